@@ -1,0 +1,43 @@
+# What holds for every target: C++20, warnings as errors, sanitizers on request, one function for libraries, one for tests.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo)
+endif()
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
+set(stepwatch_warnings -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Werror)
+
+if(STEPWATCH_SANITIZE)
+  add_compile_options(-fsanitize=${STEPWATCH_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${STEPWATCH_SANITIZE})
+endif()
+
+# stepwatch_library(name SOURCES a.cc [DEPS target]): a folder of the house as a static library with explicit sources.
+function(stepwatch_library name)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPS" ${ARGN})
+  add_library(${name} STATIC ${arg_SOURCES})
+  target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
+  target_compile_options(${name} PRIVATE ${stepwatch_warnings})
+  target_link_libraries(${name} PUBLIC ${arg_DEPS})
+endfunction()
+
+# stepwatch_test(name SOURCES a.cc … [DEPS target …]): a Catch2 executable that CTest runs as one test.
+function(stepwatch_test name)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${arg_SOURCES})
+  target_compile_options(${name} PRIVATE ${stepwatch_warnings})
+  target_link_libraries(${name} PRIVATE ${arg_DEPS} sw_test_main)
+  target_compile_definitions(${name} PRIVATE STEPWATCH_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+                                             STEPWATCH_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  add_test(NAME ${name} COMMAND ${name})
+endfunction()

@@ -1,0 +1,47 @@
+// The life of an edit and of a plan, told as events: for terminals, logs, `rehearse --json` and tests.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "stepwatch/record.h"
+#include "stepwatch/site.h"
+#include "stepwatch/status.h"
+
+namespace stepwatch {
+
+enum class EventKind : uint8_t {
+  kSeen,        // new bytes in the file, stable for the quiet time
+  kRefused,     // they are unusable; what ran goes on
+  kWarning,     // usable, but something in them is worth a word (unknown key, value replaced by a default)
+  kNote,        // worth knowing, nothing to do
+  kMissing,     // the file is gone; what ran goes on
+  kUnreadable,  // the file is there and cannot be read
+  kRestored,    // the bytes that are in force are back after missing, unreadable or refused
+  kArmed,       // a plan is ready and waits for the next step boundary
+  kSuperseded,  // an armed plan was replaced before it was applied
+  kStopping,    // the edit ends the collection at the next boundary
+  kApplied,     // the step thread swapped; `step` is the first step of the plan
+  kFinished,    // the plan's last step is over; `step` is that step, `message` says why
+  kDrained,     // all its records are written or counted as dropped: `ledger`
+  kWroteBack,   // dynamic_on is false in the file now, or `message` says why not
+  kDegraded,    // the monitor has a trouble that costs records or steering, training goes on
+  kRecovered,   // the trouble is over
+};
+
+const char* EventKindName(EventKind kind);  // "seen", "refused", ...
+
+struct Event {
+  EventKind kind = EventKind::kSeen;
+  PlanId plan_id = 0;      // 0: about no plan
+  int64_t step = -1;       // -1: about no step
+  int64_t collected = -1;  // collected steps of the plan (kFinished, kDrained)
+  std::string message;     // one sentence, for people; may be empty
+  TextPlace place;         // kRefused, kWarning: where in the text
+  std::string sha256;      // of the file's bytes, hex; empty: not read
+  int64_t bytes = -1;
+  Ledger ledger;  // kDrained
+  double t = 0;   // seconds since the monitor was created, steady clock
+};
+
+}  // namespace stepwatch

@@ -1,0 +1,105 @@
+// The monitor of one training process: the one door for front ends.
+//
+// The step thread is the trainer's own. It calls Observe* during a step and EndStep at its end, and is never made to
+// wait, to format, to open files or to lock: records go through a ring to the drain thread, edits are read and compiled
+// on the loop thread, and a finished plan is picked up at EndStep. A fault of the monitor degrades the monitor and is
+// reported as an event; no call below throws.
+//
+// In a forked child every call does nothing, and the destructor leaves files and threads of the parent alone.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "stepwatch/options.h"
+#include "stepwatch/record.h"
+#include "stepwatch/site.h"
+#include "stepwatch/status.h"
+#include "stepwatch/tensor_view.h"
+
+namespace stepwatch {
+
+// What a front end hangs on the model while a plan is in force.
+class HookTable {
+ public:
+  virtual ~HookTable() = default;
+  // Step thread, between two steps: from the next step on exactly the sites of `layout` are wanted (null: none). The
+  // layout stays valid until the call after the next. Must not allocate on paths that it can prepare at attach, nor
+  // throw.
+  virtual void Swap(const RecordLayout* layout, bool wants_structure) noexcept = 0;
+};
+
+// The states of design: what one process is doing about the config, for people and for `rehearse`.
+enum class RunState : uint8_t { kOff, kIdle, kPreparing, kArmed, kCollecting, kDraining, kFailed };
+const char* RunStateName(RunState state);  // "OFF", "IDLE", ...
+
+// What Refresh found.
+enum class RefreshOutcome : uint8_t { kUnchanged, kArmed, kStopping, kRefused, kMissing, kTimedOut };
+
+struct MonitorStatus {
+  RunState state = RunState::kIdle;
+  PlanId plan_id = 0;            // the plan in force, 0: none
+  int64_t step = 0;              // the step that runs now
+  int64_t collected = 0;         // collected steps of the plan in force
+  bool collecting_step = false;  // the step that runs now is collected
+  std::string output_dir;        // of this run and rank; empty until the first plan
+};
+
+class Monitor {
+ public:
+  // Static mode: reads and checks the config file now; a file that is missing, unreadable or refused is the error.
+  // Dynamic mode: such a file is an event, and the monitor waits for a good one.
+  static Result<std::unique_ptr<Monitor>> Create(Options options);
+  // Closes with a deadline of 5 s.
+  ~Monitor();
+  Monitor(const Monitor&) = delete;
+  Monitor& operator=(const Monitor&) = delete;
+
+  // Says what can be watched, and looks at the config file in the caller's thread: in static mode the plan holds from
+  // the first step, in dynamic mode from the end of the first step. `hooks` must outlive the monitor or its Close.
+  // Called again when the model has grown: the plan is compiled anew and the window goes on.
+  Status Attach(SiteIndex sites, HookTable* hooks);
+
+  // --- step thread; Observe* also autograd threads that run inside the step ---
+
+  // True if the running step is collected: one relaxed load. Observe* do nothing when it is false.
+  bool collecting() const noexcept { return collecting_->load(std::memory_order_relaxed); }
+  // Measures a tensor and enqueues its record. CPU tensors are read before this returns.
+  void Observe(const Observation& at, const TensorView& tensor) noexcept;
+  // A hook fired without a tensor: a row of nan.
+  void ObserveMissing(const Observation& at) noexcept;
+  // mg_direction: the share of elements of which the signs agree, recorded as a 0-d fp32 tensor.
+  void ObserveAgreement(const Observation& at, const TensorView& gradient, const TensorView& momentum) noexcept;
+  // Measured apart from its record, for a tensor that a module is about to overwrite: Measure before, Enqueue after.
+  // Measure returns false if there is nothing to enqueue.
+  bool Measure(const Observation& at, const TensorView& tensor, Record* record) noexcept;
+  void Enqueue(const Record& record) noexcept;
+  // The step is over (after optimizer.step). Closes its frame and swaps plans if one is armed.
+  void EndStep() noexcept;
+  int64_t step() const noexcept;
+
+  // --- any thread but the loop's ---
+
+  // Looks at the config file now, skips the quiet time but not the stability check, and returns when what it found is
+  // refused, armed, stopping or unchanged. An armed plan is applied at the next EndStep.
+  RefreshOutcome Refresh(std::chrono::milliseconds timeout);
+  MonitorStatus GetStatus() const;
+  // The model's structure for print_struct, JSON text; written by the loop to
+  // {base}/module_struct/rank{R}/module_struct.json.
+  void PublishStructure(std::string json);
+  // Ends the window, drains, writes back, stops both threads. After it every call does nothing. Records that are still
+  // not written at the deadline are dropped and counted.
+  Status Close(std::chrono::milliseconds timeout);
+
+ private:
+  class Impl;
+  explicit Monitor(std::unique_ptr<Impl> impl);
+
+  std::unique_ptr<Impl> impl_;
+  const std::atomic<bool>* collecting_;  // owned by impl_
+};
+
+}  // namespace stepwatch

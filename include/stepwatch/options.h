@@ -1,0 +1,49 @@
+// How a monitor is set up by the program that owns it. What is watched is not set here: that is config.json's matter.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "stepwatch/event.h"
+#include "stepwatch/sink.h"
+
+namespace stepwatch {
+
+struct Options {
+  std::string config_path;
+
+  // Dynamic mode: edits of the config file start, change and stop the collection. Unset: the environment variable
+  // DYNAMIC_MONITOR decides ("true" in any case), and without it the mode is static.
+  std::optional<bool> dynamic;
+  // Base of all output. Empty: MONITOR_OUTPUT_DIR, and without it ./monitor_output.
+  std::string output_dir;
+
+  int rank = 0;
+  int world_size = 1;
+  std::string run_id;           // shared by all ranks of a run; empty: a random one
+  int grad_acc_steps = 1;       // micro-batches of a step; below 1: taken as 1, with a warning
+  int64_t start_iteration = 0;  // number of the first step; below 0: taken as 0, with a warning
+
+  // Events are hints and may be switched off; the look every look_interval always runs.
+  bool use_inotify = true;
+  std::chrono::milliseconds look_interval{1000};
+  std::chrono::milliseconds quiet_time{100};
+
+  // Memory for records on their way to the drain, per plan. More rows than fit are dropped and counted.
+  size_t ring_bytes_max = size_t{256} << 20;
+  // Memory for step frames that a failing sink could not take yet.
+  size_t backlog_bytes_max = size_t{64} << 20;
+
+  // Told about every event, on the loop thread (or on the caller's while Attach and Refresh look). Must not call back
+  // into the monitor. Empty: events go to standard error as log lines.
+  std::function<void(const Event&)> on_event;
+  // Written to beside the CSV files.
+  std::vector<std::shared_ptr<Sink>> extra_sinks;
+};
+
+}  // namespace stepwatch

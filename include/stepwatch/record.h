@@ -1,0 +1,78 @@
+// A record: one observation turned into numbers, ready for the sinks.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "stepwatch/site.h"
+#include "stepwatch/statistics.h"
+
+namespace stepwatch {
+
+// One (statistic, value) pair. Counts and the extremes of integer tensors are i64, all else f64.
+struct StatValue {
+  Stat stat = Stat::kNorm;
+  bool is_integer = false;
+  union {
+    double f64 = 0;
+    int64_t i64;
+  };
+};
+
+inline constexpr uint16_t kNoElement = 0xffff;
+
+// Plain bytes: copied through the ring, never owning anything.
+struct Record {
+  enum Flag : uint8_t {
+    kMissing = 1,  // the hook fired without a tensor: prints a row of nan, and is not NaN for alarms
+    kInDoubt = 2,  // collected while this rank did not know the job's decision
+  };
+  int64_t step = 0;
+  PlanId plan_id = 0;
+  SiteId site = 0;
+  int32_t micro_step = 0;         // from 0 at every step
+  uint16_t element = kNoElement;  // position in a tuple: name cell gets `_i`; kNoElement: none
+  uint16_t call = 0;              // k-th further call in one micro-batch: name cell gets `@k`
+  DType dtype = DType::kFloat32;
+  uint8_t ndim = 0;
+  uint8_t flags = 0;
+  uint8_t value_count = 0;
+  std::array<int64_t, kDimsMax> dims{};
+  std::array<StatValue, kStatCount> values{};
+
+  bool missing() const { return (flags & kMissing) != 0; }
+};
+
+// Where a tensor was seen, as a front end says it.
+struct Observation {
+  SiteId site = 0;
+  int32_t micro_step = 0;
+  uint16_t element = kNoElement;
+  uint16_t call = 0;
+};
+
+// Why records were lost. Every loss is counted under one of these, for every plan.
+enum class DropReason : uint8_t {
+  kRingFull,     // the drain was too slow: two steps of rows were waiting
+  kUnsupported,  // a tensor that cannot be measured: complex, a device without an engine
+  kLate,         // arrived after its step frame or its plan was closed
+  kSinkFailed,   // the sink kept failing until its backlog was full or the run ended
+};
+inline constexpr int kDropReasonCount = 4;
+const char* DropReasonName(DropReason reason);  // "ring_full", ...
+
+// produced == written + sum(dropped), exactly, once a plan is drained.
+struct Ledger {
+  uint64_t produced = 0;
+  uint64_t written = 0;
+  std::array<uint64_t, kDropReasonCount> dropped{};
+
+  uint64_t dropped_total() const {
+    uint64_t total = 0;
+    for (uint64_t count : dropped) total += count;
+    return total;
+  }
+  bool balanced() const { return produced == written + dropped_total(); }
+};
+
+}  // namespace stepwatch

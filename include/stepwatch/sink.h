@@ -1,0 +1,42 @@
+// Where records go: values in, bytes out, a Status back.
+#pragma once
+
+#include <cstddef>
+
+#include "stepwatch/record.h"
+#include "stepwatch/site.h"
+#include "stepwatch/status.h"
+
+namespace stepwatch {
+
+// All records of one step of one plan, in the order in which they were produced.
+struct StepFrame {
+  int64_t step = 0;
+  const Record* records = nullptr;
+  size_t count = 0;
+};
+
+struct WriteResult {
+  Status status;
+  // Records of the frame that reached their file by this call; over all calls with one frame at most its count. With an
+  // Ok status all of them did.
+  size_t written = 0;
+};
+
+// All calls come from the drain thread, one at a time, frames in step order within a plan. A sink may block (it is not
+// the training thread that waits) but should give up on a stuck operation and return an error: the drain keeps the
+// frame, backs off and calls Write again with the same frame. Rows of it that already reached their file must then not
+// be written twice.
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  virtual WriteResult Write(const RecordLayout& layout, const StepFrame& frame) = 0;
+  // The drain gives up on the frame of the last failed Write.
+  virtual void Abandon(const RecordLayout& layout, const StepFrame& frame) { (void)layout, (void)frame; }
+  // No more frames of this plan will come. Files may be closed.
+  virtual void EndPlan(const RecordLayout& layout) { (void)layout; }
+  // Makes everything accepted so far visible to readers.
+  virtual Status Flush() { return Status(); }
+};
+
+}  // namespace stepwatch

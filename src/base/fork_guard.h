@@ -1,0 +1,30 @@
+// Tells a process from its forked children, for the price of one load.
+//
+// The flag lies in a page of its own that the kernel hands to a child zeroed (MADV_WIPEONFORK), so a child sees "not
+// mine" without a handler, a system call or a lock.
+#pragma once
+
+#include <atomic>
+
+namespace stepwatch::base {
+
+class ForkGuard {
+ public:
+  ForkGuard();
+  ~ForkGuard();
+  ForkGuard(const ForkGuard&) = delete;
+  ForkGuard& operator=(const ForkGuard&) = delete;
+
+  bool InOwner() const noexcept { return page_->owner.load(std::memory_order_relaxed); }
+  // A flag that is false in every child.
+  std::atomic<bool>& flag() noexcept { return page_->flag; }
+
+ private:
+  struct Page {
+    std::atomic<bool> owner;
+    std::atomic<bool> flag;
+  };
+  Page* page_ = nullptr;
+};
+
+}  // namespace stepwatch::base

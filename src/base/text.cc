@@ -1,0 +1,70 @@
+#include "src/base/text.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <numeric>
+
+namespace stepwatch::base {
+namespace {
+
+// Optimal string alignment distance: three rows of the usual table.
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> before(b.size() + 1), previous(b.size() + 1), current(b.size() + 1);
+  std::iota(previous.begin(), previous.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    current[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replace = previous[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      current[j] = std::min({previous[j] + 1, current[j - 1] + 1, replace});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        current[j] = std::min(current[j], before[j - 2] + 1);
+    }
+    std::swap(before, previous);
+    std::swap(previous, current);
+  }
+  return previous[b.size()];
+}
+
+}  // namespace
+
+std::string_view NearestWord(std::string_view word, const std::vector<std::string_view>& candidates) {
+  constexpr size_t kLengthMax = 128;  // bounds the work on hostile input
+  std::string_view best;
+  size_t best_distance = 0;
+  if (word.size() > kLengthMax) return best;
+  for (std::string_view candidate : candidates) {
+    if (candidate.size() > kLengthMax) continue;
+    const size_t distance = EditDistance(word, candidate);
+    const size_t allowed = std::max<size_t>(1, std::max(word.size(), candidate.size()) / 3);
+    if (distance > allowed) continue;
+    if (best.empty() || distance < best_distance) {
+      best = candidate;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+std::string Printable(std::string_view untrusted, size_t length_max) {
+  bool cut = false;
+  if (untrusted.size() > length_max) {
+    size_t end = length_max;
+    while (end > 0 && (static_cast<unsigned char>(untrusted[end]) & 0xc0) == 0x80) --end;
+    untrusted = untrusted.substr(0, end);
+    cut = true;
+  }
+  std::string text;
+  for (unsigned char c : untrusted) {
+    if (c < 0x20 || c == 0x7f) {
+      char escape[8];
+      std::snprintf(escape, sizeof escape, "\\x%02x", c);
+      text += escape;
+    } else {
+      text += static_cast<char>(c);
+    }
+  }
+  if (cut) text += "…";
+  return text;
+}
+
+}  // namespace stepwatch::base

@@ -1,0 +1,94 @@
+"""Check that every include goes down the floors of the house, or to a neighbour named here.
+
+Run from anywhere: ``python3 tools/check_layers.py``. Exit code 1 and one line for each include that climbs.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# folder -> (floor, neighbours on the same floor that it may include)
+HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
+    "include/stepwatch": (0, ()),
+    "src/base": (1, ()),
+    "kernels": (2, ()),
+    "src/config": (3, ()),
+    "src/plan": (3, ("src/config",)),
+    "src/stats": (3, ()),
+    "src/records": (3, ()),
+    "src/sinks": (3, ()),
+    "src/runtime": (4, ()),
+    "controller/watch": (5, ()),
+    "controller/reload": (5, ("controller/watch",)),
+    "controller/api": (5, ("controller/watch", "controller/reload")),
+    "controller/cli": (5, ("controller/watch", "controller/reload", "controller/api")),
+    "src/torch": (6, ()),
+    "examples/gpt": (6, ()),
+    "bench": (7, ()),
+    "tests": (8, ()),
+}
+# Floor 6 sees the public vocabulary and the facade only, which is declared in include/stepwatch.
+FRONT_ENDS_MAY_SEE = ("include/stepwatch",)
+# Third-party headers and the only folders that may include them.
+GUARDED: dict[str, tuple[str, ...]] = {
+    r"(torch|ATen|c10)/": ("include/stepwatch/torch", "src/torch", "examples", "tests/torch", "bench"),
+    r"boost/": ("controller", "tests"),
+    r"nlohmann/": ("src/config", "src/runtime", "src/torch", "controller/cli", "tests", "bench"),
+}
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
+
+
+def folder_of(path: str) -> str | None:
+    """Return the folder of the house that a path from the root lies in, the longest match first."""
+    matches = [folder for folder in HOUSE if path.startswith(folder + "/")]
+    return max(matches, key=len, default=None)
+
+
+def resolve(include: str) -> str | None:
+    """Return the path from the root of an include of ours; None for a foreign one."""
+    candidate = "include/" + include if include.startswith("stepwatch/") else include
+    return candidate if folder_of(candidate) else None
+
+
+def complaint(source: str, include: str) -> str | None:
+    """Say what is wrong with one include, or nothing."""
+    here = folder_of(source)
+    if here is None:
+        return f"{source}: lies in no folder of the house"
+    for pattern, allowed in GUARDED.items():
+        if re.match(pattern, include) and not source.startswith(allowed):
+            return f"{source}: <{include}> may be included only in {', '.join(allowed)}"
+    target = resolve(include)
+    there = folder_of(target) if target else None
+    if there is None or there == here:
+        return None
+    floor, neighbours = HOUSE[here]
+    if floor == 6:
+        return None if there in FRONT_ENDS_MAY_SEE else f"{source}: a front end may not include {include}"
+    if HOUSE[there][0] < floor or there in neighbours:
+        return None
+    return f"{source}: {here} (floor {floor}) may not include {include} (floor {HOUSE[there][0]})"
+
+
+def main() -> int:
+    """Check all sources; return the exit code."""
+    complaints: list[str] = []
+    for top in ("include", "src", "kernels", "controller", "examples", "bench", "tests"):
+        for path in sorted((ROOT / top).rglob("*")):
+            if path.suffix not in (".h", ".cc", ".cu", ".cuh"):
+                continue
+            source = path.relative_to(ROOT).as_posix()
+            for include in INCLUDE.findall(path.read_text(encoding="utf-8")):
+                found = complaint(source, include)
+                if found:
+                    complaints.append(found)
+    print("\n".join(complaints) if complaints else "every include goes down the floors")
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""Check the habits that a compiler does not see: file and line length, leftover marks, spaces, dead links in docs.
+
+Run from anywhere: ``python3 tools/tidy.py``. Exit code 1 and one line for each finding.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+LINE_LENGTH_MAX = 120
+# Files rarely pass 350 lines; none may pass this.
+FILE_LINES_MAX = 450
+CODE = {".h", ".cc", ".py", ".cmake"}
+TEXT = CODE | {".md", ".json", ".txt", ".sh"}
+# Split so that this file does not find itself.
+MARKS = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK")) + r")\b")
+LINK = re.compile(r"\]\(([^)#\s]+)(#[^)]*)?\)")
+# Inputs that are wrong on purpose.
+EXEMPT = ("schemas/examples/",)
+
+
+def tracked_files() -> list[Path]:
+    """Return the files of the checkout: tracked ones, and new ones that git does not ignore."""
+    command = ["git", "ls-files", "-co", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    return [ROOT / name for name in listed if (ROOT / name).is_file()]
+
+
+def line_findings(name: str, suffix: str, lines: list[str]) -> list[str]:
+    """Return what is wrong with single lines."""
+    findings = []
+    for number, line in enumerate(lines, 1):
+        if suffix in CODE and len(line) > LINE_LENGTH_MAX:
+            findings.append(f"{name}:{number}: {len(line)} characters, at most {LINE_LENGTH_MAX}")
+        if line != line.rstrip():
+            findings.append(f"{name}:{number}: space at the end of the line")
+        if "\t" in line and suffix in CODE:
+            findings.append(f"{name}:{number}: tab")
+        if MARKS.search(line):
+            findings.append(f"{name}:{number}: leftover mark")
+    return findings
+
+
+def link_findings(path: Path, name: str, text: str) -> list[str]:
+    """Return links of a document that lead nowhere in the checkout."""
+    findings = []
+    for target, _ in LINK.findall(text):
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        if not (path.parent / target).exists():
+            findings.append(f"{name}: link to {target}, which is not there")
+    return findings
+
+
+def main() -> int:
+    """Check all files; return the exit code."""
+    findings: list[str] = []
+    for path in tracked_files():
+        name = path.relative_to(ROOT).as_posix()
+        if path.suffix not in TEXT or name.startswith(EXEMPT):
+            continue
+        text = path.read_text(encoding="utf-8")
+        lines = text.splitlines()
+        if text and not text.endswith("\n"):
+            findings.append(f"{name}: no newline at the end")
+        if path.suffix in CODE and len(lines) > FILE_LINES_MAX:
+            findings.append(f"{name}: {len(lines)} lines, at most {FILE_LINES_MAX}: more than one idea?")
+        findings += line_findings(name, path.suffix, lines)
+        if path.suffix == ".md":
+            findings += link_findings(path, name, text)
+    print("\n".join(findings) if findings else "tidy")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
