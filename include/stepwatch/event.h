@@ -40,8 +40,12 @@ struct Event {
   TextPlace place;         // kRefused, kWarning: where in the text
   std::string sha256;      // of the file's bytes, hex; empty: not read
   int64_t bytes = -1;
-  Ledger ledger;  // kDrained
-  double t = 0;   // seconds since the monitor was created, steady clock
+  Ledger ledger;            // kDrained
+  double busy_seconds = 0;  // kDrained: time that trainer threads spent measuring for this plan
+  double t = 0;             // seconds since the monitor was created, steady clock
 };
+
+// The event as one line for people: "plan 2 applied: first step 41". Control characters are escaped.
+std::string EventText(const Event& event);
 
 }  // namespace stepwatch

@@ -25,6 +25,24 @@ size_t EditDistance(std::string_view a, std::string_view b) {
   return previous[b.size()];
 }
 
+// Bytes of the control character that the text begins with, 0 if it begins with none: C0 and DEL, C1 (U+0080 to
+// U+009F), and the marks that turn the direction of writing (U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069).
+size_t ControlLength(std::string_view text) {
+  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  if (byte(0) < 0x20 || byte(0) == 0x7f) return 1;
+  if (byte(0) == 0xc2 && byte(1) >= 0x80 && byte(1) <= 0x9f) return 2;
+  if (byte(0) != 0xe2) return 0;
+  const bool marks = byte(1) == 0x80 && ((byte(2) >= 0xaa && byte(2) <= 0xae) || byte(2) == 0x8e || byte(2) == 0x8f);
+  const bool isolates = byte(1) == 0x81 && byte(2) >= 0xa6 && byte(2) <= 0xa9;
+  return marks || isolates ? 3 : 0;
+}
+
+void AppendHex(unsigned char byte, std::string* text) {
+  char escape[8];
+  std::snprintf(escape, sizeof escape, "\\x%02x", byte);
+  *text += escape;
+}
+
 }  // namespace
 
 std::string_view NearestWord(std::string_view word, const std::vector<std::string_view>& candidates) {
@@ -54,14 +72,12 @@ std::string Printable(std::string_view untrusted, size_t length_max) {
     cut = true;
   }
   std::string text;
-  for (unsigned char c : untrusted) {
-    if (c < 0x20 || c == 0x7f) {
-      char escape[8];
-      std::snprintf(escape, sizeof escape, "\\x%02x", c);
-      text += escape;
-    } else {
-      text += static_cast<char>(c);
-    }
+  for (size_t i = 0; i < untrusted.size(); ++i) {
+    const auto c = static_cast<unsigned char>(untrusted[i]);
+    const size_t length = ControlLength(untrusted.substr(i));
+    for (size_t j = 0; j < length; ++j) AppendHex(static_cast<unsigned char>(untrusted[i + j]), &text);
+    if (length == 0) text += static_cast<char>(c);
+    if (length > 1) i += length - 1;
   }
   if (cut) text += "…";
   return text;

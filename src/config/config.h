@@ -1,0 +1,104 @@
+// The typed form of config.json: every field of msProbe's TrainerMon with its default, plus the object "stepwatch".
+//
+// A value type: made by ParseConfig, never changed afterwards, copied freely.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "stepwatch/statistics.h"
+#include "stepwatch/status.h"
+
+namespace stepwatch::config {
+
+inline constexpr int64_t kCollectTimesForever = 100000000;
+
+struct AlertRule {
+  std::string rule_name;  // "AnomalyTurbulence" or "AnomalyNan"
+  std::optional<double> threshold;
+
+  bool operator==(const AlertRule&) const = default;
+};
+
+struct Alert {
+  std::vector<AlertRule> rules;
+  bool dump = false;
+
+  bool operator==(const Alert&) const = default;
+};
+
+struct CcDistribution {
+  bool enable = false;
+  std::vector<std::string> cc_codeline;
+  bool cc_pre_hook = false;
+  bool cc_log_only = false;
+
+  bool operator==(const CcDistribution&) const = default;
+};
+
+// The object "stepwatch": what is ours.
+struct OwnOptions {
+  bool plan_id_column = false;          // "columns": ["plan_id"]
+  EpsMode eps_mode = EpsMode::kParity;  // "eps_mode": "parity" | "exact"
+
+  bool operator==(const OwnOptions&) const = default;
+};
+
+struct Config {
+  std::vector<std::string> targets;  // keys in file order; values are never used
+  bool dynamic_on = false;
+  int64_t start_step = 0;
+  int64_t collect_times = kCollectTimesForever;
+  int64_t step_interval = 1;
+  bool print_struct = false;
+  std::vector<int64_t> module_ranks;  // empty: all
+  bool ur_distribution = false;
+  bool xy_distribution = false;
+  bool all_xy = false;  // also true if targets is empty and xy_distribution is true
+  bool forward_only = false;
+  bool backward_only = false;
+  bool mv_distribution = false;
+  bool wg_distribution = false;
+  bool monitor_mbs_grad = false;
+  bool param_distribution = false;
+  bool mg_direction = false;
+  CcDistribution cc_distribution;
+  Alert alert;
+  std::string format = "csv";  // what is used: in this version always csv
+  std::vector<Stat> ops;       // normalised: unknown ones dropped, norm if empty, shape and dtype last unless placed
+  double eps = 1e-8;
+  std::optional<int> ndigits;  // unset: shortest text that reads back to the same double
+  int64_t step_count_per_record = 1;
+  std::vector<std::string> append_output;  // empty, or the two ends of a time range
+  bool squash_name = false;
+  bool stack_info = false;
+  std::map<std::string, std::vector<std::string>> l2_targets;
+  bool recording_l2_features = false;
+  std::string sa_order = "s,b,h,d";
+  OwnOptions own;
+
+  bool operator==(const Config&) const = default;
+};
+
+// Something worth a word in a config that is accepted all the same.
+struct Warning {
+  enum class Kind : uint8_t {
+    kUnknownKey,    // names the nearest known key
+    kReplaced,      // a value was replaced; the message names the value used
+    kNotEffective,  // accepted, has no effect in this version; said once a run for each key
+    kNote,
+  };
+  Kind kind = Kind::kNote;
+  TextPlace place;
+  std::string message;
+};
+
+struct ParsedConfig {
+  Config config;
+  std::vector<Warning> warnings;  // in file order
+};
+
+}  // namespace stepwatch::config

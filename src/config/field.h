@@ -1,0 +1,116 @@
+// What every rule for a config field uses: the field with its path, the notes taken on the way, readers for the usual
+// types, and the walk over an object whose keys are fixed.
+//
+// A reader puts the value where it belongs or refuses; whatever is tolerated goes into the notes.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/config/config.h"
+#include "src/config/json_value.h"
+#include "stepwatch/status.h"
+
+namespace stepwatch::config {
+
+struct Field {
+  const JsonValue& value;
+  std::string path;
+};
+
+Field MemberOf(const Field& object, const JsonValue& member);
+Field ElementOf(const Field& list, size_t i);
+
+class Notes {
+ public:
+  // Bounds the work and the noise on a file that is wrong from end to end.
+  static constexpr size_t kWarningsMax = 100;
+
+  explicit Notes(const JsonDocument& document) : document_(document) {}
+
+  // `"yes" (a string)`, `a list of 3`.
+  std::string Found(const JsonValue& value) const;
+
+  // "found …; accepted: …", at the value.
+  Status Refuse(StatusCode code, const Field& field, std::string_view accepted) const;
+  // The same for a string outside the words a field takes, with the nearest of them.
+  Status RefuseWord(StatusCode code, const Field& field, const std::vector<std::string_view>& words) const;
+  // The same for a key that an object does not take.
+  Status RefuseKey(const Field& member, const std::vector<std::string_view>& keys) const;
+
+  // "found …; accepted: …; <instead>", at the value.
+  void Replaced(const Field& field, std::string_view accepted, std::string_view instead);
+  void NotEffective(const Field& field, std::string message) {
+    Add(Warning::Kind::kNotEffective, field, std::move(message));
+  }
+  void Note(const Field& field, std::string message) { Add(Warning::Kind::kNote, field, std::move(message)); }
+  void UnknownKey(const Field& member, const std::vector<std::string_view>& keys);
+
+  // False once further warnings are only counted: no need to look for the nearest word then.
+  bool TakesMore() const { return warnings_.size() < kWarningsMax; }
+  // In file order; one more says how many there were beyond kWarningsMax.
+  std::vector<Warning> TakeWarnings();
+
+ private:
+  void Add(Warning::Kind kind, const Field& field, std::string message);
+  bool Full();
+
+  const JsonDocument& document_;
+  std::vector<Warning> warnings_;
+  size_t left_out_ = 0;
+};
+
+// ` (did you mean "ops"?)`, or nothing.
+std::string DidYouMean(std::string_view word_untrusted, const std::vector<std::string_view>& words);
+
+Status ReadBool(const Field& field, const Notes& notes, bool& out);
+Status ReadString(const Field& field, const Notes& notes, std::string_view accepted, std::string& out);
+Status ReadStrings(const Field& field, const Notes& notes, std::string_view accepted, std::vector<std::string>& out);
+// Another type is kWrongType, an integer outside [least, most] kOutOfRange.
+struct IntegerRange {
+  int64_t least;
+  int64_t most = std::numeric_limits<int64_t>::max();
+};
+Status ReadInteger(const Field& field, const Notes& notes, IntegerRange range, int64_t& out);
+
+// One key of an object that is read into a T.
+template <class T>
+struct KeyRule {
+  std::string_view key;
+  Status (*read)(const Field& field, Notes& notes, T& out);
+};
+
+// For tables: a bool member of T, for instance ReadBoolOf<&Config::dynamic_on>.
+template <auto member, class T>
+Status ReadBoolInto(const Field& field, Notes& notes, T& out) {
+  return ReadBool(field, notes, out.*member);
+}
+
+enum class UnknownKeys : uint8_t { kWarn, kRefuse };
+
+// Members in file order, so the first refusal is the first in the file.
+template <class T>
+Status ReadMembers(const Field& object, std::span<const KeyRule<T>> rules, UnknownKeys unknown, Notes& notes, T& out) {
+  std::vector<std::string_view> keys;
+  for (const KeyRule<T>& rule : rules) keys.push_back(rule.key);
+  for (const JsonValue& child : object.value.children) {
+    const Field member = MemberOf(object, child);
+    const KeyRule<T>* known = nullptr;
+    for (const KeyRule<T>& rule : rules)
+      if (rule.key == child.key) known = &rule;
+    if (known == nullptr && unknown == UnknownKeys::kRefuse) return notes.RefuseKey(member, keys);
+    if (known == nullptr) {
+      notes.UnknownKey(member, keys);
+      continue;
+    }
+    Status status = known->read(member, notes, out);
+    if (!status.ok()) return status;
+  }
+  return Status();
+}
+
+}  // namespace stepwatch::config

@@ -1,0 +1,91 @@
+#include <string>
+
+#include "src/config/fields.h"
+
+namespace stepwatch::config {
+namespace {
+
+using Kind = JsonValue::Kind;
+
+constexpr std::string_view kTurbulence = "AnomalyTurbulence";
+constexpr std::string_view kNan = "AnomalyNan";
+constexpr std::string_view kArgsAccepted = "an object such as {\"threshold\": 0.5}";
+
+// A rule as written. `usable` turns false where msProbe drops the rule and goes on.
+struct RuleText {
+  AlertRule rule;
+  bool usable = true;
+};
+
+Status ReadRuleName(const Field& field, Notes& notes, RuleText& text) {
+  Status status = ReadString(field, notes, "\"AnomalyTurbulence\" or \"AnomalyNan\"", text.rule.rule_name);
+  if (!status.ok() || text.rule.rule_name == kTurbulence || text.rule.rule_name == kNan) return status;
+  return notes.RefuseWord(StatusCode::kWrongType, field, {kTurbulence, kNan});
+}
+
+Status ReadThreshold(const Field& field, const Notes& notes, RuleText& text) {
+  constexpr std::string_view kAccepted = "a number of at least 0";
+  if (!field.value.Is(Kind::kInteger) && !field.value.Is(Kind::kFloat))
+    return notes.Refuse(StatusCode::kWrongType, field, kAccepted);
+  if (field.value.number < 0) return notes.Refuse(StatusCode::kOutOfRange, field, kAccepted);
+  text.rule.threshold = field.value.number;
+  return Status();
+}
+
+// Without a threshold, non-empty args are refused; with one, anything beside it costs the rule.
+Status ReadArgs(const Field& field, Notes& notes, RuleText& text) {
+  if (!field.value.Is(Kind::kObject)) return notes.Refuse(StatusCode::kWrongType, field, kArgsAccepted);
+  if (field.value.children.empty()) return Status();
+  const JsonValue* threshold = field.value.Member("threshold");
+  if (threshold == nullptr) return notes.RefuseKey(MemberOf(field, field.value.children.front()), {"threshold"});
+  Status status = ReadThreshold(MemberOf(field, *threshold), notes, text);
+  if (status.ok() && field.value.children.size() > 1) {
+    text.usable = false;
+    notes.Replaced(field, "the key \"threshold\" alone", "the rule is left out");
+  }
+  return status;
+}
+
+Status ReadRule(const Field& field, Notes& notes, Alert& alert) {
+  static constexpr KeyRule<RuleText> kFields[] = {{"rule_name", ReadRuleName}, {"args", ReadArgs}};
+  constexpr std::string_view kAccepted =
+      "an object such as {\"rule_name\": \"AnomalyTurbulence\", \"args\": {\"threshold\": 0.5}}";
+  if (!field.value.Is(Kind::kObject) || field.value.Member("rule_name") == nullptr)
+    return notes.Refuse(StatusCode::kWrongType, field, kAccepted);
+  RuleText text;
+  Status status = ReadMembers<RuleText>(field, kFields, UnknownKeys::kWarn, notes, text);
+  if (!status.ok()) return status;
+  if (text.usable && text.rule.rule_name == kTurbulence && !text.rule.threshold) {
+    text.usable = false;
+    notes.Replaced(field, "AnomalyTurbulence with \"args\": {\"threshold\": ...}", "the rule is left out");
+  }
+  if (text.usable) alert.rules.push_back(text.rule);
+  return Status();
+}
+
+Status ReadRules(const Field& field, Notes& notes, Alert& alert) {
+  if (!field.value.Is(Kind::kArray)) return notes.Refuse(StatusCode::kWrongType, field, "a list of rules; [] for none");
+  for (size_t i = 0; i < field.value.children.size(); ++i) {
+    Status status = ReadRule(ElementOf(field, i), notes, alert);
+    if (!status.ok()) return status;
+  }
+  if (!alert.rules.empty()) notes.NotEffective(field, kNotYetEffective + std::string("no alarm is raised"));
+  return Status();
+}
+
+Status ReadAlert(const Field& field, Notes& notes, Config& config) {
+  static constexpr KeyRule<Alert> kFields[] = {{"rules", ReadRules}, {"dump", ReadBoolInto<&Alert::dump, Alert>}};
+  if (!field.value.Is(Kind::kObject) || field.value.Member("rules") == nullptr)
+    return notes.Refuse(StatusCode::kWrongType, field, "an object with a list \"rules\", such as {\"rules\": []}");
+  return ReadMembers<Alert>(field, kFields, UnknownKeys::kWarn, notes, config.alert);
+}
+
+constexpr KeyRule<Config> kFields[] = {{"alert", ReadAlert}};
+
+}  // namespace
+
+std::span<const KeyRule<Config>> AlertFields() {
+  return kFields;
+}
+
+}  // namespace stepwatch::config

@@ -1,0 +1,173 @@
+#include <algorithm>
+#include <string>
+
+#include "src/config/fields.h"
+
+namespace stepwatch::config {
+namespace {
+
+using Kind = JsonValue::Kind;
+
+Status ReadFormat(const Field& field, Notes& notes, Config& config) {
+  config.format = "csv";
+  if (!field.value.Is(Kind::kString)) {
+    notes.Replaced(field, "\"csv\"", "\"csv\" is used");
+  } else if (field.value.string == "tensorboard" || field.value.string == "api") {
+    notes.NotEffective(field, kNotYetEffective + ("the format \"" + field.value.string + "\"; \"csv\" is used"));
+  } else if (field.value.string != "csv") {
+    notes.Replaced(field, "\"csv\"", "\"csv\" is used");
+  }
+  return Status();
+}
+
+std::vector<std::string_view> StatNames() {
+  std::vector<std::string_view> names;
+  names.reserve(kStatCount);
+  for (int i = 0; i < kStatCount; ++i) names.emplace_back(StatName(static_cast<Stat>(i)));
+  return names;
+}
+
+std::string AcceptedOps() {
+  std::string accepted;
+  for (std::string_view name : StatNames()) accepted += (accepted.empty() ? "" : ", ") + std::string(name);
+  return accepted;
+}
+
+Status ReadOps(const Field& field, Notes& notes, Config& config) {
+  if (!field.value.Is(Kind::kArray))
+    return notes.Refuse(StatusCode::kWrongType, field, "a list of statistics, such as [\"norm\", \"max\"]");
+  for (size_t i = 0; i < field.value.children.size(); ++i) {
+    const Field element = ElementOf(field, i);
+    const std::optional<Stat> stat =
+        element.value.Is(Kind::kString) ? StatFromName(element.value.string) : std::nullopt;
+    if (!stat) {
+      const std::string nearest = notes.TakesMore() ? DidYouMean(element.value.string, StatNames()) : "";
+      notes.Replaced(element, AcceptedOps(), "it is left out" + nearest);
+    } else if (std::find(config.ops.begin(), config.ops.end(), *stat) != config.ops.end()) {
+      notes.Replaced(element, "each statistic once", "it is left out");
+    } else {
+      config.ops.push_back(*stat);
+    }
+  }
+  if (config.ops.empty() && !field.value.children.empty())
+    notes.Replaced(field, "a list with a usable statistic", "\"norm\" is used");
+  return Status();
+}
+
+Status ReadEps(const Field& field, Notes& notes, Config& config) {
+  constexpr std::string_view kAccepted =
+      "a number of at least 0, written with a point or an exponent, such as 1.0 or 1e-8";
+  if (!field.value.Is(Kind::kFloat)) return notes.Refuse(StatusCode::kWrongType, field, kAccepted);
+  if (field.value.number < 0) return notes.Refuse(StatusCode::kOutOfRange, field, kAccepted);
+  config.eps = field.value.number;
+  return Status();
+}
+
+// One code for everything unusable: msProbe answers each of them with a ValueError.
+Status ReadNdigits(const Field& field, Notes& notes, Config& config) {
+  constexpr int64_t kMost = 20;
+  const std::optional<int64_t> value = field.value.Is(Kind::kInteger) ? field.value.integer : std::nullopt;
+  if (!value || *value < 0 || *value > kMost)
+    return notes.Refuse(StatusCode::kOutOfRange, field,
+                        "an integer from 0 to 20; without the key, numbers have as many digits as they need");
+  config.ndigits = static_cast<int>(*value);
+  return Status();
+}
+
+Status ReadStepCountPerRecord(const Field& field, Notes& notes, Config& config) {
+  return ReadInteger(field, notes, {1, 1000000}, config.step_count_per_record);
+}
+
+// Dec03_21-34-40: the beginning of an output directory's name.
+bool IsRunTime(std::string_view text) {
+  constexpr std::string_view kMonths = "JanFebMarAprMayJunJulAugSepOctNovDec";
+  if (text.size() != 14 || text[5] != '_' || text[8] != '-' || text[11] != '-') return false;
+  const size_t month = kMonths.find(text.substr(0, 3));
+  if (month == std::string_view::npos || month % 3 != 0) return false;
+  const auto within = [&](size_t at, int least, int most) {
+    const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+    if (!digit(text[at]) || !digit(text[at + 1])) return false;
+    const int number = (text[at] - '0') * 10 + (text[at + 1] - '0');
+    return number >= least && number <= most;
+  };
+  return within(3, 1, 31) && within(6, 0, 23) && within(9, 0, 59) && within(12, 0, 59);
+}
+
+Status ReadAppendOutput(const Field& field, Notes& notes, Config& config) {
+  constexpr std::string_view kAccepted =
+      "[], or the two ends of a time range, such as [\"Dec03_21-34-40\", \"Dec03_21-34-41\"]";
+  Status status = ReadStrings(field, notes, kAccepted, config.append_output);
+  if (!status.ok()) return status;
+  if (config.append_output.size() != 0 && config.append_output.size() != 2)
+    return notes.Refuse(StatusCode::kOutOfRange, field, kAccepted);
+  for (size_t i = 0; i < config.append_output.size(); ++i)
+    if (!IsRunTime(config.append_output[i]))
+      return notes.Refuse(StatusCode::kOutOfRange, ElementOf(field, i),
+                          "the time of an output directory, such as \"Dec03_21-34-40\"");
+  return Status();
+}
+
+Status ReadStackInfo(const Field& field, Notes& notes, Config& config) {
+  Status status = ReadBool(field, notes, config.stack_info);
+  if (status.ok() && config.stack_info)
+    notes.NotEffective(field, kNotYetEffective + std::string("no call stacks are recorded"));
+  return status;
+}
+
+Status ReadColumns(const Field& field, Notes& notes, OwnOptions& own) {
+  std::vector<std::string> columns;
+  Status status = ReadStrings(field, notes, "a list of columns: [] or [\"plan_id\"]", columns);
+  if (!status.ok()) return status;
+  for (size_t i = 0; i < columns.size(); ++i)
+    if (columns[i] != "plan_id") return notes.RefuseWord(StatusCode::kOutOfRange, ElementOf(field, i), {"plan_id"});
+  own.plan_id_column = !columns.empty();
+  return Status();
+}
+
+Status ReadEpsMode(const Field& field, Notes& notes, OwnOptions& own) {
+  std::string mode;
+  Status status = ReadString(field, notes, "\"parity\" or \"exact\"", mode);
+  if (!status.ok()) return status;
+  if (mode != "parity" && mode != "exact") return notes.RefuseWord(StatusCode::kOutOfRange, field, {"parity", "exact"});
+  own.eps_mode = mode == "exact" ? EpsMode::kExact : EpsMode::kParity;
+  return Status();
+}
+
+Status ReadOwn(const Field& field, Notes& notes, Config& config) {
+  static constexpr KeyRule<OwnOptions> kFields[] = {{"columns", ReadColumns}, {"eps_mode", ReadEpsMode}};
+  if (!field.value.Is(Kind::kObject))
+    return notes.Refuse(StatusCode::kWrongType, field, "an object with the keys \"columns\" and \"eps_mode\"");
+  return ReadMembers<OwnOptions>(field, kFields, UnknownKeys::kWarn, notes, config.own);
+}
+
+// "$schema" names the schema for editors that check while typing.
+Status Ignore(const Field&, Notes&, Config&) {
+  return Status();
+}
+
+constexpr KeyRule<Config> kFields[] = {
+    {"format", ReadFormat},
+    {"ops", ReadOps},
+    {"eps", ReadEps},
+    {"ndigits", ReadNdigits},
+    {"step_count_per_record", ReadStepCountPerRecord},
+    {"append_output", ReadAppendOutput},
+    {"squash_name", ReadBoolInto<&Config::squash_name, Config>},
+    {"stack_info", ReadStackInfo},
+    {"stepwatch", ReadOwn},
+    {"$schema", Ignore},
+};
+
+}  // namespace
+
+std::span<const KeyRule<Config>> OutputFields() {
+  return kFields;
+}
+
+void CompleteOps(std::vector<Stat>& ops) {
+  if (ops.empty()) ops.push_back(Stat::kNorm);
+  for (Stat last : {Stat::kShape, Stat::kDtype})
+    if (std::find(ops.begin(), ops.end(), last) == ops.end()) ops.push_back(last);
+}
+
+}  // namespace stepwatch::config

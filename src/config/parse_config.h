@@ -1,0 +1,27 @@
+// Bytes of config.json to a Config, or a refusal that says what, where, what was found and what would be accepted.
+//
+// Pure. The text is JSON with // and /* */ comments, UTF-8 with or without a byte order mark, at most 1 MiB, nested at
+// most 32 deep, without duplicate keys. What is refused, tolerated and warned about: docs/config.md.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "src/config/config.h"
+#include "stepwatch/status.h"
+
+namespace stepwatch::config {
+
+inline constexpr size_t kConfigBytesMax = size_t{1} << 20;
+inline constexpr int kConfigDepthMax = 32;
+
+// A refusal is kInvalid when the text is not JSON (a half-written file looks like that), otherwise kWrongType,
+// kOutOfRange or kExhausted (size, depth).
+Result<ParsedConfig> ParseConfig(std::string_view text_untrusted);
+
+// The same text with the value of the top-level key "dynamic_on" turned from true to false, every other byte kept.
+// Refused if the text does not parse, has no such key, or the value is not true.
+Result<std::string> SpliceDynamicOnFalse(std::string_view text_untrusted);
+
+}  // namespace stepwatch::config

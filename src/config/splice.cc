@@ -1,0 +1,31 @@
+#include <string>
+
+#include "src/config/config_text.h"
+#include "src/config/field.h"
+#include "src/config/parse_config.h"
+
+namespace stepwatch::config {
+
+Result<std::string> SpliceDynamicOnFalse(std::string_view text_untrusted) {
+  Result<JsonDocument> document = ReadConfigText(text_untrusted);
+  if (!document.ok()) return document.status();
+  const Field top{document.value().root, ""};
+  const JsonValue* value = top.value.Member("dynamic_on");
+  if (value == nullptr)
+    return Status(StatusCode::kNotFound, "found no key \"dynamic_on\"; accepted: \"dynamic_on\": true");
+  const Field field = MemberOf(top, *value);
+  const Notes notes(document.value());
+  if (!value->Is(JsonValue::Kind::kBool)) return notes.Refuse(StatusCode::kWrongType, field, "true");
+  if (!value->boolean) return notes.Refuse(StatusCode::kOutOfRange, field, "true");
+  std::string text(text_untrusted.substr(0, value->range.begin));
+  text += "false";
+  text += text_untrusted.substr(value->range.end);
+  // "false" is one byte longer than "true": a text that fills the limit would become one that nobody reads again.
+  if (text.size() > kConfigBytesMax)
+    return Status(StatusCode::kExhausted, "with \"dynamic_on\": false the text would have " +
+                                              std::to_string(text.size()) + " bytes; accepted: at most " +
+                                              std::to_string(kConfigBytesMax));
+  return text;
+}
+
+}  // namespace stepwatch::config

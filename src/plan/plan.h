@@ -1,0 +1,50 @@
+// A plan: what a config means for one model. Immutable once compiled; the same inputs give the same plan on every rank.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/config/config.h"
+#include "src/plan/step_rule.h"
+#include "stepwatch/site.h"
+
+namespace stepwatch::plan {
+
+struct Plan {
+  RecordLayout layout;  // id, sites, columns
+  StepRule rule;
+  double eps = 1e-8;
+  EpsMode eps_mode = EpsMode::kParity;
+  bool wants_structure = false;  // print_struct
+  bool rank_writes = true;  // false: module_ranks leaves this rank out; no sites, no directory, the same step counting
+  std::string config_sha256;  // of the bytes it came from
+  config::Config config;
+  std::vector<std::string> append_output;
+
+  // Bounds for one collected step, `micro_batches` as the job runs it; a module called more than once adds to them.
+  uint64_t RowsPerStep(int micro_batches) const;
+};
+
+// What besides config and sites decides a plan.
+struct PlanInputs {
+  PlanId plan_id = 1;
+  int rank = 0;
+  bool dynamic = false;
+  std::string config_sha256;
+};
+
+struct CompiledPlan {
+  std::shared_ptr<const Plan> plan;
+  std::vector<config::Warning> warnings;  // targets that match nothing, modules that cannot be hooked
+};
+
+// Pure: opens nothing, reads no clock. Refused only if the plan cannot work at all.
+//
+// The sites come owner by owner: the selected modules in index order, each with actv input, actv output, actv_grad
+// input, actv_grad output; then the selected parameters in index order, each with its kinds in the order of SiteKind.
+// `rule.start` is the config's start_step; in dynamic mode the runtime replaces it by the first step of the window.
+Result<CompiledPlan> CompilePlan(const config::Config& config, const SiteIndex& sites, const PlanInputs& inputs);
+
+}  // namespace stepwatch::plan

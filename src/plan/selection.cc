@@ -1,0 +1,138 @@
+#include "src/plan/selection.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "src/base/text.h"
+
+namespace stepwatch::plan {
+namespace {
+
+config::Warning Note(std::string key, std::string message) {
+  return {config::Warning::Kind::kNote, {std::move(key), 0, 0}, std::move(message)};
+}
+
+std::string Quoted(std::string_view text) {
+  return "\"" + base::Printable(text) + "\"";
+}
+
+bool WantsParameters(const config::Config& config) {
+  return config.wg_distribution || config.param_distribution || config.mv_distribution || config.mg_direction;
+}
+
+std::string_view NearestName(std::string_view text, const std::vector<SiteName>& modules,
+                             const std::vector<SiteName>& parameters) {
+  std::vector<std::string_view> names;
+  for (const auto* list : {&modules, &parameters})
+    for (const SiteName& name : *list)
+      if (!name.display.empty()) names.push_back(name.display);
+  return base::NearestWord(text, names);
+}
+
+// A module that somebody who wrote `text` may have meant: the first one below it, otherwise the deepest one above it.
+std::string_view RelatedModule(const TargetKey& key, const std::vector<SiteName>& modules) {
+  std::string_view above;
+  for (const SiteName& module : modules) {
+    for (std::string_view name : {std::string_view(module.display), std::string_view(module.raw)}) {
+      if (name.empty()) continue;
+      if (MatchesParameter(key, module.chunk, name, name)) return name;
+      if (MatchesParameter({key.chunk, std::string(name)}, module.chunk, key.text, key.text) &&
+          name.size() > above.size())
+        above = name;
+    }
+  }
+  return above;
+}
+
+std::vector<TargetKey> SplitKeys(const std::vector<std::string>& targets) {
+  std::vector<TargetKey> keys;
+  keys.reserve(targets.size());
+  for (const std::string& target : targets) keys.push_back(SplitTargetKey(target));
+  return keys;
+}
+
+}  // namespace
+
+Selection::Selection(const config::Config& config, const SiteIndex& sites)
+    : config_(config),
+      sites_(sites),
+      modules_(ModuleNames(sites, config.squash_name)),
+      parameters_(ParameterNames(sites, config.squash_name)),
+      keys_(SplitKeys(config.targets)) {}
+
+bool Selection::KeyMatchesModule(const TargetKey& key, size_t index) const {
+  const SiteName& name = modules_[index];
+  return MatchesModule(key, name.chunk, name.raw, name.squashed);
+}
+
+bool Selection::KeyMatchesParameter(const TargetKey& key, size_t index) const {
+  const SiteName& name = parameters_[index];
+  return MatchesParameter(key, name.chunk, name.raw, name.squashed);
+}
+
+bool Selection::SelectsModule(size_t index) const {
+  if (config_.all_xy || keys_.empty()) return true;
+  return std::any_of(keys_.begin(), keys_.end(), [&](const TargetKey& key) { return KeyMatchesModule(key, index); });
+}
+
+bool Selection::SelectsParameter(size_t index) const {
+  if (!sites_.parameters[index].requires_grad) return false;
+  if (keys_.empty()) return true;
+  return std::any_of(keys_.begin(), keys_.end(), [&](const TargetKey& key) { return KeyMatchesParameter(key, index); });
+}
+
+std::vector<config::Warning> Selection::Warnings() const {
+  std::vector<config::Warning> warnings;
+  for (size_t i = 0; i < keys_.size(); ++i) CheckKey(config_.targets[i], keys_[i], &warnings);
+  if (config_.xy_distribution && config_.forward_only + config_.backward_only < 2) CheckWatchable(&warnings);
+  if (!config_.xy_distribution && !WantsParameters(config_) && !config_.print_struct)
+    warnings.push_back(Note("",
+                            "this config collects nothing: xy_distribution, wg_distribution, param_distribution, "
+                            "mv_distribution, mg_direction and print_struct are all false"));
+  return warnings;
+}
+
+void Selection::CheckKey(const std::string& text, const TargetKey& key, std::vector<config::Warning>* warnings) const {
+  bool module = false;
+  bool parameter = false;
+  for (size_t i = 0; i < modules_.size() && !module; ++i) module = KeyMatchesModule(key, i);
+  for (size_t i = 0; i < parameters_.size() && !parameter; ++i) parameter = KeyMatchesParameter(key, i);
+  const bool exact_names_only = config_.xy_distribution && !config_.all_xy && !WantsParameters(config_);
+  if (module || (parameter && !exact_names_only)) return;
+
+  std::string message = Quoted(text);
+  std::string_view instead;
+  if (parameter) {
+    message +=
+        " is no module's exact name, and xy_distribution selects modules by exact names only; it selects nothing";
+    instead = RelatedModule(key, modules_);
+  } else {
+    message += " matches no module and no parameter; it selects nothing";
+    instead = NearestName(key.text, modules_, parameters_);
+  }
+  if (!instead.empty()) message += " (did you mean " + Quoted(instead) + "?)";
+  warnings->push_back(Note("targets", std::move(message)));
+}
+
+void Selection::CheckWatchable(std::vector<config::Warning>* warnings) const {
+  constexpr size_t kNamed = 3;
+  size_t selected = 0;
+  size_t blind = 0;
+  std::string named;
+  for (size_t i = 0; i < modules_.size(); ++i) {
+    if (!SelectsModule(i)) continue;
+    ++selected;
+    if (sites_.modules[i].watchable || ++blind > kNamed) continue;
+    named += (named.empty() ? "" : ", ") + Quoted(modules_[i].display);
+    if (!sites_.modules[i].type.empty()) named += " (" + base::Printable(sites_.modules[i].type) + ")";
+  }
+  if (blind == 0) return;
+  if (blind > kNamed) named += " and " + std::to_string(blind - kNamed) + " more";
+  warnings->push_back(
+      Note("xy_distribution", std::to_string(blind) + " of " + std::to_string(selected) +
+                                  " selected modules have a type that cannot be hooked and give no rows: " + named +
+                                  "; to see them, take their type from namespace stepwatch::nn or wrap it in "
+                                  "stepwatch::Watched<>"));
+}
+
+}  // namespace stepwatch::plan

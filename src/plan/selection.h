@@ -1,0 +1,43 @@
+// What `targets` selects in one model, and what is worth a word about it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/config/config.h"
+#include "src/plan/site_names.h"
+#include "src/plan/targets.h"
+#include "stepwatch/site.h"
+
+namespace stepwatch::plan {
+
+class Selection {
+ public:
+  // Both must outlive the selection.
+  Selection(const config::Config& config, const SiteIndex& sites);
+
+  const std::vector<SiteName>& modules() const { return modules_; }
+  const std::vector<SiteName>& parameters() const { return parameters_; }
+
+  // xy_distribution: every module if all_xy or without targets, otherwise those named exactly.
+  bool SelectsModule(size_t index) const;
+  // Parameters that require a gradient: every one without targets.
+  bool SelectsParameter(size_t index) const;
+
+  // Keys that select nothing, and selected modules that cannot be hooked.
+  std::vector<config::Warning> Warnings() const;
+
+ private:
+  bool KeyMatchesModule(const TargetKey& key, size_t index) const;
+  bool KeyMatchesParameter(const TargetKey& key, size_t index) const;
+  void CheckKey(const std::string& text, const TargetKey& key, std::vector<config::Warning>* warnings) const;
+  void CheckWatchable(std::vector<config::Warning>* warnings) const;
+
+  const config::Config& config_;
+  const SiteIndex& sites_;
+  const std::vector<SiteName> modules_;
+  const std::vector<SiteName> parameters_;
+  std::vector<TargetKey> keys_;
+};
+
+}  // namespace stepwatch::plan

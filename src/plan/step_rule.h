@@ -1,0 +1,24 @@
+// Which steps a plan collects.
+#pragma once
+
+#include <cstdint>
+
+#include "src/base/step_bucket.h"
+
+namespace stepwatch::plan {
+
+// A step is collected if it is not before `start`, a multiple of `interval` away from it, and fewer than `times` steps
+// of the plan have been collected.
+struct StepRule {
+  int64_t start = 0;
+  int64_t interval = 1;  // at least 1
+  int64_t times = 0;
+
+  bool Collects(int64_t step, int64_t collected) const {
+    return collected < times && step >= start && (step - start) % interval == 0;
+  }
+};
+
+using base::FileBucket;
+
+}  // namespace stepwatch::plan

@@ -1,0 +1,46 @@
+#include "src/records/frame_assembler.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace stepwatch::records {
+
+std::optional<AssembledFrame> FrameAssembler::Close() {
+  if (open_.records.empty()) return std::nullopt;
+  closed_step_ = open_.step;
+  return std::exchange(open_, AssembledFrame{});
+}
+
+std::optional<AssembledFrame> FrameAssembler::AddRecord(const Record& record) {
+  if (record.step <= closed_step_ || end_) {
+    ++late_;
+    return std::nullopt;
+  }
+  std::optional<AssembledFrame> done;
+  // The marker of the earlier step found the ring full: the first record of a later step closes it as well.
+  if (!open_.records.empty() && record.step > open_.step) done = Close();
+  if (open_.records.empty()) open_.step = record.step;
+  if (record.step < open_.step) {
+    ++late_;
+    return done;
+  }
+  open_.records.push_back(record);
+  return done;
+}
+
+std::optional<AssembledFrame> FrameAssembler::Add(const RingEntry& entry) {
+  if (const auto* record = std::get_if<Record>(&entry)) return AddRecord(*record);
+  if (const auto* begin = std::get_if<PlanBegin>(&entry)) {
+    begin_ = *begin;
+    return std::nullopt;
+  }
+  if (const auto* frame_end = std::get_if<FrameEnd>(&entry)) {
+    std::optional<AssembledFrame> done = Close();
+    closed_step_ = std::max(closed_step_, frame_end->step);
+    return done;
+  }
+  end_ = std::get<PlanEnd>(entry);
+  return Close();
+}
+
+}  // namespace stepwatch::records

@@ -1,0 +1,40 @@
+// Puts the entries of one plan's ring back together as step frames, in step order.
+//
+// Pure bookkeeping, drain thread only.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "src/records/record_ring.h"
+#include "stepwatch/record.h"
+
+namespace stepwatch::records {
+
+struct AssembledFrame {
+  int64_t step = 0;
+  std::vector<Record> records;
+};
+
+class FrameAssembler {
+ public:
+  // Takes the next entry; returns the frame that it completes, if it completes one with at least one record.
+  std::optional<AssembledFrame> Add(const RingEntry& entry);
+
+  const std::optional<PlanBegin>& begin() const { return begin_; }
+  const std::optional<PlanEnd>& end() const { return end_; }
+  uint64_t late() const { return late_; }  // records of a step whose frame was closed already
+
+ private:
+  std::optional<AssembledFrame> Close();
+  std::optional<AssembledFrame> AddRecord(const Record& record);
+
+  std::optional<PlanBegin> begin_;
+  std::optional<PlanEnd> end_;
+  AssembledFrame open_;
+  int64_t closed_step_ = INT64_MIN;
+  uint64_t late_ = 0;
+};
+
+}  // namespace stepwatch::records

@@ -1,0 +1,72 @@
+// One CSV file at a time: found or made with its header, then grown by whole lines.
+//
+// Drain thread only. Whatever call fails, the file holds whole lines or is cut back to them before anything else is
+// written, and the rows of a failed Append are not in it.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "src/sinks/file_calls.h"
+#include "stepwatch/site.h"
+#include "stepwatch/status.h"
+
+namespace stepwatch::sinks {
+
+// Where files go; shared by all files of a sink. Made at the first file, and again when somebody removed it.
+struct CsvDirectory {
+  std::string path;
+  bool made = false;
+};
+
+struct WantedFile {
+  std::string stem;    // "actv_0-4", of "actv_0-4.csv"
+  std::string header;  // its first line, "\n" included
+  PlanId plan_id = 0;  // for the name of a second file, when the first has another header
+
+  bool operator==(const WantedFile&) const = default;
+};
+
+class CsvFile {
+ public:
+  CsvFile(FileCalls* calls, CsvDirectory* directory) : calls_(*calls), directory_(*directory) {}
+  ~CsvFile() { (void)Close(); }
+  CsvFile(const CsvFile&) = delete;
+  CsvFile& operator=(const CsvFile&) = delete;
+
+  // Appends `rows`, whole lines, to the wanted file: all of them or, with an error, none.
+  Status Append(const WantedFile& wanted, std::string_view rows);
+  // An error means that rows appended earlier may be missing (network file systems tell only now).
+  Status Close();
+
+ private:
+  enum class Found { kNothing, kOurs, kOtherHeader };
+
+  Status OpenOrCreate(std::string_view rows, bool* appended);
+  Result<Found> OpenExisting();
+  Result<Found> Inspect();
+  Result<bool> HeaderMatches();
+  Status CutPartialLine();
+  Result<bool> Create(std::string_view rows);
+  Status OpenTemporary();
+  Result<bool> Publish();
+  Status CheckUnchanged();
+  Status AppendRows(std::string_view rows);
+  int WriteAll(std::string_view bytes);
+  int TruncateTo(off_t size);
+  void Drop();
+
+  FileCalls& calls_;
+  CsvDirectory& directory_;
+  WantedFile wanted_;
+  std::string path_;
+  std::string temporary_;  // not empty: a name of ours that must still be unlinked
+  std::string buffer_;     // header and first rows
+  int fd_ = -1;
+  dev_t device_ = 0;
+  ino_t inode_ = 0;
+  off_t size_ = 0;     // up to here the file is whole and ours
+  bool torn_ = false;  // there may be bytes of a failed append behind size_
+};
+
+}  // namespace stepwatch::sinks

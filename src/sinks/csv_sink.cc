@@ -1,0 +1,86 @@
+#include "src/sinks/csv_sink.h"
+
+#include <array>
+#include <bitset>
+#include <utility>
+#include <vector>
+
+#include "src/base/step_bucket.h"
+#include "src/sinks/csv_file.h"
+#include "src/sinks/row_text.h"
+
+namespace stepwatch::sinks {
+namespace {
+
+std::string FileStem(SiteKind kind, int64_t step, int64_t steps_per_file) {
+  const int64_t first = base::FileBucket(step, steps_per_file);
+  return std::string(SiteKindName(kind)) + "_" + std::to_string(first) + "-" +
+         std::to_string(first + steps_per_file - 1);
+}
+
+class CsvSink final : public Sink {
+ public:
+  CsvSink(std::string directory, std::unique_ptr<FileCalls> calls)
+      : calls_(std::move(calls)), directory_{std::move(directory), false} {
+    for (auto& file : files_) file = std::make_unique<CsvFile>(calls_.get(), &directory_);
+  }
+
+  WriteResult Write(const RecordLayout& layout, const StepFrame& frame) override {
+    if (written_.plan_id != layout.plan_id || written_.step != frame.step) written_ = {layout.plan_id, frame.step, {}};
+    formatter_.Format(layout, frame);
+    WriteResult result;
+    for (size_t k = 0; k < kSiteKindCount; ++k) {
+      const auto kind = static_cast<SiteKind>(k);
+      const KindRows& rows = formatter_.rows(kind);
+      if (rows.records == 0 || written_.kinds[k]) continue;
+      // A kind that fails does not keep the others from their files.
+      Status appended = files_[k]->Append(
+          {FileStem(kind, frame.step, layout.step_count_per_record), HeaderLine(layout, kind), layout.plan_id},
+          rows.text);
+      if (appended.ok()) {
+        written_.kinds[k] = true;
+        result.written += rows.records;
+      } else if (result.status.ok()) {
+        result.status = std::move(appended);
+      }
+    }
+    return result;
+  }
+
+  void EndPlan(const RecordLayout&) override {
+    for (auto& file : files_) {
+      Status closed = file->Close();
+      if (!closed.ok() && unreported_.ok()) unreported_ = std::move(closed);
+    }
+  }
+
+  // Every append is visible at once; what is left to say is what closing found out.
+  Status Flush() override { return std::exchange(unreported_, Status()); }
+
+ private:
+  // The kinds that already have the rows of the frame that Write saw last.
+  struct Written {
+    PlanId plan_id = 0;
+    int64_t step = 0;
+    std::bitset<kSiteKindCount> kinds;
+  };
+
+  const std::unique_ptr<FileCalls> calls_;
+  CsvDirectory directory_;
+  std::array<std::unique_ptr<CsvFile>, kSiteKindCount> files_;
+  RowFormatter formatter_;
+  Written written_;
+  Status unreported_;
+};
+
+}  // namespace
+
+std::unique_ptr<Sink> MakeCsvSink(std::string directory) {
+  return MakeCsvSink(std::move(directory), std::make_unique<FileCalls>());
+}
+
+std::unique_ptr<Sink> MakeCsvSink(std::string directory, std::unique_ptr<FileCalls> calls) {
+  return std::make_unique<CsvSink>(std::move(directory), std::move(calls));
+}
+
+}  // namespace stepwatch::sinks

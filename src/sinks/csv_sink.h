@@ -1,0 +1,21 @@
+// The CSV files of msProbe's TrainerMon, written as docs/csv_format.md says.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "src/sinks/file_calls.h"
+#include "stepwatch/sink.h"
+
+namespace stepwatch::sinks {
+
+// A sink that writes `{kind}_{a}-{b}.csv` into `directory`, which it creates at the first row. Drain thread only.
+//
+// A file appears whole with its header (temporary name, then link), and grows by whole lines, one append for each step
+// and kind. A failed append is cut back to whole lines, reported as the Status of Write, and repeated by the next Write
+// of the same frame without repeating rows that are already in other files of it.
+std::unique_ptr<Sink> MakeCsvSink(std::string directory);
+// The same over other system calls, for tests that make them fail.
+std::unique_ptr<Sink> MakeCsvSink(std::string directory, std::unique_ptr<FileCalls> calls);
+
+}  // namespace stepwatch::sinks

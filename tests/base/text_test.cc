@@ -1,0 +1,50 @@
+#include "src/base/text.h"
+
+#include "src/base/sha256.h"
+#include "tests/catch.h"
+
+namespace stepwatch::base {
+namespace {
+
+TEST_CASE("the nearest word is a likely typo or nothing") {
+  const std::vector<std::string_view> words = {"collect_times", "step_interval", "ops", "eps", "format"};
+  CHECK(NearestWord("collect_time", words) == "collect_times");
+  CHECK(NearestWord("colelct_times", words) == "collect_times");  // neighbours swapped
+  CHECK(NearestWord("stepinterval", words) == "step_interval");
+  CHECK(NearestWord("formta", words) == "format");
+  CHECK(NearestWord("opss", words) == "ops");
+  CHECK(NearestWord("xyz", words) == "");
+  CHECK(NearestWord("learning_rate", words) == "");
+  CHECK(NearestWord("", words) == "");
+  CHECK(NearestWord("ops", {}) == "");
+  CHECK(NearestWord("ops", words) == "ops");
+}
+
+TEST_CASE("a hostile word costs nothing and has no neighbour") {
+  CHECK(NearestWord(std::string(1000000, 'a'), {"aaaa"}) == "");
+  CHECK(NearestWord("a", {std::string_view("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")}) == "");
+}
+
+TEST_CASE("untrusted text is printed without control characters") {
+  CHECK(Printable("plain text") == "plain text");
+  CHECK(Printable("a\nb\tc\x1b[31m\x7f") == "a\\x0ab\\x09c\\x1b[31m\\x7f");
+  CHECK(Printable(std::string_view("a\0b", 3)) == "a\\x00b");
+  CHECK(Printable("größe") == "größe");
+  CHECK(Printable("") == "");
+}
+
+TEST_CASE("long untrusted text is cut between characters") {
+  CHECK(Printable("abcdef", 6) == "abcdef");
+  CHECK(Printable("abcdefg", 6) == "abcdef…");
+  CHECK(Printable("abcdeäg", 6) == "abcde…");
+  CHECK(Printable("äöü", 3) == "ä…");
+  CHECK(Printable("ä", 0) == "…");
+}
+
+TEST_CASE("SHA-256 of known texts") {
+  CHECK(Sha256Hex("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  CHECK(Sha256Hex("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+}  // namespace
+}  // namespace stepwatch::base

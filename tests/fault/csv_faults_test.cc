@@ -1,0 +1,316 @@
+// Each system call of the CSV sink fails once, with each errno: after one retry the files are those of a run without
+// faults.
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/base/file.h"
+#include "src/sinks/csv_sink.h"
+#include "tests/catch.h"
+#include "tests/sinks/sink_fixture.h"
+
+namespace stepwatch::sinks {
+namespace {
+
+using test::Frame;
+using test::Layout;
+using test::NormRecord;
+using test::ReadDirectory;
+using test::Site;
+using test::TemporaryDirectory;
+using test::WriteText;
+using Files = std::map<std::string, std::string>;
+
+// What goes wrong: `failures` calls in a row, from the call with number `at` on (0-based, over all kinds of calls).
+struct Fault {
+  int at = -1;
+  int failures = 1;
+  int error_number = 0;
+  bool half_written = false;  // the write before them takes only half
+  bool can_rename = true;     // false: as a file system that cannot rename without replacing
+};
+
+struct Journal {
+  std::vector<std::string> calls;
+  bool fault_met = false;
+};
+
+class FaultyCalls final : public FileCalls {
+ public:
+  FaultyCalls(Fault fault, Journal* journal) : fault_(fault), journal_(*journal) {}
+
+  int Open(const char* path, int flags, mode_t mode) override {
+    return Fails("open") ? -1 : FileCalls::Open(path, flags, mode);
+  }
+  int Close(int fd) override {
+    // A failing close has closed all the same.
+    const bool fails = Fails("close");
+    const int error_number = errno;
+    const int result = FileCalls::Close(fd);
+    if (fails) errno = error_number;
+    return fails ? -1 : result;
+  }
+  int Stat(const char* path, struct stat* about) override { return Fails("stat") ? -1 : FileCalls::Stat(path, about); }
+  int Fstat(int fd, struct stat* about) override { return Fails("fstat") ? -1 : FileCalls::Fstat(fd, about); }
+  ssize_t Read(int fd, void* bytes, size_t count, off_t offset) override {
+    return Fails("read") ? -1 : FileCalls::Read(fd, bytes, count, offset);
+  }
+  ssize_t Write(int fd, const void* bytes, size_t count) override {
+    const bool half = fault_.half_written && static_cast<int>(journal_.calls.size()) + 1 == fault_.at;
+    if (Fails("write")) return -1;
+    return FileCalls::Write(fd, bytes, half ? count / 2 : count);
+  }
+  int Truncate(int fd, off_t size) override { return Fails("truncate") ? -1 : FileCalls::Truncate(fd, size); }
+  int RenameNew(const char* from, const char* to) override {
+    if (Fails("rename")) return -1;
+    if (fault_.can_rename) return FileCalls::RenameNew(from, to);
+    errno = EINVAL;
+    return -1;
+  }
+  int Link(const char* from, const char* to) override { return Fails("link") ? -1 : FileCalls::Link(from, to); }
+  int Unlink(const char* path) override { return Fails("unlink") ? -1 : FileCalls::Unlink(path); }
+  Status MakeDirectories(const std::string& path) override {
+    if (Fails("mkdir")) return base::ErrnoStatus("cannot create the directory", path, errno);
+    return FileCalls::MakeDirectories(path);
+  }
+
+ private:
+  bool Fails(const char* call) {
+    const int number = static_cast<int>(journal_.calls.size());
+    journal_.calls.push_back(call);
+    if (fault_.at < 0 || number < fault_.at || number >= fault_.at + fault_.failures) return false;
+    journal_.fault_met = true;
+    errno = fault_.error_number;
+    return true;
+  }
+
+  const Fault fault_;
+  Journal& journal_;
+};
+
+// Two kinds, four steps in files of two, then a plan with other columns in the last bucket; one file has half a line of
+// an earlier writer, and the directory is made by the sink.
+struct Outcome {
+  Files files;
+  Journal journal;
+  std::string trouble;  // a frame that needed more than one retry, or was counted wrongly
+};
+
+void WriteFrame(Sink* sink, const RecordLayout& layout, int64_t step, Outcome* outcome) {
+  const Frame frame(step, {NormRecord(0, 1), NormRecord(1, 0.25), NormRecord(0, 3)});
+  WriteResult result = sink->Write(layout, frame.view);
+  size_t written = result.written;
+  if (!result.status.ok()) {
+    if (result.status.message().empty()) outcome->trouble += "an error without a sentence; ";
+    result = sink->Write(layout, frame.view);
+    written += result.written;
+  }
+  if (!result.status.ok()) outcome->trouble += result.status.message() + "; ";
+  if (written != 3) outcome->trouble += "counted " + std::to_string(written) + " of 3 rows; ";
+}
+
+Outcome RunScenario(const Fault& fault, bool directory_exists) {
+  TemporaryDirectory base;
+  const std::string directory = base / "run";
+  Outcome outcome;
+  RecordLayout layout = Layout({Site(SiteKind::kParamOrigin, "w", 0), Site(SiteKind::kParamUpdated, "w", 0)});
+  layout.step_count_per_record = 2;
+  if (directory_exists) {
+    std::filesystem::create_directory(directory);
+    WriteText(directory + "/param_origin_0-1.csv", "vpp_stage,name,step,norm,shape,dtype\n0,w,0,5.0,[2],to");
+  }
+  {
+    const std::unique_ptr<Sink> sink = MakeCsvSink(directory, std::make_unique<FaultyCalls>(fault, &outcome.journal));
+    for (int64_t step = 0; step < 4; ++step) WriteFrame(sink.get(), layout, step, &outcome);
+    sink->EndPlan(layout);
+    layout.plan_id = 2;
+    layout.stats = {Stat::kNorm};
+    WriteFrame(sink.get(), layout, 3, &outcome);
+    sink->EndPlan(layout);
+    (void)sink->Flush();
+  }
+  outcome.files = ReadDirectory(directory);
+  return outcome;
+}
+
+void CheckEveryCall(Fault fault, const std::function<bool(const std::string&)>& concerns) {
+  for (bool directory_exists : {false, true}) {
+    fault.at = -1;
+    const Outcome clean = RunScenario(fault, directory_exists);
+    REQUIRE(clean.trouble.empty());
+    REQUIRE(clean.files.size() == 6);
+    for (size_t at = 0; at < clean.journal.calls.size(); ++at) {
+      if (!concerns(clean.journal.calls[at])) continue;
+      fault.at = static_cast<int>(at);
+      const Outcome outcome = RunScenario(fault, directory_exists);
+      INFO("call " << at << " (" << clean.journal.calls[at] << "), errno " << fault.error_number << ", directory "
+                   << (directory_exists ? "exists" : "is made"));
+      CHECK(outcome.journal.fault_met);
+      CHECK(outcome.trouble == "");
+      CHECK(outcome.files == clean.files);
+    }
+  }
+}
+
+constexpr int kErrors[] = {EIO,    ENOSPC, EDQUOT, EFBIG,  EINTR,  EAGAIN, EACCES, EPERM,  ENOENT,
+                           EEXIST, EINVAL, EMFILE, ENFILE, ENOMEM, EROFS,  ESTALE, ENOTDIR};
+
+TEST_CASE("after one failed call and one retry the files are those of a run without faults") {
+  for (int error_number : kErrors) {
+    Fault fault;
+    fault.error_number = error_number;
+    CheckEveryCall(fault, [](const std::string&) { return true; });
+  }
+}
+
+TEST_CASE("the same holds on a file system that can only link") {
+  for (int error_number : {EIO, ENOSPC, EACCES, ENOENT, EEXIST, EPERM}) {
+    Fault fault;
+    fault.error_number = error_number;
+    fault.can_rename = false;
+    CheckEveryCall(fault, [](const std::string&) { return true; });
+  }
+}
+
+TEST_CASE("half a write and then a full disk leave no trace after the retry") {
+  Fault fault;
+  fault.error_number = ENOSPC;
+  fault.half_written = true;
+  const auto scenario = [&fault](bool directory_exists, int failures) {
+    Fault none = fault;
+    none.at = -1;
+    const Outcome clean = RunScenario(none, directory_exists);
+    fault.failures = failures;
+    for (size_t at = 0; at < clean.journal.calls.size(); ++at) {
+      if (clean.journal.calls[at] != "write") continue;
+      fault.at = static_cast<int>(at) + 1;  // the write that would bring the other half
+      const Outcome outcome = RunScenario(fault, directory_exists);
+      INFO("after half of call " << at << " fail " << failures << " calls");
+      CHECK(outcome.trouble == "");
+      CHECK(outcome.files == clean.files);
+    }
+  };
+  for (bool directory_exists : {false, true}) {
+    scenario(directory_exists, 1);
+    // The call after the failed write is the one that cuts the file back (or removes the temporary file).
+    scenario(directory_exists, 2);
+  }
+}
+
+TEST_CASE("a write that takes only half is completed") {
+  Fault fault;
+  fault.half_written = true;
+  fault.failures = 0;
+  const Outcome clean = RunScenario(Fault(), true);
+  for (size_t at = 0; at < clean.journal.calls.size(); ++at) {
+    fault.at = static_cast<int>(at) + 1;
+    const Outcome outcome = RunScenario(fault, true);
+    CHECK(outcome.trouble == "");
+    CHECK(outcome.files == clean.files);
+  }
+}
+
+TEST_CASE("a full disk and a file grown too big are told apart from other troubles") {
+  TemporaryDirectory base;
+  RecordLayout layout = Layout({Site(SiteKind::kParamOrigin, "w", 0)});
+  layout.step_count_per_record = 10;
+  for (int error_number : {ENOSPC, EDQUOT, EFBIG, EIO}) {
+    Journal calls;
+    const Frame first(0, {NormRecord(0, 1)});
+    const Frame second(1, {NormRecord(0, 1)});
+    Journal journal;
+    {
+      const auto sink = MakeCsvSink(base / "probe", std::make_unique<FaultyCalls>(Fault(), &calls));
+      REQUIRE(sink->Write(layout, first.view).status.ok());
+      REQUIRE(sink->Write(layout, second.view).status.ok());
+    }
+    std::filesystem::remove_all(base / "probe");
+    const auto last_write = std::find(calls.calls.rbegin(), calls.calls.rend(), "write");
+    Fault fault;
+    fault.at = static_cast<int>(calls.calls.rend() - last_write) - 1;
+    fault.error_number = error_number;
+    const auto sink = MakeCsvSink(base / "probe", std::make_unique<FaultyCalls>(fault, &journal));
+    REQUIRE(sink->Write(layout, first.view).status.ok());
+    const WriteResult failed = sink->Write(layout, second.view);
+    INFO(failed.status.message());
+    CHECK(failed.written == 0);
+    CHECK(failed.status.code() == (error_number == EIO ? StatusCode::kUnavailable : StatusCode::kExhausted));
+    CHECK(failed.status.message().find(base / "probe/param_origin_0-9.csv") != std::string::npos);
+    std::filesystem::remove_all(base / "probe");
+  }
+}
+
+TEST_CASE("an abandoned frame leaves no half line and the next frames go on") {
+  TemporaryDirectory base;
+  RecordLayout layout = Layout({Site(SiteKind::kParamOrigin, "w", 0)});
+  layout.step_count_per_record = 10;
+  const Frame first(0, {NormRecord(0, 1)});
+  const Frame lost(1, {NormRecord(0, 1)});
+  const Frame third(2, {NormRecord(0, 1)});
+  Journal calls;
+  {
+    const auto sink = MakeCsvSink(base / "clean", std::make_unique<FaultyCalls>(Fault(), &calls));
+    REQUIRE(sink->Write(layout, first.view).status.ok());
+  }
+  Fault fault;
+  // Without the close at the end; then stat, half a write, the other half and the cut fail.
+  fault.at = static_cast<int>(calls.calls.size()) - 1 + 2;
+  fault.failures = 2;
+  fault.half_written = true;
+  fault.error_number = ENOSPC;
+  Journal journal;
+  const auto sink = MakeCsvSink(base / "run", std::make_unique<FaultyCalls>(fault, &journal));
+  REQUIRE(sink->Write(layout, first.view).status.ok());
+  CHECK_FALSE(sink->Write(layout, lost.view).status.ok());
+  CHECK(ReadDirectory(base / "run").at("param_origin_0-9.csv").back() != '\n');
+  sink->Abandon(layout, lost.view);
+  CHECK(sink->Write(layout, third.view).status.ok());
+  CHECK(ReadDirectory(base / "run").at("param_origin_0-9.csv") ==
+        "vpp_stage,name,step,norm,shape,dtype\n0,w,0,1.0,[2],torch.float32\n0,w,2,1.0,[2],torch.float32\n");
+}
+
+// Another process makes the file just before this one would.
+class RacingCalls final : public FileCalls {
+ public:
+  RacingCalls(std::string text, bool can_rename) : text_(std::move(text)), can_rename_(can_rename) {}
+
+  int RenameNew(const char* from, const char* to) override {
+    if (can_rename_) {
+      WriteText(to, text_);
+      return FileCalls::RenameNew(from, to);
+    }
+    errno = EINVAL;
+    return -1;
+  }
+  int Link(const char* from, const char* to) override {
+    WriteText(to, text_);
+    return FileCalls::Link(from, to);
+  }
+
+ private:
+  const std::string text_;
+  const bool can_rename_;
+};
+
+TEST_CASE("a file that somebody makes at the same moment is never replaced") {
+  const RecordLayout layout = Layout({Site(SiteKind::kParamOrigin, "w", 0)});
+  const Frame frame(1, {NormRecord(0, 1)});
+  const std::string header = "vpp_stage,name,step,norm,shape,dtype\n";
+  const std::string row = "0,w,1,1.0,[2],torch.float32\n";
+  for (bool can_rename : {true, false}) {
+    TemporaryDirectory base;
+    const auto sink =
+        MakeCsvSink(base / "run", std::make_unique<RacingCalls>(header + "0,w,0,0.5,[2],x\n", can_rename));
+    CHECK(sink->Write(layout, frame.view).status.ToString() == "ok");
+    CHECK(ReadDirectory(base / "run") == Files{{"param_origin_1-1.csv", header + "0,w,0,0.5,[2],x\n" + row}});
+  }
+}
+
+}  // namespace
+}  // namespace stepwatch::sinks

@@ -1,0 +1,80 @@
+// Every code of every small format, through the door.
+
+#include <cmath>
+#include <cstring>
+
+#include "kernels/lanes16.h"
+#include "tests/catch.h"
+#include "tests/kernels/tensor_model.h"
+
+namespace stepwatch::kernels::test {
+namespace {
+
+bool ReadsAs(const Statistics& found, long double expected) {
+  if (std::isnan(expected)) return found.nans == 1 && std::isnan(found.max) && std::isnan(found.mean);
+  const double value = static_cast<double>(expected);
+  return found.nans == 0 && found.infs == (std::isinf(value) ? 1 : 0) && found.min == value && found.max == value &&
+         found.mean == value && found.norm == std::abs(value);
+}
+
+template <class Code>
+int CountMisread(DType dtype) {
+  int misread = 0;
+  for (uint32_t code = 0; code >> (8 * sizeof(Code)) == 0; ++code) {
+    const Code raw = static_cast<Code>(code);
+    const Statistics found = MeasureOrFail(DenseView(&raw, dtype, nullptr, 0));
+    if (!ReadsAs(found, Decode(dtype, &raw))) ++misread;
+  }
+  return misread;
+}
+
+TEST_CASE("each of the 256 codes of both fp8 formats is read right") {
+  CHECK(CountMisread<uint8_t>(DType::kFloat8E4M3) == 0);
+  CHECK(CountMisread<uint8_t>(DType::kFloat8E5M2) == 0);
+}
+
+TEST_CASE("well-known fp8 codes") {
+  const auto max_of = [](DType dtype, uint8_t code) { return MeasureOrFail(DenseView(&code, dtype, nullptr, 0)).max; };
+  CHECK(max_of(DType::kFloat8E4M3, 0x7e) == 448);
+  CHECK(max_of(DType::kFloat8E4M3, 0x38) == 1);
+  CHECK(max_of(DType::kFloat8E4M3, 0x01) == std::ldexp(1, -9));
+  CHECK(max_of(DType::kFloat8E4M3, 0xfe) == -448);
+  CHECK(std::isnan(max_of(DType::kFloat8E4M3, 0xff)));
+  CHECK(max_of(DType::kFloat8E5M2, 0x7b) == 57344);
+  CHECK(max_of(DType::kFloat8E5M2, 0x01) == std::ldexp(1, -16));
+  CHECK(std::isinf(max_of(DType::kFloat8E5M2, 0x7c)));
+}
+
+TEST_CASE("each of the 65536 codes of fp16 and bf16 is read right") {
+  CHECK(CountMisread<uint16_t>(DType::kFloat16) == 0);
+  CHECK(CountMisread<uint16_t>(DType::kBFloat16) == 0);
+}
+
+TEST_CASE(
+    "the loops of every instruction set read each fp16 and bf16 code as the reference does, in full vectors too") {
+  for (const lanes16::Level* level : lanes16::AvailableLevels()) {
+    for (DType dtype : {DType::kFloat16, DType::kBFloat16}) {
+      int misread = 0;
+      for (uint32_t code = 0; code < 0x10000; ++code) {
+        const std::vector<uint16_t> same(16, static_cast<uint16_t>(code));
+        int64_t count = 16;
+        Statistics found;
+        if (!lanes16::Measure(*level, DenseView(same.data(), dtype, &count, 1), {}, &found).ok()) ++misread;
+        const long double expected = Decode(dtype, same.data());
+        if (std::isnan(expected) ? found.nans != 16 : found.min != expected || found.max != expected) ++misread;
+      }
+      INFO(level->name << " " << DTypeName(dtype));
+      CHECK(misread == 0);
+    }
+  }
+}
+
+TEST_CASE("each code of 8 and 16 bit integers is read right") {
+  CHECK(CountMisread<uint8_t>(DType::kInt8) == 0);
+  CHECK(CountMisread<uint8_t>(DType::kUInt8) == 0);
+  CHECK(CountMisread<uint8_t>(DType::kBool) == 0);
+  CHECK(CountMisread<uint16_t>(DType::kInt16) == 0);
+}
+
+}  // namespace
+}  // namespace stepwatch::kernels::test

@@ -1,0 +1,129 @@
+// Random dtype, shape, strides, address and data against the model.
+
+#include <algorithm>
+#include <numeric>
+
+#include "kernels/lanes16.h"
+#include "kernels/reference.h"
+#include "tests/catch.h"
+#include "tests/kernels/tensor_model.h"
+
+namespace stepwatch::kernels::test {
+namespace {
+
+// A view and the memory under it, which ends exactly where the view does.
+struct Subject {
+  std::vector<std::byte> memory;
+  TensorView view;
+};
+
+int64_t Below(int64_t bound, std::mt19937_64* random) {
+  return static_cast<int64_t>((*random)() % static_cast<uint64_t>(bound));
+}
+
+std::vector<int64_t> RandomSizes(std::mt19937_64* random) {
+  std::vector<int64_t> sizes(static_cast<size_t>(Below(kDimsMax + 1, random)));
+  const int64_t largest = sizes.size() <= 2 ? 50 : sizes.size() <= 4 ? 7 : 3;
+  for (int64_t& size : sizes) size = Below(20, random) == 0 ? 0 : 1 + Below(largest, random);
+  return sizes;
+}
+
+// Dense in a random order of dimensions, then perhaps with gaps, repeats, arbitrary or negative strides.
+std::vector<int64_t> RandomStrides(const std::vector<int64_t>& sizes, std::mt19937_64* random) {
+  std::vector<size_t> order(sizes.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  if (Below(2, random) == 0) std::shuffle(order.begin(), order.end(), *random);
+  const bool gaps = Below(2, random) == 0, wild = Below(4, random) == 0, repeats = Below(3, random) == 0;
+  std::vector<int64_t> strides(sizes.size());
+  int64_t stride = gaps && Below(2, random) == 0 ? 1 + Below(3, random) : 1;
+  for (size_t i = order.size(); i-- > 0;) {
+    const size_t dim = order[i];
+    strides[dim] = stride;
+    if (wild) strides[dim] = Below(9, random) - 2;
+    if (repeats && Below(2, random) == 0) strides[dim] = 0;
+    stride *= std::max<int64_t>(sizes[dim], 1);
+    if (gaps && Below(2, random) == 0) stride += Below(4, random);
+  }
+  return strides;
+}
+
+Subject RandomSubject(DType dtype, std::mt19937_64* random) {
+  const std::vector<int64_t> sizes = RandomSizes(random), strides = RandomStrides(sizes, random);
+  int64_t lowest = 0, highest = 0;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const int64_t reach = std::max<int64_t>(sizes[i] - 1, 0) * strides[i];
+    (reach < 0 ? lowest : highest) += reach;
+  }
+  const Fill fill = kAllFills[Below(std::size(kAllFills), random)];
+  const Tensor data = RandomTensor(dtype, highest - lowest + 1, fill, random);
+  const size_t shift = static_cast<size_t>(Below(17, random));
+  Subject subject{std::vector<std::byte>(shift + data.bytes.size()), {}};
+  std::copy(data.bytes.begin(), data.bytes.end(), subject.memory.begin() + static_cast<std::ptrdiff_t>(shift));
+  subject.view = DenseView(subject.memory.data() + shift - lowest * ElementSize(dtype), dtype, sizes.data(),
+                           static_cast<int>(sizes.size()));
+  std::copy(strides.begin(), strides.end(), subject.view.strides.begin());
+  return subject;
+}
+
+std::string Describe(const TensorView& view) {
+  std::string text = DTypeName(view.dtype);
+  for (size_t i = 0; i < static_cast<size_t>(view.ndim); ++i)
+    text += " " + std::to_string(view.sizes[i]) + "/" + std::to_string(view.strides[i]);
+  return text;
+}
+
+TEST_CASE("random tensors are measured as the model says, by all paths alike") {
+  const uint64_t seed = RandomSeed();
+  INFO("repeat with STEPWATCH_SEED=" << seed);
+  std::mt19937_64 random(seed);
+  const double thresholds[] = {1e-8, 0, 0.25, 1e-40, 3};
+  for (int round = 0; round < 4000; ++round) {
+    const DType dtype = kAllDTypes[Below(std::size(kAllDTypes), &random)];
+    const Subject subject = RandomSubject(dtype, &random);
+    const MeasureOptions options{thresholds[Below(5, &random)],
+                                 Below(4, &random) == 0 ? EpsMode::kExact : EpsMode::kParity};
+    Statistics expected;
+    REQUIRE(reference::Measure(subject.view, options, &expected).ok());
+    std::string wrong = Mistakes(subject.view, options, expected);
+    wrong += Difference(MeasureOrFail(subject.view, options), expected);
+    if (lanes16::Handles(dtype)) {
+      for (const lanes16::Level* level : lanes16::AvailableLevels()) {
+        Statistics found;
+        REQUIRE(lanes16::Measure(*level, subject.view, options, &found).ok());
+        wrong += Difference(found, expected);
+      }
+    }
+    if (wrong.empty()) continue;
+    INFO("round " << round << ": " << Describe(subject.view) << ", eps " << options.eps);
+    REQUIRE(wrong == "");
+  }
+}
+
+TEST_CASE("random pairs of tensors agree in sign as the model says") {
+  const uint64_t seed = RandomSeed();
+  INFO("repeat with STEPWATCH_SEED=" << seed);
+  std::mt19937_64 random(seed);
+  for (int round = 0; round < 1500; ++round) {
+    const DType dtype_a = kAllDTypes[Below(std::size(kAllDTypes), &random)];
+    const DType dtype_b = Below(2, &random) == 0 ? dtype_a : kAllDTypes[Below(std::size(kAllDTypes), &random)];
+    const Subject a = RandomSubject(dtype_a, &random);
+    // The same shape in other memory: dense in row-major order, or lying like the first.
+    const int64_t room = static_cast<int64_t>(a.memory.size()) + a.view.numel + 1;
+    const Tensor other = RandomTensor(dtype_b, room, Fill::kAnyBits, &random);
+    TensorView b = DenseView(other.bytes.data(), dtype_b, a.view.sizes.data(), a.view.ndim);
+    const bool forward = std::all_of(a.view.strides.begin(), a.view.strides.end(), [](int64_t s) { return s >= 0; });
+    if (forward && Below(2, &random) == 0) b.strides = a.view.strides;
+    double found = -1;
+    REQUIRE(SignAgreement(a.view, b, &found).ok());
+    const double expected = ModelAgreement(a.view, b);
+    double from_reference = -1;
+    REQUIRE(reference::SignAgreement(a.view, b, &from_reference).ok());
+    if (found == expected && from_reference == expected) continue;
+    INFO("round " << round << ": " << Describe(a.view) << " and " << Describe(b));
+    REQUIRE(found == expected);
+    REQUIRE(from_reference == expected);
+  }
+}
+
+}  // namespace
+}  // namespace stepwatch::kernels::test

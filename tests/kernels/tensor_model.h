@@ -1,0 +1,58 @@
+// A second, slow opinion on every statistic, written from the definitions alone, and tensors to ask it about.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/kernels.h"
+
+namespace stepwatch::kernels::test {
+
+inline constexpr DType kAllDTypes[] = {DType::kFloat64,    DType::kFloat32,    DType::kFloat16, DType::kBFloat16,
+                                       DType::kFloat8E4M3, DType::kFloat8E5M2, DType::kInt64,   DType::kInt32,
+                                       DType::kInt16,      DType::kInt8,       DType::kUInt8,   DType::kBool};
+inline constexpr DType kVectorDTypes[] = {DType::kFloat64, DType::kFloat32, DType::kFloat16, DType::kBFloat16};
+
+// The number that the bytes at `address` stand for.
+long double Decode(DType dtype, const void* address);
+
+// A one-dimensional tensor that owns its elements.
+struct Tensor {
+  DType dtype = DType::kFloat32;
+  std::vector<std::byte> bytes;
+  TensorView view() const;
+  TensorView view(std::initializer_list<int64_t> sizes) const;
+};
+
+// Each value must be one that the dtype holds exactly.
+Tensor MakeTensor(DType dtype, const std::vector<double>& values);
+template <class T>
+Tensor MakeRawTensor(DType dtype, const std::vector<T>& values) {
+  Tensor tensor{dtype, std::vector<std::byte>(values.size() * sizeof(T))};
+  if (!values.empty()) __builtin_memcpy(tensor.bytes.data(), values.data(), tensor.bytes.size());
+  return tensor;
+}
+
+enum class Fill { kOrdinary, kAnyBits, kTiny, kHuge, kFewSpecial };
+inline constexpr Fill kAllFills[] = {Fill::kOrdinary, Fill::kAnyBits, Fill::kTiny, Fill::kHuge, Fill::kFewSpecial};
+// `count` elements; kAnyBits includes NaN and infinities where the dtype has them, kFewSpecial now and then.
+Tensor RandomTensor(DType dtype, int64_t count, Fill fill, std::mt19937_64* random);
+
+// What is wrong with `found` as the statistics of `tensor`; empty if nothing. Counts and extremes must be exact.
+std::string Mistakes(const TensorView& tensor, const MeasureOptions& options, const Statistics& found);
+// The sign agreement of two tensors of one shape.
+double ModelAgreement(const TensorView& a, const TensorView& b);
+
+// Names the fields whose bits differ; empty if none.
+std::string Difference(const Statistics& a, const Statistics& b);
+
+Statistics MeasureOrFail(const TensorView& tensor, const MeasureOptions& options = {});
+
+// From STEPWATCH_SEED, or fresh.
+uint64_t RandomSeed();
+
+}  // namespace stepwatch::kernels::test

@@ -1,0 +1,135 @@
+#include "src/records/frame_assembler.h"
+
+#include <vector>
+
+#include "tests/catch.h"
+
+namespace stepwatch::records {
+namespace {
+
+Record OfStep(int64_t step, SiteId site = 0) {
+  Record record;
+  record.step = step;
+  record.site = site;
+  return record;
+}
+
+// Feeds entries and keeps the frames that come out.
+struct Assembly {
+  FrameAssembler assembler;
+  std::vector<AssembledFrame> frames;
+
+  void operator()(const RingEntry& entry) {
+    if (auto frame = assembler.Add(entry)) frames.push_back(*std::move(frame));
+  }
+  size_t records() const {
+    size_t count = 0;
+    for (const AssembledFrame& frame : frames) count += frame.records.size();
+    return count;
+  }
+};
+
+TEST_CASE("a frame holds the records between two frame ends, in their order") {
+  Assembly add;
+  add(PlanBegin{3});
+  REQUIRE(add.assembler.begin());
+  CHECK(add.assembler.begin()->first_step == 3);
+  add(OfStep(3, 1));
+  add(OfStep(3, 0));
+  CHECK(add.frames.empty());
+  add(FrameEnd{3, 2});
+  add(OfStep(4, 7));
+  add(FrameEnd{4, 1});
+  add(PlanEnd{EndReason::kTimes, 4, 2});
+  REQUIRE(add.frames.size() == 2);
+  CHECK(add.frames[0].step == 3);
+  REQUIRE(add.frames[0].records.size() == 2);
+  CHECK(add.frames[0].records[0].site == 1);
+  CHECK(add.frames[0].records[1].site == 0);
+  CHECK(add.frames[1].step == 4);
+  REQUIRE(add.assembler.end());
+  CHECK(add.assembler.end()->collected == 2);
+  CHECK(add.assembler.late() == 0);
+}
+
+TEST_CASE("a step without records makes no frame") {
+  Assembly add;
+  add(PlanBegin{0});
+  add(FrameEnd{0, 0});
+  add(FrameEnd{1, 0});
+  add(PlanEnd{});
+  CHECK(add.frames.empty());
+}
+
+TEST_CASE("a frame whose end was lost is closed by the first record of a later step") {
+  Assembly add;
+  add(OfStep(5));
+  add(OfStep(5));
+  add(OfStep(6));
+  REQUIRE(add.frames.size() == 1);
+  CHECK(add.frames[0].step == 5);
+  CHECK(add.frames[0].records.size() == 2);
+  add(FrameEnd{6, 1});
+  REQUIRE(add.frames.size() == 2);
+  CHECK(add.frames[1].step == 6);
+}
+
+TEST_CASE("a frame whose end was lost is closed by the next frame end, and by the end of the plan") {
+  Assembly add;
+  add(OfStep(5));
+  add(FrameEnd{6, 0});
+  REQUIRE(add.frames.size() == 1);
+  CHECK(add.frames[0].step == 5);
+  add(OfStep(8));
+  add(OfStep(8));
+  add(PlanEnd{EndReason::kClosed, 8, 1});
+  REQUIRE(add.frames.size() == 2);
+  CHECK(add.frames[1].step == 8);
+  CHECK(add.frames[1].records.size() == 2);
+}
+
+TEST_CASE("a record of a closed step is late: counted, and in no frame") {
+  Assembly add;
+  add(OfStep(1));
+  add(FrameEnd{1, 2});
+  add(OfStep(1));
+  CHECK(add.assembler.late() == 1);
+  add(OfStep(2));
+  add(OfStep(1));
+  CHECK(add.assembler.late() == 2);
+  add(FrameEnd{2, 1});
+  add(PlanEnd{});
+  CHECK(add.records() == 2);
+}
+
+TEST_CASE("a record of an earlier step than the open frame is late, though no frame end said so") {
+  Assembly add;
+  add(OfStep(4));
+  add(OfStep(3));
+  CHECK(add.assembler.late() == 1);
+  add(PlanEnd{});
+  CHECK(add.records() == 1);
+}
+
+TEST_CASE("records behind the end of the plan are late") {
+  Assembly add;
+  add(OfStep(1));
+  add(PlanEnd{});
+  add(OfStep(1));
+  add(OfStep(2));
+  CHECK(add.assembler.late() == 2);
+  CHECK(add.records() == 1);
+}
+
+TEST_CASE("steps may begin below zero and be far apart") {
+  Assembly add;
+  add(OfStep(-5));
+  add(FrameEnd{-5, 1});
+  add(OfStep(INT64_MAX));
+  add(PlanEnd{});
+  CHECK(add.frames.size() == 2);
+  CHECK(add.assembler.late() == 0);
+}
+
+}  // namespace
+}  // namespace stepwatch::records

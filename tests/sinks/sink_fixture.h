@@ -1,0 +1,124 @@
+// What the sink tests share: a directory that cleans itself up, a small model's layout, records and frames of it.
+#pragma once
+
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "stepwatch/sink.h"
+
+namespace stepwatch::sinks::test {
+
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "stepwatch-sinks-XXXXXX").string();
+    path_ = ::mkdtemp(pattern.data());
+  }
+  ~TemporaryDirectory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+
+  const std::string& path() const { return path_; }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+inline std::string ReadText(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+inline void WriteText(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
+}
+
+// Name -> content of every entry; hidden ones included.
+inline std::map<std::string, std::string> ReadDirectory(const std::string& path) {
+  std::map<std::string, std::string> files;
+  if (!std::filesystem::exists(path)) return files;
+  for (const auto& entry : std::filesystem::directory_iterator(path))
+    files[entry.path().filename().string()] = ReadText(entry.path().string());
+  return files;
+}
+
+inline StatValue Real(Stat stat, double value) {
+  StatValue pair;
+  pair.stat = stat;
+  pair.f64 = value;
+  return pair;
+}
+
+inline StatValue Integer(Stat stat, int64_t value) {
+  StatValue pair;
+  pair.stat = stat;
+  pair.is_integer = true;
+  pair.i64 = value;
+  return pair;
+}
+
+inline void AddValue(Record* record, StatValue value) {
+  record->values[record->value_count++] = value;
+}
+
+inline void SetShape(Record* record, std::vector<int64_t> dims) {
+  record->ndim = static_cast<uint8_t>(dims.size());
+  for (size_t i = 0; i < dims.size(); ++i) record->dims[i] = dims[i];
+}
+
+inline PlannedSite Site(SiteKind kind, std::string name, uint32_t owner, Port port = Port::kNone, int chunk = 0) {
+  PlannedSite site;
+  site.kind = kind;
+  site.port = port;
+  site.owner = owner;
+  site.chunk = chunk;
+  site.name = std::move(name);
+  return site;
+}
+
+// Columns norm, shape, dtype over the given sites.
+inline RecordLayout Layout(std::vector<PlannedSite> sites) {
+  RecordLayout layout;
+  layout.plan_id = 1;
+  layout.sites = std::move(sites);
+  layout.stats = {Stat::kNorm, Stat::kShape, Stat::kDtype};
+  return layout;
+}
+
+inline Record NormRecord(SiteId site, double norm, int32_t micro_step = 0) {
+  Record record;
+  record.plan_id = 1;
+  record.site = site;
+  record.micro_step = micro_step;
+  SetShape(&record, {2});
+  AddValue(&record, Real(Stat::kNorm, norm));
+  return record;
+}
+
+// Owns the records that a StepFrame points to.
+struct Frame {
+  StepFrame view;
+  std::vector<Record> records;
+
+  Frame(int64_t step, std::vector<Record> list) : records(std::move(list)) {
+    for (Record& record : records) record.step = step;
+    view.step = step;
+    view.records = records.data();
+    view.count = records.size();
+  }
+  Frame(const Frame&) = delete;
+  Frame& operator=(const Frame&) = delete;
+};
+
+}  // namespace stepwatch::sinks::test
