@@ -1,0 +1,71 @@
+#include "controller/api/loop_thread.h"
+
+#include <boost/asio/post.hpp>
+#include <exception>
+#include <future>
+#include <memory>
+#include <utility>
+
+#include "src/base/check.h"
+#include "src/base/quiet_thread.h"
+
+namespace stepwatch::api {
+
+LoopThread::LoopThread(std::function<void(const std::string&)> on_fault)
+    : on_fault_(std::move(on_fault)), work_(boost::asio::make_work_guard(context_)) {}
+
+LoopThread::~LoopThread() {
+  STEPWATCH_CHECK(!thread_.joinable());
+}
+
+void LoopThread::Start() {
+  thread_ = base::StartQuietThread("stepwatch-loop", [this] { Run(); });
+}
+
+void LoopThread::Run() {
+  for (;;) {
+    try {
+      context_.run();
+      return;
+    } catch (const std::exception& error) {
+      on_fault_(error.what());
+    } catch (...) {
+      on_fault_("unknown exception");
+    }
+  }
+}
+
+void LoopThread::Stop() {
+  work_.reset();
+  if (thread_.joinable()) thread_.join();
+}
+
+void LoopThread::Abandon() {
+  if (thread_.joinable()) thread_.detach();
+}
+
+void LoopThread::Post(std::function<void()> work) {
+  boost::asio::post(context_, std::move(work));
+}
+
+bool LoopThread::Call(std::function<void()> work, std::chrono::milliseconds timeout) {
+  if (std::this_thread::get_id() == thread_.get_id()) {
+    work();
+    return true;
+  }
+  // Shared with the handler: it may run after this call has given up.
+  auto done = std::make_shared<std::promise<void>>();
+  std::future<void> finished = done->get_future();
+  Post([done, work = std::move(work)] {
+    try {
+      work();
+    } catch (...) {
+      done->set_value();
+      throw;
+    }
+    done->set_value();
+  });
+  return finished.wait_for(timeout) == std::future_status::ready;
+}
+
+}  // namespace stepwatch::api

@@ -1,0 +1,44 @@
+// The loop thread: one Asio io_context that never ends by an exception and never sees the trainer's signals.
+#pragma once
+
+#include <atomic>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <functional>
+#include <string>
+#include <thread>
+
+namespace stepwatch::api {
+
+class LoopThread {
+ public:
+  // `on_fault` is told, on the loop thread, about exceptions that escaped a handler.
+  explicit LoopThread(std::function<void(const std::string&)> on_fault);
+  // Stop() must have been called, unless Start() was not.
+  ~LoopThread();
+
+  void Start();
+  // Lets the handlers that are queued run, then ends the thread.
+  void Stop();
+  // Lets go of the thread without joining it: in a forked child, where there is none, or when it hangs in a system
+  // call.
+  void Abandon();
+
+  void Post(std::function<void()> work);
+  // Runs `work` on the loop and waits for it, at most until the timeout; false: it has not finished (it still will).
+  // From the loop thread itself: runs it at once.
+  bool Call(std::function<void()> work, std::chrono::milliseconds timeout);
+
+  boost::asio::io_context& context() { return context_; }
+
+ private:
+  void Run();
+
+  const std::function<void(const std::string&)> on_fault_;
+  boost::asio::io_context context_;
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
+  std::thread thread_;
+};
+
+}  // namespace stepwatch::api

@@ -1,0 +1,261 @@
+// The facade: puts loop, data plane and drain together, and keeps each call on the thread it belongs to.
+#include "stepwatch/monitor.h"
+
+#include <cctype>
+#include <cstdlib>
+#include <exception>
+#include <mutex>
+#include <utility>
+
+#include "controller/api/event_log.h"
+#include "controller/api/loop_thread.h"
+#include "controller/reload/reloader.h"
+#include "src/runtime/data_plane.h"
+#include "src/runtime/drain.h"
+#include "src/runtime/run_directory.h"
+#include "src/runtime/status_board.h"
+
+namespace stepwatch {
+namespace {
+
+using std::chrono::milliseconds;
+
+// For work on the loop that is bounded by local file I/O.
+constexpr milliseconds kLoopCallTimeout{30000};
+constexpr milliseconds kCloseTimeout{5000};
+
+bool DynamicFromEnvironment() {
+  const char* value = std::getenv("DYNAMIC_MONITOR");
+  std::string lower = value == nullptr ? "" : value;
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return lower == "true";
+}
+
+double SecondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+const char* RunStateName(RunState state) {
+  static constexpr const char* kNames[] = {"OFF", "IDLE", "PREPARING", "ARMED", "COLLECTING", "DRAINING", "FAILED"};
+  return kNames[static_cast<int>(state)];
+}
+
+class Monitor::Impl {
+ public:
+  Impl(Options options, bool dynamic)
+      : options_(std::move(options)),
+        dynamic_(dynamic),
+        loop_([this](const std::string& what) { TellFault(what); }),
+        board_([this] { loop_.Post([this] { OnBoard(); }); }),
+        data_plane_(options_.start_iteration, &wake_up_),
+        drain_(&board_, &wake_up_, options_.backlog_bytes_max),
+        reloader_(options_, dynamic, {&loop_.context(), &data_plane_, &drain_, &board_},
+                  [this](Event event) { Tell(std::move(event)); }) {}
+
+  // What is told has changed what is published.
+  void Tell(Event event) {
+    PublishState();
+    event.t = SecondsSince(start_);
+    try {
+      options_.on_event(event);
+    } catch (...) {  // the user's function: there is nobody left to tell, and the loop goes on
+    }
+  }
+  void TellFault(const std::string& what) {
+    Event event;
+    event.kind = EventKind::kDegraded;
+    event.message = "the loop thread caught an exception and goes on: " + what;
+    Tell(std::move(event));
+  }
+  void OnBoard() {
+    reloader_.OnBoard();
+    PublishState();
+  }
+  void PublishState() {
+    loop_state_.store(reloader_.state(), std::memory_order_relaxed);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    output_dir_ = reloader_.output_dir();
+  }
+
+  RunState State() const {
+    if (data_plane_.plan_id() != 0) return RunState::kCollecting;
+    const RunState state = loop_state_.load(std::memory_order_relaxed);
+    if (state == RunState::kArmed && data_plane_.offer_waiting()) return RunState::kArmed;
+    // The loop learns of an ended window a moment after the step thread has ended it.
+    return state == RunState::kArmed || state == RunState::kCollecting ? RunState::kDraining : state;
+  }
+
+  const Options options_;
+  const bool dynamic_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  api::LoopThread loop_;
+  runtime::WakeUp wake_up_;
+  runtime::StatusBoard board_;
+  runtime::DataPlane data_plane_;
+  runtime::Drain drain_;
+  reload::Reloader reloader_;
+  std::atomic<bool> closed_{true};  // until the loop runs, and after Close
+  bool hung_ = false;
+  std::atomic<RunState> loop_state_{RunState::kOff};
+  mutable std::mutex mutex_;
+  std::string output_dir_;  // guarded by mutex_
+};
+
+Monitor::Monitor(std::unique_ptr<Impl> impl)
+    : impl_(std::move(impl)), collecting_(impl_->data_plane_.collecting_flag()) {}
+
+Result<std::unique_ptr<Monitor>> Monitor::Create(Options options) try {
+  const bool dynamic = options.dynamic.value_or(DynamicFromEnvironment());
+  if (!options.on_event) options.on_event = api::MakeEventLog(options.rank, options.world_size);
+  if (options.run_id.empty()) options.run_id = runtime::RandomRunId();
+  std::string replaced;
+  if (options.grad_acc_steps < 1) {
+    replaced += "grad_acc_steps " + std::to_string(options.grad_acc_steps) + " is below 1; 1 is used. ";
+    options.grad_acc_steps = 1;
+  }
+  if (options.start_iteration < 0) {
+    replaced += "start_iteration " + std::to_string(options.start_iteration) + " is below 0; 0 is used. ";
+    options.start_iteration = 0;
+  }
+  std::unique_ptr<Monitor> monitor(new Monitor(std::make_unique<Impl>(std::move(options), dynamic)));
+  Impl& impl = *monitor->impl_;
+  if (!replaced.empty()) {
+    Event event;
+    event.kind = EventKind::kWarning;
+    event.message = replaced;
+    impl.Tell(std::move(event));
+  }
+  if (!dynamic) {
+    const Status read = impl.reloader_.ReadOnce();
+    if (!read.ok()) return read;
+  }
+  impl.loop_.Start();
+  impl.closed_ = false;
+  impl.drain_.Start();
+  return monitor;
+} catch (const std::exception& error) {
+  // No descriptor, thread or memory left: no reason for a training run not to start.
+  return Status(StatusCode::kExhausted, std::string("the monitor cannot start: ") + error.what());
+}
+
+Monitor::~Monitor() {
+  if (!impl_->data_plane_.InOwner()) {
+    // A forked child has no threads of ours, and the files are its parent's: everything is left as it lies.
+    impl_->loop_.Abandon();
+    impl_->drain_.Abandon();
+    (void)impl_.release();
+    return;
+  }
+  (void)Close(kCloseTimeout);
+  // A thread that hangs in a system call still uses its parts.
+  if (impl_->hung_) (void)impl_.release();
+}
+
+Status Monitor::Attach(SiteIndex sites, HookTable* hooks) {
+  if (!impl_->data_plane_.InOwner() || impl_->closed_) return Status(StatusCode::kUnavailable, "the monitor is closed");
+  impl_->data_plane_.SetHooks(hooks);
+  // Shared with the handler: it may run after this call has given up on a file system that hangs.
+  auto shared_sites = std::make_shared<SiteIndex>(std::move(sites));
+  auto attached = std::make_shared<Status>();
+  const bool done = impl_->loop_.Call(
+      [&impl = *impl_, attached, shared_sites] {
+        try {
+          *attached = impl.reloader_.Attach(std::move(*shared_sites));
+        } catch (const std::exception& error) {  // no descriptor or memory left
+          *attached = Status(StatusCode::kExhausted, std::string("the config file is not watched: ") + error.what());
+        }
+        impl.PublishState();
+      },
+      kLoopCallTimeout);
+  if (!done) return Status(StatusCode::kTimedOut, "the config file could not be looked at in time; it is still tried");
+  if (attached->ok()) impl_->data_plane_.BeginFirstStep();
+  return *attached;
+}
+
+void Monitor::Observe(const Observation& at, const TensorView& tensor) noexcept {
+  Record record;
+  if (impl_->data_plane_.Measure(at, tensor, &record)) impl_->data_plane_.Enqueue(record);
+}
+
+void Monitor::ObserveMissing(const Observation& at) noexcept {
+  impl_->data_plane_.ObserveMissing(at);
+}
+
+void Monitor::ObserveAgreement(const Observation& at, const TensorView& gradient, const TensorView& momentum) noexcept {
+  impl_->data_plane_.ObserveAgreement(at, gradient, momentum);
+}
+
+bool Monitor::Measure(const Observation& at, const TensorView& tensor, Record* record) noexcept {
+  return impl_->data_plane_.Measure(at, tensor, record);
+}
+
+void Monitor::Enqueue(const Record& record) noexcept {
+  impl_->data_plane_.Enqueue(record);
+}
+
+void Monitor::EndStep() noexcept {
+  impl_->data_plane_.EndStep();
+}
+
+int64_t Monitor::step() const noexcept {
+  return impl_->data_plane_.step();
+}
+
+RefreshOutcome Monitor::Refresh(milliseconds timeout) {
+  if (!impl_->data_plane_.InOwner() || impl_->closed_) return RefreshOutcome::kUnchanged;
+  auto outcome = std::make_shared<std::atomic<RefreshOutcome>>(RefreshOutcome::kTimedOut);
+  const bool done = impl_->loop_.Call(
+      [&impl = *impl_, outcome] {
+        *outcome = impl.reloader_.Refresh();
+        impl.PublishState();
+      },
+      timeout);
+  return done ? outcome->load() : RefreshOutcome::kTimedOut;
+}
+
+MonitorStatus Monitor::GetStatus() const {
+  MonitorStatus status;
+  status.step = impl_->data_plane_.step();
+  if (!impl_->data_plane_.InOwner())
+    return status;  // a thread that held the lock at the fork is not there to release it
+  status.state = impl_->State();
+  status.plan_id = impl_->data_plane_.plan_id();
+  status.collected = impl_->data_plane_.collected();
+  status.collecting_step = collecting();
+  const std::lock_guard<std::mutex> lock(impl_->mutex_);
+  status.output_dir = impl_->output_dir_;
+  return status;
+}
+
+void Monitor::PublishStructure(std::string json) {
+  if (!impl_->data_plane_.InOwner() || impl_->closed_) return;
+  impl_->loop_.Post([&impl = *impl_, json = std::move(json)] { impl.reloader_.PublishStructure(json); });
+}
+
+Status Monitor::Close(milliseconds timeout) {
+  if (!impl_->data_plane_.InOwner() || impl_->closed_.exchange(true)) return Status();
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  impl_->data_plane_.Close();
+  const bool drained = impl_->drain_.Stop(timeout);
+  if (!drained) impl_->drain_.Abandon();
+  // All that the drain had to say is on the board; the last handler performs what follows from it, the write-back
+  // included.
+  impl_->hung_ =
+      !impl_->loop_.Call([&impl = *impl_] { impl.OnBoard(), impl.reloader_.StopWatching(); }, kLoopCallTimeout);
+  if (impl_->hung_) {
+    impl_->loop_.Abandon();
+    return Status(StatusCode::kTimedOut, "the loop thread hangs in file I/O and was left behind");
+  }
+  impl_->loop_.Stop();
+  impl_->data_plane_.SetHooks(nullptr);
+  impl_->hung_ = !drained;
+  if (!drained)
+    return Status(StatusCode::kTimedOut, "a sink hangs and was left behind with the rows that it had not taken");
+  if (std::chrono::steady_clock::now() > deadline)
+    return Status(StatusCode::kTimedOut, "closing took longer than " + std::to_string(timeout.count()) + " ms");
+  return Status();
+}
+
+}  // namespace stepwatch

@@ -1,0 +1,115 @@
+// The command line `stepwatch`: one verb, one command file.
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string>
+
+#include "controller/cli/exit_code.h"
+#include "controller/cli/plan_command.h"
+#include "controller/cli/rehearse_command.h"
+#include "controller/cli/validate_command.h"
+#include "controller/cli/watch_command.h"
+#include "stepwatch/version.h"
+
+namespace stepwatch::cli {
+namespace {
+
+// "10ms", "500us", "2s"; a plain number is in milliseconds.
+std::chrono::microseconds ParseDuration(const std::string& text) {
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  const std::string unit = end == text.c_str() ? "no number" : end;
+  const double microseconds = unit == "us" ? number : unit.empty() || unit == "ms" ? number * 1e3 : number * 1e6;
+  if ((unit != "us" && unit != "ms" && unit != "s" && !unit.empty()) || !(microseconds >= 0) || microseconds > 3.6e9)
+    throw CLI::ValidationError("\"" + text + "\" is not a time; write for instance 10ms, 500us or 2s");
+  return std::chrono::microseconds(static_cast<int64_t>(microseconds));
+}
+
+void AddValidate(CLI::App* app, ValidateArguments* arguments, int* exit_code) {
+  CLI::App* verb = app->add_subcommand("validate", "Say whether a config is usable, and what is odd about it");
+  verb->add_option("FILE", arguments->file, "config.json")->required();
+  verb->add_flag("--json", arguments->json, "one JSON object instead of lines");
+  verb->callback([=] { *exit_code = RunValidate(*arguments); });
+}
+
+void AddPlan(CLI::App* app, PlanArguments* arguments, int* exit_code) {
+  CLI::App* verb = app->add_subcommand("plan", "Say what would be collected when");
+  verb->add_option("FILE", arguments->file, "config.json")->required();
+  verb->add_option("--sites", arguments->sites, "manifest.json of a run: adds sites, rows and bytes a step");
+  verb->add_option("--rank", arguments->rank, "the rank that module_ranks is asked about")
+      ->check(CLI::NonNegativeNumber);
+  verb->add_flag("--dynamic", arguments->dynamic, "as in dynamic mode");
+  verb->add_flag("--json", arguments->json, "one JSON object instead of lines");
+  verb->callback([=] { *exit_code = RunPlan(*arguments); });
+}
+
+void AddWatch(CLI::App* app, WatchArguments* arguments, int* exit_code) {
+  CLI::App* verb = app->add_subcommand("watch", "Run the real watcher on a config and print what it sees");
+  verb->add_option("FILE", arguments->file, "config.json; need not exist yet")->required();
+  verb->add_flag("--json", arguments->json, "one JSON object a line");
+  verb->add_option("--for", arguments->for_seconds, "end after this many seconds");
+  verb->add_flag("--poll-only", arguments->poll_only, "no inotify, only the look every second");
+  verb->callback([=] { *exit_code = RunWatch(*arguments); });
+}
+
+void AddRehearse(CLI::App* app, RehearseArguments* arguments, int* exit_code) {
+  CLI::App* verb =
+      app->add_subcommand("rehearse", "Run the whole monitor on a synthetic model: try a config before touching a job");
+  verb->add_option("FILE", arguments->file, "config.json")->required();
+  verb->add_option("--steps", arguments->steps, "training steps")->check(CLI::NonNegativeNumber)->capture_default_str();
+  verb->add_option_function<std::string>(
+      "--step-time", [=](const std::string& text) { arguments->step_time = ParseDuration(text); },
+      "how long a step takes, for instance 10ms (the default), 500us, 2s");
+  verb->add_option("--sites", arguments->sites, "layers of the synthetic model")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  verb->add_option("--elements", arguments->elements, "elements of each tensor")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 28))
+      ->capture_default_str();
+  verb->add_option("--grad-acc", arguments->grad_acc, "micro-batches a step")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  verb->add_option("--start-iteration", arguments->start_iteration, "number of the first step")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  verb->add_flag("--dynamic", arguments->dynamic, "dynamic mode (default: what DYNAMIC_MONITOR says)");
+  verb->add_option("--out", arguments->out, "output base (default: MONITOR_OUTPUT_DIR, else ./monitor_output)");
+  verb->add_flag("--json", arguments->json, "one JSON object for each step and each event");
+  verb->callback([=] { *exit_code = RunRehearse(*arguments); });
+}
+
+}  // namespace
+}  // namespace stepwatch::cli
+
+int main(int argc, char** argv) try {
+  using namespace stepwatch::cli;
+  CLI::App app("Stepwatch sees inside a training job while it runs, steered by config.json.");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", std::string("stepwatch ") + stepwatch::kVersion);
+  app.footer(
+      "Examples:\n"
+      "  stepwatch validate config.json\n"
+      "  stepwatch rehearse config.json --dynamic --steps 100 --step-time 50ms\n"
+      "  stepwatch watch config.json --json\n"
+      "\nExit codes: 0 done, 2 unusable config or command line, 5 done in part, 130 interrupted.");
+  int exit_code = kExitDone;
+  ValidateArguments validate;
+  PlanArguments plan;
+  WatchArguments watch;
+  RehearseArguments rehearse;
+  AddValidate(&app, &validate, &exit_code);
+  AddPlan(&app, &plan, &exit_code);
+  AddWatch(&app, &watch, &exit_code);
+  AddRehearse(&app, &rehearse, &exit_code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kExitDone : kExitInvalid;
+  }
+  return exit_code;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "stepwatch: %s\n", error.what());
+  return stepwatch::cli::kExitInvalid;
+}

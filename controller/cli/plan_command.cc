@@ -1,0 +1,163 @@
+#include "controller/cli/plan_command.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "controller/cli/config_file.h"
+#include "controller/cli/exit_code.h"
+#include "src/base/file.h"
+#include "src/plan/plan.h"
+#include "src/runtime/manifest.h"
+
+namespace stepwatch::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kManifestBytesMax = size_t{256} << 20;
+constexpr int64_t kStepsShown = 5;
+
+struct Preview {
+  ConfigFile file;
+  std::optional<runtime::ManifestSites> job;
+  std::optional<plan::CompiledPlan> compiled;  // with a job
+};
+
+Result<Preview> MakePreview(const PlanArguments& arguments) {
+  auto file = ReadConfigFile(arguments.file);
+  if (!file.ok()) return file.status();
+  Preview preview{std::move(file).value(), {}, {}};
+  if (arguments.sites.empty()) return preview;
+  auto text = base::ReadFile(arguments.sites, kManifestBytesMax);
+  if (!text.ok()) return text.status();
+  auto job = runtime::SitesFromManifest(text.value());
+  if (!job.ok()) return Status(job.status().code(), arguments.sites + ": " + job.status().message());
+  preview.job = std::move(job).value();
+  const plan::PlanInputs inputs{1, arguments.rank, arguments.dynamic, preview.file.sha256};
+  auto compiled = plan::CompilePlan(preview.file.parsed.config, preview.job->sites, inputs);
+  if (!compiled.ok()) return compiled.status();
+  preview.compiled = std::move(compiled).value();
+  return preview;
+}
+
+// The first collected steps, and how many more; "edit" stands for the step after the accepted edit.
+std::string StepsText(const config::Config& config, bool dynamic) {
+  if (dynamic && !config.dynamic_on) return "none: dynamic_on is false";
+  if (config.collect_times == 0) return "none: collect_times is 0";
+  std::string text;
+  const int64_t shown = std::min(kStepsShown, config.collect_times);
+  for (int64_t i = 0; i < shown; ++i) {
+    const int64_t offset = i * config.step_interval;
+    if (i > 0) text += ", ";
+    text += dynamic ? (offset == 0 ? std::string("e") : fmt::format("e+{}", offset))
+                    : fmt::format("{}", config.start_step + offset);
+  }
+  if (config.collect_times >= config::kCollectTimesForever) {
+    text += ", … for the whole run";
+  } else if (config.collect_times > shown) {
+    text += fmt::format(", … {} in all", config.collect_times);
+  }
+  return text + (dynamic ? "   (e: the step after the one in which the edit is accepted)" : "");
+}
+
+// Bytes that the kernels read in one collected step: weights, gradients and moments of the selected parameters.
+// Activations depend on the batch and are not in the site index.
+uint64_t ParameterBytes(const plan::Plan& plan, const SiteIndex& sites, int micro_batches) {
+  uint64_t bytes = 0;
+  for (const PlannedSite& site : plan.layout.sites) {
+    if (site.kind == SiteKind::kActv || site.kind == SiteKind::kActvGrad) continue;
+    const ParameterEntry& parameter = sites.parameters[site.owner];
+    uint64_t elements = 1;
+    for (int64_t size : parameter.shape) elements *= static_cast<uint64_t>(size);
+    const bool each_micro_batch = site.kind == SiteKind::kGradUnreduced && plan.layout.micro_step_in_grad_unreduced;
+    const uint64_t reads = site.kind == SiteKind::kMgDirection ? 2
+                           : each_micro_batch                  ? static_cast<uint64_t>(micro_batches)
+                                                               : 1;
+    bytes += elements * static_cast<uint64_t>(ElementSize(parameter.dtype)) * reads;
+  }
+  return bytes;
+}
+
+std::array<uint64_t, kSiteKindCount> SitesByKind(const plan::Plan& plan) {
+  std::array<uint64_t, kSiteKindCount> counts{};
+  for (const PlannedSite& site : plan.layout.sites) ++counts[static_cast<size_t>(site.kind)];
+  return counts;
+}
+
+std::string OpsText(const config::Config& config) {
+  std::string text;
+  for (Stat stat : config.ops) text += (text.empty() ? "" : ", ") + std::string(StatName(stat));
+  return text;
+}
+
+void PrintLines(const PlanArguments& arguments, const Preview& preview) {
+  const config::Config& config = preview.file.parsed.config;
+  for (const config::Warning& warning : preview.file.parsed.warnings)
+    std::printf("%s\n", PlacedLine(arguments.file, "warning", warning.place, warning.message).c_str());
+  std::printf("mode        %s\n", arguments.dynamic ? "dynamic" : "static");
+  std::printf("steps       %s\n", StepsText(config, arguments.dynamic).c_str());
+  std::printf("statistics  %s\n", OpsText(config).c_str());
+  if (!preview.compiled) {
+    std::printf("sites       unknown; --sites MANIFEST names a run's manifest.json\n");
+    return;
+  }
+  for (const config::Warning& warning : preview.compiled->warnings)
+    std::printf("%s\n", PlacedLine(arguments.file, "warning", warning.place, warning.message).c_str());
+  const plan::Plan& plan = *preview.compiled->plan;
+  if (!plan.rank_writes)
+    std::printf("rank %d      is not in module_ranks: nothing is collected there\n", arguments.rank);
+  const auto counts = SitesByKind(plan);
+  for (int kind = 0; kind < kSiteKindCount; ++kind)
+    if (counts[static_cast<size_t>(kind)] > 0)
+      std::printf("%-15s %llu sites\n", SiteKindName(static_cast<SiteKind>(kind)),
+                  static_cast<unsigned long long>(counts[static_cast<size_t>(kind)]));
+  const int micro_batches = preview.job->grad_acc_steps;
+  std::printf(
+      "a collected step: %llu rows, %.1f MB of parameters, gradients and moments read (activations come on top)\n",
+      static_cast<unsigned long long>(plan.RowsPerStep(micro_batches)),
+      static_cast<double>(ParameterBytes(plan, preview.job->sites, micro_batches)) / 1e6);
+}
+
+void PrintJson(const PlanArguments& arguments, const Preview& preview) {
+  const config::Config& config = preview.file.parsed.config;
+  Json json = {{"sha256", preview.file.sha256},
+               {"mode", arguments.dynamic ? "dynamic" : "static"},
+               {"start_step", config.start_step},
+               {"step_interval", config.step_interval},
+               {"collect_times", config.collect_times}};
+  json["ops"] = Json::array();
+  for (Stat stat : config.ops) json["ops"].push_back(StatName(stat));
+  if (preview.compiled) {
+    const plan::Plan& plan = *preview.compiled->plan;
+    json["sites"] = Json::object();
+    const auto counts = SitesByKind(plan);
+    for (int kind = 0; kind < kSiteKindCount; ++kind)
+      json["sites"][SiteKindName(static_cast<SiteKind>(kind))] = counts[static_cast<size_t>(kind)];
+    json["rows_per_step"] = plan.RowsPerStep(preview.job->grad_acc_steps);
+    json["parameter_bytes_per_step"] = ParameterBytes(plan, preview.job->sites, preview.job->grad_acc_steps);
+  }
+  std::printf("%s\n", json.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
+}
+
+}  // namespace
+
+int RunPlan(const PlanArguments& arguments) {
+  const Result<Preview> preview = MakePreview(arguments);
+  if (!preview.ok()) {
+    std::fprintf(stderr, "%s\n",
+                 PlacedLine(arguments.file, "error", preview.status().place(), preview.status().message()).c_str());
+    return kExitInvalid;
+  }
+  if (arguments.json) {
+    PrintJson(arguments, preview.value());
+  } else {
+    PrintLines(arguments, preview.value());
+  }
+  return kExitDone;
+}
+
+}  // namespace stepwatch::cli

@@ -1,0 +1,129 @@
+#include "controller/cli/rehearse_command.h"
+
+#include <csignal>
+#include <cstdio>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "controller/cli/config_file.h"
+#include "controller/cli/exit_code.h"
+#include "controller/cli/rehearsal.h"
+#include "stepwatch/monitor.h"
+
+namespace stepwatch::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+volatile std::sig_atomic_t interrupted = 0;
+void OnInterrupt(int) {
+  interrupted = 1;
+}
+
+Json LedgerJson(const Ledger& ledger) {
+  Json dropped = Json::object();
+  for (int i = 0; i < kDropReasonCount; ++i)
+    dropped[DropReasonName(static_cast<DropReason>(i))] = ledger.dropped[static_cast<size_t>(i)];
+  return {{"produced", ledger.produced}, {"written", ledger.written}, {"dropped", dropped}};
+}
+
+Json EventJson(const Event& event) {
+  Json json = {{"event", EventKindName(event.kind)}};
+  if (event.plan_id != 0) json["plan"] = event.plan_id;
+  if (event.step >= 0) json["step"] = event.step;
+  if (event.collected >= 0) json["collected_steps"] = event.collected;
+  if (!event.place.key.empty()) json["key"] = event.place.key;
+  if (event.place.line > 0) json["line"] = event.place.line, json["column"] = event.place.column;
+  if (!event.sha256.empty()) json["sha256"] = event.sha256, json["bytes"] = event.bytes;
+  if (event.kind == EventKind::kDrained) {
+    json["ledger"] = LedgerJson(event.ledger);
+    json["busy_ms"] = event.busy_seconds * 1e3;
+  }
+  if (!event.message.empty()) json["message"] = event.message;
+  json["t"] = event.t;
+  return json;
+}
+
+// Lines of the step thread and of the loop thread, one at a time and flushed at once.
+class Printer {
+ public:
+  explicit Printer(bool json) : json_(json) {}
+
+  void Print(const Event& event) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Line(json_ ? Dump(EventJson(event)) : "          " + EventText(event));
+  }
+  // Ends the step and prints it in one piece, so that an event told before the line was there before the boundary.
+  void EndStep(Monitor* monitor) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const MonitorStatus status = monitor->GetStatus();
+    monitor->EndStep();
+    if (json_) {
+      Line(Dump({{"step", status.step},
+                 {"plan", status.plan_id},
+                 {"collected", status.collecting_step},
+                 {"state", RunStateName(status.state)}}));
+    } else if (status.collecting_step) {
+      Line("step " + std::to_string(status.step) + ": collected by plan " + std::to_string(status.plan_id));
+    }
+  }
+  void Line(const std::string& text) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fputc('\n', stdout);
+    std::fflush(stdout);
+  }
+
+ private:
+  static std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+  const bool json_;
+  std::mutex mutex_;
+};
+
+Options MonitorOptions(const RehearseArguments& arguments, Printer* printer) {
+  Options options;
+  options.config_path = arguments.file;
+  if (arguments.dynamic) options.dynamic = true;
+  options.output_dir = arguments.out;
+  options.grad_acc_steps = arguments.grad_acc;
+  options.start_iteration = arguments.start_iteration;
+  options.on_event = [printer](const Event& event) { printer->Print(event); };
+  return options;
+}
+
+int Refused(const RehearseArguments& arguments, const Status& status) {
+  std::fprintf(stderr, "%s\n", PlacedLine(arguments.file, "error", status.place(), status.message()).c_str());
+  return kExitInvalid;
+}
+
+}  // namespace
+
+int RunRehearse(const RehearseArguments& arguments) {
+  Printer printer(arguments.json);
+  auto created = Monitor::Create(MonitorOptions(arguments, &printer));
+  if (!created.ok()) return Refused(arguments, created.status());
+  Monitor& monitor = *created.value();
+  SyntheticModel model(arguments.sites, arguments.elements, arguments.grad_acc);
+  const Status attached = monitor.Attach(model.Sites(), &model);
+  if (!attached.ok()) return Refused(arguments, attached);
+
+  std::signal(SIGINT, OnInterrupt);
+  std::signal(SIGTERM, OnInterrupt);
+  auto next = std::chrono::steady_clock::now();
+  for (int64_t i = 0; i < arguments.steps && interrupted == 0; ++i) {
+    model.TrainStep(&monitor, monitor.step());
+    std::string structure = model.TakeStructure();
+    if (!structure.empty()) monitor.PublishStructure(std::move(structure));
+    next += arguments.step_time;
+    std::this_thread::sleep_until(next);
+    printer.EndStep(&monitor);
+  }
+  const std::string output_dir = monitor.GetStatus().output_dir;
+  const Status closed = monitor.Close(std::chrono::seconds(10));
+  if (!arguments.json) printer.Line(output_dir.empty() ? "nothing was collected" : "rows are in " + output_dir);
+  if (interrupted != 0) return 130;
+  return closed.ok() ? kExitDone : kExitDegraded;
+}
+
+}  // namespace stepwatch::cli

@@ -1,0 +1,86 @@
+#include "controller/cli/watch_command.h"
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <utility>
+
+#include "controller/cli/watch_events.h"
+#include "controller/watch/watcher.h"
+#include "src/config/parse_config.h"
+
+namespace stepwatch::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kSecondsMax = 1e9;  // what a steady_clock duration holds without overflow, and more than anybody waits
+
+// Only text that is not JSON looks like the first half of a file; a wrong value in it does not get better by waiting.
+bool LooksWhole(const std::string& bytes) {
+  const Result<config::ParsedConfig> parsed = config::ParseConfig(bytes);
+  return parsed.ok() || parsed.status().code() != StatusCode::kInvalid;
+}
+
+class WatchSession {
+ public:
+  explicit WatchSession(const WatchArguments& arguments)
+      : arguments_(arguments),
+        signals_(loop_, SIGINT, SIGTERM),
+        deadline_(loop_),
+        watcher_(loop_, Options(), Calls()) {}
+
+  int Run() {
+    signals_.async_wait([this](const boost::system::error_code&, int) { loop_.stop(); });
+    if (arguments_.for_seconds > 0) {
+      const std::chrono::duration<double> limit(std::min(arguments_.for_seconds, kSecondsMax));
+      deadline_.expires_after(std::chrono::duration_cast<Clock::duration>(limit));
+      deadline_.async_wait([this](const boost::system::error_code&) { loop_.stop(); });
+    }
+    watcher_.Start();
+    loop_.run();
+    return exit_code_;
+  }
+
+ private:
+  watch::WatcherOptions Options() const {
+    watch::WatcherOptions options;
+    options.path = arguments_.file;
+    options.use_inotify = !arguments_.poll_only;
+    return options;
+  }
+
+  watch::Watcher::Callbacks Calls() {
+    return {.on_change = [this](const watch::Look& look) { Print(events_.OnChange(look)); }, .looks_whole = LooksWhole};
+  }
+
+  void Print(const WatchEvent& event) {
+    const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
+    const std::string line = (arguments_.json ? ToJsonLine(event, seconds) : ToHumanLine(event, seconds)) + "\n";
+    if (std::fwrite(line.data(), 1, line.size(), stdout) == line.size() && std::fflush(stdout) == 0) return;
+    std::perror("stepwatch watch: cannot write to standard output");
+    exit_code_ = 1;
+    loop_.stop();
+  }
+
+  const WatchArguments arguments_;
+  const Clock::time_point start_ = Clock::now();
+  boost::asio::io_context loop_{1};
+  boost::asio::signal_set signals_;
+  boost::asio::steady_timer deadline_;
+  WatchEvents events_;
+  int exit_code_ = 0;
+  watch::Watcher watcher_;
+};
+
+}  // namespace
+
+int RunWatch(const WatchArguments& arguments) {
+  return WatchSession(arguments).Run();
+}
+
+}  // namespace stepwatch::cli

@@ -1,0 +1,84 @@
+#include "controller/cli/watch_events.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "src/config/parse_config.h"
+
+namespace stepwatch::cli {
+namespace {
+
+using Kind = WatchEvent::Kind;
+
+constexpr size_t kHashShown = 12;
+
+double ToMicroseconds(double seconds) {
+  return std::round(seconds * 1e6) / 1e6;
+}
+
+WatchEvent WithoutBytes(Kind kind, const watch::Look& look) {
+  WatchEvent event;
+  event.kind = kind;
+  event.error = look.error;
+  return event;
+}
+
+}  // namespace
+
+const char* WatchEventName(Kind kind) {
+  switch (kind) {
+    case Kind::kAccepted: return "accepted";
+    case Kind::kRefused: return "refused";
+    case Kind::kMissing: return "missing";
+    case Kind::kUnreadable: return "unreadable";
+    case Kind::kRestored: return "restored";
+  }
+  return "unknown";
+}
+
+std::string ToJsonLine(const WatchEvent& event, double seconds) {
+  nlohmann::ordered_json object;
+  object["event"] = WatchEventName(event.kind);
+  if (!event.sha256.empty()) object["sha256"] = event.sha256;
+  if (event.bytes >= 0) object["bytes"] = event.bytes;
+  if (event.line > 0) object["line"] = event.line;
+  if (event.column > 0) object["column"] = event.column;
+  if (!event.error.empty()) object["error"] = event.error;
+  object["t"] = ToMicroseconds(seconds);
+  return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+std::string ToHumanLine(const WatchEvent& event, double seconds) {
+  std::string line = fmt::format("{:10.3f} s  {:<10}", seconds, WatchEventName(event.kind));
+  if (event.bytes >= 0) line += fmt::format("  {} bytes, sha256 {}", event.bytes, event.sha256.substr(0, kHashShown));
+  if (!event.error.empty()) line += (event.bytes >= 0 ? ": " : "  ") + event.error;
+  return line;
+}
+
+WatchEvent WatchEvents::OnChange(const watch::Look& look) {
+  const bool was_troubled = is_troubled_;
+  is_troubled_ = true;
+  if (look.kind == watch::LookKind::kMissing) return WithoutBytes(Kind::kMissing, look);
+  if (look.kind != watch::LookKind::kBytes) return WithoutBytes(Kind::kUnreadable, look);
+
+  WatchEvent event;
+  event.sha256 = look.sha256;
+  event.bytes = static_cast<int64_t>(look.bytes.size());
+  const Result<config::ParsedConfig> parsed = config::ParseConfig(look.bytes);
+  if (!parsed.ok()) {
+    const Status refusal = parsed.status();
+    event.kind = Kind::kRefused;
+    event.line = refusal.place().line;
+    event.column = refusal.place().column;
+    event.error = refusal.ToString();
+    return event;
+  }
+  event.kind = was_troubled && look.sha256 == accepted_ ? Kind::kRestored : Kind::kAccepted;
+  accepted_ = look.sha256;
+  is_troubled_ = false;
+  return event;
+}
+
+}  // namespace stepwatch::cli

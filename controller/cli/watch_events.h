@@ -1,0 +1,44 @@
+// What the watcher passed on, told as the events of `stepwatch watch`. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "controller/watch/look.h"
+
+namespace stepwatch::cli {
+
+struct WatchEvent {
+  enum class Kind : uint8_t {
+    kAccepted,    // these bytes are a valid config
+    kRefused,     // these are not: line, column and error say why
+    kMissing,     // no file
+    kUnreadable,  // there, but it cannot be read: error says why
+    kRestored,    // the bytes accepted last are back after one of the three before
+  };
+
+  Kind kind = Kind::kAccepted;
+  std::string sha256;  // of the whole file; empty: not read
+  int64_t bytes = -1;  // -1: not read
+  int line = 0;        // 0: not about a place
+  int column = 0;
+  std::string error;
+};
+
+const char* WatchEventName(WatchEvent::Kind kind);  // "accepted", "refused", ...
+
+// One object a line, without the newline. Fields that do not apply are left out; bytes that are not UTF-8 are replaced.
+std::string ToJsonLine(const WatchEvent& event, double seconds);
+std::string ToHumanLine(const WatchEvent& event, double seconds);
+
+class WatchEvents {
+ public:
+  // Called for each look passed on by a Watcher (kUnstable never is).
+  WatchEvent OnChange(const watch::Look& look);
+
+ private:
+  std::string accepted_;  // hash of the bytes accepted last
+  bool is_troubled_ = false;
+};
+
+}  // namespace stepwatch::cli

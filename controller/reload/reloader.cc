@@ -1,0 +1,340 @@
+#include "controller/reload/reloader.h"
+
+#include <utility>
+
+#include "controller/reload/write_back.h"
+#include "src/config/parse_config.h"
+#include "src/plan/plan.h"
+#include "src/sinks/csv_sink.h"
+
+namespace stepwatch::reload {
+namespace {
+
+std::string Plural(int64_t count, const std::string& noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+Reloader::Reloader(const Options& options, bool dynamic, Parts parts, std::function<void(Event)> tell)
+    : options_(options), dynamic_(dynamic), parts_(parts), tell_(std::move(tell)), record_(options, dynamic) {
+  state_.dynamic = dynamic;
+}
+
+Reloader::~Reloader() = default;
+
+Status Reloader::ReadOnce() {
+  const watch::Look look = watch::LookAt(options_.config_path);
+  if (look.kind != watch::LookKind::kBytes)
+    return Status(
+        look.kind == watch::LookKind::kMissing ? StatusCode::kNotFound : StatusCode::kUnavailable,
+        look.kind == watch::LookKind::kUnstable ? options_.config_path + " changes while it is read" : look.error);
+  current_ = Candidate{look.sha256, static_cast<int64_t>(look.bytes.size()), config::ParseConfig(look.bytes), {}, {}};
+  return current_.parsed.status();
+}
+
+Status Reloader::Attach(SiteIndex sites) {
+  sites_ = std::move(sites);
+  record_.SetSites(sites_);
+  if (attached_) return AttachAgain();
+  if (!dynamic_) {
+    const Verdict verdict = Judge(&current_);
+    if (verdict == Verdict::kRefused) return current_.refusal;
+    attached_ = true;
+    Feed(BytesSeen{current_.sha256, verdict});
+    return Status();
+  }
+  watch::WatcherOptions watch_options;
+  watch_options.path = options_.config_path;
+  watch_options.use_inotify = options_.use_inotify;
+  watch_options.look_interval = options_.look_interval;
+  watch_options.quiet_time = options_.quiet_time;
+  watcher_ = std::make_unique<watch::Watcher>(
+      *parts_.loop, watch_options,
+      watch::Watcher::Callbacks{
+          [this](const watch::Look& look) { OnLook(look); },
+          [](const std::string& bytes) { return config::ParseConfig(bytes).status().code() != StatusCode::kInvalid; }});
+  attached_ = true;
+  watcher_->LookNow();
+  watcher_->Start();
+  return Status();
+}
+
+// The step thread waits for this call, so what it has applied and ended so far is exact; the drain may not have told
+// yet.
+Status Reloader::AttachAgain() {
+  if (state_.armed && parts_.data_plane->newest_begun() >= state_.armed->plan_id) Feed(Applied{state_.armed->plan_id});
+  const bool in_force = state_.window && parts_.data_plane->plan_id() == state_.window->plan_id;
+  if (!state_.armed && !in_force) return Status();
+  current_.compiled = {};  // for the sites of before
+  if (!Compile(&running_)) return running_.refusal;
+  Feed(Recompiled{});
+  return Status();
+}
+
+RefreshOutcome Reloader::Refresh() {
+  OnBoard();
+  outcome_ = RefreshOutcome::kUnchanged;
+  if (watcher_) watcher_->LookNow();
+  return outcome_;
+}
+
+void Reloader::StopWatching() {
+  if (watcher_) watcher_->Stop();
+}
+
+void Reloader::OnLook(const watch::Look& look) {
+  if (look.kind != watch::LookKind::kBytes) {
+    look_error_ = look.error;
+    Feed(FileLost{look.kind == watch::LookKind::kMissing ? EventKind::kMissing : EventKind::kUnreadable});
+    return;
+  }
+  if (look.sha256 == state_.seen) {
+    Feed(BytesSeen{look.sha256, Verdict::kOff});  // nothing new: the verdict is not looked at
+    return;
+  }
+  current_ = Candidate{look.sha256, static_cast<int64_t>(look.bytes.size()), config::ParseConfig(look.bytes), {}, {}};
+  Feed(BytesSeen{look.sha256, Judge(&current_)});
+}
+
+Verdict Reloader::Judge(Candidate* candidate) {
+  if (!candidate->parsed.ok()) {
+    candidate->refusal = candidate->parsed.status();
+    return Verdict::kRefused;
+  }
+  const config::Config& config = candidate->parsed.value().config;
+  if (dynamic_ && !config.dynamic_on) return Verdict::kOff;
+  if (config.collect_times == 0) return dynamic_ ? Verdict::kEmpty : Verdict::kOff;
+  return Compile(candidate) ? Verdict::kRun : Verdict::kRefused;
+}
+
+// Compiles for the next plan id; false: refused, with the reason in the candidate.
+bool Reloader::Compile(Candidate* candidate) {
+  plan::PlanInputs inputs;
+  inputs.plan_id = state_.next_plan_id;
+  inputs.rank = options_.rank;
+  inputs.dynamic = dynamic_;
+  inputs.config_sha256 = candidate->sha256;
+  auto compiled = plan::CompilePlan(candidate->parsed.value().config, sites_, inputs);
+  candidate->refusal = compiled.status();
+  if (!compiled.ok()) return false;
+  candidate->compiled = std::move(compiled).value();
+  return true;
+}
+
+void Reloader::Feed(const Input& input) {
+  Transition transition = Step(std::move(state_), input);
+  state_ = std::move(transition.state);
+  for (const Action& action : transition.actions) std::visit([this](const auto& each) { Perform(each); }, action);
+}
+
+void Reloader::Perform(const ReportSeen&) {
+  Event event;
+  event.kind = EventKind::kSeen;
+  event.sha256 = current_.sha256;
+  event.bytes = current_.bytes;
+  event.message = "new bytes in " + options_.config_path;
+  Tell(std::move(event));
+  if (current_.parsed.ok()) Warn(current_.parsed.value().warnings);
+}
+
+void Reloader::Perform(const ReportRefused&) {
+  Event event;
+  event.kind = EventKind::kRefused;
+  event.sha256 = current_.sha256;
+  event.bytes = current_.bytes;
+  event.place = current_.refusal.place();
+  event.message = current_.refusal.message() + (state_.window || state_.armed ? "; the running plan stays" : "");
+  Tell(std::move(event));
+  outcome_ = RefreshOutcome::kRefused;
+}
+
+void Reloader::Perform(const ReportLost& lost) {
+  Tell(lost.kind, look_error_ + (state_.window ? "; the running plan stays" : ""));
+  outcome_ = RefreshOutcome::kMissing;
+}
+
+void Reloader::Perform(const ReportRestored&) {
+  Tell(EventKind::kRestored, "the file holds the bytes in force again");
+  outcome_ = RefreshOutcome::kUnchanged;
+}
+
+void Reloader::Perform(const ReportStopping&) {
+  Tell(EventKind::kStopping, "the collection ends at the next step boundary",
+       state_.window ? state_.window->plan_id : 0);
+  outcome_ = RefreshOutcome::kStopping;
+}
+
+void Reloader::Perform(const OfferPlan& order) {
+  // A recompilation has put its plan into running_; an edit into current_.
+  const bool edit = current_.compiled.plan && current_.compiled.plan->layout.plan_id == order.plan_id;
+  if (edit) running_ = current_;
+  const std::shared_ptr<const plan::Plan> plan = running_.compiled.plan;
+  Warn(running_.compiled.warnings);
+  PrepareOutput(*plan);
+  auto offer = std::make_unique<runtime::Offer>();
+  offer->plan = plan;
+  offer->pipeline = runtime::MakePipeline(plan, options_.grad_acc_steps, options_.ring_bytes_max);
+  offer->starts_when_applied = dynamic_;
+  offer->keeps_window = order.keeps_window;
+  // In dynamic mode an edit accepted during step n holds from n + 1; all else holds from the step about to begin.
+  offer->at_step = parts_.data_plane->step() + (dynamic_ && !order.keeps_window ? 1 : 0);
+  parts_.drain->Adopt(offer->pipeline);
+  PutInSlot(std::move(offer));
+  Tell(EventKind::kArmed, Plural(static_cast<int64_t>(plan->layout.sites.size()), "site"), order.plan_id);
+  outcome_ = RefreshOutcome::kArmed;
+}
+
+void Reloader::Perform(const OfferStop&) {
+  PutInSlot(std::make_unique<runtime::Offer>());
+}
+
+void Reloader::PutInSlot(std::unique_ptr<runtime::Offer> offer) {
+  Supersede(parts_.data_plane->slot().Offer(std::move(offer)));
+  TidySlot();
+}
+
+void Reloader::TidySlot() {
+  Supersede(parts_.data_plane->slot().TakeSuperseded());
+  parts_.data_plane->Reclaim();
+}
+
+void Reloader::Supersede(std::unique_ptr<plan::Prepared> prepared) {
+  const std::unique_ptr<runtime::Offer> old(static_cast<runtime::Offer*>(prepared.release()));
+  if (old == nullptr || old->pipeline == nullptr) return;
+  const PlanId id = old->plan->layout.plan_id;
+  parts_.drain->Forget(old->pipeline.get());
+  record_.Update(id, [](runtime::ManifestPlan& plan) { plan.state = "superseded"; });
+  Tell(EventKind::kSuperseded, "a newer edit came before it was applied", id);
+}
+
+void Reloader::Perform(const WriteBack& order) {
+  const WriteBackResult result =
+      WriteBackDynamicOff(options_.config_path, order.base_sha256, [this](const std::string& sha256) {
+        Feed(WroteBack{sha256});
+        watcher_->SetKnown(sha256);
+      });
+  if (result.outcome == WriteBackOutcome::kEdited) {
+    Feed(FoundEdited{order.base_sha256, order.plan_id});
+    watcher_->SetKnown("");  // whatever the file holds now is looked at, the base bytes included
+  } else if (result.outcome == WriteBackOutcome::kImpossible) {
+    Feed(WroteBack{order.base_sha256});
+    watcher_->SetKnown(order.base_sha256);
+  }
+  const std::string message = result.outcome == WriteBackOutcome::kWritten
+                                  ? "dynamic_on is false in the file now (" + result.method + ")"
+                                  : "dynamic_on was not written back: " + result.message;
+  record_.Update(order.plan_id, [&](runtime::ManifestPlan& plan) { plan.write_back = message; });
+  SaveManifest();
+  Tell(EventKind::kWroteBack, message, order.plan_id);
+}
+
+void Reloader::OnBoard() {
+  for (const runtime::BoardEntry& entry : parts_.board->Take())
+    std::visit([this](const auto& each) { OnEntry(each); }, entry);
+  TidySlot();
+}
+
+void Reloader::OnEntry(const runtime::PlanBegan& entry) {
+  record_.Update(entry.plan_id, [&](runtime::ManifestPlan& plan) {
+    plan.state = "collecting";
+    plan.first_step = entry.first_step;
+  });
+  SaveManifest();
+  Feed(Applied{entry.plan_id});
+  Event event;
+  event.kind = EventKind::kApplied;
+  event.plan_id = entry.plan_id;
+  event.step = entry.first_step;
+  Tell(std::move(event));
+}
+
+void Reloader::OnEntry(const runtime::PlanFinished& entry) {
+  record_.Update(entry.plan_id, [&](runtime::ManifestPlan& plan) {
+    plan.state = "finished";
+    plan.last_step = entry.last_step;
+    plan.collected = entry.collected;
+    plan.end_reason = records::EndReasonText(entry.reason);
+  });
+  Feed(Finished{entry.plan_id});
+  Event event;
+  event.kind = EventKind::kFinished;
+  event.plan_id = entry.plan_id;
+  event.step = entry.last_step;
+  event.collected = entry.collected;
+  event.message = records::EndReasonText(entry.reason);
+  Tell(std::move(event));
+}
+
+void Reloader::OnEntry(const runtime::PlanDrained& entry) {
+  record_.Update(entry.plan_id, [&](runtime::ManifestPlan& plan) {
+    plan.state = "drained";
+    plan.ledger = entry.ledger;
+  });
+  SaveManifest();
+  Event event;
+  event.kind = EventKind::kDrained;
+  event.plan_id = entry.plan_id;
+  event.collected = entry.collected;
+  event.ledger = entry.ledger;
+  event.busy_seconds = entry.busy_seconds;
+  Tell(std::move(event));
+  Feed(Drained{entry.plan_id, entry.reason});
+}
+
+void Reloader::OnEntry(const runtime::SinkFailed& entry) {
+  Tell(EventKind::kDegraded, entry.status.message() + "; rows wait in memory and are tried again");
+}
+
+void Reloader::OnEntry(const runtime::SinkRecovered&) {
+  Tell(EventKind::kRecovered, "rows are written again");
+}
+
+void Reloader::Warn(const std::vector<config::Warning>& warnings) {
+  for (const config::Warning& warning : warnings) {
+    if (warning.kind == config::Warning::Kind::kNotEffective && !said_.insert(warning.place.key).second) continue;
+    Event event;
+    event.kind = EventKind::kWarning;
+    event.place = warning.place;
+    event.message = warning.message;
+    Tell(std::move(event));
+  }
+}
+
+void Reloader::PrepareOutput(const plan::Plan& plan) {
+  std::string note;
+  if (record_.FixDirectory(plan, &note)) {
+    std::vector<std::shared_ptr<Sink>> sinks{sinks::MakeCsvSink(record_.directory())};
+    sinks.insert(sinks.end(), options_.extra_sinks.begin(), options_.extra_sinks.end());
+    parts_.drain->SetSinks(std::move(sinks));
+  }
+  if (!note.empty()) Tell(EventKind::kNote, note);
+  record_.AddPlan(plan);
+  SaveManifest();
+}
+
+void Reloader::PublishStructure(const std::string& json) {
+  const Result<std::string> path = record_.SaveStructure(json);
+  if (path.ok()) return Tell(EventKind::kNote, "print_struct: the structure is in " + path.value());
+  Tell(EventKind::kDegraded, "print_struct: " + path.status().message());
+}
+
+void Reloader::SaveManifest() {
+  const Status saved = record_.Save();
+  const bool was_failing = std::exchange(manifest_failing_, !saved.ok());
+  if (!saved.ok() && !was_failing) Tell(EventKind::kDegraded, "manifest.json: " + saved.message());
+}
+
+void Reloader::Tell(EventKind kind, std::string message, PlanId plan_id) {
+  Event event;
+  event.kind = kind;
+  event.plan_id = plan_id;
+  event.message = std::move(message);
+  Tell(std::move(event));
+}
+
+void Reloader::Tell(Event event) {
+  tell_(std::move(event));
+}
+
+}  // namespace stepwatch::reload

@@ -1,0 +1,114 @@
+// Drives the reload state machine: looks at the file, parses, compiles, offers plans to the step thread, writes back,
+// and tells what happened. Everything here runs on the loop thread.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "controller/reload/machine.h"
+#include "controller/reload/run_record.h"
+#include "controller/watch/watcher.h"
+#include "src/config/config.h"
+#include "src/runtime/data_plane.h"
+#include "src/runtime/drain.h"
+#include "src/runtime/status_board.h"
+#include "stepwatch/event.h"
+#include "stepwatch/options.h"
+
+namespace stepwatch::reload {
+
+class Reloader {
+ public:
+  struct Parts {
+    boost::asio::io_context* loop = nullptr;
+    runtime::DataPlane* data_plane = nullptr;
+    runtime::Drain* drain = nullptr;
+    runtime::StatusBoard* board = nullptr;
+  };
+
+  // `options` normalised; `dynamic` decided. `tell` receives every event, on the loop thread.
+  Reloader(const Options& options, bool dynamic, Parts parts, std::function<void(Event)> tell);
+  ~Reloader();
+
+  // Static mode: reads and parses the file once; its refusal is the error.
+  Status ReadOnce();
+  // The model is known, or has grown. Static mode: offers the plan for the step about to begin. Dynamic mode: starts
+  // watching with a look; what it finds is offered for the next boundary. Fails only in static mode.
+  Status Attach(SiteIndex sites);
+  // Looks now; says what became of it.
+  RefreshOutcome Refresh();
+  // Takes what the drain has posted.
+  void OnBoard();
+  void StopWatching();
+  void PublishStructure(const std::string& json);
+
+  RunState state() const { return RunStateOf(state_); }
+  // Nothing is armed, collecting or draining.
+  bool quiet() const { return !state_.armed && !state_.window && state_.draining.empty(); }
+  const std::string& output_dir() const { return record_.directory(); }
+  std::string watch_mode() const { return watcher_ ? watcher_->mode() : "off"; }
+
+ private:
+  // Bytes of the file on their way through parse and compile.
+  struct Candidate {
+    std::string sha256;
+    int64_t bytes = -1;
+    Result<config::ParsedConfig> parsed = Status();
+    plan::CompiledPlan compiled;  // if the verdict is kRun
+    Status refusal;
+  };
+
+  Status AttachAgain();
+  void OnLook(const watch::Look& look);
+  Verdict Judge(Candidate* candidate);
+  bool Compile(Candidate* candidate);
+  void Feed(const Input& input);
+
+  void Perform(const ReportSeen&);
+  void Perform(const ReportRefused&);
+  void Perform(const ReportLost& lost);
+  void Perform(const ReportRestored&);
+  void Perform(const ReportStopping&);
+  void Perform(const OfferPlan& order);
+  void Perform(const OfferStop&);
+  void Perform(const WriteBack& order);
+
+  void OnEntry(const runtime::PlanBegan& entry);
+  void OnEntry(const runtime::PlanFinished& entry);
+  void OnEntry(const runtime::PlanDrained& entry);
+  void OnEntry(const runtime::SinkFailed& entry);
+  void OnEntry(const runtime::SinkRecovered&);
+
+  void PutInSlot(std::unique_ptr<runtime::Offer> offer);
+  void TidySlot();
+  void Supersede(std::unique_ptr<plan::Prepared> prepared);
+  void Warn(const std::vector<config::Warning>& warnings);
+  void PrepareOutput(const plan::Plan& plan);
+  void SaveManifest();
+  void Tell(EventKind kind, std::string message, PlanId plan_id = 0);
+  void Tell(Event event);
+
+  const Options options_;
+  const bool dynamic_;
+  const Parts parts_;
+  const std::function<void(Event)> tell_;
+
+  SiteIndex sites_;
+  bool attached_ = false;
+  MachineState state_;
+  RunRecord record_;
+  Candidate current_;                                    // what the bytes seen last became
+  Candidate running_;                                    // what the newest plan came from
+  std::string look_error_;                               // of the last look that found no bytes
+  RefreshOutcome outcome_ = RefreshOutcome::kUnchanged;  // of the look under way
+  std::set<std::string> said_;                           // keys whose "not yet effective" has been told
+  bool manifest_failing_ = false;
+  std::unique_ptr<watch::Watcher> watcher_;
+};
+
+}  // namespace stepwatch::reload

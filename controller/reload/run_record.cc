@@ -1,0 +1,84 @@
+#include "controller/reload/run_record.h"
+
+#include <unistd.h>
+
+#include <ctime>
+
+#include "src/base/file.h"
+#include "src/runtime/run_directory.h"
+
+namespace stepwatch::reload {
+namespace {
+
+// Plans kept in the manifest: a run that is steered for weeks must not grow its file without end.
+constexpr size_t kPlansKept = 1000;
+
+std::string LocalTime(std::time_t now) {
+  std::tm local{};
+  localtime_r(&now, &local);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S%z", &local);
+  return text;
+}
+
+}  // namespace
+
+RunRecord::RunRecord(const Options& options, bool dynamic) : base_(runtime::OutputBase(options.output_dir)) {
+  manifest_.run_id = options.run_id;
+  manifest_.rank = options.rank;
+  manifest_.world_size = options.world_size;
+  manifest_.pid = static_cast<int>(::getpid());
+  manifest_.grad_acc_steps = options.grad_acc_steps;
+  manifest_.started = LocalTime(std::time(nullptr));
+  manifest_.config_path = options.config_path;
+  manifest_.dynamic = dynamic;
+}
+
+bool RunRecord::FixDirectory(const plan::Plan& plan, std::string* note) {
+  if (!directory_.empty() || !plan.rank_writes) return false;
+  if (plan.append_output.size() == 2) {
+    const std::string &from = plan.append_output[0], &to = plan.append_output[1];
+    const auto found = runtime::FindRunDirectory(base_, manifest_.rank, from, to);
+    *note = found ? "append_output: rows go to " + *found
+                  : "append_output: no directory of rank " + std::to_string(manifest_.rank) + " from " + from + " to " +
+                        to + " under " + base_ + "; a new one is used";
+    if (found) directory_ = *found;
+  }
+  if (directory_.empty())
+    directory_ = base::JoinPath(
+        base_, runtime::RunDirectoryName(std::time(nullptr), manifest_.rank, runtime::ShortId(manifest_.run_id)));
+  return true;
+}
+
+void RunRecord::AddPlan(const plan::Plan& plan) {
+  runtime::ManifestPlan entry;
+  entry.plan_id = plan.layout.plan_id;
+  entry.config_sha256 = plan.config_sha256;
+  entry.state = "armed";
+  manifest_.plans.push_back(std::move(entry));
+  if (manifest_.plans.size() > kPlansKept) manifest_.plans.erase(manifest_.plans.begin());
+}
+
+void RunRecord::Update(PlanId plan_id, const std::function<void(runtime::ManifestPlan&)>& change) {
+  for (runtime::ManifestPlan& plan : manifest_.plans)
+    if (plan.plan_id == plan_id) change(plan);
+}
+
+Status RunRecord::Save() const {
+  if (directory_.empty()) return Status();
+  const Status made = base::MakeDirectories(directory_);
+  if (!made.ok()) return made;
+  return base::ReplaceFile(base::JoinPath(directory_, "manifest.json"), runtime::ManifestText(manifest_));
+}
+
+Result<std::string> RunRecord::SaveStructure(const std::string& json) const {
+  const std::string directory = base::JoinPath(base_, "module_struct/rank" + std::to_string(manifest_.rank));
+  const Status made = base::MakeDirectories(directory);
+  if (!made.ok()) return made;
+  const std::string path = base::JoinPath(directory, "module_struct.json");
+  const Status written = base::ReplaceFile(path, json);
+  if (!written.ok()) return written;
+  return path;
+}
+
+}  // namespace stepwatch::reload

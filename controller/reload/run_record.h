@@ -1,0 +1,41 @@
+// Where this run's output lies, and the manifest.json that describes it. Loop thread only.
+//
+// Nothing is created before the first plan that writes.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "src/plan/plan.h"
+#include "src/runtime/manifest.h"
+#include "stepwatch/options.h"
+#include "stepwatch/status.h"
+
+namespace stepwatch::reload {
+
+class RunRecord {
+ public:
+  RunRecord(const Options& options, bool dynamic);
+
+  // Fixes the directory by the first plan (append_output may name an older one). True if it was fixed by this call; a
+  // `note` then tells what append_output led to.
+  bool FixDirectory(const plan::Plan& plan, std::string* note);
+  const std::string& directory() const { return directory_; }
+
+  void SetSites(const SiteIndex& sites) { manifest_.sites = sites; }
+  void AddPlan(const plan::Plan& plan);
+  // Changes the entry of a plan; unknown ids are ignored.
+  void Update(PlanId plan_id, const std::function<void(runtime::ManifestPlan&)>& change);
+
+  // Writes manifest.json whole; Ok if there is no directory yet.
+  Status Save() const;
+  // {base}/module_struct/rank{R}/module_struct.json; returns its path.
+  Result<std::string> SaveStructure(const std::string& json) const;
+
+ private:
+  const std::string base_;
+  runtime::Manifest manifest_;
+  std::string directory_;
+};
+
+}  // namespace stepwatch::reload

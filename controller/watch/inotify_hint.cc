@@ -1,0 +1,125 @@
+#include "controller/watch/inotify_hint.h"
+
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include <array>
+#include <boost/system/error_code.hpp>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+namespace stepwatch::watch {
+namespace {
+
+constexpr uint32_t kFileMask = IN_MODIFY | IN_CLOSE_WRITE | IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF;
+constexpr uint32_t kDirectoryMask = kFileMask | IN_MOVED_TO | IN_MOVED_FROM | IN_CREATE | IN_DELETE | IN_ONLYDIR;
+// After one of these a path may lead elsewhere although its chain looks the same, or events were lost.
+constexpr uint32_t kStaleMask = IN_IGNORED | IN_Q_OVERFLOW | IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT;
+
+constexpr size_t kEventBytes = 64 * 1024;
+// Bounds one wake-up in a directory where others write without pause; what is left gives the next one.
+constexpr int kReadsPerWakeup = 32;
+
+}  // namespace
+
+InotifyHint::InotifyHint(boost::asio::io_context& loop, std::function<void()> on_hint)
+    : descriptor_(loop), on_hint_(std::move(on_hint)) {
+  const int fd = ::inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+  if (fd < 0) {
+    TurnOff(errno == EMFILE ? "no inotify instance is left (fs.inotify.max_user_instances, or open files)"
+                            : "inotify is not available: " + std::generic_category().message(errno));
+    return;
+  }
+  boost::system::error_code error;
+  descriptor_.assign(fd, error);
+  if (!error) return;
+  ::close(fd);
+  TurnOff("the event loop refused the inotify descriptor: " + error.message());
+}
+
+void InotifyHint::Arm(const PathChain& chain) {
+  if (!on()) return;
+  if (is_stale_ || chain != armed_) WatchChain(chain);
+  Listen();
+}
+
+void InotifyHint::Stop() {
+  boost::system::error_code ignored;
+  descriptor_.close(ignored);
+}
+
+void InotifyHint::Listen() {
+  if (!on() || is_listening_) return;
+  is_listening_ = true;
+  descriptor_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                         [weak = weak_from_this()](const boost::system::error_code& error) {
+                           const auto self = weak.lock();
+                           if (!self || error == boost::asio::error::operation_aborted) return;
+                           if (error) self->TurnOff("waiting for events failed: " + error.message());
+                           self->OnReadable();
+                         });
+}
+
+void InotifyHint::OnReadable() {
+  is_listening_ = false;
+  if (on()) DrainEvents();
+  on_hint_();
+}
+
+void InotifyHint::DrainEvents() {
+  alignas(inotify_event) std::array<char, kEventBytes> buffer;
+  for (int i = 0; i < kReadsPerWakeup && on(); ++i) {
+    const ssize_t got = ::read(descriptor_.native_handle(), buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno != EAGAIN) TurnOff("reading events failed: " + std::generic_category().message(errno));
+    if (got <= 0) return;
+    for (ssize_t at = 0; at < got;) {
+      inotify_event event;
+      std::memcpy(&event, buffer.data() + at, sizeof event);
+      // Watches that we took off say IGNORED too; those are not known here any more.
+      if ((event.mask & kStaleMask) && (event.wd < 0 || watches_.count(event.wd))) is_stale_ = true;
+      if (event.mask & IN_IGNORED) watches_.erase(event.wd);
+      at += static_cast<ssize_t>(sizeof event + event.len);
+    }
+  }
+}
+
+// New watches first, old ones off afterwards, so that no moment is unwatched.
+void InotifyHint::WatchChain(const PathChain& chain) {
+  std::map<int, std::string> wanted;
+  const auto add = [&](const PathNode& node, uint32_t mask) {
+    const int watch = AddWatch(node, mask);
+    if (watch >= 0) wanted[watch] = node.path;
+  };
+  // The target first: if it is a directory by mistake and also part of the chain, the wider mask wins.
+  if (!chain.target.path.empty()) add(chain.target, kFileMask);
+  for (const PathNode& node : chain.directories) add(node, kDirectoryMask);
+  if (!on()) return;
+  for (const auto& [watch, path] : watches_) {
+    if (!wanted.count(watch)) ::inotify_rm_watch(descriptor_.native_handle(), watch);
+  }
+  watches_ = std::move(wanted);
+  armed_ = chain;
+  is_stale_ = false;
+}
+
+int InotifyHint::AddWatch(const PathNode& node, uint32_t mask) {
+  if (!on()) return -1;
+  const int watch = ::inotify_add_watch(descriptor_.native_handle(), node.path.c_str(), mask);
+  if (watch >= 0) return watch;
+  if (errno == ENOSPC) {
+    TurnOff("no inotify watch is left (fs.inotify.max_user_watches)");
+  } else if (errno == ENOMEM) {
+    TurnOff("the kernel has no memory for an inotify watch");
+  }
+  return -1;  // gone again, or not readable by us: the other watches and the slow look go on
+}
+
+void InotifyHint::TurnOff(std::string reason) {
+  why_off_ = std::move(reason);
+  Stop();
+}
+
+}  // namespace stepwatch::watch

@@ -1,0 +1,34 @@
+// The way from a path to its file, link by link: the directories whose entries decide which file the path means.
+//
+// A path such as /etc/job/config.json, where config.json -> ..data/config.json and ..data -> ..2024_05 (a Kubernetes
+// ConfigMap), changes its file when an entry of /etc/job or of /etc/job/..2024_05 changes; both are in the chain.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace stepwatch::watch {
+
+struct PathNode {
+  std::string path;  // without links, absolute
+  uint64_t device = 0;
+  uint64_t inode = 0;  // 0: cannot be looked up
+
+  bool operator==(const PathNode&) const = default;
+};
+
+struct PathChain {
+  // Directories that hold a link of the way or its last entry, in order, each once. If a part of the path is missing,
+  // the nearest directory that exists is the last one.
+  std::vector<PathNode> directories;
+  // What the path leads to; empty path: nothing is there.
+  PathNode target;
+
+  bool operator==(const PathChain&) const = default;
+};
+
+// Follows at most 40 links, as the kernel does. Never fails: a way that ends early gives a shorter chain.
+PathChain ResolveChain(const std::string& path);
+
+}  // namespace stepwatch::watch

@@ -1,0 +1,64 @@
+// Watches one config file: events are hints, content is the truth, a slow look always runs.
+//
+// Lives on one Asio io_context; every method and callback runs on the thread that runs it. Nothing here parses JSON:
+// the question `looks_whole` goes to the owner. Errors of inotify (limits, unsupported file systems) only turn hints
+// off. A callback may call any method, or destroy the watcher.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "controller/watch/look.h"
+
+namespace stepwatch::watch {
+
+struct WatcherOptions {
+  std::string path;
+  bool use_inotify = true;
+  std::chrono::milliseconds look_interval{1000};
+  // Bytes are accepted when two looks at least this far apart saw the same.
+  std::chrono::milliseconds quiet_time{100};
+  // Bytes that `looks_whole` calls half-written must rest this long before they are passed on.
+  std::chrono::milliseconds half_written_time{500};
+};
+
+class Watcher {
+ public:
+  struct Callbacks {
+    // Bytes (or a missing or unreadable file) that rested for the quiet time and differ from what was passed on last.
+    std::function<void(const Look&)> on_change;
+    // False if the text looks half-written (does not parse as JSON).
+    std::function<bool(const std::string& bytes)> looks_whole;
+  };
+
+  Watcher(boost::asio::io_context& loop, WatcherOptions options, Callbacks callbacks);
+  ~Watcher();
+  Watcher(const Watcher&) = delete;
+  Watcher& operator=(const Watcher&) = delete;
+
+  // Begins with an immediate look.
+  void Start();
+  void Stop();
+  // Looks now, skipping the quiet time but not the stability check; passes a change on before it returns. A file that
+  // is being written is tried again for 100 ms, then left to the ordinary looks.
+  void LookNow();
+  // These bytes (by hash) are what the file holds as far as the owner is concerned: our own write-back. Not a change.
+  // Whoever announces bytes and then does not write them must set the old hash again.
+  void SetKnown(const std::string& sha256);
+
+  // "inotify", or "poll" with the reason: for `doctor` and logs.
+  std::string mode() const;
+  // Looks so far, and exceptions that callbacks let escape (caught; the watcher goes on).
+  uint64_t looks() const;
+  uint64_t faults() const;
+
+ private:
+  class Impl;
+  std::shared_ptr<Impl> impl_;  // queued handlers hold it weakly
+};
+
+}  // namespace stepwatch::watch

@@ -1,0 +1,231 @@
+#include "src/runtime/data_plane.h"
+
+#include <cerrno>
+#include <ctime>
+#include <utility>
+
+namespace stepwatch::runtime {
+
+void WakeUp::Wait(std::chrono::milliseconds timeout) {
+  timespec until{};
+  clock_gettime(CLOCK_REALTIME,
+                &until);  // sem_timedwait knows no other clock; a jump only makes one wait longer or shorter
+  const int64_t nanoseconds = until.tv_nsec + (timeout.count() % 1000) * 1'000'000;
+  until.tv_sec += static_cast<time_t>(timeout.count() / 1000 + nanoseconds / 1'000'000'000);
+  until.tv_nsec = static_cast<long>(nanoseconds % 1'000'000'000);
+  while (sem_timedwait(&semaphore_, &until) != 0)
+    if (errno != EINTR) return;
+  while (sem_trywait(&semaphore_) == 0) {
+  }
+}
+
+DataPlane::DataPlane(int64_t first_step, WakeUp* drain_wake_up) : drain_wake_up_(drain_wake_up), step_(first_step) {
+  (void)kernels::MeasurePathName();  // looks at the processor, and allocates, now and not in the first observation
+}
+
+DataPlane::~DataPlane() {
+  boundaries_.fetch_add(2, std::memory_order_relaxed);
+  Reclaim();
+}
+
+// The pipeline of the running step, if it is collected.
+Pipeline* DataPlane::Collecting() noexcept {
+  return guard_.flag().load(std::memory_order_relaxed) ? active_.load(std::memory_order_acquire) : nullptr;
+}
+
+void DataPlane::FillKey(const Pipeline& pipeline, const Observation& at, Record* record) const noexcept {
+  record->step = step();
+  record->plan_id = pipeline.plan->layout.plan_id;
+  record->site = at.site;
+  record->micro_step = at.micro_step;
+  record->element = at.element;
+  record->call = at.call;
+}
+
+namespace {
+
+// Adds its lifetime to a plan's account: two clock reads, some 50 ns, beside a measurement of a tensor.
+class BusyTime {
+ public:
+  explicit BusyTime(Pipeline* pipeline) : pipeline_(pipeline), start_(std::chrono::steady_clock::now()) {}
+  ~BusyTime() {
+    const auto busy = std::chrono::steady_clock::now() - start_;
+    pipeline_->busy_ns.fetch_add(
+        static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(busy).count()),
+        std::memory_order_relaxed);
+  }
+  BusyTime(const BusyTime&) = delete;
+  BusyTime& operator=(const BusyTime&) = delete;
+
+ private:
+  Pipeline* const pipeline_;
+  const std::chrono::steady_clock::time_point start_;
+};
+
+}  // namespace
+
+bool DataPlane::Measure(const Observation& at, const TensorView& tensor, Record* record) noexcept {
+  Pipeline* pipeline = Collecting();
+  if (pipeline == nullptr) return false;
+  const BusyTime busy(pipeline);
+  FillKey(*pipeline, at, record);
+  if (engine_.Enqueue(pipeline->plan->layout, pipeline->measure, tensor, record).ok()) return true;
+  pipeline->produced.fetch_add(1, std::memory_order_relaxed);
+  pipeline->dropped_unsupported.fetch_add(1, std::memory_order_relaxed);
+  return false;
+}
+
+void DataPlane::Enqueue(const Record& record) noexcept {
+  Pipeline* pipeline = Collecting();
+  if (pipeline == nullptr) return;
+  pipeline->produced.fetch_add(1, std::memory_order_relaxed);
+  const RecordLayout& layout = pipeline->plan->layout;
+  // Measured for an earlier plan, or with a site id of one.
+  if (record.plan_id != layout.plan_id || record.site >= layout.sites.size()) {
+    pipeline->dropped_late.fetch_add(1, std::memory_order_relaxed);
+  } else if (!pipeline->ring.TryPush(record)) {
+    pipeline->dropped_ring_full.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+void DataPlane::ObserveMissing(const Observation& at) noexcept {
+  Pipeline* pipeline = Collecting();
+  if (pipeline == nullptr) return;
+  Record record;
+  FillKey(*pipeline, at, &record);
+  record.flags = Record::kMissing;
+  Enqueue(record);
+}
+
+void DataPlane::ObserveAgreement(const Observation& at, const TensorView& gradient,
+                                 const TensorView& momentum) noexcept {
+  Pipeline* pipeline = Collecting();
+  if (pipeline == nullptr) return;
+  const BusyTime busy(pipeline);
+  Record record;
+  FillKey(*pipeline, at, &record);
+  if (engine_.EnqueueAgreement(pipeline->plan->layout, pipeline->measure, gradient, momentum, &record).ok())
+    return Enqueue(record);
+  pipeline->produced.fetch_add(1, std::memory_order_relaxed);
+  pipeline->dropped_unsupported.fetch_add(1, std::memory_order_relaxed);
+}
+
+void DataPlane::CloseFrame() noexcept {
+  Pipeline& pipeline = *current_->pipeline;
+  const uint64_t produced = pipeline.produced.load(std::memory_order_relaxed);
+  // Refused only when the drain is stuck; it then closes the frame at the next record that gets through.
+  (void)pipeline.ring.TryPush(records::FrameEnd{step(), produced - produced_before_frame_});
+  produced_before_frame_ = produced;
+  const int64_t collected = collected_.load(std::memory_order_relaxed) + 1;
+  collected_.store(collected, std::memory_order_relaxed);
+  if (collected >= rule_.times) EndWindow(records::EndReason::kTimes);
+  drain_wake_up_->Post();
+}
+
+void DataPlane::EndStep() noexcept {
+  if (!guard_.InOwner() || closed_) return;
+  if (guard_.flag().load(std::memory_order_relaxed)) CloseFrame();
+  const int64_t next = step() + 1;
+  boundaries_.fetch_add(1, std::memory_order_release);
+  TakeOffer(next);
+  step_.store(next, std::memory_order_relaxed);
+  SetCollecting();
+}
+
+void DataPlane::BeginFirstStep() noexcept {
+  TakeOffer(step());
+  SetCollecting();
+}
+
+void DataPlane::Close() noexcept {
+  if (!guard_.InOwner() || closed_) return;
+  if (current_ != nullptr) EndWindow(records::EndReason::kClosed);
+  closed_ = true;
+  guard_.flag().store(false, std::memory_order_relaxed);
+  boundaries_.fetch_add(2, std::memory_order_release);
+  drain_wake_up_->Post();
+}
+
+void DataPlane::TakeOffer(int64_t next_step) noexcept {
+  if (!slot_.waiting()) return;
+  std::unique_ptr<Offer> offer(static_cast<Offer*>(slot_.AtStep(next_step).release()));
+  if (offer == nullptr) return;
+  if (offer->pipeline == nullptr) {
+    if (current_ != nullptr) EndWindow(records::EndReason::kStopped);
+    Retire(offer.release());
+    return;
+  }
+  BeginWindow(std::move(offer), next_step);
+}
+
+// The window that the offer was to carry on has ended in the meantime: its successor ends before it collects anything.
+void DataPlane::PassOver(std::unique_ptr<Offer> offer, int64_t step) noexcept {
+  offer->pipeline->ring.Push(records::PlanBegin{step});
+  offer->pipeline->ring.Push(records::PlanEnd{records::EndReason::kReplaced, step, 0});
+  Retire(offer.release());
+  drain_wake_up_->Post();
+}
+
+void DataPlane::BeginWindow(std::unique_ptr<Offer> offer, int64_t first_step) noexcept {
+  const bool keeps = offer->keeps_window;
+  if (keeps && current_ == nullptr) return PassOver(std::move(offer), first_step);
+  if (current_ != nullptr) EndWindow(records::EndReason::kReplaced);
+  current_ = std::move(offer);
+  const plan::Plan& plan = *current_->pipeline->plan;
+  if (!keeps) {
+    rule_ = plan.rule;
+    if (current_->starts_when_applied) rule_.start = first_step;
+    collected_.store(0, std::memory_order_relaxed);
+  }
+  produced_before_frame_ = 0;
+  plan_id_.store(plan.layout.plan_id, std::memory_order_relaxed);
+  newest_begun_.store(plan.layout.plan_id, std::memory_order_release);
+  current_->pipeline->ring.Push(records::PlanBegin{first_step});
+  active_.store(current_->pipeline.get(), std::memory_order_release);
+  if (hooks_ != nullptr) hooks_->Swap(&plan.layout, plan.wants_structure);
+  // A plan that may collect nothing ends where it began.
+  if (rule_.times <= collected()) EndWindow(records::EndReason::kTimes);
+  drain_wake_up_->Post();
+}
+
+void DataPlane::EndWindow(records::EndReason reason) noexcept {
+  guard_.flag().store(false, std::memory_order_relaxed);
+  active_.store(nullptr, std::memory_order_release);
+  current_->pipeline->ring.Push(records::PlanEnd{reason, step(), collected_.load(std::memory_order_relaxed)});
+  plan_id_.store(0, std::memory_order_relaxed);
+  if (hooks_ != nullptr && reason != records::EndReason::kReplaced) hooks_->Swap(nullptr, false);
+  Retire(current_.release());
+  drain_wake_up_->Post();
+}
+
+void DataPlane::SetCollecting() noexcept {
+  const bool collects = current_ != nullptr && rule_.Collects(step(), collected_.load(std::memory_order_relaxed));
+  guard_.flag().store(collects, std::memory_order_release);
+}
+
+void DataPlane::Retire(Offer* offer) noexcept {
+  offer->retired_at_boundary = boundaries_.load(std::memory_order_relaxed);
+  Offer* top = retired_.load(std::memory_order_relaxed);
+  do {
+    offer->next_retired = top;
+  } while (!retired_.compare_exchange_weak(top, offer, std::memory_order_release, std::memory_order_relaxed));
+}
+
+void DataPlane::Reclaim() {
+  Offer* offer = retired_.exchange(nullptr, std::memory_order_acquire);
+  const uint64_t now = boundaries_.load(std::memory_order_acquire);
+  while (offer != nullptr) {
+    Offer* next = offer->next_retired;
+    if (now > offer->retired_at_boundary + 1) {
+      delete offer;
+    } else {
+      Offer* top = retired_.load(std::memory_order_relaxed);
+      do {
+        offer->next_retired = top;
+      } while (!retired_.compare_exchange_weak(top, offer, std::memory_order_release, std::memory_order_relaxed));
+    }
+    offer = next;
+  }
+}
+
+}  // namespace stepwatch::runtime

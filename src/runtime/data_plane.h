@@ -1,0 +1,105 @@
+// The step thread's side of the monitor: which plan is in force, which steps it collects, records into its ring.
+//
+// Observe*, Measure and Enqueue may also be called by autograd threads inside a step; EndStep only by the step thread,
+// with no other call running. Nothing here waits, locks, allocates, or does I/O; the semaphore that wakes the drain is
+// posted once for each collected step.
+#pragma once
+
+#include <semaphore.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+#include "src/base/fork_guard.h"
+#include "src/plan/plan_slot.h"
+#include "src/runtime/pipeline.h"
+#include "src/stats/engine.h"
+#include "stepwatch/monitor.h"
+
+namespace stepwatch::runtime {
+
+// Wakes the drain; sem_post is the one wake-up that takes no lock.
+class WakeUp {
+ public:
+  WakeUp() { sem_init(&semaphore_, 0, 0); }
+  ~WakeUp() { sem_destroy(&semaphore_); }
+  WakeUp(const WakeUp&) = delete;
+  WakeUp& operator=(const WakeUp&) = delete;
+
+  void Post() noexcept { sem_post(&semaphore_); }
+  // Returns after a Post or the timeout, with all posts so far consumed.
+  void Wait(std::chrono::milliseconds timeout);
+
+ private:
+  sem_t semaphore_;
+};
+
+class DataPlane {
+ public:
+  DataPlane(int64_t first_step, WakeUp* drain_wake_up);
+  ~DataPlane();
+
+  // --- step thread ---
+  void SetHooks(HookTable* hooks) { hooks_ = hooks; }
+  // Applies a waiting offer before the first step, without ending one.
+  void BeginFirstStep() noexcept;
+  void EndStep() noexcept;
+  // Ends the window, if any; no plan is ever applied again.
+  void Close() noexcept;
+
+  bool Measure(const Observation& at, const TensorView& tensor, Record* record) noexcept;
+  void Enqueue(const Record& record) noexcept;
+  void ObserveMissing(const Observation& at) noexcept;
+  void ObserveAgreement(const Observation& at, const TensorView& gradient, const TensorView& momentum) noexcept;
+
+  // --- any thread ---
+  const std::atomic<bool>* collecting_flag() { return &guard_.flag(); }
+  bool InOwner() const noexcept { return guard_.InOwner(); }
+  int64_t step() const { return step_.load(std::memory_order_relaxed); }
+  PlanId plan_id() const { return plan_id_.load(std::memory_order_relaxed); }
+  // The newest plan that ever was in force.
+  PlanId newest_begun() const { return newest_begun_.load(std::memory_order_acquire); }
+  int64_t collected() const { return collected_.load(std::memory_order_relaxed); }
+  bool offer_waiting() const { return slot_.waiting(); }
+
+  // --- loop thread ---
+  plan::PlanSlot& slot() { return slot_; }
+  // Frees offers that no thread can still be using.
+  void Reclaim();
+
+ private:
+  Pipeline* Collecting() noexcept;
+  void FillKey(const Pipeline& pipeline, const Observation& at, Record* record) const noexcept;
+  void CloseFrame() noexcept;
+  void TakeOffer(int64_t next_step) noexcept;
+  void BeginWindow(std::unique_ptr<Offer> offer, int64_t first_step) noexcept;
+  void PassOver(std::unique_ptr<Offer> offer, int64_t step) noexcept;
+  void EndWindow(records::EndReason reason) noexcept;
+  void SetCollecting() noexcept;
+  void Retire(Offer* offer) noexcept;
+
+  // Step thread only.
+  HookTable* hooks_ = nullptr;
+  std::unique_ptr<Offer> current_;  // the window: its plan and pipeline
+  plan::StepRule rule_;
+  uint64_t produced_before_frame_ = 0;
+  bool closed_ = false;
+
+  // Read by autograd threads inside a step; changed between steps only.
+  std::atomic<Pipeline*> active_{nullptr};
+
+  stats::Engine engine_;
+  plan::PlanSlot slot_;
+  WakeUp* const drain_wake_up_;
+  base::ForkGuard guard_;
+  std::atomic<int64_t> step_;
+  std::atomic<PlanId> plan_id_{0};
+  std::atomic<PlanId> newest_begun_{0};
+  std::atomic<int64_t> collected_{0};
+  std::atomic<uint64_t> boundaries_{0};
+  std::atomic<Offer*> retired_{nullptr};
+};
+
+}  // namespace stepwatch::runtime

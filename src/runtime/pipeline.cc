@@ -1,0 +1,22 @@
+#include "src/runtime/pipeline.h"
+
+#include <algorithm>
+
+namespace stepwatch::runtime {
+namespace {
+
+// Steps of rows that may wait for the drain, and room for modules that are called more than once in a micro-batch.
+constexpr uint64_t kStepsInRing = 2;
+constexpr uint64_t kRecordsMin = 1024;
+
+}  // namespace
+
+std::shared_ptr<Pipeline> MakePipeline(std::shared_ptr<const plan::Plan> plan, int micro_batches,
+                                       size_t ring_bytes_max) {
+  const uint64_t rows = plan->RowsPerStep(micro_batches);
+  const uint64_t affordable = std::max<uint64_t>(64, ring_bytes_max / records::RecordRing::EntryBytes() / 2);
+  const uint64_t wanted = rows == 0 ? 64 : std::max(kRecordsMin, kStepsInRing * rows);
+  return std::make_shared<Pipeline>(std::move(plan), static_cast<size_t>(std::min(wanted, affordable)));
+}
+
+}  // namespace stepwatch::runtime

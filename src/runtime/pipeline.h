@@ -1,0 +1,49 @@
+// What one plan needs to run: its ring and its counters, made ready off the step thread.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "kernels/kernels.h"
+#include "src/plan/plan.h"
+#include "src/plan/plan_slot.h"
+#include "src/records/record_ring.h"
+
+namespace stepwatch::runtime {
+
+// Shared by the step thread (pushes, counts) and the drain (pops, writes). Freed when the drain has finished with it
+// and the step thread has passed another boundary since it let go.
+struct Pipeline {
+  Pipeline(std::shared_ptr<const plan::Plan> its_plan, size_t ring_records)
+      : plan(std::move(its_plan)), measure{plan->eps, plan->eps_mode}, ring(ring_records) {}
+
+  const std::shared_ptr<const plan::Plan> plan;
+  const kernels::MeasureOptions measure;
+  records::RecordRing ring;
+
+  std::atomic<uint64_t> produced{0};
+  std::atomic<uint64_t> dropped_ring_full{0};
+  std::atomic<uint64_t> dropped_unsupported{0};
+  std::atomic<uint64_t> dropped_late{0};  // measured under another plan
+  std::atomic<uint64_t> busy_ns{0};       // time that trainer threads spent measuring for this plan
+};
+
+// A pipeline on its way through the PlanSlot. Without a pipeline it means: stop.
+struct Offer final : plan::Prepared {
+  std::shared_ptr<Pipeline> pipeline;
+  // Dynamic mode: collected steps are counted from the step at which the plan is applied.
+  bool starts_when_applied = false;
+  // The plan replaces one compiled from the same config (the model has grown): step rule and count go on.
+  bool keeps_window = false;
+  // Written by the step thread when it lets go of the offer.
+  uint64_t retired_at_boundary = 0;
+  Offer* next_retired = nullptr;
+};
+
+// Places for two steps of the plan's rows, within the memory limit.
+std::shared_ptr<Pipeline> MakePipeline(std::shared_ptr<const plan::Plan> plan, int micro_batches,
+                                       size_t ring_bytes_max);
+
+}  // namespace stepwatch::runtime

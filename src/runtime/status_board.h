@@ -1,0 +1,55 @@
+// What the drain tells the loop: the far side of the one-way circle of threads.
+//
+// The drain posts, the loop takes; the step thread never touches it.
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <variant>
+#include <vector>
+
+#include "src/records/record_ring.h"
+#include "stepwatch/record.h"
+#include "stepwatch/status.h"
+
+namespace stepwatch::runtime {
+
+struct PlanBegan {
+  PlanId plan_id = 0;
+  int64_t first_step = 0;
+};
+struct PlanFinished {
+  PlanId plan_id = 0;
+  records::EndReason reason = records::EndReason::kClosed;
+  int64_t last_step = 0;
+  int64_t collected = 0;
+};
+// Every record of the plan is written or counted as dropped.
+struct PlanDrained {
+  PlanId plan_id = 0;
+  records::EndReason reason = records::EndReason::kClosed;
+  int64_t collected = 0;
+  Ledger ledger;
+  double busy_seconds = 0;  // time that trainer threads spent measuring
+};
+struct SinkFailed {
+  Status status;
+};
+struct SinkRecovered {};
+using BoardEntry = std::variant<PlanBegan, PlanFinished, PlanDrained, SinkFailed, SinkRecovered>;
+
+class StatusBoard {
+ public:
+  // `wake` is called on the drain thread after each Post and must only schedule work elsewhere.
+  explicit StatusBoard(std::function<void()> wake) : wake_(std::move(wake)) {}
+
+  void Post(BoardEntry entry);
+  std::vector<BoardEntry> Take();
+
+ private:
+  const std::function<void()> wake_;
+  std::mutex mutex_;
+  std::vector<BoardEntry> entries_;  // guarded by mutex_
+};
+
+}  // namespace stepwatch::runtime

@@ -1,0 +1,102 @@
+"""The command line as scripts see it: exit codes, JSON, messages."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from rehearse_process import BINARY, Rehearsal
+
+pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
+
+
+def stepwatch(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(BINARY), *map(str, arguments)], capture_output=True, text=True, timeout=60)
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    path = tmp_path / "good.json"
+    path.write_text('{"wg_distribution": true, "collect_times": 3, "step_interval": 2, "opps": []}')
+    return path
+
+
+@pytest.fixture
+def bad(tmp_path: Path) -> Path:
+    path = tmp_path / "bad.json"
+    path.write_text('{\n  "ops": "norm"\n}')
+    return path
+
+
+def test_version_and_help_succeed() -> None:
+    version = stepwatch("--version")
+    assert version.returncode == 0 and version.stdout.startswith("stepwatch ")
+    assert "rehearse" in stepwatch("--help").stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["nonsense"], ["validate"], ["rehearse", "x", "--steps", "-1"], ["rehearse", "x", "--step-time", "x"]],
+)
+def test_a_bad_command_line_is_2(arguments: list[str]) -> None:
+    result = stepwatch(*arguments)
+    assert result.returncode == 2 and result.stderr + result.stdout
+
+
+def test_validate_says_usable_with_warnings_or_where_it_is_wrong(good: Path, bad: Path) -> None:
+    fine = stepwatch("validate", good)
+    assert fine.returncode == 0 and 'did you mean "ops"' in fine.stdout
+    refused = stepwatch("validate", bad)
+    assert refused.returncode == 2 and f"{bad}:2:10: error" in refused.stdout
+    as_json = json.loads(stepwatch("validate", bad, "--json").stdout)
+    assert as_json["valid"] is False
+    assert (as_json["error"]["key"], as_json["error"]["line"], as_json["error"]["column"]) == ("ops", 2, 10)
+    assert json.loads(stepwatch("validate", good, "--json").stdout)["warnings"][0]["key"] == "opps"
+
+
+def test_what_is_no_config_file_is_2_with_a_sentence(tmp_path: Path) -> None:
+    big = tmp_path / "big.json"
+    big.write_bytes(b" " * (2 << 20))
+    for path in (tmp_path / "missing.json", tmp_path, Path("/dev/zero"), big):
+        result = stepwatch("validate", path)
+        assert result.returncode == 2 and len(result.stdout) > 20, path
+
+
+def test_plan_tells_steps_rows_and_bytes(tmp_path: Path, good: Path) -> None:
+    assert "0, 2, 4" in stepwatch("plan", good).stdout
+    with Rehearsal(
+        tmp_path, good.read_text(), "--steps", "2", "--sites", "3", "--elements", "100", dynamic=False
+    ) as run:
+        assert run.finish() == 0
+    (manifest,) = run.out.glob("*/manifest.json")
+    told = json.loads(stepwatch("plan", good, "--sites", manifest, "--json").stdout)
+    assert told["sites"]["grad_reduced"] == 3 and told["rows_per_step"] == 6
+    assert told["parameter_bytes_per_step"] == 2 * 3 * 100 * 4
+    assert stepwatch("plan", good, "--sites", good).returncode == 2
+    assert stepwatch("plan", tmp_path / "missing.json").returncode == 2
+
+
+def test_rehearse_of_an_unusable_config_is_2_in_static_mode_and_waits_in_dynamic_mode(
+    bad: Path, tmp_path: Path
+) -> None:
+    static = stepwatch("rehearse", bad, "--steps", 3, "--out", tmp_path / "out")
+    assert static.returncode == 2 and "2:10" in static.stderr
+    dynamic = stepwatch("rehearse", bad, "--steps", 3, "--out", tmp_path / "out", "--dynamic", "--json")
+    lines = [json.loads(line) for line in dynamic.stdout.splitlines()]
+    assert dynamic.returncode == 0
+    assert [line["step"] for line in lines if "event" not in line] == [0, 1, 2]
+    assert sum(line.get("event") == "refused" for line in lines) == 1
+    assert not any("collected" in line for line in lines if "event" in line)
+
+
+def test_unwritable_output_costs_rows_and_never_the_run(good: Path, tmp_path: Path) -> None:
+    blocked = tmp_path / "blocked"
+    blocked.write_text("a file where the directory should be")
+    result = stepwatch("rehearse", good, "--steps", 8, "--step-time", "1ms", "--out", blocked, "--json")
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [line["step"] for line in lines if "event" not in line] == list(range(8))
+    (drained,) = [line for line in lines if line.get("event") == "drained"]
+    assert drained["ledger"]["dropped"]["sink_failed"] == drained["ledger"]["produced"] > 0
+    assert any(line.get("event") == "degraded" for line in lines)

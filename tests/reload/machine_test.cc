@@ -1,0 +1,301 @@
+// What the machine does with single inputs; all of them in all orders; and a long random walk.
+#include "controller/reload/machine.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/catch.h"
+#include "tests/reload/simulated_run.h"
+
+namespace stepwatch::reload {
+namespace {
+
+const Text kA{"A", Verdict::kRun, {0, 1, 2}};
+const Text kB{"B", Verdict::kRun, {0, 2, 1}};
+const Text kOffText{"off", Verdict::kOff, {}};
+const Text kEmptyText{"empty", Verdict::kEmpty, {}};
+const Text kBad{"bad", Verdict::kRefused, {}};
+
+template <class Wanted>
+int Count(const SimulatedRun& run) {
+  int count = 0;
+  for (const Action& action : run.actions()) count += std::holds_alternative<Wanted>(action) ? 1 : 0;
+  return count;
+}
+
+void SaveAndLook(SimulatedRun* run, const Text& text) {
+  run->Save(text);
+  run->Look();
+}
+
+// A run with a window of kA in force, of which the loop has been told.
+SimulatedRun Running() {
+  SimulatedRun run(true, 0);
+  SaveAndLook(&run, kA);
+  run.EndStep();
+  run.DeliverAll();
+  return run;
+}
+
+TEST_CASE("refused bytes are reported once, keep the window, and going back says restored") {
+  SimulatedRun run = Running();
+  SaveAndLook(&run, kBad);
+  CHECK(Count<ReportRefused>(run) == 1);
+  CHECK(run.state().refused);
+  CHECK(run.state().window->plan_id == 1);
+  SaveAndLook(&run, kA);
+  CHECK(Count<ReportRestored>(run) == 1);
+  CHECK(Count<OfferPlan>(run) == 0);
+  CHECK_FALSE(run.state().refused);
+  run.CheckRunsOut();
+  CHECK(run.collected().size() == 2);
+}
+
+TEST_CASE("a file that goes and comes back with the same bytes is lost, then restored, and starts nothing") {
+  SimulatedRun run = Running();
+  run.Lose();
+  run.Look();
+  CHECK(Count<ReportLost>(run) == 1);
+  SaveAndLook(&run, kA);
+  CHECK(Count<ReportRestored>(run) == 1);
+  CHECK(Count<OfferPlan>(run) == 0);
+  run.CheckRunsOut();
+}
+
+TEST_CASE("refused bytes that go and come back are refused again: nothing of theirs is in force") {
+  SimulatedRun run = Running();
+  SaveAndLook(&run, kBad);
+  run.Lose();
+  run.Look();
+  SaveAndLook(&run, kBad);
+  CHECK(Count<ReportRestored>(run) == 0);
+  CHECK(Count<ReportRefused>(run) == 1);
+  CHECK(run.state().refused);
+}
+
+TEST_CASE("a window that ends while the file is gone is written back when the file returns") {
+  SimulatedRun run = Running();
+  run.EndStep();
+  run.Lose();
+  run.Look();
+  run.EndStep();
+  run.DeliverAll();
+  CHECK(run.collected().size() == 2);
+  CHECK(run.write_backs() == 0);
+  SaveAndLook(&run, kA);
+  CHECK(run.write_backs() == 1);
+  CHECK(run.file()->verdict == Verdict::kOff);
+  run.CheckRunsOut();
+  CHECK(run.collected().size() == 2);
+}
+
+TEST_CASE("a window that ends while the file is gone is not written back into other bytes") {
+  SimulatedRun run = Running();
+  run.EndStep();
+  run.Lose();
+  run.Look();
+  run.EndStep();
+  run.DeliverAll();
+  SaveAndLook(&run, kOffText);
+  CHECK(run.write_backs() == 0);
+  run.CheckRunsOut();
+}
+
+TEST_CASE("a window is not written back while a newer one of the same text is armed or in force") {
+  SimulatedRun run = Running();
+  run.EndStep();
+  SaveAndLook(&run, kB);
+  SaveAndLook(&run, kA);
+  run.EndStep();  // the first window is complete, the second begins
+  run.DeliverAll();
+  CHECK(run.write_backs() == 0);
+  CHECK(run.file()->name == "A");
+  run.CheckRunsOut();
+  CHECK(run.collected().size() == 4);
+  CHECK(run.write_backs() == 1);
+}
+
+TEST_CASE("an edit that meets the write-back and is taken back before it is seen leaves the write-back due") {
+  SimulatedRun run = Running();
+  run.EndStep();
+  run.EndStep();
+  run.Save(kB);
+  run.DeliverAll();  // finds B in the file
+  CHECK(run.write_backs() == 1);
+  CHECK(run.file()->name == "B");
+  SaveAndLook(&run, kA);
+  CHECK(run.write_backs() == 2);
+  CHECK(run.file()->verdict == Verdict::kOff);
+  run.CheckRunsOut();
+  CHECK(run.collected().size() == 2);
+}
+
+TEST_CASE("a stop that comes while an offer is being applied ends what was applied") {
+  SimulatedRun run(true, 0);
+  SaveAndLook(&run, kA);
+  run.EndStep();  // applied; the loop does not know
+  SaveAndLook(&run, kOffText);
+  run.EndStep();
+  run.DeliverAll();
+  CHECK(run.collected().size() == 1);
+  CHECK_FALSE(run.state().window);
+  run.CheckRunsOut();
+}
+
+TEST_CASE("a message about an older plan does not pass for one about the newest") {
+  MachineState state;
+  state.dynamic = true;
+  state = Step(state, BytesSeen{"A", Verdict::kRun}).state;
+  state = Step(state, Applied{1}).state;
+  state = Step(state, BytesSeen{"B", Verdict::kRun}).state;
+  state = Step(state, Applied{1}).state;  // told twice: once by the caller of Attach, once by the drain
+  REQUIRE(state.window);
+  CHECK(state.window->plan_id == 1);
+  REQUIRE(state.armed);
+  CHECK(state.armed->plan_id == 2);
+}
+
+TEST_CASE("a model that grows keeps its window, and what waits starts anew") {
+  SimulatedRun run = Running();
+  run.EndStep();
+  run.Recompile();
+  REQUIRE(run.actions().size() == 1);
+  CHECK(std::get<OfferPlan>(run.actions()[0]).keeps_window);
+  run.CheckRunsOut();
+  CHECK(run.collected().size() == 2);
+  CHECK(run.write_backs() == 1);
+
+  SimulatedRun waiting(true, 0);
+  SaveAndLook(&waiting, kA);
+  waiting.Recompile();
+  REQUIRE(waiting.actions().size() == 1);
+  CHECK_FALSE(std::get<OfferPlan>(waiting.actions()[0]).keeps_window);
+  waiting.CheckRunsOut();
+  CHECK(waiting.collected().size() == 2);
+}
+
+TEST_CASE("a model that grows at the very boundary at which its window ends collects no step more") {
+  SimulatedRun run = Running();
+  run.EndStep();
+  run.Recompile();
+  run.EndStep();  // takes the new plan and completes the old window
+  run.CheckRunsOut();
+  CHECK(run.collected().size() == 2);
+  CHECK(run.write_backs() == 1);
+}
+
+TEST_CASE("states are named as people know them") {
+  SimulatedRun run(true, 0);
+  CHECK(RunStateOf(run.state()) == RunState::kIdle);
+  SaveAndLook(&run, kA);
+  CHECK(RunStateOf(run.state()) == RunState::kArmed);
+  run.EndStep();
+  run.DeliverAll();
+  CHECK(RunStateOf(run.state()) == RunState::kCollecting);
+  run.EndStep();
+  run.EndStep();
+  run.DeliverOne();
+  CHECK(RunStateOf(run.state()) == RunState::kDraining);
+  run.DeliverAll();
+  CHECK(RunStateOf(run.state()) == RunState::kIdle);
+  CHECK(RunStateOf(SimulatedRun(false, 0).state()) == RunState::kOff);
+}
+
+// --- all orders ---
+
+enum class Move {
+  kSaveA,
+  kSaveB,
+  kSaveOff,
+  kSaveEmpty,
+  kSaveBad,
+  kLose,
+  kUnseenB,
+  kEndStep,
+  kDeliverOne,
+  kDeliverAll,
+  kCount
+};
+
+void Make(Move move, SimulatedRun* run) {
+  switch (move) {
+    case Move::kSaveA: return SaveAndLook(run, kA);
+    case Move::kSaveB: return SaveAndLook(run, kB);
+    case Move::kSaveOff: return SaveAndLook(run, kOffText);
+    case Move::kSaveEmpty: return SaveAndLook(run, kEmptyText);
+    case Move::kSaveBad: return SaveAndLook(run, kBad);
+    case Move::kLose: run->Lose(); return run->Look();
+    case Move::kUnseenB: return run->Save(kB);
+    case Move::kEndStep: return run->EndStep();
+    case Move::kDeliverOne: run->DeliverOne(); return;
+    case Move::kDeliverAll: return run->DeliverAll();
+    case Move::kCount: return;
+  }
+}
+
+// Every sequence of `length` moves from here, each run out to its end.
+int64_t PlayAll(const SimulatedRun& from, int length) {
+  if (length == 0) {
+    SimulatedRun end = from;
+    end.CheckRunsOut();
+    return 1;
+  }
+  int64_t sequences = 0;
+  for (int move = 0; move < static_cast<int>(Move::kCount); ++move) {
+    SimulatedRun next = from;
+    Make(static_cast<Move>(move), &next);
+    sequences += PlayAll(next, length - 1);
+  }
+  return sequences;
+}
+
+TEST_CASE("every sequence of five inputs, from five situations, keeps the rules and runs out clean") {
+  SimulatedRun fresh(true, 0);
+  CHECK(PlayAll(fresh, 5) == 100000);
+
+  CHECK(PlayAll(Running(), 5) == 100000);
+
+  SimulatedRun untold(true, 0);
+  SaveAndLook(&untold, kA);
+  untold.EndStep();
+  CHECK(PlayAll(untold, 5) == 100000);
+
+  SimulatedRun armed_again = Running();
+  SaveAndLook(&armed_again, kB);
+  CHECK(PlayAll(armed_again, 5) == 100000);
+
+  SimulatedRun draining = Running();
+  draining.EndStep();
+  draining.EndStep();
+  draining.DeliverOne();
+  CHECK(PlayAll(draining, 5) == 100000);
+}
+
+uint32_t Seed() {
+  const char* given = std::getenv("STEPWATCH_SEED");
+  return given != nullptr ? static_cast<uint32_t>(std::strtoul(given, nullptr, 10)) : std::random_device()();
+}
+
+TEST_CASE("a random walk of 100,000 inputs keeps the rules") {
+  const uint32_t seed = Seed();
+  INFO("repeat with STEPWATCH_SEED=" << seed << " machine_test");
+  std::mt19937 random(seed);
+  SimulatedRun run(true, 0);
+  for (int i = 0; i < 100000; ++i) {
+    const auto move = random() % (static_cast<uint32_t>(Move::kCount) + 3);
+    if (move < static_cast<uint32_t>(Move::kCount)) {
+      Make(static_cast<Move>(move), &run);
+    } else if (random() % 8 == 0) {
+      run.Recompile();
+    } else {
+      run.EndStep();
+    }
+    if (i % 1000 == 999) run.CheckRunsOut();
+  }
+}
+
+}  // namespace
+}  // namespace stepwatch::reload

@@ -1,0 +1,245 @@
+// A run without threads, clocks and files: the pure machine, a config file, a step thread and its messages, each moved
+// by hand. After every input it checks what must hold in every state.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "controller/reload/machine.h"
+#include "src/plan/step_rule.h"
+#include "tests/catch.h"
+
+// REQUIRE counts and remembers; this is asked some ten million times.
+#define MUST(condition) \
+  if (!(condition)) FAIL("must hold: " #condition "\nafter" << history_)
+
+namespace stepwatch::reload {
+
+// A version of the config file. Its name stands for its hash.
+struct Text {
+  std::string name;
+  Verdict verdict = Verdict::kOff;
+  plan::StepRule rule;  // kRun
+};
+
+class SimulatedRun {
+ public:
+  SimulatedRun(bool dynamic, int64_t first_step) : step_(first_step) { state_.dynamic = dynamic; }
+
+  // --- somebody at the file ---
+  void Save(const Text& text) {
+    history_ += " save:" + text.name;
+    file_ = text;
+  }
+  void Lose() {
+    history_ += " lose";
+    file_.reset();
+  }
+  // The watcher passes on what is new to it.
+  void Look() {
+    history_ += " look";
+    const std::string identity = file_ ? file_->name : "missing";
+    if (identity == passed_on_) return;
+    passed_on_ = identity;
+    if (!file_) return Feed(FileLost{EventKind::kMissing});
+    texts_[file_->name] = *file_;
+    Feed(BytesSeen{file_->name, file_->verdict});
+  }
+
+  // --- the step thread ---
+  void BeginFirstStep() { TakeOffer(step_); }
+  void EndStep() {
+    history_ += " end-step";
+    if (Collecting()) {
+      collected_.push_back({step_, window_->plan_id});
+      if (++window_->collected >= window_->rule.times) EndWindow(records::EndReason::kTimes);
+    }
+    TakeOffer(step_ + 1);
+    ++step_;
+  }
+
+  // --- the drain ---
+  bool DeliverOne() {
+    if (board_.empty()) return false;
+    history_ += " deliver";
+    const Input input = board_.front();
+    board_.pop_front();
+    Feed(input);
+    return true;
+  }
+  void DeliverAll() {
+    while (DeliverOne()) {
+    }
+  }
+
+  void Recompile() {
+    history_ += " recompile";
+    Feed(Recompiled{});
+  }
+
+  // Lets everything run out. Then nothing may be left over, and the file must not ask for what is done.
+  void CheckRunsOut() {
+    history_ += " |";
+    Look();
+    for (int i = 0; i < 12; ++i) {
+      EndStep();
+      DeliverAll();
+    }
+    Look();
+    MUST(!slot_);
+    MUST(!window_);
+    MUST(!state_.window);
+    MUST(!state_.armed);
+    MUST(!state_.stopping);
+    MUST(state_.draining.empty());
+    MUST(RunStateOf(state_) == (state_.dynamic ? RunState::kIdle : RunState::kOff));
+    if (file_ && state_.dynamic) MUST((file_->verdict == Verdict::kOff || file_->verdict == Verdict::kRefused));
+  }
+
+  struct CollectedStep {
+    int64_t step = 0;
+    PlanId plan_id = 0;
+  };
+  const std::vector<CollectedStep>& collected() const { return collected_; }
+  const std::map<PlanId, Text>& plans() const { return plans_; }
+  const MachineState& state() const { return state_; }
+  const std::optional<Text>& file() const { return file_; }
+  const std::vector<Action>& actions() const { return actions_; }  // of the last input
+  int write_backs() const { return write_backs_; }
+
+ private:
+  struct Offer {
+    PlanId plan_id = 0;  // 0: stop
+    int64_t at_step = 0;
+    bool keeps_window = false;
+  };
+  struct Window {
+    PlanId plan_id = 0;
+    plan::StepRule rule;
+    int64_t collected = 0;
+  };
+
+  bool Collecting() const { return window_ && window_->rule.Collects(step_, window_->collected); }
+
+  void EndWindow(records::EndReason reason) {
+    const PlanId id = window_->plan_id;
+    if (reason == records::EndReason::kTimes) complete_.insert(id);
+    window_.reset();
+    board_.push_back(Finished{id});
+    board_.push_back(Drained{id, reason});
+  }
+
+  void TakeOffer(int64_t next_step) {
+    if (!slot_ || slot_->at_step > next_step) return;
+    const Offer offer = *std::exchange(slot_, std::nullopt);
+    if (offer.plan_id == 0) {
+      if (window_) EndWindow(records::EndReason::kStopped);
+      return;
+    }
+    Window next{offer.plan_id, plans_.at(offer.plan_id).rule, 0};
+    if (state_.dynamic) next.rule.start = next_step;
+    const bool passed_over = offer.keeps_window && !window_;
+    if (offer.keeps_window && window_) next = {offer.plan_id, window_->rule, window_->collected};
+    if (window_) EndWindow(records::EndReason::kReplaced);
+    board_.push_back(Applied{offer.plan_id});
+    window_ = next;
+    if (passed_over) EndWindow(records::EndReason::kReplaced);
+  }
+
+  void Feed(const Input& input) {
+    const PlanId next = state_.next_plan_id;
+    Transition transition = Step(state_, input);
+    state_ = transition.state;
+    CheckState();
+    CheckActions(input, transition.actions, next);
+    for (const Action& action : transition.actions) std::visit([this](const auto& each) { Perform(each); }, action);
+    actions_ = std::move(transition.actions);
+  }
+
+  void CheckState() const {
+    if (state_.stopping) MUST((state_.window && !state_.armed));
+    if (state_.armed) MUST((!state_.offered.empty() && state_.offered.back().plan_id == state_.armed->plan_id));
+    if (state_.armed && state_.window) MUST(state_.window->plan_id < state_.armed->plan_id);
+    if (state_.due) MUST(state_.due->sha256 == state_.seen);
+    PlanId newest = 0;
+    for (const MachinePlan& plan : state_.offered) {
+      MUST(plan.plan_id > newest);
+      newest = plan.plan_id;
+    }
+    MUST(newest < state_.next_plan_id);
+  }
+
+  // A recompilation is the only offer that no edit asked for; our own write-back asks for nothing.
+  void CheckActions(const Input& input, const std::vector<Action>& actions, PlanId next) const {
+    const auto is_offer = [](const Action& action) {
+      return std::holds_alternative<OfferPlan>(action) || std::holds_alternative<OfferStop>(action);
+    };
+    const auto offers = std::count_if(actions.begin(), actions.end(), is_offer);
+    MUST(offers <= 1);
+    const bool may_offer = std::holds_alternative<BytesSeen>(input) || std::holds_alternative<Recompiled>(input);
+    if (offers > 0) MUST(may_offer);
+    const bool our_own = std::holds_alternative<WroteBack>(input) || std::holds_alternative<FoundEdited>(input);
+    if (our_own) MUST(actions.empty());
+    for (const Action& action : actions) {
+      if (const auto* offer = std::get_if<OfferPlan>(&action)) MUST(offer->plan_id == next);
+      if (const auto* order = std::get_if<WriteBack>(&action)) CheckWriteBack(*order);
+    }
+    const bool new_plan = state_.next_plan_id != next;
+    MUST(new_plan == std::any_of(actions.begin(), actions.end(),
+                                 [](const Action& action) { return std::holds_alternative<OfferPlan>(action); }));
+  }
+
+  void CheckWriteBack(const WriteBack& order) const {
+    MUST(state_.dynamic);
+    MUST(order.base_sha256 == state_.seen);
+    MUST((!state_.window && !state_.armed && state_.draining.empty() && !state_.lost));
+    if (order.plan_id == 0) {
+      MUST(texts_.at(order.base_sha256).verdict == Verdict::kEmpty);
+    } else {
+      MUST(complete_.count(order.plan_id) == 1);
+      MUST(plans_.at(order.plan_id).name == order.base_sha256);
+    }
+  }
+
+  template <class Report>
+  void Perform(const Report&) {}
+  void Perform(const OfferPlan& order) {
+    const std::string& name = state_.offered.back().sha256;
+    plans_[order.plan_id] = texts_.at(name);
+    slot_ = Offer{order.plan_id, order.keeps_window ? step_ : step_ + (state_.dynamic ? 1 : 0), order.keeps_window};
+  }
+  void Perform(const OfferStop&) { slot_ = Offer{}; }
+  void Perform(const WriteBack& order) {
+    ++write_backs_;
+    const bool written = file_ && file_->name == order.base_sha256;
+    if (written) file_ = Text{order.base_sha256 + " with false", Verdict::kOff, {}};
+    passed_on_ = written ? file_->name : "";
+    if (!written) return Feed(FoundEdited{order.base_sha256, order.plan_id});
+    Feed(WroteBack{passed_on_});
+  }
+
+  MachineState state_;
+  std::optional<Text> file_;
+  std::string passed_on_;
+  std::map<std::string, Text> texts_;
+  int64_t step_;
+  std::optional<Offer> slot_;
+  std::optional<Window> window_;
+  std::deque<Input> board_;
+  std::map<PlanId, Text> plans_;
+  std::set<PlanId> complete_;
+  std::vector<CollectedStep> collected_;
+  std::vector<Action> actions_;
+  int write_backs_ = 0;
+  std::string history_;
+};
+
+}  // namespace stepwatch::reload

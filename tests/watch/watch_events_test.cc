@@ -1,0 +1,111 @@
+#include "controller/cli/watch_events.h"
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "src/base/sha256.h"
+#include "tests/catch.h"
+
+namespace stepwatch::cli {
+namespace {
+
+using Kind = WatchEvent::Kind;
+
+watch::Look Bytes(const std::string& bytes) {
+  watch::Look look;
+  look.kind = watch::LookKind::kBytes;
+  look.bytes = bytes;
+  look.sha256 = base::Sha256Hex(bytes);
+  return look;
+}
+
+watch::Look Missing() {
+  watch::Look look;
+  look.error = "config.json is missing";
+  return look;
+}
+
+watch::Look Unreadable() {
+  watch::Look look;
+  look.kind = watch::LookKind::kUnreadable;
+  look.error = "config.json is a directory; a config is a regular file";
+  return look;
+}
+
+const char kGood[] = "{\"dynamic_on\": true}";
+const char kOther[] = "{\"dynamic_on\": false}";
+const char kBad[] = "{\n  \"dynamic_on\": tru\n}";
+
+}  // namespace
+
+TEST_CASE("good bytes are accepted, bad ones refused with their place") {
+  WatchEvents events;
+  const WatchEvent good = events.OnChange(Bytes(kGood));
+  CHECK(good.kind == Kind::kAccepted);
+  CHECK(good.sha256 == base::Sha256Hex(kGood));
+  CHECK(good.bytes == 20);
+  CHECK(good.error.empty());
+  const WatchEvent bad = events.OnChange(Bytes(kBad));
+  CHECK(bad.kind == Kind::kRefused);
+  CHECK(bad.sha256 == base::Sha256Hex(kBad));
+  CHECK(bad.line == 2);
+  CHECK(bad.column > 0);
+  CHECK_FALSE(bad.error.empty());
+}
+
+TEST_CASE("the accepted bytes are restored after each kind of trouble, other bytes are accepted") {
+  for (const watch::Look& trouble : {Bytes(kBad), Missing(), Unreadable()}) {
+    WatchEvents events;
+    events.OnChange(Bytes(kGood));
+    events.OnChange(trouble);
+    CHECK(events.OnChange(Bytes(kGood)).kind == Kind::kRestored);
+    events.OnChange(trouble);
+    CHECK(events.OnChange(Bytes(kOther)).kind == Kind::kAccepted);
+    events.OnChange(trouble);
+    CHECK(events.OnChange(Bytes(kGood)).kind == Kind::kAccepted);
+  }
+}
+
+TEST_CASE("going back to older good bytes is a new edit, not a restoration") {
+  WatchEvents events;
+  events.OnChange(Bytes(kGood));
+  events.OnChange(Bytes(kOther));
+  CHECK(events.OnChange(Bytes(kGood)).kind == Kind::kAccepted);
+}
+
+TEST_CASE("nothing is restored before something was accepted") {
+  WatchEvents events;
+  CHECK(events.OnChange(Missing()).kind == Kind::kMissing);
+  CHECK(events.OnChange(Bytes(kBad)).kind == Kind::kRefused);
+  CHECK(events.OnChange(Unreadable()).kind == Kind::kUnreadable);
+  CHECK(events.OnChange(Bytes(kGood)).kind == Kind::kAccepted);
+}
+
+TEST_CASE("a line of JSON holds the fields that apply and no others") {
+  WatchEvents events;
+  const auto good = nlohmann::json::parse(ToJsonLine(events.OnChange(Bytes(kGood)), 0.25));
+  CHECK(good == nlohmann::json{{"event", "accepted"}, {"sha256", base::Sha256Hex(kGood)}, {"bytes", 20}, {"t", 0.25}});
+  const auto bad = nlohmann::json::parse(ToJsonLine(events.OnChange(Bytes(kBad)), 1));
+  CHECK(bad.size() == 7);
+  CHECK(bad["event"] == "refused");
+  CHECK(bad["line"] == 2);
+  const auto missing = nlohmann::json::parse(ToJsonLine(events.OnChange(Missing()), 1));
+  CHECK(missing == nlohmann::json{{"event", "missing"}, {"error", "config.json is missing"}, {"t", 1.0}});
+}
+
+TEST_CASE("a line stays one line of UTF-8, whatever the error quotes") {
+  WatchEvent event;
+  event.kind = Kind::kUnreadable;
+  event.error = "bad \xff\n\"name\"";
+  const std::string line = ToJsonLine(event, 0);
+  CHECK(line.find('\n') == std::string::npos);
+  CHECK(nlohmann::json::parse(line)["error"] == "bad \xef\xbf\xbd\n\"name\"");
+}
+
+TEST_CASE("a line for people names the event, the size and the reason") {
+  WatchEvents events;
+  CHECK(ToHumanLine(events.OnChange(Bytes(kGood)), 1).find("accepted    20 bytes") != std::string::npos);
+  CHECK(ToHumanLine(events.OnChange(Missing()), 1).find("config.json is missing") != std::string::npos);
+}
+
+}  // namespace stepwatch::cli

@@ -1,0 +1,278 @@
+#include "controller/watch/watcher.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "src/base/sha256.h"
+#include "tests/catch.h"
+#include "tests/watch/temporary_directory.h"
+
+namespace stepwatch::watch {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+using testing::TemporaryDirectory;
+using testing::WriteByRename;
+using testing::WriteInPlace;
+
+// A watcher on a real loop that this thread runs, and what it passed on: the bytes, "(missing)" or "(unreadable)".
+class Watched {
+ public:
+  // The slow look is off the stage where events are tested, and quick where it alone is.
+  explicit Watched(const std::string& path, bool use_inotify = true)
+      : Watched(path, use_inotify, use_inotify ? 1h : std::chrono::milliseconds(50ms)) {}
+  Watched(const std::string& path, bool use_inotify, std::chrono::milliseconds look_interval)
+      : watcher_(loop_, Options(path, use_inotify, look_interval), Calls()) {}
+
+  Watcher& watcher() { return watcher_; }
+  boost::asio::io_context& loop() { return loop_; }
+  const std::vector<std::string>& heard() const { return heard_; }
+  std::function<void(const Look&)> also;
+
+  // Runs the loop until the last thing heard is this.
+  bool Hears(const std::string& last) {
+    return RunUntil([&] { return !heard_.empty() && heard_.back() == last; });
+  }
+  bool RunUntil(const std::function<bool()>& holds) {
+    const auto deadline = std::chrono::steady_clock::now() + 10s;
+    while (!holds() && std::chrono::steady_clock::now() < deadline) loop_.run_one_for(100ms);
+    return holds();
+  }
+
+ private:
+  static WatcherOptions Options(const std::string& path, bool use_inotify, std::chrono::milliseconds look_interval) {
+    WatcherOptions options;
+    options.path = path;
+    options.use_inotify = use_inotify;
+    options.look_interval = look_interval;
+    options.quiet_time = 20ms;
+    options.half_written_time = 60ms;
+    return options;
+  }
+  Watcher::Callbacks Calls() {
+    return {.on_change = [this](const Look& look) { OnChange(look); },
+            .looks_whole = [](const std::string& bytes) { return !bytes.empty() && bytes.back() == '}'; }};
+  }
+  void OnChange(const Look& look) {
+    if (look.kind == LookKind::kBytes) heard_.push_back(look.bytes);
+    if (look.kind == LookKind::kMissing) heard_.push_back("(missing)");
+    if (look.kind == LookKind::kUnreadable) heard_.push_back("(unreadable)");
+    if (also) also(look);
+  }
+
+  boost::asio::io_context loop_;
+  std::vector<std::string> heard_;
+  Watcher watcher_;
+};
+
+}  // namespace
+
+TEST_CASE("a watcher passes on what is there and every kind of save, by events alone or by looks alone") {
+  const bool use_inotify = GENERATE(true, false);
+  INFO((use_inotify ? "inotify" : "poll"));
+  TemporaryDirectory directory;
+  const std::string path = directory / "config.json";
+  WriteInPlace(path, "{1}");
+  Watched watched(path, use_inotify);
+  watched.watcher().Start();
+  CHECK(watched.Hears("{1}"));
+  WriteInPlace(path, "{2}");
+  CHECK(watched.Hears("{2}"));
+  WriteByRename(path, "{3}");
+  CHECK(watched.Hears("{3}"));
+  fs::remove(path);
+  CHECK(watched.Hears("(missing)"));
+  WriteInPlace(path, "{3}");
+  CHECK(watched.Hears("{3}"));
+  fs::remove(path);
+  fs::create_directory(path);
+  CHECK(watched.Hears("(unreadable)"));
+  fs::remove(path);
+  WriteInPlace(path, "half");
+  CHECK(watched.Hears("half"));
+  CHECK(watched.watcher().faults() == 0);
+}
+
+TEST_CASE("mode says how edits are noticed, and why not by events") {
+  TemporaryDirectory directory;
+  Watched with(directory / "config.json");
+  with.watcher().Start();
+  CHECK(with.watcher().mode() == "inotify");
+  Watched without(directory / "config.json", false);
+  without.watcher().Start();
+  CHECK(without.watcher().mode().substr(0, 6) == "poll (");
+}
+
+TEST_CASE("events follow links, replaced directories and files that come back") {
+  TemporaryDirectory directory;
+  fs::create_directory(directory / "v1");
+  fs::create_directory(directory / "v2");
+  WriteInPlace(directory / "v1/config.json", "{1}");
+  WriteInPlace(directory / "v2/config.json", "{2}");
+  fs::create_symlink("v1", directory / "data");
+  fs::create_symlink("data/config.json", directory / "config.json");
+  Watched watched(directory / "config.json");
+  watched.watcher().Start();
+  CHECK(watched.Hears("{1}"));
+  for (const char* version : {"v2", "v1", "v2"}) {
+    fs::create_symlink(version, directory / "data_tmp");
+    fs::rename(directory / "data_tmp", directory / "data");
+    CHECK(watched.Hears(version[1] == '2' ? "{2}" : "{1}"));
+  }
+  WriteInPlace(directory / "v2/config.json", "{22}");
+  CHECK(watched.Hears("{22}"));
+  fs::rename(directory / "v2", directory / "v3");
+  CHECK(watched.Hears("(missing)"));
+  fs::create_directory(directory / "v2");
+  WriteInPlace(directory / "v2/config.json", "{222}");
+  CHECK(watched.Hears("{222}"));
+}
+
+TEST_CASE("LookNow passes a change on before it returns, also before Start") {
+  TemporaryDirectory directory;
+  WriteInPlace(directory / "config.json", "{1}");
+  Watched watched(directory / "config.json");
+  watched.watcher().LookNow();
+  CHECK(watched.heard() == std::vector<std::string>{"{1}"});
+  watched.watcher().Start();
+  WriteInPlace(directory / "config.json", "{2}");
+  watched.watcher().LookNow();
+  watched.watcher().LookNow();
+  CHECK(watched.heard() == std::vector<std::string>{"{1}", "{2}"});
+}
+
+TEST_CASE("known bytes are not passed on, an edit after them is") {
+  TemporaryDirectory directory;
+  const std::string path = directory / "config.json";
+  WriteInPlace(path, "{true}");
+  Watched watched(path);
+  watched.watcher().Start();
+  CHECK(watched.Hears("{true}"));
+  watched.watcher().SetKnown(base::Sha256Hex("{false}"));
+  WriteByRename(path, "{false}");
+  const uint64_t looks = watched.watcher().looks();
+  CHECK(watched.RunUntil([&] { return watched.watcher().looks() > looks; }));
+  WriteByRename(path, "{true}");
+  CHECK(watched.RunUntil([&] { return watched.heard().size() == 2; }));
+  CHECK(watched.heard() == std::vector<std::string>{"{true}", "{true}"});
+}
+
+TEST_CASE("a callback that throws is counted and ends nothing") {
+  TemporaryDirectory directory;
+  const std::string path = directory / "config.json";
+  WriteInPlace(path, "{1}");
+  Watched watched(path);
+  watched.also = [](const Look&) { throw std::runtime_error("a bug of the owner"); };
+  watched.watcher().Start();
+  CHECK(watched.Hears("{1}"));
+  WriteInPlace(path, "{2}");
+  CHECK(watched.Hears("{2}"));
+  watched.watcher().LookNow();
+  CHECK(watched.watcher().faults() == 2);
+}
+
+TEST_CASE("a watcher may be stopped or destroyed at any time, also by its own callback") {
+  TemporaryDirectory directory;
+  WriteInPlace(directory / "config.json", "{1}");
+  boost::asio::io_context loop;
+  WatcherOptions options;
+  options.path = directory / "config.json";
+  options.quiet_time = 1ms;
+  std::unique_ptr<Watcher> watcher;
+  bool was_called = false;
+  const Watcher::Callbacks callbacks{.on_change =
+                                         [&](const Look&) {
+                                           was_called = true;
+                                           watcher.reset();
+                                         },
+                                     .looks_whole = nullptr};
+  SECTION("in the callback") {
+    watcher = std::make_unique<Watcher>(loop, options, callbacks);
+    watcher->Start();
+    loop.run_for(10s);  // ends by itself when nothing is left to wait for
+    CHECK(was_called);
+    CHECK(watcher == nullptr);
+    CHECK(loop.stopped());
+  }
+  SECTION("with handlers queued") {
+    watcher = std::make_unique<Watcher>(loop, options, callbacks);
+    watcher->Start();
+    boost::asio::post(loop, [&] { watcher.reset(); });
+    WriteInPlace(directory / "config.json", "{2}");
+    loop.run_for(10s);
+    CHECK(loop.stopped());
+  }
+  SECTION("after the loop is gone from under its handlers") {
+    watcher = std::make_unique<Watcher>(loop, options, callbacks);
+    watcher->Start();
+    watcher->Stop();
+    watcher->Stop();
+    loop.run_for(10s);
+    CHECK_FALSE(was_called);
+    watcher->Start();
+    loop.restart();
+    loop.run_for(10s);
+    CHECK(was_called);
+  }
+}
+
+TEST_CASE("without descriptors there are no events and no bytes, and looks go on when there are some again") {
+  TemporaryDirectory directory;
+  const std::string path = directory / "config.json";
+  WriteInPlace(path, "{1}");
+  Watched watched(path, true, 20ms);
+  rlimit limit = {};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &limit) == 0);
+  const int first_free = ::dup(STDERR_FILENO);
+  REQUIRE(::close(first_free) == 0);
+  const rlimit none_left = {static_cast<rlim_t>(first_free), limit.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none_left) == 0);
+  watched.watcher().Start();
+  const bool was_told = watched.Hears("(unreadable)");
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
+  CHECK(was_told);
+  CHECK(watched.watcher().mode().find("poll (no inotify instance is left") == 0);
+  CHECK(watched.Hears("{1}"));
+}
+
+TEST_CASE("two watchers on one file and one loop do not disturb each other") {
+  TemporaryDirectory directory;
+  const std::string path = directory / "config.json";
+  WriteInPlace(path, "{1}");
+  Watched first(path), second(path, false);
+  first.watcher().Start();
+  second.watcher().Start();
+  CHECK(first.Hears("{1}"));
+  CHECK(second.Hears("{1}"));
+}
+
+TEST_CASE("thousands of events beside the file cost few looks") {
+  TemporaryDirectory directory;
+  const std::string path = directory / "config.json";
+  WriteInPlace(path, "{1}");
+  Watched watched(path);
+  watched.watcher().Start();
+  CHECK(watched.Hears("{1}"));
+  const uint64_t looks_before = watched.watcher().looks();
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 3000; ++i) {
+    WriteInPlace(directory / ("noise" + std::to_string(i)), "x");
+    watched.loop().poll();
+  }
+  WriteInPlace(path, "{2}");
+  CHECK(watched.Hears("{2}"));
+  const auto took = std::chrono::steady_clock::now() - begin;
+  CHECK(watched.watcher().looks() - looks_before <= static_cast<uint64_t>(took / 10ms) + 10);
+}
+
+}  // namespace stepwatch::watch
