@@ -21,8 +21,7 @@ class LoopThread {
   void Start();
   // Lets the handlers that are queued run, then ends the thread.
   void Stop();
-  // Lets go of the thread without joining it: in a forked child, where there is none, or when it hangs in a system
-  // call.
+  // Lets go of the thread without joining it, when it hangs in a system call.
   void Abandon();
 
   void Post(std::function<void()> work);

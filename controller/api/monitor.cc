@@ -131,6 +131,7 @@ Result<std::unique_ptr<Monitor>> Monitor::Create(Options options) try {
     const Status read = impl.reloader_.ReadOnce();
     if (!read.ok()) return read;
   }
+  impl.PublishState();
   impl.loop_.Start();
   impl.closed_ = false;
   impl.drain_.Start();
@@ -143,8 +144,6 @@ Result<std::unique_ptr<Monitor>> Monitor::Create(Options options) try {
 Monitor::~Monitor() {
   if (!impl_->data_plane_.InOwner()) {
     // A forked child has no threads of ours, and the files are its parent's: everything is left as it lies.
-    impl_->loop_.Abandon();
-    impl_->drain_.Abandon();
     (void)impl_.release();
     return;
   }
@@ -222,7 +221,7 @@ MonitorStatus Monitor::GetStatus() const {
     return status;  // a thread that held the lock at the fork is not there to release it
   status.state = impl_->State();
   status.plan_id = impl_->data_plane_.plan_id();
-  status.collected = impl_->data_plane_.collected();
+  status.collected = status.plan_id == 0 ? 0 : impl_->data_plane_.collected();
   status.collecting_step = collecting();
   const std::lock_guard<std::mutex> lock(impl_->mutex_);
   status.output_dir = impl_->output_dir_;

@@ -16,6 +16,9 @@
 namespace stepwatch::cli {
 namespace {
 
+// Not CLI::NonNegativeNumber: its message spells out the largest double.
+const CLI::Range kFromZero(int64_t{0}, int64_t{1} << 53);
+
 // "10ms", "500us", "2s"; a plain number is in milliseconds.
 std::chrono::microseconds ParseDuration(const std::string& text) {
   char* end = nullptr;
@@ -38,8 +41,7 @@ void AddPlan(CLI::App* app, PlanArguments* arguments, int* exit_code) {
   CLI::App* verb = app->add_subcommand("plan", "Say what would be collected when");
   verb->add_option("FILE", arguments->file, "config.json")->required();
   verb->add_option("--sites", arguments->sites, "manifest.json of a run: adds sites, rows and bytes a step");
-  verb->add_option("--rank", arguments->rank, "the rank that module_ranks is asked about")
-      ->check(CLI::NonNegativeNumber);
+  verb->add_option("--rank", arguments->rank, "the rank that module_ranks is asked about")->check(kFromZero);
   verb->add_flag("--dynamic", arguments->dynamic, "as in dynamic mode");
   verb->add_flag("--json", arguments->json, "one JSON object instead of lines");
   verb->callback([=] { *exit_code = RunPlan(*arguments); });
@@ -58,7 +60,7 @@ void AddRehearse(CLI::App* app, RehearseArguments* arguments, int* exit_code) {
   CLI::App* verb =
       app->add_subcommand("rehearse", "Run the whole monitor on a synthetic model: try a config before touching a job");
   verb->add_option("FILE", arguments->file, "config.json")->required();
-  verb->add_option("--steps", arguments->steps, "training steps")->check(CLI::NonNegativeNumber)->capture_default_str();
+  verb->add_option("--steps", arguments->steps, "training steps")->check(kFromZero)->capture_default_str();
   verb->add_option_function<std::string>(
       "--step-time", [=](const std::string& text) { arguments->step_time = ParseDuration(text); },
       "how long a step takes, for instance 10ms (the default), 500us, 2s");
@@ -72,7 +74,7 @@ void AddRehearse(CLI::App* app, RehearseArguments* arguments, int* exit_code) {
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
   verb->add_option("--start-iteration", arguments->start_iteration, "number of the first step")
-      ->check(CLI::NonNegativeNumber)
+      ->check(kFromZero)
       ->capture_default_str();
   verb->add_flag("--dynamic", arguments->dynamic, "dynamic mode (default: what DYNAMIC_MONITOR says)");
   verb->add_option("--out", arguments->out, "output base (default: MONITOR_OUTPUT_DIR, else ./monitor_output)");

@@ -205,6 +205,7 @@ void Reloader::Supersede(std::unique_ptr<plan::Prepared> prepared) {
   const PlanId id = old->plan->layout.plan_id;
   parts_.drain->Forget(old->pipeline.get());
   record_.Update(id, [](runtime::ManifestPlan& plan) { plan.state = "superseded"; });
+  SaveManifest();
   Tell(EventKind::kSuperseded, "a newer edit came before it was applied", id);
 }
 

@@ -40,8 +40,7 @@ class Drain {
   // Drains all that is there, gives up at the deadline, ends the thread. Call after the step thread's side is closed.
   // False: a sink hangs in a call; the thread still runs. Call again, or Abandon.
   bool Stop(std::chrono::milliseconds deadline);
-  // Lets go of the thread: in a forked child, where there is none, or when a sink hangs. Then nothing that the drain
-  // uses may be freed.
+  // Lets go of the thread when a sink hangs. Then nothing that the drain uses may be freed.
   void Abandon();
 
  private:

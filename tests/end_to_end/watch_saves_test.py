@@ -352,13 +352,14 @@ def outcomes(tmp_path_factory):
     if not BINARY.exists():
         pytest.skip(f"{BINARY} is not built")
 
-    def play(tell, mode):
-        story = Story(tmp_path_factory.mktemp(f"{tell.__name__}-{mode}", numbered=True), mode == "poll")
+    def play(tell, story):
         tell(story)
         return story.latencies
 
-    with concurrent.futures.ThreadPoolExecutor(len(STORIES) * len(MODES)) as pool:
-        yield {(tell, mode): pool.submit(play, tell, mode) for tell in STORIES for mode in MODES}
+    cast = [(tell, mode) for tell in STORIES for mode in MODES]
+    stories = {key: Story(tmp_path_factory.mktemp(f"{key[0].__name__}-{key[1]}"), key[1] == "poll") for key in cast}
+    with concurrent.futures.ThreadPoolExecutor(len(cast)) as pool:
+        yield {key: pool.submit(play, key[0], stories[key]) for key in cast}
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -1,0 +1,71 @@
+// TorchMonitor: watches LibTorch models and optimizers while they train.
+//
+//   stepwatch::Watched<torch::optim::AdamW> optimizer(model->parameters(), options);
+//   stepwatch::TorchMonitor monitor("config.json");
+//   monitor.Attach(*model, optimizer);        // every optimizer.step() is now the end of a step
+//
+// One clock: the step() of the first optimizer attached ends the step when it returns. Further optimizers only
+// contribute their parameters. EndStep() ends a step by hand and, once called, is the only thing that does.
+//
+// Micro-batches are told apart by the entries of the root module if it is watched (Watched<Net>), by BeginMicroBatch(),
+// and otherwise by counting each module's calls against Options::grad_acc_steps.
+//
+// Modules are seen if they are Watched (stepwatch/torch/modules.h); parameters, gradients and optimizer state need
+// nothing. A module or parameter that is registered under several names is listed under the first, as PyTorch does.
+//
+// Threads: Attach, Close, EndStep and the destructor belong to the training thread. Nothing here keeps the model or the
+// optimizer alive, and each may be destroyed before or after the monitor. In training nothing throws because of the
+// monitor: trouble becomes an event and missing rows.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "stepwatch/monitor.h"
+
+namespace torch::nn {
+class Module;
+}
+namespace torch::optim {
+class Optimizer;
+}
+
+namespace stepwatch {
+
+class TorchMonitor {
+ public:
+  // Throws std::invalid_argument if the job cannot be watched as told: in static mode a config file that is missing or
+  // refused. (In dynamic mode that is an event, and the monitor waits for a good one.)
+  explicit TorchMonitor(const std::string& config_path);
+  explicit TorchMonitor(Options options);
+  // Close with 5 s.
+  ~TorchMonitor();
+  TorchMonitor(const TorchMonitor&) = delete;
+  TorchMonitor& operator=(const TorchMonitor&) = delete;
+
+  // Watches a model and the optimizer that updates it. A model attached again is read anew (it has grown), another
+  // model becomes the next chunk (CSV column vpp_stage), and so does each module of a vector. The running window goes
+  // on. Throws std::invalid_argument if the optimizer is not Watched, if a module or the optimizer is watched by
+  // another monitor, and in static mode if the config does not fit the model.
+  void Attach(torch::nn::Module& model, torch::optim::Optimizer& optimizer);
+  void Attach(const std::vector<torch::nn::Module*>& chunks, torch::optim::Optimizer& optimizer);
+  // Without an optimizer: nothing is read around the update, and EndStep() must be called by hand.
+  void Attach(torch::nn::Module& model);
+
+  void BeginMicroBatch() noexcept;
+  void EndStep() noexcept;
+  // Looks at the config file now; what it armed is in force from the next step on.
+  RefreshOutcome Refresh(std::chrono::milliseconds timeout);
+  Monitor& core() noexcept;
+
+  // Takes every hook off, ends the window, drains and writes back. Later calls do nothing.
+  Status Close(std::chrono::milliseconds timeout = std::chrono::seconds(5));
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace stepwatch

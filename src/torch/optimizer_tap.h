@@ -1,0 +1,39 @@
+// What hangs on one watched optimizer: it tells the monitor before and after the update.
+#pragma once
+
+#include <functional>
+
+#include "stepwatch/torch/tap_point.h"
+
+namespace torch::optim {
+class Optimizer;
+}
+
+namespace stepwatch {
+
+struct OptimizerEvents {
+  std::function<void(torch::optim::Optimizer&)> before;  // gradients are there, the update is not; must not throw
+  std::function<void()> after;                           // must not throw
+};
+
+class OptimizerTap {
+ public:
+  OptimizerTap(OptimizerPoint* point, OptimizerEvents events);
+  ~OptimizerTap() { Detach(); }
+  OptimizerTap(const OptimizerTap&) = delete;
+  OptimizerTap& operator=(const OptimizerTap&) = delete;
+
+  static bool IsAttached(const OptimizerPoint& point) { return point.tap() != nullptr; }
+  void Detach() noexcept;
+  // The optimizer was moved to `point`, or destroyed (null).
+  void PointMoved(OptimizerPoint* point) noexcept { point_ = point; }
+
+  const OptimizerEvents& events() const { return events_; }
+  OptimizerPoint* point() const noexcept { return point_; }  // null: the optimizer is gone
+
+ private:
+  OptimizerPoint* point_;
+  const OptimizerEvents events_;
+};
+
+}  // namespace stepwatch

@@ -1,0 +1,79 @@
+#include "src/torch/structure.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace stepwatch::torch_front {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json PortJson(const PortStructure& port) {
+  Json json = Json::object();
+  if (port.empty()) return json;
+  json["config"] = port.config;
+  if (port.config == "tensor") {
+    json["tensor"] = port.elements.empty() ? kNoTensor : port.elements[0];
+    return json;
+  }
+  for (size_t i = 0; i < port.elements.size(); ++i) json[std::to_string(i)] = port.elements[i];
+  return json;
+}
+
+// Gradients come one by one: those that never come stay "no tensor".
+void SetGradient(PortStructure* port, size_t expected, size_t element, std::string description) {
+  if (port->empty()) {
+    const size_t count = std::max(expected, element + 1);
+    port->config = "tuple[" + std::to_string(count) + "]";
+    port->elements.assign(count, kNoTensor);
+  }
+  if (element < port->elements.size()) port->elements[element] = std::move(description);
+}
+
+}  // namespace
+
+std::string StructureJson(const std::deque<ModuleStructure>& modules) {
+  Json json = Json::object();
+  for (const ModuleStructure& module : modules) {
+    Json& entry = json[module.key];
+    entry["input"] = PortJson(module.input);
+    entry["output"] = PortJson(module.output);
+    entry["input_grad"] = PortJson(module.input_grad);
+    entry["output_grad"] = PortJson(module.output_grad);
+  }
+  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string TupleText(const int64_t* sizes, size_t count) {
+  std::string text = "(";
+  for (size_t i = 0; i < count; ++i) text += (i == 0 ? "" : ", ") + std::to_string(sizes[i]);
+  return text + (count == 1 ? ",)" : ")");
+}
+
+int StructureBook::AddForward(std::string key, PortStructure input, PortStructure output) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const ModuleStructure& module : modules_)
+    if (module.key == key) return -1;
+  modules_.push_back({std::move(key), std::move(input), std::move(output), {}, {}});
+  return static_cast<int>(modules_.size()) - 1;
+}
+
+void StructureBook::AddInputGradient(int entry, size_t element, std::string description) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ModuleStructure& module = modules_.at(static_cast<size_t>(entry));
+  SetGradient(&module.input_grad, module.input.elements.size(), element, std::move(description));
+}
+
+void StructureBook::AddOutputGradient(int entry, size_t element, std::string description) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ModuleStructure& module = modules_.at(static_cast<size_t>(entry));
+  SetGradient(&module.output_grad, module.output.elements.size(), element, std::move(description));
+}
+
+std::string StructureBook::Json() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return StructureJson(modules_);
+}
+
+}  // namespace stepwatch::torch_front
