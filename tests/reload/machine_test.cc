@@ -252,26 +252,32 @@ int64_t PlayAll(const SimulatedRun& from, int length) {
   return sequences;
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kLength = 4, kSequences = 10000;
+#else
+constexpr int kLength = 5, kSequences = 100000;
+#endif
+
 TEST_CASE("every sequence of five inputs, from five situations, keeps the rules and runs out clean") {
   SimulatedRun fresh(true, 0);
-  CHECK(PlayAll(fresh, 5) == 100000);
+  CHECK(PlayAll(fresh, kLength) == kSequences);
 
-  CHECK(PlayAll(Running(), 5) == 100000);
+  CHECK(PlayAll(Running(), kLength) == kSequences);
 
   SimulatedRun untold(true, 0);
   SaveAndLook(&untold, kA);
   untold.EndStep();
-  CHECK(PlayAll(untold, 5) == 100000);
+  CHECK(PlayAll(untold, kLength) == kSequences);
 
   SimulatedRun armed_again = Running();
   SaveAndLook(&armed_again, kB);
-  CHECK(PlayAll(armed_again, 5) == 100000);
+  CHECK(PlayAll(armed_again, kLength) == kSequences);
 
   SimulatedRun draining = Running();
   draining.EndStep();
   draining.EndStep();
   draining.DeliverOne();
-  CHECK(PlayAll(draining, 5) == 100000);
+  CHECK(PlayAll(draining, kLength) == kSequences);
 }
 
 uint32_t Seed() {

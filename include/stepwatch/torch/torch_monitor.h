@@ -13,9 +13,10 @@
 // Modules are seen if they are Watched (stepwatch/torch/modules.h); parameters, gradients and optimizer state need
 // nothing. A module or parameter that is registered under several names is listed under the first, as PyTorch does.
 //
-// Threads: Attach, Close, EndStep and the destructor belong to the training thread. Nothing here keeps the model or the
-// optimizer alive, and each may be destroyed before or after the monitor. In training nothing throws because of the
-// monitor: trouble becomes an event and missing rows.
+// Threads: Attach, Close, EndStep and the destructor belong to the training thread. The model and the optimizer may be
+// destroyed before or after the monitor; nothing here keeps them alive, except that a plan with wg_distribution holds
+// the parameters it watches until it ends. In training nothing throws because of the monitor: trouble becomes an event
+// and missing rows.
 #pragma once
 
 #include <chrono>

@@ -1,0 +1,213 @@
+// Beginnings and ends: closing, exceptions, forks, idling, a system that has nothing left to give.
+#include <dirent.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <condition_variable>
+
+#include "tests/api/job.h"
+
+namespace stepwatch::testing {
+namespace {
+
+int EntriesOf(const char* directory) {
+  int count = 0;
+  DIR* open = ::opendir(directory);
+  while (::readdir(open) != nullptr) ++count;
+  ::closedir(open);
+  return count;
+}
+int Threads() {
+  return EntriesOf("/proc/self/task");
+}
+int Descriptors() {
+  return EntriesOf("/proc/self/fd");
+}
+
+// Runs `work` in a forked child; its exit code.
+template <class Work>
+int InChild(Work work) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(work());
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+TEST_CASE("closing in mid-window writes all rows, ends the plan and leaves the file as it is") {
+  Job job(ConfigText({.collect_times = 50}));
+  job.Start();
+  job.TrainSteps(4);
+  job.model.TrainStep(job.monitor.get(), job.monitor->step());  // the fifth step is not ended
+  job.Close();
+  CHECK(job.Steps("grad_reduced") == Steps{1, 2, 3, 4});
+  CHECK(Contents(job.config_path) == ConfigText({.collect_times = 50}));
+  CHECK(job.Events(EventKind::kFinished).at(0).message == "monitor closed");
+}
+
+TEST_CASE("after Close every call does nothing") {
+  Job job(ConfigText({.collect_times = 50}));
+  job.Start();
+  job.TrainSteps(2);
+  REQUIRE(job.monitor->Close(std::chrono::seconds(10)).ok());
+  const int64_t step = job.monitor->step();
+  job.TrainSteps(3);
+  CHECK(job.monitor->step() == step);
+  CHECK_FALSE(job.monitor->collecting());
+  CHECK_FALSE(job.Attach().ok());
+  job.monitor->PublishStructure("{}");
+  CHECK(job.monitor->Close(std::chrono::seconds(1)).ok());
+  CHECK(job.monitor->GetStatus().state == RunState::kIdle);
+}
+
+TEST_CASE("a monitor that was never attached closes") {
+  Job job(ConfigText({}));
+  REQUIRE(job.Create().ok());
+  job.monitor->EndStep();
+  job.Close();
+  CHECK(job.output_dir.empty());
+}
+
+TEST_CASE("an exception in the training loop loses no row: the monitor's destructor writes them") {
+  Job job(ConfigText({.collect_times = 50}));
+  std::string directory;
+  const auto train = [&] {
+    REQUIRE(job.Create().ok());
+    const std::unique_ptr<Monitor> monitor = std::move(job.monitor);
+    REQUIRE(monitor->Attach(job.model.Sites(), &job.model).ok());
+    for (int step = 0;; ++step) {
+      job.model.TrainStep(monitor.get(), monitor->step());
+      directory = monitor->GetStatus().output_dir;
+      if (step == 30) throw std::runtime_error("loss is not a number");
+      monitor->EndStep();
+    }
+  };
+  CHECK_THROWS_AS(train(), std::runtime_error);
+  job.output_dir = directory;
+  job.CheckLedgers();
+  CHECK(job.Steps("grad_reduced").size() == 30);
+}
+
+TEST_CASE("idle steps cost no thread and no descriptor, and nothing is left behind") {
+  const int threads = Threads(), descriptors = Descriptors();
+  {
+    Job job(ConfigText(Off()));
+    job.options.use_inotify = true;
+    job.options.look_interval = std::chrono::milliseconds(20);
+    job.Start();
+    job.TrainStep();
+    const int threads_running = Threads(), descriptors_running = Descriptors();
+    CHECK(threads_running == threads + 2);
+    job.TrainSteps(100000);
+    CHECK(Threads() == threads_running);
+    CHECK(Descriptors() == descriptors_running);
+    CHECK_FALSE(std::filesystem::exists(job.options.output_dir));
+  }
+  CHECK(Threads() == threads);
+  CHECK(Descriptors() == descriptors);
+}
+
+TEST_CASE("many windows, one after the other, leave nothing behind") {
+  const int threads = Threads(), descriptors = Descriptors();
+  {
+    Job job(ConfigText(Off()), 1);
+    job.Start();
+    for (int i = 0; i < 50; ++i) {
+      job.Settle();
+      REQUIRE(job.Edit(ConfigText({.collect_times = 1 + i % 3})) == RefreshOutcome::kArmed);
+      job.TrainSteps(5);
+    }
+    job.Settle();
+    CHECK(Threads() == threads + 2);
+    CHECK(job.Count(EventKind::kWroteBack) == 50);
+  }
+  CHECK(Threads() == threads);
+  CHECK(Descriptors() == descriptors);
+}
+
+TEST_CASE("a forked child has no monitor: it writes nothing, takes nothing away and ends cleanly") {
+  Job job(ConfigText({.collect_times = 4}));
+  job.options.use_inotify = true;
+  job.Start();
+  job.TrainSteps(2);
+  job.model.TrainStep(job.monitor.get(), 2);
+  const int code = InChild([&job] {
+    const auto before = std::chrono::steady_clock::now();
+    for (int i = 0; i < 3; ++i) job.TrainStep();
+    const bool nothing = !job.monitor->collecting() && job.monitor->step() == 2 &&
+                         job.monitor->Refresh(std::chrono::seconds(60)) == RefreshOutcome::kUnchanged &&
+                         !job.Attach().ok() && job.monitor->GetStatus().plan_id == 0 &&
+                         job.monitor->Close(std::chrono::seconds(60)).ok();
+    job.monitor->PublishStructure("{}");
+    job.monitor.reset();
+    return nothing && std::chrono::steady_clock::now() - before < std::chrono::seconds(30) ? 0 : 1;
+  });
+  CHECK(code == 0);
+  job.monitor->EndStep();
+  job.TrainSteps(4);
+  job.Settle();
+  job.Edit(ConfigText({.collect_times = 1, .gradients = false}));
+  job.TrainSteps(2);
+  job.Close();
+  CHECK(job.Steps("grad_reduced") == Steps{1, 2, 3, 4});
+  CHECK(job.RowsByStep("grad_reduced") == std::map<int64_t, int>{{1, 2}, {2, 2}, {3, 2}, {4, 2}});
+  CHECK(job.Steps("param_origin") == Steps{8});
+}
+
+TEST_CASE("children that ask for the status while the loop is busy are not caught by its lock") {
+  Job job(ConfigText(Off()));
+  job.options.look_interval = std::chrono::milliseconds(1);
+  job.Start();
+  for (int i = 0; i < 20; ++i) {
+    job.Edit(ConfigText({.collect_times = 1 + i % 2}));
+    CHECK(InChild([&job] {
+            ::alarm(20);
+            return job.monitor->GetStatus().output_dir.empty() ? 0 : 1;
+          }) == 0);
+    job.TrainSteps(3);
+    job.Settle();
+  }
+}
+
+#ifndef __SANITIZE_ADDRESS__  // UBSan looks at an exception's type through a pipe, which takes descriptors
+TEST_CASE("a process without descriptors gets a reason, and can try again") {
+  Job job(ConfigText({}));
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit none{3, before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  const Status created = job.Create();
+  const Status attached = created.ok() ? job.Attach() : created;
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(attached.code() == StatusCode::kExhausted);
+  if (!created.ok()) REQUIRE(job.Create().ok());
+  CHECK(job.Attach().ok());
+  job.TrainSteps(4);
+  job.Close();
+  CHECK(job.Steps("grad_reduced") == Steps{1, 2});
+}
+#endif
+
+// Blocks in its first Write for the life of the process.
+class Hanging final : public Sink {
+ public:
+  WriteResult Write(const RecordLayout&, const StepFrame&) override {
+    for (;;) ::pause();
+  }
+};
+
+TEST_CASE("a sink that hangs for ever does not keep the program from ending") {
+  Job job(ConfigText({.collect_times = 2}));
+  job.options.extra_sinks = {std::make_shared<Hanging>()};
+  CHECK(InChild([&job] {
+          if (!job.Create().ok() || !job.Attach().ok()) return 1;
+          job.TrainSteps(4);
+          const Status closed = job.monitor->Close(std::chrono::milliseconds(50));
+          job.monitor.reset();
+          return closed.code() == StatusCode::kTimedOut && job.Count(EventKind::kDegraded) == 0 ? 0 : 2;
+        }) == 0);
+}
+
+}  // namespace
+}  // namespace stepwatch::testing
