@@ -174,6 +174,7 @@ Status Monitor::Attach(SiteIndex sites, HookTable* hooks) {
 }
 
 void Monitor::Observe(const Observation& at, const TensorView& tensor) noexcept {
+  if (!collecting()) return;
   Record record;
   if (impl_->data_plane_.Measure(at, tensor, &record)) impl_->data_plane_.Enqueue(record);
 }
