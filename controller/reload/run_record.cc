@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cstdio>
 #include <ctime>
 
 #include "src/base/file.h"
@@ -19,6 +20,19 @@ std::string LocalTime(std::time_t now) {
   char text[32];
   std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S%z", &local);
   return text;
+}
+
+// The manifest of the run that wrote here before stays readable under the first free of stepwatch-manifest-1.json, -2,
+// …. What cannot be renamed is replaced by the new one.
+void KeepOlderManifest(const std::string& directory) {
+  constexpr int kKeptMax = 10000;
+  const std::string manifest = base::JoinPath(directory, "manifest.json");
+  for (int i = 1; i <= kKeptMax; ++i) {
+    const std::string kept = base::JoinPath(directory, "stepwatch-manifest-" + std::to_string(i) + ".json");
+    if (::access(kept.c_str(), F_OK) == 0) continue;
+    (void)::rename(manifest.c_str(), kept.c_str());
+    return;
+  }
 }
 
 }  // namespace
@@ -42,7 +56,10 @@ bool RunRecord::FixDirectory(const plan::Plan& plan, std::string* note) {
     *note = found ? "append_output: rows go to " + *found
                   : "append_output: no directory of rank " + std::to_string(manifest_.rank) + " from " + from + " to " +
                         to + " under " + base_ + "; a new one is used";
-    if (found) directory_ = *found;
+    if (found) {
+      directory_ = *found;
+      KeepOlderManifest(directory_);
+    }
   }
   if (directory_.empty())
     directory_ = base::JoinPath(

@@ -27,8 +27,7 @@ class HookTable {
  public:
   virtual ~HookTable() = default;
   // Step thread, between two steps: from the next step on exactly the sites of `layout` are wanted (null: none). The
-  // layout stays valid until the call after the next. Must not allocate on paths that it can prepare at attach, nor
-  // throw.
+  // layout stays valid until the next Swap has returned. Must not throw, nor allocate what could be prepared at attach.
   virtual void Swap(const RecordLayout* layout, bool wants_structure) noexcept = 0;
 };
 
@@ -84,14 +83,19 @@ class Monitor {
   // --- any thread but the loop's ---
 
   // Looks at the config file now, skips the quiet time but not the stability check, and returns when what it found is
-  // refused, armed, stopping or unchanged. An armed plan is applied at the next EndStep.
+  // refused, armed, stopping or unchanged (also if the watcher had found it a moment before). An armed plan is applied
+  // at the next EndStep.
   RefreshOutcome Refresh(std::chrono::milliseconds timeout);
   MonitorStatus GetStatus() const;
   // The model's structure for print_struct, JSON text; written by the loop to
   // {base}/module_struct/rank{R}/module_struct.json.
   void PublishStructure(std::string json);
+
+  // --- step thread, outside of any step's work ---
+
   // Ends the window, drains, writes back, stops both threads. After it every call does nothing. Records that are still
-  // not written at the deadline are dropped and counted.
+  // not written at the deadline are dropped and counted. kTimedOut: a sink or a file system hangs; its thread is left
+  // behind.
   Status Close(std::chrono::milliseconds timeout);
 
  private:

@@ -1,4 +1,5 @@
 // What the files hold.
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "tests/api/job.h"
@@ -116,6 +117,8 @@ TEST_CASE("append_output lets a resumed run write into the directory of the earl
   second.TrainSteps(3);
   second.Close();
   CHECK(second.output_dir == first.output_dir);
+  CHECK(std::filesystem::exists(std::filesystem::path(first.output_dir) / "stepwatch-manifest-1.json"));
+  CHECK(std::filesystem::exists(std::filesystem::path(first.output_dir) / "manifest.json"));
   CHECK(second.RowsByStep("grad_reduced") == std::map<int64_t, int>{{1, 2}, {2, 2}, {3, 2}, {4, 2}});
   CHECK(second.Count(EventKind::kNote) == 1);
 }
