@@ -179,7 +179,7 @@ class Bench {
     const double observe_ns = NanosecondsOf([&] { monitor_->core().Observe({0, 0}, stepwatch::TensorView{}); }, kCalls);
     const double boundary_ns = BoundaryNanoseconds();
     const double added_ns = module_ns * static_cast<double>(WatchedModules()) + boundary_ns;
-    const auto [bare, idle, ratios] = Interleave();
+    const auto [bare, ratios] = Interleave();
     const double share = added_ns * 1e-9 / bare;
     std::printf("GPT of %lld layers, width %lld; a bare step takes %.1f ms\n", static_cast<long long>(settings_.layers),
                 static_cast<long long>(settings_.width), bare * 1e3);
@@ -189,7 +189,7 @@ class Bench {
     std::printf("%-46s %9.1f ns\n", "the step boundary, per step", boundary_ns);
     std::printf("%-46s %11.5f %% %9s\n", "all that is added, of a step", share * 100, "0.1 %");
     std::printf("%-46s %11.2f %%   [%.2f, %.2f] over %d blocks\n", "interleaved blocks, idle over bare",
-                (idle / bare - 1) * 100, (ratios.front() - 1) * 100, (ratios.back() - 1) * 100, settings_.blocks);
+                (Median(ratios) - 1) * 100, (ratios.front() - 1) * 100, (ratios.back() - 1) * 100, settings_.blocks);
     Record("idle_added_over_step", share, {share, share});
     Record("idle_blocks_over_bare", Median(ratios), {ratios.front(), ratios.back()});
     std::printf("\n%-34s %18s %26s\n", "every step collected, six statistics", "measured directly",
@@ -216,26 +216,31 @@ class Bench {
   }
 
   struct Blocks {
-    double bare, watched;
+    double bare;                 // seconds of a bare step, median
     std::vector<double> ratios;  // sorted
   };
 
   Blocks Interleave() {
-    std::vector<double> bare, watched, ratios;
+    std::vector<double> bare, ratios;
     for (int block = 0; block < settings_.blocks; ++block) {
-      bare.push_back(bare_.Block(settings_.steps_per_block));
-      watched.push_back(watched_.Block(settings_.steps_per_block));
-      ratios.push_back(watched.back() / bare.back());
+      // Step by step in turns: what slows the machine down for a while slows down both.
+      std::vector<double> bare_steps, watched_steps;
+      for (int step = 0; step < settings_.steps_per_block; ++step) {
+        bare_steps.push_back(bare_.Step());
+        watched_steps.push_back(watched_.Step());
+      }
+      bare.push_back(Median(bare_steps));
+      ratios.push_back(Median(watched_steps) / bare.back());
     }
     std::sort(ratios.begin(), ratios.end());
-    return {Median(bare), Median(watched), ratios};
+    return {Median(bare), ratios};
   }
 
   void Collecting(const Load& load) {
     workspace_.Save(load.config);
     (void)monitor_->Refresh(std::chrono::seconds(5));
     watched_.Block(2);  // the swap, and a warm cache
-    const auto [bare, collecting, ratios] = Interleave();
+    const auto [bare, ratios] = Interleave();
     busy_seconds_ = -1;
     workspace_.Save(kIdle);
     (void)monitor_->Refresh(std::chrono::seconds(5));
@@ -246,7 +251,7 @@ class Bench {
       (void)monitor_->Refresh(std::chrono::seconds(5));
     }
     std::printf("%-34s %7.2f ms, %5.2f %% %11.2f %%   [%.2f, %.2f]\n", load.name, busy_seconds_ * 1e3,
-                busy_seconds_ / bare * 100, (collecting / bare - 1) * 100, (ratios.front() - 1) * 100,
+                busy_seconds_ / bare * 100, (Median(ratios) - 1) * 100, (ratios.front() - 1) * 100,
                 (ratios.back() - 1) * 100);
     Record(std::string(load.name) + ", direct", busy_seconds_ / bare, {busy_seconds_ / bare, busy_seconds_ / bare});
     Record(std::string(load.name) + ", blocks over bare", Median(ratios), {ratios.front(), ratios.back()});

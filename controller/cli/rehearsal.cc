@@ -64,14 +64,14 @@ void SyntheticModel::Fill(int64_t seed) {
 void SyntheticModel::ObserveModule(Monitor* monitor, const Layer& layer, int which, int port, int micro_step) {
   const SiteId site = layer.module_site[static_cast<size_t>(which)][static_cast<size_t>(port)];
   if (site == kNoSite) return;
-  Fill(step_ * 1000003 + site * 101 + micro_step);
+  Fill(step_ * 1000003 + int64_t{site} * 101 + micro_step);
   monitor->Observe({site, micro_step}, view_);
 }
 
 void SyntheticModel::ObserveParameter(Monitor* monitor, const Layer& layer, SiteKind kind, int micro_step) {
   const SiteId site = layer.parameter_site[static_cast<size_t>(kind)];
   if (site == kNoSite) return;
-  Fill(step_ * 1000003 + site * 101 + micro_step);
+  Fill(step_ * 1000003 + int64_t{site} * 101 + micro_step);
   if (kind == SiteKind::kMgDirection) {
     monitor->ObserveAgreement({site, micro_step}, view_, view_);
   } else {

@@ -83,14 +83,14 @@ void RunRecord::Update(PlanId plan_id, const std::function<void(runtime::Manifes
 
 Status RunRecord::Save() const {
   if (directory_.empty()) return Status();
-  const Status made = base::MakeDirectories(directory_);
+  Status made = base::MakeDirectories(directory_);
   if (!made.ok()) return made;
   return base::ReplaceFile(base::JoinPath(directory_, "manifest.json"), runtime::ManifestText(manifest_));
 }
 
 Result<std::string> RunRecord::SaveStructure(const std::string& json) const {
   const std::string directory = base::JoinPath(base_, "module_struct/rank" + std::to_string(manifest_.rank));
-  const Status made = base::MakeDirectories(directory);
+  Status made = base::MakeDirectories(directory);
   if (!made.ok()) return made;
   const std::string path = base::JoinPath(directory, "module_struct.json");
   const Status written = base::ReplaceFile(path, json);

@@ -18,7 +18,7 @@ constexpr uint32_t kDirectoryMask = kFileMask | IN_MOVED_TO | IN_MOVED_FROM | IN
 // After one of these a path may lead elsewhere although its chain looks the same, or events were lost.
 constexpr uint32_t kStaleMask = IN_IGNORED | IN_Q_OVERFLOW | IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT;
 
-constexpr size_t kEventBytes = 64 * 1024;
+constexpr size_t kEventBytes = size_t{64} * 1024;
 // Bounds one wake-up in a directory where others write without pause; what is left gives the next one.
 constexpr int kReadsPerWakeup = 32;
 

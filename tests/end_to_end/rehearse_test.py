@@ -189,9 +189,9 @@ def test_kill_9_leaves_whole_lines_and_a_config_that_is_one_of_its_versions(tmp_
         assert rows and all(len(row) == len(header) for row in rows)
 
 
-def test_a_random_session_of_edits_loses_nothing(tmp_path: Path) -> None:
+def test_a_random_series_of_edits_loses_nothing(tmp_path: Path) -> None:
     seed = int(os.environ.get("STEPWATCH_SEED", random.SystemRandom().randrange(1 << 32)))
-    print(f"repeat with STEPWATCH_SEED={seed} pytest -k random_session")
+    print(f"repeat with STEPWATCH_SEED={seed} pytest -k random_series")
     chance = random.Random(seed)
     edits = 0
     with Rehearsal(tmp_path, config(on=False), "--steps", FOREVER, "--step-time", "2ms") as run:
