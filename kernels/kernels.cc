@@ -19,6 +19,10 @@ Status Measure(const TensorView& tensor, const MeasureOptions& options, Statisti
   return reference::Measure(tensor, options, statistics);
 }
 
+void MeasureBatch(BatchItem* items, size_t count, const MeasureOptions& options, ParallelFor) {
+  for (size_t i = 0; i < count; ++i) items[i].code = Measure(items[i].tensor, options, &items[i].statistics).code();
+}
+
 Status SignAgreement(const TensorView& a, const TensorView& b, double* agreement) {
   if (a.dtype == b.dtype && lanes16::Handles(a.dtype)) return lanes16::SignAgreement(BestLevel(), a, b, agreement);
   return reference::SignAgreement(a, b, agreement);

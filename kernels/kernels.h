@@ -1,9 +1,12 @@
-// The one face of the statistics kernels: an array of numbers in, all of its statistics out, from one read.
+// The one face of the statistics kernels: arrays of numbers in, all of their statistics out, from one read of each.
 //
 // Pure functions of their arguments, safe from any thread, never allocating on the way for tensors of up to kDimsMax
-// dimensions, never throwing. The same input gives the same bits on every run.
+// dimensions, never throwing. The same input gives the same bits on every run, instruction set and number of threads.
 #pragma once
 
+#include <cstddef>
+
+#include "stepwatch/parallel_for.h"
 #include "stepwatch/statistics.h"
 #include "stepwatch/status.h"
 #include "stepwatch/tensor_view.h"
@@ -19,12 +22,24 @@ struct MeasureOptions {
 // view that contradicts itself. A result of zero is always +0.0.
 Status Measure(const TensorView& tensor, const MeasureOptions& options, Statistics* statistics);
 
+// One tensor of a batch: `tensor` goes in, the others come out. `statistics` is set if `code` is kOk.
+struct BatchItem {
+  TensorView tensor;
+  Statistics statistics;
+  StatusCode code = StatusCode::kOk;
+};
+
+// The same for many tensors at once. Work of more than a few hundred KB is shared among the threads that
+// `parallel_for` lends (null: all on the caller); the bits are those of Measure. An item that cannot be measured does
+// not disturb the others.
+void MeasureBatch(BatchItem* items, size_t count, const MeasureOptions& options, ParallelFor parallel_for);
+
 // (sum(sign(a) * sign(b)) / n + 1) / 2 from integer counts, sign(NaN) being 0: 1 when all signs agree. Both tensors are
 // read in logical order. Shapes that differ give 0, as msProbe does; an empty pair gives 1.
 Status SignAgreement(const TensorView& a, const TensorView& b, double* agreement);
 
-// The instruction set that Measure uses for fp64, fp32, fp16 and bf16: "avx512", "avx2" or "baseline". All give the
-// same bits.
+// The instruction set that Measure uses: "avx512", "avx2", "sse4", "neon" or "scalar". All give the same bits.
+// STEPWATCH_CPU_TARGET in the environment forces one of them, if this processor has it.
 const char* MeasurePathName();
 
 }  // namespace stepwatch::kernels
