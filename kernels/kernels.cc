@@ -1,35 +1,44 @@
 #include "kernels/kernels.h"
 
-#include "kernels/lanes16.h"
-#include "kernels/reference.h"
+#include <cstdlib>
+#include <string_view>
+
+#include "kernels/cpu_engine.h"
 
 namespace stepwatch::kernels {
 namespace {
 
-// Asked of the processor once, at the first use.
-const lanes16::Level& BestLevel() {
-  static const lanes16::Level* const level = lanes16::AvailableLevels().front();
+// Without the level that is asked for, the best one; `stepwatch doctor` says so.
+const Level* ChooseLevel() {
+  const std::vector<const Level*> levels = AvailableLevels();
+  const char* const wanted = std::getenv("STEPWATCH_CPU_TARGET");
+  for (const Level* level : levels)
+    if (wanted != nullptr && std::string_view(wanted) == level->name) return level;
+  return levels.front();
+}
+
+// Asked of the processor and the environment once, at the first use.
+const Level& ChosenLevel() {
+  static const Level* const level = ChooseLevel();
   return *level;
 }
 
 }  // namespace
 
 Status Measure(const TensorView& tensor, const MeasureOptions& options, Statistics* statistics) {
-  if (lanes16::Handles(tensor.dtype)) return lanes16::Measure(BestLevel(), tensor, options, statistics);
-  return reference::Measure(tensor, options, statistics);
+  return cpu::Measure(ChosenLevel(), tensor, options, statistics);
 }
 
-void MeasureBatch(BatchItem* items, size_t count, const MeasureOptions& options, ParallelFor) {
-  for (size_t i = 0; i < count; ++i) items[i].code = Measure(items[i].tensor, options, &items[i].statistics).code();
+void MeasureBatch(BatchItem* items, size_t count, const MeasureOptions& options, ParallelFor parallel_for) {
+  cpu::MeasureBatch(ChosenLevel(), items, count, options, parallel_for);
 }
 
 Status SignAgreement(const TensorView& a, const TensorView& b, double* agreement) {
-  if (a.dtype == b.dtype && lanes16::Handles(a.dtype)) return lanes16::SignAgreement(BestLevel(), a, b, agreement);
-  return reference::SignAgreement(a, b, agreement);
+  return cpu::SignAgreement(ChosenLevel(), a, b, agreement);
 }
 
 const char* MeasurePathName() {
-  return BestLevel().name;
+  return ChosenLevel().name;
 }
 
 }  // namespace stepwatch::kernels

@@ -148,6 +148,14 @@ bool DenseAlike(const TensorView& a, const TensorView& b) {
                     [](const Dim& x, const Dim& y) { return x.stride == y.stride; });
 }
 
+Cursor::Cursor(const Layout& layout, int element_size, int64_t first) : layout_(layout), element_size_(element_size) {
+  for (size_t dim = static_cast<size_t>(layout.ndim); dim-- > 0 && first > 0;) {
+    index_[dim] = dim == 0 ? first : first % layout.sizes[dim];
+    first /= layout.sizes[dim];
+    offset_ += index_[dim] * layout.strides[dim];
+  }
+}
+
 Cursor::Run Cursor::NextRun(int64_t limit) {
   size_t dim = static_cast<size_t>(layout_.ndim - 1);
   const Run run{layout_.data + offset_ * element_size_, std::min(limit, layout_.sizes[dim] - index_[dim])};

@@ -44,7 +44,8 @@ bool DenseAlike(const TensorView& a, const TensorView& b);
 // Walks the elements of a layout in its order.
 class Cursor {
  public:
-  Cursor(const Layout& layout, int element_size) : layout_(layout), element_size_(element_size) {}
+  // Begins at element `first`, which need not be there.
+  Cursor(const Layout& layout, int element_size, int64_t first = 0);
 
   struct Run {
     const std::byte* first;

@@ -45,7 +45,20 @@ void SetExtremes(const Totals& totals, DType dtype, Statistics* statistics) {
 
 }  // namespace
 
-double FoldLanes(std::array<double, kLanes> lanes) {
+void JoinTotals(const Totals& chunk, Totals* all) {
+  all->sum += chunk.sum;
+  all->sum_of_squares += chunk.sum_of_squares;
+  all->min = std::min(all->min, chunk.min);
+  all->max = std::max(all->max, chunk.max);
+  all->min_int = std::min(all->min_int, chunk.min_int);
+  all->max_int = std::max(all->max_int, chunk.max_int);
+  all->zeros += chunk.zeros;
+  all->nans += chunk.nans;
+  all->infs += chunk.infs;
+}
+
+double FoldLanes(const std::array<double, kLanes>& given) {
+  std::array<double, kLanes> lanes = given;
   for (size_t width = kLanes / 2; width > 0; width /= 2)
     for (size_t i = 0; i < width; ++i) lanes[i] += lanes[i + width];
   return lanes[0];

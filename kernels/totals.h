@@ -31,8 +31,11 @@ struct Totals {
   int64_t infs = 0;
 };
 
+// Appends the totals of the next chunk.
+void JoinTotals(const Totals& chunk, Totals* all);
+
 // The tree of the canonical order.
-double FoldLanes(std::array<double, kLanes> lanes);
+double FoldLanes(const std::array<double, kLanes>& lanes);
 
 // The threshold that |x| is compared with: eps as torch would see it. torch converts a Python number to fp16 and bf16
 // by way of fp32, so rounding happens twice; integers, bool and fp8 are compared with eps itself.

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/lanes16.h"
+#include "kernels/cpu_engine.h"
 #include "tests/catch.h"
 #include "tests/kernels/tensor_model.h"
 
@@ -52,14 +52,14 @@ TEST_CASE("each of the 65536 codes of fp16 and bf16 is read right") {
 
 TEST_CASE(
     "the loops of every instruction set read each fp16 and bf16 code as the reference does, in full vectors too") {
-  for (const lanes16::Level* level : lanes16::AvailableLevels()) {
+  for (const Level* level : AvailableLevels()) {
     for (DType dtype : {DType::kFloat16, DType::kBFloat16}) {
       int misread = 0;
       for (uint32_t code = 0; code < 0x10000; ++code) {
         const std::vector<uint16_t> same(16, static_cast<uint16_t>(code));
         int64_t count = 16;
         Statistics found;
-        if (!lanes16::Measure(*level, DenseView(same.data(), dtype, &count, 1), {}, &found).ok()) ++misread;
+        if (!cpu::Measure(*level, DenseView(same.data(), dtype, &count, 1), {}, &found).ok()) ++misread;
         const long double expected = Decode(dtype, same.data());
         if (std::isnan(expected) ? found.nans != 16 : found.min != expected || found.max != expected) ++misread;
       }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "kernels/lanes16.h"
+#include "kernels/cpu_engine.h"
 #include "kernels/reference.h"
 #include "tests/catch.h"
 #include "tests/kernels/tensor_model.h"
@@ -86,12 +86,10 @@ TEST_CASE("random tensors are measured as the model says, by all paths alike") {
     REQUIRE(reference::Measure(subject.view, options, &expected).ok());
     std::string wrong = Mistakes(subject.view, options, expected);
     wrong += Difference(MeasureOrFail(subject.view, options), expected);
-    if (lanes16::Handles(dtype)) {
-      for (const lanes16::Level* level : lanes16::AvailableLevels()) {
-        Statistics found;
-        REQUIRE(lanes16::Measure(*level, subject.view, options, &found).ok());
-        wrong += Difference(found, expected);
-      }
+    for (const Level* level : AvailableLevels()) {
+      Statistics found;
+      REQUIRE(cpu::Measure(*level, subject.view, options, &found).ok());
+      wrong += Difference(found, expected);
     }
     if (wrong.empty()) continue;
     INFO("round " << round << ": " << Describe(subject.view) << ", eps " << options.eps);

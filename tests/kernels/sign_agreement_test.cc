@@ -1,7 +1,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/lanes16.h"
+#include "kernels/cpu_engine.h"
 #include "tests/catch.h"
 #include "tests/kernels/tensor_model.h"
 
@@ -18,7 +18,7 @@ double Agreement(const TensorView& a, const TensorView& b) {
 }
 
 TEST_CASE("sign agreement is 1 for equal signs, 0 for opposite ones and counts the rest in between") {
-  for (DType dtype : kVectorDTypes) {
+  for (DType dtype : kInfiniteDTypes) {
     const Tensor a = MakeTensor(dtype, {1, -2, 3, -4});
     CHECK(Agreement(a.view(), MakeTensor(dtype, {5, -1, 0.5, -kInf}).view()) == 1);
     CHECK(Agreement(a.view(), MakeTensor(dtype, {-5, 1, -0.5, kInf}).view()) == 0);
@@ -28,7 +28,7 @@ TEST_CASE("sign agreement is 1 for equal signs, 0 for opposite ones and counts t
 }
 
 TEST_CASE("NaN and zeros of both signs have no sign") {
-  for (DType dtype : kVectorDTypes) {
+  for (DType dtype : kInfiniteDTypes) {
     const Tensor a = MakeTensor(dtype, {1, -1, 1, -1});
     CHECK(Agreement(a.view(), MakeTensor(dtype, {kNan, kNan, -0.0, 0}).view()) == 0.5);
     CHECK(Agreement(MakeTensor(dtype, {-0.0, kNan}).view(), MakeTensor(dtype, {-1, -1}).view()) == 0.5);
@@ -78,14 +78,14 @@ TEST_CASE("sign agreement of what cannot be read is refused") {
 
 TEST_CASE("every level counts signs alike at all sizes") {
   std::mt19937_64 random(31);
-  for (DType dtype : kVectorDTypes) {
+  for (DType dtype : kAllDTypes) {
     for (int64_t n = 0; n <= 100; ++n) {
       const Tensor a = RandomTensor(dtype, n, Fill::kAnyBits, &random);
       const Tensor b = RandomTensor(dtype, n, Fill::kAnyBits, &random);
       const double expected = ModelAgreement(a.view(), b.view());
-      for (const lanes16::Level* level : lanes16::AvailableLevels()) {
+      for (const Level* level : AvailableLevels()) {
         double found = -1;
-        REQUIRE(lanes16::SignAgreement(*level, a.view(), b.view(), &found).ok());
+        REQUIRE(cpu::SignAgreement(*level, a.view(), b.view(), &found).ok());
         if (found != expected) FAIL(level->name << " " << DTypeName(dtype) << " " << n);
       }
     }

@@ -15,7 +15,9 @@ namespace stepwatch::kernels::test {
 inline constexpr DType kAllDTypes[] = {DType::kFloat64,    DType::kFloat32,    DType::kFloat16, DType::kBFloat16,
                                        DType::kFloat8E4M3, DType::kFloat8E5M2, DType::kInt64,   DType::kInt32,
                                        DType::kInt16,      DType::kInt8,       DType::kUInt8,   DType::kBool};
-inline constexpr DType kVectorDTypes[] = {DType::kFloat64, DType::kFloat32, DType::kFloat16, DType::kBFloat16};
+// Those with infinities.
+inline constexpr DType kInfiniteDTypes[] = {DType::kFloat64, DType::kFloat32, DType::kFloat16, DType::kBFloat16,
+                                            DType::kFloat8E5M2};
 
 // The number that the bytes at `address` stand for.
 long double Decode(DType dtype, const void* address);

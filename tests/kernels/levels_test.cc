@@ -1,8 +1,8 @@
-// The vector path gives the bits of the reference on every instruction set that this processor has.
-
-#include "kernels/lanes16.h"
+// Every level of instructions gives the bits of the reference  on this processor.
 
 #include <cstring>
+
+#include "kernels/cpu_engine.h"
 
 #if defined(__SSE2__)
 #include <immintrin.h>
@@ -20,9 +20,9 @@ std::string Disagreements(const TensorView& view, const MeasureOptions& options 
   Statistics expected;
   if (!reference::Measure(view, options, &expected).ok()) return "the reference refuses";
   std::string text;
-  for (const lanes16::Level* level : lanes16::AvailableLevels()) {
+  for (const Level* level : AvailableLevels()) {
     Statistics found;
-    if (!lanes16::Measure(*level, view, options, &found).ok()) return "refused";
+    if (!cpu::Measure(*level, view, options, &found).ok()) return "refused";
     const std::string difference = Difference(found, expected);
     if (!difference.empty()) text += std::string(level->name) + ": " + difference;
   }
@@ -34,7 +34,7 @@ TEST_CASE("every level gives the bits of the reference for all sizes and kinds o
   std::vector<int64_t> sizes;
   for (int64_t n = 0; n <= 200; ++n) sizes.push_back(n);
   for (int64_t n : {511, 512, 513, 65535, 65536, 65537, 131072 + 33}) sizes.push_back(n);
-  for (DType dtype : kVectorDTypes) {
+  for (DType dtype : kAllDTypes) {
     for (Fill fill : kAllFills) {
       std::string wrong;
       for (int64_t n : sizes) {
@@ -47,9 +47,26 @@ TEST_CASE("every level gives the bits of the reference for all sizes and kinds o
   }
 }
 
+// Counts that live in narrow lanes would wrap around here.
+TEST_CASE("long runs of zeros, NaN or infinities are counted exactly on every level") {
+  for (DType dtype : kAllDTypes) {
+    Tensor zeros{dtype, std::vector<std::byte>(static_cast<size_t>(70'000 * ElementSize(dtype)))};
+    CHECK(Disagreements(zeros.view(), {.eps = 0.5}) == "");
+    CHECK(MeasureOrFail(zeros.view(), {.eps = 0.5}).zeros == 1);
+  }
+  for (DType dtype : kInfiniteDTypes) {
+    for (double special : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+      const Tensor tensor = MakeTensor(dtype, std::vector<double>(70'000, special));
+      CHECK(Disagreements(tensor.view()) == "");
+      const Statistics found = MeasureOrFail(tensor.view());
+      CHECK(found.nans + found.infs == 70'000);
+    }
+  }
+}
+
 TEST_CASE("every level gives the bits of the reference at any address") {
   std::mt19937_64 random(19);
-  for (DType dtype : kVectorDTypes) {
+  for (DType dtype : kAllDTypes) {
     const Tensor tensor = RandomTensor(dtype, 1000, Fill::kFewSpecial, &random);
     for (int shift = 0; shift < 64; ++shift) {
       int64_t count = 900;
@@ -74,7 +91,7 @@ bool Finds(Tensor* tensor, int64_t position, const Tensor& special, int64_t nans
 TEST_CASE("one NaN or infinity is found at every position") {
   std::mt19937_64 random(23);
   const double infinity = std::numeric_limits<double>::infinity();
-  for (DType dtype : kVectorDTypes) {
+  for (DType dtype : kInfiniteDTypes) {
     const Tensor nan = MakeTensor(dtype, {std::numeric_limits<double>::quiet_NaN()});
     const Tensor up = MakeTensor(dtype, {infinity}), down = MakeTensor(dtype, {-infinity});
     std::string missed;
@@ -98,7 +115,7 @@ TEST_CASE("one NaN or infinity is found at every position") {
 TEST_CASE("a thread that flushes subnormals still gets the bits of the reference, and fp16 as it is") {
   std::mt19937_64 random(29);
   const unsigned saved = _mm_getcsr();
-  for (DType dtype : kVectorDTypes) {
+  for (DType dtype : kAllDTypes) {
     const Tensor tensor = RandomTensor(dtype, 1000, Fill::kTiny, &random);
     const Statistics before = MeasureOrFail(tensor.view());
     _mm_setcsr(saved | 0x8040);  // flush to zero, denormals are zero
@@ -112,8 +129,8 @@ TEST_CASE("a thread that flushes subnormals still gets the bits of the reference
 #endif
 
 TEST_CASE("the path that Measure takes is named and is the best of this processor") {
-  CHECK(std::string(MeasurePathName()) == lanes16::AvailableLevels().front()->name);
-  CHECK(std::string(lanes16::AvailableLevels().back()->name) == "baseline");
+  CHECK(std::string(MeasurePathName()) == AvailableLevels().front()->name);
+  CHECK(std::string(AvailableLevels().back()->name) == "scalar");
 }
 
 }  // namespace

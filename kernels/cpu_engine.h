@@ -1,0 +1,17 @@
+// Tensors in CPU memory on one level of instructions: layouts, chunks, threads.
+//
+// Data that is not flat is copied side by side, a small block at a time, on its way into the loops.
+#pragma once
+
+#include "kernels/kernels.h"
+#include "kernels/loops.h"
+
+namespace stepwatch::kernels::cpu {
+
+// As in kernels.h.
+Status Measure(const Level& level, const TensorView& tensor, const MeasureOptions& options, Statistics* statistics);
+void MeasureBatch(const Level& level, BatchItem* items, size_t count, const MeasureOptions& options,
+                  ParallelFor parallel_for);
+Status SignAgreement(const Level& level, const TensorView& a, const TensorView& b, double* agreement);
+
+}  // namespace stepwatch::kernels::cpu

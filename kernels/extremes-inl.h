@@ -1,0 +1,338 @@
+// Minimum, maximum and the counts of zeros, NaN and infinities on raw elements. Included once for each instruction set,
+// by loops.cc.
+#if defined(STEPWATCH_KERNELS_EXTREMES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef STEPWATCH_KERNELS_EXTREMES_INL_H_
+#undef STEPWATCH_KERNELS_EXTREMES_INL_H_
+#else
+#define STEPWATCH_KERNELS_EXTREMES_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "kernels/decode-inl.h"
+#include "kernels/formats.h"
+#include "kernels/limits.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace stepwatch::kernels::HWY_NAMESPACE {
+
+// Elements that one round of a loop takes.
+constexpr int kStep = 32;
+// After so many elements a count that lives in narrow lanes is emptied: 16 lanes of a byte take 128 each.
+template <class T>
+constexpr int64_t kBlock = sizeof(T) == 1 ? 2048 : 4096;
+
+template <class T>
+using StepTag = hn::CappedTag<T, kStep>;
+template <class T>
+constexpr int kStepLanes = static_cast<int>(hn::MaxLanes(StepTag<T>()));
+template <class T>
+constexpr int kStepVectors = kStep / kStepLanes<T>;
+
+// Where a mask is bits already, or one lane, its count is taken at once.
+#undef STEPWATCH_COUNT_MASKS
+#define STEPWATCH_COUNT_MASKS (HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_SCALAR)
+
+// Counts true lanes of vectors of T. (Members are initialised in constructors throughout: g++ compiles the initialisers
+// of a class for the base instruction set.)
+template <class T>
+class Counter {
+ public:
+  using Tag = hn::RebindToUnsigned<StepTag<T>>;
+  using Mask = hn::Mask<StepTag<T>>;
+
+#if STEPWATCH_COUNT_MASKS
+  HWY_INLINE Counter() : count_(0) {}
+#else
+  HWY_INLINE Counter() : lanes_(hn::Zero(Tag())) {}
+#endif
+
+  HWY_INLINE void Add(Mask mask) {
+#if STEPWATCH_COUNT_MASKS
+    count_ += hn::CountTrue(StepTag<T>(), mask);
+#else
+    lanes_ = hn::Sub(lanes_, hn::VecFromMask(Tag(), hn::RebindMask(Tag(), mask)));
+#endif
+  }
+
+  HWY_INLINE int64_t Take() {
+#if STEPWATCH_COUNT_MASKS
+    const int64_t taken = static_cast<int64_t>(count_);
+    count_ = 0;
+    return taken;
+#else
+    HWY_ALIGN hn::TFromD<Tag> lanes[kStepLanes<T>];
+    hn::Store(lanes_, Tag(), lanes);
+    lanes_ = hn::Zero(Tag());
+    int64_t taken = 0;
+    for (int i = 0; i < kStepLanes<T>; ++i) taken += static_cast<int64_t>(lanes[i]);
+    return taken;
+#endif
+  }
+
+ private:
+#if STEPWATCH_COUNT_MASKS
+  size_t count_;
+#else
+  hn::Vec<Tag> lanes_;
+#endif
+};
+
+// The bits of the floating-point formats below their sign. kNumberMax: of the largest that is no NaN; kInfinity: 0
+// where there is none.
+template <class U, U kInfinityBits, U kNumberMaxBits, auto kDecode>
+struct FloatBits {
+  static constexpr bool kFloat = true;
+  using Unsigned = U;
+  using Signed = std::make_signed_t<U>;
+  static constexpr U kMagnitude = std::numeric_limits<U>::max() >> 1;
+  static constexpr U kInfinity = kInfinityBits;
+  static constexpr U kNumberMax = kNumberMaxBits;
+  static double Decode(U bits) { return kDecode(bits); }
+};
+
+template <class Format>
+struct BitsOf {  // of an integer, signed or not
+  static constexpr bool kFloat = false;
+  using Signed = typename Format::Raw;
+};
+template <>
+struct BitsOf<Float64> : FloatBits<uint64_t, 0x7ff0000000000000, 0x7ff0000000000000, Same<uint64_t>> {};
+template <>
+struct BitsOf<Float32> : FloatBits<uint32_t, 0x7f800000, 0x7f800000, Same<uint32_t>> {};
+template <>
+struct BitsOf<Float16> : FloatBits<uint16_t, 0x7c00, 0x7c00, DecodeFloat16> {};
+template <>
+struct BitsOf<BFloat16> : FloatBits<uint16_t, 0x7f80, 0x7f80, DecodeBFloat16> {};
+template <>
+struct BitsOf<Float8E4M3> : FloatBits<uint8_t, 0, 0x7e, DecodeFloat8E4M3> {};
+template <>
+struct BitsOf<Float8E5M2> : FloatBits<uint8_t, 0x7c, 0x7c, DecodeFloat8E5M2> {};
+
+// All that was found by one call of a loop. With a NaN among the elements min and max may be anything: nobody asks.
+struct Found {
+  double min = std::numeric_limits<double>::infinity();
+  double max = -std::numeric_limits<double>::infinity();
+  int64_t min_int = std::numeric_limits<int64_t>::max();
+  int64_t max_int = std::numeric_limits<int64_t>::min();
+};
+
+// --- fp64, fp32: compared as numbers ---
+
+template <class T>
+class NumberExtremes {
+ public:
+  HWY_INLINE explicit NumberExtremes(const Limits& limits)
+      : threshold_(std::is_same_v<T, float> ? static_cast<T>(limits.float32) : static_cast<T>(limits.threshold)),
+        min_(hn::Set(StepTag<T>(), std::numeric_limits<T>::infinity())),
+        max_(hn::Set(StepTag<T>(), -std::numeric_limits<T>::infinity())) {}
+
+  HWY_INLINE void Add(const T* HWY_RESTRICT data, Counter<T>* zeros) {
+    const StepTag<T> tag;
+    const auto threshold = hn::Set(tag, threshold_);
+    HWY_UNROLL(32)
+    for (int i = 0; i<kStepVectors<T>; i += kStepVectors<T>> 1 ? 2 : 1) {
+      const auto x = hn::LoadU(tag, data + i * kStepLanes<T>);
+      zeros->Add(hn::Lt(hn::Abs(x), threshold));
+      if constexpr (kStepVectors < T >> 1) {
+        const auto y = hn::LoadU(tag, data + (i + 1) * kStepLanes<T>);
+        zeros->Add(hn::Lt(hn::Abs(y), threshold));
+        min_ = hn::Min(hn::Min(x, y), min_);
+        max_ = hn::Max(hn::Max(x, y), max_);
+      } else {
+        min_ = hn::Min(x, min_);
+        max_ = hn::Max(x, max_);
+      }
+    }
+  }
+
+  bool IsZero(T x) const { return (x < 0 ? -x : x) < threshold_; }
+
+  Found Result() const {
+    const StepTag<T> tag;
+    HWY_ALIGN T low[kStepLanes<T>], high[kStepLanes<T>];
+    hn::Store(min_, tag, low);
+    hn::Store(max_, tag, high);
+    for (int i = 1; i < kStepLanes<T>; ++i) {
+      low[0] = low[i] < low[0] ? low[i] : low[0];
+      high[0] = high[i] > high[0] ? high[i] : high[0];
+    }
+    Found found;
+    found.min = static_cast<double>(low[0]);
+    found.max = static_cast<double>(high[0]);
+    return found;
+  }
+
+ private:
+  const T threshold_;
+  hn::Vec<StepTag<T>> min_;
+  hn::Vec<StepTag<T>> max_;
+};
+
+// --- fp16, bf16, fp8: compared as integers ---
+// Read as signed integers the positive ones are in order and above the negative ones; read as unsigned the negative
+// ones are above and in falling order. So the largest signed, and the largest and smallest unsigned, decide every case.
+
+template <class Bits>
+class KeyExtremes {
+ public:
+  using U = typename Bits::Unsigned;
+  using S = typename Bits::Signed;
+
+  HWY_INLINE explicit KeyExtremes(const Limits& limits)
+      : threshold_(sizeof(U) == 2 ? static_cast<U>(limits.bits16) : static_cast<U>(limits.bits8)),
+        max_unsigned_(hn::Zero(StepTag<U>())),
+        min_unsigned_(hn::Set(StepTag<U>(), std::numeric_limits<U>::max())),
+        max_signed_(hn::Set(StepTag<S>(), std::numeric_limits<S>::min())) {}
+
+  HWY_INLINE void Add(const U* HWY_RESTRICT data, Counter<S>* zeros) {
+    const StepTag<U> tag;
+    const StepTag<S> as_signed;
+    const auto magnitude_bits = hn::Set(tag, Bits::kMagnitude);
+    const auto threshold = hn::Set(as_signed, static_cast<S>(threshold_));
+    HWY_UNROLL(32)
+    for (int i = 0; i < kStepVectors<U>; ++i) {
+      const auto x = hn::LoadU(tag, data + i * kStepLanes<U>);
+      max_unsigned_ = hn::Max(max_unsigned_, x);
+      min_unsigned_ = hn::Min(min_unsigned_, x);
+      max_signed_ = hn::Max(max_signed_, hn::BitCast(as_signed, x));
+      zeros->Add(hn::Lt(hn::BitCast(as_signed, hn::And(x, magnitude_bits)), threshold));
+    }
+  }
+
+  bool IsZero(U x) const { return (x & Bits::kMagnitude) < threshold_; }
+
+  Found Result() const {
+    HWY_ALIGN U low[kStepLanes<U>], high[kStepLanes<U>];
+    HWY_ALIGN S top[kStepLanes<U>];
+    hn::Store(min_unsigned_, StepTag<U>(), low);
+    hn::Store(max_unsigned_, StepTag<U>(), high);
+    hn::Store(max_signed_, StepTag<S>(), top);
+    for (int i = 1; i < kStepLanes<U>; ++i) {
+      low[0] = low[i] < low[0] ? low[i] : low[0];
+      high[0] = high[i] > high[0] ? high[i] : high[0];
+      top[0] = top[i] > top[0] ? top[i] : top[0];
+    }
+    Found found;
+    found.max = Bits::Decode(top[0] >= 0 ? static_cast<U>(top[0]) : low[0]);
+    found.min = Bits::Decode(high[0] > Bits::kMagnitude ? high[0] : low[0]);
+    return found;
+  }
+
+ private:
+  const U threshold_;
+  hn::Vec<StepTag<U>> max_unsigned_;
+  hn::Vec<StepTag<U>> min_unsigned_;
+  hn::Vec<StepTag<S>> max_signed_;
+};
+
+// --- integers and bool ---
+
+template <class T, bool kBool>
+class IntegerExtremes {
+ public:
+  HWY_INLINE explicit IntegerExtremes(const Limits& limits)
+      : threshold_(limits.threshold),
+        any_(limits.zero_from <= limits.zero_to ? 1 : 0),
+        from_(Clamp(limits.zero_from)),
+        to_(Clamp(limits.zero_to)),
+        min_(hn::Set(StepTag<T>(), std::numeric_limits<T>::max())),
+        max_(hn::Set(StepTag<T>(), std::numeric_limits<T>::min())) {}
+
+  HWY_INLINE void Add(const T* HWY_RESTRICT data, Counter<T>* zeros) {
+    const StepTag<T> tag;
+    HWY_UNROLL(32)
+    for (int i = 0; i < kStepVectors<T>; ++i) {
+      auto x = hn::LoadU(tag, data + i * kStepLanes<T>);
+      if constexpr (kBool) x = hn::Min(x, hn::Set(tag, T{1}));
+      min_ = hn::Min(min_, x);
+      max_ = hn::Max(max_, x);
+      zeros->Add(AreZero(x));
+    }
+  }
+
+  bool IsZero(T x) const {
+    if constexpr (sizeof(T) == 8) return (x < 0 ? -static_cast<double>(x) : static_cast<double>(x)) < threshold_;
+    if constexpr (kBool) x = x != 0;
+    return any_ != 0 && from_ <= x && x <= to_;
+  }
+
+  Found Result() const {
+    HWY_ALIGN T low[kStepLanes<T>], high[kStepLanes<T>];
+    hn::Store(min_, StepTag<T>(), low);
+    hn::Store(max_, StepTag<T>(), high);
+    for (int i = 1; i < kStepLanes<T>; ++i) {
+      low[0] = low[i] < low[0] ? low[i] : low[0];
+      high[0] = high[i] > high[0] ? high[i] : high[0];
+    }
+    Found found;
+    found.min_int = low[0];
+    found.max_int = high[0];
+    return found;
+  }
+
+ private:
+  static T Clamp(int64_t value) {
+    constexpr int64_t kLow = std::numeric_limits<T>::min(), kHigh = std::numeric_limits<T>::max();
+    return static_cast<T>(value < kLow ? kLow : value > kHigh ? kHigh : value);
+  }
+
+  // 64-bit integers are compared as the doubles that the sums see.
+  HWY_INLINE hn::Mask<StepTag<T>> AreZero(hn::Vec<StepTag<T>> x) const {
+    const StepTag<T> tag;
+    if constexpr (sizeof(T) == 8) {
+      const hn::RebindToFloat<StepTag<T>> doubles;
+      return hn::RebindMask(tag, hn::Lt(hn::Abs(hn::ConvertTo(doubles, x)), hn::Set(doubles, threshold_)));
+    } else {
+      const auto any = hn::Eq(hn::Set(tag, any_), hn::Set(tag, T{1}));
+      return hn::And(any, hn::Eq(x, hn::Min(hn::Max(x, hn::Set(tag, from_)), hn::Set(tag, to_))));
+    }
+  }
+
+  const double threshold_;
+  const T any_;  // 1 if any integer counts as zero, else 0
+  const T from_, to_;
+  hn::Vec<StepTag<T>> min_;
+  hn::Vec<StepTag<T>> max_;
+};
+
+template <class Format>
+struct ExtremesFor {
+  using Type = KeyExtremes<BitsOf<Format>>;
+  using Counted = typename BitsOf<Format>::Signed;
+};
+template <class Number>
+struct NumbersFor {
+  using Type = NumberExtremes<Number>;
+  using Counted = Number;
+};
+template <class Integer, bool kBool = false>
+struct IntegersFor {
+  using Type = IntegerExtremes<Integer, kBool>;
+  using Counted = Integer;
+};
+template <>
+struct ExtremesFor<Float64> : NumbersFor<double> {};
+template <>
+struct ExtremesFor<Float32> : NumbersFor<float> {};
+template <>
+struct ExtremesFor<Int64> : IntegersFor<int64_t> {};
+template <>
+struct ExtremesFor<Int32> : IntegersFor<int32_t> {};
+template <>
+struct ExtremesFor<Int16> : IntegersFor<int16_t> {};
+template <>
+struct ExtremesFor<Int8> : IntegersFor<int8_t> {};
+template <>
+struct ExtremesFor<UInt8> : IntegersFor<uint8_t> {};
+template <>
+struct ExtremesFor<Bool> : IntegersFor<uint8_t, true> {};
+
+}  // namespace stepwatch::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
