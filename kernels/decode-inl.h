@@ -32,11 +32,14 @@ using DoubleVector = hn::Vec<Doubles>;
 constexpr int kPerVector = static_cast<int>(hn::MaxLanes(Doubles()));
 constexpr int kVectors = kLanes / kPerVector;  // that make up the sixteen lanes
 
-// A group of sixteen elements as kVectors vectors. Canonical order: element k * kPerVector + j is lane j of vector k.
-// Paired order, for two-byte floats whose even and odd elements are cut out of 32-bit words: of the 2 * kPerVector
-// elements from k * kPerVector on (k even), the even ones are vector k, the odd ones vector k + 1.
-constexpr int CanonicalLane(bool paired, int vector, int lane) {
-  return paired ? (vector & ~1) * kPerVector + 2 * lane + (vector & 1) : vector * kPerVector + lane;
+// A group of sixteen elements as kVectors vectors. In order: element i is lane i % kPerVector of vector i / kPerVector.
+// Paired, for two-byte floats whose even and odd elements are cut out of 32-bit words: of the 2 * kPerVector elements
+// that begin with vector k, k even, the even ones are vector k, the odd ones vector k + 1.
+//
+// The element, and so the canonical lane, that is lane i % kPerVector of vector i / kPerVector.
+constexpr size_t CanonicalLane(bool paired, int i) {
+  const int vector = i / kPerVector, lane = i % kPerVector;
+  return static_cast<size_t>(paired ? (vector & ~1) * kPerVector + 2 * lane + (vector & 1) : i);
 }
 
 // fp16 codes to fp32. Where the processor does not do it: the exponent is rebiased by 112, that of infinity and NaN

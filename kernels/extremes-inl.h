@@ -37,19 +37,21 @@ constexpr int kStepVectors = kStep / kStepLanes<T>;
 #undef STEPWATCH_COUNT_MASKS
 #define STEPWATCH_COUNT_MASKS (HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_SCALAR)
 
-// Counts true lanes of vectors of T. (Members are initialised in constructors throughout: g++ compiles the initialisers
-// of a class for the base instruction set.)
+// Counts true lanes of vectors of T. To be cleared first: what a constructor that nobody wrote would do g++ compiles
+// for the base instruction set.
 template <class T>
 class Counter {
  public:
   using Tag = hn::RebindToUnsigned<StepTag<T>>;
   using Mask = hn::Mask<StepTag<T>>;
 
+  HWY_INLINE void Clear() {
 #if STEPWATCH_COUNT_MASKS
-  HWY_INLINE Counter() : count_(0) {}
+    count_ = 0;
 #else
-  HWY_INLINE Counter() : lanes_(hn::Zero(Tag())) {}
+    lanes_ = hn::Zero(Tag());
 #endif
+  }
 
   HWY_INLINE void Add(Mask mask) {
 #if STEPWATCH_COUNT_MASKS
@@ -59,15 +61,12 @@ class Counter {
 #endif
   }
 
-  HWY_INLINE int64_t Take() {
+  HWY_INLINE int64_t Sum() const {
 #if STEPWATCH_COUNT_MASKS
-    const int64_t taken = static_cast<int64_t>(count_);
-    count_ = 0;
-    return taken;
+    return static_cast<int64_t>(count_);
 #else
     HWY_ALIGN hn::TFromD<Tag> lanes[kStepLanes<T>];
     hn::Store(lanes_, Tag(), lanes);
-    lanes_ = hn::Zero(Tag());
     int64_t taken = 0;
     for (int i = 0; i < kStepLanes<T>; ++i) taken += static_cast<int64_t>(lanes[i]);
     return taken;
@@ -121,56 +120,82 @@ struct Found {
   int64_t max_int = std::numeric_limits<int64_t>::min();
 };
 
+// The classes below find the extremes of raw elements and count those that are zero. What they gather lies in memory
+// between the loops: what is a member and a vector at once g++ keeps in memory in the loops as well. Load, then Add of
+// kStep elements for at most a block, then Store, which returns the number of zeros.
+
+template <class T>
+struct MinMax {
+  HWY_ALIGN T min[kStepLanes<T>];
+  HWY_ALIGN T max[kStepLanes<T>];
+
+  void Fill(T low, T high) {
+    for (int i = 0; i < kStepLanes<T>; ++i) min[i] = high, max[i] = low;
+  }
+  T Min() const {
+    T least = min[0];
+    for (int i = 1; i < kStepLanes<T>; ++i) least = min[i] < least ? min[i] : least;
+    return least;
+  }
+  T Max() const {
+    T most = max[0];
+    for (int i = 1; i < kStepLanes<T>; ++i) most = max[i] > most ? max[i] : most;
+    return most;
+  }
+};
+
 // --- fp64, fp32: compared as numbers ---
 
 template <class T>
 class NumberExtremes {
  public:
-  HWY_INLINE explicit NumberExtremes(const Limits& limits)
-      : threshold_(std::is_same_v<T, float> ? static_cast<T>(limits.float32) : static_cast<T>(limits.threshold)),
-        min_(hn::Set(StepTag<T>(), std::numeric_limits<T>::infinity())),
-        max_(hn::Set(StepTag<T>(), -std::numeric_limits<T>::infinity())) {}
+  explicit NumberExtremes(const Limits& limits)
+      : threshold_(std::is_same_v<T, float> ? static_cast<T>(limits.float32) : static_cast<T>(limits.threshold)) {
+    found_.Fill(-std::numeric_limits<T>::infinity(), std::numeric_limits<T>::infinity());
+  }
 
-  HWY_INLINE void Add(const T* HWY_RESTRICT data, Counter<T>* zeros) {
+  struct Registers {
+    hn::Vec<StepTag<T>> min, max;
+    Counter<T> zeros;
+  };
+
+  HWY_INLINE void Load(Registers* registers) const {
+    registers->min = hn::Load(StepTag<T>(), found_.min);
+    registers->max = hn::Load(StepTag<T>(), found_.max);
+    registers->zeros.Clear();
+  }
+
+  HWY_INLINE void Add(const T* HWY_RESTRICT data, Registers* registers) const {
     const StepTag<T> tag;
     const auto threshold = hn::Set(tag, threshold_);
-    HWY_UNROLL(32)
-    for (int i = 0; i<kStepVectors<T>; i += kStepVectors<T>> 1 ? 2 : 1) {
-      const auto x = hn::LoadU(tag, data + i * kStepLanes<T>);
-      zeros->Add(hn::Lt(hn::Abs(x), threshold));
-      if constexpr (kStepVectors < T >> 1) {
-        const auto y = hn::LoadU(tag, data + (i + 1) * kStepLanes<T>);
-        zeros->Add(hn::Lt(hn::Abs(y), threshold));
-        min_ = hn::Min(hn::Min(x, y), min_);
-        max_ = hn::Max(hn::Max(x, y), max_);
-      } else {
-        min_ = hn::Min(x, min_);
-        max_ = hn::Max(x, max_);
-      }
+    HWY_UNROLL(16)
+    for (int i = 0; i < kStep; i += 2 * kStepLanes<T>) {
+      const auto x = hn::LoadU(tag, data + i), y = hn::LoadU(tag, data + i + kStepLanes<T>);
+      registers->zeros.Add(hn::Lt(hn::Abs(x), threshold));
+      registers->zeros.Add(hn::Lt(hn::Abs(y), threshold));
+      registers->min = hn::Min(hn::Min(x, y), registers->min);
+      registers->max = hn::Max(hn::Max(x, y), registers->max);
     }
+  }
+
+  HWY_INLINE int64_t Store(const Registers& registers) {
+    hn::Store(registers.min, StepTag<T>(), found_.min);
+    hn::Store(registers.max, StepTag<T>(), found_.max);
+    return registers.zeros.Sum();
   }
 
   bool IsZero(T x) const { return (x < 0 ? -x : x) < threshold_; }
 
   Found Result() const {
-    const StepTag<T> tag;
-    HWY_ALIGN T low[kStepLanes<T>], high[kStepLanes<T>];
-    hn::Store(min_, tag, low);
-    hn::Store(max_, tag, high);
-    for (int i = 1; i < kStepLanes<T>; ++i) {
-      low[0] = low[i] < low[0] ? low[i] : low[0];
-      high[0] = high[i] > high[0] ? high[i] : high[0];
-    }
     Found found;
-    found.min = static_cast<double>(low[0]);
-    found.max = static_cast<double>(high[0]);
+    found.min = static_cast<double>(found_.Min());
+    found.max = static_cast<double>(found_.Max());
     return found;
   }
 
  private:
   const T threshold_;
-  hn::Vec<StepTag<T>> min_;
-  hn::Vec<StepTag<T>> max_;
+  MinMax<T> found_;
 };
 
 // --- fp16, bf16, fp8: compared as integers ---
@@ -183,51 +208,62 @@ class KeyExtremes {
   using U = typename Bits::Unsigned;
   using S = typename Bits::Signed;
 
-  HWY_INLINE explicit KeyExtremes(const Limits& limits)
-      : threshold_(sizeof(U) == 2 ? static_cast<U>(limits.bits16) : static_cast<U>(limits.bits8)),
-        max_unsigned_(hn::Zero(StepTag<U>())),
-        min_unsigned_(hn::Set(StepTag<U>(), std::numeric_limits<U>::max())),
-        max_signed_(hn::Set(StepTag<S>(), std::numeric_limits<S>::min())) {}
+  explicit KeyExtremes(const Limits& limits)
+      : threshold_(sizeof(U) == 2 ? static_cast<U>(limits.bits16) : static_cast<U>(limits.bits8)) {
+    as_unsigned_.Fill(0, std::numeric_limits<U>::max());
+    as_signed_.Fill(std::numeric_limits<S>::min(), 0);
+  }
 
-  HWY_INLINE void Add(const U* HWY_RESTRICT data, Counter<S>* zeros) {
+  struct Registers {
+    hn::Vec<StepTag<U>> min, max;
+    hn::Vec<StepTag<S>> max_signed;
+    Counter<S> zeros;
+  };
+
+  HWY_INLINE void Load(Registers* registers) const {
+    registers->min = hn::Load(StepTag<U>(), as_unsigned_.min);
+    registers->max = hn::Load(StepTag<U>(), as_unsigned_.max);
+    registers->max_signed = hn::Load(StepTag<S>(), as_signed_.max);
+    registers->zeros.Clear();
+  }
+
+  HWY_INLINE void Add(const U* HWY_RESTRICT data, Registers* registers) const {
     const StepTag<U> tag;
-    const StepTag<S> as_signed;
+    const StepTag<S> signed_tag;
     const auto magnitude_bits = hn::Set(tag, Bits::kMagnitude);
-    const auto threshold = hn::Set(as_signed, static_cast<S>(threshold_));
+    const auto threshold = hn::Set(signed_tag, static_cast<S>(threshold_));
     HWY_UNROLL(32)
-    for (int i = 0; i < kStepVectors<U>; ++i) {
-      const auto x = hn::LoadU(tag, data + i * kStepLanes<U>);
-      max_unsigned_ = hn::Max(max_unsigned_, x);
-      min_unsigned_ = hn::Min(min_unsigned_, x);
-      max_signed_ = hn::Max(max_signed_, hn::BitCast(as_signed, x));
-      zeros->Add(hn::Lt(hn::BitCast(as_signed, hn::And(x, magnitude_bits)), threshold));
+    for (int i = 0; i < kStep; i += kStepLanes<U>) {
+      const auto x = hn::LoadU(tag, data + i);
+      registers->min = hn::Min(registers->min, x);
+      registers->max = hn::Max(registers->max, x);
+      registers->max_signed = hn::Max(registers->max_signed, hn::BitCast(signed_tag, x));
+      registers->zeros.Add(hn::Lt(hn::BitCast(signed_tag, hn::And(x, magnitude_bits)), threshold));
     }
+  }
+
+  HWY_INLINE int64_t Store(const Registers& registers) {
+    hn::Store(registers.min, StepTag<U>(), as_unsigned_.min);
+    hn::Store(registers.max, StepTag<U>(), as_unsigned_.max);
+    hn::Store(registers.max_signed, StepTag<S>(), as_signed_.max);
+    return registers.zeros.Sum();
   }
 
   bool IsZero(U x) const { return (x & Bits::kMagnitude) < threshold_; }
 
   Found Result() const {
-    HWY_ALIGN U low[kStepLanes<U>], high[kStepLanes<U>];
-    HWY_ALIGN S top[kStepLanes<U>];
-    hn::Store(min_unsigned_, StepTag<U>(), low);
-    hn::Store(max_unsigned_, StepTag<U>(), high);
-    hn::Store(max_signed_, StepTag<S>(), top);
-    for (int i = 1; i < kStepLanes<U>; ++i) {
-      low[0] = low[i] < low[0] ? low[i] : low[0];
-      high[0] = high[i] > high[0] ? high[i] : high[0];
-      top[0] = top[i] > top[0] ? top[i] : top[0];
-    }
+    const U low = as_unsigned_.Min(), high = as_unsigned_.Max();
+    const S top = as_signed_.Max();
     Found found;
-    found.max = Bits::Decode(top[0] >= 0 ? static_cast<U>(top[0]) : low[0]);
-    found.min = Bits::Decode(high[0] > Bits::kMagnitude ? high[0] : low[0]);
+    found.max = Bits::Decode(top >= 0 ? static_cast<U>(top) : low);
+    found.min = Bits::Decode(high > Bits::kMagnitude ? high : low);
     return found;
   }
 
  private:
   const U threshold_;
-  hn::Vec<StepTag<U>> max_unsigned_;
-  hn::Vec<StepTag<U>> min_unsigned_;
-  hn::Vec<StepTag<S>> max_signed_;
+  MinMax<U> as_unsigned_;
+  MinMax<S> as_signed_;
 };
 
 // --- integers and bool ---
@@ -235,24 +271,41 @@ class KeyExtremes {
 template <class T, bool kBool>
 class IntegerExtremes {
  public:
-  HWY_INLINE explicit IntegerExtremes(const Limits& limits)
+  explicit IntegerExtremes(const Limits& limits)
       : threshold_(limits.threshold),
         any_(limits.zero_from <= limits.zero_to ? 1 : 0),
         from_(Clamp(limits.zero_from)),
-        to_(Clamp(limits.zero_to)),
-        min_(hn::Set(StepTag<T>(), std::numeric_limits<T>::max())),
-        max_(hn::Set(StepTag<T>(), std::numeric_limits<T>::min())) {}
+        to_(Clamp(limits.zero_to)) {
+    found_.Fill(std::numeric_limits<T>::min(), std::numeric_limits<T>::max());
+  }
 
-  HWY_INLINE void Add(const T* HWY_RESTRICT data, Counter<T>* zeros) {
+  struct Registers {
+    hn::Vec<StepTag<T>> min, max;
+    Counter<T> zeros;
+  };
+
+  HWY_INLINE void Load(Registers* registers) const {
+    registers->min = hn::Load(StepTag<T>(), found_.min);
+    registers->max = hn::Load(StepTag<T>(), found_.max);
+    registers->zeros.Clear();
+  }
+
+  HWY_INLINE void Add(const T* HWY_RESTRICT data, Registers* registers) const {
     const StepTag<T> tag;
     HWY_UNROLL(32)
-    for (int i = 0; i < kStepVectors<T>; ++i) {
-      auto x = hn::LoadU(tag, data + i * kStepLanes<T>);
+    for (int i = 0; i < kStep; i += kStepLanes<T>) {
+      auto x = hn::LoadU(tag, data + i);
       if constexpr (kBool) x = hn::Min(x, hn::Set(tag, T{1}));
-      min_ = hn::Min(min_, x);
-      max_ = hn::Max(max_, x);
-      zeros->Add(AreZero(x));
+      registers->min = hn::Min(registers->min, x);
+      registers->max = hn::Max(registers->max, x);
+      registers->zeros.Add(AreZero(x));
     }
+  }
+
+  HWY_INLINE int64_t Store(const Registers& registers) {
+    hn::Store(registers.min, StepTag<T>(), found_.min);
+    hn::Store(registers.max, StepTag<T>(), found_.max);
+    return registers.zeros.Sum();
   }
 
   bool IsZero(T x) const {
@@ -262,16 +315,9 @@ class IntegerExtremes {
   }
 
   Found Result() const {
-    HWY_ALIGN T low[kStepLanes<T>], high[kStepLanes<T>];
-    hn::Store(min_, StepTag<T>(), low);
-    hn::Store(max_, StepTag<T>(), high);
-    for (int i = 1; i < kStepLanes<T>; ++i) {
-      low[0] = low[i] < low[0] ? low[i] : low[0];
-      high[0] = high[i] > high[0] ? high[i] : high[0];
-    }
     Found found;
-    found.min_int = low[0];
-    found.max_int = high[0];
+    found.min_int = static_cast<int64_t>(found_.Min());
+    found.max_int = static_cast<int64_t>(found_.Max());
     return found;
   }
 
@@ -296,24 +342,20 @@ class IntegerExtremes {
   const double threshold_;
   const T any_;  // 1 if any integer counts as zero, else 0
   const T from_, to_;
-  hn::Vec<StepTag<T>> min_;
-  hn::Vec<StepTag<T>> max_;
+  MinMax<T> found_;
 };
 
 template <class Format>
 struct ExtremesFor {
   using Type = KeyExtremes<BitsOf<Format>>;
-  using Counted = typename BitsOf<Format>::Signed;
 };
 template <class Number>
 struct NumbersFor {
   using Type = NumberExtremes<Number>;
-  using Counted = Number;
 };
 template <class Integer, bool kBool = false>
 struct IntegersFor {
   using Type = IntegerExtremes<Integer, kBool>;
-  using Counted = Integer;
 };
 template <>
 struct ExtremesFor<Float64> : NumbersFor<double> {};

@@ -16,63 +16,80 @@ HWY_BEFORE_NAMESPACE();
 namespace stepwatch::kernels::HWY_NAMESPACE {
 
 // Ahead of the loads. Measured: half of it loses some bandwidth of bf16, twice of it some of fp32.
-constexpr int kPrefetchBytes = 2048;
-constexpr int kLineBytes = 64;
+constexpr uintptr_t kPrefetchBytes = 2048;
+constexpr uintptr_t kLineBytes = 64;
+// Sums and extremes fit into the registers side by side; otherwise they are gathered in two loops.
+constexpr bool kManyRegisters = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON;
 
-// The sixteen lanes of the two sums, in registers.
+// The address may lie beyond the data, where a prefetch does nothing.
+template <class Raw>
+HWY_INLINE void PrefetchStep(const Raw* data) {
+  const uintptr_t ahead = reinterpret_cast<uintptr_t>(data) + kPrefetchBytes;
+  for (uintptr_t line = 0; line < kStep * sizeof(Raw); line += kLineBytes)
+    hwy::Prefetch(reinterpret_cast<const char*>(ahead + line));
+}
+
+// The sixteen lanes of the two sums. Between the loops they lie in memory, in the order of the format's vectors: what
+// is a member and a vector at once g++ keeps in memory in the loops as well.
 template <class Format>
 class Sums {
  public:
   explicit Sums(const ChunkState& state) {
-    HWY_ALIGN double sum[kLanes], squares[kLanes];
-    for (int k = 0; k < kVectors; ++k)
-      for (int j = 0; j < kPerVector; ++j) {
-        const auto lane = static_cast<size_t>(CanonicalLane(Format::kPaired, k, j));
-        sum[k * kPerVector + j] = state.sum[lane];
-        squares[k * kPerVector + j] = state.sum_of_squares[lane];
-      }
-    for (int k = 0; k < kVectors; ++k) {
-      sum_[k] = hn::Load(Doubles(), sum + k * kPerVector);
-      squares_[k] = hn::Load(Doubles(), squares + k * kPerVector);
+    for (int i = 0; i < kLanes; ++i) {
+      const size_t lane = CanonicalLane(Format::kPaired, i);
+      sum_[i] = state.sum[lane];
+      squares_[i] = state.sum_of_squares[lane];
     }
   }
 
-  HWY_INLINE void Add(const typename Format::Raw* HWY_RESTRICT data) {
-    DoubleVector x[kVectors];
-    Format::Load(data, x);
+  void Save(ChunkState* state) const {
+    for (int i = 0; i < kLanes; ++i) {
+      const size_t lane = CanonicalLane(Format::kPaired, i);
+      state->sum[lane] = sum_[i];
+      state->sum_of_squares[lane] = squares_[i];
+    }
+  }
+
+  struct Registers {
+    DoubleVector sum[kVectors], squares[kVectors];
+  };
+
+  HWY_INLINE void Load(Registers* registers) const {
     HWY_UNROLL(16)
     for (int k = 0; k < kVectors; ++k) {
-      sum_[k] = hn::Add(sum_[k], x[k]);
-      if constexpr (Format::kExactSquares)
-        squares_[k] = hn::MulAdd(x[k], x[k], squares_[k]);
-      else
-        squares_[k] = hn::Add(squares_[k], hn::Mul(x[k], x[k]));
+      registers->sum[k] = hn::Load(Doubles(), sum_ + k * kPerVector);
+      registers->squares[k] = hn::Load(Doubles(), squares_ + k * kPerVector);
     }
   }
 
   // False if any element so far was NaN or infinite, or, of fp64 only, large.
-  HWY_INLINE bool AllFinite() const {
-    auto all = squares_[0];
-    for (int k = 1; k < kVectors; ++k) all = hn::Add(all, squares_[k]);
+  HWY_INLINE bool Store(const Registers& registers) {
+    auto all = registers.squares[0];
+    HWY_UNROLL(16)
+    for (int k = 0; k < kVectors; ++k) {
+      hn::Store(registers.sum[k], Doubles(), sum_ + k * kPerVector);
+      hn::Store(registers.squares[k], Doubles(), squares_ + k * kPerVector);
+      if (k > 0) all = hn::Add(all, registers.squares[k]);
+    }
     return hn::AllTrue(Doubles(), hn::Lt(all, hn::Set(Doubles(), std::numeric_limits<double>::infinity())));
   }
 
-  void Save(ChunkState* state) const {
-    HWY_ALIGN double sum[kPerVector], squares[kPerVector];
+  static HWY_INLINE void AddSixteen(const typename Format::Raw* HWY_RESTRICT data, Registers* registers) {
+    DoubleVector x[kVectors];
+    Format::Load(data, x);
+    HWY_UNROLL(16)
     for (int k = 0; k < kVectors; ++k) {
-      hn::Store(sum_[k], Doubles(), sum);
-      hn::Store(squares_[k], Doubles(), squares);
-      for (int j = 0; j < kPerVector; ++j) {
-        const auto lane = static_cast<size_t>(CanonicalLane(Format::kPaired, k, j));
-        state->sum[lane] = sum[j];
-        state->sum_of_squares[lane] = squares[j];
-      }
+      registers->sum[k] = hn::Add(registers->sum[k], x[k]);
+      if constexpr (Format::kExactSquares)
+        registers->squares[k] = hn::MulAdd(x[k], x[k], registers->squares[k]);
+      else
+        registers->squares[k] = hn::Add(registers->squares[k], hn::Mul(x[k], x[k]));
     }
   }
 
  private:
-  DoubleVector sum_[kVectors];
-  DoubleVector squares_[kVectors];
+  HWY_ALIGN double sum_[kLanes];
+  HWY_ALIGN double squares_[kLanes];
 };
 
 // `count` is a multiple of kStep, at most a block.
@@ -84,14 +101,16 @@ void CountNonFinite(const typename Format::Raw* HWY_RESTRICT data, int64_t count
   const auto magnitude_bits = hn::Set(tag, static_cast<Signed>(Bits::kMagnitude));
   const auto number_max = hn::Set(tag, static_cast<Signed>(Bits::kNumberMax));
   Counter<Signed> nans, infs;
+  nans.Clear();
+  infs.Clear();
   for (int64_t i = 0; i < count; i += kStepLanes<Signed>) {
     const auto x = hn::LoadU(tag, reinterpret_cast<const Signed*>(data + i));
     const auto magnitude = hn::And(x, magnitude_bits);
     nans.Add(hn::Gt(magnitude, number_max));
     if constexpr (Bits::kInfinity != 0) infs.Add(hn::Eq(magnitude, number_max));
   }
-  totals->nans += nans.Take();
-  totals->infs += infs.Take();
+  totals->nans += nans.Sum();
+  totals->infs += infs.Sum();
 }
 
 template <class Format>
@@ -102,15 +121,27 @@ class Feeder {
 
   Feeder(const Limits& limits, ChunkState* state) : state_(state), sums_(*state), extremes_(limits) {}
 
+  // `count` is a multiple of kStep, at most a block.
   HWY_INLINE void FeedBlock(const Raw* HWY_RESTRICT data, int64_t count) {
-    for (int64_t i = 0; i < count; i += kStep) {
-      for (int line = 0; line < static_cast<int>(kStep * sizeof(Raw)); line += kLineBytes)
-        hwy::Prefetch(reinterpret_cast<const char*>(data + i) + kPrefetchBytes + line);
-      sums_.Add(data + i);
-      sums_.Add(data + i + kLanes);
-      extremes_.Add(data + i, &zeros_);
+    typename Sums<Format>::Registers sums;
+    typename Extremes::Registers extremes;
+    sums_.Load(&sums);
+    if constexpr (kManyRegisters) {
+      extremes_.Load(&extremes);
+      for (int64_t i = 0; i < count; i += kStep) {
+        PrefetchStep(data + i);
+        AddStep(data + i, &sums);
+        extremes_.Add(data + i, &extremes);
+      }
+    } else {  // the second loop finds the data in the L1
+      for (int64_t i = 0; i < count; i += kStep) {
+        PrefetchStep(data + i);
+        AddStep(data + i, &sums);
+      }
+      extremes_.Load(&extremes);
+      for (int64_t i = 0; i < count; i += kStep) extremes_.Add(data + i, &extremes);
     }
-    Settle(data, count);
+    Settle(data, count, sums_.Store(sums), extremes_.Store(extremes));
   }
 
   // Fewer than kStep elements. Zeros beyond them leave the sums as they are; repeats of the last one leave the
@@ -118,14 +149,18 @@ class Feeder {
   void FeedTail(const Raw* data, int64_t count) {
     Raw padded[kStep] = {};
     std::memcpy(padded, data, static_cast<size_t>(count) * sizeof(Raw));
-    sums_.Add(padded);
-    if (count > kLanes) sums_.Add(padded + kLanes);
     const Raw last = padded[count - 1];
-    for (int64_t i = count; i < kStep; ++i) padded[i] = last;
-    extremes_.Add(padded, &zeros_);
-    if (extremes_.IsZero(last)) state_->totals.zeros -= kStep - count;
-    for (int64_t i = count; i < kStep; ++i) padded[i] = Raw{};
-    Settle(padded, kStep);
+    Raw repeated[kStep];
+    for (int64_t i = 0; i < kStep; ++i) repeated[i] = i < count ? padded[i] : last;
+    typename Sums<Format>::Registers sums;
+    typename Extremes::Registers extremes;
+    sums_.Load(&sums);
+    Sums<Format>::AddSixteen(padded, &sums);
+    if (count > kLanes) Sums<Format>::AddSixteen(padded + kLanes, &sums);
+    extremes_.Load(&extremes);
+    extremes_.Add(repeated, &extremes);
+    const int64_t zeros = extremes_.Store(extremes) - (extremes_.IsZero(last) ? kStep - count : 0);
+    Settle(padded, kStep, sums_.Store(sums), zeros);
   }
 
   void Finish() {
@@ -139,19 +174,23 @@ class Feeder {
   }
 
  private:
+  static HWY_INLINE void AddStep(const Raw* HWY_RESTRICT data, typename Sums<Format>::Registers* sums) {
+    Sums<Format>::AddSixteen(data, sums);
+    Sums<Format>::AddSixteen(data + kLanes, sums);
+  }
+
   // A sum of squares that is finite proves that all was finite so far; only otherwise the block, which is still in the
-  // cache, is looked at again.
-  HWY_INLINE void Settle(const Raw* data, int64_t count) {
-    state_->totals.zeros += zeros_.Take();
+  // cache, is looked at once more.
+  HWY_INLINE void Settle(const Raw* data, int64_t count, bool finite, int64_t zeros) {
+    state_->totals.zeros += zeros;
     if constexpr (BitsOf<Format>::kFloat) {
-      if (HWY_UNLIKELY(!sums_.AllFinite())) CountNonFinite<Format>(data, count, &state_->totals);
+      if (HWY_UNLIKELY(!finite)) CountNonFinite<Format>(data, count, &state_->totals);
     }
   }
 
   ChunkState* const state_;
   Sums<Format> sums_;
   Extremes extremes_;
-  Counter<typename ExtremesFor<Format>::Counted> zeros_;
 };
 
 template <class Format>
@@ -189,13 +228,15 @@ template <class Format, class T>
 int64_t MultiplySignsOfBlock(const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, int64_t count) {
   const StepTag<T> tag;
   Counter<T> both, opposed;
+  both.Clear();
+  opposed.Clear();
   for (int64_t i = 0; i < count; i += kStepLanes<T>) {
     const auto x = hn::LoadU(tag, a + i), y = hn::LoadU(tag, b + i);
     const auto have = hn::And(HaveSign<Format, T>(x), HaveSign<Format, T>(y));
     both.Add(have);
     if constexpr (std::is_signed_v<T>) opposed.Add(hn::And(have, hn::Lt(hn::Xor(x, y), hn::Zero(tag))));
   }
-  return both.Take() - 2 * opposed.Take();
+  return both.Sum() - 2 * opposed.Sum();
 }
 
 template <class Format>
