@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/formats.h"
+#include "kernels/histogram.h"
 #include "kernels/layout.h"
 
 namespace stepwatch::kernels::cpu {
@@ -13,19 +14,23 @@ constexpr int64_t kGatherElements = 1024;
 static_assert(kGatherElements % kLanes == 0 && kChunkElements % kGatherElements == 0);
 using GatherBlock = std::byte[kGatherElements * sizeof(double)];
 
-// The chunk that begins at element `first` of a layout.
-Totals MeasureChunk(const Loops& loops, const Limits& limits, const Layout& layout, int element_size, int64_t first) {
+// The chunk that begins at element `first` of a layout. `histogram` may be null.
+Totals MeasureChunk(const Loops& loops, const Limits& limits, const Layout& layout, DType dtype, int64_t first,
+                    Histogram* histogram) {
   ChunkState state;
   const int64_t count = std::min(kChunkElements, layout.count - first);
   if (layout.flat()) {
-    loops.feed(layout.data + first * element_size, count, limits, &state);
+    const std::byte* data = layout.data + first * ElementSize(dtype);
+    loops.feed(data, count, limits, &state);
+    if (histogram != nullptr) histogram->Add(dtype, data, count, layout.repeat);
   } else {
     alignas(64) GatherBlock block;
-    Cursor cursor(layout, element_size, first);
+    Cursor cursor(layout, ElementSize(dtype), first);
     for (int64_t done = 0; done < count; done += kGatherElements) {
       const int64_t part = std::min(kGatherElements, count - done);
       cursor.Gather(part, block);
       loops.feed(block, part, limits, &state);
+      if (histogram != nullptr) histogram->Add(dtype, block, part, layout.repeat);
     }
   }
   state.totals.sum = FoldLanes(state.sum);
@@ -36,8 +41,7 @@ Totals MeasureChunk(const Loops& loops, const Limits& limits, const Layout& layo
 Totals MeasureChunkOf(const Level& level, const TensorView& tensor, const MeasureOptions& options, int64_t first) {
   Layout layout;
   (void)CanonicalLayout(tensor, &layout);  // was asked before, and was good
-  return MeasureChunk(level.For(tensor.dtype), LimitsFor(tensor.dtype, options), layout, ElementSize(tensor.dtype),
-                      first);
+  return MeasureChunk(level.For(tensor.dtype), LimitsFor(tensor.dtype, options), layout, tensor.dtype, first, nullptr);
 }
 
 // Work of less than this is not worth waking another thread for.
@@ -142,13 +146,14 @@ int64_t MultiplySigns(const Level& level, DType dtype_a, const std::byte* a, DTy
 
 }  // namespace
 
-Status Measure(const Level& level, const TensorView& tensor, const MeasureOptions& options, Statistics* statistics) {
+Status Measure(const Level& level, const TensorView& tensor, const MeasureOptions& options, Statistics* statistics,
+               Histogram* histogram) {
   Layout layout;
   if (Status status = CanonicalLayout(tensor, &layout); !status.ok()) return status;
   const Limits limits = LimitsFor(tensor.dtype, options);
   Totals totals;
   for (int64_t first = 0; first < layout.count; first += kChunkElements)
-    JoinTotals(MeasureChunk(level.For(tensor.dtype), limits, layout, ElementSize(tensor.dtype), first), &totals);
+    JoinTotals(MeasureChunk(level.For(tensor.dtype), limits, layout, tensor.dtype, first, histogram), &totals);
   *statistics = Finish(totals, layout, tensor.dtype);
   return Status();
 }

@@ -8,8 +8,9 @@
 
 namespace stepwatch::kernels::cpu {
 
-// As in kernels.h.
-Status Measure(const Level& level, const TensorView& tensor, const MeasureOptions& options, Statistics* statistics);
+// As in kernels.h; `histogram` may be null.
+Status Measure(const Level& level, const TensorView& tensor, const MeasureOptions& options, Statistics* statistics,
+               Histogram* histogram = nullptr);
 void MeasureBatch(const Level& level, BatchItem* items, size_t count, const MeasureOptions& options,
                   ParallelFor parallel_for);
 Status SignAgreement(const Level& level, const TensorView& a, const TensorView& b, double* agreement);

@@ -26,7 +26,11 @@ const Level& ChosenLevel() {
 }  // namespace
 
 Status Measure(const TensorView& tensor, const MeasureOptions& options, Statistics* statistics) {
-  return cpu::Measure(ChosenLevel(), tensor, options, statistics);
+  return cpu::Measure(ChosenLevel(), tensor, options, statistics, nullptr);
+}
+
+Status Measure(const TensorView& tensor, const MeasureOptions& options, Statistics* statistics, Histogram* histogram) {
+  return cpu::Measure(ChosenLevel(), tensor, options, statistics, histogram);
 }
 
 void MeasureBatch(BatchItem* items, size_t count, const MeasureOptions& options, ParallelFor parallel_for) {

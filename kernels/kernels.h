@@ -13,6 +13,8 @@
 
 namespace stepwatch::kernels {
 
+class Histogram;  // kernels/histogram.h
+
 struct MeasureOptions {
   double eps = 1e-8;  // threshold of `zeros`
   EpsMode eps_mode = EpsMode::kParity;
@@ -21,6 +23,9 @@ struct MeasureOptions {
 // Reads every element of a CPU tensor once. kUnsupported: a device without an engine, or DType::kOther. kInvalid: a
 // view that contradicts itself. A result of zero is always +0.0.
 Status Measure(const TensorView& tensor, const MeasureOptions& options, Statistics* statistics);
+
+// The same, and the elements counted into `histogram`, which adds them to what it holds, from the same read.
+Status Measure(const TensorView& tensor, const MeasureOptions& options, Statistics* statistics, Histogram* histogram);
 
 // One tensor of a batch: `tensor` goes in, the others come out. `statistics` is set if `code` is kOk.
 struct BatchItem {
