@@ -1,19 +1,24 @@
 #include "kernels/kernels.h"
 
 #include <cstdlib>
-#include <string_view>
+#include <string>
+#include <vector>
 
 #include "kernels/cpu_engine.h"
 
 namespace stepwatch::kernels {
 namespace {
 
-// Without the level that is asked for, the best one; `stepwatch doctor` says so.
+std::string WantedTarget() {
+  const char* const wanted = std::getenv("STEPWATCH_CPU_TARGET");
+  return wanted == nullptr ? "" : wanted;
+}
+
 const Level* ChooseLevel() {
   const std::vector<const Level*> levels = AvailableLevels();
-  const char* const wanted = std::getenv("STEPWATCH_CPU_TARGET");
+  const std::string wanted = WantedTarget();
   for (const Level* level : levels)
-    if (wanted != nullptr && std::string_view(wanted) == level->name) return level;
+    if (wanted == level->name) return level;
   return levels.front();
 }
 
@@ -43,6 +48,15 @@ Status SignAgreement(const TensorView& a, const TensorView& b, double* agreement
 
 const char* MeasurePathName() {
   return ChosenLevel().name;
+}
+
+CpuReport AskCpu() {
+  CpuReport report;
+  report.in_use = ChosenLevel().name;
+  for (const Level* level : AvailableLevels()) report.available.emplace_back(level->name);
+  report.wanted = WantedTarget();
+  report.granted = report.wanted.empty() || report.wanted == report.in_use;
+  return report;
 }
 
 }  // namespace stepwatch::kernels

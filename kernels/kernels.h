@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
+#include <vector>
 
 #include "stepwatch/parallel_for.h"
 #include "stepwatch/statistics.h"
@@ -44,7 +46,16 @@ void MeasureBatch(BatchItem* items, size_t count, const MeasureOptions& options,
 Status SignAgreement(const TensorView& a, const TensorView& b, double* agreement);
 
 // The instruction set that Measure uses: "avx512", "avx2", "sse4", "neon" or "scalar". All give the same bits.
-// STEPWATCH_CPU_TARGET in the environment forces one of them, if this processor has it.
+// STEPWATCH_CPU_TARGET in the environment, read at the first use, forces one of them, if this processor has it.
 const char* MeasurePathName();
+
+// What `stepwatch doctor` says of the CPU side.
+struct CpuReport {
+  std::string in_use;
+  std::vector<std::string> available;  // on this processor, best first
+  std::string wanted;                  // STEPWATCH_CPU_TARGET, empty if unset
+  bool granted = true;                 // false: `wanted` is none of `available`, and the best one is used
+};
+CpuReport AskCpu();
 
 }  // namespace stepwatch::kernels

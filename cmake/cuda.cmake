@@ -1,0 +1,70 @@
+# The CUDA engine: AUTO builds it where nvcc is found, ON insists, OFF never. It is linked neither with LibTorch nor
+# with Python; the CUDA runtime is linked statically, so that a machine without CUDA loads the library all the same.
+
+set(STEPWATCH_CUDA AUTO CACHE STRING "Build the CUDA engine: AUTO, ON or OFF")
+set_property(CACHE STEPWATCH_CUDA PROPERTY STRINGS AUTO ON OFF)
+
+set(STEPWATCH_WITH_CUDA OFF)
+get_filename_component(stepwatch_root ${CMAKE_CURRENT_LIST_DIR} DIRECTORY)
+if(STEPWATCH_SANITIZE)
+  message(STATUS "CUDA engine: off under sanitizers; its host logic and the emulation are built and tested")
+elseif(NOT STEPWATCH_CUDA STREQUAL "OFF")
+  include(CheckLanguage)
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    set(STEPWATCH_WITH_CUDA ON)
+  elseif(STEPWATCH_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "STEPWATCH_CUDA=ON needs nvcc; put it into PATH or set CMAKE_CUDA_COMPILER")
+  else()
+    message(STATUS "CUDA engine: off, nvcc was not found (set CMAKE_CUDA_COMPILER, or put nvcc into PATH)")
+  endif()
+endif()
+
+if(STEPWATCH_WITH_CUDA)
+  # Ours are named one by one below; the compiler's default must not be tried.
+  set(CMAKE_CUDA_ARCHITECTURES OFF)
+  enable_language(CUDA)
+  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # a CMake older than the compiler
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+  endif()
+  set(CMAKE_CUDA_STANDARD 20)
+  find_package(CUDAToolkit REQUIRED)
+  find_package(Python3 COMPONENTS Interpreter)
+
+  execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --list-gpu-code OUTPUT_VARIABLE known OUTPUT_STRIP_TRAILING_WHITESPACE)
+  # Trees run where fp64 is slow: on 86, 89 and some that are newer. PTX serves what this toolkit does not know.
+  foreach(number 80 86 89 90 100)
+    if(known MATCHES "sm_${number}(\n|$)")
+      list(APPEND stepwatch_cuda_FLOAT64 "-gencode=arch=compute_${number},code=sm_${number}")
+      if(number MATCHES "8[69]")
+        list(APPEND stepwatch_cuda_TREES "-gencode=arch=compute_${number},code=sm_${number}")
+      endif()
+      if(number EQUAL 86)
+        list(APPEND stepwatch_cuda_TREES "-gencode=arch=compute_86,code=compute_86")
+      endif()
+      set(newest "-gencode=arch=compute_${number},code=compute_${number}")
+    endif()
+  endforeach()
+  list(APPEND stepwatch_cuda_FLOAT64 ${newest})
+  message(STATUS "CUDA engine: nvcc ${CMAKE_CUDA_COMPILER_VERSION}, ${stepwatch_cuda_FLOAT64}")
+endif()
+
+# stepwatch_cuda_kernels(name FLOAT64 a.cu … TREES b.cu …): a static library of kernels, and a test of what ptxas made
+# of them.
+function(stepwatch_cuda_kernels name)
+  cmake_parse_arguments(arg "" "" "FLOAT64;TREES" ${ARGN})
+  add_library(${name} STATIC ${arg_FLOAT64} ${arg_TREES})
+  target_include_directories(${name} PUBLIC ${stepwatch_root} ${stepwatch_root}/include)
+  # Products and sums are rounded apart unless the source says otherwise.
+  target_compile_options(${name} PRIVATE -fmad=false -Xptxas=-v -lineinfo -Xcompiler=-fPIC)
+  set_target_properties(${name} PROPERTIES CUDA_ARCHITECTURES OFF)
+  set_source_files_properties(${arg_FLOAT64} PROPERTIES COMPILE_OPTIONS "${stepwatch_cuda_FLOAT64}")
+  set_source_files_properties(${arg_TREES} PROPERTIES COMPILE_OPTIONS "${stepwatch_cuda_TREES}")
+  if(Python3_FOUND)
+    set(reports ${CMAKE_CURRENT_BINARY_DIR}/ptxas)
+    set(check ${Python3_EXECUTABLE} ${stepwatch_root}/tools/check_ptxas.py)
+    set_target_properties(${name} PROPERTIES CUDA_COMPILER_LAUNCHER "${check};compile;${reports};--")
+    add_test(NAME cuda_kernels_neither_spill_nor_load_narrowly COMMAND ${check} check ${reports})
+  endif()
+endfunction()

@@ -1,0 +1,49 @@
+// The few things that the engine asks of a CUDA device: real in cuda_driver.cc, an emulation in the tests.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cuda/launch.h"
+
+namespace stepwatch::kernels::cuda {
+
+using Stream = void*;
+
+// Pinned memory of the host that the device can read and write.
+struct Mapped {
+  void* host = nullptr;
+  void* device = nullptr;
+};
+
+class Driver {
+ public:
+  virtual ~Driver() = default;
+
+  virtual uint32_t multiprocessors() const = 0;
+  virtual bool slow_fp64() const = 0;
+
+  // Zeroed memory that lives as long as the driver; null: there is none.
+  virtual void* AllocateDevice(size_t bytes) = 0;
+  virtual Mapped AllocateMapped(size_t bytes) = 0;
+
+  // Each queues work and waits for nothing; false: the device refused.
+  virtual bool Run(KernelId kernel, const Launch& launch, uint32_t grid, Stream stream) noexcept = 0;
+  virtual bool Upload(void* device, const void* pinned, size_t bytes, Stream stream) noexcept = 0;
+  // `*step` += 1 on the device.
+  virtual bool Advance(uint64_t* step, Stream stream) noexcept = 0;
+  // Work queued on `later` from now on runs after all that is queued on `earlier` by now.
+  virtual bool Order(Stream earlier, Stream later) noexcept = 0;
+
+  virtual bool IsCapturing(Stream stream) noexcept = 0;
+  // A stream of our own, of the lowest priority.
+  virtual Stream side_stream() noexcept = 0;
+};
+
+// Enough blocks to fill the device at four a multiprocessor, as the kernels are compiled for.
+inline uint32_t GridFor(const Driver& driver, uint32_t tiles) {
+  const uint32_t full = 4 * driver.multiprocessors();
+  return tiles < full ? tiles : full;
+}
+
+}  // namespace stepwatch::kernels::cuda

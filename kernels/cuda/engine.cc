@@ -1,0 +1,318 @@
+#include "kernels/cuda/engine.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "kernels/cuda/answers.h"
+
+namespace stepwatch::kernels::cuda {
+namespace {
+
+constexpr size_t kTables = 8;  // weights, gradients and two moments, twice
+
+Partial NothingRead() {
+  return Partial{0, 0, INT64_MAX, INT64_MIN, 0, 0, 0};
+}
+
+// The layout of the data, whatever the device.
+TensorView OnCpu(TensorView tensor) {
+  tensor.device = Device{};
+  return tensor;
+}
+
+size_t SlotsFor(size_t wanted) {
+  return std::bit_ceil(std::clamp<size_t>(wanted, 2, size_t{1} << 24));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<DeviceEngine>> Engine::Create(std::unique_ptr<Driver> driver, const DeviceEngineOptions& options,
+                                                     uint64_t first_ticket) {
+  const Mapped results = driver->AllocateMapped(SlotsFor(options.slots) * sizeof(ResultSlot));
+  if (results.host != nullptr) {
+    std::unique_ptr<Engine> engine(new Engine(std::move(driver), options, results, first_ticket));
+    if (engine->Allocate()) return std::unique_ptr<DeviceEngine>(std::move(engine));
+  }
+  return Status(StatusCode::kExhausted,
+                "the CUDA device has no room for the monitor's buffers (about 50 MB, and pinned host memory for " +
+                    std::to_string(SlotsFor(options.slots)) + " results); CUDA tensors are not measured");
+}
+
+Engine::Engine(std::unique_ptr<Driver> driver, const DeviceEngineOptions& options, Mapped results,
+               uint64_t first_ticket)
+    : driver_(std::move(driver)),
+      options_(options),
+      device_results_(static_cast<ResultSlot*>(results.device)),
+      ring_(static_cast<ResultSlot*>(results.host), SlotsFor(options.slots), first_ticket),
+      notes_(SlotsFor(options.slots)) {}
+
+bool Engine::Allocate() {
+  for (size_t i = 0; i < kTables; ++i) {
+    tables_.push_back(std::make_unique<BatchTable>());
+    if (!BatchTable::Allocate(driver_.get(), tables_.back().get())) return false;
+  }
+  return scratch_.Allocate(driver_.get());
+}
+
+StatusCode Engine::Prepare(const TensorView& tensor, Layout* layout) const noexcept {
+  if (tensor.device.kind != DeviceKind::kCuda || tensor.device.index != options_.device ||
+      ElementSize(tensor.dtype) == 0)
+    return StatusCode::kUnsupported;
+  const StatusCode code = CanonicalLayout(OnCpu(tensor), layout).code();
+  if (code != StatusCode::kOk) return code;
+  return Packer::CanHold(*layout, tensor.dtype) ? code : StatusCode::kUnsupported;
+}
+
+// Runs of one stream, cut to what a table holds.
+void Engine::Enqueue(DeviceItem* items, size_t count, const MeasureOptions& options) noexcept {
+  for (size_t begin = 0, end = 0; begin < count; begin = end) {
+    const size_t limit = std::min(count, begin + std::min(BatchTable::kEntriesMax, ring_.slots()));
+    while (end < limit && items[end].tensor.stream == items[begin].tensor.stream) ++end;
+    EnqueueRun(items + begin, end - begin, options);
+  }
+}
+
+void Engine::EnqueueRun(DeviceItem* items, size_t count, const MeasureOptions& options) noexcept {
+  const std::lock_guard lock(mutex_);
+  const Stream producer = items->tensor.stream;
+  // A captured ticket would be written again at every replay.
+  if (driver_->IsCapturing(producer)) {
+    for (size_t i = 0; i < count; ++i) items[i].code = StatusCode::kUnsupported;
+    return;
+  }
+  const TicketRing::Range tickets = ring_.Reserve(count);
+  for (size_t i = 0; i < count; ++i) {
+    items[i].code = i < tickets.count ? StatusCode::kOk : StatusCode::kExhausted;
+    items[i].ticket = tickets.first + i;
+  }
+  if (tickets.count == 0) return;
+  const Stream stream = options_.side_stream ? driver_->side_stream() : producer;
+  if (options_.side_stream && !driver_->Order(producer, stream)) {
+    for (size_t i = 0; i < tickets.count; ++i) Refuse(tickets.first + i, StatusCode::kUnavailable, &items[i]);
+    return;
+  }
+  BatchTable* table = nullptr;
+  if (tickets.count == count && count > kInlineEntries) table = TableFor(items, count, stream);
+  if (table != nullptr)
+    MeasureTable(table, items, tickets, options, stream);
+  else
+    MeasureInline(items, tickets, options, stream);
+  if (options_.side_stream) driver_->Order(stream, producer);
+}
+
+void Engine::NoteItem(uint64_t ticket, const Layout& layout, DType dtype, DeviceItem* item) noexcept {
+  NoteOf(ticket) = Note{layout.count, layout.repeat, dtype, false};
+  if (layout.count == 0) ring_.Answer(ticket, NothingRead());
+  item->code = StatusCode::kOk;
+}
+
+void Engine::Refuse(uint64_t ticket, StatusCode code, DeviceItem* item) noexcept {
+  item->code = code;
+  ring_.Cancel(ticket);
+}
+
+bool Engine::RunSegment(const Segment& segment, const MeasureOptions& options, const TicketRing::Range& tickets,
+                        Stream stream, Launch* launch) noexcept {
+  if (segment.group_count > 0 && !scratch_.Lend(stream, ring_, tickets, launch)) return false;
+  launch->first_entry = segment.first_entry;
+  launch->entry_count = segment.entry_count;
+  launch->tile_count = segment.tile_count;
+  launch->zero = ZeroRuleFor(segment.dtype, options);
+  launch->results = device_results_;
+  launch->base_ticket = tickets.first;
+  launch->result_mask = ring_.mask();
+  return driver_->Run(segment.kernel, *launch, GridFor(*driver_, segment.tile_count), stream);
+}
+
+void Engine::RunSegments(const Packer& packer, const Entry* entries, DeviceItem* items,
+                         const TicketRing::Range& tickets, const MeasureOptions& options, Stream stream) noexcept {
+  for (const Segment& segment : packer) {
+    if (RunSegment(segment, options, tickets, stream, &inline_launch_)) continue;
+    for (uint32_t i = 0; i < segment.entry_count; ++i) {
+      const Entry& entry = entries[segment.first_entry + i];
+      if (entry.tile_offset > 0) scratch_.Retire(inline_launch_);
+      if (items[entry.result].code == StatusCode::kOk)
+        Refuse(tickets.first + entry.result, StatusCode::kUnavailable, &items[entry.result]);
+    }
+  }
+}
+
+// As many tensors at a time as a launch carries with it, one dtype after the other.
+void Engine::MeasureInline(DeviceItem* items, const TicketRing::Range& tickets, const MeasureOptions& options,
+                           Stream stream) noexcept {
+  Launch& launch = inline_launch_;
+  Packer packer(launch.inline_entries, kInlineEntries, launch.inline_shapes, kInlineShapes);
+  launch.entries = nullptr;
+  launch.shapes = nullptr;
+  const auto run = [&] {
+    RunSegments(packer, launch.inline_entries, items, tickets, options, stream);
+    packer.Clear();
+  };
+  uint32_t kernels = 0;
+  for (size_t i = 0; i < tickets.count; ++i) kernels |= KernelBit(items[i].tensor.dtype);
+  for (; kernels != 0; kernels &= kernels - 1) {
+    for (size_t i = 0; i < tickets.count; ++i) {
+      if (KernelBit(items[i].tensor.dtype) != (kernels & -kernels)) continue;
+      Layout layout;
+      if (!PrepareItem(tickets.first + i, &items[i], &layout)) continue;
+      const DType dtype = items[i].tensor.dtype;
+      const KernelId kernel = KernelFor(dtype, driver_->slow_fp64());
+      if (packer.Add(layout, dtype, kernel, static_cast<uint32_t>(i))) continue;
+      run();
+      if (!packer.Add(layout, dtype, kernel, static_cast<uint32_t>(i)))
+        Refuse(tickets.first + i, StatusCode::kUnsupported, &items[i]);
+    }
+  }
+  run();
+}
+
+uint32_t Engine::KernelBit(DType dtype) const noexcept {
+  return 1u << static_cast<int>(KernelFor(dtype, driver_->slow_fp64()));
+}
+
+// False if there is nothing to launch for the item.
+bool Engine::PrepareItem(uint64_t ticket, DeviceItem* item, Layout* layout) noexcept {
+  const StatusCode code = Prepare(item->tensor, layout);
+  if (code != StatusCode::kOk) return Refuse(ticket, code, item), false;
+  NoteItem(ticket, *layout, item->tensor.dtype, item);
+  return layout->count > 0;
+}
+
+BatchTable* Engine::TableFor(const DeviceItem* items, size_t count, Stream stream) noexcept {
+  BatchTable* oldest = nullptr;
+  for (const auto& table : tables_) {
+    // On another stream the upload might still be on its way.
+    if (table->Holds(items, count) && (table->stream == stream || ring_.AllWritten(table->tickets))) {
+      table->last_use = ++uses_;
+      return table.get();
+    }
+    if (!ring_.AllWritten(table->tickets)) continue;
+    if (oldest == nullptr || table->last_use < oldest->last_use) oldest = table.get();
+  }
+  if (oldest == nullptr || !FillTable(oldest, items, count) || !oldest->Upload(driver_.get(), stream)) {
+    if (oldest != nullptr) oldest->count = 0;
+    return nullptr;
+  }
+  oldest->last_use = ++uses_;
+  return oldest;
+}
+
+bool Engine::FillTable(BatchTable* table, const DeviceItem* items, size_t count) noexcept {
+  table->Begin(items, count);
+  uint32_t kernels = 0;
+  for (size_t i = 0; i < count; ++i) {
+    BatchTable::Member& member = table->members[i];
+    member.code = Prepare(member.view, &member.layout);
+    kernels |= KernelBit(member.view.dtype);
+  }
+  for (; kernels != 0; kernels &= kernels - 1) {
+    for (size_t i = 0; i < count; ++i) {
+      const BatchTable::Member& member = table->members[i];
+      const DType dtype = member.view.dtype;
+      if (member.code != StatusCode::kOk || member.layout.count == 0 || KernelBit(dtype) != (kernels & -kernels))
+        continue;
+      const KernelId kernel = KernelFor(dtype, driver_->slow_fp64());
+      if (!table->packer.Add(member.layout, dtype, kernel, static_cast<uint32_t>(i))) return false;
+    }
+  }
+  return true;
+}
+
+void Engine::MeasureTable(BatchTable* table, DeviceItem* items, const TicketRing::Range& tickets,
+                          const MeasureOptions& options, Stream stream) noexcept {
+  table->tickets = tickets;
+  for (size_t i = 0; i < tickets.count; ++i) {
+    const BatchTable::Member& member = table->members[i];
+    if (member.code == StatusCode::kOk)
+      NoteItem(tickets.first + i, member.layout, member.view.dtype, &items[i]);
+    else
+      Refuse(tickets.first + i, member.code, &items[i]);
+  }
+  inline_launch_.entries = table->device_entries;
+  inline_launch_.shapes = table->device_shapes;
+  RunSegments(table->packer, table->entries, items, tickets, options, stream);
+}
+
+StatusCode Engine::EnqueueAgreement(const TensorView& a, const TensorView& b, uint64_t* ticket) noexcept {
+  const std::lock_guard lock(mutex_);
+  Layout layout_a, layout_b;
+  StatusCode code = Prepare(a, &layout_a);
+  if (code == StatusCode::kOk) code = Prepare(b, &layout_b);
+  if (code == StatusCode::kOk) code = LogicalLayout(OnCpu(a), &layout_a).code();
+  if (code == StatusCode::kOk) code = LogicalLayout(OnCpu(b), &layout_b).code();
+  if (code != StatusCode::kOk) return code;
+  if (driver_->IsCapturing(a.stream)) return StatusCode::kUnsupported;
+  const TicketRing::Range tickets = ring_.Reserve(1);
+  if (tickets.count == 0) return StatusCode::kExhausted;
+  *ticket = tickets.first;
+  const bool alike = SameShape(a, b);
+  NoteOf(tickets.first) = Note{a.numel, alike ? 1 : 0, a.dtype, true};
+  if (!alike || a.numel == 0) return ring_.Answer(tickets.first, NothingRead()), StatusCode::kOk;
+  if (!RunAgreement(a, b, layout_a, layout_b, tickets)) {
+    ring_.Cancel(tickets.first);
+    return StatusCode::kUnavailable;
+  }
+  return StatusCode::kOk;
+}
+
+bool Engine::RunAgreement(const TensorView& a, const TensorView& b, Layout layout_a, Layout layout_b,
+                          const TicketRing::Range& tickets) noexcept {
+  // In memory order, if that pairs the same elements.
+  if (DenseAlike(a, b)) {
+    for (Layout* layout : {&layout_a, &layout_b}) {
+      layout->ndim = 1;
+      layout->sizes[0] = a.numel;
+      layout->strides[0] = 1;
+    }
+  }
+  Launch& launch = inline_launch_;
+  launch.entries = nullptr;
+  launch.shapes = nullptr;
+  Entry* pair = launch.inline_entries;
+  pair[0] = pair[1] = Entry{};
+  const auto describe = [&](const Layout& layout, DType dtype, uint16_t i) {
+    pair[i].data = reinterpret_cast<const char*>(layout.data);
+    pair[i].count = layout.count;
+    pair[i].shape = i;
+    pair[i].dtype = dtype;
+    pair[i].access = ElementAccessOf(layout, dtype, &launch.inline_shapes[i]);
+  };
+  describe(layout_a, a.dtype, 0);
+  describe(layout_b, b.dtype, 1);
+  constexpr int64_t kElements = kTileBytes / 2;  // as CompareSigns cuts its tiles
+  const int64_t tiles = (layout_a.count + kElements - 1) / kElements;
+  const int64_t groups = tiles == 1 ? 0 : (tiles + kGroupTiles - 1) / kGroupTiles + 1;
+  if (tiles > kTilesMax || groups > kGroupsMax) return false;
+  pair[0].tiles = static_cast<uint32_t>(tiles);
+  const Segment segment{KernelId::kAgreement,         a.dtype, 0, 1, static_cast<uint32_t>(tiles),
+                        static_cast<uint32_t>(groups)};
+  const Stream stream = options_.side_stream ? driver_->side_stream() : a.stream;
+  if (options_.side_stream && !driver_->Order(a.stream, stream)) return false;
+  const bool queued = RunSegment(segment, MeasureOptions{}, tickets, stream, &launch);
+  if (options_.side_stream) driver_->Order(stream, a.stream);
+  return queued;
+}
+
+bool Engine::Harvest(uint64_t ticket, Statistics* statistics) noexcept {
+  if (!ring_.IsReady(ticket)) return false;
+  const Note note = NoteOf(ticket);  // before the slot can be used again
+  Partial totals;
+  ring_.Take(ticket, &totals);
+  if (note.agreement) {
+    *statistics = Statistics{};
+    statistics->numel = note.count;
+    statistics->mean = note.repeat == 0 ? 0 : Agreement(totals.zeros, note.count);
+    return true;
+  }
+  Layout layout;
+  layout.count = note.count;
+  layout.repeat = note.repeat;
+  *statistics = Finish(TotalsOf(totals, note.dtype), layout, note.dtype);
+  return true;
+}
+
+void Engine::Abandon(uint64_t ticket) noexcept {
+  ring_.Abandon(ticket);
+}
+
+}  // namespace stepwatch::kernels::cuda

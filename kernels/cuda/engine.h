@@ -1,0 +1,77 @@
+// The host's half of the CUDA engine: tickets, batches, and which memory a launch may use.
+//
+// Threads of the trainer take a mutex for the few microseconds in which a launch is put together; the reader takes
+// none.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "kernels/cuda/batch_table.h"
+#include "kernels/cuda/driver.h"
+#include "kernels/cuda/packer.h"
+#include "kernels/cuda/scratch.h"
+#include "kernels/cuda/ticket_ring.h"
+#include "kernels/device_engine.h"
+
+namespace stepwatch::kernels::cuda {
+
+class Engine : public DeviceEngine {
+ public:
+  // kExhausted: the device has not enough memory. `first_ticket` is for tests.
+  static Result<std::unique_ptr<DeviceEngine>> Create(std::unique_ptr<Driver> driver,
+                                                      const DeviceEngineOptions& options, uint64_t first_ticket = 0);
+
+  void Enqueue(DeviceItem* items, size_t count, const MeasureOptions& options) noexcept override;
+  StatusCode EnqueueAgreement(const TensorView& a, const TensorView& b, uint64_t* ticket) noexcept override;
+  bool Harvest(uint64_t ticket, Statistics* statistics) noexcept override;
+  void Abandon(uint64_t ticket) noexcept override;
+
+ private:
+  // What the host knows of a ticket, for its Statistics.
+  struct Note {
+    int64_t count = 0;
+    int64_t repeat = 1;
+    DType dtype = DType::kFloat32;
+    bool agreement = false;
+  };
+
+  Engine(std::unique_ptr<Driver> driver, const DeviceEngineOptions& options, Mapped results, uint64_t first_ticket);
+
+  bool Allocate();
+  StatusCode Prepare(const TensorView& tensor, Layout* layout) const noexcept;
+  void EnqueueRun(DeviceItem* items, size_t count, const MeasureOptions& options) noexcept;
+  void MeasureInline(DeviceItem* items, const TicketRing::Range& tickets, const MeasureOptions& options,
+                     Stream stream) noexcept;
+  void MeasureTable(BatchTable* table, DeviceItem* items, const TicketRing::Range& tickets,
+                    const MeasureOptions& options, Stream stream) noexcept;
+  BatchTable* TableFor(const DeviceItem* items, size_t count, Stream stream) noexcept;
+  bool FillTable(BatchTable* table, const DeviceItem* items, size_t count) noexcept;
+  uint32_t KernelBit(DType dtype) const noexcept;
+  bool PrepareItem(uint64_t ticket, DeviceItem* item, Layout* layout) noexcept;
+  void NoteItem(uint64_t ticket, const Layout& layout, DType dtype, DeviceItem* item) noexcept;
+  void Refuse(uint64_t ticket, StatusCode code, DeviceItem* item) noexcept;
+  // Runs what the packer holds; refuses the items of launches that the device refused.
+  void RunSegments(const Packer& packer, const Entry* entries, DeviceItem* items, const TicketRing::Range& tickets,
+                   const MeasureOptions& options, Stream stream) noexcept;
+  bool RunSegment(const Segment& segment, const MeasureOptions& options, const TicketRing::Range& tickets,
+                  Stream stream, Launch* launch) noexcept;
+  bool RunAgreement(const TensorView& a, const TensorView& b, Layout layout_a, Layout layout_b,
+                    const TicketRing::Range& tickets) noexcept;
+  Note& NoteOf(uint64_t ticket) { return notes_[ticket & ring_.mask()]; }
+
+  const std::unique_ptr<Driver> driver_;
+  const DeviceEngineOptions options_;
+  ResultSlot* const device_results_;
+  TicketRing ring_;
+  std::vector<Note> notes_;  // written before the ticket is handed out, read by who holds it
+
+  std::mutex mutex_;  // guards what follows
+  std::vector<std::unique_ptr<BatchTable>> tables_;
+  ScratchAreas scratch_;
+  Launch inline_launch_{};
+  uint64_t uses_ = 0;
+};
+
+}  // namespace stepwatch::kernels::cuda

@@ -1,0 +1,39 @@
+// Tensors of the emulated device, random in all that a layout can be.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/device_engine.h"
+#include "tests/kernels/tensor_model.h"
+
+namespace stepwatch::kernels::cuda::test {
+
+using kernels::test::Fill;
+
+// A view and the memory under it, which ends exactly where the view does.
+struct DeviceTensor {
+  std::vector<std::byte> memory;
+  TensorView view;  // on CUDA device 0
+};
+
+// The same data, for the reference.
+TensorView OnCpu(TensorView view);
+
+// `count` elements side by side, `shift` bytes after an address that is a multiple of 16.
+DeviceTensor FlatTensor(DType dtype, int64_t count, int shift, Fill fill, std::mt19937_64* random);
+
+// Any dtype, sizes, strides, address and data; mostly small, now and then of several tiles.
+DeviceTensor AnyTensor(std::mt19937_64* random);
+
+std::string Describe(const TensorView& view);
+
+// What the reference says of the tensor in the order of the tiles.
+Statistics Expected(const TensorView& view, const MeasureOptions& options);
+
+int64_t Below(int64_t bound, std::mt19937_64* random);
+
+}  // namespace stepwatch::kernels::cuda::test
