@@ -37,6 +37,8 @@ FRONT_ENDS_MAY_SEE = ("include/stepwatch",)
 GUARDED: dict[str, tuple[str, ...]] = {
     r"(torch|ATen|c10)/": ("include/stepwatch/torch", "src/torch", "examples", "tests/torch", "bench"),
     r"boost/": ("controller", "tests"),
+    r"hwy/": ("kernels",),
+    r"cuda": ("kernels/cuda", "tests/kernels/cuda", "bench/gpu"),
     r"nlohmann/": ("src/config", "src/runtime", "src/torch", "controller/cli", "tests", "bench"),
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)

@@ -10,10 +10,12 @@
 #include "controller/api/event_log.h"
 #include "controller/api/loop_thread.h"
 #include "controller/reload/reloader.h"
+#include "kernels/device_engine.h"
 #include "src/runtime/data_plane.h"
 #include "src/runtime/drain.h"
 #include "src/runtime/run_directory.h"
 #include "src/runtime/status_board.h"
+#include "src/stats/engine.h"
 
 namespace stepwatch {
 namespace {
@@ -35,6 +37,16 @@ double SecondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+stats::EngineOptions EngineOptionsOf(const Options& options) {
+  stats::EngineOptions engine;
+  engine.parallel_for = options.parallel_for;
+  engine.device_results_max = options.cuda_results_max;
+  engine.make_device_engine = [side_stream = options.cuda_side_stream](int device, size_t results) {
+    return kernels::CreateCudaEngine({device, results, side_stream});
+  };
+  return engine;
+}
+
 }  // namespace
 
 const char* RunStateName(RunState state) {
@@ -49,8 +61,9 @@ class Monitor::Impl {
         dynamic_(dynamic),
         loop_([this](const std::string& what) { TellFault(what); }),
         board_([this] { loop_.Post([this] { OnBoard(); }); }),
-        data_plane_(options_.start_iteration, &wake_up_),
-        drain_(&board_, &wake_up_, options_.backlog_bytes_max),
+        engine_(EngineOptionsOf(options_)),
+        data_plane_(options_.start_iteration, &engine_, &wake_up_),
+        drain_(&board_, &engine_, &wake_up_, options_.backlog_bytes_max),
         reloader_(options_, dynamic, {&loop_.context(), &data_plane_, &drain_, &board_},
                   [this](Event event) { Tell(std::move(event)); }) {}
 
@@ -70,6 +83,12 @@ class Monitor::Impl {
     Tell(std::move(event));
   }
   void OnBoard() {
+    for (std::string& trouble : board_.TakeTroubles()) {
+      Event event;
+      event.kind = EventKind::kDegraded;
+      event.message = std::move(trouble);
+      Tell(std::move(event));
+    }
     reloader_.OnBoard();
     PublishState();
   }
@@ -93,6 +112,7 @@ class Monitor::Impl {
   api::LoopThread loop_;
   runtime::WakeUp wake_up_;
   runtime::StatusBoard board_;
+  stats::Engine engine_;
   runtime::DataPlane data_plane_;
   runtime::Drain drain_;
   reload::Reloader reloader_;
@@ -134,6 +154,7 @@ Result<std::unique_ptr<Monitor>> Monitor::Create(Options options) try {
   impl.PublishState();
   impl.loop_.Start();
   impl.closed_ = false;
+  if (impl.options_.keep_latest) impl.drain_.KeepLatest();
   impl.drain_.Start();
   return monitor;
 } catch (const std::exception& error) {
@@ -173,10 +194,20 @@ Status Monitor::Attach(SiteIndex sites, HookTable* hooks) {
   return *attached;
 }
 
+void Monitor::PrepareDevice(Device device) noexcept {
+  if (!impl_->data_plane_.InOwner() || impl_->closed_) return;
+  impl_->engine_.Prepare(device);
+  impl_->wake_up_.Post();
+}
+
 void Monitor::Observe(const Observation& at, const TensorView& tensor) noexcept {
   if (!collecting()) return;
   Record record;
   if (impl_->data_plane_.Measure(at, tensor, &record)) impl_->data_plane_.Enqueue(record);
+}
+
+void Monitor::ObserveBatch(const Observation* at, const TensorView* tensors, size_t count) noexcept {
+  impl_->data_plane_.ObserveBatch(at, tensors, count);
 }
 
 void Monitor::ObserveMissing(const Observation& at) noexcept {
@@ -195,12 +226,21 @@ void Monitor::Enqueue(const Record& record) noexcept {
   impl_->data_plane_.Enqueue(record);
 }
 
+void Monitor::Discard(const Record& record) noexcept {
+  impl_->data_plane_.Discard(record);
+}
+
 void Monitor::EndStep() noexcept {
   impl_->data_plane_.EndStep();
 }
 
 int64_t Monitor::step() const noexcept {
   return impl_->data_plane_.step();
+}
+
+std::vector<LatestValue> Monitor::Latest(SiteKind kind, milliseconds timeout) {
+  if (!impl_->data_plane_.InOwner() || impl_->closed_) return {};
+  return impl_->drain_.Latest(kind, timeout);
 }
 
 RefreshOutcome Monitor::Refresh(milliseconds timeout) {

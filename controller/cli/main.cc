@@ -6,6 +6,7 @@
 #include <exception>
 #include <string>
 
+#include "controller/cli/doctor_command.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/plan_command.h"
 #include "controller/cli/rehearse_command.h"
@@ -45,6 +46,12 @@ void AddPlan(CLI::App* app, PlanArguments* arguments, int* exit_code) {
   verb->add_flag("--dynamic", arguments->dynamic, "as in dynamic mode");
   verb->add_flag("--json", arguments->json, "one JSON object instead of lines");
   verb->callback([=] { *exit_code = RunPlan(*arguments); });
+}
+
+void AddDoctor(CLI::App* app, DoctorArguments* arguments, int* exit_code) {
+  CLI::App* verb = app->add_subcommand("doctor", "Say which engines measure on this machine");
+  verb->add_flag("--json", arguments->json, "one JSON object instead of lines");
+  verb->callback([=] { *exit_code = RunDoctor(*arguments); });
 }
 
 void AddWatch(CLI::App* app, WatchArguments* arguments, int* exit_code) {
@@ -101,10 +108,12 @@ int main(int argc, char** argv) try {
   PlanArguments plan;
   WatchArguments watch;
   RehearseArguments rehearse;
+  DoctorArguments doctor;
   AddValidate(&app, &validate, &exit_code);
   AddPlan(&app, &plan, &exit_code);
   AddWatch(&app, &watch, &exit_code);
   AddRehearse(&app, &rehearse, &exit_code);
+  AddDoctor(&app, &doctor, &exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -10,9 +10,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "stepwatch/options.h"
 #include "stepwatch/record.h"
@@ -47,6 +49,13 @@ struct MonitorStatus {
   std::string output_dir;        // of this run and rank; empty until the first plan
 };
 
+// The last record of one site, as Monitor::Latest gives it.
+struct LatestValue {
+  std::string name;  // PlannedSite::name; element and call are in the record
+  int chunk = 0;
+  Record record;
+};
+
 class Monitor {
  public:
   // Static mode: reads and checks the config file now; a file that is missing, unreadable or refused is the error.
@@ -62,23 +71,38 @@ class Monitor {
   // Called again when the model has grown: the plan is compiled anew and the window goes on.
   Status Attach(SiteIndex sites, HookTable* hooks);
 
+  // Tensors of this device will come: what measuring them needs is allocated now, in the caller's thread, and not with
+  // the first of them, in the middle of a step (tens of milliseconds for a CUDA device). If there is no engine for the
+  // device, an event says why.
+  void PrepareDevice(Device device) noexcept;
+
   // --- step thread; Observe* also autograd threads that run inside the step ---
 
   // True if the running step is collected: one relaxed load. Observe* do nothing when it is false.
   bool collecting() const noexcept { return collecting_->load(std::memory_order_relaxed); }
-  // Measures a tensor and enqueues its record. CPU tensors are read before this returns.
+  // Measures a tensor and enqueues its record. CPU tensors are read before this returns; for one in CUDA memory the
+  // reading is queued on its stream, and its numbers follow.
   void Observe(const Observation& at, const TensorView& tensor) noexcept;
+  // The same for `count` tensors, in their order: those that lie together on one device are measured in one go, in CPU
+  // memory on the threads of Options::parallel_for, in CUDA memory in few launches.
+  void ObserveBatch(const Observation* at, const TensorView* tensors, size_t count) noexcept;
   // A hook fired without a tensor: a row of nan.
   void ObserveMissing(const Observation& at) noexcept;
   // mg_direction: the share of elements of which the signs agree, recorded as a 0-d fp32 tensor.
   void ObserveAgreement(const Observation& at, const TensorView& gradient, const TensorView& momentum) noexcept;
-  // Measured apart from its record, for a tensor that a module is about to overwrite: Measure before, Enqueue after.
-  // Measure returns false if there is nothing to enqueue.
+  // Measured apart from its record, for a tensor that a module is about to overwrite: Measure before, Enqueue after, or
+  // Discard if nothing came of it. Measure returns false if there is nothing to enqueue.
   bool Measure(const Observation& at, const TensorView& tensor, Record* record) noexcept;
   void Enqueue(const Record& record) noexcept;
+  void Discard(const Record& record) noexcept;
   // The step is over (after optimizer.step). Closes its frame and swaps plans if one is armed.
   void EndStep() noexcept;
   int64_t step() const noexcept;
+  // The last record of every site of `kind`, those of the running step included, in the order of the plan. Waits for
+  // the drain thread, and for the devices that still owe numbers, at most until the timeout; what is missing then is
+  // left out. Records of earlier steps are kept from the first call on, or from the beginning with
+  // Options::keep_latest.
+  std::vector<LatestValue> Latest(SiteKind kind, std::chrono::milliseconds timeout = std::chrono::seconds(5));
 
   // --- any thread but the loop's ---
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "stepwatch/event.h"
+#include "stepwatch/parallel_for.h"
 #include "stepwatch/sink.h"
 
 namespace stepwatch {
@@ -34,10 +35,23 @@ struct Options {
   std::chrono::milliseconds look_interval{1000};
   std::chrono::milliseconds quiet_time{100};
 
+  // The trainer's own threads, lent for large tensors and batches in CPU memory; null: all on the caller (TorchMonitor
+  // lends LibTorch's). The monitor never starts threads for measuring.
+  ParallelFor parallel_for = nullptr;
+  // Measure tensors in CUDA memory on a stream of our own, of lowest priority, beside the one that produced them: can
+  // hide the cost where the device is not busy with memory. Unset, all is queued on the producer's stream.
+  bool cuda_side_stream = false;
+  // Results of one CUDA device that may be under way at once (some hundred bytes of pinned memory each). Rows beyond
+  // them are dropped and counted as ring_full.
+  size_t cuda_results_max = 16384;
+
   // Memory for records on their way to the drain, per plan. More rows than fit are dropped and counted.
   size_t ring_bytes_max = size_t{256} << 20;
   // Memory for step frames that a failing sink could not take yet.
   size_t backlog_bytes_max = size_t{64} << 20;
+
+  // Keep the last record of every site for Monitor::Latest from the first step on; otherwise from its first call on.
+  bool keep_latest = false;
 
   // Told about every event, on the loop thread (or on the caller's while Attach and Refresh look). Must not call back
   // into the monitor. Empty: events go to standard error as log lines.

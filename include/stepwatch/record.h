@@ -26,6 +26,7 @@ struct Record {
   enum Flag : uint8_t {
     kMissing = 1,  // the hook fired without a tensor: prints a row of nan, and is not NaN for alarms
     kInDoubt = 2,  // collected while this rank did not know the job's decision
+    kPending = 4,  // its numbers are still on their way from a device; no sink ever sees it
   };
   int64_t step = 0;
   PlanId plan_id = 0;
@@ -41,6 +42,7 @@ struct Record {
   std::array<StatValue, kStatCount> values{};
 
   bool missing() const { return (flags & kMissing) != 0; }
+  bool pending() const { return (flags & kPending) != 0; }
 };
 
 // Where a tensor was seen, as a front end says it.
@@ -53,9 +55,9 @@ struct Observation {
 
 // Why records were lost. Every loss is counted under one of these, for every plan.
 enum class DropReason : uint8_t {
-  kRingFull,     // the drain was too slow: two steps of rows were waiting
+  kRingFull,     // the drain was too slow: two steps of rows, or all results a device may have, were waiting
   kUnsupported,  // a tensor that cannot be measured: complex, a device without an engine
-  kLate,         // arrived after its step frame or its plan was closed
+  kLate,         // arrived after its step frame or its plan was closed, or 5 s after the step had ended
   kSinkFailed,   // the sink kept failing until its backlog was full or the run ended
 };
 inline constexpr int kDropReasonCount = 4;

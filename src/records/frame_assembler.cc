@@ -24,6 +24,7 @@ std::optional<AssembledFrame> FrameAssembler::AddRecord(const Record& record) {
     ++late_;
     return done;
   }
+  if (record.pending()) open_.pending.push_back(static_cast<uint32_t>(open_.records.size()));
   open_.records.push_back(record);
   return done;
 }
@@ -35,6 +36,8 @@ std::optional<AssembledFrame> FrameAssembler::Add(const RingEntry& entry) {
     return std::nullopt;
   }
   if (const auto* frame_end = std::get_if<FrameEnd>(&entry)) {
+    const uint64_t arrived = open_.step == frame_end->step ? open_.records.size() : 0;
+    missing_ += frame_end->produced - std::min(frame_end->produced, arrived);
     std::optional<AssembledFrame> done = Close();
     closed_step_ = std::max(closed_step_, frame_end->step);
     return done;

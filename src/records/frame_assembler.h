@@ -15,6 +15,7 @@ namespace stepwatch::records {
 struct AssembledFrame {
   int64_t step = 0;
   std::vector<Record> records;
+  std::vector<uint32_t> pending{};  // positions of the records whose numbers are still on their way, ascending
 };
 
 class FrameAssembler {
@@ -25,6 +26,10 @@ class FrameAssembler {
   const std::optional<PlanBegin>& begin() const { return begin_; }
   const std::optional<PlanEnd>& end() const { return end_; }
   uint64_t late() const { return late_; }  // records of a step whose frame was closed already
+  // Records that their steps' markers announced and that never arrived, those of lost markers not included.
+  uint64_t missing() const { return missing_; }
+  // The step that is still being assembled.
+  AssembledFrame& open() { return open_; }
 
  private:
   std::optional<AssembledFrame> Close();
@@ -35,6 +40,7 @@ class FrameAssembler {
   AssembledFrame open_;
   int64_t closed_step_ = INT64_MIN;
   uint64_t late_ = 0;
+  uint64_t missing_ = 0;
 };
 
 }  // namespace stepwatch::records

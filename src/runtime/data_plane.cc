@@ -1,10 +1,17 @@
 #include "src/runtime/data_plane.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <ctime>
 #include <utility>
 
 namespace stepwatch::runtime {
+namespace {
+
+// The drain is woken so often while a device works through all the results that may be under way.
+constexpr uint64_t kWakesPerRound = 8;
+
+}  // namespace
 
 void WakeUp::Wait(std::chrono::milliseconds timeout) {
   timespec until{};
@@ -19,9 +26,11 @@ void WakeUp::Wait(std::chrono::milliseconds timeout) {
   }
 }
 
-DataPlane::DataPlane(int64_t first_step, WakeUp* drain_wake_up) : drain_wake_up_(drain_wake_up), step_(first_step) {
-  (void)kernels::MeasurePathName();  // looks at the processor, and allocates, now and not in the first observation
-}
+DataPlane::DataPlane(int64_t first_step, stats::Engine* engine, WakeUp* drain_wake_up)
+    : engine_(engine),
+      wake_after_results_(std::max<size_t>(1, engine->device_results_max() / kWakesPerRound)),
+      drain_wake_up_(drain_wake_up),
+      step_(first_step) {}
 
 DataPlane::~DataPlane() {
   boundaries_.fetch_add(2, std::memory_order_relaxed);
@@ -64,28 +73,90 @@ class BusyTime {
 
 }  // namespace
 
+// Something was produced that is no record.
+void DataPlane::CountUnmeasured(Pipeline* pipeline, StatusCode code) noexcept {
+  pipeline->produced.fetch_add(1, std::memory_order_relaxed);
+  auto& dropped = code == StatusCode::kExhausted ? pipeline->dropped_ring_full : pipeline->dropped_unsupported;
+  dropped.fetch_add(1, std::memory_order_relaxed);
+}
+
 bool DataPlane::Measure(const Observation& at, const TensorView& tensor, Record* record) noexcept {
   Pipeline* pipeline = Collecting();
   if (pipeline == nullptr) return false;
   const BusyTime busy(pipeline);
   FillKey(*pipeline, at, record);
-  if (engine_.Enqueue(pipeline->plan->layout, pipeline->measure, tensor, record).ok()) return true;
-  pipeline->produced.fetch_add(1, std::memory_order_relaxed);
-  pipeline->dropped_unsupported.fetch_add(1, std::memory_order_relaxed);
-  return false;
+  const StatusCode code = engine_->Enqueue(pipeline->plan->layout, pipeline->measure, tensor, record);
+  if (code != StatusCode::kOk) CountUnmeasured(pipeline, code);
+  return code == StatusCode::kOk;
 }
 
 void DataPlane::Enqueue(const Record& record) noexcept {
   Pipeline* pipeline = Collecting();
-  if (pipeline == nullptr) return;
+  if (pipeline == nullptr) return Discard(record);
+  Push(pipeline, record);
+}
+
+void DataPlane::Push(Pipeline* pipeline, const Record& record) noexcept {
   pipeline->produced.fetch_add(1, std::memory_order_relaxed);
   const RecordLayout& layout = pipeline->plan->layout;
   // Measured for an earlier plan, or with a site id of one.
   if (record.plan_id != layout.plan_id || record.site >= layout.sites.size()) {
     pipeline->dropped_late.fetch_add(1, std::memory_order_relaxed);
+    Discard(record);
   } else if (!pipeline->ring.TryPush(record)) {
     pipeline->dropped_ring_full.fetch_add(1, std::memory_order_relaxed);
+    Discard(record);
+  } else if (record.pending()) {
+    WakeForResults();
   }
+}
+
+// The drain fetches results only while it is awake; a long step must not run out of places for them.
+void DataPlane::WakeForResults() noexcept {
+  if ((results_asked_.fetch_add(1, std::memory_order_relaxed) + 1) % wake_after_results_ == 0) drain_wake_up_->Post();
+}
+
+void DataPlane::ObserveBatch(const Observation* at, const TensorView* tensors, size_t count) noexcept {
+  Pipeline* pipeline = Collecting();
+  if (pipeline == nullptr) return;
+  const BusyTime busy(pipeline);
+  if (pipeline->batch_room_taken.test_and_set(std::memory_order_acquire)) {
+    for (size_t i = 0; i < count; ++i) ObserveOne(pipeline, at[i], tensors[i]);
+    return;
+  }
+  ObserveWithRoom(pipeline, at, tensors, count);
+  pipeline->batch_room_taken.clear(std::memory_order_release);
+}
+
+void DataPlane::ObserveWithRoom(Pipeline* pipeline, const Observation* at, const TensorView* tensors,
+                                size_t count) noexcept {
+  const RecordLayout& layout = pipeline->plan->layout;
+  stats::BatchRoom& room = pipeline->batch_room;
+  while (count > 0) {
+    const size_t taken = engine_->EnqueueBatch(pipeline->measure, tensors, count, &room);
+    for (size_t i = 0; i < taken; ++i) {
+      Record record;
+      FillKey(*pipeline, at[i], &record);
+      const StatusCode code = engine_->Take(layout, room, i, tensors[i], &record);
+      if (code == StatusCode::kOk)
+        Push(pipeline, record);
+      else
+        CountUnmeasured(pipeline, code);
+    }
+    at += taken;
+    tensors += taken;
+    count -= taken;
+  }
+}
+
+void DataPlane::ObserveOne(Pipeline* pipeline, const Observation& at, const TensorView& tensor) noexcept {
+  Record record;
+  FillKey(*pipeline, at, &record);
+  const StatusCode code = engine_->Enqueue(pipeline->plan->layout, pipeline->measure, tensor, &record);
+  if (code == StatusCode::kOk)
+    Push(pipeline, record);
+  else
+    CountUnmeasured(pipeline, code);
 }
 
 void DataPlane::ObserveMissing(const Observation& at) noexcept {
@@ -94,7 +165,7 @@ void DataPlane::ObserveMissing(const Observation& at) noexcept {
   Record record;
   FillKey(*pipeline, at, &record);
   record.flags = Record::kMissing;
-  Enqueue(record);
+  Push(pipeline, record);
 }
 
 void DataPlane::ObserveAgreement(const Observation& at, const TensorView& gradient,
@@ -104,10 +175,12 @@ void DataPlane::ObserveAgreement(const Observation& at, const TensorView& gradie
   const BusyTime busy(pipeline);
   Record record;
   FillKey(*pipeline, at, &record);
-  if (engine_.EnqueueAgreement(pipeline->plan->layout, pipeline->measure, gradient, momentum, &record).ok())
-    return Enqueue(record);
-  pipeline->produced.fetch_add(1, std::memory_order_relaxed);
-  pipeline->dropped_unsupported.fetch_add(1, std::memory_order_relaxed);
+  const StatusCode code =
+      engine_->EnqueueAgreement(pipeline->plan->layout, pipeline->measure, gradient, momentum, &record);
+  if (code == StatusCode::kOk)
+    Push(pipeline, record);
+  else
+    CountUnmeasured(pipeline, code);
 }
 
 void DataPlane::CloseFrame() noexcept {

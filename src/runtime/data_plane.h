@@ -1,8 +1,8 @@
 // The step thread's side of the monitor: which plan is in force, which steps it collects, records into its ring.
 //
-// Observe*, Measure and Enqueue may also be called by autograd threads inside a step; EndStep only by the step thread,
-// with no other call running. Nothing here waits, locks, allocates, or does I/O; the semaphore that wakes the drain is
-// posted once for each collected step.
+// Observe*, Measure, Enqueue and Discard may also be called by autograd threads inside a step; EndStep only by the step
+// thread, with no other call running. Nothing here waits, locks, allocates, or does I/O; the semaphore that wakes the
+// drain is posted once for each collected step, and whenever many results of a device are under way.
 #pragma once
 
 #include <semaphore.h>
@@ -38,7 +38,8 @@ class WakeUp {
 
 class DataPlane {
  public:
-  DataPlane(int64_t first_step, WakeUp* drain_wake_up);
+  // Both outlive the data plane.
+  DataPlane(int64_t first_step, stats::Engine* engine, WakeUp* drain_wake_up);
   ~DataPlane();
 
   // --- step thread ---
@@ -51,6 +52,8 @@ class DataPlane {
 
   bool Measure(const Observation& at, const TensorView& tensor, Record* record) noexcept;
   void Enqueue(const Record& record) noexcept;
+  void Discard(const Record& record) noexcept { engine_->Disown(record); }
+  void ObserveBatch(const Observation* at, const TensorView* tensors, size_t count) noexcept;
   void ObserveMissing(const Observation& at) noexcept;
   void ObserveAgreement(const Observation& at, const TensorView& gradient, const TensorView& momentum) noexcept;
 
@@ -72,6 +75,11 @@ class DataPlane {
  private:
   Pipeline* Collecting() noexcept;
   void FillKey(const Pipeline& pipeline, const Observation& at, Record* record) const noexcept;
+  void Push(Pipeline* pipeline, const Record& record) noexcept;
+  void CountUnmeasured(Pipeline* pipeline, StatusCode code) noexcept;
+  void ObserveWithRoom(Pipeline* pipeline, const Observation* at, const TensorView* tensors, size_t count) noexcept;
+  void ObserveOne(Pipeline* pipeline, const Observation& at, const TensorView& tensor) noexcept;
+  void WakeForResults() noexcept;
   void CloseFrame() noexcept;
   void TakeOffer(int64_t next_step) noexcept;
   void BeginWindow(std::unique_ptr<Offer> offer, int64_t first_step) noexcept;
@@ -90,7 +98,9 @@ class DataPlane {
   // Read by autograd threads inside a step; changed between steps only.
   std::atomic<Pipeline*> active_{nullptr};
 
-  stats::Engine engine_;
+  stats::Engine* const engine_;
+  const uint64_t wake_after_results_;
+  std::atomic<uint64_t> results_asked_{0};
   plan::PlanSlot slot_;
   WakeUp* const drain_wake_up_;
   base::ForkGuard guard_;

@@ -15,14 +15,21 @@ namespace {
 // step.
 constexpr std::chrono::milliseconds kLookBusy{200};
 constexpr std::chrono::milliseconds kLookIdle{2000};
+// While results are under way: often enough that their places are soon free again.
+constexpr std::chrono::milliseconds kLookPending{2};
+constexpr std::chrono::milliseconds kLookStopping{20};
 
 // What a round may take beyond the deadline of Stop before its sink counts as hung.
 constexpr std::chrono::milliseconds kGrace{1000};
 
 }  // namespace
 
-Drain::Drain(StatusBoard* board, WakeUp* wake_up, size_t backlog_bytes_max)
-    : board_(board), wake_up_(wake_up), backlog_bytes_max_(backlog_bytes_max) {}
+Drain::Drain(StatusBoard* board, stats::Engine* engine, WakeUp* wake_up, size_t backlog_bytes_max, Clock clock)
+    : board_(board),
+      engine_(engine),
+      wake_up_(wake_up),
+      backlog_bytes_max_(backlog_bytes_max),
+      clock_(std::move(clock)) {}
 
 Drain::~Drain() {
   STEPWATCH_CHECK(!thread_.joinable());
@@ -69,11 +76,30 @@ void Drain::Abandon() {
   if (thread_.joinable()) thread_.detach();
 }
 
+void Drain::KeepLatest() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  keep_latest_ = true;
+}
+
+std::vector<LatestValue> Drain::Latest(SiteKind kind, std::chrono::milliseconds timeout) {
+  const auto question = std::make_shared<Question>();
+  question->kind = kind;
+  question->deadline = std::chrono::steady_clock::now() + timeout;
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (finished_ || !thread_.joinable()) return {};
+  keep_latest_ = true;
+  asked_.push_back(question);
+  wake_up_->Post();
+  answer_.wait_until(lock, question->deadline + kGrace, [&] { return question->answered || finished_; });
+  return std::move(question->answer);
+}
+
 void Drain::Run() {
   Rounds();
   const std::lock_guard<std::mutex> lock(mutex_);
   finished_ = true;
   finish_.notify_all();
+  answer_.notify_all();
 }
 
 void Drain::Rounds() {
@@ -87,16 +113,15 @@ void Drain::Rounds() {
     }
     const bool last = stopping && std::chrono::steady_clock::now() >= deadline;
     try {
-      Round(stopping);
+      Round(stopping, last);
     } catch (const std::exception& error) {
       ReportFault(
           error.what());  // out of memory, or a sink of the user's: the thread lives on, the next round tries again
     } catch (...) {
       ReportFault("unknown exception");
     }
-    const bool backlog = std::any_of(sinks_.begin(), sinks_.end(), [](const SinkQueue& sink) { return !sink.empty(); });
-    if (stopping && (last || !backlog)) break;
-    wake_up_->Wait(stopping ? std::chrono::milliseconds(20) : WaitTime());
+    if (stopping && (last || !HasBacklog())) break;
+    wake_up_->Wait(stopping ? std::min(kLookStopping, WaitTime()) : WaitTime());
   }
   bool first = true;
   for (SinkQueue& sink : sinks_) {
@@ -106,14 +131,24 @@ void Drain::Rounds() {
   ReportDrained(true);
 }
 
+bool Drain::HasBacklog() const {
+  return std::any_of(sinks_.begin(), sinks_.end(), [](const SinkQueue& sink) { return !sink.empty(); }) ||
+         std::any_of(streams_.begin(), streams_.end(),
+                     [](const Stream& stream) { return !stream.waiting.empty() || !stream.pipeline->ring.Empty(); });
+}
+
 void Drain::ReportFault(const char* what) {
   if (!std::exchange(failing_, true))
     board_->Post(SinkFailed{Status(StatusCode::kInternal, std::string("the drain thread caught: ") + what)});
 }
 
-void Drain::Round(bool now_or_never) {
+void Drain::Round(bool now_or_never, bool last_call) {
   TakeOrders();
-  EmptyRings();
+  EmptyRings(last_call);
+  PassOnFrames(last_call);
+  AnswerQuestions();
+  engine_->Sweep();
+  board_->PostTroubles(engine_->TakeTroubles());
   AdvanceSinks(now_or_never);
   ReportDrained(false);
   ReportHealth();
@@ -128,46 +163,102 @@ void Drain::TakeOrders() {
     adopted = std::exchange(adopted_, {});
     forgotten = std::exchange(forgotten_, {});
     sinks = std::exchange(new_sinks_, {});
+    questions_.insert(questions_.end(), asked_.begin(), asked_.end());
+    asked_.clear();
+    if (keep_latest_ && !latest_) latest_.emplace();
   }
   for (auto& sink : sinks) sinks_.emplace_back(std::move(sink), backlog_bytes_max_);
-  for (auto& pipeline : adopted) {
-    streams_.emplace_back();
-    streams_.back().pipeline = std::move(pipeline);
-  }
+  for (auto& pipeline : adopted) streams_.emplace_back(engine_, std::move(pipeline));
   for (const Pipeline* pipeline : forgotten)
     streams_.remove_if([pipeline](const Stream& stream) { return stream.pipeline.get() == pipeline; });
 }
 
 // Once the begin of a plan can be seen, all entries of the plans before it can be seen as well: what is still empty
 // among those was superseded. Plans behind it are left to the next round.
-void Drain::EmptyRings() {
+void Drain::EmptyRings(bool last_call) {
   const auto behind = std::find_if(streams_.rbegin(), streams_.rend(), [](const Stream& stream) {
                         return stream.begun || !stream.pipeline->ring.Empty();
                       }).base();
   for (auto stream = streams_.begin(); stream != behind;) {
-    EmptyRing(&*stream);
+    if (!EmptyRing(&*stream, last_call)) return;
     stream = stream->begun ? std::next(stream) : streams_.erase(stream);
   }
 }
 
-void Drain::EmptyRing(Stream* stream) {
-  Pipeline& pipeline = *stream->pipeline;
+// False: as much waits for results of a device as may wait; the ring, and then its producers, feel it.
+bool Drain::EmptyRing(Stream* stream, bool last_call) {
   records::RingEntry entry;
-  while (pipeline.ring.Pop(&entry)) {
-    if (auto frame = stream->assembler.Add(entry))
-      for (SinkQueue& sink : sinks_) sink.AddFrame(pipeline.plan, *frame);
-    const PlanId id = pipeline.plan->layout.plan_id;
-    if (!stream->begun && stream->assembler.begin()) {
-      stream->begun = true;
-      board_->Post(PlanBegan{id, stream->assembler.begin()->first_step});
-    }
-    if (!stream->ended && stream->assembler.end()) {
-      const records::PlanEnd& end = *stream->assembler.end();
-      stream->ended = true;
-      for (SinkQueue& sink : sinks_) sink.AddEnd(pipeline.plan);
-      board_->Post(PlanFinished{id, end.reason, end.last_step, end.collected});
-    }
+  for (;;) {
+    const bool full = stream->waiting.pending() && stream->waiting.records() * sizeof(Record) > backlog_bytes_max_;
+    if (full && !last_call) return false;
+    if (!stream->pipeline->ring.Pop(&entry)) return true;
+    Take(stream, entry);
+    TellBeginAndFinish(stream);
   }
+}
+
+void Drain::Take(Stream* stream, const records::RingEntry& entry) {
+  const uint64_t late_before = stream->assembler.late();
+  if (auto frame = stream->assembler.Add(entry)) stream->waiting.Add(*std::move(frame), clock_());
+  if (stream->assembler.late() == late_before) return;
+  if (const auto* record = std::get_if<Record>(&entry); record != nullptr && record->pending())
+    engine_->Abandon(*record);
+}
+
+void Drain::TellBeginAndFinish(Stream* stream) {
+  const PlanId id = stream->pipeline->plan->layout.plan_id;
+  if (!stream->begun && stream->assembler.begin()) {
+    stream->begun = true;
+    board_->Post(PlanBegan{id, stream->assembler.begin()->first_step});
+  }
+  if (!stream->finished && stream->assembler.end()) {
+    const records::PlanEnd& end = *stream->assembler.end();
+    stream->finished = true;
+    board_->Post(PlanFinished{id, end.reason, end.last_step, end.collected});
+  }
+}
+
+// Frames of a plan wait until those of the plan before it are with the sinks; its results are fetched all the same.
+void Drain::PassOnFrames(bool last_call) {
+  bool first_in_line = true;
+  for (Stream& stream : streams_) {
+    stream.waiting.Fetch(&stream.assembler.open());
+    if (first_in_line) PassOnFrames(&stream, last_call);
+    first_in_line = first_in_line && stream.ended;
+  }
+}
+
+void Drain::PassOnFrames(Stream* stream, bool last_call) {
+  const std::shared_ptr<const plan::Plan>& plan = stream->pipeline->plan;
+  while (auto frame = stream->waiting.Next(clock_(), last_call)) {
+    if (latest_) latest_->Add(plan, frame->records);
+    for (SinkQueue& sink : sinks_) sink.AddFrame(plan, *frame);
+  }
+  if (!stream->finished || stream->ended || !stream->waiting.empty()) return;
+  stream->ended = true;
+  for (SinkQueue& sink : sinks_) sink.AddEnd(plan);
+}
+
+// All that was pushed before a question came is out of the rings by now.
+void Drain::AnswerQuestions() {
+  if (questions_.empty()) return;
+  const bool pending =
+      std::any_of(streams_.begin(), streams_.end(), [](const Stream& stream) { return stream.waiting.pending(); });
+  const SteadyTime now = std::chrono::steady_clock::now();
+  const auto due = [&](const std::shared_ptr<Question>& question) { return !pending || now >= question->deadline; };
+  if (std::none_of(questions_.begin(), questions_.end(), due)) return;
+  for (Stream& stream : streams_) {
+    const std::shared_ptr<const plan::Plan>& plan = stream.pipeline->plan;
+    stream.waiting.ForEach([&](const records::AssembledFrame& frame) { latest_->Add(plan, frame.records); });
+    latest_->Add(plan, stream.assembler.open().records);
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::erase_if(questions_, [&](const std::shared_ptr<Question>& question) {
+    if (!due(question)) return false;
+    question->answer = latest_->Of(question->kind);
+    return question->answered = true;
+  });
+  answer_.notify_all();
 }
 
 void Drain::Credit(const std::vector<SinkQueue::Outcome>& outcomes) {
@@ -201,13 +292,22 @@ void Drain::ReportDrained(bool last_call) {
     ledger.dropped[static_cast<size_t>(DropReason::kUnsupported)] =
         pipeline.dropped_unsupported.load(std::memory_order_relaxed);
     ledger.dropped[static_cast<size_t>(DropReason::kLate)] =
-        stream.assembler.late() + pipeline.dropped_late.load(std::memory_order_relaxed);
+        stream.assembler.late() + stream.waiting.late() + pipeline.dropped_late.load(std::memory_order_relaxed);
     if (!ledger.balanced() && !last_call) return;  // frames still wait in the first sink's queue
+    CheckMissing(stream, ledger);
     const records::PlanEnd& end = *stream.assembler.end();
     const double busy_seconds = static_cast<double>(pipeline.busy_ns.load(std::memory_order_relaxed)) * 1e-9;
     board_->Post(PlanDrained{pipeline.plan->layout.plan_id, end.reason, end.collected, ledger, busy_seconds});
     streams_.pop_front();
   }
+}
+
+// What the steps announced and did not deliver was dropped before the ring or was late behind it.
+void Drain::CheckMissing(const Stream& stream, const Ledger& ledger) {
+  const uint64_t known = ledger.dropped[static_cast<size_t>(DropReason::kRingFull)] +
+                         ledger.dropped[static_cast<size_t>(DropReason::kUnsupported)] +
+                         ledger.dropped[static_cast<size_t>(DropReason::kLate)];
+  if (stream.assembler.missing() > known) ReportFault("records that a step had announced never came out of the ring");
 }
 
 void Drain::ReportHealth() {
@@ -219,6 +319,8 @@ void Drain::ReportHealth() {
 }
 
 std::chrono::milliseconds Drain::WaitTime() const {
+  if (std::any_of(streams_.begin(), streams_.end(), [](const Stream& stream) { return stream.waiting.pending(); }))
+    return kLookPending;
   std::chrono::milliseconds wait = streams_.empty() ? kLookIdle : kLookBusy;
   const SteadyTime now = std::chrono::steady_clock::now();
   for (const SinkQueue& sink : sinks_)

@@ -1,31 +1,40 @@
 // The drain thread: empties the rings, puts step frames together, passes them to the sinks, keeps the ledger.
 //
-// Plans are drained in the order in which they were adopted, which is the order in which they begin.
+// Plans are drained in the order in which they were adopted, which is the order in which they begin. Numbers that a
+// device still owes are fetched here; a frame with such numbers, and all frames behind it, wait for them.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
 #include "src/records/frame_assembler.h"
 #include "src/runtime/data_plane.h"
+#include "src/runtime/latest_values.h"
 #include "src/runtime/pipeline.h"
 #include "src/runtime/sink_queue.h"
 #include "src/runtime/status_board.h"
+#include "src/runtime/waiting_frames.h"
 #include "stepwatch/sink.h"
 
 namespace stepwatch::runtime {
 
 class Drain {
  public:
-  // `wake_up` is what the step thread posts. Both outlive the drain.
-  Drain(StatusBoard* board, WakeUp* wake_up, size_t backlog_bytes_max);
+  // Says how long results have been waited for. Called by the drain thread.
+  using Clock = std::function<SteadyTime()>;
+
+  // `wake_up` is what the step thread posts. All outlive the drain.
+  Drain(StatusBoard* board, stats::Engine* engine, WakeUp* wake_up, size_t backlog_bytes_max,
+        Clock clock = std::chrono::steady_clock::now);
   // Stop() must have been called, unless Start() was not.
   ~Drain();
 
@@ -37,51 +46,83 @@ class Drain {
   void Adopt(std::shared_ptr<Pipeline> pipeline);
   // The plan was superseded before it began.
   void Forget(const Pipeline* pipeline);
-  // Drains all that is there, gives up at the deadline, ends the thread. Call after the step thread's side is closed.
-  // False: a sink hangs in a call; the thread still runs. Call again, or Abandon.
+  // Keeps the last record of every site.
+  void KeepLatest();
+  // Drains all that is there, results under way included, gives up at the deadline, ends the thread. Call after the
+  // step thread's side is closed. False: a sink hangs in a call; the thread still runs. Call again, or Abandon.
   bool Stop(std::chrono::milliseconds deadline);
   // Lets go of the thread when a sink hangs. Then nothing that the drain uses may be freed.
   void Abandon();
 
+  // --- any thread but the drain's ---
+  // See Monitor::Latest.
+  std::vector<LatestValue> Latest(SiteKind kind, std::chrono::milliseconds timeout);
+
  private:
+  struct Question {
+    SiteKind kind;
+    SteadyTime deadline;
+    std::vector<LatestValue> answer;
+    bool answered = false;
+  };
+
   struct Stream {
+    Stream(stats::Engine* engine, std::shared_ptr<Pipeline> its_pipeline)
+        : pipeline(std::move(its_pipeline)), waiting(engine, pipeline) {}
+
     std::shared_ptr<Pipeline> pipeline;
     records::FrameAssembler assembler;
-    Ledger ledger;  // written and dropped{late, sink_failed}; the rest is read from the pipeline at the end
+    WaitingFrames waiting;
+    Ledger ledger;  // written and dropped{sink_failed}; the rest is read elsewhere at the end
     bool begun = false;
-    bool ended = false;  // the last entry is out of the ring
+    bool finished = false;  // the last entry is out of the ring
+    bool ended = false;     // and the last frame has gone to the sinks
   };
 
   void Run();
   void Rounds();
-  void Round(bool now_or_never);
-  void EmptyRings();
-  void EmptyRing(Stream* stream);
+  void Round(bool now_or_never, bool last_call);
+  void EmptyRings(bool last_call);
+  bool EmptyRing(Stream* stream, bool last_call);
+  void Take(Stream* stream, const records::RingEntry& entry);
+  void TellBeginAndFinish(Stream* stream);
+  void PassOnFrames(bool last_call);
+  void PassOnFrames(Stream* stream, bool last_call);
   void Credit(const std::vector<SinkQueue::Outcome>& outcomes);
   void AdvanceSinks(bool now_or_never);
+  void AnswerQuestions();
   void ReportDrained(bool last_call);
+  void CheckMissing(const Stream& stream, const Ledger& ledger);
   void ReportFault(const char* what);
   void ReportHealth();
+  bool HasBacklog() const;
   std::chrono::milliseconds WaitTime() const;
   void TakeOrders();
 
   StatusBoard* const board_;
+  stats::Engine* const engine_;
   WakeUp* const wake_up_;
   const size_t backlog_bytes_max_;
+  const Clock clock_;
   std::thread thread_;
 
   std::mutex mutex_;
   std::vector<std::shared_ptr<Pipeline>> adopted_;  // guarded by mutex_
   std::vector<const Pipeline*> forgotten_;          // guarded by mutex_
   std::vector<std::shared_ptr<Sink>> new_sinks_;    // guarded by mutex_
+  std::vector<std::shared_ptr<Question>> asked_;    // guarded by mutex_; what they hold as well
+  bool keep_latest_ = false;                        // guarded by mutex_
   bool stopping_ = false;                           // guarded by mutex_
   SteadyTime deadline_;                             // guarded by mutex_
   bool finished_ = false;                           // guarded by mutex_
   std::condition_variable finish_;                  // finished_ has become true
+  std::condition_variable answer_;                  // a question was answered
 
   // Drain thread only.
   std::list<Stream> streams_;
   std::deque<SinkQueue> sinks_;
+  std::vector<std::shared_ptr<Question>> questions_;
+  std::optional<LatestValues> latest_;  // from the moment that it is wanted
   bool failing_ = false;
 };
 

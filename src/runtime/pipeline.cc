@@ -8,8 +8,14 @@ namespace {
 // Steps of rows that may wait for the drain, and room for modules that are called more than once in a micro-batch.
 constexpr uint64_t kStepsInRing = 2;
 constexpr uint64_t kRecordsMin = 1024;
+// Tensors that are measured at once, in one launch if they are in device memory.
+constexpr size_t kBatchMax = 1024;
 
 }  // namespace
+
+size_t Pipeline::BatchCapacity(const plan::Plan& plan) {
+  return std::clamp<size_t>(plan.layout.sites.size(), 1, kBatchMax);
+}
 
 std::shared_ptr<Pipeline> MakePipeline(std::shared_ptr<const plan::Plan> plan, int micro_batches,
                                        size_t ring_bytes_max) {

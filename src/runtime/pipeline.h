@@ -1,4 +1,4 @@
-// What one plan needs to run: its ring and its counters, made ready off the step thread.
+// What one plan needs to run: its ring, its room for batches and its counters, made ready off the step thread.
 #pragma once
 
 #include <array>
@@ -10,6 +10,7 @@
 #include "src/plan/plan.h"
 #include "src/plan/plan_slot.h"
 #include "src/records/record_ring.h"
+#include "src/stats/engine.h"
 
 namespace stepwatch::runtime {
 
@@ -17,17 +18,27 @@ namespace stepwatch::runtime {
 // and the step thread has passed another boundary since it let go.
 struct Pipeline {
   Pipeline(std::shared_ptr<const plan::Plan> its_plan, size_t ring_records)
-      : plan(std::move(its_plan)), measure{plan->eps, plan->eps_mode}, ring(ring_records) {}
+      : plan(std::move(its_plan)),
+        measure{plan->eps, plan->eps_mode},
+        ring(ring_records),
+        batch_room(BatchCapacity(*plan)) {}
 
   const std::shared_ptr<const plan::Plan> plan;
   const kernels::MeasureOptions measure;
   records::RecordRing ring;
+
+  // Taken by one thread at a time.
+  stats::BatchRoom batch_room;
+  std::atomic_flag batch_room_taken;
 
   std::atomic<uint64_t> produced{0};
   std::atomic<uint64_t> dropped_ring_full{0};
   std::atomic<uint64_t> dropped_unsupported{0};
   std::atomic<uint64_t> dropped_late{0};  // measured under another plan
   std::atomic<uint64_t> busy_ns{0};       // time that trainer threads spent measuring for this plan
+
+ private:
+  static size_t BatchCapacity(const plan::Plan& plan);
 };
 
 // A pipeline on its way through the PlanSlot. Without a pipeline it means: stop.

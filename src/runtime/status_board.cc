@@ -17,4 +17,18 @@ std::vector<BoardEntry> StatusBoard::Take() {
   return std::exchange(entries_, {});
 }
 
+void StatusBoard::PostTroubles(std::vector<std::string> sentences) {
+  if (sentences.empty()) return;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (std::string& sentence : sentences) troubles_.push_back(std::move(sentence));
+  }
+  wake_();
+}
+
+std::vector<std::string> StatusBoard::TakeTroubles() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::exchange(troubles_, {});
+}
+
 }  // namespace stepwatch::runtime

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <mutex>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -46,10 +47,15 @@ class StatusBoard {
   void Post(BoardEntry entry);
   std::vector<BoardEntry> Take();
 
+  // Sentences for the user that steer nothing.
+  void PostTroubles(std::vector<std::string> sentences);
+  std::vector<std::string> TakeTroubles();
+
  private:
   const std::function<void()> wake_;
   std::mutex mutex_;
-  std::vector<BoardEntry> entries_;  // guarded by mutex_
+  std::vector<BoardEntry> entries_;    // guarded by mutex_
+  std::vector<std::string> troubles_;  // guarded by mutex_
 };
 
 }  // namespace stepwatch::runtime

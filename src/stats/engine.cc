@@ -1,85 +1,176 @@
 #include "src/stats/engine.h"
 
 #include <algorithm>
-#include <limits>
+#include <utility>
+
+#include "src/stats/claim.h"
+#include "src/stats/record_values.h"
 
 namespace stepwatch::stats {
 namespace {
 
-StatValue Real(Stat stat, double value) {
-  StatValue result;
-  result.stat = stat;
-  result.f64 = value;
-  return result;
+bool OnCpu(const TensorView& tensor) {
+  return tensor.device.kind == DeviceKind::kCpu;
 }
 
-StatValue Count(Stat stat, int64_t value) {
-  StatValue result;
-  result.stat = stat;
-  result.is_integer = true;
-  result.i64 = value;
-  return result;
+// The kernels need not be asked about others, and would answer with a text.
+bool Known(const TensorView& tensor) {
+  return tensor.dtype != DType::kOther;
 }
 
-StatValue Extreme(Stat stat, const Statistics& statistics, int64_t exact, double value) {
-  return statistics.integral ? Count(stat, exact) : Real(stat, value);
+// Keeps the place of a tensor that is not measured in a batch.
+TensorView Nothing() {
+  const int64_t none = 0;
+  return DenseView(nullptr, DType::kFloat32, &none, 1);
 }
 
-// The element of a scalar is its own maximum.
-StatValue Identity(const Statistics& statistics, int ndim) {
-  if (ndim > 0) return Real(Stat::kId, std::numeric_limits<double>::quiet_NaN());
-  return Extreme(Stat::kId, statistics, statistics.max_int, statistics.max);
+bool SameDevice(const TensorView& a, const TensorView& b) {
+  return a.device.kind == b.device.kind && a.device.index == b.device.index;
 }
 
-StatValue ValueOf(Stat stat, const Statistics& statistics, int ndim) {
-  switch (stat) {
-    case Stat::kNorm: return Real(stat, statistics.norm);
-    case Stat::kMean: return Real(stat, statistics.mean);
-    case Stat::kMin: return Extreme(stat, statistics, statistics.min_int, statistics.min);
-    case Stat::kMax: return Extreme(stat, statistics, statistics.max_int, statistics.max);
-    case Stat::kZeros: return Real(stat, statistics.zeros);
-    case Stat::kNans: return Count(stat, statistics.nans);
-    case Stat::kId: return Identity(statistics, ndim);
-    case Stat::kInfs: return Count(stat, statistics.infs);
-    case Stat::kStd: return Real(stat, statistics.std_dev);
-    case Stat::kAbsMax: return Real(stat, statistics.abs_max);
-    case Stat::kShape:
-    case Stat::kDtype: break;
-  }
-  return Real(stat, std::numeric_limits<double>::quiet_NaN());
+TensorView Scalar(const float* value) {
+  return DenseView(value, DType::kFloat32, nullptr, 0);
 }
 
-bool NeedsValue(Stat stat) {
-  return stat != Stat::kShape && stat != Stat::kDtype;
-}
-
-bool Fits(const RecordLayout& layout) {
-  return std::count_if(layout.stats.begin(), layout.stats.end(), NeedsValue) <= kStatCount;
+// The one element of an agreement's record.
+void FillAgreement(const RecordLayout& layout, const kernels::MeasureOptions& options, double agreement,
+                   Record* record) noexcept {
+  const float scalar = static_cast<float>(agreement);
+  kernels::BatchItem item;
+  item.tensor = Scalar(&scalar);
+  kernels::MeasureBatch(&item, 1, options, nullptr);
+  Describe(item.tensor, record);
+  FillValues(layout, item.statistics, record);
 }
 
 }  // namespace
 
-Status Engine::Enqueue(const RecordLayout& layout, const kernels::MeasureOptions& options, const TensorView& tensor,
-                       Record* record) {
-  if (!Fits(layout)) return Status(StatusCode::kInternal, "a plan asks for more statistics than a record holds");
-  Statistics statistics;
-  if (Status status = kernels::Measure(tensor, options, &statistics); !status.ok()) return status;
-  record->dtype = tensor.dtype;
-  record->ndim = static_cast<uint8_t>(tensor.ndim);
-  record->dims.fill(0);
-  std::copy_n(tensor.sizes.begin(), tensor.ndim, record->dims.begin());
-  record->value_count = 0;
-  for (Stat stat : layout.stats)
-    if (NeedsValue(stat)) record->values[record->value_count++] = ValueOf(stat, statistics, tensor.ndim);
-  return Status();
+Engine::Engine(EngineOptions options)
+    : parallel_for_(options.parallel_for), devices_(std::move(options.make_device_engine), options.device_results_max) {
+  (void)kernels::MeasurePathName();  // looks at the processor, and allocates, now and not in the first observation
 }
 
-Status Engine::EnqueueAgreement(const RecordLayout& layout, const kernels::MeasureOptions& options,
-                                const TensorView& gradient, const TensorView& momentum, Record* record) {
+// A front end that hands over a tensor of no known dtype says itself what it is.
+StatusCode Engine::Refuse(const TensorView& tensor, StatusCode code) noexcept {
+  if (Known(tensor)) devices_.Note(tensor.device, code);
+  return code;
+}
+
+StatusCode Engine::TakeMeasured(const RecordLayout& layout, const kernels::BatchItem& item, const TensorView& tensor,
+                                Record* record) noexcept {
+  if (!Known(tensor)) return StatusCode::kUnsupported;
+  if (item.code != StatusCode::kOk) return Refuse(tensor, item.code);
+  if (!Fits(layout)) return StatusCode::kInternal;
+  Describe(tensor, record);
+  FillValues(layout, item.statistics, record);
+  return StatusCode::kOk;
+}
+
+StatusCode Engine::TakeTicket(const RecordLayout& layout, const kernels::DeviceItem& item, const TensorView& tensor,
+                              Record* record) noexcept {
+  if (item.code != StatusCode::kOk) return Refuse(tensor, item.code);
+  if (!Fits(layout)) {
+    devices_.Disown(tensor.device.index, item.ticket);
+    return StatusCode::kInternal;
+  }
+  Describe(tensor, record);
+  SetClaim({item.ticket, tensor.device.index, false}, record);
+  return StatusCode::kOk;
+}
+
+// All on the device of the first.
+void Engine::AskDevice(kernels::DeviceItem* items, size_t count, const kernels::MeasureOptions& options) noexcept {
+  kernels::DeviceEngine* engine = devices_.Get(items[0].tensor.device);
+  if (engine != nullptr) return engine->Enqueue(items, count, options);
+  for (size_t i = 0; i < count; ++i) items[i].code = StatusCode::kUnsupported;
+}
+
+StatusCode Engine::Enqueue(const RecordLayout& layout, const kernels::MeasureOptions& options, const TensorView& tensor,
+                           Record* record) noexcept {
+  if (!Known(tensor)) return StatusCode::kUnsupported;
+  if (OnCpu(tensor)) {
+    kernels::BatchItem item;
+    item.tensor = tensor;
+    kernels::MeasureBatch(&item, 1, options, parallel_for_);
+    return TakeMeasured(layout, item, tensor, record);
+  }
+  kernels::DeviceItem item;
+  item.tensor = tensor;
+  AskDevice(&item, 1, options);
+  return TakeTicket(layout, item, tensor, record);
+}
+
+size_t Engine::EnqueueBatch(const kernels::MeasureOptions& options, const TensorView* tensors, size_t count,
+                            BatchRoom* room) noexcept {
+  const size_t most = std::min(count, room->capacity());
+  size_t taken = 0;
+  while (taken < most && SameDevice(tensors[taken], tensors[0])) ++taken;
+  if (OnCpu(tensors[0])) {
+    for (size_t i = 0; i < taken; ++i) room->cpu_[i].tensor = Known(tensors[i]) ? tensors[i] : Nothing();
+    kernels::MeasureBatch(room->cpu_.data(), taken, options, parallel_for_);
+  } else {
+    for (size_t i = 0; i < taken; ++i) room->device_[i] = {tensors[i], 0, StatusCode::kOk};
+    AskDevice(room->device_.data(), taken, options);
+  }
+  return taken;
+}
+
+StatusCode Engine::Take(const RecordLayout& layout, const BatchRoom& room, size_t i, const TensorView& tensor,
+                        Record* record) noexcept {
+  return OnCpu(tensor) ? TakeMeasured(layout, room.cpu_[i], tensor, record)
+                       : TakeTicket(layout, room.device_[i], tensor, record);
+}
+
+StatusCode Engine::EnqueueAgreement(const RecordLayout& layout, const kernels::MeasureOptions& options,
+                                    const TensorView& gradient, const TensorView& momentum, Record* record) noexcept {
+  if (!Known(gradient) || !Known(momentum)) return StatusCode::kUnsupported;
+  if (!Fits(layout)) return StatusCode::kInternal;
+  if (!OnCpu(gradient) || !OnCpu(momentum)) return AskAgreement(gradient, momentum, record);
   double agreement = 0;
-  if (Status status = kernels::SignAgreement(gradient, momentum, &agreement); !status.ok()) return status;
-  const float scalar = static_cast<float>(agreement);
-  return Enqueue(layout, options, DenseView(&scalar, DType::kFloat32, nullptr, 0), record);
+  const StatusCode code = kernels::SignAgreement(gradient, momentum, &agreement).code();
+  if (code != StatusCode::kOk) return Refuse(gradient, code);
+  FillAgreement(layout, options, agreement, record);
+  return StatusCode::kOk;
+}
+
+StatusCode Engine::AskAgreement(const TensorView& gradient, const TensorView& momentum, Record* record) noexcept {
+  if (!SameDevice(gradient, momentum)) return Refuse(gradient, StatusCode::kUnsupported);
+  kernels::DeviceEngine* engine = devices_.Get(gradient.device);
+  if (engine == nullptr) return StatusCode::kUnsupported;
+  uint64_t ticket = 0;
+  const StatusCode code = engine->EnqueueAgreement(gradient, momentum, &ticket);
+  if (code != StatusCode::kOk) return Refuse(gradient, code);
+  Describe(Scalar(nullptr), record);
+  SetClaim({ticket, gradient.device.index, true}, record);
+  return StatusCode::kOk;
+}
+
+void Engine::Disown(const Record& record) noexcept {
+  if (!record.pending()) return;
+  const Claim claim = ClaimOf(record);
+  devices_.Disown(claim.device, claim.ticket);
+}
+
+void Engine::Prepare(Device device) noexcept {
+  if (device.kind != DeviceKind::kCpu) (void)devices_.Get(device);
+}
+
+bool Engine::Harvest(const RecordLayout& layout, const kernels::MeasureOptions& options, Record* record) noexcept {
+  const Claim claim = ClaimOf(*record);
+  Statistics statistics;
+  if (!devices_.Made(claim.device)->Harvest(claim.ticket, &statistics)) return false;
+  record->flags &= static_cast<uint8_t>(~Record::kPending);
+  record->values = {};
+  if (claim.agreement)
+    FillAgreement(layout, options, statistics.mean, record);
+  else
+    FillValues(layout, statistics, record);
+  return true;
+}
+
+void Engine::Abandon(const Record& record) noexcept {
+  const Claim claim = ClaimOf(record);
+  devices_.Made(claim.device)->Abandon(claim.ticket);
 }
 
 }  // namespace stepwatch::stats

@@ -1,9 +1,19 @@
 // Turns tensors into the values of records: the seam between the kernels and the data plane.
 //
-// Belongs to the run, not to a plan: it keeps running across swaps. Safe from several threads at once.
+// A tensor in CPU memory is measured before the call returns. For one in device memory the measurement is queued, and
+// the record is pending until Harvest has fetched its numbers.
+//
+// Belongs to the run, not to a plan: it keeps running across swaps.
 #pragma once
 
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "kernels/device_engine.h"
 #include "kernels/kernels.h"
+#include "src/stats/devices.h"
+#include "stepwatch/parallel_for.h"
 #include "stepwatch/record.h"
 #include "stepwatch/site.h"
 #include "stepwatch/status.h"
@@ -11,17 +21,72 @@
 
 namespace stepwatch::stats {
 
+struct EngineOptions {
+  MakeDeviceEngine make_device_engine;  // empty: tensors in device memory are not measured
+  size_t device_results_max = 16384;    // under way at once, on each device
+  ParallelFor parallel_for = nullptr;   // lent threads for CPU tensors
+};
+
+// Room for a batch, allocated once. One batch at a time.
+class BatchRoom {
+ public:
+  explicit BatchRoom(size_t tensors) : cpu_(tensors), device_(tensors) {}
+  size_t capacity() const { return cpu_.size(); }
+
+ private:
+  friend class Engine;
+  std::vector<kernels::BatchItem> cpu_;
+  std::vector<kernels::DeviceItem> device_;
+};
+
 class Engine {
  public:
-  // Fills dtype, dims and the values of `layout.stats` into `record`, in their order; shape and dtype, which the record
-  // holds already, get no value. nans, infs and the extremes of an integer tensor are i64, all else is f64. `id` is the
-  // element of a scalar, otherwise NaN. CPU tensors are measured before this returns. On an error (kUnsupported:
-  // nothing here can measure it; kInvalid: the view contradicts itself) the record is untouched.
-  Status Enqueue(const RecordLayout& layout, const kernels::MeasureOptions& options, const TensorView& tensor,
-                 Record* record);
+  explicit Engine(EngineOptions options = {});
+
+  // --- threads of the trainer, several at once; nothing here waits, throws or builds texts ---
+
+  // Fills dtype, dims and either values or a claim into `record`. On an error the record is untouched: kUnsupported,
+  // kInvalid, kUnavailable: nothing can measure this tensor (TakeTroubles says why); kExhausted: too many results wait
+  // for their reader; kInternal: the plan asks for more than a record holds.
+  StatusCode Enqueue(const RecordLayout& layout, const kernels::MeasureOptions& options, const TensorView& tensor,
+                     Record* record) noexcept;
   // The same for the sign agreement of two tensors, recorded as a 0-d fp32 tensor.
-  Status EnqueueAgreement(const RecordLayout& layout, const kernels::MeasureOptions& options,
-                          const TensorView& gradient, const TensorView& momentum, Record* record);
+  StatusCode EnqueueAgreement(const RecordLayout& layout, const kernels::MeasureOptions& options,
+                              const TensorView& gradient, const TensorView& momentum, Record* record) noexcept;
+  // Measures as many of `tensors`, from the first on, as lie on the device of the first and fit into `room`; returns
+  // how many. Then Take gives each: what Enqueue would have given.
+  size_t EnqueueBatch(const kernels::MeasureOptions& options, const TensorView* tensors, size_t count,
+                      BatchRoom* room) noexcept;
+  StatusCode Take(const RecordLayout& layout, const BatchRoom& room, size_t i, const TensorView& tensor,
+                  Record* record) noexcept;
+  // A record that will not be harvested: nothing to do unless it is pending.
+  void Disown(const Record& record) noexcept;
+  // Makes the engine of a device now rather than with its first tensor.
+  void Prepare(Device device) noexcept;
+
+  size_t device_results_max() const { return devices_.results_max(); }
+
+  // --- the reader's thread: one at a time ---
+
+  // True if the record's numbers are there: it is then no longer pending.
+  bool Harvest(const RecordLayout& layout, const kernels::MeasureOptions& options, Record* record) noexcept;
+  // Nobody waits for this pending record any more.
+  void Abandon(const Record& record) noexcept;
+  // Gives back what was disowned.
+  void Sweep() noexcept { devices_.Sweep(); }
+  std::vector<std::string> TakeTroubles() { return devices_.TakeTroubles(); }
+
+ private:
+  void AskDevice(kernels::DeviceItem* items, size_t count, const kernels::MeasureOptions& options) noexcept;
+  StatusCode TakeMeasured(const RecordLayout& layout, const kernels::BatchItem& item, const TensorView& tensor,
+                          Record* record) noexcept;
+  StatusCode TakeTicket(const RecordLayout& layout, const kernels::DeviceItem& item, const TensorView& tensor,
+                        Record* record) noexcept;
+  StatusCode AskAgreement(const TensorView& gradient, const TensorView& momentum, Record* record) noexcept;
+  StatusCode Refuse(const TensorView& tensor, StatusCode code) noexcept;
+
+  const ParallelFor parallel_for_;
+  Devices devices_;
 };
 
 }  // namespace stepwatch::stats

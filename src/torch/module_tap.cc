@@ -127,6 +127,10 @@ struct ForwardCall::Frame {
 
   Frame(ModuleTap& on, Context& with, Monitor& to, CallPosition position, bool writes)
       : tap(on), context(with), monitor(to), at(position), writes_input(writes), structure(with.structure) {}
+  // What is left here was not enqueued: forward has thrown.
+  ~Frame() {
+    for (const Record& record : inputs) monitor.Discard(record);
+  }
 
   Observation ObservationOf(SiteId site, uint16_t element) const { return {site, at.micro_step, element, at.call}; }
   bool wants_gradients(const ModuleSites& sites) const {
@@ -230,6 +234,7 @@ void ForwardCall::After(const OutputList& outputs) noexcept {
   torch_front::Guarded(frame.context, "reading a module's output", [&] {
     frame.FinishInputs();
     for (const Record& record : frame.inputs) frame.monitor.Enqueue(record);
+    frame.inputs.clear();
     if (frame.tap.sites_.output != kNoSite) frame.ObserveOutputs(outputs);
     if (frame.structure != nullptr) frame.DescribeCall(outputs);
     if (frame.gradients != nullptr) frame.WatchOutputs(outputs);

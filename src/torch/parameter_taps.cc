@@ -7,6 +7,7 @@
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
 
+#include <algorithm>
 #include <typeinfo>
 #include <utility>
 
@@ -132,6 +133,8 @@ bool KeepsMoments(torch::optim::Optimizer& optimizer) {
          dynamic_cast<torch::optim::Adam*>(&optimizer) != nullptr;
 }
 
+constexpr size_t kKindsBeforeUpdate = 4;  // grad_reduced, exp_avg, exp_avg_sq, param_origin
+
 bool IsMomentKind(SiteKind kind) {
   return kind == SiteKind::kExpAvg || kind == SiteKind::kExpAvgSq || kind == SiteKind::kMgDirection;
 }
@@ -153,6 +156,9 @@ void ParameterTaps::Build(const std::vector<at::Tensor>& parameters, const std::
     auto& list = optimizers[i] < 0 ? without_optimizer_ : of_optimizer_[static_cast<size_t>(optimizers[i])];
     list.push_back(taps_.back().get());
   }
+  size_t most = 0;
+  for (const auto& list : of_optimizer_) most = std::max(most, list.size());
+  batch_.Reserve(kKindsBeforeUpdate * most);
 }
 
 void ParameterTaps::Swap(const RecordLayout* layout) noexcept {
@@ -186,32 +192,33 @@ void ParameterTaps::BeforeUpdate(size_t optimizer, torch::optim::Optimizer& obje
   Guarded(*context_, "reading parameters before the update", [&] {
     if (wants_moments_) SayIfNoMoments(object, optimizer);
     for (ParameterTap* tap : of_optimizer_[optimizer])
-      if (tap->wanted) ObserveBefore(*monitor, *tap, object);
+      if (tap->wanted) CollectBefore(*monitor, *tap, object);
   });
+  batch_.Observe(*monitor);
 }
 
-void ParameterTaps::ObserveBefore(Monitor& monitor, ParameterTap& tap, torch::optim::Optimizer& object) {
+void ParameterTaps::CollectBefore(Monitor& monitor, ParameterTap& tap, torch::optim::Optimizer& object) {
   const at::Tensor parameter = tap.Lock();
   if (!parameter.defined()) return;
   if (tap.unreduced.wanted()) tap.unreduced.CatchUp(monitor, parameter);
   const SiteId reduced = tap.site(SiteKind::kGradReduced);
   if (reduced != kNoSite && parameter.grad().defined())
-    context_->Observe(monitor, SiteKind::kGradReduced, {reduced}, parameter.grad());
-  if (wants_moments_) ObserveState(monitor, tap, parameter, object);
+    batch_.Add(*context_, SiteKind::kGradReduced, reduced, parameter.grad());
+  if (wants_moments_) CollectState(monitor, tap, parameter, object);
   const SiteId origin = tap.site(SiteKind::kParamOrigin);
-  if (origin != kNoSite) context_->Observe(monitor, SiteKind::kParamOrigin, {origin}, parameter);
+  if (origin != kNoSite) batch_.Add(*context_, SiteKind::kParamOrigin, origin, parameter);
 }
 
-void ParameterTaps::ObserveState(Monitor& monitor, ParameterTap& tap, const at::Tensor& parameter,
+void ParameterTaps::CollectState(Monitor& monitor, ParameterTap& tap, const at::Tensor& parameter,
                                  torch::optim::Optimizer& object) {
   const Moments moments = MomentsOf(object, parameter);
   if (!moments.exp_avg.defined()) return;
   const SiteId exp_avg = tap.site(SiteKind::kExpAvg);
   const SiteId exp_avg_sq = tap.site(SiteKind::kExpAvgSq);
   const SiteId direction = tap.site(SiteKind::kMgDirection);
-  if (exp_avg != kNoSite) context_->Observe(monitor, SiteKind::kExpAvg, {exp_avg}, moments.exp_avg);
+  if (exp_avg != kNoSite) batch_.Add(*context_, SiteKind::kExpAvg, exp_avg, moments.exp_avg);
   if (exp_avg_sq != kNoSite && moments.exp_avg_sq.defined())
-    context_->Observe(monitor, SiteKind::kExpAvgSq, {exp_avg_sq}, moments.exp_avg_sq);
+    batch_.Add(*context_, SiteKind::kExpAvgSq, exp_avg_sq, moments.exp_avg_sq);
   if (direction == kNoSite || !parameter.grad().defined()) return;
   const SeenTensor gradient = See(parameter.grad());
   const SeenTensor momentum = See(moments.exp_avg);
@@ -241,9 +248,10 @@ void ParameterTaps::AfterUpdate(size_t optimizer) noexcept {
       const SiteId updated = tap->site(SiteKind::kParamUpdated);
       if (updated == kNoSite) continue;
       const at::Tensor parameter = tap->Lock();
-      if (parameter.defined()) context_->Observe(*monitor, SiteKind::kParamUpdated, {updated}, parameter);
+      if (parameter.defined()) batch_.Add(*context_, SiteKind::kParamUpdated, updated, parameter);
     }
   });
+  batch_.Observe(*monitor);
 }
 
 void ParameterTaps::BeforeEndOfStep() noexcept {

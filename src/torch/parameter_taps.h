@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "src/torch/context.h"
+#include "src/torch/tensor_batch.h"
 #include "stepwatch/site.h"
 
 namespace torch::optim {
@@ -42,8 +43,8 @@ class ParameterTaps {
   void BeforeEndOfStep() noexcept;
 
  private:
-  void ObserveBefore(Monitor& monitor, ParameterTap& tap, torch::optim::Optimizer& object);
-  void ObserveState(Monitor& monitor, ParameterTap& tap, const at::Tensor& parameter, torch::optim::Optimizer& object);
+  void CollectBefore(Monitor& monitor, ParameterTap& tap, torch::optim::Optimizer& object);
+  void CollectState(Monitor& monitor, ParameterTap& tap, const at::Tensor& parameter, torch::optim::Optimizer& object);
   void SayIfNoMoments(torch::optim::Optimizer& object, size_t optimizer);
 
   const std::shared_ptr<Context> context_;
@@ -51,6 +52,7 @@ class ParameterTaps {
   std::vector<std::vector<ParameterTap*>> of_optimizer_;
   std::vector<ParameterTap*> without_optimizer_;
   std::vector<bool> said_no_moments_;  // by optimizer
+  TensorBatch batch_;                  // of the optimizer that is stepping
   bool active_ = false;
   bool wants_moments_ = false;
 };

@@ -3,6 +3,8 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/resolve_neg.h>
 #include <c10/core/ScalarType.h>
+#include <c10/core/Stream.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include <algorithm>
 
@@ -13,7 +15,7 @@ namespace {
 
 const char* Problem(const at::Tensor& tensor) {
   if (tensor.layout() != at::kStrided) return "it is sparse or has another layout that is not strided";
-  if (!tensor.device().is_cpu()) return "it is on a device that this build cannot read";
+  if (!tensor.device().is_cpu() && !tensor.device().is_cuda()) return "it is neither in CPU nor in CUDA memory";
   if (tensor.is_quantized()) return "it is quantized";
   if (tensor.is_complex()) return "it is complex";
   if (DTypeOf(tensor) == DType::kOther) return "its dtype is not supported";
@@ -21,6 +23,14 @@ const char* Problem(const at::Tensor& tensor) {
   if (!tensor.has_storage()) return "it has no storage of its own";
   if (tensor.numel() > 0 && tensor.const_data_ptr() == nullptr) return "its storage is released";
   return nullptr;
+}
+
+// Through c10's registry of devices, which a LibTorch without CUDA has as well: no header and no symbol of CUDA.
+void SetDevice(const at::Tensor& tensor, TensorView* view) {
+  const at::Device device = tensor.device();
+  if (device.is_cpu()) return;
+  view->device = {DeviceKind::kCuda, static_cast<int8_t>(device.index())};
+  view->stream = c10::impl::getDeviceGuardImpl(device.type())->getStream(device).native_handle();
 }
 
 }  // namespace
@@ -61,6 +71,7 @@ SeenTensor See(const at::Tensor& tensor) {
   std::copy(readable->sizes().begin(), readable->sizes().end(), seen.view.sizes.begin());
   std::copy(readable->strides().begin(), readable->strides().end(), seen.view.strides.begin());
   seen.view.dtype = DTypeOf(*readable);
+  SetDevice(*readable, &seen.view);
   return seen;
 }
 

@@ -17,7 +17,8 @@ struct SeenTensor {
   const char* problem;  // null, or why the tensor cannot be measured: the view is then empty, of dtype kOther
 };
 
-// Runs no operation on the tensor, except for one that is lazily negated. Throws what torch throws.
+// Runs no operation on the tensor, except for one that is lazily negated. The stream of a CUDA tensor is the current
+// one of its device. Throws what torch throws.
 SeenTensor See(const at::Tensor& tensor);
 
 // "size=(5, 4), dtype=torch.float32"

@@ -1,11 +1,13 @@
 #include "stepwatch/torch/torch_monitor.h"
 
 #include <algorithm>
+#include <set>
 #include <stdexcept>
 #include <unordered_map>
 #include <utility>
 
 #include "src/torch/context.h"
+#include "src/torch/lent_threads.h"
 #include "src/torch/model_index.h"
 #include "src/torch/module_tap.h"
 #include "src/torch/optimizer_tap.h"
@@ -56,6 +58,7 @@ class TorchMonitor::Impl final : public HookTable {
   SiteIndex Rebuild();
   void BuildModuleTaps(const ModelIndex& index);
   void BuildParameterTaps(const ModelIndex& index);
+  void PrepareDevices(const ModelIndex& index);
   void SayIfNothingWatchable(const ModelIndex& index);
   void ArmModules() noexcept;
   bool IsClock(size_t optimizer) const noexcept;
@@ -77,6 +80,7 @@ class TorchMonitor::Impl final : public HookTable {
 
 TorchMonitor::Impl::Impl(Options options) : context_(MakeContext(options)), parameter_taps_(context_) {
   if (options.on_event) options.on_event = [context = context_](const Event& event) { context->reporter.Tell(event); };
+  if (options.parallel_for == nullptr) options.parallel_for = torch_front::RunOnTorchThreads;
   const std::string path = options.config_path;
   Result<std::unique_ptr<Monitor>> created = Monitor::Create(std::move(options));
   if (!created.ok()) throw std::invalid_argument("stepwatch: " + path + ": " + created.status().ToString());
@@ -141,6 +145,7 @@ SiteIndex TorchMonitor::Impl::Rebuild() {
     if (chunks_[i].alive()) torch_front::AppendModel(*chunks_[i].root, static_cast<int>(i), &index);
   BuildModuleTaps(index);
   BuildParameterTaps(index);
+  PrepareDevices(index);
   SayIfNothingWatchable(index);
   return std::move(index.sites);
 }
@@ -175,6 +180,13 @@ void TorchMonitor::Impl::BuildParameterTaps(const ModelIndex& index) {
     optimizers.push_back(found == optimizer_of.end() ? -1 : found->second);
   }
   parameter_taps_.Build(index.parameters, optimizers, optimizers_.size());
+}
+
+void TorchMonitor::Impl::PrepareDevices(const ModelIndex& index) {
+  std::set<int> cuda;
+  for (const at::Tensor& parameter : index.parameters)
+    if (parameter.device().is_cuda()) cuda.insert(parameter.device().index());
+  for (const int device : cuda) monitor_->PrepareDevice({DeviceKind::kCuda, static_cast<int8_t>(device)});
 }
 
 void TorchMonitor::Impl::SayIfNothingWatchable(const ModelIndex& index) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -12,8 +13,9 @@ from rehearse_process import BINARY, Rehearsal
 pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
 
 
-def stepwatch(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(BINARY), *map(str, arguments)], capture_output=True, text=True, timeout=60)
+def stepwatch(*arguments: object, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    command = [str(BINARY), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, env={**os.environ, **(env or {})})
 
 
 @pytest.fixture
@@ -100,3 +102,25 @@ def test_unwritable_output_costs_rows_and_never_the_run(good: Path, tmp_path: Pa
     (drained,) = [line for line in lines if line.get("event") == "drained"]
     assert drained["ledger"]["dropped"]["sink_failed"] == drained["ledger"]["produced"] > 0
     assert any(line.get("event") == "degraded" for line in lines)
+
+
+def test_doctor_names_the_instruction_set_in_use_and_grants_each_that_is_there() -> None:
+    report = json.loads(stepwatch("doctor", "--json", env={"STEPWATCH_CPU_TARGET": ""}).stdout)
+    available = report["cpu"]["available"]
+    assert report["cpu"]["target"] == available[0]
+    assert available[-1] == "scalar"
+    for target in available:
+        forced = stepwatch("doctor", "--json", env={"STEPWATCH_CPU_TARGET": target})
+        assert forced.returncode == 0
+        assert json.loads(forced.stdout)["cpu"]["target"] == target
+
+
+def test_doctor_says_what_it_could_not_grant() -> None:
+    result = stepwatch("doctor", env={"STEPWATCH_CPU_TARGET": "mmx"})
+    assert result.returncode == 5
+    assert '"mmx"' in result.stdout and "scalar" in result.stdout
+
+
+def test_doctor_gives_a_reason_where_there_is_no_gpu() -> None:
+    cuda = json.loads(stepwatch("doctor", "--json").stdout)["cuda"]
+    assert cuda["devices"] > 0 or len(cuda["reason"]) > 20

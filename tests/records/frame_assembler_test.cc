@@ -121,6 +121,36 @@ TEST_CASE("records behind the end of the plan are late") {
   CHECK(add.records() == 1);
 }
 
+TEST_CASE("a frame knows which of its records are still without their numbers") {
+  Assembly add;
+  Record pending = OfStep(1, 9);
+  pending.flags = Record::kPending;
+  add(OfStep(1));
+  add(pending);
+  add(OfStep(1));
+  add(pending);
+  CHECK(add.assembler.open().pending == std::vector<uint32_t>{1, 3});
+  add(FrameEnd{1, 4});
+  add(OfStep(2));
+  add(FrameEnd{2, 1});
+  REQUIRE(add.frames.size() == 2);
+  CHECK(add.frames[0].pending == std::vector<uint32_t>{1, 3});
+  CHECK(add.frames[1].pending.empty());
+}
+
+TEST_CASE("records that a step announced and that never came are counted as missing") {
+  Assembly add;
+  add(OfStep(1));
+  add(FrameEnd{1, 3});
+  CHECK(add.assembler.missing() == 2);
+  add(FrameEnd{2, 4});
+  CHECK(add.assembler.missing() == 6);
+  add(OfStep(3));
+  add(OfStep(4));  // the end of step 3 was lost, and with it its number
+  add(FrameEnd{4, 1});
+  CHECK(add.assembler.missing() == 6);
+}
+
 TEST_CASE("steps may begin below zero and be far apart") {
   Assembly add;
   add(OfStep(-5));

@@ -127,5 +127,46 @@ TEST_CASE("the step thread allocates and frees nothing: steps, records, swaps, s
   CHECK(AllocatedBy([&] { run.plane.Close(); }) == 0);
 }
 
+TEST_CASE("the step thread allocates and frees nothing for batches, for tensors on a device, nor for refused ones") {
+  RunSetup setup;
+  setup.devices = 1;
+  setup.results_max = 256;
+  Run run(setup);
+  run.devices[0].FinishAtOnce();
+  run.engine.Prepare({DeviceKind::kCuda, 0});
+  run.Start();
+  constexpr size_t kTensors = 200;
+  const std::vector<float> values(1000, 1.5f);
+  const int64_t size = 1000;
+  const TensorView view = DenseView(values.data(), DType::kFloat32, &size, 1);
+  std::vector<TensorView> views;
+  std::vector<Observation> at;
+  for (size_t i = 0; i < kTensors; ++i) {
+    views.push_back(i < 100 ? view : stats::OnDevice(view));
+    at.push_back({static_cast<SiteId>(i)});
+  }
+  TensorView odd = view;
+  odd.dtype = DType::kOther;
+  views[7] = odd;
+  views[150] = stats::OnDevice(odd);
+  Record record;
+  for (PlanId id = 1; id <= 20; ++id) {
+    run.OfferPlan({id, {0, 1, 1000}, kTensors});
+    CHECK(AllocatedBy([&] { run.plane.EndStep(); }) == 0);
+    run.Produced(id, 2 * kTensors + 4);
+    CHECK(AllocatedBy([&] {
+            run.plane.ObserveBatch(at.data(), views.data(), kTensors);
+            run.plane.EndStep();
+            run.plane.ObserveBatch(at.data(), views.data(), kTensors);
+            if (run.plane.Measure({0}, stats::OnDevice(view), &record)) run.plane.Enqueue(record);
+            run.plane.ObserveAgreement({0}, stats::OnDevice(view), stats::OnDevice(view));
+            if (run.plane.Measure({0}, odd, &record)) run.plane.Enqueue(record);
+            run.plane.ObserveAgreement({0}, odd, odd);
+            run.plane.EndStep();
+          }) == 0);
+  }
+  CHECK(AllocatedBy([&] { run.plane.Close(); }) == 0);
+}
+
 }  // namespace
 }  // namespace stepwatch::runtime

@@ -186,7 +186,8 @@ TEST_CASE("a sink that hangs does not hang the end of the run for ever") {
 TEST_CASE("a drain that was never started stops at once") {
   WakeUp wake_up;
   StatusBoard board([] {});
-  Drain drain(&board, &wake_up, 1000);
+  stats::Engine engine;
+  Drain drain(&board, &engine, &wake_up, 1000);
   CHECK(drain.Stop(std::chrono::seconds(10)));
 }
 

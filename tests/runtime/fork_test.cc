@@ -34,5 +34,37 @@ TEST_CASE("in a forked child the data plane does nothing, and the parent goes on
   CHECK(run.drained[1].ledger.written == 2);
 }
 
+TEST_CASE("a forked child asks nothing of the device, and what the parent is waiting for still arrives") {
+  RunSetup setup;
+  setup.devices = 1;
+  Run run(setup);
+  run.Start();
+  run.OfferPlan({1});
+  run.TrainStep();
+  run.ObserveOnDevice();
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    const float value = 1;
+    const TensorView view = stats::OnDevice(DenseView(&value, DType::kFloat32, nullptr, 0));
+    const Observation at{0};
+    const int launches = run.devices[0].launches();
+    Record record;
+    const bool measured = run.plane.Measure(at, view, &record);
+    run.plane.ObserveBatch(&at, &view, 1);
+    run.plane.ObserveAgreement(at, view, view);
+    run.plane.EndStep();
+    ::_exit(!measured && run.devices[0].launches() == launches ? 0 : 1);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+  run.plane.EndStep();
+  run.devices[0].FinishAll();
+  run.Finish();
+  CHECK(run.drained[1].ledger.written == 1);
+}
+
 }  // namespace
 }  // namespace stepwatch::runtime

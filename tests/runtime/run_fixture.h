@@ -19,7 +19,9 @@
 #include "src/runtime/drain.h"
 #include "src/runtime/pipeline.h"
 #include "src/runtime/status_board.h"
+#include "src/stats/engine.h"
 #include "tests/catch.h"
+#include "tests/stats/fake_device.h"
 
 namespace stepwatch::runtime {
 
@@ -129,13 +131,30 @@ inline std::shared_ptr<const plan::Plan> MakePlan(const PlanSpec& spec) {
   return plan;
 }
 
+struct RunSetup {
+  size_t backlog_bytes_max = size_t{64} << 20;
+  int64_t first_step = 0;
+  int devices = 0;
+  size_t results_max = 16384;  // of each device
+  ParallelFor parallel_for = nullptr;
+};
+
 class Run {
  public:
-  explicit Run(size_t backlog_bytes_max = size_t{64} << 20, int64_t first_step = 0)
-      : sink(std::make_shared<ScriptedSink>()),
+  explicit Run(const RunSetup& setup = {})
+      : devices(setup.devices, setup.results_max),
+        sink(std::make_shared<ScriptedSink>()),
         board([] {}),
-        plane(first_step, &wake_up_),
-        drain(&board, &wake_up_, backlog_bytes_max) {}
+        engine({devices.Maker(), setup.results_max, setup.parallel_for}),
+        plane(setup.first_step, &engine, &wake_up_),
+        drain(&board, &engine, &wake_up_, setup.backlog_bytes_max, [this] { return start_ + passed_.load(); }) {}
+  explicit Run(size_t backlog_bytes_max, int64_t first_step = 0) : Run(RunSetup{backlog_bytes_max, first_step}) {}
+
+  // How long results have been waited for: this clock stands still otherwise.
+  void PassTime(std::chrono::milliseconds time) {
+    passed_ = passed_.load() + time;
+    wake_up_.Post();
+  }
 
   void Start(std::vector<std::shared_ptr<Sink>> further_sinks = {}) {
     std::vector<std::shared_ptr<Sink>> sinks{sink};
@@ -162,11 +181,13 @@ class Run {
   void OfferStop() { Put(std::make_unique<Offer>()); }
 
   // Produces one record, if the step is collected. Safe from several threads.
-  void Observe(SiteId site = 0) {
+  void Observe(SiteId site = 0) { Observe(site, view_); }
+  void ObserveOnDevice(SiteId site = 0, int device = 0) { Observe(site, stats::OnDevice(view_, device)); }
+  void Observe(SiteId site, const TensorView& view) {
     if (!plane.collecting_flag()->load()) return;
     Produced(plane.plan_id(), 1);
     Record record;
-    if (plane.Measure({site}, view_, &record)) plane.Enqueue(record);
+    if (plane.Measure({site}, view, &record)) plane.Enqueue(record);
   }
   void Produced(PlanId plan, uint64_t count) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -186,6 +207,7 @@ class Run {
       if (const auto* failed = std::get_if<SinkFailed>(&entry)) failures.push_back(failed->status.message());
       if (std::holds_alternative<SinkRecovered>(entry)) ++recoveries;
     }
+    for (std::string& trouble : board.TakeTroubles()) troubles.push_back(std::move(trouble));
   }
   bool WaitDrained(PlanId plan) {
     return Eventually([&] {
@@ -217,19 +239,29 @@ class Run {
                            << produced_[plan.plan_id] << "), written " << ledger.written << ", dropped "
                            << ledger.dropped_total());
     }
+    for (const Record& record : sink->records())
+      if (record.pending()) FAIL_CHECK("a sink saw a record without its numbers");
+    for (size_t i = 0; i < devices.count(); ++i) {
+      CHECK(devices[i].outstanding() == 0);
+      CHECK(devices[i].misuse() == "");
+    }
   }
 
   uint64_t Dropped(PlanId plan, DropReason reason) {
     return drained.at(plan).ledger.dropped[static_cast<size_t>(reason)];
   }
 
+  stats::FakeDevices devices;
   std::shared_ptr<ScriptedSink> sink;
   StatusBoard board;
 
  private:
   WakeUp wake_up_;
+  const SteadyTime start_ = std::chrono::steady_clock::now();
+  std::atomic<std::chrono::milliseconds> passed_{std::chrono::milliseconds(0)};
 
  public:
+  stats::Engine engine;
   DataPlane plane;
   Drain drain;
 
@@ -237,6 +269,7 @@ class Run {
   std::vector<PlanFinished> ended;
   std::map<PlanId, PlanDrained> drained;
   std::vector<std::string> failures;
+  std::vector<std::string> troubles;
   int recoveries = 0;
 
  private:

@@ -39,7 +39,7 @@ const StatValue& Find(const Record& record, Stat stat) {
 
 Record Enqueue(std::vector<Stat> stats, const TensorView& tensor) {
   Record record;
-  REQUIRE(Engine().Enqueue(LayoutOf(std::move(stats)), {}, tensor, &record).ok());
+  REQUIRE(Engine().Enqueue(LayoutOf(std::move(stats)), {}, tensor, &record) == StatusCode::kOk);
   return record;
 }
 
@@ -64,7 +64,7 @@ TEST_CASE("the record tells dtype and shape and keeps what it is not asked about
   record.flags = Record::kInDoubt;
   record.dims.fill(99);
   const RecordLayout layout = LayoutOf({Stat::kNorm});
-  REQUIRE(Engine().Enqueue(layout, {}, View(data, DType::kBFloat16, {2, 3}), &record).ok());
+  REQUIRE(Engine().Enqueue(layout, {}, View(data, DType::kBFloat16, {2, 3}), &record) == StatusCode::kOk);
   CHECK(record.dtype == DType::kBFloat16);
   CHECK(record.ndim == 2);
   CHECK(record.dims[0] == 2);
@@ -140,8 +140,8 @@ TEST_CASE("what cannot be measured leaves the record as it was") {
   view.dtype = DType::kOther;
   Engine engine;
   const RecordLayout layout = LayoutOf({Stat::kNorm, Stat::kMean});
-  CHECK(engine.Enqueue(layout, {}, view, &record).code() == StatusCode::kUnsupported);
-  CHECK(engine.EnqueueAgreement(layout, {}, view, view, &record).code() == StatusCode::kUnsupported);
+  CHECK(engine.Enqueue(layout, {}, view, &record) == StatusCode::kUnsupported);
+  CHECK(engine.EnqueueAgreement(layout, {}, view, view, &record) == StatusCode::kUnsupported);
   CHECK(record.step == before.step);
   CHECK(record.value_count == before.value_count);
   CHECK(record.ndim == before.ndim);
@@ -152,7 +152,7 @@ TEST_CASE("more statistics than a record holds are refused") {
   const std::vector<float> data = {1};
   Record record;
   const RecordLayout layout = LayoutOf(std::vector<Stat>(kStatCount + 1, Stat::kNorm));
-  CHECK(Engine().Enqueue(layout, {}, View(data, DType::kFloat32, {1}), &record).code() == StatusCode::kInternal);
+  CHECK(Engine().Enqueue(layout, {}, View(data, DType::kFloat32, {1}), &record) == StatusCode::kInternal);
 }
 
 TEST_CASE("an agreement is recorded as a scalar of fp32") {
@@ -160,7 +160,7 @@ TEST_CASE("an agreement is recorded as a scalar of fp32") {
   Record record;
   const RecordLayout layout = LayoutOf({Stat::kNorm, Stat::kMin, Stat::kId, Stat::kShape, Stat::kDtype});
   const TensorView a = View(gradient, DType::kFloat32, {3}), b = View(momentum, DType::kFloat32, {3});
-  REQUIRE(Engine().EnqueueAgreement(layout, {}, a, b, &record).ok());
+  REQUIRE(Engine().EnqueueAgreement(layout, {}, a, b, &record) == StatusCode::kOk);
   const double expected = static_cast<float>((1.0 / 3 + 1) / 2);
   CHECK(record.dtype == DType::kFloat32);
   CHECK(record.ndim == 0);
@@ -176,8 +176,8 @@ TEST_CASE("eps and its mode reach the kernels") {
   const RecordLayout layout = LayoutOf({Stat::kZeros});
   Engine engine;
   Record parity, exact;
-  REQUIRE(engine.Enqueue(layout, {1e-8, EpsMode::kParity}, view, &parity).ok());
-  REQUIRE(engine.Enqueue(layout, {1e-8, EpsMode::kExact}, view, &exact).ok());
+  REQUIRE(engine.Enqueue(layout, {1e-8, EpsMode::kParity}, view, &parity) == StatusCode::kOk);
+  REQUIRE(engine.Enqueue(layout, {1e-8, EpsMode::kExact}, view, &exact) == StatusCode::kOk);
   CHECK(parity.values[0].f64 == 0);
   CHECK(exact.values[0].f64 == 1);
 }
@@ -191,7 +191,7 @@ TEST_CASE("several threads may use one engine at once") {
   std::vector<std::thread> threads;
   for (Record& record : records)
     threads.emplace_back([&] {
-      for (int i = 0; i < 20; ++i) (void)engine.Enqueue(layout, {}, view, &record).ok();
+      for (int i = 0; i < 20; ++i) (void)engine.Enqueue(layout, {}, view, &record);
     });
   for (std::thread& thread : threads) thread.join();
   for (const Record& record : records) CHECK(Find(record, Stat::kMean).f64 == 0.5);

@@ -13,6 +13,10 @@
 // Modules are seen if they are Watched (stepwatch/torch/modules.h); parameters, gradients and optimizer state need
 // nothing. A module or parameter that is registered under several names is listed under the first, as PyTorch does.
 //
+// Tensors in CPU memory are measured on the threads of at::parallel_for; tensors in CUDA memory on the current stream
+// of their device, without waiting for it: rows follow when the device has come so far. What a device needs for that is
+// allocated in Attach, for the devices of the parameters (tens of milliseconds each).
+//
 // Threads: Attach, Close, EndStep and the destructor belong to the training thread. The model and the optimizer may be
 // destroyed before or after the monitor; nothing here keeps them alive, except that a plan with wg_distribution holds
 // the parameters it watches until it ends. In training nothing throws because of the monitor: trouble becomes an event

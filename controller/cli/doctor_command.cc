@@ -1,0 +1,58 @@
+#include "controller/cli/doctor_command.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "controller/cli/exit_code.h"
+#include "kernels/device_engine.h"
+#include "kernels/kernels.h"
+#include "stepwatch/version.h"
+
+namespace stepwatch::cli {
+namespace {
+
+void PrintJson(const kernels::CpuReport& cpu, const kernels::CudaReport& cuda) {
+  const nlohmann::ordered_json json = {
+      {"version", kVersion},
+      {"cpu",
+       {{"target", cpu.in_use},
+        {"available", cpu.available},
+        {"wanted", cpu.wanted.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(cpu.wanted)},
+        {"granted", cpu.granted}}},
+      {"cuda", {{"built", cuda.built}, {"devices", cuda.devices}, {"reason", cuda.reason}}}};
+  std::printf("%s\n", json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
+}
+
+std::string CpuLine(const kernels::CpuReport& cpu) {
+  const std::string available = fmt::format("{}", fmt::join(cpu.available, ", "));
+  if (!cpu.granted)
+    return fmt::format("{}; STEPWATCH_CPU_TARGET asks for \"{}\", and this processor has {}", cpu.in_use, cpu.wanted,
+                       available);
+  if (!cpu.wanted.empty())
+    return fmt::format("{}, as STEPWATCH_CPU_TARGET asks; this processor has {}", cpu.in_use, available);
+  return fmt::format("{}; this processor has {}, and STEPWATCH_CPU_TARGET can force one", cpu.in_use, available);
+}
+
+std::string CudaLine(const kernels::CudaReport& cuda) {
+  if (cuda.devices == 0) return cuda.reason;
+  return fmt::format("{} {}", cuda.devices, cuda.devices == 1 ? "device" : "devices");
+}
+
+}  // namespace
+
+int RunDoctor(const DoctorArguments& arguments) {
+  const kernels::CpuReport cpu = kernels::AskCpu();
+  const kernels::CudaReport cuda = kernels::AskCuda();
+  if (arguments.json) {
+    PrintJson(cpu, cuda);
+  } else {
+    std::printf("stepwatch  %s\ncpu        %s\ncuda       %s\n", kVersion, CpuLine(cpu).c_str(),
+                CudaLine(cuda).c_str());
+  }
+  return cpu.granted ? kExitDone : kExitDegraded;
+}
+
+}  // namespace stepwatch::cli

@@ -1,0 +1,65 @@
+// The closed step frames of one plan on their way to the sinks: each waits for the numbers that are still on their way
+// from a device, and for the frames before it.
+//
+// Drain thread only; the time is handed in.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+
+#include "src/records/frame_assembler.h"
+#include "src/runtime/pipeline.h"
+#include "src/stats/engine.h"
+
+namespace stepwatch::runtime {
+
+// From the end of a step: what has not arrived by then is dropped as late.
+inline constexpr std::chrono::seconds kResultsDueAfter{5};
+
+class WaitingFrames {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  WaitingFrames(stats::Engine* engine, std::shared_ptr<const Pipeline> pipeline)
+      : engine_(engine), pipeline_(std::move(pipeline)) {}
+
+  void Add(records::AssembledFrame frame, Time now);
+  // Fetches the numbers that have arrived, for these frames and for the one that is still open.
+  void Fetch(records::AssembledFrame* open);
+  // The frame of the earliest step if nothing of it is under way any more; what is overdue (or all that is under way,
+  // if `give_up`) is dropped. Frames that lost all their records are passed over.
+  std::optional<records::AssembledFrame> Next(Time now, bool give_up);
+
+  // In step order.
+  template <class Visitor>
+  void ForEach(const Visitor& visitor) const {
+    for (const Waiting& waiting : frames_) visitor(waiting.frame);
+  }
+
+  bool empty() const { return frames_.empty(); }
+  bool pending() const { return pending_ > 0; }  // numbers are under way
+  size_t records() const { return records_; }    // that wait here
+  uint64_t late() const { return late_; }        // records dropped because their numbers did not come in time
+
+ private:
+  struct Waiting {
+    records::AssembledFrame frame;
+    Time due;
+  };
+
+  void Fetch(records::AssembledFrame* frame, size_t* still_pending);
+  void DropPending(records::AssembledFrame* frame);
+
+  stats::Engine* const engine_;
+  const std::shared_ptr<const Pipeline> pipeline_;
+  std::deque<Waiting> frames_;
+  size_t pending_ = 0;
+  size_t records_ = 0;
+  uint64_t late_ = 0;
+};
+
+}  // namespace stepwatch::runtime

@@ -1,0 +1,96 @@
+// The engines for tensors in device memory: one for each device, made before its first tensor or with it.
+//
+// In the steady state nothing here locks or allocates; the making of an engine does both, once for each device.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "kernels/device_engine.h"
+#include "stepwatch/status.h"
+#include "stepwatch/tensor_view.h"
+
+namespace stepwatch::stats {
+
+// Makes the engine of one CUDA device, with room for `results` results. The message of an error is shown to the user.
+using MakeDeviceEngine =
+    std::function<Result<std::unique_ptr<kernels::DeviceEngine>>(int device_index, size_t results)>;
+
+// Tickets that the trainer's threads cannot use and only the reader may give back. Neither side waits or allocates.
+class DisownedTickets {
+ public:
+  // `tickets`: how many can be under way at once; there is then always a free place.
+  explicit DisownedTickets(size_t tickets);
+  void Add(uint64_t ticket) noexcept;
+  // Reader.
+  template <class Take>
+  void TakeAll(const Take& take) noexcept {
+    if (waiting_.load(std::memory_order_relaxed) == 0) return;
+    (void)waiting_.exchange(0, std::memory_order_acquire);
+    for (size_t i = 0; i <= mask_; ++i)
+      if (const uint64_t kept = cells_[i].exchange(0, std::memory_order_acquire)) take(kept - 1);
+  }
+
+ private:
+  const size_t mask_;
+  const std::unique_ptr<std::atomic<uint64_t>[]> cells_;  // 0: free; otherwise a ticket plus one
+  std::atomic<size_t> next_{0};
+  std::atomic<size_t> waiting_{0};
+};
+
+class Devices {
+ public:
+  // An empty `make`: there are no device engines.
+  Devices(MakeDeviceEngine make, size_t results_max);
+
+  size_t results_max() const { return results_max_; }
+
+  // --- threads of the trainer ---
+
+  // The engine of a device, which is made if this is the first call for it: tens of milliseconds. Null: there is none.
+  kernels::DeviceEngine* Get(Device device) noexcept;
+  void Disown(int index, uint64_t ticket) noexcept;
+  // A tensor could not be measured: kept as a bit, told later by the reader.
+  void Note(Device device, StatusCode code) noexcept;
+
+  // --- the reader's thread ---
+
+  kernels::DeviceEngine* Made(int index) noexcept;
+  // Gives back what was disowned.
+  void Sweep() noexcept;
+  // Why tensors cannot be measured: sentences, each reason once for each device.
+  std::vector<std::string> TakeTroubles();
+
+ private:
+  static constexpr int kDevicesMax = 64;
+
+  struct Slot {
+    std::atomic<kernels::DeviceEngine*> engine{nullptr};
+    std::atomic<bool> failed{false};
+    std::atomic<uint8_t> troubles{0};  // a bit for each kind
+    std::unique_ptr<kernels::DeviceEngine> owned;
+    std::unique_ptr<DisownedTickets> disowned;
+    std::string reason;  // why there is no engine, once `failed`
+    uint8_t told = 0;    // reader only
+  };
+
+  kernels::DeviceEngine* Make(int index) noexcept;
+  void Note(Slot* slot, StatusCode code) noexcept;
+
+  const MakeDeviceEngine make_;
+  const size_t results_max_;
+  std::mutex making_;
+  std::array<Slot, kDevicesMax> slots_;
+  Slot cpu_;
+  std::atomic<uint32_t> noted_{0};
+  uint32_t seen_noted_ = 0;  // reader only
+};
+
+}  // namespace stepwatch::stats

@@ -1,0 +1,22 @@
+// From statistics to the values of a record.
+#pragma once
+
+#include "stepwatch/record.h"
+#include "stepwatch/site.h"
+#include "stepwatch/statistics.h"
+#include "stepwatch/tensor_view.h"
+
+namespace stepwatch::stats {
+
+// False: the plan asks for more statistics than a record holds.
+bool Fits(const RecordLayout& layout) noexcept;
+
+// Fills dtype and dims.
+void Describe(const TensorView& tensor, Record* record) noexcept;
+
+// Fills the values of `layout.stats`, in their order, into a record that Describe has filled. shape and dtype, which
+// the record holds already, get no value. nans, infs and the extremes of an integer tensor are i64, all else is f64.
+// `id` is the element of a scalar, otherwise NaN.
+void FillValues(const RecordLayout& layout, const Statistics& statistics, Record* record) noexcept;
+
+}  // namespace stepwatch::stats

@@ -1,0 +1,88 @@
+// What front ends ask for besides single tensors: batches, devices, the latest values.
+#include <numeric>
+
+#include "tests/api/job.h"
+
+namespace stepwatch::testing {
+namespace {
+
+// No machine has that many.
+constexpr Device kNoSuchDevice{DeviceKind::kCuda, 63};
+
+size_t CountTroubles(const Job& job) {
+  size_t count = 0;
+  for (const Event& event : job.Events(EventKind::kDegraded))
+    count += event.message.find("on CUDA device 63 cannot be measured: ") != std::string::npos;
+  return count;
+}
+
+TEST_CASE("tensors on a device without an engine: one event says why, the rows are counted, all others are written") {
+  Job job(ConfigText({.collect_times = 3}));
+  job.Start();
+  job.TrainStep();
+  const float value = 1;
+  TensorView view = DenseView(&value, DType::kFloat32, nullptr, 0);
+  view.device = kNoSuchDevice;
+  for (int step = 0; step < 3; ++step) {
+    REQUIRE(job.monitor->collecting());
+    job.monitor->Observe({0}, view);
+    const Observation at[] = {{0}, {0}};
+    const TensorView views[] = {view, view};
+    job.monitor->ObserveBatch(at, views, 2);
+    job.TrainStep();
+  }
+  job.Close();
+  CHECK(CountTroubles(job) == 1);
+  CHECK(job.Steps("grad_reduced") == Steps{1, 2, 3});
+  const Ledger ledger = job.Events(EventKind::kDrained).at(0).ledger;
+  CHECK(ledger.dropped[static_cast<size_t>(DropReason::kUnsupported)] == 9);
+}
+
+TEST_CASE("preparing a device without an engine says so before anything is collected, and only once") {
+  Job job(ConfigText(Off()));
+  job.Start();
+  job.monitor->PrepareDevice(kNoSuchDevice);
+  job.monitor->PrepareDevice(kNoSuchDevice);
+  CHECK(job.WaitFor(EventKind::kDegraded));
+  job.TrainSteps(3);
+  job.Close();
+  CHECK(CountTroubles(job) == 1);
+}
+
+TEST_CASE("the rows of a batch are in the files, in the order of the batch") {
+  Job job(ConfigText({.collect_times = 1}), 1);
+  job.Start();
+  job.TrainStep();
+  REQUIRE(job.monitor->collecting());
+  std::vector<float> values(500);
+  std::iota(values.begin(), values.end(), 1.0f);
+  std::vector<TensorView> views;
+  for (const float& value : values) views.push_back(DenseView(&value, DType::kFloat32, nullptr, 0));
+  const std::vector<Observation> at(values.size(), Observation{0});  // the plan's first site: grad_unreduced
+  job.monitor->ObserveBatch(at.data(), views.data(), views.size());
+  job.monitor->EndStep();
+  job.Close();
+  Table table;
+  for (const std::string& file : job.CsvFiles())
+    if (file.find("grad_unreduced") != std::string::npos) table = ReadTable(file);
+  REQUIRE(table.size() == values.size() + 1);
+  REQUIRE(table[0].at(3) == "norm");
+  for (size_t i = 1; i < table.size(); ++i) CHECK(std::stof(table[i].at(3)) == values[i - 1]);
+}
+
+TEST_CASE("the latest values of a kind can be asked for in mid-training") {
+  Job job(ConfigText({.collect_times = 3}), 2);
+  job.Start();
+  job.TrainStep();
+  job.model.TrainStep(job.monitor.get(), job.monitor->step());
+  const std::vector<LatestValue> values = job.monitor->Latest(SiteKind::kGradReduced);
+  REQUIRE(values.size() == 2);
+  CHECK(values[0].record.step == 1);
+  CHECK(values[0].name != values[1].name);
+  CHECK(values[0].record.values[0].stat == Stat::kNorm);
+  CHECK(job.monitor->Latest(SiteKind::kParamOrigin).empty());
+  job.Close();
+}
+
+}  // namespace
+}  // namespace stepwatch::testing
