@@ -1,170 +1,133 @@
 // What the monitor costs a training step, as ratios within one run.
 //
 // Two ways, which must agree: what is added is timed directly and divided by the step (exact, blind to side effects),
-// and whole steps are compared in interleaved blocks (sees everything, as noisy as the machine). The model is the GPT
-// of examples/gpt; `bare` is the same source compiled against torch::nn and the stock optimizer.
+// and whole steps are compared in turns (sees everything, as noisy as the machine). The model is the GPT of
+// examples/gpt; `bare` is the same source compiled against torch::nn and the stock optimizer.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <chrono>
+#include <atomic>
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <functional>
-#include <nlohmann/json.hpp>
-#include <stdexcept>
-#include <string>
-#include <vector>
+#include <memory>
+#include <optional>
 
-#include "bare_model.h"
-#include "examples/gpt/model.h"
+#include "bench/gpt_job.h"
+#include "bench/report.h"
 
+namespace stepwatch::bench {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-using Json = nlohmann::ordered_json;
+// A model and how long it is trained for one comparison.
+struct Preset {
+  const char* name;
+  int64_t layers, width, batch, context;
+  int blocks, steps_per_block;
+  // At most this share of a step: gradients; gradients, weights and moments. 0: no target.
+  double gradients_at_most, all_at_most;
+};
+// The two larger ones have 11.4 and 37.0 million parameters and see 2048 tokens a step.
+constexpr Preset kPresets[] = {
+    {"small", 4, 192, 8, 128, 12, 5, 0, 0},
+    {"11m", 6, 392, 8, 256, 5, 2, 0.005, 0.02},
+    {"37m", 8, 616, 8, 256, 4, 1, 0.005, 0.02},
+};
 
 struct Settings {
-  int64_t layers = 4, width = 192, batch = 8;
-  int blocks = 12;
-  int steps_per_block = 5;
+  Preset preset = kPresets[0];
   int threads = 2;
   std::string json;
 };
-
-double Seconds(Clock::duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 // The least time of one call in nanoseconds: the floor of many repeats is what the call costs, the rest is the machine.
 double NanosecondsOf(const std::function<void()>& call, int calls, int repeats = 15) {
   double best = 1e300;
   for (int repeat = 0; repeat < repeats; ++repeat) {
-    const auto start = Clock::now();
+    const double start = Seconds(Clock::kWall);
     for (int i = 0; i < calls; ++i) call();
-    best = std::min(best, Seconds(Clock::now() - start) / calls * 1e9);
+    best = std::min(best, (Seconds(Clock::kWall) - start) / calls * 1e9);
   }
   return best;
 }
 
-// A model, its optimizer and one training step on fixed random bytes.
-template <class Model, class Optimizer, class ModelOptions>
-class Job {
- public:
-  Job(const ModelOptions& options, int64_t batch)
-      : model_(Seeded(options)),
-        optimizer_(model_->parameters(), torch::optim::AdamWOptions(1e-3)),
-        input_(torch::randint(256, {batch, options.context}, torch::kLong)),
-        target_(torch::randint(256, {batch * options.context}, torch::kLong)) {}
-
-  double Step() {
-    const auto start = Clock::now();
-    optimizer_.zero_grad();
-    torch::cross_entropy_loss(model_(input_).view({-1, 256}), target_).backward();
-    optimizer_.step();
-    return Seconds(Clock::now() - start);
-  }
-  double Block(int steps) {
-    std::vector<double> times;
-    for (int i = 0; i < steps; ++i) times.push_back(Step());
-    return Median(times);
-  }
-  Model& model() { return model_; }
-  Optimizer& optimizer() { return optimizer_; }
-
- private:
-  static Model Seeded(const ModelOptions& options) {
-    torch::manual_seed(1);
-    return Model(options);
-  }
-
-  Model model_;
-  Optimizer optimizer_;
-  torch::Tensor input_, target_;
-};
-
-using BareJob = Job<bare_gpt::Gpt, torch::optim::AdamW, bare_gpt::ModelOptions>;
-using WatchedJob = Job<gpt::Gpt, stepwatch::Watched<torch::optim::AdamW>, gpt::ModelOptions>;
-
-// A directory of our own with a config file that the bench edits.
-class Workspace {
- public:
-  Workspace() {
-    std::string name = std::filesystem::temp_directory_path() / "stepwatch-bench-XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot create a directory like " + name);
-    path_ = name;
-  }
-  ~Workspace() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Workspace(const Workspace&) = delete;
-  Workspace& operator=(const Workspace&) = delete;
-
-  void Save(const std::string& text) const { std::ofstream(config()) << text; }
-  std::string config() const { return path_ / "config.json"; }
-  std::string output() const { return path_ / "out"; }
-
- private:
-  std::filesystem::path path_;
-};
+Spread Exactly(double value) {
+  return {value, value, value};
+}
 
 constexpr const char* kIdle = R"({"dynamic_on": false})";
 struct Load {
   const char* name;
+  const char* what;
   const char* config;
 };
-constexpr Load kLoads[] = {
-    {"gradients",
-     R"({"dynamic_on": true, "wg_distribution": true, "ops": ["norm","mean","min","max","zeros","nans"]})"},
-    {"gradients, weights, moments",
-     R"({"dynamic_on": true, "wg_distribution": true, "param_distribution": true, "mv_distribution": true,
-         "ops": ["norm","mean","min","max","zeros","nans"]})"},
-    {"activations and their gradients",
-     R"({"dynamic_on": true, "xy_distribution": true, "ops": ["norm","mean","min","max","zeros","nans"]})"},
-};
+constexpr Load kGradients{
+    "gradients", "gradients",
+    R"({"dynamic_on": true, "wg_distribution": true, "ops": ["norm","mean","min","max","zeros","nans"]})"};
+constexpr Load kAllParameters{
+    "all_groups", "gradients, weights, moments",
+    R"({"dynamic_on": true, "wg_distribution": true, "param_distribution": true, "mv_distribution": true,
+        "ops": ["norm","mean","min","max","zeros","nans"]})"};
+constexpr Load kActivations{
+    "activations", "activations and their gradients",
+    R"({"dynamic_on": true, "xy_distribution": true, "ops": ["norm","mean","min","max","zeros","nans"]})"};
 
 class Bench {
  public:
   explicit Bench(const Settings& settings)
-      : settings_(settings), bare_(BareOptions(), settings.batch), watched_(Options(), settings.batch) {
+      : settings_(settings),
+        preset_(settings.preset),
+        bare_({preset_.layers, preset_.width, 4, preset_.context}, preset_.batch),
+        watched_({preset_.layers, preset_.width, 4, preset_.context}, preset_.batch) {
     workspace_.Save(kIdle);
-    stepwatch::Options options;
+    Options options;
     options.config_path = workspace_.config();
     options.output_dir = workspace_.output();
     options.dynamic = true;
-    options.on_event = [this](const stepwatch::Event& event) {
-      if (event.kind != stepwatch::EventKind::kDrained || event.collected <= 0) return;
+    options.on_event = [this](const Event& event) {
+      if (event.kind != EventKind::kDrained || event.collected <= 0) return;
       busy_seconds_ = event.busy_seconds / static_cast<double>(event.collected);
     };
-    monitor_ = std::make_unique<stepwatch::TorchMonitor>(options);
+    monitor_ = std::make_unique<TorchMonitor>(options);
     monitor_->Attach(*watched_.model(), watched_.optimizer());
   }
 
-  void Run() {
-    bare_.Block(3);
-    watched_.Block(3);
+  // False if the results cannot be written.
+  bool Run() {
+    bare_.Steps(2);
+    watched_.Steps(2);
+    Introduce();
     Idle();
-    for (const Load& load : kLoads) Collecting(load);
+    const auto target = [](double share) { return share == 0 ? Target{} : AtMost(share); };
+    report_.Section(
+        "every step collected, six statistics: time that trainer threads spent measuring over a bare step,"
+        " and whole steps in turns, watched over bare");
+    Collecting(kGradients, target(preset_.gradients_at_most));
+    Collecting(kAllParameters, target(preset_.all_at_most));
+    if (preset_.name == std::string("small")) Collecting(kActivations, {});
     (void)monitor_->Close();
-    if (!settings_.json.empty()) std::ofstream(settings_.json) << Json{{"ratios", ratios_}}.dump(1) << "\n";
+    return settings_.json.empty() || report_.WriteJson(settings_.json);
   }
 
  private:
-  gpt::ModelOptions Options() const { return {settings_.layers, settings_.width, 4, 128}; }
-  bare_gpt::ModelOptions BareOptions() const { return {settings_.layers, settings_.width, 4, 128}; }
+  void Introduce() {
+    int64_t count = 0, tensors = 0;
+    for (const torch::Tensor& parameter : bare_.model()->parameters()) count += parameter.numel(), ++tensors;
+    std::printf(
+        "GPT \"%s\": %lld layers of width %lld, %.1f million parameters in %lld tensors, %lld tokens a step, %d "
+        "threads\n",
+        preset_.name, static_cast<long long>(preset_.layers), static_cast<long long>(preset_.width),
+        static_cast<double>(count) * 1e-6, static_cast<long long>(tensors),
+        static_cast<long long>(preset_.batch * preset_.context), settings_.threads);
+    report_.Fact("model", preset_.name);
+    report_.Fact("parameters", count);
+    report_.Fact("parameter_tensors", tensors);
+    report_.Fact("threads", settings_.threads);
+  }
 
   size_t WatchedModules() {
     size_t count = 0;
     for (const auto& item : watched_.model()->named_modules())
-      if (dynamic_cast<stepwatch::TapPoint*>(item.value().get()) != nullptr) ++count;
+      if (dynamic_cast<TapPoint*>(item.value().get()) != nullptr) ++count;
     return count;
   }
 
@@ -172,118 +135,133 @@ class Bench {
   void Idle() {
     const torch::Tensor tensor = torch::zeros({1});
     torch::nn::Identity stock;
-    stepwatch::nn::Identity watched;
+    nn::Identity watched;
     constexpr int kCalls = 200000;
     const double module_ns = std::max(0.0, NanosecondsOf([&] { watched->forward(tensor); }, kCalls) -
                                                NanosecondsOf([&] { stock->forward(tensor); }, kCalls));
-    const double observe_ns = NanosecondsOf([&] { monitor_->core().Observe({0, 0}, stepwatch::TensorView{}); }, kCalls);
+    const double observe_ns = NanosecondsOf([&] { monitor_->core().Observe({0, 0}, TensorView{}); }, kCalls);
     const double boundary_ns = BoundaryNanoseconds();
     const double added_ns = module_ns * static_cast<double>(WatchedModules()) + boundary_ns;
-    const auto [bare, ratios] = Interleave();
-    const double share = added_ns * 1e-9 / bare;
-    std::printf("GPT of %lld layers, width %lld; a bare step takes %.1f ms\n", static_cast<long long>(settings_.layers),
-                static_cast<long long>(settings_.width), bare * 1e3);
-    std::printf("\n%-46s %12s %10s\n", "monitor idle (dynamic_on false)", "measured", "at most");
-    std::printf("%-46s %9.1f ns %10s\n", "a module that is off, per call", module_ns, "50 ns");
-    std::printf("%-46s %9.1f ns %10s\n", "a site that is off, Monitor::Observe", observe_ns, "50 ns");
-    std::printf("%-46s %9.1f ns\n", "the step boundary, per step", boundary_ns);
-    std::printf("%-46s %11.5f %% %9s\n", "all that is added, of a step", share * 100, "0.1 %");
-    std::printf("%-46s %11.2f %%   [%.2f, %.2f] over %d blocks\n", "interleaved blocks, idle over bare",
-                (Median(ratios) - 1) * 100, (ratios.front() - 1) * 100, (ratios.back() - 1) * 100, settings_.blocks);
-    Record("idle_added_over_step", share, {share, share});
-    Record("idle_blocks_over_bare", Median(ratios), {ratios.front(), ratios.back()});
-    std::printf("\n%-34s %18s %26s\n", "every step collected, six statistics", "measured directly",
-                "interleaved blocks");
+    const Spread ratio = InTurns();
+    const Spread bare = BareStep();
+    report_.Section("monitor idle (dynamic_on false)");
+    report_.Figure("bare_step_ms", Scaled(bare, 1e3), "ms");
+    report_.Figure("off_module_ns", Exactly(module_ns), "ns", AtMost(50), "a module that is off, per call");
+    report_.Figure("off_site_ns", Exactly(observe_ns), "ns", AtMost(50), "a site that is off, Monitor::Observe");
+    report_.Figure("boundary_ns", Exactly(boundary_ns), "ns", {}, "the step boundary, per step");
+    report_.Ratio(Name("idle_added_over_step"), Exactly(added_ns * 1e-9 / bare.median), Style::kPercent, AtMost(0.001));
+    report_.Ratio(Name("idle_steps_over_bare"), ratio, Style::kPercent, {}, "in turns");
   }
 
   // optimizer.step() with nothing to update: what Watched, the taps and EndStep add to it.
   double BoundaryNanoseconds() {
     constexpr int kCalls = 20000;
     torch::nn::Linear none(torch::nn::LinearOptions(1, 1));
-    stepwatch::Watched<torch::optim::SGD> optimizer(none->parameters(), torch::optim::SGDOptions(0.1));
+    Watched<torch::optim::SGD> optimizer(none->parameters(), torch::optim::SGDOptions(0.1));
     torch::optim::SGD stock(none->parameters(), torch::optim::SGDOptions(0.1));
     Workspace workspace;
     workspace.Save(kIdle);
-    stepwatch::Options options;
+    Options options;
     options.config_path = workspace.config();
     options.dynamic = true;
-    options.on_event = [](const stepwatch::Event&) {};
-    stepwatch::TorchMonitor monitor(options);
+    options.on_event = [](const Event&) {};
+    TorchMonitor monitor(options);
     monitor.Attach(*none, optimizer);
     const double with = NanosecondsOf([&] { optimizer.step(); }, kCalls);
     const double without = NanosecondsOf([&] { stock.step(); }, kCalls);
     return std::max(0.0, with - without);
   }
 
-  struct Blocks {
-    double bare;                 // seconds of a bare step, median
-    std::vector<double> ratios;  // sorted
-  };
-
-  Blocks Interleave() {
-    std::vector<double> bare, ratios;
-    for (int block = 0; block < settings_.blocks; ++block) {
+  // The medians of each block, watched over bare.
+  Spread InTurns() {
+    std::vector<double> ratios;
+    for (int block = 0; block < preset_.blocks; ++block) {
       // Step by step in turns: what slows the machine down for a while slows down both.
       std::vector<double> bare_steps, watched_steps;
-      for (int step = 0; step < settings_.steps_per_block; ++step) {
+      for (int step = 0; step < preset_.steps_per_block; ++step) {
         bare_steps.push_back(bare_.Step());
         watched_steps.push_back(watched_.Step());
       }
-      bare.push_back(Median(bare_steps));
-      ratios.push_back(Median(watched_steps) / bare.back());
+      ratios.push_back(SpreadOf(watched_steps).median / SpreadOf(bare_steps).median);
+      bare_steps_.insert(bare_steps_.end(), bare_steps.begin(), bare_steps.end());
     }
-    std::sort(ratios.begin(), ratios.end());
-    return {Median(bare), ratios};
+    return SpreadOf(ratios);
   }
+  // Of all so far: what is added is divided by a step that no busy moment has stretched.
+  Spread BareStep() const { return SpreadOf(bare_steps_); }
 
-  void Collecting(const Load& load) {
+  void Collecting(const Load& load, Target target) {
     workspace_.Save(load.config);
     (void)monitor_->Refresh(std::chrono::seconds(5));
-    watched_.Block(2);  // the swap, and a warm cache
-    const auto [bare, ratios] = Interleave();
+    watched_.Steps(2);  // the swap, and a warm cache
+    const Spread ratio = InTurns();
     busy_seconds_ = -1;
     workspace_.Save(kIdle);
     (void)monitor_->Refresh(std::chrono::seconds(5));
-    watched_.Step();
+    watched_.Steps(1);
     // The plan's account comes with its ledger; Refresh takes what the drain has told so far.
     for (int i = 0; i < 200 && busy_seconds_ < 0; ++i) {
       ::usleep(20000);
       (void)monitor_->Refresh(std::chrono::seconds(5));
     }
-    std::printf("%-34s %7.2f ms, %5.2f %% %11.2f %%   [%.2f, %.2f]\n", load.name, busy_seconds_ * 1e3,
-                busy_seconds_ / bare * 100, (Median(ratios) - 1) * 100, (ratios.front() - 1) * 100,
-                (ratios.back() - 1) * 100);
-    Record(std::string(load.name) + ", direct", busy_seconds_ / bare, {busy_seconds_ / bare, busy_seconds_ / bare});
-    Record(std::string(load.name) + ", blocks over bare", Median(ratios), {ratios.front(), ratios.back()});
+    const std::string name = Name(load.name);
+    if (busy_seconds_ < 0) return report_.LeftOut(name, "the monitor did not account for the plan");
+    const double bare = BareStep().median;
+    char detail[96];
+    std::snprintf(detail, sizeof detail, "%s: %.2f ms of %.1f ms", load.what, busy_seconds_ * 1e3, bare * 1e3);
+    report_.Ratio(name + "_over_step", Exactly(busy_seconds_ / bare), Style::kPercent, target, detail);
+    report_.Ratio(name + "_steps_over_bare", ratio, Style::kPercent, {}, "in turns");
   }
 
-  void Record(const std::string& name, double ratio, std::pair<double, double> spread) {
-    ratios_.push_back({{"name", name}, {"ratio", ratio}, {"spread", {spread.first, spread.second}}});
-  }
+  std::string Name(const char* what) const { return std::string("gpt_") + preset_.name + "_" + what; }
 
   const Settings settings_;
+  const Preset preset_;
   Workspace workspace_;
   BareJob bare_;
   WatchedJob watched_;
+  std::vector<double> bare_steps_;  // seconds
   std::atomic<double> busy_seconds_{-1};
-  std::unique_ptr<stepwatch::TorchMonitor> monitor_;
-  Json ratios_ = Json::array();
+  std::unique_ptr<TorchMonitor> monitor_;
+  Report report_;
 };
 
+const Preset& PresetOfName(const std::string& name) {
+  for (const Preset& preset : kPresets)
+    if (name == preset.name) return preset;
+  throw std::invalid_argument("no model is called " + name);
+}
+
+int Main(int argc, char** argv) {
+  Settings settings;
+  std::string model = kPresets[0].name;
+  std::optional<int64_t> layers, width, batch;
+  std::optional<int> blocks, steps;
+  CLI::App app("What the monitor costs a training step of the example GPT, as ratios within one run.");
+  app.add_option("--model", model, "small, 11m (11.4 M parameters) or 37m (37.0 M)")
+      ->check(CLI::IsMember({"small", "11m", "37m"}))
+      ->capture_default_str();
+  app.add_option("--layers", layers, "instead of the model's")->check(CLI::PositiveNumber);
+  app.add_option("--width", width, "a multiple of 4, instead of the model's")->check(CLI::PositiveNumber);
+  app.add_option("--batch", batch, "instead of the model's")->check(CLI::PositiveNumber);
+  app.add_option("--blocks", blocks, "blocks of steps in turns, instead of the model's")->check(CLI::PositiveNumber);
+  app.add_option("--steps", steps, "steps of a block, instead of the model's")->check(CLI::PositiveNumber);
+  app.add_option("--threads", settings.threads)->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--json", settings.json, "write the ratios to this file");
+  CLI11_PARSE(app, argc, argv);
+  settings.preset = PresetOfName(model);
+  settings.preset.layers = layers.value_or(settings.preset.layers);
+  settings.preset.width = width.value_or(settings.preset.width);
+  settings.preset.batch = batch.value_or(settings.preset.batch);
+  settings.preset.blocks = blocks.value_or(settings.preset.blocks);
+  settings.preset.steps_per_block = steps.value_or(settings.preset.steps_per_block);
+  torch::set_num_threads(settings.threads);
+  return Bench(settings).Run() ? 0 : 1;
+}
+
 }  // namespace
+}  // namespace stepwatch::bench
 
 int main(int argc, char** argv) {
-  Settings settings;
-  CLI::App app("What the monitor costs a training step of the example GPT, as ratios within one run.");
-  app.add_option("--layers", settings.layers)->check(CLI::PositiveNumber);
-  app.add_option("--width", settings.width, "a multiple of 4")->check(CLI::PositiveNumber);
-  app.add_option("--batch", settings.batch)->check(CLI::PositiveNumber);
-  app.add_option("--blocks", settings.blocks, "interleaved blocks of each kind")->check(CLI::PositiveNumber);
-  app.add_option("--threads", settings.threads)->check(CLI::PositiveNumber);
-  app.add_option("--json", settings.json, "write the ratios to this file");
-  app.option_defaults()->always_capture_default();
-  CLI11_PARSE(app, argc, argv);
-  torch::set_num_threads(settings.threads);
-  Bench(settings).Run();
-  return 0;
+  return stepwatch::bench::Main(argc, argv);
 }
