@@ -22,9 +22,10 @@ namespace stepwatch::kernels::HWY_NAMESPACE {
 
 // Elements that one round of a loop takes.
 constexpr int kStep = 32;
-// After so many elements a count that lives in narrow lanes is emptied: 16 lanes of a byte take 128 each.
+// A block is what fits into the L1 twice, so that it may be looked at again; a count in lanes of a byte, 16 of them at
+// least, takes 2048 elements.
 template <class T>
-constexpr int64_t kBlock = sizeof(T) == 1 ? 2048 : 4096;
+constexpr int64_t kBlock = sizeof(T) == 1 ? 2048 : 8192 / static_cast<int64_t>(sizeof(T));
 
 template <class T>
 using StepTag = hn::CappedTag<T, kStep>;
@@ -122,7 +123,7 @@ struct Found {
 
 // The classes below find the extremes of raw elements and count those that are zero. What they gather lies in memory
 // between the loops: what is a member and a vector at once g++ keeps in memory in the loops as well. Load, then Add of
-// kStep elements for at most a block, then Store, which returns the number of zeros.
+// kStep elements for at most a block, then Store of that block, which returns the number of its zeros.
 
 template <class T>
 struct MinMax {
@@ -178,7 +179,7 @@ class NumberExtremes {
     }
   }
 
-  HWY_INLINE int64_t Store(const Registers& registers) {
+  HWY_INLINE int64_t Store(const Registers& registers, const T*, int64_t) {
     hn::Store(registers.min, StepTag<T>(), found_.min);
     hn::Store(registers.max, StepTag<T>(), found_.max);
     return registers.zeros.Sum();
@@ -200,7 +201,8 @@ class NumberExtremes {
 
 // --- fp16, bf16, fp8: compared as integers ---
 // Read as signed integers the positive ones are in order and above the negative ones; read as unsigned the negative
-// ones are above and in falling order. So the largest signed, and the largest and smallest unsigned, decide every case.
+// ones are above and in falling order. So the largest signed and unsigned decide where both signs are there, and the
+// smallest magnitude where one is. That also tells whether there is a zero to be counted.
 
 template <class Bits>
 class KeyExtremes {
@@ -215,54 +217,70 @@ class KeyExtremes {
   }
 
   struct Registers {
-    hn::Vec<StepTag<U>> min, max;
+    hn::Vec<StepTag<U>> max, min_magnitude;
     hn::Vec<StepTag<S>> max_signed;
-    Counter<S> zeros;
   };
 
   HWY_INLINE void Load(Registers* registers) const {
-    registers->min = hn::Load(StepTag<U>(), as_unsigned_.min);
     registers->max = hn::Load(StepTag<U>(), as_unsigned_.max);
     registers->max_signed = hn::Load(StepTag<S>(), as_signed_.max);
-    registers->zeros.Clear();
+    registers->min_magnitude = hn::Set(StepTag<U>(), std::numeric_limits<U>::max());
   }
 
   HWY_INLINE void Add(const U* HWY_RESTRICT data, Registers* registers) const {
     const StepTag<U> tag;
     const StepTag<S> signed_tag;
     const auto magnitude_bits = hn::Set(tag, Bits::kMagnitude);
-    const auto threshold = hn::Set(signed_tag, static_cast<S>(threshold_));
     HWY_UNROLL(32)
     for (int i = 0; i < kStep; i += kStepLanes<U>) {
       const auto x = hn::LoadU(tag, data + i);
-      registers->min = hn::Min(registers->min, x);
       registers->max = hn::Max(registers->max, x);
       registers->max_signed = hn::Max(registers->max_signed, hn::BitCast(signed_tag, x));
-      registers->zeros.Add(hn::Lt(hn::BitCast(signed_tag, hn::And(x, magnitude_bits)), threshold));
+      registers->min_magnitude = hn::Min(registers->min_magnitude, hn::And(x, magnitude_bits));
     }
   }
 
-  HWY_INLINE int64_t Store(const Registers& registers) {
-    hn::Store(registers.min, StepTag<U>(), as_unsigned_.min);
-    hn::Store(registers.max, StepTag<U>(), as_unsigned_.max);
-    hn::Store(registers.max_signed, StepTag<S>(), as_signed_.max);
-    return registers.zeros.Sum();
+  // The data is looked at again if there are zeros in it.
+  HWY_INLINE int64_t Store(const Registers& registers, const U* HWY_RESTRICT data, int64_t count) {
+    const StepTag<U> tag;
+    const StepTag<S> signed_tag;
+    hn::Store(registers.max, tag, as_unsigned_.max);
+    hn::Store(registers.max_signed, signed_tag, as_signed_.max);
+    hn::Store(hn::Min(registers.min_magnitude, hn::Load(tag, as_unsigned_.min)), tag, as_unsigned_.min);
+    const auto threshold = hn::Set(signed_tag, static_cast<S>(threshold_));
+    // As signed, what was never set is below every threshold: then there is nothing to count either.
+    if (hn::AllFalse(signed_tag, hn::Lt(hn::BitCast(signed_tag, registers.min_magnitude), threshold))) return 0;
+    return CountZeros(data, count);
   }
 
   bool IsZero(U x) const { return (x & Bits::kMagnitude) < threshold_; }
 
   Found Result() const {
-    const U low = as_unsigned_.Min(), high = as_unsigned_.Max();
+    const U magnitude = as_unsigned_.Min(), high = as_unsigned_.Max();
     const S top = as_signed_.Max();
+    const U sign = static_cast<U>(Bits::kMagnitude + 1);
     Found found;
-    found.max = Bits::Decode(top >= 0 ? static_cast<U>(top) : low);
-    found.min = Bits::Decode(high > Bits::kMagnitude ? high : low);
+    found.max = Bits::Decode(top >= 0 ? static_cast<U>(top) : static_cast<U>(magnitude | sign));
+    found.min = Bits::Decode(high >= sign ? high : magnitude);
     return found;
   }
 
  private:
+  int64_t CountZeros(const U* HWY_RESTRICT data, int64_t count) const {
+    const StepTag<S> tag;
+    const auto magnitude_bits = hn::Set(tag, static_cast<S>(Bits::kMagnitude));
+    const auto threshold = hn::Set(tag, static_cast<S>(threshold_));
+    Counter<S> zeros;
+    zeros.Clear();
+    for (int64_t i = 0; i < count; i += kStepLanes<S>) {
+      const auto x = hn::LoadU(tag, reinterpret_cast<const S*>(data + i));
+      zeros.Add(hn::Lt(hn::And(x, magnitude_bits), threshold));
+    }
+    return zeros.Sum();
+  }
+
   const U threshold_;
-  MinMax<U> as_unsigned_;
+  MinMax<U> as_unsigned_;  // min: of the magnitudes
   MinMax<S> as_signed_;
 };
 
@@ -302,7 +320,7 @@ class IntegerExtremes {
     }
   }
 
-  HWY_INLINE int64_t Store(const Registers& registers) {
+  HWY_INLINE int64_t Store(const Registers& registers, const T*, int64_t) {
     hn::Store(registers.min, StepTag<T>(), found_.min);
     hn::Store(registers.max, StepTag<T>(), found_.max);
     return registers.zeros.Sum();
