@@ -123,6 +123,14 @@ class ChunkQueue {
   Totals joined_;  // of the item whose chunks are being joined
 };
 
+// Before the queue is made, which is some 30 KB on the stack. As doubles, because a view may say anything of its size.
+bool WorthThreads(const BatchItem* items, size_t count) {
+  double bytes = 0;
+  for (size_t i = 0; i < count; ++i)
+    bytes += static_cast<double>(items[i].tensor.numel) * ElementSize(items[i].tensor.dtype);
+  return bytes >= static_cast<double>(kParallelBytes);
+}
+
 int8_t SignOf(double x) {
   return static_cast<int8_t>((x > 0 ? 1 : 0) - (x < 0 ? 1 : 0));
 }
@@ -160,7 +168,7 @@ Status Measure(const Level& level, const TensorView& tensor, const MeasureOption
 
 void MeasureBatch(const Level& level, BatchItem* items, size_t count, const MeasureOptions& options,
                   ParallelFor parallel_for) {
-  if (parallel_for == nullptr) {
+  if (parallel_for == nullptr || !WorthThreads(items, count)) {
     for (size_t i = 0; i < count; ++i)
       items[i].code = Measure(level, items[i].tensor, options, &items[i].statistics).code();
     return;

@@ -51,15 +51,11 @@ struct MinMax {
   }
 };
 
-// --- fp64, fp32: compared as numbers ---
-
+// What is the same for all that is compared as it stands.
 template <class T>
-class NumberExtremes {
+class OrderedExtremes {
  public:
-  explicit NumberExtremes(const Limits& limits)
-      : threshold_(std::is_same_v<T, float> ? static_cast<T>(limits.float32) : static_cast<T>(limits.threshold)) {
-    found_.Fill(-std::numeric_limits<T>::infinity(), std::numeric_limits<T>::infinity());
-  }
+  explicit OrderedExtremes(T low, T high) { found_.Fill(low, high); }
 
   struct Registers {
     hn::Vec<StepTag<T>> min, max;
@@ -71,6 +67,27 @@ class NumberExtremes {
     registers->max = hn::Load(StepTag<T>(), found_.max);
     registers->zeros.Clear();
   }
+
+  HWY_INLINE int64_t Store(const Registers& registers, const T*, int64_t) {
+    hn::Store(registers.min, StepTag<T>(), found_.min);
+    hn::Store(registers.max, StepTag<T>(), found_.max);
+    return registers.zeros.Sum();
+  }
+
+ protected:
+  MinMax<T> found_;
+};
+
+// --- fp64, fp32: compared as numbers ---
+
+template <class T>
+class NumberExtremes : public OrderedExtremes<T> {
+ public:
+  using Registers = typename OrderedExtremes<T>::Registers;
+
+  explicit NumberExtremes(const Limits& limits)
+      : OrderedExtremes<T>(-std::numeric_limits<T>::infinity(), std::numeric_limits<T>::infinity()),
+        threshold_(std::is_same_v<T, float> ? static_cast<T>(limits.float32) : static_cast<T>(limits.threshold)) {}
 
   HWY_INLINE void Add(const T* HWY_RESTRICT data, Registers* registers) const {
     const StepTag<T> tag;
@@ -85,24 +102,17 @@ class NumberExtremes {
     }
   }
 
-  HWY_INLINE int64_t Store(const Registers& registers, const T*, int64_t) {
-    hn::Store(registers.min, StepTag<T>(), found_.min);
-    hn::Store(registers.max, StepTag<T>(), found_.max);
-    return registers.zeros.Sum();
-  }
-
   bool IsZero(T x) const { return (x < 0 ? -x : x) < threshold_; }
 
   Found Result() const {
     Found found;
-    found.min = static_cast<double>(found_.Min());
-    found.max = static_cast<double>(found_.Max());
+    found.min = static_cast<double>(this->found_.Min());
+    found.max = static_cast<double>(this->found_.Max());
     return found;
   }
 
  private:
   const T threshold_;
-  MinMax<T> found_;
 };
 
 // --- fp16, bf16, fp8: compared as integers ---
@@ -192,26 +202,16 @@ class KeyExtremes {
 // --- integers and bool ---
 
 template <class T, bool kBool>
-class IntegerExtremes {
+class IntegerExtremes : public OrderedExtremes<T> {
  public:
+  using Registers = typename OrderedExtremes<T>::Registers;
+
   explicit IntegerExtremes(const Limits& limits)
-      : threshold_(limits.threshold),
+      : OrderedExtremes<T>(std::numeric_limits<T>::min(), std::numeric_limits<T>::max()),
+        threshold_(limits.threshold),
         any_(limits.zero_from <= limits.zero_to ? 1 : 0),
         from_(Clamp(limits.zero_from)),
-        to_(Clamp(limits.zero_to)) {
-    found_.Fill(std::numeric_limits<T>::min(), std::numeric_limits<T>::max());
-  }
-
-  struct Registers {
-    hn::Vec<StepTag<T>> min, max;
-    Counter<T> zeros;
-  };
-
-  HWY_INLINE void Load(Registers* registers) const {
-    registers->min = hn::Load(StepTag<T>(), found_.min);
-    registers->max = hn::Load(StepTag<T>(), found_.max);
-    registers->zeros.Clear();
-  }
+        to_(Clamp(limits.zero_to)) {}
 
   HWY_INLINE void Add(const T* HWY_RESTRICT data, Registers* registers) const {
     const StepTag<T> tag;
@@ -225,12 +225,6 @@ class IntegerExtremes {
     }
   }
 
-  HWY_INLINE int64_t Store(const Registers& registers, const T*, int64_t) {
-    hn::Store(registers.min, StepTag<T>(), found_.min);
-    hn::Store(registers.max, StepTag<T>(), found_.max);
-    return registers.zeros.Sum();
-  }
-
   bool IsZero(T x) const {
     if constexpr (sizeof(T) == 8) return (x < 0 ? -static_cast<double>(x) : static_cast<double>(x)) < threshold_;
     if constexpr (kBool) x = x != 0;
@@ -239,8 +233,8 @@ class IntegerExtremes {
 
   Found Result() const {
     Found found;
-    found.min_int = static_cast<int64_t>(found_.Min());
-    found.max_int = static_cast<int64_t>(found_.Max());
+    found.min_int = static_cast<int64_t>(this->found_.Min());
+    found.max_int = static_cast<int64_t>(this->found_.Max());
     return found;
   }
 
@@ -265,7 +259,6 @@ class IntegerExtremes {
   const double threshold_;
   const T any_;  // 1 if any integer counts as zero, else 0
   const T from_, to_;
-  MinMax<T> found_;
 };
 
 template <class Format>
