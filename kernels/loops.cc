@@ -11,92 +11,41 @@
 
 #include "kernels/decode-inl.h"
 #include "kernels/extremes-inl.h"
+#include "kernels/sums-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace stepwatch::kernels::HWY_NAMESPACE {
 
-// Ahead of the loads. Some processors lose more than half of the bandwidth of two-byte floats without it; others fetch
-// ahead well enough by themselves and gain some percent.
-constexpr uintptr_t kPrefetchBytes = 2048;
-constexpr uintptr_t kLineBytes = 64;
-// Elements that one loop takes before the other: what passes between them stays close by. Measured: 512 and 128 are
-// slower for two-byte floats.
-constexpr int64_t kPart = 256;
 // Sums and extremes fit into the registers side by side; otherwise they are gathered in two loops.
 constexpr bool kManyRegisters = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON;
+// Elements that one loop takes before the other: what passes between them stays close by.
+constexpr int64_t kPart = kManyRegisters ? 1024 : 256;
+// Elements whose singles are written before they are summed, so that sums are there to be taken while the next elements
+// are on their way from memory.
+constexpr int64_t kAhead = 128;
+constexpr uintptr_t kLineBytes = 64;
+
+// How far ahead of the loads to ask for data; 0: not at all. Most processors lose up to half of the bandwidth of
+// two-byte floats without it. Those of AMD fetch ahead well by themselves where the loads are not bunched, and gain
+// some percent.
+HWY_INLINE uintptr_t PrefetchBytes() {
+#if HWY_ARCH_X86
+  static const bool kOfAmd = __builtin_cpu_is("amd") != 0;
+  if (kManyRegisters && kOfAmd) return 0;
+#endif
+  return 2048;
+}
 
 // The address may lie beyond the data, where a prefetch does nothing.
 template <class Raw>
-HWY_INLINE void PrefetchStep(const Raw* data) {
-  const uintptr_t ahead = reinterpret_cast<uintptr_t>(data) + kPrefetchBytes;
+HWY_INLINE void PrefetchStep(const Raw* data, uintptr_t prefetch_bytes) {
+  const uintptr_t ahead = reinterpret_cast<uintptr_t>(data) + prefetch_bytes;
   for (uintptr_t line = 0; line < kStep * sizeof(Raw); line += kLineBytes)
     hwy::Prefetch(reinterpret_cast<const char*>(ahead + line));
 }
 
-// The sixteen lanes of the two sums. Between the loops they lie in memory, in the order of the format's vectors: what
-// is a member and a vector at once g++ keeps in memory in the loops as well.
-template <class Format>
-class Sums {
- public:
-  explicit Sums(const ChunkState& state) {
-    for (int i = 0; i < kLanes; ++i) {
-      const size_t lane = CanonicalLane(Format::kEvenOdd, i);
-      sum_[i] = state.sum[lane];
-      squares_[i] = state.sum_of_squares[lane];
-    }
-  }
-
-  void Save(ChunkState* state) const {
-    for (int i = 0; i < kLanes; ++i) {
-      const size_t lane = CanonicalLane(Format::kEvenOdd, i);
-      state->sum[lane] = sum_[i];
-      state->sum_of_squares[lane] = squares_[i];
-    }
-  }
-
-  struct Registers {
-    DoubleVector sum[kVectors], squares[kVectors];
-  };
-
-  HWY_INLINE void Load(Registers* registers) const {
-    HWY_UNROLL(16)
-    for (int k = 0; k < kVectors; ++k) {
-      registers->sum[k] = hn::Load(Doubles(), sum_ + k * kPerVector);
-      registers->squares[k] = hn::Load(Doubles(), squares_ + k * kPerVector);
-    }
-  }
-
-  // False if any element so far was NaN or infinite, or, of fp64 only, large.
-  HWY_INLINE bool Store(const Registers& registers) {
-    auto all = registers.squares[0];
-    HWY_UNROLL(16)
-    for (int k = 0; k < kVectors; ++k) {
-      hn::Store(registers.sum[k], Doubles(), sum_ + k * kPerVector);
-      hn::Store(registers.squares[k], Doubles(), squares_ + k * kPerVector);
-      if (k > 0) all = hn::Add(all, registers.squares[k]);
-    }
-    return hn::AllTrue(Doubles(), hn::Lt(all, hn::Set(Doubles(), std::numeric_limits<double>::infinity())));
-  }
-
-  // `data`: sixteen elements, or what Format::Write made of them.
-  template <class T>
-  static HWY_INLINE void AddSixteen(const T* HWY_RESTRICT data, Registers* registers) {
-    using Source = std::conditional_t<Format::kThroughSingles, Float32, Format>;
-    HWY_UNROLL(16)
-    for (int k = 0; k < kVectors; ++k) {
-      const auto x = Source::Widen(data + k * kPerVector);
-      registers->sum[k] = hn::Add(registers->sum[k], x);
-      if constexpr (Format::kExactSquares)
-        registers->squares[k] = hn::MulAdd(x, x, registers->squares[k]);
-      else
-        registers->squares[k] = hn::Add(registers->squares[k], hn::Mul(x, x));
-    }
-  }
-
- private:
-  HWY_ALIGN double sum_[kLanes];
-  HWY_ALIGN double squares_[kLanes];
-};
+// One instruction tells whether a number is NaN, another whether it is infinite.
+constexpr bool kClassifies = HWY_TARGET == HWY_AVX3;
 
 // `count` is a multiple of kStep, at most a block.
 template <class Format>
@@ -112,10 +61,17 @@ void CountNonFinite(const typename Format::Raw* HWY_RESTRICT data, int64_t count
   for (int64_t step = 0; step < count; step += kStep) {
     HWY_UNROLL(32)
     for (int i = 0; i < kStep; i += kStepLanes<Signed>) {
-      const auto x = hn::LoadU(tag, reinterpret_cast<const Signed*>(data + step + i));
-      const auto magnitude = hn::And(x, magnitude_bits);
-      nans.Add(hn::Gt(magnitude, number_max));
-      if constexpr (Bits::kInfinity != 0) infs.Add(hn::Eq(magnitude, number_max));
+      if constexpr (kClassifies && sizeof(Signed) >= 4) {
+        const hn::RebindToFloat<decltype(tag)> floats;
+        const auto x = hn::LoadU(floats, reinterpret_cast<const hn::TFromD<decltype(floats)>*>(data + step + i));
+        nans.Add(hn::RebindMask(tag, hn::IsNaN(x)));
+        infs.Add(hn::RebindMask(tag, hn::IsInf(x)));
+      } else {
+        const auto magnitude =
+            hn::And(hn::LoadU(tag, reinterpret_cast<const Signed*>(data + step + i)), magnitude_bits);
+        nans.Add(hn::Gt(magnitude, number_max));
+        if constexpr (Bits::kInfinity != 0) infs.Add(hn::Eq(magnitude, number_max));
+      }
     }
   }
   totals->nans += nans.Sum();
@@ -128,7 +84,8 @@ class Feeder {
   using Raw = typename Format::Raw;
   using Extremes = typename ExtremesFor<Format>::Type;
 
-  Feeder(const Limits& limits, ChunkState* state) : state_(state), sums_(*state), extremes_(limits) {}
+  Feeder(const Limits& limits, ChunkState* state)
+      : state_(state), sums_(*state), extremes_(limits), prefetch_bytes_(PrefetchBytes()) {}
 
   // `count` is a multiple of kStep, at most a block.
   HWY_INLINE void FeedBlock(const Raw* HWY_RESTRICT data, int64_t count) {
@@ -173,25 +130,42 @@ class Feeder {
   // `count` is a multiple of kStep, at most a part.
   HWY_INLINE void FeedPart(const Raw* HWY_RESTRICT data, int64_t count, typename Sums<Format>::Registers* sums,
                            typename Extremes::Registers* extremes) {
-    if constexpr (kManyRegisters) {
-      HWY_ALIGN float singles[Format::kThroughSingles ? kPart : 1];
-      if constexpr (Format::kThroughSingles) Format::Write(data, count, singles);
+    if constexpr (kManyRegisters && Format::kThroughSingles) {
+      FeedAhead(data, count, sums, extremes);
+    } else if constexpr (kManyRegisters) {
       for (int64_t i = 0; i < count; i += kStep) {
-        PrefetchStep(data + i);
-        if constexpr (Format::kThroughSingles) {
-          Sums<Format>::AddSixteen(singles + i, sums);
-          Sums<Format>::AddSixteen(singles + i + kLanes, sums);
-        } else {
-          Sums<Format>::AddSixteen(data + i, sums);
-          Sums<Format>::AddSixteen(data + i + kLanes, sums);
-        }
+        PrefetchStep(data + i, prefetch_bytes_);
+        Sums<Format>::AddSixteen(data + i, sums);
+        Sums<Format>::AddSixteen(data + i + kLanes, sums);
         extremes_.Add(data + i, extremes);
       }
     } else {  // the second loop finds the data in the L1
-      for (int64_t i = 0; i < count; i += kStep) PrefetchStep(data + i);
+      for (int64_t i = 0; i < count; i += kStep) PrefetchStep(data + i, prefetch_bytes_);
       AddElements(data, count, sums);
       for (int64_t i = 0; i < count; i += kStep) extremes_.Add(data + i, extremes);
     }
+  }
+
+  // FeedPart for elements that are widened through singles.
+  HWY_INLINE void FeedAhead(const Raw* HWY_RESTRICT data, int64_t count, typename Sums<Format>::Registers* sums,
+                            typename Extremes::Registers* extremes) {
+    HWY_ALIGN float singles[kPart];
+    const auto read = [&](int64_t i) HWY_ATTR {
+      PrefetchStep(data + i, prefetch_bytes_);
+      Format::Write(data + i, kStep, singles + i);
+      extremes_.Add(data + i, extremes);
+    };
+    const auto add = [&](int64_t i) HWY_ATTR {
+      Sums<Format>::AddSixteen(singles + i, sums);
+      Sums<Format>::AddSixteen(singles + i + kLanes, sums);
+    };
+    const int64_t ahead = count < kAhead ? count : kAhead;
+    for (int64_t i = 0; i < ahead; i += kStep) read(i);
+    for (int64_t i = ahead; i < count; i += kStep) {
+      read(i);
+      add(i - ahead);
+    }
+    for (int64_t i = count - ahead; i < count; i += kStep) add(i);
   }
 
   // `count` is a multiple of kLanes, at most a part.
@@ -218,6 +192,7 @@ class Feeder {
   ChunkState* const state_;
   Sums<Format> sums_;
   Extremes extremes_;
+  const uintptr_t prefetch_bytes_;
 };
 
 template <class Format>
@@ -254,12 +229,13 @@ HWY_INLINE hn::Mask<StepTag<T>> HaveSign(hn::Vec<StepTag<T>> x) {
 template <class Format, class T>
 int64_t MultiplySignsOfBlock(const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, int64_t count) {
   const StepTag<T> tag;
+  const uintptr_t prefetch_bytes = PrefetchBytes();
   Counter<T> both, opposed;
   both.Clear();
   opposed.Clear();
   for (int64_t step = 0; step < count; step += kStep) {
-    PrefetchStep(a + step);
-    PrefetchStep(b + step);
+    PrefetchStep(a + step, prefetch_bytes);
+    PrefetchStep(b + step, prefetch_bytes);
     HWY_UNROLL(32)
     for (int i = 0; i < kStep; i += kStepLanes<T>) {
       const auto x = hn::LoadU(tag, a + step + i), y = hn::LoadU(tag, b + step + i);
