@@ -56,6 +56,9 @@ struct LatestValue {
   Record record;
 };
 
+// Reads and checks a config file, without a monitor: Ok if a monitor would take it. Any thread.
+Status CheckConfig(const std::string& path);
+
 class Monitor {
  public:
   // Static mode: reads and checks the config file now; a file that is missing, unreadable or refused is the error.

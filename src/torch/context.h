@@ -6,11 +6,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 
-#include "src/torch/micro_batches.h"
-#include "src/torch/structure.h"
+#include "src/front_end/micro_batches.h"
+#include "src/front_end/reporter.h"
+#include "src/front_end/structure.h"
 #include "stepwatch/event.h"
 #include "stepwatch/monitor.h"
 
@@ -22,25 +22,14 @@ namespace stepwatch::torch_front {
 
 inline constexpr SiteId kNoSite = ~SiteId{0};
 
-// Tells events that arise in the front end. Shares a lock with the core's, so that the user's function is never called
-// twice at once. Nothing here throws.
-class Reporter {
- public:
-  explicit Reporter(std::function<void(const Event&)> on_event) : on_event_(std::move(on_event)) {}
-
-  void Tell(const Event& event);
-  void Warn(std::string message) noexcept;
-  // Once per kind for the life of the monitor.
-  void Unmeasurable(SiteKind kind, const char* problem) noexcept;
-  // Once for the life of the monitor: the first exception of torch or of ours on the training thread.
-  void Caught(const char* where, const char* what) noexcept;
-
- private:
-  std::mutex mutex_;
-  std::function<void(const Event&)> on_event_;
-  std::atomic<uint32_t> unmeasurable_{0};  // a bit per SiteKind
-  std::atomic<bool> caught_{false};
-};
+// What is shared with other front ends.
+using front_end::CallCounter;
+using front_end::CallPosition;
+using front_end::kNoTensor;
+using front_end::PortStructure;
+using front_end::Reporter;
+using front_end::StepCounter;
+using front_end::StructureBook;
 
 struct Context {
   explicit Context(std::function<void(const Event&)> on_event) : reporter(std::move(on_event)) {}
@@ -72,13 +61,7 @@ struct Context {
 // Runs something of ours on the training thread: whatever it throws ends here, told once.
 template <class F>
 void Guarded(Context& context, const char* where, const F& f) noexcept {
-  try {
-    f();
-  } catch (const std::exception& e) {
-    context.reporter.Caught(where, e.what());
-  } catch (...) {
-    context.reporter.Caught(where, "an unknown exception");
-  }
+  front_end::Guarded(context.reporter, where, f);
 }
 
 }  // namespace stepwatch::torch_front

@@ -8,9 +8,13 @@
 
 #include <algorithm>
 
-#include "src/torch/structure.h"
+#include "src/front_end/structure.h"
 
 namespace stepwatch::torch_front {
+
+using front_end::kNoTensor;
+using front_end::TupleText;
+
 namespace {
 
 const char* Problem(const at::Tensor& tensor) {

@@ -1,10 +1,10 @@
-#include "src/torch/structure.h"
+#include "src/front_end/structure.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-namespace stepwatch::torch_front {
+namespace stepwatch::front_end {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -71,9 +71,14 @@ void StructureBook::AddOutputGradient(int entry, size_t element, std::string des
   SetGradient(&module.output_grad, module.output.elements.size(), element, std::move(description));
 }
 
+bool StructureBook::empty() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return modules_.empty();
+}
+
 std::string StructureBook::Json() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return StructureJson(modules_);
 }
 
-}  // namespace stepwatch::torch_front
+}  // namespace stepwatch::front_end

@@ -1,10 +1,10 @@
-// The parts of the front end that need no torch: micro-batches and the text of module_struct.json.
-#include "src/torch/structure.h"
+// What front ends share: micro-batches and the text of module_struct.json.
+#include "src/front_end/structure.h"
 
-#include "src/torch/micro_batches.h"
+#include "src/front_end/micro_batches.h"
 #include "tests/catch.h"
 
-namespace stepwatch::torch_front {
+namespace stepwatch::front_end {
 
 TEST_CASE("without marks a module's calls are its micro-batches, and further calls are repeats in the last") {
   CallCounter calls;
@@ -100,4 +100,4 @@ TEST_CASE("the structure lists modules in the order of completion, and gradients
 })");
 }
 
-}  // namespace stepwatch::torch_front
+}  // namespace stepwatch::front_end

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace stepwatch::torch_front {
+namespace stepwatch::front_end {
 
 // What was seen at one port of a module: "tensor", "tuple[2]", "list[1]", and a description per element.
 struct PortStructure {
@@ -39,10 +39,11 @@ class StructureBook {
   void AddInputGradient(int entry, size_t element, std::string description);
   void AddOutputGradient(int entry, size_t element, std::string description);
   std::string Json() const;
+  bool empty() const;
 
  private:
   mutable std::mutex mutex_;
   std::deque<ModuleStructure> modules_;
 };
 
-}  // namespace stepwatch::torch_front
+}  // namespace stepwatch::front_end

@@ -1,6 +1,6 @@
 // Which micro-batch a call of forward belongs to, and which call of its module it is there.
 //
-// LibTorch has no event "a micro-batch begins", so it is inferred, in this order:
+// No framework tells "a micro-batch begins", so it is inferred, in this order:
 //   1. marked: BeginMicroBatch was called in this step; micro-batch k lies between its (k+1)-th call and the next;
 //   2. the chunk's root module is itself watched: it is entered in training mode once per micro-batch;
 //   3. otherwise each module counts its own calls: call n of a step is that of micro-batch n while n < grad_acc_steps,
@@ -14,7 +14,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace stepwatch::torch_front {
+namespace stepwatch::front_end {
 
 struct CallPosition {
   int32_t micro_step = 0;
@@ -70,4 +70,4 @@ class CallCounter {
   std::atomic<uint64_t> state_{uint64_t{0xffffffff} << 32};  // step, micro-batch, calls
 };
 
-}  // namespace stepwatch::torch_front
+}  // namespace stepwatch::front_end

@@ -1,0 +1,59 @@
+// The gradients of one call of a module: of its inputs, through this module alone, and of its outputs.
+//
+// Hooks on tensors bring them one by one. What has not come when the step ends gives a row of nan, provided that any
+// has come: an argument that is no tensor or needs no gradient, an output that nobody used.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "python/context.h"
+
+namespace stepwatch::python {
+
+// Where the rows of one module go.
+struct ModuleSites {
+  SiteId input = kNoSite, output = kNoSite, input_grad = kNoSite, output_grad = kNoSite;
+
+  bool any() const { return input != kNoSite || output != kNoSite || any_grad(); }
+  bool any_grad() const { return input_grad != kNoSite || output_grad != kNoSite; }
+};
+
+// Holds no tensor: a hook that held its own tensor would keep the graph alive for ever.
+class CallGradients : public std::enable_shared_from_this<CallGradients> {
+ public:
+  CallGradients(std::shared_ptr<Context> context, const ModuleSites& sites, front_end::CallPosition at);
+
+  void ExpectInput(uint16_t element) { inputs_.push_back({element, false}); }
+  void ExpectOutput(uint16_t element) { outputs_.push_back({element, false}); }
+  void Describe(std::shared_ptr<front_end::StructureBook> structure, int entry);
+
+  // From a hook, on an autograd thread; `gradient` may be None.
+  void OnInput(uint16_t element, PyObject* gradient) noexcept { On(sites_.input_grad, &inputs_, element, gradient); }
+  void OnOutput(uint16_t element, PyObject* gradient) noexcept { On(sites_.output_grad, &outputs_, element, gradient); }
+  // At the end of the step, if any gradient has come.
+  void Finish() noexcept;
+
+ private:
+  struct Element {
+    uint16_t element;
+    bool seen;
+  };
+
+  void On(SiteId site, std::vector<Element>* elements, uint16_t element, PyObject* gradient) noexcept;
+  void Show(Monitor& monitor, SiteId site, uint16_t element, PyObject* gradient);
+  void AddToStructure(bool is_input, uint16_t element, PyObject* gradient);
+
+  const std::shared_ptr<Context> context_;
+  const uint64_t generation_;
+  const uint32_t step_;
+  const ModuleSites sites_;
+  const front_end::CallPosition at_;
+  std::vector<Element> inputs_, outputs_;
+  bool answered_ = false;
+  std::shared_ptr<front_end::StructureBook> structure_;
+  int structure_entry_ = -1;
+};
+
+}  // namespace stepwatch::python

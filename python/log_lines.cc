@@ -1,0 +1,64 @@
+#include "python/log_lines.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <ctime>
+#include <string>
+
+namespace stepwatch::python {
+namespace {
+
+const char* NameOf(LogLevel level) {
+  static constexpr const char* kNames[] = {"DEBUG", "INFO", "WARNING", "ERROR", "SILENT"};
+  return kNames[static_cast<int>(level)];
+}
+
+LogLevel LevelOf(EventKind kind) {
+  switch (kind) {
+    case EventKind::kRefused:
+    case EventKind::kMissing:
+    case EventKind::kUnreadable:
+    case EventKind::kWarning: return LogLevel::kWarning;
+    case EventKind::kDegraded: return LogLevel::kError;
+    default: return LogLevel::kInfo;
+  }
+}
+
+std::string Now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  char text[32] = "";
+  if (localtime_r(&now, &local) != nullptr) (void)std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &local);
+  return text;
+}
+
+}  // namespace
+
+LogLevel LogLevelFromEnvironment() {
+  const char* value = std::getenv("MSPROBE_LOG_LEVEL");
+  if (value == nullptr || value[0] < '0' || value[0] > '4' || value[1] != '\0') return LogLevel::kInfo;
+  return static_cast<LogLevel>(value[0] - '0');
+}
+
+void PrintLine(LogLevel level, int rank, const std::string& text) {
+  std::string line = Now() + " (" + std::to_string(getpid()) + ") ";
+  if (rank >= 0) line += "[rank " + std::to_string(rank) + "] ";
+  line += std::string("[") + NameOf(level) + "] " + text + "\n";
+  // Straight to the descriptor: a line must not wait in a buffer, nor be lost with a killed process.
+  size_t written = 0;
+  while (written < line.size()) {
+    const ssize_t count = write(STDOUT_FILENO, line.data() + written, line.size() - written);
+    if (count <= 0) return;  // standard output is closed or full: there is nobody to tell
+    written += static_cast<size_t>(count);
+  }
+}
+
+std::function<void(const Event&)> MakeEventPrinter(LogLevel level, int rank) {
+  return [level, rank](const Event& event) {
+    const LogLevel of_event = LevelOf(event.kind);
+    if (of_event >= level) PrintLine(of_event, rank, EventText(event));
+  };
+}
+
+}  // namespace stepwatch::python

@@ -1,0 +1,23 @@
+// What users see of the monitor: lines on standard output, as users of msProbe know them.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "stepwatch/event.h"
+
+namespace stepwatch::python {
+
+enum class LogLevel : int { kDebug = 0, kInfo = 1, kWarning = 2, kError = 3, kSilent = 4 };
+
+// MSPROBE_LOG_LEVEL: "0" to "4"; anything else is kInfo.
+LogLevel LogLevelFromEnvironment();
+
+// "2026-11-21 14:03:07 (4711) [rank 3] [WARNING] text", in local time; control characters are escaped. `rank` -1: no
+// such part. Written by one call, so that lines of several processes do not mix. From any thread.
+void PrintLine(LogLevel level, int rank, const std::string& text);
+
+// Prints events of `level` and above.
+std::function<void(const Event&)> MakeEventPrinter(LogLevel level, int rank);
+
+}  // namespace stepwatch::python

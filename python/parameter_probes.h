@@ -1,0 +1,77 @@
+// Gradients, weights and optimizer state of the watched parameters, read around the optimizer's step.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "python/context.h"
+
+namespace stepwatch::python {
+
+class ParameterProbe {
+ public:
+  // `main_grad`: the gradient is read from `parameter.main_grad` where there is one.
+  ParameterProbe(std::shared_ptr<Context> context, PyObject* parameter, bool main_grad);
+
+  void Want(SiteKind kind, SiteId site) { sites_[static_cast<size_t>(kind)] = site; }
+  void WantNothing() { sites_.fill(kNoSite); }
+  SiteId site(SiteKind kind) const { return sites_[static_cast<size_t>(kind)]; }
+  bool wanted() const;
+  void set_each_micro_batch(bool each) { each_ = each; }
+  PyObject* parameter() const { return parameter_.get(); }
+
+  // Its gradient has been accumulated once more: the hook on it, on an autograd thread.
+  void OnAccumulated() noexcept;
+  // At the entry of the optimizer's step: a step with fewer micro-batches than announced.
+  void CatchUp(Monitor& monitor);
+  // The gradient, or nothing.
+  Ref Gradient() const;
+
+ private:
+  void ObserveUnreduced(Monitor& monitor, PyObject* gradient, uint32_t count);
+
+  const std::shared_ptr<Context> context_;
+  const Ref parameter_;
+  const bool main_grad_;
+  std::array<SiteId, kSiteKindCount> sites_;
+  bool each_ = false;
+  front_end::StepCounter calls_;
+};
+
+// Gathers tensors and hands them to the monitor in one go.
+class TensorBatch {
+ public:
+  explicit TensorBatch(Context* context) : context_(context) {}
+  void Add(SiteKind kind, SiteId site, Ref tensor);
+  void Observe(Monitor& monitor) noexcept;
+
+ private:
+  Context* const context_;
+  std::vector<Observation> at_;
+  std::vector<TensorView> views_;
+  std::vector<Ref> kept_;
+};
+
+// The parameters of one optimizer.
+class ParameterGroup {
+ public:
+  explicit ParameterGroup(std::shared_ptr<Context> context) : context_(std::move(context)), batch_(context_.get()) {}
+
+  void Add(std::shared_ptr<ParameterProbe> probe) { probes_.push_back(std::move(probe)); }
+  // `state`: optimizer.state, a mapping from parameter to a dict with exp_avg and exp_avg_sq; None is allowed. Returns
+  // how many parameters have none of these although they are wanted.
+  int BeforeUpdate(PyObject* state) noexcept;
+  void AfterUpdate() noexcept;
+  // For parameters of no optimizer: what is left of their un-reduced gradients.
+  void BeforeEndOfStep() noexcept;
+
+ private:
+  void ReadBefore(Monitor& monitor, ParameterProbe& probe, PyObject* state, int* without_moments);
+
+  const std::shared_ptr<Context> context_;
+  TensorBatch batch_;
+  std::vector<std::shared_ptr<ParameterProbe>> probes_;
+};
+
+}  // namespace stepwatch::python

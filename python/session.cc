@@ -1,0 +1,191 @@
+#include "python/session.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace stepwatch::python {
+namespace {
+
+// Gives the GIL away for a call that waits for threads of ours.
+template <class F>
+auto WithoutGil(const F& f) {
+  PyThreadState* const state = PyEval_SaveThread();
+  auto result = f();
+  PyEval_RestoreThread(state);
+  return result;
+}
+
+}  // namespace
+
+Session::Session(PyObject* torch, Options options, bool main_grad, std::function<void(const Event&)> on_event)
+    : context_(std::make_shared<Context>(torch, std::move(on_event))),
+      options_(std::move(options)),
+      main_grad_(main_grad) {
+  context_->grad_acc_steps = std::max(options_.grad_acc_steps, 1);
+  options_.on_event = [context = context_.get()](const Event& event) { context->reporter.Tell(event); };
+}
+
+Session::~Session() {
+  (void)Close(std::chrono::seconds(5));
+}
+
+Status Session::Start() {
+  Result<std::unique_ptr<Monitor>> created = WithoutGil([&] { return Monitor::Create(options_); });
+  if (!created.ok()) return created.status();
+  monitor_ = std::move(created).value();
+  context_->monitor = monitor_.get();
+  return Status();
+}
+
+Status Session::Attach(std::vector<ModuleEntry> modules, const std::vector<FoundParameter>& parameters, int optimizers,
+                       std::function<void()> on_swap) {
+  ++context_->generation;
+  on_swap_ = std::move(on_swap);
+  modules_.clear();
+  parameters_.clear();
+  counts_reduced_.clear();
+  groups_.clear();
+  wanted_ = {};
+  SiteIndex index;
+  for (const ModuleEntry& entry : modules) {
+    while (context_->roots.size() <= static_cast<size_t>(entry.chunk))
+      context_->roots.push_back(std::make_unique<front_end::StepCounter>());
+    const std::string key = std::to_string(entry.chunk) + ":" + entry.name;
+    modules_.push_back(std::make_shared<ModuleProbe>(context_, entry.chunk, key, entry.name.empty()));
+  }
+  for (int i = 0; i <= optimizers; ++i) groups_.push_back(std::make_unique<ParameterGroup>(context_));
+  std::set<int> cuda;
+  for (const FoundParameter& found : parameters) {
+    const TensorView view = context_->reader.Read(found.tensor).view;
+    index.parameters.push_back({found.chunk,
+                                found.name,
+                                view.dtype,
+                                {view.sizes.begin(), view.sizes.begin() + view.ndim},
+                                found.requires_grad});
+    if (view.device.kind == DeviceKind::kCuda) cuda.insert(view.device.index);
+    parameters_.push_back(std::make_shared<ParameterProbe>(context_, found.tensor, main_grad_));
+    counts_reduced_.push_back(found.counts_reduced);
+    groups_[found.optimizer < 0 ? groups_.size() - 1 : static_cast<size_t>(found.optimizer)]->Add(parameters_.back());
+  }
+  index.modules = std::move(modules);
+  PyThreadState* const state = PyEval_SaveThread();
+  for (const int device : cuda) monitor_->PrepareDevice({DeviceKind::kCuda, static_cast<int8_t>(device)});
+  const Status attached = monitor_->Attach(std::move(index), this);
+  PyEval_RestoreThread(state);
+  return attached;
+}
+
+// The core calls this in the thread that attaches, ends a step or closes; the first has given the GIL away.
+void Session::Swap(const RecordLayout* layout, bool wants_structure) noexcept {
+  const PyGILState_STATE gil = PyGILState_Ensure();
+  Guarded(*context_, "swapping hooks", [&] {
+    ++context_->generation;
+    context_->answered.clear();
+    for (const auto& probe : modules_) {
+      probe->sites() = ModuleSites();
+      probe->ForgetCalls();
+    }
+    for (const auto& probe : parameters_) probe->WantNothing();
+    context_->structure = wants_structure ? std::make_shared<front_end::StructureBook>() : nullptr;
+    if (layout != nullptr) SetSites(*layout);
+    TellSwap();
+  });
+  PyGILState_Release(gil);
+}
+
+void Session::TellSwap() {
+  ListWanted();
+  if (on_swap_) on_swap_();
+}
+
+void Session::SetSites(const RecordLayout& layout) {
+  for (size_t i = 0; i < layout.sites.size(); ++i) {
+    const PlannedSite& site = layout.sites[i];
+    const auto id = static_cast<SiteId>(i);
+    if (site.kind == SiteKind::kActv || site.kind == SiteKind::kActvGrad) {
+      if (site.owner >= modules_.size()) continue;
+      ModuleSites& sites = modules_[site.owner]->sites();
+      const bool is_input = site.port == Port::kInput;
+      if (site.kind == SiteKind::kActv) {
+        (is_input ? sites.input : sites.output) = id;
+      } else {
+        (is_input ? sites.input_grad : sites.output_grad) = id;
+      }
+      continue;
+    }
+    if (site.owner >= parameters_.size()) continue;
+    if (site.kind == SiteKind::kGradReduced && !counts_reduced_[site.owner]) continue;
+    parameters_[site.owner]->Want(site.kind, id);
+    parameters_[site.owner]->set_each_micro_batch(layout.micro_step_in_grad_unreduced);
+  }
+}
+
+// A root counts the micro-batches of its chunk, so it is wanted with any of its modules.
+void Session::ListWanted() {
+  wanted_ = {};
+  const bool all = context_->structure != nullptr;
+  std::set<int> chunks;  // of which a module is wanted
+  for (const auto& probe : modules_)
+    if (probe->sites().any()) chunks.insert(probe->chunk());
+  for (size_t i = 0; i < modules_.size(); ++i) {
+    ModuleProbe& probe = *modules_[i];
+    if (all || probe.sites().any() || (probe.is_root() && chunks.count(probe.chunk()) > 0))
+      wanted_.modules.push_back(i);
+  }
+  for (size_t i = 0; i < parameters_.size(); ++i)
+    if (parameters_[i]->site(SiteKind::kGradUnreduced) != kNoSite) wanted_.gradients.push_back(i);
+}
+
+int Session::BeforeUpdate(int optimizer, PyObject* state) {
+  return groups_.at(static_cast<size_t>(optimizer))->BeforeUpdate(state);
+}
+
+void Session::AfterUpdate(int optimizer) {
+  groups_.at(static_cast<size_t>(optimizer))->AfterUpdate();
+}
+
+void Session::EndStep() {
+  if (monitor_ == nullptr || context_->monitor == nullptr) return;
+  if (!groups_.empty()) groups_.back()->BeforeEndOfStep();
+  const std::vector<std::shared_ptr<CallGradients>> answered = std::move(context_->answered);
+  context_->answered.clear();
+  for (const auto& call : answered) call->Finish();
+  if (context_->Collecting() != nullptr)
+    for (const auto& probe : modules_) probe->ForgetCalls();
+  ++context_->step;
+  monitor_->EndStep();
+}
+
+bool Session::PublishStructure() {
+  if (context_->Collecting() == nullptr || context_->structure == nullptr || context_->structure->empty()) return false;
+  monitor_->PublishStructure(context_->structure->Json());
+  context_->structure.reset();
+  TellSwap();
+  // The loop does one thing after the other: when it has looked at the config, it has written the structure.
+  (void)Refresh(std::chrono::seconds(5));
+  return true;
+}
+
+RefreshOutcome Session::Refresh(std::chrono::milliseconds timeout) {
+  return WithoutGil([&] { return monitor_->Refresh(timeout); });
+}
+
+MonitorStatus Session::GetStatus() const {
+  return monitor_->GetStatus();
+}
+
+std::vector<LatestValue> Session::Latest(SiteKind kind, std::chrono::milliseconds timeout) {
+  return WithoutGil([&] { return monitor_->Latest(kind, timeout); });
+}
+
+Status Session::Close(std::chrono::milliseconds timeout) {
+  if (monitor_ == nullptr || context_->monitor == nullptr) return Status();
+  const Status closed = WithoutGil([&] { return monitor_->Close(timeout); });
+  Swap(nullptr, false);
+  context_->monitor = nullptr;
+  on_swap_ = nullptr;
+  return closed;
+}
+
+}  // namespace stepwatch::python

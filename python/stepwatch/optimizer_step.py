@@ -1,0 +1,78 @@
+"""The end of a training step: a wrapper around `step` of one optimizer object."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable
+from typing import Any
+
+
+class OptimizerStep:
+    """Calls `before` and `after` around every `optimizer.step`, until it is removed.
+
+    The gradients are read in `before`: with a closure that is after its first evaluation, which computes them.
+
+    Parameters
+    ----------
+    optimizer : object
+        Anything with a method `step`. Only this object is changed, not its class.
+    before, after : callable
+        Called without arguments. `after` is not called if the step raises. What `before` raises reaches the trainer.
+    """
+
+    def __init__(self, optimizer: Any, before: Callable[[], None], after: Callable[[], None]) -> None:
+        self.optimizer = optimizer
+        self.calls = 0
+        self._before = before
+        self._after = after
+        self._active = True
+        self._own_step = optimizer.__dict__.get("step")  # set on the object itself, by an LR scheduler for instance
+        self._original = optimizer.step
+        original = self._original
+
+        @functools.wraps(getattr(original, "__func__", original))
+        def step(_: Any, *args: Any, **kwargs: Any) -> Any:
+            return self._run(args, kwargs)
+
+        # A bound method, as LR schedulers expect that wrap it in their turn.
+        self._patched = types.MethodType(step, optimizer)
+        optimizer.step = self._patched
+
+    def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not self._active:
+            return self._original(*args, **kwargs)
+        self.calls += 1
+        closure = args[0] if args else kwargs.get("closure")
+        if closure is None:
+            self._before()
+        elif args:
+            args = (self._reading_after(closure), *args[1:])
+        else:
+            kwargs = {**kwargs, "closure": self._reading_after(closure)}
+        result = self._original(*args, **kwargs)
+        self._after()
+        return result
+
+    def _reading_after(self, closure: Callable[[], Any]) -> Callable[[], Any]:
+        first = True
+
+        def evaluate() -> Any:
+            nonlocal first
+            loss = closure()
+            if first:
+                first = False
+                self._before()
+            return loss
+
+        return evaluate
+
+    def remove(self) -> None:
+        """Give the optimizer its own `step` back; if somebody has wrapped ours since, it stays inside and does nothing."""
+        self._active = False
+        if self.optimizer.__dict__.get("step") is not self._patched:
+            return
+        if self._own_step is None:
+            del self.optimizer.step
+        else:
+            self.optimizer.step = self._own_step

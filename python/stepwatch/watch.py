@@ -1,0 +1,219 @@
+"""The native way in: one call, a context manager, everything restored at its end."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from stepwatch import _core
+from stepwatch.attachment import Attachment
+from stepwatch.ranks import rank_and_world_size, writes_reduced_gradient
+
+if TYPE_CHECKING:
+    import torch
+
+_open: weakref.WeakSet[Watch] = weakref.WeakSet()
+
+
+class Watch:
+    """A monitor of this process.
+
+    Made by `watch`. Every `optimizer.step()` ends a training step; what is collected in it, and where it goes, is said
+    by the config file. All methods are for the training thread. In a forked child (a DataLoader worker) every method
+    does nothing.
+
+    Parameters
+    ----------
+    config : str or os.PathLike
+        Path of config.json.
+    dynamic : bool, optional
+        Whether edits of the file start, change and stop the collection; None: DYNAMIC_MONITOR in the environment
+        decides.
+    output_dir : str or os.PathLike, optional
+        Base of all output; None: MONITOR_OUTPUT_DIR, else ./monitor_output.
+    grad_acc_steps : int
+        Micro-batches of one step.
+    start_iteration : int
+        Number of the first step.
+    main_grad : bool
+        Read gradients from `parameter.main_grad` where there is one.
+    tp_group, dp_group : torch.distributed.ProcessGroup, optional
+        A reduced gradient that ranks of these groups share is written by one of them.
+    keep_latest : bool
+        Keep the last values of every site from the first step on for `latest`, otherwise from its first call on.
+
+    Raises
+    ------
+    TypeError, ValueError
+        The config is refused (static mode).
+    OSError
+        The config file cannot be read (static mode).
+    """
+
+    def __init__(
+        self,
+        config: str | os.PathLike[str],
+        *,
+        dynamic: bool | None = None,
+        output_dir: str | os.PathLike[str] | None = None,
+        grad_acc_steps: int = 1,
+        start_iteration: int = 0,
+        main_grad: bool = True,
+        tp_group: Any = None,
+        dp_group: Any = None,
+        keep_latest: bool = False,
+    ) -> None:
+        import torch
+
+        self.rank, self.world_size = rank_and_world_size()
+        self._session = _core.make_session(
+            torch,
+            config_path=os.fspath(config),
+            dynamic=dynamic,
+            output_dir="" if output_dir is None else os.fspath(output_dir),
+            rank=self.rank,
+            world_size=self.world_size,
+            grad_acc_steps=grad_acc_steps,
+            start_iteration=start_iteration,
+            main_grad=main_grad,
+            keep_latest=keep_latest,
+        )
+        writes_reduced = None
+        if tp_group is not None or dp_group is not None:
+
+            def writes_reduced(parameter: Any) -> bool:
+                return writes_reduced_gradient(parameter, tp_group, dp_group)
+
+        self._attachment = Attachment(self._session, writes_reduced)
+        _open.add(self)
+
+    def attach(self, model: torch.nn.Module | Sequence[torch.nn.Module], optimizer: Any) -> None:
+        """Add a model and its optimizer.
+
+        Parameters
+        ----------
+        model : torch.nn.Module or sequence of them
+            A sequence: the chunks of a virtual pipeline.
+        optimizer : object
+            With a method `step`. The first one attached ends the training step.
+        """
+        chunks = list(model) if isinstance(model, (list, tuple)) else [model]
+        self._attachment.attach(chunks, optimizer)
+
+    def begin_micro_batch(self) -> None:
+        """Say that a micro-batch begins, where the model's root module is not entered once for each."""
+        self._session.begin_micro_batch()
+
+    def refresh(self, timeout: float = 5.0) -> str:
+        """Look at the config file now.
+
+        Parameters
+        ----------
+        timeout : float
+            Seconds.
+
+        Returns
+        -------
+        str
+            "armed" (holds from the next step), "stopping", "refused", "unchanged", "missing" or "timed_out".
+        """
+        return self._session.refresh(timeout)
+
+    def latest(self, kind: str, timeout: float = 5.0) -> list[tuple[int, str, int, dict[str, Any]]]:
+        """Return the last values of every site of a kind.
+
+        Parameters
+        ----------
+        kind : str
+            "actv", "actv_grad", "grad_unreduced", "grad_reduced", "param_origin", "param_updated", "exp_avg",
+            "exp_avg_sq" or "other".
+        timeout : float
+            Seconds to wait for what is still on its way.
+
+        Returns
+        -------
+        list of tuple
+            (chunk, name, micro-step, {statistic: value}).
+        """
+        return self._session.latest(kind, timeout)
+
+    def status(self) -> dict[str, Any]:
+        """Return what the monitor is doing.
+
+        Returns
+        -------
+        dict
+            state, plan_id, step, collected, collecting_step, output_dir.
+        """
+        return self._session.status()
+
+    def close(self, timeout: float = 5.0) -> bool:
+        """Take all hooks off, write what has been collected, stop.
+
+        Parameters
+        ----------
+        timeout : float
+            Seconds; rows that are not written by then are dropped and counted.
+
+        Returns
+        -------
+        bool
+            False if something hung and was left behind.
+        """
+        self._attachment.close()
+        _open.discard(self)
+        return self._session.close(timeout)
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def watch(
+    model: torch.nn.Module | Sequence[torch.nn.Module],
+    optimizer: Any,
+    config: str | os.PathLike[str] = "config.json",
+    **options: Any,
+) -> Watch:
+    """Watch a training job.
+
+    Parameters
+    ----------
+    model : torch.nn.Module or sequence of them
+        A sequence: the chunks of a virtual pipeline.
+    optimizer : object
+        Its `step` ends the training step.
+    config : str or os.PathLike
+        Path of config.json.
+    **options
+        As in `Watch`.
+
+    Returns
+    -------
+    Watch
+        Close it at the end, or use it as a context manager. What is still open when the interpreter ends is closed
+        then.
+
+    Examples
+    --------
+    >>> with stepwatch.watch(model, optimizer, config="config.json"):  # doctest: +SKIP
+    ...     train()
+    """
+    monitor = Watch(config, **options)
+    try:
+        monitor.attach(model, optimizer)
+    except Exception:
+        monitor.close()
+        raise
+    return monitor
+
+
+@atexit.register
+def _close_all() -> None:
+    for monitor in list(_open):
+        monitor.close()

@@ -1,0 +1,50 @@
+// A Python tensor as the monitor sees it: address, shape, dtype, device; without linking torch.
+#pragma once
+
+#include <Python.h>
+
+#include <string>
+
+#include "stepwatch/tensor_view.h"
+
+namespace stepwatch::python {
+
+// What DLPack's exchange table offers, or null.
+struct ExchangeTable;
+
+struct SeenTensor {
+  TensorView view;
+  const char* problem = nullptr;  // why it cannot be measured; the view's dtype is then kOther
+};
+
+// All calls with the GIL held; no call leaves a Python error set. The view is borrowed: it holds as long as the tensor.
+class TensorReader {
+ public:
+  // `torch`: the module. Its version decides nothing: what its tensors offer does.
+  explicit TensorReader(PyObject* torch);
+  ~TensorReader();
+  TensorReader(const TensorReader&) = delete;
+  TensorReader& operator=(const TensorReader&) = delete;
+
+  bool IsTensor(PyObject* object) const;
+  // `tensor` is one. A DTensor is read as its local shard.
+  SeenTensor Read(PyObject* tensor);
+  // The same by attributes alone, as torch before 2.10 needs it.
+  SeenTensor ReadAttributes(PyObject* tensor);
+  // "torch.float32" for anything with a dtype, measurable or not; shape as in a Python tuple: "size=(5, 4), dtype=…".
+  std::string Describe(PyObject* tensor) const;
+
+ private:
+  const ExchangeTable* TableOf(PyObject* tensor);
+  bool ReadTable(const ExchangeTable& table, PyObject* tensor, SeenTensor* seen) const;
+  DType DTypeOf(PyObject* dtype) const;
+
+  PyObject* const torch_;              // strong
+  PyObject* tensor_type_;              // torch.Tensor, strong
+  PyObject* strided_;                  // torch.strided, strong
+  PyObject* dtypes_[12] = {};          // torch.float64 …, in the order of DType; null where torch lacks one
+  PyTypeObject* last_type_ = nullptr;  // strong; the type that last_table_ belongs to
+  const ExchangeTable* last_table_ = nullptr;
+};
+
+}  // namespace stepwatch::python
