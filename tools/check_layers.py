@@ -36,7 +36,9 @@ FRONT_ENDS_MAY_SEE = ("include/stepwatch",)
 # Third-party headers and the only folders that may include them.
 GUARDED: dict[str, tuple[str, ...]] = {
     r"(torch|ATen|c10)/": ("include/stepwatch/torch", "src/torch", "examples", "tests/torch", "bench"),
-    r"boost/": ("controller", "tests"),
+    r"boost/(?!crc)": ("controller", "tests"),
+    r"boost/crc": ("src/sinks",),
+    r"google/protobuf/": ("src/sinks",),
     r"hwy/": ("kernels",),
     r"cuda": ("kernels/cuda", "tests/kernels/cuda", "bench/gpu"),
     r"nlohmann/": ("src/config", "src/runtime", "src/torch", "controller/cli", "tests", "bench"),
