@@ -41,7 +41,7 @@ class StopOnSignals {
 
 int Fail(const Status& status) {
   if (interrupted != 0) {
-    std::fprintf(stderr, "stepwatch: interrupted, nothing was changed\n");
+    std::fprintf(stderr, "stepwatch: interrupted; nothing was changed\n");
     return 130;
   }
   std::fprintf(stderr, "stepwatch: error: %s\n", status.message().c_str());

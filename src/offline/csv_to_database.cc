@@ -256,13 +256,14 @@ Result<Conversion> CsvToDatabase(const CsvToDatabaseOptions& options, const OnPr
     if (!scan.note.empty()) done.notes.push_back(scan.note);
   }
   Result<StagingDirectory> made = StagingDirectory::Make(base::DirectoryOf(options.database));
-  if (!made.ok()) return made.status();
+  // Not kNotFound, which says that there is nothing to import.
+  if (!made.ok()) return Status(StatusCode::kUnavailable, made.status().message());
   StagingDirectory staging = std::move(made).value();
   const std::string name = base::BaseName(options.database);
   Result<Database> database = Database::Create(base::JoinPath(staging.path(), name));
   if (!database.ok()) return database.status();
   Status imported = ImportAll(options, kinds.value(), files.value(), scans, on_progress, &database.value(), &done);
-  if (!imported.ok()) return imported;
+  if (!imported.ok()) return Status(imported.code(), imported.message() + "; nothing was changed");
   Status published = staging.Publish(name);
   if (!published.ok()) return published;
   return done;

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "src/base/text.h"
+#include "src/config/text_index.h"
 
 namespace stepwatch::offline {
 namespace {
@@ -47,6 +48,15 @@ bool ParseValue(std::string_view cell, double* value) {
     *value = std::strtod(std::string(cell).c_str(), nullptr);
   else if (error != std::errc())
     return false;
+  return true;
+}
+
+bool IsUtf8(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    const size_t bytes = static_cast<signed char>(text[at]) >= 0 ? 1 : config::Utf8CharacterBytes(text, at);
+    if (bytes == 0) return false;
+    at += bytes;
+  }
   return true;
 }
 
@@ -169,6 +179,8 @@ std::string MetricFile::Parse(MetricRow* row) const {
     if (row->micro_step < 0) return "micro_step is negative";
   }
   row->name = cells_[name_column_];
+  // TensorBoard would not read the file, SQLite's readers not the text.
+  if (!IsUtf8(row->name)) return "the name is not UTF-8";
   row->values.resize(stats_.size());
   for (size_t i = 0; i < stats_.size(); ++i)
     if (!ParseValue(cells_[stat_columns_[i]], &row->values[i])) return not_a_number(stats_[i], stat_columns_[i]);

@@ -26,6 +26,7 @@ struct Candidate {
   int rank = 0;
   // Local time, seconds since 1970; of a name alone, in the last year in which it is not after the directory's change.
   std::time_t started = 0;
+  std::string run_id;  // of the manifest; empty without one
 };
 
 struct Limits {
@@ -50,17 +51,19 @@ bool IsInside(const std::optional<long>& time, const Limits& limits) {
   return limits.start ? *time >= *limits.start : *time <= *limits.end;
 }
 
-// "2026-11-21T19:14:39…" of manifest.json.
-std::optional<std::time_t> StartedFromManifest(const std::string& directory) {
-  const Result<std::string> text = base::ReadFile(base::JoinPath(directory, "manifest.json"), kManifestBytesMax);
-  if (!text.ok()) return std::nullopt;
+// What manifest.json says of the run, if it is there.
+void ReadManifest(Candidate* candidate) {
+  const Result<std::string> text = base::ReadFile(base::JoinPath(candidate->path, "manifest.json"), kManifestBytesMax);
+  if (!text.ok()) return;
   const auto json = nlohmann::json::parse(text.value(), nullptr, false);
-  if (!json.is_object() || !json.contains("started") || !json["started"].is_string()) return std::nullopt;
+  const auto member = [&json](const char* name) {
+    return json.is_object() && json.contains(name) && json[name].is_string() ? json[name].get<std::string>() : "";
+  };
+  candidate->run_id = member("run_id");
   std::tm parts{};
-  if (::strptime(json["started"].get<std::string>().c_str(), "%Y-%m-%dT%H:%M:%S", &parts) == nullptr)
-    return std::nullopt;
+  if (::strptime(member("started").c_str(), "%Y-%m-%dT%H:%M:%S", &parts) == nullptr) return;
   parts.tm_isdst = -1;
-  return std::mktime(&parts);
+  candidate->started = std::mktime(&parts);
 }
 
 std::time_t StartedFromName(std::tm parts, const fs::directory_entry& entry) {
@@ -90,9 +93,9 @@ std::optional<Candidate> Look(const fs::directory_entry& entry, const Limits& li
   if (!std::regex_match(name, parts, form) || !entry.is_directory(error)) return std::nullopt;
   const std::optional<long> time = base::TimeOfYear(name);
   if (!IsInside(time, limits)) return std::nullopt;
-  Candidate candidate{entry.path().string(), std::stoi(parts[2].str()), 0};
-  const auto started = StartedFromManifest(candidate.path);
-  candidate.started = started ? *started : time ? StartedFromName(*base::ParseRunTime(name), entry) : 0;
+  Candidate candidate{entry.path().string(), std::stoi(parts[2].str()), 0, {}};
+  if (time) candidate.started = StartedFromName(*base::ParseRunTime(name), entry);
+  ReadManifest(&candidate);
   return candidate;
 }
 
@@ -109,6 +112,19 @@ Result<std::vector<Candidate>> List(const std::string& monitor_path, const Limit
   return candidates;
 }
 
+// Ranks that were not in the last run give their directories of an earlier one.
+std::string MixedRunsNote(const std::map<int, Candidate>& taken) {
+  const Candidate* first = nullptr;
+  for (const auto& [rank, candidate] : taken) {
+    if (candidate.run_id.empty()) continue;
+    if (first == nullptr) first = &candidate;
+    if (candidate.run_id != first->run_id)
+      return "the directories are not of one run: " + base::BaseName(first->path) + " and " +
+             base::BaseName(candidate.path) + "; time_start and time_end choose one";
+  }
+  return "";
+}
+
 }  // namespace
 
 Result<std::map<int, std::string>> FindRunDirectories(const std::string& monitor_path, const TimeRange& range,
@@ -119,20 +135,22 @@ Result<std::map<int, std::string>> FindRunDirectories(const std::string& monitor
   if (!end.ok()) return end.status();
   const Result<std::vector<Candidate>> candidates = List(monitor_path, {start.value(), end.value()});
   if (!candidates.ok()) return candidates.status();
-  std::map<int, std::string> directories;
+  std::map<int, Candidate> taken;
   std::map<int, std::string> left_out;
   for (const Candidate& candidate : candidates.value()) {
-    std::string& taken = directories[candidate.rank];
-    if (!taken.empty()) {
-      std::string& names = left_out[candidate.rank];
-      names += (names.empty() ? "" : ", ") + base::BaseName(taken);
-    }
-    taken = candidate.path;
+    const auto [last, is_first] = taken.try_emplace(candidate.rank, candidate);
+    if (is_first) continue;
+    std::string& names = left_out[candidate.rank];
+    names += (names.empty() ? "" : ", ") + base::BaseName(last->second.path);
+    last->second = candidate;
   }
   for (const auto& [rank, names] : left_out)
     notes->push_back("rank " + std::to_string(rank) + " has several runs in " + monitor_path + ": took the last, " +
-                     base::BaseName(directories[rank]) + ", and left out " + names +
+                     base::BaseName(taken.at(rank).path) + ", and left out " + names +
                      "; time_start and time_end choose another one");
+  if (const std::string note = MixedRunsNote(taken); !note.empty()) notes->push_back(note);
+  std::map<int, std::string> directories;
+  for (const auto& [rank, candidate] : taken) directories[rank] = candidate.path;
   return directories;
 }
 

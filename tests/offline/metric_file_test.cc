@@ -79,7 +79,8 @@ TEST_CASE("malformed rows are skipped, counted, and the first is named") {
                              "0,w,2,5.0,6.0\n"
                              "0,w,x,5.0\n"
                              "0,w,3,5.0x\n"
-                             "0,w,4,1e400\n"
+                             "0,w\xff,3,5.0\n"
+                             "0,w\xc3\xa4,4,1e400\n"
                              "0,w,5,5");
   MetricRow row;
   REQUIRE(Next(&file, &row));
@@ -88,10 +89,10 @@ TEST_CASE("malformed rows are skipped, counted, and the first is named") {
   CHECK(row.values[0] == std::numeric_limits<double>::infinity());
   CHECK(!Next(&file, &row));
   CHECK(file.rows() == 2);
-  CHECK(file.rows_skipped() == 4);
-  CHECK(Contains(file.Note(), "4 malformed rows"));
+  CHECK(file.rows_skipped() == 5);
+  CHECK(Contains(file.Note(), "5 malformed rows"));
   CHECK(Contains(file.Note(), "line 2: vpp_stage \"all_reduce\" is not a number"));
-  CHECK(Contains(file.Note(), "ends in the middle of line 8"));
+  CHECK(Contains(file.Note(), "ends in the middle of line 9"));
 }
 
 TEST_CASE("a file without our columns is refused, an empty one has no rows") {

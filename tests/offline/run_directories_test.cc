@@ -103,5 +103,17 @@ TEST_CASE("the manifest knows the year that the name does not") {
   CHECK(Find(base).names.at(0) == "Jan03_21-34-40-rank0-bbbbbbbb");
 }
 
+TEST_CASE("directories of ranks that come from different runs are said to") {
+  TemporaryDirectory base;
+  Put(base.path(), "Dec03_21-34-40-rank0-aaaaaaaa/manifest.json", R"({"run_id": "aa"})");
+  Put(base.path(), "Dec03_21-34-41-rank1-aaaaaaaa/manifest.json", R"({"run_id": "aa"})");
+  CHECK(Find(base).notes.empty());
+  Put(base.path(), "Dec03_21-34-41-rank2-bbbbbbbb/manifest.json", R"({"run_id": "bb"})");
+  const Found found = Find(base);
+  CHECK(found.names.size() == 3);
+  REQUIRE(found.notes.size() == 1);
+  CHECK(Contains(found.notes[0], "rank0-aaaaaaaa and Dec03_21-34-41-rank2-bbbbbbbb"));
+}
+
 }  // namespace
 }  // namespace stepwatch::offline
