@@ -82,6 +82,19 @@ def _expand(path: Path) -> str:
     return os.path.expanduser(os.fspath(path))
 
 
+def get_target_output_dir(
+    monitor_path: Path, time_start: str | None = None, time_end: str | None = None
+) -> dict[str, str]:
+    """Return the run directory of each rank, by rank as text; both times belong to the range, None leaves it open.
+
+    Of several runs of a rank the one that started last is taken, and a line on stderr names the others.
+    """
+    directories, notes = _core.find_run_directories(_expand(monitor_path), time_start or "", time_end or "")
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)
+    return {str(rank): path for rank, path in directories.items()}
+
+
 def _import(config: CSV2DBConfig) -> None:
     check_process_num(config.process_num)
     if config.db_file is None:

@@ -31,7 +31,7 @@ Result<CsvReader> CsvReader::Open(const std::string& path) {
 
 Result<bool> CsvReader::Next(std::vector<std::string_view>* cells) {
   std::string_view text;
-  const Result<bool> got = NextText(&text);
+  Result<bool> got = NextText(&text);
   if (!got.ok() || !got.value()) return got;
   Split(text, cells);
   return true;

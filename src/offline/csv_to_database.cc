@@ -77,7 +77,7 @@ Status ImportFile(const TrendFile& trend_file, int64_t metric_id, uint64_t rows,
   Result<MetricFile> opened = MetricFile::Open(trend_file.entry.path, TrendStats());
   if (!opened.ok()) return opened.status();
   MetricFile file = std::move(opened).value();
-  const Status changed(StatusCode::kUnavailable, trend_file.entry.path + " changed while it was read; try again");
+  Status changed(StatusCode::kUnavailable, trend_file.entry.path + " changed while it was read; try again");
   ReadMeter meter(state);
   Batch batch;
   MetricRow row;
@@ -131,8 +131,9 @@ Status Scan(const CsvToDatabaseOptions& options, const TrendRules& rules, const 
   for (size_t i = 0; i < files.size(); ++i) {
     tasks.push_back([&rules, file = &files[i], scan = &(*scans)[i]](WorkState* state) {
       Result<TrendScan> scanned = ScanTrendFile(*file, rules, state);
-      if (scanned.ok()) *scan = std::move(scanned).value();
-      return scanned.status();
+      if (!scanned.ok()) return scanned.status();
+      *scan = std::move(scanned).value();
+      return Status();
     });
   }
   return RunTasks(options.process_num, tasks, "scanning", Bytes(files), on_progress);
@@ -181,11 +182,13 @@ std::vector<std::string> StatsOf(const std::vector<TrendMetric>& metrics) {
 // A database that somebody else is writing, or left in the middle of it, must not be swapped under its journal.
 Status CheckReplaceable(const std::string& path) {
   for (const char* suffix : {"-wal", "-journal"}) {
+    const std::string journal = path + suffix;
     std::error_code error;
-    const auto bytes = std::filesystem::file_size(path + suffix, error);
-    if (!error && bytes > 0)
-      return Status(StatusCode::kUnavailable, path + " is in use or was not closed: there is " + path + suffix +
-                                                  "; close it, or remove both, and try again");
+    const auto bytes = std::filesystem::file_size(journal, error);
+    if (error || bytes == 0) continue;
+    std::string message = path + " is in use or was not closed: there is ";
+    message += journal + "; close it, or remove both, and try again";
+    return Status(StatusCode::kUnavailable, std::move(message));
   }
   std::error_code error;
   if (std::filesystem::is_directory(path, error))

@@ -153,7 +153,7 @@ Status MetricFile::ReadHeader(std::span<const std::string> wanted) {
 
 Result<bool> MetricFile::Next(MetricRow* row) {
   for (;;) {
-    const Result<bool> got = reader_.Next(&cells_);
+    Result<bool> got = reader_.Next(&cells_);
     if (!got.ok() || !got.value()) return got;
     const std::string fault = Parse(row);
     if (fault.empty()) {

@@ -72,7 +72,7 @@ std::time_t StartedFromName(std::tm parts, const fs::directory_entry& entry) {
   if (error) return 0;
   const std::time_t latest =
       std::chrono::system_clock::to_time_t(std::chrono::time_point_cast<std::chrono::system_clock::duration>(changed)) +
-      24 * 3600;  // names may carry the time of another zone
+      std::time_t{24} * 3600;  // names may carry the time of another zone
   std::tm now{};
   ::localtime_r(&latest, &now);
   for (int year = now.tm_year;; --year) {
@@ -144,10 +144,11 @@ Result<std::map<int, std::string>> FindRunDirectories(const std::string& monitor
     names += (names.empty() ? "" : ", ") + base::BaseName(last->second.path);
     last->second = candidate;
   }
-  for (const auto& [rank, names] : left_out)
-    notes->push_back("rank " + std::to_string(rank) + " has several runs in " + monitor_path + ": took the last, " +
-                     base::BaseName(taken.at(rank).path) + ", and left out " + names +
-                     "; time_start and time_end choose another one");
+  for (const auto& [rank, names] : left_out) {
+    std::string note = "rank " + std::to_string(rank) + " has several runs in " + monitor_path;
+    note += ": took the last, " + base::BaseName(taken.at(rank).path) + ", and left out " + names;
+    notes->push_back(note + "; time_start and time_end choose another one");
+  }
   if (const std::string note = MixedRunsNote(taken); !note.empty()) notes->push_back(note);
   std::map<int, std::string> directories;
   for (const auto& [rank, candidate] : taken) directories[rank] = candidate.path;

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -67,7 +68,9 @@ struct TrendTag {
   std::string name;
   std::string category;
 
-  auto operator<=>(const TrendTag&) const = default;
+  bool operator<(const TrendTag& other) const {
+    return std::tie(name, category) < std::tie(other.name, other.category);
+  }
 };
 std::set<TrendTag> TagsOf(const std::string& target_name);
 

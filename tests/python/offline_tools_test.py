@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("stepwatch", reason="the Python package is not installed")
 
 from stepwatch import anomaly_processor as alarms  # noqa: E402
-from stepwatch.csv2db import CSV2DBConfig, csv2db, import_data  # noqa: E402
+from stepwatch.csv2db import CSV2DBConfig, csv2db, get_target_output_dir, import_data  # noqa: E402
 from stepwatch.csv2tb import csv2tensorboard_by_step  # noqa: E402
 
 RUN = "Dec03_21-34-40-rank0-aaaaaaaa"
@@ -77,7 +77,10 @@ def rows(database: Path) -> list[tuple]:
 
 
 def test_csv2db_takes_the_directories_of_ranks(base: Path, tmp_path: Path) -> None:
-    config = CSV2DBConfig({"0": str(base / RUN)}, 2, tmp_path / "x.db", micro_step=False, mapping={"fc": "linear"})
+    assert get_target_output_dir(base, "Dec31_00-00-00", "Jan01_00-00-00") == {}
+    directories = get_target_output_dir(base)
+    assert directories == {"0": str(base / RUN)}
+    config = CSV2DBConfig(directories, 2, tmp_path / "x.db", micro_step=False, mapping={"fc": "linear"})
     assert import_data(config) is True
     assert rows(tmp_path / "x.db") == [(0, 0, 1, 0.523935), (0, 0, 2, 7.071068), (0, 1, 1, 0.5)]
 
