@@ -20,6 +20,9 @@ namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace stepwatch::python {
+
+void BindOffline(nb::module_& m);
+
 namespace {
 
 // --- the callables of hooks ---
@@ -217,6 +220,7 @@ NB_MODULE(_core, m) {
   m.attr("__version__") = stepwatch::kVersion;
   BindHooks(m);
   BindSession(m);
+  BindOffline(m);
   m.def("make_session", &MakeSession, "torch"_a, "config_path"_a, "dynamic"_a = nb::none(), "output_dir"_a = "",
         "rank"_a = 0, "world_size"_a = 1, "run_id"_a = "", "grad_acc_steps"_a = 1, "start_iteration"_a = 0,
         "main_grad"_a = true, "keep_latest"_a = false);

@@ -22,6 +22,7 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
     "src/records": (3, ()),
     "src/sinks": (3, ()),
     "src/runtime": (4, ()),
+    "src/offline": (4, ()),
     "controller/watch": (5, ()),
     "controller/reload": (5, ("controller/watch",)),
     "controller/api": (5, ("controller/watch", "controller/reload")),
@@ -39,10 +40,21 @@ FRONT_ENDS_MAY_SEE = ("include/stepwatch", "src/front_end")
 # Third-party headers and the only folders that may include them.
 GUARDED: dict[str, tuple[str, ...]] = {
     r"(torch|ATen|c10)/": ("include/stepwatch/torch", "src/torch", "examples", "tests/torch", "bench"),
-    r"boost/": ("controller", "tests"),
+    r"boost/(?!crc)": ("controller", "tests"),
+    r"boost/crc": ("src/sinks",),
+    r"google/protobuf/": ("src/sinks",),
     r"hwy/": ("kernels",),
+    r"sqlite3": ("src/offline", "tests/offline"),
     r"cuda": ("kernels/cuda", "tests/kernels/cuda", "bench/gpu"),
-    r"nlohmann/": ("src/config", "src/runtime", "src/front_end", "controller/cli", "tests", "bench"),
+    r"nlohmann/": (
+        "src/config",
+        "src/runtime",
+        "src/offline",
+        "src/front_end",
+        "controller/cli",
+        "tests",
+        "bench",
+    ),
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 

@@ -68,7 +68,7 @@ class OptimizerStep:
         return evaluate
 
     def remove(self) -> None:
-        """Give the optimizer its own `step` back; if somebody has wrapped ours since, it stays inside and does nothing."""
+        """Give the optimizer its own `step` back; what somebody has wrapped since stays inside and does nothing."""
         self._active = False
         if self.optimizer.__dict__.get("step") is not self._patched:
             return

@@ -29,15 +29,6 @@ std::string CandidateName(const WantedFile& wanted, int attempt) {
   return name + ".csv";
 }
 
-template <class Call>
-auto RepeatInterrupted(Call call) {
-  decltype(call()) result;
-  do {
-    result = call();
-  } while (result < 0 && errno == EINTR);
-  return result;
-}
-
 }  // namespace
 
 Status CsvFile::Append(const WantedFile& wanted, std::string_view rows) {

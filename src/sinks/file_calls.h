@@ -1,9 +1,10 @@
-// The system calls with which the CSV sink touches files, behind one seam so that a test can make each of them fail.
+// The system calls with which the sinks touch files, behind one seam so that a test can make each of them fail.
 #pragma once
 
 #include <sys/stat.h>
 #include <sys/types.h>
 
+#include <cerrno>
 #include <cstddef>
 #include <string>
 
@@ -27,5 +28,14 @@ class FileCalls {
   virtual int Unlink(const char* path);
   virtual Status MakeDirectories(const std::string& path);
 };
+
+template <class Call>
+auto RepeatInterrupted(Call call) {
+  decltype(call()) result;
+  do {
+    result = call();
+  } while (result < 0 && errno == EINTR);
+  return result;
+}
 
 }  // namespace stepwatch::sinks

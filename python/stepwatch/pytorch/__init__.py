@@ -1,0 +1,5 @@
+"""The place of TrainerMon in msProbe's package."""
+
+from stepwatch.trainer_mon import TrainerMon
+
+__all__ = ["TrainerMon"]

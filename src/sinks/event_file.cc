@@ -1,0 +1,142 @@
+#include "src/sinks/event_file.h"
+
+#include <fcntl.h>
+
+#include <cctype>
+#include <cerrno>
+#include <utility>
+
+#include "src/base/file.h"
+
+namespace stepwatch::sinks {
+namespace {
+
+// More names than this taken mean that something else is wrong.
+constexpr int kNamesMax = 1000;
+
+Status FileStatus(std::string_view what, const std::string& path, int error_number, std::string_view consequence = "") {
+  const Status status = base::ErrnoStatus(what, path, error_number);
+  const StatusCode code = error_number == EFBIG ? StatusCode::kExhausted : status.code();
+  return Status(code, status.message() + std::string(consequence));
+}
+
+}  // namespace
+
+std::string EventFileName(int64_t unix_seconds, const std::string& host, int process_id) {
+  std::string name = "events.out.tfevents." + std::to_string(unix_seconds) + ".";
+  for (const char c : host) name += std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '.' ? c : '_';
+  return name + "." + std::to_string(process_id);
+}
+
+Status EventFile::Append(std::span<const ScalarEvent> events) {
+  if (events.empty()) return Status();
+  if (fd_ >= 0) {
+    Status unchanged = CheckUnchanged();
+    if (!unchanged.ok()) return unchanged;
+  }
+  if (fd_ < 0) {
+    Status created = Create();
+    if (!created.ok()) return created;
+  }
+  std::string bytes;
+  if (size_ == 0) AppendVersionRecord(events.front().wall_time, &bytes);
+  for (const ScalarEvent& event : events) AppendScalarRecord(event, &bytes);
+  if (WriteAll(bytes) == 0) {
+    size_ += static_cast<off_t>(bytes.size());
+    return Status();
+  }
+  const int error_number = errno;
+  torn_ = TruncateTo(size_) != 0;
+  return FileStatus("cannot append to", path_, error_number,
+                    torn_ ? "; it could not be cut back to whole records yet" : "; it was cut back to whole records");
+}
+
+Status EventFile::Close() {
+  if (fd_ < 0) return Status();
+  Status status;
+  if (torn_ && TruncateTo(size_) != 0)
+    status = FileStatus("cannot cut back", path_, errno, "; it may end with events that count as not written");
+  torn_ = false;
+  const bool empty = size_ == 0;
+  // Never repeated after EINTR: the descriptor is gone all the same.
+  if (calls_.Close(std::exchange(fd_, -1)) != 0 && errno != EINTR && status.ok())
+    status = FileStatus("closing", path_, errno, "; events written to it earlier may be missing");
+  if (empty) calls_.Unlink(path_.c_str());
+  return status;
+}
+
+Status EventFile::Create() {
+  bool made = false;
+  for (int attempt = 0; attempt < kNamesMax; ++attempt) {
+    path_ = base::JoinPath(directory_, serial_ == 0 ? name_ : name_ + "." + std::to_string(serial_));
+    fd_ = RepeatInterrupted(
+        [this] { return calls_.Open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644); });
+    if (fd_ >= 0) break;
+    if (errno == ENOENT && !std::exchange(made, true)) {
+      Status directory = calls_.MakeDirectories(directory_);
+      if (!directory.ok()) return directory;
+    } else if (errno == EEXIST) {
+      ++serial_;
+    } else {
+      return FileStatus("cannot create", path_, errno);
+    }
+  }
+  if (fd_ < 0)
+    return Status(StatusCode::kExhausted, "cannot create " + path_ + ": it and " + std::to_string(kNamesMax - 1) +
+                                              " names like it are taken; move these files away");
+  struct stat about;
+  if (calls_.Fstat(fd_, &about) != 0) {
+    Status status = FileStatus("cannot look at", path_, errno);
+    calls_.Close(std::exchange(fd_, -1));
+    calls_.Unlink(path_.c_str());
+    return status;
+  }
+  device_ = about.st_dev;
+  inode_ = about.st_ino;
+  size_ = 0;
+  return Status();
+}
+
+// Others may remove, move or edit a file while we hold it.
+Status EventFile::CheckUnchanged() {
+  struct stat about;
+  const bool gone = calls_.Stat(path_.c_str(), &about) != 0;
+  if (gone && errno != ENOENT && errno != ENOTDIR) return FileStatus("cannot look at", path_, errno);
+  if (gone || about.st_dev != device_ || about.st_ino != inode_) {
+    torn_ = false;
+    calls_.Close(std::exchange(fd_, -1));
+    ++serial_;
+    return Status(StatusCode::kNotFound,
+                  path_ + " has disappeared with the events in it; the next append starts a new file");
+  }
+  if (torn_ || about.st_size != size_) {
+    if (about.st_size < size_) {
+      // What is left of somebody's cut may end inside a record, behind which a reader would find nothing.
+      torn_ = false;
+      calls_.Close(std::exchange(fd_, -1));
+      ++serial_;
+      return Status(StatusCode::kNotFound, path_ + " has been cut by somebody else; the next append starts a new file");
+    }
+    if (TruncateTo(size_) != 0) return FileStatus("cannot cut back", path_, errno);
+    torn_ = false;
+  }
+  return Status();
+}
+
+// One call, unless the system takes less than all. 0, or -1 and errno.
+int EventFile::WriteAll(const std::string& bytes) {
+  std::string_view rest = bytes;
+  while (!rest.empty()) {
+    const ssize_t put = RepeatInterrupted([&] { return calls_.Write(fd_, rest.data(), rest.size()); });
+    if (put == 0) errno = EIO;
+    if (put <= 0) return -1;
+    rest.remove_prefix(static_cast<size_t>(put));
+  }
+  return 0;
+}
+
+int EventFile::TruncateTo(off_t size) {
+  return RepeatInterrupted([&] { return calls_.Truncate(fd_, size); });
+}
+
+}  // namespace stepwatch::sinks

@@ -1,0 +1,55 @@
+// One event file of TensorBoard: made at the first append, then grown by whole records.
+//
+// One thread. Whatever call fails, the file holds whole records or is cut back to them before anything else is written,
+// and the events of a failed Append are not in it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "src/sinks/event_record.h"
+#include "src/sinks/file_calls.h"
+#include "stepwatch/status.h"
+
+namespace stepwatch::sinks {
+
+// "events.out.tfevents.1700000000.host.42": TensorBoard takes every file with "tfevents" in its name, in the order of
+// names. Characters of `host` that could not be in a file name become "_".
+std::string EventFileName(int64_t unix_seconds, const std::string& host, int process_id);
+
+class EventFile {
+ public:
+  // Goes to `directory`/`name`, or to `name`.1, `name`.2 … when that name is taken or our file was taken away.
+  EventFile(FileCalls* calls, std::string directory, std::string name)
+      : calls_(*calls), directory_(std::move(directory)), name_(std::move(name)) {}
+  ~EventFile() { (void)Close(); }
+  EventFile(const EventFile&) = delete;
+  EventFile& operator=(const EventFile&) = delete;
+
+  // Appends all events, in one write, or with an error none.
+  Status Append(std::span<const ScalarEvent> events);
+  // An error means that events appended earlier may be missing (network file systems tell only now).
+  Status Close();
+  // Empty before the first append.
+  const std::string& path() const { return path_; }
+
+ private:
+  Status Create();
+  Status CheckUnchanged();
+  int WriteAll(const std::string& bytes);
+  int TruncateTo(off_t size);
+
+  FileCalls& calls_;
+  std::string directory_;
+  std::string name_;
+  std::string path_;
+  int serial_ = 0;
+  int fd_ = -1;
+  dev_t device_ = 0;
+  ino_t inode_ = 0;
+  off_t size_ = 0;     // up to here the file is whole
+  bool torn_ = false;  // there may be bytes of a failed append behind size_
+};
+
+}  // namespace stepwatch::sinks

@@ -1,0 +1,36 @@
+// The bytes of TensorBoard's event files: events as protobuf messages, each in the framing of a TFRecord.
+//
+// A record is the length of its payload (8 bytes), the masked CRC-32C of these bytes, the payload, and the masked
+// CRC-32C of the payload; all numbers little-endian. Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace stepwatch::sinks {
+
+struct Scalar {
+  std::string tag;
+  double value = 0;  // the format holds a float: rounded, and infinite beyond its range
+};
+
+// Scalars of one step.
+struct ScalarEvent {
+  double wall_time = 0;  // seconds since 1970
+  int64_t step = 0;
+  std::vector<Scalar> scalars;
+};
+
+uint32_t Crc32c(std::string_view bytes);
+// The CRC as TFRecords store it, so that a CRC over bytes that hold CRCs stays a good one.
+uint32_t MaskedCrc32c(std::string_view bytes);
+
+// Append one record to `bytes`.
+void AppendRecord(std::string_view payload, std::string* bytes);
+// The first record of a file: the version of the format.
+void AppendVersionRecord(double wall_time, std::string* bytes);
+void AppendScalarRecord(const ScalarEvent& event, std::string* bytes);
+
+}  // namespace stepwatch::sinks

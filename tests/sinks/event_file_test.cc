@@ -1,0 +1,161 @@
+// Event files under calls that fail, each in turn: whole records, and none of a failed append.
+#include "src/sinks/event_file.h"
+
+#include <fcntl.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/catch.h"
+#include "tests/sinks/sink_fixture.h"
+
+namespace stepwatch::sinks {
+namespace {
+
+using test::ReadDirectory;
+using test::ReadText;
+using test::TemporaryDirectory;
+using test::WriteText;
+
+// Makes call number `at` fail with `error_number`; a failing write, unless interrupted, first takes
+// half of its bytes.
+class FailingCalls : public FileCalls {
+ public:
+  FailingCalls() = default;
+  FailingCalls(int at, int error_number) : at_(at), error_number_(error_number) {}
+  int count() const { return count_; }
+
+  int Open(const char* path, int flags, mode_t mode) override {
+    return Fails() ? -1 : FileCalls::Open(path, flags, mode);
+  }
+  int Stat(const char* path, struct stat* about) override { return Fails() ? -1 : FileCalls::Stat(path, about); }
+  int Fstat(int fd, struct stat* about) override { return Fails() ? -1 : FileCalls::Fstat(fd, about); }
+  ssize_t Write(int fd, const void* bytes, size_t count) override {
+    if (count_ == at_ && error_number_ != EINTR) FileCalls::Write(fd, bytes, count / 2);
+    return Fails() ? -1 : FileCalls::Write(fd, bytes, count);
+  }
+  int Truncate(int fd, off_t size) override { return Fails() ? -1 : FileCalls::Truncate(fd, size); }
+  Status MakeDirectories(const std::string& path) override {
+    return Fails() ? Status(StatusCode::kUnavailable, "no") : FileCalls::MakeDirectories(path);
+  }
+
+ private:
+  bool Fails() {
+    errno = error_number_;
+    return count_++ == at_;
+  }
+
+  int at_ = -1;
+  int error_number_ = 0;
+  int count_ = 0;
+};
+
+std::vector<ScalarEvent> Events(int64_t step) {
+  return {{10.0, step, {{"a", 0.5}}}, {10.0, step, {{"b", 1.5}}}};
+}
+
+std::string Expected(const std::vector<int64_t>& steps) {
+  std::string bytes;
+  AppendVersionRecord(10.0, &bytes);
+  for (int64_t step : steps)
+    for (const ScalarEvent& event : Events(step)) AppendScalarRecord(event, &bytes);
+  return bytes;
+}
+
+TEST_CASE("an event file appears at the first append, with its directory, and grows by whole records") {
+  TemporaryDirectory base;
+  FileCalls calls;
+  EventFile file(&calls, base / "tb", "events.out.tfevents.1.h.2");
+  CHECK(ReadDirectory(base / "tb").empty());
+  REQUIRE(file.Append(Events(0)).ok());
+  CHECK(ReadText(file.path()) == Expected({0}));
+  REQUIRE(file.Append(Events(1)).ok());
+  CHECK(file.path() == base / "tb/events.out.tfevents.1.h.2");
+  CHECK(ReadText(file.path()) == Expected({0, 1}));
+  CHECK(file.Close().ok());
+}
+
+TEST_CASE("whatever call fails, one retry brings every event once") {
+  int calls_max = 0;
+  {
+    TemporaryDirectory base;
+    FailingCalls calls;
+    EventFile file(&calls, base / "tb", "e");
+    for (int64_t step : {0, 1, 2}) REQUIRE(file.Append(Events(step)).ok());
+    calls_max = calls.count();
+  }
+  REQUIRE(calls_max > 8);
+  for (int error_number : {ENOSPC, EIO, EINTR, EFBIG}) {
+    for (int at = 0; at < calls_max; ++at) {
+      TemporaryDirectory base;
+      FailingCalls calls(at, error_number);
+      EventFile file(&calls, base / "tb", "e");
+      for (int64_t step : {0, 1, 2}) {
+        const Status first = file.Append(Events(step));
+        INFO("call " << at << ", errno " << error_number << ": " << first.ToString());
+        if (!first.ok()) REQUIRE(file.Append(Events(step)).ok());
+      }
+      CHECK(file.Close().ok());
+      INFO("call " << at << ", errno " << error_number);
+      CHECK(ReadDirectory(base / "tb").size() == 1);
+      CHECK(ReadText(file.path()) == Expected({0, 1, 2}));
+    }
+  }
+}
+
+TEST_CASE("a full disk and a file grown too big are told apart from other troubles") {
+  for (int error_number : {ENOSPC, EFBIG, EIO}) {
+    TemporaryDirectory base;
+    FailingCalls calls(2, error_number);  // after open and fstat
+    EventFile file(&calls, base.path(), "e");
+    const Status failed = file.Append(Events(0));
+    CHECK(failed.code() == (error_number == EIO ? StatusCode::kUnavailable : StatusCode::kExhausted));
+    CHECK(failed.message().find("cannot append to " + base / "e") == 0);
+  }
+}
+
+TEST_CASE("a file without events is not left behind") {
+  TemporaryDirectory base;
+  {
+    FailingCalls calls(2, ENOSPC);
+    EventFile file(&calls, base.path(), "e");
+    CHECK(!file.Append(Events(0)).ok());
+  }
+  CHECK(ReadDirectory(base.path()).empty());
+}
+
+TEST_CASE("a file of that name, somebody else's, stays as it is") {
+  TemporaryDirectory base;
+  WriteText(base / "e", "theirs");
+  FileCalls calls;
+  EventFile file(&calls, base.path(), "e");
+  REQUIRE(file.Append(Events(0)).ok());
+  CHECK(ReadText(base / "e") == "theirs");
+  CHECK(ReadText(base / "e.1") == Expected({0}));
+}
+
+TEST_CASE("a file that was taken away or cut is said once, then the events go to a new one") {
+  const bool removed = GENERATE(true, false);
+  TemporaryDirectory base;
+  FileCalls calls;
+  EventFile file(&calls, base / "tb", "e");
+  REQUIRE(file.Append(Events(0)).ok());
+  if (removed) {
+    std::filesystem::remove_all(base / "tb");
+  } else {
+    std::filesystem::resize_file(base / "tb/e", 20);
+  }
+  CHECK(file.Append(Events(1)).code() == StatusCode::kNotFound);
+  REQUIRE(file.Append(Events(1)).ok());
+  CHECK(ReadText(base / "tb/e.1") == Expected({1}));
+}
+
+TEST_CASE("names of event files are what TensorBoard looks for, whatever the host is called") {
+  CHECK(EventFileName(1700000000, "node-1.cluster", 42) == "events.out.tfevents.1700000000.node-1.cluster.42");
+  CHECK(EventFileName(1, "a/b c", 2) == "events.out.tfevents.1.a_b_c.2");
+}
+
+}  // namespace
+}  // namespace stepwatch::sinks
