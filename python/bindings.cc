@@ -172,6 +172,20 @@ std::unique_ptr<Session> MakeSession(nb::module_ torch, const std::string& confi
   return session;
 }
 
+// (numel, shape, strides, dtype, address), or the sentence that says why it cannot be measured.
+nb::object ViewOf(nb::module_ torch, nb::handle tensor, bool by_attributes) {
+  TensorReader reader(torch.ptr());
+  const SeenTensor seen = by_attributes ? reader.ReadAttributes(tensor.ptr()) : reader.Read(tensor.ptr());
+  if (seen.problem != nullptr) return nb::str(seen.problem);
+  nb::list shape, strides;
+  for (int i = 0; i < seen.view.ndim; ++i) {
+    shape.append(seen.view.sizes[static_cast<size_t>(i)]);
+    strides.append(seen.view.strides[static_cast<size_t>(i)]);
+  }
+  return nb::make_tuple(seen.view.numel, shape, strides, DTypeName(seen.view.dtype),
+                        reinterpret_cast<uintptr_t>(seen.view.data));
+}
+
 void BindSession(nb::module_& m) {
   nb::class_<Session>(m, "Session", "The native monitor of this process.")
       .def("attach", &Attach, "modules"_a, "parameters"_a, "optimizers"_a, "on_swap"_a)

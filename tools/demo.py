@@ -1,6 +1,7 @@
 """The main job as a visible story: a small GPT trains, its config.json is edited under it, rows land in CSV files.
 
-``./run demo`` builds and runs this. Everything it writes lies in ``demo_output/``.
+``./run demo`` builds and runs this; with ``--python`` the GPT is a Python program. Everything it writes lies in
+``demo_output/``.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 OUTPUT = ROOT / "demo_output"
 CONFIG = OUTPUT / "config.json"
-GPT = ROOT / "build/bin/gpt"
+GPT = [str(ROOT / "build/bin/gpt")]
+GPT_PYTHON = [sys.executable, str(ROOT / "examples/gpt.py")]
 
 STEP_LINE = re.compile(r"^step\s+(\d+)\s.*?([\d.]+) ms\b")
+MONITOR_LINE = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d (\[stepwatch\]|\(\d+\)) ")
 COST_LINE = re.compile(r"plan (\d+) drained: .*measuring took ([\d.]+) ms a collected step")
 
 # Threads that wait must not spin: on a busy machine of two cores spinning makes a step ten times slower.
@@ -118,15 +121,15 @@ def save(text: str) -> None:
     temporary.replace(CONFIG)
 
 
-def command(steps: int, *more: str) -> list[str]:
-    """Return the command line of the training program: it reads this project and Python's own library."""
+def command(gpt: list[str], steps: int, *more: str) -> list[str]:
+    """Return the command line of the training program: it reads this project's sources and Python's own library."""
     library = Path(sysconfig.get_paths()["stdlib"])
-    return [str(GPT), "--steps", str(steps), "--text", str(ROOT), "--text", str(library), *more]
+    return [*gpt, "--steps", str(steps), "--text", str(ROOT / "src"), "--text", str(library), *more]
 
 
-def steps_in_a_minute() -> int:
+def steps_in_a_minute(gpt: list[str]) -> int:
     """Return how many steps fill the story on this machine, from a few steps without a monitor."""
-    bare = command(8, "--eval-every", "0")
+    bare = command(gpt, 8, "--eval-every", "0")
     output = subprocess.run(bare, capture_output=True, text=True, check=True, env=ENVIRONMENT).stdout
     times = [float(found[2]) for found in map(STEP_LINE.match, output.splitlines()) if found]
     return max(STEPS_MIN, min(STEPS_MAX, round(STORY_SECONDS / (statistics.median(times) / 1000))))
@@ -154,11 +157,11 @@ class Story:
             save(config)
 
 
-def run_training(screen: Screen, steps: int) -> tuple[int, list[float], dict[int, float]]:
+def run_training(screen: Screen, gpt: list[str], steps: int) -> tuple[int, list[float], dict[int, float]]:
     """Run the training with its edits; return exit code, step times in ms, cost in ms by plan."""
     environment = dict(ENVIRONMENT, DYNAMIC_MONITOR="true", MONITOR_OUTPUT_DIR=str(OUTPUT / "monitor"))
     process = subprocess.Popen(
-        command(steps, "--config", str(CONFIG)),
+        command(gpt, steps, "--config", str(CONFIG)),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -174,7 +177,7 @@ def run_training(screen: Screen, steps: int) -> tuple[int, list[float], dict[int
             cost = COST_LINE.search(line)
             if cost:
                 costs[int(cost[1])] = float(cost[2])
-            (screen.monitor if "[stepwatch]" in line else screen.training)(line.replace("[stepwatch] ", ""))
+            (screen.monitor if MONITOR_LINE.search(line) else screen.training)(line.replace("[stepwatch] ", ""))
             continue
         step = int(found[1])
         times.append(float(found[2]))
@@ -226,7 +229,9 @@ def main() -> int:
     """Run the story; return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--steps", type=int, default=0, help="training steps (default: about a minute)")
-    steps = parser.parse_args().steps
+    parser.add_argument("--python", action="store_true", help="train with examples/gpt.py")
+    options = parser.parse_args()
+    gpt, steps = GPT_PYTHON if options.python else GPT, options.steps
 
     shutil.rmtree(OUTPUT, ignore_errors=True)
     OUTPUT.mkdir()
@@ -234,9 +239,9 @@ def main() -> int:
     screen = Screen()
     if steps == 0:
         screen.say("a few steps without a monitor, to see how fast this machine is")
-        steps = steps_in_a_minute()
+        steps = steps_in_a_minute(gpt)
     screen.say(f"{steps} training steps begin; the monitor is attached and idle (dynamic_on is false)")
-    code, times, costs = run_training(screen, steps)
+    code, times, costs = run_training(screen, gpt, steps)
     if code != 0:
         screen.say(f"the training program ended with exit code {code}")
         return code

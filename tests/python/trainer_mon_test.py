@@ -1,0 +1,377 @@
+"""The drop-in: constructor, errors, steps, optimizers, edits while training runs, and what is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("stepwatch", reason="the Python package is not installed")
+
+import stepwatch
+from jobs import mlp, rows, train, value, write_config
+from stepwatch import TrainerMon
+
+import torch
+
+WG = {"wg_distribution": True}
+
+
+@pytest.fixture(autouse=True)
+def output_in_tmp_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MONITOR_OUTPUT_DIR", str(tmp_path))
+    monkeypatch.setenv("DYNAMIC_MONITOR", "false")
+
+
+def monitored(
+    tmp_path: Path, model: torch.nn.Module, optimizer: Any, steps: int, micro_batches: int = 1, **config: Any
+) -> TrainerMon:
+    monitor = TrainerMon(write_config(tmp_path / "config.json", **config))
+    monitor.set_monitor(model, optimizer, grad_acc_steps=micro_batches)
+    train(model, optimizer, steps, micro_batches=micro_batches)
+    monitor.close()
+    return monitor
+
+
+@pytest.mark.parametrize(
+    ("config", "error"),
+    [
+        ('{"ops": "norm"}', TypeError),
+        ('{"xy_distribution": 1}', TypeError),
+        ('{"eps": 1}', TypeError),
+        ('{"ndigits": 1.5}', ValueError),
+        ('{"ndigits": null}', ValueError),
+        ('{"ndigits": 21}', ValueError),
+        ('{"step_count_per_record": 0}', ValueError),
+        ('{"step_count_per_record": "1"}', TypeError),
+        ('{"append_output": ["a"]}', ValueError),
+        ("[1]", Exception),
+        ('{"ops": [', Exception),
+    ],
+)
+def test_a_refused_config_raises_what_users_of_msprobe_catch(
+    tmp_path: Path, config: str, error: type[Exception]
+) -> None:
+    (tmp_path / "config.json").write_text(config)
+    with pytest.raises(error, match="line 1, column"):
+        TrainerMon(tmp_path / "config.json")
+
+
+def test_a_missing_config_raises(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="absent.json"):
+        TrainerMon(tmp_path / "absent.json")
+
+
+def test_both_orders_of_positional_arguments_are_understood(tmp_path: Path) -> None:
+    for base, order in ((tmp_path / "a", "source"), (tmp_path / "b", "manual")):
+        base.mkdir()
+        os.environ["MONITOR_OUTPUT_DIR"] = str(base)
+        model = mlp()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        monitor = TrainerMon(write_config(base / "config.json", **WG))
+        if order == "source":
+            monitor.set_monitor(model, optimizer, 2, None, None, 10)
+        else:
+            monitor.set_monitor(model, 2, optimizer, None, None, 10)
+        train(model, optimizer, 1, micro_batches=2)
+        monitor.close()
+        assert len(rows(base, "grad_reduced", 10)) == 6
+
+
+def test_unusable_numbers_are_replaced_with_a_warning(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    monitor = TrainerMon(write_config(tmp_path / "config.json", **WG))
+    monitor.set_monitor(model, optimizer, grad_acc_steps=0, start_iteration=-4)
+    monitor.close()
+    out = capfd.readouterr().out
+    assert "[WARNING] grad_acc_steps 0 is not usable" in out
+    assert "[WARNING] start_iteration -4 is not usable" in out
+
+
+@pytest.mark.parametrize(("level", "lines"), [("1", True), ("2", False), ("4", False), ("nonsense", True)])
+def test_the_log_level_is_that_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], level: str, lines: bool
+) -> None:
+    monkeypatch.setenv("MSPROBE_LOG_LEVEL", level)
+    model = mlp()
+    monitored(tmp_path, model, torch.optim.SGD(model.parameters(), lr=0.1), 1, **WG)
+    out = capfd.readouterr().out
+    assert ("[INFO] plan 1 applied: first step 0" in out) == lines
+    assert f"({os.getpid()})" in out or not lines
+
+
+def test_gradients_come_per_micro_batch_if_asked(tmp_path: Path) -> None:
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    monitored(tmp_path, model, optimizer, 2, micro_batches=3, monitor_mbs_grad=True, **WG)
+    micro_steps = [row["micro_step"] for row in rows(tmp_path, "grad_unreduced", 1) if row["name"] == "0.bias"]
+    assert micro_steps == ["0", "1", "2"]
+
+
+def test_generate_metrics_return_the_last_values_under_their_tags(tmp_path: Path) -> None:
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    monitor = TrainerMon(write_config(tmp_path / "config.json", xy_distribution=True, **WG))
+    monitor.set_monitor(model, optimizer)
+    train(model, optimizer, 2)
+    reduced, unreduced = monitor.generate_wgrad_metrics()
+    activations, gradients = monitor.generate_xy_metrics()
+    monitor.close()
+    table = rows(tmp_path, "grad_reduced", 1)
+    assert reduced["0:3.bias/rank0/post_grad"]["norm"] == value(table, "3.bias", "norm")
+    assert unreduced["0:3.bias/rank0/acc_grad"]["shape"] == [2]
+    assert "0:3.output:0/rank0/actv" in activations
+    assert "0:3.output:0/rank0/actv_grad" in gradients
+
+
+def test_print_struct_writes_the_structure_and_ends_the_run(tmp_path: Path) -> None:
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(Exception, match="^exit after first monitor step when print model struct$"):
+        monitored(tmp_path, model, optimizer, 1, print_struct=True)
+    structure = json.loads((tmp_path / "module_struct/rank0/module_struct.json").read_text())
+    assert structure["0:3"]["output"] == {"config": "tensor", "tensor": "size=(5, 2), dtype=torch.float32"}
+    assert structure["0:3"]["output_grad"] == {"config": "tuple[1]", "0": "size=(5, 2), dtype=torch.float32"}
+
+
+# --- optimizers ---
+
+
+def test_gradients_of_a_closure_are_those_that_it_computes(tmp_path: Path) -> None:
+    model = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    monitor = TrainerMon(write_config(tmp_path / "config.json", **WG))
+    monitor.set_monitor(model, optimizer)
+    norms = []
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = model(torch.ones(3, 4)).pow(2).mean()
+        loss.backward()
+        norms.append(float(model.weight.grad.double().norm()))
+        return loss
+
+    for _ in range(2):
+        optimizer.step(closure)
+    monitor.close()
+    assert [value(rows(tmp_path, "grad_reduced", step), "weight", "norm") for step in (0, 1)] == pytest.approx(norms)
+
+
+@pytest.mark.parametrize("first", ["scheduler", "monitor"])
+def test_learning_rate_schedulers_work_made_before_or_after(tmp_path: Path, first: str) -> None:
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    monitor = TrainerMon(write_config(tmp_path / "config.json", **WG))
+    if first == "monitor":
+        monitor.set_monitor(model, optimizer)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+    if first == "scheduler":
+        monitor.set_monitor(model, optimizer)
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(3):
+            train(model, optimizer, 1)
+            scheduler.step()
+    monitor.close()
+    train(model, optimizer, 1)
+    assert {row["step"] for row in rows(tmp_path, "grad_reduced")} == {"0", "1", "2"}
+    assert optimizer.param_groups[0]["lr"] == pytest.approx(0.0125)
+
+
+def test_a_step_that_a_gradient_scaler_skips_is_a_step_without_an_update(tmp_path: Path) -> None:
+    model = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu")
+    monitor = TrainerMon(write_config(tmp_path / "config.json", param_distribution=True, **WG))
+    monitor.set_monitor(model, optimizer)
+    for step in range(3):
+        loss = model(torch.ones(3, 4)).mean() * (float("inf") if step == 1 else 1.0)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+    monitor.close()
+    assert {row["step"] for row in rows(tmp_path, "param_updated")} == {"0", "2"}
+    assert rows(tmp_path, "grad_unreduced", 1)
+
+
+def test_parameters_of_a_group_added_later_are_watched(tmp_path: Path) -> None:
+    model = mlp()
+    optimizer = torch.optim.SGD(model[0].parameters(), lr=0.1)
+    monitor = TrainerMon(write_config(tmp_path / "config.json", param_distribution=True))
+    monitor.set_monitor(model, optimizer)
+    train(model, optimizer, 1)
+    optimizer.add_param_group({"params": list(model[3].parameters())})
+    train(model, optimizer, 2)
+    monitor.close()
+    assert {row["name"] for row in rows(tmp_path, "param_updated", 0)} == {"0.weight", "0.bias"}
+    assert "3.weight" in {row["name"] for row in rows(tmp_path, "param_updated", 2)}
+
+
+def test_several_optimizers_share_the_steps_of_the_first(tmp_path: Path) -> None:
+    model = mlp()
+    first = torch.optim.SGD(model[3].parameters(), lr=0.1)
+    second = torch.optim.SGD(model[0].parameters(), lr=0.1)
+    monitor = TrainerMon(write_config(tmp_path / "config.json", **WG))
+    monitor.set_monitor(model, first)
+    monitor.set_monitor(model, second)
+    for _ in range(2):
+        model(torch.ones(3, 4)).sum().backward()
+        second.step()
+        first.step()
+    monitor.close()
+    assert {row["name"] for row in rows(tmp_path, "grad_reduced", 1)} >= {"0.weight", "3.weight"}
+    assert {row["step"] for row in rows(tmp_path, "grad_reduced")} == {"0", "1"}
+
+
+@pytest.mark.parametrize("options", [{"foreach": True}, {"fused": True}, {"capturable": False, "amsgrad": True}])
+def test_moments_are_read_whatever_the_form_of_the_optimizer(tmp_path: Path, options: dict[str, bool]) -> None:
+    model = mlp()
+    monitored(tmp_path, model, torch.optim.AdamW(model.parameters(), **options), 2, mv_distribution=True)
+    assert len(rows(tmp_path, "exp_avg", 1)) == len(rows(tmp_path, "exp_avg_sq", 1)) == 6
+
+
+def test_an_optimizer_without_moments_is_said_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    model = mlp()
+    monitored(tmp_path, model, torch.optim.SGD(model.parameters(), lr=0.1), 4, mv_distribution=True)
+    assert capfd.readouterr().out.count("SGD keeps no exp_avg") == 1
+
+
+# --- edits while training runs ---
+
+
+def test_an_edit_starts_a_collection_and_its_end_is_written_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DYNAMIC_MONITOR", "True")
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    config = write_config(tmp_path / "config.json", dynamic_on=False, collect_times=2, **WG)
+    monitor = TrainerMon(config)
+    monitor.set_monitor(model, optimizer)
+    outcomes = []
+
+    def edit(step: int) -> None:
+        if step == 3:
+            config.write_text(config.read_text().replace('"dynamic_on": false', '"dynamic_on": true'))
+            outcomes.append(monitor.refresh())
+
+    train(model, optimizer, 8, before_step=edit)
+    monitor.close()
+    assert outcomes == ["armed"]
+    assert {row["step"] for row in rows(tmp_path, "grad_reduced")} == {"4", "5"}
+    assert json.loads(config.read_text())["dynamic_on"] is False
+
+
+def test_a_broken_file_at_the_start_is_a_warning_in_dynamic_mode(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DYNAMIC_MONITOR", "true")
+    (tmp_path / "config.json").write_text('{"ops": 3}')
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    monitor = TrainerMon(tmp_path / "config.json")
+    monitor.set_monitor(model, optimizer)
+    train(model, optimizer, 1)
+    write_config(tmp_path / "config.json", dynamic_on=True, **WG)
+    assert monitor.refresh() == "armed"
+    train(model, optimizer, 2)
+    monitor.close()
+    assert '"ops": found 3' in capfd.readouterr().out
+    assert rows(tmp_path, "grad_reduced")
+
+
+def test_hooks_come_off_between_distant_samples(tmp_path: Path) -> None:
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    config = write_config(tmp_path / "config.json", step_interval=5, xy_distribution=True, **WG)
+    monitor = TrainerMon(config)
+    monitor.set_monitor(model, optimizer)
+    hooked = []
+    train(model, optimizer, 11, before_step=lambda step: hooked.append(bool(model[0]._forward_hooks)))
+    monitor.close()
+    assert hooked[0] and hooked[5] and hooked[10]
+    assert not any(hooked[2:5]) and not any(hooked[7:10])
+    for kind in ("actv", "actv_grad", "grad_unreduced"):
+        assert {row["step"] for row in rows(tmp_path, kind)} == {"0", "5", "10"}
+
+
+# --- what is left behind ---
+
+
+def touched(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> list[object]:
+    things: list[object] = [optimizer.__dict__.get("step"), type(optimizer).step, torch.amp.GradScaler.step]
+    for module in model.modules():
+        things += [list(module._forward_hooks), list(module._forward_pre_hooks), list(module._backward_hooks)]
+        things += [module.__dict__.get("forward"), type(module).__call__]
+    for parameter in model.parameters():
+        things += [list((parameter._post_accumulate_grad_hooks or {}).values()), parameter._backward_hooks]
+    return things
+
+
+def test_everything_touched_is_restored_at_close(tmp_path: Path) -> None:
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    before = touched(model, optimizer)
+    config = write_config(tmp_path / "config.json", xy_distribution=True, **WG)
+    with stepwatch.watch(model, optimizer, config, output_dir=tmp_path):
+        train(model, optimizer, 2)
+        assert touched(model, optimizer) != before
+    assert touched(model, optimizer) == before
+
+
+FORKING_JOB = """
+import sys, torch
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from jobs import mlp
+from stepwatch import TrainerMon
+
+class Data(torch.utils.data.Dataset):
+    def __len__(self): return 40
+    def __getitem__(self, i):
+        worker_model(torch.ones(1, 4)).sum().backward()   # a hooked model that the fork has brought along
+        return torch.ones(4)
+
+model = worker_model = mlp()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+monitor = TrainerMon("config.json")
+monitor.set_monitor(model, optimizer)
+torch.set_num_threads(1)
+for step in range(3):
+    for batch in torch.utils.data.DataLoader(Data(), batch_size=10, num_workers=2, multiprocessing_context="fork"):
+        pass
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_data_loader_workers_have_no_monitor(tmp_path: Path) -> None:
+    write_config(tmp_path / "config.json", xy_distribution=True, **WG)
+    job = FORKING_JOB.format(tests=str(Path(__file__).parent))
+    done = subprocess.run([sys.executable, "-c", job], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert len(list(tmp_path.glob("*-rank0-*"))) == 1
+    for step in range(3):
+        names = [row["name"] for row in rows(tmp_path, "actv", step)]
+        assert len(names) == len(set(names)) == 10
+    assert done.stdout.count("plan 1 finished") == 1  # at the end of the interpreter, of one process
+
+
+def test_rows_are_written_when_training_ends_by_an_exception(tmp_path: Path) -> None:
+    write_config(tmp_path / "config.json", **WG)
+    job = FORKING_JOB.format(tests=str(Path(__file__).parent)).split("for step")[0] + (
+        "model(torch.ones(2, 4)).sum().backward(); optimizer.step(); raise KeyError('the end')"
+    )
+    done = subprocess.run([sys.executable, "-c", job], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert "KeyError: 'the end'" in done.stderr
+    assert len(rows(tmp_path, "grad_reduced", 0)) == 6
