@@ -59,6 +59,13 @@ TEST_CASE("a scalar record holds step, tag and the value as a float") {
         std::string("\x09\0\0\0\0\0\0\xf0\x3f\x10\x07\x2a\x0a\x0a\x08\x0a\x01t\x15\0\0\0\x3f", 23));
 }
 
+TEST_CASE("a zero is written like any other value") {
+  std::string bytes;
+  AppendScalarRecord({1.0, 7, {{"t", 0.0}}}, &bytes);
+  CHECK(bytes.substr(12, bytes.size() - 16) ==
+        std::string("\x09\0\0\0\0\0\0\xf0\x3f\x10\x07\x2a\x0a\x0a\x08\x0a\x01t\x15\0\0\0\0", 23));
+}
+
 TEST_CASE("values beyond the range of float become infinite") {
   std::string huge;
   std::string infinite;
