@@ -1,5 +1,6 @@
 #include "src/runtime/alarm_desk.h"
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 
@@ -43,15 +44,21 @@ void AlarmDesk::Look(const plan::Plan& plan, const records::AssembledFrame& fram
 
 void AlarmDesk::Raise(const plan::Plan& plan, const records::AssembledFrame& frame,
                       const std::vector<alerts::Alarm>& alarms) {
-  AlarmsRaised raised{plan.layout.plan_id, frame.step, {}, 0};
-  for (const alerts::Alarm& alarm : alarms) {
+  const size_t further = alarms.size() - std::min(alarms.size(), kToldOfStepMax);
+  AlarmsRaised raised{plan.layout.plan_id, frame.step, {}, further};
+  for (size_t i = 0; i < alarms.size(); ++i) {
+    const bool told = i < kToldOfStepMax;
+    const bool kept = i < kKeptOfStepMax && plan.config.alert.dump && !file_full_;
+    if (!told && !kept) continue;
+    const alerts::Alarm& alarm = alarms[i];
     const Record& record = frame.records[alarm.position];
-    if (raised.sentences.size() < kSentencesOfStepMax) {
-      raised.sentences.push_back(AlarmSentence(plan.layout, record, alarm, origin_.rank));
-    } else {
-      ++raised.further;
+    AlarmText text = TextOf(plan.layout, record, alarm, origin_.rank);
+    if (kept) {
+      entry_.clear();
+      AppendAnomaly(plan.layout, record, alarm, origin_, text, &entry_);
+      Keep(entry_);
     }
-    if (plan.config.alert.dump && !file_full_) Keep(AnomalyEntry(plan.layout, record, alarm, origin_));
+    if (told) raised.sentences.push_back(std::move(text.sentence));
   }
   board_->Post(std::move(raised));
 }

@@ -25,8 +25,10 @@ std::string AnomalyDirectory(const std::string& output_base, int rank);
 class AlarmDesk {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  // Alarms of one step that are told one by one; the others are counted, and kept in the file all the same.
-  static constexpr size_t kSentencesOfStepMax = 1000;
+  // Alarms of one step that are told one by one, and that are kept in the file; the others are counted. When a model
+  // has turned to NaN all its values are alarms, and rows wait while those are put into words.
+  static constexpr size_t kToldOfStepMax = 1000;
+  static constexpr size_t kKeptOfStepMax = 5000;
 
   // `file` is written to while a plan asks for it.
   AlarmDesk(AlarmOrigin origin, std::unique_ptr<AnomalyFile> file, StatusBoard* board)
@@ -53,6 +55,7 @@ class AlarmDesk {
   alerts::Judge judge_;
   std::vector<alerts::Rule> rules_;  // of the plan `rules_of_`
   PlanId rules_of_ = 0;
+  std::string entry_;  // for its memory
   bool file_failing_ = false;
   bool file_full_ = false;
   bool judging_failed_ = false;

@@ -49,7 +49,7 @@ Status AnomalyFile::Advance(Time now, bool now_or_never) {
 
 Status AnomalyFile::Save() {
   const std::string temporary = directory_ + "/.stepwatch-anomaly.json." + std::to_string(::getpid());
-  Status written = WriteTemporary(temporary, entries_.empty() ? "{}\n" : "{\n" + entries_ + "\n}\n");
+  Status written = WriteTemporary(temporary);
   if (written.ok()) {
     if (!kept_previous_) KeepPrevious();
     if (calls_->Rename(temporary.c_str(), path_.c_str()) != 0)
@@ -63,7 +63,7 @@ Status AnomalyFile::Save() {
   return written;
 }
 
-Status AnomalyFile::WriteTemporary(const std::string& temporary, const std::string& text) {
+Status AnomalyFile::WriteTemporary(const std::string& temporary) {
   int fd = OpenTemporary(temporary);
   if (fd < 0 && errno == ENOENT) {
     Status made = calls_->MakeDirectories(directory_);
@@ -71,17 +71,20 @@ Status AnomalyFile::WriteTemporary(const std::string& temporary, const std::stri
     fd = OpenTemporary(temporary);
   }
   if (fd < 0) return base::ErrnoStatus("cannot create a file in", directory_, errno);
-  Status status;
-  for (std::string_view rest = text; !rest.empty() && status.ok();) {
-    const ssize_t put = sinks::RepeatInterrupted([&] { return calls_->Write(fd, rest.data(), rest.size()); });
-    if (put > 0) {
-      rest.remove_prefix(static_cast<size_t>(put));
-    } else {
-      status = base::ErrnoStatus("cannot write", path_, put == 0 ? EIO : errno);
-    }
-  }
+  Status status = Write(fd, entries_.empty() ? "{" : "{\n");
+  if (status.ok()) status = Write(fd, entries_);
+  if (status.ok()) status = Write(fd, entries_.empty() ? "}\n" : "\n}\n");
   if (calls_->Close(fd) != 0 && errno != EINTR && status.ok()) status = base::ErrnoStatus("cannot write", path_, errno);
   return status;
+}
+
+Status AnomalyFile::Write(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t put = sinks::RepeatInterrupted([&] { return calls_->Write(fd, text.data(), text.size()); });
+    if (put <= 0) return base::ErrnoStatus("cannot write", path_, put == 0 ? EIO : errno);
+    text.remove_prefix(static_cast<size_t>(put));
+  }
+  return Status();
 }
 
 int AnomalyFile::OpenTemporary(const std::string& temporary) {

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "src/sinks/file_calls.h"
 #include "stepwatch/status.h"
@@ -45,7 +46,8 @@ class AnomalyFile {
 
  private:
   Status Save();
-  Status WriteTemporary(const std::string& temporary, const std::string& text);
+  Status WriteTemporary(const std::string& temporary);
+  Status Write(int fd, std::string_view text);
   int OpenTemporary(const std::string& temporary);
   void KeepPrevious();
 

@@ -145,16 +145,20 @@ TEST_CASE("missing tensors raise no alarm") {
   CHECK(run.sink->records().size() == 1);
 }
 
-TEST_CASE("of one step a thousand alarms are told, the others counted, and all are kept") {
+TEST_CASE("of one step the first thousand alarms are told, the first five thousand kept, and all counted") {
   AlarmRun run;
   run.Start();
-  run.OfferAlerts(PlanWith(1, {{"AnomalyNan", {}}}, true, 600));
+  auto plan = PlanWith(1, {{"AnomalyNan", {}}}, true, 1010);
+  plan->layout.stats = {Stat::kNorm, Stat::kMean, Stat::kMin, Stat::kMax, Stat::kAbsMax};
+  run.OfferAlerts(plan);
   run.Step(std::vector<float>(600, kNan));
+  run.Step(std::vector<float>(1010, kNan));
   run.Finish();
-  REQUIRE(run.alarms.size() == 1);
+  REQUIRE(run.alarms.size() == 2);
   CHECK(run.alarms[0].sentences.size() == 1000);
-  CHECK(run.alarms[0].further == 200);
-  CHECK(run.Dump().size() == 1200);
+  CHECK(run.alarms[0].further == 2000);
+  CHECK(run.alarms[1].further == 4050);
+  CHECK(run.Dump().size() == 3000 + 5000);
 }
 
 TEST_CASE("a file that cannot be written is told once and tried again; rows do not notice") {
