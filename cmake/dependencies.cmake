@@ -9,3 +9,4 @@ find_package(nlohmann_json 3.11 REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(hwy REQUIRED)
 find_package(Protobuf 3.12 REQUIRED)  # with the package come protoc and the function protobuf_generate
+find_package(SQLite3 3.35 REQUIRED)

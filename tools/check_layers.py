@@ -23,6 +23,7 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
     "src/sinks": (3, ()),
     "src/alerts": (3, ()),
     "src/runtime": (4, ()),
+    "src/offline": (4, ()),
     "controller/watch": (5, ()),
     "controller/reload": (5, ("controller/watch",)),
     "controller/api": (5, ("controller/watch", "controller/reload")),
@@ -41,8 +42,9 @@ GUARDED: dict[str, tuple[str, ...]] = {
     r"boost/crc": ("src/sinks",),
     r"google/protobuf/": ("src/sinks",),
     r"hwy/": ("kernels",),
+    r"sqlite3": ("src/offline", "tests/offline"),
     r"cuda": ("kernels/cuda", "tests/kernels/cuda", "bench/gpu"),
-    r"nlohmann/": ("src/config", "src/runtime", "src/torch", "controller/cli", "tests", "bench"),
+    r"nlohmann/": ("src/config", "src/runtime", "src/offline", "src/torch", "controller/cli", "tests", "bench"),
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 

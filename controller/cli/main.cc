@@ -8,6 +8,7 @@
 
 #include "controller/cli/doctor_command.h"
 #include "controller/cli/exit_code.h"
+#include "controller/cli/offline_commands.h"
 #include "controller/cli/plan_command.h"
 #include "controller/cli/rehearse_command.h"
 #include "controller/cli/validate_command.h"
@@ -89,6 +90,52 @@ void AddRehearse(CLI::App* app, RehearseArguments* arguments, int* exit_code) {
   verb->callback([=] { *exit_code = RunRehearse(*arguments); });
 }
 
+void AddThreads(CLI::App* verb, int* process_num) {
+  verb->add_option("--process-num,--process_num", *process_num, "threads")
+      ->check(CLI::Range(1, 128))
+      ->capture_default_str();
+}
+
+void AddCsvToTensorBoard(CLI::App* app, offline::CsvToTensorBoardOptions* options, int* exit_code) {
+  CLI::App* verb = app->add_subcommand("csv2tb", "Convert CSV files to TensorBoard files");
+  verb->add_option("--monitor-path,--monitor_path", options->monitor_path,
+                   "output base, with a directory for each rank")
+      ->required();
+  verb->add_option("--time-start,--time_start", options->range.start, "only runs from this time on: Dec03_21-34-40");
+  verb->add_option("--time-end,--time_end", options->range.end, "only runs up to this time");
+  AddThreads(verb, &options->process_num);
+  verb->add_option("--data-type-list,--data_type_list", options->data_type_list,
+                   "kinds to convert, the prefixes of the files (default: all)")
+      ->delimiter(',');
+  verb->add_option("--output-dirpath,--output_dirpath", options->output_dirpath,
+                   "default: {time}-csv2tensorboard_by_step in the output base");
+  verb->callback([=] { *exit_code = RunCsvToTensorBoard(*options); });
+}
+
+void AddCsvToDatabase(CLI::App* app, CsvToDatabaseArguments* arguments, int* exit_code) {
+  CLI::App* verb = app->add_subcommand("csv2db", "Import CSV files into a SQLite database");
+  verb->add_option("--db", arguments->db, "directory for monitor_data.trend.db")->required();
+  verb->add_option("--data", arguments->data, "output base, with a directory for each rank")->required();
+  verb->add_option("--format", arguments->format, "what the data are")
+      ->check(CLI::IsMember({"auto", "dump", "monitor"}))
+      ->capture_default_str();
+  verb->add_option("--mapping", arguments->mapping, "JSON file of replacements in names: {\"old\": \"new\"}");
+  verb->add_option("--micro_step,--micro-step", arguments->options.micro_step,
+                   "number micro-steps through as the steps of the database")
+      ->capture_default_str();
+  AddThreads(verb, &arguments->options.process_num);
+  verb->callback([=] { *exit_code = RunCsvToDatabase(*arguments); });
+}
+
+void AddAnomaly(CLI::App* app, AnomalyArguments* arguments, int* exit_code) {
+  CLI::App* verb = app->add_subcommand("anomaly", "Sort the alarms of all ranks and show the first ones");
+  verb->add_option("-d,--data_path", arguments->options.data_path, "the directory anomaly_detected")->required();
+  verb->add_option("-o,--out_path", arguments->options.out_path, "existing directory for anomaly_analyse.json");
+  verb->add_option("-k,--topk", arguments->options.topk, "how many")->capture_default_str();
+  verb->add_option("-s,--step,--step_list", arguments->steps, "only these steps, for instance \"[3, 7]\"");
+  verb->callback([=] { *exit_code = RunAnomaly(*arguments); });
+}
+
 }  // namespace
 }  // namespace stepwatch::cli
 
@@ -102,6 +149,7 @@ int main(int argc, char** argv) try {
       "  stepwatch validate config.json\n"
       "  stepwatch rehearse config.json --dynamic --steps 100 --step-time 50ms\n"
       "  stepwatch watch config.json --json\n"
+      "  stepwatch csv2tb --monitor-path monitor_output\n"
       "\nExit codes: 0 done, 2 unusable config or command line, 5 done in part, 130 interrupted.");
   int exit_code = kExitDone;
   ValidateArguments validate;
@@ -109,11 +157,17 @@ int main(int argc, char** argv) try {
   WatchArguments watch;
   RehearseArguments rehearse;
   DoctorArguments doctor;
+  stepwatch::offline::CsvToTensorBoardOptions csv_to_tensorboard;
+  CsvToDatabaseArguments csv_to_database;
+  AnomalyArguments anomaly;
   AddValidate(&app, &validate, &exit_code);
   AddPlan(&app, &plan, &exit_code);
   AddWatch(&app, &watch, &exit_code);
   AddRehearse(&app, &rehearse, &exit_code);
   AddDoctor(&app, &doctor, &exit_code);
+  AddCsvToTensorBoard(&app, &csv_to_tensorboard, &exit_code);
+  AddCsvToDatabase(&app, &csv_to_database, &exit_code);
+  AddAnomaly(&app, &anomaly, &exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

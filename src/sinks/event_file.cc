@@ -48,8 +48,7 @@ Status EventFile::Append(std::span<const ScalarEvent> events) {
   const int error_number = errno;
   torn_ = TruncateTo(size_) != 0;
   return FileStatus("cannot append to", path_, error_number,
-                    torn_ ? "; it could not be cut back to whole records, the next try begins with that"
-                          : "; it was cut back to whole records and the events wait for the next try");
+                    torn_ ? "; it could not be cut back to whole records yet" : "; it was cut back to whole records");
 }
 
 Status EventFile::Close() {
@@ -108,7 +107,7 @@ Status EventFile::CheckUnchanged() {
     calls_.Close(std::exchange(fd_, -1));
     ++serial_;
     return Status(StatusCode::kNotFound,
-                  path_ + " has disappeared with the events in it; the next try starts a new file");
+                  path_ + " has disappeared with the events in it; the next append starts a new file");
   }
   if (torn_ || about.st_size != size_) {
     if (about.st_size < size_) {
@@ -116,10 +115,9 @@ Status EventFile::CheckUnchanged() {
       torn_ = false;
       calls_.Close(std::exchange(fd_, -1));
       ++serial_;
-      return Status(StatusCode::kNotFound, path_ + " has been cut by somebody else; the next try starts a new file");
+      return Status(StatusCode::kNotFound, path_ + " has been cut by somebody else; the next append starts a new file");
     }
-    if (TruncateTo(size_) != 0)
-      return FileStatus("cannot cut back", path_, errno, "; its events wait for the next try");
+    if (TruncateTo(size_) != 0) return FileStatus("cannot cut back", path_, errno);
     torn_ = false;
   }
   return Status();

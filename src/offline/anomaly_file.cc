@@ -1,0 +1,115 @@
+#include "src/offline/anomaly_file.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <system_error>
+
+#include "src/base/file.h"
+#include "src/base/text.h"
+
+namespace stepwatch::offline {
+namespace {
+
+using Json = nlohmann::ordered_json;
+namespace fs = std::filesystem;
+
+constexpr size_t kFileBytesMax = size_t{4} << 30;
+
+// "rank12" -> 12
+std::optional<int64_t> RankOf(std::string_view name) {
+  if (name.substr(0, 4) != "rank") return std::nullopt;
+  name.remove_prefix(4);
+  int64_t rank = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), rank);
+  if (error != std::errc() || end != name.data() + name.size() || rank < 0) return std::nullopt;
+  return rank;
+}
+
+int64_t Number(const Json& entry, const char* field, int64_t otherwise) {
+  const auto found = entry.find(field);
+  return found != entry.end() && found->is_number_integer() ? found->get<int64_t>() : otherwise;
+}
+
+std::string Text(const Json& entry, const char* field) {
+  const auto found = entry.find(field);
+  return found != entry.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+Result<Anomaly> FromJson(const std::string& key, const Json& entry, int64_t rank) {
+  if (!entry.is_object() || !entry.contains("step") || !entry["step"].is_number_integer() ||
+      Text(entry, "tag_name").empty())
+    return Status(StatusCode::kInvalid, "\"" + base::Printable(key, 200) +
+                                            "\" is no alarm: it needs the fields \"step\", a number, and \"tag_name\"");
+  Anomaly anomaly;
+  anomaly.key = key;
+  anomaly.entry = entry;
+  anomaly.rank = Number(entry, "rank", rank);
+  anomaly.step = Number(entry, "step", 0);
+  anomaly.micro_step = Number(entry, "micro_step", 0);
+  anomaly.pp_stage = Number(entry, "pp_stage", 0);
+  anomaly.vpp_stage = Number(entry, "vpp_stage", 0);
+  anomaly.call_id = Number(entry, "call_id", -1);
+  anomaly.tag = Text(entry, "tag_name");
+  anomaly.message = Text(entry, "message");
+  return anomaly;
+}
+
+Status ReadFile(const std::string& path, int64_t rank, std::vector<Anomaly>* anomalies) {
+  const Result<std::string> text = base::ReadFile(path, kFileBytesMax);
+  if (!text.ok()) return Status(text.status().code(), path + ": " + text.status().message());
+  if (text.value().empty()) return Status();  // made for alarms that did not come
+  const Json json = Json::parse(text.value(), nullptr, false);
+  if (!json.is_object()) return Status(StatusCode::kInvalid, path + " is not a JSON object; is it whole?");
+  for (const auto& [key, entry] : json.items()) {
+    Result<Anomaly> anomaly = FromJson(key, entry, rank);
+    if (!anomaly.ok()) return Status(anomaly.status().code(), path + ": " + anomaly.status().message());
+    anomalies->push_back(std::move(anomaly).value());
+  }
+  return Status();
+}
+
+}  // namespace
+
+TrainStage StageOf(const std::string& tag) {
+  const std::string last = tag.substr(tag.find_last_of('/') + 1);  // all of it without a "/"
+  if (last == "actv") return TrainStage::kForward;
+  for (const char* backward : {"actv_grad", "pre_grad", "post_grad", "acc_grad"})
+    if (last == backward) return TrainStage::kBackward;
+  for (const char* optimizer : {"exp_avg", "exp_avg_sq"})
+    if (last == optimizer) return TrainStage::kOptimizer;
+  return TrainStage::kUnknown;
+}
+
+std::tuple<int64_t, int64_t, int, int64_t, int64_t, int64_t> Anomaly::OrderKey() const {
+  const TrainStage stage = StageOf(tag);
+  const int64_t sign = stage == TrainStage::kForward ? 1 : -1;
+  return {step, micro_step, static_cast<int>(stage), sign * vpp_stage, sign * pp_stage, call_id};
+}
+
+Result<std::vector<Anomaly>> ReadAnomalies(const std::string& directory) {
+  std::map<int64_t, std::string> files;
+  std::error_code error;
+  fs::directory_iterator entry(directory, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    const auto rank = RankOf(entry->path().filename().string());
+    const fs::path file = entry->path() / "anomaly.json";
+    std::error_code ignored;
+    if (rank && fs::exists(file, ignored)) files[*rank] = file.string();
+  }
+  if (error) return base::ErrnoStatus("cannot list the directory", directory, error.value());
+  if (files.empty() && fs::exists(fs::path(directory) / "anomaly_detected", error))
+    return Status(StatusCode::kNotFound, "no rank*/anomaly.json in " + directory + ", but there is " +
+                                             base::JoinPath(directory, "anomaly_detected") + ": was that meant?");
+  std::vector<Anomaly> anomalies;
+  for (const auto& [rank, path] : files) {
+    Status read = ReadFile(path, rank, &anomalies);
+    if (!read.ok()) return read;
+  }
+  return anomalies;
+}
+
+}  // namespace stepwatch::offline

@@ -1,0 +1,39 @@
+// Alarms of a run as its anomaly.json files hold them, and their order.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "stepwatch/status.h"
+
+namespace stepwatch::offline {
+
+// When something happened inside a training step; what is in no stage comes first.
+enum class TrainStage { kUnknown = -1, kForward = 0, kBackward = 1, kOptimizer = 2 };
+
+// By the last part of a tag: "0:fc.input:0/rank0/actv" is forward.
+TrainStage StageOf(const std::string& tag);
+
+struct Anomaly {
+  std::string key;               // under which the file holds it
+  nlohmann::ordered_json entry;  // all of it, also what we do not know
+  int64_t rank = 0;
+  int64_t step = 0;
+  int64_t micro_step = 0;
+  int64_t pp_stage = 0;
+  int64_t vpp_stage = 0;
+  int64_t call_id = -1;
+  std::string tag;
+  std::string message;
+
+  // Ascending: forward goes through the chunks and pipeline stages upwards, everything behind it downwards.
+  std::tuple<int64_t, int64_t, int, int64_t, int64_t, int64_t> OrderKey() const;
+};
+
+// All alarms of {directory}/rank*/anomaly.json, ranks ascending, each file in its own order.
+Result<std::vector<Anomaly>> ReadAnomalies(const std::string& directory);
+
+}  // namespace stepwatch::offline

@@ -1,0 +1,64 @@
+// SQLite with a Status for each failure.
+#pragma once
+
+#include <sqlite3.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "stepwatch/status.h"
+
+namespace stepwatch::offline {
+
+class Database;
+
+// A prepared statement: bind from 1 on, run, run again. Of one thread, like its database.
+class Statement {
+ public:
+  void Bind(int place, int64_t value) { sqlite3_bind_int64(statement_.get(), place, value); }
+  // NaN becomes NULL.
+  void Bind(int place, double value) { sqlite3_bind_double(statement_.get(), place, value); }
+  void Bind(int place, std::string_view text) {
+    sqlite3_bind_text64(statement_.get(), place, text.data(), text.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
+  }
+  void BindNull(int place) { sqlite3_bind_null(statement_.get(), place); }
+  // For statements that give no rows. The values stay bound.
+  Status Run();
+
+ private:
+  friend class Database;
+  struct Finalize {
+    void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+  };
+  std::unique_ptr<sqlite3_stmt, Finalize> statement_;
+  Database* database_ = nullptr;
+};
+
+class Database {
+ public:
+  // Makes the file; it must not exist.
+  static Result<Database> Create(const std::string& path);
+
+  Status Execute(const std::string& sql);
+  // The database must stay where it is while the statement lives.
+  Result<Statement> Prepare(const std::string& sql);
+  int64_t last_row_id() const { return sqlite3_last_insert_rowid(handle_.get()); }
+  // Of the last statement.
+  int changes() const { return sqlite3_changes(handle_.get()); }
+  // All statements must be gone.
+  Status Close();
+  Status Error(int code) const;
+
+ private:
+  struct CloseHandle {
+    void operator()(sqlite3* handle) const { sqlite3_close_v2(handle); }
+  };
+  explicit Database(std::string path) : path_(std::move(path)) {}
+
+  std::string path_;
+  std::unique_ptr<sqlite3, CloseHandle> handle_;
+};
+
+}  // namespace stepwatch::offline

@@ -1,0 +1,158 @@
+// Which run directories lie under a base, and which of several runs of a rank is meant.
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <regex>
+#include <system_error>
+#include <tuple>
+
+#include "src/base/file.h"
+#include "src/base/run_time.h"
+#include "src/base/text.h"
+#include "stepwatch/offline.h"
+
+namespace stepwatch::offline {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kManifestBytesMax = size_t{256} << 20;
+
+struct Candidate {
+  std::string path;
+  int rank = 0;
+  // Local time, seconds since 1970; of a name alone, in the last year in which it is not after the directory's change.
+  std::time_t started = 0;
+  std::string run_id;  // of the manifest; empty without one
+};
+
+struct Limits {
+  std::optional<long> start;
+  std::optional<long> end;
+};
+
+Result<std::optional<long>> ParseEnd(const char* option, const std::string& text) {
+  if (text.empty()) return std::optional<long>();
+  const std::optional<long> time = base::TimeOfYear(text);
+  if (!time)
+    return Status(StatusCode::kInvalid, std::string(option) + " \"" + base::Printable(text) +
+                                            "\" is no time; write it as the name of a run directory begins, for "
+                                            "instance Dec03_21-34-40");
+  return time;
+}
+
+bool IsInside(const std::optional<long>& time, const Limits& limits) {
+  if (!limits.start && !limits.end) return true;
+  if (!time) return false;
+  if (limits.start && limits.end) return base::InTimeRange(*time, *limits.start, *limits.end);
+  return limits.start ? *time >= *limits.start : *time <= *limits.end;
+}
+
+// What manifest.json says of the run, if it is there.
+void ReadManifest(Candidate* candidate) {
+  const Result<std::string> text = base::ReadFile(base::JoinPath(candidate->path, "manifest.json"), kManifestBytesMax);
+  if (!text.ok()) return;
+  const auto json = nlohmann::json::parse(text.value(), nullptr, false);
+  const auto member = [&json](const char* name) {
+    return json.is_object() && json.contains(name) && json[name].is_string() ? json[name].get<std::string>() : "";
+  };
+  candidate->run_id = member("run_id");
+  std::tm parts{};
+  if (::strptime(member("started").c_str(), "%Y-%m-%dT%H:%M:%S", &parts) == nullptr) return;
+  parts.tm_isdst = -1;
+  candidate->started = std::mktime(&parts);
+}
+
+std::time_t StartedFromName(std::tm parts, const fs::directory_entry& entry) {
+  std::error_code error;
+  const auto changed = std::chrono::file_clock::to_sys(entry.last_write_time(error));
+  if (error) return 0;
+  const std::time_t latest =
+      std::chrono::system_clock::to_time_t(std::chrono::time_point_cast<std::chrono::system_clock::duration>(changed)) +
+      std::time_t{24} * 3600;  // names may carry the time of another zone
+  std::tm now{};
+  ::localtime_r(&latest, &now);
+  for (int year = now.tm_year;; --year) {
+    std::tm in_year = parts;  // mktime makes 1 March of 29 February in a year without one: close enough for an order
+    in_year.tm_year = year;
+    in_year.tm_isdst = -1;
+    const std::time_t started = std::mktime(&in_year);
+    if (started <= latest || year < now.tm_year - 1) return started;
+  }
+}
+
+std::optional<Candidate> Look(const fs::directory_entry& entry, const Limits& limits) {
+  // As msProbe's tools recognise them; its months may be those of a locale.
+  static const std::regex form(R"((.{0,40})-rank(\d{1,5})-.*)");
+  const std::string name = entry.path().filename().string();
+  std::smatch parts;
+  std::error_code error;
+  if (!std::regex_match(name, parts, form) || !entry.is_directory(error)) return std::nullopt;
+  const std::optional<long> time = base::TimeOfYear(name);
+  if (!IsInside(time, limits)) return std::nullopt;
+  Candidate candidate{entry.path().string(), std::stoi(parts[2].str()), 0, {}};
+  if (time) candidate.started = StartedFromName(*base::ParseRunTime(name), entry);
+  ReadManifest(&candidate);
+  return candidate;
+}
+
+Result<std::vector<Candidate>> List(const std::string& monitor_path, const Limits& limits) {
+  std::vector<Candidate> candidates;
+  std::error_code error;
+  fs::directory_iterator entry(monitor_path, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error))
+    if (auto candidate = Look(*entry, limits)) candidates.push_back(std::move(*candidate));
+  if (error) return base::ErrnoStatus("cannot list the directory", monitor_path, error.value());
+  std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+    return std::tie(a.rank, a.started, a.path) < std::tie(b.rank, b.started, b.path);
+  });
+  return candidates;
+}
+
+// Ranks that were not in the last run give their directories of an earlier one.
+std::string MixedRunsNote(const std::map<int, Candidate>& taken) {
+  const Candidate* first = nullptr;
+  for (const auto& [rank, candidate] : taken) {
+    if (candidate.run_id.empty()) continue;
+    if (first == nullptr) first = &candidate;
+    if (candidate.run_id != first->run_id)
+      return "the directories are not of one run: " + base::BaseName(first->path) + " and " +
+             base::BaseName(candidate.path) + "; time_start and time_end choose one";
+  }
+  return "";
+}
+
+}  // namespace
+
+Result<std::map<int, std::string>> FindRunDirectories(const std::string& monitor_path, const TimeRange& range,
+                                                      std::vector<std::string>* notes) {
+  const auto start = ParseEnd("time_start", range.start);
+  if (!start.ok()) return start.status();
+  const auto end = ParseEnd("time_end", range.end);
+  if (!end.ok()) return end.status();
+  const Result<std::vector<Candidate>> candidates = List(monitor_path, {start.value(), end.value()});
+  if (!candidates.ok()) return candidates.status();
+  std::map<int, Candidate> taken;
+  std::map<int, std::string> left_out;
+  for (const Candidate& candidate : candidates.value()) {
+    const auto [last, is_first] = taken.try_emplace(candidate.rank, candidate);
+    if (is_first) continue;
+    std::string& names = left_out[candidate.rank];
+    names += (names.empty() ? "" : ", ") + base::BaseName(last->second.path);
+    last->second = candidate;
+  }
+  for (const auto& [rank, names] : left_out) {
+    std::string note = "rank " + std::to_string(rank) + " has several runs in " + monitor_path;
+    note += ": took the last, " + base::BaseName(taken.at(rank).path) + ", and left out " + names;
+    notes->push_back(note + "; time_start and time_end choose another one");
+  }
+  if (const std::string note = MixedRunsNote(taken); !note.empty()) notes->push_back(note);
+  std::map<int, std::string> directories;
+  for (const auto& [rank, candidate] : taken) directories[rank] = candidate.path;
+  return directories;
+}
+
+}  // namespace stepwatch::offline

@@ -1,0 +1,33 @@
+// Results that appear only when they are whole.
+#pragma once
+
+#include <string>
+
+#include "stepwatch/status.h"
+
+namespace stepwatch::offline {
+
+// A hidden directory beside the results to come, removed with everything in it when this object goes.
+class StagingDirectory {
+ public:
+  // Inside `output`, which is made if it is missing; then, if nothing is published, it is removed again.
+  static Result<StagingDirectory> Make(const std::string& output);
+  StagingDirectory(StagingDirectory&& other) noexcept;
+  StagingDirectory& operator=(StagingDirectory&&) = delete;
+  ~StagingDirectory();
+
+  const std::string& path() const { return path_; }
+  // Moves path()/name to output/name; what was there goes only then.
+  Status Publish(const std::string& name);
+
+ private:
+  StagingDirectory(std::string output, std::string path, bool made_output)
+      : output_(std::move(output)), path_(std::move(path)), made_output_(made_output) {}
+
+  std::string output_;
+  std::string path_;  // empty: not ours to remove
+  bool made_output_ = false;
+  int replaced_ = 0;
+};
+
+}  // namespace stepwatch::offline

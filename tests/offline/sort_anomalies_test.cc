@@ -1,0 +1,146 @@
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "src/offline/anomaly_file.h"
+#include "stepwatch/offline.h"
+#include "tests/catch.h"
+#include "tests/offline/offline_fixture.h"
+
+namespace stepwatch::offline {
+namespace {
+
+using test::Contains;
+using test::Put;
+using test::ReadText;
+using test::TemporaryDirectory;
+using Json = nlohmann::ordered_json;
+
+Json Entry(int rank, int step, int pp, int vpp, int call, const std::string& tag, const std::string& message) {
+  return {{"rank", rank},    {"step", step},    {"micro_step", 0},    {"pp_stage", pp},       {"vpp_stage", vpp},
+          {"call_id", call}, {"tag_name", tag}, {"message", message}, {"group_mates", {0, 1}}};
+}
+
+// A directory anomaly_detected with two ranks.
+struct Alarms {
+  TemporaryDirectory base;
+  SortAnomaliesOptions options;
+  Json rank0 = Json::object();
+  Json rank1 = Json::object();
+
+  Alarms() {
+    options.data_path = base / "anomaly_detected";
+    Add(&rank0, Entry(0, 2, 0, 0, 5, "0:fc.output:0/rank0/actv", "later step"));
+    Add(&rank0, Entry(0, 1, 0, 0, 9, "0:fc.input:0/rank0/actv_grad", "backward, first stage"));
+    Add(&rank0, Entry(0, 1, 0, 1, 3, "1:fc.weight/rank0/exp_avg", "optimizer, second chunk"));
+    Add(&rank0, Entry(0, 1, 0, 0, 1, "0:fc.weight/rank0/exp_avg", "optimizer, first chunk"));
+    Add(&rank0, Entry(0, 1, 0, 0, -1, "0:fc.weight/rank0/param_origin", "no stage"));
+    Add(&rank1, Entry(1, 1, 1, 0, 9, "0:fc.input:0/rank1/actv_grad", "backward, last stage"));
+    Add(&rank1, Entry(1, 1, 1, 0, 4, "0:fc.input:0/rank1/actv", "forward, later call"));
+    Add(&rank1, Entry(1, 1, 1, 0, 2, "0:fc.output:0/rank1/actv", "forward, earlier call"));
+    Write();
+  }
+  void Add(Json* file, const Json& entry) {
+    const std::string key = entry["tag_name"].get<std::string>() + "_step_" + std::to_string(entry["step"].get<int>()) +
+                            "_call_" + std::to_string(entry["call_id"].get<int>());
+    (*file)[key] = entry;
+  }
+  void Write() {
+    Put(options.data_path, "rank0/anomaly.json", rank0.dump(1));
+    Put(options.data_path, "rank1/anomaly.json", rank1.dump(1));
+  }
+  SortedAnomalies Sort() const {
+    const Result<SortedAnomalies> sorted = SortAnomalies(options);
+    REQUIRE(sorted.ok());
+    return sorted.value();
+  }
+};
+
+TEST_CASE("alarms of all ranks are sorted as a training step goes") {
+  Alarms alarms;
+  alarms.options.topk = 100;
+  const SortedAnomalies sorted = alarms.Sort();
+  CHECK(sorted.found == 8);
+  CHECK(sorted.messages == std::vector<std::string>{"no stage", "forward, earlier call", "forward, later call",
+                                                    "backward, last stage", "backward, first stage",
+                                                    "optimizer, second chunk", "optimizer, first chunk", "later step"});
+}
+
+TEST_CASE("the result holds the first k entries as they were, in order") {
+  Alarms alarms;
+  alarms.options.topk = 3;
+  const SortedAnomalies sorted = alarms.Sort();
+  CHECK(sorted.output == alarms.options.data_path + "/anomaly_analyse.json");
+  CHECK(sorted.found == 8);
+  const Json written = Json::parse(ReadText(sorted.output));
+  std::vector<std::string> keys;
+  for (const auto& [key, entry] : written.items()) keys.push_back(key);
+  CHECK(keys == std::vector<std::string>{"0:fc.weight/rank0/param_origin_step_1_call_-1",
+                                         "0:fc.output:0/rank1/actv_step_1_call_2",
+                                         "0:fc.input:0/rank1/actv_step_1_call_4"});
+  CHECK(written.at(keys[1]) == alarms.rank1.at(keys[1]));
+}
+
+TEST_CASE("only the chosen steps are looked at") {
+  Alarms alarms;
+  alarms.options.steps = {2, 77};
+  CHECK(alarms.Sort().messages == std::vector<std::string>{"later step"});
+  alarms.options.steps = {77};
+  CHECK(alarms.Sort().messages.empty());
+  CHECK(Json::parse(ReadText(alarms.options.data_path + "/anomaly_analyse.json")) == Json::object());
+}
+
+TEST_CASE("two alarms of one tag whose keys carry the statistic are both kept, fields of ours too") {
+  Alarms alarms;
+  alarms.rank0 = Json::object();
+  alarms.rank1 = Json::object();
+  Json entry = Entry(0, 1, 0, 0, 2, "0:fc.output:0/rank0/actv", "norm");
+  entry["op"] = "norm";
+  alarms.rank0["0:fc.output:0/rank0/actv_norm_step_1_call_2"] = entry;
+  entry["message"] = entry["op"] = "mean";
+  alarms.rank0["0:fc.output:0/rank0/actv_mean_step_1_call_2"] = entry;
+  alarms.Write();
+  const SortedAnomalies sorted = alarms.Sort();
+  CHECK(sorted.messages == std::vector<std::string>{"norm", "mean"});
+  CHECK(Json::parse(ReadText(sorted.output)).at("0:fc.output:0/rank0/actv_mean_step_1_call_2").at("op") == "mean");
+}
+
+TEST_CASE("two files with one key lose nothing") {
+  Alarms alarms;
+  alarms.rank0 = {{"k", Entry(0, 1, 0, 0, 2, "0:a/actv", "zero")}};
+  alarms.rank1 = {{"k", Entry(1, 1, 0, 0, 2, "0:a/actv", "one")}};
+  alarms.Write();
+  const Json written = Json::parse(ReadText(alarms.Sort().output));
+  CHECK(written.at("k").at("message") == "zero");
+  CHECK(written.at("k_rank1").at("message") == "one");
+}
+
+TEST_CASE("what cannot be sorted says where and why, and writes nothing") {
+  Alarms alarms;
+  const auto refused = [&alarms] { return SortAnomalies(alarms.options).status(); };
+  alarms.options.topk = 0;
+  CHECK(refused().message() == "The top k number must be greater than 0.");
+  alarms.options.topk = 8;
+  alarms.options.out_path = alarms.base / "missing";
+  CHECK(refused().code() == StatusCode::kNotFound);
+  alarms.options.out_path.clear();
+  const std::string path = Put(alarms.options.data_path, "rank1/anomaly.json", "{\"k\": {\"step\": 1");
+  CHECK(Contains(refused().message(), path));
+  Put(alarms.options.data_path, "rank1/anomaly.json", "{\"k\": {\"step\": \"1\", \"tag_name\": \"t\"}}");
+  CHECK(Contains(refused().message(), path + ": \"k\" is no alarm"));
+  CHECK(!std::filesystem::exists(alarms.options.data_path + "/anomaly_analyse.json"));
+  alarms.options.data_path = alarms.base.path();
+  CHECK(Contains(refused().message(), "anomaly_detected: was that meant?"));
+  alarms.options.out_path = alarms.base.path();
+  alarms.options.data_path = alarms.base / "missing";
+  CHECK(refused().code() == StatusCode::kNotFound);
+}
+
+TEST_CASE("an empty file is one without alarms") {
+  Alarms alarms;
+  Put(alarms.options.data_path, "rank0/anomaly.json", "");
+  CHECK(alarms.Sort().found == 3);
+}
+
+}  // namespace
+}  // namespace stepwatch::offline
