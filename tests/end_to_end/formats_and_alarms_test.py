@@ -1,9 +1,10 @@
-"""The formats of the real binary, read with TensorBoard's own reader and compared with the CSV files."""
+"""The formats and alarms of the real binary: TensorBoard's own reader and the analysis against the CSV files."""
 
 from __future__ import annotations
 
 import json
 import math
+import subprocess
 import time
 from pathlib import Path
 
@@ -137,3 +138,19 @@ def test_alarms_of_csv_are_those_of_its_numbers(tmp_path: Path) -> None:
     assert 0 < len(found) < len(run.rows("actv")) * 10
     assert len(anomalies) == len(run.events("alarm"))
     assert all(math.isfinite(entry["call_id"]) and entry["call_id"] >= 0 for entry in anomalies.values())
+
+
+def test_the_analysis_reads_the_alarms_of_a_run(tmp_path: Path) -> None:
+    rules = [{"rule_name": "AnomalyNan", "args": {"threshold": 0}}]
+    run = rehearse(tmp_path / "run", alert={"rules": rules, "dump": True}, ops=["norm"])
+    anomalies = run.out / "anomaly_detected"
+    done = subprocess.run(
+        [str(BINARY), "anomaly", "-d", str(anomalies), "-k", "100000"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    sorted_entries = list(json.loads((anomalies / "anomaly_analyse.json").read_text()).values())
+    entries = json.loads((anomalies / "rank0/anomaly.json").read_text()).values()
+    assert len(sorted_entries) == len(entries) == run.events("drained")[0]["ledger"]["written"]
+    keys = [(entry["step"], entry["micro_step"]) for entry in sorted_entries]
+    assert keys == sorted(keys)
+    assert {entry["micro_step"] for entry in entries} == {0, 1}
