@@ -21,6 +21,7 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
     "src/stats": (3, ()),
     "src/records": (3, ()),
     "src/sinks": (3, ()),
+    "src/alerts": (3, ()),
     "src/runtime": (4, ()),
     "src/offline": (4, ()),
     "controller/watch": (5, ()),

@@ -59,6 +59,8 @@ std::string Label(EventKind kind) {
 }  // namespace
 
 std::string EventText(const Event& event) {
+  // The line that msProbe logs, for those who look for it.
+  if (event.kind == EventKind::kAlarm) return base::Printable("> " + event.message, kMessageBytesMax);
   std::string text =
       event.plan_id == 0 ? Label(event.kind) : fmt::format("plan {} {}", event.plan_id, Label(event.kind));
   const std::string detail = Detail(event);
@@ -74,6 +76,7 @@ spdlog::level::level_enum LevelOf(EventKind kind) {
     case EventKind::kRefused:
     case EventKind::kMissing:
     case EventKind::kUnreadable:
+    case EventKind::kAlarm:
     case EventKind::kWarning: return spdlog::level::warn;
     case EventKind::kDegraded: return spdlog::level::err;
     default: return spdlog::level::info;

@@ -11,6 +11,7 @@
 #include "controller/api/loop_thread.h"
 #include "controller/reload/reloader.h"
 #include "kernels/device_engine.h"
+#include "src/runtime/alarm_desk.h"
 #include "src/runtime/data_plane.h"
 #include "src/runtime/drain.h"
 #include "src/runtime/run_directory.h"
@@ -35,6 +36,14 @@ bool DynamicFromEnvironment() {
 
 double SecondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+std::unique_ptr<runtime::AlarmDesk> MakeAlarmDesk(const Options& options, runtime::StatusBoard* board) {
+  auto file = std::make_unique<runtime::AnomalyFile>(
+      runtime::AnomalyDirectory(runtime::OutputBase(options.output_dir), options.rank),
+      std::make_unique<sinks::FileCalls>());
+  return std::make_unique<runtime::AlarmDesk>(runtime::AlarmOrigin{options.rank, options.pp_stage, options.group_mates},
+                                              std::move(file), board);
 }
 
 stats::EngineOptions EngineOptionsOf(const Options& options) {
@@ -155,6 +164,7 @@ Result<std::unique_ptr<Monitor>> Monitor::Create(Options options) try {
   impl.loop_.Start();
   impl.closed_ = false;
   if (impl.options_.keep_latest) impl.drain_.KeepLatest();
+  impl.drain_.SetAlarmDesk(MakeAlarmDesk(impl.options_, &impl.board_));
   impl.drain_.Start();
   return monitor;
 } catch (const std::exception& error) {

@@ -59,6 +59,7 @@ class Printer {
     const std::lock_guard<std::mutex> lock(mutex_);
     const MonitorStatus status = monitor->GetStatus();
     monitor->EndStep();
+    collected_ = collected_ || status.collecting_step;
     if (json_) {
       Line(Dump({{"step", status.step},
                  {"plan", status.plan_id},
@@ -67,6 +68,12 @@ class Printer {
     } else if (status.collecting_step) {
       Line("step " + std::to_string(status.step) + ": collected by plan " + std::to_string(status.plan_id));
     }
+  }
+  void Summary(const std::string& output_dir) {
+    if (json_) return;
+    Line(!output_dir.empty() ? "rows are in " + output_dir
+         : collected_        ? "rows were collected for no file"
+                             : "nothing was collected");
   }
   void Line(const std::string& text) {
     std::fwrite(text.data(), 1, text.size(), stdout);
@@ -78,6 +85,7 @@ class Printer {
   static std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
   const bool json_;
+  bool collected_ = false;
   std::mutex mutex_;
 };
 
@@ -121,7 +129,7 @@ int RunRehearse(const RehearseArguments& arguments) {
   }
   const std::string output_dir = monitor.GetStatus().output_dir;
   const Status closed = monitor.Close(std::chrono::seconds(10));
-  if (!arguments.json) printer.Line(output_dir.empty() ? "nothing was collected" : "rows are in " + output_dir);
+  printer.Summary(output_dir);
   if (interrupted != 0) return 130;
   return closed.ok() ? kExitDone : kExitDegraded;
 }

@@ -5,7 +5,6 @@
 #include "controller/reload/write_back.h"
 #include "src/config/parse_config.h"
 #include "src/plan/plan.h"
-#include "src/sinks/csv_sink.h"
 
 namespace stepwatch::reload {
 namespace {
@@ -291,6 +290,29 @@ void Reloader::OnEntry(const runtime::SinkRecovered&) {
   Tell(EventKind::kRecovered, "rows are written again");
 }
 
+void Reloader::OnEntry(const runtime::AlarmsRaised& entry) {
+  Event event;
+  event.kind = EventKind::kAlarm;
+  event.plan_id = entry.plan_id;
+  event.step = entry.step;
+  for (const std::string& sentence : entry.sentences) {
+    event.message = sentence;
+    Tell(event);
+  }
+  if (entry.further == 0) return;
+  event.message =
+      std::to_string(entry.further) + " further alarms at step " + std::to_string(entry.step) + ", not told one by one";
+  Tell(std::move(event));
+}
+
+void Reloader::OnEntry(const runtime::AnomalyFileFailed& entry) {
+  Tell(EventKind::kDegraded, entry.status.message() + "; alarms wait in memory and are tried again");
+}
+
+void Reloader::OnEntry(const runtime::AnomalyFileRecovered&) {
+  Tell(EventKind::kRecovered, "anomaly.json is written again");
+}
+
 void Reloader::Warn(const std::vector<config::Warning>& warnings) {
   for (const config::Warning& warning : warnings) {
     if (warning.kind == config::Warning::Kind::kNotEffective && !said_.insert(warning.place.key).second) continue;
@@ -303,12 +325,15 @@ void Reloader::Warn(const std::vector<config::Warning>& warnings) {
 }
 
 void Reloader::PrepareOutput(const plan::Plan& plan) {
-  std::string note;
-  if (record_.FixDirectory(plan, &note)) {
-    std::vector<std::shared_ptr<Sink>> sinks{sinks::MakeCsvSink(record_.directory())};
+  if (output_ == nullptr) {
+    output_ = std::make_shared<sinks::FormatSink>(options_.rank);
+    std::vector<std::shared_ptr<Sink>> sinks{output_};
     sinks.insert(sinks.end(), options_.extra_sinks.begin(), options_.extra_sinks.end());
     parts_.drain->SetSinks(std::move(sinks));
   }
+  std::string note;
+  if (record_.FixDirectory(plan, &note)) output_->SetDirectory(record_.directory());
+  if (plan.layout.format == OutputFormat::kApi) parts_.drain->KeepLatest();
   if (!note.empty()) Tell(EventKind::kNote, note);
   record_.AddPlan(plan);
   SaveManifest();

@@ -17,6 +17,7 @@
 #include "src/runtime/data_plane.h"
 #include "src/runtime/drain.h"
 #include "src/runtime/status_board.h"
+#include "src/sinks/format_sink.h"
 #include "stepwatch/event.h"
 #include "stepwatch/options.h"
 
@@ -83,6 +84,9 @@ class Reloader {
   void OnEntry(const runtime::PlanDrained& entry);
   void OnEntry(const runtime::SinkFailed& entry);
   void OnEntry(const runtime::SinkRecovered&);
+  void OnEntry(const runtime::AlarmsRaised& entry);
+  void OnEntry(const runtime::AnomalyFileFailed& entry);
+  void OnEntry(const runtime::AnomalyFileRecovered&);
 
   void PutInSlot(std::unique_ptr<runtime::Offer> offer);
   void TidySlot();
@@ -107,6 +111,7 @@ class Reloader {
   std::string look_error_;                               // of the last look that found no bytes
   RefreshOutcome outcome_ = RefreshOutcome::kUnchanged;  // of the look under way
   std::set<std::string> said_;                           // keys whose "not yet effective" has been told
+  std::shared_ptr<sinks::FormatSink> output_;            // from the first plan on
   bool manifest_failing_ = false;
   std::unique_ptr<watch::Watcher> watcher_;
 };

@@ -49,7 +49,7 @@ RunRecord::RunRecord(const Options& options, bool dynamic) : base_(runtime::Outp
 }
 
 bool RunRecord::FixDirectory(const plan::Plan& plan, std::string* note) {
-  if (!directory_.empty() || !plan.rank_writes) return false;
+  if (!directory_.empty() || !plan.rank_writes || plan.layout.format == OutputFormat::kApi) return false;
   if (plan.append_output.size() == 2) {
     const std::string &from = plan.append_output[0], &to = plan.append_output[1];
     const auto found = runtime::FindRunDirectory(base_, manifest_.rank, from, to);

@@ -1,6 +1,7 @@
 // Where this run's output lies, and the manifest.json that describes it. Loop thread only.
 //
-// Nothing is created before the first plan that writes.
+// Nothing is created before the first plan that writes; with the format `api` alone there is neither directory nor
+// manifest.
 #pragma once
 
 #include <functional>
@@ -17,8 +18,8 @@ class RunRecord {
  public:
   RunRecord(const Options& options, bool dynamic);
 
-  // Fixes the directory by the first plan (append_output may name an older one). True if it was fixed by this call; a
-  // `note` then tells what append_output led to.
+  // Fixes the directory by the first plan with files (append_output may name an older one). True if it was fixed by
+  // this call; a `note` then tells what append_output led to.
   bool FixDirectory(const plan::Plan& plan, std::string* note);
   const std::string& directory() const { return directory_; }
 

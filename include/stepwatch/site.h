@@ -63,6 +63,13 @@ struct PlannedSite {
   std::string name;  // the CSV name cell without element and call suffix: "fc.input", "fc.weight"
 };
 
+// Where the rows of one plan go: the config's `format`.
+enum class OutputFormat : uint8_t {
+  kCsv,
+  kTensorBoard,
+  kApi,  // nowhere: there is Monitor::Latest, and there are alarms
+};
+
 // How the records of one plan become rows. Immutable, shared by the step thread, the drain and the sinks.
 struct RecordLayout {
   PlanId plan_id = 0;
@@ -71,6 +78,7 @@ struct RecordLayout {
   int ndigits = -1;                           // decimal places; -1: shortest text that reads back to the same double
   int64_t step_count_per_record = 1;          // steps in one file
   bool micro_step_in_grad_unreduced = false;  // monitor_mbs_grad
+  OutputFormat format = OutputFormat::kCsv;
   bool plan_id_column = false;                // "stepwatch": {"columns": ["plan_id"]}
 };
 

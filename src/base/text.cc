@@ -37,6 +37,26 @@ size_t ControlLength(std::string_view text) {
   return marks || isolates ? 3 : 0;
 }
 
+// Bytes of the UTF-8 character that the text begins with, 0 if it begins with none. Overlong forms, surrogates and what
+// lies beyond U+10FFFF are no characters.
+size_t CharacterLength(std::string_view text) {
+  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  const auto within = [&](size_t i, unsigned least, unsigned most) { return byte(i) >= least && byte(i) <= most; };
+  const auto follows = [&](size_t i) { return within(i, 0x80, 0xbf); };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  if (within(0, 0xc2, 0xdf)) return follows(1) ? 2 : 0;
+  if (within(0, 0xe0, 0xef)) {
+    const bool second = within(1, first == 0xe0 ? 0xa0 : 0x80, first == 0xed ? 0x9f : 0xbf);
+    return second && follows(2) ? 3 : 0;
+  }
+  if (within(0, 0xf0, 0xf4)) {
+    const bool second = within(1, first == 0xf0 ? 0x90 : 0x80, first == 0xf4 ? 0x8f : 0xbf);
+    return second && follows(2) && follows(3) ? 4 : 0;
+  }
+  return 0;
+}
+
 void AppendHex(unsigned char byte, std::string* text) {
   char escape[8];
   std::snprintf(escape, sizeof escape, "\\x%02x", byte);
@@ -81,6 +101,16 @@ std::string Printable(std::string_view untrusted, size_t length_max) {
   }
   if (cut) text += "…";
   return text;
+}
+
+std::string ValidUtf8(std::string_view text) {
+  std::string valid;
+  while (!text.empty()) {
+    const size_t length = CharacterLength(text);
+    valid += length == 0 ? std::string_view("\xef\xbf\xbd") : text.substr(0, length);
+    text.remove_prefix(std::max<size_t>(length, 1));
+  }
+  return valid;
 }
 
 }  // namespace stepwatch::base

@@ -16,4 +16,7 @@ std::string_view NearestWord(std::string_view word, const std::vector<std::strin
 // `length_max` bytes are cut with "…" at the end, never inside a UTF-8 character.
 std::string Printable(std::string_view untrusted, size_t length_max = 80);
 
+// The text with U+FFFD for every byte that does not belong to a UTF-8 character.
+std::string ValidUtf8(std::string_view text);
+
 }  // namespace stepwatch::base

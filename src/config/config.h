@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "stepwatch/site.h"
 #include "stepwatch/statistics.h"
 #include "stepwatch/status.h"
 
@@ -67,7 +68,7 @@ struct Config {
   bool mg_direction = false;
   CcDistribution cc_distribution;
   Alert alert;
-  std::string format = "csv";  // what is used: in this version always csv
+  OutputFormat format = OutputFormat::kCsv;
   std::vector<Stat> ops;       // normalised: unknown ones dropped, norm if empty, shape and dtype last unless placed
   double eps = 1e-8;
   std::optional<int> ndigits;  // unset: shortest text that reads back to the same double

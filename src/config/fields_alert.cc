@@ -69,7 +69,6 @@ Status ReadRules(const Field& field, Notes& notes, Alert& alert) {
     Status status = ReadRule(ElementOf(field, i), notes, alert);
     if (!status.ok()) return status;
   }
-  if (!alert.rules.empty()) notes.NotEffective(field, kNotYetEffective + std::string("no alarm is raised"));
   return Status();
 }
 

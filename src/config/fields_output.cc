@@ -9,14 +9,12 @@ namespace {
 using Kind = JsonValue::Kind;
 
 Status ReadFormat(const Field& field, Notes& notes, Config& config) {
-  config.format = "csv";
-  if (!field.value.Is(Kind::kString)) {
-    notes.Replaced(field, "\"csv\"", "\"csv\" is used");
-  } else if (field.value.string == "tensorboard" || field.value.string == "api") {
-    notes.NotEffective(field, kNotYetEffective + ("the format \"" + field.value.string + "\"; \"csv\" is used"));
-  } else if (field.value.string != "csv") {
-    notes.Replaced(field, "\"csv\"", "\"csv\" is used");
-  }
+  const std::string_view name = field.value.Is(Kind::kString) ? std::string_view(field.value.string) : "";
+  config.format = name == "tensorboard" ? OutputFormat::kTensorBoard
+                  : name == "api"       ? OutputFormat::kApi
+                                        : OutputFormat::kCsv;
+  if (config.format == OutputFormat::kCsv && name != "csv")
+    notes.Replaced(field, "\"csv\", \"tensorboard\" or \"api\"", "\"csv\" is used");
   return Status();
 }
 

@@ -58,6 +58,7 @@ RecordLayout LayoutOf(const Config& config, PlanId plan_id) {
   layout.ndigits = config.ndigits.value_or(-1);
   layout.step_count_per_record = config.step_count_per_record;
   layout.micro_step_in_grad_unreduced = config.monitor_mbs_grad;
+  layout.format = config.format;
   layout.plan_id_column = config.own.plan_id_column;
   return layout;
 }

@@ -134,7 +134,8 @@ void Drain::Rounds() {
 bool Drain::HasBacklog() const {
   return std::any_of(sinks_.begin(), sinks_.end(), [](const SinkQueue& sink) { return !sink.empty(); }) ||
          std::any_of(streams_.begin(), streams_.end(),
-                     [](const Stream& stream) { return !stream.waiting.empty() || !stream.pipeline->ring.Empty(); });
+                     [](const Stream& stream) { return !stream.waiting.empty() || !stream.pipeline->ring.Empty(); }) ||
+         (alarm_desk_ && alarm_desk_->unsaved());
 }
 
 void Drain::ReportFault(const char* what) {
@@ -150,6 +151,7 @@ void Drain::Round(bool now_or_never, bool last_call) {
   engine_->Sweep();
   board_->PostTroubles(engine_->TakeTroubles());
   AdvanceSinks(now_or_never);
+  if (alarm_desk_) alarm_desk_->Advance(std::chrono::steady_clock::now(), now_or_never);
   ReportDrained(false);
   ReportHealth();
 }
@@ -209,6 +211,7 @@ void Drain::TellBeginAndFinish(Stream* stream) {
   const PlanId id = stream->pipeline->plan->layout.plan_id;
   if (!stream->begun && stream->assembler.begin()) {
     stream->begun = true;
+    if (alarm_desk_) alarm_desk_->BeginPlan(*stream->pipeline->plan);
     board_->Post(PlanBegan{id, stream->assembler.begin()->first_step});
   }
   if (!stream->finished && stream->assembler.end()) {
@@ -231,11 +234,13 @@ void Drain::PassOnFrames(bool last_call) {
 void Drain::PassOnFrames(Stream* stream, bool last_call) {
   const std::shared_ptr<const plan::Plan>& plan = stream->pipeline->plan;
   while (auto frame = stream->waiting.Next(clock_(), last_call)) {
+    if (alarm_desk_) alarm_desk_->Look(*plan, *frame);
     if (latest_) latest_->Add(plan, frame->records);
     for (SinkQueue& sink : sinks_) sink.AddFrame(plan, *frame);
   }
   if (!stream->finished || stream->ended || !stream->waiting.empty()) return;
   stream->ended = true;
+  if (alarm_desk_) alarm_desk_->EndPlan();
   for (SinkQueue& sink : sinks_) sink.AddEnd(plan);
 }
 
@@ -323,10 +328,13 @@ std::chrono::milliseconds Drain::WaitTime() const {
     return kLookPending;
   std::chrono::milliseconds wait = streams_.empty() ? kLookIdle : kLookBusy;
   const SteadyTime now = std::chrono::steady_clock::now();
-  for (const SinkQueue& sink : sinks_)
-    if (const auto at = sink.retry_at())
-      wait = std::min(wait, std::max(std::chrono::milliseconds(1),
-                                     std::chrono::duration_cast<std::chrono::milliseconds>(*at - now)));
+  const auto wait_until = [&](const std::optional<SteadyTime>& at) {
+    if (!at) return;
+    const SteadyTime due = std::max(*at, now + std::chrono::milliseconds(1));
+    wait = std::min(wait, std::chrono::duration_cast<std::chrono::milliseconds>(due - now));
+  };
+  for (const SinkQueue& sink : sinks_) wait_until(sink.retry_at());
+  if (alarm_desk_) wait_until(alarm_desk_->due_at());
   return wait;
 }
 

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "src/records/frame_assembler.h"
+#include "src/runtime/alarm_desk.h"
 #include "src/runtime/data_plane.h"
 #include "src/runtime/latest_values.h"
 #include "src/runtime/pipeline.h"
@@ -39,6 +40,8 @@ class Drain {
   ~Drain();
 
   // --- loop thread ---
+  // Who looks for alarms; before Start. Without, nobody does.
+  void SetAlarmDesk(std::unique_ptr<AlarmDesk> alarm_desk) { alarm_desk_ = std::move(alarm_desk); }
   void Start();
   // The sinks of the run, before the first Adopt. The ledger counts what the first one does.
   void SetSinks(std::vector<std::shared_ptr<Sink>> sinks);
@@ -120,6 +123,7 @@ class Drain {
 
   // Drain thread only.
   std::list<Stream> streams_;
+  std::unique_ptr<AlarmDesk> alarm_desk_;
   std::deque<SinkQueue> sinks_;
   std::vector<std::shared_ptr<Question>> questions_;
   std::optional<LatestValues> latest_;  // from the moment that it is wanted

@@ -3,6 +3,11 @@
 #include <utility>
 
 namespace stepwatch::runtime {
+namespace {
+
+constexpr size_t kAlarmSentencesMax = 10000;
+
+}  // namespace
 
 void StatusBoard::Post(BoardEntry entry) {
   {
@@ -12,8 +17,22 @@ void StatusBoard::Post(BoardEntry entry) {
   wake_();
 }
 
+void StatusBoard::Post(AlarmsRaised alarms) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (alarm_sentences_ + alarms.sentences.size() > kAlarmSentencesMax) {
+      alarms.further += alarms.sentences.size();
+      alarms.sentences.clear();
+    }
+    alarm_sentences_ += alarms.sentences.size();
+    entries_.emplace_back(std::move(alarms));
+  }
+  wake_();
+}
+
 std::vector<BoardEntry> StatusBoard::Take() {
   const std::lock_guard<std::mutex> lock(mutex_);
+  alarm_sentences_ = 0;
   return std::exchange(entries_, {});
 }
 

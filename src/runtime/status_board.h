@@ -37,7 +37,19 @@ struct SinkFailed {
   Status status;
 };
 struct SinkRecovered {};
-using BoardEntry = std::variant<PlanBegan, PlanFinished, PlanDrained, SinkFailed, SinkRecovered>;
+// What the rules of `alert` found in one step.
+struct AlarmsRaised {
+  PlanId plan_id = 0;
+  int64_t step = 0;
+  std::vector<std::string> sentences;  // one an alarm
+  size_t further = 0;                  // alarms without a sentence: too many at once
+};
+struct AnomalyFileFailed {
+  Status status;
+};
+struct AnomalyFileRecovered {};
+using BoardEntry = std::variant<PlanBegan, PlanFinished, PlanDrained, SinkFailed, SinkRecovered, AlarmsRaised,
+                                AnomalyFileFailed, AnomalyFileRecovered>;
 
 class StatusBoard {
  public:
@@ -45,6 +57,8 @@ class StatusBoard {
   explicit StatusBoard(std::function<void()> wake) : wake_(std::move(wake)) {}
 
   void Post(BoardEntry entry);
+  // While the loop is far behind, the sentences are only counted.
+  void Post(AlarmsRaised alarms);
   std::vector<BoardEntry> Take();
 
   // Sentences for the user that steer nothing.
@@ -55,6 +69,7 @@ class StatusBoard {
   const std::function<void()> wake_;
   std::mutex mutex_;
   std::vector<BoardEntry> entries_;    // guarded by mutex_
+  size_t alarm_sentences_ = 0;         // guarded by mutex_; in entries_
   std::vector<std::string> troubles_;  // guarded by mutex_
 };
 

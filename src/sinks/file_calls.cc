@@ -34,6 +34,9 @@ int FileCalls::RenameNew(const char* from, const char* to) {
   // The system call itself: glibc before 2.28 and musl have no wrapper.
   return static_cast<int>(::syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE));
 }
+int FileCalls::Rename(const char* from, const char* to) {
+  return ::rename(from, to);
+}
 int FileCalls::Link(const char* from, const char* to) {
   return ::link(from, to);
 }

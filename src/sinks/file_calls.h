@@ -24,6 +24,7 @@ class FileCalls {
   virtual ssize_t Write(int fd, const void* bytes, size_t count);
   virtual int Truncate(int fd, off_t size);                 // ftruncate
   virtual int RenameNew(const char* from, const char* to);  // renameat2 with RENAME_NOREPLACE
+  virtual int Rename(const char* from, const char* to);
   virtual int Link(const char* from, const char* to);
   virtual int Unlink(const char* path);
   virtual Status MakeDirectories(const std::string& path);

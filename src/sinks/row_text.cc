@@ -6,6 +6,7 @@
 
 #include "src/base/check.h"
 #include "src/sinks/number_text.h"
+#include "stepwatch/tag.h"
 
 namespace stepwatch::sinks {
 namespace {
@@ -14,10 +15,6 @@ constexpr uint32_t kUnranked = std::numeric_limits<uint32_t>::max();
 
 bool OfModule(SiteKind kind) {
   return kind == SiteKind::kActv || kind == SiteKind::kActvGrad;
-}
-
-bool HasMicroStep(const RecordLayout& layout, SiteKind kind) {
-  return OfModule(kind) || (kind == SiteKind::kGradUnreduced && layout.micro_step_in_grad_unreduced);
 }
 
 const StatValue* FindValue(const Record& record, Stat stat) {
@@ -64,16 +61,7 @@ void AppendName(const PlannedSite& site, const Record& record, std::string* text
     AppendCell(site.name, text);
     return;
   }
-  std::string name = site.name;
-  if (record.element != kNoElement) {
-    name += '_';
-    AppendInteger(record.element, &name);
-  }
-  if (record.call > 0) {
-    name += '@';
-    AppendInteger(record.call, &name);
-  }
-  AppendCell(name, text);
+  AppendCell(RecordName(site, record), text);
 }
 
 void AppendRow(const RecordLayout& layout, const Record& record, std::string* text) {

@@ -25,6 +25,17 @@ TEST_CASE("a hostile word costs nothing and has no neighbour") {
   CHECK(NearestWord("a", {std::string_view("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")}) == "");
 }
 
+TEST_CASE("what is not UTF-8 is replaced, the rest stays") {
+  for (const char* good : {"", "plain", "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80", "\xed\x9f\xbf \xf4\x8f\xbf\xbf"})
+    CHECK(ValidUtf8(good) == good);
+  const std::string mark = "\xef\xbf\xbd";
+  CHECK(ValidUtf8("caf\xe9!") == "caf" + mark + "!");
+  CHECK(ValidUtf8("\xe2\x82") == mark + mark);
+  CHECK(ValidUtf8("\xc0\xaf") == mark + mark);                        // overlong
+  CHECK(ValidUtf8("\xed\xa0\x80") == mark + mark + mark);             // a surrogate
+  CHECK(ValidUtf8("\xf4\x90\x80\x80") == mark + mark + mark + mark);  // beyond U+10FFFF
+}
+
 TEST_CASE("untrusted text is printed without control characters") {
   CHECK(Printable("plain text") == "plain text");
   CHECK(Printable("a\nb\tc\x1b[31m\x7f") == "a\\x0ab\\x09c\\x1b[31m\\x7f");

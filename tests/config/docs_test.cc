@@ -19,8 +19,8 @@ const char* const kRefusedInDocs[] = {
     "{\"targets\": {\"caf\xe9\": {}}}",
 };
 
-const char* const kWarnedInDocs[] = {R"({"collect_time": 10})", R"({"collect_times": -1})",
-                                     R"({"format": "tensorboard"})"};
+const char* const kWarnedInDocs[] = {R"({"collect_time": 10})", R"({"collect_times": -1})", R"({"format": "parquet"})",
+                                     R"({"ur_distribution": true})"};
 
 TEST_CASE("every message shown in the documentation is a real one") {
   const std::string docs = ReadExample(std::string(STEPWATCH_SOURCE_DIR) + "/docs/config.md");

@@ -221,6 +221,8 @@ const AcceptedCase kAccepted[] = {
        c.alert.dump = true;
      }},
     {R"({"format": "csv"})", [](Config&) {}},
+    {R"({"format": "tensorboard"})", [](Config& c) { c.format = OutputFormat::kTensorBoard; }},
+    {R"({"format": "api"})", [](Config& c) { c.format = OutputFormat::kApi; }},
     {R"({"ops": ["max", "mean"]})",
      [](Config& c) {
        c.ops = {Stat::kMax, Stat::kMean, Stat::kShape, Stat::kDtype};
@@ -289,7 +291,7 @@ TEST_CASE("the defaults are those of TrainerMon") {
   CHECK_FALSE(config.ndigits.has_value());
   CHECK(config.step_count_per_record == 1);
   CHECK_FALSE(config.squash_name);
-  CHECK(config.format == "csv");
+  CHECK(config.format == OutputFormat::kCsv);
   CHECK(config.sa_order == "s,b,h,d");
   CHECK(config.ops == std::vector<Stat>{Stat::kNorm, Stat::kShape, Stat::kDtype});
 }

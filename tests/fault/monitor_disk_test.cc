@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "tests/api/job.h"
+#include "tests/sinks/event_reader.h"
 
 namespace stepwatch::testing {
 namespace {
@@ -22,6 +23,22 @@ TEST_CASE("an output directory that cannot be made: rows wait, and are all writt
   CHECK(job.Steps("grad_reduced") == Steps{1, 2, 3, 4, 5});
   CHECK(job.Count(EventKind::kDegraded) == 2);
   CHECK(job.Count(EventKind::kRecovered) == 1);
+}
+
+TEST_CASE("event files wait for their directory as CSV files do, and every scalar is there once") {
+  Job job(ConfigText({.collect_times = 5}, ", \"format\": \"tensorboard\""));
+  job.counts_rows = false;
+  WriteInPlace(job.options.output_dir, "a file where the directory should be");
+  job.Start();
+  job.TrainSteps(8);
+  REQUIRE(job.WaitFor(EventKind::kDegraded, 2));
+  std::filesystem::remove(job.options.output_dir);
+  REQUIRE(job.WaitFor(EventKind::kRecovered));
+  job.Close();
+  const auto files = sinks::test::EventFiles(job.output_dir);
+  REQUIRE(files.size() == 1);
+  CHECK(sinks::test::ReadPoints(files[0]).size() == 5 * 4);
+  CHECK(job.Events(EventKind::kDrained).at(0).ledger.written == 5 * 4);
 }
 
 TEST_CASE("an output directory that never can be made: every row is counted as lost, and the run ends") {

@@ -206,6 +206,9 @@ class Run {
       if (const auto* done = std::get_if<PlanDrained>(&entry)) drained[done->plan_id] = *done;
       if (const auto* failed = std::get_if<SinkFailed>(&entry)) failures.push_back(failed->status.message());
       if (std::holds_alternative<SinkRecovered>(entry)) ++recoveries;
+      if (const auto* raised = std::get_if<AlarmsRaised>(&entry)) alarms.push_back(*raised);
+      if (std::holds_alternative<AnomalyFileFailed>(entry)) ++file_failures;
+      if (std::holds_alternative<AnomalyFileRecovered>(entry)) ++file_recoveries;
     }
     for (std::string& trouble : board.TakeTroubles()) troubles.push_back(std::move(trouble));
   }
@@ -271,6 +274,9 @@ class Run {
   std::vector<std::string> failures;
   std::vector<std::string> troubles;
   int recoveries = 0;
+  std::vector<AlarmsRaised> alarms;
+  int file_failures = 0;  // of anomaly.json
+  int file_recoveries = 0;
 
  private:
   std::mutex mutex_;

@@ -1,0 +1,25 @@
+// What records are called: the name in CSV rows, and the tag by which alarms, TensorBoard and `api` know them.
+#pragma once
+
+#include <string>
+
+#include "stepwatch/record.h"
+#include "stepwatch/site.h"
+
+namespace stepwatch {
+
+// Whether records of this kind say in which micro-batch they were seen: a column of CSV files, a part of tags.
+bool HasMicroStep(const RecordLayout& layout, SiteKind kind);
+
+// The kind as tags name it: "actv", "acc_grad" (grad_unreduced), "post_grad" (grad_reduced), "param_origin", ...
+const char* SiteKindTask(SiteKind kind);
+
+// The site's name with element and call: "fc.input", "fc.output_1", "shared.output_1@2".
+std::string RecordName(const PlannedSite& site, const Record& record);
+
+// "{chunk}:{name}[:{micro_step}]/rank{R}/{task}", such as "0:fc.input:0/rank0/actv" or "0:fc.weight/rank0/post_grad".
+std::string RecordTag(const RecordLayout& layout, const Record& record, int rank);
+// The same without a layout, for LatestValue.
+std::string RecordTag(const PlannedSite& site, bool has_micro_step, const Record& record, int rank);
+
+}  // namespace stepwatch

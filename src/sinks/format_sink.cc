@@ -1,0 +1,51 @@
+#include "src/sinks/format_sink.h"
+
+#include <utility>
+
+#include "src/sinks/csv_sink.h"
+#include "src/sinks/tensorboard_sink.h"
+
+namespace stepwatch::sinks {
+
+void FormatSink::SetDirectory(std::string directory) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (directory_.empty()) directory_ = std::move(directory);
+}
+
+Sink* FormatSink::SinkOf(OutputFormat format) const {
+  switch (format) {
+    case OutputFormat::kCsv: return csv_.get();
+    case OutputFormat::kTensorBoard: return tensorboard_.get();
+    case OutputFormat::kApi: break;
+  }
+  return nullptr;
+}
+
+void FormatSink::MakeSinkFor(OutputFormat format) {
+  if (SinkOf(format) != nullptr) return;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (format == OutputFormat::kCsv) csv_ = MakeCsvSink(directory_);
+  if (format == OutputFormat::kTensorBoard) tensorboard_ = MakeTensorBoardSink({directory_, rank_, {}, {}});
+}
+
+WriteResult FormatSink::Write(const RecordLayout& layout, const StepFrame& frame) {
+  MakeSinkFor(layout.format);
+  Sink* sink = SinkOf(layout.format);
+  return sink != nullptr ? sink->Write(layout, frame) : WriteResult{Status(), frame.count};
+}
+
+void FormatSink::Abandon(const RecordLayout& layout, const StepFrame& frame) {
+  if (Sink* sink = SinkOf(layout.format)) sink->Abandon(layout, frame);
+}
+
+void FormatSink::EndPlan(const RecordLayout& layout) {
+  if (Sink* sink = SinkOf(layout.format)) sink->EndPlan(layout);
+}
+
+Status FormatSink::Flush() {
+  Status flushed = csv_ ? csv_->Flush() : Status();
+  Status also = tensorboard_ ? tensorboard_->Flush() : Status();
+  return flushed.ok() ? also : flushed;
+}
+
+}  // namespace stepwatch::sinks

@@ -1,0 +1,40 @@
+// The run's own output: sends the frames of each plan to the files of the plan's `format`.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "stepwatch/sink.h"
+
+namespace stepwatch::sinks {
+
+// All calls but SetDirectory come from the drain thread.
+//
+// Frames of the format `api` go to no file: they count as written, being in the table of Monitor::Latest and judged for
+// alarms by then.
+class FormatSink final : public Sink {
+ public:
+  explicit FormatSink(int rank) : rank_(rank) {}
+
+  // Any thread: where files go. Before the first plan whose format has files; later calls change nothing.
+  void SetDirectory(std::string directory);
+
+  WriteResult Write(const RecordLayout& layout, const StepFrame& frame) override;
+  void Abandon(const RecordLayout& layout, const StepFrame& frame) override;
+  void EndPlan(const RecordLayout& layout) override;
+  Status Flush() override;
+
+ private:
+  // Null: the format has no files, or there was no frame for them yet.
+  Sink* SinkOf(OutputFormat format) const;
+  void MakeSinkFor(OutputFormat format);
+
+  const int rank_;
+  std::mutex mutex_;
+  std::string directory_;  // guarded by mutex_
+  std::unique_ptr<Sink> csv_;
+  std::unique_ptr<Sink> tensorboard_;
+};
+
+}  // namespace stepwatch::sinks

@@ -1,0 +1,86 @@
+#include "src/sinks/tensorboard_sink.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "src/base/check.h"
+#include "src/base/text.h"
+#include "src/sinks/event_file.h"
+#include "stepwatch/tag.h"
+
+namespace stepwatch::sinks {
+namespace {
+
+double SystemSeconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::string HostName() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
+}
+
+// `id` is the value of a scalar tensor, and nothing for any other.
+bool IsNumber(const Record& record, Stat stat) {
+  return stat != Stat::kShape && stat != Stat::kDtype && (stat != Stat::kId || record.ndim == 0);
+}
+
+ScalarEvent EventOf(const RecordLayout& layout, const Record& record, int rank, double wall_time) {
+  ScalarEvent event{wall_time, record.step, {}};
+  if (record.missing()) return event;
+  STEPWATCH_CHECK(record.site < layout.sites.size());
+  // Readers give up on a file with a text that is not UTF-8.
+  const std::string tag = base::ValidUtf8(RecordTag(layout, record, rank)) + "_";
+  for (size_t i = 0; i < record.value_count; ++i) {
+    const StatValue& value = record.values[i];
+    if (!IsNumber(record, value.stat)) continue;
+    const double number = value.is_integer ? static_cast<double>(value.i64) : value.f64;
+    event.scalars.push_back({tag + StatName(value.stat), number});
+  }
+  return event;
+}
+
+class TensorBoardSink final : public Sink {
+ public:
+  explicit TensorBoardSink(TensorBoardOptions options)
+      : rank_(options.rank),
+        wall_clock_(options.wall_clock ? std::move(options.wall_clock) : SystemSeconds),
+        calls_(options.calls ? std::move(options.calls) : std::make_unique<FileCalls>()),
+        file_(calls_.get(), std::move(options.directory),
+              EventFileName(static_cast<int64_t>(wall_clock_()), HostName(), static_cast<int>(::getpid()))) {}
+
+  WriteResult Write(const RecordLayout& layout, const StepFrame& frame) override {
+    const std::pair<PlanId, int64_t> which{layout.plan_id, frame.step};
+    if (written_ == which) return {Status(), 0};
+    const double now = wall_clock_();
+    std::vector<ScalarEvent> events;
+    events.reserve(frame.count);
+    for (size_t i = 0; i < frame.count; ++i) {
+      ScalarEvent event = EventOf(layout, frame.records[i], rank_, now);
+      if (!event.scalars.empty()) events.push_back(std::move(event));
+    }
+    Status appended = file_.Append(events);
+    if (!appended.ok()) return {std::move(appended), 0};
+    written_ = which;
+    return {Status(), frame.count};
+  }
+
+ private:
+  const int rank_;
+  const std::function<double()> wall_clock_;
+  const std::unique_ptr<FileCalls> calls_;
+  EventFile file_;  // open as long as the run: TensorBoard reads one file after the other and never goes back
+  std::pair<PlanId, int64_t> written_{0, 0};
+};
+
+}  // namespace
+
+std::unique_ptr<Sink> MakeTensorBoardSink(TensorBoardOptions options) {
+  return std::make_unique<TensorBoardSink>(std::move(options));
+}
+
+}  // namespace stepwatch::sinks

@@ -1,0 +1,28 @@
+// Records as scalars in TensorBoard's event files, written as docs/tensorboard.md says.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "src/sinks/file_calls.h"
+#include "stepwatch/sink.h"
+
+namespace stepwatch::sinks {
+
+struct TensorBoardOptions {
+  std::string directory;  // made at the first scalar
+  int rank = 0;           // a part of the tags
+  // Seconds since 1970; null: the system's clock.
+  std::function<double()> wall_clock;
+  // Null: the system's. For tests that make calls fail.
+  std::unique_ptr<FileCalls> calls;
+};
+
+// A sink that writes one event file: a scalar for each statistic that is a number, with the tag "{RecordTag}_{op}". A
+// missing tensor has no scalars. Drain thread only.
+//
+// A step is in the file whole or not at all; a failed append is cut back, reported, and repeated by the next Write.
+std::unique_ptr<Sink> MakeTensorBoardSink(TensorBoardOptions options);
+
+}  // namespace stepwatch::sinks
