@@ -3,6 +3,21 @@
 #include <algorithm>
 
 namespace stepwatch::kernels::cuda {
+namespace {
+
+template <class T>
+T LoadRelaxed(T* from) {
+  return std::atomic_ref(*from).load(std::memory_order_relaxed);
+}
+
+// The device may be writing there: word by word, for the caller to find out.
+Partial CopyOf(Partial* totals) {
+  return {LoadRelaxed(&totals->sum),  LoadRelaxed(&totals->sum_of_squares), LoadRelaxed(&totals->low),
+          LoadRelaxed(&totals->high), LoadRelaxed(&totals->zeros),          LoadRelaxed(&totals->nans),
+          LoadRelaxed(&totals->infs)};
+}
+
+}  // namespace
 
 Result<std::unique_ptr<GraphSlots>> GraphSlots::Create(Driver* driver, const GraphSlotsOptions& options) {
   if (options.depth < 3 || options.slots == 0)
@@ -173,9 +188,7 @@ GraphAnswer GraphSlots::Read(uint32_t slot, uint64_t step, Statistics* statistic
   const std::atomic_ref sequence(result.sequence);
   const uint64_t before = sequence.load(std::memory_order_acquire);
   if (before == step + 1) {
-    const volatile Partial& source = result.totals;
-    const Partial totals = {source.sum,   source.sum_of_squares, source.low, source.high,
-                            source.zeros, source.nans,           source.infs};
+    const Partial totals = CopyOf(&result.totals);
     std::atomic_thread_fence(std::memory_order_acquire);
     if (sequence.load(std::memory_order_relaxed) != step + 1) return GraphAnswer::kLost;
     const Note& note = notes_[slot];

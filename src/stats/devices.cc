@@ -61,7 +61,8 @@ Devices::Devices(MakeDeviceEngine make, size_t results_max)
 
 kernels::DeviceEngine* Devices::Get(Device device) noexcept {
   if (device.index < 0 || device.index >= kDevicesMax) return nullptr;
-  Slot& slot = slots_[static_cast<size_t>(device.index)];
+  const int index = device.index;
+  Slot& slot = slots_[static_cast<size_t>(index)];
   kernels::DeviceEngine* engine = slot.engine.load(std::memory_order_acquire);
   if (engine != nullptr || slot.failed.load(std::memory_order_acquire)) return engine;
   return Make(device.index);
@@ -104,7 +105,8 @@ void Devices::Disown(int index, uint64_t ticket) noexcept {
 void Devices::Note(Device device, StatusCode code) noexcept {
   if (code == StatusCode::kOk || code == StatusCode::kExhausted) return;
   if (device.kind == DeviceKind::kCpu) return Note(&cpu_, BitOf(code));
-  if (device.index >= 0 && device.index < kDevicesMax) Note(&slots_[static_cast<size_t>(device.index)], BitOf(code));
+  const int index = device.index;
+  if (index >= 0 && index < kDevicesMax) Note(&slots_[static_cast<size_t>(index)], BitOf(code));
 }
 
 void Devices::Keep(int index, size_t slot, const CapturedObservation& observation) noexcept {
@@ -112,8 +114,8 @@ void Devices::Keep(int index, size_t slot, const CapturedObservation& observatio
   captured_.fetch_or(uint64_t{1} << index, std::memory_order_release);
 }
 
-void Devices::NoteNoSlot(Device device) noexcept {
-  Note(&slots_[static_cast<size_t>(device.index)], kNoSlot);
+void Devices::NoteNoSlot(int index) noexcept {
+  Note(&slots_[static_cast<size_t>(index)], kNoSlot);
 }
 
 void Devices::NoteRefusal(int index, StatusCode code) noexcept {

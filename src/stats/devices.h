@@ -65,7 +65,7 @@ class Devices {
   // An observation of a captured graph, which exists only where an engine does.
   void Keep(int index, size_t slot, const CapturedObservation& observation) noexcept;
   // There was no slot for one.
-  void NoteNoSlot(Device device) noexcept;
+  void NoteNoSlot(int index) noexcept;
   // A device step could not be ended.
   void NoteRefusal(int index, StatusCode code) noexcept;
   // A bit for each device of which a captured graph observes something.

@@ -69,7 +69,7 @@ StatusCode Engine::TakeTicket(const RecordLayout& layout, const kernels::DeviceI
 
 StatusCode Engine::Refuse(const kernels::DeviceItem& item) noexcept {
   if (!item.captured || item.code != StatusCode::kExhausted) return Refuse(item.tensor, item.code);
-  devices_.NoteNoSlot(item.tensor.device);
+  devices_.NoteNoSlot(item.tensor.device.index);
   return StatusCode::kUnsupported;
 }
 
