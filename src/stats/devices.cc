@@ -61,8 +61,7 @@ Devices::Devices(MakeDeviceEngine make, size_t results_max)
 
 kernels::DeviceEngine* Devices::Get(Device device) noexcept {
   if (device.index < 0 || device.index >= kDevicesMax) return nullptr;
-  const int index = device.index;
-  Slot& slot = slots_[static_cast<size_t>(index)];
+  Slot& slot = slots_[static_cast<uint8_t>(device.index)];
   kernels::DeviceEngine* engine = slot.engine.load(std::memory_order_acquire);
   if (engine != nullptr || slot.failed.load(std::memory_order_acquire)) return engine;
   return Make(device.index);
@@ -105,8 +104,7 @@ void Devices::Disown(int index, uint64_t ticket) noexcept {
 void Devices::Note(Device device, StatusCode code) noexcept {
   if (code == StatusCode::kOk || code == StatusCode::kExhausted) return;
   if (device.kind == DeviceKind::kCpu) return Note(&cpu_, BitOf(code));
-  const int index = device.index;
-  if (index >= 0 && index < kDevicesMax) Note(&slots_[static_cast<size_t>(index)], BitOf(code));
+  if (device.index >= 0 && device.index < kDevicesMax) Note(&slots_[static_cast<uint8_t>(device.index)], BitOf(code));
 }
 
 void Devices::Keep(int index, size_t slot, const CapturedObservation& observation) noexcept {

@@ -19,9 +19,8 @@ class GraphClock {
 
   // Graphs of the device are replayed on this stream; otherwise on the legacy default stream.
   void SetStream(Device device, void* stream) noexcept {
-    const int index = device.index;
-    if (device.kind == DeviceKind::kCuda && index >= 0 && index < Devices::kDevicesMax)
-      clocks_[static_cast<size_t>(index)].stream = stream;
+    if (device.kind == DeviceKind::kCuda && device.index >= 0 && device.index < Devices::kDevicesMax)
+      clocks_[static_cast<uint8_t>(device.index)].stream = stream;
   }
 
   // A step is over. tell(kernels::DeviceStep) is called for each device on which something may have been measured in
