@@ -189,11 +189,13 @@ void MeasureBandwidth(Driver* driver, DType dtype, const char* name, size_t mega
   kernels::cuda::GraphSlotsOptions options;
   options.slots = static_cast<uint32_t>(count);
   auto slots = std::move(GraphSlots::Create(driver, options)).value();
-  Must(slots->Enable(true, stream) == StatusCode::kOk, "enable");
   const uint32_t grid = 4 * driver->multiprocessors();
   Graph engine(stream, [&] {
-    for (size_t i = 0; i < count; ++i)
-      Must(slots->Capture(static_cast<uint32_t>(i), buffers.View(i, stream), {}) == StatusCode::kOk, "capture");
+    for (size_t i = 0; i < count; ++i) {
+      DeviceItem item{buffers.View(i, stream)};
+      slots->Capture(&item, 1, {}, stream);
+      Must(item.code == StatusCode::kOk, "capture");
+    }
   });
   Graph read(stream, [&] {
     for (size_t i = 0; i < count; ++i) Must(ReadOnly(buffers[i], bytes, grid, sink, stream), "read");

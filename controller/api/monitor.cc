@@ -50,8 +50,14 @@ stats::EngineOptions EngineOptionsOf(const Options& options) {
   stats::EngineOptions engine;
   engine.parallel_for = options.parallel_for;
   engine.device_results_max = options.cuda_results_max;
-  engine.make_device_engine = [side_stream = options.cuda_side_stream](int device, size_t results) {
-    return kernels::CreateCudaEngine({device, results, side_stream});
+  engine.make_device_engine = [side_stream = options.cuda_side_stream, graph_slots = options.cuda_graph_slots](
+                                  int device, size_t results) {
+    kernels::DeviceEngineOptions of_device;
+    of_device.device = device;
+    of_device.slots = results;
+    of_device.side_stream = side_stream;
+    of_device.graph_slots = graph_slots;
+    return kernels::CreateCudaEngine(of_device);
   };
   return engine;
 }
@@ -226,6 +232,14 @@ void Monitor::ObserveMissing(const Observation& at) noexcept {
 
 void Monitor::ObserveAgreement(const Observation& at, const TensorView& gradient, const TensorView& momentum) noexcept {
   impl_->data_plane_.ObserveAgreement(at, gradient, momentum);
+}
+
+void Monitor::Capture(const PlannedSite& site, const Observation& at, const TensorView& tensor) noexcept {
+  impl_->data_plane_.Capture(site, at, tensor);
+}
+
+void Monitor::SetReplayStream(Device device, void* stream) noexcept {
+  impl_->data_plane_.SetReplayStream(device, stream);
 }
 
 bool Monitor::Measure(const Observation& at, const TensorView& tensor, Record* record) noexcept {

@@ -75,8 +75,8 @@ class Monitor {
   Status Attach(SiteIndex sites, HookTable* hooks);
 
   // Tensors of this device will come: what measuring them needs is allocated now, in the caller's thread, and not with
-  // the first of them, in the middle of a step (tens of milliseconds for a CUDA device). If there is no engine for the
-  // device, an event says why.
+  // the first of them, in the middle of a step or of a graph's capture (tens of milliseconds for a CUDA device). If
+  // there is no engine for the device, an event says why.
   void PrepareDevice(Device device) noexcept;
 
   // --- step thread; Observe* also autograd threads that run inside the step ---
@@ -98,6 +98,18 @@ class Monitor {
   bool Measure(const Observation& at, const TensorView& tensor, Record* record) noexcept;
   void Enqueue(const Record& record) noexcept;
   void Discard(const Record& record) noexcept;
+  // CUDA graphs: a tensor that is observed while its stream captures becomes part of the graph, and gives no row then.
+  // From then on EndStep, which the trainer calls after each replay (no hook runs in one), gives the step a row of it
+  // if the graph was replayed in the step and the plan in force watches the site, whichever plan that is by then. Of
+  // several replays in one step the last one's numbers count.
+  //
+  // Observe* hear nothing in a step that is not collected. Capture does, with or without a plan: into the graph that is
+  // being captured it puts `site` as a RecordLayout would have it (`at.site` is not used). Does nothing if the tensor's
+  // stream does not capture.
+  void Capture(const PlannedSite& site, const Observation& at, const TensorView& tensor) noexcept;
+  // The stream on which the graphs of a device are replayed, to which other streams with replays are joined by the end
+  // of the step; if it is not said, the legacy default stream. Step thread, between steps.
+  void SetReplayStream(Device device, void* stream) noexcept;
   // The step is over (after optimizer.step). Closes its frame and swaps plans if one is armed.
   void EndStep() noexcept;
   int64_t step() const noexcept;

@@ -46,6 +46,10 @@ struct Options {
   // Results of one CUDA device that may be under way at once (some hundred bytes of pinned memory each). Rows beyond
   // them are dropped and counted as ring_full.
   size_t cuda_results_max = 16384;
+  // Observations of one CUDA device that captured CUDA graphs may hold, for ever; 0: none. Each takes 8 KB on the
+  // device and 1 KB of pinned memory, allocated with the rest at the start. What is captured beyond gives no rows, and
+  // is told of and counted as unsupported once.
+  size_t cuda_graph_slots = 4096;
 
   // Memory for records on their way to the drain, per plan. More rows than fit are dropped and counted.
   size_t ring_bytes_max = size_t{256} << 20;

@@ -52,6 +52,10 @@ float FirstFloatAt(double threshold) {
 
 }  // namespace
 
+Partial NothingRead() {
+  return Partial{0, 0, INT64_MAX, INT64_MIN, 0, 0, 0};
+}
+
 Totals TotalsOf(const Partial& partial, DType dtype) {
   Totals totals;
   totals.sum = partial.sum;
@@ -66,6 +70,19 @@ Totals TotalsOf(const Partial& partial, DType dtype) {
     totals.max = NumberOfKey(partial.high, dtype);
   }
   return totals;
+}
+
+Statistics StatisticsOf(const Note& note, const Partial& totals) {
+  if (note.agreement) {
+    Statistics statistics;
+    statistics.numel = note.count;
+    statistics.mean = note.repeat == 0 ? 0 : Agreement(totals.zeros, note.count);
+    return statistics;
+  }
+  Layout layout;
+  layout.count = note.count;
+  layout.repeat = note.repeat;
+  return Finish(TotalsOf(totals, note.dtype), layout, note.dtype);
 }
 
 ZeroRule ZeroRuleFor(DType dtype, const MeasureOptions& options) {

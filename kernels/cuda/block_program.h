@@ -148,7 +148,7 @@ STEPWATCH_DEVICE void FinishGroup(Block& block, const Launch& launch, const Entr
 // Measure(tile) gives the Partial of a tile, known to the leader.
 template <int kElementBytes, class Block, class Measure>
 STEPWATCH_DEVICE void ForEachTile(Block& block, const Launch& launch, Measure measure) {
-  if (launch.enabled != nullptr && block.Peek(launch.enabled) == 0) return;
+  if (launch.off != nullptr && block.Peek(launch.off) != 0) return;
   for (uint32_t tile = block.Index(); tile < launch.tile_count; tile += block.Count()) {
     const Entry& entry = FindEntry(launch, tile);
     const uint32_t number = tile - entry.first_tile + entry.tile_offset;

@@ -38,6 +38,19 @@ class OnDevice {
   bool moved_ = false;
 };
 
+// While a thread captures a graph, others may not allocate or load kernels, and trying breaks that capture. Ours are
+// not part of it, and say so: an engine may be made in the middle of one.
+class OutsideOfCaptures {
+ public:
+  OutsideOfCaptures() { Succeeded(cudaThreadExchangeStreamCaptureMode(&mode_)); }
+  ~OutsideOfCaptures() { Succeeded(cudaThreadExchangeStreamCaptureMode(&mode_)); }
+  OutsideOfCaptures(const OutsideOfCaptures&) = delete;
+  OutsideOfCaptures& operator=(const OutsideOfCaptures&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
 const void* AddressOf(KernelId kernel) {
   switch (kernel) {
     case KernelId::kFloat64: return kMeasureFloat64;
@@ -70,6 +83,7 @@ class CudaDriver : public Driver {
 
   Status Start() {
     const OnDevice guard(device_);
+    const OutsideOfCaptures no_capture;
     int ratio = 0;
     if (!Succeeded(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device_)) ||
         !Succeeded(cudaDeviceGetAttribute(&ratio, cudaDevAttrSingleToDoublePrecisionPerfRatio, device_)))
@@ -94,6 +108,7 @@ class CudaDriver : public Driver {
 
   // What is still queued of ours writes to this memory.
   ~CudaDriver() override {
+    if (keep_memory_) return;
     const OnDevice guard(device_);
     Succeeded(cudaDeviceSynchronize());
     for (void* memory : device_memory_) Succeeded(cudaFree(memory));
@@ -108,6 +123,7 @@ class CudaDriver : public Driver {
 
   void* AllocateDevice(size_t bytes) override {
     const OnDevice guard(device_);
+    const OutsideOfCaptures no_capture;
     void* memory = nullptr;
     if (!Succeeded(cudaMalloc(&memory, bytes))) return nullptr;
     device_memory_.push_back(memory);
@@ -119,6 +135,7 @@ class CudaDriver : public Driver {
 
   Mapped AllocateMapped(size_t bytes) override {
     const OnDevice guard(device_);
+    const OutsideOfCaptures no_capture;
     Mapped mapped;
     if (!Succeeded(cudaHostAlloc(&mapped.host, bytes, cudaHostAllocMapped | cudaHostAllocPortable))) return {};
     pinned_memory_.push_back(mapped.host);
@@ -139,9 +156,9 @@ class CudaDriver : public Driver {
     return Succeeded(cudaMemcpyAsync(to, pinned, bytes, cudaMemcpyHostToDevice, static_cast<cudaStream_t>(stream)));
   }
 
-  bool Advance(uint64_t* step, Stream stream) noexcept override {
+  bool Advance(uint64_t* step, uint64_t* done, Stream stream) noexcept override {
     const OnDevice guard(device_);
-    void* arguments[] = {&step};
+    void* arguments[] = {&step, &done};
     return Succeeded(cudaLaunchKernel(kAdvanceStep, dim3(1), dim3(1), arguments, 0, static_cast<cudaStream_t>(stream)));
   }
 
@@ -152,13 +169,16 @@ class CudaDriver : public Driver {
            Succeeded(cudaStreamWaitEvent(static_cast<cudaStream_t>(later), event_, 0));
   }
 
-  bool IsCapturing(Stream stream) noexcept override {
+  Capturing AskCapturing(Stream stream) noexcept override {
     const OnDevice guard(device_);
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     // An error means that the legacy stream cannot be used because another stream captures.
-    return !Succeeded(cudaStreamIsCapturing(static_cast<cudaStream_t>(stream), &status)) ||
-           status != cudaStreamCaptureStatusNone;
+    if (!Succeeded(cudaStreamIsCapturing(static_cast<cudaStream_t>(stream), &status))) return Capturing::kBlocked;
+    if (status == cudaStreamCaptureStatusNone) return Capturing::kNo;
+    return status == cudaStreamCaptureStatusActive ? Capturing::kYes : Capturing::kBlocked;
   }
+
+  void KeepMemory() noexcept override { keep_memory_ = true; }
 
  private:
   Status Fault(const char* what) const {
@@ -169,6 +189,7 @@ class CudaDriver : public Driver {
   const int device_;
   int multiprocessors_ = 1;
   bool slow_fp64_ = false;
+  bool keep_memory_ = false;
   cudaStream_t side_ = nullptr;
   cudaEvent_t event_ = nullptr;
   std::vector<void*> device_memory_;

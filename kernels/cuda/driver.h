@@ -16,6 +16,12 @@ struct Mapped {
   void* device = nullptr;
 };
 
+enum class Capturing : uint8_t {
+  kNo,
+  kYes,      // what is queued is recorded into a CUDA graph
+  kBlocked,  // nothing may be queued now: the legacy stream while another captures, or a capture that has failed
+};
+
 class Driver {
  public:
   virtual ~Driver() = default;
@@ -30,14 +36,17 @@ class Driver {
   // Each queues work and waits for nothing; false: the device refused.
   virtual bool Run(KernelId kernel, const Launch& launch, uint32_t grid, Stream stream) noexcept = 0;
   virtual bool Upload(void* device, const void* pinned, size_t bytes, Stream stream) noexcept = 0;
-  // `*step` += 1 on the device.
-  virtual bool Advance(uint64_t* step, Stream stream) noexcept = 0;
+  // `*step` += 1 on the device; then the host, through mapped memory, sees it in `*done`, and with it all that was
+  // queued on the stream before.
+  virtual bool Advance(uint64_t* step, uint64_t* done, Stream stream) noexcept = 0;
   // Work queued on `later` from now on runs after all that is queued on `earlier` by now.
   virtual bool Order(Stream earlier, Stream later) noexcept = 0;
 
-  virtual bool IsCapturing(Stream stream) noexcept = 0;
+  virtual Capturing AskCapturing(Stream stream) noexcept = 0;
   // A stream of our own, of the lowest priority.
   virtual Stream side_stream() noexcept = 0;
+  // Somebody else holds addresses of this memory, for ever: it is not freed with the driver.
+  virtual void KeepMemory() noexcept = 0;
 };
 
 // Enough blocks to fill the device at four a multiprocessor, as the kernels are compiled for.

@@ -72,13 +72,28 @@ class HostBlock {
     if (last) *counter = 0;
     return last;
   }
-  void Withdraw(ResultSlot* slot) const { std::atomic_ref(slot->sequence).store(0, std::memory_order_release); }
+  void Withdraw(ResultSlot* slot) const {
+    std::atomic_ref(slot->sequence).store(0, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_release);
+  }
   void Write(ResultSlot* slot, const Partial& totals, uint64_t sequence) const {
-    slot->totals = totals;
+    // A reader may look while a row of a graph is written anew; it then finds out, and drops what it has read.
+    StoreRelaxed(&slot->totals.sum, totals.sum);
+    StoreRelaxed(&slot->totals.sum_of_squares, totals.sum_of_squares);
+    StoreRelaxed(&slot->totals.low, totals.low);
+    StoreRelaxed(&slot->totals.high, totals.high);
+    StoreRelaxed(&slot->totals.zeros, totals.zeros);
+    StoreRelaxed(&slot->totals.nans, totals.nans);
+    StoreRelaxed(&slot->totals.infs, totals.infs);
     std::atomic_ref(slot->sequence).store(sequence, std::memory_order_release);
   }
 
  private:
+  template <class T>
+  static void StoreRelaxed(T* to, T value) {
+    std::atomic_ref(*to).store(value, std::memory_order_relaxed);
+  }
+
   uint32_t tile_;
 };
 

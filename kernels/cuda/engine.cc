@@ -10,10 +10,6 @@ namespace {
 
 constexpr size_t kTables = 8;  // weights, gradients and two moments, twice
 
-Partial NothingRead() {
-  return Partial{0, 0, INT64_MAX, INT64_MIN, 0, 0, 0};
-}
-
 // The layout of the data, whatever the device.
 TensorView OnCpu(TensorView tensor) {
   tensor.device = Device{};
@@ -22,6 +18,14 @@ TensorView OnCpu(TensorView tensor) {
 
 size_t SlotsFor(size_t wanted) {
   return std::bit_ceil(std::clamp<size_t>(wanted, 2, size_t{1} << 24));
+}
+
+uint32_t GraphSlotsFor(const DeviceEngineOptions& options) {
+  return static_cast<uint32_t>(std::min<size_t>(options.graph_slots, size_t{1} << 20));
+}
+
+size_t MegabytesFor(const DeviceEngineOptions& options) {
+  return 50 + (GraphSlotsFor(options) * kGraphScratchPerSlot >> 20);
 }
 
 }  // namespace
@@ -33,9 +37,11 @@ Result<std::unique_ptr<DeviceEngine>> Engine::Create(std::unique_ptr<Driver> dri
     std::unique_ptr<Engine> engine(new Engine(std::move(driver), options, results, first_ticket));
     if (engine->Allocate()) return std::unique_ptr<DeviceEngine>(std::move(engine));
   }
-  return Status(StatusCode::kExhausted,
-                "the CUDA device has no room for the monitor's buffers (about 50 MB, and pinned host memory for " +
-                    std::to_string(SlotsFor(options.slots)) + " results); CUDA tensors are not measured");
+  return Status(StatusCode::kExhausted, "the CUDA device has no room for the monitor's buffers (about " +
+                                            std::to_string(MegabytesFor(options)) + " MB, and pinned host memory for " +
+                                            std::to_string(SlotsFor(options.slots)) + " results and " +
+                                            std::to_string(options.graph_slots) +
+                                            " captured ones); CUDA tensors are not measured");
 }
 
 Engine::Engine(std::unique_ptr<Driver> driver, const DeviceEngineOptions& options, Mapped results,
@@ -51,7 +57,14 @@ bool Engine::Allocate() {
     tables_.push_back(std::make_unique<BatchTable>());
     if (!BatchTable::Allocate(driver_.get(), tables_.back().get())) return false;
   }
-  return scratch_.Allocate(driver_.get());
+  if (!scratch_.Allocate(driver_.get())) return false;
+  const uint32_t graph_slots = GraphSlotsFor(options_);
+  if (graph_slots == 0) return true;
+  // Now, because nothing may be allocated while a graph is captured.
+  auto graphs = GraphSlots::Create(
+      driver_.get(), {options_.device, graph_slots, options_.graph_depth, graph_slots * kGraphScratchPerSlot});
+  if (graphs.ok()) graphs_ = std::move(graphs).value();
+  return graphs_ != nullptr;
 }
 
 StatusCode Engine::Prepare(const TensorView& tensor, Layout* layout) const noexcept {
@@ -75,11 +88,7 @@ void Engine::Enqueue(DeviceItem* items, size_t count, const MeasureOptions& opti
 void Engine::EnqueueRun(DeviceItem* items, size_t count, const MeasureOptions& options) noexcept {
   const std::lock_guard lock(mutex_);
   const Stream producer = items->tensor.stream;
-  // A captured ticket would be written again at every replay.
-  if (driver_->IsCapturing(producer)) {
-    for (size_t i = 0; i < count; ++i) items[i].code = StatusCode::kUnsupported;
-    return;
-  }
+  if (CapturedOrRefused(items, count, options, producer, nullptr)) return;
   const TicketRing::Range tickets = ring_.Reserve(count);
   for (size_t i = 0; i < count; ++i) {
     items[i].code = i < tickets.count ? StatusCode::kOk : StatusCode::kExhausted;
@@ -100,8 +109,49 @@ void Engine::EnqueueRun(DeviceItem* items, size_t count, const MeasureOptions& o
   if (options_.side_stream) driver_->Order(stream, producer);
 }
 
+// A captured ticket would be written again at every replay. A graph has no need of the side stream: its launches are
+// ordered by the graph.
+bool Engine::CapturedOrRefused(DeviceItem* items, size_t count, const MeasureOptions& options, Stream stream,
+                               const Pair* pair) noexcept {
+  const Capturing capturing = driver_->AskCapturing(stream);
+  for (size_t i = 0; i < count; ++i) items[i].captured = capturing == Capturing::kYes;
+  if (capturing == Capturing::kNo) return false;
+  if (capturing == Capturing::kYes && graphs_ != nullptr) {
+    if (pair != nullptr)
+      graphs_->CaptureAgreement(*pair, stream, items);
+    else
+      graphs_->Capture(items, count, options, stream);
+    return true;
+  }
+  const StatusCode code = capturing == Capturing::kYes ? StatusCode::kExhausted : StatusCode::kUnavailable;
+  for (size_t i = 0; i < count; ++i) items[i].code = code;
+  return true;
+}
+
+bool Engine::IsCapturing(void* stream) noexcept {
+  return driver_->AskCapturing(stream) == Capturing::kYes;
+}
+
+size_t Engine::graph_slots() const noexcept {
+  return graphs_ == nullptr ? 0 : graphs_->slots();
+}
+
+StatusCode Engine::EndGraphStep(void* stream, uint64_t* ended) noexcept {
+  const std::lock_guard lock(mutex_);
+  return graphs_ == nullptr ? StatusCode::kUnsupported : graphs_->EndStep(stream, ended);
+}
+
+StatusCode Engine::SwitchGraphs(void* stream, bool on) noexcept {
+  const std::lock_guard lock(mutex_);
+  return graphs_ == nullptr ? StatusCode::kUnsupported : graphs_->Switch(on, stream);
+}
+
+GraphAnswer Engine::HarvestGraph(uint32_t slot, uint64_t step, Statistics* statistics) noexcept {
+  return graphs_->Read(slot, step, statistics);
+}
+
 void Engine::NoteItem(uint64_t ticket, const Layout& layout, DType dtype, DeviceItem* item) noexcept {
-  NoteOf(ticket) = Note{layout.count, layout.repeat, dtype, false};
+  NoteFor(ticket) = NoteOf(layout, dtype);
   if (layout.count == 0) ring_.Answer(ticket, NothingRead());
   item->code = StatusCode::kOk;
 }
@@ -233,81 +283,45 @@ void Engine::MeasureTable(BatchTable* table, DeviceItem* items, const TicketRing
   RunSegments(table->packer, table->entries, items, tickets, options, stream);
 }
 
-StatusCode Engine::EnqueueAgreement(const TensorView& a, const TensorView& b, uint64_t* ticket) noexcept {
+DeviceItem Engine::EnqueueAgreement(const TensorView& a, const TensorView& b) noexcept {
   const std::lock_guard lock(mutex_);
-  Layout layout_a, layout_b;
-  StatusCode code = Prepare(a, &layout_a);
-  if (code == StatusCode::kOk) code = Prepare(b, &layout_b);
-  if (code == StatusCode::kOk) code = LogicalLayout(OnCpu(a), &layout_a).code();
-  if (code == StatusCode::kOk) code = LogicalLayout(OnCpu(b), &layout_b).code();
-  if (code != StatusCode::kOk) return code;
-  if (driver_->IsCapturing(a.stream)) return StatusCode::kUnsupported;
+  DeviceItem item{a};
+  Layout layout;
+  Pair pair;
+  item.code = Prepare(a, &layout);
+  if (item.code == StatusCode::kOk) item.code = Prepare(b, &layout);
+  if (item.code == StatusCode::kOk) item.code = MakePair(a, b, &pair);
+  if (item.code != StatusCode::kOk || CapturedOrRefused(&item, 1, {}, a.stream, &pair)) return item;
   const TicketRing::Range tickets = ring_.Reserve(1);
-  if (tickets.count == 0) return StatusCode::kExhausted;
-  *ticket = tickets.first;
-  const bool alike = SameShape(a, b);
-  NoteOf(tickets.first) = Note{a.numel, alike ? 1 : 0, a.dtype, true};
-  if (!alike || a.numel == 0) return ring_.Answer(tickets.first, NothingRead()), StatusCode::kOk;
-  if (!RunAgreement(a, b, layout_a, layout_b, tickets)) {
-    ring_.Cancel(tickets.first);
-    return StatusCode::kUnavailable;
+  item.ticket = tickets.first;
+  if (tickets.count == 0) {
+    item.code = StatusCode::kExhausted;
+    return item;
   }
-  return StatusCode::kOk;
+  NoteFor(tickets.first) = Note{a.numel, pair.alike ? 1 : 0, a.dtype, true};
+  if (!pair.anything_to_read())
+    ring_.Answer(tickets.first, NothingRead());
+  else if (!RunAgreement(pair, tickets))
+    Refuse(tickets.first, StatusCode::kUnavailable, &item);
+  return item;
 }
 
-bool Engine::RunAgreement(const TensorView& a, const TensorView& b, Layout layout_a, Layout layout_b,
-                          const TicketRing::Range& tickets) noexcept {
-  // In memory order, if that pairs the same elements.
-  if (DenseAlike(a, b)) {
-    for (Layout* layout : {&layout_a, &layout_b}) {
-      layout->ndim = 1;
-      layout->sizes[0] = a.numel;
-      layout->strides[0] = 1;
-    }
-  }
-  Launch& launch = inline_launch_;
-  launch.entries = nullptr;
-  launch.shapes = nullptr;
-  Entry* pair = launch.inline_entries;
-  pair[0] = pair[1] = Entry{};
-  const auto describe = [&](const Layout& layout, DType dtype, uint16_t i) {
-    pair[i].data = reinterpret_cast<const char*>(layout.data);
-    pair[i].count = layout.count;
-    pair[i].shape = i;
-    pair[i].dtype = dtype;
-    pair[i].access = ElementAccessOf(layout, dtype, &launch.inline_shapes[i]);
-  };
-  describe(layout_a, a.dtype, 0);
-  describe(layout_b, b.dtype, 1);
-  constexpr int64_t kElements = kTileBytes / 2;  // as CompareSigns cuts its tiles
-  const int64_t tiles = (layout_a.count + kElements - 1) / kElements;
-  const int64_t groups = tiles == 1 ? 0 : (tiles + kGroupTiles - 1) / kGroupTiles + 1;
-  if (tiles > kTilesMax || groups > kGroupsMax) return false;
-  pair[0].tiles = static_cast<uint32_t>(tiles);
-  const Segment segment{KernelId::kAgreement,         a.dtype, 0, 1, static_cast<uint32_t>(tiles),
-                        static_cast<uint32_t>(groups)};
-  const Stream stream = options_.side_stream ? driver_->side_stream() : a.stream;
-  if (options_.side_stream && !driver_->Order(a.stream, stream)) return false;
-  const bool queued = RunSegment(segment, MeasureOptions{}, tickets, stream, &launch);
-  if (options_.side_stream) driver_->Order(stream, a.stream);
+bool Engine::RunAgreement(const Pair& pair, const TicketRing::Range& tickets) noexcept {
+  const std::optional<Segment> segment = DescribePair(pair, 0, &inline_launch_);
+  if (!segment) return false;
+  const Stream producer = pair.a.stream, stream = options_.side_stream ? driver_->side_stream() : producer;
+  if (options_.side_stream && !driver_->Order(producer, stream)) return false;
+  const bool queued = RunSegment(*segment, MeasureOptions{}, tickets, stream, &inline_launch_);
+  if (options_.side_stream) driver_->Order(stream, producer);
   return queued;
 }
 
 bool Engine::Harvest(uint64_t ticket, Statistics* statistics) noexcept {
   if (!ring_.IsReady(ticket)) return false;
-  const Note note = NoteOf(ticket);  // before the slot can be used again
+  const Note note = NoteFor(ticket);  // before the slot can be used again
   Partial totals;
   ring_.Take(ticket, &totals);
-  if (note.agreement) {
-    *statistics = Statistics{};
-    statistics->numel = note.count;
-    statistics->mean = note.repeat == 0 ? 0 : Agreement(totals.zeros, note.count);
-    return true;
-  }
-  Layout layout;
-  layout.count = note.count;
-  layout.repeat = note.repeat;
-  *statistics = Finish(TotalsOf(totals, note.dtype), layout, note.dtype);
+  *statistics = StatisticsOf(note, totals);
   return true;
 }
 

@@ -8,8 +8,10 @@
 #include <mutex>
 #include <vector>
 
+#include "kernels/cuda/answers.h"
 #include "kernels/cuda/batch_table.h"
 #include "kernels/cuda/driver.h"
+#include "kernels/cuda/graph_slots.h"
 #include "kernels/cuda/packer.h"
 #include "kernels/cuda/scratch.h"
 #include "kernels/cuda/ticket_ring.h"
@@ -24,19 +26,16 @@ class Engine : public DeviceEngine {
                                                       const DeviceEngineOptions& options, uint64_t first_ticket = 0);
 
   void Enqueue(DeviceItem* items, size_t count, const MeasureOptions& options) noexcept override;
-  StatusCode EnqueueAgreement(const TensorView& a, const TensorView& b, uint64_t* ticket) noexcept override;
+  DeviceItem EnqueueAgreement(const TensorView& a, const TensorView& b) noexcept override;
+  bool IsCapturing(void* stream) noexcept override;
+  size_t graph_slots() const noexcept override;
+  StatusCode EndGraphStep(void* stream, uint64_t* ended) noexcept override;
+  StatusCode SwitchGraphs(void* stream, bool on) noexcept override;
   bool Harvest(uint64_t ticket, Statistics* statistics) noexcept override;
   void Abandon(uint64_t ticket) noexcept override;
+  GraphAnswer HarvestGraph(uint32_t slot, uint64_t step, Statistics* statistics) noexcept override;
 
  private:
-  // What the host knows of a ticket, for its Statistics.
-  struct Note {
-    int64_t count = 0;
-    int64_t repeat = 1;
-    DType dtype = DType::kFloat32;
-    bool agreement = false;
-  };
-
   Engine(std::unique_ptr<Driver> driver, const DeviceEngineOptions& options, Mapped results, uint64_t first_ticket);
 
   bool Allocate();
@@ -57,9 +56,11 @@ class Engine : public DeviceEngine {
                    const MeasureOptions& options, Stream stream) noexcept;
   bool RunSegment(const Segment& segment, const MeasureOptions& options, const TicketRing::Range& tickets,
                   Stream stream, Launch* launch) noexcept;
-  bool RunAgreement(const TensorView& a, const TensorView& b, Layout layout_a, Layout layout_b,
-                    const TicketRing::Range& tickets) noexcept;
-  Note& NoteOf(uint64_t ticket) { return notes_[ticket & ring_.mask()]; }
+  bool RunAgreement(const Pair& pair, const TicketRing::Range& tickets) noexcept;
+  // True if the items, all on `stream`, have their answer, because a graph is captured there.
+  bool CapturedOrRefused(DeviceItem* items, size_t count, const MeasureOptions& options, Stream stream,
+                         const Pair* pair) noexcept;
+  Note& NoteFor(uint64_t ticket) { return notes_[ticket & ring_.mask()]; }
 
   const std::unique_ptr<Driver> driver_;
   const DeviceEngineOptions options_;
@@ -70,6 +71,7 @@ class Engine : public DeviceEngine {
   std::mutex mutex_;  // guards what follows
   std::vector<std::unique_ptr<BatchTable>> tables_;
   ScratchAreas scratch_;
+  std::unique_ptr<GraphSlots> graphs_;  // null: none are wanted; Read needs no mutex
   Launch inline_launch_{};
   uint64_t uses_ = 0;
 };

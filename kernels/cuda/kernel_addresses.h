@@ -22,7 +22,7 @@ extern const void* const kMeasureBFloat16Tree;
 extern const void* const kMeasureFloat8E4M3Tree;
 extern const void* const kMeasureFloat8E5M2Tree;
 extern const void* const kCompareSigns;
-// (uint64_t* step): step += 1, by one thread.
+// (uint64_t* step, uint64_t* done): step += 1, then done = step, by one thread.
 extern const void* const kAdvanceStep;
 
 }  // namespace stepwatch::kernels::cuda

@@ -94,7 +94,7 @@ struct Launch {
   uint64_t result_mask;
   // Captured launches: results of device step s go to row s % depth, of `row_results` each. Null: tickets.
   const uint64_t* step;
-  const uint32_t* enabled;  // null: always
+  const uint32_t* off;  // null or zero there: measure
   uint32_t depth;
   uint32_t row_results;
   Entry inline_entries[kInlineEntries];

@@ -6,21 +6,24 @@
 namespace stepwatch::records {
 
 std::optional<AssembledFrame> FrameAssembler::Close() {
-  if (open_.records.empty()) return std::nullopt;
+  if (open_.empty()) return std::nullopt;
   closed_step_ = open_.step;
   return std::exchange(open_, AssembledFrame{});
 }
 
+// Otherwise the open frame is that of its step. The marker of the earlier step may have found the ring full: the first
+// entry of a later step closes it as well.
+template <class T>
+bool FrameAssembler::IsLate(const T& entry, std::optional<AssembledFrame>* done) {
+  if (entry.step <= closed_step_ || end_) return true;
+  if (!open_.empty() && entry.step > open_.step) *done = Close();
+  if (open_.empty()) open_.step = entry.step;
+  return entry.step < open_.step;
+}
+
 std::optional<AssembledFrame> FrameAssembler::AddRecord(const Record& record) {
-  if (record.step <= closed_step_ || end_) {
-    ++late_;
-    return std::nullopt;
-  }
   std::optional<AssembledFrame> done;
-  // The marker of the earlier step found the ring full: the first record of a later step closes it as well.
-  if (!open_.records.empty() && record.step > open_.step) done = Close();
-  if (open_.records.empty()) open_.step = record.step;
-  if (record.step < open_.step) {
+  if (IsLate(record, &done)) {
     ++late_;
     return done;
   }
@@ -29,8 +32,15 @@ std::optional<AssembledFrame> FrameAssembler::AddRecord(const Record& record) {
   return done;
 }
 
+std::optional<AssembledFrame> FrameAssembler::AddGraphStep(const GraphStep& step) {
+  std::optional<AssembledFrame> done;
+  if (!IsLate(step, &done)) open_.graph_steps.push_back(step);
+  return done;
+}
+
 std::optional<AssembledFrame> FrameAssembler::Add(const RingEntry& entry) {
   if (const auto* record = std::get_if<Record>(&entry)) return AddRecord(*record);
+  if (const auto* step = std::get_if<GraphStep>(&entry)) return AddGraphStep(*step);
   if (const auto* begin = std::get_if<PlanBegin>(&entry)) {
     begin_ = *begin;
     return std::nullopt;

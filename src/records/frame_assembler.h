@@ -15,12 +15,16 @@ namespace stepwatch::records {
 struct AssembledFrame {
   int64_t step = 0;
   std::vector<Record> records;
-  std::vector<uint32_t> pending{};  // positions of the records whose numbers are still on their way, ascending
+  std::vector<uint32_t> pending{};       // positions of the records whose numbers are still on their way, ascending
+  std::vector<GraphStep> graph_steps{};  // that may give further records
+
+  bool empty() const { return records.empty() && graph_steps.empty(); }
 };
 
 class FrameAssembler {
  public:
-  // Takes the next entry; returns the frame that it completes, if it completes one with at least one record.
+  // Takes the next entry; returns the frame that it completes, if it completes one with at least one record
+  // or graph step.
   std::optional<AssembledFrame> Add(const RingEntry& entry);
 
   const std::optional<PlanBegin>& begin() const { return begin_; }
@@ -33,7 +37,10 @@ class FrameAssembler {
 
  private:
   std::optional<AssembledFrame> Close();
+  template <class T>
+  bool IsLate(const T& entry, std::optional<AssembledFrame>* done);
   std::optional<AssembledFrame> AddRecord(const Record& record);
+  std::optional<AssembledFrame> AddGraphStep(const GraphStep& step);
 
   std::optional<PlanBegin> begin_;
   std::optional<PlanEnd> end_;

@@ -46,6 +46,7 @@ void RecordRing::Push(const PlanEnd& end) {
 }
 template bool RecordRing::Push(const Record&, size_t);
 template bool RecordRing::Push(const FrameEnd&, size_t);
+template bool RecordRing::Push(const GraphStep&, size_t);
 
 bool RecordRing::Empty() const {
   const uint64_t position = head_.load(std::memory_order_relaxed);

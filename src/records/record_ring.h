@@ -14,6 +14,7 @@
 #include <memory>
 #include <variant>
 
+#include "kernels/device_engine.h"
 #include "stepwatch/record.h"
 
 namespace stepwatch::records {
@@ -33,12 +34,18 @@ struct FrameEnd {
   int64_t step = 0;
   uint64_t produced = 0;  // records of this step, those included that found the ring full
 };
+// Captured graphs may have measured in this step: whether, and what, is found out where the device has ended it. Comes
+// before the step's FrameEnd, which does not count its records.
+struct GraphStep {
+  int64_t step = 0;
+  kernels::DeviceStep on;
+};
 struct PlanEnd {
   EndReason reason = EndReason::kClosed;
   int64_t last_step = 0;
   int64_t collected = 0;
 };
-using RingEntry = std::variant<Record, PlanBegin, FrameEnd, PlanEnd>;
+using RingEntry = std::variant<Record, PlanBegin, FrameEnd, PlanEnd, GraphStep>;
 
 class RecordRing {
  public:
@@ -50,6 +57,7 @@ class RecordRing {
   [[nodiscard]] bool TryPush(const Record& record) { return Push(record, kReservedForFrames); }
   // Frame ends may be refused when the drain is stuck for long: the drain then closes the frame at the next record.
   [[nodiscard]] bool TryPush(const FrameEnd& end) { return Push(end, kReservedForPlan); }
+  [[nodiscard]] bool TryPush(const GraphStep& step) { return Push(step, kReservedForPlan); }
   void Push(const PlanBegin& begin);
   void Push(const PlanEnd& end);
 

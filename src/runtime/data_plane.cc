@@ -5,6 +5,8 @@
 #include <ctime>
 #include <utility>
 
+#include "src/stats/claim.h"
+
 namespace stepwatch::runtime {
 namespace {
 
@@ -97,10 +99,15 @@ void DataPlane::Enqueue(const Record& record) noexcept {
 }
 
 void DataPlane::Push(Pipeline* pipeline, const Record& record) noexcept {
-  pipeline->produced.fetch_add(1, std::memory_order_relaxed);
   const RecordLayout& layout = pipeline->plan->layout;
-  // Measured for an earlier plan, or with a site id of one.
-  if (record.plan_id != layout.plan_id || record.site >= layout.sites.size()) {
+  const bool known = record.plan_id == layout.plan_id && record.site < layout.sites.size();
+  if (known && stats::IsCaptured(record)) {
+    engine_->Keep(layout.sites[record.site], pipeline->measure, record);
+    return;
+  }
+  pipeline->produced.fetch_add(1, std::memory_order_relaxed);
+  // Otherwise measured for an earlier plan, or with a site id of one.
+  if (!known) {
     pipeline->dropped_late.fetch_add(1, std::memory_order_relaxed);
     Discard(record);
   } else if (!pipeline->ring.TryPush(record)) {
@@ -183,6 +190,34 @@ void DataPlane::ObserveAgreement(const Observation& at, const TensorView& gradie
     CountUnmeasured(pipeline, code);
 }
 
+// What captured graphs did in this step is known to the device alone, and is looked up by the drain.
+void DataPlane::EndGraphStep() noexcept {
+  Pipeline* pipeline = Collecting();
+  engine_->graphs().EndStep([&](const kernels::DeviceStep& on) {
+    if (pipeline == nullptr || pipeline->ring.TryPush(records::GraphStep{step(), on})) return;
+    pipeline->produced.fetch_add(on.end, std::memory_order_relaxed);
+    pipeline->dropped_ring_full.fetch_add(on.end, std::memory_order_relaxed);
+  });
+}
+
+void DataPlane::Capture(const PlannedSite& site, const Observation& at, const TensorView& tensor) noexcept {
+  if (!guard_.InOwner() || !engine_->IsCapturing(tensor)) return;
+  Pipeline* pipeline = active_.load(std::memory_order_acquire);
+  const kernels::MeasureOptions measure = pipeline == nullptr ? kernels::MeasureOptions{} : pipeline->measure;
+  Record record;
+  record.micro_step = at.micro_step;
+  record.element = at.element;
+  record.call = at.call;
+  const StatusCode code = engine_->Enqueue(RecordLayout{}, measure, tensor, &record);
+  if (code != StatusCode::kOk) {
+    if (Collecting() != nullptr) CountUnmeasured(pipeline, code);
+  } else if (stats::IsCaptured(record)) {
+    engine_->Keep(site, measure, record);
+  } else {
+    Discard(record);  // the capture was over in the meantime
+  }
+}
+
 void DataPlane::CloseFrame() noexcept {
   Pipeline& pipeline = *current_->pipeline;
   const uint64_t produced = pipeline.produced.load(std::memory_order_relaxed);
@@ -197,6 +232,7 @@ void DataPlane::CloseFrame() noexcept {
 
 void DataPlane::EndStep() noexcept {
   if (!guard_.InOwner() || closed_) return;
+  EndGraphStep();
   if (guard_.flag().load(std::memory_order_relaxed)) CloseFrame();
   const int64_t next = step() + 1;
   boundaries_.fetch_add(1, std::memory_order_release);
@@ -215,6 +251,7 @@ void DataPlane::Close() noexcept {
   if (current_ != nullptr) EndWindow(records::EndReason::kClosed);
   closed_ = true;
   guard_.flag().store(false, std::memory_order_relaxed);
+  engine_->graphs().Switch(false);
   boundaries_.fetch_add(2, std::memory_order_release);
   drain_wake_up_->Post();
 }
@@ -274,6 +311,7 @@ void DataPlane::EndWindow(records::EndReason reason) noexcept {
 void DataPlane::SetCollecting() noexcept {
   const bool collects = current_ != nullptr && rule_.Collects(step(), collected_.load(std::memory_order_relaxed));
   guard_.flag().store(collects, std::memory_order_release);
+  engine_->graphs().Switch(collects);
 }
 
 void DataPlane::Retire(Offer* offer) noexcept {

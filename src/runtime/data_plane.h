@@ -44,6 +44,7 @@ class DataPlane {
 
   // --- step thread ---
   void SetHooks(HookTable* hooks) { hooks_ = hooks; }
+  void SetReplayStream(Device device, void* stream) noexcept { engine_->graphs().SetStream(device, stream); }
   // Applies a waiting offer before the first step, without ending one.
   void BeginFirstStep() noexcept;
   void EndStep() noexcept;
@@ -54,6 +55,8 @@ class DataPlane {
   void Enqueue(const Record& record) noexcept;
   void Discard(const Record& record) noexcept { engine_->Disown(record); }
   void ObserveBatch(const Observation* at, const TensorView* tensors, size_t count) noexcept;
+  // See Monitor::Capture.
+  void Capture(const PlannedSite& site, const Observation& at, const TensorView& tensor) noexcept;
   void ObserveMissing(const Observation& at) noexcept;
   void ObserveAgreement(const Observation& at, const TensorView& gradient, const TensorView& momentum) noexcept;
 
@@ -80,6 +83,7 @@ class DataPlane {
   void ObserveWithRoom(Pipeline* pipeline, const Observation* at, const TensorView* tensors, size_t count) noexcept;
   void ObserveOne(Pipeline* pipeline, const Observation& at, const TensorView& tensor) noexcept;
   void WakeForResults() noexcept;
+  void EndGraphStep() noexcept;
   void CloseFrame() noexcept;
   void TakeOffer(int64_t next_step) noexcept;
   void BeginWindow(std::unique_ptr<Offer> offer, int64_t first_step) noexcept;

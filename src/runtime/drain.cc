@@ -291,7 +291,7 @@ void Drain::ReportDrained(bool last_call) {
     Stream& stream = streams_.front();
     const Pipeline& pipeline = *stream.pipeline;
     Ledger ledger = stream.ledger;
-    ledger.produced = pipeline.produced.load(std::memory_order_relaxed);
+    ledger.produced = pipeline.produced.load(std::memory_order_relaxed) + stream.waiting.replayed();
     ledger.dropped[static_cast<size_t>(DropReason::kRingFull)] =
         pipeline.dropped_ring_full.load(std::memory_order_relaxed);
     ledger.dropped[static_cast<size_t>(DropReason::kUnsupported)] =

@@ -20,11 +20,13 @@ struct Pipeline {
   Pipeline(std::shared_ptr<const plan::Plan> its_plan, size_t ring_records)
       : plan(std::move(its_plan)),
         measure{plan->eps, plan->eps_mode},
+        graph_reader(plan->layout, measure),
         ring(ring_records),
         batch_room(BatchCapacity(*plan)) {}
 
   const std::shared_ptr<const plan::Plan> plan;
   const kernels::MeasureOptions measure;
+  const stats::GraphReader graph_reader;
   records::RecordRing ring;
 
   // Taken by one thread at a time.

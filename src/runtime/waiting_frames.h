@@ -41,18 +41,22 @@ class WaitingFrames {
   }
 
   bool empty() const { return frames_.empty(); }
-  bool pending() const { return pending_ > 0; }  // numbers are under way
-  size_t records() const { return records_; }    // that wait here
-  uint64_t late() const { return late_; }        // records dropped because their numbers did not come in time
+  bool pending() const { return pending_ > 0; }    // numbers are under way
+  size_t records() const { return records_; }      // that wait here
+  uint64_t replayed() const { return replayed_; }  // records produced by captured graphs, those dropped included
+  uint64_t late() const { return late_; }          // records dropped because their numbers did not come in time
 
  private:
   struct Waiting {
     records::AssembledFrame frame;
     Time due;
+    size_t counted = 0;  // in records_
   };
 
   void Fetch(records::AssembledFrame* frame, size_t* still_pending);
+  void FetchGraphSteps(Waiting* waiting);
   void DropPending(records::AssembledFrame* frame);
+  void CountLost(uint64_t count);
 
   stats::Engine* const engine_;
   const std::shared_ptr<const Pipeline> pipeline_;
@@ -60,6 +64,7 @@ class WaitingFrames {
   size_t pending_ = 0;
   size_t records_ = 0;
   uint64_t late_ = 0;
+  uint64_t replayed_ = 0;
 };
 
 }  // namespace stepwatch::runtime

@@ -12,6 +12,7 @@ struct Claim {
   uint64_t ticket = 0;
   int device = 0;
   bool agreement = false;  // the result is that of EnqueueAgreement
+  bool captured = false;   // `ticket` is a slot of a CUDA graph, and the record never goes any further
 };
 
 inline void SetClaim(const Claim& claim, Record* record) noexcept {
@@ -20,11 +21,17 @@ inline void SetClaim(const Claim& claim, Record* record) noexcept {
   record->values[0].i64 = static_cast<int64_t>(claim.ticket);
   record->values[1].i64 = claim.device;
   record->values[2].i64 = claim.agreement ? 1 : 0;
+  record->values[3].i64 = claim.captured ? 1 : 0;
 }
 
 inline Claim ClaimOf(const Record& record) noexcept {
   return {static_cast<uint64_t>(record.values[0].i64), static_cast<int>(record.values[1].i64),
-          record.values[2].i64 != 0};
+          record.values[2].i64 != 0, record.values[3].i64 != 0};
+}
+
+// Not a row, but the promise of one at every replay.
+inline bool IsCaptured(const Record& record) noexcept {
+  return record.pending() && ClaimOf(record).captured;
 }
 
 }  // namespace stepwatch::stats

@@ -12,6 +12,8 @@ constexpr uint8_t kRefused = 1;      // the device did not take a launch
 constexpr uint8_t kNotMeasured = 2;  // a dtype or layout that the engine does not know
 constexpr uint8_t kContradicts = 4;  // the view contradicts itself
 constexpr uint8_t kNoEngine = 8;
+constexpr uint8_t kNoSlot = 16;    // for one more captured observation
+constexpr uint8_t kOtherEps = 32;  // captured under another eps than the plan's
 
 uint8_t BitOf(StatusCode code) {
   if (code == StatusCode::kUnavailable) return kRefused;
@@ -25,6 +27,14 @@ std::string Sentence(const std::string& place, uint8_t trouble, const std::strin
     case kNoEngine: return "tensors " + place + " cannot be measured: " + reason + kConsequence;
     case kRefused: return "the device refused to measure a tensor " + place + kConsequence;
     case kContradicts: return "a tensor " + place + " is described in a way that contradicts itself" + kConsequence;
+    case kNoSlot:
+      return "captured CUDA graphs observe more tensors " + place +
+             " than there are places for (Options::cuda_graph_slots); the surplus gives no rows, and is counted as "
+             "dropped (unsupported) once, when it is captured";
+    case kOtherEps:
+      return "captured CUDA graphs " + place +
+             " count zeros with the eps of the plan under which they were captured; under another eps their zeros are "
+             "nan until they are captured again";
     default: return "a tensor " + place + " has a dtype or a layout that cannot be measured there" + kConsequence;
   }
 }
@@ -51,7 +61,7 @@ Devices::Devices(MakeDeviceEngine make, size_t results_max)
 
 kernels::DeviceEngine* Devices::Get(Device device) noexcept {
   if (device.index < 0 || device.index >= kDevicesMax) return nullptr;
-  Slot& slot = slots_[static_cast<size_t>(device.index)];
+  Slot& slot = slots_[static_cast<uint8_t>(device.index)];
   kernels::DeviceEngine* engine = slot.engine.load(std::memory_order_acquire);
   if (engine != nullptr || slot.failed.load(std::memory_order_acquire)) return engine;
   return Make(device.index);
@@ -66,6 +76,7 @@ kernels::DeviceEngine* Devices::Make(int index) noexcept {
                       : Status(StatusCode::kUnsupported, "this monitor has no engine for device memory");
     if (made.ok()) {
       slot.disowned = std::make_unique<DisownedTickets>(results_max_);
+      slot.graphs = std::make_unique<GraphTable>(made.value()->graph_slots());
       slot.owned = std::move(made).value();
     } else {
       slot.reason = made.status().message();
@@ -92,15 +103,31 @@ void Devices::Disown(int index, uint64_t ticket) noexcept {
 
 void Devices::Note(Device device, StatusCode code) noexcept {
   if (code == StatusCode::kOk || code == StatusCode::kExhausted) return;
-  if (device.kind == DeviceKind::kCpu) return Note(&cpu_, code);
-  if (device.index >= 0 && device.index < kDevicesMax) Note(&slots_[static_cast<size_t>(device.index)], code);
+  if (device.kind == DeviceKind::kCpu) return Note(&cpu_, BitOf(code));
+  if (device.index >= 0 && device.index < kDevicesMax) Note(&slots_[static_cast<uint8_t>(device.index)], BitOf(code));
 }
 
-void Devices::Note(Slot* slot, StatusCode code) noexcept {
-  const uint8_t bit = BitOf(code);
+void Devices::Keep(int index, size_t slot, const CapturedObservation& observation) noexcept {
+  slots_[static_cast<size_t>(index)].graphs->Put(slot, observation);
+  captured_.fetch_or(uint64_t{1} << index, std::memory_order_release);
+}
+
+void Devices::NoteNoSlot(int index) noexcept {
+  Note(&slots_[static_cast<size_t>(index)], kNoSlot);
+}
+
+void Devices::NoteRefusal(int index, StatusCode code) noexcept {
+  if (code == StatusCode::kUnavailable) Note(&slots_[static_cast<size_t>(index)], kRefused);
+}
+
+void Devices::NoteOtherEps(int index) noexcept {
+  Note(&slots_[static_cast<size_t>(index)], kOtherEps);
+}
+
+void Devices::Note(Slot* slot, uint8_t trouble) noexcept {
   const uint8_t known = slot->troubles.load(std::memory_order_relaxed);
-  if ((known & (bit | kNoEngine)) != 0) return;
-  slot->troubles.fetch_or(bit, std::memory_order_release);
+  if ((known & (trouble | kNoEngine)) != 0) return;
+  slot->troubles.fetch_or(trouble, std::memory_order_release);
   noted_.fetch_add(1, std::memory_order_release);
 }
 
@@ -122,7 +149,7 @@ std::vector<std::string> Devices::TakeTroubles() {
   const std::lock_guard<std::mutex> lock(making_);  // for the reasons
   const auto tell = [&sentences](const std::string& place, Slot* slot) {
     const uint8_t fresh = slot->troubles.load(std::memory_order_acquire) & ~slot->told;
-    for (const uint8_t trouble : {kNoEngine, kRefused, kContradicts, kNotMeasured})
+    for (const uint8_t trouble : {kNoEngine, kRefused, kContradicts, kNotMeasured, kNoSlot, kOtherEps})
       if ((fresh & trouble) != 0) sentences.push_back(Sentence(place, trouble, slot->reason));
     slot->told |= fresh;
   };

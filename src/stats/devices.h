@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "kernels/device_engine.h"
+#include "src/stats/graph_table.h"
 #include "stepwatch/status.h"
 #include "stepwatch/tensor_view.h"
 
@@ -47,6 +48,8 @@ class DisownedTickets {
 
 class Devices {
  public:
+  static constexpr int kDevicesMax = 64;
+
   // An empty `make`: there are no device engines.
   Devices(MakeDeviceEngine make, size_t results_max);
 
@@ -59,36 +62,47 @@ class Devices {
   void Disown(int index, uint64_t ticket) noexcept;
   // A tensor could not be measured: kept as a bit, told later by the reader.
   void Note(Device device, StatusCode code) noexcept;
+  // An observation of a captured graph, which exists only where an engine does.
+  void Keep(int index, size_t slot, const CapturedObservation& observation) noexcept;
+  // There was no slot for one.
+  void NoteNoSlot(int index) noexcept;
+  // A device step could not be ended.
+  void NoteRefusal(int index, StatusCode code) noexcept;
+  // A bit for each device of which a captured graph observes something.
+  uint64_t captured_devices() const noexcept { return captured_.load(std::memory_order_acquire); }
 
   // --- the reader's thread ---
 
-  kernels::DeviceEngine* Made(int index) noexcept;
+  kernels::DeviceEngine* Made(int index) noexcept;  // the trainer's as well
+  const GraphTable* Graphs(int index) const noexcept { return slots_[static_cast<size_t>(index)].graphs.get(); }
+  // Captured under an eps that is not the plan's.
+  void NoteOtherEps(int index) noexcept;
   // Gives back what was disowned.
   void Sweep() noexcept;
   // Why tensors cannot be measured: sentences, each reason once for each device.
   std::vector<std::string> TakeTroubles();
 
  private:
-  static constexpr int kDevicesMax = 64;
-
   struct Slot {
     std::atomic<kernels::DeviceEngine*> engine{nullptr};
     std::atomic<bool> failed{false};
     std::atomic<uint8_t> troubles{0};  // a bit for each kind
     std::unique_ptr<kernels::DeviceEngine> owned;
     std::unique_ptr<DisownedTickets> disowned;
+    std::unique_ptr<GraphTable> graphs;
     std::string reason;  // why there is no engine, once `failed`
     uint8_t told = 0;    // reader only
   };
 
   kernels::DeviceEngine* Make(int index) noexcept;
-  void Note(Slot* slot, StatusCode code) noexcept;
+  void Note(Slot* slot, uint8_t trouble) noexcept;
 
   const MakeDeviceEngine make_;
   const size_t results_max_;
   std::mutex making_;
   std::array<Slot, kDevicesMax> slots_;
   Slot cpu_;
+  std::atomic<uint64_t> captured_{0};
   std::atomic<uint32_t> noted_{0};
   uint32_t seen_noted_ = 0;  // reader only
 };

@@ -32,17 +32,6 @@ TensorView Scalar(const float* value) {
   return DenseView(value, DType::kFloat32, nullptr, 0);
 }
 
-// The one element of an agreement's record.
-void FillAgreement(const RecordLayout& layout, const kernels::MeasureOptions& options, double agreement,
-                   Record* record) noexcept {
-  const float scalar = static_cast<float>(agreement);
-  kernels::BatchItem item;
-  item.tensor = Scalar(&scalar);
-  kernels::MeasureBatch(&item, 1, options, nullptr);
-  Describe(item.tensor, record);
-  FillValues(layout, item.statistics, record);
-}
-
 }  // namespace
 
 Engine::Engine(EngineOptions options)
@@ -68,14 +57,20 @@ StatusCode Engine::TakeMeasured(const RecordLayout& layout, const kernels::Batch
 
 StatusCode Engine::TakeTicket(const RecordLayout& layout, const kernels::DeviceItem& item, const TensorView& tensor,
                               Record* record) noexcept {
-  if (item.code != StatusCode::kOk) return Refuse(tensor, item.code);
+  if (item.code != StatusCode::kOk) return Refuse(item);
   if (!Fits(layout)) {
-    devices_.Disown(tensor.device.index, item.ticket);
+    if (!item.captured) devices_.Disown(tensor.device.index, item.ticket);
     return StatusCode::kInternal;
   }
   Describe(tensor, record);
-  SetClaim({item.ticket, tensor.device.index, false}, record);
+  SetClaim({item.ticket, tensor.device.index, false, item.captured}, record);
   return StatusCode::kOk;
+}
+
+StatusCode Engine::Refuse(const kernels::DeviceItem& item) noexcept {
+  if (!item.captured || item.code != StatusCode::kExhausted) return Refuse(item.tensor, item.code);
+  devices_.NoteNoSlot(item.tensor.device.index);
+  return StatusCode::kUnsupported;
 }
 
 // All on the device of the first.
@@ -137,18 +132,30 @@ StatusCode Engine::AskAgreement(const TensorView& gradient, const TensorView& mo
   if (!SameDevice(gradient, momentum)) return Refuse(gradient, StatusCode::kUnsupported);
   kernels::DeviceEngine* engine = devices_.Get(gradient.device);
   if (engine == nullptr) return StatusCode::kUnsupported;
-  uint64_t ticket = 0;
-  const StatusCode code = engine->EnqueueAgreement(gradient, momentum, &ticket);
-  if (code != StatusCode::kOk) return Refuse(gradient, code);
+  const kernels::DeviceItem item = engine->EnqueueAgreement(gradient, momentum);
+  if (item.code != StatusCode::kOk) return Refuse(item);
   Describe(Scalar(nullptr), record);
-  SetClaim({ticket, gradient.device.index, true}, record);
+  SetClaim({item.ticket, gradient.device.index, true, item.captured}, record);
   return StatusCode::kOk;
 }
 
 void Engine::Disown(const Record& record) noexcept {
   if (!record.pending()) return;
   const Claim claim = ClaimOf(record);
-  devices_.Disown(claim.device, claim.ticket);
+  if (!claim.captured) devices_.Disown(claim.device, claim.ticket);
+}
+
+void Engine::Keep(const PlannedSite& site, const kernels::MeasureOptions& options, const Record& captured) noexcept {
+  const Claim claim = ClaimOf(captured);
+  devices_.Keep(claim.device, claim.ticket,
+                {KeyOf(site), captured.micro_step, captured.element, captured.call, captured.dtype, captured.ndim,
+                 captured.dims, claim.agreement, options});
+}
+
+bool Engine::IsCapturing(const TensorView& tensor) noexcept {
+  if (OnCpu(tensor)) return false;
+  kernels::DeviceEngine* engine = devices_.Get(tensor.device);
+  return engine != nullptr && engine->IsCapturing(tensor.stream);
 }
 
 void Engine::Prepare(Device device) noexcept {

@@ -1,7 +1,8 @@
 // Turns tensors into the values of records: the seam between the kernels and the data plane.
 //
 // A tensor in CPU memory is measured before the call returns. For one in device memory the measurement is queued, and
-// the record is pending until Harvest has fetched its numbers.
+// the record is pending until Harvest has fetched its numbers. If that measurement has become part of a CUDA graph,
+// there is no record: Keep remembers it, and every replay may give a row, which HarvestGraphs fetches.
 //
 // Belongs to the run, not to a plan: it keeps running across swaps.
 #pragma once
@@ -13,6 +14,8 @@
 #include "kernels/device_engine.h"
 #include "kernels/kernels.h"
 #include "src/stats/devices.h"
+#include "src/stats/graph_clock.h"
+#include "src/stats/graph_reader.h"
 #include "stepwatch/parallel_for.h"
 #include "stepwatch/record.h"
 #include "stepwatch/site.h"
@@ -61,8 +64,15 @@ class Engine {
                   Record* record) noexcept;
   // A record that will not be harvested: nothing to do unless it is pending.
   void Disown(const Record& record) noexcept;
+  // Remembers a record that IsCaptured: the graph observes `site`, and gives a row of it at each replay.
+  void Keep(const PlannedSite& site, const kernels::MeasureOptions& options, const Record& captured) noexcept;
+  // A measurement of this tensor would become part of a CUDA graph.
+  bool IsCapturing(const TensorView& tensor) noexcept;
   // Makes the engine of a device now rather than with its first tensor.
   void Prepare(Device device) noexcept;
+
+  // The step thread's, between steps.
+  GraphClock& graphs() noexcept { return graphs_; }
 
   size_t device_results_max() const { return devices_.results_max(); }
 
@@ -72,6 +82,14 @@ class Engine {
   bool Harvest(const RecordLayout& layout, const kernels::MeasureOptions& options, Record* record) noexcept;
   // Nobody waits for this pending record any more.
   void Abandon(const Record& record) noexcept;
+  // Rows of what captured graphs measured in a step. False: the device is not through with it.
+  bool HarvestGraphs(const kernels::DeviceStep& step, const GraphReader& reader, GraphRows* rows) {
+    return reader.Harvest(&devices_, step, rows);
+  }
+  // Rows that the step may have, at most.
+  size_t CountGraphRows(const kernels::DeviceStep& step, const GraphReader& reader) const noexcept {
+    return reader.Count(devices_, step);
+  }
   // Gives back what was disowned.
   void Sweep() noexcept { devices_.Sweep(); }
   std::vector<std::string> TakeTroubles() { return devices_.TakeTroubles(); }
@@ -84,9 +102,11 @@ class Engine {
                         Record* record) noexcept;
   StatusCode AskAgreement(const TensorView& gradient, const TensorView& momentum, Record* record) noexcept;
   StatusCode Refuse(const TensorView& tensor, StatusCode code) noexcept;
+  StatusCode Refuse(const kernels::DeviceItem& item) noexcept;
 
   const ParallelFor parallel_for_;
   Devices devices_;
+  GraphClock graphs_{&devices_};
 };
 
 }  // namespace stepwatch::stats

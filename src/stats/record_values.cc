@@ -72,4 +72,14 @@ void FillValues(const RecordLayout& layout, const Statistics& statistics, Record
     if (NeedsValue(stat)) record->values[record->value_count++] = ValueOf(stat, statistics, record->ndim);
 }
 
+void FillAgreement(const RecordLayout& layout, const kernels::MeasureOptions& options, double agreement,
+                   Record* record) noexcept {
+  const float scalar = static_cast<float>(agreement);
+  kernels::BatchItem item;
+  item.tensor = DenseView(&scalar, DType::kFloat32, nullptr, 0);
+  kernels::MeasureBatch(&item, 1, options, nullptr);
+  Describe(item.tensor, record);
+  FillValues(layout, item.statistics, record);
+}
+
 }  // namespace stepwatch::stats

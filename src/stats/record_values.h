@@ -1,6 +1,7 @@
 // From statistics to the values of a record.
 #pragma once
 
+#include "kernels/kernels.h"
 #include "stepwatch/record.h"
 #include "stepwatch/site.h"
 #include "stepwatch/statistics.h"
@@ -18,5 +19,9 @@ void Describe(const TensorView& tensor, Record* record) noexcept;
 // the record holds already, get no value. nans, infs and the extremes of an integer tensor are i64, all else is f64.
 // `id` is the element of a scalar, otherwise NaN.
 void FillValues(const RecordLayout& layout, const Statistics& statistics, Record* record) noexcept;
+
+// Fills all of the record of a sign agreement: that of a 0-d fp32 tensor.
+void FillAgreement(const RecordLayout& layout, const kernels::MeasureOptions& options, double agreement,
+                   Record* record) noexcept;
 
 }  // namespace stepwatch::stats

@@ -30,11 +30,15 @@ const char* Problem(const at::Tensor& tensor) {
 }
 
 // Through c10's registry of devices, which a LibTorch without CUDA has as well: no header and no symbol of CUDA.
+void* StreamOf(at::Device device) {
+  return c10::impl::getDeviceGuardImpl(device.type())->getStream(device).native_handle();
+}
+
 void SetDevice(const at::Tensor& tensor, TensorView* view) {
   const at::Device device = tensor.device();
   if (device.is_cpu()) return;
   view->device = {DeviceKind::kCuda, static_cast<int8_t>(device.index())};
-  view->stream = c10::impl::getDeviceGuardImpl(device.type())->getStream(device).native_handle();
+  view->stream = StreamOf(device);
 }
 
 }  // namespace
@@ -55,6 +59,10 @@ DType DTypeOf(const at::Tensor& tensor) {
     case at::kBool: return DType::kBool;
     default: return DType::kOther;
   }
+}
+
+void* CurrentStream(int device) {
+  return StreamOf({at::kCUDA, static_cast<c10::DeviceIndex>(device)});
 }
 
 SeenTensor See(const at::Tensor& tensor) {

@@ -21,6 +21,9 @@ struct SeenTensor {
 // one of its device. Throws what torch throws.
 SeenTensor See(const at::Tensor& tensor);
 
+// The current stream of a CUDA device.
+void* CurrentStream(int device);
+
 // "size=(5, 4), dtype=torch.float32"
 std::string DescribeTensor(const at::Tensor& tensor);
 

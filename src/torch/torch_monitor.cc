@@ -12,6 +12,7 @@
 #include "src/torch/module_tap.h"
 #include "src/torch/optimizer_tap.h"
 #include "src/torch/parameter_taps.h"
+#include "src/torch/tensor_view.h"
 
 namespace stepwatch {
 
@@ -64,6 +65,7 @@ class TorchMonitor::Impl final : public HookTable {
   bool IsClock(size_t optimizer) const noexcept;
   void AfterUpdate(size_t optimizer) noexcept;
   void EndStep() noexcept;
+  void NameReplayStreams() noexcept;
   void PublishStructure() noexcept;
 
   const std::shared_ptr<Context> context_;
@@ -73,6 +75,7 @@ class TorchMonitor::Impl final : public HookTable {
   std::vector<std::unique_ptr<ModuleTap>> module_taps_;  // as SiteIndex::modules; null: not Watched
   std::vector<int> module_chunks_;                       // of each module
   torch_front::ParameterTaps parameter_taps_;
+  std::set<int> cuda_devices_;  // of the parameters
   bool manual_clock_ = false;
   bool said_nothing_watchable_ = false;
   bool closed_ = false;
@@ -183,10 +186,10 @@ void TorchMonitor::Impl::BuildParameterTaps(const ModelIndex& index) {
 }
 
 void TorchMonitor::Impl::PrepareDevices(const ModelIndex& index) {
-  std::set<int> cuda;
+  cuda_devices_.clear();
   for (const at::Tensor& parameter : index.parameters)
-    if (parameter.device().is_cuda()) cuda.insert(parameter.device().index());
-  for (const int device : cuda) monitor_->PrepareDevice({DeviceKind::kCuda, static_cast<int8_t>(device)});
+    if (parameter.device().is_cuda()) cuda_devices_.insert(parameter.device().index());
+  for (const int device : cuda_devices_) monitor_->PrepareDevice({DeviceKind::kCuda, static_cast<int8_t>(device)});
 }
 
 void TorchMonitor::Impl::SayIfNothingWatchable(const ModelIndex& index) {
@@ -252,7 +255,17 @@ void TorchMonitor::Impl::EndStep() noexcept {
   parameter_taps_.BeforeEndOfStep();
   if (context_->structure != nullptr && context_->Collecting() != nullptr) PublishStructure();
   context_->step.fetch_add(1, std::memory_order_relaxed);
+  NameReplayStreams();
   monitor_->EndStep();
+}
+
+// A graph was replayed on the stream that is current now; while it is captured, that is the capture's own.
+void TorchMonitor::Impl::NameReplayStreams() noexcept {
+  if (cuda_devices_.empty()) return;
+  torch_front::Guarded(*context_, "asking for the current stream", [this] {
+    for (const int device : cuda_devices_)
+      monitor_->SetReplayStream({DeviceKind::kCuda, static_cast<int8_t>(device)}, torch_front::CurrentStream(device));
+  });
 }
 
 void TorchMonitor::Impl::PublishStructure() noexcept {

@@ -161,5 +161,40 @@ TEST_CASE("steps may begin below zero and be far apart") {
   CHECK(add.assembler.late() == 0);
 }
 
+TEST_CASE("a step in which graphs may have run makes a frame, though no record is known yet") {
+  Assembly add;
+  add(PlanBegin{3});
+  add(GraphStep{3, {0, 17, 0, 4}});
+  CHECK_FALSE(add.assembler.open().empty());
+  add(FrameEnd{3, 0});
+  add(OfStep(4));
+  add(GraphStep{4, {0, 18, 0, 4}});
+  add(GraphStep{4, {1, 5, 2, 9}});
+  add(FrameEnd{4, 1});
+  add(GraphStep{4, {0, 19, 0, 4}});  // of a frame that is closed
+  add(PlanEnd{EndReason::kTimes, 4, 2});
+  add(GraphStep{5, {0, 20, 0, 4}});
+  REQUIRE(add.frames.size() == 2);
+  CHECK(add.frames[0].step == 3);
+  CHECK(add.frames[0].records.empty());
+  REQUIRE(add.frames[0].graph_steps.size() == 1);
+  CHECK(add.frames[0].graph_steps[0].on.number == 17);
+  REQUIRE(add.frames[1].graph_steps.size() == 2);
+  CHECK(add.frames[1].graph_steps[1].on.device == 1);
+  CHECK(add.frames[1].graph_steps[1].on.end == 9);
+  CHECK(add.assembler.late() == 0);
+  CHECK(add.assembler.missing() == 0);
+}
+
+TEST_CASE("the graph step of a later step closes a frame whose end was lost") {
+  Assembly add;
+  add(PlanBegin{0});
+  add(OfStep(0));
+  add(GraphStep{1, {0, 1, 0, 1}});
+  REQUIRE(add.frames.size() == 1);
+  CHECK(add.frames[0].step == 0);
+  CHECK(add.assembler.open().step == 1);
+}
+
 }  // namespace
 }  // namespace stepwatch::records

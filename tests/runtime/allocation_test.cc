@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "tests/runtime/run_fixture.h"
+#include "tests/runtime/graph_run.h"
 
 namespace {
 
@@ -166,6 +166,25 @@ TEST_CASE("the step thread allocates and frees nothing for batches, for tensors 
           }) == 0);
   }
   CHECK(AllocatedBy([&] { run.plane.Close(); }) == 0);
+}
+
+TEST_CASE("the step thread allocates and frees nothing for steps that are captured graphs, nor for swaps under them") {
+  GraphRun run;
+  run.engine.Prepare({DeviceKind::kCuda, 0});
+  run.Start();
+  run.Begin();
+  run.Capture({{1}, {5}});
+  for (PlanId id = 2; id <= 40; ++id) {
+    run.OfferPlan({id, {0, 1 + id % 3, 1000}, 4 + id % 3});
+    const bool collects = run.plane.collecting_flag()->load();
+    if (collects) run.Produced(id - 1, (id - 1) % 3 == 2 || id == 2 ? 2 : 1);
+    run.device().Replay();
+    CHECK(AllocatedBy([&] { run.plane.EndStep(); }) == 0);
+    REQUIRE(run.plane.plan_id() == id);
+  }
+  CHECK(AllocatedBy([&] { run.plane.Close(); }) == 0);
+  run.Finish();
+  CHECK(run.sink->records().size() > 20);
 }
 
 }  // namespace

@@ -137,6 +137,7 @@ struct RunSetup {
   int devices = 0;
   size_t results_max = 16384;  // of each device
   ParallelFor parallel_for = nullptr;
+  stats::MakeDeviceEngine make_device_engine = {};  // instead of the fake devices' own
 };
 
 class Run {
@@ -145,7 +146,8 @@ class Run {
       : devices(setup.devices, setup.results_max),
         sink(std::make_shared<ScriptedSink>()),
         board([] {}),
-        engine({devices.Maker(), setup.results_max, setup.parallel_for}),
+        engine({setup.make_device_engine ? setup.make_device_engine : devices.Maker(), setup.results_max,
+                setup.parallel_for}),
         plane(setup.first_step, &engine, &wake_up_),
         drain(&board, &engine, &wake_up_, setup.backlog_bytes_max, [this] { return start_ + passed_.load(); }) {}
   explicit Run(size_t backlog_bytes_max, int64_t first_step = 0) : Run(RunSetup{backlog_bytes_max, first_step}) {}

@@ -2,9 +2,11 @@
 // to, in any order, or never, and keeps the books of its tickets.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -35,7 +37,45 @@ class FakeDevice {
   }
   void FinishAll() { FinishOldest(~size_t{0}); }
 
+  // What is observed on this stream from now on becomes part of a graph; null: captures end.
+  void CaptureOn(void* stream) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    capturing_ = stream;
+  }
+  // Runs all that was captured, or only the slots of one graph, on the replay stream.
+  void Replay() { Replay(0, ~size_t{0}); }
+  void Replay(size_t first, size_t end) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Queue([this, first, end] {
+      for (size_t slot = first; slot < end && slot < graph_.size() && on_; ++slot)
+        graph_[slot].rows[step_ % kDepth] = {step_, graph_[slot].measure()};
+    });
+  }
+  // The device stands still; whatever was queued by then is done before Resume returns.
+  void Stall() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stalled_ = true;
+  }
+  void Resume() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stalled_ = false;
+    for (const auto& work : stream_) work();
+    stream_.clear();
+  }
+  // As while another stream captures: nothing may be queued on the replay stream.
+  void Block(bool blocked) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    blocked_ = blocked;
+  }
+
   // --- what became of it ---
+  // Calls that reached the driver to end device steps and to switch.
+  int graph_calls() const { return graph_calls_; }
+  void* replay_stream() const { return replay_stream_; }
+  bool graphs_on() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return on_;
+  }
   // Tickets that were neither harvested nor abandoned.
   size_t outstanding() const {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -87,6 +127,47 @@ class FakeDevice {
     ++abandoned_;
   }
   void CountLaunch() noexcept { ++launches_; }
+  bool Captures(const void* stream) const noexcept {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return stream != nullptr && stream == capturing_;
+  }
+  StatusCode Capture(std::function<Statistics()> measure, uint64_t* slot) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (refusal_ != StatusCode::kOk) return refusal_;
+    if (graph_.size() == kGraphSlots) return StatusCode::kExhausted;
+    *slot = graph_.size();
+    graph_.push_back({std::move(measure), {}});
+    return StatusCode::kOk;
+  }
+  StatusCode EndGraphStep(void* stream, uint64_t* ended) noexcept {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++graph_calls_;
+    replay_stream_ = stream;
+    if (blocked_) return StatusCode::kUnsupported;
+    if (refusal_ != StatusCode::kOk) return refusal_;
+    *ended = steps_ended_++;
+    Queue([this] { ++step_; });
+    return StatusCode::kOk;
+  }
+  StatusCode SwitchGraphs(bool on) noexcept {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++graph_calls_;
+    if (blocked_) return StatusCode::kUnsupported;
+    Queue([this, on] { on_ = on; });
+    return StatusCode::kOk;
+  }
+  kernels::GraphAnswer HarvestGraph(uint32_t slot, uint64_t step, Statistics* statistics) noexcept {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (step_ <= step) return kernels::GraphAnswer::kNotYet;
+    const GraphRow& row = graph_[slot].rows[step % kDepth];
+    if (row.step != UINT64_MAX && row.step > step) return kernels::GraphAnswer::kLost;
+    if (row.step != step) return kernels::GraphAnswer::kNone;
+    *statistics = row.result;
+    return kernels::GraphAnswer::kThere;
+  }
+
+  static constexpr size_t kGraphSlots = 16;
+  static constexpr size_t kDepth = 64;
 
  private:
   enum class State : uint8_t { kFree, kAsked, kFinished, kAbandoned };
@@ -96,6 +177,23 @@ class FakeDevice {
     Statistics result;
     void Finish() { state = state == State::kAbandoned ? State::kFree : State::kFinished; }
   };
+
+  struct GraphRow {
+    uint64_t step = UINT64_MAX;  // nothing
+    Statistics result{};
+  };
+  struct GraphSlot {
+    std::function<Statistics()> measure;
+    std::array<GraphRow, kDepth> rows;
+  };
+
+  // Work of the replay stream; the mutex is held.
+  void Queue(std::function<void()> work) {
+    if (stalled_)
+      stream_.push_back(std::move(work));
+    else
+      work();
+  }
 
   // Only the reader comes by here.
   Slot* Find(uint64_t ticket) {
@@ -114,6 +212,14 @@ class FakeDevice {
   std::vector<size_t> queue_;  // under way, oldest first
   std::thread::id reader_;
   std::string misuse_;
+  void* capturing_ = nullptr;
+  std::atomic<void*> replay_stream_{nullptr};
+  std::atomic<int> graph_calls_{0};
+  bool blocked_ = false, stalled_ = false, on_ = true;
+  uint64_t steps_ended_ = 0;  // queued
+  uint64_t step_ = 0;         // the device's
+  std::vector<std::function<void()>> stream_;
+  std::deque<GraphSlot> graph_;
   std::atomic<bool> at_once_{false};
   std::atomic<StatusCode> refusal_{StatusCode::kOk};
   std::atomic<uint64_t> harvested_{0}, abandoned_{0};
@@ -128,23 +234,49 @@ class FakeDeviceEngine final : public kernels::DeviceEngine {
     device_->CountLaunch();
     for (size_t i = 0; i < count; ++i) {
       items[i].code = StatusCode::kUnsupported;
+      items[i].captured = device_->Captures(items[i].tensor.stream);
       if (items[i].tensor.dtype == DType::kOther) continue;
+      if (items[i].captured) {
+        const auto measure = [view = OnHost(items[i].tensor), options] {
+          kernels::BatchItem item;
+          item.tensor = view;
+          kernels::MeasureBatch(&item, 1, options, nullptr);
+          return item.statistics;
+        };
+        items[i].code = device_->Capture(measure, &items[i].ticket);
+        continue;
+      }
       kernels::BatchItem item;
       item.tensor = OnHost(items[i].tensor);
       kernels::MeasureBatch(&item, 1, options, nullptr);
       items[i].code = item.code == StatusCode::kOk ? device_->Ask(item.statistics, &items[i].ticket) : item.code;
     }
   }
-  StatusCode EnqueueAgreement(const TensorView& a, const TensorView& b, uint64_t* ticket) noexcept override {
+  kernels::DeviceItem EnqueueAgreement(const TensorView& a, const TensorView& b) noexcept override {
     device_->CountLaunch();
-    Statistics result;
-    const Status status = kernels::SignAgreement(OnHost(a), OnHost(b), &result.mean);
-    return status.ok() ? device_->Ask(result, ticket) : status.code();
+    kernels::DeviceItem item{a};
+    const auto compare = [x = OnHost(a), y = OnHost(b)] {
+      Statistics result;
+      (void)kernels::SignAgreement(x, y, &result.mean);
+      return result;
+    };
+    item.captured = device_->Captures(a.stream);
+    item.code = item.captured ? device_->Capture(compare, &item.ticket) : device_->Ask(compare(), &item.ticket);
+    return item;
   }
+  bool IsCapturing(void* stream) noexcept override { return device_->Captures(stream); }
+  size_t graph_slots() const noexcept override { return FakeDevice::kGraphSlots; }
+  StatusCode EndGraphStep(void* stream, uint64_t* ended) noexcept override {
+    return device_->EndGraphStep(stream, ended);
+  }
+  StatusCode SwitchGraphs(void*, bool on) noexcept override { return device_->SwitchGraphs(on); }
   bool Harvest(uint64_t ticket, Statistics* statistics) noexcept override {
     return device_->Harvest(ticket, statistics);
   }
   void Abandon(uint64_t ticket) noexcept override { device_->Abandon(ticket); }
+  kernels::GraphAnswer HarvestGraph(uint32_t slot, uint64_t step, Statistics* statistics) noexcept override {
+    return device_->HarvestGraph(slot, step, statistics);
+  }
 
  private:
   static TensorView OnHost(TensorView view) {

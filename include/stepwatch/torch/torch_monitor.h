@@ -17,6 +17,9 @@
 // of their device, without waiting for it: rows follow when the device has come so far. What a device needs for that is
 // allocated in Attach, for the devices of the parameters (tens of milliseconds each).
 //
+// A step that is a CUDA graph: capture it in a step that is collected, and call EndStep() after each replay, with the
+// stream of the replay current; the rows of what was observed in the capture follow (docs/statistics.md).
+//
 // Threads: Attach, Close, EndStep and the destructor belong to the training thread. The model and the optimizer may be
 // destroyed before or after the monitor; nothing here keeps them alive, except that a plan with wg_distribution holds
 // the parameters it watches until it ends. In training nothing throws because of the monitor: trouble becomes an event

@@ -221,9 +221,11 @@ TEST_CASE("what cannot be measured is refused with its reason and disturbs no ne
   engine->Enqueue(&item, 1, {});
   CHECK(item.code == StatusCode::kUnavailable);
   device.refuse_launches = false;
-  device.capturing.insert(nullptr);
+  device.blocked.insert(nullptr);
   engine->Enqueue(&item, 1, {});
-  CHECK(item.code == StatusCode::kUnsupported);
+  CHECK(item.code == StatusCode::kUnavailable);
+  CHECK_FALSE(item.captured);
+  CHECK(engine->EnqueueAgreement(good.view, good.view).code == StatusCode::kUnavailable);
 }
 
 TEST_CASE("random pairs agree in sign as the reference says") {
@@ -239,28 +241,28 @@ TEST_CASE("random pairs agree in sign as the reference says") {
     DeviceTensor b = FlatTensor(dtype, std::max<int64_t>(a.view.numel, 1), shift, Fill::kAnyBits, &random);
     TensorView other = DenseView(b.view.data, dtype, a.view.sizes.data(), a.view.ndim);
     other.device = a.view.device;
-    uint64_t ticket = 0;
-    REQUIRE(engine->EnqueueAgreement(a.view, other, &ticket) == StatusCode::kOk);
+    const DeviceItem asked = engine->EnqueueAgreement(a.view, other);
+    REQUIRE(asked.code == StatusCode::kOk);
     double expected = 0;
     REQUIRE(reference::SignAgreement(OnCpu(a.view), OnCpu(other), &expected).ok());
     Statistics found;
-    REQUIRE(engine->Harvest(ticket, &found));
+    REQUIRE(engine->Harvest(asked.ticket, &found));
     INFO("round " << round << ": " << Describe(a.view) << " and " << Describe(other));
     REQUIRE(found.mean == expected);
     REQUIRE(found.numel == a.view.numel);
   }
   const DeviceTensor a = FlatTensor(DType::kFloat32, 8, 0, Fill::kOrdinary, &random);
   const DeviceTensor b = FlatTensor(DType::kFloat32, 9, 0, Fill::kOrdinary, &random);
-  uint64_t ticket = 0;
-  REQUIRE(engine->EnqueueAgreement(a.view, b.view, &ticket) == StatusCode::kOk);
+  const DeviceItem asked = engine->EnqueueAgreement(a.view, b.view);
+  REQUIRE(asked.code == StatusCode::kOk);
   Statistics found;
-  REQUIRE(engine->Harvest(ticket, &found));
+  REQUIRE(engine->Harvest(asked.ticket, &found));
   CHECK(found.mean == 0);
 }
 
 TEST_CASE("a device without memory is a clear sentence") {
   FakeDevice device(1);
-  for (size_t allowed : {size_t{0}, size_t{1}, size_t{10}}) {
+  for (size_t allowed : {size_t{0}, size_t{1}, size_t{10}, size_t{50}}) {
     device.allocations_allowed = allowed;
     const auto engine = Engine::Create(std::make_unique<FakeDriver>(&device), {});
     REQUIRE_FALSE(engine.ok());

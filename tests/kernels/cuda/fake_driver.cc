@@ -1,5 +1,6 @@
 #include "tests/kernels/cuda/fake_driver.h"
 
+#include <atomic>
 #include <cstring>
 
 #include "kernels/cuda/emulation.h"
@@ -10,7 +11,11 @@ void FakeDevice::Execute(const Work& work) {
   switch (work.kind) {
     case Work::Kind::kLaunch: return Emulate(work.kernel, work.launch, work.grid, random_());
     case Work::Kind::kUpload: std::memcpy(work.to, work.from, work.bytes); return;
-    case Work::Kind::kAdvance: *static_cast<uint64_t*>(work.to) += 1; return;
+    case Work::Kind::kAdvance:
+      *static_cast<uint64_t*>(work.to) += 1;
+      std::atomic_ref(*static_cast<uint64_t*>(work.also_to))
+          .store(*static_cast<uint64_t*>(work.to), std::memory_order_release);
+      return;
     case Work::Kind::kRecord: events_done_.insert(work.event); return;
     case Work::Kind::kWait: return;
   }
@@ -58,10 +63,10 @@ bool FakeDevice::RunOne() {
   return RunOneLocked();
 }
 
-void FakeDevice::Replay(Stream stream) {
+void FakeDevice::Replay(Stream recorded, Stream on) {
   const std::lock_guard lock(mutex_);
-  for (const auto& work : recorded_[stream]) {
-    queues_[stream].push_back(work);
+  for (const auto& work : recorded_[recorded]) {
+    queues_[on].push_back(work);
     if (!run_at_once) continue;
     while (RunOneLocked()) {
     }
@@ -105,11 +110,13 @@ bool FakeDriver::Upload(void* to, const void* pinned, size_t bytes, Stream strea
   return true;
 }
 
-bool FakeDriver::Advance(uint64_t* step, Stream stream) noexcept {
+bool FakeDriver::Advance(uint64_t* step, uint64_t* done, Stream stream) noexcept {
   const std::lock_guard lock(device_->mutex_);
+  if (device_->refuse_launches) return false;
   auto work = std::make_unique<FakeDevice::Work>();
   work->kind = FakeDevice::Work::Kind::kAdvance;
   work->to = step;
+  work->also_to = done;
   device_->Queue(stream, std::move(work));
   return true;
 }
@@ -127,8 +134,9 @@ bool FakeDriver::Order(Stream earlier, Stream later) noexcept {
   return true;
 }
 
-bool FakeDriver::IsCapturing(Stream stream) noexcept {
-  return device_->capturing.count(stream) != 0;
+Capturing FakeDriver::AskCapturing(Stream stream) noexcept {
+  if (device_->blocked.count(stream) != 0) return Capturing::kBlocked;
+  return device_->capturing.count(stream) != 0 ? Capturing::kYes : Capturing::kNo;
 }
 
 }  // namespace stepwatch::kernels::cuda::test

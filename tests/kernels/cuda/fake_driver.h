@@ -25,6 +25,8 @@ class FakeDevice {
   bool run_at_once = true;  // otherwise work waits for RunOne or RunAll
   bool refuse_launches = false;
   std::set<Stream> capturing;  // what is queued there is recorded instead of run
+  std::set<Stream> blocked;    // nothing may be queued there
+  bool memory_kept = false;    // KeepMemory was called
   size_t allocations_allowed = 1000000;
 
   // Runs one piece of work that may run now, of a random stream. False: nothing is left.
@@ -33,8 +35,11 @@ class FakeDevice {
     while (RunOne()) {
     }
   }
-  // Queues what was recorded on the stream, once more.
-  void Replay(Stream stream);
+  // Queues what was recorded on a stream, once more, on the same or another.
+  void Replay(Stream recorded, Stream on);
+  void Replay(Stream stream) { Replay(stream, stream); }
+  // Forgets what was recorded on the stream.
+  void DestroyGraph(Stream stream) { recorded_.erase(stream); }
 
   size_t launches = 0;
   size_t uploads = 0;
@@ -49,6 +54,7 @@ class FakeDevice {
     Launch launch{};
     uint32_t grid = 0;
     void* to = nullptr;
+    void* also_to = nullptr;
     const void* from = nullptr;
     size_t bytes = 0;
     uint64_t event = 0;
@@ -79,9 +85,10 @@ class FakeDriver : public Driver {
   Mapped AllocateMapped(size_t bytes) override;
   bool Run(KernelId kernel, const Launch& launch, uint32_t grid, Stream stream) noexcept override;
   bool Upload(void* device, const void* pinned, size_t bytes, Stream stream) noexcept override;
-  bool Advance(uint64_t* step, Stream stream) noexcept override;
+  bool Advance(uint64_t* step, uint64_t* done, Stream stream) noexcept override;
   bool Order(Stream earlier, Stream later) noexcept override;
-  bool IsCapturing(Stream stream) noexcept override;
+  Capturing AskCapturing(Stream stream) noexcept override;
+  void KeepMemory() noexcept override { device_->memory_kept = true; }
   Stream side_stream() noexcept override { return kSideStream; }
 
  private:
