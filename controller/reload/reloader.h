@@ -40,24 +40,34 @@ class Reloader {
   // The model is known, or has grown. Static mode: offers the plan for the step about to begin. Dynamic mode: starts
   // watching with a look; what it finds is offered for the next boundary. Fails only in static mode.
   Status Attach(SiteIndex sites);
-  // Looks now; says what became of it.
-  RefreshOutcome Refresh();
+  // Looks now. What it found is known when settled() is true; until then the ranks of the job decide on it.
+  void Refresh();
+  RefreshOutcome outcome() const { return outcome_; }
+  bool settled() const;
   // Takes what the drain has posted.
   void OnBoard();
   void StopWatching();
+  // Of a job with a store: takes part in it. In dynamic mode Attach does it.
+  void JoinRanks();
+  bool knows_run_id() const { return !ranks_ || knows_run_id_; }
+  // At which an edit is to be applied that is not decided on; -1: none.
+  int64_t proposed_step() const;
   void PublishStructure(const std::string& json);
 
-  RunState state() const { return RunStateOf(state_); }
+  RunState state() const;
   // Nothing is armed, collecting or draining.
   bool quiet() const { return !state_.armed && !state_.window && state_.draining.empty(); }
   const std::string& output_dir() const { return record_.directory(); }
   std::string watch_mode() const { return watcher_ ? watcher_->mode() : "off"; }
 
  private:
+  class Ranks;  // this rank's part in a job of several
+  friend class Ranks;
+
   // Bytes of the file on their way through parse and compile.
   struct Candidate {
     std::string sha256;
-    int64_t bytes = -1;
+    std::string text;
     Result<config::ParsedConfig> parsed = Status();
     plan::CompiledPlan compiled;  // if the verdict is kRun
     Status refusal;
@@ -84,6 +94,9 @@ class Reloader {
   void OnEntry(const runtime::SinkFailed& entry);
   void OnEntry(const runtime::SinkRecovered&);
 
+  std::unique_ptr<runtime::Offer> MakeOffer(std::shared_ptr<const plan::Plan> plan, bool keeps_window) const;
+  // The plan waits in the slot from now on, for offer->at_step.
+  void Arm(std::unique_ptr<runtime::Offer> offer);
   void PutInSlot(std::unique_ptr<runtime::Offer> offer);
   void TidySlot();
   void Supersede(std::unique_ptr<plan::Prepared> prepared);
@@ -108,7 +121,9 @@ class Reloader {
   RefreshOutcome outcome_ = RefreshOutcome::kUnchanged;  // of the look under way
   std::set<std::string> said_;                           // keys whose "not yet effective" has been told
   bool manifest_failing_ = false;
+  bool knows_run_id_ = false;
   std::unique_ptr<watch::Watcher> watcher_;
+  std::unique_ptr<Ranks> ranks_;  // null: this process decides alone
 };
 
 }  // namespace stepwatch::reload

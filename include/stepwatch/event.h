@@ -27,6 +27,7 @@ enum class EventKind : uint8_t {
   kWroteBack,   // dynamic_on is false in the file now, or `message` says why not
   kDegraded,    // the monitor has a trouble that costs records or steering, training goes on
   kRecovered,   // the trouble is over
+  kAborted,     // the ranks of the job did not agree on a step: nothing was changed; `message` says why
 };
 
 const char* EventKindName(EventKind kind);  // "seen", "refused", ...

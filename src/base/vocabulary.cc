@@ -89,9 +89,9 @@ const char* DropReasonName(DropReason reason) {
 }
 
 const char* EventKindName(EventKind kind) {
-  static constexpr const char* kNames[] = {"seen",     "refused",    "warning",    "note",     "missing", "unreadable",
-                                           "restored", "armed",      "superseded", "stopping", "applied", "finished",
-                                           "drained",  "wrote_back", "degraded",   "recovered"};
+  static constexpr const char* kNames[] = {"seen",     "refused",    "warning",    "note",      "missing", "unreadable",
+                                           "restored", "armed",      "superseded", "stopping",  "applied", "finished",
+                                           "drained",  "wrote_back", "degraded",   "recovered", "aborted"};
   return kNames[static_cast<int>(kind)];
 }
 
