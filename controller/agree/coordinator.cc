@@ -231,7 +231,7 @@ void Coordinator::OnDecision(int64_t number, const std::string& text_untrusted) 
   std::optional<Decision> decision = DecisionFrom(text_untrusted);
   // Not ours, and for all ranks the same: an abort.
   if (!decision)
-    decision = Decision{false, Cause::kSilent, settings_.rank, 0, "the decision in the store is unreadable"};
+    decision = Decision{false, Cause::kSilent, settings_.rank, 0, "the decision in the store is unreadable", 0};
   Feed(MemberInput(Learned{number, *decision}));
   if (is_leader()) Feed(LeaderInput(Decided{number, *decision}));
 }
@@ -271,7 +271,7 @@ void Coordinator::FetchNext() {
           if (number != member_.known + 1) return;
           next_was_over_ = is_over;
           next_decision_ = text ? DecisionFrom(*text) : std::nullopt;
-          if (!next_decision_) next_decision_ = Decision{true, Cause::kNone, -1, 0, ""};  // rank -1: none stands
+          if (!next_decision_) next_decision_ = Decision{true, Cause::kNone, -1, 0, "", 0};  // rank -1: none stands
         },
         BusyPoll());
   }

@@ -41,12 +41,14 @@ struct Stepper {
 void Stepper::operator()(const Want& input) {
   state.wanted = input.wanted;
   state.margin = state.margin_first;
+  state.ahead = 0;
   if (state.ballot && state.ballot->phase == BallotPhase::kOpen) Decide(Cause::kSuperseded);
 }
 
 void Stepper::operator()(const Published& input) {
   if (!IsAbout(input.number, BallotPhase::kPublishing)) return;
-  if (state.ballot->proposal.change.mode != Mode::kStrict) return End({true, Cause::kNone, state.rank, 0, ""}, false);
+  if (state.ballot->proposal.change.mode != Mode::kStrict)
+    return End({true, Cause::kNone, state.rank, 0, "", 0}, false);
   state.ballot->phase = BallotPhase::kOpen;
   state.ballot->opened = input.now;
   if (state.wanted) Decide(Cause::kSuperseded);
@@ -66,11 +68,13 @@ void Stepper::operator()(const Decided& input) {
   if (retries) {
     state.wanted = Wanted{state.ballot->proposal.change, state.ballot->ticket};
     state.margin = std::min(state.margin * 2, state.margin_max);
+    if (cause == Cause::kLate) state.ahead = std::max(state.ahead, input.decision.step - state.arriving);
   }
   End(input.decision, retries);
 }
 
 void Stepper::operator()(const LeaderTick& input) {
+  state.arriving = input.arriving;
   if (!state.ballot && state.wanted) return Propose(input.arriving);
   if (state.ballot && state.ballot->phase == BallotPhase::kOpen && input.now - state.ballot->opened > state.vote_time)
     Decide(Cause::kSilent, SilentText(*state.ballot, state.vote_time));
@@ -78,7 +82,7 @@ void Stepper::operator()(const LeaderTick& input) {
 
 void Stepper::Decide(Cause cause, std::string reason) {
   state.ballot->phase = BallotPhase::kDeciding;
-  state.ballot->deciding = {cause == Cause::kNone, cause, state.rank, 0, std::move(reason)};
+  state.ballot->deciding = {cause == Cause::kNone, cause, state.rank, 0, std::move(reason), 0};
 }
 
 void Stepper::Propose(int64_t arriving) {
@@ -87,7 +91,7 @@ void Stepper::Propose(int64_t arriving) {
   ballot.ticket = wanted.ticket;
   ballot.proposal.number = ++state.number;
   // Never before the change that still waits for its step.
-  ballot.proposal.at_step = std::max(arriving + 1 + state.margin, state.applies_at + state.margin);
+  ballot.proposal.at_step = std::max(arriving + state.ahead + 1 + state.margin, state.applies_at + state.margin);
   ballot.proposal.change = wanted.change;
   ballot.has_voted.assign(static_cast<size_t>(state.world_size), false);
   state.ballot = std::move(ballot);

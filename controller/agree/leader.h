@@ -47,6 +47,8 @@ struct LeaderState {
 
   int64_t number = 0;
   int64_t margin = 2;
+  int64_t arriving = 0;          // as told last
+  int64_t ahead = 0;             // steps that another rank was before this one when it closed a ballot
   std::optional<Wanted> wanted;  // waits for the ballot to end
   std::optional<Ballot> ballot;
   int64_t applies_at = std::numeric_limits<int64_t>::min() / 2;  // step of the newest commit

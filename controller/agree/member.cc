@@ -20,7 +20,7 @@ struct Stepper {
  private:
   bool strict() const { return state.pending->proposal.change.mode == Mode::kStrict; }
   void Close(Decision decision);
-  void CloseLate() { Close({false, Cause::kLate, state.rank, 0, ""}); }
+  void CloseLate(int64_t arriving) { Close({false, Cause::kLate, state.rank, 0, "", arriving}); }
   void Finish(const Decision& decision);
 };
 
@@ -37,9 +37,9 @@ void Stepper::operator()(const Seen& input) {
 
 void Stepper::operator()(const Prepared& input) {
   if (!state.pending || state.pending->phase != MemberPhase::kPreparing) return;
-  if (!strict()) return Finish(input.fault ? *input.fault : Decision{true, Cause::kNone, state.rank, 0, ""});
+  if (!strict()) return Finish(input.fault ? *input.fault : Decision{true, Cause::kNone, state.rank, 0, "", 0});
   if (input.fault) return Close(*input.fault);
-  if (input.arriving >= state.pending->proposal.at_step) return CloseLate();
+  if (input.arriving >= state.pending->proposal.at_step) return CloseLate(input.arriving);
   state.pending->phase = MemberPhase::kVoting;
 }
 
@@ -54,7 +54,7 @@ void Stepper::operator()(const Learned& input) {
 
 void Stepper::operator()(const MemberTick& input) {
   if (!state.pending || state.pending->phase == MemberPhase::kClosing) return;
-  if (strict() && input.arriving >= state.pending->proposal.at_step) return CloseLate();
+  if (strict() && input.arriving >= state.pending->proposal.at_step) return CloseLate(input.arriving);
   if (state.pending->phase != MemberPhase::kWaiting || input.begun < state.applies_at) return;
   state.pending->phase = MemberPhase::kPreparing;
   actions.push_back(Prepare{state.pending->proposal});
@@ -63,7 +63,7 @@ void Stepper::operator()(const MemberTick& input) {
 void Stepper::operator()(const Settle&) {
   if (!state.pending || state.pending->phase == MemberPhase::kClosing) return;
   if (!strict()) return state.pending.reset();  // never begun: the newer one takes its place
-  Close({false, Cause::kSuperseded, state.rank, 0, ""});
+  Close({false, Cause::kSuperseded, state.rank, 0, "", 0});
 }
 
 void Stepper::Close(Decision decision) {

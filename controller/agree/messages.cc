@@ -77,8 +77,8 @@ std::optional<Proposal> ProposalFrom(std::string_view text_untrusted) {
 
 std::string Encode(const Decision& decision) {
   return std::string(decision.commit ? "commit" : "abort") + " " + std::to_string(decision.rank) + " " +
-         std::string(kCauses[static_cast<size_t>(decision.cause)]) + " " + std::to_string(decision.next_plan_id) +
-         "\n" + decision.reason;
+         std::string(kCauses[static_cast<size_t>(decision.cause)]) + " " + std::to_string(decision.next_plan_id) + " " +
+         std::to_string(decision.step) + "\n" + decision.reason;
 }
 
 std::optional<Decision> DecisionFrom(std::string_view text_untrusted) {
@@ -89,6 +89,7 @@ std::optional<Decision> DecisionFrom(std::string_view text_untrusted) {
   decision.rank = reader.Number<int>();
   decision.cause = reader.OneOf<Cause>(kCauses);
   decision.next_plan_id = reader.Number<PlanId>();
+  decision.step = reader.Number<int64_t>();
   decision.reason = reader.Rest();
   reader.Need(verdict == "commit" || verdict == "abort");
   reader.Need(decision.commit == (decision.cause == Cause::kNone));
@@ -113,7 +114,7 @@ std::string AbortText(const Decision& decision) {
   const std::string rank = "rank " + std::to_string(decision.rank);
   switch (decision.cause) {
     case Cause::kNone: return "";
-    case Cause::kLate: return rank + " reached the proposed step before the decision";
+    case Cause::kLate: return rank + " had reached step " + std::to_string(decision.step) + " before the decision";
     case Cause::kSilent: return decision.reason;
     case Cause::kSuperseded: return "a newer edit came";
     case Cause::kCannot: return rank + " cannot apply it: " + decision.reason;

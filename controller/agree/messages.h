@@ -49,6 +49,7 @@ struct Decision {
   int rank = 0;             // who decided
   PlanId next_plan_id = 0;  // kRenumber: the first number that this rank has free
   std::string reason;       // for people
+  int64_t step = 0;         // kLate: the one that the rank has reached
 };
 
 // The newest proposal of the leader's session; 0: none yet. A leader that starts has a new session.
@@ -65,7 +66,7 @@ std::optional<Proposal> ProposalFrom(std::string_view text_untrusted);
 std::optional<Decision> DecisionFrom(std::string_view text_untrusted);
 std::optional<Latest> LatestFrom(std::string_view text_untrusted);
 
-// "rank 3 reached step 41 before the decision": why there was no commit.
+// "rank 3 had reached step 41 before the decision": why there was no commit.
 std::string AbortText(const Decision& decision);
 
 }  // namespace stepwatch::agree

@@ -96,7 +96,6 @@ class Monitor::Impl {
   }
   void PublishState() {
     loop_state_.store(reloader_.state(), std::memory_order_relaxed);
-    proposed_step_.store(reloader_.proposed_step(), std::memory_order_relaxed);
     const std::lock_guard<std::mutex> lock(mutex_);
     output_dir_ = reloader_.output_dir();
   }
@@ -126,6 +125,7 @@ class Monitor::Impl {
 
   RunState State() const {
     if (data_plane_.plan_id() != 0) return RunState::kCollecting;
+    if (reloader_.proposed_step() >= 0) return RunState::kPreparing;
     const RunState state = loop_state_.load(std::memory_order_relaxed);
     if (state == RunState::kArmed && data_plane_.offer_waiting()) return RunState::kArmed;
     // The loop learns of an ended window a moment after the step thread has ended it.
@@ -146,7 +146,6 @@ class Monitor::Impl {
   bool hung_ = false;
   bool reloader_knows_run_id_ = false;  // or need not: asked once
   std::atomic<RunState> loop_state_{RunState::kOff};
-  std::atomic<int64_t> proposed_step_{-1};
   mutable std::mutex mutex_;
   std::string output_dir_;  // guarded by mutex_
 };
@@ -303,7 +302,7 @@ MonitorStatus Monitor::GetStatus() const {
   status.collected = status.plan_id == 0 ? 0 : impl_->data_plane_.collected();
   status.collecting_step = collecting();
   const runtime::StepGate& gate = std::as_const(impl_->data_plane_).gate();
-  status.proposed_step = impl_->proposed_step_.load(std::memory_order_relaxed);
+  status.proposed_step = impl_->reloader_.proposed_step();
   status.in_doubt = gate.in_doubt();
   status.decision_waits = gate.waits();
   status.decision_timeouts = gate.timeouts();

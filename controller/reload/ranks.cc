@@ -64,6 +64,7 @@ Reloader::Ranks::Ranks(Reloader* reloader)
   around.now = [] { return std::chrono::steady_clock::now(); };
   around.post = [mailbox = mailbox_](std::function<void()> work) { mailbox->Post(std::move(work)); };
   around.wake_at = [this](agree::Time at) {
+    reloader_->proposed_step_.store(coordinator_->proposed_step().value_or(-1), std::memory_order_relaxed);
     timer_.expires_at(at);
     timer_.async_wait([this](const boost::system::error_code& error) {
       if (!error) Advance();
@@ -142,8 +143,9 @@ void Reloader::Ranks::Propose(std::unique_ptr<runtime::Offer> offer) {
 }
 
 void Reloader::Ranks::Settle(const agree::Settled& settled) {
-  if (!settled.retries) Forget(settled.ticket);
-  ForgetOlder();
+  // Without a vote the commit here may come later than the one for the job; it takes what waits.
+  if (!settled.retries && !settled.decision.commit) Forget(settled.ticket);
+  ForgetOlder(settled.decision.commit ? settled.ticket : tickets_);
   if (settled.retries || settled.decision.commit || settled.ticket != tickets_) return;
   if (settled.decision.cause == agree::Cause::kRenumber) return Renumber(settled.decision.next_plan_id);
   Refuse(settled);
@@ -171,11 +173,12 @@ void Reloader::Ranks::Forget(int64_t ticket) {
 }
 
 // Only the newest is proposed again.
-void Reloader::Ranks::ForgetOlder() {
+void Reloader::Ranks::ForgetOlder(int64_t kept) {
+  const auto is_over = [&](const Waiting& each) { return each.ticket < tickets_ && each.ticket != kept; };
   for (const Waiting& each : waiting_)
-    if (each.ticket < tickets_ && each.offer && each.offer->pipeline)
+    if (is_over(each) && each.offer->pipeline)
       reloader_->Tell(EventKind::kSuperseded, "a newer edit came before the ranks agreed on it", each.change.plan_id);
-  std::erase_if(waiting_, [&](const Waiting& each) { return each.ticket < tickets_; });
+  std::erase_if(waiting_, is_over);
 }
 
 // --- every rank ---
@@ -184,11 +187,11 @@ std::optional<agree::Decision> Reloader::Ranks::Build(const agree::Proposal& pro
   if (rank_ == 0) return std::nullopt;  // built before it was proposed
   const PlanId next = reloader_->state_.next_plan_id;
   if (proposal.change.plan_id != 0 && proposal.change.plan_id < next)
-    return agree::Decision{false, agree::Cause::kRenumber, rank_, next, ""};
+    return agree::Decision{false, agree::Cause::kRenumber, rank_, next, "", 0};
   built_.reset();
   Built built = BuildFrom(proposal);
   if (built.verdict == Verdict::kRefused)
-    return agree::Decision{false, agree::Cause::kCannot, rank_, 0, built.candidate.refusal.ToString()};
+    return agree::Decision{false, agree::Cause::kCannot, rank_, 0, built.candidate.refusal.ToString(), 0};
   built_ = std::move(built);
   return std::nullopt;
 }
@@ -223,7 +226,11 @@ void Reloader::Ranks::Commit(const agree::Proposal& proposal) {
     const auto ours = std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& each) {
       return each.change.plan_id == proposal.change.plan_id && each.change.sha256 == proposal.change.sha256;
     });
-    if (ours != waiting_.end() && ours->offer) Place(std::move(ours->offer), proposal);
+    if (ours != waiting_.end()) {
+      std::unique_ptr<runtime::Offer> offer = std::move(ours->offer);
+      waiting_.erase(ours);
+      Place(std::move(offer), proposal);
+    }
   }
   EndDoubt();
 }
@@ -252,7 +259,7 @@ void Reloader::Ranks::Place(std::unique_ptr<runtime::Offer> offer, const agree::
   const bool is_plan = offer->pipeline != nullptr;
   offer->starts_at_step = is_plan && !is_local;
   offer->starts_when_applied = is_plan && is_local;
-  const int64_t late = arriving() + 1 - offer->at_step;
+  const int64_t late = begun() + 1 - offer->at_step;
   const PlanId id = is_plan ? offer->plan->layout.plan_id : 0;
   placed_ = proposal;
   if (is_plan)

@@ -27,7 +27,6 @@ class Reloader::Ranks final : public agree::Host {
   bool reads_the_file() const { return rank_ == 0; }
   // An edit is under way that is not decided on.
   bool settling() const { return !waiting_.empty() || coordinator_->busy(); }
-  int64_t proposed_step() const { return coordinator_->proposed_step().value_or(-1); }
 
   // What the machine offers, a plan or (without a pipeline) a stop: proposed, or, in the midst of a commit, put into
   // the slot.
@@ -72,7 +71,7 @@ class Reloader::Ranks final : public agree::Host {
   void Refuse(const agree::Settled& settled);
   void Renumber(PlanId next_plan_id);
   void Forget(int64_t ticket);
-  void ForgetOlder();
+  void ForgetOlder(int64_t kept);
   void Advance();
   void ReportDoubt();
   void EndDoubt();

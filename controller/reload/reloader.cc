@@ -46,9 +46,11 @@ Status Reloader::Attach(SiteIndex sites) {
     Feed(BytesSeen{current_.sha256, verdict});
     return Status();
   }
-  attached_ = true;
-  JoinRanks();
-  if (ranks_ && !ranks_->reads_the_file()) return Status();
+  if (ranks_ && !ranks_->reads_the_file()) {
+    attached_ = true;
+    JoinRanks();
+    return Status();
+  }
   watch::WatcherOptions watch_options;
   watch_options.path = options_.config_path;
   watch_options.use_inotify = options_.use_inotify;
@@ -59,6 +61,8 @@ Status Reloader::Attach(SiteIndex sites) {
       watch::Watcher::Callbacks{
           [this](const watch::Look& look) { OnLook(look); },
           [](const std::string& bytes) { return config::ParseConfig(bytes).status().code() != StatusCode::kInvalid; }});
+  attached_ = true;
+  JoinRanks();
   watcher_->LookNow();
   watcher_->Start();
   return Status();
@@ -92,8 +96,8 @@ void Reloader::JoinRanks() {
   if (ranks_) ranks_->Enter();
 }
 
-int64_t Reloader::proposed_step() const {
-  return ranks_ ? ranks_->proposed_step() : -1;
+bool Reloader::knows_run_id() const {
+  return !ranks_ || ranks_->reads_the_file() || knows_run_id_;
 }
 
 RunState Reloader::state() const {

@@ -2,6 +2,7 @@
 // and tells what happened. Everything here runs on the loop thread.
 #pragma once
 
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <functional>
@@ -49,9 +50,9 @@ class Reloader {
   void StopWatching();
   // Of a job with a store: takes part in it. In dynamic mode Attach does it.
   void JoinRanks();
-  bool knows_run_id() const { return !ranks_ || knows_run_id_; }
-  // At which an edit is to be applied that is not decided on; -1: none.
-  int64_t proposed_step() const;
+  bool knows_run_id() const;
+  // At which an edit is to be applied that is not decided on; -1: none. Any thread.
+  int64_t proposed_step() const { return proposed_step_.load(std::memory_order_relaxed); }
   void PublishStructure(const std::string& json);
 
   RunState state() const;
@@ -122,6 +123,7 @@ class Reloader {
   std::set<std::string> said_;                           // keys whose "not yet effective" has been told
   bool manifest_failing_ = false;
   bool knows_run_id_ = false;
+  std::atomic<int64_t> proposed_step_{-1};
   std::unique_ptr<watch::Watcher> watcher_;
   std::unique_ptr<Ranks> ranks_;  // null: this process decides alone
 };

@@ -21,14 +21,15 @@ TEST_CASE("messages read back what was written, newlines and odd bytes in the co
   CHECK(proposed->change.sha256 == proposal.change.sha256);
   CHECK(proposed->change.bytes == proposal.change.bytes);
 
-  const auto decided = DecisionFrom(Encode(Decision{false, Cause::kRenumber, 3, 9, "two\nlines"}));
+  const auto decided = DecisionFrom(Encode(Decision{false, Cause::kRenumber, 3, 9, "two\nlines", 41}));
   REQUIRE(decided);
   CHECK_FALSE(decided->commit);
   CHECK(decided->cause == Cause::kRenumber);
   CHECK(decided->rank == 3);
   CHECK(decided->next_plan_id == 9);
   CHECK(decided->reason == "two\nlines");
-  CHECK(DecisionFrom(Encode(Decision{true, Cause::kNone, 0, 0, ""}))->commit);
+  CHECK(decided->step == 41);
+  CHECK(DecisionFrom(Encode(Decision{true, Cause::kNone, 0, 0, "", 0}))->commit);
 
   const auto latest = LatestFrom(Encode(Latest{"0a1b", 5, "run of Monday"}));
   REQUIRE(latest);
@@ -42,7 +43,7 @@ TEST_CASE("what is not a message is none") {
                            "0 2 strict 1 abc\n{}", "1 2 strict 1 xyz\n{}", "1 99999999999999999999 strict 1 abc\n{}"})
     CHECK_FALSE(ProposalFrom(text));
   for (const char* text :
-       {"", "commit", "commit 0 late 0\n", "abort 0 none 0\n", "abort x late 0\n", "maybe 0 late 0\n"})
+       {"", "commit", "commit 0 late 0 0\n", "abort 0 none 0 0\n", "abort x late 0 0\n", "maybe 0 late 0 0\n"})
     CHECK_FALSE(DecisionFrom(text));
   for (const char* text : {"", "abc", "abc -1\nrun", "no hex 1\nrun", " 1\nrun"}) CHECK_FALSE(LatestFrom(text));
 }
@@ -50,7 +51,7 @@ TEST_CASE("what is not a message is none") {
 TEST_CASE("random bytes never crash a reader") {
   std::mt19937 random(7);
   for (int i = 0; i < 20000; ++i) {
-    std::string text = i % 2 == 0 ? "" : Encode(Decision{false, Cause::kLate, 1, 2, "why"});
+    std::string text = i % 2 == 0 ? "" : Encode(Decision{false, Cause::kLate, 1, 2, "why", 3});
     for (size_t n = random() % 20; n > 0; --n) {
       const char c = static_cast<char>(random() % 4 == 0 ? ' ' : random() % 256);
       if (text.empty() || random() % 2 == 0)
@@ -62,7 +63,7 @@ TEST_CASE("random bytes never crash a reader") {
     (void)DecisionFrom(text);
     (void)LatestFrom(text);
   }
-  CHECK(DecisionFrom("abort 1 late 2\nwhy"));
+  CHECK(DecisionFrom("abort 1 late 2 3\nwhy"));
 }
 
 }  // namespace

@@ -278,7 +278,7 @@ class SimulatedJob {
 
 inline std::optional<Decision> SimulatedRank::Build(const Proposal& proposal) {
   if (cannot_.count(proposal.change.bytes) == 0) return std::nullopt;
-  return Decision{false, Cause::kCannot, rank_, 0, "no such module"};
+  return Decision{false, Cause::kCannot, rank_, 0, "no such module", 0};
 }
 
 inline void SimulatedRank::Commit(const Proposal& proposal) {
