@@ -11,6 +11,8 @@ using std::chrono::milliseconds;
 // After a failed request; doubled up to the second.
 constexpr milliseconds kPauseAfterFault{20};
 constexpr milliseconds kPauseAfterFaultMax{1000};
+// A store is well again when nothing failed for so long.
+constexpr milliseconds kWellAfter{2000};
 // What stands under the key of a proposal that is over.
 constexpr const char* kOver = "over";
 
@@ -79,11 +81,15 @@ void Coordinator::Ask(Request* request, const Issue& issue, Handler handler, mil
 void Coordinator::OnAnswer(Request* request, const Store::Answer& answer, const Handler& handler) {
   if (answer.ok()) {
     request->pause = milliseconds(0);
-    if (std::exchange(store_fails_, false)) host_->StoreChanged(Status());
+    if (store_fails_ && around_.now() - last_fault_ > kWellAfter) {
+      store_fails_ = false;
+      host_->StoreChanged(Status());
+    }
     return handler(answer.value());
   }
   request->pause = std::clamp(request->pause * 2, kPauseAfterFault, kPauseAfterFaultMax);
-  request->not_before = around_.now() + request->pause;
+  last_fault_ = around_.now();
+  request->not_before = last_fault_ + request->pause;
   if (!std::exchange(store_fails_, true)) host_->StoreChanged(answer.status());
 }
 

@@ -153,6 +153,7 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
       publish_, forget_;
   std::vector<Request> read_votes_;
   bool store_fails_ = false;
+  Time last_fault_;
 };
 
 }  // namespace stepwatch::agree

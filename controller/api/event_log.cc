@@ -74,6 +74,7 @@ spdlog::level::level_enum LevelOf(EventKind kind) {
     case EventKind::kRefused:
     case EventKind::kMissing:
     case EventKind::kUnreadable:
+    case EventKind::kAborted:
     case EventKind::kWarning: return spdlog::level::warn;
     case EventKind::kDegraded: return spdlog::level::err;
     default: return spdlog::level::info;

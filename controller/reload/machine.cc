@@ -133,6 +133,7 @@ void Stepper::operator()(const FoundEdited& input) {
 }
 
 void Stepper::operator()(const Rejected& input) {
+  if (input.plan_id == 0) state.stopping = false;
   if (!state.armed || state.armed->plan_id != input.plan_id) return;  // a newer edit has taken its place
   state.refused = state.refused || state.seen == state.armed->sha256;
   state.armed.reset();

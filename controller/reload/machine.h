@@ -58,7 +58,7 @@ struct FoundEdited {
 };
 // The ranks of the job do not take it: one of them cannot. What ran goes on.
 struct Rejected {
-  PlanId plan_id = 0;
+  PlanId plan_id = 0;  // 0: the end of the collection
 };
 // The model has grown; the caller compiles the running config again, keeping its window.
 struct Recompiled {};

@@ -23,6 +23,18 @@ agree::Mode ModeOf(config::Coordination coordination) {
   return agree::Mode::kStrict;
 }
 
+// For the time of a commit.
+class Committing {
+ public:
+  Committing(const agree::Proposal** place, const agree::Proposal* proposal) : place_(place) { *place = proposal; }
+  ~Committing() { *place_ = nullptr; }
+  Committing(const Committing&) = delete;
+  Committing& operator=(const Committing&) = delete;
+
+ private:
+  const agree::Proposal** const place_;
+};
+
 }  // namespace
 
 // The way of a store's answers to the loop. A store may keep them for longer than the monitor lives.
@@ -229,6 +241,7 @@ void Reloader::Ranks::Commit(const agree::Proposal& proposal) {
     if (ours != waiting_.end()) {
       std::unique_ptr<runtime::Offer> offer = std::move(ours->offer);
       waiting_.erase(ours);
+      const Committing committing(&committing_, &proposal);
       Place(std::move(offer), proposal);
     }
   }
@@ -247,9 +260,10 @@ void Reloader::Ranks::CommitHere(const agree::Proposal& proposal) {
   // Rank 0 knows what is new: the same text again, after it was written back, is.
   state.seen.clear();
   state.refused = false;
-  committing_ = &proposal;
-  reloader_->Feed(BytesSeen{proposal.change.sha256, built_->verdict});
-  committing_ = nullptr;
+  {
+    const Committing committing(&committing_, &proposal);
+    reloader_->Feed(BytesSeen{proposal.change.sha256, built_->verdict});
+  }
   built_.reset();
 }
 

@@ -31,6 +31,10 @@ class Reloader::Ranks final : public agree::Host {
   // What the machine offers, a plan or (without a pipeline) a stop: proposed, or, in the midst of a commit, put into
   // the slot.
   void Take(std::unique_ptr<runtime::Offer> offer);
+  // What was agreed on is in the slot: nobody need wait at the gate for what comes after.
+  void OnPlaced() {
+    if (committing_ != nullptr) Release();
+  }
   // The offer that was made ready for this plan when the rank voted; null: none.
   std::unique_ptr<runtime::Offer> TakeBuilt(const std::shared_ptr<const plan::Plan>& plan);
   // While the model's growth makes the machine offer its armed plan again.

@@ -226,6 +226,8 @@ void Reloader::Arm(std::unique_ptr<runtime::Offer> offer) {
   PrepareOutput(plan);
   parts_.drain->Adopt(offer->pipeline);
   PutInSlot(std::move(offer));
+  if (ranks_) ranks_->OnPlaced();
+  SaveManifest();
   Tell(EventKind::kArmed, sites + agreed, id);
   outcome_ = RefreshOutcome::kArmed;
 }
@@ -359,7 +361,6 @@ void Reloader::PrepareOutput(const plan::Plan& plan) {
   }
   if (!note.empty()) Tell(EventKind::kNote, note);
   record_.AddPlan(plan);
-  SaveManifest();
 }
 
 void Reloader::PublishStructure(const std::string& json) {
