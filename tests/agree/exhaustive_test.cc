@@ -352,7 +352,7 @@ TEST_CASE("in every order, with a rank that dies and comes back at any point") {
 }
 
 TEST_CASE("in every order, with an edit that takes the place of another, or a second attempt") {
-  CheckAll({.proposals = 2, .edits = 2}, 10000);
+  CheckAll({.steps = 3, .proposals = 2, .edits = 2}, 10000);
 }
 
 TEST_CASE("the exploration finds the fault of a rank that reads its step before it sets the gate") {
