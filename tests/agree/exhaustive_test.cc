@@ -34,7 +34,7 @@ struct Rank {
   bool in_doubt = false;
   bool is_new = false;         // came back, and no proposal was committed here since
   bool vote_is_out = false;    // in the store, and the rank does not know yet
-  int64_t read_step = -1;      // of the planted fault: read, gate not set yet
+  int64_t read_step = -1;      // while the plan is built: the step at its beginning
   std::vector<int64_t> plans;  // by step; -1: in doubt, or came back without one
 };
 
@@ -295,13 +295,13 @@ class Explorer {
       std::visit([&](const auto& each) { Act(world, i, each); }, action);
   }
   void Act(World* world, size_t i, const Prepare&) {
-    world->ranks[i].read_step = world->ranks[i].arriving;
-    if (!limits_.votes_before_gate) FinishPrepare(world, i);
+    world->ranks[i].read_step = world->ranks[i].arriving;  // and the building takes its time
   }
   void FinishPrepare(World* world, size_t i) {
     Rank& rank = world->ranks[i];
     rank.gate = rank.member.pending->proposal.at_step;
-    Feed(world, i, Prepared{std::nullopt, std::exchange(rank.read_step, -1)});
+    const int64_t read_before = std::exchange(rank.read_step, -1);
+    Feed(world, i, Prepared{std::nullopt, limits_.votes_before_gate ? read_before : rank.arriving});
   }
   void Act(World* world, size_t i, const Commit& action) {
     Rank& rank = world->ranks[i];
