@@ -23,7 +23,8 @@ Coordinator::Coordinator(Settings settings, std::shared_ptr<Store> store, Host* 
       store_(std::move(store)),
       host_(host),
       around_(std::move(surroundings)),
-      read_votes_(static_cast<size_t>(std::max(settings_.world_size, 1))) {
+      read_votes_(static_cast<size_t>(std::max(settings_.world_size, 1))),
+      read_written_(read_votes_.size()) {
   member_.rank = settings_.rank;
   leader_.rank = settings_.rank;
   leader_.world_size = settings_.world_size;
@@ -44,6 +45,43 @@ std::optional<int64_t> Coordinator::proposed_step() const {
 void Coordinator::Want(agree::Change change, int64_t ticket) {
   Feed(LeaderInput(agree::Want{Wanted{std::move(change), ticket}}));
   Advance();
+}
+
+void Coordinator::TellWritten(PlanId plan_id) {
+  written_here_ = plan_id;
+  Advance();
+}
+
+void Coordinator::AwaitWritten(PlanId plan_id, Time deadline, std::function<void()> then) {
+  awaited_rows_ = AwaitedRows{plan_id, deadline, std::vector<bool>(read_written_.size(), false), std::move(then)};
+  awaited_rows_->has_written[static_cast<size_t>(settings_.rank)] = true;
+  Advance();
+}
+
+void Coordinator::AdvanceWritten() {
+  if (written_here_ && !session_.empty()) {
+    const PlanId plan_id = *written_here_;
+    Set(&write_written_, settings_.prefix + "/" + session_ + "/w/" + std::to_string(settings_.rank),
+        std::to_string(plan_id), [this, plan_id](const auto&) {
+          if (written_here_ == plan_id) written_here_.reset();
+        });
+  }
+  if (!awaited_rows_) return;
+  const std::vector<bool>& written = awaited_rows_->has_written;
+  if (around_.now() >= awaited_rows_->deadline || std::find(written.begin(), written.end(), false) == written.end()) {
+    const std::function<void()> then = std::exchange(awaited_rows_, std::nullopt)->then;
+    return then();
+  }
+  for (size_t rank = 0; rank < written.size(); ++rank) {
+    if (written[rank]) continue;
+    Get(
+        &read_written_[rank], settings_.prefix + "/" + session_ + "/w/" + std::to_string(rank),
+        [this, rank](const auto& text) {
+          const std::optional<PlanId> newest = NumberFrom(text.value_or(""));
+          if (awaited_rows_ && newest && *newest >= awaited_rows_->plan_id) awaited_rows_->has_written[rank] = true;
+        },
+        settings_.poll);
+  }
 }
 
 // --- requests ---
@@ -148,14 +186,15 @@ void Coordinator::Advance() {
     AdvanceLeader();
     AdvanceMember();
   }
+  AdvanceWritten();
   const bool is_busy = busy();
   if (is_busy && !was_busy_) busy_since_ = around_.now();
   was_busy_ = is_busy;
   const bool is_done = !settings_.steers && (is_leader() ? announced_ : !session_.empty());
   if (host_ != nullptr && !is_done)
-    around_.wake_at(around_.now() + (is_busy       ? settings_.busy_tick
-                                     : is_leader() ? settings_.poll_max
-                                                   : settings_.poll));
+    around_.wake_at(around_.now() + (is_busy                         ? settings_.busy_tick
+                                     : is_leader() && !awaited_rows_ ? settings_.poll_max
+                                                                     : settings_.poll));
 }
 
 // --- leader ---

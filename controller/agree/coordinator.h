@@ -5,6 +5,7 @@
 //   SESSION/p/N        proposal N                                       leader
 //   SESSION/v/N/RANK   the vote of a rank: that it is ready for N       that rank
 //   SESSION/d/N        the decision about N                             whoever is first
+//   SESSION/w/RANK     the newest plan of which all rows are written    that rank, replaced
 // Everything in the store is repeated until it is answered; each key's meaning allows that.
 #pragma once
 
@@ -84,6 +85,10 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
   bool is_leader() const { return settings_.rank == 0; }
   // Leader: the newest change replaces one that is not settled yet.
   void Want(Change change, int64_t ticket);
+  // This rank has written all rows of the plan.
+  void TellWritten(PlanId plan_id);
+  // Leader: calls once every other rank has told that of the plan, or at the deadline; replaces an earlier wish.
+  void AwaitWritten(PlanId plan_id, Time deadline, std::function<void()> then);
   // Does what is due.
   void Advance();
   void Stop();
@@ -122,6 +127,7 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
   void PublishBallot();
   void AskForVotes();
   void AdvanceMember();
+  void AdvanceWritten();
   void LookForProposals();
   void OnLatest(const std::string& text_untrusted);
   void FetchNext();
@@ -149,9 +155,19 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
   Time step_seen_at_;
   std::chrono::milliseconds step_time_{0};
 
+  // Of the ranks whose rows are awaited.
+  struct AwaitedRows {
+    PlanId plan_id = 0;
+    Time deadline;
+    std::vector<bool> has_written;  // by rank
+    std::function<void()> then;
+  };
+  std::optional<PlanId> written_here_;  // to be told
+  std::optional<AwaitedRows> awaited_rows_;
+
   Request read_latest_, read_proposal_, read_decision_, write_vote_, read_outcome_, close_, decide_, announce_,
-      publish_, forget_;
-  std::vector<Request> read_votes_;
+      publish_, forget_, write_written_;
+  std::vector<Request> read_votes_, read_written_;
   bool store_fails_ = false;
   Time last_fault_;
 };

@@ -110,6 +110,12 @@ std::optional<Latest> LatestFrom(std::string_view text_untrusted) {
   return reader.good() ? std::optional<Latest>(std::move(latest)) : std::nullopt;
 }
 
+std::optional<PlanId> NumberFrom(std::string_view text_untrusted) {
+  Reader reader(text_untrusted);
+  const PlanId number = reader.Number<PlanId>();
+  return reader.good() ? std::optional<PlanId>(number) : std::nullopt;
+}
+
 std::string AbortText(const Decision& decision) {
   const std::string rank = "rank " + std::to_string(decision.rank);
   switch (decision.cause) {

@@ -65,6 +65,7 @@ std::string Encode(const Latest& latest);
 std::optional<Proposal> ProposalFrom(std::string_view text_untrusted);
 std::optional<Decision> DecisionFrom(std::string_view text_untrusted);
 std::optional<Latest> LatestFrom(std::string_view text_untrusted);
+std::optional<PlanId> NumberFrom(std::string_view text_untrusted);
 
 // "rank 3 had reached step 41 before the decision": why there was no commit.
 std::string AbortText(const Decision& decision);

@@ -13,6 +13,8 @@ namespace stepwatch::reload {
 namespace {
 
 constexpr std::chrono::milliseconds kAfterFault{100};
+// For rows that other ranks still write when the last step is over.
+constexpr std::chrono::seconds kWriteTime{30};
 
 agree::Mode ModeOf(config::Coordination coordination) {
   switch (coordination) {
@@ -94,7 +96,20 @@ void Reloader::Ranks::Enter() {
   Advance();
 }
 
+void Reloader::Ranks::WriteBackWhenWritten(const WriteBack& order) {
+  write_back_ = order;
+  if (order.plan_id == 0) return WriteBackNow();  // no rows
+  coordinator_->AwaitWritten(order.plan_id, std::chrono::steady_clock::now() + kWriteTime, [this] { WriteBackNow(); });
+}
+
+void Reloader::Ranks::WriteBackNow() {
+  if (!write_back_) return;
+  const WriteBack order = *std::exchange(write_back_, std::nullopt);
+  reloader_->WriteBackHere(order);
+}
+
 void Reloader::Ranks::Leave() {
+  WriteBackNow();
   mailbox_->Close();
   coordinator_->Stop();
   timer_.cancel();

@@ -35,6 +35,13 @@ class Reloader::Ranks final : public agree::Host {
   void OnPlaced() {
     if (committing_ != nullptr) Release();
   }
+  // This rank has written all rows of the plan.
+  void TellWritten(PlanId plan_id) { coordinator_->TellWritten(plan_id); }
+  // Rank 0: writes back when all ranks have written their rows, after 30 s at the latest, and when this rank leaves;
+  // not at all if a new edit comes before.
+  void WriteBackWhenWritten(const WriteBack& order);
+  void DropWriteBack() { write_back_.reset(); }
+
   // The offer that was made ready for this plan when the rank voted; null: none.
   std::unique_ptr<runtime::Offer> TakeBuilt(const std::shared_ptr<const plan::Plan>& plan);
   // While the model's growth makes the machine offer its armed plan again.
@@ -77,6 +84,7 @@ class Reloader::Ranks final : public agree::Host {
   void Forget(int64_t ticket);
   void ForgetOlder(int64_t kept);
   void Advance();
+  void WriteBackNow();
   void ReportDoubt();
   void EndDoubt();
   runtime::StepGate& gate();
@@ -94,6 +102,7 @@ class Reloader::Ranks final : public agree::Host {
   const agree::Proposal* committing_ = nullptr;
   std::optional<agree::Proposal> placed_;  // the newest that went into the slot
   bool is_growing_ = false;
+  std::optional<WriteBack> write_back_;
   int64_t timeouts_told_ = 0;
   bool doubt_told_ = false;
 };

@@ -120,6 +120,7 @@ void Reloader::OnLook(const watch::Look& look) {
     Feed(BytesSeen{look.sha256, Verdict::kOff});  // nothing new: the verdict is not looked at
     return;
   }
+  if (ranks_) ranks_->DropWriteBack();
   current_ = Candidate{look.sha256, look.bytes, config::ParseConfig(look.bytes), {}, {}};
   Feed(BytesSeen{look.sha256, Judge(&current_)});
 }
@@ -259,7 +260,12 @@ void Reloader::Supersede(std::unique_ptr<plan::Prepared> prepared) {
 }
 
 void Reloader::Perform(const WriteBack& order) {
-  if (ranks_ && !ranks_->reads_the_file()) return;
+  if (ranks_ && !ranks_->reads_the_file()) return ranks_->TellWritten(order.plan_id);
+  if (ranks_ && dynamic_) return ranks_->WriteBackWhenWritten(order);
+  WriteBackHere(order);
+}
+
+void Reloader::WriteBackHere(const WriteBack& order) {
   const WriteBackResult result =
       WriteBackDynamicOff(options_.config_path, order.base_sha256, [this](const std::string& sha256) {
         Feed(WroteBack{sha256});

@@ -89,6 +89,8 @@ class Reloader {
   void Perform(const OfferStop&);
   void Perform(const WriteBack& order);
 
+  void WriteBackHere(const WriteBack& order);
+
   void OnEntry(const runtime::PlanBegan& entry);
   void OnEntry(const runtime::PlanFinished& entry);
   void OnEntry(const runtime::PlanDrained& entry);

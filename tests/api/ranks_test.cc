@@ -17,6 +17,10 @@ class SlowStore final : public Store {
   explicit SlowStore(std::shared_ptr<Store> store) : store_(std::move(store)) {}
 
   void Set(const std::string& key, const std::string& value, Done done) override {
+    if (holds_written_ && key.find("/w/") != std::string::npos) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      return held_.push_back([this, key, value, done] { store_->Set(key, value, done); });
+    }
     if (holds_after_vote_ && key.find("/v/") != std::string::npos) Hold();
     store_->Set(key, value, Through(std::move(done)));
   }
@@ -26,13 +30,15 @@ class SlowStore final : public Store {
   }
 
   void Hold() { is_held_ = true; }
+  // Not performed: what tells that rows are written.
+  void HoldWritten() { holds_written_ = true; }
   // From the answer to the next vote on.
   void HoldAfterVote() { holds_after_vote_ = true; }
   void LetGo() {
     std::vector<std::function<void()>> held;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      is_held_ = holds_after_vote_ = false;
+      is_held_ = holds_after_vote_ = holds_written_ = false;
       held.swap(held_);
     }
     for (const auto& each : held) each();
@@ -51,6 +57,7 @@ class SlowStore final : public Store {
   std::mutex mutex_;
   std::atomic<bool> is_held_{false};
   std::atomic<bool> holds_after_vote_{false};
+  std::atomic<bool> holds_written_{false};
   std::vector<std::function<void()>> held_;  // guarded by mutex_
 };
 
@@ -210,6 +217,45 @@ TEST_CASE("rank 0 outside of module_ranks counts for the job, and writes back") 
   CHECK(job[1].Steps("grad_reduced").size() == 3);
   CHECK(job[0].output_dir.empty());
   CHECK(job[2].output_dir.empty());
+}
+
+TEST_CASE("dynamic_on becomes false when all ranks have told that their rows are written, not before") {
+  RankedJob job(2, ConfigText(Off()));
+  job.Start();
+  job.Run(milliseconds(2));
+  job.stores[1]->HoldWritten();
+  job[0].Edit(ConfigText({.collect_times = 2}));
+  REQUIRE(job.WaitForAll(EventKind::kDrained));
+  std::this_thread::sleep_for(milliseconds(50));  // time to do it too early, if it were done
+  CHECK(job[0].Count(EventKind::kWroteBack) == 0);
+  CHECK(Contents(job[0].config_path) == ConfigText({.collect_times = 2}));
+  job.stores[1]->LetGo();
+  REQUIRE(job[0].WaitFor(EventKind::kWroteBack));
+  CHECK(Contents(job[0].config_path) == ConfigText({.dynamic_on = false, .collect_times = 2}));
+  job.Close();
+}
+
+TEST_CASE("a write-back that waits for other ranks gives way to a new edit, and is done at the end of rank 0") {
+  for (bool edits : {true, false}) {
+    RankedJob job(2, ConfigText(Off()));
+    job.Start();
+    job.Run(milliseconds(2));
+    job[0].Edit(ConfigText({.collect_times = 2}));
+    REQUIRE(job.WaitForAll(EventKind::kApplied));
+    job.stores[1]->HoldWritten();  // its rows are written, and nobody hears of it
+    REQUIRE(job.WaitForAll(EventKind::kDrained));
+    if (edits) {
+      CHECK(job[0].Edit(ConfigText({.collect_times = 3, .gradients = false})) == RefreshOutcome::kArmed);
+      REQUIRE(job.WaitForAll(EventKind::kDrained, 2));
+      job.stores[1]->LetGo();
+      REQUIRE(Eventually([&] {
+        return Contents(job[0].config_path) ==
+               ConfigText({.dynamic_on = false, .collect_times = 3, .gradients = false});
+      }));
+    }
+    job.Close();
+    if (!edits) CHECK(Contents(job[0].config_path) == ConfigText({.dynamic_on = false, .collect_times = 2}));
+  }
 }
 
 TEST_CASE("a rank that cannot apply an edit ends it for all, with its reason, and the running plan stays everywhere") {
