@@ -77,6 +77,7 @@ spdlog::level::level_enum LevelOf(EventKind kind) {
     case EventKind::kMissing:
     case EventKind::kUnreadable:
     case EventKind::kAlarm:
+    case EventKind::kAborted:
     case EventKind::kWarning: return spdlog::level::warn;
     case EventKind::kDegraded: return spdlog::level::err;
     default: return spdlog::level::info;

@@ -26,6 +26,8 @@ using std::chrono::milliseconds;
 // For work on the loop that is bounded by local file I/O.
 constexpr milliseconds kLoopCallTimeout{30000};
 constexpr milliseconds kCloseTimeout{5000};
+// Between two questions to the loop about what other ranks decide.
+constexpr milliseconds kAskAgain{1};
 
 bool DynamicFromEnvironment() {
   const char* value = std::getenv("DYNAMIC_MONITOR");
@@ -77,7 +79,7 @@ class Monitor::Impl {
         loop_([this](const std::string& what) { TellFault(what); }),
         board_([this] { loop_.Post([this] { OnBoard(); }); }),
         engine_(EngineOptionsOf(options_)),
-        data_plane_(options_.start_iteration, &engine_, &wake_up_),
+        data_plane_(options_.start_iteration, &engine_, &wake_up_, options_.decision_wait),
         drain_(&board_, &engine_, &wake_up_, options_.backlog_bytes_max),
         reloader_(options_, dynamic, {&loop_.context(), &data_plane_, &drain_, &board_},
                   [this](Event event) { Tell(std::move(event)); }) {}
@@ -113,8 +115,32 @@ class Monitor::Impl {
     output_dir_ = reloader_.output_dir();
   }
 
+  // Asks the loop until it says yes; false: not in time.
+  bool Await(bool (reload::Reloader::*question)() const, std::chrono::steady_clock::time_point deadline) {
+    for (;;) {
+      auto yes = std::make_shared<std::atomic<bool>>(false);
+      const auto left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
+      if (left <= milliseconds(0)) return false;
+      if (!loop_.Call([this, yes, question] { *yes = (reloader_.*question)(); }, left)) return false;
+      if (*yes) return true;
+      std::this_thread::sleep_for(std::min(left, kAskAgain));
+    }
+  }
+  // In static mode the output directory is fixed at once, so the job's run id is waited for.
+  void AwaitRunId() {
+    if (dynamic_ || reloader_knows_run_id_ ||
+        Await(&reload::Reloader::knows_run_id, std::chrono::steady_clock::now() + options_.run_id_wait))
+      return;
+    Event event;
+    event.kind = EventKind::kNote;
+    event.message = "the run id of rank 0 was not in the job's store within " +
+                    std::to_string(options_.run_id_wait.count()) + " ms; this rank goes by its own, " + options_.run_id;
+    loop_.Post([this, event = std::move(event)]() mutable { Tell(std::move(event)); });
+  }
+
   RunState State() const {
     if (data_plane_.plan_id() != 0) return RunState::kCollecting;
+    if (reloader_.proposed_step() >= 0) return RunState::kPreparing;
     const RunState state = loop_state_.load(std::memory_order_relaxed);
     if (state == RunState::kArmed && data_plane_.offer_waiting()) return RunState::kArmed;
     // The loop learns of an ended window a moment after the step thread has ended it.
@@ -133,6 +159,7 @@ class Monitor::Impl {
   reload::Reloader reloader_;
   std::atomic<bool> closed_{true};  // until the loop runs, and after Close
   bool hung_ = false;
+  bool reloader_knows_run_id_ = false;  // or need not: asked once
   std::atomic<RunState> loop_state_{RunState::kOff};
   mutable std::mutex mutex_;
   std::string output_dir_;  // guarded by mutex_
@@ -167,6 +194,7 @@ Result<std::unique_ptr<Monitor>> Monitor::Create(Options options) try {
     if (!read.ok()) return read;
   }
   impl.PublishState();
+  if (!dynamic) impl.loop_.Post([&impl] { impl.reloader_.JoinRanks(); });
   impl.loop_.Start();
   impl.closed_ = false;
   if (impl.options_.keep_latest) impl.drain_.KeepLatest();
@@ -192,6 +220,8 @@ Monitor::~Monitor() {
 Status Monitor::Attach(SiteIndex sites, HookTable* hooks) {
   if (!impl_->data_plane_.InOwner() || impl_->closed_) return Status(StatusCode::kUnavailable, "the monitor is closed");
   impl_->data_plane_.SetHooks(hooks);
+  impl_->AwaitRunId();
+  impl_->reloader_knows_run_id_ = true;
   // Shared with the handler: it may run after this call has given up on a file system that hangs.
   auto shared_sites = std::make_shared<SiteIndex>(std::move(sites));
   auto attached = std::make_shared<Status>();
@@ -269,13 +299,20 @@ std::vector<LatestValue> Monitor::Latest(SiteKind kind, milliseconds timeout) {
 
 RefreshOutcome Monitor::Refresh(milliseconds timeout) {
   if (!impl_->data_plane_.InOwner() || impl_->closed_) return RefreshOutcome::kUnchanged;
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
   auto outcome = std::make_shared<std::atomic<RefreshOutcome>>(RefreshOutcome::kTimedOut);
-  const bool done = impl_->loop_.Call(
-      [&impl = *impl_, outcome] {
-        *outcome = impl.reloader_.Refresh();
-        impl.PublishState();
-      },
-      timeout);
+  auto settled = std::make_shared<std::atomic<bool>>(true);
+  const auto look = [&impl = *impl_, outcome, settled] {
+    impl.reloader_.Refresh();
+    *outcome = impl.reloader_.outcome();
+    *settled = impl.reloader_.settled();
+    impl.PublishState();
+  };
+  if (!impl_->loop_.Call(look, timeout)) return RefreshOutcome::kTimedOut;
+  if (*settled) return *outcome;
+  // The ranks of the job decide on what was found.
+  const auto take = [&impl = *impl_, outcome] { *outcome = impl.reloader_.outcome(); };
+  const bool done = impl_->Await(&reload::Reloader::settled, deadline) && impl_->loop_.Call(take, kLoopCallTimeout);
   return done ? outcome->load() : RefreshOutcome::kTimedOut;
 }
 
@@ -288,6 +325,12 @@ MonitorStatus Monitor::GetStatus() const {
   status.plan_id = impl_->data_plane_.plan_id();
   status.collected = status.plan_id == 0 ? 0 : impl_->data_plane_.collected();
   status.collecting_step = collecting();
+  const runtime::StepGate& gate = std::as_const(impl_->data_plane_).gate();
+  status.proposed_step = impl_->reloader_.proposed_step();
+  status.in_doubt = gate.in_doubt();
+  status.decision_waits = gate.waits();
+  status.decision_timeouts = gate.timeouts();
+  status.decision_wait_seconds = gate.seconds_waited();
   const std::lock_guard<std::mutex> lock(impl_->mutex_);
   status.output_dir = impl_->output_dir_;
   return status;

@@ -18,6 +18,7 @@ struct Stepper {
   void operator()(const Drained& input);
   void operator()(const WroteBack& input);
   void operator()(const FoundEdited& input);
+  void operator()(const Rejected& input);
   void operator()(const Recompiled& input);
 
  private:
@@ -129,6 +130,14 @@ void Stepper::operator()(const WroteBack& input) {
 void Stepper::operator()(const FoundEdited& input) {
   state.seen = input.base_sha256;
   state.due = MachinePlan{input.plan_id, input.base_sha256};  // should the edit be taken back before it is seen
+}
+
+void Stepper::operator()(const Rejected& input) {
+  if (input.plan_id == 0) state.stopping = false;
+  if (!state.armed || state.armed->plan_id != input.plan_id) return;  // a newer edit has taken its place
+  state.refused = state.refused || state.seen == state.armed->sha256;
+  state.armed.reset();
+  std::erase_if(state.offered, [&](const MachinePlan& plan) { return plan.plan_id == input.plan_id; });
 }
 
 void Stepper::operator()(const Recompiled&) {

@@ -56,9 +56,14 @@ struct FoundEdited {
   std::string base_sha256;
   PlanId plan_id = 0;
 };
+// The ranks of the job do not take it: one of them cannot. What ran goes on.
+struct Rejected {
+  PlanId plan_id = 0;  // 0: the end of the collection
+};
 // The model has grown; the caller compiles the running config again, keeping its window.
 struct Recompiled {};
-using Input = std::variant<BytesSeen, FileLost, Applied, Finished, Drained, WroteBack, FoundEdited, Recompiled>;
+using Input =
+    std::variant<BytesSeen, FileLost, Applied, Finished, Drained, WroteBack, FoundEdited, Rejected, Recompiled>;
 
 // --- actions ---
 struct ReportSeen {};     // new bytes; precedes what is done about them

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "controller/reload/ranks.h"
 #include "controller/reload/write_back.h"
 #include "src/config/parse_config.h"
 #include "src/plan/plan.h"
@@ -18,6 +19,7 @@ std::string Plural(int64_t count, const std::string& noun) {
 Reloader::Reloader(const Options& options, bool dynamic, Parts parts, std::function<void(Event)> tell)
     : options_(options), dynamic_(dynamic), parts_(parts), tell_(std::move(tell)), record_(options, dynamic) {
   state_.dynamic = dynamic;
+  if (options_.store && options_.world_size > 1) ranks_ = std::make_unique<Ranks>(this);
 }
 
 Reloader::~Reloader() = default;
@@ -28,7 +30,7 @@ Status Reloader::ReadOnce() {
     return Status(
         look.kind == watch::LookKind::kMissing ? StatusCode::kNotFound : StatusCode::kUnavailable,
         look.kind == watch::LookKind::kUnstable ? options_.config_path + " changes while it is read" : look.error);
-  current_ = Candidate{look.sha256, static_cast<int64_t>(look.bytes.size()), config::ParseConfig(look.bytes), {}, {}};
+  current_ = Candidate{look.sha256, look.bytes, config::ParseConfig(look.bytes), {}, {}};
   return current_.parsed.status();
 }
 
@@ -43,6 +45,11 @@ Status Reloader::Attach(SiteIndex sites) {
     Feed(BytesSeen{current_.sha256, verdict});
     return Status();
   }
+  if (ranks_ && !ranks_->reads_the_file()) {
+    attached_ = true;
+    JoinRanks();
+    return Status();
+  }
   watch::WatcherOptions watch_options;
   watch_options.path = options_.config_path;
   watch_options.use_inotify = options_.use_inotify;
@@ -54,6 +61,7 @@ Status Reloader::Attach(SiteIndex sites) {
           [this](const watch::Look& look) { OnLook(look); },
           [](const std::string& bytes) { return config::ParseConfig(bytes).status().code() != StatusCode::kInvalid; }});
   attached_ = true;
+  JoinRanks();
   watcher_->LookNow();
   watcher_->Start();
   return Status();
@@ -67,18 +75,37 @@ Status Reloader::AttachAgain() {
   if (!state_.armed && !in_force) return Status();
   current_.compiled = {};  // for the sites of before
   if (!Compile(&running_)) return running_.refusal;
+  if (ranks_) ranks_->SetGrowing(true);
   Feed(Recompiled{});
+  if (ranks_) ranks_->SetGrowing(false);
   return Status();
 }
 
-RefreshOutcome Reloader::Refresh() {
+void Reloader::Refresh() {
   OnBoard();
   outcome_ = RefreshOutcome::kUnchanged;
   if (watcher_) watcher_->LookNow();
-  return outcome_;
+}
+
+bool Reloader::settled() const {
+  return !ranks_ || !ranks_->settling();
+}
+
+void Reloader::JoinRanks() {
+  if (ranks_) ranks_->Enter();
+}
+
+bool Reloader::knows_run_id() const {
+  return !ranks_ || ranks_->reads_the_file() || knows_run_id_;
+}
+
+RunState Reloader::state() const {
+  const RunState state = RunStateOf(state_);
+  return state == RunState::kArmed && !settled() ? RunState::kPreparing : state;
 }
 
 void Reloader::StopWatching() {
+  if (ranks_) ranks_->Leave();
   if (watcher_) watcher_->Stop();
 }
 
@@ -92,7 +119,8 @@ void Reloader::OnLook(const watch::Look& look) {
     Feed(BytesSeen{look.sha256, Verdict::kOff});  // nothing new: the verdict is not looked at
     return;
   }
-  current_ = Candidate{look.sha256, static_cast<int64_t>(look.bytes.size()), config::ParseConfig(look.bytes), {}, {}};
+  if (ranks_) ranks_->DropWriteBack();
+  current_ = Candidate{look.sha256, look.bytes, config::ParseConfig(look.bytes), {}, {}};
   Feed(BytesSeen{look.sha256, Judge(&current_)});
 }
 
@@ -131,8 +159,9 @@ void Reloader::Perform(const ReportSeen&) {
   Event event;
   event.kind = EventKind::kSeen;
   event.sha256 = current_.sha256;
-  event.bytes = current_.bytes;
-  event.message = "new bytes in " + options_.config_path;
+  event.bytes = static_cast<int64_t>(current_.text.size());
+  event.message =
+      "new bytes in " + options_.config_path + (ranks_ && !ranks_->reads_the_file() ? " (from rank 0)" : "");
   Tell(std::move(event));
   if (current_.parsed.ok()) Warn(current_.parsed.value().warnings);
 }
@@ -141,7 +170,7 @@ void Reloader::Perform(const ReportRefused&) {
   Event event;
   event.kind = EventKind::kRefused;
   event.sha256 = current_.sha256;
-  event.bytes = current_.bytes;
+  event.bytes = static_cast<int64_t>(current_.text.size());
   event.place = current_.refusal.place();
   event.message = current_.refusal.message() + (state_.window || state_.armed ? "; the running plan stays" : "");
   Tell(std::move(event));
@@ -159,7 +188,9 @@ void Reloader::Perform(const ReportRestored&) {
 }
 
 void Reloader::Perform(const ReportStopping&) {
-  Tell(EventKind::kStopping, "the collection ends at the next step boundary",
+  Tell(EventKind::kStopping,
+       ranks_ ? "the collection ends at the step that the ranks agree on"
+              : "the collection ends at the next step boundary",
        state_.window ? state_.window->plan_id : 0);
   outcome_ = RefreshOutcome::kStopping;
 }
@@ -170,22 +201,41 @@ void Reloader::Perform(const OfferPlan& order) {
   if (edit) running_ = current_;
   const std::shared_ptr<const plan::Plan> plan = running_.compiled.plan;
   Warn(running_.compiled.warnings);
-  PrepareOutput(*plan);
-  auto offer = std::make_unique<runtime::Offer>();
-  offer->plan = plan;
-  offer->pipeline = runtime::MakePipeline(plan, options_.grad_acc_steps, options_.ring_bytes_max);
-  offer->starts_when_applied = dynamic_;
-  offer->keeps_window = order.keeps_window;
+  std::unique_ptr<runtime::Offer> offer = ranks_ ? ranks_->TakeBuilt(plan) : nullptr;
+  if (!offer) offer = MakeOffer(plan, order.keeps_window);
+  if (ranks_ && dynamic_ && !order.keeps_window) return ranks_->Take(std::move(offer));
   // In dynamic mode an edit accepted during step n holds from n + 1; all else holds from the step about to begin.
   offer->at_step = parts_.data_plane->step() + (dynamic_ && !order.keeps_window ? 1 : 0);
+  Arm(std::move(offer));
+}
+
+std::unique_ptr<runtime::Offer> Reloader::MakeOffer(std::shared_ptr<const plan::Plan> plan, bool keeps_window) const {
+  auto offer = std::make_unique<runtime::Offer>();
+  offer->plan = plan;
+  offer->pipeline = runtime::MakePipeline(std::move(plan), options_.grad_acc_steps, options_.ring_bytes_max);
+  offer->starts_when_applied = dynamic_;
+  offer->keeps_window = keeps_window;
+  return offer;
+}
+
+void Reloader::Arm(std::unique_ptr<runtime::Offer> offer) {
+  const plan::Plan& plan = *offer->plan;
+  const std::string agreed = offer->starts_at_step ? ", from step " + std::to_string(offer->at_step) : "";
+  const std::string sites = Plural(static_cast<int64_t>(plan.layout.sites.size()), "site");
+  const PlanId id = plan.layout.plan_id;
+  PrepareOutput(plan);
   parts_.drain->Adopt(offer->pipeline);
   PutInSlot(std::move(offer));
-  Tell(EventKind::kArmed, Plural(static_cast<int64_t>(plan->layout.sites.size()), "site"), order.plan_id);
+  if (ranks_) ranks_->OnPlaced();
+  SaveManifest();
+  Tell(EventKind::kArmed, sites + agreed, id);
   outcome_ = RefreshOutcome::kArmed;
 }
 
 void Reloader::Perform(const OfferStop&) {
-  PutInSlot(std::make_unique<runtime::Offer>());
+  auto stop = std::make_unique<runtime::Offer>();
+  if (ranks_ && dynamic_) return ranks_->Take(std::move(stop));
+  PutInSlot(std::move(stop));
 }
 
 void Reloader::PutInSlot(std::unique_ptr<runtime::Offer> offer) {
@@ -209,6 +259,12 @@ void Reloader::Supersede(std::unique_ptr<plan::Prepared> prepared) {
 }
 
 void Reloader::Perform(const WriteBack& order) {
+  if (ranks_ && !ranks_->reads_the_file()) return ranks_->TellWritten(order.plan_id);
+  if (ranks_ && dynamic_) return ranks_->WriteBackWhenWritten(order);
+  WriteBackHere(order);
+}
+
+void Reloader::WriteBackHere(const WriteBack& order) {
   const WriteBackResult result =
       WriteBackDynamicOff(options_.config_path, order.base_sha256, [this](const std::string& sha256) {
         Feed(WroteBack{sha256});
@@ -336,7 +392,6 @@ void Reloader::PrepareOutput(const plan::Plan& plan) {
   if (plan.layout.format == OutputFormat::kApi) parts_.drain->KeepLatest();
   if (!note.empty()) Tell(EventKind::kNote, note);
   record_.AddPlan(plan);
-  SaveManifest();
 }
 
 void Reloader::PublishStructure(const std::string& json) {

@@ -2,6 +2,7 @@
 // and tells what happened. Everything here runs on the loop thread.
 #pragma once
 
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <functional>
@@ -41,24 +42,34 @@ class Reloader {
   // The model is known, or has grown. Static mode: offers the plan for the step about to begin. Dynamic mode: starts
   // watching with a look; what it finds is offered for the next boundary. Fails only in static mode.
   Status Attach(SiteIndex sites);
-  // Looks now; says what became of it.
-  RefreshOutcome Refresh();
+  // Looks now. What it found is known when settled() is true; until then the ranks of the job decide on it.
+  void Refresh();
+  RefreshOutcome outcome() const { return outcome_; }
+  bool settled() const;
   // Takes what the drain has posted.
   void OnBoard();
   void StopWatching();
+  // Of a job with a store: takes part in it. In dynamic mode Attach does it.
+  void JoinRanks();
+  bool knows_run_id() const;
+  // At which an edit is to be applied that is not decided on; -1: none. Any thread.
+  int64_t proposed_step() const { return proposed_step_.load(std::memory_order_relaxed); }
   void PublishStructure(const std::string& json);
 
-  RunState state() const { return RunStateOf(state_); }
+  RunState state() const;
   // Nothing is armed, collecting or draining.
   bool quiet() const { return !state_.armed && !state_.window && state_.draining.empty(); }
   const std::string& output_dir() const { return record_.directory(); }
   std::string watch_mode() const { return watcher_ ? watcher_->mode() : "off"; }
 
  private:
+  class Ranks;  // this rank's part in a job of several
+  friend class Ranks;
+
   // Bytes of the file on their way through parse and compile.
   struct Candidate {
     std::string sha256;
-    int64_t bytes = -1;
+    std::string text;
     Result<config::ParsedConfig> parsed = Status();
     plan::CompiledPlan compiled;  // if the verdict is kRun
     Status refusal;
@@ -79,6 +90,8 @@ class Reloader {
   void Perform(const OfferStop&);
   void Perform(const WriteBack& order);
 
+  void WriteBackHere(const WriteBack& order);
+
   void OnEntry(const runtime::PlanBegan& entry);
   void OnEntry(const runtime::PlanFinished& entry);
   void OnEntry(const runtime::PlanDrained& entry);
@@ -88,6 +101,9 @@ class Reloader {
   void OnEntry(const runtime::AnomalyFileFailed& entry);
   void OnEntry(const runtime::AnomalyFileRecovered&);
 
+  std::unique_ptr<runtime::Offer> MakeOffer(std::shared_ptr<const plan::Plan> plan, bool keeps_window) const;
+  // The plan waits in the slot from now on, for offer->at_step.
+  void Arm(std::unique_ptr<runtime::Offer> offer);
   void PutInSlot(std::unique_ptr<runtime::Offer> offer);
   void TidySlot();
   void Supersede(std::unique_ptr<plan::Prepared> prepared);
@@ -113,7 +129,10 @@ class Reloader {
   std::set<std::string> said_;                           // keys whose "not yet effective" has been told
   std::shared_ptr<sinks::FormatSink> output_;            // from the first plan on
   bool manifest_failing_ = false;
+  bool knows_run_id_ = false;
+  std::atomic<int64_t> proposed_step_{-1};
   std::unique_ptr<watch::Watcher> watcher_;
+  std::unique_ptr<Ranks> ranks_;  // null: this process decides alone
 };
 
 }  // namespace stepwatch::reload

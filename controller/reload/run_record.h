@@ -23,6 +23,10 @@ class RunRecord {
   bool FixDirectory(const plan::Plan& plan, std::string* note);
   const std::string& directory() const { return directory_; }
 
+  // Only before the directory is fixed; afterwards nothing changes.
+  void SetRunId(const std::string& run_id) {
+    if (directory_.empty()) manifest_.run_id = run_id;
+  }
   void SetSites(const SiteIndex& sites) { manifest_.sites = sites; }
   void AddPlan(const plan::Plan& plan);
   // Changes the entry of a plan; unknown ids are ignored.

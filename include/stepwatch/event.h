@@ -28,6 +28,7 @@ enum class EventKind : uint8_t {
   kDegraded,    // the monitor has a trouble that costs records or steering, training goes on
   kRecovered,   // the trouble is over
   kAlarm,       // a rule of `alert` hit a value; `step`, `message`
+  kAborted,     // the ranks of the job did not agree on a step: nothing was changed; `message` says why
 };
 
 const char* EventKindName(EventKind kind);  // "seen", "refused", ...

@@ -47,6 +47,12 @@ struct MonitorStatus {
   int64_t collected = 0;         // collected steps of the plan in force
   bool collecting_step = false;  // the step that runs now is collected
   std::string output_dir;        // of this run and rank; empty until the first plan
+  // Of a job with a store:
+  int64_t proposed_step = -1;        // at which an edit is to be applied that the ranks have not decided on; -1: none
+  bool in_doubt = false;             // the running step began without the job's decision
+  int64_t decision_waits = 0;        // boundaries at which the step thread waited for a decision
+  int64_t decision_timeouts = 0;     // of those, in vain
+  double decision_wait_seconds = 0;  // in all
 };
 
 // The last record of one site, as Monitor::Latest gives it.

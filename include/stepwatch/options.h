@@ -12,6 +12,7 @@
 #include "stepwatch/event.h"
 #include "stepwatch/parallel_for.h"
 #include "stepwatch/sink.h"
+#include "stepwatch/store.h"
 
 namespace stepwatch {
 
@@ -31,6 +32,20 @@ struct Options {
   std::string run_id;            // shared by all ranks of a run; empty: a random one
   int grad_acc_steps = 1;        // micro-batches of a step; below 1: taken as 1, with a warning
   int64_t start_iteration = 0;   // number of the first step; below 0: taken as 0, with a warning
+
+  // What the ranks of the job share (world_size above 1; without it each rank goes by itself, and ranks may apply an
+  // edit at different steps). In dynamic mode rank 0 alone reads and writes the config file; an edit reaches the others
+  // through the store, and all apply it at one step. In static mode only the run id is shared.
+  std::shared_ptr<Store> store;
+  // Begins every key: different for jobs, and for restarts of a job, that share a store.
+  std::string store_prefix = "stepwatch";
+  // How often a rank looks for edits, at most; steps that are long compared with it need fewer looks.
+  std::chrono::milliseconds store_poll{20};
+  // A rank at the agreed step that does not know the decision waits so long at the boundary, then keeps its plan and
+  // marks its rows kInDoubt until it knows.
+  std::chrono::milliseconds decision_wait{200};
+  // Static mode: how long Attach waits for the run id of rank 0; afterwards the rank uses its own.
+  std::chrono::milliseconds run_id_wait{2000};
 
   // Events are hints and may be switched off; the look every look_interval always runs.
   bool use_inotify = true;

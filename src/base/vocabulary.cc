@@ -91,7 +91,7 @@ const char* DropReasonName(DropReason reason) {
 const char* EventKindName(EventKind kind) {
   static constexpr const char* kNames[] = {"seen",     "refused",    "warning",    "note",      "missing", "unreadable",
                                            "restored", "armed",      "superseded", "stopping",  "applied", "finished",
-                                           "drained",  "wrote_back", "degraded",   "recovered", "alarm"};
+                                           "drained",  "wrote_back", "degraded",   "recovered", "alarm",   "aborted"};
   return kNames[static_cast<int>(kind)];
 }
 

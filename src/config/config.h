@@ -40,10 +40,18 @@ struct CcDistribution {
   bool operator==(const CcDistribution&) const = default;
 };
 
+// How the ranks of a job choose the step at which they apply an edit.
+enum class Coordination : uint8_t {
+  kStrict,      // all at the same step, or none
+  kBestEffort,  // at an announced step; a rank that hears of it too late follows at its next boundary
+  kLocal,       // each at its own next boundary
+};
+
 // The object "stepwatch": what is ours.
 struct OwnOptions {
-  bool plan_id_column = false;          // "columns": ["plan_id"]
-  EpsMode eps_mode = EpsMode::kParity;  // "eps_mode": "parity" | "exact"
+  bool plan_id_column = false;                        // "columns": ["plan_id"]
+  EpsMode eps_mode = EpsMode::kParity;                // "eps_mode": "parity" | "exact"
+  Coordination coordination = Coordination::kStrict;  // "coordination": "strict" | "besteffort" | "local"
 
   bool operator==(const OwnOptions&) const = default;
 };

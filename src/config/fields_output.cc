@@ -131,10 +131,27 @@ Status ReadEpsMode(const Field& field, Notes& notes, OwnOptions& own) {
   return Status();
 }
 
+Status ReadCoordination(const Field& field, Notes& notes, OwnOptions& own) {
+  std::string mode;
+  Status status = ReadString(field, notes, "\"strict\", \"besteffort\" or \"local\"", mode);
+  if (!status.ok()) return status;
+  if (mode == "strict")
+    own.coordination = Coordination::kStrict;
+  else if (mode == "besteffort")
+    own.coordination = Coordination::kBestEffort;
+  else if (mode == "local")
+    own.coordination = Coordination::kLocal;
+  else
+    return notes.RefuseWord(StatusCode::kOutOfRange, field, {"strict", "besteffort", "local"});
+  return Status();
+}
+
 Status ReadOwn(const Field& field, Notes& notes, Config& config) {
-  static constexpr KeyRule<OwnOptions> kFields[] = {{"columns", ReadColumns}, {"eps_mode", ReadEpsMode}};
+  static constexpr KeyRule<OwnOptions> kFields[] = {
+      {"columns", ReadColumns}, {"eps_mode", ReadEpsMode}, {"coordination", ReadCoordination}};
   if (!field.value.Is(Kind::kObject))
-    return notes.Refuse(StatusCode::kWrongType, field, "an object with the keys \"columns\" and \"eps_mode\"");
+    return notes.Refuse(StatusCode::kWrongType, field,
+                        "an object with the keys \"columns\", \"eps_mode\" and \"coordination\"");
   return ReadMembers<OwnOptions>(field, kFields, UnknownKeys::kWarn, notes, config.own);
 }
 

@@ -1,6 +1,7 @@
 // Which steps a plan collects.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "src/base/step_bucket.h"
@@ -16,6 +17,10 @@ struct StepRule {
 
   bool Collects(int64_t step, int64_t collected) const {
     return collected < times && step >= start && (step - start) % interval == 0;
+  }
+  // Steps that were collected before `step`, if none was missed.
+  int64_t CollectedBefore(int64_t step) const {
+    return step <= start ? 0 : std::min(times, (step - start - 1) / interval + 1);
   }
 };
 

@@ -28,9 +28,11 @@ void WakeUp::Wait(std::chrono::milliseconds timeout) {
   }
 }
 
-DataPlane::DataPlane(int64_t first_step, stats::Engine* engine, WakeUp* drain_wake_up)
+DataPlane::DataPlane(int64_t first_step, stats::Engine* engine, WakeUp* drain_wake_up,
+                     std::chrono::milliseconds decision_wait)
     : engine_(engine),
       wake_after_results_(std::max<size_t>(1, engine->device_results_max() / kWakesPerRound)),
+      gate_(first_step, decision_wait),
       drain_wake_up_(drain_wake_up),
       step_(first_step) {}
 
@@ -51,6 +53,7 @@ void DataPlane::FillKey(const Pipeline& pipeline, const Observation& at, Record*
   record->micro_step = at.micro_step;
   record->element = at.element;
   record->call = at.call;
+  record->flags = gate_.in_doubt() ? Record::kInDoubt : 0;
 }
 
 namespace {
@@ -171,7 +174,7 @@ void DataPlane::ObserveMissing(const Observation& at) noexcept {
   if (pipeline == nullptr) return;
   Record record;
   FillKey(*pipeline, at, &record);
-  record.flags = Record::kMissing;
+  record.flags |= Record::kMissing;
   Push(pipeline, record);
 }
 
@@ -236,8 +239,9 @@ void DataPlane::EndStep() noexcept {
   if (guard_.flag().load(std::memory_order_relaxed)) CloseFrame();
   const int64_t next = step() + 1;
   boundaries_.fetch_add(1, std::memory_order_release);
+  gate_.Arrive(next);
   TakeOffer(next);
-  step_.store(next, std::memory_order_relaxed);
+  step_.store(next, std::memory_order_release);
   SetCollecting();
 }
 
@@ -285,7 +289,8 @@ void DataPlane::BeginWindow(std::unique_ptr<Offer> offer, int64_t first_step) no
   if (!keeps) {
     rule_ = plan.rule;
     if (current_->starts_when_applied) rule_.start = first_step;
-    collected_.store(0, std::memory_order_relaxed);
+    if (current_->starts_at_step) rule_.start = current_->at_step;
+    collected_.store(current_->starts_at_step ? rule_.CollectedBefore(first_step) : 0, std::memory_order_relaxed);
   }
   produced_before_frame_ = 0;
   plan_id_.store(plan.layout.plan_id, std::memory_order_relaxed);

@@ -1,8 +1,9 @@
 // The step thread's side of the monitor: which plan is in force, which steps it collects, records into its ring.
 //
 // Observe*, Measure, Enqueue and Discard may also be called by autograd threads inside a step; EndStep only by the step
-// thread, with no other call running. Nothing here waits, locks, allocates, or does I/O; the semaphore that wakes the
-// drain is posted once for each collected step, and whenever many results of a device are under way.
+// thread, with no other call running. Nothing here locks, allocates, or does I/O, and nothing waits but EndStep, before
+// a step that ranks are about to agree on (StepGate); the semaphore that wakes the drain is posted once for each
+// collected step, and whenever many results of a device are under way.
 #pragma once
 
 #include <semaphore.h>
@@ -15,6 +16,7 @@
 #include "src/base/fork_guard.h"
 #include "src/plan/plan_slot.h"
 #include "src/runtime/pipeline.h"
+#include "src/runtime/step_gate.h"
 #include "src/stats/engine.h"
 #include "stepwatch/monitor.h"
 
@@ -39,7 +41,8 @@ class WakeUp {
 class DataPlane {
  public:
   // Both outlive the data plane.
-  DataPlane(int64_t first_step, stats::Engine* engine, WakeUp* drain_wake_up);
+  DataPlane(int64_t first_step, stats::Engine* engine, WakeUp* drain_wake_up,
+            std::chrono::milliseconds decision_wait = std::chrono::milliseconds(200));
   ~DataPlane();
 
   // --- step thread ---
@@ -63,15 +66,18 @@ class DataPlane {
   // --- any thread ---
   const std::atomic<bool>* collecting_flag() { return &guard_.flag(); }
   bool InOwner() const noexcept { return guard_.InOwner(); }
-  int64_t step() const { return step_.load(std::memory_order_relaxed); }
+  // Whoever reads a step here sees the plan slot as it was after the look at it for this step.
+  int64_t step() const { return step_.load(std::memory_order_acquire); }
   PlanId plan_id() const { return plan_id_.load(std::memory_order_relaxed); }
   // The newest plan that ever was in force.
   PlanId newest_begun() const { return newest_begun_.load(std::memory_order_acquire); }
   int64_t collected() const { return collected_.load(std::memory_order_relaxed); }
   bool offer_waiting() const { return slot_.waiting(); }
+  const StepGate& gate() const { return gate_; }
 
   // --- loop thread ---
   plan::PlanSlot& slot() { return slot_; }
+  StepGate& gate() { return gate_; }
   // Frees offers that no thread can still be using.
   void Reclaim();
 
@@ -106,6 +112,7 @@ class DataPlane {
   const uint64_t wake_after_results_;
   std::atomic<uint64_t> results_asked_{0};
   plan::PlanSlot slot_;
+  StepGate gate_;
   WakeUp* const drain_wake_up_;
   base::ForkGuard guard_;
   std::atomic<int64_t> step_;

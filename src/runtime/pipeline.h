@@ -48,6 +48,9 @@ struct Offer final : plan::Prepared {
   std::shared_ptr<Pipeline> pipeline;
   // Dynamic mode: collected steps are counted from the step at which the plan is applied.
   bool starts_when_applied = false;
+  // They are counted from at_step, on which the ranks of the job agreed: a rank that applies the plan later has missed
+  // some, and ends with the others.
+  bool starts_at_step = false;
   // The plan replaces one compiled from the same config (the model has grown): step rule and count go on.
   bool keeps_window = false;
   // Written by the step thread when it lets go of the offer.

@@ -125,6 +125,10 @@ class Job {
       if (event.kind == kind) found.push_back(event);
     return found;
   }
+  std::vector<Event> Events() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return events_;
+  }
   size_t Count(EventKind kind) const { return Events(kind).size(); }
   bool WaitFor(EventKind kind, size_t count = 1) const {
     return Eventually([&] { return Count(kind) >= count; });

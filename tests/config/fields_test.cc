@@ -259,9 +259,13 @@ const AcceptedCase kAccepted[] = {
     {R"({"sa_order": " b, s,h , d "})", [](Config& c) { c.sa_order = "b,s,h,d"; }},
     {R"({"stepwatch": {"columns": ["plan_id"], "eps_mode": "exact"}})",
      [](Config& c) {
-       c.own = {true, EpsMode::kExact};
+       c.own.plan_id_column = true;
+       c.own.eps_mode = EpsMode::kExact;
      }},
-    {R"({"stepwatch": {"columns": [], "eps_mode": "parity"}})", [](Config&) {}},
+    {R"({"stepwatch": {"columns": [], "eps_mode": "parity", "coordination": "strict"}})", [](Config&) {}},
+    {R"({"stepwatch": {"coordination": "besteffort"}})",
+     [](Config& c) { c.own.coordination = Coordination::kBestEffort; }},
+    {R"({"stepwatch": {"coordination": "local"}})", [](Config& c) { c.own.coordination = Coordination::kLocal; }},
     // What follows from several fields.
     {R"({"xy_distribution": true})", [](Config& c) { c.xy_distribution = c.all_xy = true; }},
     {R"({"xy_distribution": true, "all_xy": false, "targets": {}})",

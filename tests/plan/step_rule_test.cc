@@ -52,5 +52,18 @@ TEST_CASE("file buckets are absolute") {
   CHECK(FileBucket(-6, 5) == -10);
 }
 
+TEST_CASE("the steps that lie behind are those that would have been collected") {
+  for (int64_t start : {0, 3})
+    for (int64_t interval : {1, 2, 5})
+      for (int64_t times : {0, 1, 4}) {
+        const StepRule rule{start, interval, times};
+        int64_t collected = 0;
+        for (int64_t step = 0; step < 30; ++step) {
+          CHECK(rule.CollectedBefore(step) == collected);
+          if (rule.Collects(step, collected)) ++collected;
+        }
+      }
+}
+
 }  // namespace
 }  // namespace stepwatch::plan

@@ -1,0 +1,66 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+
+#include "src/base/file.h"
+#include "stepwatch/store.h"
+
+namespace stepwatch {
+namespace {
+
+constexpr size_t kValueBytesMax = size_t{4} << 20;
+
+// Keys are made of letters, digits, '-', '.' and '/': a key's file is its name with '/' as '+'.
+class FileStore final : public BlockingStore {
+ public:
+  explicit FileStore(std::string directory) : directory_(std::move(directory)) {}
+
+  Status Set(const std::string& key, const std::string& value) override {
+    Status made = base::MakeDirectories(directory_);
+    if (!made.ok()) return made;
+    return base::ReplaceFile(PathOf(key), value);
+  }
+
+  Store::Answer Get(const std::string& key) override {
+    const Result<std::string> bytes = base::ReadFile(PathOf(key), kValueBytesMax);
+    if (bytes.ok()) return std::optional<std::string>(bytes.value());
+    if (bytes.status().code() == StatusCode::kNotFound) return std::optional<std::string>();
+    return bytes.status();
+  }
+
+  // A value is written whole under a name of its own, then linked: link(2) is what only one rank can win.
+  Store::Answer SetOnce(const std::string& key, const std::string& value) override {
+    const Store::Answer standing = Get(key);
+    if (!standing.ok() || standing.value()) return standing;
+    const std::string own = PathOf(key) + ".own-" + std::to_string(::getpid()) + "-" +
+                            std::to_string(reinterpret_cast<uintptr_t>(this)) + "-" + std::to_string(++serial_);
+    const Status written = Set(base::BaseName(own), value);
+    if (!written.ok()) return written;
+    const int linked = ::link(own.c_str(), PathOf(key).c_str()) == 0 ? 0 : errno;
+    ::unlink(own.c_str());
+    if (linked != 0 && linked != EEXIST) return base::ErrnoStatus("cannot link", PathOf(key), linked);
+    return Get(key);
+  }
+
+ private:
+  std::string PathOf(const std::string& key) const {
+    std::string name = key;
+    for (char& c : name)
+      if (c == '/') c = '+';
+    return base::JoinPath(directory_, name);
+  }
+
+  const std::string directory_;
+  std::atomic<uint64_t> serial_{0};
+};
+
+}  // namespace
+
+std::shared_ptr<BlockingStore> MakeFileStore(const std::string& directory) {
+  return std::make_shared<FileStore>(directory);
+}
+
+}  // namespace stepwatch

@@ -1,0 +1,115 @@
+#include "controller/agree/leader.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace stepwatch::agree {
+namespace {
+
+constexpr size_t kRanksNamed = 8;
+
+std::string SilentText(const Ballot& ballot, std::chrono::milliseconds vote_time) {
+  std::string names;
+  size_t silent = 0;
+  for (size_t rank = 0; rank < ballot.has_voted.size(); ++rank)
+    if (!ballot.has_voted[rank] && ++silent <= kRanksNamed) names += (names.empty() ? "" : ", ") + std::to_string(rank);
+  if (silent > kRanksNamed) names += ", … (" + std::to_string(silent) + " in all)";
+  return std::string(silent == 1 ? "rank " : "ranks ") + names + " did not answer within " +
+         std::to_string(vote_time.count()) + " ms";
+}
+
+struct Stepper {
+  LeaderState state;
+  std::optional<Settled> settled;
+
+  void operator()(const Want& input);
+  void operator()(const Published& input);
+  void operator()(const VoteIn& input);
+  void operator()(const Decided& input);
+  void operator()(const LeaderTick& input);
+
+ private:
+  bool IsAbout(int64_t number, BallotPhase phase) const {
+    return state.ballot && state.ballot->proposal.number == number && state.ballot->phase == phase;
+  }
+  void Decide(Cause cause, std::string reason = "");
+  void Propose(int64_t arriving);
+  void End(const Decision& decision, bool retries);
+};
+
+void Stepper::operator()(const Want& input) {
+  state.wanted = input.wanted;
+  state.margin = state.margin_first;
+  state.ahead = 0;
+  if (state.ballot && state.ballot->phase == BallotPhase::kOpen) Decide(Cause::kSuperseded);
+}
+
+void Stepper::operator()(const Published& input) {
+  if (!IsAbout(input.number, BallotPhase::kPublishing)) return;
+  if (state.ballot->proposal.change.mode != Mode::kStrict)
+    return End({true, Cause::kNone, state.rank, 0, "", 0}, false);
+  state.ballot->phase = BallotPhase::kOpen;
+  state.ballot->opened = input.now;
+  if (state.wanted) Decide(Cause::kSuperseded);
+}
+
+void Stepper::operator()(const VoteIn& input) {
+  if (!IsAbout(input.number, BallotPhase::kOpen)) return;
+  std::vector<bool>& voted = state.ballot->has_voted;
+  voted.at(static_cast<size_t>(input.rank)) = true;
+  if (std::find(voted.begin(), voted.end(), false) == voted.end()) Decide(Cause::kNone);
+}
+
+void Stepper::operator()(const Decided& input) {
+  if (!state.ballot || state.ballot->proposal.number != input.number) return;
+  const Cause cause = input.decision.cause;
+  const bool retries = !state.wanted && !input.decision.commit && cause != Cause::kCannot && cause != Cause::kRenumber;
+  if (retries) {
+    state.wanted = Wanted{state.ballot->proposal.change, state.ballot->ticket};
+    state.margin = std::min(state.margin * 2, state.margin_max);
+    if (cause == Cause::kLate) state.ahead = std::max(state.ahead, input.decision.step - state.arriving);
+  }
+  End(input.decision, retries);
+}
+
+void Stepper::operator()(const LeaderTick& input) {
+  state.arriving = input.arriving;
+  if (!state.ballot && state.wanted) return Propose(input.arriving);
+  if (state.ballot && state.ballot->phase == BallotPhase::kOpen && input.now - state.ballot->opened > state.vote_time)
+    Decide(Cause::kSilent, SilentText(*state.ballot, state.vote_time));
+}
+
+void Stepper::Decide(Cause cause, std::string reason) {
+  state.ballot->phase = BallotPhase::kDeciding;
+  state.ballot->deciding = {cause == Cause::kNone, cause, state.rank, 0, std::move(reason), 0};
+}
+
+void Stepper::Propose(int64_t arriving) {
+  const Wanted wanted = *std::exchange(state.wanted, std::nullopt);
+  Ballot ballot;
+  ballot.ticket = wanted.ticket;
+  ballot.proposal.number = ++state.number;
+  // Never before the change that still waits for its step.
+  ballot.proposal.at_step = std::max(arriving + state.ahead + 1 + state.margin, state.applies_at + state.margin);
+  ballot.proposal.change = wanted.change;
+  ballot.has_voted.assign(static_cast<size_t>(state.world_size), false);
+  state.ballot = std::move(ballot);
+}
+
+void Stepper::End(const Decision& decision, bool retries) {
+  const Ballot ballot = *std::exchange(state.ballot, std::nullopt);
+  if (decision.commit && ballot.proposal.change.mode != Mode::kLocal)
+    state.applies_at = std::max(state.applies_at, ballot.proposal.at_step);
+  settled = Settled{ballot.proposal, ballot.ticket, decision, retries};
+}
+
+}  // namespace
+
+LeaderTransition Step(LeaderState state, const LeaderInput& input) {
+  Stepper stepper{std::move(state), {}};
+  std::visit(stepper, input);
+  return {std::move(stepper.state), std::move(stepper.settled)};
+}
+
+}  // namespace stepwatch::agree

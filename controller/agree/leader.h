@@ -1,0 +1,95 @@
+// The leader's part in agreeing on a step, beside its part as a member: a pure function of (state, input).
+//
+// One proposal at a time. It is committed when every rank has voted; until then anybody may close it with an abort. One
+// that came too late for a rank is proposed again with a doubled margin; a newer edit takes the place of an older one.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "controller/agree/messages.h"
+
+namespace stepwatch::agree {
+
+using Time = std::chrono::steady_clock::time_point;
+
+enum class BallotPhase : uint8_t {
+  kPublishing,  // the proposal is on its way into the store
+  kOpen,        // votes come in
+  kDeciding,    // the leader sets the decision, or learns who was first
+};
+
+struct Ballot {
+  Proposal proposal;
+  int64_t ticket = 0;
+  BallotPhase phase = BallotPhase::kPublishing;
+  std::vector<bool> has_voted;  // by rank
+  Time opened;
+  Decision deciding;  // kDeciding: what is to stand, if nothing does
+};
+
+struct Wanted {
+  Change change;
+  int64_t ticket = 0;  // the caller's name for it
+};
+
+struct LeaderState {
+  int rank = 0;
+  int world_size = 1;
+  // Steps between the next boundary and the proposed one: doubled after an abort for lack of time.
+  int64_t margin_first = 2;
+  int64_t margin_max = 1024;
+  std::chrono::milliseconds vote_time{30000};
+
+  int64_t number = 0;
+  int64_t margin = 2;
+  int64_t arriving = 0;          // as told last
+  int64_t ahead = 0;             // steps that another rank was before this one when it closed a ballot
+  std::optional<Wanted> wanted;  // waits for the ballot to end
+  std::optional<Ballot> ballot;
+  int64_t applies_at = std::numeric_limits<int64_t>::min() / 2;  // step of the newest commit
+};
+
+// --- inputs ---
+struct Want {
+  Wanted wanted;
+};
+struct Published {
+  int64_t number = 0;
+  Time now;
+};
+struct VoteIn {
+  int64_t number = 0;
+  int rank = 0;
+};
+struct Decided {
+  int64_t number = 0;
+  Decision decision;
+};
+struct LeaderTick {
+  int64_t arriving = 0;
+  Time now;
+};
+using LeaderInput = std::variant<Want, Published, VoteIn, Decided, LeaderTick>;
+
+// --- action ---
+// A ballot is over. `retries`: the same change is proposed again.
+struct Settled {
+  Proposal proposal;
+  int64_t ticket = 0;
+  Decision decision;
+  bool retries = false;
+};
+
+struct LeaderTransition {
+  LeaderState state;
+  std::optional<Settled> settled;
+};
+
+LeaderTransition Step(LeaderState state, const LeaderInput& input);
+
+}  // namespace stepwatch::agree

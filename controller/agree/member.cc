@@ -1,0 +1,92 @@
+#include "controller/agree/member.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace stepwatch::agree {
+namespace {
+
+struct Stepper {
+  MemberState state;
+  std::vector<MemberAction> actions;
+
+  void operator()(const Seen& input);
+  void operator()(const Prepared& input);
+  void operator()(const VoteWritten& input);
+  void operator()(const Learned& input);
+  void operator()(const MemberTick& input);
+  void operator()(const Settle&);
+
+ private:
+  bool strict() const { return state.pending->proposal.change.mode == Mode::kStrict; }
+  void Close(Decision decision);
+  void CloseLate(int64_t arriving) { Close({false, Cause::kLate, state.rank, 0, "", arriving}); }
+  void Finish(const Decision& decision);
+};
+
+void Stepper::operator()(const Seen& input) {
+  if (input.proposal.number <= state.known) return;
+  if (state.pending) return (*this)(Settle{});
+  state.known = input.proposal.number;
+  if (!input.decision) {
+    state.pending = MemberState::Pending{input.proposal, MemberPhase::kWaiting, {}};
+  } else if (!input.decision->commit) {
+    actions.push_back(Drop{input.proposal, *input.decision});
+  }
+}
+
+void Stepper::operator()(const Prepared& input) {
+  if (!state.pending || state.pending->phase != MemberPhase::kPreparing) return;
+  if (!strict()) return Finish(input.fault ? *input.fault : Decision{true, Cause::kNone, state.rank, 0, "", 0});
+  if (input.fault) return Close(*input.fault);
+  if (input.arriving >= state.pending->proposal.at_step) return CloseLate(input.arriving);
+  state.pending->phase = MemberPhase::kVoting;
+}
+
+void Stepper::operator()(const VoteWritten& input) {
+  if (!state.pending || state.pending->proposal.number != input.number) return;
+  if (state.pending->phase == MemberPhase::kVoting) state.pending->phase = MemberPhase::kVoted;
+}
+
+void Stepper::operator()(const Learned& input) {
+  if (state.pending && state.pending->proposal.number == input.number) Finish(input.decision);
+}
+
+void Stepper::operator()(const MemberTick& input) {
+  if (!state.pending || state.pending->phase == MemberPhase::kClosing) return;
+  if (strict() && input.arriving >= state.pending->proposal.at_step) return CloseLate(input.arriving);
+  if (state.pending->phase != MemberPhase::kWaiting || input.begun < state.applies_at) return;
+  state.pending->phase = MemberPhase::kPreparing;
+  actions.push_back(Prepare{state.pending->proposal});
+}
+
+void Stepper::operator()(const Settle&) {
+  if (!state.pending || state.pending->phase == MemberPhase::kClosing) return;
+  if (!strict()) return state.pending.reset();  // never begun: the newer one takes its place
+  Close({false, Cause::kSuperseded, state.rank, 0, "", 0});
+}
+
+void Stepper::Close(Decision decision) {
+  state.pending->phase = MemberPhase::kClosing;
+  state.pending->closing = std::move(decision);
+}
+
+void Stepper::Finish(const Decision& decision) {
+  const Proposal proposal = std::exchange(state.pending, std::nullopt)->proposal;
+  if (!decision.commit) {
+    actions.push_back(Drop{proposal, decision});
+    return;
+  }
+  if (proposal.change.mode != Mode::kLocal) state.applies_at = std::max(state.applies_at, proposal.at_step);
+  actions.push_back(Commit{proposal});
+}
+
+}  // namespace
+
+MemberTransition Step(MemberState state, const MemberInput& input) {
+  Stepper stepper{std::move(state), {}};
+  std::visit(stepper, input);
+  return {std::move(stepper.state), std::move(stepper.actions)};
+}
+
+}  // namespace stepwatch::agree

@@ -1,0 +1,46 @@
+#include <map>
+#include <mutex>
+
+#include "stepwatch/store.h"
+
+namespace stepwatch {
+namespace {
+
+// Answers from within the call: a map is no reason to change threads.
+class MemoryStore final : public Store {
+ public:
+  void Set(const std::string& key, const std::string& value, Done done) override {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      values_[key] = value;
+    }
+    done(std::optional<std::string>(value));
+  }
+  void Get(const std::string& key, Done done) override { done(Find(key)); }
+  void SetOnce(const std::string& key, const std::string& value, Done done) override {
+    std::optional<std::string> standing;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      standing = values_.emplace(key, value).first->second;
+    }
+    done(std::move(standing));
+  }
+
+ private:
+  std::optional<std::string> Find(const std::string& key) const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = values_.find(key);
+    return found == values_.end() ? std::nullopt : std::optional<std::string>(found->second);
+  }
+
+  mutable std::mutex mutex_;
+  std::map<std::string, std::string> values_;  // guarded by mutex_
+};
+
+}  // namespace
+
+std::shared_ptr<Store> MakeMemoryStore() {
+  return std::make_shared<MemoryStore>();
+}
+
+}  // namespace stepwatch

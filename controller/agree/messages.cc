@@ -1,0 +1,132 @@
+#include "controller/agree/messages.h"
+
+#include <array>
+#include <charconv>
+
+namespace stepwatch::agree {
+namespace {
+
+constexpr std::array<std::string_view, 3> kModes = {"strict", "besteffort", "local"};
+constexpr std::array<std::string_view, 6> kCauses = {"none", "late", "silent", "superseded", "cannot", "renumber"};
+
+// Words of a head line, then the rest after the line's end.
+class Reader {
+ public:
+  explicit Reader(std::string_view text) {
+    const size_t end = text.find('\n');
+    head_ = text.substr(0, end);
+    if (end != std::string_view::npos) rest_ = text.substr(end + 1);
+  }
+
+  std::string_view Word() {
+    const size_t end = head_.find(' ');
+    const std::string_view word = head_.substr(0, end);
+    head_ = end == std::string_view::npos ? "" : head_.substr(end + 1);
+    return word;
+  }
+  template <class T>
+  T Number() {
+    const std::string_view word = Word();
+    T value = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (error != std::errc() || end != word.data() + word.size()) is_good_ = false;
+    return value;
+  }
+  template <class E, size_t n>
+  E OneOf(const std::array<std::string_view, n>& words) {
+    const std::string_view word = Word();
+    for (size_t i = 0; i < n; ++i)
+      if (words[i] == word) return static_cast<E>(i);
+    is_good_ = false;
+    return E{};
+  }
+  std::string Rest() const { return std::string(rest_); }
+  void Need(bool condition) { is_good_ = is_good_ && condition; }
+  bool good() const { return is_good_; }
+
+ private:
+  std::string_view head_, rest_;
+  bool is_good_ = true;
+};
+
+bool IsHex(std::string_view text) {
+  return !text.empty() && text.size() <= 64 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+}  // namespace
+
+std::string Encode(const Proposal& proposal) {
+  const Change& change = proposal.change;
+  return std::to_string(proposal.number) + " " + std::to_string(proposal.at_step) + " " +
+         std::string(kModes[static_cast<size_t>(change.mode)]) + " " + std::to_string(change.plan_id) + " " +
+         change.sha256 + "\n" + change.bytes;
+}
+
+std::optional<Proposal> ProposalFrom(std::string_view text_untrusted) {
+  Reader reader(text_untrusted);
+  Proposal proposal;
+  proposal.number = reader.Number<int64_t>();
+  proposal.at_step = reader.Number<int64_t>();
+  proposal.change.mode = reader.OneOf<Mode>(kModes);
+  proposal.change.plan_id = reader.Number<PlanId>();
+  proposal.change.sha256 = reader.Word();
+  proposal.change.bytes = reader.Rest();
+  reader.Need(proposal.number > 0 && IsHex(proposal.change.sha256));
+  return reader.good() ? std::optional<Proposal>(std::move(proposal)) : std::nullopt;
+}
+
+std::string Encode(const Decision& decision) {
+  return std::string(decision.commit ? "commit" : "abort") + " " + std::to_string(decision.rank) + " " +
+         std::string(kCauses[static_cast<size_t>(decision.cause)]) + " " + std::to_string(decision.next_plan_id) + " " +
+         std::to_string(decision.step) + "\n" + decision.reason;
+}
+
+std::optional<Decision> DecisionFrom(std::string_view text_untrusted) {
+  Reader reader(text_untrusted);
+  Decision decision;
+  const std::string_view verdict = reader.Word();
+  decision.commit = verdict == "commit";
+  decision.rank = reader.Number<int>();
+  decision.cause = reader.OneOf<Cause>(kCauses);
+  decision.next_plan_id = reader.Number<PlanId>();
+  decision.step = reader.Number<int64_t>();
+  decision.reason = reader.Rest();
+  reader.Need(verdict == "commit" || verdict == "abort");
+  reader.Need(decision.commit == (decision.cause == Cause::kNone));
+  return reader.good() ? std::optional<Decision>(std::move(decision)) : std::nullopt;
+}
+
+std::string Encode(const Latest& latest) {
+  return latest.session + " " + std::to_string(latest.number) + "\n" + latest.run_id;
+}
+
+std::optional<Latest> LatestFrom(std::string_view text_untrusted) {
+  Reader reader(text_untrusted);
+  Latest latest;
+  latest.session = reader.Word();
+  latest.number = reader.Number<int64_t>();
+  latest.run_id = reader.Rest();
+  reader.Need(IsHex(latest.session) && latest.number >= 0);
+  return reader.good() ? std::optional<Latest>(std::move(latest)) : std::nullopt;
+}
+
+std::optional<PlanId> NumberFrom(std::string_view text_untrusted) {
+  Reader reader(text_untrusted);
+  const PlanId number = reader.Number<PlanId>();
+  return reader.good() ? std::optional<PlanId>(number) : std::nullopt;
+}
+
+std::string AbortText(const Decision& decision) {
+  const std::string rank = "rank " + std::to_string(decision.rank);
+  switch (decision.cause) {
+    case Cause::kNone: return "";
+    case Cause::kLate: return rank + " had reached step " + std::to_string(decision.step) + " before the decision";
+    case Cause::kSilent: return decision.reason;
+    case Cause::kSuperseded: return "a newer edit came";
+    case Cause::kCannot: return rank + " cannot apply it: " + decision.reason;
+    case Cause::kRenumber: return rank + " has used the plan's number for a plan of its own";
+  }
+  return "";
+}
+
+}  // namespace stepwatch::agree

@@ -1,0 +1,73 @@
+// What the ranks of a job write into the store: a proposal, votes for it, and its decision. All are short texts.
+//
+// A proposal is published by the leader, voted for by every rank, and decided by the first who sets its decision: a key
+// that can be set once. All texts are read as untrusted.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "stepwatch/site.h"
+
+namespace stepwatch::agree {
+
+// How the ranks choose the step at which they apply an edit.
+enum class Mode : uint8_t {
+  kStrict,      // all at the same step, or none
+  kBestEffort,  // at an announced step; a rank that hears of it too late follows at its next boundary
+  kLocal,       // each at its own next boundary
+};
+
+// An edit that the leader wants applied.
+struct Change {
+  Mode mode = Mode::kStrict;
+  PlanId plan_id = 0;  // 0: it ends the collection
+  std::string sha256;
+  std::string bytes;  // of the config
+};
+
+struct Proposal {
+  int64_t number = 0;  // from 1, by the leader
+  int64_t at_step = 0;
+  Change change;
+};
+
+enum class Cause : uint8_t {
+  kNone,        // a commit
+  kLate,        // a rank reached the step before the decision
+  kSilent,      // ranks did not vote in time
+  kSuperseded,  // a newer edit came
+  kCannot,      // a rank cannot do it
+  kRenumber,    // a rank has used the plan's number for a plan of its own (its model has grown)
+};
+
+struct Decision {
+  bool commit = false;
+  Cause cause = Cause::kNone;
+  int rank = 0;             // who decided
+  PlanId next_plan_id = 0;  // kRenumber: the first number that this rank has free
+  std::string reason;       // for people
+  int64_t step = 0;         // kLate: the one that the rank has reached
+};
+
+// The newest proposal of the leader's session; 0: none yet. A leader that starts has a new session.
+struct Latest {
+  std::string session;  // hex digits
+  int64_t number = 0;
+  std::string run_id;
+};
+
+std::string Encode(const Proposal& proposal);
+std::string Encode(const Decision& decision);
+std::string Encode(const Latest& latest);
+std::optional<Proposal> ProposalFrom(std::string_view text_untrusted);
+std::optional<Decision> DecisionFrom(std::string_view text_untrusted);
+std::optional<Latest> LatestFrom(std::string_view text_untrusted);
+std::optional<PlanId> NumberFrom(std::string_view text_untrusted);
+
+// "rank 3 had reached step 41 before the decision": why there was no commit.
+std::string AbortText(const Decision& decision);
+
+}  // namespace stepwatch::agree

@@ -1,0 +1,340 @@
+#include "controller/reload/ranks.h"
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include "src/config/parse_config.h"
+#include "src/runtime/run_directory.h"
+
+namespace stepwatch::reload {
+namespace {
+
+constexpr std::chrono::milliseconds kAfterFault{100};
+// For rows that other ranks still write when the last step is over.
+constexpr std::chrono::seconds kWriteTime{30};
+
+agree::Mode ModeOf(config::Coordination coordination) {
+  switch (coordination) {
+    case config::Coordination::kStrict: return agree::Mode::kStrict;
+    case config::Coordination::kBestEffort: return agree::Mode::kBestEffort;
+    case config::Coordination::kLocal: return agree::Mode::kLocal;
+  }
+  return agree::Mode::kStrict;
+}
+
+// For the time of a commit.
+class Committing {
+ public:
+  Committing(const agree::Proposal** place, const agree::Proposal* proposal) : place_(place) { *place = proposal; }
+  ~Committing() { *place_ = nullptr; }
+  Committing(const Committing&) = delete;
+  Committing& operator=(const Committing&) = delete;
+
+ private:
+  const agree::Proposal** const place_;
+};
+
+}  // namespace
+
+// The way of a store's answers to the loop. A store may keep them for longer than the monitor lives.
+class Reloader::Ranks::Mailbox {
+ public:
+  explicit Mailbox(boost::asio::io_context* loop) : loop_(loop) {}
+
+  void Post(std::function<void()> work) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (loop_ != nullptr) boost::asio::post(*loop_, std::move(work));
+  }
+  void Close() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    loop_ = nullptr;
+  }
+
+ private:
+  std::mutex mutex_;
+  boost::asio::io_context* loop_;  // guarded by mutex_; null: closed
+};
+
+Reloader::Ranks::Ranks(Reloader* reloader)
+    : reloader_(reloader),
+      rank_(reloader->options_.rank),
+      mailbox_(std::make_shared<Mailbox>(reloader->parts_.loop)),
+      timer_(*reloader->parts_.loop) {
+  const Options& options = reloader->options_;
+  agree::Settings settings;
+  settings.prefix = options.store_prefix;
+  settings.rank = rank_;
+  settings.world_size = options.world_size;
+  settings.session = runtime::ShortId(runtime::RandomRunId());
+  settings.run_id = options.run_id;
+  settings.steers = reloader->dynamic_;
+  settings.poll = options.store_poll;
+  settings.poll_max = std::max(settings.poll_max, options.store_poll);
+  settings.busy_poll = std::min(settings.busy_poll, options.store_poll);
+  agree::Coordinator::Surroundings around;
+  around.now = [] { return std::chrono::steady_clock::now(); };
+  around.post = [mailbox = mailbox_](std::function<void()> work) { mailbox->Post(std::move(work)); };
+  around.wake_at = [this](agree::Time at) {
+    reloader_->proposed_step_.store(coordinator_->proposed_step().value_or(-1), std::memory_order_relaxed);
+    timer_.expires_at(at);
+    timer_.async_wait([this](const boost::system::error_code& error) {
+      if (!error) Advance();
+    });
+  };
+  coordinator_ = std::make_shared<agree::Coordinator>(std::move(settings), options.store, this, std::move(around));
+}
+
+Reloader::Ranks::~Ranks() {
+  Leave();
+}
+
+void Reloader::Ranks::Enter() {
+  if (std::exchange(has_entered_, true)) return;
+  Advance();
+}
+
+void Reloader::Ranks::WriteBackWhenWritten(const WriteBack& order) {
+  write_back_ = order;
+  if (order.plan_id == 0) return WriteBackNow();  // no rows
+  coordinator_->AwaitWritten(order.plan_id, std::chrono::steady_clock::now() + kWriteTime, [this] { WriteBackNow(); });
+}
+
+void Reloader::Ranks::WriteBackNow() {
+  if (!write_back_) return;
+  const WriteBack order = *std::exchange(write_back_, std::nullopt);
+  reloader_->WriteBackHere(order);
+}
+
+void Reloader::Ranks::Leave() {
+  WriteBackNow();
+  mailbox_->Close();
+  coordinator_->Stop();
+  timer_.cancel();
+  gate().Release();
+}
+
+void Reloader::Ranks::Advance() {
+  try {
+    coordinator_->Advance();
+  } catch (...) {  // the loop tells of it; the job's other ranks still count on this one
+    timer_.expires_after(kAfterFault);
+    timer_.async_wait([this](const boost::system::error_code& error) {
+      if (!error) Advance();
+    });
+    throw;
+  }
+  ReportDoubt();
+}
+
+runtime::StepGate& Reloader::Ranks::gate() {
+  return reloader_->parts_.data_plane->gate();
+}
+
+int64_t Reloader::Ranks::arriving() {
+  return gate().arriving();
+}
+int64_t Reloader::Ranks::begun() {
+  return reloader_->parts_.data_plane->step();
+}
+int64_t Reloader::Ranks::HoldAt(int64_t step) {
+  return gate().HoldAt(step);
+}
+void Reloader::Ranks::Release() {
+  gate().Release();
+}
+
+// --- rank 0 proposes ---
+
+void Reloader::Ranks::Take(std::unique_ptr<runtime::Offer> offer) {
+  if (committing_ != nullptr) return Place(std::move(offer), *committing_);
+  // Compiled again while it waits in the slot: the step that was agreed on stands.
+  if (is_growing_ && waiting_.empty() && placed_) return Place(std::move(offer), *placed_);
+  Propose(std::move(offer));
+}
+
+void Reloader::Ranks::Propose(std::unique_ptr<runtime::Offer> offer) {
+  const Candidate& from = offer->pipeline ? reloader_->running_ : reloader_->current_;
+  Waiting waiting;
+  waiting.ticket = ++tickets_;
+  waiting.change.mode = ModeOf(from.parsed.value().config.own.coordination);
+  waiting.change.plan_id = offer->pipeline ? offer->plan->layout.plan_id : 0;
+  waiting.change.sha256 = from.sha256;
+  waiting.change.bytes = from.text;
+  waiting.offer = std::move(offer);
+  const agree::Change change = waiting.change;
+  waiting_.push_back(std::move(waiting));
+  coordinator_->Want(change, tickets_);
+}
+
+void Reloader::Ranks::Settle(const agree::Settled& settled) {
+  // Without a vote the commit here may come later than the one for the job; it takes what waits.
+  if (!settled.retries && !settled.decision.commit) Forget(settled.ticket);
+  ForgetOlder(settled.decision.commit ? settled.ticket : tickets_);
+  if (settled.retries || settled.decision.commit || settled.ticket != tickets_) return;
+  if (settled.decision.cause == agree::Cause::kRenumber) return Renumber(settled.decision.next_plan_id);
+  Refuse(settled);
+}
+
+void Reloader::Ranks::Refuse(const agree::Settled& settled) {
+  reloader_->Feed(Rejected{settled.proposal.change.plan_id});
+  Event event;
+  event.kind = EventKind::kRefused;
+  event.sha256 = settled.proposal.change.sha256;
+  event.bytes = static_cast<int64_t>(settled.proposal.change.bytes.size());
+  event.message = agree::AbortText(settled.decision) + (reloader_->state_.window ? "; the running plan stays" : "");
+  reloader_->outcome_ = RefreshOutcome::kRefused;
+  reloader_->Tell(std::move(event));
+}
+
+// Some rank has used the plan's number for its own: the next free one of all is taken.
+void Reloader::Ranks::Renumber(PlanId next_plan_id) {
+  reloader_->state_.next_plan_id = std::max(reloader_->state_.next_plan_id, next_plan_id);
+  if (reloader_->Compile(&reloader_->running_)) reloader_->Feed(Recompiled{});
+}
+
+void Reloader::Ranks::Forget(int64_t ticket) {
+  std::erase_if(waiting_, [&](const Waiting& each) { return each.ticket == ticket; });
+}
+
+// Only the newest is proposed again.
+void Reloader::Ranks::ForgetOlder(int64_t kept) {
+  const auto is_over = [&](const Waiting& each) { return each.ticket < tickets_ && each.ticket != kept; };
+  for (const Waiting& each : waiting_)
+    if (is_over(each) && each.offer->pipeline)
+      reloader_->Tell(EventKind::kSuperseded, "a newer edit came before the ranks agreed on it", each.change.plan_id);
+  std::erase_if(waiting_, is_over);
+}
+
+// --- every rank ---
+
+std::optional<agree::Decision> Reloader::Ranks::Build(const agree::Proposal& proposal) {
+  if (rank_ == 0) return std::nullopt;  // built before it was proposed
+  const PlanId next = reloader_->state_.next_plan_id;
+  if (proposal.change.plan_id != 0 && proposal.change.plan_id < next)
+    return agree::Decision{false, agree::Cause::kRenumber, rank_, next, "", 0};
+  built_.reset();
+  Built built = BuildFrom(proposal);
+  if (built.verdict == Verdict::kRefused)
+    return agree::Decision{false, agree::Cause::kCannot, rank_, 0, built.candidate.refusal.ToString(), 0};
+  built_ = std::move(built);
+  return std::nullopt;
+}
+
+Reloader::Ranks::Built Reloader::Ranks::BuildFrom(const agree::Proposal& proposal) {
+  const agree::Change& change = proposal.change;
+  PlanId& next = reloader_->state_.next_plan_id;
+  next = std::max(next, change.plan_id);
+  Built built;
+  built.number = proposal.number;
+  built.candidate = Candidate{change.sha256, change.bytes, config::ParseConfig(change.bytes), {}, {}};
+  built.verdict = reloader_->Judge(&built.candidate);
+  if (built.verdict != Verdict::kRun) return built;
+  try {
+    built.offer = reloader_->MakeOffer(built.candidate.compiled.plan, false);
+  } catch (const std::bad_alloc&) {
+    built.verdict = Verdict::kRefused;
+    built.candidate.refusal = Status(StatusCode::kExhausted, "no memory for the plan's ring");
+  }
+  return built;
+}
+
+std::unique_ptr<runtime::Offer> Reloader::Ranks::TakeBuilt(const std::shared_ptr<const plan::Plan>& plan) {
+  if (!built_ || !built_->offer || built_->offer->plan != plan) return nullptr;
+  return std::move(built_->offer);
+}
+
+void Reloader::Ranks::Commit(const agree::Proposal& proposal) {
+  if (rank_ != 0) {
+    CommitHere(proposal);
+  } else {
+    const auto ours = std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& each) {
+      return each.change.plan_id == proposal.change.plan_id && each.change.sha256 == proposal.change.sha256;
+    });
+    if (ours != waiting_.end()) {
+      std::unique_ptr<runtime::Offer> offer = std::move(ours->offer);
+      waiting_.erase(ours);
+      const Committing committing(&committing_, &proposal);
+      Place(std::move(offer), proposal);
+    }
+  }
+  EndDoubt();
+}
+
+// As if these bytes had been seen in the file, with the step that was agreed on.
+void Reloader::Ranks::CommitHere(const agree::Proposal& proposal) {
+  MachineState& state = reloader_->state_;
+  // The model may have grown since the vote.
+  const bool is_current =
+      built_ && built_->number == proposal.number &&
+      (built_->verdict != Verdict::kRun || (proposal.change.plan_id == state.next_plan_id && built_->offer));
+  if (!is_current) built_ = BuildFrom(proposal);
+  reloader_->current_ = built_->candidate;
+  // Rank 0 knows what is new: the same text again, after it was written back, is.
+  state.seen.clear();
+  state.refused = false;
+  {
+    const Committing committing(&committing_, &proposal);
+    reloader_->Feed(BytesSeen{proposal.change.sha256, built_->verdict});
+  }
+  built_.reset();
+}
+
+void Reloader::Ranks::Place(std::unique_ptr<runtime::Offer> offer, const agree::Proposal& proposal) {
+  const bool is_local = proposal.change.mode == agree::Mode::kLocal;
+  offer->at_step = is_local ? reloader_->parts_.data_plane->step() + 1 : proposal.at_step;
+  const bool is_plan = offer->pipeline != nullptr;
+  offer->starts_at_step = is_plan && !is_local;
+  offer->starts_when_applied = is_plan && is_local;
+  const int64_t late = begun() + 1 - offer->at_step;
+  const PlanId id = is_plan ? offer->plan->layout.plan_id : 0;
+  placed_ = proposal;
+  if (is_plan)
+    reloader_->Arm(std::move(offer));
+  else
+    reloader_->PutInSlot(std::move(offer));
+  if (late > 0)
+    reloader_->Tell(EventKind::kDegraded,
+                    "the edit for step " + std::to_string(proposal.at_step) + " reached this rank " +
+                        std::to_string(late) + (late == 1 ? " step late" : " steps late") +
+                        "; it holds from the next boundary",
+                    id);
+}
+
+void Reloader::Ranks::Drop(const agree::Proposal& proposal, const agree::Decision& decision) {
+  if (built_ && built_->number == proposal.number) built_.reset();
+  std::string text = proposal.at_step > 0 ? "the edit for step " + std::to_string(proposal.at_step) : "an edit";
+  text += " was not applied on any rank: " + agree::AbortText(decision);
+  if (decision.cause == agree::Cause::kLate || decision.cause == agree::Cause::kSilent)
+    text += "; rank 0 proposes it again for a later one";
+  reloader_->Tell(EventKind::kAborted, std::move(text), proposal.change.plan_id);
+  EndDoubt();
+}
+
+void Reloader::Ranks::Join(const std::string& run_id) {
+  reloader_->record_.SetRunId(run_id);
+  reloader_->knows_run_id_ = true;
+}
+
+void Reloader::Ranks::StoreChanged(const Status& status) {
+  if (status.ok()) return reloader_->Tell(EventKind::kRecovered, "the job's store answers again");
+  reloader_->Tell(EventKind::kDegraded, "the job's store does not answer (" + status.message() +
+                                            "); it is tried again, and until then edits reach no rank, or not all");
+}
+
+void Reloader::Ranks::ReportDoubt() {
+  const int64_t timeouts = gate().timeouts();
+  if (std::exchange(timeouts_told_, timeouts) == timeouts) return;
+  doubt_told_ = true;
+  reloader_->Tell(EventKind::kDegraded,
+                  "a step began without the job's decision about an edit for it; the plan stays "
+                  "as it is, and rows are marked in doubt until the decision is known");
+}
+
+void Reloader::Ranks::EndDoubt() {
+  if (std::exchange(doubt_told_, false)) reloader_->Tell(EventKind::kRecovered, "the job's decision is known");
+}
+
+}  // namespace stepwatch::reload

@@ -1,0 +1,70 @@
+#include "controller/agree/messages.h"
+
+#include <random>
+
+#include "tests/catch.h"
+
+namespace stepwatch::agree {
+namespace {
+
+TEST_CASE("messages read back what was written, newlines and odd bytes in the config included") {
+  Proposal proposal;
+  proposal.number = 12;
+  proposal.at_step = 4611686018427387904;
+  proposal.change = {Mode::kBestEffort, 7, std::string(64, 'f'), "{\n \"a\": \"\u00e9\" // b\r\n}\n\n"};
+  const auto proposed = ProposalFrom(Encode(proposal));
+  REQUIRE(proposed);
+  CHECK(proposed->number == 12);
+  CHECK(proposed->at_step == proposal.at_step);
+  CHECK(proposed->change.mode == Mode::kBestEffort);
+  CHECK(proposed->change.plan_id == 7);
+  CHECK(proposed->change.sha256 == proposal.change.sha256);
+  CHECK(proposed->change.bytes == proposal.change.bytes);
+
+  const auto decided = DecisionFrom(Encode(Decision{false, Cause::kRenumber, 3, 9, "two\nlines", 41}));
+  REQUIRE(decided);
+  CHECK_FALSE(decided->commit);
+  CHECK(decided->cause == Cause::kRenumber);
+  CHECK(decided->rank == 3);
+  CHECK(decided->next_plan_id == 9);
+  CHECK(decided->reason == "two\nlines");
+  CHECK(decided->step == 41);
+  CHECK(DecisionFrom(Encode(Decision{true, Cause::kNone, 0, 0, "", 0}))->commit);
+
+  const auto latest = LatestFrom(Encode(Latest{"0a1b", 5, "run of Monday"}));
+  REQUIRE(latest);
+  CHECK(latest->session == "0a1b");
+  CHECK(latest->number == 5);
+  CHECK(latest->run_id == "run of Monday");
+}
+
+TEST_CASE("what is not a message is none") {
+  for (const char* text : {"", " ", "over", "1", "x 2 strict 1 abc\n{}", "1 2 loose 1 abc\n{}", "1 2 strict -1 abc\n{}",
+                           "0 2 strict 1 abc\n{}", "1 2 strict 1 xyz\n{}", "1 99999999999999999999 strict 1 abc\n{}"})
+    CHECK_FALSE(ProposalFrom(text));
+  for (const char* text :
+       {"", "commit", "commit 0 late 0 0\n", "abort 0 none 0 0\n", "abort x late 0 0\n", "maybe 0 late 0 0\n"})
+    CHECK_FALSE(DecisionFrom(text));
+  for (const char* text : {"", "abc", "abc -1\nrun", "no hex 1\nrun", " 1\nrun"}) CHECK_FALSE(LatestFrom(text));
+}
+
+TEST_CASE("random bytes never crash a reader") {
+  std::mt19937 random(7);
+  for (int i = 0; i < 20000; ++i) {
+    std::string text = i % 2 == 0 ? "" : Encode(Decision{false, Cause::kLate, 1, 2, "why", 3});
+    for (size_t n = random() % 20; n > 0; --n) {
+      const char c = static_cast<char>(random() % 4 == 0 ? ' ' : random() % 256);
+      if (text.empty() || random() % 2 == 0)
+        text += c;
+      else
+        text[random() % text.size()] = c;
+    }
+    (void)ProposalFrom(text);
+    (void)DecisionFrom(text);
+    (void)LatestFrom(text);
+  }
+  CHECK(DecisionFrom("abort 1 late 2 3\nwhy"));
+}
+
+}  // namespace
+}  // namespace stepwatch::agree

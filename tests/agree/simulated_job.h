@@ -1,0 +1,308 @@
+// A job without threads, clocks and networks: the production coordinators, a store whose every request is performed,
+// answered, delayed or lost by hand, and step threads that move by hand. What must hold is checked after every move.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "controller/agree/coordinator.h"
+#include "tests/catch.h"
+
+// REQUIRE counts and remembers; this is asked some million times.
+#define MUST(condition) \
+  if (!(condition)) FAIL("must hold: " #condition "\nafter" << Tail(history_))
+
+namespace stepwatch::agree {
+
+inline std::string Tail(const std::string& history) {
+  constexpr size_t kShown = 1500;
+  const size_t seed = history.find(" ", 5);
+  return history.size() <= kShown ? history : history.substr(0, seed) + " … " + history.substr(history.size() - kShown);
+}
+
+class SimulatedJob;
+
+// The step thread's side of one process, as the data plane does it: a gate, a slot for one offer, a plan in force.
+class SimulatedRank final : public Host {
+ public:
+  static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+
+  SimulatedRank(SimulatedJob* job, int rank, int64_t step) : job_(job), rank_(rank), arriving_(step), begun_(step) {}
+
+  int64_t arriving() override { return arriving_; }
+  int64_t begun() override { return begun_; }
+  int64_t HoldAt(int64_t step) override {
+    gate_ = step;
+    return arriving_;
+  }
+  void Release() override { gate_ = kNever; }
+  std::optional<Decision> Build(const Proposal& proposal) override;
+  void Commit(const Proposal& proposal) override;
+  void Drop(const Proposal& proposal, const Decision& decision) override;
+  void Settle(const Settled& settled) override;
+  void Join(const std::string& run_id) override { joined_ = run_id; }
+  void StoreChanged(const Status& status) override { store_ok_ = status.ok(); }
+
+  // --- step thread ---
+  bool at_gate() const { return begun_ < arriving_; }
+  void EndStep() {
+    ++arriving_;
+    if (arriving_ < gate_ || (in_doubt_ && gate_ == doubted_gate_)) Begin(false);
+  }
+  bool may_go_on() const { return at_gate() && arriving_ < gate_; }
+  void GoOn() { Begin(false); }
+  void TimeOut() {
+    doubted_gate_ = gate_;
+    Begin(true);
+  }
+
+  SimulatedJob* const job_;
+  const int rank_;
+  int64_t arriving_, begun_;
+  int64_t gate_ = kNever, doubted_gate_ = kNever;
+  std::optional<Proposal> slot_;
+  PlanId plan_ = 0;
+  bool in_doubt_ = false;
+  bool late_ = false;  // applied a commit after its step
+  std::string joined_;
+  bool store_ok_ = true;
+  std::set<std::string> cannot_;  // bytes of configs that it cannot build
+  std::set<int64_t> dropped_;     // proposals of the session that it was told are off
+  std::shared_ptr<Coordinator> coordinator_;
+
+ private:
+  void Begin(bool timed_out);
+};
+
+class SimulatedJob {
+ public:
+  explicit SimulatedJob(int world, int64_t first_step = 0) : world_size_(world) {
+    for (int rank = 0; rank < world; ++rank) Start(rank, first_step);
+  }
+  ~SimulatedJob() {
+    for (auto& rank : ranks_) Kill(rank->rank_);
+  }
+
+  // --- moves ---
+  void Tick(int rank) {
+    history_ += " tick" + std::to_string(rank);
+    now_ += std::chrono::milliseconds(1);
+    at(rank).coordinator_->Advance();
+  }
+  void EndStep(int rank) {
+    history_ += " step" + std::to_string(rank);
+    at(rank).EndStep();
+  }
+  void GoOn(int rank) {
+    history_ += " go-on" + std::to_string(rank);
+    at(rank).GoOn();
+  }
+  void TimeOut(int rank) {
+    history_ += " time-out" + std::to_string(rank);
+    at(rank).TimeOut();
+  }
+  void Pass(std::chrono::milliseconds time) { now_ += time; }
+  void Want(Mode mode = Mode::kStrict) {
+    const PlanId id = ++plans_;
+    wanted_ = id;
+    history_ += " want" + std::to_string(id);
+    WantPlan(id, mode);
+  }
+  void WantPlan(PlanId id, Mode mode) {
+    Change change;
+    change.mode = mode;
+    change.plan_id = id;
+    change.sha256 = "abc";
+    change.bytes = "plan " + std::to_string(id);
+    at(0).coordinator_->Want(change, id);
+  }
+
+  // --- the store: a request is performed, then answered; either can fail ---
+  struct Request {
+    int rank;
+    StoreQueue::Call call;
+    std::string key, value;
+    Store::Done done;
+    bool is_performed = false;
+    std::optional<std::string> result;
+  };
+  size_t requests() const { return requests_.size(); }
+  void Perform(size_t i) {
+    Request& request = requests_[i];
+    if (request.is_performed) return;
+    history_ += " perform:" + std::to_string(request.rank) + ":" + request.key;
+    request.is_performed = true;
+    if (request.call == StoreQueue::Call::kSet) values_[request.key] = request.value;
+    if (request.call == StoreQueue::Call::kSetOnce) values_.emplace(request.key, request.value);
+    const auto found = values_.find(request.key);
+    request.result = found == values_.end() ? std::nullopt : std::optional<std::string>(found->second);
+  }
+  void Answer(size_t i) {
+    Perform(i);
+    history_ += " answer";
+    Take(i, [](const Request& request) { request.done(request.result); });
+  }
+  void Fail(size_t i) {
+    history_ += " fail";
+    Take(i, [](const Request& request) { request.done(Status(StatusCode::kUnavailable, "broken pipe")); });
+  }
+  void Lose(size_t i) {
+    history_ += " lose";
+    Take(i, [](const Request&) {});
+  }
+  bool is_performed(size_t i) const { return requests_[i].is_performed; }
+
+  // --- processes ---
+  void Kill(int rank) {
+    history_ += " kill" + std::to_string(rank);
+    if (at(rank).coordinator_) at(rank).coordinator_->Stop();
+    at(rank).coordinator_.reset();
+  }
+  void Restart(int rank) {
+    history_ += " restart" + std::to_string(rank);
+    const int64_t step = at(rank).begun_;
+    std::set<std::string> cannot = at(rank).cannot_;
+    Kill(rank);
+    Start(rank, step);
+    at(rank).cannot_ = std::move(cannot);
+    restarted_.insert(rank);
+    if (rank == 0 && wanted_ != 0) WantPlan(wanted_, Mode::kStrict);
+  }
+  bool alive(int rank) const { return ranks_[static_cast<size_t>(rank)]->coordinator_ != nullptr; }
+
+  // Everything is answered, everybody steps in turn: what is left undone now is undone for ever.
+  void RunFairly(int rounds = 400, int64_t steps_every = 8) {
+    history_ += " fair";
+    const std::string before = history_;
+    for (int round = 0; round < rounds; ++round) {
+      while (!requests_.empty()) Answer(0);
+      for (auto& rank : ranks_) {
+        if (!rank->coordinator_) continue;
+        Pass(std::chrono::milliseconds(5));
+        Tick(rank->rank_);
+        if (rank->may_go_on()) GoOn(rank->rank_);
+        if (round % steps_every == 0 && !rank->at_gate()) EndStep(rank->rank_);
+      }
+    }
+    while (!requests_.empty()) Answer(0);
+    history_ = before;
+  }
+
+  SimulatedRank& at(int rank) { return *ranks_[static_cast<size_t>(rank)]; }
+  int world() const { return static_cast<int>(ranks_.size()); }
+
+  // Called by the ranks.
+  void OnBegun(const SimulatedRank& rank) {
+    // A process that came later has no plan until the next one is agreed on.
+    if (rank.in_doubt_ || (rank.plan_ == 0 && restarted_.count(rank.rank_) != 0)) return;
+    if (!is_strict_) return;
+    const auto [plan, is_first] = plan_of_step_.emplace(rank.begun_, rank.plan_);
+    MUST(plan->second == rank.plan_);
+  }
+  std::string Decision(int64_t number) const {
+    const auto found = values_.find("job/" + session_ + "/d/" + std::to_string(number));
+    return found == values_.end() ? "" : found->second;
+  }
+
+  std::string history_;
+  std::map<std::string, std::string> values_;
+  std::map<int64_t, PlanId> plan_of_step_;  // of the rows that are not in doubt
+  std::vector<Settled> settled_;
+  PlanId wanted_ = 0;  // newest
+  bool is_strict_ = true;
+  int64_t doubts_ = 0;
+  std::string session_;
+
+ private:
+  class RankStore final : public Store {
+   public:
+    RankStore(SimulatedJob* job, int rank) : job_(job), rank_(rank) {}
+    void Set(const std::string& key, const std::string& value, Done done) override {
+      job_->requests_.push_back({rank_, StoreQueue::Call::kSet, key, value, std::move(done), false, {}});
+    }
+    void Get(const std::string& key, Done done) override {
+      job_->requests_.push_back({rank_, StoreQueue::Call::kGet, key, "", std::move(done), false, {}});
+    }
+    void SetOnce(const std::string& key, const std::string& value, Done done) override {
+      job_->requests_.push_back({rank_, StoreQueue::Call::kSetOnce, key, value, std::move(done), false, {}});
+    }
+
+   private:
+    SimulatedJob* const job_;
+    const int rank_;
+  };
+
+  void Start(int rank, int64_t step) {
+    Settings settings;
+    settings.prefix = "job";
+    settings.rank = rank;
+    settings.world_size = world_size_;
+    if (rank == 0) settings.session = session_ = "a" + std::to_string(++sessions_);
+    settings.run_id = "run " + settings.session;
+    settings.answer_time = std::chrono::milliseconds(40);
+    settings.vote_time = std::chrono::milliseconds(400);
+    auto process = std::make_unique<SimulatedRank>(this, rank, step);
+    process->coordinator_ = std::make_shared<Coordinator>(
+        settings, std::make_shared<RankStore>(this, rank), process.get(),
+        Coordinator::Surroundings{[this] { return now_; }, [](std::function<void()> work) { work(); }, [](Time) {}});
+    if (static_cast<size_t>(rank) == ranks_.size())
+      ranks_.push_back(std::move(process));
+    else
+      ranks_[static_cast<size_t>(rank)] = std::move(process);
+  }
+  template <class Work>
+  void Take(size_t i, Work work) {
+    const Request request = std::move(requests_[i]);
+    requests_.erase(requests_.begin() + static_cast<std::ptrdiff_t>(i));
+    work(request);
+  }
+
+  Time now_{std::chrono::hours(1)};
+  std::deque<Request> requests_;
+  std::vector<std::unique_ptr<SimulatedRank>> ranks_;
+  std::set<int> restarted_;
+  PlanId plans_ = 0;
+  int sessions_ = 0;
+  const int world_size_;
+};
+
+inline std::optional<Decision> SimulatedRank::Build(const Proposal& proposal) {
+  if (cannot_.count(proposal.change.bytes) == 0) return std::nullopt;
+  return Decision{false, Cause::kCannot, rank_, 0, "no such module", 0};
+}
+
+inline void SimulatedRank::Commit(const Proposal& proposal) {
+  const std::string& history_ = job_->history_;
+  // Only one change waits at a time, or a rank could pass over one that others apply.
+  if (job_->is_strict_) MUST(!slot_);
+  if (begun_ >= proposal.at_step) late_ = true;
+  slot_ = proposal;
+}
+
+inline void SimulatedRank::Drop(const Proposal& proposal, const Decision&) {
+  dropped_.insert(proposal.number);
+}
+
+inline void SimulatedRank::Settle(const Settled& settled) {
+  job_->settled_.push_back(settled);
+}
+
+inline void SimulatedRank::Begin(bool timed_out) {
+  begun_ = arriving_;
+  if (timed_out) ++job_->doubts_;
+  in_doubt_ = begun_ >= gate_;
+  if (slot_ && slot_->at_step <= begun_) plan_ = std::exchange(slot_, std::nullopt)->change.plan_id;
+  job_->OnBegun(*this);
+}
+
+}  // namespace stepwatch::agree

@@ -1,0 +1,252 @@
+// The protocol under random delays, losses, deaths and restarts.
+#include <random>
+
+#include "tests/agree/simulated_job.h"
+
+namespace stepwatch::agree {
+namespace {
+
+using std::chrono::milliseconds;
+
+struct Weather {
+  int fail_percent = 0;      // requests that fail, performed or not
+  int lose_percent = 0;      // requests that are never answered
+  int time_out_percent = 0;  // held step threads that give up
+  int restart_permille = 0;
+  int want_permille = 30;
+  bool lock_step = false;  // no rank is more than one step ahead, as with a collective in every step
+};
+
+class RandomJob {
+ public:
+  RandomJob(uint32_t seed, int world, Weather weather) : random_(seed), job_(world), weather_(weather) {
+    job_.RunFairly(8);  // all have come
+    job_.history_ = "seed " + std::to_string(seed);
+  }
+
+  void Run(int moves) {
+    for (int i = 0; i < moves; ++i) Move();
+  }
+  SimulatedJob& job() { return job_; }
+
+ private:
+  bool Chance(int of_thousand) { return static_cast<int>(random_() % 1000) < of_thousand; }
+  int Below(size_t n) { return static_cast<int>(random_() % n); }
+
+  void Move() {
+    job_.Pass(milliseconds(Below(3)));
+    if (Chance(weather_.want_permille) && job_.alive(0)) return job_.Want();
+    if (Chance(weather_.restart_permille)) return job_.Restart(Below(static_cast<size_t>(job_.world())));
+    if (job_.requests() > 0 && Chance(600)) return MoveRequest();
+    const int rank = Below(static_cast<size_t>(job_.world()));
+    if (Chance(600)) return job_.Tick(rank);
+    MoveStep(rank);
+  }
+  void MoveRequest() {
+    const size_t i = static_cast<size_t>(Below(job_.requests()));
+    if (Chance(300)) return job_.Perform(i);
+    if (Chance(10 * weather_.fail_percent)) return job_.Fail(i);
+    if (Chance(10 * weather_.lose_percent)) return job_.Lose(i);
+    job_.Answer(i);
+  }
+  void MoveStep(int index) {
+    SimulatedRank& rank = job_.at(index);
+    if (rank.may_go_on()) return job_.GoOn(index);
+    if (rank.at_gate()) {
+      if (Chance(10 * weather_.time_out_percent)) job_.TimeOut(index);
+      return;
+    }
+    if (!weather_.lock_step) return job_.EndStep(index);
+    for (int other = 0; other < job_.world(); ++other)
+      if (job_.at(other).begun_ < rank.begun_) return;
+    job_.EndStep(index);
+  }
+
+  std::mt19937 random_;
+  SimulatedJob job_;
+  const Weather weather_;
+};
+
+// The newest change is in force everywhere, and everybody was told of every abort.
+void CheckSettled(SimulatedJob& job) {
+  for (int rank = 0; rank < job.world(); ++rank) {
+    const std::string history_ = job.history_ + "\nrank " + std::to_string(rank) + ": plan " +
+                                 std::to_string(job.at(rank).plan_) + ", wanted " + std::to_string(job.wanted_);
+    MUST(!job.at(rank).coordinator_->busy());
+    MUST(job.at(rank).plan_ == job.wanted_);
+    MUST(!job.at(rank).in_doubt_);
+    MUST(job.at(rank).joined_ == "run " + job.session_);
+  }
+}
+
+void CheckAbortsWereTold(SimulatedJob& job) {
+  const std::string& history_ = job.history_;
+  for (int64_t number = 1; !job.Decision(number).empty(); ++number)
+    for (int rank = 0; rank < job.world(); ++rank)
+      MUST(job.at(rank).dropped_.count(number) == (DecisionFrom(job.Decision(number))->commit ? 0U : 1U));
+}
+
+TEST_CASE(
+    "ranks whose messages take any time apply the same plan at every step, lose no edit and hear of every abort") {
+  int64_t commits = 0, aborts = 0;
+  for (uint32_t seed = 0; seed < 1500; ++seed) {
+    RandomJob random(seed, 2 + static_cast<int>(seed % 3), {.lock_step = seed % 2 == 0});
+    random.Run(600);
+    random.job().RunFairly(800, 3);
+    CheckSettled(random.job());
+    CheckAbortsWereTold(random.job());
+    CHECK(random.job().doubts_ == 0);
+    for (const Settled& settled : random.job().settled_) ++(settled.decision.commit ? commits : aborts);
+  }
+  CHECK(commits > 1500);
+  CHECK(aborts > 1500);
+}
+
+TEST_CASE("the same with requests that fail or are never answered, and step threads that give up waiting") {
+  int64_t doubts = 0, late = 0;
+  for (uint32_t seed = 0; seed < 1500; ++seed) {
+    RandomJob random(seed, 2 + static_cast<int>(seed % 3),
+                     {.fail_percent = 10, .lose_percent = 5, .time_out_percent = 30, .lock_step = seed % 2 == 0});
+    random.Run(800);
+    random.job().RunFairly(800, 3);
+    CheckSettled(random.job());
+    CheckAbortsWereTold(random.job());
+    doubts += random.job().doubts_;
+    for (int rank = 0; rank < random.job().world(); ++rank) late += random.job().at(rank).late_ ? 1 : 0;
+  }
+  CHECK(doubts > 100);
+  CHECK(late > 10);  // commits that reached a rank after its step: its rows until then are in doubt
+}
+
+TEST_CASE("the same with processes that die and come back, the leader's among them") {
+  for (uint32_t seed = 0; seed < 1500; ++seed) {
+    RandomJob random(seed, 2 + static_cast<int>(seed % 3),
+                     {.fail_percent = 5, .lose_percent = 2, .time_out_percent = 20, .restart_permille = 8});
+    random.job().Want();
+    random.Run(800);
+    random.job().Want();  // whoever came back without a plan takes part in this one
+    random.job().RunFairly(1000, 3);
+    CheckSettled(random.job());
+  }
+}
+
+TEST_CASE("a rank that dies at any moment leads to aborts that all others see, and never to different plans") {
+  for (uint32_t seed = 0; seed < 600; ++seed) {
+    RandomJob random(seed, 3, {.time_out_percent = 20});
+    random.job().Want();
+    random.Run(static_cast<int>(seed % 150));
+    random.job().Kill(2);
+    random.job().at(2).gate_ = 0;  // its step thread is gone as well
+    random.job().Want();
+    random.job().RunFairly(1500, 200);
+    SimulatedJob& job = random.job();
+    const std::string& history_ = job.history_;
+    MUST(job.at(0).plan_ == job.at(1).plan_);
+    MUST(job.at(0).plan_ != job.wanted_);
+    int64_t told = 0;
+    for (int64_t number = 1; !job.Decision(number + 1).empty(); ++number) {  // the newest may still be under way
+      if (DecisionFrom(job.Decision(number))->commit) continue;
+      MUST(job.at(0).dropped_.count(number) == 1 && job.at(1).dropped_.count(number) == 1);
+      ++told;
+    }
+    MUST(told > 0);
+    // The edit is not given up: it is tried again for ever.
+    MUST(job.at(0).coordinator_->busy());
+  }
+}
+
+TEST_CASE("with steps that leave time for a round trip, an edit is applied two steps later than one process would") {
+  SimulatedJob job(4, 10);
+  job.RunFairly(8);
+  job.Want();
+  const int64_t running = job.at(0).arriving_;
+  job.RunFairly(80);
+  for (int rank = 0; rank < 4; ++rank) {
+    INFO("rank " << rank);
+    CHECK(job.plan_of_step_[running + 2] == 0);
+    CHECK(job.plan_of_step_[running + 3] == 1);
+  }
+  CHECK(job.settled_.size() == 1);
+}
+
+TEST_CASE("a proposal that came too late is made again with twice the margin, until it fits") {
+  SimulatedJob job(2);
+  job.RunFairly(8);
+  job.Want();
+  for (int i = 0; i < 12; ++i) job.EndStep(1);  // far ahead
+  job.RunFairly(300);
+  CHECK(job.at(0).plan_ == 1);
+  CHECK(job.at(1).plan_ == 1);
+  REQUIRE(job.settled_.size() >= 2);
+  CHECK(job.settled_[0].decision.cause == Cause::kLate);
+  CHECK(job.settled_[0].retries);
+  CHECK(job.settled_.back().decision.commit);
+  const std::optional<Proposal> last = job.settled_.back().proposal;
+  CHECK(last->change.plan_id == 1);
+}
+
+TEST_CASE("a rank that cannot build its plan ends the matter with its reason, and the next edit is free") {
+  SimulatedJob job(3);
+  job.at(1).cannot_ = {"plan 1"};
+  job.Want();
+  job.RunFairly(60);
+  REQUIRE(job.settled_.size() == 1);
+  CHECK(job.settled_[0].decision.cause == Cause::kCannot);
+  CHECK(job.settled_[0].decision.rank == 1);
+  CHECK_FALSE(job.settled_[0].retries);
+  for (int rank = 0; rank < 3; ++rank) {
+    CHECK(job.at(rank).dropped_ == std::set<int64_t>{1});
+    CHECK(job.at(rank).plan_ == 0);
+  }
+  job.Want();
+  job.RunFairly(60);
+  for (int rank = 0; rank < 3; ++rank) CHECK(job.at(rank).plan_ == 2);
+}
+
+TEST_CASE("a store that hangs at the agreed step costs one wait, marks rows in doubt, and the rank catches up") {
+  SimulatedJob job(2);
+  job.RunFairly(8);
+  job.Want();
+  // Rank 1 votes; then nothing reaches it any more.
+  for (int round = 0; round < 40 && job.values_.count("job/a1/v/1/1") == 0; ++round) {
+    for (size_t i = 0; i < job.requests();) job.Answer(i);
+    job.Tick(0);
+    job.Tick(1);
+  }
+  REQUIRE(job.values_.count("job/a1/v/1/1") == 1);
+  for (int round = 0; round < 20 && job.Decision(1).empty(); ++round) {
+    job.Pass(milliseconds(5));
+    job.Tick(0);
+    for (size_t i = job.requests(); i-- > 0;) job.Perform(i);
+    if (job.requests() > 0) job.Answer(job.requests() - 1);
+  }
+  REQUIRE(DecisionFrom(job.Decision(1))->commit);
+  while (!job.at(1).at_gate()) job.EndStep(1);
+  const int64_t agreed = job.at(1).arriving_;
+  job.TimeOut(1);
+  CHECK(job.at(1).in_doubt_);
+  CHECK(job.at(1).plan_ == 0);
+  job.EndStep(1);
+  CHECK_FALSE(job.at(1).at_gate());  // it does not wait a second time
+  CHECK(job.at(1).in_doubt_);
+  job.RunFairly(80);
+  CHECK(job.at(1).plan_ == 1);
+  CHECK_FALSE(job.at(1).in_doubt_);
+  CHECK(job.plan_of_step_[agreed] == 1);
+}
+
+TEST_CASE("best effort: a rank that hears too late follows, and nobody votes") {
+  SimulatedJob job(3);
+  job.is_strict_ = false;
+  job.RunFairly(8);
+  job.Want(Mode::kBestEffort);
+  for (int i = 0; i < 9; ++i) job.EndStep(2);
+  job.RunFairly(60);
+  for (int rank = 0; rank < 3; ++rank) CHECK(job.at(rank).plan_ == 1);
+  CHECK(job.at(2).late_);
+  CHECK(job.Decision(1).empty());
+  CHECK(job.values_.count("job/a1/v/1/1") == 0);
+}
+
+}  // namespace
+}  // namespace stepwatch::agree

@@ -1,0 +1,474 @@
+// Several monitors in one process behave as the ranks of a job: one store, a thread for each rank's steps.
+#include <algorithm>
+#include <atomic>
+#include <random>
+
+#include "stepwatch/store.h"
+#include "tests/api/job.h"
+
+namespace stepwatch::testing {
+namespace {
+
+using std::chrono::milliseconds;
+
+// A memory store whose answers can be held back from one rank.
+class SlowStore final : public Store {
+ public:
+  explicit SlowStore(std::shared_ptr<Store> store) : store_(std::move(store)) {}
+
+  void Set(const std::string& key, const std::string& value, Done done) override {
+    if (holds_written_ && key.find("/w/") != std::string::npos) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      return held_.push_back([this, key, value, done] { store_->Set(key, value, done); });
+    }
+    if (holds_after_vote_ && key.find("/v/") != std::string::npos) Hold();
+    store_->Set(key, value, Through(std::move(done)));
+  }
+  void Get(const std::string& key, Done done) override { store_->Get(key, Through(std::move(done))); }
+  void SetOnce(const std::string& key, const std::string& value, Done done) override {
+    store_->SetOnce(key, value, Through(std::move(done)));
+  }
+
+  void Hold() { is_held_ = true; }
+  // Not performed: what tells that rows are written.
+  void HoldWritten() { holds_written_ = true; }
+  // From the answer to the next vote on.
+  void HoldAfterVote() { holds_after_vote_ = true; }
+  void LetGo() {
+    std::vector<std::function<void()>> held;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      is_held_ = holds_after_vote_ = holds_written_ = false;
+      held.swap(held_);
+    }
+    for (const auto& each : held) each();
+  }
+
+ private:
+  Done Through(Done done) {
+    return [this, done = std::move(done)](Answer answer) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (!is_held_) return done(std::move(answer));
+      held_.push_back([done, answer] { done(answer); });
+    };
+  }
+
+  const std::shared_ptr<Store> store_;
+  std::mutex mutex_;
+  std::atomic<bool> is_held_{false};
+  std::atomic<bool> holds_after_vote_{false};
+  std::atomic<bool> holds_written_{false};
+  std::vector<std::function<void()>> held_;  // guarded by mutex_
+};
+
+// The ranks share rank 0's file and output base; each has steps of its own length.
+class RankedJob {
+ public:
+  explicit RankedJob(int world, const std::string& config) {
+    const auto memory = MakeMemoryStore();
+    for (int rank = 0; rank < world; ++rank) {
+      stores.push_back(std::make_shared<SlowStore>(memory));
+      ranks.push_back(std::make_unique<Job>(rank == 0 ? config : ""));
+      Options& options = ranks.back()->options;
+      options.store = stores.back();
+      options.rank = rank;
+      options.world_size = world;
+      options.store_poll = milliseconds(2);
+      options.config_path = ranks[0]->config_path;
+      options.output_dir = ranks[0]->directory / "out";
+    }
+  }
+  ~RankedJob() { Stop(); }
+
+  void Start() {
+    for (auto& rank : ranks) rank->Start();
+  }
+  // Every rank's thread steps for itself, some faster than others.
+  void Run(milliseconds step) {
+    stop_ = false;
+    for (size_t i = 0; i < ranks.size(); ++i)
+      threads_.emplace_back([this, i, step] {
+        while (!stop_) {
+          // As with a collective now and then: nobody runs away.
+          if (ranks[i]->monitor->step() > Slowest() + 3) {
+            std::this_thread::sleep_for(milliseconds(1));
+            continue;
+          }
+          ranks[i]->TrainStep();
+          std::this_thread::sleep_for(step + milliseconds(i % 2));
+        }
+      });
+  }
+  int64_t Slowest() const {
+    int64_t step = INT64_MAX;
+    for (const auto& rank : ranks) step = std::min(step, rank->monitor->step());
+    return step;
+  }
+  void Stop() {
+    stop_ = true;
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+  }
+  void Close() {
+    Stop();
+    for (auto& rank : ranks) rank->Close();
+  }
+  bool WaitForAll(EventKind kind, size_t count = 1) {
+    return std::all_of(ranks.begin(), ranks.end(), [&](auto& rank) { return rank->WaitFor(kind, count); });
+  }
+  // Until all have finished the plan that they are told of as number `count`.
+  bool Settle(size_t count) {
+    return WaitForAll(EventKind::kDrained, count) && ranks[0]->WaitFor(EventKind::kWroteBack, count);
+  }
+  Job& operator[](size_t rank) { return *ranks[rank]; }
+
+  std::vector<std::shared_ptr<SlowStore>> stores;
+  std::vector<std::unique_ptr<Job>> ranks;
+
+ private:
+  std::atomic<bool> stop_{false};
+  std::vector<std::thread> threads_;
+};
+
+Steps From(int64_t first, int64_t count) {
+  Steps steps;
+  for (int64_t i = 0; i < count; ++i) steps.push_back(first + i);
+  return steps;
+}
+
+TEST_CASE("an edit that rank 0 finds is collected by all ranks at the same steps, and written back once") {
+  RankedJob job(4, ConfigText(Off()));
+  job.Start();
+  job.Run(milliseconds(3));
+  job[0].Save(ConfigText({.collect_times = 5}));
+  CHECK(job[0].Refresh() == RefreshOutcome::kArmed);
+  REQUIRE(job.Settle(1));
+  CHECK(Contents(job[0].config_path) == ConfigText({.dynamic_on = false, .collect_times = 5}));
+  job.Close();
+  const int64_t first = job[0].Events(EventKind::kApplied).at(0).step;
+  for (auto& rank : job.ranks) {
+    INFO("rank " << rank->options.rank);
+    CHECK(rank->Steps("grad_reduced") == From(first, 5));
+    CHECK(rank->Count(EventKind::kWroteBack) == (rank->options.rank == 0 ? 1 : 0));
+    CHECK(rank->Events(EventKind::kApplied).at(0).plan_id == 1);
+  }
+}
+
+TEST_CASE("edit after edit, the ranks stay together: changes, stops, and the same text again") {
+  RankedJob job(3, ConfigText({.collect_times = 1000000}));
+  job.Start();
+  job.Run(milliseconds(2));
+  REQUIRE(job.WaitForAll(EventKind::kApplied));
+  CHECK(job[0].Edit(ConfigText({.collect_times = 1000000, .gradients = false})) == RefreshOutcome::kArmed);
+  REQUIRE(job.WaitForAll(EventKind::kApplied, 2));
+  CHECK(job[0].Edit(ConfigText(Off())) == RefreshOutcome::kStopping);
+  REQUIRE(job.WaitForAll(EventKind::kFinished, 2));
+  CHECK(job[0].Edit(ConfigText({.collect_times = 2})) == RefreshOutcome::kArmed);
+  REQUIRE(job.WaitForAll(EventKind::kDrained, 3));
+  REQUIRE(job[0].WaitFor(EventKind::kWroteBack));
+  CHECK(job[0].Edit(ConfigText({.collect_times = 2})) == RefreshOutcome::kArmed);
+  REQUIRE(job.WaitForAll(EventKind::kDrained, 4));
+  job.Close();
+  for (size_t rank = 1; rank < 3; ++rank) {
+    INFO("rank " << rank);
+    CHECK(job[rank].Steps("grad_reduced") == job[0].Steps("grad_reduced"));
+    CHECK(job[rank].Steps("param_origin") == job[0].Steps("param_origin"));
+    for (size_t i = 0; i < 4; ++i) {
+      CHECK(job[rank].Events(EventKind::kApplied).at(i).step == job[0].Events(EventKind::kApplied).at(i).step);
+      CHECK(job[rank].Events(EventKind::kApplied).at(i).plan_id == job[0].Events(EventKind::kApplied).at(i).plan_id);
+      CHECK(job[rank].Events(EventKind::kFinished).at(i).step == job[0].Events(EventKind::kFinished).at(i).step);
+    }
+  }
+}
+
+TEST_CASE("with time enough, an edit is collected two steps later than one process would") {
+  RankedJob job(2, ConfigText(Off()));
+  job.Start();
+  for (auto& rank : job.ranks) rank->TrainSteps(4);
+  CHECK(job[0].Edit(ConfigText({.collect_times = 2})) == RefreshOutcome::kArmed);
+  REQUIRE(job.WaitForAll(EventKind::kArmed));
+  for (int i = 0; i < 6; ++i)
+    for (auto& rank : job.ranks) rank->TrainStep();
+  job.Close();
+  for (auto& rank : job.ranks) CHECK(rank->Steps("grad_reduced") == Steps{7, 8});
+}
+
+TEST_CASE("ranks that are far apart agree at the second proposal: the first says how far") {
+  RankedJob job(2, ConfigText(Off()));
+  job.Start();
+  job[1].TrainSteps(500);
+  CHECK(job[0].Edit(ConfigText({.collect_times = 2})) == RefreshOutcome::kArmed);
+  CHECK(job[0].Count(EventKind::kAborted) == 1);
+  REQUIRE(job[1].WaitFor(EventKind::kArmed));
+  job[1].TrainSteps(20);
+  job[0].TrainSteps(520);
+  job.Close();
+  CHECK(job[0].Steps("grad_reduced") == Steps{505, 506});
+  CHECK(job[1].Steps("grad_reduced") == Steps{505, 506});
+}
+
+TEST_CASE("rank 0 outside of module_ranks counts for the job, and writes back") {
+  RankedJob job(3, ConfigText(Off()));
+  job.Start();
+  job.Run(milliseconds(2));
+  job[0].Edit(ConfigText({.collect_times = 3}, ", \"module_ranks\": [1]"));
+  REQUIRE(job.Settle(1));
+  job.Close();
+  CHECK(job[1].Steps("grad_reduced").size() == 3);
+  CHECK(job[0].output_dir.empty());
+  CHECK(job[2].output_dir.empty());
+}
+
+TEST_CASE("dynamic_on becomes false when all ranks have told that their rows are written, not before") {
+  RankedJob job(2, ConfigText(Off()));
+  job.Start();
+  job.Run(milliseconds(2));
+  job.stores[1]->HoldWritten();
+  job[0].Edit(ConfigText({.collect_times = 2}));
+  REQUIRE(job.WaitForAll(EventKind::kDrained));
+  std::this_thread::sleep_for(milliseconds(50));  // time to do it too early, if it were done
+  CHECK(job[0].Count(EventKind::kWroteBack) == 0);
+  CHECK(Contents(job[0].config_path) == ConfigText({.collect_times = 2}));
+  job.stores[1]->LetGo();
+  REQUIRE(job[0].WaitFor(EventKind::kWroteBack));
+  CHECK(Contents(job[0].config_path) == ConfigText({.dynamic_on = false, .collect_times = 2}));
+  job.Close();
+}
+
+TEST_CASE("a write-back that waits for other ranks gives way to a new edit, and is done at the end of rank 0") {
+  for (bool edits : {true, false}) {
+    RankedJob job(2, ConfigText(Off()));
+    job.Start();
+    job.Run(milliseconds(2));
+    job[0].Edit(ConfigText({.collect_times = 2}));
+    REQUIRE(job.WaitForAll(EventKind::kApplied));
+    job.stores[1]->HoldWritten();  // its rows are written, and nobody hears of it
+    REQUIRE(job.WaitForAll(EventKind::kDrained));
+    if (edits) {
+      CHECK(job[0].Edit(ConfigText({.collect_times = 3, .gradients = false})) == RefreshOutcome::kArmed);
+      REQUIRE(job.WaitForAll(EventKind::kDrained, 2));
+      job.stores[1]->LetGo();
+      REQUIRE(Eventually([&] {
+        return Contents(job[0].config_path) ==
+               ConfigText({.dynamic_on = false, .collect_times = 3, .gradients = false});
+      }));
+    }
+    job.Close();
+    if (!edits) CHECK(Contents(job[0].config_path) == ConfigText({.dynamic_on = false, .collect_times = 2}));
+  }
+}
+
+TEST_CASE("a rank that cannot apply an edit ends it for all, with its reason, and the running plan stays everywhere") {
+  RankedJob job(2, ConfigText({.collect_times = 1000000}));
+  // What rank 1 reads is not what rank 0 meant: a store that changes bytes stands for any fault of one rank.
+  class Garbling final : public Store {
+   public:
+    explicit Garbling(std::shared_ptr<Store> store) : store_(std::move(store)) {}
+    void Set(const std::string& key, const std::string& value, Done done) override { store_->Set(key, value, done); }
+    void SetOnce(const std::string& key, const std::string& value, Done done) override {
+      store_->SetOnce(key, value, done);
+    }
+    void Get(const std::string& key, Done done) override {
+      store_->Get(key, [this, done](Answer answer) {
+        if (garbles && answer.ok() && answer.value() && answer.value()->find('{') != std::string::npos)
+          answer.value()->replace(answer.value()->find('{'), 1, "[");
+        done(std::move(answer));
+      });
+    }
+    std::atomic<bool> garbles{false};
+
+   private:
+    const std::shared_ptr<Store> store_;
+  };
+  auto garbling = std::make_shared<Garbling>(job[1].options.store);
+  job[1].options.store = garbling;
+  job.Start();
+  job.Run(milliseconds(2));
+  REQUIRE(job.WaitForAll(EventKind::kApplied));
+  garbling->garbles = true;
+  CHECK(job[0].Edit(ConfigText({.collect_times = 7})) == RefreshOutcome::kRefused);
+  REQUIRE(job.WaitForAll(EventKind::kAborted));
+  CHECK(job[0].Events(EventKind::kRefused).at(0).message.find("rank 1 cannot apply it") != std::string::npos);
+  for (auto& rank : job.ranks) CHECK(rank->monitor->GetStatus().plan_id == 1);
+  garbling->garbles = false;
+  CHECK(job[0].Edit(ConfigText({.collect_times = 8})) == RefreshOutcome::kArmed);
+  REQUIRE(job.WaitForAll(EventKind::kApplied, 2));
+  job.Close();
+  CHECK(job[0].Events(EventKind::kApplied).at(1).step == job[1].Events(EventKind::kApplied).at(1).step);
+}
+
+TEST_CASE("a rank that stands still makes the others wait for no one: aborts that all see, then the edit holds") {
+  RankedJob job(3, ConfigText(Off()));
+  job.Start();
+  job.stores[2]->Hold();
+  job.Run(milliseconds(1));
+  job[0].Save(ConfigText({.collect_times = 3}));
+  CHECK(job[0].monitor->Refresh(milliseconds(200)) == RefreshOutcome::kTimedOut);
+  REQUIRE(job[0].WaitFor(EventKind::kAborted));
+  REQUIRE(job[1].WaitFor(EventKind::kAborted));
+  CHECK(job[0].Count(EventKind::kApplied) == 0);
+  CHECK(job[0].monitor->GetStatus().state == RunState::kPreparing);
+  job.stores[2]->LetGo();
+  REQUIRE(job.WaitForAll(EventKind::kAborted));
+  REQUIRE(job.Settle(1));
+  job.Close();
+  for (auto& rank : job.ranks) CHECK(rank->Steps("grad_reduced") == job[0].Steps("grad_reduced"));
+  CHECK(job[0].Steps("grad_reduced").size() == 3);
+}
+
+// The steps of which rows are marked.
+class DoubtSink final : public Sink {
+ public:
+  WriteResult Write(const RecordLayout&, const StepFrame& frame) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (size_t i = 0; i < frame.count; ++i)
+      if ((frame.records[i].flags & Record::kInDoubt) != 0) steps_.insert(frame.step);
+    return {Status(), frame.count};
+  }
+  void Abandon(const RecordLayout&, const StepFrame&) override {}
+  void EndPlan(const RecordLayout&) override {}
+  Status Flush() override { return Status(); }
+
+  std::set<int64_t> steps() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return steps_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::set<int64_t> steps_;  // guarded by mutex_
+};
+
+TEST_CASE("a rank at the agreed step without the decision waits its time, marks its rows, and catches up") {
+  RankedJob job(2, ConfigText({.collect_times = 1000000, .gradients = false}));
+  const auto sink = std::make_shared<DoubtSink>();
+  job[1].options.extra_sinks = {sink};
+  job[1].options.decision_wait = milliseconds(20);
+  job.Start();
+  REQUIRE(job.WaitForAll(EventKind::kArmed));
+  for (auto& rank : job.ranks) rank->TrainSteps(8);
+  // Rank 1 votes, and hears nothing from then on.
+  job.stores[1]->HoldAfterVote();
+  CHECK(job[0].Edit(ConfigText({.collect_times = 4})) == RefreshOutcome::kArmed);
+  for (auto& rank : job.ranks) rank->TrainSteps(4);
+  MonitorStatus status = job[1].monitor->GetStatus();
+  CHECK(status.step == 12);
+  CHECK(status.in_doubt);
+  CHECK(status.proposed_step == 11);
+  CHECK(status.plan_id == 1);
+  CHECK(status.decision_waits == 1);
+  CHECK(status.decision_timeouts == 1);
+  CHECK(status.decision_wait_seconds >= 0.02);
+  REQUIRE(job[1].WaitFor(EventKind::kDegraded));
+  job.stores[1]->LetGo();
+  REQUIRE(job[1].WaitFor(EventKind::kArmed, 2));
+  CHECK(job[1].WaitFor(EventKind::kRecovered));
+  for (auto& rank : job.ranks) rank->TrainSteps(6);
+  CHECK_FALSE(job[1].monitor->GetStatus().in_doubt);
+  job.Close();
+  CHECK(job[0].Steps("grad_reduced") == Steps{11, 12, 13, 14});
+  CHECK(job[1].Steps("grad_reduced") == Steps{13, 14});
+  CHECK(job[1].Events(EventKind::kFinished).at(1).step == 14);  // as on all ranks
+  CHECK(sink->steps() == std::set<int64_t>{11, 12});
+}
+
+TEST_CASE("an abort at the agreed step costs a rank no rows and no doubt") {
+  RankedJob job(2, ConfigText({.collect_times = 1000000, .gradients = false}));
+  const auto sink = std::make_shared<DoubtSink>();
+  job[0].options.extra_sinks = {sink};
+  job.Start();
+  REQUIRE(job.WaitForAll(EventKind::kArmed));
+  for (auto& rank : job.ranks) rank->TrainSteps(8);
+  job.stores[1]->Hold();  // rank 1 never hears of it
+  job[0].Save(ConfigText({.collect_times = 4}));
+  CHECK(job[0].monitor->Refresh(milliseconds(50)) == RefreshOutcome::kTimedOut);
+  job[0].TrainSteps(3);
+  REQUIRE(job[0].WaitFor(EventKind::kAborted));
+  CHECK(job[0].Events(EventKind::kAborted).at(0).message.find("rank 0 had reached step 11") != std::string::npos);
+  CHECK(job[0].monitor->GetStatus().plan_id == 1);
+  job.Close();
+  CHECK(sink->steps().empty());
+  CHECK(job[0].Steps("param_origin") == Steps{3, 4, 5, 6, 7, 8, 9, 10});
+}
+
+TEST_CASE("best effort and local need no votes") {
+  for (const char* mode : {"besteffort", "local"}) {
+    INFO(mode);
+    RankedJob job(2, ConfigText(Off()));
+    job.Start();
+    job.Run(milliseconds(2));
+    job[0].Edit(ConfigText({.collect_times = 3}, std::string(R"(, "stepwatch": {"coordination": ")") + mode + "\"}"));
+    REQUIRE(job.Settle(1));
+    job.Close();
+    CHECK(job[0].Steps("grad_reduced").size() == 3);
+    CHECK(job[1].Steps("grad_reduced").size() >= 1);
+  }
+}
+
+TEST_CASE("all ranks of a run share its id, in both modes") {
+  for (bool dynamic : {true, false}) {
+    INFO("dynamic " << dynamic);
+    RankedJob job(3, ConfigText({.collect_times = 2}));
+    for (auto& rank : job.ranks) rank->options.dynamic = dynamic;
+    for (size_t rank = 3; rank-- > 0;) REQUIRE(job[rank].Create().ok());
+    for (auto& rank : job.ranks) REQUIRE(rank->Attach().ok());
+    job.Run(milliseconds(2));
+    REQUIRE(job.WaitForAll(EventKind::kDrained));
+    job.Close();
+    const auto id = [](const Job& rank) { return rank.output_dir.substr(rank.output_dir.size() - 8); };
+    for (auto& rank : job.ranks) CHECK(id(*rank) == id(job[0]));
+    CHECK(job[2].output_dir.find("-rank2-") != std::string::npos);
+  }
+}
+
+TEST_CASE("a static rank that does not hear of the run id goes by its own, and says so once") {
+  RankedJob job(2, ConfigText({.collect_times = 2}));
+  for (auto& rank : job.ranks) rank->options.dynamic = false;
+  job[1].options.run_id_wait = milliseconds(10);
+  REQUIRE(job[1].Create().ok());
+  REQUIRE(job[1].Attach().ok());
+  job[1].TrainSteps(3);
+  REQUIRE(job[1].Attach().ok());
+  REQUIRE(job[1].WaitFor(EventKind::kNote));
+  job.Close();
+  CHECK(job[1].Count(EventKind::kNote) == 1);
+  CHECK(job[1].Steps("grad_reduced") == Steps{0, 1});
+}
+
+TEST_CASE("random edits of a running job: every edit that was the last is collected at the same steps everywhere") {
+  std::mt19937 random(20);
+  RankedJob job(3, ConfigText(Off()));
+  job.Start();
+  job.Run(milliseconds(1));
+  for (int i = 0; i < 25; ++i) {
+    job[0].Save(i % 5 == 3 ? ConfigText(Off()) : ConfigText({.collect_times = 3 + i, .gradients = random() % 2 == 0}));
+    job[0].monitor->Refresh(milliseconds(random() % 4 == 0 ? 0 : 3000));
+    std::this_thread::sleep_for(milliseconds(random() % 20));
+  }
+  job[0].Edit(ConfigText({.collect_times = 50}));
+  REQUIRE(job[0].WaitFor(EventKind::kWroteBack));
+  REQUIRE(Eventually([&] {
+    return std::all_of(job.ranks.begin(), job.ranks.end(), [](auto& rank) {
+      return rank->Count(EventKind::kDrained) == rank->Count(EventKind::kApplied) &&
+             rank->Events(EventKind::kDrained).back().collected == 50;
+    });
+  }));
+  job.Close();
+  const auto applied = [](const Job& rank) {
+    std::map<PlanId, int64_t> steps;
+    for (const Event& event : rank.Events(EventKind::kApplied)) steps[event.plan_id] = event.step;
+    return steps;
+  };
+  for (size_t rank = 1; rank < 3; ++rank) {
+    INFO("rank " << rank);
+    if (job[rank].monitor == nullptr &&
+        job[0].Count(EventKind::kDegraded) + job[rank].Count(EventKind::kDegraded) == 0) {
+      CHECK(applied(job[rank]) == applied(job[0]));
+      CHECK(job[rank].Steps("grad_reduced") == job[0].Steps("grad_reduced"));
+      CHECK(job[rank].Steps("param_origin") == job[0].Steps("param_origin"));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stepwatch::testing
