@@ -1,6 +1,7 @@
 // The extension stepwatch._core: Session, the callables that torch's hooks are given, and the offline tools.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
@@ -22,6 +23,7 @@ using namespace nb::literals;
 namespace stepwatch::python {
 
 void BindOffline(nb::module_& m);
+void BindStore(nb::module_& m);
 
 namespace {
 
@@ -165,6 +167,8 @@ std::unique_ptr<Session> MakeSession(nb::module_ torch, const std::string& confi
   options.grad_acc_steps = grad_acc_steps;
   options.start_iteration = start_iteration;
   options.keep_latest = keep_latest;
+  options.store = std::move(store);
+  options.store_prefix = store_prefix;
   options.parallel_for = TrainersThreads();
   auto printer = MakeEventPrinter(LogLevelFromEnvironment(), world_size > 1 ? rank : -1);
   auto session = std::make_unique<Session>(torch.ptr(), std::move(options), main_grad, std::move(printer));
@@ -235,9 +239,10 @@ NB_MODULE(_core, m) {
   BindHooks(m);
   BindSession(m);
   BindOffline(m);
+  BindStore(m);
   m.def("make_session", &MakeSession, "torch"_a, "config_path"_a, "dynamic"_a = nb::none(), "output_dir"_a = "",
         "rank"_a = 0, "world_size"_a = 1, "run_id"_a = "", "grad_acc_steps"_a = 1, "start_iteration"_a = 0,
-        "main_grad"_a = true, "keep_latest"_a = false);
+        "main_grad"_a = true, "keep_latest"_a = false, "store"_a = nb::none(), "store_prefix"_a = "stepwatch");
   m.def(
       "check_config", [](const std::string& path) { Check(stepwatch::CheckConfig(path)); }, "path"_a);
   m.def(

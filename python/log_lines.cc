@@ -19,6 +19,7 @@ LogLevel LevelOf(EventKind kind) {
     case EventKind::kRefused:
     case EventKind::kMissing:
     case EventKind::kUnreadable:
+    case EventKind::kAborted:
     case EventKind::kWarning: return LogLevel::kWarning;
     case EventKind::kDegraded: return LogLevel::kError;
     default: return LogLevel::kInfo;

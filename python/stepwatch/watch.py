@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepwatch import _core
 from stepwatch.attachment import Attachment
+from stepwatch.job_store import find_job_store
 from stepwatch.ranks import rank_and_world_size, writes_reduced_gradient
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class Watch:
         import torch
 
         self.rank, self.world_size = rank_and_world_size()
+        self._store = find_job_store()
         self._session = _core.make_session(
             torch,
             config_path=os.fspath(config),
@@ -80,6 +82,8 @@ class Watch:
             start_iteration=start_iteration,
             main_grad=main_grad,
             keep_latest=keep_latest,
+            store=None if self._store is None else self._store.queue,
+            store_prefix="" if self._store is None else self._store.prefix,
         )
         writes_reduced = None
         if tp_group is not None or dp_group is not None:
@@ -165,7 +169,10 @@ class Watch:
         """
         self._attachment.close()
         _open.discard(self)
-        return self._session.close(timeout)
+        closed = self._session.close(timeout)
+        if self._store is not None:
+            self._store.close()
+        return closed
 
     def __enter__(self) -> Watch:
         return self
