@@ -154,7 +154,14 @@ void Session::EndStep() {
   if (context_->Collecting() != nullptr)
     for (const auto& probe : modules_) probe->ForgetCalls();
   ++context_->step;
+  if (options_.store == nullptr) {
+    monitor_->EndStep();
+    return;
+  }
+  // The boundary may wait for the decision of a job, which a Python thread brings.
+  PyThreadState* const state = PyEval_SaveThread();
   monitor_->EndStep();
+  PyEval_RestoreThread(state);
 }
 
 bool Session::PublishStructure() {

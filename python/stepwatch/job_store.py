@@ -32,7 +32,8 @@ class JobStore:
     def __init__(self, store: Any) -> None:
         global _jobs
         self.queue = _core.StoreQueue()
-        self.prefix = f"stepwatch/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}/{_jobs}"
+        run, restart = (os.environ.get(f"TORCHELASTIC_{name}", "0") for name in ("RUN_ID", "RESTART_COUNT"))
+        self.prefix = f"stepwatch/{run[:64]}/{restart}/{_jobs}"
         _jobs += 1  # monitors are made in the same order on all ranks
         self._store = store
         self._thread = threading.Thread(target=self._serve, name="stepwatch-store", daemon=True)
