@@ -201,6 +201,20 @@ TEST_CASE("best effort and local need no votes") {
   }
 }
 
+TEST_CASE("a rank that is none of the job's is told, and goes by itself") {
+  RankedJob job(2, ConfigText({.collect_times = 1}));
+  job[1].options.rank = 2;
+  REQUIRE(job[1].Create().ok());
+  REQUIRE(job[1].Count(EventKind::kWarning) == 1);
+  CHECK(job[1].Events(EventKind::kWarning).at(0).message.find("rank 2 is not one of world_size 2") !=
+        std::string::npos);
+  REQUIRE(job[1].Attach().ok());
+  job[1].TrainSteps(3);
+  REQUIRE(job[1].WaitFor(EventKind::kWroteBack));
+  job[1].Close();
+  CHECK(job[1].Steps("grad_reduced") == Steps{1});
+}
+
 TEST_CASE("all ranks of a run share its id, in both modes") {
   for (bool dynamic : {true, false}) {
     INFO("dynamic " << dynamic);
