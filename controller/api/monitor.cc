@@ -181,6 +181,12 @@ Result<std::unique_ptr<Monitor>> Monitor::Create(Options options) try {
     replaced += "start_iteration " + std::to_string(options.start_iteration) + " is below 0; 0 is used. ";
     options.start_iteration = 0;
   }
+  // Nobody would count its vote.
+  if (options.store && (options.rank < 0 || options.rank >= options.world_size)) {
+    replaced += "rank " + std::to_string(options.rank) + " is not one of world_size " +
+                std::to_string(options.world_size) + " ranks (from 0); this rank goes by itself, without the store. ";
+    options.store = nullptr;
+  }
   std::unique_ptr<Monitor> monitor(new Monitor(std::make_unique<Impl>(std::move(options), dynamic)));
   Impl& impl = *monitor->impl_;
   if (!replaced.empty()) {

@@ -1,140 +1,11 @@
-// Several monitors in one process behave as the ranks of a job: one store, a thread for each rank's steps.
-#include <algorithm>
-#include <atomic>
+// Jobs of several ranks: edits, stops, write-backs and the run id.
+#include <map>
 #include <random>
 
-#include "stepwatch/store.h"
-#include "tests/api/job.h"
+#include "tests/api/ranked_job.h"
 
 namespace stepwatch::testing {
 namespace {
-
-using std::chrono::milliseconds;
-
-// A memory store whose answers can be held back from one rank.
-class SlowStore final : public Store {
- public:
-  explicit SlowStore(std::shared_ptr<Store> store) : store_(std::move(store)) {}
-
-  void Set(const std::string& key, const std::string& value, Done done) override {
-    if (holds_written_ && key.find("/w/") != std::string::npos) {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      return held_.push_back([this, key, value, done] { store_->Set(key, value, done); });
-    }
-    if (holds_after_vote_ && key.find("/v/") != std::string::npos) Hold();
-    store_->Set(key, value, Through(std::move(done)));
-  }
-  void Get(const std::string& key, Done done) override { store_->Get(key, Through(std::move(done))); }
-  void SetOnce(const std::string& key, const std::string& value, Done done) override {
-    store_->SetOnce(key, value, Through(std::move(done)));
-  }
-
-  void Hold() { is_held_ = true; }
-  // Not performed: what tells that rows are written.
-  void HoldWritten() { holds_written_ = true; }
-  // From the answer to the next vote on.
-  void HoldAfterVote() { holds_after_vote_ = true; }
-  void LetGo() {
-    std::vector<std::function<void()>> held;
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      is_held_ = holds_after_vote_ = holds_written_ = false;
-      held.swap(held_);
-    }
-    for (const auto& each : held) each();
-  }
-
- private:
-  Done Through(Done done) {
-    return [this, done = std::move(done)](Answer answer) {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      if (!is_held_) return done(std::move(answer));
-      held_.push_back([done, answer] { done(answer); });
-    };
-  }
-
-  const std::shared_ptr<Store> store_;
-  std::mutex mutex_;
-  std::atomic<bool> is_held_{false};
-  std::atomic<bool> holds_after_vote_{false};
-  std::atomic<bool> holds_written_{false};
-  std::vector<std::function<void()>> held_;  // guarded by mutex_
-};
-
-// The ranks share rank 0's file and output base; each has steps of its own length.
-class RankedJob {
- public:
-  explicit RankedJob(int world, const std::string& config) {
-    const auto memory = MakeMemoryStore();
-    for (int rank = 0; rank < world; ++rank) {
-      stores.push_back(std::make_shared<SlowStore>(memory));
-      ranks.push_back(std::make_unique<Job>(rank == 0 ? config : ""));
-      Options& options = ranks.back()->options;
-      options.store = stores.back();
-      options.rank = rank;
-      options.world_size = world;
-      options.store_poll = milliseconds(2);
-      options.config_path = ranks[0]->config_path;
-      options.output_dir = ranks[0]->directory / "out";
-    }
-  }
-  ~RankedJob() { Stop(); }
-
-  void Start() {
-    for (auto& rank : ranks) rank->Start();
-  }
-  // Every rank's thread steps for itself, some faster than others.
-  void Run(milliseconds step) {
-    stop_ = false;
-    for (size_t i = 0; i < ranks.size(); ++i)
-      threads_.emplace_back([this, i, step] {
-        while (!stop_) {
-          // As with a collective now and then: nobody runs away.
-          if (ranks[i]->monitor->step() > Slowest() + 3) {
-            std::this_thread::sleep_for(milliseconds(1));
-            continue;
-          }
-          ranks[i]->TrainStep();
-          std::this_thread::sleep_for(step + milliseconds(i % 2));
-        }
-      });
-  }
-  int64_t Slowest() const {
-    int64_t step = INT64_MAX;
-    for (const auto& rank : ranks) step = std::min(step, rank->monitor->step());
-    return step;
-  }
-  void Stop() {
-    stop_ = true;
-    for (std::thread& thread : threads_) thread.join();
-    threads_.clear();
-  }
-  void Close() {
-    Stop();
-    for (auto& rank : ranks) rank->Close();
-  }
-  bool WaitForAll(EventKind kind, size_t count = 1) {
-    return std::all_of(ranks.begin(), ranks.end(), [&](auto& rank) { return rank->WaitFor(kind, count); });
-  }
-  // Until all have finished the plan that they are told of as number `count`.
-  bool Settle(size_t count) {
-    return WaitForAll(EventKind::kDrained, count) && ranks[0]->WaitFor(EventKind::kWroteBack, count);
-  }
-  Job& operator[](size_t rank) { return *ranks[rank]; }
-
-  std::vector<std::shared_ptr<SlowStore>> stores;
-  std::vector<std::unique_ptr<Job>> ranks;
-
- private:
-  std::atomic<bool> stop_{false};
-  std::vector<std::thread> threads_;
-};
-
-Steps From(int64_t first, int64_t count) {
-  Steps steps;
-  for (int64_t i = 0; i < count; ++i) steps.push_back(first + i);
-  return steps;
-}
 
 TEST_CASE("an edit that rank 0 finds is collected by all ranks at the same steps, and written back once") {
   RankedJob job(4, ConfigText(Off()));
@@ -316,81 +187,6 @@ TEST_CASE("a rank that stands still makes the others wait for no one: aborts tha
   CHECK(job[0].Steps("grad_reduced").size() == 3);
 }
 
-// The steps of which rows are marked.
-class DoubtSink final : public Sink {
- public:
-  WriteResult Write(const RecordLayout&, const StepFrame& frame) override {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    for (size_t i = 0; i < frame.count; ++i)
-      if ((frame.records[i].flags & Record::kInDoubt) != 0) steps_.insert(frame.step);
-    return {Status(), frame.count};
-  }
-  void Abandon(const RecordLayout&, const StepFrame&) override {}
-  void EndPlan(const RecordLayout&) override {}
-  Status Flush() override { return Status(); }
-
-  std::set<int64_t> steps() const {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return steps_;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::set<int64_t> steps_;  // guarded by mutex_
-};
-
-TEST_CASE("a rank at the agreed step without the decision waits its time, marks its rows, and catches up") {
-  RankedJob job(2, ConfigText({.collect_times = 1000000, .gradients = false}));
-  const auto sink = std::make_shared<DoubtSink>();
-  job[1].options.extra_sinks = {sink};
-  job[1].options.decision_wait = milliseconds(20);
-  job.Start();
-  REQUIRE(job.WaitForAll(EventKind::kArmed));
-  for (auto& rank : job.ranks) rank->TrainSteps(8);
-  // Rank 1 votes, and hears nothing from then on.
-  job.stores[1]->HoldAfterVote();
-  CHECK(job[0].Edit(ConfigText({.collect_times = 4})) == RefreshOutcome::kArmed);
-  for (auto& rank : job.ranks) rank->TrainSteps(4);
-  MonitorStatus status = job[1].monitor->GetStatus();
-  CHECK(status.step == 12);
-  CHECK(status.in_doubt);
-  CHECK(status.proposed_step == 11);
-  CHECK(status.plan_id == 1);
-  CHECK(status.decision_waits == 1);
-  CHECK(status.decision_timeouts == 1);
-  CHECK(status.decision_wait_seconds >= 0.02);
-  REQUIRE(job[1].WaitFor(EventKind::kDegraded));
-  job.stores[1]->LetGo();
-  REQUIRE(job[1].WaitFor(EventKind::kArmed, 2));
-  CHECK(job[1].WaitFor(EventKind::kRecovered));
-  for (auto& rank : job.ranks) rank->TrainSteps(6);
-  CHECK_FALSE(job[1].monitor->GetStatus().in_doubt);
-  job.Close();
-  CHECK(job[0].Steps("grad_reduced") == Steps{11, 12, 13, 14});
-  CHECK(job[1].Steps("grad_reduced") == Steps{13, 14});
-  CHECK(job[1].Events(EventKind::kFinished).at(1).step == 14);  // as on all ranks
-  CHECK(sink->steps() == std::set<int64_t>{11, 12});
-}
-
-TEST_CASE("an abort at the agreed step costs a rank no rows and no doubt") {
-  RankedJob job(2, ConfigText({.collect_times = 1000000, .gradients = false}));
-  const auto sink = std::make_shared<DoubtSink>();
-  job[0].options.extra_sinks = {sink};
-  job.Start();
-  REQUIRE(job.WaitForAll(EventKind::kArmed));
-  for (auto& rank : job.ranks) rank->TrainSteps(8);
-  job.stores[1]->Hold();  // rank 1 never hears of it
-  job[0].Save(ConfigText({.collect_times = 4}));
-  CHECK(job[0].monitor->Refresh(milliseconds(50)) == RefreshOutcome::kTimedOut);
-  job[0].TrainSteps(3);
-  REQUIRE(job[0].WaitFor(EventKind::kAborted));
-  CHECK(job[0].Events(EventKind::kAborted).at(0).message.find("rank 0 had reached step 11") != std::string::npos);
-  CHECK(job[0].monitor->GetStatus().plan_id == 1);
-  job.Close();
-  CHECK(sink->steps().empty());
-  CHECK(job[0].Steps("param_origin") == Steps{3, 4, 5, 6, 7, 8, 9, 10});
-}
-
 TEST_CASE("best effort and local need no votes") {
   for (const char* mode : {"besteffort", "local"}) {
     INFO(mode);
@@ -403,6 +199,20 @@ TEST_CASE("best effort and local need no votes") {
     CHECK(job[0].Steps("grad_reduced").size() == 3);
     CHECK(job[1].Steps("grad_reduced").size() >= 1);
   }
+}
+
+TEST_CASE("a rank that is none of the job's is told, and goes by itself") {
+  RankedJob job(2, ConfigText({.collect_times = 1}));
+  job[1].options.rank = 2;
+  REQUIRE(job[1].Create().ok());
+  REQUIRE(job[1].Count(EventKind::kWarning) == 1);
+  CHECK(job[1].Events(EventKind::kWarning).at(0).message.find("rank 2 is not one of world_size 2") !=
+        std::string::npos);
+  REQUIRE(job[1].Attach().ok());
+  job[1].TrainSteps(3);
+  REQUIRE(job[1].WaitFor(EventKind::kWroteBack));
+  job[1].Close();
+  CHECK(job[1].Steps("grad_reduced") == Steps{1});
 }
 
 TEST_CASE("all ranks of a run share its id, in both modes") {
