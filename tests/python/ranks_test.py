@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -97,7 +99,7 @@ class Job:
 
 
 @pytest.fixture
-def start(tmp_path: Path):  # type: ignore[no-untyped-def]
+def start(tmp_path: Path) -> Iterator[Any]:
     jobs: list[Job] = []
 
     def make(ranks: int, steps: int, **environment: str) -> Job:
@@ -115,7 +117,7 @@ def switch_on(config: Path) -> None:
     fresh.replace(config)
 
 
-def test_ranks_share_the_run_id_and_unreduced_gradients_differ(tmp_path: Path, start) -> None:  # type: ignore[no-untyped-def]
+def test_ranks_share_the_run_id_and_unreduced_gradients_differ(tmp_path: Path, start: Any) -> None:
     write_config(tmp_path / "config.json", wg_distribution=True, collect_times=2)
     job = start(2, 3, DYNAMIC_MONITOR="false", DDP="1")
     job.finish(ranks=[0, 1])
@@ -137,7 +139,7 @@ def test_ranks_share_the_run_id_and_unreduced_gradients_differ(tmp_path: Path, s
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
-def test_an_edit_holds_from_one_step_on_all_ranks(tmp_path: Path, start, ranks: int) -> None:  # type: ignore[no-untyped-def]
+def test_an_edit_holds_from_one_step_on_all_ranks(tmp_path: Path, start: Any, ranks: int) -> None:
     config = write_config(tmp_path / "config.json", dynamic_on=False, wg_distribution=True, collect_times=4)
     job = start(ranks, 60, DYNAMIC_MONITOR="true")
     job.wait_for("step 10")
@@ -149,7 +151,7 @@ def test_an_edit_holds_from_one_step_on_all_ranks(tmp_path: Path, start, ranks: 
     assert json.loads(config.read_text())["dynamic_on"] is False
 
 
-def test_a_rank_that_stalls_keeps_all_ranks_on_one_plan(tmp_path: Path, start) -> None:  # type: ignore[no-untyped-def]
+def test_a_rank_that_stalls_keeps_all_ranks_on_one_plan(tmp_path: Path, start: Any) -> None:
     config = write_config(tmp_path / "config.json", dynamic_on=False, wg_distribution=True, collect_times=4)
     job = start(2, 80, DYNAMIC_MONITOR="true")
     job.wait_for("step 10", rank=1)
@@ -162,7 +164,7 @@ def test_a_rank_that_stalls_keeps_all_ranks_on_one_plan(tmp_path: Path, start) -
     assert len(job.collected(0)) == 4
 
 
-def test_a_rank_that_dies_harms_no_other(tmp_path: Path, start) -> None:  # type: ignore[no-untyped-def]
+def test_a_rank_that_dies_harms_no_other(tmp_path: Path, start: Any) -> None:
     config = write_config(tmp_path / "config.json", dynamic_on=False, wg_distribution=True, collect_times=4)
     job = start(2, 60, DYNAMIC_MONITOR="true")
     job.wait_for("step 10", rank=1)
