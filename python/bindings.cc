@@ -156,7 +156,8 @@ void Attach(Session& session, const std::vector<ModuleTuple>& modules, const std
 
 std::unique_ptr<Session> MakeSession(nb::module_ torch, const std::string& config_path, std::optional<bool> dynamic,
                                      const std::string& output_dir, int rank, int world_size, const std::string& run_id,
-                                     int grad_acc_steps, int64_t start_iteration, bool main_grad, bool keep_latest) {
+                                     int grad_acc_steps, int64_t start_iteration, bool main_grad, bool keep_latest,
+                                     std::shared_ptr<StoreQueue> store, const std::string& store_prefix) {
   Options options;
   options.config_path = config_path;
   options.dynamic = dynamic;
@@ -243,6 +244,7 @@ NB_MODULE(_core, m) {
   m.def("make_session", &MakeSession, "torch"_a, "config_path"_a, "dynamic"_a = nb::none(), "output_dir"_a = "",
         "rank"_a = 0, "world_size"_a = 1, "run_id"_a = "", "grad_acc_steps"_a = 1, "start_iteration"_a = 0,
         "main_grad"_a = true, "keep_latest"_a = false, "store"_a = nb::none(), "store_prefix"_a = "stepwatch");
+  m.def("view_of", &ViewOf, "torch"_a, "tensor"_a, "by_attributes"_a = false);
   m.def(
       "check_config", [](const std::string& path) { Check(stepwatch::CheckConfig(path)); }, "path"_a);
   m.def(
