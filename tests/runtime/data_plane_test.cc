@@ -311,6 +311,11 @@ constexpr int kSwaps = 5000;
 constexpr int kSwaps = 100000;
 #endif
 
+// Not a yield: on a busy machine that can cost a time slice of everybody else's.
+void Rest() {
+  std::this_thread::sleep_for(std::chrono::microseconds(20));
+}
+
 TEST_CASE("a swap at each of many steps, offered by another thread, with observers on a third inside the steps") {
   Run run;
   run.Start();
@@ -319,7 +324,7 @@ TEST_CASE("a swap at each of many steps, offered by another thread, with observe
     PlanId next = 1;
     while (!done.load(std::memory_order_acquire)) {
       if (run.plane.offer_waiting() && next % 16 != 0) {  // now and then an offer is superseded
-        std::this_thread::yield();
+        Rest();
         continue;
       }
       run.OfferPlan({next, {0, 1, 1 + next % 3}}, 1);
@@ -330,7 +335,7 @@ TEST_CASE("a swap at each of many steps, offered by another thread, with observe
   std::thread observer([&] {
     while (!done.load(std::memory_order_acquire)) {
       if (made.load() == wanted.load(std::memory_order_acquire)) {
-        std::this_thread::yield();
+        Rest();
         continue;
       }
       run.Observe();
@@ -342,7 +347,7 @@ TEST_CASE("a swap at each of many steps, offered by another thread, with observe
     run.Observe();
     if (step % 20 == 0) {
       wanted.fetch_add(1, std::memory_order_release);
-      while (made.load(std::memory_order_acquire) != wanted.load()) std::this_thread::yield();
+      while (made.load(std::memory_order_acquire) != wanted.load()) Rest();
     }
     run.plane.EndStep();
     if (run.plane.newest_begun() != before) ++swaps;
