@@ -196,12 +196,16 @@ def test_the_factory_reads_chunk_and_micro_step_from_the_tag() -> None:
 
 
 def test_ctrl_c_stops_a_conversion(base: Path, tmp_path: Path) -> None:
-    lines = "\n".join(f"0,w{i},0,1.5" for i in range(800000))
+    lines = "\n".join(f"0,w{i},0,1.5" for i in range(1_000_000))
     (base / RUN / "exp_avg_0-4.csv").write_text(f"vpp_stage,name,step,norm\n{lines}\n")
     script = (
-        "import os, signal, sys, threading, time\n"
+        "import os, pathlib, signal, sys, threading, time\n"
         "from stepwatch.csv2tb import csv2tensorboard_by_step\n"
-        "threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+        "def interrupt():\n"
+        f"    while not list(pathlib.Path({str(tmp_path)!r}).rglob('.stepwatch-*')):  # the conversion is under way\n"
+        "        time.sleep(0.001)\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "threading.Thread(target=interrupt, daemon=True).start()\n"
         "try:\n"
         f"    csv2tensorboard_by_step({str(base)!r}, output_dirpath={str(tmp_path / 'tb')!r})\n"
         "except KeyboardInterrupt:\n"
