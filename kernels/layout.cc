@@ -70,6 +70,17 @@ bool IsDense(const Dims& dims, int ndim) {
   return true;
 }
 
+// As most tensors lie; cheaper to find out than IsDense.
+bool IsRowMajor(const TensorView& tensor) {
+  int64_t expected = 1;
+  for (size_t i = static_cast<size_t>(tensor.ndim); i-- > 0;) {
+    if (tensor.sizes[i] == 1) continue;
+    if (tensor.strides[i] != expected) return false;
+    expected *= tensor.sizes[i];
+  }
+  return true;
+}
+
 void SetFlat(int64_t count, Layout* layout) {
   layout->ndim = 1;
   layout->sizes[0] = count;
@@ -110,7 +121,7 @@ Status Start(const TensorView& tensor, Layout* layout) {
 
 Status CanonicalLayout(const TensorView& tensor, Layout* layout) {
   if (Status status = Start(tensor, layout); !status.ok()) return status;
-  if (tensor.numel == 0) return SetFlat(0, layout), Status();
+  if (tensor.numel == 0 || IsRowMajor(tensor)) return SetFlat(tensor.numel, layout), Status();
   Dims dims{};
   int ndim = RealDims(tensor, &dims);
   for (size_t i = 0; i < static_cast<size_t>(ndim); ++i)

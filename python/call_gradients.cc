@@ -1,8 +1,17 @@
 #include "python/call_gradients.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace stepwatch::python {
+namespace {
+
+std::string DescribeView(const TensorView& view) {
+  return "size=" + front_end::TupleText(view.sizes.data(), static_cast<size_t>(view.ndim)) +
+         ", dtype=" + DTypeName(view.dtype);
+}
+
+}  // namespace
 
 CallGradients::CallGradients(std::shared_ptr<Context> context, const ModuleSites& sites, front_end::CallPosition at)
     : context_(std::move(context)), generation_(context_->generation), step_(context_->step), sites_(sites), at_(at) {}
@@ -21,7 +30,9 @@ void CallGradients::On(SiteId site, std::vector<Element>* elements, uint16_t ele
     for (Element& expected : *elements)
       if (expected.element == element) expected.seen = true;
     Show(*monitor, site, element, gradient);
-    AddToStructure(elements == &inputs_, element, gradient);
+    if (structure_entry_ < 0) return;
+    AddToStructure(elements == &inputs_, element,
+                   gradient == Py_None ? front_end::kNoTensor : context_->reader.Describe(gradient));
   });
 }
 
@@ -35,10 +46,9 @@ void CallGradients::Show(Monitor& monitor, SiteId site, uint16_t element, PyObje
   }
 }
 
-void CallGradients::AddToStructure(bool is_input, uint16_t element, PyObject* gradient) {
+void CallGradients::AddToStructure(bool is_input, uint16_t element, std::string text) {
   if (structure_entry_ < 0) return;
   const size_t index = element == kNoElement ? 0 : element;
-  std::string text = gradient == Py_None ? front_end::kNoTensor : context_->reader.Describe(gradient);
   if (is_input) {
     structure_->AddInputGradient(structure_entry_, index, std::move(text));
   } else {
@@ -46,17 +56,39 @@ void CallGradients::AddToStructure(bool is_input, uint16_t element, PyObject* gr
   }
 }
 
+std::optional<TensorView> CallGradients::ZerosLike(const TensorView& tensor) {
+  static constexpr double kZero = 0;  // all bits are zero: a zero of every dtype
+  if (tensor.dtype == DType::kOther) return std::nullopt;
+  TensorView zeros = tensor;
+  zeros.data = &kZero;
+  zeros.strides.fill(0);
+  zeros.device = {};
+  zeros.stream = nullptr;
+  return zeros;
+}
+
+void CallGradients::FinishSide(Monitor& monitor, bool is_input) {
+  const std::vector<Element>& elements = is_input ? inputs_ : outputs_;
+  const SiteId site = is_input ? sites_.input_grad : sites_.output_grad;
+  const bool any_seen = std::any_of(elements.begin(), elements.end(), [](const Element& each) { return each.seen; });
+  for (const Element& expected : elements) {
+    if (expected.seen) continue;
+    if (any_seen && expected.zeros) {
+      if (site != kNoSite) monitor.Observe({site, at_.micro_step, expected.element, at_.call}, *expected.zeros);
+      AddToStructure(is_input, expected.element, DescribeView(*expected.zeros));
+    } else {
+      Show(monitor, site, expected.element, Py_None);
+      AddToStructure(is_input, expected.element, front_end::kNoTensor);
+    }
+  }
+}
+
 void CallGradients::Finish() noexcept {
   Guarded(*context_, "closing the gradients of a call", [&] {
     Monitor* const monitor = context_->Collecting();
     if (monitor == nullptr || context_->generation != generation_) return;
-    for (const auto& [elements, site] : {std::pair{&inputs_, sites_.input_grad}, {&outputs_, sites_.output_grad}}) {
-      for (const Element& expected : *elements) {
-        if (expected.seen) continue;
-        Show(*monitor, site, expected.element, Py_None);
-        AddToStructure(elements == &inputs_, expected.element, Py_None);
-      }
-    }
+    FinishSide(*monitor, true);
+    FinishSide(*monitor, false);
   });
 }
 

@@ -1,11 +1,14 @@
 // The gradients of one call of a module: of its inputs, through this module alone, and of its outputs.
 //
-// Hooks on tensors bring them one by one. What has not come when the step ends gives a row of nan, provided that any
-// has come: an argument that is no tensor or needs no gradient, an output that nobody used.
+// Hooks on tensors bring them one by one. What has not come when the step ends gives a row, provided that any gradient
+// of the call has come: of zeros for a tensor that needs a gradient and was not used while another of its side was, and
+// of nan for an argument that is no tensor or needs no gradient.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "python/context.h"
@@ -25,8 +28,11 @@ class CallGradients : public std::enable_shared_from_this<CallGradients> {
  public:
   CallGradients(std::shared_ptr<Context> context, const ModuleSites& sites, front_end::CallPosition at);
 
-  void ExpectInput(uint16_t element) { inputs_.push_back({element, false}); }
-  void ExpectOutput(uint16_t element) { outputs_.push_back({element, false}); }
+  void ExpectInput(uint16_t element) { inputs_.push_back({element, false, {}}); }
+  void ExpectOutput(uint16_t element) { outputs_.push_back({element, false, {}}); }
+  // The element expected last is one of several, and a tensor that will have a gradient of its own if it is used.
+  void LastInputIs(const TensorView& tensor) { inputs_.back().zeros = ZerosLike(tensor); }
+  void LastOutputIs(const TensorView& tensor) { outputs_.back().zeros = ZerosLike(tensor); }
   void Describe(std::shared_ptr<front_end::StructureBook> structure, int entry);
 
   // From a hook, on an autograd thread; `gradient` may be None.
@@ -38,12 +44,16 @@ class CallGradients : public std::enable_shared_from_this<CallGradients> {
  private:
   struct Element {
     uint16_t element;
-    bool seen;
+    bool seen = false;
+    std::optional<TensorView> zeros;  // its gradient if nothing uses it
   };
 
+  // A view of one zero in CPU memory, wherever the tensor is.
+  static std::optional<TensorView> ZerosLike(const TensorView& tensor);
+  void FinishSide(Monitor& monitor, bool is_input);
   void On(SiteId site, std::vector<Element>* elements, uint16_t element, PyObject* gradient) noexcept;
   void Show(Monitor& monitor, SiteId site, uint16_t element, PyObject* gradient);
-  void AddToStructure(bool is_input, uint16_t element, PyObject* gradient);
+  void AddToStructure(bool is_input, uint16_t element, std::string text);
 
   const std::shared_ptr<Context> context_;
   const uint64_t generation_;

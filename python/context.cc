@@ -11,33 +11,54 @@ constexpr int64_t kReleaseBytes = 64 * 1024;
 }  // namespace
 
 Context::Context(PyObject* torch, std::function<void(const Event&)> on_event)
-    : reporter(std::move(on_event)), reader(torch) {
+    : reporter(std::move(on_event)), reader(torch), tensor_hooks(torch) {
   is_grad_enabled_ = Attribute(torch, "is_grad_enabled");
   const Ref native = Attribute(torch, "_C");
-  if (native) current_graph_task_id_ = Attribute(native.get(), "_current_graph_task_id");
+  if (native) current_graph_task_id_ = Attribute(native.ptr(), "_current_graph_task_id");
 }
 
 bool Context::GradientsEnabled() const {
-  const Ref enabled(PyObject_CallNoArgs(is_grad_enabled_.get()));
+  const Ref enabled(PyObject_CallNoArgs(is_grad_enabled_.ptr()));
   return IsTrue(enabled);
+}
+
+uint32_t Context::MicroBatchesBegun(size_t chunk) const {
+  const uint32_t marked = marks.Count(step);
+  return marked > 0 ? marked : roots[chunk]->Count(step);
 }
 
 bool Context::InBackward() const {
   if (!current_graph_task_id_) return false;
-  const Ref id(PyObject_CallNoArgs(current_graph_task_id_.get()));
-  const bool running = id && PyLong_AsLong(id.get()) != -1;
+  const Ref id(PyObject_CallNoArgs(current_graph_task_id_.ptr()));
+  const bool running = id && PyLong_AsLong(id.ptr()) != -1;
   PyErr_Clear();
   return running;
+}
+
+bool Context::MeasureView(Monitor& to, const Observation& at, const TensorView& view, Record* record) const {
+  if (view.numel * ElementSize(view.dtype) < kReleaseBytes) return to.Measure(at, view, record);
+  const nanobind::gil_scoped_release released;
+  return to.Measure(at, view, record);
 }
 
 bool Context::Measure(Monitor& to, SiteKind kind, const Observation& at, PyObject* tensor, Record* record) {
   const SeenTensor seen = reader.Read(tensor);
   if (seen.problem != nullptr) reporter.Unmeasurable(kind, seen.problem);
-  if (seen.view.numel * ElementSize(seen.view.dtype) < kReleaseBytes) return to.Measure(at, seen.view, record);
-  PyThreadState* const state = PyEval_SaveThread();
-  const bool measured = to.Measure(at, seen.view, record);
-  PyEval_RestoreThread(state);
-  return measured;
+  // Never a gradient: collectives write into one without counting its version.
+  if (kind != SiteKind::kActv || !MeasuredActivations::IsWorthwhile(seen.view))
+    return MeasureView(to, at, seen.view, record);
+  const MeasuredActivations::Contents contents{seen.view, VersionOf(names, tensor)};
+  if (const Record* same = measured.Find(reader, contents)) {
+    *record = *same;
+    record->site = at.site;
+    record->micro_step = at.micro_step;
+    record->element = at.element;
+    record->call = at.call;
+    return true;
+  }
+  if (!MeasureView(to, at, seen.view, record)) return false;
+  measured.Add(tensor, contents, *record);
+  return true;
 }
 
 void Context::Observe(Monitor& to, SiteKind kind, const Observation& at, PyObject* tensor) {

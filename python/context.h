@@ -8,7 +8,10 @@
 #include <memory>
 #include <vector>
 
+#include "python/measured_activations.h"
+#include "python/names.h"
 #include "python/py_ref.h"
+#include "python/tensor_hook.h"
 #include "python/tensor_reader.h"
 #include "src/front_end/micro_batches.h"
 #include "src/front_end/reporter.h"
@@ -32,6 +35,8 @@ struct Context {
   bool Measure(Monitor& to, SiteKind kind, const Observation& at, PyObject* tensor, Record* record);
 
   bool GradientsEnabled() const;
+  // Micro-batches of a chunk that have begun in this step, as far as marks or the root's entries say; 0: neither does.
+  uint32_t MicroBatchesBegun(size_t chunk) const;
   // Inside of a backward pass: a forward that runs there recomputes what a checkpoint has thrown away.
   bool InBackward() const;
 
@@ -45,8 +50,13 @@ struct Context {
   std::vector<std::shared_ptr<CallGradients>> answered;        // calls of this step that a gradient has reached
   front_end::Reporter reporter;
   TensorReader reader;
+  const Names names;
+  const TensorHooks tensor_hooks;
+  MeasuredActivations measured;  // in the running step
 
  private:
+  bool MeasureView(Monitor& to, const Observation& at, const TensorView& view, Record* record) const;
+
   Ref is_grad_enabled_;
   Ref current_graph_task_id_;  // nothing where torch has no such function
 };

@@ -15,15 +15,14 @@ const char* NameOf(LogLevel level) {
 }
 
 LogLevel LevelOf(EventKind kind) {
-  switch (kind) {
-    case EventKind::kRefused:
-    case EventKind::kMissing:
-    case EventKind::kUnreadable:
-    case EventKind::kAborted:
-    case EventKind::kWarning: return LogLevel::kWarning;
-    case EventKind::kDegraded: return LogLevel::kError;
-    default: return LogLevel::kInfo;
+  // As msProbe prints them, whose users choose what they see by MSPROBE_LOG_LEVEL.
+  if (kind == EventKind::kAlarm) return LogLevel::kInfo;
+  switch (SeverityOf(kind)) {
+    case EventSeverity::kInfo: break;
+    case EventSeverity::kWarning: return LogLevel::kWarning;
+    case EventSeverity::kError: return LogLevel::kError;
   }
+  return LogLevel::kInfo;
 }
 
 std::string Now() {

@@ -1,40 +1,62 @@
-// An owned reference to a Python object, for code that talks to the C API directly.
+// An owned reference to a Python object that may be nothing, and calls that never leave an error set: hooks must not
+// raise.
 #pragma once
 
-#include <Python.h>
-
-#include <utility>
+#include <nanobind/nanobind.h>
 
 namespace stepwatch::python {
 
-class Ref {
+class Ref : public nanobind::object {
  public:
   Ref() = default;
-  // Takes over a new reference; null is allowed and means "nothing".
-  explicit Ref(PyObject* owned) : object_(owned) {}
+  // Takes over a new reference; null is nothing.
+  explicit Ref(PyObject* owned) : nanobind::object(owned, nanobind::detail::steal_t()) {}
   static Ref Borrow(PyObject* object) {
     Py_XINCREF(object);
     return Ref(object);
   }
-  Ref(const Ref& other) : object_(other.object_) { Py_XINCREF(object_); }
-  Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
-  Ref& operator=(Ref other) noexcept {
-    std::swap(object_, other.object_);
-    return *this;
-  }
-  ~Ref() { Py_XDECREF(object_); }
+};
 
-  PyObject* get() const { return object_; }
-  PyObject* release() { return std::exchange(object_, nullptr); }
-  explicit operator bool() const { return object_ != nullptr; }
+// A name made once: looking an attribute up by a C string makes a Python string each time.
+class Name {
+ public:
+  explicit Name(const char* text) : text_(PyUnicode_InternFromString(text)) {}
+  PyObject* ptr() const { return text_.ptr(); }
 
  private:
-  PyObject* object_ = nullptr;
+  Ref text_;
 };
+
+// The attribute, or nothing; no error is left set, and none is made for one that is not there.
+inline Ref Attribute(PyObject* object, const Name& name) {
+  PyObject* found = nullptr;
+#if PY_VERSION_HEX >= 0x030D0000
+  const int result = PyObject_GetOptionalAttr(object, name.ptr(), &found);
+#else
+  const int result = _PyObject_LookupAttr(object, name.ptr(), &found);
+#endif
+  if (result < 0) PyErr_Clear();
+  return Ref(found);
+}
+
+// What the object itself holds, or nothing: its class is not asked, whose `__getattr__` may be written in Python.
+inline Ref OwnAttribute(PyObject* object, const Name& name) {
+  const Ref own(PyObject_GenericGetDict(object, nullptr));
+  PyObject* const found = own ? PyDict_GetItemWithError(own.ptr(), name.ptr()) : nullptr;
+  if (found == nullptr) PyErr_Clear();
+  return Ref::Borrow(found);
+}
 
 // The attribute, or nothing; no error is left set.
 inline Ref Attribute(PyObject* object, const char* name) {
   Ref found(PyObject_GetAttrString(object, name));
+  if (!found) PyErr_Clear();
+  return found;
+}
+
+// The result of a method with one argument, or nothing; no error is left set.
+inline Ref CallMethod(PyObject* object, const Name& name, PyObject* argument) {
+  Ref found(PyObject_CallMethodOneArg(object, name.ptr(), argument));
   if (!found) PyErr_Clear();
   return found;
 }
@@ -48,7 +70,7 @@ inline Ref CallMethod(PyObject* object, const char* name) {
 
 inline bool IsTrue(const Ref& object) {
   if (!object) return false;
-  const int truth = PyObject_IsTrue(object.get());
+  const int truth = PyObject_IsTrue(object.ptr());
   if (truth < 0) PyErr_Clear();
   return truth > 0;
 }

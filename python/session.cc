@@ -4,16 +4,16 @@
 #include <set>
 #include <utility>
 
+#include "stepwatch/tag.h"
+
 namespace stepwatch::python {
 namespace {
 
-// Gives the GIL away for a call that waits for threads of ours.
+// For a call that waits for threads of ours.
 template <class F>
 auto WithoutGil(const F& f) {
-  PyThreadState* const state = PyEval_SaveThread();
-  auto result = f();
-  PyEval_RestoreThread(state);
-  return result;
+  const nanobind::gil_scoped_release released;
+  return f();
 }
 
 }  // namespace
@@ -21,7 +21,8 @@ auto WithoutGil(const F& f) {
 Session::Session(PyObject* torch, Options options, bool main_grad, std::function<void(const Event&)> on_event)
     : context_(std::make_shared<Context>(torch, std::move(on_event))),
       options_(std::move(options)),
-      main_grad_(main_grad) {
+      main_grad_(main_grad),
+      extras_(context_) {
   context_->grad_acc_steps = std::max(options_.grad_acc_steps, 1);
   options_.on_event = [context = context_.get()](const Event& event) { context->reporter.Tell(event); };
 }
@@ -39,7 +40,7 @@ Status Session::Start() {
 }
 
 Status Session::Attach(std::vector<ModuleEntry> modules, const std::vector<FoundParameter>& parameters, int optimizers,
-                       std::function<void()> on_swap) {
+                       std::vector<std::string> operators, std::function<void()> on_swap) {
   ++context_->generation;
   on_swap_ = std::move(on_swap);
   modules_.clear();
@@ -52,7 +53,7 @@ Status Session::Attach(std::vector<ModuleEntry> modules, const std::vector<Found
     while (context_->roots.size() <= static_cast<size_t>(entry.chunk))
       context_->roots.push_back(std::make_unique<front_end::StepCounter>());
     const std::string key = std::to_string(entry.chunk) + ":" + entry.name;
-    modules_.push_back(std::make_shared<ModuleProbe>(context_, entry.chunk, key, entry.name.empty()));
+    modules_.push_back(std::make_shared<ModuleTap>(context_, entry.chunk, key, entry.name.empty()));
   }
   for (int i = 0; i <= optimizers; ++i) groups_.push_back(std::make_unique<ParameterGroup>(context_));
   std::set<int> cuda;
@@ -64,34 +65,38 @@ Status Session::Attach(std::vector<ModuleEntry> modules, const std::vector<Found
                                 {view.sizes.begin(), view.sizes.begin() + view.ndim},
                                 found.requires_grad});
     if (view.device.kind == DeviceKind::kCuda) cuda.insert(view.device.index);
-    parameters_.push_back(std::make_shared<ParameterProbe>(context_, found.tensor, main_grad_));
+    parameters_.push_back(std::make_shared<ParameterTap>(context_, found.tensor, main_grad_));
     counts_reduced_.push_back(found.counts_reduced);
     groups_[found.optimizer < 0 ? groups_.size() - 1 : static_cast<size_t>(found.optimizer)]->Add(parameters_.back());
   }
   index.modules = std::move(modules);
-  PyThreadState* const state = PyEval_SaveThread();
-  for (const int device : cuda) monitor_->PrepareDevice({DeviceKind::kCuda, static_cast<int8_t>(device)});
-  const Status attached = monitor_->Attach(std::move(index), this);
-  PyEval_RestoreThread(state);
-  return attached;
+  index.operators = std::move(operators);
+  index.features = index.stacks = index.heatmaps = true;
+  return WithoutGil([&] {
+    for (const int device : cuda) monitor_->PrepareDevice({DeviceKind::kCuda, static_cast<int8_t>(device)});
+    return monitor_->Attach(std::move(index), this);
+  });
 }
 
 // The core calls this in the thread that attaches, ends a step or closes; the first has given the GIL away.
-void Session::Swap(const RecordLayout* layout, bool wants_structure) noexcept {
-  const PyGILState_STATE gil = PyGILState_Ensure();
+void Session::Swap(const RecordLayout* layout, const FrontEndOrders& orders) noexcept {
+  const nanobind::gil_scoped_acquire acquired;
   Guarded(*context_, "swapping hooks", [&] {
     ++context_->generation;
     context_->answered.clear();
-    for (const auto& probe : modules_) {
-      probe->sites() = ModuleSites();
-      probe->ForgetCalls();
+    context_->measured.Clear();
+    for (const auto& tap : modules_) {
+      tap->sites() = ModuleSites();
+      tap->ForgetCalls();
     }
-    for (const auto& probe : parameters_) probe->WantNothing();
-    context_->structure = wants_structure ? std::make_shared<front_end::StructureBook>() : nullptr;
+    for (const auto& tap : parameters_) tap->WantNothing();
+    orders_ = orders;
+    ops_.clear();
+    extras_.Clear();
+    context_->structure = orders.structure ? std::make_shared<front_end::StructureBook>() : nullptr;
     if (layout != nullptr) SetSites(*layout);
     TellSwap();
   });
-  PyGILState_Release(gil);
 }
 
 void Session::TellSwap() {
@@ -100,8 +105,10 @@ void Session::TellSwap() {
 }
 
 void Session::SetSites(const RecordLayout& layout) {
+  for (const Stat stat : layout.stats) ops_.emplace_back(StatName(stat));
   for (size_t i = 0; i < layout.sites.size(); ++i) {
     const PlannedSite& site = layout.sites[i];
+    if (site.owner == kNoOwner) continue;
     const auto id = static_cast<SiteId>(i);
     if (site.kind == SiteKind::kActv || site.kind == SiteKind::kActvGrad) {
       if (site.owner >= modules_.size()) continue;
@@ -112,6 +119,10 @@ void Session::SetSites(const RecordLayout& layout) {
       } else {
         (is_input ? sites.input_grad : sites.output_grad) = id;
       }
+      continue;
+    }
+    if (OwnerOf(site.kind) != SiteOwner::kParameter || HasHeatmap(site.kind)) {
+      extras_.Want(site, id);
       continue;
     }
     if (site.owner >= parameters_.size()) continue;
@@ -126,12 +137,13 @@ void Session::ListWanted() {
   wanted_ = {};
   const bool all = context_->structure != nullptr;
   std::set<int> chunks;  // of which a module is wanted
-  for (const auto& probe : modules_)
-    if (probe->sites().any()) chunks.insert(probe->chunk());
+  for (const auto& tap : modules_)
+    if (tap->sites().any()) chunks.insert(tap->chunk());
+  for (const auto& [kind, module] : extras_.features())
+    if (module < modules_.size()) chunks.insert(modules_[module]->chunk());
   for (size_t i = 0; i < modules_.size(); ++i) {
-    ModuleProbe& probe = *modules_[i];
-    if (all || probe.sites().any() || (probe.is_root() && chunks.count(probe.chunk()) > 0))
-      wanted_.modules.push_back(i);
+    ModuleTap& tap = *modules_[i];
+    if (all || tap.sites().any() || (tap.is_root() && chunks.count(tap.chunk()) > 0)) wanted_.modules.push_back(i);
   }
   for (size_t i = 0; i < parameters_.size(); ++i)
     if (parameters_[i]->site(SiteKind::kGradUnreduced) != kNoSite) wanted_.gradients.push_back(i);
@@ -152,16 +164,21 @@ void Session::EndStep() {
   context_->answered.clear();
   for (const auto& call : answered) call->Finish();
   if (context_->Collecting() != nullptr)
-    for (const auto& probe : modules_) probe->ForgetCalls();
+    for (const auto& tap : modules_) tap->ForgetCalls();
   ++context_->step;
+  context_->measured.Clear();
   if (options_.store == nullptr) {
     monitor_->EndStep();
     return;
   }
   // The boundary may wait for the decision of a job, which a Python thread brings.
-  PyThreadState* const state = PyEval_SaveThread();
-  monitor_->EndStep();
-  PyEval_RestoreThread(state);
+  WithoutGil([&] { monitor_->EndStep(); });
+}
+
+bool Session::PassStep() {
+  const uint64_t generation = context_->generation;
+  EndStep();
+  return context_->generation == generation && !collecting();
 }
 
 bool Session::PublishStructure() {
@@ -174,8 +191,21 @@ bool Session::PublishStructure() {
   return true;
 }
 
+void Session::PublishStacks(std::vector<std::pair<std::string, std::string>> rows) {
+  monitor_->PublishStacks(std::move(rows));
+}
+
+Status Session::Amend(const Amendment& amendment) {
+  if (context_->monitor == nullptr) return Status();
+  return WithoutGil([&] { return monitor_->Amend(amendment); });
+}
+
 RefreshOutcome Session::Refresh(std::chrono::milliseconds timeout) {
   return WithoutGil([&] { return monitor_->Refresh(timeout); });
+}
+
+bool Session::Flush(std::chrono::milliseconds timeout) {
+  return WithoutGil([&] { return monitor_->Flush(timeout); });
 }
 
 MonitorStatus Session::GetStatus() const {
@@ -189,7 +219,7 @@ std::vector<LatestValue> Session::Latest(SiteKind kind, std::chrono::millisecond
 Status Session::Close(std::chrono::milliseconds timeout) {
   if (monitor_ == nullptr || context_->monitor == nullptr) return Status();
   const Status closed = WithoutGil([&] { return monitor_->Close(timeout); });
-  Swap(nullptr, false);
+  Swap(nullptr, {});
   context_->monitor = nullptr;
   on_swap_ = nullptr;
   return closed;

@@ -1,4 +1,4 @@
-// The monitor of one Python process: the core's Monitor, and the probes that its plans switch on and off.
+// The monitor of one Python process: the core's Monitor, and the taps that its plans switch on and off.
 #pragma once
 
 #include <memory>
@@ -6,8 +6,9 @@
 #include <vector>
 
 #include "python/context.h"
-#include "python/module_probe.h"
-#include "python/parameter_probes.h"
+#include "python/extra_sites.h"
+#include "python/module_tap.h"
+#include "python/parameter_taps.h"
 #include "stepwatch/monitor.h"
 
 namespace stepwatch::python {
@@ -40,32 +41,43 @@ class Session final : public HookTable {
   Status Start();
   // `on_swap` is called without arguments whenever the wanted hooks have changed, inside of Attach, EndStep and Close.
   Status Attach(std::vector<ModuleEntry> modules, const std::vector<FoundParameter>& parameters, int optimizers,
-                std::function<void()> on_swap);
+                std::vector<std::string> operators, std::function<void()> on_swap);
 
   const WantedHooks& wanted() const { return wanted_; }
-  std::shared_ptr<ModuleProbe> module(size_t index) const { return modules_.at(index); }
-  std::shared_ptr<ParameterProbe> parameter(size_t index) const { return parameters_.at(index); }
+  std::shared_ptr<ModuleTap> module(size_t index) const { return modules_.at(index); }
+  std::shared_ptr<ParameterTap> parameter(size_t index) const { return parameters_.at(index); }
+  // What the plan in force asks for beside hooks.
+  const FrontEndOrders& orders() const { return orders_; }
+  // Its statistics, by name; empty without a plan.
+  const std::vector<std::string>& ops() const { return ops_; }
+  ExtraSites& extras() { return extras_; }
+  int64_t step() const { return monitor_->step(); }
   bool collecting() const { return context_->Collecting() != nullptr; }
 
   int BeforeUpdate(int optimizer, PyObject* state);
   void AfterUpdate(int optimizer);
   void EndStep();
+  // Ends a step in which nothing is collected; true if nothing is to be hung or taken off for the next one either.
+  bool PassStep();
   void BeginMicroBatch() { context_->marks.Add(context_->step); }
 
   // print_struct: hands over what was seen, once, and waits until the file is there. False if none is wanted, or
   // nothing was seen.
   bool PublishStructure();
+  void PublishStacks(std::vector<std::pair<std::string, std::string>> rows);
+  Status Amend(const Amendment& amendment);
   RefreshOutcome Refresh(std::chrono::milliseconds timeout);
+  bool Flush(std::chrono::milliseconds timeout);
   MonitorStatus GetStatus() const;
   std::vector<LatestValue> Latest(SiteKind kind, std::chrono::milliseconds timeout);
   void Warn(std::string message) { context_->reporter.Warn(std::move(message)); }
   void Caught(const std::string& where, const std::string& what) {
     context_->reporter.Caught(where.c_str(), what.c_str());
   }
-  // Probes and hooks do nothing afterwards. Safe to call twice.
+  // Taps and hooks do nothing afterwards. Safe to call twice.
   Status Close(std::chrono::milliseconds timeout);
 
-  void Swap(const RecordLayout* layout, bool wants_structure) noexcept override;
+  void Swap(const RecordLayout* layout, const FrontEndOrders& orders) noexcept override;
 
  private:
   void TellSwap();
@@ -76,11 +88,14 @@ class Session final : public HookTable {
   Options options_;
   const bool main_grad_;
   std::unique_ptr<Monitor> monitor_;
-  std::vector<std::shared_ptr<ModuleProbe>> modules_;
-  std::vector<std::shared_ptr<ParameterProbe>> parameters_;
+  std::vector<std::shared_ptr<ModuleTap>> modules_;
+  std::vector<std::shared_ptr<ParameterTap>> parameters_;
   std::vector<bool> counts_reduced_;
   std::vector<std::unique_ptr<ParameterGroup>> groups_;  // one for each optimizer, the last for parameters of none
   WantedHooks wanted_;
+  FrontEndOrders orders_;
+  std::vector<std::string> ops_;
+  ExtraSites extras_;
   std::function<void()> on_swap_;
 };
 

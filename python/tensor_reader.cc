@@ -94,6 +94,22 @@ const char* ProblemOf(const TensorView& view) {
   return nullptr;
 }
 
+// Where the storage has no memory (of a fake tensor, of a wrapper such as DTensor, released) torch gives the bare
+// offset as the address: no error, and not null. The memory of small programs begins lower than the largest offset, so
+// an address is looked at only below this bound, and then compared.
+constexpr uintptr_t kOffsetsBelow = uintptr_t{1} << 40;
+
+void ForgetBareOffset(PyObject* tensor, TensorView* view) {
+  const auto address = reinterpret_cast<uintptr_t>(view->data);
+  if (address == 0 || address >= kOffsetsBelow) return;
+  const Ref elements = CallMethod(tensor, "storage_offset");
+  const long long offset = elements ? PyLong_AsLongLong(elements.ptr()) : 0;
+  const bool known = elements && PyErr_Occurred() == nullptr;
+  PyErr_Clear();
+  if (!known || static_cast<uintptr_t>(offset) * static_cast<uintptr_t>(ElementSize(view->dtype)) == address)
+    view->data = nullptr;
+}
+
 SeenTensor Checked(SeenTensor seen) {
   const char* problem = ProblemOf(seen.view);
   return problem == nullptr ? seen : Unmeasurable(problem);
@@ -112,13 +128,13 @@ struct ExchangeTable {
 
 TensorReader::TensorReader(PyObject* torch) : torch_(torch) {
   Py_INCREF(torch_);
-  tensor_type_ = Attribute(torch_, "Tensor").release();
-  strided_ = Attribute(torch_, "strided").release();
-  for (size_t i = 0; i < std::size(dtypes_); ++i) dtypes_[i] = Attribute(torch_, kDTypeNames[i]).release();
+  tensor_type_ = Attribute(torch_, "Tensor").release().ptr();
+  strided_ = Attribute(torch_, "strided").release().ptr();
+  for (size_t i = 0; i < std::size(dtypes_); ++i) dtypes_[i] = Attribute(torch_, kDTypeNames[i]).release().ptr();
 }
 
 TensorReader::~TensorReader() {
-  Py_XDECREF(reinterpret_cast<PyObject*>(last_type_));
+  for (const KnownType& known : known_) Py_XDECREF(reinterpret_cast<PyObject*>(known.type));
   for (PyObject* dtype : dtypes_) Py_XDECREF(dtype);
   Py_XDECREF(strided_);
   Py_XDECREF(tensor_type_);
@@ -133,17 +149,18 @@ bool TensorReader::IsTensor(PyObject* object) const {
 // Subclasses inherit the table, so that one entry a type is right.
 const ExchangeTable* TensorReader::TableOf(PyObject* tensor) {
   PyTypeObject* const type = Py_TYPE(tensor);
-  if (type == last_type_) return last_table_;
+  for (const KnownType& known : known_)
+    if (known.type == type) return known.table;
   const Ref capsule = Attribute(reinterpret_cast<PyObject*>(type), "__dlpack_c_exchange_api__");
   auto* header =
-      capsule ? static_cast<TableHeader*>(PyCapsule_GetPointer(capsule.get(), "dlpack_exchange_api")) : nullptr;
+      capsule ? static_cast<TableHeader*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api")) : nullptr;
   if (PyErr_Occurred() != nullptr) PyErr_Clear();
   while (header != nullptr && header->major != 1) header = header->previous;
   const auto* table = reinterpret_cast<const ExchangeTable*>(header);
   if (table != nullptr && table->tensor_from_py_object_no_sync == nullptr) table = nullptr;
   Py_INCREF(reinterpret_cast<PyObject*>(type));
-  Py_XDECREF(reinterpret_cast<PyObject*>(std::exchange(last_type_, type)));
-  last_table_ = table;
+  Py_XDECREF(reinterpret_cast<PyObject*>(known_[1].type));
+  known_[1] = std::exchange(known_[0], {type, table});
   return table;
 }
 
@@ -187,9 +204,10 @@ SeenTensor TensorReader::Read(PyObject* tensor) {
   SeenTensor seen;
   if (!ReadTable(*table, tensor, &seen)) return Unmeasurable(kNotReadable);
   if (seen.problem != nullptr) return seen;
+  ForgetBareOffset(tensor, &seen.view);
   if (seen.view.data == nullptr && seen.view.numel > 0) {
     const Ref local = Attribute(tensor, "_local_tensor");  // of a DTensor
-    if (local && local.get() != Py_None && IsTensor(local.get())) return Read(local.get());
+    if (local && local.ptr() != Py_None && IsTensor(local.ptr())) return Read(local.ptr());
   }
   return Checked(seen);
 }
@@ -204,14 +222,14 @@ namespace {
 
 bool CopyIntegers(const Ref& sequence, std::array<int64_t, kDimsMax>* out, int* count) {
   if (!sequence) return false;
-  const Py_ssize_t size = PySequence_Size(sequence.get());
+  const Py_ssize_t size = PySequence_Size(sequence.ptr());
   if (size < 0 || size > kDimsMax) {
     PyErr_Clear();
     return false;
   }
   for (Py_ssize_t i = 0; i < size; ++i) {
-    const Ref item(PySequence_GetItem(sequence.get(), i));
-    const long long value = item ? PyLong_AsLongLong(item.get()) : -1;
+    const Ref item(PySequence_GetItem(sequence.ptr(), i));
+    const long long value = item ? PyLong_AsLongLong(item.ptr()) : -1;
     if (PyErr_Occurred() != nullptr) {
       PyErr_Clear();
       return false;
@@ -227,16 +245,16 @@ bool SetDevice(PyObject* torch, PyObject* tensor, TensorView* view) {
   if (IsTrue(Attribute(tensor, "is_cpu"))) return true;
   if (!IsTrue(Attribute(tensor, "is_cuda"))) return false;
   const Ref device = Attribute(tensor, "device");
-  const Ref index = device ? Attribute(device.get(), "index") : Ref();
+  const Ref index = device ? Attribute(device.ptr(), "index") : Ref();
   const Ref cuda = Attribute(torch, "cuda");
-  const Ref stream(cuda ? PyObject_CallMethod(cuda.get(), "current_stream", "O", device.get()) : nullptr);
-  const Ref handle = stream ? Attribute(stream.get(), "cuda_stream") : Ref();
+  const Ref stream(cuda ? PyObject_CallMethod(cuda.ptr(), "current_stream", "O", device.ptr()) : nullptr);
+  const Ref handle = stream ? Attribute(stream.ptr(), "cuda_stream") : Ref();
   if (!index || !handle) {
     PyErr_Clear();
     return false;
   }
-  view->device = {DeviceKind::kCuda, static_cast<int8_t>(PyLong_AsLong(index.get()))};
-  view->stream = PyLong_AsVoidPtr(handle.get());
+  view->device = {DeviceKind::kCuda, static_cast<int8_t>(PyLong_AsLong(index.ptr()))};
+  view->stream = PyLong_AsVoidPtr(handle.ptr());
   const bool good = PyErr_Occurred() == nullptr;
   PyErr_Clear();
   return good;
@@ -246,32 +264,33 @@ bool SetDevice(PyObject* torch, PyObject* tensor, TensorView* view) {
 
 SeenTensor TensorReader::ReadAttributes(PyObject* tensor) {
   const Ref local = Attribute(tensor, "_local_tensor");
-  if (local && local.get() != Py_None && IsTensor(local.get())) return ReadAttributes(local.get());
+  if (local && local.ptr() != Py_None && IsTensor(local.ptr())) return ReadAttributes(local.ptr());
   SeenTensor seen;
   int strides = 0;
   const Ref layout = Attribute(tensor, "layout");
-  if (layout.get() != strided_ || IsTrue(Attribute(tensor, "is_quantized")) || !SetDevice(torch_, tensor, &seen.view))
+  if (layout.ptr() != strided_ || IsTrue(Attribute(tensor, "is_quantized")) || !SetDevice(torch_, tensor, &seen.view))
     return Unmeasurable(kNotReadable);
   if (!CopyIntegers(Attribute(tensor, "shape"), &seen.view.sizes, &seen.view.ndim) ||
       !CopyIntegers(CallMethod(tensor, "stride"), &seen.view.strides, &strides))
     return Unmeasurable("it has more than 8 dimensions");
   (void)SetShape(seen.view.ndim, &seen.view);
   const Ref dtype = Attribute(tensor, "dtype");
-  seen.view.dtype = DTypeOf(dtype.get());
+  seen.view.dtype = DTypeOf(dtype.ptr());
   const Ref address = CallMethod(tensor, "data_ptr");  // raises for fake tensors and wrappers
-  seen.view.data = address ? PyLong_AsVoidPtr(address.get()) : nullptr;
+  seen.view.data = address ? PyLong_AsVoidPtr(address.ptr()) : nullptr;
   PyErr_Clear();
+  ForgetBareOffset(tensor, &seen.view);
   return Checked(seen);
 }
 
 std::string TensorReader::Describe(PyObject* tensor) const {
   const Ref shape = Attribute(tensor, "shape");
-  const Ref plain(shape ? PySequence_Tuple(shape.get()) : nullptr);
-  const Ref size(plain ? PyObject_Str(plain.get()) : nullptr);
+  const Ref plain(shape ? PySequence_Tuple(shape.ptr()) : nullptr);
+  const Ref size(plain ? PyObject_Str(plain.ptr()) : nullptr);
   const Ref dtype = Attribute(tensor, "dtype");
-  const Ref name(dtype ? PyObject_Str(dtype.get()) : nullptr);
-  const char* size_text = size ? PyUnicode_AsUTF8(size.get()) : nullptr;
-  const char* name_text = name ? PyUnicode_AsUTF8(name.get()) : nullptr;
+  const Ref name(dtype ? PyObject_Str(dtype.ptr()) : nullptr);
+  const char* size_text = size ? PyUnicode_AsUTF8(size.ptr()) : nullptr;
+  const char* name_text = name ? PyUnicode_AsUTF8(name.ptr()) : nullptr;
   PyErr_Clear();
   if (size_text == nullptr || name_text == nullptr) return "<class 'Tensor'>";
   return std::string("size=") + size_text + ", dtype=" + name_text;

@@ -39,12 +39,16 @@ class TensorReader {
   bool ReadTable(const ExchangeTable& table, PyObject* tensor, SeenTensor* seen) const;
   DType DTypeOf(PyObject* dtype) const;
 
-  PyObject* const torch_;              // strong
-  PyObject* tensor_type_;              // torch.Tensor, strong
-  PyObject* strided_;                  // torch.strided, strong
-  PyObject* dtypes_[12] = {};          // torch.float64 …, in the order of DType; null where torch lacks one
-  PyTypeObject* last_type_ = nullptr;  // strong; the type that last_table_ belongs to
-  const ExchangeTable* last_table_ = nullptr;
+  PyObject* const torch_;      // strong
+  PyObject* tensor_type_;      // torch.Tensor, strong
+  PyObject* strided_;          // torch.strided, strong
+  PyObject* dtypes_[12] = {};  // torch.float64 …, in the order of DType; null where torch lacks one
+  // Of the types met last: torch.Tensor and Parameter, mostly.
+  struct KnownType {
+    PyTypeObject* type = nullptr;  // strong
+    const ExchangeTable* table = nullptr;
+  };
+  KnownType known_[2];
 };
 
 }  // namespace stepwatch::python

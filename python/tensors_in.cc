@@ -26,11 +26,11 @@ void ForEachValue(PyObject* container, const Visit& visit) {
     for (Py_ssize_t i = 0; PyDict_Next(container, &i, &key, &value) != 0;) visit(value);
   } else {
     const Ref fields = Attribute(reinterpret_cast<PyObject*>(Py_TYPE(container)), "__dataclass_fields__");
-    if (!fields || !PyDict_Check(fields.get())) return;
+    if (!fields || !PyDict_Check(fields.ptr())) return;
     PyObject *key = nullptr, *field = nullptr;
-    for (Py_ssize_t i = 0; PyDict_Next(fields.get(), &i, &key, &field) != 0;) {
+    for (Py_ssize_t i = 0; PyDict_Next(fields.ptr(), &i, &key, &field) != 0;) {
       const Ref value(PyObject_GetAttr(container, key));
-      if (value) visit(value.get());  // the instance holds it
+      if (value) visit(value.ptr());  // the instance holds it
       PyErr_Clear();
     }
   }
@@ -106,7 +106,7 @@ std::string KindOfResult(const TensorReader& reader, PyObject* result) {
   if (PyTuple_Check(result)) return "tuple[" + std::to_string(PyTuple_GET_SIZE(result)) + "]";
   if (PyList_Check(result)) return "list[" + std::to_string(PyList_GET_SIZE(result)) + "]";
   const Ref text(PyObject_Str(reinterpret_cast<PyObject*>(Py_TYPE(result))));
-  const char* name = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  const char* name = text ? PyUnicode_AsUTF8(text.ptr()) : nullptr;
   PyErr_Clear();
   return name == nullptr ? "<class 'object'>" : name;
 }

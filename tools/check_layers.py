@@ -46,6 +46,7 @@ GUARDED: dict[str, tuple[str, ...]] = {
     r"boost/crc": ("src/sinks",),
     r"google/protobuf/": ("src/sinks",),
     r"hwy/": ("kernels",),
+    r"png\.h": ("src/sinks", "tests/sinks"),
     r"sqlite3": ("src/offline", "tests/offline"),
     r"cuda": ("kernels/cuda", "tests/kernels/cuda", "bench/gpu"),
     r"nlohmann/": (

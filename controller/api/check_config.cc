@@ -17,4 +17,10 @@ Status CheckConfig(const std::string& path) try {
   return Status(StatusCode::kExhausted, path + " cannot be looked at: " + error.what());
 }
 
+Status CheckConfigText(const std::string& text) try {
+  return config::ParseConfig(text).status();
+} catch (const std::exception& error) {
+  return Status(StatusCode::kExhausted, std::string("the text cannot be looked at: ") + error.what());
+}
+
 }  // namespace stepwatch

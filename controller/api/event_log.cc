@@ -41,7 +41,8 @@ std::string Detail(const Event& event) {
       return fmt::format("{} ({} bytes, sha256 {}…)", event.message, event.bytes, event.sha256.substr(0, 12));
     case EventKind::kApplied: return fmt::format("first step {}", event.step);
     case EventKind::kFinished:
-      return fmt::format("last step {}, {} collected, {}", event.step, event.collected, event.message);
+      return fmt::format("{}{} collected, {}", event.step < 0 ? "" : fmt::format("last step {}, ", event.step),
+                         event.collected, event.message);
     case EventKind::kDrained: return LedgerText(event.ledger) + CostText(event);
     default: break;
   }
@@ -72,16 +73,12 @@ namespace api {
 namespace {
 
 spdlog::level::level_enum LevelOf(EventKind kind) {
-  switch (kind) {
-    case EventKind::kRefused:
-    case EventKind::kMissing:
-    case EventKind::kUnreadable:
-    case EventKind::kAlarm:
-    case EventKind::kAborted:
-    case EventKind::kWarning: return spdlog::level::warn;
-    case EventKind::kDegraded: return spdlog::level::err;
-    default: return spdlog::level::info;
+  switch (SeverityOf(kind)) {
+    case EventSeverity::kInfo: break;
+    case EventSeverity::kWarning: return spdlog::level::warn;
+    case EventSeverity::kError: return spdlog::level::err;
   }
+  return spdlog::level::info;
 }
 
 }  // namespace

@@ -8,26 +8,15 @@
 #include <utility>
 
 #include "controller/api/event_log.h"
-#include "controller/api/loop_thread.h"
-#include "controller/reload/reloader.h"
-#include "kernels/device_engine.h"
-#include "src/runtime/alarm_desk.h"
-#include "src/runtime/data_plane.h"
-#include "src/runtime/drain.h"
+#include "controller/api/monitor_impl.h"
 #include "src/runtime/run_directory.h"
-#include "src/runtime/status_board.h"
-#include "src/stats/engine.h"
 
 namespace stepwatch {
 namespace {
 
 using std::chrono::milliseconds;
 
-// For work on the loop that is bounded by local file I/O.
-constexpr milliseconds kLoopCallTimeout{30000};
 constexpr milliseconds kCloseTimeout{5000};
-// Between two questions to the loop about what other ranks decide.
-constexpr milliseconds kAskAgain{1};
 
 bool DynamicFromEnvironment() {
   const char* value = std::getenv("DYNAMIC_MONITOR");
@@ -36,134 +25,12 @@ bool DynamicFromEnvironment() {
   return lower == "true";
 }
 
-double SecondsSince(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-std::unique_ptr<runtime::AlarmDesk> MakeAlarmDesk(const Options& options, runtime::StatusBoard* board) {
-  auto file = std::make_unique<runtime::AnomalyFile>(
-      runtime::AnomalyDirectory(runtime::OutputBase(options.output_dir), options.rank),
-      std::make_unique<sinks::FileCalls>());
-  return std::make_unique<runtime::AlarmDesk>(runtime::AlarmOrigin{options.rank, options.pp_stage, options.group_mates},
-                                              std::move(file), board);
-}
-
-stats::EngineOptions EngineOptionsOf(const Options& options) {
-  stats::EngineOptions engine;
-  engine.parallel_for = options.parallel_for;
-  engine.device_results_max = options.cuda_results_max;
-  engine.make_device_engine = [side_stream = options.cuda_side_stream, graph_slots = options.cuda_graph_slots](
-                                  int device, size_t results) {
-    kernels::DeviceEngineOptions of_device;
-    of_device.device = device;
-    of_device.slots = results;
-    of_device.side_stream = side_stream;
-    of_device.graph_slots = graph_slots;
-    return kernels::CreateCudaEngine(of_device);
-  };
-  return engine;
-}
-
 }  // namespace
 
 const char* RunStateName(RunState state) {
   static constexpr const char* kNames[] = {"OFF", "IDLE", "PREPARING", "ARMED", "COLLECTING", "DRAINING", "FAILED"};
   return kNames[static_cast<int>(state)];
 }
-
-class Monitor::Impl {
- public:
-  Impl(Options options, bool dynamic)
-      : options_(std::move(options)),
-        dynamic_(dynamic),
-        loop_([this](const std::string& what) { TellFault(what); }),
-        board_([this] { loop_.Post([this] { OnBoard(); }); }),
-        engine_(EngineOptionsOf(options_)),
-        data_plane_(options_.start_iteration, &engine_, &wake_up_, options_.decision_wait),
-        drain_(&board_, &engine_, &wake_up_, options_.backlog_bytes_max),
-        reloader_(options_, dynamic, {&loop_.context(), &data_plane_, &drain_, &board_},
-                  [this](Event event) { Tell(std::move(event)); }) {}
-
-  // What is told has changed what is published.
-  void Tell(Event event) {
-    PublishState();
-    event.t = SecondsSince(start_);
-    try {
-      options_.on_event(event);
-    } catch (...) {  // the user's function: there is nobody left to tell, and the loop goes on
-    }
-  }
-  void TellFault(const std::string& what) {
-    Event event;
-    event.kind = EventKind::kDegraded;
-    event.message = "the loop thread caught an exception and goes on: " + what;
-    Tell(std::move(event));
-  }
-  void OnBoard() {
-    for (std::string& trouble : board_.TakeTroubles()) {
-      Event event;
-      event.kind = EventKind::kDegraded;
-      event.message = std::move(trouble);
-      Tell(std::move(event));
-    }
-    reloader_.OnBoard();
-    PublishState();
-  }
-  void PublishState() {
-    loop_state_.store(reloader_.state(), std::memory_order_relaxed);
-    const std::lock_guard<std::mutex> lock(mutex_);
-    output_dir_ = reloader_.output_dir();
-  }
-
-  // Asks the loop until it says yes; false: not in time.
-  bool Await(bool (reload::Reloader::*question)() const, std::chrono::steady_clock::time_point deadline) {
-    for (;;) {
-      auto yes = std::make_shared<std::atomic<bool>>(false);
-      const auto left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
-      if (left <= milliseconds(0)) return false;
-      if (!loop_.Call([this, yes, question] { *yes = (reloader_.*question)(); }, left)) return false;
-      if (*yes) return true;
-      std::this_thread::sleep_for(std::min(left, kAskAgain));
-    }
-  }
-  // In static mode the output directory is fixed at once, so the job's run id is waited for.
-  void AwaitRunId() {
-    if (dynamic_ || reloader_knows_run_id_ ||
-        Await(&reload::Reloader::knows_run_id, std::chrono::steady_clock::now() + options_.run_id_wait))
-      return;
-    Event event;
-    event.kind = EventKind::kNote;
-    event.message = "the run id of rank 0 was not in the job's store within " +
-                    std::to_string(options_.run_id_wait.count()) + " ms; this rank goes by its own, " + options_.run_id;
-    loop_.Post([this, event = std::move(event)]() mutable { Tell(std::move(event)); });
-  }
-
-  RunState State() const {
-    if (data_plane_.plan_id() != 0) return RunState::kCollecting;
-    if (reloader_.proposed_step() >= 0) return RunState::kPreparing;
-    const RunState state = loop_state_.load(std::memory_order_relaxed);
-    if (state == RunState::kArmed && data_plane_.offer_waiting()) return RunState::kArmed;
-    // The loop learns of an ended window a moment after the step thread has ended it.
-    return state == RunState::kArmed || state == RunState::kCollecting ? RunState::kDraining : state;
-  }
-
-  const Options options_;
-  const bool dynamic_;
-  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-  api::LoopThread loop_;
-  runtime::WakeUp wake_up_;
-  runtime::StatusBoard board_;
-  stats::Engine engine_;
-  runtime::DataPlane data_plane_;
-  runtime::Drain drain_;
-  reload::Reloader reloader_;
-  std::atomic<bool> closed_{true};  // until the loop runs, and after Close
-  bool hung_ = false;
-  bool reloader_knows_run_id_ = false;  // or need not: asked once
-  std::atomic<RunState> loop_state_{RunState::kOff};
-  mutable std::mutex mutex_;
-  std::string output_dir_;  // guarded by mutex_
-};
 
 Monitor::Monitor(std::unique_ptr<Impl> impl)
     : impl_(std::move(impl)), collecting_(impl_->data_plane_.collecting_flag()) {}
@@ -200,12 +67,7 @@ Result<std::unique_ptr<Monitor>> Monitor::Create(Options options) try {
     if (!read.ok()) return read;
   }
   impl.PublishState();
-  if (!dynamic) impl.loop_.Post([&impl] { impl.reloader_.JoinRanks(); });
-  impl.loop_.Start();
-  impl.closed_ = false;
-  if (impl.options_.keep_latest) impl.drain_.KeepLatest();
-  impl.drain_.SetAlarmDesk(MakeAlarmDesk(impl.options_, &impl.board_));
-  impl.drain_.Start();
+  impl.Start();
   return monitor;
 } catch (const std::exception& error) {
   // No descriptor, thread or memory left: no reason for a training run not to start.
@@ -227,23 +89,21 @@ Status Monitor::Attach(SiteIndex sites, HookTable* hooks) {
   if (!impl_->data_plane_.InOwner() || impl_->closed_) return Status(StatusCode::kUnavailable, "the monitor is closed");
   impl_->data_plane_.SetHooks(hooks);
   impl_->AwaitRunId();
-  impl_->reloader_knows_run_id_ = true;
   // Shared with the handler: it may run after this call has given up on a file system that hangs.
   auto shared_sites = std::make_shared<SiteIndex>(std::move(sites));
-  auto attached = std::make_shared<Status>();
-  const bool done = impl_->loop_.Call(
-      [&impl = *impl_, attached, shared_sites] {
-        try {
-          *attached = impl.reloader_.Attach(std::move(*shared_sites));
-        } catch (const std::exception& error) {  // no descriptor or memory left
-          *attached = Status(StatusCode::kExhausted, std::string("the config file is not watched: ") + error.what());
-        }
-        impl.PublishState();
-      },
-      kLoopCallTimeout);
-  if (!done) return Status(StatusCode::kTimedOut, "the config file could not be looked at in time; it is still tried");
-  if (attached->ok()) impl_->data_plane_.BeginFirstStep();
-  return *attached;
+  auto moved = std::make_shared<std::unique_ptr<const RecordLayout>>();
+  const Status attached = impl_->ChangePlan([&impl = *impl_, shared_sites, moved] {
+    Status status = impl.reloader_.Attach(std::move(*shared_sites));
+    *moved = impl.reloader_.TakeMovedLayout();
+    return status;
+  });
+  if (attached.code() != StatusCode::kTimedOut && *moved) impl_->data_plane_.MoveHooks(std::move(*moved));
+  return attached;
+}
+
+Status Monitor::Amend(const Amendment& amendment) {
+  if (!impl_->data_plane_.InOwner() || impl_->closed_) return Status(StatusCode::kUnavailable, "the monitor is closed");
+  return impl_->ChangePlan([&impl = *impl_, amendment] { return impl.reloader_.Amend(amendment); });
 }
 
 void Monitor::PrepareDevice(Device device) noexcept {
@@ -266,8 +126,16 @@ void Monitor::ObserveMissing(const Observation& at) noexcept {
   impl_->data_plane_.ObserveMissing(at);
 }
 
+void Monitor::ObserveValues(const Observation& at, const double* values, size_t count) noexcept {
+  impl_->data_plane_.ObserveValues(at, values, count);
+}
+
 void Monitor::ObserveAgreement(const Observation& at, const TensorView& gradient, const TensorView& momentum) noexcept {
   impl_->data_plane_.ObserveAgreement(at, gradient, momentum);
+}
+
+void Monitor::ObserveHeatmaps(std::vector<HeatmapColumn> columns) noexcept {
+  impl_->data_plane_.ObserveHeatmaps(std::move(columns));
 }
 
 void Monitor::Capture(const PlannedSite& site, const Observation& at, const TensorView& tensor) noexcept {
@@ -300,7 +168,7 @@ int64_t Monitor::step() const noexcept {
 
 std::vector<LatestValue> Monitor::Latest(SiteKind kind, milliseconds timeout) {
   if (!impl_->data_plane_.InOwner() || impl_->closed_) return {};
-  return impl_->drain_.Latest(kind, timeout);
+  return impl_->drain_.Latest(kind, timeout, impl_->options_.rank);
 }
 
 RefreshOutcome Monitor::Refresh(milliseconds timeout) {
@@ -318,8 +186,13 @@ RefreshOutcome Monitor::Refresh(milliseconds timeout) {
   if (*settled) return *outcome;
   // The ranks of the job decide on what was found.
   const auto take = [&impl = *impl_, outcome] { *outcome = impl.reloader_.outcome(); };
-  const bool done = impl_->Await(&reload::Reloader::settled, deadline) && impl_->loop_.Call(take, kLoopCallTimeout);
+  const bool done =
+      impl_->Await(&reload::Reloader::settled, deadline) && impl_->loop_.Call(take, Impl::kLoopCallTimeout);
   return done ? outcome->load() : RefreshOutcome::kTimedOut;
+}
+
+bool Monitor::Flush(milliseconds timeout) {
+  return !impl_->data_plane_.InOwner() || impl_->closed_ || impl_->drain_.Flush(timeout);
 }
 
 MonitorStatus Monitor::GetStatus() const {
@@ -347,6 +220,11 @@ void Monitor::PublishStructure(std::string json) {
   impl_->loop_.Post([&impl = *impl_, json = std::move(json)] { impl.reloader_.PublishStructure(json); });
 }
 
+void Monitor::PublishStacks(std::vector<std::pair<std::string, std::string>> rows) {
+  if (!impl_->data_plane_.InOwner() || impl_->closed_) return;
+  impl_->loop_.Post([&impl = *impl_, rows = std::move(rows)] { impl.reloader_.PublishStacks(rows); });
+}
+
 Status Monitor::Close(milliseconds timeout) {
   if (!impl_->data_plane_.InOwner() || impl_->closed_.exchange(true)) return Status();
   const auto deadline = std::chrono::steady_clock::now() + timeout;
@@ -356,7 +234,7 @@ Status Monitor::Close(milliseconds timeout) {
   // All that the drain had to say is on the board; the last handler performs what follows from it, the write-back
   // included.
   impl_->hung_ =
-      !impl_->loop_.Call([&impl = *impl_] { impl.OnBoard(), impl.reloader_.StopWatching(); }, kLoopCallTimeout);
+      !impl_->loop_.Call([&impl = *impl_] { impl.OnBoard(), impl.reloader_.StopWatching(); }, Impl::kLoopCallTimeout);
   if (impl_->hung_) {
     impl_->loop_.Abandon();
     return Status(StatusCode::kTimedOut, "the loop thread hangs in file I/O and was left behind");

@@ -69,7 +69,7 @@ std::string StepsText(const config::Config& config, bool dynamic) {
 uint64_t ParameterBytes(const plan::Plan& plan, const SiteIndex& sites, int micro_batches) {
   uint64_t bytes = 0;
   for (const PlannedSite& site : plan.layout.sites) {
-    if (site.kind == SiteKind::kActv || site.kind == SiteKind::kActvGrad) continue;
+    if (OwnerOf(site.kind) != SiteOwner::kParameter) continue;
     const ParameterEntry& parameter = sites.parameters[site.owner];
     uint64_t elements = 1;
     for (int64_t size : parameter.shape) elements *= static_cast<uint64_t>(size);
@@ -113,7 +113,7 @@ void PrintLines(const PlanArguments& arguments, const Preview& preview) {
   const auto counts = SitesByKind(plan);
   for (int kind = 0; kind < kSiteKindCount; ++kind)
     if (counts[static_cast<size_t>(kind)] > 0)
-      std::printf("%-15s %llu sites\n", SiteKindName(static_cast<SiteKind>(kind)),
+      std::printf("%-22s %llu sites\n", SiteKindName(static_cast<SiteKind>(kind)),
                   static_cast<unsigned long long>(counts[static_cast<size_t>(kind)]));
   const int micro_batches = preview.job->grad_acc_steps;
   std::printf(

@@ -20,7 +20,7 @@ SyntheticModel::SyntheticModel(int layers, int64_t elements, int micro_batches)
       layers_(static_cast<size_t>(layers)),
       values_(static_cast<size_t>(elements)),
       view_(DenseView(values_.data(), DType::kFloat32, &elements, 1)) {
-  Swap(nullptr, false);
+  Swap(nullptr, {});
 }
 
 SiteIndex SyntheticModel::Sites() const {
@@ -32,19 +32,20 @@ SiteIndex SyntheticModel::Sites() const {
   return sites;
 }
 
-void SyntheticModel::Swap(const RecordLayout* layout, bool wants_structure) noexcept {
+void SyntheticModel::Swap(const RecordLayout* layout, const FrontEndOrders& orders) noexcept {
   for (Layer& layer : layers_) {
     layer.parameter_site.fill(kNoSite);
     for (auto& ports : layer.module_site) ports.fill(kNoSite);
   }
-  wants_structure_ = wants_structure;
+  wants_structure_ = orders.structure;
   structure_taken_ = false;
   if (layout == nullptr) return;
   every_micro_batch_ = layout->micro_step_in_grad_unreduced;
   for (size_t id = 0; id < layout->sites.size(); ++id) {
     const PlannedSite& site = layout->sites[id];
+    if (site.owner >= layers_.size()) continue;
     Layer& layer = layers_[site.owner];
-    if (site.port == Port::kNone) {
+    if (OwnerOf(site.kind) == SiteOwner::kParameter) {
       layer.parameter_site[static_cast<size_t>(site.kind)] = static_cast<SiteId>(id);
     } else {
       const size_t which = site.kind == SiteKind::kActv ? kForward : kBackward;

@@ -18,7 +18,7 @@ class SyntheticModel final : public HookTable {
   SyntheticModel(int layers, int64_t elements, int micro_batches);
 
   SiteIndex Sites() const;
-  void Swap(const RecordLayout* layout, bool wants_structure) noexcept override;
+  void Swap(const RecordLayout* layout, const FrontEndOrders& orders) noexcept override;
   // One training step up to, and without, Monitor::EndStep.
   void TrainStep(Monitor* monitor, int64_t step);
   // The text of module_struct.json, if the plan in force asked for it and it was not taken yet; otherwise empty.

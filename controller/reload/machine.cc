@@ -23,7 +23,8 @@ struct Stepper {
 
  private:
   void Run(const std::string& sha256, bool was_refused);
-  void Arm(const std::string& sha256, bool keeps_window);
+  void Arm(const std::string& sha256);
+  void Offer(const MachinePlan& plan);
   void Stop();
   void WriteBackIfDue();
 };
@@ -57,14 +58,17 @@ void Stepper::Run(const std::string& sha256, bool was_refused) {
     return;
   }
   state.stopping = false;  // the new plan takes the place of the stop
-  Arm(sha256, false);
+  Arm(sha256);
 }
 
-void Stepper::Arm(const std::string& sha256, bool keeps_window) {
-  const PlanId id = state.next_plan_id++;
-  state.armed = MachinePlan{id, sha256};
-  state.offered.push_back(*state.armed);
-  actions.push_back(OfferPlan{id, keeps_window});
+void Stepper::Arm(const std::string& sha256) {
+  state.armed = MachinePlan{state.next_plan_id++, sha256};
+  Offer(*state.armed);
+}
+
+void Stepper::Offer(const MachinePlan& plan) {
+  state.offered.push_back(plan);
+  actions.push_back(OfferPlan{plan.plan_id, plan.keeps_window});
 }
 
 void Stepper::Stop() {
@@ -102,12 +106,18 @@ void Stepper::operator()(const Applied& input) {
     return;
   }
   // Applied while a stop was on its way: the stop ends it at the next boundary.
-  state.stopping = !state.armed;
+  if (!state.window->keeps_window) state.stopping = !state.armed;
 }
 
 void Stepper::operator()(const Finished& input) {
   if (!state.window || state.window->plan_id != input.plan_id) return;
   state.draining.push_back(*std::exchange(state.window, std::nullopt));
+  // The plan that carries it on began at the same moment, or was passed over and ends with the next message.
+  if (!state.offered.empty() && state.offered.front().keeps_window) {
+    state.window = state.offered.front();
+    state.offered.erase(state.offered.begin());
+    return;
+  }
   state.stopping = false;
 }
 
@@ -140,12 +150,13 @@ void Stepper::operator()(const Rejected& input) {
   std::erase_if(state.offered, [&](const MachinePlan& plan) { return plan.plan_id == input.plan_id; });
 }
 
-void Stepper::operator()(const Recompiled&) {
-  if (state.armed) {
-    Arm(std::string(state.armed->sha256), false);
-  } else if (state.window && !state.stopping) {
-    Arm(std::string(state.window->sha256), true);
+// What is armed is offered again in any case: plans begin in the order of their ids.
+void Stepper::operator()(const Recompiled& input) {
+  if (input.in_force && state.window) {
+    state.offered.clear();  // none of them has begun, and none will
+    Offer({state.next_plan_id++, state.window->sha256, true});
   }
+  if (state.armed) Arm(std::string(state.armed->sha256));
 }
 
 }  // namespace

@@ -60,8 +60,12 @@ struct FoundEdited {
 struct Rejected {
   PlanId plan_id = 0;  // 0: the end of the collection
 };
-// The model has grown; the caller compiles the running config again, keeping its window.
-struct Recompiled {};
+// Plans are compiled again, because the model has grown or a call has changed their config: what is armed and, with
+// `in_force`, before it what is in force: then the step thread waits, what it has applied is known here, and the window
+// is not over.
+struct Recompiled {
+  bool in_force = true;
+};
 using Input =
     std::variant<BytesSeen, FileLost, Applied, Finished, Drained, WroteBack, FoundEdited, Rejected, Recompiled>;
 
@@ -77,7 +81,7 @@ struct OfferPlan {
   PlanId plan_id = 0;
   bool keeps_window = false;
 };
-// Withdraws a waiting plan, and ends the window at the next boundary.
+// Withdraws the armed plan, and ends the window at the next boundary.
 struct OfferStop {};
 // If the file still holds these bytes, make its dynamic_on false.
 struct WriteBack {
@@ -90,7 +94,8 @@ using Action = std::variant<ReportSeen, ReportRefused, ReportLost, ReportRestore
 // A plan that was armed or is in force.
 struct MachinePlan {
   PlanId plan_id = 0;
-  std::string sha256;  // of the config bytes it came from
+  std::string sha256;         // of the config bytes it came from
+  bool keeps_window = false;  // carries on the window in force; never what is armed
 };
 
 struct MachineState {

@@ -99,7 +99,13 @@ void Reloader::Ranks::Enter() {
 void Reloader::Ranks::WriteBackWhenWritten(const WriteBack& order) {
   write_back_ = order;
   if (order.plan_id == 0) return WriteBackNow();  // no rows
-  coordinator_->AwaitWritten(order.plan_id, std::chrono::steady_clock::now() + kWriteTime, [this] { WriteBackNow(); });
+  coordinator_->AwaitWritten(AgreedId(order.plan_id), std::chrono::steady_clock::now() + kWriteTime,
+                             [this] { WriteBackNow(); });
+}
+
+// The id by which all ranks know a window that is complete: on some of them a plan of their own may have carried it on.
+PlanId Reloader::Ranks::AgreedId(PlanId plan_id) const {
+  return placed_ && placed_->change.plan_id != 0 ? placed_->change.plan_id : plan_id;
 }
 
 void Reloader::Ranks::WriteBackNow() {
@@ -151,12 +157,12 @@ void Reloader::Ranks::Release() {
 void Reloader::Ranks::Take(std::unique_ptr<runtime::Offer> offer) {
   if (committing_ != nullptr) return Place(std::move(offer), *committing_);
   // Compiled again while it waits in the slot: the step that was agreed on stands.
-  if (is_growing_ && waiting_.empty() && placed_) return Place(std::move(offer), *placed_);
+  if (offers_again_ && waiting_.empty() && placed_) return Place(std::move(offer), *placed_);
   Propose(std::move(offer));
 }
 
 void Reloader::Ranks::Propose(std::unique_ptr<runtime::Offer> offer) {
-  const Candidate& from = offer->pipeline ? reloader_->running_ : reloader_->current_;
+  const Candidate& from = offer->pipeline ? reloader_->sources_.at(offer->plan->layout.plan_id) : reloader_->current_;
   Waiting waiting;
   waiting.ticket = ++tickets_;
   waiting.change.mode = ModeOf(from.parsed.value().config.own.coordination);
@@ -192,7 +198,7 @@ void Reloader::Ranks::Refuse(const agree::Settled& settled) {
 // Some rank has used the plan's number for its own: the next free one of all is taken.
 void Reloader::Ranks::Renumber(PlanId next_plan_id) {
   reloader_->state_.next_plan_id = std::max(reloader_->state_.next_plan_id, next_plan_id);
-  if (reloader_->Compile(&reloader_->running_)) reloader_->Feed(Recompiled{});
+  (void)reloader_->OfferAgain(Change(), CompileAnew);
 }
 
 void Reloader::Ranks::Forget(int64_t ticket) {
@@ -229,7 +235,7 @@ Reloader::Ranks::Built Reloader::Ranks::BuildFrom(const agree::Proposal& proposa
   next = std::max(next, change.plan_id);
   Built built;
   built.number = proposal.number;
-  built.candidate = Candidate{change.sha256, change.bytes, config::ParseConfig(change.bytes), {}, {}};
+  built.candidate = Candidate{change.sha256, change.bytes, config::ParseConfig(change.bytes), {}, nullptr, {}};
   built.verdict = reloader_->Judge(&built.candidate);
   if (built.verdict != Verdict::kRun) return built;
   try {

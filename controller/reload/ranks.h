@@ -36,7 +36,7 @@ class Reloader::Ranks final : public agree::Host {
     if (committing_ != nullptr) Release();
   }
   // This rank has written all rows of the plan.
-  void TellWritten(PlanId plan_id) { coordinator_->TellWritten(plan_id); }
+  void TellWritten(PlanId plan_id) { coordinator_->TellWritten(AgreedId(plan_id)); }
   // Rank 0: writes back when all ranks have written their rows, after 30 s at the latest, and when this rank leaves;
   // not at all if a new edit comes before.
   void WriteBackWhenWritten(const WriteBack& order);
@@ -44,8 +44,23 @@ class Reloader::Ranks final : public agree::Host {
 
   // The offer that was made ready for this plan when the rank voted; null: none.
   std::unique_ptr<runtime::Offer> TakeBuilt(const std::shared_ptr<const plan::Plan>& plan);
-  // While the model's growth makes the machine offer its armed plan again.
-  void SetGrowing(bool is_growing) { is_growing_ = is_growing; }
+  // While it lives, what the machine offers is a plan that was agreed on, once more and for the same step.
+  class OfferingAgain {
+   public:
+    explicit OfferingAgain(Ranks* ranks) : ranks_(ranks) {
+      if (ranks_ != nullptr) ranks_->offers_again_ = true;
+    }
+    ~OfferingAgain() {
+      if (ranks_ != nullptr) ranks_->offers_again_ = false;
+    }
+    OfferingAgain(const OfferingAgain&) = delete;
+    OfferingAgain& operator=(const OfferingAgain&) = delete;
+
+   private:
+    Ranks* const ranks_;
+  };
+  // The model has grown: what was compiled for a vote is compiled again for the commit.
+  void DropBuilt() { built_.reset(); }
 
   // agree::Host
   int64_t arriving() override;
@@ -85,6 +100,7 @@ class Reloader::Ranks final : public agree::Host {
   void ForgetOlder(int64_t kept);
   void Advance();
   void WriteBackNow();
+  PlanId AgreedId(PlanId plan_id) const;
   void ReportDoubt();
   void EndDoubt();
   runtime::StepGate& gate();
@@ -101,7 +117,7 @@ class Reloader::Ranks final : public agree::Host {
   std::optional<Built> built_;
   const agree::Proposal* committing_ = nullptr;
   std::optional<agree::Proposal> placed_;  // the newest that went into the slot
-  bool is_growing_ = false;
+  bool offers_again_ = false;
   std::optional<WriteBack> write_back_;
   int64_t timeouts_told_ = 0;
   bool doubt_told_ = false;

@@ -1,5 +1,6 @@
 #include "controller/reload/reloader.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "controller/reload/ranks.h"
@@ -30,13 +31,13 @@ Status Reloader::ReadOnce() {
     return Status(
         look.kind == watch::LookKind::kMissing ? StatusCode::kNotFound : StatusCode::kUnavailable,
         look.kind == watch::LookKind::kUnstable ? options_.config_path + " changes while it is read" : look.error);
-  current_ = Candidate{look.sha256, look.bytes, config::ParseConfig(look.bytes), {}, {}};
+  current_ = Candidate{look.sha256, look.bytes, config::ParseConfig(look.bytes), {}, nullptr, {}};
   return current_.parsed.status();
 }
 
 Status Reloader::Attach(SiteIndex sites) {
-  sites_ = std::move(sites);
-  record_.SetSites(sites_);
+  sites_ = std::make_shared<const SiteIndex>(std::move(sites));
+  record_.SetSites(*sites_);
   if (attached_) return AttachAgain();
   if (!dynamic_) {
     const Verdict verdict = Judge(&current_);
@@ -64,20 +65,6 @@ Status Reloader::Attach(SiteIndex sites) {
   JoinRanks();
   watcher_->LookNow();
   watcher_->Start();
-  return Status();
-}
-
-// The step thread waits for this call, so what it has applied and ended so far is exact; the drain may not have told
-// yet.
-Status Reloader::AttachAgain() {
-  if (state_.armed && parts_.data_plane->newest_begun() >= state_.armed->plan_id) Feed(Applied{state_.armed->plan_id});
-  const bool in_force = state_.window && parts_.data_plane->plan_id() == state_.window->plan_id;
-  if (!state_.armed && !in_force) return Status();
-  current_.compiled = {};  // for the sites of before
-  if (!Compile(&running_)) return running_.refusal;
-  if (ranks_) ranks_->SetGrowing(true);
-  Feed(Recompiled{});
-  if (ranks_) ranks_->SetGrowing(false);
   return Status();
 }
 
@@ -120,7 +107,7 @@ void Reloader::OnLook(const watch::Look& look) {
     return;
   }
   if (ranks_) ranks_->DropWriteBack();
-  current_ = Candidate{look.sha256, look.bytes, config::ParseConfig(look.bytes), {}, {}};
+  current_ = Candidate{look.sha256, look.bytes, config::ParseConfig(look.bytes), {}, nullptr, {}};
   Feed(BytesSeen{look.sha256, Judge(&current_)});
 }
 
@@ -132,20 +119,21 @@ Verdict Reloader::Judge(Candidate* candidate) {
   const config::Config& config = candidate->parsed.value().config;
   if (dynamic_ && !config.dynamic_on) return Verdict::kOff;
   if (config.collect_times == 0) return dynamic_ ? Verdict::kEmpty : Verdict::kOff;
-  return Compile(candidate) ? Verdict::kRun : Verdict::kRefused;
+  return Compile(candidate, state_.next_plan_id) ? Verdict::kRun : Verdict::kRefused;
 }
 
-// Compiles for the next plan id; false: refused, with the reason in the candidate.
-bool Reloader::Compile(Candidate* candidate) {
+// False: refused, with the reason in the candidate.
+bool Reloader::Compile(Candidate* candidate, PlanId plan_id) {
   plan::PlanInputs inputs;
-  inputs.plan_id = state_.next_plan_id;
+  inputs.plan_id = plan_id;
   inputs.rank = options_.rank;
   inputs.dynamic = dynamic_;
   inputs.config_sha256 = candidate->sha256;
-  auto compiled = plan::CompilePlan(candidate->parsed.value().config, sites_, inputs);
+  auto compiled = plan::CompilePlan(candidate->parsed.value().config, *sites_, inputs);
   candidate->refusal = compiled.status();
   if (!compiled.ok()) return false;
   candidate->compiled = std::move(compiled).value();
+  candidate->sites = sites_;
   return true;
 }
 
@@ -153,6 +141,15 @@ void Reloader::Feed(const Input& input) {
   Transition transition = Step(std::move(state_), input);
   state_ = std::move(transition.state);
   for (const Action& action : transition.actions) std::visit([this](const auto& each) { Perform(each); }, action);
+  DropOldSources();
+}
+
+void Reloader::DropOldSources() {
+  std::erase_if(sources_, [this](const auto& source) {
+    const auto is_its = [&](const MachinePlan& plan) { return plan.plan_id == source.first; };
+    return !(state_.window && is_its(*state_.window)) &&
+           std::none_of(state_.offered.begin(), state_.offered.end(), is_its);
+  });
 }
 
 void Reloader::Perform(const ReportSeen&) {
@@ -160,8 +157,8 @@ void Reloader::Perform(const ReportSeen&) {
   event.kind = EventKind::kSeen;
   event.sha256 = current_.sha256;
   event.bytes = static_cast<int64_t>(current_.text.size());
-  event.message =
-      "new bytes in " + options_.config_path + (ranks_ && !ranks_->reads_the_file() ? " (from rank 0)" : "");
+  event.message = "new bytes in " + options_.config_path +
+                  (dynamic_ && ranks_ && !ranks_->reads_the_file() ? " (from rank 0)" : "");
   Tell(std::move(event));
   if (current_.parsed.ok()) Warn(current_.parsed.value().warnings);
 }
@@ -196,11 +193,10 @@ void Reloader::Perform(const ReportStopping&) {
 }
 
 void Reloader::Perform(const OfferPlan& order) {
-  // A recompilation has put its plan into running_; an edit into current_.
-  const bool edit = current_.compiled.plan && current_.compiled.plan->layout.plan_id == order.plan_id;
-  if (edit) running_ = current_;
-  const std::shared_ptr<const plan::Plan> plan = running_.compiled.plan;
-  Warn(running_.compiled.warnings);
+  // There already if it was compiled again.
+  const Candidate& source = sources_.try_emplace(order.plan_id, current_).first->second;
+  const std::shared_ptr<const plan::Plan> plan = source.compiled.plan;
+  Warn(source.compiled.warnings);
   std::unique_ptr<runtime::Offer> offer = ranks_ ? ranks_->TakeBuilt(plan) : nullptr;
   if (!offer) offer = MakeOffer(plan, order.keeps_window);
   if (ranks_ && dynamic_ && !order.keeps_window) return ranks_->Take(std::move(offer));
@@ -220,7 +216,9 @@ std::unique_ptr<runtime::Offer> Reloader::MakeOffer(std::shared_ptr<const plan::
 
 void Reloader::Arm(std::unique_ptr<runtime::Offer> offer) {
   const plan::Plan& plan = *offer->plan;
-  const std::string agreed = offer->starts_at_step ? ", from step " + std::to_string(offer->at_step) : "";
+  const std::string when = offer->keeps_window     ? ", the window goes on"
+                           : offer->starts_at_step ? ", from step " + std::to_string(offer->at_step)
+                                                   : "";
   const std::string sites = Plural(static_cast<int64_t>(plan.layout.sites.size()), "site");
   const PlanId id = plan.layout.plan_id;
   PrepareOutput(plan);
@@ -228,18 +226,21 @@ void Reloader::Arm(std::unique_ptr<runtime::Offer> offer) {
   PutInSlot(std::move(offer));
   if (ranks_) ranks_->OnPlaced();
   SaveManifest();
-  Tell(EventKind::kArmed, sites + agreed, id);
+  Tell(EventKind::kArmed, sites + when, id);
   outcome_ = RefreshOutcome::kArmed;
 }
 
 void Reloader::Perform(const OfferStop&) {
   auto stop = std::make_unique<runtime::Offer>();
+  stop->at_step = parts_.data_plane->step() + 1;
   if (ranks_ && dynamic_) return ranks_->Take(std::move(stop));
   PutInSlot(std::move(stop));
 }
 
 void Reloader::PutInSlot(std::unique_ptr<runtime::Offer> offer) {
-  Supersede(parts_.data_plane->slot().Offer(std::move(offer)));
+  const bool keeps_window = offer->keeps_window;
+  runtime::DataPlane& plane = *parts_.data_plane;
+  Supersede((keeps_window ? plane.successor_slot() : plane.slot()).Offer(std::move(offer)));
   TidySlot();
 }
 
@@ -252,10 +253,10 @@ void Reloader::Supersede(std::unique_ptr<plan::Prepared> prepared) {
   const std::unique_ptr<runtime::Offer> old(static_cast<runtime::Offer*>(prepared.release()));
   if (old == nullptr || old->pipeline == nullptr) return;
   const PlanId id = old->plan->layout.plan_id;
-  parts_.drain->Forget(old->pipeline.get());
+  parts_.drain->Forget(old->pipeline);
   record_.Update(id, [](runtime::ManifestPlan& plan) { plan.state = "superseded"; });
   SaveManifest();
-  Tell(EventKind::kSuperseded, "a newer edit came before it was applied", id);
+  Tell(EventKind::kSuperseded, "a newer one took its place before it was applied", id);
 }
 
 void Reloader::Perform(const WriteBack& order) {
@@ -283,90 +284,6 @@ void Reloader::WriteBackHere(const WriteBack& order) {
   record_.Update(order.plan_id, [&](runtime::ManifestPlan& plan) { plan.write_back = message; });
   SaveManifest();
   Tell(EventKind::kWroteBack, message, order.plan_id);
-}
-
-void Reloader::OnBoard() {
-  for (const runtime::BoardEntry& entry : parts_.board->Take())
-    std::visit([this](const auto& each) { OnEntry(each); }, entry);
-  TidySlot();
-}
-
-void Reloader::OnEntry(const runtime::PlanBegan& entry) {
-  record_.Update(entry.plan_id, [&](runtime::ManifestPlan& plan) {
-    plan.state = "collecting";
-    plan.first_step = entry.first_step;
-  });
-  SaveManifest();
-  Feed(Applied{entry.plan_id});
-  Event event;
-  event.kind = EventKind::kApplied;
-  event.plan_id = entry.plan_id;
-  event.step = entry.first_step;
-  Tell(std::move(event));
-}
-
-void Reloader::OnEntry(const runtime::PlanFinished& entry) {
-  record_.Update(entry.plan_id, [&](runtime::ManifestPlan& plan) {
-    plan.state = "finished";
-    plan.last_step = entry.last_step;
-    plan.collected = entry.collected;
-    plan.end_reason = records::EndReasonText(entry.reason);
-  });
-  Feed(Finished{entry.plan_id});
-  Event event;
-  event.kind = EventKind::kFinished;
-  event.plan_id = entry.plan_id;
-  event.step = entry.last_step;
-  event.collected = entry.collected;
-  event.message = records::EndReasonText(entry.reason);
-  Tell(std::move(event));
-}
-
-void Reloader::OnEntry(const runtime::PlanDrained& entry) {
-  record_.Update(entry.plan_id, [&](runtime::ManifestPlan& plan) {
-    plan.state = "drained";
-    plan.ledger = entry.ledger;
-  });
-  SaveManifest();
-  Event event;
-  event.kind = EventKind::kDrained;
-  event.plan_id = entry.plan_id;
-  event.collected = entry.collected;
-  event.ledger = entry.ledger;
-  event.busy_seconds = entry.busy_seconds;
-  Tell(std::move(event));
-  Feed(Drained{entry.plan_id, entry.reason});
-}
-
-void Reloader::OnEntry(const runtime::SinkFailed& entry) {
-  Tell(EventKind::kDegraded, entry.status.message() + "; rows wait in memory and are tried again");
-}
-
-void Reloader::OnEntry(const runtime::SinkRecovered&) {
-  Tell(EventKind::kRecovered, "rows are written again");
-}
-
-void Reloader::OnEntry(const runtime::AlarmsRaised& entry) {
-  Event event;
-  event.kind = EventKind::kAlarm;
-  event.plan_id = entry.plan_id;
-  event.step = entry.step;
-  for (const std::string& sentence : entry.sentences) {
-    event.message = sentence;
-    Tell(event);
-  }
-  if (entry.further == 0) return;
-  event.message =
-      std::to_string(entry.further) + " further alarms at step " + std::to_string(entry.step) + ", not told one by one";
-  Tell(std::move(event));
-}
-
-void Reloader::OnEntry(const runtime::AnomalyFileFailed& entry) {
-  Tell(EventKind::kDegraded, entry.status.message() + "; alarms wait in memory and are tried again");
-}
-
-void Reloader::OnEntry(const runtime::AnomalyFileRecovered&) {
-  Tell(EventKind::kRecovered, "anomaly.json is written again");
 }
 
 void Reloader::Warn(const std::vector<config::Warning>& warnings) {
@@ -398,6 +315,13 @@ void Reloader::PublishStructure(const std::string& json) {
   const Result<std::string> path = record_.SaveStructure(json);
   if (path.ok()) return Tell(EventKind::kNote, "print_struct: the structure is in " + path.value());
   Tell(EventKind::kDegraded, "print_struct: " + path.status().message());
+}
+
+void Reloader::PublishStacks(const std::vector<std::pair<std::string, std::string>>& rows) {
+  std::string note;
+  const Status saved = record_.SaveStacks(rows, &note);
+  if (saved.ok()) return Tell(EventKind::kNote, "stack_info: " + note);
+  Tell(EventKind::kDegraded, "stack_info: " + saved.message());
 }
 
 void Reloader::SaveManifest() {

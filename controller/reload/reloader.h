@@ -6,7 +6,9 @@
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -42,6 +44,11 @@ class Reloader {
   // The model is known, or has grown. Static mode: offers the plan for the step about to begin. Dynamic mode: starts
   // watching with a look; what it finds is offered for the next boundary. Fails only in static mode.
   Status Attach(SiteIndex sites);
+  // Attached again in mid-step, the plan in force stays for that step: its layout on the sites of now, once. Null: it
+  // does not.
+  std::unique_ptr<const RecordLayout> TakeMovedLayout() { return std::move(moved_layout_); }
+  // See Monitor::Amend. The step thread waits for this call.
+  Status Amend(const Amendment& amendment);
   // Looks now. What it found is known when settled() is true; until then the ranks of the job decide on it.
   void Refresh();
   RefreshOutcome outcome() const { return outcome_; }
@@ -55,6 +62,7 @@ class Reloader {
   // At which an edit is to be applied that is not decided on; -1: none. Any thread.
   int64_t proposed_step() const { return proposed_step_.load(std::memory_order_relaxed); }
   void PublishStructure(const std::string& json);
+  void PublishStacks(const std::vector<std::pair<std::string, std::string>>& rows);
 
   RunState state() const;
   // Nothing is armed, collecting or draining.
@@ -66,19 +74,29 @@ class Reloader {
   class Ranks;  // this rank's part in a job of several
   friend class Ranks;
 
-  // Bytes of the file on their way through parse and compile.
+  // Bytes of the file on their way through parse and compile, and what calls have changed in their config since.
   struct Candidate {
     std::string sha256;
     std::string text;
     Result<config::ParsedConfig> parsed = Status();
-    plan::CompiledPlan compiled;  // if the verdict is kRun
+    plan::CompiledPlan compiled;             // if the verdict is kRun
+    std::shared_ptr<const SiteIndex> sites;  // that it was compiled for
     Status refusal;
   };
 
+  // Changes a config; false: it is as wanted. Empty: the plan is left as it is.
+  using Change = std::function<bool(config::Config*)>;
+
   Status AttachAgain();
+  void LearnWhatBegan();
+  PlanId InForce() const;
+  bool IsAboutToBeReplaced() const;
+  static bool CompileAnew(config::Config*) { return true; }
+  std::optional<Candidate> Changed(PlanId plan_id, const Change& change) const;
+  Status OfferAgain(const Change& of_plan_in_force, const Change& of_armed_plan);
   void OnLook(const watch::Look& look);
   Verdict Judge(Candidate* candidate);
-  bool Compile(Candidate* candidate);
+  bool Compile(Candidate* candidate, PlanId plan_id);
   void Feed(const Input& input);
 
   void Perform(const ReportSeen&);
@@ -105,6 +123,7 @@ class Reloader {
   // The plan waits in the slot from now on, for offer->at_step.
   void Arm(std::unique_ptr<runtime::Offer> offer);
   void PutInSlot(std::unique_ptr<runtime::Offer> offer);
+  void DropOldSources();
   void TidySlot();
   void Supersede(std::unique_ptr<plan::Prepared> prepared);
   void Warn(const std::vector<config::Warning>& warnings);
@@ -118,15 +137,16 @@ class Reloader {
   const Parts parts_;
   const std::function<void(Event)> tell_;
 
-  SiteIndex sites_;
+  std::shared_ptr<const SiteIndex> sites_ = std::make_shared<const SiteIndex>();
   bool attached_ = false;
   MachineState state_;
   RunRecord record_;
   Candidate current_;                                    // what the bytes seen last became
-  Candidate running_;                                    // what the newest plan came from
+  std::map<PlanId, Candidate> sources_;                  // what the plans came from that are offered or in force
+  std::unique_ptr<const RecordLayout> moved_layout_;     // see TakeMovedLayout
   std::string look_error_;                               // of the last look that found no bytes
   RefreshOutcome outcome_ = RefreshOutcome::kUnchanged;  // of the look under way
-  std::set<std::string> said_;                           // keys whose "not yet effective" has been told
+  std::set<std::string> said_;                           // keys whose "not effective" has been told
   std::shared_ptr<sinks::FormatSink> output_;            // from the first plan on
   bool manifest_failing_ = false;
   bool knows_run_id_ = false;

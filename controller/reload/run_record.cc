@@ -7,6 +7,7 @@
 
 #include "src/base/file.h"
 #include "src/runtime/run_directory.h"
+#include "src/sinks/stack_info.h"
 
 namespace stepwatch::reload {
 namespace {
@@ -96,6 +97,22 @@ Result<std::string> RunRecord::SaveStructure(const std::string& json) const {
   const Status written = base::ReplaceFile(path, json);
   if (!written.ok()) return written;
   return path;
+}
+
+Status RunRecord::SaveStacks(const std::vector<std::pair<std::string, std::string>>& rows, std::string* note) const {
+  if (directory_.empty()) {
+    *note = "the format of this run has no files, so the call stacks are not kept";
+    return Status();
+  }
+  Status made = base::MakeDirectories(directory_);
+  if (!made.ok()) return made;
+  const std::string path = base::JoinPath(directory_, "stack_info.csv");
+  if (::access(path.c_str(), F_OK) == 0) {
+    *note = path + " is there already and stays as it is";
+    return Status();
+  }
+  *note = "the call stacks are in " + path;
+  return base::ReplaceFile(path, sinks::StackInfoText(rows));
 }
 
 }  // namespace stepwatch::reload

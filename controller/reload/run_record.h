@@ -6,6 +6,8 @@
 
 #include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "src/plan/plan.h"
 #include "src/runtime/manifest.h"
@@ -36,6 +38,8 @@ class RunRecord {
   Status Save() const;
   // {base}/module_struct/rank{R}/module_struct.json; returns its path.
   Result<std::string> SaveStructure(const std::string& json) const;
+  // stack_info.csv in the directory, unless one is there. The `note` tells what became of the rows.
+  Status SaveStacks(const std::vector<std::pair<std::string, std::string>>& rows, std::string* note) const;
 
  private:
   const std::string base_;

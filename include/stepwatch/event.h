@@ -22,7 +22,7 @@ enum class EventKind : uint8_t {
   kSuperseded,  // an armed plan was replaced before it was applied
   kStopping,    // the edit ends the collection at the next boundary
   kApplied,     // the step thread swapped; `step` is the first step of the plan
-  kFinished,    // the plan's last step is over; `step` is that step, `message` says why
+  kFinished,    // the plan's last step is over; `step` is that step (-1: it had none), `message` says why
   kDrained,     // all its records are written or counted as dropped: `ledger`
   kWroteBack,   // dynamic_on is false in the file now, or `message` says why not
   kDegraded,    // the monitor has a trouble that costs records or steering, training goes on
@@ -32,6 +32,10 @@ enum class EventKind : uint8_t {
 };
 
 const char* EventKindName(EventKind kind);  // "seen", "refused", ...
+
+// For whoever logs events: nothing to do, worth a look, costs something.
+enum class EventSeverity : uint8_t { kInfo, kWarning, kError };
+EventSeverity SeverityOf(EventKind kind);
 
 struct Event {
   EventKind kind = EventKind::kSeen;

@@ -13,9 +13,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "stepwatch/heatmap.h"
 #include "stepwatch/options.h"
 #include "stepwatch/record.h"
 #include "stepwatch/site.h"
@@ -28,9 +31,10 @@ namespace stepwatch {
 class HookTable {
  public:
   virtual ~HookTable() = default;
-  // Step thread, between two steps: from the next step on exactly the sites of `layout` are wanted (null: none). The
-  // layout stays valid until the next Swap has returned. Must not throw, nor allocate what could be prepared at attach.
-  virtual void Swap(const RecordLayout* layout, bool wants_structure) noexcept = 0;
+  // Step thread, between two steps: from the next step on exactly the sites of `layout` are wanted (null: none), and
+  // what `orders` say beside them. Both stay valid until the next Swap has returned. Must not throw, nor allocate what
+  // could be prepared at attach.
+  virtual void Swap(const RecordLayout* layout, const FrontEndOrders& orders) noexcept = 0;
 };
 
 // The states of design: what one process is doing about the config, for people and for `rehearse`.
@@ -55,15 +59,27 @@ struct MonitorStatus {
   double decision_wait_seconds = 0;  // in all
 };
 
-// The last record of one site, as Monitor::Latest gives it.
+// What the program may change in the config of the plan that runs, until the next edit of the file.
+struct Amendment {
+  // Statistics by the names of the key `ops`: what is unknown or there twice is left out, with a warning, `norm` takes
+  // the place of none, and shape and dtype come last unless they are placed.
+  std::optional<std::vector<std::string>> ops;
+  // As the key: without `targets` every module is selected.
+  std::optional<bool> xy_distribution;
+};
+
+// A record of a site's last step, as Monitor::Latest gives it.
 struct LatestValue {
   std::string name;  // PlannedSite::name; element and call are in the record
   int chunk = 0;
   Record record;
+  std::string tag;  // RecordTag for this rank: "0:fc.input:0/rank0/actv"
 };
 
 // Reads and checks a config file, without a monitor: Ok if a monitor would take it. Any thread.
 Status CheckConfig(const std::string& path);
+// The same for the text of one.
+Status CheckConfigText(const std::string& text);
 
 class Monitor {
  public:
@@ -77,8 +93,17 @@ class Monitor {
 
   // Says what can be watched, and looks at the config file in the caller's thread: in static mode the plan holds from
   // the first step, in dynamic mode from the end of the first step. `hooks` must outlive the monitor or its Close.
-  // Called again when the model has grown: the plan is compiled anew and the window goes on.
+  // Called again when the model has grown: the plan is compiled anew and the window goes on. In mid-step the plan in
+  // force stays for this step, on `hooks` as far as its sites are in `sites`, and the new one begins with the next.
   Status Attach(SiteIndex sites, HookTable* hooks);
+
+  // Step thread, between steps: changes the plan in force, and one that is armed, without an edit of the file. The
+  // window goes on, with its start step and its count, under a new plan id, from the step about to begin; called in
+  // mid-step, when something was observed, from the next. The next edit of the file replaces all of it. If nothing is
+  // in force or armed there is no effect, but in static mode before the first Attach, where it holds for the plan to
+  // come. Of a job with a store each rank amends its own plan in force; edits that the ranks agree on stay as they are
+  // in the file.
+  Status Amend(const Amendment& amendment);
 
   // Tensors of this device will come: what measuring them needs is allocated now, in the caller's thread, and not with
   // the first of them, in the middle of a step or of a graph's capture (tens of milliseconds for a CUDA device). If
@@ -97,6 +122,13 @@ class Monitor {
   void ObserveBatch(const Observation* at, const TensorView* tensors, size_t count) noexcept;
   // A hook fired without a tensor: a row of nan.
   void ObserveMissing(const Observation& at) noexcept;
+  // An L2 feature, which the front end has computed itself: `count` numbers, one for each column of the site's kind
+  // (ColumnsOf); NaN where there is none. Another count is a dropped record, unsupported.
+  void ObserveValues(const Observation& at, const double* values, size_t count) noexcept;
+  // What the running step adds to heat maps, which the front end has counted itself: all of it in one call, which takes
+  // a lock for as long as it takes to put the columns down. Columns of other sites than those of the plan in force that
+  // have heat maps are left out.
+  void ObserveHeatmaps(std::vector<HeatmapColumn> columns) noexcept;
   // mg_direction: the share of elements of which the signs agree, recorded as a 0-d fp32 tensor.
   void ObserveAgreement(const Observation& at, const TensorView& gradient, const TensorView& momentum) noexcept;
   // Measured apart from its record, for a tensor that a module is about to overwrite: Measure before, Enqueue after, or
@@ -119,10 +151,11 @@ class Monitor {
   // The step is over (after optimizer.step). Closes its frame and swaps plans if one is armed.
   void EndStep() noexcept;
   int64_t step() const noexcept;
-  // The last record of every site of `kind`, those of the running step included, in the order of the plan. Waits for
+  // For every site of `kind` the records of the last step in which it was seen, the running step included: each
+  // micro-step, element and call, in the order in which they were produced, sites in the order of the plan. Waits for
   // the drain thread, and for the devices that still owe numbers, at most until the timeout; what is missing then is
   // left out. Records of earlier steps are kept from the first call on, or from the beginning with
-  // Options::keep_latest.
+  // Options::keep_latest; a new plan begins with none.
   std::vector<LatestValue> Latest(SiteKind kind, std::chrono::milliseconds timeout = std::chrono::seconds(5));
 
   // --- any thread but the loop's ---
@@ -131,10 +164,16 @@ class Monitor {
   // refused, armed, stopping or unchanged (also if the watcher had found it a moment before). An armed plan is applied
   // at the next EndStep.
   RefreshOutcome Refresh(std::chrono::milliseconds timeout);
+  // Waits until the rows of all steps that are over are in their files, for whoever reads them while the run goes on.
+  // False: not in time.
+  bool Flush(std::chrono::milliseconds timeout);
   MonitorStatus GetStatus() const;
   // The model's structure for print_struct, JSON text; written by the loop to
   // {base}/module_struct/rank{R}/module_struct.json.
   void PublishStructure(std::string json);
+  // For stack_info: (module such as "0:fc", from where it was called), in order of the rows. Written by the loop to
+  // stack_info.csv in the run's directory; a file that is there already stays as it is.
+  void PublishStacks(std::vector<std::pair<std::string, std::string>> rows);
 
   // --- step thread, outside of any step's work ---
 

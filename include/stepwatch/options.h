@@ -71,7 +71,8 @@ struct Options {
   // Memory for step frames that a failing sink could not take yet.
   size_t backlog_bytes_max = size_t{64} << 20;
 
-  // Keep the last record of every site for Monitor::Latest from the first step on; otherwise from its first call on.
+  // Keep the records of every site's last step for Monitor::Latest from the beginning; otherwise from its first call
+  // on.
   bool keep_latest = false;
 
   // Told about every event, on the loop thread (or on the caller's while Attach and Refresh look). Must not call back

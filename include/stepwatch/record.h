@@ -20,6 +20,7 @@ struct StatValue {
 };
 
 inline constexpr uint16_t kNoElement = 0xffff;
+inline constexpr int kValuesMax = kOpCount;  // no kind has more columns
 
 // Plain bytes: copied through the ring, never owning anything.
 struct Record {
@@ -27,6 +28,10 @@ struct Record {
     kMissing = 1,  // the hook fired without a tensor: prints a row of nan, and is not NaN for alarms
     kInDoubt = 2,  // collected while this rank did not know the job's decision
     kPending = 4,  // its numbers are still on their way from a device; no sink ever sees it
+    // A row of several calls of a communication operator, which had tensors of several dtypes, or shapes: the column
+    // prints nan, and the field here is that of one of them.
+    kMixedDtype = 8,
+    kMixedShape = 16,
   };
   int64_t step = 0;
   PlanId plan_id = 0;
@@ -39,10 +44,12 @@ struct Record {
   uint8_t flags = 0;
   uint8_t value_count = 0;
   std::array<int64_t, kDimsMax> dims{};
-  std::array<StatValue, kStatCount> values{};
+  std::array<StatValue, kValuesMax> values{};
 
   bool missing() const { return (flags & kMissing) != 0; }
   bool pending() const { return (flags & kPending) != 0; }
+  bool mixed_dtype() const { return (flags & kMixedDtype) != 0; }
+  bool mixed_shape() const { return (flags & kMixedShape) != 0; }
 };
 
 // Where a tensor was seen, as a front end says it.
@@ -63,7 +70,8 @@ enum class DropReason : uint8_t {
 inline constexpr int kDropReasonCount = 4;
 const char* DropReasonName(DropReason reason);  // "ring_full", ...
 
-// produced == written + sum(dropped), exactly, once a plan is drained.
+// produced == written + sum(dropped), exactly, once a plan is drained. Calls of a communication operator that are
+// joined into one row are one record here.
 struct Ledger {
   uint64_t produced = 0;
   uint64_t written = 0;

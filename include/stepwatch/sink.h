@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "stepwatch/heatmap.h"
 #include "stepwatch/record.h"
 #include "stepwatch/site.h"
 #include "stepwatch/status.h"
@@ -13,7 +14,10 @@ namespace stepwatch {
 struct StepFrame {
   int64_t step = 0;
   const Record* records = nullptr;
-  size_t count = 0;
+  size_t count = 0;  // 0 only if there are columns
+  // What the step adds to heat maps. No records: neither WriteResult nor the ledger counts them.
+  const HeatmapColumn* columns = nullptr;
+  size_t column_count = 0;
 };
 
 struct WriteResult {

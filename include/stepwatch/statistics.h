@@ -8,11 +8,33 @@
 
 namespace stepwatch {
 
-// An entry of `ops`. The first nine are msProbe's, with its meaning; the others are ours.
-enum class Stat : uint8_t { kNorm, kMean, kMin, kMax, kZeros, kNans, kId, kShape, kDtype, kInfs, kStd, kAbsMax };
-inline constexpr int kStatCount = 12;
+// What a column holds. The first twelve are the entries of `ops`, nine of them msProbe's, with its meaning; the others
+// are the L2 features of a module, which the front end computes (see ColumnsOf).
+enum class Stat : uint8_t {
+  kNorm,
+  kMean,
+  kMin,
+  kMax,
+  kZeros,
+  kNans,
+  kId,
+  kShape,
+  kDtype,
+  kInfs,
+  kStd,
+  kAbsMax,
+  kEntropy,                 // of attention: mean over rows
+  kSoftmaxMax,              // of attention: mean over rows
+  kStableRank,              // of a weight: Frobenius norm / spectral norm
+  kKernelNorm,              // of a weight: spectral norm
+  kRouterWeightSimilarity,  // mean cosine similarity of pairs of experts
+  kPerTokenExpertEntropy,   // mean over tokens
+};
+inline constexpr int kOpCount = 12;    // those that `ops` may name: the first ones
+inline constexpr int kStatCount = 18;  // all
 
 const char* StatName(Stat stat);  // "norm", "mean", ...
+// An entry of `ops` by its name.
 std::optional<Stat> StatFromName(std::string_view name);
 
 // How `eps` of `zeros` is compared. kParity rounds eps to the tensor's dtype first, as torch does: fp16(1e-8) is 0, so

@@ -9,6 +9,7 @@ import json
 import logging
 import math
 import os
+import sys
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -31,7 +32,7 @@ class ScanRule:
 
     def apply(self, cur: float, history: float | None = None) -> bool:
         """Say whether ``cur`` is one, given the mean of the absolute values before it."""
-        raise NotImplementedError("a rule has its own apply")
+        raise NotImplementedError("abstract method apply is not implemented")
 
 
 class AnomalyTurbulence(ScanRule):
@@ -78,7 +79,10 @@ class AnomalyScanner:
             try:
                 rules.append(_RULES[name](**(spec.get("args") or {})))
             except TypeError as error:
-                logger.error("the rule %s was left out: %s", name, error)
+                if not spec.get("args"):
+                    logger.warning(f"Spec is missing required keys: {spec}")
+                else:
+                    logger.error("the rule %s was left out: %s", name, error)
         return rules
 
     @staticmethod
@@ -258,7 +262,7 @@ def _get_parse_args() -> argparse.Namespace:
     parser.add_argument(
         *("-s", "--step", "--step_list"), dest="step_list", default="[]", help="only these steps, for instance [3, 7]"
     )
-    return parser.parse_args()
+    return parser.parse_args(sys.argv[1:])
 
 
 def _get_step_and_stop(args: argparse.Namespace) -> tuple[list[int], int]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from stepwatch.communication import watchable_operators
+from stepwatch.extras import Extras, RunEnds
 from stepwatch.grad_scaler import ScalerSteps
 from stepwatch.model_index import ModelIndex, index_model, optimizer_of_parameters
-from stepwatch.optimizer_step import OptimizerStep
+from stepwatch.optimizer_step import OptimizerStep, updates_without_moments
 
 if TYPE_CHECKING:
     import torch
@@ -16,18 +18,15 @@ if TYPE_CHECKING:
 # Steps without collecting after which hooks come off until the next collected step: putting them on and off costs about
 # as much as leaving them on for two steps.
 _IDLE_STEPS = 2
-
-STRUCTURE_EXIT = "exit after first monitor step when print model struct"
-
-
-class StructureWritten(Exception):
-    """Ends the run after print_struct, as users of msProbe expect; the class is theirs to catch as Exception."""
+# Collected steps in a row after which gradients get the hook that costs less a call, and leaves something behind in
+# torch when it is taken off.
+_BUSY_STEPS = 8
 
 
 class Attachment:
     """Hooks on modules and parameters while a plan wants them, and wrappers around optimizers, for one session.
 
-    Used from the training thread. Nothing here raises into the training loop but the exit after print_struct.
+    Used from the training thread. Nothing here raises into the training loop but RunEnds.
 
     Parameters
     ----------
@@ -35,10 +34,15 @@ class Attachment:
         The native monitor.
     writes_reduced : callable, optional
         Given a parameter: False if the row of its reduced gradient is another rank's to write.
+    rank : int
+        Of this process.
     """
 
-    def __init__(self, session: _core.Session, writes_reduced: Callable[[Any], bool] | None = None) -> None:
+    def __init__(
+        self, session: _core.Session, writes_reduced: Callable[[Any], bool] | None = None, rank: int = 0
+    ) -> None:
         self.session = session
+        self._extras = Extras(session, self._guarded, rank)
         self._writes_reduced = writes_reduced
         self._chunks: list[torch.nn.Module] = []
         self._optimizers: list[OptimizerStep] = []
@@ -51,9 +55,11 @@ class Attachment:
         self._swapped = False
         self._hung = False
         self._idle_steps = 0
+        self._busy_steps = 0
         self._scaler: ScalerSteps | None = None
         self._scaled_calls: dict[int, int] = {}
         self._steps_without_moments: dict[int, int] = {}
+        self._said_sharded = False
 
     def attach(self, chunks: Sequence[torch.nn.Module], optimizer: Any) -> None:
         """Add a model and its optimizer; called again it adds more of them to the same steps.
@@ -74,13 +80,23 @@ class Attachment:
         if all(optimizer is not known.optimizer for known in self._optimizers):
             number = len(self._optimizers)
             self._optimizers.append(
-                OptimizerStep(optimizer, lambda: self._before_update(number), lambda: self._after_update(number))
+                OptimizerStep(
+                    optimizer,
+                    lambda: self._guarded("reading before the update", lambda: self._before_update(number)),
+                    lambda: self._guarded("reading after the update", lambda: self._after_update(number)),
+                    self._is_quiet,
+                    self._after_quiet_step if number == 0 else lambda: None,
+                )
             )
         if self._scaler is None:
-            self._scaler = ScalerSteps(self._before_scaler, self._after_scaler)
+            self._scaler = ScalerSteps(
+                lambda scaled: self._guarded("a gradient scaler's step", lambda: self._before_scaler(scaled)),
+                lambda scaled: self._guarded("a gradient scaler's step", lambda: self._after_scaler(scaled)),
+            )
         self._attach_session()
 
     def _attach_session(self) -> None:
+        self._extras.remove()
         self._remove_hooks()
         self._index = index_model(self._chunks)
         self._groups = self._group_sizes()
@@ -96,13 +112,31 @@ class Attachment:
             )
             for (chunk, name), parameter in zip(self._index.parameter_rows, self._index.parameters)
         ]
-        self.session.attach(self._index.module_rows, parameters, len(self._optimizers), self._on_swap)
+        self.session.attach(
+            self._index.module_rows, parameters, len(self._optimizers), watchable_operators(), self._on_swap
+        )
         self._hang_hooks()
 
     def _group_sizes(self) -> tuple[int, ...]:
         return tuple(
             len(group["params"]) for step in self._optimizers for group in getattr(step.optimizer, "param_groups", [])
         )
+
+    def amend(self, ops: list[str] | None, xy_distribution: bool | None) -> None:
+        """Change the plan in force, and hang the hooks that it wants now.
+
+        Parameters
+        ----------
+        ops, xy_distribution
+            As in `Watch.amend`.
+        """
+
+        def change() -> None:
+            self.session.amend(ops, xy_distribution)
+            if self._swapped:
+                self._hang_hooks()
+
+        self._guarded("changing the plan in force", change)
 
     # --- hooks ---
 
@@ -113,7 +147,9 @@ class Attachment:
 
     def _hang_hooks(self) -> None:
         """Bring the hooks in line with what the step that begins now wants."""
-        self._idle_steps = 0 if self.session.collecting else self._idle_steps + 1
+        if self._swapped:
+            self._guarded("installing hooks", lambda: self._extras.swap(self._index))
+        self._count_steps()
         hang = self._idle_steps < _IDLE_STEPS
         if hang == self._hung and not self._swapped:
             return
@@ -123,50 +159,91 @@ class Attachment:
         else:
             self._install(set(), set())
 
+    def _count_steps(self) -> None:
+        if not self.session.collecting:
+            self._idle_steps, self._busy_steps = self._idle_steps + 1, 0
+            return
+        self._idle_steps, self._busy_steps = 0, self._busy_steps + 1
+        if self._busy_steps == _BUSY_STEPS:
+            for index in list(self._gradient_hooks):
+                self._take_off_gradient_hook(index)
+            self._swapped = True
+
     def _install(self, modules: set[int], gradients: set[int]) -> None:
         for index in [index for index in self._module_hooks if index not in modules]:
             for handle in self._module_hooks.pop(index):
                 handle.remove()
         for index in [index for index in self._gradient_hooks if index not in gradients]:
-            self._gradient_hooks.pop(index).remove()
+            self._take_off_gradient_hook(index)
         for index in sorted(modules - self._module_hooks.keys()):
             module = self._index.modules[index]
             self._module_hooks[index] = [
                 module.register_forward_pre_hook(self.session.before_forward(index), with_kwargs=True),
                 module.register_forward_hook(self.session.after_forward(index), with_kwargs=True),
             ]
-        for index in sorted(gradients - self._gradient_hooks.keys()):
+        self._say_if_sharded(gradients)
+        for index in sorted(gradients - self._gradient_hooks.keys() - self._index.sharded):
             parameter = self._index.parameters[index]
             if parameter.requires_grad and parameter.is_leaf:
-                hook = self.session.unreduced_hook(index)
-                self._gradient_hooks[index] = parameter.register_post_accumulate_grad_hook(hook)
+                self._gradient_hooks[index] = self._hang_on_gradient(index, parameter)
+
+    def _hang_on_gradient(self, index: int, parameter: torch.nn.Parameter) -> Any:
+        if self._busy_steps < _BUSY_STEPS and self.session.reads_incoming(index):
+            return parameter.register_hook(self.session.incoming_hook(index))
+        return parameter.register_post_accumulate_grad_hook(self.session.unreduced_hook(index))
+
+    def _take_off_gradient_hook(self, index: int) -> None:
+        self._gradient_hooks.pop(index).remove()
+        self.session.take_off_late_hook(index)
+        parameter = self._index.parameters[index]
+        if parameter._backward_hooks is not None and not parameter._backward_hooks:
+            # Otherwise torch would call into Python for it in every backward pass, for nothing.
+            parameter._backward_hooks = None
+
+    def _say_if_sharded(self, gradients: set[int]) -> None:
+        sharded = len(gradients & self._index.sharded)
+        if sharded and not self._said_sharded:
+            self._said_sharded = True
+            self.session.warn(
+                f"FSDP reduces the gradients of {sharded} parameters before a hook can see them: wg_distribution gives "
+                "no rows of grad_unreduced for them; grad_reduced has this rank's shards"
+            )
 
     def _remove_hooks(self) -> None:
         for handle in reversed([handle for handles in self._module_hooks.values() for handle in handles]):
             handle.remove()
-        for handle in reversed(list(self._gradient_hooks.values())):
-            handle.remove()
         self._module_hooks.clear()
-        self._gradient_hooks.clear()
+        for index in reversed(list(self._gradient_hooks)):
+            self._take_off_gradient_hook(index)
 
     # --- around the optimizer's step ---
+
+    def _guarded(self, where: str, work: Callable[[], None]) -> None:
+        """Keep what goes wrong here from the training loop: it is told once, and rows are missing."""
+        try:
+            work()
+        except RunEnds:
+            raise
+        except Exception as error:
+            self.session.caught(where, f"{type(error).__name__}: {error}")
 
     def _before_update(self, number: int) -> None:
         optimizer = self._optimizers[number].optimizer
         missing = self.session.before_update(number, getattr(optimizer, "state", {}))
+        missing = max(missing, self._extras.read_state(optimizer))
         if missing:
             self._say_if_no_moments(number, optimizer, missing)
-        if number == 0 and self.session.publish_structure():
-            raise StructureWritten(STRUCTURE_EXIT)
+        if number == 0:
+            self._extras.before_update()
 
     def _say_if_no_moments(self, number: int, optimizer: Any, missing: int) -> None:
         # Before its first update an optimizer has no state yet.
         seen = self._steps_without_moments.get(number, 0) + 1
         self._steps_without_moments[number] = seen
-        if seen == 2:
+        if seen == 2 and updates_without_moments(optimizer):
             self.session.warn(
                 f"{type(optimizer).__name__} keeps no exp_avg and exp_avg_sq for {missing} parameters (Adam and AdamW "
-                "do): mv_distribution and mg_direction give no rows for them"
+                "do): mv_distribution and mg_direction give no rows for them, ur_distribution no images"
             )
 
     def _after_update(self, number: int) -> None:
@@ -174,14 +251,24 @@ class Attachment:
         if number == 0:
             self._end_step()
 
+    # A step in which nothing hangs and nothing is collected must cost next to nothing: a few calls, no more.
+
+    def _is_quiet(self) -> bool:
+        return not self._hung and not self.session.collecting
+
+    def _after_quiet_step(self) -> None:
+        if not self.session.pass_step():
+            self._guarded("preparing a step", self._begin_step)
+
     def _end_step(self) -> None:
+        self._guarded("ending a step", self._extras.end_step)
         self.session.end_step()
+        self._begin_step()
+
+    def _begin_step(self) -> None:
         self._hang_hooks()
         if self._group_sizes() != self._groups:  # a parameter group was added
-            try:
-                self._attach_session()
-            except Exception as error:
-                self.session.caught("looking at the model again", str(error))
+            self._attach_session()
 
     def _before_scaler(self, optimizer: Any) -> None:
         for step in self._optimizers:
@@ -195,6 +282,7 @@ class Attachment:
 
     def close(self) -> None:
         """Take off everything in reverse order. Safe to call twice."""
+        self._extras.remove()
         self._remove_hooks()
         if self._scaler is not None:
             self._scaler.remove()

@@ -10,6 +10,7 @@ from typing import Any, Union
 from stepwatch import _core
 from stepwatch.csv2tb import check_process_num
 from stepwatch.offline_report import progress_bar, report, wipe_bar
+from stepwatch.watch import flush_all
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -99,6 +100,7 @@ def _import(config: CSV2DBConfig) -> None:
     check_process_num(config.process_num)
     if config.db_file is None:
         raise ValueError("db_file is None; name the database file to write")
+    flush_all()
     bar = progress_bar()
     try:
         done = _core.csv_to_database(

@@ -8,6 +8,7 @@ from typing import Union
 
 from stepwatch import _core
 from stepwatch.offline_report import progress_bar, report, wipe_bar
+from stepwatch.watch import flush_all
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -40,7 +41,7 @@ def csv2tensorboard_by_step(
     data_type_list: list[str] | None = None,
     output_dirpath: Path | None = None,
 ) -> None:
-    """Convert the CSV files under an output base.
+    """Convert the CSV files under an output base. What monitors of this process have collected is written first.
 
     Writes ``{output_dirpath}/rank{R}/{kind}/`` with one event file each. Tags are
     ``vp{vpp_stage}:{name}[:micro{micro_step}]/{op}``. An older result is replaced when the new one is whole.
@@ -70,6 +71,7 @@ def csv2tensorboard_by_step(
     """
     check_process_num(process_num)
     check_data_type_list(data_type_list)
+    flush_all()
     bar = progress_bar()
     try:
         done = _core.csv_to_tensorboard(

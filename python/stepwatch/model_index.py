@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 # Its forward only calls the wrapped module, whose own hooks see the same tensors.
 _NOT_WATCHED = {"FullyShardedDataParallel"}
+# FSDP1's wrapper, and the class that `fully_shard` (FSDP2) adds to a module's bases. By name: older torch lacks it.
+_SHARDS = {"FullyShardedDataParallel", "FSDPModule"}
 
 
 @dataclass
@@ -27,12 +29,17 @@ class ModelIndex:
         Those that are shared appear once.
     parameter_rows : list of tuple
         (chunk, name) of each parameter.
+    sharded : set of int
+        The parameters that FSDP shards. No hook sees their gradients before they are reduced: FSDP1 accumulates into a
+        flat parameter and calls no hook of its parts; FSDP2 calls their hooks itself, with the shard of the reduced
+        gradient.
     """
 
     modules: list[torch.nn.Module] = field(default_factory=list)
     module_rows: list[tuple[int, str, str, bool]] = field(default_factory=list)
     parameters: list[torch.nn.Parameter] = field(default_factory=list)
     parameter_rows: list[tuple[int, str]] = field(default_factory=list)
+    sharded: set[int] = field(default_factory=set)
 
 
 def index_model(chunks: Sequence[torch.nn.Module]) -> ModelIndex:
@@ -51,6 +58,7 @@ def index_model(chunks: Sequence[torch.nn.Module]) -> ModelIndex:
     index = ModelIndex()
     modules: set[int] = set()
     parameters: set[int] = set()
+    sharded = sharded_parameters(chunks)
     for number, chunk in enumerate(chunks):
         for name, module in chunk.named_modules():
             if id(module) in modules:
@@ -63,9 +71,33 @@ def index_model(chunks: Sequence[torch.nn.Module]) -> ModelIndex:
             if id(parameter) in parameters:
                 continue
             parameters.add(id(parameter))
+            if id(parameter) in sharded:
+                index.sharded.add(len(index.parameters))
             index.parameters.append(parameter)
             index.parameter_rows.append((number, name))
     return index
+
+
+def sharded_parameters(chunks: Sequence[torch.nn.Module]) -> set[int]:
+    """Find the parameters that FSDP shards.
+
+    Parameters
+    ----------
+    chunks : sequence of torch.nn.Module
+        The model, or the chunks of a virtual pipeline.
+
+    Returns
+    -------
+    set of int
+        Their ids. What FSDP2 was told to ignore is no DTensor and not among them.
+    """
+    found: set[int] = set()
+    for module in (module for chunk in chunks for module in chunk.modules()):
+        kinds = {kind.__name__ for kind in type(module).__mro__} & _SHARDS
+        for parameter in module.parameters() if kinds else ():
+            if "FSDPModule" not in kinds or hasattr(parameter, "to_local"):
+                found.add(id(parameter))
+    return found
 
 
 def optimizer_of_parameters(optimizers: Sequence[Any]) -> dict[int, int]:

@@ -19,13 +19,24 @@ class OptimizerStep:
         Anything with a method `step`. Only this object is changed, not its class.
     before, after : callable
         Called without arguments. `after` is not called if the step raises. What `before` raises reaches the trainer.
+    is_quiet, after_quiet : callable
+        `after_quiet` is called instead of both, after the step, while `is_quiet` returns True.
     """
 
-    def __init__(self, optimizer: Any, before: Callable[[], None], after: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        optimizer: Any,
+        before: Callable[[], None],
+        after: Callable[[], None],
+        is_quiet: Callable[[], bool],
+        after_quiet: Callable[[], None],
+    ) -> None:
         self.optimizer = optimizer
         self.calls = 0
         self._before = before
         self._after = after
+        self._is_quiet = is_quiet
+        self._after_quiet = after_quiet
         self._active = True
         self._own_step = optimizer.__dict__.get("step")  # set on the object itself, by an LR scheduler for instance
         self._original = optimizer.step
@@ -43,6 +54,10 @@ class OptimizerStep:
         if not self._active:
             return self._original(*args, **kwargs)
         self.calls += 1
+        if self._is_quiet():
+            result = self._original(*args, **kwargs)
+            self._after_quiet()
+            return result
         closure = args[0] if args else kwargs.get("closure")
         if closure is None:
             self._before()
@@ -76,3 +91,30 @@ class OptimizerStep:
             del self.optimizer.step
         else:
             self.optimizer.step = self._own_step
+
+
+def updates_without_moments(optimizer: Any) -> bool:
+    """Say whether an optimizer updates parameters of which it keeps no moments.
+
+    Parameters
+    ----------
+    optimizer : object
+        After its first update, with the gradients of the next one.
+
+    Returns
+    -------
+    bool
+        Parameters without a gradient do not count: they are not updated. FSDP1 gives none to a rank that has no part
+        of the parameter. True if the optimizer does not list its parameters.
+    """
+    groups = getattr(optimizer, "param_groups", None)
+    if groups is None:
+        return True
+    state = getattr(optimizer, "state", {})
+    updated = (
+        parameter
+        for group in groups
+        for parameter in group["params"]
+        if parameter.grad is not None or getattr(parameter, "main_grad", None) is not None
+    )
+    return any(not {"exp_avg", "exp_avg_sq"} & set(state.get(parameter) or ()) for parameter in updated)

@@ -17,7 +17,10 @@ def rank_and_world_size() -> tuple[int, int]:
     import torch
 
     if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_rank(), torch.distributed.get_world_size()
+        try:
+            return torch.distributed.get_rank(), torch.distributed.get_world_size()
+        except ValueError:  # said to be initialised, and has no default group
+            pass
     return _from_environment("RANK", 0), _from_environment("WORLD_SIZE", 1)
 
 
@@ -40,10 +43,42 @@ def writes_reduced_gradient(parameter: Any, tp_group: Any, dp_group: Any) -> boo
     -------
     bool
     """
+    if dp_group is not None and is_data_parallel_duplicate(dp_group):
+        return False
+    return tp_group is None or is_not_tensor_parallel_duplicate(parameter, tp_group)
+
+
+def is_not_tensor_parallel_duplicate(param: Any, tp_group: Any) -> bool:
+    """Tell whether a parameter is another one on each rank of the group, or this is the group's first rank."""
     import torch
 
-    if dp_group is not None and torch.distributed.get_rank(group=dp_group) != 0:
-        return False
-    if tp_group is None or getattr(parameter, "tensor_model_parallel", False):
-        return True
-    return torch.distributed.get_rank(group=tp_group) == 0
+    return bool(getattr(param, "tensor_model_parallel", False)) or torch.distributed.get_rank(group=tp_group) == 0
+
+
+def is_data_parallel_duplicate(dp_group: Any) -> bool:
+    """Tell whether another rank of the group, its first, holds the same."""
+    import torch
+
+    return torch.distributed.get_rank(group=dp_group) != 0
+
+
+def stage_and_mates(process_group: Any) -> tuple[int, list[int]]:
+    """Tell the place of this rank in a pipeline group, and the ranks of the group.
+
+    Parameters
+    ----------
+    process_group : torch.distributed.ProcessGroup or None
+        Anything else is no group.
+
+    Returns
+    -------
+    tuple of int and list of int
+        (0, []) without a group.
+    """
+    import torch
+
+    if not torch.distributed.is_available() or not torch.distributed.is_initialized():
+        return 0, []
+    if not isinstance(process_group, torch.distributed.ProcessGroup):
+        return 0, []
+    return torch.distributed.get_rank(group=process_group), torch.distributed.get_process_group_ranks(process_group)

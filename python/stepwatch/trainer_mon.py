@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from stepwatch import _core
-from stepwatch.ranks import rank_and_world_size
+from stepwatch.metrics import metrics_of, statistics_of
+from stepwatch.ranks import rank_and_world_size, stage_and_mates
 from stepwatch.watch import Watch
 
 if TYPE_CHECKING:
     import torch
 
 _WARNING = 2
-_TAGS = {
-    "actv": "actv",
-    "actv_grad": "actv_grad",
-    "grad_reduced": "post_grad",
-    "grad_unreduced": "acc_grad",
-}
 
 
 class TrainerMon:
@@ -29,7 +26,7 @@ class TrainerMon:
     config_file_path : str or os.PathLike
         Path of the JSON file. It is checked at once.
     process_group : torch.distributed.ProcessGroup, optional
-        Accepted for compatibility.
+        The pipeline group: the rank's place in it and its members stand in alarms.
     params_have_main_grad : bool
         Read gradients from `parameter.main_grad` where a parameter has one; others are read from `parameter.grad`,
         so that plain torch needs no False.
@@ -64,9 +61,13 @@ class TrainerMon:
         self.params_have_main_grad = params_have_main_grad
         self.dynamic_enable = os.environ.get("DYNAMIC_MONITOR", "false").lower() == "true"
         self.rank, self._world_size = rank_and_world_size()
+        self.pp_stage, self.group_mates = stage_and_mates(process_group)
+        self.output_base_dir = os.environ.get("MONITOR_OUTPUT_DIR", "./monitor_output")
         self.micro_batch_number = 1
+        self.optimizer_trans: Any = None
+        self.adhoc_metrics: dict[str, dict[str, Any]] = {}
         self._watch: Watch | None = None
-        self._wrapped_optimizer: Any = None
+        self._ops: list[str] | None = None
         if not self.dynamic_enable:
             _core.check_config(self.config_file_path)
 
@@ -111,8 +112,12 @@ class TrainerMon:
             tp_group=tp_group,
             dp_group=dp_group,
             keep_latest=True,
+            pp_stage=self.pp_stage,
+            group_mates=self.group_mates,
         )
         try:
+            if self._ops is not None:
+                monitor.amend(ops=self._ops)
             monitor.attach(model, optimizer)
         except Exception:
             monitor.close()
@@ -131,7 +136,7 @@ class TrainerMon:
 
     def set_wrapped_optimizer(self, optimizer: Any) -> None:
         """Keep an optimizer for `monitor_gnorm_with_ad`. Deprecated: hand it to `set_monitor`."""
-        self._wrapped_optimizer = optimizer
+        self.optimizer_trans = optimizer
 
     def monitor_gnorm_with_ad(
         self,
@@ -150,13 +155,45 @@ class TrainerMon:
             As in `set_monitor`; without an optimizer that of `set_wrapped_optimizer` is used.
         """
         if optimizer is None:
-            optimizer = self._wrapped_optimizer
+            optimizer = self.optimizer_trans
         if optimizer is None:
             self._warn(
                 "monitor_gnorm_with_ad: no optimizer was given, here or by set_wrapped_optimizer; nothing is watched"
             )
             return
         self.set_monitor(model, optimizer, grad_acc_steps, tp_group, dp_group, start_iteration)
+
+    # --- statistics ---
+
+    @property
+    def ops(self) -> list[str]:
+        """The statistics of the plan in force; without one, those that were set here.
+
+        Set, it replaces those of the plan in force from the step about to begin, until the next edit of the config
+        file. Unknown ones are left out with a warning, `norm` stands in for none, `shape` and `dtype` come last.
+        """
+        in_force = [] if self._watch is None else self._watch.status()["ops"]
+        return in_force or list(self._ops or [])
+
+    @ops.setter
+    def ops(self, value: Sequence[str]) -> None:
+        if not isinstance(value, list):
+            raise TypeError(f"ops should be a list of statistics, found {value!r}")
+        self._ops = [str(op) for op in value]
+        if self._watch is not None:
+            self._watch.amend(ops=self._ops)
+
+    def reload_xy(self, xy_distribution: bool = False) -> None:
+        """Switch activations on or off from the step about to begin. Deprecated: edit the config file.
+
+        Parameters
+        ----------
+        xy_distribution : bool
+            Holds until the next edit of the config file.
+        """
+        self._warn("reload_xy is deprecated; edit xy_distribution in the config file of a job in dynamic mode")
+        if self._watch is not None:
+            self._watch.amend(xy_distribution=bool(xy_distribution))
 
     def generate_wgrad_metrics(self, post_grad_dict: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the statistics of the gradients seen last.
@@ -169,8 +206,7 @@ class TrainerMon:
         Returns
         -------
         tuple of dict
-            (reduced, unreduced): tag -> {statistic: value}. Values are float, int, or 0-d torch tensors' equivalents;
-            `shape` is a list, `dtype` a text.
+            (reduced, unreduced): tag -> {statistic: 0-d tensor}, as `stepwatch.metrics.metrics_of` makes them.
         """
         return self._latest("grad_reduced"), self._latest("grad_unreduced")
 
@@ -180,33 +216,79 @@ class TrainerMon:
         Returns
         -------
         tuple of dict
-            (activations, gradients): tag -> {statistic: value}.
+            (activations, gradients): tag -> {statistic: 0-d tensor}, of every micro-batch.
         """
         return self._latest("actv"), self._latest("actv_grad")
 
-    def _latest(self, kind: str) -> dict[str, Any]:
-        if self._watch is None:
-            return {}
-        with_micro_step = kind.startswith("actv")
-        rows = {}
-        for chunk, name, micro_step, values in self._watch.latest(kind):
-            tag = f"{chunk}:{name}:{micro_step}" if with_micro_step else f"{chunk}:{name}"
-            rows[f"{tag}/rank{self.rank}/{_TAGS[kind]}"] = values
-        return rows
+    def _latest(self, kind: str) -> dict[str, dict[str, Any]]:
+        return {} if self._watch is None else {tag: metrics_of(values) for tag, values in self._watch.tagged(kind)}
 
-    def refresh(self, timeout: float = 5.0) -> str:
-        """Look at the config file now.
+    def adhoc_check(
+        self, target_tensor: Any, module_name: str, tensor_name: str, rank_list: Sequence[int], ops_list: Sequence[str]
+    ) -> None:
+        """Measure one tensor now, and keep the values in `adhoc_metrics`: tag -> {statistic: 0-d tensor}.
 
         Parameters
         ----------
-        timeout : float
-            Seconds.
+        target_tensor : torch.Tensor
+        module_name, tensor_name : str
+            The tag is "{module_name}/rank{R}/{tensor_name}", without the rank in a job of one process.
+        rank_list : sequence of int
+            Ranks that measure; empty: all.
+        ops_list : sequence of str
+            Of norm, mean, min and max.
+        """
+        if rank_list and self.rank not in rank_list:
+            return
+        rank = f"/rank{self.rank}" if self._world_size > 1 else ""
+        self.adhoc_metrics[f"{module_name}{rank}/{tensor_name}"] = statistics_of(target_tensor, tuple(ops_list))
+
+    @staticmethod
+    def generate_cc_metrics(cc_name: str, cc_tensor: Any) -> dict[str, dict[str, Any]]:
+        """Key the values of a `CommunicationContext` by full tags, and empty it.
+
+        Parameters
+        ----------
+        cc_name : str
+            The operator.
+        cc_tensor : CommunicationContext
+            With `data`: statistic -> tag -> value.
 
         Returns
         -------
-        str
-            "armed" (holds from the next step), "stopping", "refused", "unchanged", "missing" or "timed_out".
+        dict
+            Statistic -> {"{cc_name}/rank{R}/{tag}": value}; without the rank outside of torch.distributed.
         """
+        import torch
+
+        distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
+        rank = f"/rank{torch.distributed.get_rank()}" if distributed else ""
+        metrics: dict[str, dict[str, Any]] = defaultdict(dict)
+        for statistic, values in cc_tensor.data.items():
+            metrics[statistic].update({f"{cc_name}{rank}/{tag}": value for tag, value in values.items()})
+        cc_tensor.reset()
+        return metrics
+
+    @staticmethod
+    def has_register_backward_hook(module_name: str, module: Any) -> bool:
+        """Tell whether a module carries a backward hook of the deprecated, not full, kind."""
+        del module_name
+        return bool(getattr(module, "_backward_hooks", None)) and module._is_full_backward_hook is False
+
+    @staticmethod
+    def get_linear_hook_target(module: Any) -> str:
+        """Name the weight that `linear_hook` looks at: "weight" or "wg", whichever is the first of two dimensions.
+
+        Empty for embeddings, and where there is none.
+        """
+        from stepwatch.l2_features import weight_name
+
+        return weight_name(module)
+
+    # --- what it is doing ---
+
+    def refresh(self, timeout: float = 5.0) -> str:
+        """Look at the config file now; `Watch.refresh` says what comes back."""
         return "unchanged" if self._watch is None else self._watch.refresh(timeout)
 
     @property
@@ -218,6 +300,16 @@ class TrainerMon:
     def tensorboard_dir(self) -> str:
         """The directory of this run and rank; empty until the first collection."""
         return "" if self._watch is None else self._watch.status()["output_dir"]
+
+    @property
+    def unique_id(self) -> str:
+        """What the directories of one run have in common, whatever the rank; empty until the first collection."""
+        return self.tensorboard_dir.rpartition("-")[2]
+
+    @property
+    def has_collect_times(self) -> int:
+        """How many steps the plan in force has collected."""
+        return 0 if self._watch is None else self._watch.status()["collected"]
 
     @property
     def summary_writer(self) -> TrainerMon:

@@ -45,6 +45,10 @@ class Watch:
         A reduced gradient that ranks of these groups share is written by one of them.
     keep_latest : bool
         Keep the last values of every site from the first step on for `latest`, otherwise from its first call on.
+    pp_stage : int
+        Pipeline stage of this rank, for alarms.
+    group_mates : sequence of int
+        Ranks of this rank's pipeline group, for alarms.
 
     Raises
     ------
@@ -66,6 +70,8 @@ class Watch:
         tp_group: Any = None,
         dp_group: Any = None,
         keep_latest: bool = False,
+        pp_stage: int = 0,
+        group_mates: Sequence[int] = (),
     ) -> None:
         import torch
 
@@ -82,6 +88,8 @@ class Watch:
             start_iteration=start_iteration,
             main_grad=main_grad,
             keep_latest=keep_latest,
+            pp_stage=pp_stage,
+            group_mates=list(group_mates),
             store=None if self._store is None else self._store.queue,
             store_prefix="" if self._store is None else self._store.prefix,
         )
@@ -91,7 +99,7 @@ class Watch:
             def writes_reduced(parameter: Any) -> bool:
                 return writes_reduced_gradient(parameter, tp_group, dp_group)
 
-        self._attachment = Attachment(self._session, writes_reduced)
+        self._attachment = Attachment(self._session, writes_reduced, self.rank)
         _open.add(self)
 
     def attach(self, model: torch.nn.Module | Sequence[torch.nn.Module], optimizer: Any) -> None:
@@ -126,23 +134,68 @@ class Watch:
         """
         return self._session.refresh(timeout)
 
+    def flush(self, timeout: float = 5.0) -> bool:
+        """Wait until the rows of all steps that are over are in their files.
+
+        Parameters
+        ----------
+        timeout : float
+            Seconds.
+
+        Returns
+        -------
+        bool
+            False if they were not by then.
+        """
+        return self._session.flush(timeout)
+
+    def amend(self, ops: Sequence[str] | None = None, xy_distribution: bool | None = None) -> None:
+        """Change what is collected without an edit of the file, until the next edit.
+
+        The window goes on, from the step about to begin; called in the middle of a step, from the next. Without a plan
+        in force or armed nothing happens, but before the first `attach` in static mode, where it holds for the plan to
+        come.
+
+        Parameters
+        ----------
+        ops : sequence of str, optional
+            Statistics. Unknown ones are left out with a warning; `norm` stands in for none.
+        xy_distribution : bool, optional
+            Whether activations are collected; without `targets` those of all modules.
+        """
+        self._attachment.amend(None if ops is None else list(ops), xy_distribution)
+
     def latest(self, kind: str, timeout: float = 5.0) -> list[tuple[int, str, int, dict[str, Any]]]:
         """Return the last values of every site of a kind.
 
         Parameters
         ----------
         kind : str
-            "actv", "actv_grad", "grad_unreduced", "grad_reduced", "param_origin", "param_updated", "exp_avg",
-            "exp_avg_sq" or "other".
+            The prefix of its CSV files: "actv", "grad_reduced", ...; of communication operators "communication".
         timeout : float
             Seconds to wait for what is still on its way.
 
         Returns
         -------
         list of tuple
-            (chunk, name, micro-step, {statistic: value}).
+            (chunk, name, micro-step, {statistic: value}), all of the newest step in which the site was seen.
         """
-        return self._session.latest(kind, timeout)
+        return [row[1:] for row in self._session.latest(kind, timeout)]
+
+    def tagged(self, kind: str, timeout: float = 5.0) -> list[tuple[str, dict[str, Any]]]:
+        """Return the same by tags, such as "0:fc.input:0/rank0/actv".
+
+        Parameters
+        ----------
+        kind, timeout
+            As in `latest`.
+
+        Returns
+        -------
+        list of tuple
+            (tag, {statistic: value}).
+        """
+        return [(row[0], row[-1]) for row in self._session.latest(kind, timeout)]
 
     def status(self) -> dict[str, Any]:
         """Return what the monitor is doing.
@@ -150,7 +203,7 @@ class Watch:
         Returns
         -------
         dict
-            state, plan_id, step, collected, collecting_step, output_dir.
+            state, plan_id, step, collected, collecting_step, output_dir, ops (those of the plan in force).
         """
         return self._session.status()
 
@@ -218,6 +271,11 @@ def watch(
         monitor.close()
         raise
     return monitor
+
+
+def flush_all(timeout: float = 5.0) -> bool:
+    """Flush every open monitor of this process, for tools that read what it has written; False: not all in time."""
+    return all([monitor.flush(timeout) for monitor in list(_open)])
 
 
 @atexit.register

@@ -62,8 +62,24 @@ TensorView DenseView(const void* data, DType dtype, const int64_t* sizes, int nd
 }
 
 namespace {
-constexpr const char* kStatNames[kStatCount] = {"norm", "mean",  "min",   "max",  "zeros", "nans",
-                                                "id",   "shape", "dtype", "infs", "std",   "abs_max"};
+constexpr const char* kStatNames[kStatCount] = {"norm",
+                                                "mean",
+                                                "min",
+                                                "max",
+                                                "zeros",
+                                                "nans",
+                                                "id",
+                                                "shape",
+                                                "dtype",
+                                                "infs",
+                                                "std",
+                                                "abs_max",
+                                                "entropy",
+                                                "softmax_max",
+                                                "sr",
+                                                "kernel_norm",
+                                                "router_weight_similarity",
+                                                "per_token_expert_entropy"};
 }  // namespace
 
 const char* StatName(Stat stat) {
@@ -71,16 +87,36 @@ const char* StatName(Stat stat) {
 }
 
 std::optional<Stat> StatFromName(std::string_view name) {
-  for (int i = 0; i < kStatCount; ++i)
+  for (int i = 0; i < kOpCount; ++i)
     if (name == kStatNames[i]) return static_cast<Stat>(i);
   return std::nullopt;
 }
 
 const char* SiteKindName(SiteKind kind) {
-  static constexpr const char* kNames[kSiteKindCount] = {"actv",         "actv_grad",    "grad_unreduced",
-                                                         "grad_reduced", "param_origin", "param_updated",
-                                                         "exp_avg",      "exp_avg_sq",   "other"};
+  static constexpr const char* kNames[kSiteKindCount] = {"actv",
+                                                         "actv_grad",
+                                                         "grad_unreduced",
+                                                         "grad_reduced",
+                                                         "param_origin",
+                                                         "param_updated",
+                                                         "exp_avg",
+                                                         "exp_avg_sq",
+                                                         "other",
+                                                         "attention_hook",
+                                                         "linear_hook",
+                                                         "moe_router_weight_hook",
+                                                         "moe_router_logit_hook",
+                                                         "communication",
+                                                         "adam_update",
+                                                         "adam_ratio"};
   return kNames[static_cast<int>(kind)];
+}
+
+SiteOwner OwnerOf(SiteKind kind) {
+  if (kind == SiteKind::kCommunication) return SiteOwner::kOperator;
+  const bool of_module = kind == SiteKind::kActv || kind == SiteKind::kActvGrad || kind == SiteKind::kAttention ||
+                         kind == SiteKind::kLinear || kind == SiteKind::kRouterWeight || kind == SiteKind::kRouterLogit;
+  return of_module ? SiteOwner::kModule : SiteOwner::kParameter;
 }
 
 const char* DropReasonName(DropReason reason) {
@@ -93,6 +129,30 @@ const char* EventKindName(EventKind kind) {
                                            "restored", "armed",      "superseded", "stopping",  "applied", "finished",
                                            "drained",  "wrote_back", "degraded",   "recovered", "alarm",   "aborted"};
   return kNames[static_cast<int>(kind)];
+}
+
+EventSeverity SeverityOf(EventKind kind) {
+  switch (kind) {
+    case EventKind::kRefused:
+    case EventKind::kWarning:
+    case EventKind::kMissing:
+    case EventKind::kUnreadable:
+    case EventKind::kAlarm:
+    case EventKind::kAborted: return EventSeverity::kWarning;
+    case EventKind::kDegraded: return EventSeverity::kError;
+    case EventKind::kSeen:
+    case EventKind::kNote:
+    case EventKind::kRestored:
+    case EventKind::kArmed:
+    case EventKind::kSuperseded:
+    case EventKind::kStopping:
+    case EventKind::kApplied:
+    case EventKind::kFinished:
+    case EventKind::kDrained:
+    case EventKind::kWroteBack:
+    case EventKind::kRecovered: break;
+  }
+  return EventSeverity::kInfo;
 }
 
 }  // namespace stepwatch

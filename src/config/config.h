@@ -52,6 +52,7 @@ struct OwnOptions {
   bool plan_id_column = false;                        // "columns": ["plan_id"]
   EpsMode eps_mode = EpsMode::kParity;                // "eps_mode": "parity" | "exact"
   Coordination coordination = Coordination::kStrict;  // "coordination": "strict" | "besteffort" | "local"
+  bool exit_after_struct = true;                      // the run ends when print_struct has its structure
 
   bool operator==(const OwnOptions&) const = default;
 };
@@ -77,7 +78,7 @@ struct Config {
   CcDistribution cc_distribution;
   Alert alert;
   OutputFormat format = OutputFormat::kCsv;
-  std::vector<Stat> ops;       // normalised: unknown ones dropped, norm if empty, shape and dtype last unless placed
+  std::vector<Stat> ops;  // normalised: unknown ones dropped, norm if empty, shape and dtype last unless placed
   double eps = 1e-8;
   std::optional<int> ndigits;  // unset: shortest text that reads back to the same double
   int64_t step_count_per_record = 1;
@@ -97,7 +98,7 @@ struct Warning {
   enum class Kind : uint8_t {
     kUnknownKey,    // names the nearest known key
     kReplaced,      // a value was replaced; the message names the value used
-    kNotEffective,  // accepted, has no effect in this version; said once a run for each key
+    kNotEffective,  // accepted, has no effect in this version or with this front end; said once a run for each key
     kNote,
   };
   Kind kind = Kind::kNote;

@@ -1,7 +1,11 @@
 // The rules of the top-level keys, grouped by what they are about. docs/config.md describes each for users.
 #pragma once
 
+#include <optional>
 #include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "src/config/config.h"
 #include "src/config/field.h"
@@ -13,10 +17,17 @@ std::span<const KeyRule<Config>> OutputFields();     // which statistics, in whi
 std::span<const KeyRule<Config>> FeatureFields();    // communication, L2 features, update ratios
 std::span<const KeyRule<Config>> AlertFields();
 
+// Why an element of `ops` is left out: what would be accepted, and what happens instead.
+struct OpLeftOut {
+  std::string accepted;
+  std::string instead;
+};
+// Takes a name into `ops` unless it is no statistic or is there already.
+std::optional<OpLeftOut> TakeOp(std::string_view name_untrusted, bool names_nearest, std::vector<Stat>& ops);
 // `ops` as it is used: `norm` if nothing is asked for, shape and dtype last unless they were placed.
 void CompleteOps(std::vector<Stat>& ops);
 
-// For a key that is read and checked but has no effect in this version.
-inline constexpr const char* kNotYetEffective = "accepted, but not yet effective in this version: ";
+// `all_xy` as it is used: without targets every module is selected.
+void CompleteSelection(Config& config);
 
 }  // namespace stepwatch::config

@@ -8,28 +8,14 @@ namespace {
 
 using Kind = JsonValue::Kind;
 
-Status ReadUrDistribution(const Field& field, Notes& notes, Config& config) {
-  Status status = ReadBool(field, notes, config.ur_distribution);
-  if (status.ok() && config.ur_distribution)
-    notes.NotEffective(field, kNotYetEffective + std::string("no images of updates and ratios are drawn"));
-  return status;
-}
-
 Status ReadCodeLines(const Field& field, Notes& notes, CcDistribution& cc) {
   return ReadStrings(field, notes, "a list of regular expressions, such as [\"train.py\\\\[23\\\\]\"]; [] for all",
                      cc.cc_codeline);
 }
 
-Status ReadCcEnable(const Field& field, Notes& notes, CcDistribution& cc) {
-  Status status = ReadBool(field, notes, cc.enable);
-  if (status.ok() && cc.enable)
-    notes.NotEffective(field, kNotYetEffective + std::string("communication operators are not watched"));
-  return status;
-}
-
 Status ReadCcDistribution(const Field& field, Notes& notes, Config& config) {
   static constexpr KeyRule<CcDistribution> kFields[] = {
-      {"enable", ReadCcEnable},
+      {"enable", ReadBoolInto<&CcDistribution::enable, CcDistribution>},
       {"cc_codeline", ReadCodeLines},
       {"cc_pre_hook", ReadBoolInto<&CcDistribution::cc_pre_hook, CcDistribution>},
       {"cc_log_only", ReadBoolInto<&CcDistribution::cc_log_only, CcDistribution>},
@@ -52,17 +38,7 @@ Status ReadL2Targets(const Field& field, Notes& notes, Config& config) {
   if (!field.value.Is(Kind::kObject))
     return notes.Refuse(StatusCode::kWrongType, field,
                         "an object of hooks, each with a list of module names, such as {\"linear_hook\": []}");
-  Status status = ReadMembers<Config>(field, kHooks, UnknownKeys::kRefuse, notes, config);
-  if (status.ok() && !config.l2_targets.empty())
-    notes.NotEffective(field, kNotYetEffective + std::string("no L2 features are computed"));
-  return status;
-}
-
-Status ReadRecordingL2(const Field& field, Notes& notes, Config& config) {
-  Status status = ReadBool(field, notes, config.recording_l2_features);
-  if (status.ok() && config.recording_l2_features)
-    notes.NotEffective(field, kNotYetEffective + std::string("no L2 features are computed"));
-  return status;
+  return ReadMembers<Config>(field, kHooks, UnknownKeys::kRefuse, notes, config);
 }
 
 Status ReadSaOrder(const Field& field, Notes& notes, Config& config) {
@@ -72,17 +48,15 @@ Status ReadSaOrder(const Field& field, Notes& notes, Config& config) {
   if (!status.ok()) return status;
   order.erase(std::remove(order.begin(), order.end(), ' '), order.end());
   if (order != "s,b,h,d" && order != "b,s,h,d") return notes.Refuse(StatusCode::kOutOfRange, field, kAccepted);
-  if (order != config.sa_order)
-    notes.NotEffective(field, kNotYetEffective + std::string("no L2 features are computed"));
   config.sa_order = order;
   return Status();
 }
 
 constexpr KeyRule<Config> kFields[] = {
-    {"ur_distribution", ReadUrDistribution},
+    {"ur_distribution", ReadBoolInto<&Config::ur_distribution, Config>},
     {"cc_distribution", ReadCcDistribution},
     {"l2_targets", ReadL2Targets},
-    {"recording_l2_features", ReadRecordingL2},
+    {"recording_l2_features", ReadBoolInto<&Config::recording_l2_features, Config>},
     {"sa_order", ReadSaOrder},
 };
 

@@ -20,8 +20,8 @@ Status ReadFormat(const Field& field, Notes& notes, Config& config) {
 
 std::vector<std::string_view> StatNames() {
   std::vector<std::string_view> names;
-  names.reserve(kStatCount);
-  for (int i = 0; i < kStatCount; ++i) names.emplace_back(StatName(static_cast<Stat>(i)));
+  names.reserve(kOpCount);
+  for (int i = 0; i < kOpCount; ++i) names.emplace_back(StatName(static_cast<Stat>(i)));
   return names;
 }
 
@@ -36,16 +36,9 @@ Status ReadOps(const Field& field, Notes& notes, Config& config) {
     return notes.Refuse(StatusCode::kWrongType, field, "a list of statistics, such as [\"norm\", \"max\"]");
   for (size_t i = 0; i < field.value.children.size(); ++i) {
     const Field element = ElementOf(field, i);
-    const std::optional<Stat> stat =
-        element.value.Is(Kind::kString) ? StatFromName(element.value.string) : std::nullopt;
-    if (!stat) {
-      const std::string nearest = notes.TakesMore() ? DidYouMean(element.value.string, StatNames()) : "";
-      notes.Replaced(element, AcceptedOps(), "it is left out" + nearest);
-    } else if (std::find(config.ops.begin(), config.ops.end(), *stat) != config.ops.end()) {
-      notes.Replaced(element, "each statistic once", "it is left out");
-    } else {
-      config.ops.push_back(*stat);
-    }
+    const std::string_view name = element.value.Is(Kind::kString) ? std::string_view(element.value.string) : "";
+    if (const auto left_out = TakeOp(name, notes.TakesMore(), config.ops))
+      notes.Replaced(element, left_out->accepted, left_out->instead);
   }
   if (config.ops.empty() && !field.value.children.empty())
     notes.Replaced(field, "a list with a usable statistic", "\"norm\" is used");
@@ -105,13 +98,6 @@ Status ReadAppendOutput(const Field& field, Notes& notes, Config& config) {
   return Status();
 }
 
-Status ReadStackInfo(const Field& field, Notes& notes, Config& config) {
-  Status status = ReadBool(field, notes, config.stack_info);
-  if (status.ok() && config.stack_info)
-    notes.NotEffective(field, kNotYetEffective + std::string("no call stacks are recorded"));
-  return status;
-}
-
 Status ReadColumns(const Field& field, Notes& notes, OwnOptions& own) {
   std::vector<std::string> columns;
   Status status = ReadStrings(field, notes, "a list of columns: [] or [\"plan_id\"]", columns);
@@ -148,10 +134,14 @@ Status ReadCoordination(const Field& field, Notes& notes, OwnOptions& own) {
 
 Status ReadOwn(const Field& field, Notes& notes, Config& config) {
   static constexpr KeyRule<OwnOptions> kFields[] = {
-      {"columns", ReadColumns}, {"eps_mode", ReadEpsMode}, {"coordination", ReadCoordination}};
+      {"columns", ReadColumns},
+      {"eps_mode", ReadEpsMode},
+      {"coordination", ReadCoordination},
+      {"exit_after_struct", ReadBoolInto<&OwnOptions::exit_after_struct, OwnOptions>}};
   if (!field.value.Is(Kind::kObject))
-    return notes.Refuse(StatusCode::kWrongType, field,
-                        "an object with the keys \"columns\", \"eps_mode\" and \"coordination\"");
+    return notes.Refuse(
+        StatusCode::kWrongType, field,
+        "an object with the keys \"columns\", \"eps_mode\", \"coordination\" and \"exit_after_struct\"");
   return ReadMembers<OwnOptions>(field, kFields, UnknownKeys::kWarn, notes, config.own);
 }
 
@@ -168,7 +158,7 @@ constexpr KeyRule<Config> kFields[] = {
     {"step_count_per_record", ReadStepCountPerRecord},
     {"append_output", ReadAppendOutput},
     {"squash_name", ReadBoolInto<&Config::squash_name, Config>},
-    {"stack_info", ReadStackInfo},
+    {"stack_info", ReadBoolInto<&Config::stack_info, Config>},
     {"stepwatch", ReadOwn},
     {"$schema", Ignore},
 };
@@ -177,6 +167,16 @@ constexpr KeyRule<Config> kFields[] = {
 
 std::span<const KeyRule<Config>> OutputFields() {
   return kFields;
+}
+
+std::optional<OpLeftOut> TakeOp(std::string_view name_untrusted, bool names_nearest, std::vector<Stat>& ops) {
+  const std::optional<Stat> stat = StatFromName(name_untrusted);
+  if (!stat)
+    return OpLeftOut{AcceptedOps(),
+                     "it is left out" + (names_nearest ? DidYouMean(name_untrusted, StatNames()) : std::string())};
+  if (std::find(ops.begin(), ops.end(), *stat) != ops.end()) return OpLeftOut{"each statistic once", "it is left out"};
+  ops.push_back(*stat);
+  return std::nullopt;
 }
 
 void CompleteOps(std::vector<Stat>& ops) {

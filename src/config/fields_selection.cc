@@ -86,4 +86,8 @@ std::span<const KeyRule<Config>> SelectionFields() {
   return kFields;
 }
 
+void CompleteSelection(Config& config) {
+  if (config.targets.empty() && config.xy_distribution) config.all_xy = true;
+}
+
 }  // namespace stepwatch::config

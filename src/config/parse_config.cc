@@ -16,16 +16,27 @@ std::vector<KeyRule<Config>> AllFields() {
   return fields;
 }
 
-// What follows from several fields together.
-void Derive(const Field& top, Notes& notes, Config& config) {
-  CompleteOps(config.ops);
-  if (config.targets.empty() && config.xy_distribution) config.all_xy = true;
+void CheckDirections(const Field& top, Notes& notes, const Config& config) {
   if (!config.forward_only || !config.backward_only) return;
   const JsonValue* forward = top.value.Member("forward_only");
   const JsonValue* backward = top.value.Member("backward_only");
   const JsonValue* later = forward->range.begin > backward->range.begin ? forward : backward;
   notes.Note(MemberOf(top, *later),
              "\"forward_only\" and \"backward_only\" are both true: no activations are collected");
+}
+
+void CheckImages(const Field& top, Notes& notes, const Config& config) {
+  if (!config.ur_distribution || config.format == OutputFormat::kTensorBoard) return;
+  notes.NotEffective(MemberOf(top, *top.value.Member("ur_distribution")),
+                     "accepted, but not effective: no images are drawn; images need \"format\": \"tensorboard\"");
+}
+
+// What follows from several fields together.
+void Derive(const Field& top, Notes& notes, Config& config) {
+  CompleteOps(config.ops);
+  CompleteSelection(config);
+  CheckDirections(top, notes, config);
+  CheckImages(top, notes, config);
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ Status ReadFile(const MetricFileEntry& entry, ScalarSeries* series, Conversion* 
 Status Convert(const std::string& staging, std::time_t now, Job* job, WorkState* state) {
   sinks::FileCalls calls;
   sinks::EventFile file(&calls, base::JoinPath(staging, job->place), sinks::EventFileName(now, HostName(), ::getpid()));
-  std::vector<sinks::ScalarEvent> waiting;
+  std::vector<sinks::SummaryEvent> waiting;
   const auto flush = [&] {
     Status written = file.Append(waiting);
     waiting.clear();
@@ -68,7 +68,7 @@ Status Convert(const std::string& staging, std::time_t now, Job* job, WorkState*
       Status read = ReadFile(job->files[begin], &series, &job->done, state);
       if (!read.ok()) return read;
     }
-    Status emitted = series.Emit(static_cast<double>(now), [&](const sinks::ScalarEvent& event) {
+    Status emitted = series.Emit(static_cast<double>(now), [&](const sinks::SummaryEvent& event) {
       waiting.push_back(event);
       return waiting.size() < kEventsPerWrite ? Status() : flush();
     });

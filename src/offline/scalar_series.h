@@ -55,7 +55,7 @@ template <class Write>
 Status ScalarSeries::Emit(double wall_time, Write write) {
   Status sorted = SortRows();
   if (!sorted.ok()) return sorted;
-  sinks::ScalarEvent event;
+  sinks::SummaryEvent event;
   event.wall_time = wall_time;
   for (size_t i = 0; i < rows_.size(); ++i) {
     event.step = rows_[i].step;

@@ -1,6 +1,9 @@
 #include <algorithm>
+#include <string>
 #include <utility>
 
+#include "src/plan/features.h"
+#include "src/plan/front_end_orders.h"
 #include "src/plan/plan.h"
 #include "src/plan/selection.h"
 
@@ -21,34 +24,55 @@ std::vector<SiteKind> ModuleKinds(const Config& config) {
   return {SiteKind::kActv, SiteKind::kActvGrad};
 }
 
-std::vector<SiteKind> ParameterKinds(const Config& config) {
+std::vector<SiteKind> ParameterKinds(const Config& config, const SiteIndex& index) {
   std::vector<SiteKind> kinds;
   if (config.wg_distribution) kinds.insert(kinds.end(), {SiteKind::kGradUnreduced, SiteKind::kGradReduced});
   if (config.param_distribution) kinds.insert(kinds.end(), {SiteKind::kParamOrigin, SiteKind::kParamUpdated});
   if (config.mv_distribution) kinds.insert(kinds.end(), {SiteKind::kExpAvg, SiteKind::kExpAvgSq});
   if (config.mg_direction) kinds.push_back(SiteKind::kMgDirection);
+  if (config.ur_distribution && config.format == OutputFormat::kTensorBoard && index.heatmaps)
+    kinds.insert(kinds.end(), {SiteKind::kAdamUpdate, SiteKind::kAdamRatio});
   return kinds;
 }
 
-std::vector<PlannedSite> PlanSites(const Config& config, const SiteIndex& index, const Selection& selection) {
-  std::vector<PlannedSite> sites;
-  const std::vector<SiteKind> module_kinds = ModuleKinds(config);
-  for (size_t i = 0; i < index.modules.size() && !module_kinds.empty(); ++i) {
-    if (!index.modules[i].watchable || !selection.SelectsModule(i)) continue;
+void AddModules(const Config& config, const SiteIndex& index, const Selection& selection, const Features& features,
+                std::vector<PlannedSite>* sites) {
+  const std::vector<SiteKind> kinds = ModuleKinds(config);
+  for (size_t i = 0; i < index.modules.size(); ++i) {
+    if (!index.modules[i].watchable) continue;
+    const auto owner = static_cast<uint32_t>(i);
     const SiteName& name = selection.modules()[i];
-    for (SiteKind kind : module_kinds) {
-      sites.push_back({kind, Port::kInput, static_cast<uint32_t>(i), name.chunk, name.display + ".input"});
-      sites.push_back({kind, Port::kOutput, static_cast<uint32_t>(i), name.chunk, name.display + ".output"});
+    if (!kinds.empty() && selection.SelectsModule(i)) {
+      for (SiteKind kind : kinds) {
+        sites->push_back({kind, Port::kInput, owner, name.chunk, name.display + ".input"});
+        sites->push_back({kind, Port::kOutput, owner, name.chunk, name.display + ".output"});
+      }
     }
+    for (SiteKind kind : features.Of(name))
+      sites->push_back({kind, Port::kNone, owner, name.chunk, Features::NameOf(kind, name)});
   }
-  const std::vector<SiteKind> parameter_kinds = ParameterKinds(config);
-  for (size_t i = 0; i < index.parameters.size() && !parameter_kinds.empty(); ++i) {
+}
+
+void AddParameters(const Config& config, const SiteIndex& index, const Selection& selection,
+                   std::vector<PlannedSite>* sites) {
+  const std::vector<SiteKind> kinds = ParameterKinds(config, index);
+  for (size_t i = 0; i < index.parameters.size() && !kinds.empty(); ++i) {
     if (!selection.SelectsParameter(i)) continue;
     const SiteName& name = selection.parameters()[i];
-    for (SiteKind kind : parameter_kinds)
-      sites.push_back({kind, Port::kNone, static_cast<uint32_t>(i), name.chunk, name.display});
+    for (SiteKind kind : kinds)
+      sites->push_back({kind, Port::kNone, static_cast<uint32_t>(i), name.chunk, name.display});
   }
-  return sites;
+}
+
+void AddOperators(const Config& config, const SiteIndex& index, std::vector<PlannedSite>* sites) {
+  const config::CcDistribution& cc = config.cc_distribution;
+  if (!cc.enable || cc.cc_log_only) return;
+  for (size_t i = 0; i < index.operators.size(); ++i) {
+    const auto owner = static_cast<uint32_t>(i);
+    const std::string& name = index.operators[i];
+    if (cc.cc_pre_hook) sites->push_back({SiteKind::kCommunication, Port::kInput, owner, 0, name + ".pre"});
+    sites->push_back({SiteKind::kCommunication, Port::kOutput, owner, 0, name + ".post"});
+  }
 }
 
 RecordLayout LayoutOf(const Config& config, PlanId plan_id) {
@@ -83,14 +107,18 @@ Result<CompiledPlan> CompilePlan(const Config& config, const SiteIndex& sites, c
   plan->eps = config.eps;
   plan->eps_mode = config.own.eps_mode;
   plan->rank_writes = RankWrites(config, inputs.rank);
-  plan->wants_structure = config.print_struct && plan->rank_writes;
+  plan->orders = OrdersOf(config, sites, plan->rank_writes);
   plan->config_sha256 = inputs.config_sha256;
   plan->config = config;
   plan->append_output = config.append_output;
   if (plan->rank_writes) {
     const Selection selection(config, sites);
-    plan->layout.sites = PlanSites(config, sites, selection);
-    compiled.warnings = selection.Warnings();
+    const Features features(config, sites);
+    AddModules(config, sites, selection, features, &plan->layout.sites);
+    AddParameters(config, sites, selection, &plan->layout.sites);
+    AddOperators(config, sites, &plan->layout.sites);
+    for (auto warnings : {selection.Warnings(), features.Warnings(selection.modules()), BeyondFrontEnd(config, sites)})
+      compiled.warnings.insert(compiled.warnings.end(), warnings.begin(), warnings.end());
   }
   compiled.plan = std::move(plan);
   return compiled;

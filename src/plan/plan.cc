@@ -2,17 +2,33 @@
 
 #include <algorithm>
 
+#include "stepwatch/tag.h"
+
 namespace stepwatch::plan {
+namespace {
+
+// Sharded models gather and reduce layer by layer, in every micro-batch. Beyond this a step's calls still fit into the
+// room that the ring keeps for a second step.
+constexpr uint64_t kCallsInMicroBatch = 64;
+
+uint64_t MicroBatches(int micro_batches) {
+  return static_cast<uint64_t>(std::max(micro_batches, 1));
+}
+
+}  // namespace
 
 uint64_t Plan::RowsPerStep(int micro_batches) const {
-  const auto each_micro_batch = static_cast<uint64_t>(std::max(micro_batches, 1));
   uint64_t rows = 0;
-  for (const PlannedSite& site : layout.sites) {
-    const bool repeated = site.kind == SiteKind::kActv || site.kind == SiteKind::kActvGrad ||
-                          (site.kind == SiteKind::kGradUnreduced && layout.micro_step_in_grad_unreduced);
-    rows += repeated ? each_micro_batch : 1;
-  }
+  for (const PlannedSite& site : layout.sites)
+    rows += HasHeatmap(site.kind) ? 0 : HasMicroStep(layout, site.kind) ? MicroBatches(micro_batches) : 1;
   return rows;
+}
+
+uint64_t Plan::RecordsPerStep(int micro_batches) const {
+  uint64_t further = 0;
+  for (const PlannedSite& site : layout.sites)
+    if (site.kind == SiteKind::kCommunication) further += kCallsInMicroBatch * MicroBatches(micro_batches) - 1;
+  return RowsPerStep(micro_batches) + further;
 }
 
 }  // namespace stepwatch::plan

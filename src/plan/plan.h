@@ -17,14 +17,17 @@ struct Plan {
   StepRule rule;
   double eps = 1e-8;
   EpsMode eps_mode = EpsMode::kParity;
-  bool wants_structure = false;  // print_struct
   bool rank_writes = true;  // false: module_ranks leaves this rank out; no sites, no directory, the same step counting
+  FrontEndOrders orders;
   std::string config_sha256;  // of the bytes it came from
   config::Config config;
   std::vector<std::string> append_output;
 
-  // Bounds for one collected step, `micro_batches` as the job runs it; a module called more than once adds to them.
+  // Of one collected step, `micro_batches` as the job runs it; a module called more than once adds to them, and so does
+  // a communication operator with more than one tensor.
   uint64_t RowsPerStep(int micro_batches) const;
+  // Observations behind those rows: the calls of a communication operator in one step are one row.
+  uint64_t RecordsPerStep(int micro_batches) const;
 };
 
 // What besides config and sites decides a plan.
@@ -37,13 +40,14 @@ struct PlanInputs {
 
 struct CompiledPlan {
   std::shared_ptr<const Plan> plan;
-  std::vector<config::Warning> warnings;  // targets that match nothing, modules that cannot be hooked
+  std::vector<config::Warning> warnings;  // targets that match nothing, what this front end cannot watch
 };
 
 // Pure: opens nothing, reads no clock. Refused only if the plan cannot work at all.
 //
 // The sites come owner by owner: the selected modules in index order, each with actv input, actv output, actv_grad
-// input, actv_grad output; then the selected parameters in index order, each with its kinds in the order of SiteKind.
+// input, actv_grad output and then its L2 features; then the selected parameters in index order; then the communication
+// operators in index order, each before and after. Features and kinds of parameters come in the order of SiteKind.
 // `rule.start` is the config's start_step; in dynamic mode the runtime replaces it by the first step of the window.
 Result<CompiledPlan> CompilePlan(const config::Config& config, const SiteIndex& sites, const PlanInputs& inputs);
 

@@ -17,7 +17,12 @@ std::string Quoted(std::string_view text) {
 }
 
 bool WantsParameters(const config::Config& config) {
-  return config.wg_distribution || config.param_distribution || config.mv_distribution || config.mg_direction;
+  return config.wg_distribution || config.param_distribution || config.mv_distribution || config.mg_direction ||
+         config.ur_distribution;
+}
+
+bool WantsMore(const config::Config& config) {
+  return config.recording_l2_features || config.cc_distribution.enable || config.stack_info || config.print_struct;
 }
 
 std::string_view NearestName(std::string_view text, const std::vector<SiteName>& modules,
@@ -85,10 +90,11 @@ std::vector<config::Warning> Selection::Warnings() const {
   std::vector<config::Warning> warnings;
   for (size_t i = 0; i < keys_.size(); ++i) CheckKey(config_.targets[i], keys_[i], &warnings);
   if (config_.xy_distribution && config_.forward_only + config_.backward_only < 2) CheckWatchable(&warnings);
-  if (!config_.xy_distribution && !WantsParameters(config_) && !config_.print_struct)
+  if (!config_.xy_distribution && !WantsParameters(config_) && !WantsMore(config_))
     warnings.push_back(Note("",
                             "this config collects nothing: xy_distribution, wg_distribution, param_distribution, "
-                            "mv_distribution, mg_direction and print_struct are all false"));
+                            "mv_distribution, mg_direction, ur_distribution, recording_l2_features, "
+                            "cc_distribution.enable, stack_info and print_struct are all false"));
   return warnings;
 }
 

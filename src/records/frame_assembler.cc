@@ -8,7 +8,9 @@ namespace stepwatch::records {
 std::optional<AssembledFrame> FrameAssembler::Close() {
   if (open_.empty()) return std::nullopt;
   closed_step_ = open_.step;
-  return std::exchange(open_, AssembledFrame{});
+  AssembledFrame closed = std::exchange(open_, AssembledFrame{});
+  open_.records.reserve(closed.records.size());  // steps are alike
+  return closed;
 }
 
 // Otherwise the open frame is that of its step. The marker of the earlier step may have found the ring full: the first
@@ -35,6 +37,12 @@ std::optional<AssembledFrame> FrameAssembler::AddRecord(const Record& record) {
 std::optional<AssembledFrame> FrameAssembler::AddGraphStep(const GraphStep& step) {
   std::optional<AssembledFrame> done;
   if (!IsLate(step, &done)) open_.graph_steps.push_back(step);
+  return done;
+}
+
+std::optional<AssembledFrame> FrameAssembler::Add(HeatmapStep step) {
+  std::optional<AssembledFrame> done;
+  if (!IsLate(step, &done)) open_.columns = std::move(step.columns);
   return done;
 }
 

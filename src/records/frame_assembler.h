@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/records/record_ring.h"
+#include "stepwatch/heatmap.h"
 #include "stepwatch/record.h"
 
 namespace stepwatch::records {
@@ -17,15 +18,24 @@ struct AssembledFrame {
   std::vector<Record> records;
   std::vector<uint32_t> pending{};       // positions of the records whose numbers are still on their way, ascending
   std::vector<GraphStep> graph_steps{};  // that may give further records
+  std::vector<HeatmapColumn> columns{};
 
-  bool empty() const { return records.empty() && graph_steps.empty(); }
+  bool empty() const { return records.empty() && graph_steps.empty() && columns.empty(); }
+};
+
+// What one step adds to heat maps.
+struct HeatmapStep {
+  int64_t step = 0;
+  std::vector<HeatmapColumn> columns;
 };
 
 class FrameAssembler {
  public:
-  // Takes the next entry; returns the frame that it completes, if it completes one with at least one record
-  // or graph step.
+  // Takes the next entry; returns the frame that it completes, if it completes one with at least one record, graph step
+  // or column.
   std::optional<AssembledFrame> Add(const RingEntry& entry);
+  // The same for columns, which come before the step's FrameEnd.
+  std::optional<AssembledFrame> Add(HeatmapStep step);
 
   const std::optional<PlanBegin>& begin() const { return begin_; }
   const std::optional<PlanEnd>& end() const { return end_; }

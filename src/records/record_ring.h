@@ -39,6 +39,7 @@ struct FrameEnd {
 struct GraphStep {
   int64_t step = 0;
   kernels::DeviceStep on;
+  uint8_t flags = 0;  // of its records
 };
 struct PlanEnd {
   EndReason reason = EndReason::kClosed;

@@ -1,11 +1,11 @@
 #include "src/runtime/data_plane.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <ctime>
 #include <utility>
 
 #include "src/stats/claim.h"
+#include "src/stats/record_values.h"
+#include "stepwatch/tag.h"
 
 namespace stepwatch::runtime {
 namespace {
@@ -13,20 +13,9 @@ namespace {
 // The drain is woken so often while a device works through all the results that may be under way.
 constexpr uint64_t kWakesPerRound = 8;
 
-}  // namespace
+const FrontEndOrders kNoOrders;
 
-void WakeUp::Wait(std::chrono::milliseconds timeout) {
-  timespec until{};
-  clock_gettime(CLOCK_REALTIME,
-                &until);  // sem_timedwait knows no other clock; a jump only makes one wait longer or shorter
-  const int64_t nanoseconds = until.tv_nsec + (timeout.count() % 1000) * 1'000'000;
-  until.tv_sec += static_cast<time_t>(timeout.count() / 1000 + nanoseconds / 1'000'000'000);
-  until.tv_nsec = static_cast<long>(nanoseconds % 1'000'000'000);
-  while (sem_timedwait(&semaphore_, &until) != 0)
-    if (errno != EINTR) return;
-  while (sem_trywait(&semaphore_) == 0) {
-  }
-}
+}  // namespace
 
 DataPlane::DataPlane(int64_t first_step, stats::Engine* engine, WakeUp* drain_wake_up,
                      std::chrono::milliseconds decision_wait)
@@ -46,14 +35,20 @@ Pipeline* DataPlane::Collecting() noexcept {
   return guard_.flag().load(std::memory_order_relaxed) ? active_.load(std::memory_order_acquire) : nullptr;
 }
 
-void DataPlane::FillKey(const Pipeline& pipeline, const Observation& at, Record* record) const noexcept {
+// Something is seen in the running step.
+void DataPlane::NoteObserved() noexcept {
+  if (!in_step()) observed_step_.store(step(), std::memory_order_relaxed);
+}
+
+void DataPlane::FillKey(const Pipeline& pipeline, const Observation& at, Record* record) noexcept {
   record->step = step();
+  NoteObserved();
   record->plan_id = pipeline.plan->layout.plan_id;
   record->site = at.site;
   record->micro_step = at.micro_step;
   record->element = at.element;
   record->call = at.call;
-  record->flags = gate_.in_doubt() ? Record::kInDoubt : 0;
+  record->flags = FlagsOfStep();
 }
 
 namespace {
@@ -178,6 +173,18 @@ void DataPlane::ObserveMissing(const Observation& at) noexcept {
   Push(pipeline, record);
 }
 
+void DataPlane::ObserveValues(const Observation& at, const double* values, size_t count) noexcept {
+  Pipeline* pipeline = Collecting();
+  if (pipeline == nullptr) return;
+  Record record;
+  FillKey(*pipeline, at, &record);
+  const RecordLayout& layout = pipeline->plan->layout;
+  const bool known = at.site < layout.sites.size();
+  if (known && !stats::FillFeature(layout, layout.sites[at.site].kind, values, count, &record))
+    return CountUnmeasured(pipeline, StatusCode::kUnsupported);
+  Push(pipeline, record);
+}
+
 void DataPlane::ObserveAgreement(const Observation& at, const TensorView& gradient,
                                  const TensorView& momentum) noexcept {
   Pipeline* pipeline = Collecting();
@@ -193,11 +200,23 @@ void DataPlane::ObserveAgreement(const Observation& at, const TensorView& gradie
     CountUnmeasured(pipeline, code);
 }
 
+void DataPlane::ObserveHeatmaps(std::vector<HeatmapColumn> columns) noexcept {
+  Pipeline* pipeline = Collecting();
+  if (pipeline == nullptr) return;
+  const std::vector<PlannedSite>& sites = pipeline->plan->layout.sites;
+  std::erase_if(columns, [&](const HeatmapColumn& column) {
+    return column.site >= sites.size() || !HasHeatmap(sites[column.site].kind);
+  });
+  if (columns.empty()) return;
+  NoteObserved();
+  pipeline->heatmaps.Put({step(), std::move(columns)});
+}
+
 // What captured graphs did in this step is known to the device alone, and is looked up by the drain.
 void DataPlane::EndGraphStep() noexcept {
   Pipeline* pipeline = Collecting();
   engine_->graphs().EndStep([&](const kernels::DeviceStep& on) {
-    if (pipeline == nullptr || pipeline->ring.TryPush(records::GraphStep{step(), on})) return;
+    if (pipeline == nullptr || pipeline->ring.TryPush(records::GraphStep{step(), on, FlagsOfStep()})) return;
     pipeline->produced.fetch_add(on.end, std::memory_order_relaxed);
     pipeline->dropped_ring_full.fetch_add(on.end, std::memory_order_relaxed);
   });
@@ -229,7 +248,7 @@ void DataPlane::CloseFrame() noexcept {
   produced_before_frame_ = produced;
   const int64_t collected = collected_.load(std::memory_order_relaxed) + 1;
   collected_.store(collected, std::memory_order_relaxed);
-  if (collected >= rule_.times) EndWindow(records::EndReason::kTimes);
+  if (collected >= rule_.times) EndWindow(records::EndReason::kTimes, step());
   drain_wake_up_->Post();
 }
 
@@ -240,19 +259,30 @@ void DataPlane::EndStep() noexcept {
   const int64_t next = step() + 1;
   boundaries_.fetch_add(1, std::memory_order_release);
   gate_.Arrive(next);
-  TakeOffer(next);
+  TakeOffers(next);
   step_.store(next, std::memory_order_release);
   SetCollecting();
 }
 
-void DataPlane::BeginFirstStep() noexcept {
-  TakeOffer(step());
+void DataPlane::ApplyBetweenSteps() noexcept {
+  if (!guard_.InOwner() || closed_ || in_step()) return;
+  TakeOffers(step());
   SetCollecting();
+}
+
+void DataPlane::MoveHooks(std::unique_ptr<const RecordLayout> layout) noexcept {
+  const bool is_in_force = current_ != nullptr && current_->plan->layout.plan_id == layout->plan_id;
+  if (!guard_.InOwner() || !is_in_force || !in_step() || hooks_ == nullptr) return;
+  auto orders = std::make_unique<FrontEndOrders>(current_->plan->orders);
+  orders->structure = orders->exit_after_structure = false;  // half a step's: the next plan asks again
+  hooks_->Swap(layout.get(), *orders);
+  moved_layout_ = std::move(layout);
+  moved_orders_ = std::move(orders);
 }
 
 void DataPlane::Close() noexcept {
   if (!guard_.InOwner() || closed_) return;
-  if (current_ != nullptr) EndWindow(records::EndReason::kClosed);
+  if (current_ != nullptr) EndWindow(records::EndReason::kClosed, step());
   closed_ = true;
   guard_.flag().store(false, std::memory_order_relaxed);
   engine_->graphs().Switch(false);
@@ -260,12 +290,17 @@ void DataPlane::Close() noexcept {
   drain_wake_up_->Post();
 }
 
-void DataPlane::TakeOffer(int64_t next_step) noexcept {
-  if (!slot_.waiting()) return;
-  std::unique_ptr<Offer> offer(static_cast<Offer*>(slot_.AtStep(next_step).release()));
+void DataPlane::TakeOffers(int64_t next_step) noexcept {
+  TakeOffer(&successor_slot_, next_step);
+  TakeOffer(&slot_, next_step);
+}
+
+void DataPlane::TakeOffer(plan::PlanSlot* slot, int64_t next_step) noexcept {
+  if (!slot->waiting()) return;
+  std::unique_ptr<Offer> offer(static_cast<Offer*>(slot->AtStep(next_step).release()));
   if (offer == nullptr) return;
   if (offer->pipeline == nullptr) {
-    if (current_ != nullptr) EndWindow(records::EndReason::kStopped);
+    if (current_ != nullptr) EndWindow(records::EndReason::kStopped, next_step - 1);
     Retire(offer.release());
     return;
   }
@@ -275,7 +310,7 @@ void DataPlane::TakeOffer(int64_t next_step) noexcept {
 // The window that the offer was to carry on has ended in the meantime: its successor ends before it collects anything.
 void DataPlane::PassOver(std::unique_ptr<Offer> offer, int64_t step) noexcept {
   offer->pipeline->ring.Push(records::PlanBegin{step});
-  offer->pipeline->ring.Push(records::PlanEnd{records::EndReason::kReplaced, step, 0});
+  offer->pipeline->ring.Push(records::PlanEnd{records::EndReason::kReplaced, step - 1, 0});
   Retire(offer.release());
   drain_wake_up_->Post();
 }
@@ -283,7 +318,7 @@ void DataPlane::PassOver(std::unique_ptr<Offer> offer, int64_t step) noexcept {
 void DataPlane::BeginWindow(std::unique_ptr<Offer> offer, int64_t first_step) noexcept {
   const bool keeps = offer->keeps_window;
   if (keeps && current_ == nullptr) return PassOver(std::move(offer), first_step);
-  if (current_ != nullptr) EndWindow(records::EndReason::kReplaced);
+  if (current_ != nullptr) EndWindow(records::EndReason::kReplaced, first_step - 1);
   current_ = std::move(offer);
   const plan::Plan& plan = *current_->pipeline->plan;
   if (!keeps) {
@@ -292,23 +327,24 @@ void DataPlane::BeginWindow(std::unique_ptr<Offer> offer, int64_t first_step) no
     if (current_->starts_at_step) rule_.start = current_->at_step;
     collected_.store(current_->starts_at_step ? rule_.CollectedBefore(first_step) : 0, std::memory_order_relaxed);
   }
+  collected_before_plan_ = keeps ? collected() : 0;
   produced_before_frame_ = 0;
   plan_id_.store(plan.layout.plan_id, std::memory_order_relaxed);
   newest_begun_.store(plan.layout.plan_id, std::memory_order_release);
   current_->pipeline->ring.Push(records::PlanBegin{first_step});
   active_.store(current_->pipeline.get(), std::memory_order_release);
-  if (hooks_ != nullptr) hooks_->Swap(&plan.layout, plan.wants_structure);
+  if (hooks_ != nullptr) hooks_->Swap(&plan.layout, plan.orders);
   // A plan that may collect nothing ends where it began.
-  if (rule_.times <= collected()) EndWindow(records::EndReason::kTimes);
+  if (rule_.times <= collected()) EndWindow(records::EndReason::kTimes, first_step - 1);
   drain_wake_up_->Post();
 }
 
-void DataPlane::EndWindow(records::EndReason reason) noexcept {
+void DataPlane::EndWindow(records::EndReason reason, int64_t last_step) noexcept {
   guard_.flag().store(false, std::memory_order_relaxed);
   active_.store(nullptr, std::memory_order_release);
-  current_->pipeline->ring.Push(records::PlanEnd{reason, step(), collected_.load(std::memory_order_relaxed)});
+  current_->pipeline->ring.Push(records::PlanEnd{reason, last_step, collected() - collected_before_plan_});
   plan_id_.store(0, std::memory_order_relaxed);
-  if (hooks_ != nullptr && reason != records::EndReason::kReplaced) hooks_->Swap(nullptr, false);
+  if (hooks_ != nullptr && reason != records::EndReason::kReplaced) hooks_->Swap(nullptr, kNoOrders);
   Retire(current_.release());
   drain_wake_up_->Post();
 }

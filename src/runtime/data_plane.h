@@ -1,12 +1,10 @@
 // The step thread's side of the monitor: which plan is in force, which steps it collects, records into its ring.
 //
 // Observe*, Measure, Enqueue and Discard may also be called by autograd threads inside a step; EndStep only by the step
-// thread, with no other call running. Nothing here locks, allocates, or does I/O, and nothing waits but EndStep, before
-// a step that ranks are about to agree on (StepGate); the semaphore that wakes the drain is posted once for each
-// collected step, and whenever many results of a device are under way.
+// thread, with no other call running. Nothing here locks or allocates but ObserveHeatmaps, once a step, nothing does
+// I/O, and nothing waits but EndStep, before a step that ranks are about to agree on (StepGate); the semaphore that
+// wakes the drain is posted once for each collected step, and whenever many results of a device are under way.
 #pragma once
-
-#include <semaphore.h>
 
 #include <atomic>
 #include <chrono>
@@ -17,26 +15,11 @@
 #include "src/plan/plan_slot.h"
 #include "src/runtime/pipeline.h"
 #include "src/runtime/step_gate.h"
+#include "src/runtime/wake_up.h"
 #include "src/stats/engine.h"
 #include "stepwatch/monitor.h"
 
 namespace stepwatch::runtime {
-
-// Wakes the drain; sem_post is the one wake-up that takes no lock.
-class WakeUp {
- public:
-  WakeUp() { sem_init(&semaphore_, 0, 0); }
-  ~WakeUp() { sem_destroy(&semaphore_); }
-  WakeUp(const WakeUp&) = delete;
-  WakeUp& operator=(const WakeUp&) = delete;
-
-  void Post() noexcept { sem_post(&semaphore_); }
-  // Returns after a Post or the timeout, with all posts so far consumed.
-  void Wait(std::chrono::milliseconds timeout);
-
- private:
-  sem_t semaphore_;
-};
 
 class DataPlane {
  public:
@@ -48,8 +31,11 @@ class DataPlane {
   // --- step thread ---
   void SetHooks(HookTable* hooks) { hooks_ = hooks; }
   void SetReplayStream(Device device, void* stream) noexcept { engine_->graphs().SetStream(device, stream); }
-  // Applies a waiting offer before the first step, without ending one.
-  void BeginFirstStep() noexcept;
+  // Applies what waits for the step about to begin, without ending one. If something was observed in that step already,
+  // what waits does so until the boundary: no frame is cut in two.
+  void ApplyBetweenSteps() noexcept;
+  // The hooks are new and the plan in force stays for the running step: its layout as it is on them.
+  void MoveHooks(std::unique_ptr<const RecordLayout> layout) noexcept;
   void EndStep() noexcept;
   // Ends the window, if any; no plan is ever applied again.
   void Close() noexcept;
@@ -61,7 +47,11 @@ class DataPlane {
   // See Monitor::Capture.
   void Capture(const PlannedSite& site, const Observation& at, const TensorView& tensor) noexcept;
   void ObserveMissing(const Observation& at) noexcept;
+  // See Monitor::ObserveValues.
+  void ObserveValues(const Observation& at, const double* values, size_t count) noexcept;
   void ObserveAgreement(const Observation& at, const TensorView& gradient, const TensorView& momentum) noexcept;
+  // See Monitor::ObserveHeatmaps.
+  void ObserveHeatmaps(std::vector<HeatmapColumn> columns) noexcept;
 
   // --- any thread ---
   const std::atomic<bool>* collecting_flag() { return &guard_.flag(); }
@@ -73,36 +63,46 @@ class DataPlane {
   PlanId newest_begun() const { return newest_begun_.load(std::memory_order_acquire); }
   int64_t collected() const { return collected_.load(std::memory_order_relaxed); }
   bool offer_waiting() const { return slot_.waiting(); }
+  // Something was observed in the running step. Exact while the step thread waits for the caller.
+  bool in_step() const { return observed_step_.load(std::memory_order_relaxed) == step(); }
   const StepGate& gate() const { return gate_; }
 
   // --- loop thread ---
   plan::PlanSlot& slot() { return slot_; }
+  // For a plan that keeps the window: it begins before what waits in the other slot.
+  plan::PlanSlot& successor_slot() { return successor_slot_; }
   StepGate& gate() { return gate_; }
   // Frees offers that no thread can still be using.
   void Reclaim();
 
  private:
   Pipeline* Collecting() noexcept;
-  void FillKey(const Pipeline& pipeline, const Observation& at, Record* record) const noexcept;
+  void NoteObserved() noexcept;
+  void FillKey(const Pipeline& pipeline, const Observation& at, Record* record) noexcept;
   void Push(Pipeline* pipeline, const Record& record) noexcept;
   void CountUnmeasured(Pipeline* pipeline, StatusCode code) noexcept;
   void ObserveWithRoom(Pipeline* pipeline, const Observation* at, const TensorView* tensors, size_t count) noexcept;
   void ObserveOne(Pipeline* pipeline, const Observation& at, const TensorView& tensor) noexcept;
   void WakeForResults() noexcept;
   void EndGraphStep() noexcept;
+  uint8_t FlagsOfStep() const noexcept { return gate_.in_doubt() ? Record::kInDoubt : 0; }
   void CloseFrame() noexcept;
-  void TakeOffer(int64_t next_step) noexcept;
+  void TakeOffers(int64_t next_step) noexcept;
+  void TakeOffer(plan::PlanSlot* slot, int64_t next_step) noexcept;
   void BeginWindow(std::unique_ptr<Offer> offer, int64_t first_step) noexcept;
   void PassOver(std::unique_ptr<Offer> offer, int64_t step) noexcept;
-  void EndWindow(records::EndReason reason) noexcept;
+  void EndWindow(records::EndReason reason, int64_t last_step) noexcept;
   void SetCollecting() noexcept;
   void Retire(Offer* offer) noexcept;
 
   // Step thread only.
   HookTable* hooks_ = nullptr;
-  std::unique_ptr<Offer> current_;  // the window: its plan and pipeline
+  std::unique_ptr<const RecordLayout> moved_layout_;    // that the hooks may still have
+  std::unique_ptr<const FrontEndOrders> moved_orders_;  // and these
+  std::unique_ptr<Offer> current_;                      // the window: its plan and pipeline
   plan::StepRule rule_;
   uint64_t produced_before_frame_ = 0;
+  int64_t collected_before_plan_ = 0;  // of the window
   bool closed_ = false;
 
   // Read by autograd threads inside a step; changed between steps only.
@@ -112,10 +112,12 @@ class DataPlane {
   const uint64_t wake_after_results_;
   std::atomic<uint64_t> results_asked_{0};
   plan::PlanSlot slot_;
+  plan::PlanSlot successor_slot_;
   StepGate gate_;
   WakeUp* const drain_wake_up_;
   base::ForkGuard guard_;
   std::atomic<int64_t> step_;
+  std::atomic<int64_t> observed_step_{-1};  // the last in which something was observed
   std::atomic<PlanId> plan_id_{0};
   std::atomic<PlanId> newest_begun_{0};
   std::atomic<int64_t> collected_{0};

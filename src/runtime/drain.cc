@@ -7,6 +7,7 @@
 
 #include "src/base/check.h"
 #include "src/base/quiet_thread.h"
+#include "src/runtime/joined_calls.h"
 
 namespace stepwatch::runtime {
 namespace {
@@ -52,10 +53,10 @@ void Drain::Adopt(std::shared_ptr<Pipeline> pipeline) {
   wake_up_->Post();
 }
 
-void Drain::Forget(const Pipeline* pipeline) {
+void Drain::Forget(std::shared_ptr<const Pipeline> pipeline) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    forgotten_.push_back(pipeline);
+    forgotten_.push_back(std::move(pipeline));
   }
   wake_up_->Post();
 }
@@ -81,9 +82,10 @@ void Drain::KeepLatest() {
   keep_latest_ = true;
 }
 
-std::vector<LatestValue> Drain::Latest(SiteKind kind, std::chrono::milliseconds timeout) {
+std::vector<LatestValue> Drain::Latest(SiteKind kind, std::chrono::milliseconds timeout, int rank) {
   const auto question = std::make_shared<Question>();
   question->kind = kind;
+  question->rank = rank;
   question->deadline = std::chrono::steady_clock::now() + timeout;
   std::unique_lock<std::mutex> lock(mutex_);
   if (finished_ || !thread_.joinable()) return {};
@@ -151,6 +153,7 @@ void Drain::Round(bool now_or_never, bool last_call) {
   engine_->Sweep();
   board_->PostTroubles(engine_->TakeTroubles());
   AdvanceSinks(now_or_never);
+  AnswerFlushes();
   if (alarm_desk_) alarm_desk_->Advance(std::chrono::steady_clock::now(), now_or_never);
   ReportDrained(false);
   ReportHealth();
@@ -158,7 +161,7 @@ void Drain::Round(bool now_or_never, bool last_call) {
 
 void Drain::TakeOrders() {
   std::vector<std::shared_ptr<Pipeline>> adopted;
-  std::vector<const Pipeline*> forgotten;
+  std::vector<std::shared_ptr<const Pipeline>> forgotten;
   std::vector<std::shared_ptr<Sink>> sinks;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -167,12 +170,14 @@ void Drain::TakeOrders() {
     sinks = std::exchange(new_sinks_, {});
     questions_.insert(questions_.end(), asked_.begin(), asked_.end());
     asked_.clear();
+    flushes_.insert(flushes_.end(), flush_orders_.begin(), flush_orders_.end());
+    flush_orders_.clear();
     if (keep_latest_ && !latest_) latest_.emplace();
   }
   for (auto& sink : sinks) sinks_.emplace_back(std::move(sink), backlog_bytes_max_);
   for (auto& pipeline : adopted) streams_.emplace_back(engine_, std::move(pipeline));
-  for (const Pipeline* pipeline : forgotten)
-    streams_.remove_if([pipeline](const Stream& stream) { return stream.pipeline.get() == pipeline; });
+  for (const auto& pipeline : forgotten)
+    streams_.remove_if([&](const Stream& stream) { return stream.pipeline == pipeline; });
 }
 
 // Once the begin of a plan can be seen, all entries of the plans before it can be seen as well: what is still empty
@@ -200,11 +205,19 @@ bool Drain::EmptyRing(Stream* stream, bool last_call) {
 }
 
 void Drain::Take(Stream* stream, const records::RingEntry& entry) {
+  if (const auto* end = std::get_if<records::FrameEnd>(&entry)) TakeColumns(stream, end->step);
   const uint64_t late_before = stream->assembler.late();
   if (auto frame = stream->assembler.Add(entry)) stream->waiting.Add(*std::move(frame), clock_());
   if (stream->assembler.late() == late_before) return;
   if (const auto* record = std::get_if<Record>(&entry); record != nullptr && record->pending())
     engine_->Abandon(*record);
+}
+
+// They were put down before the step's frame was closed.
+void Drain::TakeColumns(Stream* stream, int64_t step) {
+  std::optional<records::HeatmapStep> columns = stream->pipeline->heatmaps.Take(step);
+  if (!columns) return;
+  if (auto frame = stream->assembler.Add(*std::move(columns))) stream->waiting.Add(*std::move(frame), clock_());
 }
 
 void Drain::TellBeginAndFinish(Stream* stream) {
@@ -217,7 +230,8 @@ void Drain::TellBeginAndFinish(Stream* stream) {
   if (!stream->finished && stream->assembler.end()) {
     const records::PlanEnd& end = *stream->assembler.end();
     stream->finished = true;
-    board_->Post(PlanFinished{id, end.reason, end.last_step, end.collected});
+    const bool had_steps = end.last_step >= stream->assembler.begin()->first_step;
+    board_->Post(PlanFinished{id, end.reason, had_steps ? end.last_step : -1, end.collected});
   }
 }
 
@@ -234,6 +248,7 @@ void Drain::PassOnFrames(bool last_call) {
 void Drain::PassOnFrames(Stream* stream, bool last_call) {
   const std::shared_ptr<const plan::Plan>& plan = stream->pipeline->plan;
   while (auto frame = stream->waiting.Next(clock_(), last_call)) {
+    stream->joined += JoinCalls(plan->layout, &frame->records);
     if (alarm_desk_) alarm_desk_->Look(*plan, *frame);
     if (latest_) latest_->Add(plan, frame->records);
     for (SinkQueue& sink : sinks_) sink.AddFrame(plan, *frame);
@@ -242,6 +257,12 @@ void Drain::PassOnFrames(Stream* stream, bool last_call) {
   stream->ended = true;
   if (alarm_desk_) alarm_desk_->EndPlan();
   for (SinkQueue& sink : sinks_) sink.AddEnd(plan);
+}
+
+// A frame that still grows: what has arrived of it counts.
+void Drain::AddLatest(const Stream& stream, const records::AssembledFrame& frame) {
+  const std::shared_ptr<const plan::Plan>& plan = stream.pipeline->plan;
+  latest_->Add(plan, JoinedCalls(plan->layout, frame.records));
 }
 
 // All that was pushed before a question came is out of the rings by now.
@@ -253,14 +274,13 @@ void Drain::AnswerQuestions() {
   const auto due = [&](const std::shared_ptr<Question>& question) { return !pending || now >= question->deadline; };
   if (std::none_of(questions_.begin(), questions_.end(), due)) return;
   for (Stream& stream : streams_) {
-    const std::shared_ptr<const plan::Plan>& plan = stream.pipeline->plan;
-    stream.waiting.ForEach([&](const records::AssembledFrame& frame) { latest_->Add(plan, frame.records); });
-    latest_->Add(plan, stream.assembler.open().records);
+    stream.waiting.ForEach([&](const records::AssembledFrame& frame) { AddLatest(stream, frame); });
+    AddLatest(stream, stream.assembler.open());
   }
   const std::lock_guard<std::mutex> lock(mutex_);
   std::erase_if(questions_, [&](const std::shared_ptr<Question>& question) {
     if (!due(question)) return false;
-    question->answer = latest_->Of(question->kind);
+    question->answer = latest_->Of(question->kind, question->rank);
     return question->answered = true;
   });
   answer_.notify_all();
@@ -285,21 +305,23 @@ void Drain::AdvanceSinks(bool now_or_never) {
 }
 
 // A plan is drained when its ring has ended and the first sink has nothing of it left: then every produced record is
-// accounted for.
+// accounted for, and every column of a heat map, which is none, is where it belongs.
 void Drain::ReportDrained(bool last_call) {
   while (!streams_.empty() && streams_.front().ended) {
     Stream& stream = streams_.front();
     const Pipeline& pipeline = *stream.pipeline;
     Ledger ledger = stream.ledger;
-    ledger.produced = pipeline.produced.load(std::memory_order_relaxed) + stream.waiting.replayed();
+    ledger.produced = pipeline.produced.load(std::memory_order_relaxed) + stream.waiting.replayed() - stream.joined;
     ledger.dropped[static_cast<size_t>(DropReason::kRingFull)] =
         pipeline.dropped_ring_full.load(std::memory_order_relaxed);
     ledger.dropped[static_cast<size_t>(DropReason::kUnsupported)] =
         pipeline.dropped_unsupported.load(std::memory_order_relaxed);
     ledger.dropped[static_cast<size_t>(DropReason::kLate)] =
         stream.assembler.late() + stream.waiting.late() + pipeline.dropped_late.load(std::memory_order_relaxed);
-    if (!ledger.balanced() && !last_call) return;  // frames still wait in the first sink's queue
+    const bool waits = !sinks_.empty() && sinks_.front().HoldsFrameOf(pipeline.plan->layout.plan_id);
+    if ((waits || !ledger.balanced()) && !last_call) return;
     CheckMissing(stream, ledger);
+    TellLostColumns(pipeline);
     const records::PlanEnd& end = *stream.assembler.end();
     const double busy_seconds = static_cast<double>(pipeline.busy_ns.load(std::memory_order_relaxed)) * 1e-9;
     board_->Post(PlanDrained{pipeline.plan->layout.plan_id, end.reason, end.collected, ledger, busy_seconds});
@@ -313,6 +335,13 @@ void Drain::CheckMissing(const Stream& stream, const Ledger& ledger) {
                          ledger.dropped[static_cast<size_t>(DropReason::kUnsupported)] +
                          ledger.dropped[static_cast<size_t>(DropReason::kLate)];
   if (stream.assembler.missing() > known) ReportFault("records that a step had announced never came out of the ring");
+}
+
+void Drain::TellLostColumns(const Pipeline& pipeline) {
+  if (const uint64_t lost = pipeline.heatmaps.lost(); lost > 0)
+    board_->PostTroubles({"ur_distribution: the images lack " + std::to_string(lost) + " steps of plan " +
+                          std::to_string(pipeline.plan->layout.plan_id) +
+                          ", which came while the drain thread was far behind"});
 }
 
 void Drain::ReportHealth() {

@@ -48,8 +48,8 @@ class Drain {
   // Expects a plan's records; called before the plan is offered to the step thread.
   void Adopt(std::shared_ptr<Pipeline> pipeline);
   // The plan was superseded before it began.
-  void Forget(const Pipeline* pipeline);
-  // Keeps the last record of every site.
+  void Forget(std::shared_ptr<const Pipeline> pipeline);
+  // Keeps the records of every site's last step.
   void KeepLatest();
   // Drains all that is there, results under way included, gives up at the deadline, ends the thread. Call after the
   // step thread's side is closed. False: a sink hangs in a call; the thread still runs. Call again, or Abandon.
@@ -58,12 +58,21 @@ class Drain {
   void Abandon();
 
   // --- any thread but the drain's ---
-  // See Monitor::Latest.
-  std::vector<LatestValue> Latest(SiteKind kind, std::chrono::milliseconds timeout);
+  // See Monitor::Latest; tags are for `rank`.
+  std::vector<LatestValue> Latest(SiteKind kind, std::chrono::milliseconds timeout, int rank = 0);
+  // Waits until all that was enqueued before is out: passed to the sinks, and flushed by them; the step that still runs
+  // is not. False: not in time, because a device owes numbers or a sink takes nothing.
+  bool Flush(std::chrono::milliseconds timeout);
 
  private:
+  struct FlushOrder {
+    SteadyTime deadline;
+    bool done = false;
+    bool in_time = false;
+  };
   struct Question {
     SiteKind kind;
+    int rank;
     SteadyTime deadline;
     std::vector<LatestValue> answer;
     bool answered = false;
@@ -76,7 +85,8 @@ class Drain {
     std::shared_ptr<Pipeline> pipeline;
     records::FrameAssembler assembler;
     WaitingFrames waiting;
-    Ledger ledger;  // written and dropped{sink_failed}; the rest is read elsewhere at the end
+    Ledger ledger;        // written and dropped{sink_failed}; the rest is read elsewhere at the end
+    uint64_t joined = 0;  // records that went into the rows of others
     bool begun = false;
     bool finished = false;  // the last entry is out of the ring
     bool ended = false;     // and the last frame has gone to the sinks
@@ -88,14 +98,18 @@ class Drain {
   void EmptyRings(bool last_call);
   bool EmptyRing(Stream* stream, bool last_call);
   void Take(Stream* stream, const records::RingEntry& entry);
+  void TakeColumns(Stream* stream, int64_t step);
   void TellBeginAndFinish(Stream* stream);
   void PassOnFrames(bool last_call);
   void PassOnFrames(Stream* stream, bool last_call);
   void Credit(const std::vector<SinkQueue::Outcome>& outcomes);
   void AdvanceSinks(bool now_or_never);
   void AnswerQuestions();
+  void AnswerFlushes();
+  void AddLatest(const Stream& stream, const records::AssembledFrame& frame);
   void ReportDrained(bool last_call);
   void CheckMissing(const Stream& stream, const Ledger& ledger);
+  void TellLostColumns(const Pipeline& pipeline);
   void ReportFault(const char* what);
   void ReportHealth();
   bool HasBacklog() const;
@@ -111,21 +125,24 @@ class Drain {
 
   std::mutex mutex_;
   std::vector<std::shared_ptr<Pipeline>> adopted_;  // guarded by mutex_
-  std::vector<const Pipeline*> forgotten_;          // guarded by mutex_
-  std::vector<std::shared_ptr<Sink>> new_sinks_;    // guarded by mutex_
-  std::vector<std::shared_ptr<Question>> asked_;    // guarded by mutex_; what they hold as well
-  bool keep_latest_ = false;                        // guarded by mutex_
-  bool stopping_ = false;                           // guarded by mutex_
-  SteadyTime deadline_;                             // guarded by mutex_
-  bool finished_ = false;                           // guarded by mutex_
-  std::condition_variable finish_;                  // finished_ has become true
-  std::condition_variable answer_;                  // a question was answered
+  // Guarded by mutex_. Held until they are looked for: another pipeline must not get the place of one that is gone.
+  std::vector<std::shared_ptr<const Pipeline>> forgotten_;
+  std::vector<std::shared_ptr<Sink>> new_sinks_;           // guarded by mutex_
+  std::vector<std::shared_ptr<Question>> asked_;           // guarded by mutex_; what they hold as well
+  std::vector<std::shared_ptr<FlushOrder>> flush_orders_;  // guarded by mutex_; what they hold as well
+  bool keep_latest_ = false;                               // guarded by mutex_
+  bool stopping_ = false;                                  // guarded by mutex_
+  SteadyTime deadline_;                                    // guarded by mutex_
+  bool finished_ = false;                                  // guarded by mutex_
+  std::condition_variable finish_;                         // finished_ has become true
+  std::condition_variable answer_;                         // a question was answered
 
   // Drain thread only.
   std::list<Stream> streams_;
   std::unique_ptr<AlarmDesk> alarm_desk_;
   std::deque<SinkQueue> sinks_;
   std::vector<std::shared_ptr<Question>> questions_;
+  std::vector<std::shared_ptr<FlushOrder>> flushes_;
   std::optional<LatestValues> latest_;  // from the moment that it is wanted
   bool failing_ = false;
 };

@@ -1,8 +1,7 @@
-// The last record of every site of the newest plan, for whoever asks in mid-training. Drain thread only.
+// What every site of the newest plan gave last, for whoever asks in mid-training. Drain thread only.
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <vector>
 
@@ -14,15 +13,23 @@ namespace stepwatch::runtime {
 
 class LatestValues {
  public:
-  // Records in the order in which they were produced; one that is known already changes nothing, one without its
-  // numbers is passed over. A record of another plan begins a new table.
+  // Records of one step in the order in which they were produced: those of a site take the place of what is known of
+  // it, unless that is of a later step. The same step may come again when more of it is known. A record without its
+  // numbers is passed over. A newer plan begins a new table.
   void Add(const std::shared_ptr<const plan::Plan>& plan, const std::vector<Record>& records);
-  // In the order of the plan's sites.
-  std::vector<LatestValue> Of(SiteKind kind) const;
+  // In the order of the plan's sites; of one site in the order in which they were produced, each place in a step once,
+  // with the last that was seen there. Tags for this rank.
+  std::vector<LatestValue> Of(SiteKind kind, int rank) const;
 
  private:
+  struct SiteValues {
+    std::vector<Record> records;  // all of one step
+    uint64_t added = 0;           // by which call of Add
+  };
+
   std::shared_ptr<const plan::Plan> plan_;
-  std::map<uint64_t, Record> records_;  // by site, element and call
+  std::vector<SiteValues> sites_;  // of plan_
+  uint64_t calls_ = 0;
 };
 
 }  // namespace stepwatch::runtime

@@ -27,7 +27,8 @@ Json SitesJson(const SiteIndex& sites) {
                           {"dtype", DTypeName(parameter.dtype)},
                           {"shape", parameter.shape},
                           {"requires_grad", parameter.requires_grad}});
-  return {{"modules", modules}, {"parameters", parameters}};
+  return {{"modules", modules},         {"parameters", parameters}, {"operators", sites.operators},
+          {"features", sites.features}, {"stacks", sites.stacks},   {"heatmaps", sites.heatmaps}};
 }
 
 Json LedgerJson(const Ledger& ledger) {
@@ -88,9 +89,14 @@ Result<ManifestSites> SitesFromManifest(const std::string& text_untrusted) {
     const Json json = Json::parse(text_untrusted);
     ManifestSites result;
     result.grad_acc_steps = json.value("grad_acc_steps", 1);
-    for (const Json& module : json.at("sites").at("modules")) result.sites.modules.push_back(ModuleFromJson(module));
-    for (const Json& parameter : json.at("sites").at("parameters"))
+    const Json& sites = json.at("sites");
+    for (const Json& module : sites.at("modules")) result.sites.modules.push_back(ModuleFromJson(module));
+    for (const Json& parameter : sites.at("parameters"))
       result.sites.parameters.push_back(ParameterFromJson(parameter));
+    result.sites.operators = sites.value("operators", std::vector<std::string>());
+    result.sites.features = sites.value("features", false);
+    result.sites.stacks = sites.value("stacks", false);
+    result.sites.heatmaps = sites.value("heatmaps", false);
     return result;
   } catch (const Json::exception& error) {
     return Status(StatusCode::kInvalid,

@@ -19,9 +19,9 @@ size_t Pipeline::BatchCapacity(const plan::Plan& plan) {
 
 std::shared_ptr<Pipeline> MakePipeline(std::shared_ptr<const plan::Plan> plan, int micro_batches,
                                        size_t ring_bytes_max) {
-  const uint64_t rows = plan->RowsPerStep(micro_batches);
+  const uint64_t records = plan->RecordsPerStep(micro_batches);
   const uint64_t affordable = std::max<uint64_t>(64, ring_bytes_max / records::RecordRing::EntryBytes() / 2);
-  const uint64_t wanted = rows == 0 ? 64 : std::max(kRecordsMin, kStepsInRing * rows);
+  const uint64_t wanted = records == 0 ? 64 : std::max(kRecordsMin, kStepsInRing * records);
   return std::make_shared<Pipeline>(std::move(plan), static_cast<size_t>(std::min(wanted, affordable)));
 }
 

@@ -10,6 +10,7 @@
 #include "src/plan/plan.h"
 #include "src/plan/plan_slot.h"
 #include "src/records/record_ring.h"
+#include "src/runtime/heatmap_queue.h"
 #include "src/stats/engine.h"
 
 namespace stepwatch::runtime {
@@ -28,6 +29,7 @@ struct Pipeline {
   const kernels::MeasureOptions measure;
   const stats::GraphReader graph_reader;
   records::RecordRing ring;
+  HeatmapQueue heatmaps;
 
   // Taken by one thread at a time.
   stats::BatchRoom batch_room;
@@ -51,14 +53,15 @@ struct Offer final : plan::Prepared {
   // They are counted from at_step, on which the ranks of the job agreed: a rank that applies the plan later has missed
   // some, and ends with the others.
   bool starts_at_step = false;
-  // The plan replaces one compiled from the same config (the model has grown): step rule and count go on.
+  // The plan replaces one of the same window (the model has grown, or a call has changed the config): step rule and
+  // count go on.
   bool keeps_window = false;
   // Written by the step thread when it lets go of the offer.
   uint64_t retired_at_boundary = 0;
   Offer* next_retired = nullptr;
 };
 
-// Places for two steps of the plan's rows, within the memory limit.
+// Places for two steps of the plan's records, within the memory limit.
 std::shared_ptr<Pipeline> MakePipeline(std::shared_ptr<const plan::Plan> plan, int micro_batches,
                                        size_t ring_bytes_max);
 

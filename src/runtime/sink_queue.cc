@@ -12,7 +12,7 @@ constexpr std::chrono::milliseconds kBackOffMin{50};
 constexpr std::chrono::milliseconds kBackOffMax{1000};
 
 StepFrame FrameView(const records::AssembledFrame& frame) {
-  return StepFrame{frame.step, frame.records.data(), frame.records.size()};
+  return StepFrame{frame.step, frame.records.data(), frame.records.size(), frame.columns.data(), frame.columns.size()};
 }
 
 }  // namespace
@@ -23,7 +23,7 @@ SinkQueue::SinkQueue(std::shared_ptr<Sink> sink, size_t backlog_bytes_max)
 void SinkQueue::AddFrame(std::shared_ptr<const plan::Plan> plan, records::AssembledFrame frame) {
   Item item;
   item.plan = std::move(plan);
-  item.bytes = frame.records.size() * sizeof(Record);
+  item.bytes = frame.records.size() * sizeof(Record) + frame.columns.size() * sizeof(HeatmapColumn);
   item.frame = std::move(frame);
   backlog_bytes_ += item.bytes;
   items_.push_back(std::move(item));
@@ -60,10 +60,8 @@ bool SinkQueue::Write(Item* item, std::vector<Outcome>* outcomes) {
   const uint64_t left = item->frame->records.size() - item->written;
   const uint64_t written = status.ok() ? left : std::min<uint64_t>(said, left);
   item->written += written;
-  if (written > 0) {
-    outcomes->push_back({item->plan->layout.plan_id, written, 0});
-    flush_due_ = true;
-  }
+  if (written > 0) outcomes->push_back({item->plan->layout.plan_id, written, 0});
+  flush_due_ |= written > 0 || status.ok();
   failure_ = status.ok() ? std::nullopt : std::optional(status);
   return status.ok();
 }
@@ -81,6 +79,11 @@ void SinkQueue::Flush() {
   if (!std::exchange(flush_due_, false)) return;
   const Status flushed = Guarded([&] { return sink_->Flush(); });
   if (!flushed.ok()) failure_ = flushed;
+}
+
+bool SinkQueue::HoldsFrameOf(PlanId plan) const {
+  return std::any_of(items_.begin(), items_.end(),
+                     [plan](const Item& item) { return item.frame && item.plan->layout.plan_id == plan; });
 }
 
 void SinkQueue::PopFront() {

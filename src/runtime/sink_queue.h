@@ -38,6 +38,8 @@ class SinkQueue {
   std::vector<Outcome> GiveUp();
 
   bool empty() const { return items_.empty(); }
+  // A frame of this plan is still to be taken.
+  bool HoldsFrameOf(PlanId plan) const;
   // When Advance should be called again although nothing new came; unset: no need.
   std::optional<SteadyTime> retry_at() const { return items_.empty() ? std::nullopt : retry_at_; }
   // Set while the sink fails: the last error. It lasts until a frame is written whole.

@@ -22,7 +22,7 @@ struct PlanBegan {
 struct PlanFinished {
   PlanId plan_id = 0;
   records::EndReason reason = records::EndReason::kClosed;
-  int64_t last_step = 0;
+  int64_t last_step = -1;  // -1: it had none, another plan took its place before its first step
   int64_t collected = 0;
 };
 // Every record of the plan is written or counted as dropped.

@@ -34,6 +34,7 @@ void WaitingFrames::FetchGraphSteps(Waiting* waiting) {
     stats::GraphRows rows;
     rows.like.step = step.step;
     rows.like.plan_id = pipeline_->plan->layout.plan_id;
+    rows.like.flags = step.flags;
     rows.records = &frame.records;
     const size_t before = frame.records.size();
     if (!engine_->HarvestGraphs(step.on, pipeline_->graph_reader, &rows)) return false;
@@ -60,7 +61,7 @@ std::optional<records::AssembledFrame> WaitingFrames::Next(Time now, bool give_u
     DropPending(&first.frame);
     records::AssembledFrame frame = std::move(first.frame);
     frames_.pop_front();
-    if (!frame.records.empty()) return frame;
+    if (!frame.empty()) return frame;
   }
   return std::nullopt;
 }

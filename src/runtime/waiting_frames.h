@@ -31,7 +31,7 @@ class WaitingFrames {
   // Fetches the numbers that have arrived, for these frames and for the one that is still open.
   void Fetch(records::AssembledFrame* open);
   // The frame of the earliest step if nothing of it is under way any more; what is overdue (or all that is under way,
-  // if `give_up`) is dropped. Frames that lost all their records are passed over.
+  // if `give_up`) is dropped. Frames in which nothing is left are passed over.
   std::optional<records::AssembledFrame> Next(Time now, bool give_up);
 
   // In step order.

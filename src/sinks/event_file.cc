@@ -28,7 +28,7 @@ std::string EventFileName(int64_t unix_seconds, const std::string& host, int pro
   return name + "." + std::to_string(process_id);
 }
 
-Status EventFile::Append(std::span<const ScalarEvent> events) {
+Status EventFile::Append(std::span<const SummaryEvent> events) {
   if (events.empty()) return Status();
   if (fd_ >= 0) {
     Status unchanged = CheckUnchanged();
@@ -40,7 +40,7 @@ Status EventFile::Append(std::span<const ScalarEvent> events) {
   }
   std::string bytes;
   if (size_ == 0) AppendVersionRecord(events.front().wall_time, &bytes);
-  for (const ScalarEvent& event : events) AppendScalarRecord(event, &bytes);
+  for (const SummaryEvent& event : events) AppendSummaryRecord(event, &bytes);
   if (WriteAll(bytes) == 0) {
     size_ += static_cast<off_t>(bytes.size());
     return Status();

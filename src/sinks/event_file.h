@@ -28,7 +28,7 @@ class EventFile {
   EventFile& operator=(const EventFile&) = delete;
 
   // Appends all events, in one write, or with an error none.
-  Status Append(std::span<const ScalarEvent> events);
+  Status Append(std::span<const SummaryEvent> events);
   // An error means that events appended earlier may be missing (network file systems tell only now).
   Status Close();
   // Empty before the first append.

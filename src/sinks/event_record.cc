@@ -9,6 +9,8 @@
 namespace stepwatch::sinks {
 namespace {
 
+constexpr int32_t kRedGreenBlue = 3;  // of the colorspaces of TensorBoard's images
+
 template <class Number>
 void AppendLittleEndian(Number number, std::string* bytes) {
   for (size_t i = 0; i < sizeof number; ++i) bytes->push_back(static_cast<char>((number >> (8 * i)) & 0xff));
@@ -51,7 +53,7 @@ void AppendVersionRecord(double wall_time, std::string* bytes) {
   AppendRecord(event.SerializeAsString(), bytes);
 }
 
-void AppendScalarRecord(const ScalarEvent& event, std::string* bytes) {
+void AppendSummaryRecord(const SummaryEvent& event, std::string* bytes) {
   wire::Event message;
   message.set_wall_time(event.wall_time);
   message.set_step(event.step);
@@ -60,6 +62,14 @@ void AppendScalarRecord(const ScalarEvent& event, std::string* bytes) {
     wire::Summary::Value* value = summary->add_value();
     value->set_tag(scalar.tag);
     value->set_simple_value(Narrow(scalar.value));
+  }
+  for (const Image& image : event.images) {
+    wire::Summary::Value* value = summary->add_value();
+    value->set_tag(image.tag);
+    value->mutable_image()->set_width(static_cast<int32_t>(image.width));
+    value->mutable_image()->set_height(static_cast<int32_t>(image.height));
+    value->mutable_image()->set_colorspace(kRedGreenBlue);
+    value->mutable_image()->set_encoded_image_string(image.png);
   }
   AppendRecord(message.SerializeAsString(), bytes);
 }

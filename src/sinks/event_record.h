@@ -16,11 +16,19 @@ struct Scalar {
   double value = 0;  // the format holds a float: rounded, and infinite beyond its range
 };
 
-// Scalars of one step.
-struct ScalarEvent {
+struct Image {
+  std::string tag;
+  uint32_t width = 0;  // in pixels
+  uint32_t height = 0;
+  std::string png;  // the bytes of the file, in colours
+};
+
+// Scalars and images of one step.
+struct SummaryEvent {
   double wall_time = 0;  // seconds since 1970
   int64_t step = 0;
   std::vector<Scalar> scalars;
+  std::vector<Image> images{};
 };
 
 uint32_t Crc32c(std::string_view bytes);
@@ -31,6 +39,6 @@ uint32_t MaskedCrc32c(std::string_view bytes);
 void AppendRecord(std::string_view payload, std::string* bytes);
 // The first record of a file: the version of the format.
 void AppendVersionRecord(double wall_time, std::string* bytes);
-void AppendScalarRecord(const ScalarEvent& event, std::string* bytes);
+void AppendSummaryRecord(const SummaryEvent& event, std::string* bytes);
 
 }  // namespace stepwatch::sinks

@@ -14,7 +14,7 @@ namespace {
 constexpr uint32_t kUnranked = std::numeric_limits<uint32_t>::max();
 
 bool OfModule(SiteKind kind) {
-  return kind == SiteKind::kActv || kind == SiteKind::kActvGrad;
+  return OwnerOf(kind) == SiteOwner::kModule;
 }
 
 const StatValue* FindValue(const Record& record, Stat stat) {
@@ -38,8 +38,13 @@ bool IsElement(Stat stat) {
   return stat == Stat::kMin || stat == Stat::kMax || stat == Stat::kId;
 }
 
+bool HasNone(const Record& record, Stat stat) {
+  return record.missing() || (stat == Stat::kShape && record.mixed_shape()) ||
+         (stat == Stat::kDtype && record.mixed_dtype());
+}
+
 void AppendStat(const Record& record, Stat stat, int ndigits, std::string* text) {
-  if (record.missing()) {
+  if (HasNone(record, stat)) {
     text->append("nan");
   } else if (stat == Stat::kShape) {
     AppendShape(record, text);
@@ -49,7 +54,7 @@ void AppendStat(const Record& record, Stat stat, int ndigits, std::string* text)
     text->append("nan");
   } else if (!value->is_integer) {
     AppendDouble(value->f64, ndigits, text);
-  } else if (record.dtype == DType::kBool && IsElement(stat)) {
+  } else if (record.dtype == DType::kBool && !record.mixed_dtype() && IsElement(stat)) {
     text->append(value->i64 != 0 ? "True" : "False");
   } else {
     AppendInteger(value->i64, text);
@@ -75,7 +80,7 @@ void AppendRow(const RecordLayout& layout, const Record& record, std::string* te
     text->push_back(',');
     AppendInteger(record.micro_step, text);
   }
-  for (Stat stat : layout.stats) {
+  for (Stat stat : ColumnsOf(layout, site.kind)) {
     text->push_back(',');
     AppendStat(record, stat, layout.ndigits, text);
   }
@@ -88,10 +93,14 @@ void AppendRow(const RecordLayout& layout, const Record& record, std::string* te
 
 }  // namespace
 
+SiteKind FileKind(SiteKind kind) {
+  return kind == SiteKind::kCommunication ? SiteKind::kMgDirection : kind;
+}
+
 std::string HeaderLine(const RecordLayout& layout, SiteKind kind) {
   std::string line = "vpp_stage,name,step";
   if (HasMicroStep(layout, kind)) line += ",micro_step";
-  for (Stat stat : layout.stats) line.append(",").append(StatName(stat));
+  for (Stat stat : ColumnsOf(layout, kind)) line.append(",").append(StatName(stat));
   if (layout.plan_id_column) line += ",plan_id";
   return line += '\n';
 }
@@ -106,7 +115,7 @@ void RowFormatter::Collect(const RecordLayout& layout, const StepFrame& frame) {
     const Record& record = frame.records[i];
     STEPWATCH_CHECK(record.site < layout.sites.size());
     const PlannedSite& site = layout.sites[record.site];
-    Kind& kind = kinds_[static_cast<size_t>(site.kind)];
+    Kind& kind = kinds_[static_cast<size_t>(FileKind(site.kind))];
     uint32_t rank = 0;
     if (OfModule(site.kind)) {
       if (site.owner >= kind.rank_of_owner.size()) kind.rank_of_owner.resize(site.owner + size_t{1}, kUnranked);

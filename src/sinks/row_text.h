@@ -11,10 +11,13 @@
 
 namespace stepwatch::sinks {
 
+// The kind under which rows of `kind` are found: those that share a file have the same columns.
+SiteKind FileKind(SiteKind kind);
+
 // The first line of a file of this kind, "\n" included.
 std::string HeaderLine(const RecordLayout& layout, SiteKind kind);
 
-// The rows of one kind in one step.
+// The rows of one kind of file in one step.
 struct KindRows {
   std::string text;  // whole lines
   size_t records = 0;
@@ -22,13 +25,14 @@ struct KindRows {
 
 // Keeps its buffers from frame to frame, so that the drain allocates only while frames grow.
 //
-// Row order: actv and actv_grad are grouped by module, modules in the order of their first record, and inside a module
-// by micro-step, call, input before output, element. Gradients of one module may arrive from several autograd threads
-// and outputs before inputs, so this order is made here. All other kinds keep the order in which they were produced.
+// Row order: kinds of modules are grouped by module, modules in the order of their first record, and inside a module by
+// micro-step, call, input before output, element. Gradients of one module may arrive from several autograd threads and
+// outputs before inputs, so this order is made here. All other kinds keep the order in which they were produced.
 class RowFormatter {
  public:
   // Every record's site must lie in `layout`.
   void Format(const RecordLayout& layout, const StepFrame& frame);
+  // `kind`: as FileKind gives it.
   const KindRows& rows(SiteKind kind) const { return kinds_[static_cast<size_t>(kind)].rows; }
 
  private:

@@ -4,12 +4,14 @@
 
 #include <array>
 #include <chrono>
+#include <map>
 #include <utility>
 #include <vector>
 
 #include "src/base/check.h"
 #include "src/base/text.h"
 #include "src/sinks/event_file.h"
+#include "src/sinks/heatmap.h"
 #include "stepwatch/tag.h"
 
 namespace stepwatch::sinks {
@@ -29,8 +31,8 @@ bool IsNumber(const Record& record, Stat stat) {
   return stat != Stat::kShape && stat != Stat::kDtype && (stat != Stat::kId || record.ndim == 0);
 }
 
-ScalarEvent EventOf(const RecordLayout& layout, const Record& record, int rank, double wall_time) {
-  ScalarEvent event{wall_time, record.step, {}};
+SummaryEvent EventOf(const RecordLayout& layout, const Record& record, int rank, double wall_time) {
+  SummaryEvent event{wall_time, record.step, {}};
   if (record.missing()) return event;
   STEPWATCH_CHECK(record.site < layout.sites.size());
   // Readers give up on a file with a text that is not UTF-8.
@@ -41,6 +43,12 @@ ScalarEvent EventOf(const RecordLayout& layout, const Record& record, int rank, 
     const double number = value.is_integer ? static_cast<double>(value.i64) : value.f64;
     event.scalars.push_back({tag + StatName(value.stat), number});
   }
+  return event;
+}
+
+SummaryEvent EventOf(Image image, int64_t step, double wall_time) {
+  SummaryEvent event{wall_time, step, {}, {}};
+  event.images.push_back(std::move(image));
   return event;
 }
 
@@ -57,12 +65,15 @@ class TensorBoardSink final : public Sink {
     const std::pair<PlanId, int64_t> which{layout.plan_id, frame.step};
     if (written_ == which) return {Status(), 0};
     const double now = wall_clock_();
-    std::vector<ScalarEvent> events;
-    events.reserve(frame.count);
+    std::vector<SummaryEvent> events;
+    events.reserve(frame.count + frame.column_count);
     for (size_t i = 0; i < frame.count; ++i) {
-      ScalarEvent event = EventOf(layout, frame.records[i], rank_, now);
+      SummaryEvent event = EventOf(layout, frame.records[i], rank_, now);
       if (!event.scalars.empty()) events.push_back(std::move(event));
     }
+    AddColumns(layout, frame);
+    for (size_t i = 0; i < frame.column_count; ++i)
+      events.push_back(EventOf(ImageOf(layout, frame.columns[i]), frame.step, now));
     Status appended = file_.Append(events);
     if (!appended.ok()) return {std::move(appended), 0};
     written_ = which;
@@ -70,11 +81,32 @@ class TensorBoardSink final : public Sink {
   }
 
  private:
+  std::string TagOf(const RecordLayout& layout, const HeatmapColumn& column) const {
+    STEPWATCH_CHECK(column.site < layout.sites.size());
+    return base::ValidUtf8(RecordTag(layout.sites[column.site], false, Record(), rank_));
+  }
+
+  // Once for each frame, however often it is written.
+  void AddColumns(const RecordLayout& layout, const StepFrame& frame) {
+    const std::pair<PlanId, int64_t> which{layout.plan_id, frame.step};
+    if (std::exchange(added_, which) == which) return;
+    for (size_t i = 0; i < frame.column_count; ++i)
+      heatmaps_[TagOf(layout, frame.columns[i])].Add(frame.columns[i].counts);
+  }
+
+  Image ImageOf(const RecordLayout& layout, const HeatmapColumn& column) {
+    std::string tag = TagOf(layout, column);
+    std::string png = heatmaps_[tag].Png();
+    return {std::move(tag), Heatmap::kWidth, Heatmap::kHeight, std::move(png)};
+  }
+
   const int rank_;
   const std::function<double()> wall_clock_;
   const std::unique_ptr<FileCalls> calls_;
   EventFile file_;  // open as long as the run: TensorBoard reads one file after the other and never goes back
   std::pair<PlanId, int64_t> written_{0, 0};
+  std::map<std::string, Heatmap> heatmaps_;  // by tag
+  std::pair<PlanId, int64_t> added_{0, 0};   // the frame whose columns went there last
 };
 
 }  // namespace

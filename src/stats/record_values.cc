@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "stepwatch/tag.h"
+
 namespace stepwatch::stats {
 namespace {
 
@@ -43,8 +45,7 @@ StatValue ValueOf(Stat stat, const Statistics& statistics, int ndim) {
     case Stat::kInfs: return Count(stat, statistics.infs);
     case Stat::kStd: return Real(stat, statistics.std_dev);
     case Stat::kAbsMax: return Real(stat, statistics.abs_max);
-    case Stat::kShape:
-    case Stat::kDtype: break;
+    default: break;  // shape and dtype have no value, features are not measured
   }
   return Real(stat, std::numeric_limits<double>::quiet_NaN());
 }
@@ -56,7 +57,7 @@ bool NeedsValue(Stat stat) {
 }  // namespace
 
 bool Fits(const RecordLayout& layout) noexcept {
-  return std::count_if(layout.stats.begin(), layout.stats.end(), NeedsValue) <= kStatCount;
+  return std::count_if(layout.stats.begin(), layout.stats.end(), NeedsValue) <= kValuesMax;
 }
 
 void Describe(const TensorView& tensor, Record* record) noexcept {
@@ -70,6 +71,15 @@ void FillValues(const RecordLayout& layout, const Statistics& statistics, Record
   record->value_count = 0;
   for (Stat stat : layout.stats)
     if (NeedsValue(stat)) record->values[record->value_count++] = ValueOf(stat, statistics, record->ndim);
+}
+
+bool FillFeature(const RecordLayout& layout, SiteKind kind, const double* values, size_t count,
+                 Record* record) noexcept {
+  const Columns columns = ColumnsOf(layout, kind);
+  if (!IsFeature(kind) || columns.count != count) return false;
+  record->value_count = 0;
+  for (const Stat stat : columns) record->values[record->value_count++] = Real(stat, *values++);
+  return true;
 }
 
 void FillAgreement(const RecordLayout& layout, const kernels::MeasureOptions& options, double agreement,

@@ -20,6 +20,11 @@ void Describe(const TensorView& tensor, Record* record) noexcept;
 // `id` is the element of a scalar, otherwise NaN.
 void FillValues(const RecordLayout& layout, const Statistics& statistics, Record* record) noexcept;
 
+// Fills the record of an L2 feature from numbers that were computed elsewhere, one for each column. False: the kind is
+// no feature, or has another number of columns.
+bool FillFeature(const RecordLayout& layout, SiteKind kind, const double* values, size_t count,
+                 Record* record) noexcept;
+
 // Fills all of the record of a sign agreement: that of a 0-d fp32 tensor.
 void FillAgreement(const RecordLayout& layout, const kernels::MeasureOptions& options, double agreement,
                    Record* record) noexcept;

@@ -169,7 +169,7 @@ void ParameterTaps::Swap(const RecordLayout* layout) noexcept {
   }
   for (size_t i = 0; layout != nullptr && i < layout->sites.size(); ++i) {
     const PlannedSite& site = layout->sites[i];
-    if (site.kind == SiteKind::kActv || site.kind == SiteKind::kActvGrad || site.owner >= taps_.size()) continue;
+    if (OwnerOf(site.kind) != SiteOwner::kParameter || site.owner >= taps_.size()) continue;
     taps_[site.owner]->sites[static_cast<size_t>(site.kind)] = static_cast<SiteId>(i);
     taps_[site.owner]->wanted = active_ = true;
     wants_moments_ = wants_moments_ || IsMomentKind(site.kind);

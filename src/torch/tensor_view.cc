@@ -25,7 +25,8 @@ const char* Problem(const at::Tensor& tensor) {
   if (DTypeOf(tensor) == DType::kOther) return "its dtype is not supported";
   if (tensor.dim() > kDimsMax) return "it has more than 8 dimensions";
   if (!tensor.has_storage()) return "it has no storage of its own";
-  if (tensor.numel() > 0 && tensor.const_data_ptr() == nullptr) return "its storage is released";
+  // A released storage has no address; one of its views would have its bare offset as one.
+  if (tensor.numel() > 0 && tensor.storage().data() == nullptr) return "its storage is released";
   return nullptr;
 }
 

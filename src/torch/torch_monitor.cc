@@ -43,7 +43,7 @@ class TorchMonitor::Impl final : public HookTable {
   Monitor& core() noexcept { return *monitor_; }
   Status Close(std::chrono::milliseconds timeout);
 
-  void Swap(const RecordLayout* layout, bool wants_structure) noexcept override;
+  void Swap(const RecordLayout* layout, const FrontEndOrders& orders) noexcept override;
 
  private:
   struct Chunk {
@@ -202,7 +202,7 @@ void TorchMonitor::Impl::SayIfNothingWatchable(const ModelIndex& index) {
       "`namespace nn = stepwatch::nn;` instead of torch::nn where the model is defined, or stepwatch::Watched<...>");
 }
 
-void TorchMonitor::Impl::Swap(const RecordLayout* layout, bool wants_structure) noexcept {
+void TorchMonitor::Impl::Swap(const RecordLayout* layout, const FrontEndOrders& orders) noexcept {
   context_->generation.fetch_add(1, std::memory_order_release);
   for (auto& tap : module_taps_)
     if (tap != nullptr) tap->sites() = ModuleSites();
@@ -218,7 +218,7 @@ void TorchMonitor::Impl::Swap(const RecordLayout* layout, bool wants_structure) 
   }
   parameter_taps_.Swap(layout);
   context_->structure.reset();
-  if (wants_structure)
+  if (orders.structure)
     torch_front::Guarded(*context_, "preparing print_struct",
                          [this] { context_->structure = std::make_shared<torch_front::StructureBook>(); });
   ArmModules();
@@ -279,7 +279,7 @@ Status TorchMonitor::Impl::Close(std::chrono::milliseconds timeout) {
   closed_ = true;
   optimizers_.clear();
   const Status closed = monitor_ != nullptr ? monitor_->Close(timeout) : Status();
-  Swap(nullptr, false);
+  Swap(nullptr, {});
   context_->monitor.store(nullptr, std::memory_order_release);
   module_taps_.clear();
   return closed;

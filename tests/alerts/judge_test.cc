@@ -57,6 +57,15 @@ struct Run {
   int64_t step = 0;
 };
 
+TEST_CASE("L2 features are judged by AnomalyNan like any number") {
+  Run run;
+  run.layout = Layout({Site(SiteKind::kAttention, "a.attention", 0)});
+  const auto record = RecordOf({Real(Stat::kEntropy, kNan), Real(Stat::kSoftmaxMax, 9)}, {});
+  CHECK(run.Step(kNanAlone, {record}).size() == 1);
+  CHECK(run.Step({{RuleKind::kNan, 5.0}}, {record}).size() == 2);
+  CHECK(run.Step(kTurbulence, {record}).empty());
+}
+
 TEST_CASE("the history is the first value, then 0.99 of itself and 0.01 of each further one") {
   Run run;
   const std::vector<Rule> all = {{RuleKind::kNan, 0.0}};

@@ -65,7 +65,7 @@ TEST_CASE("an unknown key is told as a warning, and the edit holds") {
   CHECK(job.Events(EventKind::kWarning)[0].message.find("step_interval") != std::string::npos);
 }
 
-TEST_CASE("a field that has no effect yet is said once by name, not with every edit") {
+TEST_CASE("a field that has no effect is said once by name, not with every edit") {
   Job job(ConfigText(Off()));
   job.Start();
   job.Edit(ConfigText({.collect_times = 5}, ", \"ur_distribution\": true"));

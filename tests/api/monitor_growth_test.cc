@@ -112,5 +112,58 @@ TEST_CASE("a model that grows while nothing runs is used by the next plan") {
   CHECK(job.RowsByStep("grad_reduced") == expected);
 }
 
+TEST_CASE(
+    "a model that grows in mid-step keeps the plan for this step, on the hooks of now, and is watched whole from the "
+    "next") {
+  for (bool dynamic : {true, false}) {
+    INFO("dynamic " << dynamic);
+    Job job(ConfigText({.collect_times = 3}), kBefore);
+    job.options.dynamic = dynamic;
+    cli::SyntheticModel grown(kAfter, 8, 1);
+    const int64_t first = dynamic ? 1 : 0;
+    job.Start();
+    job.TrainSteps(first + 1);
+    job.model.TrainStep(job.monitor.get(), job.monitor->step());
+    Grow(&job, &grown);
+    CHECK(job.monitor->GetStatus().plan_id == 1);
+    TrainSteps(&job, &grown, 1);  // as much again of the same step
+    CHECK(job.monitor->GetStatus().plan_id == 2);
+    TrainSteps(&job, &grown, 3);
+    job.Close();
+    const std::map<int64_t, int> expected{{first, kBefore}, {first + 1, 2 * kBefore}, {first + 2, kAfter}};
+    CHECK(job.RowsByStep("grad_reduced") == expected);
+  }
+}
+
+TEST_CASE("a model that grows twice in mid-step is hooked as it is in the end") {
+  Job job(ConfigText({.collect_times = 2}), kBefore);
+  cli::SyntheticModel once(kBefore + 1, 8, 1), grown(kAfter, 8, 1);
+  job.Start();
+  job.TrainStep();
+  job.model.TrainStep(job.monitor.get(), job.monitor->step());
+  Grow(&job, &once);
+  Grow(&job, &grown);
+  TrainSteps(&job, &grown, 3);
+  job.Close();
+  const std::map<int64_t, int> expected{{1, 2 * kBefore}, {2, kAfter}};
+  CHECK(job.RowsByStep("grad_reduced") == expected);
+}
+
+TEST_CASE("a model that grows in mid-step while an edit is armed goes over to the edit at the boundary") {
+  Job job(ConfigText({.collect_times = 9}), kBefore);
+  cli::SyntheticModel grown(kAfter, 8, 1);
+  job.Start();
+  job.TrainStep();
+  job.model.TrainStep(job.monitor.get(), job.monitor->step());
+  CHECK(job.Edit(ConfigText({.collect_times = 1})) == RefreshOutcome::kArmed);
+  Grow(&job, &grown);
+  job.monitor->EndStep();
+  TrainSteps(&job, &grown, 2);
+  job.Close();
+  const std::map<int64_t, int> expected{{1, kBefore}, {2, kAfter}};
+  CHECK(job.RowsByStep("grad_reduced") == expected);
+  CHECK(job.Count(EventKind::kApplied) == 2);
+}
+
 }  // namespace
 }  // namespace stepwatch::testing

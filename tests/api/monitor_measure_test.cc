@@ -84,5 +84,27 @@ TEST_CASE("the latest values of a kind can be asked for in mid-training") {
   job.Close();
 }
 
+TEST_CASE("the latest values of a module are those of all micro-batches of its last step, each with its tag") {
+  Job job(ConfigText({.collect_times = 2}, R"(, "xy_distribution": true, "monitor_mbs_grad": true)"), 2, 3);
+  job.options.rank = 5;
+  job.options.world_size = 8;
+  job.options.keep_latest = true;
+  job.Start();
+  job.TrainSteps(5);
+  const auto tags = [&](SiteKind kind) {
+    std::vector<std::string> found;
+    for (const LatestValue& value : job.monitor->Latest(kind)) {
+      CHECK(value.record.step == 2);
+      found.push_back(value.tag);
+    }
+    return found;
+  };
+  CHECK(tags(SiteKind::kActv).size() == 2 * 2 * 3);
+  CHECK(tags(SiteKind::kActv).at(1) == "0:layers.0.input:1/rank5/actv");
+  CHECK(tags(SiteKind::kGradUnreduced).at(5) == "0:layers.1.weight:2/rank5/acc_grad");
+  CHECK(tags(SiteKind::kGradReduced) ==
+        std::vector<std::string>{"0:layers.0.weight/rank5/post_grad", "0:layers.1.weight/rank5/post_grad"});
+}
+
 }  // namespace
 }  // namespace stepwatch::testing

@@ -70,6 +70,27 @@ class SlowStore final : public Store {
   std::vector<std::function<void()>> held_;  // guarded by mutex_
 };
 
+// What a rank reads is not what rank 0 meant: a store that changes bytes stands for any fault of one rank.
+class Garbling final : public Store {
+ public:
+  explicit Garbling(std::shared_ptr<Store> store) : store_(std::move(store)) {}
+  void Set(const std::string& key, const std::string& value, Done done) override { store_->Set(key, value, done); }
+  void SetOnce(const std::string& key, const std::string& value, Done done) override {
+    store_->SetOnce(key, value, done);
+  }
+  void Get(const std::string& key, Done done) override {
+    store_->Get(key, [this, done](Answer answer) {
+      if (garbles && answer.ok() && answer.value() && answer.value()->find('{') != std::string::npos)
+        answer.value()->replace(answer.value()->find('{'), 1, "[");
+      done(std::move(answer));
+    });
+  }
+  std::atomic<bool> garbles{false};
+
+ private:
+  const std::shared_ptr<Store> store_;
+};
+
 // The ranks share rank 0's file and output base; each has steps of its own length.
 class RankedJob {
  public:

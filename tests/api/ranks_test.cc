@@ -131,26 +131,6 @@ TEST_CASE("a write-back that waits for other ranks gives way to a new edit, and 
 
 TEST_CASE("a rank that cannot apply an edit ends it for all, with its reason, and the running plan stays everywhere") {
   RankedJob job(2, ConfigText({.collect_times = 1000000}));
-  // What rank 1 reads is not what rank 0 meant: a store that changes bytes stands for any fault of one rank.
-  class Garbling final : public Store {
-   public:
-    explicit Garbling(std::shared_ptr<Store> store) : store_(std::move(store)) {}
-    void Set(const std::string& key, const std::string& value, Done done) override { store_->Set(key, value, done); }
-    void SetOnce(const std::string& key, const std::string& value, Done done) override {
-      store_->SetOnce(key, value, done);
-    }
-    void Get(const std::string& key, Done done) override {
-      store_->Get(key, [this, done](Answer answer) {
-        if (garbles && answer.ok() && answer.value() && answer.value()->find('{') != std::string::npos)
-          answer.value()->replace(answer.value()->find('{'), 1, "[");
-        done(std::move(answer));
-      });
-    }
-    std::atomic<bool> garbles{false};
-
-   private:
-    const std::shared_ptr<Store> store_;
-  };
   auto garbling = std::make_shared<Garbling>(job[1].options.store);
   job[1].options.store = garbling;
   job.Start();

@@ -29,7 +29,7 @@ TEST_CASE("every enumerator has a name of its own") {
   CheckDistinct<Stat>(kStatCount, StatName);
   CheckDistinct<SiteKind>(kSiteKindCount, SiteKindName);
   CheckDistinct<DropReason>(kDropReasonCount, DropReasonName);
-  CheckDistinct<EventKind>(static_cast<int>(EventKind::kRecovered) + 1, EventKindName);
+  CheckDistinct<EventKind>(static_cast<int>(EventKind::kAborted) + 1, EventKindName);
 }
 
 TEST_CASE("names that files and people depend on") {
@@ -38,17 +38,30 @@ TEST_CASE("names that files and people depend on") {
   CHECK(std::string(StatName(Stat::kAbsMax)) == "abs_max");
   CHECK(std::string(SiteKindName(SiteKind::kGradReduced)) == "grad_reduced");
   CHECK(std::string(SiteKindName(SiteKind::kMgDirection)) == "other");
+  CHECK(std::string(SiteKindName(SiteKind::kRouterLogit)) == "moe_router_logit_hook");
+  CHECK(std::string(StatName(Stat::kStableRank)) == "sr");
+  CHECK(std::string(StatName(Stat::kPerTokenExpertEntropy)) == "per_token_expert_entropy");
   CHECK(std::string(DropReasonName(DropReason::kSinkFailed)) == "sink_failed");
   CHECK(std::string(EventKindName(EventKind::kWroteBack)) == "wrote_back");
   CHECK(std::string(DTypeName(DType::kFloat8E4M3)) == "torch.float8_e4m3fn");
 }
 
-TEST_CASE("a statistic is found by its name and by no other") {
+TEST_CASE("an entry of ops is found by its name and by no other, and no L2 feature is one") {
   for (int i = 0; i < kStatCount; ++i) {
     const Stat stat = static_cast<Stat>(i);
-    CHECK(StatFromName(StatName(stat)) == stat);
+    INFO(StatName(stat));
+    CHECK(StatFromName(StatName(stat)) == (i < kOpCount ? std::optional(stat) : std::nullopt));
   }
   for (const char* name : {"", "Norm", "norm ", "nor", "unknown"}) CHECK_FALSE(StatFromName(name).has_value());
+}
+
+TEST_CASE("every kind belongs to a module, a parameter or a communication operator") {
+  for (SiteKind kind : {SiteKind::kActv, SiteKind::kActvGrad, SiteKind::kAttention, SiteKind::kLinear,
+                        SiteKind::kRouterWeight, SiteKind::kRouterLogit})
+    CHECK(OwnerOf(kind) == SiteOwner::kModule);
+  for (SiteKind kind : {SiteKind::kGradUnreduced, SiteKind::kParamUpdated, SiteKind::kExpAvg, SiteKind::kMgDirection})
+    CHECK(OwnerOf(kind) == SiteOwner::kParameter);
+  CHECK(OwnerOf(SiteKind::kCommunication) == SiteOwner::kOperator);
 }
 
 TEST_CASE("element sizes and integer dtypes") {
@@ -70,6 +83,16 @@ TEST_CASE("a dense view has row-major strides") {
   CHECK(view.strides[1] == 4);
   CHECK(view.strides[2] == 1);
   CHECK(DenseView(nullptr, DType::kFloat32, nullptr, 0).numel == 1);
+}
+
+TEST_CASE(
+    "what costs rows or steering is an error, what somebody should look at a warning, the life of a plan neither") {
+  CHECK(SeverityOf(EventKind::kDegraded) == EventSeverity::kError);
+  for (const EventKind kind : {EventKind::kRefused, EventKind::kWarning, EventKind::kMissing, EventKind::kUnreadable,
+                               EventKind::kAlarm, EventKind::kAborted})
+    CHECK(SeverityOf(kind) == EventSeverity::kWarning);
+  for (const EventKind kind : {EventKind::kSeen, EventKind::kNote, EventKind::kApplied, EventKind::kRecovered})
+    CHECK(SeverityOf(kind) == EventSeverity::kInfo);
 }
 
 TEST_CASE("a ledger is balanced when nothing is unaccounted for") {

@@ -162,6 +162,7 @@ constexpr RefusedCase kRefused[] = {
     {"{\"stepwatch\": {\"columns\": [\"plan_id\", ^\"plan_ids\"]}}", kRange, "stepwatch.columns[1]"},
     {"{\"stepwatch\": {\"eps_mode\": ^0}}", kType, "stepwatch.eps_mode"},
     {"{\"stepwatch\": {\"eps_mode\": ^\"strict\"}}", kRange, "stepwatch.eps_mode"},
+    {"{\"stepwatch\": {\"exit_after_struct\": ^1}}", kType, "stepwatch.exit_after_struct"},
     // The first refusal is the first in the file, whatever the order of the fields in the documentation.
     {"{\"sa_order\": ^1,\n \"targets\": 1}", kType, "sa_order"},
 };
@@ -266,6 +267,7 @@ const AcceptedCase kAccepted[] = {
     {R"({"stepwatch": {"coordination": "besteffort"}})",
      [](Config& c) { c.own.coordination = Coordination::kBestEffort; }},
     {R"({"stepwatch": {"coordination": "local"}})", [](Config& c) { c.own.coordination = Coordination::kLocal; }},
+    {R"({"stepwatch": {"exit_after_struct": false}})", [](Config& c) { c.own.exit_after_struct = false; }},
     // What follows from several fields.
     {R"({"xy_distribution": true})", [](Config& c) { c.xy_distribution = c.all_xy = true; }},
     {R"({"xy_distribution": true, "all_xy": false, "targets": {}})",
@@ -297,6 +299,7 @@ TEST_CASE("the defaults are those of TrainerMon") {
   CHECK_FALSE(config.squash_name);
   CHECK(config.format == OutputFormat::kCsv);
   CHECK(config.sa_order == "s,b,h,d");
+  CHECK(config.own.exit_after_struct);
   CHECK(config.ops == std::vector<Stat>{Stat::kNorm, Stat::kShape, Stat::kDtype});
 }
 

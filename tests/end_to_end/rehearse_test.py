@@ -173,7 +173,7 @@ def test_two_rehearsals_of_one_config_give_the_same_rows(tmp_path: Path) -> None
     assert rows[0] == rows[1] and rows[0][0]
 
 
-def test_kill_9_leaves_whole_lines_and_a_config_that_is_one_of_its_versions(tmp_path: Path) -> None:
+def test_kill_9_leaves_whole_lines_up_to_a_page_and_a_config_that_is_one_of_its_versions(tmp_path: Path) -> None:
     text = config(xy_distribution=True, collect_times=100000, step_count_per_record=100000)
     with Rehearsal(tmp_path, text, "--steps", FOREVER, "--step-time", "100us", "--sites", "40") as run:
         run.until_step(300)
@@ -183,9 +183,11 @@ def test_kill_9_leaves_whole_lines_and_a_config_that_is_one_of_its_versions(tmp_
     files = list(run.out.glob("*/*.csv"))
     assert files
     for path in files:
-        assert path.read_text().endswith("\n")
-        with path.open(newline="") as file:
-            header, *rows = csv.reader(file)
+        lines = path.read_text().splitlines(keepends=True)
+        if not lines[-1].endswith("\n"):  # Linux looks for a kill between the pages of one write
+            assert path.stat().st_size % os.sysconf("SC_PAGESIZE") == 0
+            lines.pop()
+        header, *rows = csv.reader(lines)
         assert rows and all(len(row) == len(header) for row in rows)
 
 

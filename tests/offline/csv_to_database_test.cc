@@ -141,6 +141,30 @@ TEST_CASE("targets are found by the parts of their names") {
   CHECK(runs.Ask("PRAGMA foreign_key_check").empty());
 }
 
+TEST_CASE("rows of communication operators are targets of the metric other, and msProbe's malformed ones are not") {
+  TemporaryDirectory base;
+  CsvToDatabaseOptions options;
+  options.database = base / "db/monitor_data.trend.db";
+  options.directories = {{0, base / "zero"}};
+  Put(base.path(), "zero/other_0-0.csv",
+      "vpp_stage,name,step,norm,max,shape,dtype\n"
+      "0,all_reduce.pre_0,0,1.0,1.0,[2],torch.float32\n"
+      "0,all_reduce.post_0,0,5.0,True,nan,nan\n"
+      "0,fc.weight,0,1.0,1.0,[],torch.float32\n"
+      "all_reduce,1.0,0,2.0,3.0,nan,nan\n");
+  const Result<Conversion> done = CsvToDatabase(options);
+  REQUIRE(done.ok());
+  CHECK((done.value().rows == 3 && done.value().rows_skipped == 1));
+  CHECK(Query(options.database,
+              "SELECT target_name, vpp_stage, metric_name, norm, max FROM trend_data JOIN monitoring_targets "
+              "USING (target_id) JOIN monitoring_metrics USING (metric_id) ORDER BY 1") ==
+        Rows{"all_reduce.post_0|0|other|5.0|1.0", "all_reduce.pre_0|0|other|1.0|1.0", "fc.weight|0|other|1.0|1.0"});
+  CHECK(Query(options.database,
+              "SELECT tag_name, category FROM tag_target_mapping JOIN monitoring_tags USING (tag_id) "
+              "JOIN monitoring_targets USING (target_id) WHERE target_name = 'all_reduce.post_0' ORDER BY 1") ==
+        Rows{"all_reduce|module", "post_0|module"});
+}
+
 TEST_CASE("the mapping replaces parts of names, in its order") {
   Runs runs;
   runs.options.mapping = {{"layers.0", "first"}, {"first.fc", "x"}, {"", "never"}};

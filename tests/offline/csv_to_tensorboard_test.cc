@@ -19,7 +19,7 @@ using test::TemporaryDirectory;
 
 constexpr const char* kHeader = "vpp_stage,name,step,norm\n";
 
-std::vector<sinks::ScalarEvent> Events(const std::vector<MetricFileEntry>& entries) {
+std::vector<sinks::SummaryEvent> Events(const std::vector<MetricFileEntry>& entries) {
   ScalarSeries series;
   WorkState state;
   for (const MetricFileEntry& entry : entries) {
@@ -27,8 +27,8 @@ std::vector<sinks::ScalarEvent> Events(const std::vector<MetricFileEntry>& entri
     REQUIRE(file.ok());
     REQUIRE(series.Add(entry, &file.value(), &state).ok());
   }
-  std::vector<sinks::ScalarEvent> events;
-  const Status emitted = series.Emit(1.0, [&events](const sinks::ScalarEvent& event) {
+  std::vector<sinks::SummaryEvent> events;
+  const Status emitted = series.Emit(1.0, [&events](const sinks::SummaryEvent& event) {
     events.push_back(event);
     return Status();
   });
@@ -54,6 +54,21 @@ TEST_CASE("rows become events by step, with a tag for each statistic") {
   CHECK(std::isnan(events[0].scalars[2].value));
   CHECK(events[1].step == 3);
   CHECK(events[1].scalars[0].value == 2.5);
+}
+
+TEST_CASE("rows of communication operators become events, one for each side and tensor of a step") {
+  TemporaryDirectory base;
+  const std::string path = Put(base.path(), "other_0-1.csv",
+                               "vpp_stage,name,step,norm,shape,dtype\n"
+                               "0,all_reduce.pre_0,0,1.0,[2],torch.float32\n"
+                               "0,all_reduce.post_0,0,2.0,nan,torch.float32\n"
+                               "0,all_reduce.post_0,1,3.0,nan,nan\n");
+  const auto events = Events({{{"other", 0, 1}, path, 0}});
+  REQUIRE(events.size() == 2);
+  REQUIRE(events[0].scalars.size() == 2);
+  CHECK(events[0].scalars[0].tag == "vp0:all_reduce.pre_0/norm");
+  CHECK(events[0].scalars[1].tag == "vp0:all_reduce.post_0/norm");
+  CHECK(events[1].scalars[0].value == 3.0);
 }
 
 TEST_CASE("files of overlapping steps, as after an edit in mid-range, are merged by step") {

@@ -174,7 +174,7 @@ TEST_CASE("ranks outside module_ranks count steps and write nothing") {
     const CompiledPlan compiled = Compile(config, SmallModel(), inputs);
     const bool writes = rank % 2 == 0;
     CHECK(compiled.plan->rank_writes == writes);
-    CHECK(compiled.plan->wants_structure == writes);
+    CHECK(compiled.plan->orders.structure == writes);
     CHECK(compiled.plan->rule.times == 5);
     CHECK(compiled.warnings.empty() != writes);
   }
@@ -267,10 +267,13 @@ TEST_CASE("modules that cannot be hooked give no sites and one warning") {
 TEST_CASE("a config that switches nothing on says so") {
   Config config = Targets({});
   CHECK(OnlyWarning(config, SmallModel()).find("collects nothing") != std::string::npos);
+  config.ur_distribution = true;
+  CHECK(Compile(config, SmallModel()).warnings.empty());
+  config.ur_distribution = false;
   config.print_struct = true;
   const CompiledPlan compiled = Compile(config, SmallModel());
   CHECK(compiled.warnings.empty());
-  CHECK(compiled.plan->wants_structure);
+  CHECK(compiled.plan->orders.structure);
   CHECK(compiled.plan->layout.sites.empty());
 }
 

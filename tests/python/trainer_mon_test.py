@@ -125,7 +125,7 @@ def test_generate_metrics_return_the_last_values_under_their_tags(tmp_path: Path
     monitor.close()
     table = rows(tmp_path, "grad_reduced", 1)
     assert reduced["0:3.bias/rank0/post_grad"]["norm"] == value(table, "3.bias", "norm")
-    assert unreduced["0:3.bias/rank0/acc_grad"]["shape"] == [2]
+    assert unreduced["0:3.bias/rank0/acc_grad"]["shape"] == torch.Size([2])
     assert "0:3.output:0/rank0/actv" in activations
     assert "0:3.output:0/rank0/actv_grad" in gradients
 
@@ -243,6 +243,20 @@ def test_an_optimizer_without_moments_is_said_once(tmp_path: Path, capfd: pytest
     model = mlp()
     monitored(tmp_path, model, torch.optim.SGD(model.parameters(), lr=0.1), 4, mv_distribution=True)
     assert capfd.readouterr().out.count("SGD keeps no exp_avg") == 1
+
+
+def test_an_optimizer_that_turns_odd_does_not_stop_training(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer.step = lambda: None  # type: ignore[method-assign]
+    monitor = TrainerMon(write_config(tmp_path / "config.json", **WG))
+    monitor.set_monitor(model, optimizer)
+    optimizer.param_groups = [{}]
+    for _ in range(3):
+        model(torch.ones(2, 4)).sum().backward()
+        optimizer.step()
+    monitor.close()
+    assert capfd.readouterr().out.count("failed, rows are missing, training goes on: KeyError") == 1
 
 
 # --- edits while training runs ---

@@ -279,7 +279,80 @@ def test_tensors_without_plain_memory_are_refused_with_a_sentence() -> None:
     with FakeTensorMode():
         fake = torch.empty(3)
     released = torch.ones(3)
+    behind = released[1:]  # of memory that is not there, at an address that is not null
     released.untyped_storage().resize_(0)
-    for tensor in (fake, released, torch.empty(3, device="meta"), torch.ones(3).to_sparse(), torch.ones(3) * 1j):
+    others = (torch.empty(3, device="meta"), torch.ones(3).to_sparse(), torch.ones(3) * 1j)
+    for tensor in (fake, fake[1:], released, behind, *others):
         for by_attributes in (False, True):
             assert isinstance(_core.view_of(torch, tensor, by_attributes), str)
+
+
+class HalfUsed(torch.nn.Module):
+    """Uses one of its inputs; somebody uses one of its outputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Halves()
+        self.fc = torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hidden = self.fc(x)
+        used, _ = self.inner(hidden * 1, hidden * 2)
+        return used
+
+
+class Halves(torch.nn.Module):
+    def forward(self, used: torch.Tensor, unused: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return used * 3, used[:2] * 5
+
+
+def test_what_is_not_used_beside_what_is_has_gradients_of_zero(tmp_path: Path) -> None:
+    model = HalfUsed()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with watched(tmp_path, model, optimizer, xy_distribution=True):
+        train(model, optimizer, 1)
+    table = rows(tmp_path, "actv_grad")
+    assert value(table, "inner.input_0", "norm") > 0 and value(table, "inner.output_0", "norm") > 0
+    for name, shape in (("inner.input_1", "[5, 4]"), ("inner.output_1", "[2, 4]")):
+        (row,) = [row for row in table if row["name"] == name]
+        assert (float(row["norm"]), float(row["max"]), float(row["zeros"])) == (0, 0, 1)
+        assert (row["shape"], row["dtype"]) == (shape, "torch.float32")
+    assert all(row["norm"] == "nan" for row in table if row["name"] == ".input")
+
+
+@pytest.mark.parametrize("set_to_none", [True, False])
+@pytest.mark.parametrize("passes", [1, 2])
+def test_unreduced_gradients_are_those_of_the_first_backward_pass_in_every_step(
+    tmp_path: Path, set_to_none: bool, passes: int
+) -> None:
+    model = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    expected = []
+    with watched(tmp_path, model, optimizer, wg_distribution=True, step_interval=1):
+        for _ in range(12):  # beyond the step in which the monitor changes to another kind of hook
+            for number in range(passes):
+                model(torch.randn(3, 4)).pow(2).sum().backward()
+                if number == 0:
+                    expected.append(model.weight.grad.double().norm().item())
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1e-3)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=set_to_none)
+    for step in range(12):
+        table = rows(tmp_path, "grad_unreduced", step)
+        assert value(table, "weight", "norm") == pytest.approx(expected[step], rel=1e-12)
+        assert value(rows(tmp_path, "grad_reduced", step), "weight", "norm") < 2e-3
+    assert model.weight._backward_hooks is None
+
+
+def test_samples_far_apart_leave_no_hook_on_a_parameter(tmp_path: Path) -> None:
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with watched(tmp_path, model, optimizer, wg_distribution=True, step_interval=4):
+        train(model, optimizer, 12, before_step=lambda step: expect_bare(model) if step % 4 in (2, 3) else None)
+    assert {int(row["step"]) for row in rows(tmp_path, "grad_unreduced")} == {0, 4, 8}
+
+
+def expect_bare(model: torch.nn.Module) -> None:
+    for parameter in model.parameters():
+        assert parameter._backward_hooks is None
+        assert parameter._post_accumulate_grad_hooks is None

@@ -52,6 +52,26 @@ TEST_CASE("a frame holds the records between two frame ends, in their order") {
   CHECK(add.assembler.late() == 0);
 }
 
+TEST_CASE("columns of heat maps stand in the frame of their step, with records or alone") {
+  Assembly add;
+  add(PlanBegin{0});
+  add(OfStep(0));
+  CHECK_FALSE(add.assembler.Add(HeatmapStep{0, {HeatmapColumn{}, HeatmapColumn{}}}));
+  add(FrameEnd{0, 1});
+  CHECK_FALSE(add.assembler.Add(HeatmapStep{2, {HeatmapColumn{}}}));
+  add(FrameEnd{2, 0});
+  add(OfStep(3));
+  const auto closed = add.assembler.Add(HeatmapStep{4, {HeatmapColumn{}}});  // the end of step 3 is lost
+  REQUIRE(closed);
+  CHECK((closed->step == 3 && closed->columns.empty()));
+  add(FrameEnd{4, 0});
+  REQUIRE(add.frames.size() == 3);
+  CHECK((add.frames[0].step == 0 && add.frames[0].records.size() == 1 && add.frames[0].columns.size() == 2));
+  CHECK((add.frames[1].step == 2 && add.frames[1].records.empty() && add.frames[1].columns.size() == 1));
+  CHECK((add.frames[2].step == 4 && add.frames[2].columns.size() == 1));
+  CHECK(add.assembler.missing() == 0);
+}
+
 TEST_CASE("a step without records makes no frame") {
   Assembly add;
   add(PlanBegin{0});

@@ -187,6 +187,45 @@ TEST_CASE("a model that grows at the very boundary at which its window ends coll
   CHECK(run.write_backs() == 1);
 }
 
+TEST_CASE("what is compiled again while an edit is armed begins before the edit, and the edit has its own window") {
+  SimulatedRun run = Running();
+  SaveAndLook(&run, kB);
+  run.Recompile(true);
+  REQUIRE(run.actions().size() == 2);
+  CHECK(std::get<OfferPlan>(run.actions()[0]).keeps_window);
+  CHECK_FALSE(std::get<OfferPlan>(run.actions()[1]).keeps_window);
+  run.EndStep();
+  run.CheckRunsOut();
+  REQUIRE(run.collected().size() == 2);
+  CHECK(run.collected()[0].plan_id == 3);
+  CHECK(run.collected()[1].plan_id == 4);
+}
+
+TEST_CASE("a stop that is on its way ends a window that is compiled again") {
+  for (bool between_steps : {true, false}) {
+    SimulatedRun run = Running();
+    SaveAndLook(&run, kOffText);
+    run.Recompile(between_steps);
+    CHECK(run.state().stopping);
+    run.EndStep();
+    run.DeliverAll();
+    CHECK_FALSE(run.state().window);
+    run.CheckRunsOut();
+    CHECK(run.collected().size() == 1);
+  }
+}
+
+TEST_CASE("going back to the bytes in force does not take back the stop of a window that was compiled again") {
+  SimulatedRun run = Running();
+  SaveAndLook(&run, kOffText);
+  run.Recompile();
+  SaveAndLook(&run, kBad);
+  SaveAndLook(&run, kA);
+  CHECK(Count<OfferPlan>(run) == 1);
+  run.CheckRunsOut();
+  CHECK(run.collected().size() == 3);  // one of the old window, two of the new
+}
+
 TEST_CASE("states are named as people know them") {
   SimulatedRun run(true, 0);
   CHECK(RunStateOf(run.state()) == RunState::kIdle);
@@ -217,6 +256,8 @@ enum class Move {
   kEndStep,
   kDeliverOne,
   kDeliverAll,
+  kRecompile,
+  kRecompileInStep,
   kCount
 };
 
@@ -232,6 +273,8 @@ void Make(Move move, SimulatedRun* run) {
     case Move::kEndStep: return run->EndStep();
     case Move::kDeliverOne: run->DeliverOne(); return;
     case Move::kDeliverAll: return run->DeliverAll();
+    case Move::kRecompile: return run->Recompile(true);
+    case Move::kRecompileInStep: return run->Recompile();
     case Move::kCount: return;
   }
 }
@@ -253,9 +296,9 @@ int64_t PlayAll(const SimulatedRun& from, int length) {
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kLength = 4, kSequences = 10000;
+constexpr int kLength = 4, kSequences = 20736;
 #else
-constexpr int kLength = 5, kSequences = 100000;
+constexpr int kLength = 5, kSequences = 248832;
 #endif
 
 TEST_CASE("every sequence of five inputs, from five situations, keeps the rules and runs out clean") {
@@ -295,7 +338,7 @@ TEST_CASE("a random walk of 100,000 inputs keeps the rules") {
     if (move < static_cast<uint32_t>(Move::kCount)) {
       Make(static_cast<Move>(move), &run);
     } else if (random() % 8 == 0) {
-      run.Recompile();
+      run.Recompile(false, false);
     } else {
       run.EndStep();
     }

@@ -55,14 +55,14 @@ class SimulatedRun {
   }
 
   // --- the step thread ---
-  void BeginFirstStep() { TakeOffer(step_); }
+  void BeginFirstStep() { TakeOffers(step_); }
   void EndStep() {
     history_ += " end-step";
     if (Collecting()) {
       collected_.push_back({step_, window_->plan_id});
       if (++window_->collected >= window_->rule.times) EndWindow(records::EndReason::kTimes);
     }
-    TakeOffer(step_ + 1);
+    TakeOffers(step_ + 1);
     ++step_;
   }
 
@@ -80,9 +80,14 @@ class SimulatedRun {
     }
   }
 
-  void Recompile() {
-    history_ += " recompile";
-    Feed(Recompiled{});
+  // Between steps what is in force goes over to its new plan at once, otherwise at the next boundary.
+  void Recompile(bool between_steps = false, bool in_force = true) {
+    history_ += between_steps ? " recompile" : in_force ? " recompile-in-step" : " recompile-armed";
+    const auto has_begun = [this](const MachinePlan& plan) { return plan.plan_id == newest_begun_; };
+    if (std::any_of(state_.offered.begin(), state_.offered.end(), has_begun)) Feed(Applied{newest_begun_});
+    const bool goes_on = window_ && state_.window && window_->plan_id == state_.window->plan_id;
+    Feed(Recompiled{in_force && goes_on});
+    if (between_steps) TakeOffers(step_);
   }
 
   // Lets everything run out. Then nothing may be left over, and the file must not ask for what is done.
@@ -94,7 +99,7 @@ class SimulatedRun {
       DeliverAll();
     }
     Look();
-    MUST(!slot_);
+    MUST((!slot_ && !successor_));
     MUST(!window_);
     MUST(!state_.window);
     MUST(!state_.armed);
@@ -137,9 +142,15 @@ class SimulatedRun {
     board_.push_back(Drained{id, reason});
   }
 
-  void TakeOffer(int64_t next_step) {
-    if (!slot_ || slot_->at_step > next_step) return;
-    const Offer offer = *std::exchange(slot_, std::nullopt);
+  void TakeOffers(int64_t next_step) {
+    TakeOffer(&successor_, next_step);
+    TakeOffer(&slot_, next_step);
+  }
+  void TakeOffer(std::optional<Offer>* slot, int64_t next_step) {
+    if (!*slot || (*slot)->at_step > next_step) return;
+    const Offer offer = *std::exchange(*slot, std::nullopt);
+    MUST(offer.plan_id == 0 || offer.plan_id > newest_begun_);
+    newest_begun_ = std::max(newest_begun_, offer.plan_id);
     if (offer.plan_id == 0) {
       if (window_) EndWindow(records::EndReason::kStopped);
       return;
@@ -167,6 +178,7 @@ class SimulatedRun {
   void CheckState() const {
     if (state_.stopping) MUST((state_.window && !state_.armed));
     if (state_.armed) MUST((!state_.offered.empty() && state_.offered.back().plan_id == state_.armed->plan_id));
+    if (state_.armed) MUST(!state_.armed->keeps_window);
     if (state_.armed && state_.window) MUST(state_.window->plan_id < state_.armed->plan_id);
     if (state_.due) MUST(state_.due->sha256 == state_.seen);
     PlanId newest = 0;
@@ -183,18 +195,17 @@ class SimulatedRun {
       return std::holds_alternative<OfferPlan>(action) || std::holds_alternative<OfferStop>(action);
     };
     const auto offers = std::count_if(actions.begin(), actions.end(), is_offer);
-    MUST(offers <= 1);
-    const bool may_offer = std::holds_alternative<BytesSeen>(input) || std::holds_alternative<Recompiled>(input);
+    const bool recompiled = std::holds_alternative<Recompiled>(input);
+    MUST(offers <= (recompiled ? 2 : 1));
+    const bool may_offer = std::holds_alternative<BytesSeen>(input) || recompiled;
     if (offers > 0) MUST(may_offer);
     const bool our_own = std::holds_alternative<WroteBack>(input) || std::holds_alternative<FoundEdited>(input);
     if (our_own) MUST(actions.empty());
     for (const Action& action : actions) {
-      if (const auto* offer = std::get_if<OfferPlan>(&action)) MUST(offer->plan_id == next);
+      if (const auto* offer = std::get_if<OfferPlan>(&action)) MUST(offer->plan_id == next++);
       if (const auto* order = std::get_if<WriteBack>(&action)) CheckWriteBack(*order);
     }
-    const bool new_plan = state_.next_plan_id != next;
-    MUST(new_plan == std::any_of(actions.begin(), actions.end(),
-                                 [](const Action& action) { return std::holds_alternative<OfferPlan>(action); }));
+    MUST(state_.next_plan_id == next);
   }
 
   void CheckWriteBack(const WriteBack& order) const {
@@ -212,11 +223,15 @@ class SimulatedRun {
   template <class Report>
   void Perform(const Report&) {}
   void Perform(const OfferPlan& order) {
-    const std::string& name = state_.offered.back().sha256;
-    plans_[order.plan_id] = texts_.at(name);
-    slot_ = Offer{order.plan_id, order.keeps_window ? step_ : step_ + (state_.dynamic ? 1 : 0), order.keeps_window};
+    const auto offered = std::find_if(state_.offered.begin(), state_.offered.end(),
+                                      [&](const MachinePlan& plan) { return plan.plan_id == order.plan_id; });
+    plans_[order.plan_id] = texts_.at(offered->sha256);
+    if (order.keeps_window)
+      successor_ = Offer{order.plan_id, step_, true};
+    else
+      slot_ = Offer{order.plan_id, step_ + (state_.dynamic ? 1 : 0), false};
   }
-  void Perform(const OfferStop&) { slot_ = Offer{}; }
+  void Perform(const OfferStop&) { slot_ = Offer{0, step_ + 1, false}; }
   void Perform(const WriteBack& order) {
     ++write_backs_;
     const bool written = file_ && file_->name == order.base_sha256;
@@ -232,6 +247,8 @@ class SimulatedRun {
   std::map<std::string, Text> texts_;
   int64_t step_;
   std::optional<Offer> slot_;
+  std::optional<Offer> successor_;
+  PlanId newest_begun_ = 0;
   std::optional<Window> window_;
   std::deque<Input> board_;
   std::map<PlanId, Text> plans_;

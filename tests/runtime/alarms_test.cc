@@ -33,10 +33,7 @@ class AlarmRun : public Run {
     drain.SetAlarmDesk(std::make_unique<AlarmDesk>(AlarmOrigin{5, 2, {4, 5}}, std::move(file), &board));
   }
   void OfferAlerts(std::shared_ptr<plan::Plan> plan) {
-    auto offer = std::make_unique<Offer>();
-    offer->plan = plan;
-    offer->pipeline = std::make_shared<Pipeline>(offer->plan, 1024);
-    Put(std::move(offer));
+    Put(MakeOffer(std::move(plan)));
     plane.EndStep();
   }
   void Show(SiteId site, float value) { Observe(site, DenseView(&value, DType::kFloat32, nullptr, 0)); }

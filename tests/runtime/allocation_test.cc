@@ -111,11 +111,12 @@ TEST_CASE("the step thread allocates and frees nothing: steps, records, swaps, s
     run.OfferPlan({id, {0, 1, id % 7 == 0 ? 2 : 1000}});
     CHECK(AllocatedBy([&] { run.plane.EndStep(); }) == 0);
     REQUIRE(run.plane.plan_id() == id);
-    run.Produced(id, 5);
+    run.Produced(id, 6);
     CHECK(AllocatedBy([&] {
             if (run.plane.Measure({0}, view, &record)) run.plane.Enqueue(record);
             run.plane.ObserveMissing({0});
             run.plane.ObserveAgreement({0}, view, view);
+            run.plane.ObserveValues({0}, nullptr, 0);
             run.plane.EndStep();
             for (int i = 0; i < 2; ++i)
               if (run.plane.Measure({0}, view, &record)) run.plane.Enqueue(record);

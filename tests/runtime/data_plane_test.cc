@@ -18,12 +18,14 @@ std::vector<int64_t> StepsOf(const ScriptedSink& sink, PlanId plan) {
 
 class RecordingHooks final : public HookTable {
  public:
-  void Swap(const RecordLayout* layout, bool) noexcept override {
+  void Swap(const RecordLayout* layout, const FrontEndOrders& orders) noexcept override {
     ++swaps;
+    stacks = orders.stacks;
     current = layout == nullptr ? 0 : layout->plan_id;
   }
   int swaps = 0;
   PlanId current = 0;
+  bool stacks = false;
 };
 
 TEST_CASE("a plan collects the steps of its rule and then ends by itself") {
@@ -45,6 +47,22 @@ TEST_CASE("a plan collects the steps of its rule and then ends by itself") {
   CHECK(run.sink->ended() == std::vector<PlanId>{1});
 }
 
+TEST_CASE("what a plan asks of the front end beside its sites is told at the swap, and taken back at its end") {
+  Run run;
+  RecordingHooks hooks;
+  run.plane.SetHooks(&hooks);
+  run.Start();
+  auto plan = std::make_shared<plan::Plan>(*MakePlan({1, {0, 1, 2}}));
+  plan->orders.stacks = true;
+  run.Put(run.MakeOffer(plan));
+  run.plane.EndStep();
+  CHECK(hooks.stacks);
+  run.plane.EndStep();
+  run.plane.EndStep();
+  CHECK(hooks.current == 0);
+  CHECK_FALSE(hooks.stacks);
+}
+
 TEST_CASE("a plan that starts when it is applied counts from the step after the boundary") {
   Run run(size_t{1} << 20, 500);
   run.Start();
@@ -60,7 +78,7 @@ TEST_CASE("an offer is applied before the first step if it may be") {
   Run run;
   run.Start();
   run.OfferPlan({1, {0, 1, 1}});
-  run.plane.BeginFirstStep();
+  run.plane.ApplyBetweenSteps();
   CHECK(run.plane.plan_id() == 1);
   run.TrainStep();
   REQUIRE(run.WaitDrained(1));
@@ -123,7 +141,40 @@ TEST_CASE("a plan that keeps the window goes on with its rule and count") {
   CHECK(StepsOf(*run.sink, 1) == std::vector<int64_t>{1, 3});
   CHECK(StepsOf(*run.sink, 2) == std::vector<int64_t>{5});
   CHECK(run.drained[2].reason == records::EndReason::kTimes);
-  CHECK(run.drained[2].collected == 3);
+  CHECK(run.drained[1].collected == 2);
+  CHECK(run.drained[2].collected == 1);
+}
+
+TEST_CASE(
+    "what waits for the step about to begin waits for the next once something was observed, were it only measured") {
+  for (bool observes : {true, false}) {
+    INFO("observes " << observes);
+    Run run;
+    run.Start();
+    run.OfferPlan({1, {0, 1, 4}});
+    run.plane.EndStep();
+    const float value = 1;
+    Record record;
+    if (observes) {
+      REQUIRE(run.plane.Measure({0}, DenseView(&value, DType::kFloat32, nullptr, 0), &record));
+      run.Produced(1, 1);
+    }
+    CHECK(run.plane.in_step() == observes);
+    auto successor = run.MakeOffer({2});
+    successor->keeps_window = true;
+    run.drain.Adopt(successor->pipeline);
+    CHECK(run.plane.successor_slot().Offer(std::move(successor)) == nullptr);
+    run.plane.ApplyBetweenSteps();
+    CHECK(run.plane.plan_id() == (observes ? 1 : 2));
+    if (observes) run.plane.Enqueue(record);
+    run.plane.EndStep();
+    CHECK(run.plane.plan_id() == 2);
+    CHECK_FALSE(run.plane.in_step());
+    run.plane.Close();
+    REQUIRE(run.WaitDrained(2));
+    CHECK(run.drained[1].ledger.written == (observes ? 1 : 0));
+    CHECK(run.ended[0].last_step == (observes ? 1 : -1));
+  }
 }
 
 TEST_CASE("a plan that was to keep a window that has ended collects nothing") {

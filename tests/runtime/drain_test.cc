@@ -153,6 +153,58 @@ TEST_CASE("a sink that miscounts cannot end the program or unbalance the ledger"
   REQUIRE(run.WaitDrained(1));
 }
 
+TEST_CASE("a plan is not drained while rows of it wait for a sink that refuses them, whatever it says it took") {
+  for (const size_t claims : {0, 1, 2}) {
+    INFO("of two rows of each step it claims " << claims);
+    Run run;
+    run.sink->SetScript([claims](const RecordLayout& layout, const StepFrame& left) {
+      WriteResult result = Refuse(layout, left);
+      result.written = left.count == 2 ? claims : 0;
+      return result;
+    });
+    run.Start();
+    run.OfferPlan({1, {0, 1, 3}});
+    for (int i = 0; i < 6; ++i) run.TrainStep(2);
+    REQUIRE(Eventually([&] { return run.sink->writes() >= 4; }));
+    run.Collect();
+    CHECK(run.ended.size() == 1);
+    CHECK(run.drained.empty());
+    run.sink->SetScript({});
+    REQUIRE(run.WaitDrained(1));
+    CHECK(run.drained[1].ledger.written == 6);
+  }
+}
+
+TEST_CASE("a plan that is forgotten late takes no other plan with it") {
+  Run run;
+  std::promise<void> release;
+  std::shared_future<void> released = release.get_future().share();
+  std::atomic<bool> hangs{false};
+  run.sink->SetScript([released, &hangs](const RecordLayout&, const StepFrame& left) {
+    hangs = true;
+    released.wait();
+    return WriteResult{Status(), left.count};
+  });
+  run.Start();
+  run.OfferPlan({1, {0, 1, 1}});
+  auto second = run.MakeOffer({2, {0, 1, 100}});
+  run.drain.Adopt(second->pipeline);
+  auto superseded = run.plane.slot().Offer(std::move(second));
+  run.plane.EndStep();
+  REQUIRE(run.WaitBegun(1));  // and the first plan, which never will, is known to be superseded
+  run.TrainStep();
+  REQUIRE(Eventually([&] { return hangs.load(); }));
+  std::weak_ptr<Pipeline> place = static_cast<Offer&>(*superseded).pipeline;
+  run.drain.Forget(static_cast<Offer&>(*superseded).pipeline);
+  superseded.reset();
+  CHECK_FALSE(place.expired());  // or another pipeline could lie there, and be forgotten in its stead
+  run.OfferPlan({3, {0, 1, 2}});
+  release.set_value();
+  for (int i = 0; i < 4; ++i) run.TrainStep();
+  REQUIRE(run.WaitBegun(2));
+  REQUIRE(run.WaitDrained(3));
+}
+
 TEST_CASE("sinks are flushed once rows are theirs") {
   Run run;
   run.Start();

@@ -49,7 +49,7 @@ TEST_CASE("a captured step has, at every replay, rows in the reference's bits, w
   auto offer = run.MakeOffer({1, {0, 2, 1000000}, 8});
   auto plan = std::make_shared<plan::Plan>(*offer->plan);
   plan->layout.stats.clear();
-  for (int i = 0; i < kStatCount; ++i) plan->layout.stats.push_back(static_cast<Stat>(i));
+  for (int i = 0; i < kOpCount; ++i) plan->layout.stats.push_back(static_cast<Stat>(i));
   offer->plan = plan;
   offer->pipeline = std::make_shared<Pipeline>(plan, 1024);
   const RecordLayout layout = plan->layout;

@@ -1,5 +1,6 @@
 // A training step that is a CUDA graph has rows at every replay.
 #include <cmath>
+#include <map>
 
 #include "tests/runtime/graph_run.h"
 
@@ -59,6 +60,23 @@ TEST_CASE("of two replays in one step the last one's numbers count") {
   run.ReplayStep(2, 1);
   run.Finish();
   CHECK(StepsAndNorms(run) == Rows{{1, 2}});
+}
+
+TEST_CASE("rows of a replay in a step in doubt are marked") {
+  GraphRun run;
+  run.Start();
+  run.Begin();
+  run.Capture({{0}});
+  run.ReplayStep(1, 1);
+  run.plane.gate().HoldAt(3);
+  run.ReplayStep(2, 1);  // begins step 3 in doubt, after the default patience
+  run.ReplayStep(3, 1);
+  run.plane.gate().Release();
+  run.ReplayStep(4, 1);
+  run.Finish();
+  std::map<int64_t, int> flags;
+  for (const Record& record : run.sink->records()) flags[record.step] = record.flags;
+  CHECK(flags == std::map<int64_t, int>{{1, 0}, {2, 0}, {3, Record::kInDoubt}, {4, Record::kInDoubt}});
 }
 
 TEST_CASE("of several graphs those that were replayed give rows") {

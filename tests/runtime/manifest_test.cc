@@ -17,6 +17,8 @@ Manifest Example() {
   manifest.sites.modules = {{0, "", "Model", true}, {1, "layers.0", "Linear", false}};
   manifest.sites.parameters = {{0, "layers.0.weight", DType::kBFloat16, {3, 4}, true},
                                {1, "scale", DType::kFloat32, {}, false}};
+  manifest.sites.operators = {"all_reduce", "send"};
+  manifest.sites.features = manifest.sites.stacks = manifest.sites.heatmaps = true;
   ManifestPlan plan;
   plan.plan_id = 2;
   plan.state = "drained";
@@ -43,6 +45,19 @@ TEST_CASE("the site index of a manifest reads back as it was written") {
   CHECK(sites.parameters[0].shape == std::vector<int64_t>{3, 4});
   CHECK(sites.parameters[1].shape.empty());
   CHECK_FALSE(sites.parameters[1].requires_grad);
+  CHECK(sites.operators == std::vector<std::string>{"all_reduce", "send"});
+  CHECK(sites.features);
+  CHECK(sites.stacks);
+  CHECK(sites.heatmaps);
+}
+
+TEST_CASE("a manifest of a version before communication, features and stacks is one of a front end without them") {
+  const auto read = SitesFromManifest(R"({"sites": {"modules": [], "parameters": []}})");
+  REQUIRE(read.ok());
+  CHECK(read.value().sites.operators.empty());
+  CHECK_FALSE(read.value().sites.features);
+  CHECK_FALSE(read.value().sites.stacks);
+  CHECK_FALSE(read.value().sites.heatmaps);
 }
 
 TEST_CASE("a manifest tells a plan's steps, its end and its ledger") {

@@ -119,6 +119,7 @@ struct PlanSpec {
   PlanId id = 1;
   plan::StepRule rule{0, 1, 1000000};
   size_t sites = 1;
+  SiteKind kind = SiteKind::kGradReduced;
 };
 
 inline std::shared_ptr<const plan::Plan> MakePlan(const PlanSpec& spec) {
@@ -126,7 +127,7 @@ inline std::shared_ptr<const plan::Plan> MakePlan(const PlanSpec& spec) {
   plan->layout.plan_id = spec.id;
   plan->layout.stats = {Stat::kNorm, Stat::kShape, Stat::kDtype};
   for (size_t i = 0; i < spec.sites; ++i)
-    plan->layout.sites.push_back({SiteKind::kGradReduced, Port::kNone, static_cast<uint32_t>(i), 0, "p"});
+    plan->layout.sites.push_back({spec.kind, Port::kNone, static_cast<uint32_t>(i), 0, "p"});
   plan->rule = spec.rule;
   return plan;
 }
@@ -168,15 +169,18 @@ class Run {
 
   // As the loop does it: adopted by the drain, then offered; a superseded offer is forgotten.
   std::unique_ptr<Offer> MakeOffer(const PlanSpec& spec, size_t ring_records = 1024) {
+    return MakeOffer(MakePlan(spec), ring_records);
+  }
+  std::unique_ptr<Offer> MakeOffer(std::shared_ptr<const plan::Plan> plan, size_t ring_records = 1024) {
     auto offer = std::make_unique<Offer>();
-    offer->plan = MakePlan(spec);
+    offer->plan = std::move(plan);
     offer->pipeline = std::make_shared<Pipeline>(offer->plan, ring_records);
     return offer;
   }
   void Put(std::unique_ptr<Offer> offer) {
     if (offer->pipeline) drain.Adopt(offer->pipeline);
     const std::unique_ptr<plan::Prepared> old = plane.slot().Offer(std::move(offer));
-    if (old != nullptr && static_cast<Offer&>(*old).pipeline) drain.Forget(static_cast<Offer&>(*old).pipeline.get());
+    if (old != nullptr && static_cast<Offer&>(*old).pipeline) drain.Forget(static_cast<Offer&>(*old).pipeline);
     plane.Reclaim();
   }
   void OfferPlan(const PlanSpec& spec, size_t ring_records = 1024) { Put(MakeOffer(spec, ring_records)); }
@@ -194,6 +198,11 @@ class Run {
   void Produced(PlanId plan, uint64_t count) {
     const std::lock_guard<std::mutex> lock(mutex_);
     produced_[plan] += count;
+  }
+  // So many of them went into the rows of other ones.
+  void Joined(PlanId plan, uint64_t count) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    produced_[plan] -= count;
   }
   void TrainStep(int observations = 1) {
     for (int i = 0; i < observations; ++i) Observe();

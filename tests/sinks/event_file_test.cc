@@ -52,7 +52,7 @@ class FailingCalls : public FileCalls {
   int count_ = 0;
 };
 
-std::vector<ScalarEvent> Events(int64_t step) {
+std::vector<SummaryEvent> Events(int64_t step) {
   return {{10.0, step, {{"a", 0.5}}}, {10.0, step, {{"b", 1.5}}}};
 }
 
@@ -60,7 +60,7 @@ std::string Expected(const std::vector<int64_t>& steps) {
   std::string bytes;
   AppendVersionRecord(10.0, &bytes);
   for (int64_t step : steps)
-    for (const ScalarEvent& event : Events(step)) AppendScalarRecord(event, &bytes);
+    for (const SummaryEvent& event : Events(step)) AppendSummaryRecord(event, &bytes);
   return bytes;
 }
 

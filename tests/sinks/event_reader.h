@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "src/sinks/event.pb.h"
@@ -23,6 +24,15 @@ struct Point {
   double wall_time = 0;
 };
 
+struct ImagePoint {
+  int64_t step = 0;
+  std::string tag;
+  int width = 0;
+  int height = 0;
+  int colorspace = 0;
+  std::string png;
+};
+
 template <class Number>
 Number LittleEndian(std::string_view bytes) {
   Number number = 0;
@@ -31,9 +41,9 @@ Number LittleEndian(std::string_view bytes) {
   return number;
 }
 
-// The scalars of the file; its first record must be the version.
-inline std::vector<Point> ReadPoints(const std::string& path) {
-  std::vector<Point> points;
+// The events of the file; its first record must be the version.
+inline std::vector<wire::Event> ReadEvents(const std::string& path) {
+  std::vector<wire::Event> events;
   const std::string text = ReadText(path);
   std::string_view rest = text;
   for (int number = 0; !rest.empty(); ++number) {
@@ -47,10 +57,27 @@ inline std::vector<Point> ReadPoints(const std::string& path) {
     wire::Event event;
     REQUIRE(event.ParseFromString(std::string(payload)));
     REQUIRE((number == 0) == (event.file_version() == "brain.Event:2"));
-    for (const auto& value : event.summary().value())
-      points.push_back({event.step(), value.tag(), value.simple_value(), event.wall_time()});
+    events.push_back(std::move(event));
   }
+  return events;
+}
+
+inline std::vector<Point> ReadPoints(const std::string& path) {
+  std::vector<Point> points;
+  for (const wire::Event& event : ReadEvents(path))
+    for (const auto& value : event.summary().value())
+      if (!value.has_image()) points.push_back({event.step(), value.tag(), value.simple_value(), event.wall_time()});
   return points;
+}
+
+inline std::vector<ImagePoint> ReadImages(const std::string& path) {
+  std::vector<ImagePoint> images;
+  for (const wire::Event& event : ReadEvents(path))
+    for (const auto& value : event.summary().value())
+      if (value.has_image())
+        images.push_back({event.step(), value.tag(), value.image().width(), value.image().height(),
+                          value.image().colorspace(), value.image().encoded_image_string()});
+  return images;
 }
 
 // "step tag value" a line.

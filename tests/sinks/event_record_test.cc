@@ -53,15 +53,24 @@ TEST_CASE("the first record of a file names the version as TensorBoard expects i
 
 TEST_CASE("a scalar record holds step, tag and the value as a float") {
   std::string bytes;
-  AppendScalarRecord({1.0, 7, {{"t", 0.5}}}, &bytes);
+  AppendSummaryRecord({1.0, 7, {{"t", 0.5}}}, &bytes);
   // Fields: 1 wall time, 2 step, 5 summary { 1 value { 1 tag, 2 simple value } }.
   CHECK(bytes.substr(12, bytes.size() - 16) ==
         std::string("\x09\0\0\0\0\0\0\xf0\x3f\x10\x07\x2a\x0a\x0a\x08\x0a\x01t\x15\0\0\0\x3f", 23));
 }
 
+TEST_CASE("an image record holds step, tag, size, colours and the bytes of the picture") {
+  std::string bytes;
+  AppendSummaryRecord({1.0, 7, {}, {{"t", 2, 3, "png"}}}, &bytes);
+  // 4 image { 1 height, 2 width, 3 colorspace, 4 encoded bytes }.
+  CHECK(bytes.substr(12, bytes.size() - 16) == std::string("\x09\0\0\0\0\0\0\xf0\x3f\x10\x07\x2a\x12\x0a\x10\x0a\x01t"
+                                                           "\x22\x0b\x08\x03\x10\x02\x18\x03\x22\x03png",
+                                                           31));
+}
+
 TEST_CASE("a zero is written like any other value") {
   std::string bytes;
-  AppendScalarRecord({1.0, 7, {{"t", 0.0}}}, &bytes);
+  AppendSummaryRecord({1.0, 7, {{"t", 0.0}}}, &bytes);
   CHECK(bytes.substr(12, bytes.size() - 16) ==
         std::string("\x09\0\0\0\0\0\0\xf0\x3f\x10\x07\x2a\x0a\x0a\x08\x0a\x01t\x15\0\0\0\0", 23));
 }
@@ -69,8 +78,8 @@ TEST_CASE("a zero is written like any other value") {
 TEST_CASE("values beyond the range of float become infinite") {
   std::string huge;
   std::string infinite;
-  AppendScalarRecord({1.0, 7, {{"t", -1e300}}}, &huge);
-  AppendScalarRecord({1.0, 7, {{"t", -std::numeric_limits<double>::infinity()}}}, &infinite);
+  AppendSummaryRecord({1.0, 7, {{"t", -1e300}}}, &huge);
+  AppendSummaryRecord({1.0, 7, {{"t", -std::numeric_limits<double>::infinity()}}}, &infinite);
   CHECK(huge == infinite);
 }
 

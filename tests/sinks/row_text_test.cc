@@ -3,6 +3,7 @@
 #include <cmath>
 #include <string>
 
+#include "stepwatch/tag.h"
 #include "tests/catch.h"
 #include "tests/sinks/sink_fixture.h"
 
@@ -45,6 +46,7 @@ TEST_CASE("each kind has its own header") {
   for (int k = 0; k < kSiteKindCount; ++k) {
     const auto kind = static_cast<SiteKind>(k);
     INFO(SiteKindName(kind));
+    if (IsFeature(kind)) continue;
     const bool of_module = kind == SiteKind::kActv || kind == SiteKind::kActvGrad;
     CHECK(HeaderLine(layout, kind) == (of_module ? with_micro_step : without));
   }
@@ -53,6 +55,49 @@ TEST_CASE("each kind has its own header") {
   CHECK(HeaderLine(layout, SiteKind::kGradReduced) == without);
   layout.plan_id_column = true;
   CHECK(HeaderLine(layout, SiteKind::kGradReduced) == "vpp_stage,name,step,norm,shape,dtype,plan_id\n");
+}
+
+TEST_CASE("the header of an L2 feature holds its own columns, with micro_step where micro-batches differ") {
+  RecordLayout layout = Layout({});
+  CHECK(HeaderLine(layout, SiteKind::kAttention) == "vpp_stage,name,step,micro_step,entropy,softmax_max\n");
+  CHECK(HeaderLine(layout, SiteKind::kLinear) == "vpp_stage,name,step,sr,kernel_norm\n");
+  CHECK(HeaderLine(layout, SiteKind::kRouterWeight) == "vpp_stage,name,step,router_weight_similarity\n");
+  layout.plan_id_column = true;
+  CHECK(HeaderLine(layout, SiteKind::kRouterLogit) ==
+        "vpp_stage,name,step,micro_step,per_token_expert_entropy,plan_id\n");
+}
+
+TEST_CASE("rows of L2 features hold their numbers, module by module, and nothing about a tensor") {
+  const RecordLayout layout =
+      Layout({Site(SiteKind::kAttention, "a.attention", 0), Site(SiteKind::kAttention, "b.attention", 1),
+              Site(SiteKind::kLinear, "a.linear", 0)});
+  const auto feature = [](SiteId site, int32_t micro_step, Stat first, double value, Stat second, double other) {
+    Record record;
+    record.site = site;
+    record.micro_step = micro_step;
+    AddValue(&record, Real(first, value));
+    AddValue(&record, Real(second, other));
+    return record;
+  };
+  const Frame frame(3, {feature(0, 0, Stat::kEntropy, 1.0, Stat::kSoftmaxMax, 0.5),
+                        feature(1, 0, Stat::kEntropy, 2.0, Stat::kSoftmaxMax, 0.25),
+                        feature(0, 1, Stat::kEntropy, NAN, Stat::kSoftmaxMax, 0.125),
+                        feature(2, 0, Stat::kStableRank, 1.5, Stat::kKernelNorm, 3)});
+  CHECK(Rows(layout, frame, SiteKind::kAttention) ==
+        "0,a.attention,3,0,1.0,0.5\n0,a.attention,3,1,nan,0.125\n0,b.attention,3,0,2.0,0.25\n");
+  CHECK(Rows(layout, frame, SiteKind::kLinear) == "0,a.linear,3,1.5,3.0\n");
+}
+
+TEST_CASE("rows of communication operators are in the file of mg_direction") {
+  const RecordLayout layout = Layout({Site(SiteKind::kMgDirection, "fc.weight", 0),
+                                      Site(SiteKind::kCommunication, "all_reduce.post", 0, Port::kOutput)});
+  Record after = NormRecord(1, 4);
+  after.element = 0;
+  const Frame frame(3, {after, NormRecord(0, 1)});
+  CHECK(FileKind(SiteKind::kCommunication) == SiteKind::kMgDirection);
+  CHECK(Rows(layout, frame, SiteKind::kMgDirection) ==
+        "0,all_reduce.post_0,3,4.0,[2],torch.float32\n0,fc.weight,3,1.0,[2],torch.float32\n");
+  CHECK(Rows(layout, frame, SiteKind::kCommunication).empty());
 }
 
 TEST_CASE("the rows of msProbe's manual come out to the letter") {

@@ -21,7 +21,7 @@ RecordLayout LayoutOf(std::vector<Stat> stats) {
 
 std::vector<Stat> AllStats() {
   std::vector<Stat> stats;
-  for (int i = 0; i < kStatCount; ++i) stats.push_back(static_cast<Stat>(i));
+  for (int i = 0; i < kOpCount; ++i) stats.push_back(static_cast<Stat>(i));
   return stats;
 }
 
@@ -78,7 +78,7 @@ TEST_CASE("the record tells dtype and shape and keeps what it is not asked about
 TEST_CASE("only counts are integers for a floating point tensor") {
   const std::vector<float> data = {1, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()};
   const Record record = Enqueue(AllStats(), View(data, DType::kFloat32, {3}));
-  CHECK(record.value_count == kStatCount - 2);
+  CHECK(record.value_count == kOpCount - 2);
   for (size_t i = 0; i < record.value_count; ++i) {
     const StatValue& value = record.values[i];
     INFO(StatName(value.stat));
@@ -151,7 +151,7 @@ TEST_CASE("what cannot be measured leaves the record as it was") {
 TEST_CASE("more statistics than a record holds are refused") {
   const std::vector<float> data = {1};
   Record record;
-  const RecordLayout layout = LayoutOf(std::vector<Stat>(kStatCount + 1, Stat::kNorm));
+  const RecordLayout layout = LayoutOf(std::vector<Stat>(kOpCount + 1, Stat::kNorm));
   CHECK(Engine().Enqueue(layout, {}, View(data, DType::kFloat32, {1}), &record) == StatusCode::kInternal);
 }
 

@@ -36,7 +36,7 @@ TEST_CASE("a pending record becomes, bit for bit, the record of the same tensor 
   FakeDevices devices(1);
   Engine engine({devices.Maker()});
   std::vector<Stat> stats;
-  for (int i = 0; i < kStatCount; ++i) stats.push_back(static_cast<Stat>(i));
+  for (int i = 0; i < kOpCount; ++i) stats.push_back(static_cast<Stat>(i));
   const RecordLayout layout = LayoutOf(stats);
   Record on_cpu, on_device;
   on_cpu.step = on_device.step = 9;
@@ -78,7 +78,7 @@ TEST_CASE("a ticket goes back to the device when its record is disowned, abandon
     CHECK(engine.Enqueue(layout, {}, View(), &record) == StatusCode::kExhausted);  // the device still writes there
     devices[0].FinishAll();
   }
-  const RecordLayout too_many = LayoutOf(std::vector<Stat>(kStatCount + 1, Stat::kNorm));
+  const RecordLayout too_many = LayoutOf(std::vector<Stat>(kOpCount + 1, Stat::kNorm));
   CHECK(engine.Enqueue(too_many, {}, View(), &record) == StatusCode::kInternal);
   engine.Sweep();
   CHECK(devices[0].outstanding() == 0);

@@ -170,5 +170,13 @@ TEST_CASE("the rows around an update come in the order of the parameters, whatev
     CHECK(harness.Names(kind, 2) == names);
 }
 
+TEST_CASE("a view into a storage that was released is not read") {
+  const torch::Tensor whole = torch::ones({8});
+  const torch::Tensor part = whole.slice(0, 3);
+  whole.storage().unsafeGetStorageImpl()->reset();
+  CHECK(torch_front::See(whole).problem != nullptr);
+  CHECK(torch_front::See(part).problem != nullptr);
+}
+
 }  // namespace
 }  // namespace stepwatch::tests

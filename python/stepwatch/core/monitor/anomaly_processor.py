@@ -1,29 +1,10 @@
-"""`stepwatch.anomaly_processor`, under the name of its module in msProbe."""
+"""`stepwatch.anomaly_processor`, under the name of its module in msProbe: one and the same module."""
 
-from stepwatch.anomaly_processor import (
-    AnomalyAnalyse,
-    AnomalyDataFactory,
-    AnomalyDataLoader,
-    AnomalyDataWriter,
-    AnomalyNan,
-    AnomalyScanner,
-    AnomalyTurbulence,
-    GradAnomalyData,
-    ScanRule,
-    _anomaly_analyse,
-)
+import sys
 
-__all__ = [
-    "AnomalyAnalyse",
-    "AnomalyDataFactory",
-    "AnomalyDataLoader",
-    "AnomalyDataWriter",
-    "AnomalyNan",
-    "AnomalyScanner",
-    "AnomalyTurbulence",
-    "GradAnomalyData",
-    "ScanRule",
-]
+from stepwatch import anomaly_processor
 
 if __name__ == "__main__":
-    _anomaly_analyse()
+    anomaly_processor._anomaly_analyse()
+else:
+    sys.modules[__name__] = anomaly_processor

@@ -1,5 +1,7 @@
-"""`stepwatch.csv2db`, under the name of its module in msProbe."""
+"""`stepwatch.csv2db`, under the name of its module in msProbe: one and the same module."""
 
-from stepwatch.csv2db import CSV2DBConfig, csv2db, import_data
+import sys
 
-__all__ = ["CSV2DBConfig", "csv2db", "import_data"]
+from stepwatch import csv2db
+
+sys.modules[__name__] = csv2db

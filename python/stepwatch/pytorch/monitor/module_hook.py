@@ -1,5 +1,119 @@
-"""TrainerMon, under the name of its module in msProbe."""
+"""TrainerMon under the name of its module in msProbe, with the other names that are imported from there.
 
+The context classes hold nothing of the monitor, whose values never are in Python: they exist for code that makes its
+own, and for type hints.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from stepwatch.ranks import is_data_parallel_duplicate, is_not_tensor_parallel_duplicate
 from stepwatch.trainer_mon import TrainerMon
 
-__all__ = ["TrainerMon"]
+__all__ = [
+    "FORMAT_MAPPING",
+    "CommunicationContext",
+    "FeatureHookContext",
+    "GradContext",
+    "ModuleHookContext",
+    "OptimizerContext",
+    "TrainerMon",
+    "param_is_data_parallel_duplicate",
+    "param_is_not_tensor_parallel_duplicate",
+    "start_step",
+]
+
+# Values of `format`, and what writes them.
+FORMAT_MAPPING = {"csv": "CSV files", "tensorboard": "TensorBoard event files", "api": "nothing: TrainerMon.generate_*"}
+# Where steps are counted from is said to each monitor: set_monitor(start_iteration=...).
+start_step = 0
+
+param_is_not_tensor_parallel_duplicate = is_not_tensor_parallel_duplicate
+param_is_data_parallel_duplicate = is_data_parallel_duplicate
+
+
+class _Resettable:
+    def reset(self) -> None:
+        """Empty everything that can be filled."""
+        for value in vars(self).values():
+            if isinstance(value, (dict, list)):
+                value.clear()
+
+
+@dataclass
+class ModuleHookContext(_Resettable):
+    """What hooks saw of one module."""
+
+    module_name: str
+    micro_step: int = 0
+    actv: dict[str, Any] = field(default_factory=dict)
+    actvgrad: list[Any] = field(default_factory=list)
+    struct: dict[str, Any] = field(default_factory=dict)
+    stack: str = ""
+
+
+@dataclass
+class FeatureHookContext(_Resettable):
+    """What L2 features were computed of one module."""
+
+    module_name: str
+    step: int = 0
+    micro_step: int = 0
+    attention_feature: dict[str, Any] = field(default_factory=dict)
+    linear_feature: dict[str, Any] = field(default_factory=dict)
+    moe_router_weight_feature: dict[str, Any] = field(default_factory=dict)
+    moe_router_logit_feature: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class OptimizerContext(_Resettable):
+    """What was seen around one optimizer's step."""
+
+    step: int = 0
+    param_mg_direction: dict[str, Any] = field(default_factory=dict)
+    param_adam_update: dict[str, Any] = field(default_factory=dict)
+    param_adam_ratio: dict[str, Any] = field(default_factory=dict)
+    param_weight_grad: dict[str, Any] = field(default_factory=dict)
+    param_exp_avg: dict[str, Any] = field(default_factory=dict)
+    exp_avg_metric: dict[str, Any] = field(default_factory=dict)
+    param_exp_avg_sq: dict[str, Any] = field(default_factory=dict)
+    exp_avg_sq_metric: dict[str, Any] = field(default_factory=dict)
+    metric_dict: dict[str, Any] = field(default_factory=dict)
+    param_metric: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class GradContext(_Resettable):
+    """Gradients before and after their reduction, and of activations."""
+
+    pre: dict[str, Any] = field(default_factory=dict)
+    post: dict[str, Any] = field(default_factory=dict)
+    actv: dict[str, Any] = field(default_factory=dict)
+
+
+# How the values of several calls become one.
+_JOINED = {
+    "min": min,
+    "max": max,
+    "norm": lambda values: math.sqrt(math.fsum(value * value for value in map(float, values))),
+    "nans": sum,
+    "mean": lambda values: sum(values) / len(values),
+    "zeros": lambda values: sum(values) / len(values),
+}
+
+
+@dataclass
+class CommunicationContext(_Resettable):
+    """Values of communication operators: tag -> statistic -> values of the calls."""
+
+    data: dict[str, Any] = field(default_factory=dict)
+
+    def aggregate(self) -> None:
+        """Replace the values of the calls by one: extremes, sum of nans, root of the sum of squares, plain means."""
+        self.data = {
+            tag: {op: _JOINED[op](values) if op in _JOINED and values else math.nan for op, values in ops.items()}
+            for tag, ops in self.data.items()
+        }

@@ -9,26 +9,35 @@
 
 namespace stepwatch::python {
 
-class ParameterProbe {
+class ParameterTap : public std::enable_shared_from_this<ParameterTap> {
  public:
   // `main_grad`: the gradient is read from `parameter.main_grad` where there is one.
-  ParameterProbe(std::shared_ptr<Context> context, PyObject* parameter, bool main_grad);
+  ParameterTap(std::shared_ptr<Context> context, PyObject* parameter, bool main_grad);
 
   void Want(SiteKind kind, SiteId site) { sites_[static_cast<size_t>(kind)] = site; }
   void WantNothing() { sites_.fill(kNoSite); }
   SiteId site(SiteKind kind) const { return sites_[static_cast<size_t>(kind)]; }
   bool wanted() const;
   void set_each_micro_batch(bool each) { each_ = each; }
-  PyObject* parameter() const { return parameter_.get(); }
+  PyObject* parameter() const { return parameter_.ptr(); }
 
   // Its gradient has been accumulated once more: the hook on it, on an autograd thread.
   void OnAccumulated() noexcept;
+  // The gradient of one backward pass is about to be accumulated. It is all there will be where nothing was accumulated
+  // before; otherwise the parameter gets the hook above from now on, in time for this pass.
+  void OnIncoming(PyObject* gradient) noexcept;
+  // Whether OnIncoming may do (gradients are not set to None yet when a step begins): torch keeps calling into Python
+  // for a parameter that has had the other hook once, in every backward pass, also when the hook is gone.
+  bool ReadsIncoming() const;
+  // Takes off the hook that OnIncoming has put on, if any.
+  void TakeOffLateHook() noexcept;
   // At the entry of the optimizer's step: a step with fewer micro-batches than announced.
   void CatchUp(Monitor& monitor);
   // The gradient, or nothing.
   Ref Gradient() const;
 
  private:
+  Monitor* MonitorOfUnreduced() const;
   void ObserveUnreduced(Monitor& monitor, PyObject* gradient, uint32_t count);
 
   const std::shared_ptr<Context> context_;
@@ -37,7 +46,11 @@ class ParameterProbe {
   std::array<SiteId, kSiteKindCount> sites_;
   bool each_ = false;
   front_end::StepCounter calls_;
+  Ref late_hook_;  // torch's handle
 };
+
+// Defined with the bindings: the Python callable of OnAccumulated.
+Ref MakeCallable(std::shared_ptr<ParameterTap> tap);
 
 // Gathers tensors and hands them to the monitor in one go.
 class TensorBatch {
@@ -58,7 +71,7 @@ class ParameterGroup {
  public:
   explicit ParameterGroup(std::shared_ptr<Context> context) : context_(std::move(context)), batch_(context_.get()) {}
 
-  void Add(std::shared_ptr<ParameterProbe> probe) { probes_.push_back(std::move(probe)); }
+  void Add(std::shared_ptr<ParameterTap> tap) { taps_.push_back(std::move(tap)); }
   // `state`: optimizer.state, a mapping from parameter to a dict with exp_avg and exp_avg_sq; None is allowed. Returns
   // how many parameters have none of these although they are wanted.
   int BeforeUpdate(PyObject* state) noexcept;
@@ -67,11 +80,11 @@ class ParameterGroup {
   void BeforeEndOfStep() noexcept;
 
  private:
-  void ReadBefore(Monitor& monitor, ParameterProbe& probe, PyObject* state, int* without_moments);
+  void ReadBefore(Monitor& monitor, ParameterTap& tap, PyObject* state, int* without_moments);
 
   const std::shared_ptr<Context> context_;
   TensorBatch batch_;
-  std::vector<std::shared_ptr<ParameterProbe>> probes_;
+  std::vector<std::shared_ptr<ParameterTap>> taps_;
 };
 
 }  // namespace stepwatch::python

@@ -11,13 +11,28 @@
 
 namespace stepwatch::python {
 
-class ModuleProbe {
+// What a tensor hook calls.
+struct GradientHook {
+  std::shared_ptr<CallGradients> gradients;
+  uint16_t element;
+  bool is_input;
+
+  void Call(PyObject* gradient) const noexcept {
+    if (is_input) {
+      gradients->OnInput(element, gradient);
+    } else {
+      gradients->OnOutput(element, gradient);
+    }
+  }
+};
+
+class ModuleTap {
  public:
   // `key`: "0:fc", as in module_struct.json.
-  ModuleProbe(std::shared_ptr<Context> context, int chunk, std::string key, bool is_root);
-  ~ModuleProbe();
-  ModuleProbe(const ModuleProbe&) = delete;
-  ModuleProbe& operator=(const ModuleProbe&) = delete;
+  ModuleTap(std::shared_ptr<Context> context, int chunk, std::string key, bool is_root);
+  ~ModuleTap();
+  ModuleTap(const ModuleTap&) = delete;
+  ModuleTap& operator=(const ModuleTap&) = delete;
 
   ModuleSites& sites() { return sites_; }
   bool is_root() const { return is_root_; }
@@ -45,6 +60,10 @@ class ModuleProbe {
     front_end::PortStructure structure;
   };
 
+  bool IsTraining(PyObject* module) const;
+  bool NeedsGradient(PyObject* tensor) const;
+  bool IsLeaf(PyObject* tensor) const;
+  void HangOn(PyObject* tensor, GradientHook hook) const;
   front_end::CallPosition NextCall(bool recomputes) noexcept;
   void ReadInputs(Monitor& monitor, PyObject* args, PyObject* kwargs, Call* call);
   Ref WatchInputs(PyObject* module, PyObject* args, PyObject* kwargs, Call* call);
@@ -63,21 +82,6 @@ class ModuleProbe {
   front_end::CallCounter recomputed_calls_;
   bool writes_input_ = false;  // seen to write into its input
   std::vector<Call> running_;  // the innermost call last
-};
-
-// What a tensor hook calls.
-struct GradientHook {
-  std::shared_ptr<CallGradients> gradients;
-  uint16_t element;
-  bool is_input;
-
-  void Call(PyObject* gradient) const noexcept {
-    if (is_input) {
-      gradients->OnInput(element, gradient);
-    } else {
-      gradients->OnOutput(element, gradient);
-    }
-  }
 };
 
 // Defined with the bindings: the Python callable of a hook.

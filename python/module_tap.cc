@@ -1,28 +1,9 @@
-#include "python/module_probe.h"
+#include "python/module_tap.h"
 
 #include <utility>
 
 namespace stepwatch::python {
 namespace {
-
-constexpr long kNoVersion = -1;
-
-long VersionOf(PyObject* tensor) {
-  const Ref version = Attribute(tensor, "_version");
-  const long value = version ? PyLong_AsLong(version.get()) : kNoVersion;
-  PyErr_Clear();
-  return value;
-}
-
-bool NeedsGradient(PyObject* tensor) {
-  return IsTrue(Attribute(tensor, "requires_grad"));
-}
-
-void HangOn(PyObject* tensor, GradientHook hook) {
-  const Ref callable = MakeCallable(std::move(hook));
-  const Ref handle(callable ? PyObject_CallMethod(tensor, "register_hook", "O", callable.get()) : nullptr);
-  (void)handle;  // the hook lives as long as the graph
-}
 
 // Sets an item of a fresh tuple or dict that this thread alone knows.
 Ref CopyOfTuple(PyObject* tuple) {
@@ -31,50 +12,67 @@ Ref CopyOfTuple(PyObject* tuple) {
   for (Py_ssize_t i = 0; copy && i < size; ++i) {
     PyObject* item = PyTuple_GET_ITEM(tuple, i);
     Py_INCREF(item);
-    PyTuple_SET_ITEM(copy.get(), i, item);
+    PyTuple_SET_ITEM(copy.ptr(), i, item);
   }
   return copy;
 }
 
 void SetItem(PyObject* tuple, Py_ssize_t i, const Ref& item) {
-  Py_INCREF(item.get());
+  Py_INCREF(item.ptr());
   PyObject* const old = PyTuple_GET_ITEM(tuple, i);
-  PyTuple_SET_ITEM(tuple, i, item.get());
+  PyTuple_SET_ITEM(tuple, i, item.ptr());
   Py_DECREF(old);
 }
 
 }  // namespace
 
-ModuleProbe::ModuleProbe(std::shared_ptr<Context> context, int chunk, std::string key, bool is_root)
+bool ModuleTap::NeedsGradient(PyObject* tensor) const {
+  return IsTrue(Attribute(tensor, context_->names.requires_grad));
+}
+
+bool ModuleTap::IsLeaf(PyObject* tensor) const {
+  return IsTrue(Attribute(tensor, context_->names.is_leaf));
+}
+
+void ModuleTap::HangOn(PyObject* tensor, GradientHook hook) const {
+  const Ref callable = MakeCallable(std::move(hook));
+  if (callable) context_->tensor_hooks.Hang(context_->names, tensor, callable.ptr());
+}
+
+// Scripted modules hold it elsewhere.
+bool ModuleTap::IsTraining(PyObject* module) const {
+  const Ref own = OwnAttribute(module, context_->names.training);
+  return IsTrue(own ? own : Attribute(module, context_->names.training));
+}
+
+ModuleTap::ModuleTap(std::shared_ptr<Context> context, int chunk, std::string key, bool is_root)
     : context_(std::move(context)), chunk_(chunk), key_(std::move(key)), is_root_(is_root) {}
 
-ModuleProbe::~ModuleProbe() {
+ModuleTap::~ModuleTap() {
   ForgetCalls();
 }
 
-void ModuleProbe::ForgetCalls() noexcept {
+void ModuleTap::ForgetCalls() noexcept {
   for (const Call& call : running_)
     for (const Record& record : call.inputs)
       if (context_->monitor != nullptr) context_->monitor->Discard(record);
   running_.clear();
 }
 
-front_end::CallPosition ModuleProbe::NextCall(bool recomputes) noexcept {
+front_end::CallPosition ModuleTap::NextCall(bool recomputes) noexcept {
   // What a checkpoint recomputes comes in the middle of the backward pass, perhaps of another micro-batch.
   if (recomputes) return recomputed_calls_.Next(context_->step, 0, context_->grad_acc_steps);
-  front_end::StepCounter& roots = *context_->roots[static_cast<size_t>(chunk_)];
-  if (is_root_) roots.Add(context_->step);
-  uint32_t marks = context_->marks.Count(context_->step);
-  if (marks == 0) marks = roots.Count(context_->step);
-  return calls_.Next(context_->step, marks, context_->grad_acc_steps);
+  const auto chunk = static_cast<size_t>(chunk_);
+  if (is_root_) context_->roots[chunk]->Add(context_->step);
+  return calls_.Next(context_->step, context_->MicroBatchesBegun(chunk), context_->grad_acc_steps);
 }
 
-Ref ModuleProbe::Before(PyObject* module, PyObject* args, PyObject* kwargs) noexcept {
+Ref ModuleTap::Before(PyObject* module, PyObject* args, PyObject* kwargs) noexcept {
   Monitor* const monitor = context_->Collecting();
   if (monitor == nullptr) return {};
   Ref replaced;
   Guarded(*context_, "watching a module", [&] {
-    if (!IsTrue(Attribute(module, "training"))) return;
+    if (!IsTraining(module)) return;
     Call call;
     call.recomputes = context_->InBackward();
     call.at = NextCall(call.recomputes);
@@ -87,7 +85,7 @@ Ref ModuleProbe::Before(PyObject* module, PyObject* args, PyObject* kwargs) noex
   return replaced;
 }
 
-void ModuleProbe::ReadInputs(Monitor& monitor, PyObject* args, PyObject* kwargs, Call* call) {
+void ModuleTap::ReadInputs(Monitor& monitor, PyObject* args, PyObject* kwargs, Call* call) {
   if (sites_.input == kNoSite && context_->structure == nullptr) return;
   for (const FoundTensor& found : TensorsInArguments(context_->reader, args, kwargs)) {
     if (context_->structure != nullptr) call->structure.elements.push_back(context_->reader.Describe(found.tensor));
@@ -99,9 +97,9 @@ void ModuleProbe::ReadInputs(Monitor& monitor, PyObject* args, PyObject* kwargs,
 }
 
 // Positional arguments keep their position as their number, whatever they are; keyword values follow on.
-Ref ModuleProbe::WatchInputs(PyObject* module, PyObject* args, PyObject* kwargs, Call* call) {
+Ref ModuleTap::WatchInputs(PyObject* module, PyObject* args, PyObject* kwargs, Call* call) {
   call->gradients = std::make_shared<CallGradients>(context_, sites_, call->at);
-  const bool writes_input = writes_input_ || IsTrue(Attribute(module, "inplace"));
+  const bool writes_input = writes_input_ || IsTrue(OwnAttribute(module, context_->names.inplace));
   const Py_ssize_t count = PyTuple_GET_SIZE(args);
   Ref new_args, new_kwargs;
   for (Py_ssize_t i = 0; i < count; ++i) {
@@ -111,7 +109,7 @@ Ref ModuleProbe::WatchInputs(PyObject* module, PyObject* args, PyObject* kwargs,
     if (!context_->reader.IsTensor(value) || !NeedsGradient(value)) continue;
     if (Ref alias = AliasOf(value, writes_input, element, call)) {
       if (!new_args) new_args = CopyOfTuple(args);
-      SetItem(new_args.get(), i, alias);
+      SetItem(new_args.ptr(), i, alias);
     }
   }
   uint16_t element = static_cast<uint16_t>(count);
@@ -123,13 +121,13 @@ Ref ModuleProbe::WatchInputs(PyObject* module, PyObject* args, PyObject* kwargs,
     if (!NeedsGradient(value)) continue;
     if (Ref alias = AliasOf(value, writes_input, number, call)) {
       if (!new_kwargs) new_kwargs = Ref(PyDict_Copy(kwargs));
-      PyDict_SetItem(new_kwargs.get(), key, alias.get());
+      PyDict_SetItem(new_kwargs.ptr(), key, alias.ptr());
     }
   }
   if (!new_args && !new_kwargs) return {};
   if (!new_args) new_args = Ref::Borrow(args);
   if (!new_kwargs) new_kwargs = Ref::Borrow(kwargs);
-  return Ref(PyTuple_Pack(2, new_args.get(), new_kwargs.get()));
+  return Ref(PyTuple_Pack(2, new_args.ptr(), new_kwargs.ptr()));
 }
 
 // Other users of the input hold the input itself, so only what flows back through this module arrives at its alias. An
@@ -137,28 +135,31 @@ Ref ModuleProbe::WatchInputs(PyObject* module, PyObject* args, PyObject* kwargs,
 //
 // A module that writes into its input would take the alias's history away; there the hook sits on the input, where it
 // sees the gradient of what the input was before. Nothing: no alias is to be handed over.
-Ref ModuleProbe::AliasOf(PyObject* tensor, bool writes_input, uint16_t element, Call* call) {
+Ref ModuleTap::AliasOf(PyObject* tensor, bool writes_input, uint16_t element, Call* call) {
   for (const Alias& other : call->aliases)
-    if (other.input.get() == tensor) return other.tensor;
+    if (other.input.ptr() == tensor) return other.tensor;
   if (writes_input) {
-    if (!IsTrue(Attribute(tensor, "is_leaf")) && !IsTrue(CallMethod(tensor, "_is_view")))
+    if (!IsLeaf(tensor) && !IsTrue(CallMethod(tensor, "_is_view"))) {
       HangOn(tensor, {call->gradients, element, true});
+      if (element != kNoElement) call->gradients->LastInputIs(context_->reader.Read(tensor).view);
+    }
     return {};
   }
-  Ref alias(PyObject_CallMethod(tensor, "view_as", "O", tensor));
+  Ref alias = CallMethod(tensor, context_->names.view_as, tensor);
   if (!alias) return {};
-  HangOn(alias.get(), {call->gradients, element, true});
-  call->aliases.push_back({alias, Ref::Borrow(tensor), VersionOf(alias.get())});
+  HangOn(alias.ptr(), {call->gradients, element, true});
+  if (element != kNoElement) call->gradients->LastInputIs(context_->reader.Read(tensor).view);
+  call->aliases.push_back({alias, Ref::Borrow(tensor), VersionOf(context_->names, alias.ptr())});
   return alias;
 }
 
-void ModuleProbe::FinishInputs(Call* call) {
+void ModuleTap::FinishInputs(Call* call) {
   for (const Alias& alias : call->aliases)
-    if (VersionOf(alias.tensor.get()) != alias.version) writes_input_ = true;
+    if (VersionOf(context_->names, alias.tensor.ptr()) != alias.version) writes_input_ = true;
   call->aliases.clear();
 }
 
-void ModuleProbe::After(PyObject* output) noexcept {
+void ModuleTap::After(PyObject* output) noexcept {
   if (running_.empty()) return;
   Call call = std::move(running_.back());
   running_.pop_back();
@@ -174,7 +175,7 @@ void ModuleProbe::After(PyObject* output) noexcept {
   });
 }
 
-void ModuleProbe::ReadOutputs(Monitor& monitor, const std::vector<FoundTensor>& outputs, const Call& call) {
+void ModuleTap::ReadOutputs(Monitor& monitor, const std::vector<FoundTensor>& outputs, const Call& call) {
   if (sites_.output == kNoSite) return;
   for (const FoundTensor& found : outputs) {
     const Observation at{sites_.output, call.at.micro_step, found.element, call.at.call};
@@ -187,15 +188,16 @@ void ModuleProbe::ReadOutputs(Monitor& monitor, const std::vector<FoundTensor>& 
 }
 
 // A leaf among the outputs is somebody's parameter: a hook on it would stay for ever.
-void ModuleProbe::WatchOutputs(const std::vector<FoundTensor>& outputs, Call* call) {
+void ModuleTap::WatchOutputs(const std::vector<FoundTensor>& outputs, Call* call) {
   for (const FoundTensor& found : outputs) {
     call->gradients->ExpectOutput(found.element);
-    if (found.tensor == nullptr || !NeedsGradient(found.tensor) || IsTrue(Attribute(found.tensor, "is_leaf"))) continue;
+    if (found.tensor == nullptr || !NeedsGradient(found.tensor) || IsLeaf(found.tensor)) continue;
     HangOn(found.tensor, {call->gradients, found.element, false});
+    if (found.element != kNoElement) call->gradients->LastOutputIs(context_->reader.Read(found.tensor).view);
   }
 }
 
-void ModuleProbe::DescribeCall(PyObject* output, const std::vector<FoundTensor>& outputs, Call* call) {
+void ModuleTap::DescribeCall(PyObject* output, const std::vector<FoundTensor>& outputs, Call* call) {
   call->structure.config = "list[" + std::to_string(call->structure.elements.size()) + "]";
   front_end::PortStructure port;
   port.config = KindOfResult(context_->reader, output);

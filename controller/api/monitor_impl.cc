@@ -1,0 +1,152 @@
+#include "controller/api/monitor_impl.h"
+
+#include <algorithm>
+#include <exception>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "kernels/device_engine.h"
+#include "src/runtime/alarm_desk.h"
+#include "src/runtime/run_directory.h"
+
+namespace stepwatch {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Between two questions to the loop about what other ranks decide.
+constexpr milliseconds kAskAgain{1};
+
+double SecondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+std::unique_ptr<runtime::AlarmDesk> MakeAlarmDesk(const Options& options, runtime::StatusBoard* board) {
+  auto file = std::make_unique<runtime::AnomalyFile>(
+      runtime::AnomalyDirectory(runtime::OutputBase(options.output_dir), options.rank),
+      std::make_unique<sinks::FileCalls>());
+  return std::make_unique<runtime::AlarmDesk>(runtime::AlarmOrigin{options.rank, options.pp_stage, options.group_mates},
+                                              std::move(file), board);
+}
+
+stats::EngineOptions EngineOptionsOf(const Options& options) {
+  stats::EngineOptions engine;
+  engine.parallel_for = options.parallel_for;
+  engine.device_results_max = options.cuda_results_max;
+  engine.make_device_engine = [side_stream = options.cuda_side_stream, graph_slots = options.cuda_graph_slots](
+                                  int device, size_t results) {
+    kernels::DeviceEngineOptions of_device;
+    of_device.device = device;
+    of_device.slots = results;
+    of_device.side_stream = side_stream;
+    of_device.graph_slots = graph_slots;
+    return kernels::CreateCudaEngine(of_device);
+  };
+  return engine;
+}
+
+}  // namespace
+
+Monitor::Impl::Impl(Options options, bool dynamic)
+    : options_(std::move(options)),
+      dynamic_(dynamic),
+      loop_([this](const std::string& what) { TellFault(what); }),
+      board_([this] { loop_.Post([this] { OnBoard(); }); }),
+      engine_(EngineOptionsOf(options_)),
+      data_plane_(options_.start_iteration, &engine_, &wake_up_, options_.decision_wait),
+      drain_(&board_, &engine_, &wake_up_, options_.backlog_bytes_max),
+      reloader_(options_, dynamic, {&loop_.context(), &data_plane_, &drain_, &board_},
+                [this](Event event) { Tell(std::move(event)); }) {}
+
+void Monitor::Impl::Start() {
+  if (!dynamic_) loop_.Post([this] { reloader_.JoinRanks(); });
+  loop_.Start();
+  closed_ = false;
+  if (options_.keep_latest) drain_.KeepLatest();
+  drain_.SetAlarmDesk(MakeAlarmDesk(options_, &board_));
+  drain_.Start();
+}
+
+void Monitor::Impl::Tell(Event event) {
+  PublishState();
+  event.t = SecondsSince(start_);
+  try {
+    options_.on_event(event);
+  } catch (...) {  // the user's function: there is nobody left to tell, and the loop goes on
+  }
+}
+
+void Monitor::Impl::TellFault(const std::string& what) {
+  Event event;
+  event.kind = EventKind::kDegraded;
+  event.message = "the loop thread caught an exception and goes on: " + what;
+  Tell(std::move(event));
+}
+
+void Monitor::Impl::OnBoard() {
+  for (std::string& trouble : board_.TakeTroubles()) {
+    Event event;
+    event.kind = EventKind::kDegraded;
+    event.message = std::move(trouble);
+    Tell(std::move(event));
+  }
+  reloader_.OnBoard();
+  PublishState();
+}
+
+void Monitor::Impl::PublishState() {
+  loop_state_.store(reloader_.state(), std::memory_order_relaxed);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  output_dir_ = reloader_.output_dir();
+}
+
+bool Monitor::Impl::Await(bool (reload::Reloader::*question)() const, std::chrono::steady_clock::time_point deadline) {
+  for (;;) {
+    auto yes = std::make_shared<std::atomic<bool>>(false);
+    const auto left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
+    if (left <= milliseconds(0)) return false;
+    if (!loop_.Call([this, yes, question] { *yes = (reloader_.*question)(); }, left)) return false;
+    if (*yes) return true;
+    std::this_thread::sleep_for(std::min(left, kAskAgain));
+  }
+}
+
+void Monitor::Impl::AwaitRunId() {
+  if (std::exchange(knows_run_id_, true) || dynamic_ ||
+      Await(&reload::Reloader::knows_run_id, std::chrono::steady_clock::now() + options_.run_id_wait))
+    return;
+  Event event;
+  event.kind = EventKind::kNote;
+  event.message = "the run id of rank 0 was not in the job's store within " +
+                  std::to_string(options_.run_id_wait.count()) + " ms; this rank goes by its own, " + options_.run_id;
+  loop_.Post([this, event = std::move(event)]() mutable { Tell(std::move(event)); });
+}
+
+Status Monitor::Impl::ChangePlan(std::function<Status()> change) {
+  auto changed = std::make_shared<Status>();
+  const bool done = loop_.Call(
+      [this, changed, change = std::move(change)] {
+        try {
+          *changed = change();
+        } catch (const std::exception& error) {  // no descriptor or memory left
+          *changed = Status(StatusCode::kExhausted, std::string("the plan stays as it is: ") + error.what());
+        }
+        PublishState();
+      },
+      kLoopCallTimeout);
+  if (!done) return Status(StatusCode::kTimedOut, "the loop thread hangs in file I/O; it is still tried");
+  if (changed->ok()) data_plane_.ApplyBetweenSteps();
+  return *changed;
+}
+
+RunState Monitor::Impl::State() const {
+  if (data_plane_.plan_id() != 0) return RunState::kCollecting;
+  if (reloader_.proposed_step() >= 0) return RunState::kPreparing;
+  const RunState state = loop_state_.load(std::memory_order_relaxed);
+  if (state == RunState::kArmed && data_plane_.offer_waiting()) return RunState::kArmed;
+  // The loop learns of an ended window a moment after the step thread has ended it.
+  return state == RunState::kArmed || state == RunState::kCollecting ? RunState::kDraining : state;
+}
+
+}  // namespace stepwatch

@@ -1,0 +1,169 @@
+#include "python/parameter_taps.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace stepwatch::python {
+
+ParameterTap::ParameterTap(std::shared_ptr<Context> context, PyObject* parameter, bool main_grad)
+    : context_(std::move(context)), parameter_(Ref::Borrow(parameter)), main_grad_(main_grad) {
+  WantNothing();
+}
+
+bool ParameterTap::wanted() const {
+  return std::any_of(sites_.begin(), sites_.end(), [](SiteId site) { return site != kNoSite; });
+}
+
+Ref ParameterTap::Gradient() const {
+  Ref gradient;
+  if (main_grad_) gradient = Attribute(parameter_.ptr(), context_->names.main_grad);
+  if (!gradient || gradient.ptr() == Py_None) gradient = Attribute(parameter_.ptr(), context_->names.grad);
+  return gradient && gradient.ptr() != Py_None ? gradient : Ref();
+}
+
+Monitor* ParameterTap::MonitorOfUnreduced() const {
+  return site(SiteKind::kGradUnreduced) == kNoSite ? nullptr : context_->Collecting();
+}
+
+bool ParameterTap::ReadsIncoming() const {
+  return !each_ && context_->grad_acc_steps == 1 && !late_hook_;
+}
+
+void ParameterTap::OnIncoming(PyObject* gradient) noexcept {
+  Guarded(*context_, "the hook of a gradient that comes in", [&] {
+    Monitor* const monitor = MonitorOfUnreduced();
+    if (monitor == nullptr || late_hook_ || calls_.Count(context_->step) > 0) return;
+    if (!each_ && context_->grad_acc_steps == 1 && !Gradient()) {
+      ObserveUnreduced(*monitor, gradient, calls_.Add(context_->step));
+      return;
+    }
+    const Ref hook = MakeCallable(shared_from_this());
+    if (hook) late_hook_ = CallMethod(parameter_.ptr(), context_->names.register_post_accumulate, hook.ptr());
+  });
+}
+
+void ParameterTap::TakeOffLateHook() noexcept {
+  if (!late_hook_) return;
+  (void)CallMethod(late_hook_.ptr(), "remove");
+  late_hook_ = Ref();
+}
+
+void ParameterTap::OnAccumulated() noexcept {
+  Guarded(*context_, "the hook of an un-reduced gradient", [this] {
+    Monitor* const monitor = MonitorOfUnreduced();
+    if (monitor == nullptr) return;
+    const uint32_t count = calls_.Add(context_->step);
+    if (!each_ && count != static_cast<uint32_t>(context_->grad_acc_steps)) return;
+    if (const Ref gradient = Gradient()) ObserveUnreduced(*monitor, gradient.ptr(), count);
+  });
+}
+
+void ParameterTap::CatchUp(Monitor& monitor) {
+  const uint32_t count = calls_.Count(context_->step);
+  if (site(SiteKind::kGradUnreduced) == kNoSite || count == 0) return;
+  if (each_ || count >= static_cast<uint32_t>(context_->grad_acc_steps)) return;
+  if (const Ref gradient = Gradient()) ObserveUnreduced(monitor, gradient.ptr(), count);
+}
+
+void ParameterTap::ObserveUnreduced(Monitor& monitor, PyObject* gradient, uint32_t count) {
+  const Observation at{site(SiteKind::kGradUnreduced), static_cast<int32_t>(count) - 1};
+  context_->Observe(monitor, SiteKind::kGradUnreduced, at, gradient);
+}
+
+void TensorBatch::Add(SiteKind kind, SiteId site, Ref tensor) {
+  const SeenTensor seen = context_->reader.Read(tensor.ptr());
+  if (seen.problem != nullptr) {
+    context_->reporter.Unmeasurable(kind, seen.problem);
+  } else if (seen.view.numel == 0) {
+    return;  // a parameter of which this rank has no part
+  }
+  at_.push_back({site});
+  views_.push_back(seen.view);
+  kept_.push_back(std::move(tensor));
+}
+
+void TensorBatch::Observe(Monitor& monitor) noexcept {
+  if (at_.empty()) return;
+  {
+    const nanobind::gil_scoped_release released;
+    monitor.ObserveBatch(at_.data(), views_.data(), at_.size());
+  }
+  at_.clear();
+  views_.clear();
+  kept_.clear();
+}
+
+namespace {
+
+// A tensor of the optimizer's state of one parameter, or nothing.
+Ref StateOf(PyObject* state, const char* name) {
+  Ref tensor(PyMapping_GetItemString(state, name));
+  PyErr_Clear();
+  return tensor;
+}
+
+bool WantsMoments(const ParameterTap& tap) {
+  return tap.site(SiteKind::kExpAvg) != kNoSite || tap.site(SiteKind::kExpAvgSq) != kNoSite ||
+         tap.site(SiteKind::kMgDirection) != kNoSite;
+}
+
+}  // namespace
+
+int ParameterGroup::BeforeUpdate(PyObject* state) noexcept {
+  Monitor* const monitor = context_->Collecting();
+  int without_moments = 0;
+  if (monitor == nullptr) return 0;
+  Guarded(*context_, "reading parameters before the update", [&] {
+    for (const auto& tap : taps_)
+      if (tap->wanted()) ReadBefore(*monitor, *tap, state, &without_moments);
+  });
+  batch_.Observe(*monitor);
+  return without_moments;
+}
+
+void ParameterGroup::ReadBefore(Monitor& monitor, ParameterTap& tap, PyObject* state, int* without_moments) {
+  tap.CatchUp(monitor);
+  const SiteId reduced = tap.site(SiteKind::kGradReduced);
+  const bool wants_gradient = reduced != kNoSite || tap.site(SiteKind::kMgDirection) != kNoSite;
+  const Ref gradient = wants_gradient ? tap.Gradient() : Ref();
+  if (reduced != kNoSite && gradient) batch_.Add(SiteKind::kGradReduced, reduced, gradient);
+  if (WantsMoments(tap)) {
+    // Not by subscript: optimizers keep a dict that would grow an entry.
+    const Ref own = CallMethod(state, context_->names.get, tap.parameter());
+    const bool is_there = own && own.ptr() != Py_None;
+    const Ref exp_avg = is_there ? StateOf(own.ptr(), "exp_avg") : Ref();
+    const Ref exp_avg_sq = is_there ? StateOf(own.ptr(), "exp_avg_sq") : Ref();
+    if (!exp_avg && !exp_avg_sq) ++*without_moments;
+    for (const auto& [kind, tensor] : {std::pair{SiteKind::kExpAvg, &exp_avg}, {SiteKind::kExpAvgSq, &exp_avg_sq}})
+      if (tap.site(kind) != kNoSite && *tensor && context_->reader.IsTensor(tensor->ptr()))
+        batch_.Add(kind, tap.site(kind), *tensor);
+    const SiteId direction = tap.site(SiteKind::kMgDirection);
+    if (direction != kNoSite && gradient && exp_avg) {
+      const TensorView view = context_->reader.Read(gradient.ptr()).view;
+      if (view.numel > 0) monitor.ObserveAgreement({direction}, view, context_->reader.Read(exp_avg.ptr()).view);
+    }
+  }
+  const SiteId origin = tap.site(SiteKind::kParamOrigin);
+  if (origin != kNoSite) batch_.Add(SiteKind::kParamOrigin, origin, Ref::Borrow(tap.parameter()));
+}
+
+void ParameterGroup::AfterUpdate() noexcept {
+  Monitor* const monitor = context_->Collecting();
+  if (monitor == nullptr) return;
+  Guarded(*context_, "reading parameters after the update", [&] {
+    for (const auto& tap : taps_)
+      if (const SiteId site = tap->site(SiteKind::kParamUpdated); site != kNoSite)
+        batch_.Add(SiteKind::kParamUpdated, site, Ref::Borrow(tap->parameter()));
+  });
+  batch_.Observe(*monitor);
+}
+
+void ParameterGroup::BeforeEndOfStep() noexcept {
+  Monitor* const monitor = context_->Collecting();
+  if (monitor == nullptr) return;
+  Guarded(*context_, "reading gradients at the end of the step", [&] {
+    for (const auto& tap : taps_) tap->CatchUp(*monitor);
+  });
+}
+
+}  // namespace stepwatch::python

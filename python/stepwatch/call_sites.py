@@ -1,0 +1,92 @@
+"""Which lines of the program call: told from the frames of the running thread, without reading a file."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+
+# A search of a pattern that backtracks is bounded by the text that it sees; the innermost frames stand first.
+_TEXT_MAX = 1000
+# Distinct stacks kept of one name.
+_STACKS_MAX = 100
+
+_OWN = os.path.dirname(__file__) + os.sep
+
+
+class CallSites:
+    """Picks calls by the line that they come from, and keeps stacks.
+
+    Parameters
+    ----------
+    codelines : sequence of str
+        Regular expressions; a call is wanted if one of them is found in its stack, of which 1000 characters are
+        searched: ``path[line]   function`` of each frame, innermost first, joined by ``;``. Empty: all calls.
+    keep : bool
+        Keep the stacks of all calls and want none of them.
+    caught : callable
+        Told once of a pattern that cannot be used, as (what failed, why). The others hold; if there are none, no call
+        is wanted.
+    """
+
+    def __init__(self, codelines: Sequence[str], keep: bool, caught: Callable[[str, str], None]) -> None:
+        self._all = not codelines
+        self._keep = keep
+        self._patterns: list[re.Pattern[str]] = []
+        self._stacks: dict[str, dict[tuple[str, ...], None]] = {}
+        for text in codelines:
+            try:
+                self._patterns.append(re.compile(text))
+            except (re.error, TypeError, RecursionError, OverflowError) as error:
+                caught(
+                    f"the pattern {text!r} of cc_codeline",
+                    f"it is no regular expression, so it finds no call ({error})",
+                )
+
+    def wants(self, name: str) -> bool:
+        """Tell whether the call under way is wanted.
+
+        Parameters
+        ----------
+        name : str
+            Of what is called.
+        """
+        if self._all and not self._keep:
+            return True
+        frames = _calling_frames()
+        if self._keep:
+            known = self._stacks.setdefault(name, {})
+            if len(known) < _STACKS_MAX:
+                known[frames] = None
+            return False
+        text = ";".join(frames)[:_TEXT_MAX]
+        return any(pattern.search(text) for pattern in self._patterns)
+
+    def stacks(self) -> dict[str, list[list[str]]]:
+        """Return the distinct stacks of every name, at most 100 each, in the order of their first call."""
+        return {name: [list(frames) for frames in list(known)] for name, known in list(self._stacks.items())}
+
+
+def _calling_frames() -> tuple[str, ...]:
+    frame = sys._getframe(2)
+    found = []
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if not _is_hidden(path):
+            found.append(f"{path}[{frame.f_lineno}]   {frame.f_code.co_name}")
+        frame = frame.f_back
+    return tuple(found)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_hidden(path: str) -> bool:
+    """Frames that say nothing about who calls: ours, torch's way into a module, process starters and debuggers."""
+    slashed = "/" + path.replace(os.sep, "/")
+    return (
+        path.startswith(_OWN)
+        or slashed.endswith("/torch/nn/modules/module.py")
+        or "/multiprocessing/" in slashed
+        or "/debugpy/" in slashed
+    )

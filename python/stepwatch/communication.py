@@ -1,0 +1,274 @@
+"""The tensors of communication: wrappers around the operators of torch.distributed while they are watched."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from stepwatch.call_sites import CallSites
+from stepwatch.patches import Patches
+from stepwatch.pending_works import PendingWorks
+from stepwatch.point_to_point import take_wrapped
+
+if TYPE_CHECKING:
+    import torch
+
+# Those of msProbe, then the names that torch 2.13 has given to two of them and that its FSDP calls.
+OPERATORS = (
+    "send",
+    "recv",
+    "isend",
+    "irecv",
+    "batch_isend_irecv",
+    "broadcast",
+    "all_reduce",
+    "reduce",
+    "scatter",
+    "reduce_scatter",
+    "_reduce_scatter_base",
+    "reduce_scatter_tensor",
+    "all_gather",
+    "gather",
+    "_all_gather_base",
+    "all_gather_into_tensor",
+    "all_gather_single",
+    "reduce_scatter_single",
+)
+_POINT_TO_POINT = ("isend", "irecv")
+
+
+def watchable_operators() -> list[str]:
+    """Return the operators that this torch has, in a fixed order; none if it is built without torch.distributed."""
+    import torch
+
+    if not torch.distributed.is_available():
+        return []
+    return [name for name in OPERATORS if callable(vars(torch.distributed).get(name))]
+
+
+class CommunicationTap:
+    """Shows the tensors of every call of an operator to an observer, from `install` to `remove`.
+
+    Seen are calls by the name in torch.distributed, or in torch.distributed.distributed_c10d (except isend and irecv,
+    which torch compares with its own there). Not seen are
+
+    - functions that somebody has imported by name before;
+    - DDP's reducer and functional collectives, which call none of these functions, and what torch.compile has compiled;
+    - an operator called by another one, or by an object collective such as all_gather_object, whose tensors are pickled
+      bytes and no training state.
+
+    The output of an asynchronous call is observed when `wait` of its Work has returned, on the thread that waited; not
+    if somebody waits by a future instead. Outputs of coalesced calls are observed after their common wait.
+
+    Nothing that fails here reaches the caller of an operator.
+
+    Parameters
+    ----------
+    observe : callable
+        Called with the operator (its index in `operators`), whether the operator has run, the position of the tensor in
+        the call, and the tensor. Positions count the tensors among positional, then keyword arguments, those in lists
+        and in P2POps one by one.
+    caught : callable
+        Told of what fails, as (what, why).
+    collecting : callable
+        Asked first; while it returns False nothing is observed. It must not raise.
+    before : bool
+        Observe the tensors also before the operator runs.
+    codelines : sequence of str
+        Observe only calls from lines that one of these regular expressions finds, as in `CallSites`.
+    log_only : bool
+        Observe nothing, keep the stacks of the calls.
+    """
+
+    def __init__(
+        self,
+        observe: Callable[[int, bool, int, torch.Tensor], None],
+        caught: Callable[[str, str], None],
+        *,
+        collecting: Callable[[], bool],
+        before: bool = False,
+        codelines: Sequence[str] = (),
+        log_only: bool = False,
+    ) -> None:
+        self.operators = watchable_operators()
+        self._observe = observe
+        self._caught = caught
+        self._collecting = collecting
+        self._before = before
+        self._sites = CallSites(codelines, log_only, caught)
+        self._patches = Patches()
+        self._active = False
+        self._thread = _Thread()
+        self._pending = PendingWorks(self._observe_late)
+
+    def install(self) -> None:
+        """Put the wrappers on, all or none. Safe to call twice."""
+        if self._active or not self.operators:
+            return
+        try:
+            self._put_on()
+        except Exception as error:
+            self.remove()
+            self._caught("wrapping the operators of torch.distributed", f"{type(error).__name__}: {error}")
+
+    def _put_on(self) -> None:
+        from torch.distributed import distributed_c10d
+
+        import torch
+
+        _let_torch_keep_its_own(torch)
+        self._torch, self._c10d = torch, distributed_c10d
+        self._no_work = getattr(distributed_c10d, "_IllegalWork", ())  # what coalesced calls return
+        self._active = True
+        self._replace("_coalescing_manager", self._wrap_manager, (torch.distributed, distributed_c10d))
+        point_to_point = []
+        for index, name in enumerate(self.operators):
+            wrap = functools.partial(self._wrap, index)
+            if name in _POINT_TO_POINT:
+                point_to_point += self._replace(name, wrap, (torch.distributed,))
+            else:
+                self._replace(name, wrap, (torch.distributed, distributed_c10d))
+        take_wrapped(distributed_c10d.P2POp, point_to_point)
+
+    def _replace(self, name: str, wrap: Callable[[Any], Any], places: Sequence[Any]) -> list[Any]:
+        wrappers: dict[int, Any] = {}  # of each function one, so that both places stay the same
+        for place in places:
+            original = vars(place).get(name)
+            if original is not None:
+                if id(original) not in wrappers:
+                    wrappers[id(original)] = wrap(original)
+                self._patches.put(place, name, wrappers[id(original)])
+        return list(wrappers.values())
+
+    def remove(self) -> None:
+        """Take the wrappers off; what somebody has kept of them does nothing any more. Safe to call twice."""
+        self._active = False
+        self._pending.clear()
+        self._patches.remove()
+
+    def stacks(self) -> dict[str, list[list[str]]]:
+        """Return from where each operator was called (with `log_only`): its distinct stacks, as lists of frames."""
+        return self._sites.stacks()
+
+    # --- wrappers ---
+
+    def _wrap(self, index: int, original: Callable[..., Any]) -> Callable[..., Any]:
+        is_compiling = getattr(self._torch.compiler, "is_compiling", lambda: False)  # since torch 2.3
+        inner = vars(self._c10d)
+
+        @functools.wraps(original)
+        def operator(*args: Any, **kwargs: Any) -> Any:
+            if is_compiling() or not self._active or not self._collecting() or sys._getframe(1).f_globals is inner:
+                return original(*args, **kwargs)
+            return self._run(index, original, args, kwargs)
+
+        return operator
+
+    def _run(self, index: int, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        thread = self._thread
+        if thread.inside:
+            return original(*args, **kwargs)
+        tensors = self._safely(self._before_call, index, (*args, *kwargs.values()))
+        thread.inside = True
+        try:
+            result = original(*args, **kwargs)
+        finally:
+            thread.inside = False
+        if tensors:
+            self._safely(self._after_call, index, tensors, result)
+        return result
+
+    def _wrap_manager(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @contextlib.contextmanager
+        def coalescing_manager(*args: Any, **kwargs: Any) -> Iterator[Any]:
+            thread = self._thread
+            if not self._active or thread.inside or thread.coalesced is not None:
+                with original(*args, **kwargs) as manager:
+                    yield manager
+                return
+            coalesced: list[_Observation] = []
+            thread.coalesced = coalesced
+            try:
+                with original(*args, **kwargs) as manager:
+                    yield manager
+            finally:
+                thread.coalesced = None
+            if coalesced:
+                self._safely(self._observe_after, coalesced, list(getattr(manager, "works", ())))
+
+        return functools.wraps(original)(coalescing_manager)
+
+    def _safely(self, action: Callable[..., Any], *args: Any) -> Any:
+        try:
+            return action(*args)
+        except Exception as error:
+            self._caught("watching communication", f"{type(error).__name__}: {error}")
+            return None
+
+    # --- observations ---
+
+    def _before_call(self, index: int, values: tuple[Any, ...]) -> list[torch.Tensor]:
+        outside = self._c10d.GroupMember.NON_GROUP_MEMBER
+        if any(value is outside for value in values) or not self._sites.wants(self.operators[index]):
+            return []
+        tensors = list(self._tensors(values))
+        if self._before:
+            for position, tensor in enumerate(tensors):
+                self._observe(index, False, position, tensor)
+        return tensors
+
+    def _tensors(self, values: tuple[Any, ...]) -> Iterator[torch.Tensor]:
+        for value in values:
+            for item in value if isinstance(value, (list, tuple)) else (value,):
+                tensor = item.tensor if isinstance(item, self._c10d.P2POp) else item
+                if isinstance(tensor, self._torch.Tensor):
+                    yield tensor
+
+    def _after_call(self, index: int, tensors: list[torch.Tensor], result: Any) -> None:
+        observations = [(index, position, tensor) for position, tensor in enumerate(tensors)]
+        results = result if isinstance(result, list) else [result]
+        works = [work for work in results if isinstance(work, self._c10d.Work) and not isinstance(work, self._no_work)]
+        if works or not self._c10d._world.pg_coalesce_state:
+            self._observe_after(observations, works)
+        elif self._thread.coalesced is not None:
+            self._thread.coalesced += observations
+        # Otherwise the manager was imported by name before: nobody tells when the tensors are ready.
+
+    def _observe_after(self, observations: list[_Observation], works: list[Any]) -> None:
+        if works:
+            self._pending.add(works, observations)
+        else:
+            self._observe_now(observations)
+
+    def _observe_late(self, observations: list[_Observation]) -> None:
+        if self._active and self._collecting():
+            self._safely(self._observe_now, observations)
+
+    def _observe_now(self, observations: list[_Observation]) -> None:
+        for index, position, tensor in observations:
+            self._observe(index, True, position, tensor)
+
+
+def _let_torch_keep_its_own(torch: Any) -> None:
+    """Load what torch loads later, and what then keeps the operators by name to recognise them.
+
+    The first use of torch.compile would be such a moment, and it would not know torch's own operators ever after.
+    """
+    with contextlib.suppress(Exception):
+        importlib.import_module("torch.distributed._functional_collectives")
+        torch.overrides.get_testing_overrides()
+
+
+_Observation = tuple[int, int, Any]  # operator, position, tensor
+
+
+class _Thread(threading.local):
+    """What this thread is in: an operator, a coalescing manager that collects observations."""
+
+    inside = False
+    coalesced: list[_Observation] | None = None

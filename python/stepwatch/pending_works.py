@@ -1,0 +1,87 @@
+"""What is to be done when asynchronous communication has been waited for."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from stepwatch.patches import Patches
+
+
+class PendingWorks:
+    """Observations that are due when `wait` of their Work has returned.
+
+    `wait` is replaced on the classes of the works, from the first work of a class to `clear`. A work that is never
+    waited for takes its observations, and their tensors, along when it goes.
+
+    Parameters
+    ----------
+    due : callable
+        Called with observations on the thread that waited. It must not raise.
+    """
+
+    def __init__(self, due: Callable[[list[Any]], None]) -> None:
+        self._due = due
+        self._patches = Patches()
+        self._groups: weakref.WeakKeyDictionary[Any, _Group] = weakref.WeakKeyDictionary()
+
+    def add(self, works: Sequence[Any], observations: list[Any]) -> None:
+        """Keep observations until works are waited for.
+
+        Parameters
+        ----------
+        works : sequence of torch.distributed.Work
+            Those of one call. With as many works as observations each has its own (batch_isend_irecv gives one for each
+            tensor, or one for all), otherwise all are due after the last work.
+        observations : list
+        """
+        works = list(dict.fromkeys(works))
+        if len(works) == len(observations):
+            groups = [_Group([observation], 1) for observation in observations]
+        else:
+            groups = [_Group(observations, len(works))] * len(works)
+        for work, group in zip(works, groups):
+            self._watch(type(work))
+            self._groups[work] = group
+
+    def clear(self) -> None:
+        """Forget all that is pending and give the classes their own `wait` back."""
+        self._patches.remove()
+        self._groups.clear()
+
+    def _watch(self, kind: type) -> None:
+        owner = next(owner for owner in kind.__mro__ if "wait" in vars(owner))
+        if not self._patches.has(owner, "wait"):
+            self._patches.put(owner, "wait", self._wrap(vars(owner)["wait"]))
+
+    def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(work, *args, **kwargs)
+            if self._groups:
+                self._waited(work)
+            return result
+
+        return wait
+
+    def _waited(self, work: Any) -> None:
+        try:
+            group = self._groups.pop(work, None)
+        except TypeError:  # somebody's own kind of Work, without a hash: never added
+            return
+        if group is not None:
+            group.works -= 1
+            if group.works == 0:
+                self._due(group.observations)
+
+
+class _Group:
+    """Observations that are due when so many works have been waited for."""
+
+    __slots__ = ("observations", "works")
+
+    def __init__(self, observations: list[Any], works: int) -> None:
+        self.observations = observations
+        self.works = works

@@ -1,0 +1,75 @@
+"""From where in the program each module was called."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+
+class StackBook:
+    """Keeps the call stack of the last call of each module.
+
+    A hook walks the frames and reads no file: source lines are looked up when the rows are asked for.
+    """
+
+    def __init__(self) -> None:
+        self._stacks: dict[str, list[tuple[CodeType, int]]] = {}
+
+    def hook(self, name: str) -> Callable[..., None]:
+        """Return a hook that keeps the stack of one module, in training and evaluation alike.
+
+        As a forward hook it gives the stack that msProbe prints; as a forward pre-hook the stack differs in the line of
+        torch that calls it, and a module whose forward raises has one as well. Inside of torch.compile it does nothing.
+
+        Parameters
+        ----------
+        name : str
+            Of the module, as it appears in the rows.
+
+        Returns
+        -------
+        callable
+            Takes whatever hooks are given and returns None.
+        """
+        import torch
+
+        stacks = self._stacks
+        is_compiling = getattr(torch.compiler, "is_compiling", lambda: False)  # since torch 2.3
+
+        def keep_stack(*_: Any, **__: Any) -> None:
+            if not is_compiling():
+                stacks[name] = _frames_from(1)
+
+        return keep_stack
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return what has been called from where.
+
+        Returns
+        -------
+        list of tuple
+            (name, text) of the modules that ran, in the order of their first run. The text names the frames, innermost
+            first, without those that have no source, such as ``<string>``.
+        """
+        return [(name, "".join(map(_text_of, stack))) for name, stack in list(self._stacks.items())]
+
+
+def _frames_from(depth: int) -> list[tuple[CodeType, int]]:
+    # The code and not the frame, which would keep the tensors of its variables alive.
+    frame = sys._getframe(depth + 1)
+    stack = []
+    while frame is not None:
+        stack.append((frame.f_code, frame.f_lineno))
+        frame = frame.f_back
+    return stack
+
+
+def _text_of(place: tuple[CodeType, int]) -> str:
+    code, line = place
+    source = linecache.getline(code.co_filename, line)
+    if not source:
+        return ""
+    return f"File {code.co_filename}, line {line}, in {code.co_name}, \n {source.strip()} \n"
