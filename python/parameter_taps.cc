@@ -58,7 +58,18 @@ void ParameterTap::OnAccumulated() noexcept {
   });
 }
 
+void ParameterTap::OnReduction(PyObject* gradient) noexcept {
+  Guarded(*context_, "a gradient that is about to be reduced", [&] {
+    is_sharded_ = true;
+    Monitor* const monitor = MonitorOfUnreduced();
+    if (monitor == nullptr) return;
+    const uint32_t count = calls_.Add(context_->step);
+    if (each_ || count == static_cast<uint32_t>(context_->grad_acc_steps)) ObserveUnreduced(*monitor, gradient, count);
+  });
+}
+
 void ParameterTap::CatchUp(Monitor& monitor) {
+  if (is_sharded_) return;  // what is left in the parameter is reduced
   const uint32_t count = calls_.Count(context_->step);
   if (site(SiteKind::kGradUnreduced) == kNoSite || count == 0) return;
   if (each_ || count >= static_cast<uint32_t>(context_->grad_acc_steps)) return;

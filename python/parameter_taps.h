@@ -26,6 +26,9 @@ class ParameterTap : public std::enable_shared_from_this<ParameterTap> {
   // The gradient of one backward pass is about to be accumulated. It is all there will be where nothing was accumulated
   // before; otherwise the parameter gets the hook above from now on, in time for this pass.
   void OnIncoming(PyObject* gradient) noexcept;
+  // The whole gradient is about to be reduced to this rank's shard of it (FSDP), or waits for that: once a backward
+  // pass, on an autograd thread.
+  void OnReduction(PyObject* gradient) noexcept;
   // Whether OnIncoming may do (gradients are not set to None yet when a step begins): torch keeps calling into Python
   // for a parameter that has had the other hook once, in every backward pass, also when the hook is gone.
   bool ReadsIncoming() const;
@@ -45,6 +48,7 @@ class ParameterTap : public std::enable_shared_from_this<ParameterTap> {
   const bool main_grad_;
   std::array<SiteId, kSiteKindCount> sites_;
   bool each_ = false;
+  bool is_sharded_ = false;
   front_end::StepCounter calls_;
   Ref late_hook_;  // torch's handle
 };

@@ -179,6 +179,8 @@ void BindSession(nb::module_& m) {
       .def("incoming_hook", [](const Session& s, size_t i) { return IncomingHook{s.parameter(i)}; })
       .def("take_off_late_hook", [](const Session& s, size_t i) { s.parameter(i)->TakeOffLateHook(); })
       .def("unreduced_hook", [](const Session& s, size_t i) { return UnreducedHook{s.parameter(i)}; })
+      .def("before_reduction",
+           [](const Session& s, size_t i, nb::handle gradient) { s.parameter(i)->OnReduction(gradient.ptr()); })
       .def("before_update", [](Session& s, int i, nb::handle state) { return s.BeforeUpdate(i, state.ptr()); })
       .def("after_update", &Session::AfterUpdate)
       .def("end_step", &Session::EndStep)

@@ -10,6 +10,7 @@ from stepwatch.extras import Extras, RunEnds
 from stepwatch.grad_scaler import ScalerSteps
 from stepwatch.model_index import ModelIndex, index_model, optimizer_of_parameters
 from stepwatch.optimizer_step import OptimizerStep, updates_without_moments
+from stepwatch.sharded_gradients import ShardedGradients
 
 if TYPE_CHECKING:
     import torch
@@ -59,7 +60,9 @@ class Attachment:
         self._scaler: ScalerSteps | None = None
         self._scaled_calls: dict[int, int] = {}
         self._steps_without_moments: dict[int, int] = {}
-        self._said_sharded = False
+        self._sharded = ShardedGradients(self._before_reduction, self._guarded)
+        self._sharded_wanted: dict[int, int] = {}  # id of a parameter -> its index
+        self._said_unseen = False
 
     def attach(self, chunks: Sequence[torch.nn.Module], optimizer: Any) -> None:
         """Add a model and its optimizer; called again it adds more of them to the same steps.
@@ -181,7 +184,7 @@ class Attachment:
                 module.register_forward_pre_hook(self.session.before_forward(index), with_kwargs=True),
                 module.register_forward_hook(self.session.after_forward(index), with_kwargs=True),
             ]
-        self._say_if_sharded(gradients)
+        self._watch_sharded(gradients & self._index.sharded)
         for index in sorted(gradients - self._gradient_hooks.keys() - self._index.sharded):
             parameter = self._index.parameters[index]
             if parameter.requires_grad and parameter.is_leaf:
@@ -200,16 +203,25 @@ class Attachment:
             # Otherwise torch would call into Python for it in every backward pass, for nothing.
             parameter._backward_hooks = None
 
-    def _say_if_sharded(self, gradients: set[int]) -> None:
-        sharded = len(gradients & self._index.sharded)
-        if sharded and not self._said_sharded:
-            self._said_sharded = True
+    def _watch_sharded(self, wanted: set[int]) -> None:
+        self._sharded_wanted = {id(self._index.parameters[index]): index for index in wanted}
+        if not wanted:
+            self._sharded.remove()
+        elif not self._sharded.watch() and not self._said_unseen:
+            self._said_unseen = True
             self.session.warn(
-                f"FSDP reduces the gradients of {sharded} parameters before a hook can see them: wg_distribution gives "
-                "no rows of grad_unreduced for them; grad_reduced has this rank's shards"
+                f"this torch has another FSDP than is known: the gradients of {len(wanted)} sharded parameters cannot "
+                "be seen before they are reduced; wg_distribution gives no rows of grad_unreduced for them, "
+                "grad_reduced has this rank's shards"
             )
 
+    def _before_reduction(self, parameter_id: int, gradient: Any) -> None:
+        index = self._sharded_wanted.get(parameter_id)
+        if index is not None:
+            self.session.before_reduction(index, gradient)
+
     def _remove_hooks(self) -> None:
+        self._watch_sharded(set())
         for handle in reversed([handle for handles in self._module_hooks.values() for handle in handles]):
             handle.remove()
         self._module_hooks.clear()

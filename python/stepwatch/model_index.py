@@ -30,9 +30,7 @@ class ModelIndex:
     parameter_rows : list of tuple
         (chunk, name) of each parameter.
     sharded : set of int
-        The parameters that FSDP shards. No hook sees their gradients before they are reduced: FSDP1 accumulates into a
-        flat parameter and calls no hook of its parts; FSDP2 calls their hooks itself, with the shard of the reduced
-        gradient.
+        The parameters that FSDP shards: hooks on them do not see their gradients before they are reduced.
     """
 
     modules: list[torch.nn.Module] = field(default_factory=list)

@@ -168,12 +168,5 @@ def test_activations_and_their_gradients_are_watched(runs: tuple[Run, Run]) -> N
             }
 
 
-def test_a_line_says_that_unreduced_gradients_are_missing(runs: tuple[Run, Run]) -> None:
-    watched = runs[1]
-    for rank in range(RANKS):
-        assert watched.logs[rank].count("no rows of grad_unreduced") == 1, watched.logs[rank]
-        assert not table(watched, rank, "grad_unreduced")
-
-
 def test_parameters_that_a_rank_does_not_update_are_not_said_to_lack_moments(runs: tuple[Run, Run]) -> None:
     assert not any("exp_avg" in log for log in runs[1].logs)

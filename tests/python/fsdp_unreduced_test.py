@@ -1,0 +1,160 @@
+"""Gradients of a model that FSDP shards, before they are reduced: whole, and of the rank's own data."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("stepwatch", reason="the Python package is not installed")
+
+from jobs import rows, write_config
+
+import torch
+
+if not torch.distributed.is_available():
+    pytest.skip("this torch has no torch.distributed", allow_module_level=True)
+
+RANKS = 2
+MICRO_BATCHES = 2
+HAS_FSDP2 = hasattr(importlib.import_module("torch.distributed.fsdp"), "fully_shard")  # since torch 2.6
+KINDS = ["fsdp1", "fsdp1-flat"] + (["fsdp2", "fsdp2-bf16"] if HAS_FSDP2 else [])
+SHAPES = {"0.weight": [3, 4], "0.bias": [3], "2.weight": [1, 3], "2.bias": [1], "3.weight": [2, 1], "3.bias": [2]}
+
+# Sizes of which no share is even: padding between parameters, and parameters of which one rank has nothing.
+JOB = """
+import contextlib, copy, json, os, sys, torch
+import stepwatch
+
+rank, ranks, micro_batches = map(int, sys.argv[1:4])
+torch.set_num_threads(1)
+init = f"file://{os.getcwd()}/rendezvous"
+torch.distributed.init_process_group("gloo", init_method=init, rank=rank, world_size=ranks)
+torch.manual_seed(1)
+plain = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU(), torch.nn.Linear(3, 1), torch.nn.Linear(1, 2))
+
+def fsdp1(model, use_orig_params):
+    from torch.distributed.fsdp import FullyShardedDataParallel
+    options = {"use_orig_params": use_orig_params, "device_id": torch.device("cpu")}
+    model[0] = FullyShardedDataParallel(model[0], **options)
+    return FullyShardedDataParallel(model, **options)
+
+def fsdp2(model, bf16):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+    mesh = init_device_mesh("cpu", (ranks,))
+    policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32) if bf16 else MixedPrecisionPolicy()
+    fully_shard(model[0], mesh=mesh, mp_policy=policy)
+    return fully_shard(model, mesh=mesh, mp_policy=policy)
+
+def of_torch(kind):
+    if kind.startswith("fsdp1"):
+        import torch.distributed.fsdp._runtime_utils as place
+        return [place._post_backward_hook]
+    import torch.distributed.fsdp._fully_shard._fsdp_param_group as place
+    return [place.foreach_reduce, place.FSDPParamGroup.post_backward]
+
+def run(kind, mode):
+    reference = copy.deepcopy(plain)
+    model = copy.deepcopy(plain)
+    model = fsdp1(model, kind == "fsdp1") if kind.startswith("fsdp1") else fsdp2(model, kind == "fsdp2-bf16")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    before = of_torch(kind)
+    monitor = stepwatch.watch(model, optimizer, f"{mode}.json", dynamic=False, grad_acc_steps=micro_batches,
+                              output_dir=f"{kind} {mode}/out{rank}")
+    assert all(ours is not theirs for ours, theirs in zip(of_torch(kind), before))
+    expected = []
+    generator = torch.Generator().manual_seed(rank)
+    for micro_batch in range(micro_batches):
+        data = torch.randn(5, 4, generator=generator)
+        waits = mode != "synced" and micro_batch + 1 < micro_batches
+        if kind.startswith("fsdp2"):
+            model.set_requires_gradient_sync(not waits)
+        with model.no_sync() if waits and kind.startswith("fsdp1") else contextlib.nullcontext():
+            model(data).float().pow(2).mean().backward()
+        if mode == "synced":
+            reference.zero_grad()
+        reference(data).pow(2).mean().backward()
+        expected.append({name: parameter.grad.flatten().tolist() for name, parameter in reference.named_parameters()})
+    optimizer.step()
+    monitor.close()
+    assert of_torch(kind) == before
+    with open(f"{kind} {mode}/expected{rank}.json", "w") as file:
+        json.dump(expected, file)
+
+for kind in sys.argv[4:]:
+    for mode in ("synced", "accumulated", "last"):
+        run(kind, mode)
+torch.distributed.barrier()
+os._exit(0)  # destroying the process groups of FSDP1 ends the process now and then: "terminate called without ..."
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return where two ranks have trained each kind of model for a step in each mode."""
+    base = tmp_path_factory.mktemp("unreduced")
+    for mode in ("synced", "accumulated", "last"):
+        write_config(
+            base / f"{mode}.json", ops=["norm", "shape"], wg_distribution=True, monitor_mbs_grad=mode != "last"
+        )
+    logs = [base / f"rank{rank}.log" for rank in range(RANKS)]
+    processes = []
+    for rank, log in enumerate(logs):
+        command = [sys.executable, "-c", JOB, str(rank), str(RANKS), str(MICRO_BATCHES), *KINDS]
+        with open(log, "w") as out:
+            processes.append(subprocess.Popen(command, cwd=base, stdout=out, stderr=subprocess.STDOUT))
+    try:
+        codes = [process.wait(180) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    texts = [log.read_text() for log in logs]
+    assert codes == [0] * RANKS, "\n".join(texts)
+    assert not any(word in text for text in texts for word in ("[WARNING]", "[ERROR]", "degraded")), "\n".join(texts)
+    return base
+
+
+def norm(values: list[float]) -> float:
+    return math.sqrt(math.fsum(value * value for value in values))
+
+
+def check(row: dict[str, str], expected: dict[str, list[float]], kind: str) -> None:
+    name = row["name"].replace("_fsdp_wrapped_module.", "")
+    if kind == "fsdp1-flat":  # one parameter for all of a wrapper
+        inner = name.startswith("0.")
+        values = [value for key, own in expected.items() if key.startswith("0.") == inner for value in own]
+    else:
+        values = expected[name]
+        assert json.loads(row["shape"]) == SHAPES[name]
+    tolerance = {"rel": 0.05, "abs": 0.01} if kind == "fsdp2-bf16" else {"rel": 1e-5, "abs": 1e-8}
+    assert float(row["norm"]) == pytest.approx(norm(values), **tolerance)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("mode", ["synced", "accumulated"])
+def test_each_micro_batch_gives_a_row_whether_it_reduces_or_only_accumulates(
+    folder: Path, kind: str, mode: str
+) -> None:
+    for rank in range(RANKS):
+        expected = json.loads((folder / f"{kind} {mode}/expected{rank}.json").read_text())
+        found = rows(folder / f"{kind} {mode}/out{rank}", "grad_unreduced")
+        of_one = 2 if kind == "fsdp1-flat" else len(SHAPES)
+        assert [int(row["micro_step"]) for row in found] == [i for i in range(MICRO_BATCHES) for _ in range(of_one)]
+        for row in found:
+            check(row, expected[int(row["micro_step"])], kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_rows_of_micro_batches_it_is_what_the_last_one_hands_to_the_reduction(folder: Path, kind: str) -> None:
+    for rank in range(RANKS):
+        expected = json.loads((folder / f"{kind} last/expected{rank}.json").read_text())
+        found = rows(folder / f"{kind} last/out{rank}", "grad_unreduced")
+        assert len(found) == (2 if kind == "fsdp1-flat" else len(SHAPES))
+        for row in found:
+            check(row, expected[-1], kind)
