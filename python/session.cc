@@ -72,6 +72,7 @@ Status Session::Attach(std::vector<ModuleEntry> modules, const std::vector<Found
   index.modules = std::move(modules);
   index.operators = std::move(operators);
   index.features = index.stacks = index.heatmaps = true;
+  index.unwatchable_advice = "they only call the module inside, whose rows show the same tensors";
   return WithoutGil([&] {
     for (const int device : cuda) monitor_->PrepareDevice({DeviceKind::kCuda, static_cast<int8_t>(device)});
     return monitor_->Attach(std::move(index), this);

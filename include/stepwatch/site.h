@@ -75,6 +75,8 @@ struct SiteIndex {
   bool features = false;                 // it computes the L2 features of modules
   bool stacks = false;                   // it tells from where modules are called
   bool heatmaps = false;                 // it counts the elements of Adam's updates and ratios
+  // For users who have selected modules that are not watchable: how to see their tensors. Ends a sentence.
+  std::string unwatchable_advice{};
 };
 
 // A site whose module or parameter is no longer there: it is not hooked.

@@ -134,11 +134,10 @@ void Selection::CheckWatchable(std::vector<config::Warning>* warnings) const {
   }
   if (blind == 0) return;
   if (blind > kNamed) named += " and " + std::to_string(blind - kNamed) + " more";
-  warnings->push_back(
-      Note("xy_distribution", std::to_string(blind) + " of " + std::to_string(selected) +
-                                  " selected modules have a type that cannot be hooked and give no rows: " + named +
-                                  "; to see them, take their type from namespace stepwatch::nn or wrap it in "
-                                  "stepwatch::Watched<>"));
+  std::string message = std::to_string(blind) + " of " + std::to_string(selected) +
+                        " selected modules have a type that is not hooked and give no rows: " + named;
+  if (!sites_.unwatchable_advice.empty()) message += "; " + sites_.unwatchable_advice;
+  warnings->push_back(Note("xy_distribution", std::move(message)));
 }
 
 }  // namespace stepwatch::plan

@@ -150,6 +150,8 @@ SiteIndex TorchMonitor::Impl::Rebuild() {
   BuildParameterTaps(index);
   PrepareDevices(index);
   SayIfNothingWatchable(index);
+  index.sites.unwatchable_advice =
+      "to see them, take their type from namespace stepwatch::nn or wrap it in stepwatch::Watched<>";
   return std::move(index.sites);
 }
 

@@ -253,13 +253,14 @@ TEST_CASE("modules that cannot be hooked give no sites and one warning") {
   for (ModuleEntry& module : index.modules) module.watchable = false;
   index.modules.push_back({0, "act", "GELU", false});
   index.modules.push_back({0, "head", "Linear", true});
+  index.unwatchable_advice = "take another type";
   Config config = Targets({});
   config.xy_distribution = config.forward_only = true;
   CHECK(Sites(*Compile(config, index).plan) == "actv head.input, actv head.output");
   const std::string warning = OnlyWarning(config, index);
   CHECK(warning.find("xy_distribution: 4 of 5 selected modules") == 0);
   CHECK(warning.find("\"\" (Net), \"layers.1\" (Linear), \"layers.10\" (Linear) and 1 more") != std::string::npos);
-  CHECK(warning.find("stepwatch::nn") != std::string::npos);
+  CHECK(warning.find("and 1 more; take another type") != std::string::npos);
   config.targets = {"head"};
   CHECK(Compile(config, index).warnings.empty());
 }

@@ -137,6 +137,7 @@ def test_training_keeps_its_bits_and_meets_no_error(runs: tuple[Run, Run]) -> No
     assert watched.seen == bare.seen
     for log in watched.logs:
         assert "ERROR" not in log and "Traceback" not in log and "degraded" not in log, log
+        assert "stepwatch::" not in log, "advice for C++ programs"
 
 
 @pytest.mark.parametrize("kind", ["grad_reduced", "param_origin", "param_updated", "exp_avg", "exp_avg_sq"])
