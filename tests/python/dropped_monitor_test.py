@@ -61,7 +61,9 @@ def launch(folder: Path, *arguments: str) -> subprocess.Popen[str]:
 def assert_whole(folder: Path, ranks: int) -> None:
     names = ["0.bias", "0.weight", "2.bias", "2.weight", "3.bias", "3.weight"]
     expected = sorted((name, str(step)) for name in names for step in range(STEPS))
-    assert sorted((row["name"], row["step"]) for row in rows(folder / "out", "grad_reduced")) == sorted(expected * ranks)
+    assert sorted((row["name"], row["step"]) for row in rows(folder / "out", "grad_reduced")) == sorted(
+        expected * ranks
+    )
 
 
 @pytest.fixture(autouse=True)
