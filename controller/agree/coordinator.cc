@@ -29,7 +29,10 @@ Coordinator::Coordinator(Settings settings, std::shared_ptr<Store> store, Host* 
   leader_.rank = settings_.rank;
   leader_.world_size = settings_.world_size;
   leader_.vote_time = settings_.vote_time;
-  if (is_leader()) session_ = settings_.session;
+  if (is_leader())
+    session_ = settings_.session;
+  else if (settings_.steers)
+    looks_since_ = around_.now();
 }
 
 void Coordinator::Stop() {
@@ -267,8 +270,20 @@ void Coordinator::AdvanceMember() {
       return Set(&write_vote_, Key('v', number) + "/" + std::to_string(settings_.rank), "ready",
                  [this, number](const auto&) { Feed(MemberInput(VoteWritten{number})); });
     case MemberPhase::kVoted: return Get(&read_outcome_, Key('d', number), learn, BusyPoll());
-    case MemberPhase::kClosing: return SetOnce(&close_, Key('d', number), Encode(member_.pending->closing), learn);
+    case MemberPhase::kClosing: return SetOnce(&close_, Key('d', number), Encode(Closing()), learn);
   }
+}
+
+// What this rank closes the proposal with. The leader knows whose votes are missing: a rank without a monitor never
+// votes, and nothing else would tell that it is that rank on which all wait.
+Decision Coordinator::Closing() const {
+  Decision closing = member_.pending->closing;
+  if (closing.cause != Cause::kLate || !leader_.ballot) return closing;
+  Ballot ballot = *leader_.ballot;
+  ballot.has_voted.at(static_cast<size_t>(settings_.rank)) = true;
+  const std::string missing = RanksWithoutVote(ballot);
+  if (!missing.empty()) closing.reason = missing + " had not voted: slow, or without a monitor";
+  return closing;
 }
 
 void Coordinator::OnDecision(int64_t number, const std::string& text_untrusted) {
@@ -281,7 +296,14 @@ void Coordinator::OnDecision(int64_t number, const std::string& text_untrusted) 
   if (is_leader()) Feed(LeaderInput(Decided{number, *decision}));
 }
 
+void Coordinator::LookForLeader() {
+  if (!looks_since_ || around_.now() - *looks_since_ < settings_.vote_time) return;
+  looks_since_.reset();
+  host_->LeaderIsSilent(settings_.vote_time);
+}
+
 void Coordinator::LookForProposals() {
+  if (session_.empty()) LookForLeader();
   Get(
       &read_latest_, settings_.prefix + "/latest", [this](const auto& text) { OnLatest(text.value_or("")); },
       IdlePoll());

@@ -48,6 +48,8 @@ class Host {
   virtual void Join(const std::string& run_id) = 0;
   // The store fails, with the reason; or Ok: it answers again.
   virtual void StoreChanged(const Status& status) = 0;
+  // On other ranks than the leader, once: nothing was heard of it for so long, and edits come from it alone.
+  virtual void LeaderIsSilent(std::chrono::milliseconds time) = 0;
 };
 
 struct Settings {
@@ -127,7 +129,9 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
   void PublishBallot();
   void AskForVotes();
   void AdvanceMember();
+  agree::Decision Closing() const;
   void AdvanceWritten();
+  void LookForLeader();
   void LookForProposals();
   void OnLatest(const std::string& text_untrusted);
   void FetchNext();
@@ -148,6 +152,7 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
   bool next_was_over_ = false;             // at that time a newer one was there already
   bool announced_ = false;                 // leader: the session is in the store
   bool proposal_is_in_store_ = false;      // leader: of the ballot that is being published
+  std::optional<Time> looks_since_;        // for a leader; none: told that there is none
   Time busy_since_;
   bool was_busy_ = false;
 

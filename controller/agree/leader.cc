@@ -10,13 +10,7 @@ namespace {
 constexpr size_t kRanksNamed = 8;
 
 std::string SilentText(const Ballot& ballot, std::chrono::milliseconds vote_time) {
-  std::string names;
-  size_t silent = 0;
-  for (size_t rank = 0; rank < ballot.has_voted.size(); ++rank)
-    if (!ballot.has_voted[rank] && ++silent <= kRanksNamed) names += (names.empty() ? "" : ", ") + std::to_string(rank);
-  if (silent > kRanksNamed) names += ", … (" + std::to_string(silent) + " in all)";
-  return std::string(silent == 1 ? "rank " : "ranks ") + names + " did not answer within " +
-         std::to_string(vote_time.count()) + " ms";
+  return RanksWithoutVote(ballot) + " did not answer within " + std::to_string(vote_time.count()) + " ms";
 }
 
 struct Stepper {
@@ -105,6 +99,15 @@ void Stepper::End(const Decision& decision, bool retries) {
 }
 
 }  // namespace
+
+std::string RanksWithoutVote(const Ballot& ballot) {
+  std::string names;
+  size_t silent = 0;
+  for (size_t rank = 0; rank < ballot.has_voted.size(); ++rank)
+    if (!ballot.has_voted[rank] && ++silent <= kRanksNamed) names += (names.empty() ? "" : ", ") + std::to_string(rank);
+  if (silent > kRanksNamed) names += ", … (" + std::to_string(silent) + " in all)";
+  return silent == 0 ? "" : (silent == 1 ? "rank " : "ranks ") + names;
+}
 
 LeaderTransition Step(LeaderState state, const LeaderInput& input) {
   Stepper stepper{std::move(state), {}};

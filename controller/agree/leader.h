@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -31,6 +32,9 @@ struct Ballot {
   Time opened;
   Decision deciding;  // kDeciding: what is to stand, if nothing does
 };
+
+// "rank 3", "ranks 1, 2, 5"; empty: all have voted.
+std::string RanksWithoutVote(const Ballot& ballot);
 
 struct Wanted {
   Change change;

@@ -120,7 +120,9 @@ std::string AbortText(const Decision& decision) {
   const std::string rank = "rank " + std::to_string(decision.rank);
   switch (decision.cause) {
     case Cause::kNone: return "";
-    case Cause::kLate: return rank + " had reached step " + std::to_string(decision.step) + " before the decision";
+    case Cause::kLate:
+      return rank + " had reached step " + std::to_string(decision.step) + " before the decision" +
+             (decision.reason.empty() ? "" : ", and " + decision.reason);
     case Cause::kSilent: return decision.reason;
     case Cause::kSuperseded: return "a newer edit came";
     case Cause::kCannot: return rank + " cannot apply it: " + decision.reason;

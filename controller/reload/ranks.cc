@@ -324,6 +324,12 @@ void Reloader::Ranks::Join(const std::string& run_id) {
   reloader_->knows_run_id_ = true;
 }
 
+void Reloader::Ranks::LeaderIsSilent(std::chrono::milliseconds time) {
+  reloader_->Tell(EventKind::kDegraded, "nothing was heard of rank 0 within " + std::to_string(time.count()) +
+                                            " ms. It alone reads the config file of a job of several ranks: until a "
+                                            "monitor is attached there too, edits reach no rank");
+}
+
 void Reloader::Ranks::StoreChanged(const Status& status) {
   if (status.ok()) return reloader_->Tell(EventKind::kRecovered, "the job's store answers again");
   reloader_->Tell(EventKind::kDegraded, "the job's store does not answer (" + status.message() +

@@ -73,6 +73,7 @@ class Reloader::Ranks final : public agree::Host {
   void Settle(const agree::Settled& settled) override;
   void Join(const std::string& run_id) override;
   void StoreChanged(const Status& status) override;
+  void LeaderIsSilent(std::chrono::milliseconds time) override;
 
  private:
   // Rank 0: an offer on which the ranks have not decided.

@@ -271,7 +271,7 @@ def _get_step_and_stop(args: argparse.Namespace) -> tuple[list[int], int]:
         step_list = ast.literal_eval(args.step_list)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
         raise ValueError("The step list must be a resolvable list type.") from error
-    if not isinstance(step_list, list):
+    if not isinstance(step_list, list) or not all(isinstance(step, int) for step in step_list):
         raise ValueError("The step list must be a resolvable list type.")
     if args.top_k_number <= 0:
         raise ValueError("The top k number must be greater than 0.")
@@ -292,5 +292,15 @@ def _anomaly_analyse() -> None:
         print(f"{place}: {message}")
 
 
+def _run_as_command() -> int:
+    """Do the analysis; what is not usable is one line for the person at the terminal, and exit code 2."""
+    try:
+        _anomaly_analyse()
+    except (OSError, ValueError, RuntimeError) as error:
+        print(f"anomaly_processor: error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
 if __name__ == "__main__":
-    _anomaly_analyse()
+    sys.exit(_run_as_command())

@@ -9,7 +9,7 @@ from stepwatch.communication import watchable_operators
 from stepwatch.extras import Extras, RunEnds
 from stepwatch.grad_scaler import ScalerSteps
 from stepwatch.model_index import ModelIndex, index_model, optimizer_of_parameters
-from stepwatch.optimizer_step import OptimizerStep, updates_without_moments
+from stepwatch.optimizer_step import OptimizerStep, state_of, updates_without_moments
 from stepwatch.sharded_gradients import ShardedGradients
 
 if TYPE_CHECKING:
@@ -111,7 +111,8 @@ class Attachment:
                 parameter,
                 parameter.requires_grad,
                 self._writes_reduced is None or self._writes_reduced(parameter),
-                optimizer_of.get(id(parameter), -1),
+                # What no optimizer lists, because it updates copies for instance, is read around the step of the first.
+                optimizer_of.get(id(parameter), 0),
             )
             for (chunk, name), parameter in zip(self._index.parameter_rows, self._index.parameters)
         ]
@@ -241,7 +242,7 @@ class Attachment:
 
     def _before_update(self, number: int) -> None:
         optimizer = self._optimizers[number].optimizer
-        missing = self.session.before_update(number, getattr(optimizer, "state", {}))
+        missing = self.session.before_update(number, state_of(optimizer))
         missing = max(missing, self._extras.read_state(optimizer))
         if missing:
             self._say_if_no_moments(number, optimizer, missing)

@@ -93,6 +93,25 @@ class OptimizerStep:
             self.optimizer.step = self._own_step
 
 
+def state_of(optimizer: Any) -> Any:
+    """Return what an optimizer knows of its parameters.
+
+    Parameters
+    ----------
+    optimizer : object
+
+    Returns
+    -------
+    mapping
+        Its `state`; that of its attribute `optimizer` if it wraps another one and has none itself.
+    """
+    for holder in (optimizer, getattr(optimizer, "optimizer", None)):
+        state = getattr(holder, "state", None)
+        if state is not None:
+            return state
+    return {}
+
+
 def updates_without_moments(optimizer: Any) -> bool:
     """Say whether an optimizer updates parameters of which it keeps no moments.
 
@@ -110,7 +129,7 @@ def updates_without_moments(optimizer: Any) -> bool:
     groups = getattr(optimizer, "param_groups", None)
     if groups is None:
         return True
-    state = getattr(optimizer, "state", {})
+    state = state_of(optimizer)
     updated = (
         parameter
         for group in groups

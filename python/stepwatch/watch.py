@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import multiprocessing.util
 import os
-import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,8 @@ from stepwatch.ranks import rank_and_world_size, writes_reduced_gradient
 if TYPE_CHECKING:
     import torch
 
-_open: weakref.WeakSet[Watch] = weakref.WeakSet()
+# Strong references: who attaches a monitor need not keep it, and its threads must be gone before the interpreter is.
+_open: set[Watch] = set()
 
 
 class Watch:
@@ -101,6 +102,7 @@ class Watch:
 
         self._attachment = Attachment(self._session, writes_reduced, self.rank)
         _open.add(self)
+        _close_when_a_forked_process_ends()
 
     def attach(self, model: torch.nn.Module | Sequence[torch.nn.Module], optimizer: Any) -> None:
         """Add a model and its optimizer.
@@ -276,6 +278,12 @@ def watch(
 def flush_all(timeout: float = 5.0) -> bool:
     """Flush every open monitor of this process, for tools that read what it has written; False: not all in time."""
     return all([monitor.flush(timeout) for monitor in list(_open)])
+
+
+def _close_when_a_forked_process_ends() -> None:
+    # A process that multiprocessing has forked ends without atexit.
+    if multiprocessing.parent_process() is not None:
+        multiprocessing.util.Finalize(None, _close_all, exitpriority=0)
 
 
 @atexit.register

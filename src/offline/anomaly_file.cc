@@ -101,9 +101,15 @@ Result<std::vector<Anomaly>> ReadAnomalies(const std::string& directory) {
     if (rank && fs::exists(file, ignored)) files[*rank] = file.string();
   }
   if (error) return base::ErrnoStatus("cannot list the directory", directory, error.value());
-  if (files.empty() && fs::exists(fs::path(directory) / "anomaly_detected", error))
-    return Status(StatusCode::kNotFound, "no rank*/anomaly.json in " + directory + ", but there is " +
-                                             base::JoinPath(directory, "anomaly_detected") + ": was that meant?");
+  if (files.empty()) {
+    const std::string below = base::JoinPath(directory, "anomaly_detected");
+    return Status(
+        StatusCode::kNotFound,
+        "no rank*/anomaly.json in " + directory +
+            (fs::exists(below, error) ? ", but there is " + below + ": was that meant?"
+                                      : "; a run with \"dump\": true in \"alert\" writes them to the directory "
+                                        "anomaly_detected of its output base"));
+  }
   std::vector<Anomaly> anomalies;
   for (const auto& [rank, path] : files) {
     Status read = ReadFile(path, rank, &anomalies);

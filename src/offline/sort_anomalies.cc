@@ -28,7 +28,9 @@ Result<SortedAnomalies> SortAnomalies(const SortAnomaliesOptions& options) {
   const std::string out_path = options.out_path.empty() ? options.data_path : options.out_path;
   std::error_code error;
   if (!std::filesystem::is_directory(out_path, error))
-    return Status(StatusCode::kNotFound, "the directory " + out_path + " is not there");
+    return Status(StatusCode::kNotFound, std::filesystem::exists(out_path, error)
+                                             ? out_path + " is no directory"
+                                             : "the directory " + out_path + " is not there");
   Result<std::vector<Anomaly>> read = ReadAnomalies(options.data_path);
   if (!read.ok()) return read.status();
   std::vector<Anomaly>& anomalies = read.value();

@@ -38,6 +38,12 @@ TEST_CASE("messages read back what was written, newlines and odd bytes in the co
   CHECK(latest->run_id == "run of Monday");
 }
 
+TEST_CASE("why there was no commit is a clause for people") {
+  CHECK(AbortText({false, Cause::kLate, 3, 0, "", 41}) == "rank 3 had reached step 41 before the decision");
+  CHECK(AbortText({false, Cause::kLate, 0, 0, "rank 1 had not voted", 41}) ==
+        "rank 0 had reached step 41 before the decision, and rank 1 had not voted");
+}
+
 TEST_CASE("what is not a message is none") {
   for (const char* text : {"", " ", "over", "1", "x 2 strict 1 abc\n{}", "1 2 loose 1 abc\n{}", "1 2 strict -1 abc\n{}",
                            "0 2 strict 1 abc\n{}", "1 2 strict 1 xyz\n{}", "1 99999999999999999999 strict 1 abc\n{}"})

@@ -49,6 +49,7 @@ class SimulatedRank final : public Host {
   std::optional<Decision> Build(const Proposal& proposal) override;
   void Commit(const Proposal& proposal) override;
   void Drop(const Proposal& proposal, const Decision& decision) override;
+  void LeaderIsSilent(std::chrono::milliseconds) override { ++silences_told_; }
   void Settle(const Settled& settled) override;
   void Join(const std::string& run_id) override { joined_ = run_id; }
   void StoreChanged(const Status& status) override { store_ok_ = status.ok(); }
@@ -77,7 +78,8 @@ class SimulatedRank final : public Host {
   std::string joined_;
   bool store_ok_ = true;
   std::set<std::string> cannot_;  // bytes of configs that it cannot build
-  std::set<int64_t> dropped_;     // proposals of the session that it was told are off
+  int silences_told_ = 0;
+  std::set<int64_t> dropped_;  // proposals of the session that it was told are off
   std::shared_ptr<Coordinator> coordinator_;
 
  private:

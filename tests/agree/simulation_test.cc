@@ -185,6 +185,44 @@ TEST_CASE("a proposal that came too late is made again with twice the margin, un
   CHECK(last->change.plan_id == 1);
 }
 
+TEST_CASE("a leader that comes to the step without a decision names the ranks that have not voted") {
+  SimulatedJob job(4);
+  job.RunFairly(8);
+  job.Want();
+  // Ranks 1 and 3 do nothing, as if they had no monitor.
+  for (int round = 0; round < 200 && job.settled_.empty(); ++round) {
+    job.Pass(milliseconds(5));
+    job.Tick(0);
+    job.Tick(2);
+    for (size_t i = job.requests(); i-- > 0;) job.Perform(i);
+    while (job.requests() > 0) job.Answer(0);
+    if (round % 10 == 9) job.EndStep(0);
+  }
+  REQUIRE(!job.settled_.empty());
+  CHECK(job.settled_[0].decision.cause == Cause::kLate);
+  CHECK(job.settled_[0].decision.reason == "ranks 1, 3 had not voted: slow, or without a monitor");
+}
+
+TEST_CASE("a rank that hears of no leader tells it once") {
+  SimulatedJob job(2);
+  const auto look = [&job](int times) {
+    for (int i = 0; i < times; ++i) {
+      job.Pass(milliseconds(10));
+      job.Tick(1);
+      while (job.requests() > 0) job.Answer(0);
+    }
+  };
+  look(25);
+  CHECK(job.at(1).silences_told_ == 0);
+  look(25);
+  CHECK(job.at(1).silences_told_ == 1);
+  job.RunFairly(8);
+  job.Want();
+  job.RunFairly(80);
+  CHECK(job.at(1).plan_ == 1);
+  CHECK(job.at(0).silences_told_ + job.at(1).silences_told_ == 1);
+}
+
 TEST_CASE("a rank that cannot build its plan ends the matter with its reason, and the next edit is free") {
   SimulatedJob job(3);
   job.at(1).cannot_ = {"plan 1"};

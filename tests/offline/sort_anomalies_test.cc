@@ -134,6 +134,18 @@ TEST_CASE("what cannot be sorted says where and why, and writes nothing") {
   alarms.options.out_path = alarms.base.path();
   alarms.options.data_path = alarms.base / "missing";
   CHECK(refused().code() == StatusCode::kNotFound);
+  alarms.options.out_path = path;
+  CHECK(refused().message() == path + " is no directory");
+}
+
+TEST_CASE("a directory without files of alarms is not the one that was meant") {
+  Alarms alarms;
+  alarms.options.data_path = alarms.base / "other";
+  Put(alarms.options.data_path, "config.json", "{}");
+  const Status refused = SortAnomalies(alarms.options).status();
+  CHECK(refused.code() == StatusCode::kNotFound);
+  CHECK(Contains(refused.message(), "no rank*/anomaly.json in " + alarms.options.data_path));
+  CHECK(!std::filesystem::exists(alarms.options.data_path + "/anomaly_analyse.json"));
 }
 
 TEST_CASE("an empty file is one without alarms") {

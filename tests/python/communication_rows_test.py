@@ -67,7 +67,7 @@ def run(folder: Path) -> list[str]:
         variables = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "MONITOR_OUTPUT_DIR": str(folder)}
         command = [sys.executable, "-c", text]
         ranks.append(subprocess.Popen(command, cwd=folder, env=variables, stdout=subprocess.PIPE, text=True))
-    printed = [rank.communicate(timeout=120)[0] for rank in ranks]
+    printed = [rank.communicate(timeout=300)[0] for rank in ranks]
     assert all("closed" in lines for lines in printed), printed
     return printed
 

@@ -359,7 +359,7 @@ def a_compiled_region_stays_one_graph(rank: int) -> None:
 def run_scenarios(rank: int, folder: str) -> None:
     torch.set_num_threads(1)
     dist.init_process_group(
-        "gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2, timeout=timedelta(seconds=60)
+        "gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2, timeout=timedelta(seconds=300)
     )
     failures = {}
     for name, scenario in SCENARIOS.items():

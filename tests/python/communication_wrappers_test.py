@@ -82,7 +82,7 @@ def test_works_shared_by_several_tensors_are_all_waited_for(monkeypatch: pytest.
 
 
 def test_calls_of_several_threads_do_not_hide_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    both_inside = threading.Barrier(2, timeout=60)
+    both_inside = threading.Barrier(2, timeout=300)
     monkeypatch.setattr(dist, "all_reduce", lambda x: both_inside.wait())
     with tapped() as tap:
         threads = [threading.Thread(target=dist.all_reduce, args=(ones(n),)) for n in (1, 2)]

@@ -57,7 +57,7 @@ def test_unreduced_gradients_are_the_ranks_own_and_reduced_ones_their_average(tm
         subprocess.Popen([sys.executable, "-c", job, str(rank), str(RANKS), gradients], cwd=tmp_path)
         for rank in range(RANKS)
     ]
-    assert [rank.wait(120) for rank in ranks] == [0] * RANKS
+    assert [rank.wait(300) for rank in ranks] == [0] * RANKS
     alone = [json.loads((tmp_path / f"alone{rank}.json").read_text()) for rank in range(RANKS)]
     for rank in range(RANKS):
         unreduced = rows(tmp_path / f"out{rank}", "grad_unreduced", 1)

@@ -75,14 +75,14 @@ class Job:
                 )
 
     def wait_for(self, text: str, rank: int = 0) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while text not in self.logs[rank].read_text():
             assert time.monotonic() < deadline, self.logs[rank].read_text()
             time.sleep(0.02)
 
     def finish(self, *, ranks: list[int]) -> None:
         for rank in ranks:
-            self.ranks[rank].wait(120)
+            self.ranks[rank].wait(300)
             assert "closed" in self.logs[rank].read_text(), self.logs[rank].read_text()
 
     def kill(self) -> None:

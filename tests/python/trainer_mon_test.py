@@ -372,7 +372,7 @@ for step in range(3):
 def test_data_loader_workers_have_no_monitor(tmp_path: Path) -> None:
     write_config(tmp_path / "config.json", xy_distribution=True, **WG)
     job = FORKING_JOB.format(tests=str(Path(__file__).parent))
-    done = subprocess.run([sys.executable, "-c", job], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", job], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert len(list(tmp_path.glob("*-rank0-*"))) == 1
     for step in range(3):
@@ -386,6 +386,6 @@ def test_rows_are_written_when_training_ends_by_an_exception(tmp_path: Path) -> 
     job = FORKING_JOB.format(tests=str(Path(__file__).parent)).split("for step")[0] + (
         "model(torch.ones(2, 4)).sum().backward(); optimizer.step(); raise KeyError('the end')"
     )
-    done = subprocess.run([sys.executable, "-c", job], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", job], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert "KeyError: 'the end'" in done.stderr
     assert len(rows(tmp_path, "grad_reduced", 0)) == 6

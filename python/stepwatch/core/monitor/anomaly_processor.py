@@ -5,6 +5,6 @@ import sys
 from stepwatch import anomaly_processor
 
 if __name__ == "__main__":
-    anomaly_processor._anomaly_analyse()
+    sys.exit(anomaly_processor._run_as_command())
 else:
     sys.modules[__name__] = anomaly_processor

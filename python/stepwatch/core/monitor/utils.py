@@ -9,6 +9,7 @@ import functools
 import json
 import logging
 import os
+import re
 from collections import namedtuple
 from collections.abc import Callable
 from datetime import datetime
@@ -58,8 +59,19 @@ _COLLECT_TIMES_FOREVER = 100_000_000
 _OPS = ("norm", "mean", "min", "max", "zeros", "nans", "id", "shape", "dtype", "infs", "std", "abs_max")
 
 
+# Where in the text it stands, which whoever hands over a dict has not written.
+_PLACE = re.compile(r"^line \d+, column \d+, ")
+
+
+def _check_config(config: dict[str, Any]) -> None:
+    try:
+        _core.check_config_text(json.dumps(config))
+    except (TypeError, ValueError) as error:
+        raise type(error)(_PLACE.sub("", str(error))) from None
+
+
 def _check(key: str, value: Any) -> None:
-    _core.check_config_text(json.dumps({key: value}))
+    _check_config({key: value})
 
 
 def _checker(key: str) -> Callable[[Any], None]:
@@ -154,7 +166,7 @@ def validate_config(config: dict[str, Any]) -> None:
     TypeError, ValueError
         As for a config file that is refused.
     """
-    _core.check_config_text(json.dumps(config))
+    _check_config(config)
     config["ops"] = validate_ops(config.get("ops", []))
     config["start_step"] = validate_int_arg(config.get("start_step"), "start_step", 0, 0)
     forever = _COLLECT_TIMES_FOREVER
