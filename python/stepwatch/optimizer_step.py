@@ -7,6 +7,9 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+# Wrappers inside of each other that are looked through.
+_WRAPPERS = 4
+
 
 class OptimizerStep:
     """Calls `before` and `after` around every `optimizer.step`, until it is removed.
@@ -91,6 +94,26 @@ class OptimizerStep:
             del self.optimizer.step
         else:
             self.optimizer.step = self._own_step
+
+
+def with_state(optimizer: Any) -> Any:
+    """Find what keeps the parameter groups and the state: an optimizer, or the one that it wraps as `.optimizer`.
+
+    Parameters
+    ----------
+    optimizer : object
+
+    Returns
+    -------
+    object
+        The object itself if it lists no parameter groups and wraps nothing that does.
+    """
+    found = optimizer
+    for _ in range(_WRAPPERS):
+        if hasattr(found, "param_groups"):
+            return found
+        found = getattr(found, "optimizer", None)
+    return optimizer
 
 
 def updates_without_moments(optimizer: Any) -> bool:
