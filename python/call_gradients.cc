@@ -67,20 +67,35 @@ std::optional<TensorView> CallGradients::ZerosLike(const TensorView& tensor) {
   return zeros;
 }
 
+bool CallGradients::AnySeen(const std::vector<Element>& elements) {
+  return std::any_of(elements.begin(), elements.end(), [](const Element& each) { return each.seen; });
+}
+
 void CallGradients::FinishSide(Monitor& monitor, bool is_input) {
   const std::vector<Element>& elements = is_input ? inputs_ : outputs_;
   const SiteId site = is_input ? sites_.input_grad : sites_.output_grad;
-  const bool any_seen = std::any_of(elements.begin(), elements.end(), [](const Element& each) { return each.seen; });
+  const bool any_seen = AnySeen(elements);
   for (const Element& expected : elements) {
     if (expected.seen) continue;
     if (any_seen && expected.zeros) {
       if (site != kNoSite) monitor.Observe({site, at_.micro_step, expected.element, at_.call}, *expected.zeros);
-      AddToStructure(is_input, expected.element, DescribeView(*expected.zeros));
     } else {
       Show(monitor, site, expected.element, Py_None);
-      AddToStructure(is_input, expected.element, front_end::kNoTensor);
     }
   }
+}
+
+void CallGradients::CompleteStructure() noexcept {
+  Guarded(*context_, "closing the structure of a call", [&] {
+    for (const std::vector<Element>* elements : {&inputs_, &outputs_}) {
+      const bool any_seen = AnySeen(*elements);
+      for (const Element& expected : *elements) {
+        if (expected.seen) continue;
+        AddToStructure(elements == &inputs_, expected.element,
+                       any_seen && expected.zeros ? DescribeView(*expected.zeros) : front_end::kNoTensor);
+      }
+    }
+  });
 }
 
 void CallGradients::Finish() noexcept {

@@ -1,8 +1,8 @@
 // The gradients of one call of a module: of its inputs, through this module alone, and of its outputs.
 //
 // Hooks on tensors bring them one by one. What has not come when the step ends gives a row, provided that any gradient
-// of the call has come: of zeros for a tensor that needs a gradient and was not used while another of its side was, and
-// of nan for an argument that is no tensor or needs no gradient.
+// of the call has come. As torch's full backward hooks have it: of zeros for a positional tensor beside an argument
+// that has a gradient, and of nan for an argument that is no tensor and for an output that nothing used.
 #pragma once
 
 #include <cstdint>
@@ -30,9 +30,8 @@ class CallGradients : public std::enable_shared_from_this<CallGradients> {
 
   void ExpectInput(uint16_t element) { inputs_.push_back({element, false, {}}); }
   void ExpectOutput(uint16_t element) { outputs_.push_back({element, false, {}}); }
-  // The element expected last is one of several, and a tensor that will have a gradient of its own if it is used.
+  // The input expected last is a tensor among several arguments.
   void LastInputIs(const TensorView& tensor) { inputs_.back().zeros = ZerosLike(tensor); }
-  void LastOutputIs(const TensorView& tensor) { outputs_.back().zeros = ZerosLike(tensor); }
   void Describe(std::shared_ptr<front_end::StructureBook> structure, int entry);
 
   // From a hook, on an autograd thread; `gradient` may be None.
@@ -40,6 +39,8 @@ class CallGradients : public std::enable_shared_from_this<CallGradients> {
   void OnOutput(uint16_t element, PyObject* gradient) noexcept { On(sites_.output_grad, &outputs_, element, gradient); }
   // At the end of the step, if any gradient has come.
   void Finish() noexcept;
+  // Before the structure is written: what has not come by then.
+  void CompleteStructure() noexcept;
 
  private:
   struct Element {
@@ -50,6 +51,7 @@ class CallGradients : public std::enable_shared_from_this<CallGradients> {
 
   // A view of one zero in CPU memory, wherever the tensor is.
   static std::optional<TensorView> ZerosLike(const TensorView& tensor);
+  static bool AnySeen(const std::vector<Element>& elements);
   void FinishSide(Monitor& monitor, bool is_input);
   void On(SiteId site, std::vector<Element>* elements, uint16_t element, PyObject* gradient) noexcept;
   void Show(Monitor& monitor, SiteId site, uint16_t element, PyObject* gradient);

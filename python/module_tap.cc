@@ -106,7 +106,11 @@ Ref ModuleTap::WatchInputs(PyObject* module, PyObject* args, PyObject* kwargs, C
     const uint16_t element = count == 1 ? kNoElement : static_cast<uint16_t>(i);
     PyObject* const value = PyTuple_GET_ITEM(args, i);
     call->gradients->ExpectInput(element);
-    if (!context_->reader.IsTensor(value) || !NeedsGradient(value)) continue;
+    if (!context_->reader.IsTensor(value)) continue;
+    if (!NeedsGradient(value)) {
+      if (element != kNoElement) call->gradients->LastInputIs(context_->reader.Read(value).view);
+      continue;
+    }
     if (Ref alias = AliasOf(value, writes_input, element, call)) {
       if (!new_args) new_args = CopyOfTuple(args);
       SetItem(new_args.ptr(), i, alias);
@@ -193,7 +197,6 @@ void ModuleTap::WatchOutputs(const std::vector<FoundTensor>& outputs, Call* call
     call->gradients->ExpectOutput(found.element);
     if (found.tensor == nullptr || !NeedsGradient(found.tensor) || IsLeaf(found.tensor)) continue;
     HangOn(found.tensor, {call->gradients, found.element, false});
-    if (found.element != kNoElement) call->gradients->LastOutputIs(context_->reader.Read(found.tensor).view);
   }
 }
 

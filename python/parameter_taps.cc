@@ -32,7 +32,7 @@ bool ParameterTap::ReadsIncoming() const {
 void ParameterTap::OnIncoming(PyObject* gradient) noexcept {
   Guarded(*context_, "the hook of a gradient that comes in", [&] {
     Monitor* const monitor = MonitorOfUnreduced();
-    if (monitor == nullptr || late_hook_ || calls_.Count(context_->step) > 0) return;
+    if (monitor == nullptr || late_hook_) return;
     if (!each_ && context_->grad_acc_steps == 1 && !Gradient()) {
       ObserveUnreduced(*monitor, gradient, calls_.Add(context_->step));
       return;
@@ -53,7 +53,7 @@ void ParameterTap::OnAccumulated() noexcept {
     Monitor* const monitor = MonitorOfUnreduced();
     if (monitor == nullptr) return;
     const uint32_t count = calls_.Add(context_->step);
-    if (!each_ && count != static_cast<uint32_t>(context_->grad_acc_steps)) return;
+    if (!EndsPass(count)) return;
     if (const Ref gradient = Gradient()) ObserveUnreduced(*monitor, gradient.ptr(), count);
   });
 }
@@ -64,7 +64,7 @@ void ParameterTap::OnReduction(PyObject* gradient) noexcept {
     Monitor* const monitor = MonitorOfUnreduced();
     if (monitor == nullptr) return;
     const uint32_t count = calls_.Add(context_->step);
-    if (each_ || count == static_cast<uint32_t>(context_->grad_acc_steps)) ObserveUnreduced(*monitor, gradient, count);
+    if (EndsPass(count)) ObserveUnreduced(*monitor, gradient, count);
   });
 }
 
@@ -76,8 +76,15 @@ void ParameterTap::CatchUp(Monitor& monitor) {
   if (const Ref gradient = Gradient()) ObserveUnreduced(monitor, gradient.ptr(), count);
 }
 
+// A step may have more backward passes than it was said to have micro-batches, as when another network's loss flows
+// through this one: the last that is complete counts.
+bool ParameterTap::EndsPass(uint32_t count) const {
+  return each_ || count % static_cast<uint32_t>(context_->grad_acc_steps) == 0;
+}
+
 void ParameterTap::ObserveUnreduced(Monitor& monitor, PyObject* gradient, uint32_t count) {
-  const Observation at{site(SiteKind::kGradUnreduced), static_cast<int32_t>(count) - 1};
+  const uint32_t micro_step = each_ ? count - 1 : (count - 1) % static_cast<uint32_t>(context_->grad_acc_steps);
+  const Observation at{site(SiteKind::kGradUnreduced), static_cast<int32_t>(micro_step)};
   context_->Observe(monitor, SiteKind::kGradUnreduced, at, gradient);
 }
 
@@ -167,14 +174,6 @@ void ParameterGroup::AfterUpdate() noexcept {
         batch_.Add(SiteKind::kParamUpdated, site, Ref::Borrow(tap->parameter()));
   });
   batch_.Observe(*monitor);
-}
-
-void ParameterGroup::BeforeEndOfStep() noexcept {
-  Monitor* const monitor = context_->Collecting();
-  if (monitor == nullptr) return;
-  Guarded(*context_, "reading gradients at the end of the step", [&] {
-    for (const auto& tap : taps_) tap->CatchUp(*monitor);
-  });
 }
 
 }  // namespace stepwatch::python

@@ -41,6 +41,7 @@ class ParameterTap : public std::enable_shared_from_this<ParameterTap> {
 
  private:
   Monitor* MonitorOfUnreduced() const;
+  bool EndsPass(uint32_t count) const;
   void ObserveUnreduced(Monitor& monitor, PyObject* gradient, uint32_t count);
 
   const std::shared_ptr<Context> context_;
@@ -70,7 +71,7 @@ class TensorBatch {
   std::vector<Ref> kept_;
 };
 
-// The parameters of one optimizer.
+// The parameters of one optimizer; with the first, those of none as well.
 class ParameterGroup {
  public:
   explicit ParameterGroup(std::shared_ptr<Context> context) : context_(std::move(context)), batch_(context_.get()) {}
@@ -80,8 +81,6 @@ class ParameterGroup {
   // how many parameters have none of these although they are wanted.
   int BeforeUpdate(PyObject* state) noexcept;
   void AfterUpdate() noexcept;
-  // For parameters of no optimizer: what is left of their un-reduced gradients.
-  void BeforeEndOfStep() noexcept;
 
  private:
   void ReadBefore(Monitor& monitor, ParameterTap& tap, PyObject* state, int* without_moments);

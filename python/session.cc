@@ -55,7 +55,7 @@ Status Session::Attach(std::vector<ModuleEntry> modules, const std::vector<Found
     const std::string key = std::to_string(entry.chunk) + ":" + entry.name;
     modules_.push_back(std::make_shared<ModuleTap>(context_, entry.chunk, key, entry.name.empty()));
   }
-  for (int i = 0; i <= optimizers; ++i) groups_.push_back(std::make_unique<ParameterGroup>(context_));
+  for (int i = 0; i < std::max(optimizers, 1); ++i) groups_.push_back(std::make_unique<ParameterGroup>(context_));
   std::set<int> cuda;
   for (const FoundParameter& found : parameters) {
     const TensorView view = context_->reader.Read(found.tensor).view;
@@ -67,7 +67,8 @@ Status Session::Attach(std::vector<ModuleEntry> modules, const std::vector<Found
     if (view.device.kind == DeviceKind::kCuda) cuda.insert(view.device.index);
     parameters_.push_back(std::make_shared<ParameterTap>(context_, found.tensor, main_grad_));
     counts_reduced_.push_back(found.counts_reduced);
-    groups_[found.optimizer < 0 ? groups_.size() - 1 : static_cast<size_t>(found.optimizer)]->Add(parameters_.back());
+    // What no optimizer lists (one with copies of its own, a part that is not trained) is read with the first.
+    groups_[static_cast<size_t>(std::max(found.optimizer, 0))]->Add(parameters_.back());
   }
   index.modules = std::move(modules);
   index.operators = std::move(operators);
@@ -160,7 +161,6 @@ void Session::AfterUpdate(int optimizer) {
 
 void Session::EndStep() {
   if (monitor_ == nullptr || context_->monitor == nullptr) return;
-  if (!groups_.empty()) groups_.back()->BeforeEndOfStep();
   const std::vector<std::shared_ptr<CallGradients>> answered = std::move(context_->answered);
   context_->answered.clear();
   for (const auto& call : answered) call->Finish();
@@ -184,6 +184,7 @@ bool Session::PassStep() {
 
 bool Session::PublishStructure() {
   if (context_->Collecting() == nullptr || context_->structure == nullptr || context_->structure->empty()) return false;
+  for (const auto& call : context_->answered) call->CompleteStructure();
   monitor_->PublishStructure(context_->structure->Json());
   context_->structure.reset();
   TellSwap();

@@ -9,7 +9,7 @@ from stepwatch.communication import watchable_operators
 from stepwatch.extras import Extras, RunEnds
 from stepwatch.grad_scaler import ScalerSteps
 from stepwatch.model_index import ModelIndex, index_model, optimizer_of_parameters
-from stepwatch.optimizer_step import OptimizerStep, state_of, updates_without_moments
+from stepwatch.optimizer_step import OptimizerStep, updates_without_moments, with_state
 from stepwatch.sharded_gradients import ShardedGradients
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ class Attachment:
         self._sharded = ShardedGradients(self._before_reduction, self._guarded)
         self._sharded_wanted: dict[int, int] = {}  # id of a parameter -> its index
         self._said_unseen = False
+        self._said_unhookable = False
 
     def attach(self, chunks: Sequence[torch.nn.Module], optimizer: Any) -> None:
         """Add a model and its optimizer; called again it adds more of them to the same steps.
@@ -103,7 +104,7 @@ class Attachment:
         self._remove_hooks()
         self._index = index_model(self._chunks)
         self._groups = self._group_sizes()
-        optimizer_of = optimizer_of_parameters([step.optimizer for step in self._optimizers])
+        optimizer_of = optimizer_of_parameters([with_state(step.optimizer) for step in self._optimizers])
         parameters = [
             (
                 chunk,
@@ -111,8 +112,7 @@ class Attachment:
                 parameter,
                 parameter.requires_grad,
                 self._writes_reduced is None or self._writes_reduced(parameter),
-                # What no optimizer lists, because it updates copies for instance, is read around the step of the first.
-                optimizer_of.get(id(parameter), 0),
+                optimizer_of.get(id(parameter), -1),
             )
             for (chunk, name), parameter in zip(self._index.parameter_rows, self._index.parameters)
         ]
@@ -123,7 +123,9 @@ class Attachment:
 
     def _group_sizes(self) -> tuple[int, ...]:
         return tuple(
-            len(group["params"]) for step in self._optimizers for group in getattr(step.optimizer, "param_groups", [])
+            len(group["params"])
+            for step in self._optimizers
+            for group in getattr(with_state(step.optimizer), "param_groups", [])
         )
 
     def amend(self, ops: list[str] | None, xy_distribution: bool | None) -> None:
@@ -180,16 +182,27 @@ class Attachment:
         for index in [index for index in self._gradient_hooks if index not in gradients]:
             self._take_off_gradient_hook(index)
         for index in sorted(modules - self._module_hooks.keys()):
-            module = self._index.modules[index]
-            self._module_hooks[index] = [
-                module.register_forward_pre_hook(self.session.before_forward(index), with_kwargs=True),
-                module.register_forward_hook(self.session.after_forward(index), with_kwargs=True),
-            ]
+            self._module_hooks[index] = []
+            self._hang_on_module(index)
         self._watch_sharded(gradients & self._index.sharded)
         for index in sorted(gradients - self._gradient_hooks.keys() - self._index.sharded):
             parameter = self._index.parameters[index]
             if parameter.requires_grad and parameter.is_leaf:
                 self._gradient_hooks[index] = self._hang_on_gradient(index, parameter)
+
+    def _hang_on_module(self, index: int) -> None:
+        module, handles = self._index.modules[index], self._module_hooks[index]
+        try:
+            handles.append(module.register_forward_pre_hook(self.session.before_forward(index), with_kwargs=True))
+            handles.append(module.register_forward_hook(self.session.after_forward(index), with_kwargs=True))
+        except RuntimeError as error:  # a scripted module
+            if not self._said_unhookable:
+                chunk, name, kind, _ = self._index.module_rows[index]
+                self.session.warn(
+                    f"the module {chunk}:{name} ({kind}) takes no hooks ({error}): it, and others like it, give no "
+                    "rows of activations; those of the modules around it, and of its parameters, are there"
+                )
+            self._said_unhookable = True
 
     def _hang_on_gradient(self, index: int, parameter: torch.nn.Parameter) -> Any:
         if self._busy_steps < _BUSY_STEPS and self.session.reads_incoming(index):
@@ -241,8 +254,8 @@ class Attachment:
             self.session.caught(where, f"{type(error).__name__}: {error}")
 
     def _before_update(self, number: int) -> None:
-        optimizer = self._optimizers[number].optimizer
-        missing = self.session.before_update(number, state_of(optimizer))
+        optimizer = with_state(self._optimizers[number].optimizer)
+        missing = self.session.before_update(number, getattr(optimizer, "state", {}))
         missing = max(missing, self._extras.read_state(optimizer))
         if missing:
             self._say_if_no_moments(number, optimizer, missing)

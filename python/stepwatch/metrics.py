@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 # Statistics whose type is that of the measured tensor.
@@ -10,13 +11,15 @@ _COUNTS = ("nans", "infs")
 _SINGLE = ("zeros",)
 
 
-def metrics_of(values: dict[str, Any]) -> dict[str, Any]:
+def metrics_of(values: dict[str, Any], statistics: Iterable[str] = ()) -> dict[str, Any]:
     """Turn the numbers of one row into 0-d tensors.
 
     Parameters
     ----------
     values : dict
-        Statistic -> number, `shape` -> list, `dtype` -> text; without the latter two if the tensor was missing.
+        Statistic -> number, `shape` -> list, `dtype` -> text; empty if the tensor was missing.
+    statistics : iterable of str
+        What a missing tensor has a NaN for.
 
     Returns
     -------
@@ -27,6 +30,8 @@ def metrics_of(values: dict[str, Any]) -> dict[str, Any]:
     """
     import torch
 
+    if not values:
+        return {name: torch.tensor(torch.nan) for name in statistics}
     measured = getattr(torch, str(values.get("dtype", "")).partition(".")[2], torch.float32)
     found: dict[str, Any] = {}
     for name, value in values.items():

@@ -7,6 +7,9 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+# Wrappers inside of each other that are looked through.
+_WRAPPERS = 4
+
 
 class OptimizerStep:
     """Calls `before` and `after` around every `optimizer.step`, until it is removed.
@@ -93,8 +96,8 @@ class OptimizerStep:
             self.optimizer.step = self._own_step
 
 
-def state_of(optimizer: Any) -> Any:
-    """Return what an optimizer knows of its parameters.
+def with_state(optimizer: Any) -> Any:
+    """Find what keeps the parameter groups and the state: an optimizer, or the one that it wraps as `.optimizer`.
 
     Parameters
     ----------
@@ -102,14 +105,15 @@ def state_of(optimizer: Any) -> Any:
 
     Returns
     -------
-    mapping
-        Its `state`; that of its attribute `optimizer` if it wraps another one and has none itself.
+    object
+        The object itself if it lists no parameter groups and wraps nothing that does.
     """
-    for holder in (optimizer, getattr(optimizer, "optimizer", None)):
-        state = getattr(holder, "state", None)
-        if state is not None:
-            return state
-    return {}
+    found = optimizer
+    for _ in range(_WRAPPERS):
+        if hasattr(found, "param_groups"):
+            return found
+        found = getattr(found, "optimizer", None)
+    return optimizer
 
 
 def updates_without_moments(optimizer: Any) -> bool:
@@ -129,7 +133,7 @@ def updates_without_moments(optimizer: Any) -> bool:
     groups = getattr(optimizer, "param_groups", None)
     if groups is None:
         return True
-    state = state_of(optimizer)
+    state = getattr(optimizer, "state", {})
     updated = (
         parameter
         for group in groups

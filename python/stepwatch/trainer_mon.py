@@ -221,7 +221,11 @@ class TrainerMon:
         return self._latest("actv"), self._latest("actv_grad")
 
     def _latest(self, kind: str) -> dict[str, dict[str, Any]]:
-        return {} if self._watch is None else {tag: metrics_of(values) for tag, values in self._watch.tagged(kind)}
+        if self._watch is None:
+            return {}
+        found = self._watch.tagged(kind)
+        statistics = next((list(values) for _, values in found if values), self.ops)
+        return {tag: metrics_of(values, statistics) for tag, values in found}
 
     def adhoc_check(
         self, target_tensor: Any, module_name: str, tensor_name: str, rank_list: Sequence[int], ops_list: Sequence[str]

@@ -21,14 +21,13 @@ Json PortJson(const PortStructure& port) {
   return json;
 }
 
-// Gradients come one by one: those that never come stay "no tensor".
+// Gradients come one by one: those that never come stay "no tensor". There may be more than the tensors that were seen
+// on the way forward, since an argument that is no tensor has its number as well.
 void SetGradient(PortStructure* port, size_t expected, size_t element, std::string description) {
-  if (port->empty()) {
-    const size_t count = std::max(expected, element + 1);
-    port->config = "tuple[" + std::to_string(count) + "]";
-    port->elements.assign(count, kNoTensor);
-  }
-  if (element < port->elements.size()) port->elements[element] = std::move(description);
+  const size_t count = std::max({expected, element + 1, port->elements.size()});
+  port->config = "tuple[" + std::to_string(count) + "]";
+  port->elements.resize(count, kNoTensor);
+  port->elements[element] = std::move(description);
 }
 
 }  // namespace

@@ -282,7 +282,7 @@ void DataPlane::MoveHooks(std::unique_ptr<const RecordLayout> layout) noexcept {
 
 void DataPlane::Close() noexcept {
   if (!guard_.InOwner() || closed_) return;
-  if (current_ != nullptr) EndWindow(records::EndReason::kClosed, step());
+  if (current_ != nullptr) EndWindow(records::EndReason::kClosed, in_step() ? step() : step() - 1);
   closed_ = true;
   guard_.flag().store(false, std::memory_order_relaxed);
   engine_->graphs().Switch(false);

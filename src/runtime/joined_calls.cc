@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <unordered_map>
@@ -112,6 +113,51 @@ bool IsCall(const RecordLayout& layout, const Record& record) {
   return layout.sites[record.site].kind == SiteKind::kCommunication;
 }
 
+bool MayComeAgain(const RecordLayout& layout, const Record& record) {
+  const SiteKind kind = layout.sites[record.site].kind;
+  return kind == SiteKind::kActvGrad || kind == SiteKind::kGradUnreduced;
+}
+
+// What tells the gradients of a step apart.
+struct Gradient {
+  uint64_t site_and_micro_step, element_and_call;
+
+  bool operator==(const Gradient& other) const {
+    return site_and_micro_step == other.site_and_micro_step && element_and_call == other.element_and_call;
+  }
+};
+
+struct GradientHash {
+  size_t operator()(const Gradient& gradient) const {
+    return std::hash<uint64_t>()((gradient.site_and_micro_step * 0x9e3779b97f4a7c15) ^ gradient.element_and_call);
+  }
+};
+
+Gradient KeyOf(const Record& record) {
+  return {uint64_t{record.site} << 32 | static_cast<uint32_t>(record.micro_step),
+          uint64_t{record.element} << 16 | record.call};
+}
+
+size_t ReplaceRepeated(const RecordLayout& layout, std::vector<Record>* records) {
+  std::unordered_map<Gradient, size_t, GradientHash> positions;
+  size_t kept = 0;
+  for (size_t i = 0; i < records->size(); ++i) {
+    const Record& record = (*records)[i];
+    if (MayComeAgain(layout, record)) {
+      const auto [position, is_new] = positions.try_emplace(KeyOf(record), kept);
+      if (!is_new) {
+        (*records)[position->second] = record;
+        continue;
+      }
+    }
+    if (i != kept) (*records)[kept] = record;
+    ++kept;
+  }
+  const size_t repeated = records->size() - kept;
+  records->resize(kept);
+  return repeated;
+}
+
 }  // namespace
 
 size_t JoinCalls(const RecordLayout& layout, std::vector<Record>* records) {
@@ -136,7 +182,7 @@ size_t JoinCalls(const RecordLayout& layout, std::vector<Record>* records) {
   for (const auto& [key, row] : rows) Finish(row.calls, &(*records)[row.position]);
   const size_t joined = records->size() - kept;
   records->resize(kept);
-  return joined;
+  return joined + ReplaceRepeated(layout, records);
 }
 
 std::vector<Record> JoinedCalls(const RecordLayout& layout, const std::vector<Record>& records) {

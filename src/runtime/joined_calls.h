@@ -1,4 +1,4 @@
-// The calls of one communication operator in one step, joined into one row.
+// Records of one step that are one row: the calls of a communication operator, joined, and gradients that come again.
 //
 // A record is one tensor of one call; those of one site and element, of all micro-batches of the step, become one
 // record at the place of the first:
@@ -9,6 +9,9 @@
 //   std, id            none, since they cannot be had from those of the calls
 //   dtype, shape       those of the calls if they agree (Record::kMixedDtype, kMixedShape)
 // A call without a tensor adds nothing; a row of such calls alone is missing.
+//
+// Several backward passes may go through one call of a module, or through a parameter in one micro-batch: of a gradient
+// that comes again the last record counts, at the place of the first.
 #pragma once
 
 #include <cstddef>

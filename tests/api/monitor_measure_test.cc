@@ -58,7 +58,8 @@ TEST_CASE("the rows of a batch are in the files, in the order of the batch") {
   std::iota(values.begin(), values.end(), 1.0f);
   std::vector<TensorView> views;
   for (const float& value : values) views.push_back(DenseView(&value, DType::kFloat32, nullptr, 0));
-  const std::vector<Observation> at(values.size(), Observation{0});  // the plan's first site: grad_unreduced
+  std::vector<Observation> at;  // of the plan's first site, grad_unreduced
+  for (size_t i = 0; i < values.size(); ++i) at.push_back({0, static_cast<int32_t>(i)});
   job.monitor->ObserveBatch(at.data(), views.data(), views.size());
   job.monitor->EndStep();
   job.Close();

@@ -203,17 +203,28 @@ def test_a_step_that_a_gradient_scaler_skips_is_a_step_without_an_update(tmp_pat
     assert rows(tmp_path, "grad_unreduced", 1)
 
 
-def test_parameters_of_a_group_added_later_are_watched(tmp_path: Path) -> None:
+def test_a_scripted_module_takes_no_hooks_and_the_others_are_watched(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.jit.script(mlp()))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    monitored(tmp_path, model, optimizer, 2, xy_distribution=True, **WG)
+    assert {row["name"] for row in rows(tmp_path, "actv", 1)} == {".input", ".output", "0.input", "0.output"}
+    assert "1.3.weight" in {row["name"] for row in rows(tmp_path, "grad_reduced", 1)}
+    assert capfd.readouterr().out.count("takes no hooks") == 1
+
+
+def test_moments_of_a_group_added_later_are_watched(tmp_path: Path) -> None:
     model = mlp()
-    optimizer = torch.optim.SGD(model[0].parameters(), lr=0.1)
-    monitor = TrainerMon(write_config(tmp_path / "config.json", param_distribution=True))
+    optimizer = torch.optim.Adam(model[0].parameters(), lr=0.1)
+    monitor = TrainerMon(write_config(tmp_path / "config.json", mv_distribution=True))
     monitor.set_monitor(model, optimizer)
-    train(model, optimizer, 1)
+    train(model, optimizer, 2)
     optimizer.add_param_group({"params": list(model[3].parameters())})
     train(model, optimizer, 2)
     monitor.close()
-    assert {row["name"] for row in rows(tmp_path, "param_updated", 0)} == {"0.weight", "0.bias"}
-    assert "3.weight" in {row["name"] for row in rows(tmp_path, "param_updated", 2)}
+    assert {row["name"] for row in rows(tmp_path, "exp_avg", 1)} == {"0.weight", "0.bias"}
+    assert "3.weight" in {row["name"] for row in rows(tmp_path, "exp_avg", 3)}
 
 
 def test_several_optimizers_share_the_steps_of_the_first(tmp_path: Path) -> None:
@@ -389,3 +400,11 @@ def test_rows_are_written_when_training_ends_by_an_exception(tmp_path: Path) -> 
     done = subprocess.run([sys.executable, "-c", job], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert "KeyError: 'the end'" in done.stderr
     assert len(rows(tmp_path, "grad_reduced", 0)) == 6
+
+
+def test_the_last_step_is_the_last_that_was_seen(tmp_path: Path) -> None:
+    model = mlp()
+    monitored(tmp_path, model, torch.optim.SGD(model.parameters(), lr=0.1), 3, **WG)
+    (manifest,) = tmp_path.glob("*-rank0-*/manifest.json")
+    (plan,) = json.loads(manifest.read_text())["plans"]
+    assert (plan["first_step"], plan["last_step"], plan["collected"]) == (0, 2, 3)

@@ -161,6 +161,27 @@ TEST_CASE("sites and elements are rows of their own at the place of their first 
   CHECK(text == "2_1=4.12 0_0=10.0 1_0=2.00 2_0=13.0 0_0=11.0 0_0=12.0 1_1=5.00 ");
 }
 
+TEST_CASE("of a gradient that comes again in a step the last record counts, at the place of the first") {
+  const RecordLayout layout = Layout(
+      {Site(SiteKind::kActvGrad, "fc", 0), Site(SiteKind::kGradUnreduced, "w", 0), Site(SiteKind::kActv, "fc", 0)});
+  const auto norm = [](SiteId site, double value, int32_t micro_step = 0, uint16_t element = 0, uint16_t call = 0) {
+    Record record = Call({Real(Stat::kNorm, value)}, site, element);
+    record.micro_step = micro_step;
+    record.call = call;
+    return record;
+  };
+  Record missing = norm(0, 0);
+  missing.flags = Record::kMissing;
+  std::vector<Record> records = {missing,          norm(1, 1),          norm(2, 2), norm(0, 3, 1),
+                                 norm(0, 4, 0, 1), norm(0, 5, 0, 0, 1), norm(1, 6), norm(2, 7),
+                                 norm(0, 8),       norm(1, 9)};
+  CHECK(JoinCalls(layout, &records) == 3);
+  std::string text;
+  for (const Record& record : records) text += std::to_string(record.values[0].f64).substr(0, 1);
+  CHECK(text == "8923457");
+  CHECK_FALSE(records[0].missing());
+}
+
 TEST_CASE("in the file a joined row prints nan where its calls differ or have nothing to tell") {
   RecordLayout layout = kLayout;
   layout.stats = {Stat::kMax, Stat::kStd, Stat::kShape, Stat::kDtype};
