@@ -7,6 +7,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+_MOMENTS = {"exp_avg", "exp_avg_sq"}
 # Wrappers inside of each other that are looked through.
 _WRAPPERS = 4
 
@@ -128,7 +129,8 @@ def updates_without_moments(optimizer: Any) -> bool:
     -------
     bool
         Parameters without a gradient do not count: they are not updated. FSDP1 gives none to a rank that has no part
-        of the parameter. True if the optimizer does not list its parameters.
+        of the parameter. Neither do those that have no state yet beside others with moments: this is their first
+        update, in a branch that was not taken before. True if the optimizer does not list its parameters.
     """
     groups = getattr(optimizer, "param_groups", None)
     if groups is None:
@@ -140,4 +142,7 @@ def updates_without_moments(optimizer: Any) -> bool:
         for parameter in group["params"]
         if parameter.grad is not None or getattr(parameter, "main_grad", None) is not None
     )
-    return any(not {"exp_avg", "exp_avg_sq"} & set(state.get(parameter) or ()) for parameter in updated)
+    without = [own for own in (state.get(parameter) or {} for parameter in updated) if not _MOMENTS & set(own)]
+    if not without or any(without):
+        return bool(without)
+    return not any(_MOMENTS & set(own) for own in state.values())

@@ -218,3 +218,17 @@ def test_the_structure_names_gradients_that_are_not_there(tmp_path: Path) -> Non
     ]
     outputs = structure["0:1.inner"]["output_grad"]
     assert outputs["1"] == outputs["2"] == "<class 'NoneType'>"
+
+
+def test_a_branch_that_is_taken_later_is_not_said_to_lack_moments(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    branches = torch.nn.ModuleList([torch.nn.Linear(4, 2), torch.nn.Linear(4, 2)])
+    optimizer = torch.optim.Adam(branches.parameters(), lr=0.1)
+    with watched(tmp_path, branches, optimizer, mv_distribution=True):
+        for step in range(4):
+            branches[step % 2](torch.ones(1, 4)).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    assert "keeps no exp_avg" not in capfd.readouterr().out
+    assert len(rows(tmp_path, "exp_avg", 1)) == 2 and len(rows(tmp_path, "exp_avg", 2)) == 4
