@@ -45,6 +45,10 @@ Json EventJson(const Event& event) {
   return json;
 }
 
+std::string Margin(const Event& event) {
+  return event.kind == EventKind::kWarning ? "          warning: " : "          ";
+}
+
 // Lines of the step thread and of the loop thread, one at a time and flushed at once.
 class Printer {
  public:
@@ -52,7 +56,7 @@ class Printer {
 
   void Print(const Event& event) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    Line(json_ ? Dump(EventJson(event)) : "          " + EventText(event));
+    Line(json_ ? Dump(EventJson(event)) : Margin(event) + EventText(event));
   }
   // Ends the step and prints it in one piece, so that an event told before the line was there before the boundary.
   void EndStep(Monitor* monitor) {
