@@ -100,6 +100,8 @@ class Watch:
                 return writes_reduced_gradient(parameter, tp_group, dp_group)
 
         self._attachment = Attachment(self._session, writes_reduced, self.rank)
+        # What hangs on the optimizer holds the monitor, so that it is closed at the end where nobody else holds it.
+        self._attachment.owner = self
         _open.add(self)
 
     def attach(self, model: torch.nn.Module | Sequence[torch.nn.Module], optimizer: Any) -> None:
