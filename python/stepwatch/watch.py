@@ -79,9 +79,10 @@ class Watch:
         self._store = find_job_store()
         self._session = _core.make_session(
             torch,
-            config_path=os.fspath(config),
+            # As they are now: the program may go to another directory in mid-run.
+            config_path=os.path.abspath(config),
             dynamic=dynamic,
-            output_dir="" if output_dir is None else os.fspath(output_dir),
+            output_dir=os.path.abspath(output_dir or os.environ.get("MONITOR_OUTPUT_DIR") or "monitor_output"),
             rank=self.rank,
             world_size=self.world_size,
             grad_acc_steps=grad_acc_steps,

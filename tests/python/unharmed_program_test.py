@@ -157,3 +157,23 @@ def test_an_optimizer_whose_step_cannot_be_replaced_is_refused_by_name(tmp_path:
     config = write_config(tmp_path / "config.json", wg_distribution=True)
     with pytest.raises(TypeError, match="cannot follow the steps of Slotted"):
         stepwatch.watch(mlp(), Slotted(), config, dynamic=False, output_dir=tmp_path)
+
+
+def test_a_program_that_changes_its_directory_keeps_its_config_and_its_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MONITOR_OUTPUT_DIR", "runs")
+    write_config(tmp_path / "config.json", wg_distribution=True, dynamic_on=True)
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with stepwatch.watch(model, optimizer, "config.json", dynamic=True) as monitor:
+        assert monitor.refresh() in ("armed", "unchanged")
+        train(model, optimizer, 2)
+        monkeypatch.chdir("elsewhere")
+        write_config(tmp_path / "config.json", param_distribution=True, dynamic_on=True)
+        assert monitor.refresh() in ("armed", "unchanged")
+        train(model, optimizer, 2)
+    assert rows(tmp_path / "runs", "grad_reduced") and rows(tmp_path / "runs", "param_updated")
+    assert list((tmp_path / "elsewhere").iterdir()) == []
