@@ -37,7 +37,7 @@ NB_MODULE(_core, m) {
       "print_line",
       [](int level, int rank, const std::string& text) {
         const auto of_line = static_cast<LogLevel>(std::clamp(level, 0, 3));
-        if (of_line >= LogLevelFromEnvironment()) PrintLine(of_line, rank, text);
+        if (of_line >= LogLevelHere()) PrintLine(of_line, rank, text);
       },
       "level"_a, "rank"_a, "text"_a);
 }

@@ -6,6 +6,9 @@
 namespace stepwatch::python {
 namespace {
 
+// Calls of one step that are looked at again at its end; a program may never end a step.
+constexpr size_t kAnsweredMax = size_t{1} << 18;
+
 std::string DescribeView(const TensorView& view) {
   return "size=" + front_end::TupleText(view.sizes.data(), static_cast<size_t>(view.ndim)) +
          ", dtype=" + DTypeName(view.dtype);
@@ -21,18 +24,54 @@ void CallGradients::Describe(std::shared_ptr<front_end::StructureBook> structure
   structure_entry_ = entry;
 }
 
+// They are expected in the order of their numbers.
+CallGradients::Element* CallGradients::Find(std::vector<Element>* elements, uint16_t element) {
+  const auto found = std::lower_bound(elements->begin(), elements->end(), element,
+                                      [](const Element& each, uint16_t number) { return each.element < number; });
+  return found == elements->end() || found->element != element ? nullptr : &*found;
+}
+
+void CallGradients::ExpectPartOfInput(uint16_t element) {
+  if (Element* const expected = Find(&inputs_, element)) ++expected->parts;
+}
+
+// A graph may be walked in a later step, or again after a change of plan.
+bool CallGradients::IsOver() const {
+  return context_->Collecting() == nullptr || context_->generation != generation_ || context_->step != step_;
+}
+
+void CallGradients::Answer() {
+  if (std::exchange(answered_, true) || context_->answered.size() >= kAnsweredMax) return;
+  context_->answered.push_back(shared_from_this());
+}
+
 void CallGradients::On(SiteId site, std::vector<Element>* elements, uint16_t element, PyObject* gradient) noexcept {
   Guarded(*context_, "the hook of a gradient", [&] {
-    Monitor* const monitor = context_->Collecting();
-    // A graph may be walked in a later step, or again after a change of plan.
-    if (monitor == nullptr || context_->generation != generation_ || context_->step != step_) return;
-    if (!std::exchange(answered_, true)) context_->answered.push_back(shared_from_this());
-    for (Element& expected : *elements)
-      if (expected.element == element) expected.seen = true;
-    Show(*monitor, site, element, gradient);
+    if (IsOver()) return;
+    Answer();
+    if (Element* const expected = Find(elements, element)) expected->seen = true;
+    Show(*context_->monitor, site, element, gradient);
     if (structure_entry_ < 0) return;
     AddToStructure(elements == &inputs_, element,
                    gradient == Py_None ? front_end::kNoTensor : context_->reader.Describe(gradient));
+  });
+}
+
+// Parts are added in the order in which they come, as autograd does.
+void CallGradients::OnPartOfInput(uint16_t element, PyObject* gradient) noexcept {
+  Guarded(*context_, "the hook of a part of a gradient", [&] {
+    Element* const expected = Find(&inputs_, element);
+    if (expected == nullptr || IsOver()) return;
+    if (expected->parts <= 1) return On(sites_.input_grad, &inputs_, element, gradient);
+    Answer();
+    if (gradient != Py_None) {
+      Ref part = CallMethod(gradient, "detach");
+      expected->sum = part && expected->sum ? Ref(PyNumber_Add(expected->sum.ptr(), part.ptr())) : std::move(part);
+    }
+    if (++expected->come < expected->parts) return;
+    expected->come = 0;
+    const Ref whole = std::exchange(expected->sum, Ref());
+    On(sites_.input_grad, &inputs_, element, whole ? whole.ptr() : Py_None);
   });
 }
 
@@ -72,8 +111,14 @@ bool CallGradients::AnySeen(const std::vector<Element>& elements) {
 }
 
 void CallGradients::FinishSide(Monitor& monitor, bool is_input) {
-  const std::vector<Element>& elements = is_input ? inputs_ : outputs_;
+  std::vector<Element>& elements = is_input ? inputs_ : outputs_;
   const SiteId site = is_input ? sites_.input_grad : sites_.output_grad;
+  for (Element& expected : elements) {
+    if (expected.come == 0) continue;  // otherwise some of those that take it were not reached
+    const Ref part = std::exchange(expected.sum, Ref());
+    expected.come = 0;
+    On(site, &elements, expected.element, part ? part.ptr() : Py_None);
+  }
   const bool any_seen = AnySeen(elements);
   for (const Element& expected : elements) {
     if (expected.seen) continue;
@@ -101,7 +146,7 @@ void CallGradients::CompleteStructure() noexcept {
 void CallGradients::Finish() noexcept {
   Guarded(*context_, "closing the gradients of a call", [&] {
     Monitor* const monitor = context_->Collecting();
-    if (monitor == nullptr || context_->generation != generation_) return;
+    if (IsOver()) return;
     FinishSide(*monitor, true);
     FinishSide(*monitor, false);
   });

@@ -23,19 +23,22 @@ struct ModuleSites {
   bool any_grad() const { return input_grad != kNoSite || output_grad != kNoSite; }
 };
 
-// Holds no tensor: a hook that held its own tensor would keep the graph alive for ever.
+// Holds no tensor of the graph, which a hook would then keep alive for ever; only sums of gradients on their way.
 class CallGradients : public std::enable_shared_from_this<CallGradients> {
  public:
   CallGradients(std::shared_ptr<Context> context, const ModuleSites& sites, front_end::CallPosition at);
 
-  void ExpectInput(uint16_t element) { inputs_.push_back({element, false, {}}); }
-  void ExpectOutput(uint16_t element) { outputs_.push_back({element, false, {}}); }
+  void ExpectInput(uint16_t element) { inputs_.emplace_back(element); }
+  void ExpectOutput(uint16_t element) { outputs_.emplace_back(element); }
+  // One more part of the gradient of an input: that of one node that takes it.
+  void ExpectPartOfInput(uint16_t element);
   // The input expected last is a tensor among several arguments.
   void LastInputIs(const TensorView& tensor) { inputs_.back().zeros = ZerosLike(tensor); }
   void Describe(std::shared_ptr<front_end::StructureBook> structure, int entry);
 
   // From a hook, on an autograd thread; `gradient` may be None.
   void OnInput(uint16_t element, PyObject* gradient) noexcept { On(sites_.input_grad, &inputs_, element, gradient); }
+  void OnPartOfInput(uint16_t element, PyObject* gradient) noexcept;
   void OnOutput(uint16_t element, PyObject* gradient) noexcept { On(sites_.output_grad, &outputs_, element, gradient); }
   // At the end of the step, if any gradient has come.
   void Finish() noexcept;
@@ -44,14 +47,22 @@ class CallGradients : public std::enable_shared_from_this<CallGradients> {
 
  private:
   struct Element {
+    explicit Element(uint16_t number) : element(number) {}
+
     uint16_t element;
     bool seen = false;
     std::optional<TensorView> zeros;  // its gradient if nothing uses it
+    uint32_t parts = 0;               // of an input: nodes that take it
+    uint32_t come = 0;                // how many have given their part
+    Ref sum;                          // of what they gave
   };
 
   // A view of one zero in CPU memory, wherever the tensor is.
   static std::optional<TensorView> ZerosLike(const TensorView& tensor);
   static bool AnySeen(const std::vector<Element>& elements);
+  static Element* Find(std::vector<Element>* elements, uint16_t element);
+  bool IsOver() const;
+  void Answer();
   void FinishSide(Monitor& monitor, bool is_input);
   void On(SiteId site, std::vector<Element>* elements, uint16_t element, PyObject* gradient) noexcept;
   void Show(Monitor& monitor, SiteId site, uint16_t element, PyObject* gradient);

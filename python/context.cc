@@ -15,6 +15,8 @@ Context::Context(PyObject* torch, std::function<void(const Event&)> on_event)
   is_grad_enabled_ = Attribute(torch, "is_grad_enabled");
   const Ref native = Attribute(torch, "_C");
   if (native) current_graph_task_id_ = Attribute(native.ptr(), "_current_graph_task_id");
+  const Ref autograd = Attribute(torch, "autograd");
+  if (autograd) next_sequence_ = Attribute(autograd.ptr(), "_get_sequence_nr");
 }
 
 bool Context::GradientsEnabled() const {
@@ -31,8 +33,16 @@ bool Context::InBackward() const {
   if (!current_graph_task_id_) return false;
   const Ref id(PyObject_CallNoArgs(current_graph_task_id_.ptr()));
   const bool running = id && PyLong_AsLong(id.ptr()) != -1;
-  PyErr_Clear();
+  ClearError();
   return running;
+}
+
+long Context::NextSequence() const {
+  if (!next_sequence_) return -1;
+  const Ref number(PyObject_CallNoArgs(next_sequence_.ptr()));
+  const long value = number ? PyLong_AsLong(number.ptr()) : -1;
+  ClearError();
+  return value;
 }
 
 bool Context::MeasureView(Monitor& to, const Observation& at, const TensorView& view, Record* record) const {

@@ -39,6 +39,8 @@ struct Context {
   uint32_t MicroBatchesBegun(size_t chunk) const;
   // Inside of a backward pass: a forward that runs there recomputes what a checkpoint has thrown away.
   bool InBackward() const;
+  // The number that the next node of the graph gets in this thread; -1 where torch does not tell.
+  long NextSequence() const;
 
   Monitor* monitor = nullptr;  // null once closed
   uint64_t generation = 1;     // grows whenever the wanted sites change: site ids hold for one generation only
@@ -59,6 +61,7 @@ struct Context {
 
   Ref is_grad_enabled_;
   Ref current_graph_task_id_;  // nothing where torch has no such function
+  Ref next_sequence_;          // likewise
 };
 
 // Runs `f` of ours inside a hook: whatever it throws, and whatever error Python has set, ends here, told once.
@@ -66,7 +69,7 @@ template <class F>
 void Guarded(Context& context, const char* where, const F& f) noexcept {
   front_end::Guarded(context.reporter, where, f);
   if (PyErr_Occurred() == nullptr) return;
-  PyErr_Clear();
+  ClearError();
   context.reporter.Caught(where, "Python raised an exception");
 }
 

@@ -32,16 +32,17 @@ PyObject* CallSlot(PyObject* self, PyObject* args, PyObject*) {
 template <class Hook>
 void BindHook(nb::module_& m, const char* name) {
   PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(&CallSlot<Hook>)}, {0, nullptr}};
-  nb::class_<Hook>(m, name, nb::type_slots(slots)).def("__reduce__", [](const Hook&) {
-    return nb::make_tuple(nb::type<InertHook>(), nb::make_tuple());
-  });
+  nb::class_<Hook> bound(m, name, nb::type_slots(slots));
+  bound.def("__reduce__", [](const Hook&) { return nb::make_tuple(nb::type<InertHook>(), nb::make_tuple()); });
+  // Torch warns of hooks without it when a parameter goes to another process.
+  bound.attr("__torch_unserializable__") = true;
 }
 
 }  // namespace
 
 PyObject* BeforeForward::Call(PyObject* const* args) const {
-  Ref replaced = tap->Before(args[0], args[1], args[2]);
-  return replaced ? replaced.release().ptr() : NewNone();
+  tap->Before(args[0], args[1], args[2]);
+  return NewNone();
 }
 
 PyObject* AfterForward::Call(PyObject* const* args) const {
@@ -64,6 +65,11 @@ PyObject* GradientCallable::Call(PyObject* const* args) const {
   return NewNone();
 }
 
+PyObject* ConsumerCallable::Call(PyObject* const* args) const {
+  hook.Call(args[0]);
+  return NewNone();
+}
+
 void BindHooks(nb::module_& m) {
   nb::class_<InertHook>(m, "InertHook", "The hook of a copied model: does nothing.")
       .def(nb::init<>())
@@ -74,10 +80,15 @@ void BindHooks(nb::module_& m) {
   BindHook<UnreducedHook>(m, "UnreducedHook");
   BindHook<IncomingHook>(m, "IncomingHook");
   BindHook<GradientCallable>(m, "GradientHook");
+  BindHook<ConsumerCallable>(m, "ConsumerHook");
 }
 
 Ref MakeCallable(GradientHook hook) {
   return Ref(nb::cast(GradientCallable{std::move(hook)}).release().ptr());
+}
+
+Ref MakeCallable(ConsumerHook hook) {
+  return Ref(nb::cast(ConsumerCallable{std::move(hook)}).release().ptr());
 }
 
 Ref MakeCallable(std::shared_ptr<ParameterTap> tap) {

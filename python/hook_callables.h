@@ -37,6 +37,13 @@ struct IncomingHook {
   PyObject* Call(PyObject* const* args) const;
 };
 
+// As hook(gradients of what it takes, gradients of what it gives), of a node of the graph.
+struct ConsumerCallable {
+  static constexpr Py_ssize_t kArguments = 2;
+  ConsumerHook hook;
+  PyObject* Call(PyObject* const* args) const;
+};
+
 // As hook(gradient), of an activation.
 struct GradientCallable {
   static constexpr Py_ssize_t kArguments = 1;

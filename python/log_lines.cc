@@ -1,7 +1,11 @@
 #include "python/log_lines.h"
 
+#include <Python.h>
+#include <limits.h>
+#include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <ctime>
 #include <string>
@@ -33,6 +37,12 @@ std::string Now() {
   return text;
 }
 
+// Whether a write of at most PIPE_BUF bytes returns at once.
+bool TakesMore(int descriptor) {
+  pollfd asked{descriptor, POLLOUT, 0};
+  return poll(&asked, 1, 0) == 1 && (asked.revents & POLLOUT) != 0;
+}
+
 }  // namespace
 
 LogLevel LogLevelFromEnvironment() {
@@ -41,14 +51,21 @@ LogLevel LogLevelFromEnvironment() {
   return static_cast<LogLevel>(value[0] - '0');
 }
 
+LogLevel LogLevelHere() {
+  PyObject* const standard_output = PySys_GetObject("__stdout__");  // borrowed
+  const bool has_none = standard_output == nullptr || standard_output == Py_None;
+  return has_none ? LogLevel::kSilent : LogLevelFromEnvironment();
+}
+
 void PrintLine(LogLevel level, int rank, const std::string& text) {
   std::string line = Now() + " (" + std::to_string(getpid()) + ") ";
   if (rank >= 0) line += "[rank " + std::to_string(rank) + "] ";
   line += std::string("[") + NameOf(level) + "] " + text + "\n";
   // Straight to the descriptor: a line must not wait in a buffer, nor be lost with a killed process.
   size_t written = 0;
-  while (written < line.size()) {
-    const ssize_t count = write(STDOUT_FILENO, line.data() + written, line.size() - written);
+  while (written < line.size() && TakesMore(STDOUT_FILENO)) {
+    const size_t piece = std::min<size_t>(line.size() - written, PIPE_BUF);
+    const ssize_t count = write(STDOUT_FILENO, line.data() + written, piece);
     if (count <= 0) return;  // standard output is closed or full: there is nobody to tell
     written += static_cast<size_t>(count);
   }

@@ -12,9 +12,13 @@ enum class LogLevel : int { kDebug = 0, kInfo = 1, kWarning = 2, kError = 3, kSi
 
 // MSPROBE_LOG_LEVEL: "0" to "4"; anything else is kInfo.
 LogLevel LogLevelFromEnvironment();
+// kSilent if the interpreter began without a standard output, whose descriptor is then another file's; else the above.
+// With the GIL held.
+LogLevel LogLevelHere();
 
 // "2026-11-21 14:03:07 (4711) [rank 3] [WARNING] text", in local time; control characters are escaped. `rank` -1: no
-// such part. Written by one call, so that lines of several processes do not mix. From any thread.
+// such part. Written by one call, so that lines of several processes do not mix. From any thread, which never waits for
+// whoever reads: what a pipe or a terminal does not take at once is lost.
 void PrintLine(LogLevel level, int rank, const std::string& text);
 
 // Prints events of `level` and above.

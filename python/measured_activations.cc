@@ -17,7 +17,7 @@ bool SameLayout(const TensorView& a, const TensorView& b) {
 Ref Alive(const Ref& weak) {
   if (!weak) return {};
   Ref object(PyObject_CallNoArgs(weak.ptr()));
-  if (!object) PyErr_Clear();
+  if (!object) ClearError();
   return object && object.ptr() != Py_None ? object : Ref();
 }
 
@@ -26,7 +26,7 @@ Ref Alive(const Ref& weak) {
 long VersionOf(const Names& names, PyObject* tensor) {
   const Ref version = Attribute(tensor, names.version);
   const long value = version ? PyLong_AsLong(version.ptr()) : kNoVersion;
-  PyErr_Clear();
+  ClearError();
   return value;
 }
 
@@ -48,7 +48,7 @@ const Record* MeasuredActivations::Find(TensorReader& reader, const Contents& co
 void MeasuredActivations::Add(PyObject* tensor, const Contents& contents, const Record& record) {
   if (contents.version == kNoVersion || record.pending()) return;
   Ref weak(PyWeakref_NewRef(tensor, nullptr));
-  if (!weak) return PyErr_Clear();
+  if (!weak) return ClearError();
   measured_.insert_or_assign(contents.view.data, Entry{std::move(weak), contents, record});
 }
 

@@ -5,26 +5,24 @@
 namespace stepwatch::python {
 namespace {
 
-// Sets an item of a fresh tuple or dict that this thread alone knows.
-Ref CopyOfTuple(PyObject* tuple) {
-  const Py_ssize_t size = PyTuple_GET_SIZE(tuple);
-  Ref copy(PyTuple_New(size));
-  for (Py_ssize_t i = 0; copy && i < size; ++i) {
-    PyObject* item = PyTuple_GET_ITEM(tuple, i);
-    Py_INCREF(item);
-    PyTuple_SET_ITEM(copy.ptr(), i, item);
-  }
-  return copy;
-}
-
-void SetItem(PyObject* tuple, Py_ssize_t i, const Ref& item) {
-  Py_INCREF(item.ptr());
-  PyObject* const old = PyTuple_GET_ITEM(tuple, i);
-  PyTuple_SET_ITEM(tuple, i, item.ptr());
-  Py_DECREF(old);
+// The exception that is being handled where this is called from, to be compared alone.
+const void* HandledException() {
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_GetExcInfo(&type, &value, &traceback);
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(traceback);
+  return value;
 }
 
 }  // namespace
+
+void ConsumerHook::Call(PyObject* given) const noexcept {
+  if (!PyTuple_Check(given)) return;
+  for (const InputConsumer::Taken& each : taken)
+    if (each.position < PyTuple_GET_SIZE(given))
+      gradients->OnPartOfInput(each.element, PyTuple_GET_ITEM(given, each.position));
+}
 
 bool ModuleTap::NeedsGradient(PyObject* tensor) const {
   return IsTrue(Attribute(tensor, context_->names.requires_grad));
@@ -67,54 +65,46 @@ front_end::CallPosition ModuleTap::NextCall(bool recomputes) noexcept {
   return calls_.Next(context_->step, context_->MicroBatchesBegun(chunk), context_->grad_acc_steps);
 }
 
-Ref ModuleTap::Before(PyObject* module, PyObject* args, PyObject* kwargs) noexcept {
+void ModuleTap::Before(PyObject* module, PyObject* args, PyObject* kwargs) noexcept {
   Monitor* const monitor = context_->Collecting();
-  if (monitor == nullptr) return {};
-  Ref replaced;
+  if (monitor == nullptr) return;
   Guarded(*context_, "watching a module", [&] {
     if (!IsTraining(module)) return;
     Call call;
     call.recomputes = context_->InBackward();
     call.at = NextCall(call.recomputes);
     if (!sites_.any() && context_->structure == nullptr) return;
+    call.handled = HandledException();
     if (!call.recomputes) ReadInputs(*monitor, args, kwargs, &call);
     if ((sites_.any_grad() || context_->structure != nullptr) && context_->GradientsEnabled())
-      replaced = WatchInputs(module, args, kwargs, &call);
+      WatchInputs(args, kwargs, &call);
     running_.push_back(std::move(call));
   });
-  return replaced;
 }
 
 void ModuleTap::ReadInputs(Monitor& monitor, PyObject* args, PyObject* kwargs, Call* call) {
   if (sites_.input == kNoSite && context_->structure == nullptr) return;
   for (const FoundTensor& found : TensorsInArguments(context_->reader, args, kwargs)) {
-    if (context_->structure != nullptr) call->structure.elements.push_back(context_->reader.Describe(found.tensor));
+    if (context_->structure != nullptr)
+      call->structure.elements.push_back(context_->reader.Describe(found.tensor.ptr()));
     if (sites_.input == kNoSite) continue;
     const Observation at{sites_.input, call->at.micro_step, found.element, call->at.call};
     Record record;
-    if (context_->Measure(monitor, SiteKind::kActv, at, found.tensor, &record)) call->inputs.push_back(record);
+    if (context_->Measure(monitor, SiteKind::kActv, at, found.tensor.ptr(), &record)) call->inputs.push_back(record);
   }
 }
 
 // Positional arguments keep their position as their number, whatever they are; keyword values follow on.
-Ref ModuleTap::WatchInputs(PyObject* module, PyObject* args, PyObject* kwargs, Call* call) {
+void ModuleTap::WatchInputs(PyObject* args, PyObject* kwargs, Call* call) {
   call->gradients = std::make_shared<CallGradients>(context_, sites_, call->at);
-  const bool writes_input = writes_input_ || IsTrue(OwnAttribute(module, context_->names.inplace));
   const Py_ssize_t count = PyTuple_GET_SIZE(args);
-  Ref new_args, new_kwargs;
   for (Py_ssize_t i = 0; i < count; ++i) {
     const uint16_t element = count == 1 ? kNoElement : static_cast<uint16_t>(i);
-    PyObject* const value = PyTuple_GET_ITEM(args, i);
     call->gradients->ExpectInput(element);
-    if (!context_->reader.IsTensor(value)) continue;
-    if (!NeedsGradient(value)) {
-      if (element != kNoElement) call->gradients->LastInputIs(context_->reader.Read(value).view);
-      continue;
-    }
-    if (Ref alias = AliasOf(value, writes_input, element, call)) {
-      if (!new_args) new_args = CopyOfTuple(args);
-      SetItem(new_args.ptr(), i, alias);
-    }
+    PyObject* const value = PyTuple_GET_ITEM(args, i);
+    if (element != kNoElement && context_->reader.IsTensor(value) && !NeedsGradient(value))
+      call->gradients->LastInputIs(context_->reader.Read(value).view);
+    WatchInput(value, element, call);
   }
   uint16_t element = static_cast<uint16_t>(count);
   PyObject *key = nullptr, *value = nullptr;
@@ -122,45 +112,46 @@ Ref ModuleTap::WatchInputs(PyObject* module, PyObject* args, PyObject* kwargs, C
     if (!context_->reader.IsTensor(value)) continue;
     const uint16_t number = count == 0 && PyDict_Size(kwargs) == 1 ? kNoElement : element++;
     call->gradients->ExpectInput(number);
-    if (!NeedsGradient(value)) continue;
-    if (Ref alias = AliasOf(value, writes_input, number, call)) {
-      if (!new_kwargs) new_kwargs = Ref(PyDict_Copy(kwargs));
-      PyDict_SetItem(new_kwargs.ptr(), key, alias.ptr());
-    }
+    WatchInput(value, number, call);
   }
-  if (!new_args && !new_kwargs) return {};
-  if (!new_args) new_args = Ref::Borrow(args);
-  if (!new_kwargs) new_kwargs = Ref::Borrow(kwargs);
-  return Ref(PyTuple_Pack(2, new_args.ptr(), new_kwargs.ptr()));
+  if (!call->edges.empty()) call->first_sequence = context_->NextSequence();
 }
 
-// Other users of the input hold the input itself, so only what flows back through this module arrives at its alias. An
-// argument that is given twice stays one object, which some modules look at; its gradient is that of both.
-//
-// A module that writes into its input would take the alias's history away; there the hook sits on the input, where it
-// sees the gradient of what the input was before. Nothing: no alias is to be handed over.
-Ref ModuleTap::AliasOf(PyObject* tensor, bool writes_input, uint16_t element, Call* call) {
-  for (const Alias& other : call->aliases)
-    if (other.input.ptr() == tensor) return other.tensor;
-  if (writes_input) {
-    if (!IsLeaf(tensor) && !IsTrue(CallMethod(tensor, "_is_view"))) {
-      HangOn(tensor, {call->gradients, element, true});
-      if (element != kNoElement) call->gradients->LastInputIs(context_->reader.Read(tensor).view);
-    }
-    return {};
-  }
-  Ref alias = CallMethod(tensor, context_->names.view_as, tensor);
-  if (!alias) return {};
-  HangOn(alias.ptr(), {call->gradients, element, true});
-  if (element != kNoElement) call->gradients->LastInputIs(context_->reader.Read(tensor).view);
-  call->aliases.push_back({alias, Ref::Borrow(tensor), VersionOf(context_->names, alias.ptr())});
-  return alias;
+// The gradient of an argument that is given twice is that of both, and stands at the first.
+void ModuleTap::WatchInput(PyObject* value, uint16_t element, Call* call) {
+  if (sites_.input_grad == kNoSite && context_->structure == nullptr) return;
+  if (!context_->reader.IsTensor(value) || !NeedsGradient(value)) return;
+  InputEdge edge = EdgeOf(context_->names, value, element);
+  if (!edge.node) return;
+  for (const InputEdge& other : call->edges)
+    if (other.Is(edge.node.ptr(), edge.output.ptr())) return;
+  if (element != kNoElement) call->gradients->LastInputIs(context_->reader.Read(value).view);
+  call->edges.push_back(std::move(edge));
 }
 
-void ModuleTap::FinishInputs(Call* call) {
-  for (const Alias& alias : call->aliases)
-    if (VersionOf(context_->names, alias.tensor.ptr()) != alias.version) writes_input_ = true;
-  call->aliases.clear();
+// A module that returns an input as it is takes no part in what flows back: there the gradient is that of the tensor.
+void ModuleTap::FinishInputs(const std::vector<FoundTensor>& outputs, Call* call) {
+  if (call->edges.empty()) return;
+  std::vector<Ref> roots;
+  for (const FoundTensor& found : outputs) {
+    if (!found.is_tensor() || !NeedsGradient(found.tensor.ptr()) || IsLeaf(found.tensor.ptr())) continue;
+    Ref node = Attribute(found.tensor.ptr(), context_->names.grad_fn);
+    const Ref number = Attribute(found.tensor.ptr(), context_->names.output_nr);
+    if (!node || !number) continue;
+    for (size_t i = 0; i < call->edges.size(); ++i) {
+      if (!call->edges[i].Is(node.ptr(), number.ptr())) continue;
+      HangOn(found.tensor.ptr(), {call->gradients, call->edges[i].element, true});
+      call->edges.erase(call->edges.begin() + static_cast<std::ptrdiff_t>(i));
+      break;
+    }
+    roots.push_back(std::move(node));
+  }
+  for (InputConsumer& each : FindConsumers(context_->names, std::move(roots), call->edges, call->first_sequence)) {
+    for (const InputConsumer::Taken& taken : each.taken) call->gradients->ExpectPartOfInput(taken.element);
+    const Ref hook = MakeCallable(ConsumerHook{call->gradients, std::move(each.taken)});
+    if (hook) (void)CallMethod(each.node.ptr(), context_->names.register_hook, hook.ptr());
+  }
+  call->edges.clear();
 }
 
 void ModuleTap::After(PyObject* output) noexcept {
@@ -169,10 +160,14 @@ void ModuleTap::After(PyObject* output) noexcept {
   running_.pop_back();
   Monitor* const monitor = context_->monitor;
   if (monitor == nullptr) return;
+  if (output == Py_None && HandledException() != call.handled) {  // the module has raised
+    for (const Record& record : call.inputs) monitor->Discard(record);
+    return;
+  }
   Guarded(*context_, "reading a module's output", [&] {
-    FinishInputs(&call);
     for (const Record& record : call.inputs) monitor->Enqueue(record);
     const std::vector<FoundTensor> outputs = TensorsInResult(context_->reader, output);
+    FinishInputs(outputs, &call);
     if (!call.recomputes) ReadOutputs(*monitor, outputs, call);
     if (call.gradients != nullptr) WatchOutputs(outputs, &call);
     if (context_->structure != nullptr && !call.recomputes) DescribeCall(output, outputs, &call);
@@ -183,8 +178,8 @@ void ModuleTap::ReadOutputs(Monitor& monitor, const std::vector<FoundTensor>& ou
   if (sites_.output == kNoSite) return;
   for (const FoundTensor& found : outputs) {
     const Observation at{sites_.output, call.at.micro_step, found.element, call.at.call};
-    if (found.tensor != nullptr) {
-      context_->Observe(monitor, SiteKind::kActv, at, found.tensor);
+    if (found.is_tensor()) {
+      context_->Observe(monitor, SiteKind::kActv, at, found.tensor.ptr());
     } else {
       monitor.ObserveMissing(at);
     }
@@ -195,8 +190,8 @@ void ModuleTap::ReadOutputs(Monitor& monitor, const std::vector<FoundTensor>& ou
 void ModuleTap::WatchOutputs(const std::vector<FoundTensor>& outputs, Call* call) {
   for (const FoundTensor& found : outputs) {
     call->gradients->ExpectOutput(found.element);
-    if (found.tensor == nullptr || !NeedsGradient(found.tensor) || IsLeaf(found.tensor)) continue;
-    HangOn(found.tensor, {call->gradients, found.element, false});
+    if (!found.is_tensor() || !NeedsGradient(found.tensor.ptr()) || IsLeaf(found.tensor.ptr())) continue;
+    HangOn(found.tensor.ptr(), {call->gradients, found.element, false});
   }
 }
 
@@ -205,7 +200,7 @@ void ModuleTap::DescribeCall(PyObject* output, const std::vector<FoundTensor>& o
   front_end::PortStructure port;
   port.config = KindOfResult(context_->reader, output);
   for (const FoundTensor& found : outputs)
-    port.elements.push_back(found.tensor == nullptr ? front_end::kNoTensor : context_->reader.Describe(found.tensor));
+    port.elements.push_back(!found.is_tensor() ? front_end::kNoTensor : context_->reader.Describe(found.tensor.ptr()));
   const int entry = context_->structure->AddForward(key_, std::move(call->structure), std::move(port));
   if (call->gradients != nullptr) call->gradients->Describe(context_->structure, entry);
 }

@@ -7,11 +7,12 @@
 
 #include "python/call_gradients.h"
 #include "python/context.h"
+#include "python/input_consumers.h"
 #include "python/tensors_in.h"
 
 namespace stepwatch::python {
 
-// What a tensor hook calls.
+// What a hook on a tensor calls.
 struct GradientHook {
   std::shared_ptr<CallGradients> gradients;
   uint16_t element;
@@ -26,6 +27,15 @@ struct GradientHook {
   }
 };
 
+// What a hook on a node calls that takes inputs of a call.
+struct ConsumerHook {
+  std::shared_ptr<CallGradients> gradients;
+  std::vector<InputConsumer::Taken> taken;
+
+  // `given`: a tuple, the gradients that the node has computed.
+  void Call(PyObject* given) const noexcept;
+};
+
 class ModuleTap {
  public:
   // `key`: "0:fc", as in module_struct.json.
@@ -38,25 +48,22 @@ class ModuleTap {
   bool is_root() const { return is_root_; }
   int chunk() const { return chunk_; }
 
-  // The forward pre-hook: None, or (args, kwargs) with aliases in the place of inputs whose gradient is watched.
-  Ref Before(PyObject* module, PyObject* args, PyObject* kwargs) noexcept;
-  // The forward hook; `output` is never replaced.
+  // The forward pre-hook and the forward hook, which is called as well where the module raises. Neither arguments nor
+  // output are ever replaced.
+  void Before(PyObject* module, PyObject* args, PyObject* kwargs) noexcept;
   void After(PyObject* output) noexcept;
-  // Calls that never came to their end, by an exception.
+  // Calls that never came to their end.
   void ForgetCalls() noexcept;
 
  private:
-  struct Alias {
-    Ref tensor;
-    Ref input;  // that it stands for
-    long version;
-  };
   struct Call {
     front_end::CallPosition at;
     bool recomputes = false;
     std::vector<Record> inputs;  // measured before forward, enqueued after it
     std::shared_ptr<CallGradients> gradients;
-    std::vector<Alias> aliases;
+    std::vector<InputEdge> edges;   // of inputs whose gradient is watched
+    long first_sequence = -1;       // of the nodes that the call makes
+    const void* handled = nullptr;  // the exception that was being handled when the call began
     front_end::PortStructure structure;
   };
 
@@ -66,9 +73,9 @@ class ModuleTap {
   void HangOn(PyObject* tensor, GradientHook hook) const;
   front_end::CallPosition NextCall(bool recomputes) noexcept;
   void ReadInputs(Monitor& monitor, PyObject* args, PyObject* kwargs, Call* call);
-  Ref WatchInputs(PyObject* module, PyObject* args, PyObject* kwargs, Call* call);
-  Ref AliasOf(PyObject* tensor, bool writes_input, uint16_t element, Call* call);
-  void FinishInputs(Call* call);
+  void WatchInputs(PyObject* args, PyObject* kwargs, Call* call);
+  void WatchInput(PyObject* tensor, uint16_t element, Call* call);
+  void FinishInputs(const std::vector<FoundTensor>& outputs, Call* call);
   void ReadOutputs(Monitor& monitor, const std::vector<FoundTensor>& outputs, const Call& call);
   void WatchOutputs(const std::vector<FoundTensor>& outputs, Call* call);
   void DescribeCall(PyObject* output, const std::vector<FoundTensor>& outputs, Call* call);
@@ -80,11 +87,11 @@ class ModuleTap {
   ModuleSites sites_;
   front_end::CallCounter calls_;
   front_end::CallCounter recomputed_calls_;
-  bool writes_input_ = false;  // seen to write into its input
   std::vector<Call> running_;  // the innermost call last
 };
 
 // Defined with the bindings: the Python callable of a hook.
 Ref MakeCallable(GradientHook hook);
+Ref MakeCallable(ConsumerHook hook);
 
 }  // namespace stepwatch::python

@@ -6,8 +6,14 @@
 namespace stepwatch::python {
 
 ParameterTap::ParameterTap(std::shared_ptr<Context> context, PyObject* parameter, bool main_grad)
-    : context_(std::move(context)), parameter_(Ref::Borrow(parameter)), main_grad_(main_grad) {
+    : context_(std::move(context)), parameter_(parameter), main_grad_(main_grad) {
   WantNothing();
+}
+
+void ParameterTap::Forget() {
+  WantNothing();
+  late_hook_ = Ref();
+  parameter_ = nullptr;
 }
 
 bool ParameterTap::wanted() const {
@@ -15,9 +21,10 @@ bool ParameterTap::wanted() const {
 }
 
 Ref ParameterTap::Gradient() const {
+  if (parameter_ == nullptr) return {};
   Ref gradient;
-  if (main_grad_) gradient = Attribute(parameter_.ptr(), context_->names.main_grad);
-  if (!gradient || gradient.ptr() == Py_None) gradient = Attribute(parameter_.ptr(), context_->names.grad);
+  if (main_grad_) gradient = Attribute(parameter_, context_->names.main_grad);
+  if (!gradient || gradient.ptr() == Py_None) gradient = Attribute(parameter_, context_->names.grad);
   return gradient && gradient.ptr() != Py_None ? gradient : Ref();
 }
 
@@ -38,7 +45,7 @@ void ParameterTap::OnIncoming(PyObject* gradient) noexcept {
       return;
     }
     const Ref hook = MakeCallable(shared_from_this());
-    if (hook) late_hook_ = CallMethod(parameter_.ptr(), context_->names.register_post_accumulate, hook.ptr());
+    if (hook) late_hook_ = CallMethod(parameter_, context_->names.register_post_accumulate, hook.ptr());
   });
 }
 
@@ -102,13 +109,15 @@ void TensorBatch::Add(SiteKind kind, SiteId site, Ref tensor) {
 
 void TensorBatch::Observe(Monitor& monitor) noexcept {
   if (at_.empty()) return;
-  {
-    const nanobind::gil_scoped_release released;
-    monitor.ObserveBatch(at_.data(), views_.data(), at_.size());
-  }
+  // Taken out first: another thread may step while this one measures without the GIL.
+  const std::vector<Observation> at = std::move(at_);
+  const std::vector<TensorView> views = std::move(views_);
+  const std::vector<Ref> kept = std::move(kept_);
   at_.clear();
   views_.clear();
   kept_.clear();
+  const nanobind::gil_scoped_release released;
+  monitor.ObserveBatch(at.data(), views.data(), at.size());
 }
 
 namespace {
@@ -116,7 +125,7 @@ namespace {
 // A tensor of the optimizer's state of one parameter, or nothing.
 Ref StateOf(PyObject* state, const char* name) {
   Ref tensor(PyMapping_GetItemString(state, name));
-  PyErr_Clear();
+  ClearError();
   return tensor;
 }
 

@@ -11,7 +11,8 @@ namespace stepwatch::python {
 
 class ParameterTap : public std::enable_shared_from_this<ParameterTap> {
  public:
-  // `main_grad`: the gradient is read from `parameter.main_grad` where there is one.
+  // `parameter` is borrowed until `Forget`: a reference from here, which the garbage collector does not see, would
+  // close a circle through its hooks. `main_grad`: the gradient is read from `parameter.main_grad` where there is one.
   ParameterTap(std::shared_ptr<Context> context, PyObject* parameter, bool main_grad);
 
   void Want(SiteKind kind, SiteId site) { sites_[static_cast<size_t>(kind)] = site; }
@@ -19,7 +20,9 @@ class ParameterTap : public std::enable_shared_from_this<ParameterTap> {
   SiteId site(SiteKind kind) const { return sites_[static_cast<size_t>(kind)]; }
   bool wanted() const;
   void set_each_micro_batch(bool each) { each_ = each; }
-  PyObject* parameter() const { return parameter_.ptr(); }
+  PyObject* parameter() const { return parameter_; }
+  // The parameter may go.
+  void Forget();
 
   // Its gradient has been accumulated once more: the hook on it, on an autograd thread.
   void OnAccumulated() noexcept;
@@ -45,7 +48,7 @@ class ParameterTap : public std::enable_shared_from_this<ParameterTap> {
   void ObserveUnreduced(Monitor& monitor, PyObject* gradient, uint32_t count);
 
   const std::shared_ptr<Context> context_;
-  const Ref parameter_;
+  PyObject* parameter_;
   const bool main_grad_;
   std::array<SiteId, kSiteKindCount> sites_;
   bool each_ = false;

@@ -6,6 +6,10 @@
 
 namespace stepwatch::python {
 
+// Drops the error that is set, if any. What is no Exception, such as the KeyboardInterrupt of a signal that came while
+// torch ran for us, is the trainer's: it is raised again where the main thread goes on.
+void ClearError();
+
 class Ref : public nanobind::object {
  public:
   Ref() = default;
@@ -35,7 +39,7 @@ inline Ref Attribute(PyObject* object, const Name& name) {
 #else
   const int result = _PyObject_LookupAttr(object, name.ptr(), &found);
 #endif
-  if (result < 0) PyErr_Clear();
+  if (result < 0) ClearError();
   return Ref(found);
 }
 
@@ -43,35 +47,41 @@ inline Ref Attribute(PyObject* object, const Name& name) {
 inline Ref OwnAttribute(PyObject* object, const Name& name) {
   const Ref own(PyObject_GenericGetDict(object, nullptr));
   PyObject* const found = own ? PyDict_GetItemWithError(own.ptr(), name.ptr()) : nullptr;
-  if (found == nullptr) PyErr_Clear();
+  if (found == nullptr) ClearError();
   return Ref::Borrow(found);
 }
 
 // The attribute, or nothing; no error is left set.
 inline Ref Attribute(PyObject* object, const char* name) {
   Ref found(PyObject_GetAttrString(object, name));
-  if (!found) PyErr_Clear();
+  if (!found) ClearError();
   return found;
 }
 
 // The result of a method with one argument, or nothing; no error is left set.
 inline Ref CallMethod(PyObject* object, const Name& name, PyObject* argument) {
   Ref found(PyObject_CallMethodOneArg(object, name.ptr(), argument));
-  if (!found) PyErr_Clear();
+  if (!found) ClearError();
   return found;
 }
 
-// The result of a call without arguments, or nothing; no error is left set.
+// The result of a method without arguments, or nothing; no error is left set.
+inline Ref CallMethod(PyObject* object, const Name& name) {
+  Ref found(PyObject_CallMethodNoArgs(object, name.ptr()));
+  if (!found) ClearError();
+  return found;
+}
+
 inline Ref CallMethod(PyObject* object, const char* name) {
   Ref found(PyObject_CallMethod(object, name, nullptr));
-  if (!found) PyErr_Clear();
+  if (!found) ClearError();
   return found;
 }
 
 inline bool IsTrue(const Ref& object) {
   if (!object) return false;
   const int truth = PyObject_IsTrue(object.ptr());
-  if (truth < 0) PyErr_Clear();
+  if (truth < 0) ClearError();
   return truth > 0;
 }
 

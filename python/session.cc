@@ -28,6 +28,7 @@ Session::Session(PyObject* torch, Options options, bool main_grad, std::function
 }
 
 Session::~Session() {
+  on_swap_ = nullptr;  // whom it told may be gone
   (void)Close(std::chrono::seconds(5));
 }
 
@@ -44,6 +45,7 @@ Status Session::Attach(std::vector<ModuleEntry> modules, const std::vector<Found
   ++context_->generation;
   on_swap_ = std::move(on_swap);
   modules_.clear();
+  ForgetParameters();
   parameters_.clear();
   counts_reduced_.clear();
   groups_.clear();
@@ -56,6 +58,7 @@ Status Session::Attach(std::vector<ModuleEntry> modules, const std::vector<Found
     modules_.push_back(std::make_shared<ModuleTap>(context_, entry.chunk, key, entry.name.empty()));
   }
   for (int i = 0; i < std::max(optimizers, 1); ++i) groups_.push_back(std::make_unique<ParameterGroup>(context_));
+  kept_ = Ref(PyList_New(0));
   std::set<int> cuda;
   for (const FoundParameter& found : parameters) {
     const TensorView view = context_->reader.Read(found.tensor).view;
@@ -65,6 +68,7 @@ Status Session::Attach(std::vector<ModuleEntry> modules, const std::vector<Found
                                 {view.sizes.begin(), view.sizes.begin() + view.ndim},
                                 found.requires_grad});
     if (view.device.kind == DeviceKind::kCuda) cuda.insert(view.device.index);
+    if (!kept_ || PyList_Append(kept_.ptr(), found.tensor) != 0) throw nanobind::python_error();
     parameters_.push_back(std::make_shared<ParameterTap>(context_, found.tensor, main_grad_));
     counts_reduced_.push_back(found.counts_reduced);
     // What no optimizer lists (one with copies of its own, a part that is not trained) is read with the first.
@@ -78,6 +82,11 @@ Status Session::Attach(std::vector<ModuleEntry> modules, const std::vector<Found
     for (const int device : cuda) monitor_->PrepareDevice({DeviceKind::kCuda, static_cast<int8_t>(device)});
     return monitor_->Attach(std::move(index), this);
   });
+}
+
+void Session::ForgetParameters() {
+  for (const auto& tap : parameters_) tap->Forget();
+  kept_ = Ref();
 }
 
 // The core calls this in the thread that attaches, ends a step or closes; the first has given the GIL away.
@@ -103,7 +112,12 @@ void Session::Swap(const RecordLayout* layout, const FrontEndOrders& orders) noe
 
 void Session::TellSwap() {
   ListWanted();
-  if (on_swap_) on_swap_();
+  if (!on_swap_) return;
+  try {
+    on_swap_();
+  } catch (nanobind::python_error& error) {
+    error.restore();  // as an error of Python's, which may be the trainer's own interrupt
+  }
 }
 
 void Session::SetSites(const RecordLayout& layout) {
@@ -224,6 +238,7 @@ Status Session::Close(std::chrono::milliseconds timeout) {
   Swap(nullptr, {});
   context_->monitor = nullptr;
   on_swap_ = nullptr;
+  ForgetParameters();
   return closed;
 }
 

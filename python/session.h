@@ -77,6 +77,11 @@ class Session final : public HookTable {
   // Taps and hooks do nothing afterwards. Safe to call twice.
   Status Close(std::chrono::milliseconds timeout);
 
+  // The parameters, which belong to the session and not to their taps, so that the garbage collector sees who holds
+  // them.
+  PyObject* kept() const { return kept_.ptr(); }
+  void ForgetParameters();
+
   void Swap(const RecordLayout* layout, const FrontEndOrders& orders) noexcept override;
 
  private:
@@ -90,6 +95,7 @@ class Session final : public HookTable {
   std::unique_ptr<Monitor> monitor_;
   std::vector<std::shared_ptr<ModuleTap>> modules_;
   std::vector<std::shared_ptr<ParameterTap>> parameters_;
+  Ref kept_;  // a list
   std::vector<bool> counts_reduced_;
   std::vector<std::unique_ptr<ParameterGroup>> groups_;  // one for each optimizer, the last for parameters of none
   WantedHooks wanted_;

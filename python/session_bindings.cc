@@ -145,7 +145,7 @@ std::unique_ptr<Session> MakeSession(nb::module_ torch, const std::string& confi
   options.store = std::move(store);
   options.store_prefix = store_prefix;
   options.parallel_for = TrainersThreads();
-  auto printer = MakeEventPrinter(LogLevelFromEnvironment(), world_size > 1 ? rank : -1);
+  auto printer = MakeEventPrinter(LogLevelHere(), world_size > 1 ? rank : -1);
   auto session = std::make_unique<Session>(torch.ptr(), std::move(options), main_grad, std::move(printer));
   Check(session->Start());
   return session;
@@ -165,10 +165,32 @@ nb::object ViewOf(nb::module_ torch, nb::handle tensor, bool by_attributes) {
                         reinterpret_cast<uintptr_t>(seen.view.data));
 }
 
+// What the garbage collector asks for: a monitor that nobody closes goes with its model and optimizer.
+int Traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (nb::inst_ready(self)) Py_VISIT(nb::inst_ptr<Session>(self)->kept());
+  return 0;
+}
+
+int Clear(PyObject* self) {
+  if (nb::inst_ready(self)) nb::inst_ptr<Session>(self)->ForgetParameters();
+  return 0;
+}
+
+PyType_Slot session_slots[] = {
+    {Py_tp_traverse, reinterpret_cast<void*>(&Traverse)}, {Py_tp_clear, reinterpret_cast<void*>(&Clear)}, {0, nullptr}};
+
+// Of any text, lone surrogates included, which no file can hold.
+std::string Printable(const nb::str& text) {
+  const Ref bytes(PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace"));
+  if (!bytes) throw nb::python_error();
+  return {PyBytes_AS_STRING(bytes.ptr()), static_cast<size_t>(PyBytes_GET_SIZE(bytes.ptr()))};
+}
+
 }  // namespace
 
 void BindSession(nb::module_& m) {
-  nb::class_<Session>(m, "Session", "The native monitor of this process.")
+  nb::class_<Session>(m, "Session", nb::type_slots(session_slots), "The native monitor of this process.")
       .def("attach", &Attach, "modules"_a, "parameters"_a, "optimizers"_a, "operators"_a, "on_swap"_a)
       .def_prop_ro("collecting", &Session::collecting)
       .def_prop_ro("wanted_modules", [](const Session& s) { return s.wanted().modules; })
@@ -208,8 +230,9 @@ void BindSession(nb::module_& m) {
            [](Session& s, std::optional<std::vector<std::string>> ops, std::optional<bool> xy_distribution) {
              Check(s.Amend({std::move(ops), xy_distribution}));
            })
-      .def("warn", &Session::Warn)
-      .def("caught", &Session::Caught)
+      .def("warn", [](Session& s, const nb::str& text) { s.Warn(Printable(text)); })
+      .def("caught",
+           [](Session& s, const nb::str& where, const nb::str& what) { s.Caught(Printable(where), Printable(what)); })
       .def("refresh", [](Session& s, double timeout) { return NameOf(s.Refresh(Milliseconds(timeout))); })
       .def("flush", [](Session& s, double timeout) { return s.Flush(Milliseconds(timeout)); })
       .def("latest",

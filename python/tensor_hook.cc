@@ -5,7 +5,7 @@ namespace stepwatch::python {
 TensorHooks::TensorHooks(PyObject* torch) : tensor_type_(Attribute(torch, "Tensor")) {
   const Ref collections(PyImport_ImportModule("collections"));
   if (collections) ordered_dict_ = Attribute(collections.ptr(), "OrderedDict");
-  PyErr_Clear();
+  ClearError();
 }
 
 void TensorHooks::Hang(const Names& names, PyObject* tensor, PyObject* hook) const {
@@ -23,19 +23,19 @@ bool TensorHooks::HangDirectly(const Names& names, PyObject* tensor, PyObject* h
     const Ref tell = Attribute(node.ptr(), names.register_hook_dict);
     hooks = Ref(tell ? PyObject_CallNoArgs(ordered_dict_.ptr()) : nullptr);
     if (!hooks || PyObject_SetAttr(tensor, names.backward_hooks.ptr(), hooks.ptr()) != 0) {
-      PyErr_Clear();
+      ClearError();
       return false;
     }
     if (!Ref(PyObject_CallOneArg(tell.ptr(), tensor))) {
-      PyErr_Clear();
+      ClearError();
       (void)PyObject_SetAttr(tensor, names.backward_hooks.ptr(), Py_None);
-      PyErr_Clear();
+      ClearError();
       return false;
     }
   }
   // Keys are anything that is different for each hook; torch's are numbers.
   const bool hangs = PyObject_SetItem(hooks.ptr(), hook, hook) == 0;
-  PyErr_Clear();
+  ClearError();
   return hangs;
 }
 

@@ -105,7 +105,7 @@ void ForgetBareOffset(PyObject* tensor, TensorView* view) {
   const Ref elements = CallMethod(tensor, "storage_offset");
   const long long offset = elements ? PyLong_AsLongLong(elements.ptr()) : 0;
   const bool known = elements && PyErr_Occurred() == nullptr;
-  PyErr_Clear();
+  ClearError();
   if (!known || static_cast<uintptr_t>(offset) * static_cast<uintptr_t>(ElementSize(view->dtype)) == address)
     view->data = nullptr;
 }
@@ -154,7 +154,7 @@ const ExchangeTable* TensorReader::TableOf(PyObject* tensor) {
   const Ref capsule = Attribute(reinterpret_cast<PyObject*>(type), "__dlpack_c_exchange_api__");
   auto* header =
       capsule ? static_cast<TableHeader*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api")) : nullptr;
-  if (PyErr_Occurred() != nullptr) PyErr_Clear();
+  if (PyErr_Occurred() != nullptr) ClearError();
   while (header != nullptr && header->major != 1) header = header->previous;
   const auto* table = reinterpret_cast<const ExchangeTable*>(header);
   if (table != nullptr && table->tensor_from_py_object_no_sync == nullptr) table = nullptr;
@@ -167,7 +167,7 @@ const ExchangeTable* TensorReader::TableOf(PyObject* tensor) {
 bool TensorReader::ReadTable(const ExchangeTable& table, PyObject* tensor, SeenTensor* seen) const {
   DlTensor raw{};
   if (table.tensor_from_py_object_no_sync(tensor, &raw) != 0) {
-    PyErr_Clear();
+    ClearError();
     return false;
   }
   TensorView& view = seen->view;
@@ -189,7 +189,7 @@ bool TensorReader::ReadTable(const ExchangeTable& table, PyObject* tensor, SeenT
   if (device == kDlCuda || device == kDlCudaManaged) {
     view.device = {DeviceKind::kCuda, static_cast<int8_t>(raw.device.id)};
     if (table.current_work_stream(kDlCuda, raw.device.id, &view.stream) != 0) {
-      PyErr_Clear();
+      ClearError();
       return false;
     }
   } else if (device != kDlCpu && device != kDlCudaHost) {
@@ -207,7 +207,7 @@ SeenTensor TensorReader::Read(PyObject* tensor) {
   ForgetBareOffset(tensor, &seen.view);
   if (seen.view.data == nullptr && seen.view.numel > 0) {
     const Ref local = Attribute(tensor, "_local_tensor");  // of a DTensor
-    if (local && local.ptr() != Py_None && IsTensor(local.ptr())) return Read(local.ptr());
+    if (local && Py_TYPE(local.ptr()) != Py_TYPE(tensor) && IsTensor(local.ptr())) return Read(local.ptr());
   }
   return Checked(seen);
 }
@@ -224,14 +224,14 @@ bool CopyIntegers(const Ref& sequence, std::array<int64_t, kDimsMax>* out, int* 
   if (!sequence) return false;
   const Py_ssize_t size = PySequence_Size(sequence.ptr());
   if (size < 0 || size > kDimsMax) {
-    PyErr_Clear();
+    ClearError();
     return false;
   }
   for (Py_ssize_t i = 0; i < size; ++i) {
     const Ref item(PySequence_GetItem(sequence.ptr(), i));
     const long long value = item ? PyLong_AsLongLong(item.ptr()) : -1;
     if (PyErr_Occurred() != nullptr) {
-      PyErr_Clear();
+      ClearError();
       return false;
     }
     (*out)[static_cast<size_t>(i)] = value;
@@ -250,13 +250,13 @@ bool SetDevice(PyObject* torch, PyObject* tensor, TensorView* view) {
   const Ref stream(cuda ? PyObject_CallMethod(cuda.ptr(), "current_stream", "O", device.ptr()) : nullptr);
   const Ref handle = stream ? Attribute(stream.ptr(), "cuda_stream") : Ref();
   if (!index || !handle) {
-    PyErr_Clear();
+    ClearError();
     return false;
   }
   view->device = {DeviceKind::kCuda, static_cast<int8_t>(PyLong_AsLong(index.ptr()))};
   view->stream = PyLong_AsVoidPtr(handle.ptr());
   const bool good = PyErr_Occurred() == nullptr;
-  PyErr_Clear();
+  ClearError();
   return good;
 }
 
@@ -264,7 +264,7 @@ bool SetDevice(PyObject* torch, PyObject* tensor, TensorView* view) {
 
 SeenTensor TensorReader::ReadAttributes(PyObject* tensor) {
   const Ref local = Attribute(tensor, "_local_tensor");
-  if (local && local.ptr() != Py_None && IsTensor(local.ptr())) return ReadAttributes(local.ptr());
+  if (local && Py_TYPE(local.ptr()) != Py_TYPE(tensor) && IsTensor(local.ptr())) return ReadAttributes(local.ptr());
   SeenTensor seen;
   int strides = 0;
   const Ref layout = Attribute(tensor, "layout");
@@ -278,7 +278,7 @@ SeenTensor TensorReader::ReadAttributes(PyObject* tensor) {
   seen.view.dtype = DTypeOf(dtype.ptr());
   const Ref address = CallMethod(tensor, "data_ptr");  // raises for fake tensors and wrappers
   seen.view.data = address ? PyLong_AsVoidPtr(address.ptr()) : nullptr;
-  PyErr_Clear();
+  ClearError();
   ForgetBareOffset(tensor, &seen.view);
   return Checked(seen);
 }
@@ -291,7 +291,7 @@ std::string TensorReader::Describe(PyObject* tensor) const {
   const Ref name(dtype ? PyObject_Str(dtype.ptr()) : nullptr);
   const char* size_text = size ? PyUnicode_AsUTF8(size.ptr()) : nullptr;
   const char* name_text = name ? PyUnicode_AsUTF8(name.ptr()) : nullptr;
-  PyErr_Clear();
+  ClearError();
   if (size_text == nullptr || name_text == nullptr) return "<class 'Tensor'>";
   return std::string("size=") + size_text + ", dtype=" + name_text;
 }

@@ -1,24 +1,26 @@
 // The tensors among the arguments or in the result of a call, and the numbers that their rows carry.
 #pragma once
 
-#include <Python.h>
-
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "python/py_ref.h"
 #include "python/tensor_reader.h"
 
 namespace stepwatch::python {
 
-// Borrowed from the object it was found in.
 struct FoundTensor {
-  PyObject* tensor = nullptr;  // null: an element that is no tensor, which still gives a row of nan
-  uint16_t element = 0;        // kNoElement: the only one
+  Ref tensor;            // held: a container may be changed meanwhile, or make its values when it is asked
+  uint16_t element = 0;  // kNoElement: the only one
+
+  // False: an element that is no tensor, which still gives a row of nan.
+  bool is_tensor() const { return tensor.ptr() != nullptr; }
 };
 
 // Tensors among the positional arguments, then the keyword values, numbered densely; then those inside of tuples,
-// lists, dicts and dataclasses among them, in the order in which they lie there. `kwargs` may be null.
+// lists, dicts and dataclasses among them, in the order in which they lie there. `kwargs` may be null. Of containers
+// that hold each other without end a part is seen.
 std::vector<FoundTensor> TensorsInArguments(const TensorReader& reader, PyObject* args, PyObject* kwargs);
 
 // A tensor is the only element. Elements of a tuple or list are numbered by position, those of a dict or dataclass

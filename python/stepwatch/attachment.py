@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stepwatch.communication import watchable_operators
 from stepwatch.extras import Extras, RunEnds
 from stepwatch.grad_scaler import ScalerSteps
-from stepwatch.model_index import ModelIndex, index_model, optimizer_of_parameters
+from stepwatch.model_index import ModelIndex, index_model, optimizer_of_parameters, param_groups_of
 from stepwatch.optimizer_step import OptimizerStep, updates_without_moments, with_state
 from stepwatch.sharded_gradients import ShardedGradients
 
@@ -37,12 +38,18 @@ class Attachment:
         Given a parameter: False if the row of its reduced gradient is another rank's to write.
     rank : int
         Of this process.
+
+    Attributes
+    ----------
+    owner : object
+        Kept alive as long as this hangs on an optimizer.
     """
 
     def __init__(
         self, session: _core.Session, writes_reduced: Callable[[Any], bool] | None = None, rank: int = 0
     ) -> None:
         self.session = session
+        self.owner: Any = None
         self._extras = Extras(session, self._guarded, rank)
         self._writes_reduced = writes_reduced
         self._chunks: list[torch.nn.Module] = []
@@ -116,16 +123,19 @@ class Attachment:
             )
             for (chunk, name), parameter in zip(self._index.parameter_rows, self._index.parameters)
         ]
+        on_swap = weakref.WeakMethod(self._on_swap)  # the session is ours: a circle that nobody could see
         self.session.attach(
-            self._index.module_rows, parameters, len(self._optimizers), watchable_operators(), self._on_swap
+            self._index.module_rows,
+            parameters,
+            len(self._optimizers),
+            watchable_operators(),
+            lambda: (on_swap() or (lambda: None))(),
         )
         self._hang_hooks()
 
     def _group_sizes(self) -> tuple[int, ...]:
         return tuple(
-            len(group["params"])
-            for step in self._optimizers
-            for group in getattr(with_state(step.optimizer), "param_groups", [])
+            len(group["params"]) for step in self._optimizers for group in param_groups_of(with_state(step.optimizer))
         )
 
     def amend(self, ops: list[str] | None, xy_distribution: bool | None) -> None:
@@ -177,24 +187,33 @@ class Attachment:
 
     def _install(self, modules: set[int], gradients: set[int]) -> None:
         for index in [index for index in self._module_hooks if index not in modules]:
-            for handle in self._module_hooks.pop(index):
-                handle.remove()
+            self._take_off(self._module_hooks.pop(index))
         for index in [index for index in self._gradient_hooks if index not in gradients]:
             self._take_off_gradient_hook(index)
         for index in sorted(modules - self._module_hooks.keys()):
-            self._module_hooks[index] = []
-            self._hang_on_module(index)
+            self._guarded("installing the hooks of a module", lambda: self._hang_on_module(index))  # noqa: B023
         self._watch_sharded(gradients & self._index.sharded)
         for index in sorted(gradients - self._gradient_hooks.keys() - self._index.sharded):
             parameter = self._index.parameters[index]
-            if parameter.requires_grad and parameter.is_leaf:
-                self._gradient_hooks[index] = self._hang_on_gradient(index, parameter)
+            self._guarded(
+                "installing the hook of a parameter",
+                lambda: self._hang_on_gradient(index, parameter),  # noqa: B023
+            )
+
+    def _take_off(self, handles: Sequence[Any]) -> None:
+        for handle in reversed(handles):
+            self._guarded("taking off a hook", lambda: handle.remove())  # noqa: B023
 
     def _hang_on_module(self, index: int) -> None:
-        module, handles = self._index.modules[index], self._module_hooks[index]
+        from stepwatch.eager_hooks import EagerHook  # which needs torch
+
+        module = self._index.modules[index]
+        handles = self._module_hooks[index] = []
+        before, after = EagerHook(self.session.before_forward(index)), EagerHook(self.session.after_forward(index))
         try:
-            handles.append(module.register_forward_pre_hook(self.session.before_forward(index), with_kwargs=True))
-            handles.append(module.register_forward_hook(self.session.after_forward(index), with_kwargs=True))
+            handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
+            # Called where the module raises as well: what is kept of the call would keep its graph alive.
+            handles.append(module.register_forward_hook(after, with_kwargs=True, always_call=True))
         except RuntimeError as error:  # a scripted module
             if not self._said_unhookable:
                 chunk, name, kind, _ = self._index.module_rows[index]
@@ -204,7 +223,13 @@ class Attachment:
                 )
             self._said_unhookable = True
 
-    def _hang_on_gradient(self, index: int, parameter: torch.nn.Parameter) -> Any:
+    def _hang_on_gradient(self, index: int, parameter: torch.nn.Parameter) -> None:
+        if hasattr(parameter, "materialize"):  # of a lazy module: it takes hooks after its first call
+            self._swapped = True
+        elif parameter.requires_grad and parameter.is_leaf:
+            self._gradient_hooks[index] = self._gradient_handle(index, parameter)
+
+    def _gradient_handle(self, index: int, parameter: torch.nn.Parameter) -> Any:
         if self._busy_steps < _BUSY_STEPS and self.session.reads_incoming(index):
             return parameter.register_hook(self.session.incoming_hook(index))
         return parameter.register_post_accumulate_grad_hook(self.session.unreduced_hook(index))
@@ -236,8 +261,7 @@ class Attachment:
 
     def _remove_hooks(self) -> None:
         self._watch_sharded(set())
-        for handle in reversed([handle for handles in self._module_hooks.values() for handle in handles]):
-            handle.remove()
+        self._take_off([handle for handles in self._module_hooks.values() for handle in handles])
         self._module_hooks.clear()
         for index in reversed(list(self._gradient_hooks)):
             self._take_off_gradient_hook(index)
@@ -251,7 +275,7 @@ class Attachment:
         except RunEnds:
             raise
         except Exception as error:
-            self.session.caught(where, f"{type(error).__name__}: {error}")
+            self.session.caught(where, _text_of(error))
 
     def _before_update(self, number: int) -> None:
         optimizer = with_state(self._optimizers[number].optimizer)
@@ -283,8 +307,12 @@ class Attachment:
         return not self._hung and not self.session.collecting
 
     def _after_quiet_step(self) -> None:
-        if not self.session.pass_step():
-            self._guarded("preparing a step", self._begin_step)
+        try:
+            if self.session.pass_step():
+                return
+        except Exception as error:
+            self.session.caught("ending a step", _text_of(error))
+        self._guarded("preparing a step", self._begin_step)
 
     def _end_step(self) -> None:
         self._guarded("ending a step", self._extras.end_step)
@@ -318,3 +346,12 @@ class Attachment:
         self._optimizers.clear()
         self._chunks.clear()
         self._index = ModelIndex()
+
+
+def _text_of(error: Exception) -> str:
+    """Describe an exception of anybody's class, in text that can be written as UTF-8."""
+    try:
+        text = f"{type(error).__name__}: {error}"
+    except Exception:
+        text = f"{type(error).__name__}, which cannot be shown"
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,7 @@ from stepwatch.stack_info import StackBook
 from stepwatch.update_ratios import UpdateRatios
 
 if TYPE_CHECKING:
+    import torch
     from stepwatch.model_index import ModelIndex
 
 STRUCTURE_EXIT = "exit after first monitor step when print model struct"
@@ -45,6 +48,7 @@ class Extras:
         self._features = FeatureHooks(session, guard)
         self._updates = UpdateRatios(session)
         self._communication: CommunicationTap | None = None
+        self._gone: weakref.finalize[Any, Any] | None = None  # takes the wrappers off when nobody closes
         self._stacks: StackBook | None = None
         self._stack_handles: list[Any] = []
         self._stacks_written = False
@@ -67,19 +71,31 @@ class Extras:
             self._stacks = StackBook()
             for (chunk, name, _, _), module in zip(index.module_rows, index.modules):
                 hook = self._stacks.hook(f"{chunk}:{name}")
-                self._stack_handles.append(module.register_forward_hook(hook, with_kwargs=True))
+                self._guard("watching from where a module is called", functools.partial(self._hang, module, hook))
+
+    def _hang(self, module: torch.nn.Module, hook: Callable[..., None]) -> None:
+        self._stack_handles.append(module.register_forward_hook(hook, with_kwargs=True))
 
     def _wrap_operators(self) -> None:
-        session = self._session
+        # The wrappers hang on torch itself, and stay below those that others put on later: with the session in them, a
+        # monitor that nobody closes would stay as well.
+        owner = weakref.ref(self)
+
+        def of_session(use: Callable[[_core.Session], Any]) -> Any:
+            extras = owner()
+            return None if extras is None else use(extras._session)
+
         self._communication = CommunicationTap(
-            session.observe_communication,
-            lambda what, why: session.warn(f"{what}: {why}"),
-            collecting=lambda: session.collecting,
-            before=session.watches_before_operators,
+            lambda *args: of_session(lambda session: session.observe_communication(*args)),
+            lambda what, why: of_session(lambda session: session.warn(f"{what}: {why}")),
+            collecting=lambda: bool(of_session(lambda session: session.collecting)),
+            before=self._session.watches_before_operators,
             codelines=self._orders["communication_codeline"],
             log_only=self._orders["communication_log_only"],
         )
         self._communication.install()
+        self._gone = weakref.finalize(self, self._communication.remove)
+        self._gone.atexit = False
 
     def read_state(self, optimizer: Any) -> int:
         """Look at the state of an optimizer before its update.
@@ -133,7 +149,7 @@ class Extras:
 
     def _drop_stacks(self) -> None:
         for handle in reversed(self._stack_handles):
-            handle.remove()
+            self._guard("taking off a hook", lambda: handle.remove())  # noqa: B023
         self._stack_handles.clear()
         self._stacks = None
 
@@ -143,5 +159,8 @@ class Extras:
         if self._communication is not None:
             self._communication.remove()
             self._communication = None
+        if self._gone is not None:
+            self._gone.detach()
+            self._gone = None
         self._updates.remove()
         self._features.remove()

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from stepwatch import _core
 from stepwatch.device_numbers import numbers_of
 
 if TYPE_CHECKING:
     import torch
-    from stepwatch import _core
+
+# Features of one step; more are passed over, where steps never end.
+_PENDING_MAX = 100_000
 
 # (kind, module, micro-step, call) of a feature, and its columns as a tensor on the module's device.
 _Pending = tuple[str, int, int, int, "torch.Tensor"]
@@ -51,20 +54,30 @@ class FeatureHooks:
             return
         compute = _computations(batch_first)
         for kind, number in wanted:
-            self._handles.append(modules[number].register_forward_hook(self._hook(kind, number, compute[kind])))
-
-    def _hook(self, kind: str, number: int, compute: Callable[..., Any]) -> Callable[..., None]:
-        def hook(module: torch.nn.Module, args: tuple[Any, ...], output: Any) -> None:
+            hook = _FeatureHook(self, kind, number, compute[kind])
             self._guard(
-                f"computing the feature {kind}", lambda: self._compute(kind, number, compute, module, args, output)
+                f"watching the feature {kind}",
+                lambda: self._handles.append(modules[number].register_forward_hook(hook)),  # noqa: B023 (called here)
             )
 
-        return hook
+    def observe(self, hook: _FeatureHook, module: Any, args: Any, output: Any) -> None:
+        """Compute what a hook asks for, and keep what goes wrong from the training loop.
+
+        Parameters
+        ----------
+        hook : _FeatureHook
+        module, args, output
+            As torch gives them to a forward hook.
+        """
+        self._guard(
+            f"computing the feature {hook.kind}",
+            lambda: self._compute(hook.kind, hook.number, hook.compute, module, args, output),
+        )
 
     def _compute(
         self, kind: str, number: int, compute: Callable[..., Any], module: Any, args: Any, output: Any
     ) -> None:
-        if not module.training:
+        if not module.training or len(self._pending) >= _PENDING_MAX:
             return
         position = self._session.next_feature_call(kind, number)
         if position is None:
@@ -84,9 +97,29 @@ class FeatureHooks:
     def remove(self) -> None:
         """Take the hooks off; what is under way is forgotten."""
         for handle in reversed(self._handles):
-            handle.remove()
+            self._guard("taking off a hook", lambda: handle.remove())  # noqa: B023
         self._handles.clear()
         self._pending.clear()
+
+
+class _FeatureHook:
+    """The hook of one feature of one module; in a copy of the model it does nothing."""
+
+    def __init__(self, features: FeatureHooks, kind: str, number: int, compute: Callable[..., Any]) -> None:
+        self.kind = kind
+        self.number = number
+        self.compute = compute
+        self._features = features
+        from stepwatch.eager_hooks import is_traced, is_transformed  # which need torch
+
+        self._is_traced, self._is_transformed = is_traced, is_transformed
+
+    def __call__(self, module: Any, args: Any, output: Any) -> None:
+        if not self._is_traced() and not self._is_transformed():
+            self._features.observe(self, module, args, output)
+
+    def __reduce__(self) -> Any:
+        return _core.InertHook, ()
 
 
 def _computations(batch_first: bool) -> dict[str, Callable[..., Any]]:

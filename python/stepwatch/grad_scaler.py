@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -10,36 +11,66 @@ from typing import Any
 class ScalerSteps:
     """Tells of `GradScaler.step(optimizer)` calls that did not call the optimizer.
 
+    The classes are patched while any monitor wants to be told; they know a monitor weakly, so that one that nobody
+    closes can go.
+
     Parameters
     ----------
     before, after : callable
-        Called with the optimizer, before and after `GradScaler.step` ran with it.
+        Called with the optimizer, before and after `GradScaler.step` ran with it. They must not raise but to end the
+        run.
     """
 
     def __init__(self, before: Callable[[Any], None], after: Callable[[Any], None]) -> None:
-        self._classes: list[tuple[type, Any, Any]] = []
-        for scaler in _scaler_classes():
-            self._wrap(scaler, before, after)
+        self.before = before
+        self.after = after
+        self._patches = [_patch_of(scaler) for scaler in _scaler_classes()]
+        for patch in self._patches:
+            patch.told.add(self)
+            weakref.finalize(self, patch.take_off_unused).atexit = False
 
-    def _wrap(self, scaler: type, before: Callable[[Any], None], after: Callable[[Any], None]) -> None:
-        original = scaler.__dict__["step"]
+    def remove(self) -> None:
+        """Give the classes their own `step` back after the last monitor, unless somebody has replaced ours since."""
+        for patch in self._patches:
+            patch.told.discard(self)
+            patch.take_off_unused()
+        self._patches = []
+
+
+class _Patch:
+    """The `step` of one class of scalers, replaced."""
+
+    def __init__(self, scaler: Any) -> None:
+        self.scaler = scaler
+        self.original = original = scaler.__dict__["step"]
+        self.told: weakref.WeakSet[ScalerSteps] = weakref.WeakSet()
 
         @functools.wraps(original)
         def step(scaler_object: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-            before(optimizer)
+            monitors = list(self.told)
+            for monitor in monitors:
+                monitor.before(optimizer)
             result = original(scaler_object, optimizer, *args, **kwargs)
-            after(optimizer)
+            for monitor in monitors:
+                monitor.after(optimizer)
             return result
 
-        scaler.step = step  # type: ignore[attr-defined]
-        self._classes.append((scaler, original, step))
+        step._stepwatch_patch = self  # type: ignore[attr-defined]
+        self.step = step
+        scaler.step = step
 
-    def remove(self) -> None:
-        """Give the classes their own `step` back, unless somebody has replaced ours since."""
-        for scaler, original, ours in reversed(self._classes):
-            if scaler.__dict__.get("step") is ours:
-                scaler.step = original  # type: ignore[attr-defined]
-        self._classes.clear()
+    def take_off_unused(self) -> None:
+        """Give the class its own `step` back if no monitor is told, and nobody has replaced ours."""
+        if not list(self.told) and self.scaler.__dict__.get("step") is self.step:
+            self.scaler.step = self.original
+
+
+def _patch_of(scaler: type) -> _Patch:
+    """Return the patch that is in place, or put one there."""
+    step = scaler.__dict__["step"]
+    # Not by the mark alone, which functools.wraps copies to the wrappers of others.
+    patch = getattr(step, "_stepwatch_patch", None)
+    return patch if patch is not None and patch.step is step else _Patch(scaler)
 
 
 def _scaler_classes() -> list[type]:

@@ -87,7 +87,8 @@ def linear_weight(module: torch.nn.Module) -> torch.Tensor | None:
     -------
     torch.Tensor or None
         None if there is no such matrix, or it is a table to look up: torch.nn.Embedding and what has `num_embeddings`
-        or `vocab_start_index`.
+        or `vocab_start_index`. A matrix that is computed when it is read, as by torch's parametrizations, is not read:
+        spectral_norm changes its state then.
     """
     name = weight_name(module)
     return getattr(module, name) if name else None
@@ -99,6 +100,8 @@ def weight_name(module: torch.nn.Module) -> str:
     if isinstance(module, torch.nn.Embedding) or any(hasattr(module, name) for name in tables):
         return ""
     for name in ("weight", "wg"):
+        if isinstance(getattr(type(module), name, None), property):
+            continue
         weight = getattr(module, name, None)
         if isinstance(weight, torch.Tensor) and weight.dim() == 2:
             return name

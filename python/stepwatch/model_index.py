@@ -64,7 +64,7 @@ def index_model(chunks: Sequence[torch.nn.Module]) -> ModelIndex:
             modules.add(id(module))
             kind = type(module).__name__
             index.modules.append(module)
-            index.module_rows.append((number, name, kind, kind not in _NOT_WATCHED))
+            index.module_rows.append((number, _printable(name), _printable(kind), kind not in _NOT_WATCHED))
         for name, parameter in chunk.named_parameters():
             if id(parameter) in parameters:
                 continue
@@ -72,7 +72,7 @@ def index_model(chunks: Sequence[torch.nn.Module]) -> ModelIndex:
             if id(parameter) in sharded:
                 index.sharded.add(len(index.parameters))
             index.parameters.append(parameter)
-            index.parameter_rows.append((number, name))
+            index.parameter_rows.append((number, _printable(name)))
     return index
 
 
@@ -112,7 +112,28 @@ def optimizer_of_parameters(optimizers: Sequence[Any]) -> dict[int, int]:
     """
     found: dict[int, int] = {}
     for number, optimizer in enumerate(optimizers):
-        for group in getattr(optimizer, "param_groups", []):
+        for group in param_groups_of(optimizer):
             for parameter in group["params"]:
                 found.setdefault(id(parameter), number)
     return found
+
+
+def param_groups_of(optimizer: Any) -> list[Any]:
+    """Return the parameter groups of an optimizer.
+
+    Parameters
+    ----------
+    optimizer : object
+
+    Returns
+    -------
+    list of dict
+        None of an optimizer that keeps no list under this name.
+    """
+    groups = getattr(optimizer, "param_groups", None)
+    return list(groups) if isinstance(groups, (list, tuple)) else []
+
+
+def _printable(name: str) -> str:
+    """Return a name as it can be written; names may hold what no text can, lone surrogates."""
+    return name if name.isascii() else name.encode("utf-8", "backslashreplace").decode()

@@ -42,17 +42,27 @@ class OptimizerStep:
         self._is_quiet = is_quiet
         self._after_quiet = after_quiet
         self._active = True
-        self._own_step = optimizer.__dict__.get("step")  # set on the object itself, by an LR scheduler for instance
-        self._original = optimizer.step
-        original = self._original
+        try:
+            self._own_step = vars(optimizer).get("step")  # set on the object itself, by an LR scheduler for instance
+            self._original = optimizer.step
+            self._put_on(self._original)
+        except (AttributeError, TypeError) as error:
+            raise TypeError(
+                f"cannot follow the steps of {type(optimizer).__name__}: its step cannot be replaced ({error});"
+                " accepted is an object with a method step and a __dict__, such as any torch.optim.Optimizer"
+            ) from None
 
-        @functools.wraps(getattr(original, "__func__", original))
-        def step(_: Any, *args: Any, **kwargs: Any) -> Any:
+    def _put_on(self, original: Any) -> None:
+        def step(owner: Any, *args: Any, **kwargs: Any) -> Any:
+            if owner is not self.optimizer:  # of a copy of the optimizer, which takes along what is set on it
+                return getattr(original, "__func__", original)(owner, *args, **kwargs)
             return self._run(args, kwargs)
 
+        functools.update_wrapper(step, getattr(original, "__func__", original))
+        step._stepwatch_owner = self  # type: ignore[attr-defined]
         # A bound method, as LR schedulers expect that wrap it in their turn.
-        self._patched = types.MethodType(step, optimizer)
-        optimizer.step = self._patched
+        self._patched = types.MethodType(step, self.optimizer)
+        self.optimizer.step = self._patched
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not self._active:
@@ -63,7 +73,7 @@ class OptimizerStep:
             self._after_quiet()
             return result
         closure = args[0] if args else kwargs.get("closure")
-        if closure is None:
+        if not callable(closure):  # some optimizers take other things there
             self._before()
         elif args:
             args = (self._reading_after(closure), *args[1:])
@@ -73,28 +83,41 @@ class OptimizerStep:
         self._after()
         return result
 
-    def _reading_after(self, closure: Callable[[], Any]) -> Callable[[], Any]:
+    def _reading_after(self, closure: Callable[..., Any]) -> Callable[..., Any]:
         first = True
 
-        def evaluate() -> Any:
+        def evaluate(*args: Any, **kwargs: Any) -> Any:
             nonlocal first
-            loss = closure()
+            loss = closure(*args, **kwargs)
             if first:
                 first = False
                 self._before()
             return loss
 
-        return evaluate
+        return functools.update_wrapper(evaluate, closure)
 
     def remove(self) -> None:
-        """Give the optimizer its own `step` back; what somebody has wrapped since stays inside and does nothing."""
+        """Give the optimizer its own `step` back; what others have wrapped since stays inside and does nothing."""
         self._active = False
-        if self.optimizer.__dict__.get("step") is not self._patched:
+        outer = _owner_of(vars(self.optimizer).get("step"))
+        if outer is self:
+            if self._own_step is None:
+                del self.optimizer.step
+            else:
+                self.optimizer.step = self._own_step
             return
-        if self._own_step is None:
-            del self.optimizer.step
-        else:
-            self.optimizer.step = self._own_step
+        # Another monitor has come since: it goes on without this one.
+        while outer is not None:
+            inner = _owner_of(outer._own_step)
+            if inner is self:
+                outer._own_step, outer._original = self._own_step, self._original
+            outer = inner
+
+
+def _owner_of(step: Any) -> OptimizerStep | None:
+    # Not by the mark alone, which functools.wraps copies to the wrappers of others.
+    owner = getattr(step, "_stepwatch_owner", None)
+    return owner if owner is not None and owner._patched is step else None
 
 
 def with_state(optimizer: Any) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
@@ -40,6 +41,7 @@ class ShardedGradients:
         self._seen = seen
         self._guard = guard
         self._patches = Patches()
+        weakref.finalize(self, self._patches.remove).atexit = False
 
     def watch(self) -> bool:
         """Begin to tell.
@@ -66,14 +68,27 @@ class ShardedGradients:
 
         self._guard("reading gradients that FSDP reduces", tell)
 
+    def _teller(self) -> Callable[[Iterable[tuple[Any, Any]]], None]:
+        # What hangs on torch itself must not hold the monitor and its model where nobody closes.
+        owner = weakref.ref(self)
+
+        def tell(gradients: Iterable[tuple[Any, Any]]) -> None:
+            sharded = owner()
+            if sharded is not None:
+                sharded._tell(gradients)
+
+        return tell
+
     def _watch_flat(self, runtime: ModuleType) -> bool:
         original = runtime.__dict__.get("_post_backward_hook")
         if original is None:
             return False
 
+        tell = self._teller()
+
         @functools.wraps(original)
         def post_backward_hook(state: Any, handle: Any, *args: Any, **kwargs: Any) -> Any:
-            self._tell(_parts_of(handle.flat_param))
+            tell(_parts_of(handle.flat_param))
             return original(state, handle, *args, **kwargs)
 
         self._patches.put(runtime, "_post_backward_hook", post_backward_hook)
@@ -86,16 +101,18 @@ class ShardedGradients:
         if foreach_reduce is None or post_backward is None:
             return False
 
+        tell = self._teller()
+
         @functools.wraps(foreach_reduce)
         def reduce(fsdp_params: Sequence[Any], unsharded_grads: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
-            self._tell((part.sharded_param, gradient) for part, gradient in zip(fsdp_params, unsharded_grads))
+            tell((part.sharded_param, gradient) for part, gradient in zip(fsdp_params, unsharded_grads))
             return foreach_reduce(fsdp_params, unsharded_grads, *args, **kwargs)
 
         @functools.wraps(post_backward)
         def accumulate(group: Any, *args: Any, **kwargs: Any) -> Any:
             result = post_backward(group, *args, **kwargs)
             if not group.reduce_grads:
-                self._tell(_accumulated(group.fsdp_params))
+                tell(_accumulated(group.fsdp_params))
             return result
 
         self._patches.put(groups, "foreach_reduce", reduce)

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
+from stepwatch import _core
+
 
 class StackBook:
     """Keeps the call stack of the last call of each module.
@@ -34,16 +36,7 @@ class StackBook:
         callable
             Takes whatever hooks are given and returns None.
         """
-        import torch
-
-        stacks = self._stacks
-        is_compiling = getattr(torch.compiler, "is_compiling", lambda: False)  # since torch 2.3
-
-        def keep_stack(*_: Any, **__: Any) -> None:
-            if not is_compiling():
-                stacks[name] = _frames_from(1)
-
-        return keep_stack
+        return _StackHook(self._stacks, name)
 
     def rows(self) -> list[tuple[str, str]]:
         """Return what has been called from where.
@@ -55,6 +48,24 @@ class StackBook:
             first, without those that have no source, such as ``<string>``.
         """
         return [(name, "".join(map(_text_of, stack))) for name, stack in list(self._stacks.items())]
+
+
+class _StackHook:
+    """Keeps the stack of the call it is called in; in a copy of the model it does nothing."""
+
+    def __init__(self, stacks: dict[str, list[tuple[CodeType, int]]], name: str) -> None:
+        import torch
+
+        self._stacks = stacks
+        self._name = name
+        self._is_compiling = getattr(torch.compiler, "is_compiling", lambda: False)  # since torch 2.3
+
+    def __call__(self, *_: Any, **__: Any) -> None:
+        if not self._is_compiling():
+            self._stacks[self._name] = _frames_from(1)
+
+    def __reduce__(self) -> Any:
+        return _core.InertHook, ()
 
 
 def _frames_from(depth: int) -> list[tuple[CodeType, int]]:

@@ -66,6 +66,7 @@ class TrainerMon:
         self.micro_batch_number = 1
         self.optimizer_trans: Any = None
         self.adhoc_metrics: dict[str, dict[str, Any]] = {}
+        self._config_path = os.path.abspath(self.config_file_path)  # the program may go to another directory
         self._watch: Watch | None = None
         self._ops: list[str] | None = None
         if not self.dynamic_enable:
@@ -104,7 +105,7 @@ class TrainerMon:
             return
         self.micro_batch_number = self._at_least("grad_acc_steps", grad_acc_steps, 1)
         monitor = Watch(
-            self.config_file_path,
+            self._config_path,
             dynamic=self.dynamic_enable,
             grad_acc_steps=self.micro_batch_number,
             start_iteration=self._at_least("start_iteration", start_iteration, 0),

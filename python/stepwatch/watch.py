@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import multiprocessing.util
 import os
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,7 @@ from stepwatch.ranks import rank_and_world_size, writes_reduced_gradient
 if TYPE_CHECKING:
     import torch
 
-# Strong references: who attaches a monitor need not keep it, and its threads must be gone before the interpreter is.
-_open: set[Watch] = set()
+_open: weakref.WeakSet[Watch] = weakref.WeakSet()
 
 
 class Watch:
@@ -80,9 +80,10 @@ class Watch:
         self._store = find_job_store()
         self._session = _core.make_session(
             torch,
-            config_path=os.fspath(config),
+            # As they are now: the program may go to another directory in mid-run.
+            config_path=os.path.abspath(config),
             dynamic=dynamic,
-            output_dir="" if output_dir is None else os.fspath(output_dir),
+            output_dir=os.path.abspath(output_dir or os.environ.get("MONITOR_OUTPUT_DIR") or "monitor_output"),
             rank=self.rank,
             world_size=self.world_size,
             grad_acc_steps=grad_acc_steps,
@@ -101,6 +102,10 @@ class Watch:
                 return writes_reduced_gradient(parameter, tp_group, dp_group)
 
         self._attachment = Attachment(self._session, writes_reduced, self.rank)
+        # What hangs on the optimizer holds the monitor: who attaches it need not keep it, and it goes with the model.
+        self._attachment.owner = self
+        if self._store is not None:
+            weakref.finalize(self, self._store.close).atexit = False  # its thread has to be gone before the interpreter
         _open.add(self)
         _close_when_a_forked_process_ends()
 

@@ -1,0 +1,82 @@
+#include "python/input_consumers.h"
+
+#include <algorithm>
+#include <unordered_set>
+#include <utility>
+
+namespace stepwatch::python {
+namespace {
+
+// A call of more nodes is given up: nothing of it is worth the time.
+constexpr size_t kNodesMax = size_t{1} << 20;
+
+bool IsOlder(const Names& names, PyObject* node, long first_sequence) {
+  const Ref number = CallMethod(node, names.sequence_nr);
+  // What accumulates into a leaf has the largest number of all.
+  const unsigned long long value = number ? PyLong_AsUnsignedLongLong(number.ptr()) : ~0ULL;
+  if (PyErr_Occurred() != nullptr) {
+    ClearError();
+    return false;
+  }
+  return first_sequence > 0 && value < static_cast<unsigned long long>(first_sequence);
+}
+
+}  // namespace
+
+bool InputEdge::Is(PyObject* other_node, PyObject* other_output) const {
+  if (node.ptr() != other_node) return false;
+  const int same = PyObject_RichCompareBool(output.ptr(), other_output, Py_EQ);
+  if (same < 0) ClearError();
+  return same > 0;
+}
+
+InputEdge EdgeOf(const Names& names, PyObject* tensor, uint16_t element) {
+  InputEdge edge{Attribute(tensor, names.grad_fn), Attribute(tensor, names.output_nr), element};
+  if (edge.node && edge.node.ptr() != Py_None) return edge.output ? edge : InputEdge{};
+  // A leaf: the next of any node that takes it.
+  const Ref taker = CallMethod(tensor, names.view_as, tensor);
+  const Ref node = taker ? Attribute(taker.ptr(), names.grad_fn) : Ref();
+  const Ref next = node ? Attribute(node.ptr(), names.next_functions) : Ref();
+  const Ref first = next && PyTuple_Check(next.ptr()) && PyTuple_GET_SIZE(next.ptr()) > 0
+                        ? Ref::Borrow(PyTuple_GET_ITEM(next.ptr(), 0))
+                        : Ref();
+  if (!first || !PyTuple_Check(first.ptr()) || PyTuple_GET_SIZE(first.ptr()) != 2) return {};
+  edge.node = Ref::Borrow(PyTuple_GET_ITEM(first.ptr(), 0));
+  edge.output = Ref::Borrow(PyTuple_GET_ITEM(first.ptr(), 1));
+  return edge.node.ptr() == Py_None ? InputEdge{} : edge;
+}
+
+std::vector<InputConsumer> FindConsumers(const Names& names, std::vector<Ref> roots,
+                                         const std::vector<InputEdge>& edges, long first_sequence) {
+  std::vector<InputConsumer> found;
+  std::vector<Ref> seen = std::move(roots);  // torch makes the Python objects of nodes anew when nobody holds them
+  std::unordered_set<PyObject*> known;
+  for (const InputEdge& edge : edges) known.insert(edge.node.ptr());
+  seen.erase(
+      std::remove_if(seen.begin(), seen.end(), [&](const Ref& node) { return !known.insert(node.ptr()).second; }),
+      seen.end());
+  for (size_t i = 0; i < seen.size(); ++i) {
+    if (seen.size() > kNodesMax) return {};
+    const Ref node = seen[i];
+    if (IsOlder(names, node.ptr(), first_sequence)) continue;
+    const Ref next = Attribute(node.ptr(), names.next_functions);
+    if (!next || !PyTuple_Check(next.ptr())) continue;
+    InputConsumer consumer;
+    for (Py_ssize_t position = 0; position < PyTuple_GET_SIZE(next.ptr()); ++position) {
+      PyObject* const pair = PyTuple_GET_ITEM(next.ptr(), position);
+      if (!PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) != 2) continue;
+      PyObject* const to = PyTuple_GET_ITEM(pair, 0);
+      if (to == Py_None) continue;
+      for (const InputEdge& edge : edges)
+        if (edge.Is(to, PyTuple_GET_ITEM(pair, 1))) consumer.taken.push_back({position, edge.element});
+      if (known.insert(to).second) seen.push_back(Ref::Borrow(to));
+    }
+    if (!consumer.taken.empty()) {
+      consumer.node = node;
+      found.push_back(std::move(consumer));
+    }
+  }
+  return found;
+}
+
+}  // namespace stepwatch::python

@@ -1,0 +1,43 @@
+// Where the gradients of a call's inputs come from: the nodes of autograd's graph that the call has made and that take
+// these inputs.
+//
+// The module is given its own arguments, and nothing is put into the graph. Autograd adds the gradients of a tensor up
+// in the order in which they come: a node of ours between a tensor and a module would add those of the module up
+// first, and training would lose its bits.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "python/names.h"
+#include "python/py_ref.h"
+
+namespace stepwatch::python {
+
+// Where the gradient of an input flows to.
+struct InputEdge {
+  Ref node;
+  Ref output;  // its number among the outputs of the node
+  uint16_t element = 0;
+
+  bool Is(PyObject* other_node, PyObject* other_output) const;
+};
+
+// `tensor` needs a gradient. Nothing in `node` if torch does not tell.
+InputEdge EdgeOf(const Names& names, PyObject* tensor, uint16_t element);
+
+// A node that takes inputs.
+struct InputConsumer {
+  struct Taken {
+    Py_ssize_t position;  // among what the node gives gradients to
+    uint16_t element;
+  };
+  Ref node;
+  std::vector<Taken> taken;
+};
+
+// `roots`: the nodes of the call's outputs. Nodes older than `first_sequence` are none of the call's; -1: nobody knows.
+std::vector<InputConsumer> FindConsumers(const Names& names, std::vector<Ref> roots,
+                                         const std::vector<InputEdge>& edges, long first_sequence);
+
+}  // namespace stepwatch::python
