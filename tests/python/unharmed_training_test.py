@@ -107,10 +107,8 @@ def test_a_batch_of_one_keeps_its_memory_format(tmp_path: Path) -> None:
     formats = []
 
     def make() -> torch.nn.Module:
-        model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.Conv2d(8, 4, 3)).to(
-            memory_format=torch.channels_last
-        )
-        model[1].register_forward_pre_hook(lambda _, args: formats.append(args[0].stride()))
+        model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.Conv2d(8, 4, 3))
+        model[1].register_forward_hook(lambda _, __, output: formats.append(output.stride()))
         return model
 
     assert trains_alike(tmp_path, make, lambda: torch.ones(1, 3, 9, 9).to(memory_format=torch.channels_last))
