@@ -110,15 +110,19 @@ bool CallGradients::AnySeen(const std::vector<Element>& elements) {
   return std::any_of(elements.begin(), elements.end(), [](const Element& each) { return each.seen; });
 }
 
-void CallGradients::FinishSide(Monitor& monitor, bool is_input) {
-  std::vector<Element>& elements = is_input ? inputs_ : outputs_;
-  const SiteId site = is_input ? sites_.input_grad : sites_.output_grad;
-  for (Element& expected : elements) {
-    if (expected.come == 0) continue;  // otherwise some of those that take it were not reached
+// No more parts will come: the other nodes that take the input were not reached.
+void CallGradients::AddUpParts() {
+  for (Element& expected : inputs_) {
+    if (expected.come == 0) continue;
     const Ref part = std::exchange(expected.sum, Ref());
     expected.come = 0;
-    On(site, &elements, expected.element, part ? part.ptr() : Py_None);
+    OnInput(expected.element, part ? part.ptr() : Py_None);
   }
+}
+
+void CallGradients::FinishSide(Monitor& monitor, bool is_input) {
+  const std::vector<Element>& elements = is_input ? inputs_ : outputs_;
+  const SiteId site = is_input ? sites_.input_grad : sites_.output_grad;
   const bool any_seen = AnySeen(elements);
   for (const Element& expected : elements) {
     if (expected.seen) continue;
@@ -132,6 +136,7 @@ void CallGradients::FinishSide(Monitor& monitor, bool is_input) {
 
 void CallGradients::CompleteStructure() noexcept {
   Guarded(*context_, "closing the structure of a call", [&] {
+    AddUpParts();
     for (const std::vector<Element>* elements : {&inputs_, &outputs_}) {
       const bool any_seen = AnySeen(*elements);
       for (const Element& expected : *elements) {
@@ -147,6 +152,7 @@ void CallGradients::Finish() noexcept {
   Guarded(*context_, "closing the gradients of a call", [&] {
     Monitor* const monitor = context_->Collecting();
     if (IsOver()) return;
+    AddUpParts();
     FinishSide(*monitor, true);
     FinishSide(*monitor, false);
   });

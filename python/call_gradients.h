@@ -63,6 +63,7 @@ class CallGradients : public std::enable_shared_from_this<CallGradients> {
   static Element* Find(std::vector<Element>* elements, uint16_t element);
   bool IsOver() const;
   void Answer();
+  void AddUpParts();
   void FinishSide(Monitor& monitor, bool is_input);
   void On(SiteId site, std::vector<Element>* elements, uint16_t element, PyObject* gradient) noexcept;
   void Show(Monitor& monitor, SiteId site, uint16_t element, PyObject* gradient);
