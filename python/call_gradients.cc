@@ -31,8 +31,16 @@ CallGradients::Element* CallGradients::Find(std::vector<Element>* elements, uint
   return found == elements->end() || found->element != element ? nullptr : &*found;
 }
 
-void CallGradients::ExpectPartOfInput(uint16_t element) {
-  if (Element* const expected = Find(&inputs_, element)) ++expected->parts;
+void CallGradients::ExpectPart(std::vector<Element>* elements, uint16_t element) {
+  if (Element* const expected = Find(elements, element)) ++expected->parts;
+}
+
+// In the order in which they come, as autograd adds them up.
+void CallGradients::AddPart(Element* to, PyObject* gradient) {
+  ++to->come;
+  if (gradient == Py_None) return;
+  Ref part = CallMethod(gradient, "detach");
+  to->sum = part && to->sum ? Ref(PyNumber_Add(to->sum.ptr(), part.ptr())) : std::move(part);
 }
 
 // A graph may be walked in a later step, or again after a change of plan.
@@ -57,22 +65,51 @@ void CallGradients::On(SiteId site, std::vector<Element>* elements, uint16_t ele
   });
 }
 
-// Parts are added in the order in which they come, as autograd does.
 void CallGradients::OnPartOfInput(uint16_t element, PyObject* gradient) noexcept {
   Guarded(*context_, "the hook of a part of a gradient", [&] {
     Element* const expected = Find(&inputs_, element);
     if (expected == nullptr || IsOver()) return;
     if (expected->parts <= 1) return On(sites_.input_grad, &inputs_, element, gradient);
     Answer();
-    if (gradient != Py_None) {
-      Ref part = CallMethod(gradient, "detach");
-      expected->sum = part && expected->sum ? Ref(PyNumber_Add(expected->sum.ptr(), part.ptr())) : std::move(part);
-    }
-    if (++expected->come < expected->parts) return;
+    AddPart(expected, gradient);
+    if (expected->come < expected->parts) return;
     expected->come = 0;
     const Ref whole = std::exchange(expected->sum, Ref());
     On(sites_.input_grad, &inputs_, element, whole ? whole.ptr() : Py_None);
   });
+}
+
+void CallGradients::OnPartOfOutput(uint16_t element, PyObject* gradient) noexcept {
+  Guarded(*context_, "the hook of a part of a gradient", [&] {
+    Element* const expected = Find(&outputs_, element);
+    if (expected != nullptr && !IsOver()) AddPart(expected, gradient);
+  });
+}
+
+// What comes from outside of the call; nothing if all comes from inside. Autograd hands a single gradient on as it is,
+// in the same memory, and several as their sum; to compare sums would make a device be waited for.
+Ref CallGradients::WithoutParts(PyObject* gradient, const Ref& parts, bool are_several) {
+  const Ref whole = CallMethod(gradient, "detach");
+  if (!whole) return whole;
+  const Ref its_place = CallMethod(whole.ptr(), "data_ptr");
+  const Ref place_of_parts = CallMethod(parts.ptr(), "data_ptr");
+  bool same =
+      its_place && place_of_parts && PyObject_RichCompareBool(its_place.ptr(), place_of_parts.ptr(), Py_EQ) == 1;
+  if (!same && are_several && IsTrue(Attribute(whole.ptr(), "is_cpu")))
+    same = IsTrue(Ref(PyObject_CallMethod(whole.ptr(), "equal", "O", parts.ptr())));
+  return same ? Ref::Borrow(Py_None) : Ref(PyNumber_Subtract(whole.ptr(), parts.ptr()));
+}
+
+void CallGradients::OnOutput(uint16_t element, PyObject* gradient) noexcept {
+  Ref outside;
+  Guarded(*context_, "the hook of the gradient of an output", [&] {
+    Element* const expected = Find(&outputs_, element);
+    if (expected == nullptr || expected->come == 0) return;
+    const bool are_several = std::exchange(expected->come, 0) > 1;
+    const Ref parts = std::exchange(expected->sum, Ref());
+    if (parts && gradient != Py_None) outside = WithoutParts(gradient, parts, are_several);
+  });
+  On(sites_.output_grad, &outputs_, element, outside ? outside.ptr() : gradient);
 }
 
 void CallGradients::Show(Monitor& monitor, SiteId site, uint16_t element, PyObject* gradient) {

@@ -31,7 +31,9 @@ class CallGradients : public std::enable_shared_from_this<CallGradients> {
   void ExpectInput(uint16_t element) { inputs_.emplace_back(element); }
   void ExpectOutput(uint16_t element) { outputs_.emplace_back(element); }
   // One more part of the gradient of an input: that of one node that takes it.
-  void ExpectPartOfInput(uint16_t element);
+  void ExpectPartOfInput(uint16_t element) { ExpectPart(&inputs_, element); }
+  // One more part of the gradient of an output that is not the outside's: that of a node inside the call that takes it.
+  void ExpectPartOfOutput(uint16_t element) { ExpectPart(&outputs_, element); }
   // The input expected last is a tensor among several arguments.
   void LastInputIs(const TensorView& tensor) { inputs_.back().zeros = ZerosLike(tensor); }
   void Describe(std::shared_ptr<front_end::StructureBook> structure, int entry);
@@ -39,7 +41,9 @@ class CallGradients : public std::enable_shared_from_this<CallGradients> {
   // From a hook, on an autograd thread; `gradient` may be None.
   void OnInput(uint16_t element, PyObject* gradient) noexcept { On(sites_.input_grad, &inputs_, element, gradient); }
   void OnPartOfInput(uint16_t element, PyObject* gradient) noexcept;
-  void OnOutput(uint16_t element, PyObject* gradient) noexcept { On(sites_.output_grad, &outputs_, element, gradient); }
+  // The whole gradient, when the parts from inside have come; the row has what comes from outside.
+  void OnOutput(uint16_t element, PyObject* gradient) noexcept;
+  void OnPartOfOutput(uint16_t element, PyObject* gradient) noexcept;
   // At the end of the step, if any gradient has come.
   void Finish() noexcept;
   // Before the structure is written: what has not come by then.
@@ -52,7 +56,7 @@ class CallGradients : public std::enable_shared_from_this<CallGradients> {
     uint16_t element;
     bool seen = false;
     std::optional<TensorView> zeros;  // its gradient if nothing uses it
-    uint32_t parts = 0;               // of an input: nodes that take it
+    uint32_t parts = 0;               // nodes of the call that take it
     uint32_t come = 0;                // how many have given their part
     Ref sum;                          // of what they gave
   };
@@ -61,6 +65,9 @@ class CallGradients : public std::enable_shared_from_this<CallGradients> {
   static std::optional<TensorView> ZerosLike(const TensorView& tensor);
   static bool AnySeen(const std::vector<Element>& elements);
   static Element* Find(std::vector<Element>* elements, uint16_t element);
+  static void ExpectPart(std::vector<Element>* elements, uint16_t element);
+  static void AddPart(Element* to, PyObject* gradient);
+  static Ref WithoutParts(PyObject* gradient, const Ref& parts, bool are_several);
   bool IsOver() const;
   void Answer();
   void AddUpParts();

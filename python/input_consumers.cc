@@ -1,6 +1,7 @@
 #include "python/input_consumers.h"
 
 #include <algorithm>
+#include <limits>
 #include <unordered_set>
 #include <utility>
 
@@ -10,18 +11,53 @@ namespace {
 // A call of more nodes is given up: nothing of it is worth the time.
 constexpr size_t kNodesMax = size_t{1} << 20;
 
-bool IsOlder(const Names& names, PyObject* node, long first_sequence) {
+// What accumulates into a leaf has the largest number of all.
+unsigned long long NumberOf(const Names& names, PyObject* node) {
   const Ref number = CallMethod(node, names.sequence_nr);
-  // What accumulates into a leaf has the largest number of all.
   const unsigned long long value = number ? PyLong_AsUnsignedLongLong(number.ptr()) : ~0ULL;
-  if (PyErr_Occurred() != nullptr) {
-    ClearError();
-    return false;
+  if (PyErr_Occurred() == nullptr) return value;
+  ClearError();
+  return ~0ULL;
+}
+
+bool IsOlder(const Names& names, PyObject* node, long first_sequence) {
+  return first_sequence > 0 && NumberOf(names, node) < static_cast<unsigned long long>(first_sequence);
+}
+
+// `seen` are walked, and what they lead to but is not `known`.
+std::vector<InputConsumer> Walk(const Names& names, std::vector<Ref> seen, std::unordered_set<PyObject*> known,
+                                const std::vector<InputEdge>& edges, long first_sequence) {
+  std::vector<InputConsumer> found;
+  for (size_t i = 0; i < seen.size(); ++i) {
+    if (seen.size() > kNodesMax) return {};
+    const Ref node = seen[i];
+    if (IsOlder(names, node.ptr(), first_sequence)) continue;
+    const Ref next = Attribute(node.ptr(), names.next_functions);
+    if (!next || !PyTuple_Check(next.ptr())) continue;
+    InputConsumer consumer;
+    for (Py_ssize_t position = 0; position < PyTuple_GET_SIZE(next.ptr()); ++position) {
+      PyObject* const pair = PyTuple_GET_ITEM(next.ptr(), position);
+      if (!PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) != 2) continue;
+      PyObject* const to = PyTuple_GET_ITEM(pair, 0);
+      if (to == Py_None) continue;
+      for (const InputEdge& edge : edges)
+        if (edge.Is(to, PyTuple_GET_ITEM(pair, 1))) consumer.taken.push_back({position, edge.element});
+      if (known.insert(to).second) seen.push_back(Ref::Borrow(to));
+    }
+    if (!consumer.taken.empty()) {
+      consumer.node = node;
+      found.push_back(std::move(consumer));
+    }
   }
-  return first_sequence > 0 && value < static_cast<unsigned long long>(first_sequence);
+  return found;
 }
 
 }  // namespace
+
+long SequenceOf(const Names& names, PyObject* node) {
+  const unsigned long long number = NumberOf(names, node);
+  return number > static_cast<unsigned long long>(std::numeric_limits<long>::max()) ? -1 : static_cast<long>(number);
+}
 
 bool InputEdge::Is(PyObject* other_node, PyObject* other_output) const {
   if (node.ptr() != other_node) return false;
@@ -48,35 +84,25 @@ InputEdge EdgeOf(const Names& names, PyObject* tensor, uint16_t element) {
 
 std::vector<InputConsumer> FindConsumers(const Names& names, std::vector<Ref> roots,
                                          const std::vector<InputEdge>& edges, long first_sequence) {
-  std::vector<InputConsumer> found;
-  std::vector<Ref> seen = std::move(roots);  // torch makes the Python objects of nodes anew when nobody holds them
   std::unordered_set<PyObject*> known;
   for (const InputEdge& edge : edges) known.insert(edge.node.ptr());
-  seen.erase(
-      std::remove_if(seen.begin(), seen.end(), [&](const Ref& node) { return !known.insert(node.ptr()).second; }),
-      seen.end());
-  for (size_t i = 0; i < seen.size(); ++i) {
-    if (seen.size() > kNodesMax) return {};
-    const Ref node = seen[i];
-    if (IsOlder(names, node.ptr(), first_sequence)) continue;
-    const Ref next = Attribute(node.ptr(), names.next_functions);
-    if (!next || !PyTuple_Check(next.ptr())) continue;
-    InputConsumer consumer;
-    for (Py_ssize_t position = 0; position < PyTuple_GET_SIZE(next.ptr()); ++position) {
-      PyObject* const pair = PyTuple_GET_ITEM(next.ptr(), position);
-      if (!PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) != 2) continue;
-      PyObject* const to = PyTuple_GET_ITEM(pair, 0);
-      if (to == Py_None) continue;
-      for (const InputEdge& edge : edges)
-        if (edge.Is(to, PyTuple_GET_ITEM(pair, 1))) consumer.taken.push_back({position, edge.element});
-      if (known.insert(to).second) seen.push_back(Ref::Borrow(to));
-    }
-    if (!consumer.taken.empty()) {
-      consumer.node = node;
-      found.push_back(std::move(consumer));
-    }
+  roots.erase(
+      std::remove_if(roots.begin(), roots.end(), [&](const Ref& node) { return !known.insert(node.ptr()).second; }),
+      roots.end());
+  return Walk(names, std::move(roots), std::move(known), edges, first_sequence);
+}
+
+std::vector<InputConsumer> FindConsumersAmong(const Names& names, const std::vector<InputEdge>& outputs) {
+  std::vector<Ref> roots;
+  std::unordered_set<PyObject*> known;
+  long oldest = std::numeric_limits<long>::max();
+  for (const InputEdge& output : outputs) {
+    if (!known.insert(output.node.ptr()).second) continue;
+    oldest = std::min(oldest, SequenceOf(names, output.node.ptr()));
+    roots.push_back(output.node);
   }
-  return found;
+  if (roots.size() < 2 || oldest < 0) return {};
+  return Walk(names, std::move(roots), std::move(known), outputs, oldest + 1);  // what takes an output is younger
 }
 
 }  // namespace stepwatch::python

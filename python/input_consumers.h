@@ -1,5 +1,5 @@
-// Where the gradients of a call's inputs come from: the nodes of autograd's graph that the call has made and that take
-// these inputs.
+// Where the gradients of a call's tensors come from: the nodes of autograd's graph that the call has made and that take
+// its inputs, or outputs that it uses itself.
 //
 // The module is given its own arguments, and nothing is put into the graph. Autograd adds the gradients of a tensor up
 // in the order in which they come: a node of ours between a tensor and a module would add those of the module up
@@ -14,7 +14,7 @@
 
 namespace stepwatch::python {
 
-// Where the gradient of an input flows to.
+// Where the gradient of an input or output flows to.
 struct InputEdge {
   Ref node;
   Ref output;  // its number among the outputs of the node
@@ -36,8 +36,14 @@ struct InputConsumer {
   std::vector<Taken> taken;
 };
 
+// The number of a node in the order in which its thread has made nodes; -1 if torch does not tell.
+long SequenceOf(const Names& names, PyObject* node);
+
 // `roots`: the nodes of the call's outputs. Nodes older than `first_sequence` are none of the call's; -1: nobody knows.
+// `edges` are those of inputs: the graph is walked as far as their nodes.
 std::vector<InputConsumer> FindConsumers(const Names& names, std::vector<Ref> roots,
                                          const std::vector<InputEdge>& edges, long first_sequence);
+// Among the nodes of several outputs, those that take other ones of these outputs.
+std::vector<InputConsumer> FindConsumersAmong(const Names& names, const std::vector<InputEdge>& outputs);
 
 }  // namespace stepwatch::python

@@ -5,6 +5,9 @@
 namespace stepwatch::python {
 namespace {
 
+// Of more outputs none is taken to be used by the module itself: each is compared with each.
+constexpr size_t kUsedOutputsMax = 64;
+
 // The exception that is being handled where this is called from, to be compared alone.
 const void* HandledException() {
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
@@ -19,9 +22,15 @@ const void* HandledException() {
 
 void ConsumerHook::Call(PyObject* given) const noexcept {
   if (!PyTuple_Check(given)) return;
-  for (const InputConsumer::Taken& each : taken)
-    if (each.position < PyTuple_GET_SIZE(given))
-      gradients->OnPartOfInput(each.element, PyTuple_GET_ITEM(given, each.position));
+  for (const InputConsumer::Taken& each : taken) {
+    if (each.position >= PyTuple_GET_SIZE(given)) continue;
+    PyObject* const gradient = PyTuple_GET_ITEM(given, each.position);
+    if (are_inputs) {
+      gradients->OnPartOfInput(each.element, gradient);
+    } else {
+      gradients->OnPartOfOutput(each.element, gradient);
+    }
+  }
 }
 
 bool ModuleTap::NeedsGradient(PyObject* tensor) const {
@@ -35,6 +44,11 @@ bool ModuleTap::IsLeaf(PyObject* tensor) const {
 void ModuleTap::HangOn(PyObject* tensor, GradientHook hook) const {
   const Ref callable = MakeCallable(std::move(hook));
   if (callable) context_->tensor_hooks.Hang(context_->names, tensor, callable.ptr());
+}
+
+void ModuleTap::HangOn(InputConsumer* consumer, bool are_inputs, Call* call) const {
+  const Ref hook = MakeCallable(ConsumerHook{call->gradients, std::move(consumer->taken), are_inputs});
+  if (hook) (void)CallMethod(consumer->node.ptr(), context_->names.register_hook, hook.ptr());
 }
 
 // Scripted modules hold it elsewhere.
@@ -148,8 +162,7 @@ void ModuleTap::FinishInputs(const std::vector<FoundTensor>& outputs, Call* call
   }
   for (InputConsumer& each : FindConsumers(context_->names, std::move(roots), call->edges, call->first_sequence)) {
     for (const InputConsumer::Taken& taken : each.taken) call->gradients->ExpectPartOfInput(taken.element);
-    const Ref hook = MakeCallable(ConsumerHook{call->gradients, std::move(each.taken)});
-    if (hook) (void)CallMethod(each.node.ptr(), context_->names.register_hook, hook.ptr());
+    HangOn(&each, true, call);
   }
   call->edges.clear();
 }
@@ -192,6 +205,24 @@ void ModuleTap::WatchOutputs(const std::vector<FoundTensor>& outputs, Call* call
     call->gradients->ExpectOutput(found.element);
     if (!found.is_tensor() || !NeedsGradient(found.tensor.ptr()) || IsLeaf(found.tensor.ptr())) continue;
     HangOn(found.tensor.ptr(), {call->gradients, found.element, false});
+  }
+  WatchUsedOutputs(outputs, call);
+}
+
+// Outputs that the module uses itself: logits beside the loss, the features of each stage.
+void ModuleTap::WatchUsedOutputs(const std::vector<FoundTensor>& outputs, Call* call) {
+  if (outputs.size() < 2 || (sites_.output_grad == kNoSite && context_->structure == nullptr)) return;
+  std::vector<InputEdge> edges;
+  for (const FoundTensor& found : outputs) {
+    if (!found.is_tensor() || !NeedsGradient(found.tensor.ptr()) || IsLeaf(found.tensor.ptr())) continue;
+    if (edges.size() == kUsedOutputsMax) return;
+    InputEdge edge = EdgeOf(context_->names, found.tensor.ptr(), found.element);
+    if (edge.node) edges.push_back(std::move(edge));
+  }
+  if (edges.size() < 2) return;
+  for (InputConsumer& each : FindConsumersAmong(context_->names, edges)) {
+    for (const InputConsumer::Taken& taken : each.taken) call->gradients->ExpectPartOfOutput(taken.element);
+    HangOn(&each, false, call);
   }
 }
 

@@ -27,10 +27,11 @@ struct GradientHook {
   }
 };
 
-// What a hook on a node calls that takes inputs of a call.
+// What a hook on a node of a call calls that takes inputs, or outputs, of the call.
 struct ConsumerHook {
   std::shared_ptr<CallGradients> gradients;
   std::vector<InputConsumer::Taken> taken;
+  bool are_inputs;
 
   // `given`: a tuple, the gradients that the node has computed.
   void Call(PyObject* given) const noexcept;
@@ -78,6 +79,8 @@ class ModuleTap {
   void FinishInputs(const std::vector<FoundTensor>& outputs, Call* call);
   void ReadOutputs(Monitor& monitor, const std::vector<FoundTensor>& outputs, const Call& call);
   void WatchOutputs(const std::vector<FoundTensor>& outputs, Call* call);
+  void WatchUsedOutputs(const std::vector<FoundTensor>& outputs, Call* call);
+  void HangOn(InputConsumer* consumer, bool are_inputs, Call* call) const;
   void DescribeCall(PyObject* output, const std::vector<FoundTensor>& outputs, Call* call);
 
   const std::shared_ptr<Context> context_;

@@ -70,6 +70,50 @@ def test_arguments_and_outputs_without_a_gradient_are_as_torchs_own_hook_sees_th
     assert len(seen["input"]) == 5 and [gradient is None for gradient in seen["output"]] == [False, True, True]
 
 
+class Stages(torch.nn.Module):
+    """Gives what it has used itself: once in the second output, twice in the third."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.linspace(-1, 1, 4))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        first = x * self.weight
+        second = first.exp()
+        third = (second + first * second).sum()
+        return first, second, third
+
+
+USES_OF_STAGES = {
+    "the last alone": lambda first, second, third: third,
+    "all": lambda first, second, third: third + (first * 3).sum() + second.pow(2).sum(),
+    "the first and the last": lambda first, second, third: third + first.sin().sum(),
+    "the first alone": lambda first, second, third: first.sum(),
+}
+
+
+@pytest.mark.parametrize("use", USES_OF_STAGES)
+def test_an_output_that_the_module_uses_itself_has_the_gradient_from_outside(tmp_path: Path, use: str) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), Stages())
+    reference = copy.deepcopy(model)
+    seen: list[Any] = []
+    reference[1].register_full_backward_hook(lambda _, inputs, outputs: seen.extend(outputs))
+    USES_OF_STAGES[use](*reference(torch.ones(5, 4))).backward()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with watched(tmp_path, model, optimizer, xy_distribution=True):
+        USES_OF_STAGES[use](*model(torch.ones(5, 4))).backward()
+        optimizer.step()
+    table = {row["name"]: row for row in rows(tmp_path, "actv_grad")}
+    for i, gradient in enumerate(seen):
+        found = float(table[f"1.output_{i}"]["norm"])
+        if gradient is None:
+            assert math.isnan(found)
+        else:
+            assert found == pytest.approx(float(gradient.double().norm()), rel=1e-5)
+    assert len(seen) == 3
+    assert torch.equal(model[1].weight.grad, reference[1].weight.grad)
+
+
 def test_of_several_backward_passes_through_one_call_the_last_has_the_row(tmp_path: Path) -> None:
     model = mlp()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
