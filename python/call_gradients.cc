@@ -24,10 +24,19 @@ void CallGradients::Describe(std::shared_ptr<front_end::StructureBook> structure
   structure_entry_ = entry;
 }
 
-// They are expected in the order of their numbers.
+namespace {
+
+// They are expected in the order of their numbers. An only positional argument has none, but keyword arguments beside
+// it have.
+uint16_t PlaceOf(uint16_t element) {
+  return element == kNoElement ? 0 : element;
+}
+
+}  // namespace
+
 CallGradients::Element* CallGradients::Find(std::vector<Element>* elements, uint16_t element) {
-  const auto found = std::lower_bound(elements->begin(), elements->end(), element,
-                                      [](const Element& each, uint16_t number) { return each.element < number; });
+  const auto is_before = [](const Element& each, uint16_t place) { return PlaceOf(each.element) < place; };
+  const auto found = std::lower_bound(elements->begin(), elements->end(), PlaceOf(element), is_before);
   return found == elements->end() || found->element != element ? nullptr : &*found;
 }
 

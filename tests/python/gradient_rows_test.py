@@ -114,6 +114,29 @@ def test_an_output_that_the_module_uses_itself_has_the_gradient_from_outside(tmp
     assert torch.equal(model[1].weight.grad, reference[1].weight.grad)
 
 
+class Residual(torch.nn.Module):
+    """Uses its input more than once, and takes a tensor by keyword."""
+
+    def forward(self, x: torch.Tensor, scale: torch.Tensor | None = None) -> torch.Tensor:
+        return x + torch.tanh(x) * (1 if scale is None else scale)
+
+
+@pytest.mark.parametrize("learns", [False, True], ids=["plain", "with a gradient"])
+def test_an_only_positional_argument_keeps_its_gradient_beside_keyword_arguments(tmp_path: Path, learns: bool) -> None:
+    model = torch.nn.ModuleDict({"fc": torch.nn.Linear(4, 4), "residual": Residual()})
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scale = torch.full((4,), 3.0, requires_grad=learns)
+    with watched(tmp_path, model, optimizer, xy_distribution=True):
+        hidden = model["fc"](torch.ones(5, 4))
+        hidden.retain_grad()
+        model["residual"](hidden, scale=scale).sum().backward()
+        optimizer.step()
+    table = {row["name"]: row for row in rows(tmp_path, "actv_grad")}
+    assert float(table["residual.input"]["norm"]) == pytest.approx(float(hidden.grad.double().norm()), rel=1e-5)
+    found = float(table["residual.input_1"]["norm"])
+    assert found == pytest.approx(float(scale.grad.double().norm()), rel=1e-5) if learns else math.isnan(found)
+
+
 def test_of_several_backward_passes_through_one_call_the_last_has_the_row(tmp_path: Path) -> None:
     model = mlp()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
