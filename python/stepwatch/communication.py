@@ -158,7 +158,8 @@ class CommunicationTap:
     # --- wrappers ---
 
     def _wrap(self, index: int, original: Callable[..., Any]) -> Callable[..., Any]:
-        is_compiling = getattr(self._torch.compiler, "is_compiling", lambda: False)  # since torch 2.3
+        from stepwatch.eager_hooks import is_compiling  # which needs torch
+
         inner = vars(self._c10d)
 
         @functools.wraps(original)

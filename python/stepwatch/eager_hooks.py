@@ -7,12 +7,13 @@ from typing import Any
 import torch
 from stepwatch import _core
 
-_is_compiling = getattr(torch.compiler, "is_compiling", lambda: False)  # since torch 2.3
+# Torch knows these functions when it compiles; the first since 2.3, the second before.
+is_compiling = getattr(torch.compiler, "is_compiling", None) or getattr(torch._utils, "is_compiling", lambda: False)
 
 
 def is_traced() -> bool:
     """Tell whether torch compiles, exports or traces here, instead of running."""
-    return _is_compiling() or torch._C._get_tracing_state() is not None
+    return is_compiling() or torch._C._get_tracing_state() is not None
 
 
 def is_transformed() -> bool:

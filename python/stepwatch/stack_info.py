@@ -54,11 +54,11 @@ class _StackHook:
     """Keeps the stack of the call it is called in; in a copy of the model it does nothing."""
 
     def __init__(self, stacks: dict[str, list[tuple[CodeType, int]]], name: str) -> None:
-        import torch
+        from stepwatch.eager_hooks import is_compiling  # which needs torch
 
         self._stacks = stacks
         self._name = name
-        self._is_compiling = getattr(torch.compiler, "is_compiling", lambda: False)  # since torch 2.3
+        self._is_compiling = is_compiling
 
     def __call__(self, *_: Any, **__: Any) -> None:
         if not self._is_compiling():
