@@ -25,22 +25,22 @@ bool IsOlder(const Names& names, PyObject* node, long first_sequence) {
 }
 
 // `seen` are walked, and what they lead to but is not `known`.
-std::vector<InputConsumer> Walk(const Names& names, std::vector<Ref> seen, std::unordered_set<PyObject*> known,
-                                const std::vector<InputEdge>& edges, long first_sequence) {
-  std::vector<InputConsumer> found;
+std::vector<Consumer> Walk(const Names& names, std::vector<Ref> seen, std::unordered_set<PyObject*> known,
+                           const std::vector<GradientEdge>& edges, long first_sequence) {
+  std::vector<Consumer> found;
   for (size_t i = 0; i < seen.size(); ++i) {
     if (seen.size() > kNodesMax) return {};
     const Ref node = seen[i];
     if (IsOlder(names, node.ptr(), first_sequence)) continue;
     const Ref next = Attribute(node.ptr(), names.next_functions);
     if (!next || !PyTuple_Check(next.ptr())) continue;
-    InputConsumer consumer;
+    Consumer consumer;
     for (Py_ssize_t position = 0; position < PyTuple_GET_SIZE(next.ptr()); ++position) {
       PyObject* const pair = PyTuple_GET_ITEM(next.ptr(), position);
       if (!PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) != 2) continue;
       PyObject* const to = PyTuple_GET_ITEM(pair, 0);
       if (to == Py_None) continue;
-      for (const InputEdge& edge : edges)
+      for (const GradientEdge& edge : edges)
         if (edge.Is(to, PyTuple_GET_ITEM(pair, 1))) consumer.taken.push_back({position, edge.element});
       if (known.insert(to).second) seen.push_back(Ref::Borrow(to));
     }
@@ -59,16 +59,23 @@ long SequenceOf(const Names& names, PyObject* node) {
   return number > static_cast<unsigned long long>(std::numeric_limits<long>::max()) ? -1 : static_cast<long>(number);
 }
 
-bool InputEdge::Is(PyObject* other_node, PyObject* other_output) const {
+bool GradientEdge::Is(PyObject* other_node, PyObject* other_output) const {
   if (node.ptr() != other_node) return false;
   const int same = PyObject_RichCompareBool(output.ptr(), other_output, Py_EQ);
   if (same < 0) ClearError();
   return same > 0;
 }
 
-InputEdge EdgeOf(const Names& names, PyObject* tensor, uint16_t element) {
-  InputEdge edge{Attribute(tensor, names.grad_fn), Attribute(tensor, names.output_nr), element};
-  if (edge.node && edge.node.ptr() != Py_None) return edge.output ? edge : InputEdge{};
+GradientEdge EdgeOfNode(const Names& names, PyObject* tensor, uint16_t element) {
+  Ref node = Attribute(tensor, names.grad_fn);
+  if (!node || node.ptr() == Py_None) return {};
+  Ref output = Attribute(tensor, names.output_nr);
+  return output ? GradientEdge{std::move(node), std::move(output), element} : GradientEdge{};
+}
+
+GradientEdge EdgeOf(const Names& names, PyObject* tensor, uint16_t element) {
+  GradientEdge edge = EdgeOfNode(names, tensor, element);
+  if (edge.node) return edge;
   // A leaf: the next of any node that takes it.
   const Ref taker = CallMethod(tensor, names.view_as, tensor);
   const Ref node = taker ? Attribute(taker.ptr(), names.grad_fn) : Ref();
@@ -77,27 +84,26 @@ InputEdge EdgeOf(const Names& names, PyObject* tensor, uint16_t element) {
                         ? Ref::Borrow(PyTuple_GET_ITEM(next.ptr(), 0))
                         : Ref();
   if (!first || !PyTuple_Check(first.ptr()) || PyTuple_GET_SIZE(first.ptr()) != 2) return {};
-  edge.node = Ref::Borrow(PyTuple_GET_ITEM(first.ptr(), 0));
-  edge.output = Ref::Borrow(PyTuple_GET_ITEM(first.ptr(), 1));
-  return edge.node.ptr() == Py_None ? InputEdge{} : edge;
+  edge = {Ref::Borrow(PyTuple_GET_ITEM(first.ptr(), 0)), Ref::Borrow(PyTuple_GET_ITEM(first.ptr(), 1)), element};
+  return edge.node.ptr() == Py_None ? GradientEdge{} : edge;
 }
 
-std::vector<InputConsumer> FindConsumers(const Names& names, std::vector<Ref> roots,
-                                         const std::vector<InputEdge>& edges, long first_sequence) {
+std::vector<Consumer> FindConsumers(const Names& names, std::vector<Ref> roots, const std::vector<GradientEdge>& edges,
+                                    long first_sequence) {
   std::unordered_set<PyObject*> known;
-  for (const InputEdge& edge : edges) known.insert(edge.node.ptr());
+  for (const GradientEdge& edge : edges) known.insert(edge.node.ptr());
   roots.erase(
       std::remove_if(roots.begin(), roots.end(), [&](const Ref& node) { return !known.insert(node.ptr()).second; }),
       roots.end());
   return Walk(names, std::move(roots), std::move(known), edges, first_sequence);
 }
 
-std::vector<InputConsumer> FindConsumersAmong(const Names& names, const std::vector<InputEdge>& outputs) {
+std::vector<Consumer> FindConsumersAmong(const Names& names, const std::vector<GradientEdge>& outputs) {
   std::vector<Ref> roots;
   std::unordered_set<PyObject*> known;
   long oldest = std::numeric_limits<long>::max();
-  for (const InputEdge& output : outputs) {
-    if (!known.insert(output.node.ptr()).second) continue;
+  for (const GradientEdge& output : outputs) {
+    if (!output.node || !known.insert(output.node.ptr()).second) continue;
     oldest = std::min(oldest, SequenceOf(names, output.node.ptr()));
     roots.push_back(output.node);
   }

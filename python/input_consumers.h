@@ -14,8 +14,8 @@
 
 namespace stepwatch::python {
 
-// Where the gradient of an input or output flows to.
-struct InputEdge {
+// Where the gradient of a tensor flows to, as torch.autograd.graph.GradientEdge.
+struct GradientEdge {
   Ref node;
   Ref output;  // its number among the outputs of the node
   uint16_t element = 0;
@@ -23,11 +23,13 @@ struct InputEdge {
   bool Is(PyObject* other_node, PyObject* other_output) const;
 };
 
-// `tensor` needs a gradient. Nothing in `node` if torch does not tell.
-InputEdge EdgeOf(const Names& names, PyObject* tensor, uint16_t element);
+// Nothing in `node`: the tensor is a leaf or needs no gradient.
+GradientEdge EdgeOfNode(const Names& names, PyObject* tensor, uint16_t element);
+// The same of a leaf as well; `tensor` needs a gradient. Nothing in `node` if torch does not tell.
+GradientEdge EdgeOf(const Names& names, PyObject* tensor, uint16_t element);
 
-// A node that takes inputs.
-struct InputConsumer {
+// A node that takes some of them.
+struct Consumer {
   struct Taken {
     Py_ssize_t position;  // among what the node gives gradients to
     uint16_t element;
@@ -41,9 +43,9 @@ long SequenceOf(const Names& names, PyObject* node);
 
 // `roots`: the nodes of the call's outputs. Nodes older than `first_sequence` are none of the call's; -1: nobody knows.
 // `edges` are those of inputs: the graph is walked as far as their nodes.
-std::vector<InputConsumer> FindConsumers(const Names& names, std::vector<Ref> roots,
-                                         const std::vector<InputEdge>& edges, long first_sequence);
+std::vector<Consumer> FindConsumers(const Names& names, std::vector<Ref> roots, const std::vector<GradientEdge>& edges,
+                                    long first_sequence);
 // Among the nodes of several outputs, those that take other ones of these outputs.
-std::vector<InputConsumer> FindConsumersAmong(const Names& names, const std::vector<InputEdge>& outputs);
+std::vector<Consumer> FindConsumersAmong(const Names& names, const std::vector<GradientEdge>& outputs);
 
 }  // namespace stepwatch::python

@@ -22,7 +22,7 @@ const void* HandledException() {
 
 void ConsumerHook::Call(PyObject* given) const noexcept {
   if (!PyTuple_Check(given)) return;
-  for (const InputConsumer::Taken& each : taken) {
+  for (const Consumer::Taken& each : taken) {
     if (each.position >= PyTuple_GET_SIZE(given)) continue;
     PyObject* const gradient = PyTuple_GET_ITEM(given, each.position);
     if (are_inputs) {
@@ -37,16 +37,12 @@ bool ModuleTap::NeedsGradient(PyObject* tensor) const {
   return IsTrue(Attribute(tensor, context_->names.requires_grad));
 }
 
-bool ModuleTap::IsLeaf(PyObject* tensor) const {
-  return IsTrue(Attribute(tensor, context_->names.is_leaf));
-}
-
 void ModuleTap::HangOn(PyObject* tensor, GradientHook hook) const {
   const Ref callable = MakeCallable(std::move(hook));
   if (callable) context_->tensor_hooks.Hang(context_->names, tensor, callable.ptr());
 }
 
-void ModuleTap::HangOn(InputConsumer* consumer, bool are_inputs, Call* call) const {
+void ModuleTap::HangOn(Consumer* consumer, bool are_inputs, Call* call) const {
   const Ref hook = MakeCallable(ConsumerHook{call->gradients, std::move(consumer->taken), are_inputs});
   if (hook) (void)CallMethod(consumer->node.ptr(), context_->names.register_hook, hook.ptr());
 }
@@ -135,33 +131,41 @@ void ModuleTap::WatchInputs(PyObject* args, PyObject* kwargs, Call* call) {
 void ModuleTap::WatchInput(PyObject* value, uint16_t element, Call* call) {
   if (sites_.input_grad == kNoSite && context_->structure == nullptr) return;
   if (!context_->reader.IsTensor(value) || !NeedsGradient(value)) return;
-  InputEdge edge = EdgeOf(context_->names, value, element);
+  GradientEdge edge = EdgeOf(context_->names, value, element);
   if (!edge.node) return;
-  for (const InputEdge& other : call->edges)
+  for (const GradientEdge& other : call->edges)
     if (other.Is(edge.node.ptr(), edge.output.ptr())) return;
   if (element != kNoElement) call->gradients->LastInputIs(context_->reader.Read(value).view);
   call->edges.push_back(std::move(edge));
 }
 
+// Of each output. A leaf among them is somebody's parameter, and has none: a hook on it would stay for ever.
+std::vector<GradientEdge> ModuleTap::EdgesOf(const std::vector<FoundTensor>& outputs) const {
+  std::vector<GradientEdge> edges;
+  for (const FoundTensor& found : outputs)
+    edges.push_back(found.is_tensor() ? EdgeOfNode(context_->names, found.tensor.ptr(), found.element)
+                                      : GradientEdge{});
+  return edges;
+}
+
 // A module that returns an input as it is takes no part in what flows back: there the gradient is that of the tensor.
-void ModuleTap::FinishInputs(const std::vector<FoundTensor>& outputs, Call* call) {
+void ModuleTap::FinishInputs(const std::vector<FoundTensor>& outputs, const std::vector<GradientEdge>& of_outputs,
+                             Call* call) {
   if (call->edges.empty()) return;
   std::vector<Ref> roots;
-  for (const FoundTensor& found : outputs) {
-    if (!found.is_tensor() || !NeedsGradient(found.tensor.ptr()) || IsLeaf(found.tensor.ptr())) continue;
-    Ref node = Attribute(found.tensor.ptr(), context_->names.grad_fn);
-    const Ref number = Attribute(found.tensor.ptr(), context_->names.output_nr);
-    if (!node || !number) continue;
+  for (size_t out = 0; out < outputs.size(); ++out) {
+    const GradientEdge& edge = of_outputs[out];
+    if (!edge.node) continue;
     for (size_t i = 0; i < call->edges.size(); ++i) {
-      if (!call->edges[i].Is(node.ptr(), number.ptr())) continue;
-      HangOn(found.tensor.ptr(), {call->gradients, call->edges[i].element, true});
+      if (!call->edges[i].Is(edge.node.ptr(), edge.output.ptr())) continue;
+      HangOn(outputs[out].tensor.ptr(), {call->gradients, call->edges[i].element, true});
       call->edges.erase(call->edges.begin() + static_cast<std::ptrdiff_t>(i));
       break;
     }
-    roots.push_back(std::move(node));
+    roots.push_back(edge.node);
   }
-  for (InputConsumer& each : FindConsumers(context_->names, std::move(roots), call->edges, call->first_sequence)) {
-    for (const InputConsumer::Taken& taken : each.taken) call->gradients->ExpectPartOfInput(taken.element);
+  for (Consumer& each : FindConsumers(context_->names, std::move(roots), call->edges, call->first_sequence)) {
+    for (const Consumer::Taken& taken : each.taken) call->gradients->ExpectPartOfInput(taken.element);
     HangOn(&each, true, call);
   }
   call->edges.clear();
@@ -180,9 +184,10 @@ void ModuleTap::After(PyObject* output) noexcept {
   Guarded(*context_, "reading a module's output", [&] {
     for (const Record& record : call.inputs) monitor->Enqueue(record);
     const std::vector<FoundTensor> outputs = TensorsInResult(context_->reader, output);
-    FinishInputs(outputs, &call);
+    const std::vector<GradientEdge> edges = call.gradients == nullptr ? std::vector<GradientEdge>() : EdgesOf(outputs);
+    FinishInputs(outputs, edges, &call);
     if (!call.recomputes) ReadOutputs(*monitor, outputs, call);
-    if (call.gradients != nullptr) WatchOutputs(outputs, &call);
+    if (call.gradients != nullptr) WatchOutputs(outputs, edges, &call);
     if (context_->structure != nullptr && !call.recomputes) DescribeCall(output, outputs, &call);
   });
 }
@@ -199,29 +204,20 @@ void ModuleTap::ReadOutputs(Monitor& monitor, const std::vector<FoundTensor>& ou
   }
 }
 
-// A leaf among the outputs is somebody's parameter: a hook on it would stay for ever.
-void ModuleTap::WatchOutputs(const std::vector<FoundTensor>& outputs, Call* call) {
-  for (const FoundTensor& found : outputs) {
-    call->gradients->ExpectOutput(found.element);
-    if (!found.is_tensor() || !NeedsGradient(found.tensor.ptr()) || IsLeaf(found.tensor.ptr())) continue;
-    HangOn(found.tensor.ptr(), {call->gradients, found.element, false});
+void ModuleTap::WatchOutputs(const std::vector<FoundTensor>& outputs, const std::vector<GradientEdge>& edges,
+                             Call* call) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    call->gradients->ExpectOutput(outputs[i].element);
+    if (edges[i].node) HangOn(outputs[i].tensor.ptr(), {call->gradients, outputs[i].element, false});
   }
-  WatchUsedOutputs(outputs, call);
+  if (sites_.output_grad != kNoSite || context_->structure != nullptr) WatchUsedOutputs(edges, call);
 }
 
 // Outputs that the module uses itself: logits beside the loss, the features of each stage.
-void ModuleTap::WatchUsedOutputs(const std::vector<FoundTensor>& outputs, Call* call) {
-  if (outputs.size() < 2 || (sites_.output_grad == kNoSite && context_->structure == nullptr)) return;
-  std::vector<InputEdge> edges;
-  for (const FoundTensor& found : outputs) {
-    if (!found.is_tensor() || !NeedsGradient(found.tensor.ptr()) || IsLeaf(found.tensor.ptr())) continue;
-    if (edges.size() == kUsedOutputsMax) return;
-    InputEdge edge = EdgeOf(context_->names, found.tensor.ptr(), found.element);
-    if (edge.node) edges.push_back(std::move(edge));
-  }
-  if (edges.size() < 2) return;
-  for (InputConsumer& each : FindConsumersAmong(context_->names, edges)) {
-    for (const InputConsumer::Taken& taken : each.taken) call->gradients->ExpectPartOfOutput(taken.element);
+void ModuleTap::WatchUsedOutputs(const std::vector<GradientEdge>& edges, Call* call) {
+  if (edges.size() < 2 || edges.size() > kUsedOutputsMax) return;
+  for (Consumer& each : FindConsumersAmong(context_->names, edges)) {
+    for (const Consumer::Taken& taken : each.taken) call->gradients->ExpectPartOfOutput(taken.element);
     HangOn(&each, false, call);
   }
 }

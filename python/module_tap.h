@@ -30,7 +30,7 @@ struct GradientHook {
 // What a hook on a node of a call calls that takes inputs, or outputs, of the call.
 struct ConsumerHook {
   std::shared_ptr<CallGradients> gradients;
-  std::vector<InputConsumer::Taken> taken;
+  std::vector<Consumer::Taken> taken;
   bool are_inputs;
 
   // `given`: a tuple, the gradients that the node has computed.
@@ -62,25 +62,25 @@ class ModuleTap {
     bool recomputes = false;
     std::vector<Record> inputs;  // measured before forward, enqueued after it
     std::shared_ptr<CallGradients> gradients;
-    std::vector<InputEdge> edges;   // of inputs whose gradient is watched
-    long first_sequence = -1;       // of the nodes that the call makes
-    const void* handled = nullptr;  // the exception that was being handled when the call began
+    std::vector<GradientEdge> edges;  // of inputs whose gradient is watched
+    long first_sequence = -1;         // of the nodes that the call makes
+    const void* handled = nullptr;    // the exception that was being handled when the call began
     front_end::PortStructure structure;
   };
 
   bool IsTraining(PyObject* module) const;
   bool NeedsGradient(PyObject* tensor) const;
-  bool IsLeaf(PyObject* tensor) const;
   void HangOn(PyObject* tensor, GradientHook hook) const;
   front_end::CallPosition NextCall(bool recomputes) noexcept;
   void ReadInputs(Monitor& monitor, PyObject* args, PyObject* kwargs, Call* call);
   void WatchInputs(PyObject* args, PyObject* kwargs, Call* call);
   void WatchInput(PyObject* tensor, uint16_t element, Call* call);
-  void FinishInputs(const std::vector<FoundTensor>& outputs, Call* call);
+  std::vector<GradientEdge> EdgesOf(const std::vector<FoundTensor>& outputs) const;
+  void FinishInputs(const std::vector<FoundTensor>& outputs, const std::vector<GradientEdge>& of_outputs, Call* call);
   void ReadOutputs(Monitor& monitor, const std::vector<FoundTensor>& outputs, const Call& call);
-  void WatchOutputs(const std::vector<FoundTensor>& outputs, Call* call);
-  void WatchUsedOutputs(const std::vector<FoundTensor>& outputs, Call* call);
-  void HangOn(InputConsumer* consumer, bool are_inputs, Call* call) const;
+  void WatchOutputs(const std::vector<FoundTensor>& outputs, const std::vector<GradientEdge>& edges, Call* call);
+  void WatchUsedOutputs(const std::vector<GradientEdge>& edges, Call* call);
+  void HangOn(Consumer* consumer, bool are_inputs, Call* call) const;
   void DescribeCall(PyObject* output, const std::vector<FoundTensor>& outputs, Call* call);
 
   const std::shared_ptr<Context> context_;

@@ -10,7 +10,6 @@ struct Names {
   const Name get{"get"};
   const Name grad{"grad"};
   const Name grad_fn{"grad_fn"};
-  const Name is_leaf{"is_leaf"};
   const Name main_grad{"main_grad"};
   const Name next_functions{"next_functions"};
   const Name output_nr{"output_nr"};
