@@ -22,7 +22,7 @@ from pathlib import Path
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/python"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/front_ends/python"))
 from measure_library import PATH, Batch, MeasureLibrary  # noqa: E402
 
 EPS = 1e-8

@@ -5,9 +5,9 @@
 #include <cstdio>
 #include <exception>
 
-#include "bench/lent_threads.h"
 #include "bench/plain_read.h"
 #include "bench/sections.h"
+#include "bench/torch_parallel_for.h"
 #include "kernels/kernels.h"
 
 namespace {

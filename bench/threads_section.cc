@@ -3,8 +3,8 @@
 #include <cstdio>
 
 #include "bench/buffer.h"
-#include "bench/lent_threads.h"
 #include "bench/sections.h"
+#include "bench/torch_parallel_for.h"
 #include "kernels/kernels.h"
 
 namespace stepwatch::bench {

@@ -14,8 +14,8 @@
 
 #include "bench/plain_read.h"
 #include "bench/sections.h"
+#include "front_ends/torch/tensor_view.h"
 #include "kernels/kernels.h"
-#include "src/torch/tensor_view.h"
 
 namespace stepwatch::bench {
 namespace {

@@ -18,10 +18,11 @@ constexpr const char* kOver = "over";
 
 }  // namespace
 
-Coordinator::Coordinator(Settings settings, std::shared_ptr<Store> store, Host* host, Surroundings surroundings)
+Coordinator::Coordinator(Settings settings, std::shared_ptr<Store> store, RankDelegate* delegate,
+                         Dependencies surroundings)
     : settings_(std::move(settings)),
       store_(std::move(store)),
-      host_(host),
+      delegate_(delegate),
       around_(std::move(surroundings)),
       read_votes_(static_cast<size_t>(std::max(settings_.world_size, 1))),
       read_written_(read_votes_.size()) {
@@ -36,7 +37,7 @@ Coordinator::Coordinator(Settings settings, std::shared_ptr<Store> store, Host* 
 }
 
 void Coordinator::Stop() {
-  host_ = nullptr;
+  delegate_ = nullptr;
 }
 
 std::optional<int64_t> Coordinator::proposed_step() const {
@@ -110,7 +111,7 @@ void Coordinator::Ask(Request* request, const Issue& issue, Handler handler, mil
          handler = std::move(handler)](const Store::Answer& answer) {
     post([weak, request, serial, session, handler, answer] {
       const auto self = weak.lock();
-      if (!self || !self->host_ || !request->is_out || request->serial != serial) return;
+      if (!self || !self->delegate_ || !request->is_out || request->serial != serial) return;
       request->is_out = false;
       // Numbers mean something else under another session.
       if (session == self->session_) self->OnAnswer(request, answer, handler);
@@ -124,14 +125,14 @@ void Coordinator::OnAnswer(Request* request, const Store::Answer& answer, const 
     request->pause = milliseconds(0);
     if (store_fails_ && around_.now() - last_fault_ > kWellAfter) {
       store_fails_ = false;
-      host_->StoreChanged(Status());
+      delegate_->StoreChanged(Status());
     }
     return handler(answer.value());
   }
   request->pause = std::clamp(request->pause * 2, kPauseAfterFault, kPauseAfterFaultMax);
   last_fault_ = around_.now();
   request->not_before = last_fault_ + request->pause;
-  if (!std::exchange(store_fails_, true)) host_->StoreChanged(answer.status());
+  if (!std::exchange(store_fails_, true)) delegate_->StoreChanged(answer.status());
 }
 
 void Coordinator::Get(Request* request, const std::string& key, Handler handler, milliseconds pause) {
@@ -160,29 +161,29 @@ void Coordinator::Feed(const MemberInput& input) {
 void Coordinator::Feed(const LeaderInput& input) {
   LeaderTransition transition = Step(std::move(leader_), input);
   leader_ = std::move(transition.state);
-  if (transition.settled) host_->Settle(*transition.settled);
+  if (transition.settled) delegate_->Settle(*transition.settled);
 }
 
 void Coordinator::Act(const Prepare& action) {
   Prepared prepared;
-  prepared.fault = host_->Build(action.proposal);
+  prepared.fault = delegate_->Build(action.proposal);
   const bool holds = !prepared.fault && action.proposal.change.mode == Mode::kStrict;
-  prepared.arriving = holds ? host_->HoldAt(action.proposal.at_step) : host_->arriving();
+  prepared.arriving = holds ? delegate_->HoldAt(action.proposal.at_step) : delegate_->arriving();
   Feed(MemberInput(prepared));
 }
 
 void Coordinator::Act(const agree::Commit& action) {
-  host_->Commit(action.proposal);
-  host_->Release();
+  delegate_->Commit(action.proposal);
+  delegate_->Release();
 }
 
 void Coordinator::Act(const agree::Drop& action) {
-  host_->Drop(action.proposal, action.decision);
-  host_->Release();
+  delegate_->Drop(action.proposal, action.decision);
+  delegate_->Release();
 }
 
 void Coordinator::Advance() {
-  if (host_ == nullptr) return;
+  if (delegate_ == nullptr) return;
   // The member goes first and last: what the leader publishes or decides is news to it at once.
   AdvanceMember();
   if (is_leader()) {
@@ -194,7 +195,7 @@ void Coordinator::Advance() {
   if (is_busy && !was_busy_) busy_since_ = around_.now();
   was_busy_ = is_busy;
   const bool is_done = !settings_.steers && (is_leader() ? announced_ : !session_.empty());
-  if (host_ != nullptr && !is_done)
+  if (delegate_ != nullptr && !is_done)
     around_.wake_at(around_.now() + (is_busy                         ? settings_.busy_tick
                                      : is_leader() && !awaited_rows_ ? settings_.poll_max
                                                                      : settings_.poll));
@@ -207,9 +208,9 @@ void Coordinator::AdvanceLeader() {
     return Set(&announce_, settings_.prefix + "/latest", Encode(Latest{session_, 0, settings_.run_id}),
                [this](const auto&) {
                  announced_ = true;
-                 host_->Join(settings_.run_id);
+                 delegate_->Join(settings_.run_id);
                });
-  Feed(LeaderInput(LeaderTick{host_->arriving(), around_.now()}));
+  Feed(LeaderInput(LeaderTick{delegate_->arriving(), around_.now()}));
   if (!leader_.ballot) return;
   switch (leader_.ballot->phase) {
     case BallotPhase::kPublishing: return PublishBallot();
@@ -254,7 +255,7 @@ void Coordinator::AskForVotes() {
 // --- member ---
 
 void Coordinator::AdvanceMember() {
-  Feed(MemberInput(MemberTick{host_->arriving(), host_->begun()}));
+  Feed(MemberInput(MemberTick{delegate_->arriving(), delegate_->begun()}));
   if (!is_leader() && (settings_.steers || session_.empty())) LookForProposals();
   if (!member_.pending) return;
   const int64_t number = member_.pending->proposal.number;
@@ -299,7 +300,7 @@ void Coordinator::OnDecision(int64_t number, const std::string& text_untrusted) 
 void Coordinator::LookForLeader() {
   if (!looks_since_ || around_.now() - *looks_since_ < settings_.vote_time) return;
   looks_since_.reset();
-  host_->LeaderIsSilent(settings_.vote_time);
+  delegate_->LeaderIsSilent(settings_.vote_time);
 }
 
 void Coordinator::LookForProposals() {
@@ -323,7 +324,7 @@ void Coordinator::OnLatest(const std::string& text_untrusted) {
   // What was before this rank came is not for it, except the newest, if that is not decided yet.
   member_.known = std::max<int64_t>(latest_->number - 1, 0);
   next_decision_.reset();
-  host_->Join(latest_->run_id);
+  delegate_->Join(latest_->run_id);
 }
 
 // Proposals that were over before this rank looked are taken in turn, so that it tells of every abort.
@@ -364,7 +365,7 @@ void Coordinator::FetchNext() {
 // A third of a step is soon enough: two steps and more lie between a proposal and its step.
 milliseconds Coordinator::IdlePoll() {
   const Time now = around_.now();
-  const int64_t step = host_->arriving();
+  const int64_t step = delegate_->arriving();
   if (step != step_seen_) {
     const auto since = std::chrono::duration_cast<milliseconds>(now - step_seen_at_);
     step_time_ = step_seen_ < 0 ? milliseconds(0) : since / std::max<int64_t>(step - step_seen_, 1);

@@ -26,9 +26,9 @@
 namespace stepwatch::agree {
 
 // What the coordinator steers on its rank.
-class Host {
+class RankDelegate {
  public:
-  virtual ~Host() = default;
+  virtual ~RankDelegate() = default;
   // The step that began last: runs, or is held at the gate.
   virtual int64_t arriving() = 0;
   // The step for which the plan slot was looked at last.
@@ -73,7 +73,7 @@ struct Settings {
 
 class Coordinator : public std::enable_shared_from_this<Coordinator> {
  public:
-  struct Surroundings {
+  struct Dependencies {
     std::function<Time()> now;
     // Runs the work on the loop thread, never from within the call; safe from any thread, also when the loop is gone.
     std::function<void(std::function<void()>)> post;
@@ -81,8 +81,8 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
     std::function<void(Time)> wake_at;
   };
 
-  // `host` must outlive the coordinator, or its Stop.
-  Coordinator(Settings settings, std::shared_ptr<Store> store, Host* host, Surroundings surroundings);
+  // `delegate` must outlive the coordinator, or its Stop.
+  Coordinator(Settings settings, std::shared_ptr<Store> store, RankDelegate* delegate, Dependencies surroundings);
 
   bool is_leader() const { return settings_.rank == 0; }
   // Leader: the newest change replaces one that is not settled yet.
@@ -141,8 +141,8 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
 
   const Settings settings_;
   const std::shared_ptr<Store> store_;
-  Host* host_;  // null: stopped
-  const Surroundings around_;
+  RankDelegate* delegate_;  // null: stopped
+  const Dependencies around_;
 
   LeaderState leader_;
   MemberState member_;

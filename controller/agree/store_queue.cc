@@ -1,7 +1,7 @@
 #include <thread>
 #include <utility>
 
-#include "src/base/quiet_thread.h"
+#include "src/base/worker_thread.h"
 #include "stepwatch/store.h"
 
 namespace stepwatch {
@@ -74,7 +74,7 @@ Store::Answer Perform(BlockingStore& store, const StoreQueue::Request& request) 
 class StoreOnThread final : public Store {
  public:
   explicit StoreOnThread(std::shared_ptr<BlockingStore> store) {
-    base::StartQuietThread("stepwatch-store", [queue = queue_, store = std::move(store)] {
+    base::StartWorkerThread("stepwatch-store", [queue = queue_, store = std::move(store)] {
       while (!queue->closed())
         if (const auto request = queue->Next(std::chrono::seconds(1))) request->done(Perform(*store, *request));
     }).detach();

@@ -1,18 +1,18 @@
 // A config file looked at without a monitor.
-#include "controller/watch/look.h"
+#include "controller/watch/file_snapshot.h"
 #include "src/config/parse_config.h"
 #include "stepwatch/monitor.h"
 
 namespace stepwatch {
 
 Status CheckConfig(const std::string& path) try {
-  const watch::Look look = watch::LookAt(path);
-  if (look.kind == watch::LookKind::kUnstable)
+  const watch::FileSnapshot snapshot = watch::TakeSnapshot(path);
+  if (snapshot.kind == watch::SnapshotKind::kUnstable)
     return Status(StatusCode::kUnavailable, path + " changes while it is read");
-  if (look.kind != watch::LookKind::kBytes)
-    return Status(look.kind == watch::LookKind::kMissing ? StatusCode::kNotFound : StatusCode::kUnavailable,
-                  look.error);
-  return config::ParseConfig(look.bytes).status();
+  if (snapshot.kind != watch::SnapshotKind::kBytes)
+    return Status(snapshot.kind == watch::SnapshotKind::kMissing ? StatusCode::kNotFound : StatusCode::kUnavailable,
+                  snapshot.error);
+  return config::ParseConfig(snapshot.bytes).status();
 } catch (const std::exception& error) {  // no descriptor or memory left
   return Status(StatusCode::kExhausted, path + " cannot be looked at: " + error.what());
 }

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "src/base/check.h"
-#include "src/base/quiet_thread.h"
+#include "src/base/worker_thread.h"
 
 namespace stepwatch::api {
 
@@ -19,7 +19,7 @@ LoopThread::~LoopThread() {
 }
 
 void LoopThread::Start() {
-  thread_ = base::StartQuietThread("stepwatch-loop", [this] { Run(); });
+  thread_ = base::StartWorkerThread("stepwatch-loop", [this] { Run(); });
 }
 
 void LoopThread::Run() {

@@ -9,7 +9,7 @@
 
 #include "controller/api/event_log.h"
 #include "controller/api/monitor_impl.h"
-#include "src/runtime/run_directory.h"
+#include "src/output/run_directory.h"
 
 namespace stepwatch {
 namespace {
@@ -38,7 +38,7 @@ Monitor::Monitor(std::unique_ptr<Impl> impl)
 Result<std::unique_ptr<Monitor>> Monitor::Create(Options options) try {
   const bool dynamic = options.dynamic.value_or(DynamicFromEnvironment());
   if (!options.on_event) options.on_event = api::MakeEventLog(options.rank, options.world_size);
-  if (options.run_id.empty()) options.run_id = runtime::RandomRunId();
+  if (options.run_id.empty()) options.run_id = output::RandomRunId();
   std::string replaced;
   if (options.grad_acc_steps < 1) {
     replaced += "grad_acc_steps " + std::to_string(options.grad_acc_steps) + " is below 1; 1 is used. ";
@@ -204,7 +204,7 @@ MonitorStatus Monitor::GetStatus() const {
   status.plan_id = impl_->data_plane_.plan_id();
   status.collected = status.plan_id == 0 ? 0 : impl_->data_plane_.collected();
   status.collecting_step = collecting();
-  const runtime::StepGate& gate = std::as_const(impl_->data_plane_).gate();
+  const step::StepGate& gate = std::as_const(impl_->data_plane_).gate();
   status.proposed_step = impl_->reloader_.proposed_step();
   status.in_doubt = gate.in_doubt();
   status.decision_waits = gate.waits();

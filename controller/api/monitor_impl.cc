@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "kernels/device_engine.h"
-#include "src/runtime/alarm_desk.h"
-#include "src/runtime/run_directory.h"
+#include "src/drain/alert_manager.h"
+#include "src/output/run_directory.h"
 
 namespace stepwatch {
 namespace {
@@ -22,12 +22,12 @@ double SecondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-std::unique_ptr<runtime::AlarmDesk> MakeAlarmDesk(const Options& options, runtime::StatusBoard* board) {
-  auto file = std::make_unique<runtime::AnomalyFile>(
-      runtime::AnomalyDirectory(runtime::OutputBase(options.output_dir), options.rank),
+std::unique_ptr<drain::AlertManager> MakeAlarmDesk(const Options& options, drain::StatusBoard* board) {
+  auto file = std::make_unique<output::AnomalyFile>(
+      drain::AnomalyDirectory(output::OutputBase(options.output_dir), options.rank),
       std::make_unique<sinks::FileCalls>());
-  return std::make_unique<runtime::AlarmDesk>(runtime::AlarmOrigin{options.rank, options.pp_stage, options.group_mates},
-                                              std::move(file), board);
+  return std::make_unique<drain::AlertManager>(alerts::AlarmOrigin{options.rank, options.pp_stage, options.group_mates},
+                                               std::move(file), board);
 }
 
 stats::EngineOptions EngineOptionsOf(const Options& options) {
@@ -64,7 +64,7 @@ void Monitor::Impl::Start() {
   loop_.Start();
   closed_ = false;
   if (options_.keep_latest) drain_.KeepLatest();
-  drain_.SetAlarmDesk(MakeAlarmDesk(options_, &board_));
+  drain_.SetAlertManager(MakeAlarmDesk(options_, &board_));
   drain_.Start();
 }
 
@@ -85,7 +85,7 @@ void Monitor::Impl::TellFault(const std::string& what) {
 }
 
 void Monitor::Impl::OnBoard() {
-  for (std::string& trouble : board_.TakeTroubles()) {
+  for (std::string& trouble : board_.TakeDiagnostics()) {
     Event event;
     event.kind = EventKind::kDegraded;
     event.message = std::move(trouble);

@@ -9,11 +9,11 @@
 
 #include "controller/api/loop_thread.h"
 #include "controller/reload/reloader.h"
-#include "src/runtime/data_plane.h"
-#include "src/runtime/drain.h"
-#include "src/runtime/status_board.h"
-#include "src/runtime/wake_up.h"
+#include "src/drain/drain.h"
+#include "src/drain/status_board.h"
 #include "src/stats/engine.h"
+#include "src/step/data_plane.h"
+#include "src/step/wake_up.h"
 #include "stepwatch/monitor.h"
 
 namespace stepwatch {
@@ -48,11 +48,11 @@ class Monitor::Impl {
   const bool dynamic_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   api::LoopThread loop_;
-  runtime::WakeUp wake_up_;
-  runtime::StatusBoard board_;
+  step::WakeUp wake_up_;
+  drain::StatusBoard board_;
   stats::Engine engine_;
-  runtime::DataPlane data_plane_;
-  runtime::Drain drain_;
+  step::DataPlane data_plane_;
+  drain::Drain drain_;
   reload::Reloader reloader_;
   std::atomic<bool> closed_{true};  // until the loop runs, and after Close
   bool hung_ = false;

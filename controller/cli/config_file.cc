@@ -1,20 +1,21 @@
 #include "controller/cli/config_file.h"
 
-#include "controller/watch/look.h"
+#include "controller/watch/file_snapshot.h"
 #include "src/base/text.h"
 #include "src/config/parse_config.h"
 
 namespace stepwatch::cli {
 
 Result<ConfigFile> ReadConfigFile(const std::string& path) {
-  const watch::Look look = watch::LookAt(path);
-  if (look.kind == watch::LookKind::kUnstable) return Status(StatusCode::kUnavailable, "changes while it is read");
-  if (look.kind != watch::LookKind::kBytes)
-    return Status(look.kind == watch::LookKind::kMissing ? StatusCode::kNotFound : StatusCode::kUnavailable,
-                  look.error);
-  auto parsed = config::ParseConfig(look.bytes);
+  const watch::FileSnapshot snapshot = watch::TakeSnapshot(path);
+  if (snapshot.kind == watch::SnapshotKind::kUnstable)
+    return Status(StatusCode::kUnavailable, "changes while it is read");
+  if (snapshot.kind != watch::SnapshotKind::kBytes)
+    return Status(snapshot.kind == watch::SnapshotKind::kMissing ? StatusCode::kNotFound : StatusCode::kUnavailable,
+                  snapshot.error);
+  auto parsed = config::ParseConfig(snapshot.bytes);
   if (!parsed.ok()) return parsed.status();
-  return ConfigFile{look.sha256, std::move(parsed).value()};
+  return ConfigFile{snapshot.sha256, std::move(parsed).value()};
 }
 
 std::string PlacedLine(const std::string& path, const char* level, const TextPlace& place, const std::string& message) {

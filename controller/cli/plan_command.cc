@@ -10,8 +10,8 @@
 #include "controller/cli/config_file.h"
 #include "controller/cli/exit_code.h"
 #include "src/base/file.h"
+#include "src/output/manifest.h"
 #include "src/plan/plan.h"
-#include "src/runtime/manifest.h"
 
 namespace stepwatch::cli {
 namespace {
@@ -23,7 +23,7 @@ constexpr int64_t kStepsShown = 5;
 
 struct Preview {
   ConfigFile file;
-  std::optional<runtime::ManifestSites> job;
+  std::optional<output::ManifestSites> job;
   std::optional<plan::CompiledPlan> compiled;  // with a job
 };
 
@@ -34,7 +34,7 @@ Result<Preview> MakePreview(const PlanArguments& arguments) {
   if (arguments.sites.empty()) return preview;
   auto text = base::ReadFile(arguments.sites, kManifestBytesMax);
   if (!text.ok()) return text.status();
-  auto job = runtime::SitesFromManifest(text.value());
+  auto job = output::SitesFromManifest(text.value());
   if (!job.ok()) return Status(job.status().code(), arguments.sites + ": " + job.status().message());
   preview.job = std::move(job).value();
   const plan::PlanInputs inputs{1, arguments.rank, arguments.dynamic, preview.file.sha256};

@@ -8,7 +8,7 @@
 
 #include "controller/cli/config_file.h"
 #include "controller/cli/exit_code.h"
-#include "controller/cli/rehearsal.h"
+#include "src/testing/synthetic_model.h"
 #include "stepwatch/monitor.h"
 
 namespace stepwatch::cli {
@@ -116,7 +116,7 @@ int RunRehearse(const RehearseArguments& arguments) {
   auto created = Monitor::Create(MonitorOptions(arguments, &printer));
   if (!created.ok()) return Refused(arguments, created.status());
   Monitor& monitor = *created.value();
-  SyntheticModel model(arguments.sites, arguments.elements, arguments.grad_acc);
+  testing::SyntheticModel model(arguments.sites, arguments.elements, arguments.grad_acc);
   const Status attached = monitor.Attach(model.Sites(), &model);
   if (!attached.ok()) return Refused(arguments, attached);
 

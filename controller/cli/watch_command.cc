@@ -55,7 +55,8 @@ class WatchSession {
   }
 
   watch::Watcher::Callbacks Calls() {
-    return {.on_change = [this](const watch::Look& look) { Print(events_.OnChange(look)); }, .looks_whole = LooksWhole};
+    return {.on_change = [this](const watch::FileSnapshot& snapshot) { Print(events_.OnChange(snapshot)); },
+            .looks_whole = LooksWhole};
   }
 
   void Print(const WatchEvent& event) {

@@ -18,10 +18,10 @@ double ToMicroseconds(double seconds) {
   return std::round(seconds * 1e6) / 1e6;
 }
 
-WatchEvent WithoutBytes(Kind kind, const watch::Look& look) {
+WatchEvent WithoutBytes(Kind kind, const watch::FileSnapshot& snapshot) {
   WatchEvent event;
   event.kind = kind;
-  event.error = look.error;
+  event.error = snapshot.error;
   return event;
 }
 
@@ -57,16 +57,16 @@ std::string ToHumanLine(const WatchEvent& event, double seconds) {
   return line;
 }
 
-WatchEvent WatchEvents::OnChange(const watch::Look& look) {
+WatchEvent WatchEvents::OnChange(const watch::FileSnapshot& snapshot) {
   const bool was_troubled = is_troubled_;
   is_troubled_ = true;
-  if (look.kind == watch::LookKind::kMissing) return WithoutBytes(Kind::kMissing, look);
-  if (look.kind != watch::LookKind::kBytes) return WithoutBytes(Kind::kUnreadable, look);
+  if (snapshot.kind == watch::SnapshotKind::kMissing) return WithoutBytes(Kind::kMissing, snapshot);
+  if (snapshot.kind != watch::SnapshotKind::kBytes) return WithoutBytes(Kind::kUnreadable, snapshot);
 
   WatchEvent event;
-  event.sha256 = look.sha256;
-  event.bytes = static_cast<int64_t>(look.bytes.size());
-  const Result<config::ParsedConfig> parsed = config::ParseConfig(look.bytes);
+  event.sha256 = snapshot.sha256;
+  event.bytes = static_cast<int64_t>(snapshot.bytes.size());
+  const Result<config::ParsedConfig> parsed = config::ParseConfig(snapshot.bytes);
   if (!parsed.ok()) {
     const Status refusal = parsed.status();
     event.kind = Kind::kRefused;
@@ -75,8 +75,8 @@ WatchEvent WatchEvents::OnChange(const watch::Look& look) {
     event.error = refusal.ToString();
     return event;
   }
-  event.kind = was_troubled && look.sha256 == accepted_ ? Kind::kRestored : Kind::kAccepted;
-  accepted_ = look.sha256;
+  event.kind = was_troubled && snapshot.sha256 == accepted_ ? Kind::kRestored : Kind::kAccepted;
+  accepted_ = snapshot.sha256;
   is_troubled_ = false;
   return event;
 }

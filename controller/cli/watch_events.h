@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "controller/watch/look.h"
+#include "controller/watch/file_snapshot.h"
 
 namespace stepwatch::cli {
 
@@ -34,7 +34,7 @@ std::string ToHumanLine(const WatchEvent& event, double seconds);
 class WatchEvents {
  public:
   // Called for each look passed on by a Watcher (kUnstable never is).
-  WatchEvent OnChange(const watch::Look& look);
+  WatchEvent OnChange(const watch::FileSnapshot& snapshot);
 
  private:
   std::string accepted_;  // hash of the bytes accepted last

@@ -8,13 +8,13 @@
 namespace stepwatch::reload {
 
 void Reloader::OnBoard() {
-  for (const runtime::BoardEntry& entry : parts_.board->Take())
+  for (const drain::BoardEntry& entry : parts_.board->Take())
     std::visit([this](const auto& each) { OnEntry(each); }, entry);
   TidySlot();
 }
 
-void Reloader::OnEntry(const runtime::PlanBegan& entry) {
-  record_.Update(entry.plan_id, [&](runtime::ManifestPlan& plan) {
+void Reloader::OnEntry(const drain::PlanBegan& entry) {
+  record_.Update(entry.plan_id, [&](output::ManifestPlan& plan) {
     plan.state = "collecting";
     plan.first_step = entry.first_step;
   });
@@ -27,12 +27,12 @@ void Reloader::OnEntry(const runtime::PlanBegan& entry) {
   Tell(std::move(event));
 }
 
-void Reloader::OnEntry(const runtime::PlanFinished& entry) {
-  record_.Update(entry.plan_id, [&](runtime::ManifestPlan& plan) {
+void Reloader::OnEntry(const drain::PlanFinished& entry) {
+  record_.Update(entry.plan_id, [&](output::ManifestPlan& plan) {
     plan.state = "finished";
     plan.last_step = entry.last_step;
     plan.collected = entry.collected;
-    plan.end_reason = records::EndReasonText(entry.reason);
+    plan.end_reason = step::EndReasonText(entry.reason);
   });
   Feed(Finished{entry.plan_id});
   Event event;
@@ -40,12 +40,12 @@ void Reloader::OnEntry(const runtime::PlanFinished& entry) {
   event.plan_id = entry.plan_id;
   event.step = entry.last_step;
   event.collected = entry.collected;
-  event.message = records::EndReasonText(entry.reason);
+  event.message = step::EndReasonText(entry.reason);
   Tell(std::move(event));
 }
 
-void Reloader::OnEntry(const runtime::PlanDrained& entry) {
-  record_.Update(entry.plan_id, [&](runtime::ManifestPlan& plan) {
+void Reloader::OnEntry(const drain::PlanDrained& entry) {
+  record_.Update(entry.plan_id, [&](output::ManifestPlan& plan) {
     plan.state = "drained";
     plan.ledger = entry.ledger;
   });
@@ -60,15 +60,15 @@ void Reloader::OnEntry(const runtime::PlanDrained& entry) {
   Feed(Drained{entry.plan_id, entry.reason});
 }
 
-void Reloader::OnEntry(const runtime::SinkFailed& entry) {
+void Reloader::OnEntry(const drain::SinkFailed& entry) {
   Tell(EventKind::kDegraded, entry.status.message() + "; rows wait in memory and are tried again");
 }
 
-void Reloader::OnEntry(const runtime::SinkRecovered&) {
+void Reloader::OnEntry(const drain::SinkRecovered&) {
   Tell(EventKind::kRecovered, "rows are written again");
 }
 
-void Reloader::OnEntry(const runtime::AlarmsRaised& entry) {
+void Reloader::OnEntry(const drain::AlarmsRaised& entry) {
   Event event;
   event.kind = EventKind::kAlarm;
   event.plan_id = entry.plan_id;
@@ -83,11 +83,11 @@ void Reloader::OnEntry(const runtime::AlarmsRaised& entry) {
   Tell(std::move(event));
 }
 
-void Reloader::OnEntry(const runtime::AnomalyFileFailed& entry) {
+void Reloader::OnEntry(const drain::AnomalyFileFailed& entry) {
   Tell(EventKind::kDegraded, entry.status.message() + "; alarms wait in memory and are tried again");
 }
 
-void Reloader::OnEntry(const runtime::AnomalyFileRecovered&) {
+void Reloader::OnEntry(const drain::AnomalyFileRecovered&) {
   Tell(EventKind::kRecovered, "anomaly.json is written again");
 }
 

@@ -35,15 +35,15 @@ void Stepper::operator()(const BytesSeen& input) {
     if (was_lost) actions.push_back(state.refused ? Action(ReportRefused{}) : Action(ReportRestored{}));
     return WriteBackIfDue();
   }
-  const bool was_refused = std::exchange(state.refused, input.verdict == Verdict::kRefused);
+  const bool was_refused = std::exchange(state.refused, input.intent == EditIntent::kRefused);
   state.seen = input.sha256;
   state.due.reset();
   actions.push_back(ReportSeen{});
-  switch (input.verdict) {
-    case Verdict::kRefused: actions.push_back(ReportRefused{}); return;
-    case Verdict::kRun: return Run(input.sha256, was_refused);
-    case Verdict::kOff: return Stop();
-    case Verdict::kEmpty:
+  switch (input.intent) {
+    case EditIntent::kRefused: actions.push_back(ReportRefused{}); return;
+    case EditIntent::kRun: return Run(input.sha256, was_refused);
+    case EditIntent::kOff: return Stop();
+    case EditIntent::kEmpty:
       state.due = MachinePlan{0, input.sha256};
       Stop();
       return WriteBackIfDue();
@@ -127,7 +127,7 @@ void Stepper::operator()(const Drained& input) {
   if (plan == state.draining.end()) return;
   const MachinePlan drained = *plan;
   state.draining.erase(plan);
-  const bool complete = input.reason == records::EndReason::kTimes;
+  const bool complete = input.reason == step::EndReason::kTimes;
   if (state.dynamic && complete && state.seen == drained.sha256) state.due = drained;
   WriteBackIfDue();
 }

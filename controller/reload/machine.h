@@ -14,7 +14,7 @@
 #include <variant>
 #include <vector>
 
-#include "src/records/record_ring.h"
+#include "src/step/record_ring.h"
 #include "stepwatch/event.h"
 #include "stepwatch/monitor.h"
 #include "stepwatch/site.h"
@@ -22,7 +22,7 @@
 namespace stepwatch::reload {
 
 // What a text of the config file asks for.
-enum class Verdict : uint8_t {
+enum class EditIntent : uint8_t {
   kRefused,  // unusable
   kOff,      // dynamic_on is false
   kEmpty,    // dynamic_on is true, collect_times is 0: stop, and write false back
@@ -32,7 +32,7 @@ enum class Verdict : uint8_t {
 // --- inputs ---
 struct BytesSeen {
   std::string sha256;
-  Verdict verdict = Verdict::kOff;
+  EditIntent intent = EditIntent::kOff;
 };
 struct FileLost {
   EventKind kind = EventKind::kMissing;  // or kUnreadable
@@ -45,7 +45,7 @@ struct Finished {
 };
 struct Drained {
   PlanId plan_id = 0;
-  records::EndReason reason = records::EndReason::kClosed;
+  step::EndReason reason = step::EndReason::kClosed;
 };
 // Our own write-back is in the file: not a change.
 struct WroteBack {
@@ -71,7 +71,7 @@ using Input =
 
 // --- actions ---
 struct ReportSeen {};     // new bytes; precedes what is done about them
-struct ReportRefused {};  // with the error that made the verdict
+struct ReportRefused {};  // with the error that made the intent
 struct ReportLost {
   EventKind kind = EventKind::kMissing;
 };

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "src/config/parse_config.h"
-#include "src/runtime/run_directory.h"
+#include "src/output/run_directory.h"
 
 namespace stepwatch::reload {
 namespace {
@@ -68,13 +68,13 @@ Reloader::Ranks::Ranks(Reloader* reloader)
   settings.prefix = options.store_prefix;
   settings.rank = rank_;
   settings.world_size = options.world_size;
-  settings.session = runtime::ShortId(runtime::RandomRunId());
+  settings.session = output::ShortId(output::RandomRunId());
   settings.run_id = options.run_id;
   settings.steers = reloader->dynamic_;
   settings.poll = options.store_poll;
   settings.poll_max = std::max(settings.poll_max, options.store_poll);
   settings.busy_poll = std::min(settings.busy_poll, options.store_poll);
-  agree::Coordinator::Surroundings around;
+  agree::Coordinator::Dependencies around;
   around.now = [] { return std::chrono::steady_clock::now(); };
   around.post = [mailbox = mailbox_](std::function<void()> work) { mailbox->Post(std::move(work)); };
   around.wake_at = [this](agree::Time at) {
@@ -135,7 +135,7 @@ void Reloader::Ranks::Advance() {
   ReportDoubt();
 }
 
-runtime::StepGate& Reloader::Ranks::gate() {
+step::StepGate& Reloader::Ranks::gate() {
   return reloader_->parts_.data_plane->gate();
 }
 
@@ -154,14 +154,14 @@ void Reloader::Ranks::Release() {
 
 // --- rank 0 proposes ---
 
-void Reloader::Ranks::Take(std::unique_ptr<runtime::Offer> offer) {
+void Reloader::Ranks::Take(std::unique_ptr<step::Offer> offer) {
   if (committing_ != nullptr) return Place(std::move(offer), *committing_);
   // Compiled again while it waits in the slot: the step that was agreed on stands.
   if (offers_again_ && waiting_.empty() && placed_) return Place(std::move(offer), *placed_);
   Propose(std::move(offer));
 }
 
-void Reloader::Ranks::Propose(std::unique_ptr<runtime::Offer> offer) {
+void Reloader::Ranks::Propose(std::unique_ptr<step::Offer> offer) {
   const Candidate& from = offer->pipeline ? reloader_->sources_.at(offer->plan->layout.plan_id) : reloader_->current_;
   Waiting waiting;
   waiting.ticket = ++tickets_;
@@ -223,7 +223,7 @@ std::optional<agree::Decision> Reloader::Ranks::Build(const agree::Proposal& pro
     return agree::Decision{false, agree::Cause::kRenumber, rank_, next, "", 0};
   built_.reset();
   Built built = BuildFrom(proposal);
-  if (built.verdict == Verdict::kRefused)
+  if (built.intent == EditIntent::kRefused)
     return agree::Decision{false, agree::Cause::kCannot, rank_, 0, built.candidate.refusal.ToString(), 0};
   built_ = std::move(built);
   return std::nullopt;
@@ -236,18 +236,18 @@ Reloader::Ranks::Built Reloader::Ranks::BuildFrom(const agree::Proposal& proposa
   Built built;
   built.number = proposal.number;
   built.candidate = Candidate{change.sha256, change.bytes, config::ParseConfig(change.bytes), {}, nullptr, {}};
-  built.verdict = reloader_->Judge(&built.candidate);
-  if (built.verdict != Verdict::kRun) return built;
+  built.intent = reloader_->Classify(&built.candidate);
+  if (built.intent != EditIntent::kRun) return built;
   try {
     built.offer = reloader_->MakeOffer(built.candidate.compiled.plan, false);
   } catch (const std::bad_alloc&) {
-    built.verdict = Verdict::kRefused;
+    built.intent = EditIntent::kRefused;
     built.candidate.refusal = Status(StatusCode::kExhausted, "no memory for the plan's ring");
   }
   return built;
 }
 
-std::unique_ptr<runtime::Offer> Reloader::Ranks::TakeBuilt(const std::shared_ptr<const plan::Plan>& plan) {
+std::unique_ptr<step::Offer> Reloader::Ranks::TakeBuilt(const std::shared_ptr<const plan::Plan>& plan) {
   if (!built_ || !built_->offer || built_->offer->plan != plan) return nullptr;
   return std::move(built_->offer);
 }
@@ -260,7 +260,7 @@ void Reloader::Ranks::Commit(const agree::Proposal& proposal) {
       return each.change.plan_id == proposal.change.plan_id && each.change.sha256 == proposal.change.sha256;
     });
     if (ours != waiting_.end()) {
-      std::unique_ptr<runtime::Offer> offer = std::move(ours->offer);
+      std::unique_ptr<step::Offer> offer = std::move(ours->offer);
       waiting_.erase(ours);
       const Committing committing(&committing_, &proposal);
       Place(std::move(offer), proposal);
@@ -275,7 +275,7 @@ void Reloader::Ranks::CommitHere(const agree::Proposal& proposal) {
   // The model may have grown since the vote.
   const bool is_current =
       built_ && built_->number == proposal.number &&
-      (built_->verdict != Verdict::kRun || (proposal.change.plan_id == state.next_plan_id && built_->offer));
+      (built_->intent != EditIntent::kRun || (proposal.change.plan_id == state.next_plan_id && built_->offer));
   if (!is_current) built_ = BuildFrom(proposal);
   reloader_->current_ = built_->candidate;
   // Rank 0 knows what is new: the same text again, after it was written back, is.
@@ -283,12 +283,12 @@ void Reloader::Ranks::CommitHere(const agree::Proposal& proposal) {
   state.refused = false;
   {
     const Committing committing(&committing_, &proposal);
-    reloader_->Feed(BytesSeen{proposal.change.sha256, built_->verdict});
+    reloader_->Feed(BytesSeen{proposal.change.sha256, built_->intent});
   }
   built_.reset();
 }
 
-void Reloader::Ranks::Place(std::unique_ptr<runtime::Offer> offer, const agree::Proposal& proposal) {
+void Reloader::Ranks::Place(std::unique_ptr<step::Offer> offer, const agree::Proposal& proposal) {
   const bool is_local = proposal.change.mode == agree::Mode::kLocal;
   offer->at_step = is_local ? reloader_->parts_.data_plane->step() + 1 : proposal.at_step;
   const bool is_plan = offer->pipeline != nullptr;

@@ -14,7 +14,7 @@
 
 namespace stepwatch::reload {
 
-class Reloader::Ranks final : public agree::Host {
+class Reloader::Ranks final : public agree::RankDelegate {
  public:
   explicit Ranks(Reloader* reloader);
   ~Ranks() override;
@@ -30,7 +30,7 @@ class Reloader::Ranks final : public agree::Host {
 
   // What the machine offers, a plan or (without a pipeline) a stop: proposed, or, in the midst of a commit, put into
   // the slot.
-  void Take(std::unique_ptr<runtime::Offer> offer);
+  void Take(std::unique_ptr<step::Offer> offer);
   // What was agreed on is in the slot: nobody need wait at the gate for what comes after.
   void OnPlaced() {
     if (committing_ != nullptr) Release();
@@ -43,7 +43,7 @@ class Reloader::Ranks final : public agree::Host {
   void DropWriteBack() { write_back_.reset(); }
 
   // The offer that was made ready for this plan when the rank voted; null: none.
-  std::unique_ptr<runtime::Offer> TakeBuilt(const std::shared_ptr<const plan::Plan>& plan);
+  std::unique_ptr<step::Offer> TakeBuilt(const std::shared_ptr<const plan::Plan>& plan);
   // While it lives, what the machine offers is a plan that was agreed on, once more and for the same step.
   class OfferingAgain {
    public:
@@ -62,7 +62,7 @@ class Reloader::Ranks final : public agree::Host {
   // The model has grown: what was compiled for a vote is compiled again for the commit.
   void DropBuilt() { built_.reset(); }
 
-  // agree::Host
+  // agree::RankDelegate
   int64_t arriving() override;
   int64_t begun() override;
   int64_t HoldAt(int64_t step) override;
@@ -80,19 +80,19 @@ class Reloader::Ranks final : public agree::Host {
   struct Waiting {
     int64_t ticket = 0;
     agree::Change change;
-    std::unique_ptr<runtime::Offer> offer;
+    std::unique_ptr<step::Offer> offer;
   };
   // Other ranks: what a proposal's bytes became.
   struct Built {
     int64_t number = 0;
-    Verdict verdict = Verdict::kRefused;
+    EditIntent intent = EditIntent::kRefused;
     Candidate candidate;
-    std::unique_ptr<runtime::Offer> offer;  // kRun
+    std::unique_ptr<step::Offer> offer;  // kRun
   };
   class Mailbox;
 
-  void Propose(std::unique_ptr<runtime::Offer> offer);
-  void Place(std::unique_ptr<runtime::Offer> offer, const agree::Proposal& proposal);
+  void Propose(std::unique_ptr<step::Offer> offer);
+  void Place(std::unique_ptr<step::Offer> offer, const agree::Proposal& proposal);
   Built BuildFrom(const agree::Proposal& proposal);
   void CommitHere(const agree::Proposal& proposal);
   void Refuse(const agree::Settled& settled);
@@ -104,7 +104,7 @@ class Reloader::Ranks final : public agree::Host {
   PlanId AgreedId(PlanId plan_id) const;
   void ReportDoubt();
   void EndDoubt();
-  runtime::StepGate& gate();
+  step::StepGate& gate();
 
   Reloader* const reloader_;
   const int rank_;

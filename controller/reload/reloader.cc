@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "controller/reload/ranks.h"
-#include "controller/reload/write_back.h"
+#include "controller/writeback/write_back.h"
 #include "src/config/parse_config.h"
 #include "src/plan/plan.h"
 
@@ -26,12 +26,12 @@ Reloader::Reloader(const Options& options, bool dynamic, Parts parts, std::funct
 Reloader::~Reloader() = default;
 
 Status Reloader::ReadOnce() {
-  const watch::Look look = watch::LookAt(options_.config_path);
-  if (look.kind != watch::LookKind::kBytes)
-    return Status(
-        look.kind == watch::LookKind::kMissing ? StatusCode::kNotFound : StatusCode::kUnavailable,
-        look.kind == watch::LookKind::kUnstable ? options_.config_path + " changes while it is read" : look.error);
-  current_ = Candidate{look.sha256, look.bytes, config::ParseConfig(look.bytes), {}, nullptr, {}};
+  const watch::FileSnapshot snapshot = watch::TakeSnapshot(options_.config_path);
+  if (snapshot.kind != watch::SnapshotKind::kBytes)
+    return Status(snapshot.kind == watch::SnapshotKind::kMissing ? StatusCode::kNotFound : StatusCode::kUnavailable,
+                  snapshot.kind == watch::SnapshotKind::kUnstable ? options_.config_path + " changes while it is read"
+                                                                  : snapshot.error);
+  current_ = Candidate{snapshot.sha256, snapshot.bytes, config::ParseConfig(snapshot.bytes), {}, nullptr, {}};
   return current_.parsed.status();
 }
 
@@ -40,10 +40,10 @@ Status Reloader::Attach(SiteIndex sites) {
   record_.SetSites(*sites_);
   if (attached_) return AttachAgain();
   if (!dynamic_) {
-    const Verdict verdict = Judge(&current_);
-    if (verdict == Verdict::kRefused) return current_.refusal;
+    const EditIntent intent = Classify(&current_);
+    if (intent == EditIntent::kRefused) return current_.refusal;
     attached_ = true;
-    Feed(BytesSeen{current_.sha256, verdict});
+    Feed(BytesSeen{current_.sha256, intent});
     return Status();
   }
   if (ranks_ && !ranks_->reads_the_file()) {
@@ -59,7 +59,7 @@ Status Reloader::Attach(SiteIndex sites) {
   watcher_ = std::make_unique<watch::Watcher>(
       *parts_.loop, watch_options,
       watch::Watcher::Callbacks{
-          [this](const watch::Look& look) { OnLook(look); },
+          [this](const watch::FileSnapshot& snapshot) { OnLook(snapshot); },
           [](const std::string& bytes) { return config::ParseConfig(bytes).status().code() != StatusCode::kInvalid; }});
   attached_ = true;
   JoinRanks();
@@ -96,30 +96,30 @@ void Reloader::StopWatching() {
   if (watcher_) watcher_->Stop();
 }
 
-void Reloader::OnLook(const watch::Look& look) {
-  if (look.kind != watch::LookKind::kBytes) {
-    look_error_ = look.error;
-    Feed(FileLost{look.kind == watch::LookKind::kMissing ? EventKind::kMissing : EventKind::kUnreadable});
+void Reloader::OnLook(const watch::FileSnapshot& snapshot) {
+  if (snapshot.kind != watch::SnapshotKind::kBytes) {
+    look_error_ = snapshot.error;
+    Feed(FileLost{snapshot.kind == watch::SnapshotKind::kMissing ? EventKind::kMissing : EventKind::kUnreadable});
     return;
   }
-  if (look.sha256 == state_.seen) {
-    Feed(BytesSeen{look.sha256, Verdict::kOff});  // nothing new: the verdict is not looked at
+  if (snapshot.sha256 == state_.seen) {
+    Feed(BytesSeen{snapshot.sha256, EditIntent::kOff});  // nothing new: the intent is not looked at
     return;
   }
   if (ranks_) ranks_->DropWriteBack();
-  current_ = Candidate{look.sha256, look.bytes, config::ParseConfig(look.bytes), {}, nullptr, {}};
-  Feed(BytesSeen{look.sha256, Judge(&current_)});
+  current_ = Candidate{snapshot.sha256, snapshot.bytes, config::ParseConfig(snapshot.bytes), {}, nullptr, {}};
+  Feed(BytesSeen{snapshot.sha256, Classify(&current_)});
 }
 
-Verdict Reloader::Judge(Candidate* candidate) {
+EditIntent Reloader::Classify(Candidate* candidate) {
   if (!candidate->parsed.ok()) {
     candidate->refusal = candidate->parsed.status();
-    return Verdict::kRefused;
+    return EditIntent::kRefused;
   }
   const config::Config& config = candidate->parsed.value().config;
-  if (dynamic_ && !config.dynamic_on) return Verdict::kOff;
-  if (config.collect_times == 0) return dynamic_ ? Verdict::kEmpty : Verdict::kOff;
-  return Compile(candidate, state_.next_plan_id) ? Verdict::kRun : Verdict::kRefused;
+  if (dynamic_ && !config.dynamic_on) return EditIntent::kOff;
+  if (config.collect_times == 0) return dynamic_ ? EditIntent::kEmpty : EditIntent::kOff;
+  return Compile(candidate, state_.next_plan_id) ? EditIntent::kRun : EditIntent::kRefused;
 }
 
 // False: refused, with the reason in the candidate.
@@ -197,7 +197,7 @@ void Reloader::Perform(const OfferPlan& order) {
   const Candidate& source = sources_.try_emplace(order.plan_id, current_).first->second;
   const std::shared_ptr<const plan::Plan> plan = source.compiled.plan;
   Warn(source.compiled.warnings);
-  std::unique_ptr<runtime::Offer> offer = ranks_ ? ranks_->TakeBuilt(plan) : nullptr;
+  std::unique_ptr<step::Offer> offer = ranks_ ? ranks_->TakeBuilt(plan) : nullptr;
   if (!offer) offer = MakeOffer(plan, order.keeps_window);
   if (ranks_ && dynamic_ && !order.keeps_window) return ranks_->Take(std::move(offer));
   // In dynamic mode an edit accepted during step n holds from n + 1; all else holds from the step about to begin.
@@ -205,16 +205,16 @@ void Reloader::Perform(const OfferPlan& order) {
   Arm(std::move(offer));
 }
 
-std::unique_ptr<runtime::Offer> Reloader::MakeOffer(std::shared_ptr<const plan::Plan> plan, bool keeps_window) const {
-  auto offer = std::make_unique<runtime::Offer>();
+std::unique_ptr<step::Offer> Reloader::MakeOffer(std::shared_ptr<const plan::Plan> plan, bool keeps_window) const {
+  auto offer = std::make_unique<step::Offer>();
   offer->plan = plan;
-  offer->pipeline = runtime::MakePipeline(std::move(plan), options_.grad_acc_steps, options_.ring_bytes_max);
+  offer->pipeline = step::MakePipeline(std::move(plan), options_.grad_acc_steps, options_.ring_bytes_max);
   offer->starts_when_applied = dynamic_;
   offer->keeps_window = keeps_window;
   return offer;
 }
 
-void Reloader::Arm(std::unique_ptr<runtime::Offer> offer) {
+void Reloader::Arm(std::unique_ptr<step::Offer> offer) {
   const plan::Plan& plan = *offer->plan;
   const std::string when = offer->keeps_window     ? ", the window goes on"
                            : offer->starts_at_step ? ", from step " + std::to_string(offer->at_step)
@@ -231,15 +231,15 @@ void Reloader::Arm(std::unique_ptr<runtime::Offer> offer) {
 }
 
 void Reloader::Perform(const OfferStop&) {
-  auto stop = std::make_unique<runtime::Offer>();
+  auto stop = std::make_unique<step::Offer>();
   stop->at_step = parts_.data_plane->step() + 1;
   if (ranks_ && dynamic_) return ranks_->Take(std::move(stop));
   PutInSlot(std::move(stop));
 }
 
-void Reloader::PutInSlot(std::unique_ptr<runtime::Offer> offer) {
+void Reloader::PutInSlot(std::unique_ptr<step::Offer> offer) {
   const bool keeps_window = offer->keeps_window;
-  runtime::DataPlane& plane = *parts_.data_plane;
+  step::DataPlane& plane = *parts_.data_plane;
   Supersede((keeps_window ? plane.successor_slot() : plane.slot()).Offer(std::move(offer)));
   TidySlot();
 }
@@ -249,12 +249,12 @@ void Reloader::TidySlot() {
   parts_.data_plane->Reclaim();
 }
 
-void Reloader::Supersede(std::unique_ptr<plan::Prepared> prepared) {
-  const std::unique_ptr<runtime::Offer> old(static_cast<runtime::Offer*>(prepared.release()));
+void Reloader::Supersede(std::unique_ptr<step::Prepared> prepared) {
+  const std::unique_ptr<step::Offer> old(static_cast<step::Offer*>(prepared.release()));
   if (old == nullptr || old->pipeline == nullptr) return;
   const PlanId id = old->plan->layout.plan_id;
   parts_.drain->Forget(old->pipeline);
-  record_.Update(id, [](runtime::ManifestPlan& plan) { plan.state = "superseded"; });
+  record_.Update(id, [](output::ManifestPlan& plan) { plan.state = "superseded"; });
   SaveManifest();
   Tell(EventKind::kSuperseded, "a newer one took its place before it was applied", id);
 }
@@ -266,22 +266,22 @@ void Reloader::Perform(const WriteBack& order) {
 }
 
 void Reloader::WriteBackHere(const WriteBack& order) {
-  const WriteBackResult result =
-      WriteBackDynamicOff(options_.config_path, order.base_sha256, [this](const std::string& sha256) {
+  const writeback::WriteBackResult result =
+      writeback::WriteBackDynamicOff(options_.config_path, order.base_sha256, [this](const std::string& sha256) {
         Feed(WroteBack{sha256});
         watcher_->SetKnown(sha256);
       });
-  if (result.outcome == WriteBackOutcome::kEdited) {
+  if (result.outcome == writeback::WriteBackOutcome::kEdited) {
     Feed(FoundEdited{order.base_sha256, order.plan_id});
     watcher_->SetKnown("");  // whatever the file holds now is looked at, the base bytes included
-  } else if (result.outcome == WriteBackOutcome::kImpossible) {
+  } else if (result.outcome == writeback::WriteBackOutcome::kImpossible) {
     Feed(WroteBack{order.base_sha256});
     watcher_->SetKnown(order.base_sha256);
   }
-  const std::string message = result.outcome == WriteBackOutcome::kWritten
+  const std::string message = result.outcome == writeback::WriteBackOutcome::kWritten
                                   ? "dynamic_on is false in the file now (" + result.method + ")"
                                   : "dynamic_on was not written back: " + result.message;
-  record_.Update(order.plan_id, [&](runtime::ManifestPlan& plan) { plan.write_back = message; });
+  record_.Update(order.plan_id, [&](output::ManifestPlan& plan) { plan.write_back = message; });
   SaveManifest();
   Tell(EventKind::kWroteBack, message, order.plan_id);
 }

@@ -14,13 +14,13 @@
 #include <vector>
 
 #include "controller/reload/machine.h"
-#include "controller/reload/run_record.h"
 #include "controller/watch/watcher.h"
 #include "src/config/config.h"
-#include "src/runtime/data_plane.h"
-#include "src/runtime/drain.h"
-#include "src/runtime/status_board.h"
+#include "src/drain/drain.h"
+#include "src/drain/status_board.h"
+#include "src/output/run_record.h"
 #include "src/sinks/format_sink.h"
+#include "src/step/data_plane.h"
 #include "stepwatch/event.h"
 #include "stepwatch/options.h"
 
@@ -30,9 +30,9 @@ class Reloader {
  public:
   struct Parts {
     boost::asio::io_context* loop = nullptr;
-    runtime::DataPlane* data_plane = nullptr;
-    runtime::Drain* drain = nullptr;
-    runtime::StatusBoard* board = nullptr;
+    step::DataPlane* data_plane = nullptr;
+    drain::Drain* drain = nullptr;
+    drain::StatusBoard* board = nullptr;
   };
 
   // `options` normalised; `dynamic` decided. `tell` receives every event, on the loop thread.
@@ -79,7 +79,7 @@ class Reloader {
     std::string sha256;
     std::string text;
     Result<config::ParsedConfig> parsed = Status();
-    plan::CompiledPlan compiled;             // if the verdict is kRun
+    plan::CompiledPlan compiled;             // if the intent is kRun
     std::shared_ptr<const SiteIndex> sites;  // that it was compiled for
     Status refusal;
   };
@@ -94,8 +94,8 @@ class Reloader {
   static bool CompileAnew(config::Config*) { return true; }
   std::optional<Candidate> Changed(PlanId plan_id, const Change& change) const;
   Status OfferAgain(const Change& of_plan_in_force, const Change& of_armed_plan);
-  void OnLook(const watch::Look& look);
-  Verdict Judge(Candidate* candidate);
+  void OnLook(const watch::FileSnapshot& snapshot);
+  EditIntent Classify(Candidate* candidate);
   bool Compile(Candidate* candidate, PlanId plan_id);
   void Feed(const Input& input);
 
@@ -110,22 +110,22 @@ class Reloader {
 
   void WriteBackHere(const WriteBack& order);
 
-  void OnEntry(const runtime::PlanBegan& entry);
-  void OnEntry(const runtime::PlanFinished& entry);
-  void OnEntry(const runtime::PlanDrained& entry);
-  void OnEntry(const runtime::SinkFailed& entry);
-  void OnEntry(const runtime::SinkRecovered&);
-  void OnEntry(const runtime::AlarmsRaised& entry);
-  void OnEntry(const runtime::AnomalyFileFailed& entry);
-  void OnEntry(const runtime::AnomalyFileRecovered&);
+  void OnEntry(const drain::PlanBegan& entry);
+  void OnEntry(const drain::PlanFinished& entry);
+  void OnEntry(const drain::PlanDrained& entry);
+  void OnEntry(const drain::SinkFailed& entry);
+  void OnEntry(const drain::SinkRecovered&);
+  void OnEntry(const drain::AlarmsRaised& entry);
+  void OnEntry(const drain::AnomalyFileFailed& entry);
+  void OnEntry(const drain::AnomalyFileRecovered&);
 
-  std::unique_ptr<runtime::Offer> MakeOffer(std::shared_ptr<const plan::Plan> plan, bool keeps_window) const;
+  std::unique_ptr<step::Offer> MakeOffer(std::shared_ptr<const plan::Plan> plan, bool keeps_window) const;
   // The plan waits in the slot from now on, for offer->at_step.
-  void Arm(std::unique_ptr<runtime::Offer> offer);
-  void PutInSlot(std::unique_ptr<runtime::Offer> offer);
+  void Arm(std::unique_ptr<step::Offer> offer);
+  void PutInSlot(std::unique_ptr<step::Offer> offer);
   void DropOldSources();
   void TidySlot();
-  void Supersede(std::unique_ptr<plan::Prepared> prepared);
+  void Supersede(std::unique_ptr<step::Prepared> prepared);
   void Warn(const std::vector<config::Warning>& warnings);
   void PrepareOutput(const plan::Plan& plan);
   void SaveManifest();
@@ -140,7 +140,7 @@ class Reloader {
   std::shared_ptr<const SiteIndex> sites_ = std::make_shared<const SiteIndex>();
   bool attached_ = false;
   MachineState state_;
-  RunRecord record_;
+  output::RunRecord record_;
   Candidate current_;                                    // what the bytes seen last became
   std::map<PlanId, Candidate> sources_;                  // what the plans came from that are offered or in force
   std::unique_ptr<const RecordLayout> moved_layout_;     // see TakeMovedLayout

@@ -6,9 +6,9 @@
 #include <thread>
 #include <utility>
 
+#include "controller/watch/debouncer.h"
 #include "controller/watch/inotify_hint.h"
 #include "controller/watch/path_chain.h"
-#include "controller/watch/settle.h"
 
 namespace stepwatch::watch {
 namespace {
@@ -36,14 +36,14 @@ class Watcher::Impl : public std::enable_shared_from_this<Impl> {
       : loop_(loop),
         options_(std::move(options)),
         callbacks_(std::move(callbacks)),
-        settle_(TimesOf(options_), callbacks_.looks_whole),
+        debouncer_(TimesOf(options_), callbacks_.looks_whole),
         slow_timer_(loop),
         soon_timer_(loop) {}
 
   void Start();
   void Stop();
   void LookNow();
-  void SetKnown(const std::string& sha256) { settle_.SetKnown(sha256); }
+  void SetKnown(const std::string& sha256) { debouncer_.SetKnown(sha256); }
   std::string mode() const;
   uint64_t looks() const { return looks_; }
   uint64_t faults() const { return faults_; }
@@ -53,15 +53,15 @@ class Watcher::Impl : public std::enable_shared_from_this<Impl> {
   void LookSoon(Clock::time_point at);
   void OnHint();
   void OrdinaryLook();
-  Look LookAtFile();
-  void Act(const Settle::Verdict& verdict, const Look& look);
+  FileSnapshot Look();
+  void Act(const Debouncer::SettleDecision& verdict, const FileSnapshot& snapshot);
   template <class Action>
   void Guarded(Action action);
 
   boost::asio::io_context& loop_;
   const WatcherOptions options_;
   const Callbacks callbacks_;
-  Settle settle_;
+  Debouncer debouncer_;
   boost::asio::steady_timer slow_timer_;      // every look_interval, whatever happens
   boost::asio::steady_timer soon_timer_;      // settling, retries and hints
   std::optional<Clock::time_point> soon_at_;  // what soon_timer_ waits for
@@ -95,12 +95,12 @@ void Watcher::Impl::Stop() {
 void Watcher::Impl::LookNow() {
   const Clock::time_point give_up = Clock::now() + kImpatientTime;
   Guarded([&] {
-    Look look = LookAtFile();
-    while (look.kind == LookKind::kUnstable && Clock::now() < give_up) {
+    FileSnapshot snapshot = Look();
+    while (snapshot.kind == SnapshotKind::kUnstable && Clock::now() < give_up) {
       std::this_thread::sleep_for(kImpatientRetry);
-      look = LookAtFile();
+      snapshot = Look();
     }
-    Act(settle_.OnImpatientLook(look, Clock::now()), look);
+    Act(debouncer_.OnImpatientLook(snapshot, Clock::now()), snapshot);
   });
 }
 
@@ -139,25 +139,25 @@ void Watcher::Impl::OnHint() {
 
 void Watcher::Impl::OrdinaryLook() {
   Guarded([&] {
-    const Look look = LookAtFile();
-    Act(settle_.OnLook(look, Clock::now()), look);
+    const FileSnapshot snapshot = Look();
+    Act(debouncer_.OnLook(snapshot, Clock::now()), snapshot);
   });
 }
 
 // Watches are set before the file is read: an edit after the look then gives a hint, an edit before it is in the look.
-Look Watcher::Impl::LookAtFile() {
+FileSnapshot Watcher::Impl::Look() {
   if (hint_) hint_->Arm(ResolveChain(options_.path));
   ++looks_;
   last_look_ = Clock::now();
-  return LookAt(options_.path);
+  return TakeSnapshot(options_.path);
 }
 
-void Watcher::Impl::Act(const Settle::Verdict& verdict, const Look& look) {
+void Watcher::Impl::Act(const Debouncer::SettleDecision& verdict, const FileSnapshot& snapshot) {
   // What is pending now replaces what was: a look has just been.
   soon_at_.reset();
   soon_timer_.cancel();
   if (verdict.look_at) LookSoon(*verdict.look_at);
-  if (verdict.pass_on && callbacks_.on_change) callbacks_.on_change(look);
+  if (verdict.pass_on && callbacks_.on_change) callbacks_.on_change(snapshot);
 }
 
 // The loop's edge: what a callback throws ends neither the loop nor the watching. The next slow look comes in any case.

@@ -12,7 +12,7 @@
 #include <memory>
 #include <string>
 
-#include "controller/watch/look.h"
+#include "controller/watch/file_snapshot.h"
 
 namespace stepwatch::watch {
 
@@ -30,7 +30,7 @@ class Watcher {
  public:
   struct Callbacks {
     // Bytes (or a missing or unreadable file) that rested for the quiet time and differ from what was passed on last.
-    std::function<void(const Look&)> on_change;
+    std::function<void(const FileSnapshot&)> on_change;
     // False if the text looks half-written (does not parse as JSON).
     std::function<bool(const std::string& bytes)> looks_whole;
   };

@@ -34,7 +34,7 @@ class HookTable {
   // Step thread, between two steps: from the next step on exactly the sites of `layout` are wanted (null: none), and
   // what `orders` say beside them. Both stay valid until the next Swap has returned. Must not throw, nor allocate what
   // could be prepared at attach.
-  virtual void Swap(const RecordLayout* layout, const FrontEndOrders& orders) noexcept = 0;
+  virtual void Swap(const RecordLayout* layout, const FrontEndRequests& orders) noexcept = 0;
 };
 
 // The states of design: what one process is doing about the config, for people and for `rehearse`.

@@ -93,7 +93,7 @@ struct PlannedSite {
 
 // What a plan asks of a front end beside its sites. On a rank that module_ranks leaves out nothing is to be collected,
 // but the run is to end where it ends on the others, which would otherwise wait for this one for ever.
-struct FrontEndOrders {
+struct FrontEndRequests {
   bool structure = false;             // print_struct: hand over the model's structure, once
   bool exit_after_structure = false;  // print_struct: then end the run; on every rank
   bool stacks = false;                // stack_info: hand over from where each module is called, once

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <thread>
 
-#include "src/base/quiet_thread.h"
+#include "src/base/worker_thread.h"
 
 namespace stepwatch::offline {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 constexpr auto kBetweenReports = std::chrono::milliseconds(100);
 
 // Everything but `state` under the mutex.
-struct Crew {
+struct TaskPool {
   WorkState state;
   std::mutex mutex;
   std::condition_variable changed;
@@ -28,34 +28,34 @@ Status RunOne(const Task& task, WorkState* state) try { return task(state); } ca
   return Status(StatusCode::kExhausted, std::string("cannot go on: ") + error.what());
 }
 
-void Fail(Crew* crew, Status status) {
-  if (crew->status.ok()) crew->status = std::move(status);
-  crew->state.Stop();
+void Fail(TaskPool* pool, Status status) {
+  if (pool->status.ok()) pool->status = std::move(status);
+  pool->state.Stop();
 }
 
-void Work(Crew* crew, const std::vector<Task>& tasks) {
-  std::unique_lock lock(crew->mutex);
-  while (crew->next < tasks.size() && !crew->state.stopped()) {
-    const Task& task = tasks[crew->next++];
+void Work(TaskPool* pool, const std::vector<Task>& tasks) {
+  std::unique_lock lock(pool->mutex);
+  while (pool->next < tasks.size() && !pool->state.stopped()) {
+    const Task& task = tasks[pool->next++];
     lock.unlock();
-    Status status = RunOne(task, &crew->state);
+    Status status = RunOne(task, &pool->state);
     lock.lock();
-    if (!status.ok()) Fail(crew, std::move(status));
+    if (!status.ok()) Fail(pool, std::move(status));
   }
-  --crew->working;
-  crew->changed.notify_all();
+  --pool->working;
+  pool->changed.notify_all();
 }
 
 // Until all have ended.
-void Report(Crew* crew, const std::string& stage, uint64_t total, const OnProgress& on_progress) {
-  std::unique_lock lock(crew->mutex);
-  while (crew->working > 0) {
-    crew->changed.wait_for(lock, kBetweenReports);
+void Report(TaskPool* pool, const std::string& stage, uint64_t total, const OnProgress& on_progress) {
+  std::unique_lock lock(pool->mutex);
+  while (pool->working > 0) {
+    pool->changed.wait_for(lock, kBetweenReports);
     if (!on_progress) continue;
     lock.unlock();
-    const bool wanted = on_progress({stage, std::min(crew->state.done(), total), total});
+    const bool wanted = on_progress({stage, std::min(pool->state.done(), total), total});
     lock.lock();
-    if (!wanted && !crew->state.stopped()) Fail(crew, Status(StatusCode::kUnavailable, "stopped on request"));
+    if (!wanted && !pool->state.stopped()) Fail(pool, Status(StatusCode::kUnavailable, "stopped on request"));
   }
 }
 
@@ -69,32 +69,32 @@ Status CheckProcessNum(int process_num) {
 
 Status RunTasks(int threads, const std::vector<Task>& tasks, const std::string& stage, uint64_t total_bytes,
                 const OnProgress& on_progress) {
-  Crew crew;
+  TaskPool pool;
   std::vector<std::thread> crew_threads;
   const size_t wanted = std::min(static_cast<size_t>(threads), tasks.size());
   {
-    std::lock_guard lock(crew.mutex);
-    crew.working = static_cast<int>(wanted);
+    std::lock_guard lock(pool.mutex);
+    pool.working = static_cast<int>(wanted);
   }
   for (size_t i = 0; i < wanted; ++i) {
     try {
-      crew_threads.push_back(base::StartQuietThread("sw-offline", [&crew, &tasks] { Work(&crew, tasks); }));
+      crew_threads.push_back(base::StartWorkerThread("sw-offline", [&pool, &tasks] { Work(&pool, tasks); }));
     } catch (const std::exception& error) {
-      std::lock_guard lock(crew.mutex);
-      crew.working -= static_cast<int>(wanted - i);
-      if (i == 0) Fail(&crew, Status(StatusCode::kExhausted, std::string("cannot start a thread: ") + error.what()));
+      std::lock_guard lock(pool.mutex);
+      pool.working -= static_cast<int>(wanted - i);
+      if (i == 0) Fail(&pool, Status(StatusCode::kExhausted, std::string("cannot start a thread: ") + error.what()));
       break;  // fewer do it, too
     }
   }
   try {
-    Report(&crew, stage, total_bytes, on_progress);
+    Report(&pool, stage, total_bytes, on_progress);
   } catch (...) {
-    crew.state.Stop();
+    pool.state.Stop();
     for (std::thread& thread : crew_threads) thread.join();
     throw;
   }
   for (std::thread& thread : crew_threads) thread.join();
-  return crew.status;
+  return pool.status;
 }
 
 }  // namespace stepwatch::offline

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "src/plan/features.h"
-#include "src/plan/front_end_orders.h"
+#include "src/plan/front_end_requests.h"
 #include "src/plan/plan.h"
 #include "src/plan/selection.h"
 

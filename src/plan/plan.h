@@ -18,7 +18,7 @@ struct Plan {
   double eps = 1e-8;
   EpsMode eps_mode = EpsMode::kParity;
   bool rank_writes = true;  // false: module_ranks leaves this rank out; no sites, no directory, the same step counting
-  FrontEndOrders orders;
+  FrontEndRequests orders;
   std::string config_sha256;  // of the bytes it came from
   config::Config config;
   std::vector<std::string> append_output;

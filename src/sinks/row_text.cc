@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "src/base/check.h"
-#include "src/sinks/number_text.h"
+#include "src/vocabulary/number_text.h"
 #include "stepwatch/tag.h"
 
 namespace stepwatch::sinks {
@@ -28,7 +28,7 @@ void AppendShape(const Record& record, std::string* text) {
   text->append(quoted ? "\"[" : "[");
   for (size_t i = 0; i < record.ndim; ++i) {
     if (i > 0) text->append(", ");
-    AppendInteger(record.dims[i], text);
+    vocabulary::AppendInteger(record.dims[i], text);
   }
   text->append(quoted ? "]\"" : "]");
 }
@@ -53,32 +53,32 @@ void AppendStat(const Record& record, Stat stat, int ndigits, std::string* text)
   } else if (const StatValue* value = FindValue(record, stat); value == nullptr) {
     text->append("nan");
   } else if (!value->is_integer) {
-    AppendDouble(value->f64, ndigits, text);
+    vocabulary::AppendDouble(value->f64, ndigits, text);
   } else if (record.dtype == DType::kBool && !record.mixed_dtype() && IsElement(stat)) {
     text->append(value->i64 != 0 ? "True" : "False");
   } else {
-    AppendInteger(value->i64, text);
+    vocabulary::AppendInteger(value->i64, text);
   }
 }
 
 void AppendName(const PlannedSite& site, const Record& record, std::string* text) {
   if (record.element == kNoElement && record.call == 0) {
-    AppendCell(site.name, text);
+    vocabulary::AppendCell(site.name, text);
     return;
   }
-  AppendCell(RecordName(site, record), text);
+  vocabulary::AppendCell(RecordName(site, record), text);
 }
 
 void AppendRow(const RecordLayout& layout, const Record& record, std::string* text) {
   const PlannedSite& site = layout.sites[record.site];
-  AppendInteger(site.chunk, text);
+  vocabulary::AppendInteger(site.chunk, text);
   text->push_back(',');
   AppendName(site, record, text);
   text->push_back(',');
-  AppendInteger(record.step, text);
+  vocabulary::AppendInteger(record.step, text);
   if (HasMicroStep(layout, site.kind)) {
     text->push_back(',');
-    AppendInteger(record.micro_step, text);
+    vocabulary::AppendInteger(record.micro_step, text);
   }
   for (Stat stat : ColumnsOf(layout, site.kind)) {
     text->push_back(',');
@@ -86,7 +86,7 @@ void AppendRow(const RecordLayout& layout, const Record& record, std::string* te
   }
   if (layout.plan_id_column) {
     text->push_back(',');
-    AppendInteger(layout.plan_id, text);
+    vocabulary::AppendInteger(layout.plan_id, text);
   }
   text->push_back('\n');
 }

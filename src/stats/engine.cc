@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/stats/claim.h"
-#include "src/stats/record_values.h"
+#include "src/records/pending_result.h"
+#include "src/records/record_values.h"
 
 namespace stepwatch::stats {
 namespace {
@@ -49,21 +49,21 @@ StatusCode Engine::TakeMeasured(const RecordLayout& layout, const kernels::Batch
                                 Record* record) noexcept {
   if (!Known(tensor)) return StatusCode::kUnsupported;
   if (item.code != StatusCode::kOk) return Refuse(tensor, item.code);
-  if (!Fits(layout)) return StatusCode::kInternal;
-  Describe(tensor, record);
-  FillValues(layout, item.statistics, record);
+  if (!records::Fits(layout)) return StatusCode::kInternal;
+  records::Describe(tensor, record);
+  records::FillValues(layout, item.statistics, record);
   return StatusCode::kOk;
 }
 
 StatusCode Engine::TakeTicket(const RecordLayout& layout, const kernels::DeviceItem& item, const TensorView& tensor,
                               Record* record) noexcept {
   if (item.code != StatusCode::kOk) return Refuse(item);
-  if (!Fits(layout)) {
+  if (!records::Fits(layout)) {
     if (!item.captured) devices_.Disown(tensor.device.index, item.ticket);
     return StatusCode::kInternal;
   }
-  Describe(tensor, record);
-  SetClaim({item.ticket, tensor.device.index, false, item.captured}, record);
+  records::Describe(tensor, record);
+  records::SetPendingResult({item.ticket, tensor.device.index, false, item.captured}, record);
   return StatusCode::kOk;
 }
 
@@ -119,12 +119,12 @@ StatusCode Engine::Take(const RecordLayout& layout, const BatchRoom& room, size_
 StatusCode Engine::EnqueueAgreement(const RecordLayout& layout, const kernels::MeasureOptions& options,
                                     const TensorView& gradient, const TensorView& momentum, Record* record) noexcept {
   if (!Known(gradient) || !Known(momentum)) return StatusCode::kUnsupported;
-  if (!Fits(layout)) return StatusCode::kInternal;
+  if (!records::Fits(layout)) return StatusCode::kInternal;
   if (!OnCpu(gradient) || !OnCpu(momentum)) return AskAgreement(gradient, momentum, record);
   double agreement = 0;
   const StatusCode code = kernels::SignAgreement(gradient, momentum, &agreement).code();
   if (code != StatusCode::kOk) return Refuse(gradient, code);
-  FillAgreement(layout, options, agreement, record);
+  records::FillAgreement(layout, options, agreement, record);
   return StatusCode::kOk;
 }
 
@@ -134,22 +134,22 @@ StatusCode Engine::AskAgreement(const TensorView& gradient, const TensorView& mo
   if (engine == nullptr) return StatusCode::kUnsupported;
   const kernels::DeviceItem item = engine->EnqueueAgreement(gradient, momentum);
   if (item.code != StatusCode::kOk) return Refuse(item);
-  Describe(Scalar(nullptr), record);
-  SetClaim({item.ticket, gradient.device.index, true, item.captured}, record);
+  records::Describe(Scalar(nullptr), record);
+  records::SetPendingResult({item.ticket, gradient.device.index, true, item.captured}, record);
   return StatusCode::kOk;
 }
 
 void Engine::Disown(const Record& record) noexcept {
   if (!record.pending()) return;
-  const Claim claim = ClaimOf(record);
+  const records::PendingResult claim = records::PendingResultOf(record);
   if (!claim.captured) devices_.Disown(claim.device, claim.ticket);
 }
 
 void Engine::Keep(const PlannedSite& site, const kernels::MeasureOptions& options, const Record& captured) noexcept {
-  const Claim claim = ClaimOf(captured);
+  const records::PendingResult claim = records::PendingResultOf(captured);
   devices_.Keep(claim.device, claim.ticket,
-                {KeyOf(site), captured.micro_step, captured.element, captured.call, captured.dtype, captured.ndim,
-                 captured.dims, claim.agreement, options});
+                {device::KeyOf(site), captured.micro_step, captured.element, captured.call, captured.dtype,
+                 captured.ndim, captured.dims, claim.agreement, options});
 }
 
 bool Engine::IsCapturing(const TensorView& tensor) noexcept {
@@ -163,20 +163,20 @@ void Engine::Prepare(Device device) noexcept {
 }
 
 bool Engine::Harvest(const RecordLayout& layout, const kernels::MeasureOptions& options, Record* record) noexcept {
-  const Claim claim = ClaimOf(*record);
+  const records::PendingResult claim = records::PendingResultOf(*record);
   Statistics statistics;
   if (!devices_.Made(claim.device)->Harvest(claim.ticket, &statistics)) return false;
   record->flags &= static_cast<uint8_t>(~Record::kPending);
   record->values = {};
   if (claim.agreement)
-    FillAgreement(layout, options, statistics.mean, record);
+    records::FillAgreement(layout, options, statistics.mean, record);
   else
-    FillValues(layout, statistics, record);
+    records::FillValues(layout, statistics, record);
   return true;
 }
 
 void Engine::Abandon(const Record& record) noexcept {
-  const Claim claim = ClaimOf(record);
+  const records::PendingResult claim = records::PendingResultOf(record);
   devices_.Made(claim.device)->Abandon(claim.ticket);
 }
 

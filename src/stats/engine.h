@@ -13,9 +13,9 @@
 
 #include "kernels/device_engine.h"
 #include "kernels/kernels.h"
-#include "src/stats/devices.h"
-#include "src/stats/graph_clock.h"
-#include "src/stats/graph_reader.h"
+#include "src/device/devices.h"
+#include "src/device/graph_clock.h"
+#include "src/device/graph_reader.h"
 #include "stepwatch/parallel_for.h"
 #include "stepwatch/record.h"
 #include "stepwatch/site.h"
@@ -25,9 +25,9 @@
 namespace stepwatch::stats {
 
 struct EngineOptions {
-  MakeDeviceEngine make_device_engine;  // empty: tensors in device memory are not measured
-  size_t device_results_max = 16384;    // under way at once, on each device
-  ParallelFor parallel_for = nullptr;   // lent threads for CPU tensors
+  device::MakeDeviceEngine make_device_engine;  // empty: tensors in device memory are not measured
+  size_t device_results_max = 16384;            // under way at once, on each device
+  ParallelFor parallel_for = nullptr;           // lent threads for CPU tensors
 };
 
 // Room for a batch, allocated once. One batch at a time.
@@ -49,8 +49,8 @@ class Engine {
   // --- threads of the trainer, several at once; nothing here waits, throws or builds texts ---
 
   // Fills dtype, dims and either values or a claim into `record`. On an error the record is untouched: kUnsupported,
-  // kInvalid, kUnavailable: nothing can measure this tensor (TakeTroubles says why); kExhausted: too many results wait
-  // for their reader; kInternal: the plan asks for more than a record holds.
+  // kInvalid, kUnavailable: nothing can measure this tensor (TakeDiagnostics says why); kExhausted: too many results
+  // wait for their reader; kInternal: the plan asks for more than a record holds.
   StatusCode Enqueue(const RecordLayout& layout, const kernels::MeasureOptions& options, const TensorView& tensor,
                      Record* record) noexcept;
   // The same for the sign agreement of two tensors, recorded as a 0-d fp32 tensor.
@@ -72,7 +72,7 @@ class Engine {
   void Prepare(Device device) noexcept;
 
   // The step thread's, between steps.
-  GraphClock& graphs() noexcept { return graphs_; }
+  device::GraphClock& graphs() noexcept { return graphs_; }
 
   size_t device_results_max() const { return devices_.results_max(); }
 
@@ -83,16 +83,16 @@ class Engine {
   // Nobody waits for this pending record any more.
   void Abandon(const Record& record) noexcept;
   // Rows of what captured graphs measured in a step. False: the device is not through with it.
-  bool HarvestGraphs(const kernels::DeviceStep& step, const GraphReader& reader, GraphRows* rows) {
+  bool HarvestGraphs(const kernels::DeviceStep& step, const device::GraphReader& reader, device::GraphRows* rows) {
     return reader.Harvest(&devices_, step, rows);
   }
   // Rows that the step may have, at most.
-  size_t CountGraphRows(const kernels::DeviceStep& step, const GraphReader& reader) const noexcept {
+  size_t CountGraphRows(const kernels::DeviceStep& step, const device::GraphReader& reader) const noexcept {
     return reader.Count(devices_, step);
   }
   // Gives back what was disowned.
   void Sweep() noexcept { devices_.Sweep(); }
-  std::vector<std::string> TakeTroubles() { return devices_.TakeTroubles(); }
+  std::vector<std::string> TakeDiagnostics() { return devices_.TakeDiagnostics(); }
 
  private:
   void AskDevice(kernels::DeviceItem* items, size_t count, const kernels::MeasureOptions& options) noexcept;
@@ -105,8 +105,8 @@ class Engine {
   StatusCode Refuse(const kernels::DeviceItem& item) noexcept;
 
   const ParallelFor parallel_for_;
-  Devices devices_;
-  GraphClock graphs_{&devices_};
+  device::Devices devices_;
+  device::GraphClock graphs_{&devices_};
 };
 
 }  // namespace stepwatch::stats

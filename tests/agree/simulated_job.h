@@ -33,7 +33,7 @@ inline std::string Tail(const std::string& history) {
 class SimulatedJob;
 
 // The step thread's side of one process, as the data plane does it: a gate, a slot for one offer, a plan in force.
-class SimulatedRank final : public Host {
+class SimulatedRank final : public RankDelegate {
  public:
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
@@ -256,7 +256,7 @@ class SimulatedJob {
     auto process = std::make_unique<SimulatedRank>(this, rank, step);
     process->coordinator_ = std::make_shared<Coordinator>(
         settings, std::make_shared<RankStore>(this, rank), process.get(),
-        Coordinator::Surroundings{[this] { return now_; }, [](std::function<void()> work) { work(); }, [](Time) {}});
+        Coordinator::Dependencies{[this] { return now_; }, [](std::function<void()> work) { work(); }, [](Time) {}});
     if (static_cast<size_t>(rank) == ranks_.size())
       ranks_.push_back(std::move(process));
     else

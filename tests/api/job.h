@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "controller/cli/rehearsal.h"
+#include "src/testing/synthetic_model.h"
 #include "stepwatch/monitor.h"
 #include "tests/catch.h"
 #include "tests/reload/traces.h"
@@ -190,7 +190,7 @@ class Job {
 
   TemporaryDirectory directory;
   Options options;
-  cli::SyntheticModel model;
+  SyntheticModel model;
   std::string config_path;
   std::unique_ptr<Monitor> monitor;
   std::string output_dir;   // after Close

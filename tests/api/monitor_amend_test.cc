@@ -356,7 +356,7 @@ TEST_CASE("a stop that is on its way ends an amended window at the same boundary
 
 TEST_CASE("a model that grows after an amendment keeps it") {
   Job job(ConfigText({.collect_times = 4}));
-  cli::SyntheticModel grown(5, 8, 1);
+  SyntheticModel grown(5, 8, 1);
   job.Start();
   job.TrainSteps(2);
   CHECK(job.monitor->Amend(Ops({"max"})).ok());

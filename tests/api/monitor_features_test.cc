@@ -16,7 +16,7 @@ class AbleFrontEnd final : public HookTable {
     sites.features = sites.stacks = sites.heatmaps = true;
     return sites;
   }
-  void Swap(const RecordLayout* layout, const FrontEndOrders& its_orders) noexcept override {
+  void Swap(const RecordLayout* layout, const FrontEndRequests& its_orders) noexcept override {
     sites.clear();
     if (layout != nullptr) sites = layout->sites;
     orders = its_orders;
@@ -29,7 +29,7 @@ class AbleFrontEnd final : public HookTable {
   }
 
   std::vector<PlannedSite> sites;
-  FrontEndOrders orders;
+  FrontEndRequests orders;
 };
 
 class AbleJob : public Job {
@@ -150,8 +150,8 @@ TEST_CASE("call stacks that cannot be written are told, and a run without files 
   REQUIRE(blocked.monitor->Attach(AbleFrontEnd::Sites(), &front_end).ok());
   blocked.monitor->PublishStacks({{"0:fc", "File a.py"}});
   CHECK(Eventually([&] {
-    const auto troubles = blocked.Events(EventKind::kDegraded);
-    return !troubles.empty() && troubles.back().message.rfind("stack_info: ", 0) == 0;
+    const auto diagnostics = blocked.Events(EventKind::kDegraded);
+    return !diagnostics.empty() && diagnostics.back().message.rfind("stack_info: ", 0) == 0;
   }));
   blocked.Close();
 }

@@ -5,11 +5,11 @@ namespace stepwatch::testing {
 namespace {
 
 // The same job with three layers more.
-void Grow(Job* job, cli::SyntheticModel* grown) {
+void Grow(Job* job, SyntheticModel* grown) {
   REQUIRE(job->monitor->Attach(grown->Sites(), grown).ok());
 }
 
-void TrainSteps(Job* job, cli::SyntheticModel* model, int count) {
+void TrainSteps(Job* job, SyntheticModel* model, int count) {
   for (int i = 0; i < count; ++i) {
     model->TrainStep(job->monitor.get(), job->monitor->step());
     job->monitor->EndStep();
@@ -23,7 +23,7 @@ TEST_CASE("a model that grows in mid-window is watched whole from the next step,
     INFO("dynamic " << dynamic);
     Job job(ConfigText({.collect_times = 4, .step_interval = 2}), kBefore);
     job.options.dynamic = dynamic;
-    cli::SyntheticModel grown(kAfter, 8, 1);
+    SyntheticModel grown(kAfter, 8, 1);
     const int64_t first = dynamic ? 1 : 0;
     job.Start();
     job.TrainSteps(first + 3);  // collected: first, first + 2
@@ -43,7 +43,7 @@ TEST_CASE("a model that grows before the loop has heard of the window keeps it a
     INFO("dynamic " << dynamic);
     Job job(ConfigText({.collect_times = 4}), kBefore);
     job.options.dynamic = dynamic;
-    cli::SyntheticModel grown(kAfter, 8, 1);
+    SyntheticModel grown(kAfter, 8, 1);
     job.Start();
     job.TrainSteps(dynamic ? 3 : 2);
     Grow(&job, &grown);
@@ -59,7 +59,7 @@ TEST_CASE("a model that grows after its window has ended starts nothing") {
     INFO("dynamic " << dynamic);
     Job job(ConfigText({.collect_times = 1}), kBefore);
     job.options.dynamic = dynamic;
-    cli::SyntheticModel grown(kAfter, 8, 1);
+    SyntheticModel grown(kAfter, 8, 1);
     job.Start();
     job.TrainSteps(2);
     Grow(&job, &grown);
@@ -73,7 +73,7 @@ TEST_CASE("a model that grows after its window has ended starts nothing") {
 
 TEST_CASE("a plan that is armed when the model grows starts with the grown model, at its step") {
   Job job(ConfigText(Off()), kBefore);
-  cli::SyntheticModel grown(kAfter, 8, 1);
+  SyntheticModel grown(kAfter, 8, 1);
   job.Start();
   job.TrainSteps(2);
   CHECK(job.Edit(ConfigText({.collect_times = 2})) == RefreshOutcome::kArmed);
@@ -86,7 +86,7 @@ TEST_CASE("a plan that is armed when the model grows starts with the grown model
 
 TEST_CASE("a model that grows after a refused edit was taken back is compiled for the grown model") {
   Job job(ConfigText({.collect_times = 4}), kBefore);
-  cli::SyntheticModel grown(kAfter, 8, 1);
+  SyntheticModel grown(kAfter, 8, 1);
   job.Start();
   job.TrainSteps(2);
   REQUIRE(job.WaitFor(EventKind::kApplied));
@@ -101,7 +101,7 @@ TEST_CASE("a model that grows after a refused edit was taken back is compiled fo
 
 TEST_CASE("a model that grows while nothing runs is used by the next plan") {
   Job job(ConfigText(Off()), kBefore);
-  cli::SyntheticModel grown(kAfter, 8, 1);
+  SyntheticModel grown(kAfter, 8, 1);
   job.Start();
   job.TrainStep();
   Grow(&job, &grown);
@@ -119,7 +119,7 @@ TEST_CASE(
     INFO("dynamic " << dynamic);
     Job job(ConfigText({.collect_times = 3}), kBefore);
     job.options.dynamic = dynamic;
-    cli::SyntheticModel grown(kAfter, 8, 1);
+    SyntheticModel grown(kAfter, 8, 1);
     const int64_t first = dynamic ? 1 : 0;
     job.Start();
     job.TrainSteps(first + 1);
@@ -137,7 +137,7 @@ TEST_CASE(
 
 TEST_CASE("a model that grows twice in mid-step is hooked as it is in the end") {
   Job job(ConfigText({.collect_times = 2}), kBefore);
-  cli::SyntheticModel once(kBefore + 1, 8, 1), grown(kAfter, 8, 1);
+  SyntheticModel once(kBefore + 1, 8, 1), grown(kAfter, 8, 1);
   job.Start();
   job.TrainStep();
   job.model.TrainStep(job.monitor.get(), job.monitor->step());
@@ -151,7 +151,7 @@ TEST_CASE("a model that grows twice in mid-step is hooked as it is in the end") 
 
 TEST_CASE("a model that grows in mid-step while an edit is armed goes over to the edit at the boundary") {
   Job job(ConfigText({.collect_times = 9}), kBefore);
-  cli::SyntheticModel grown(kAfter, 8, 1);
+  SyntheticModel grown(kAfter, 8, 1);
   job.Start();
   job.TrainStep();
   job.model.TrainStep(job.monitor.get(), job.monitor->step());

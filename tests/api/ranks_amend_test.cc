@@ -98,7 +98,7 @@ TEST_CASE("an edit that the ranks did not take leaves nothing behind: what is co
     RankedJob job(2, ConfigText({.collect_times = 1000000}));
     auto garbling = std::make_shared<Garbling>(job[1].options.store);
     job[1].options.store = garbling;
-    cli::SyntheticModel grown(5, 8, 1);
+    SyntheticModel grown(5, 8, 1);
     job.Start();
     REQUIRE(job.WaitForAll(EventKind::kArmed));
     TrainSteps(&job, 5);
@@ -118,7 +118,7 @@ TEST_CASE("an edit that the ranks did not take leaves nothing behind: what is co
 
 TEST_CASE("a model that grows between a rank's vote and the decision is watched whole") {
   RankedJob job(2, ConfigText(Off()));
-  cli::SyntheticModel grown(5, 8, 1);
+  SyntheticModel grown(5, 8, 1);
   job.Start();
   TrainSteps(&job, 4);
   job.stores[1]->HoldAfterVote();

@@ -1,4 +1,4 @@
-// The parser over the examples that the schema is tested with (tests/python/test_schema.py): they must agree.
+// The parser over the examples that the schema is tested with (tests/front_ends/python/test_schema.py): they agree.
 
 #include "tests/config/config_cases.h"
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "src/runtime/anomaly_file.h"
+#include "src/output/anomaly_file.h"
 #include "tests/catch.h"
 #include "tests/fault/faulty_calls.h"
 #include "tests/sinks/sink_fixture.h"
@@ -74,9 +74,9 @@ Outcome RunScenario(const Fault& fault, bool previous) {
     std::filesystem::create_directories(directory);
     WriteText(directory + "/anomaly.json", "{\n \"old\": {}\n}\n");
   }
-  AnomalyFile::Time now;
-  AnomalyFile file(directory, std::make_unique<WatchedCalls>(fault, &outcome.journal, directory + "/anomaly.json",
-                                                             &outcome.trouble));
+  output::AnomalyFile::Time now;
+  output::AnomalyFile file(directory, std::make_unique<WatchedCalls>(fault, &outcome.journal,
+                                                                     directory + "/anomaly.json", &outcome.trouble));
   const auto save = [&] {
     for (int tries = 0; file.unsaved() && tries < 3; ++tries) {
       const Status saved = file.Advance(now, false);

@@ -174,7 +174,7 @@ TEST_CASE("images of updates and ratios are drawn of the selected parameters, fo
 
 TEST_CASE("what the config asks of the front end reaches it") {
   Config config = Nothing();
-  FrontEndOrders orders = Compile(config).plan->orders;
+  FrontEndRequests orders = Compile(config).plan->orders;
   CHECK_FALSE((orders.structure || orders.exit_after_structure || orders.stacks || orders.communication ||
                orders.communication_log_only || orders.batch_first_attention));
   config.print_struct = config.stack_info = true;
@@ -191,7 +191,7 @@ TEST_CASE("a rank that module_ranks leaves out collects nothing, and ends where 
   config.print_struct = config.stack_info = true;
   config.cc_distribution.cc_log_only = true;
   config.module_ranks = {0};
-  const FrontEndOrders orders = Compile(config, Everything(), 1).plan->orders;
+  const FrontEndRequests orders = Compile(config, Everything(), 1).plan->orders;
   CHECK_FALSE((orders.structure || orders.stacks || orders.communication));
   CHECK(orders.exit_after_structure);
   CHECK(orders.communication_log_only);

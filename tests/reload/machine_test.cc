@@ -13,11 +13,11 @@
 namespace stepwatch::reload {
 namespace {
 
-const Text kA{"A", Verdict::kRun, {0, 1, 2}};
-const Text kB{"B", Verdict::kRun, {0, 2, 1}};
-const Text kOffText{"off", Verdict::kOff, {}};
-const Text kEmptyText{"empty", Verdict::kEmpty, {}};
-const Text kBad{"bad", Verdict::kRefused, {}};
+const Text kA{"A", EditIntent::kRun, {0, 1, 2}};
+const Text kB{"B", EditIntent::kRun, {0, 2, 1}};
+const Text kOffText{"off", EditIntent::kOff, {}};
+const Text kEmptyText{"empty", EditIntent::kEmpty, {}};
+const Text kBad{"bad", EditIntent::kRefused, {}};
 
 template <class Wanted>
 int Count(const SimulatedRun& run) {
@@ -87,7 +87,7 @@ TEST_CASE("a window that ends while the file is gone is written back when the fi
   CHECK(run.write_backs() == 0);
   SaveAndLook(&run, kA);
   CHECK(run.write_backs() == 1);
-  CHECK(run.file()->verdict == Verdict::kOff);
+  CHECK(run.file()->intent == EditIntent::kOff);
   run.CheckRunsOut();
   CHECK(run.collected().size() == 2);
 }
@@ -128,7 +128,7 @@ TEST_CASE("an edit that meets the write-back and is taken back before it is seen
   CHECK(run.file()->name == "B");
   SaveAndLook(&run, kA);
   CHECK(run.write_backs() == 2);
-  CHECK(run.file()->verdict == Verdict::kOff);
+  CHECK(run.file()->intent == EditIntent::kOff);
   run.CheckRunsOut();
   CHECK(run.collected().size() == 2);
 }
@@ -148,9 +148,9 @@ TEST_CASE("a stop that comes while an offer is being applied ends what was appli
 TEST_CASE("a message about an older plan does not pass for one about the newest") {
   MachineState state;
   state.dynamic = true;
-  state = Step(state, BytesSeen{"A", Verdict::kRun}).state;
+  state = Step(state, BytesSeen{"A", EditIntent::kRun}).state;
   state = Step(state, Applied{1}).state;
-  state = Step(state, BytesSeen{"B", Verdict::kRun}).state;
+  state = Step(state, BytesSeen{"B", EditIntent::kRun}).state;
   state = Step(state, Applied{1}).state;  // told twice: once by the caller of Attach, once by the drain
   REQUIRE(state.window);
   CHECK(state.window->plan_id == 1);

@@ -13,18 +13,18 @@ using testing::Collected;
 using testing::Trace;
 using testing::Wanted;
 
-Verdict VerdictOf(const Wanted& wanted, bool dynamic) {
-  if (*wanted.broken != '\0') return Verdict::kRefused;
-  if (dynamic && !wanted.dynamic_on) return Verdict::kOff;
-  if (wanted.collect_times == 0) return dynamic ? Verdict::kEmpty : Verdict::kOff;
-  return Verdict::kRun;
+EditIntent IntentOf(const Wanted& wanted, bool dynamic) {
+  if (*wanted.broken != '\0') return EditIntent::kRefused;
+  if (dynamic && !wanted.dynamic_on) return EditIntent::kOff;
+  if (wanted.collect_times == 0) return dynamic ? EditIntent::kEmpty : EditIntent::kOff;
+  return EditIntent::kRun;
 }
 
 Text TextOf(const Wanted& wanted, bool dynamic) {
   const std::string name = std::string(wanted.gradients ? "gradients" : "weights") +
                            (wanted.dynamic_on ? " on" : " off") + " times " + std::to_string(wanted.collect_times) +
                            " interval " + std::to_string(wanted.step_interval) + wanted.broken;
-  return {name, VerdictOf(wanted, dynamic), {wanted.start_step, wanted.step_interval, wanted.collect_times}};
+  return {name, IntentOf(wanted, dynamic), {wanted.start_step, wanted.step_interval, wanted.collect_times}};
 }
 
 // How far the messages of the step thread lag behind.
@@ -74,7 +74,7 @@ TEST_CASE("the machine plays every trace, however late the step thread's message
       INFO(trace.name << ", lag " << static_cast<int>(lag));
       const SimulatedRun run = Play(trace, lag);
       CHECK(CollectedIn(run) == Shown(trace.collected));
-      CHECK((run.write_backs() > 0 && run.file()->verdict == Verdict::kOff) == trace.written_back);
+      CHECK((run.write_backs() > 0 && run.file()->intent == EditIntent::kOff) == trace.written_back);
     }
 }
 

@@ -26,7 +26,7 @@ namespace stepwatch::reload {
 // A version of the config file. Its name stands for its hash.
 struct Text {
   std::string name;
-  Verdict verdict = Verdict::kOff;
+  EditIntent intent = EditIntent::kOff;
   plan::StepRule rule;  // kRun
 };
 
@@ -51,7 +51,7 @@ class SimulatedRun {
     passed_on_ = identity;
     if (!file_) return Feed(FileLost{EventKind::kMissing});
     texts_[file_->name] = *file_;
-    Feed(BytesSeen{file_->name, file_->verdict});
+    Feed(BytesSeen{file_->name, file_->intent});
   }
 
   // --- the step thread ---
@@ -60,7 +60,7 @@ class SimulatedRun {
     history_ += " end-step";
     if (Collecting()) {
       collected_.push_back({step_, window_->plan_id});
-      if (++window_->collected >= window_->rule.times) EndWindow(records::EndReason::kTimes);
+      if (++window_->collected >= window_->rule.times) EndWindow(step::EndReason::kTimes);
     }
     TakeOffers(step_ + 1);
     ++step_;
@@ -106,7 +106,7 @@ class SimulatedRun {
     MUST(!state_.stopping);
     MUST(state_.draining.empty());
     MUST(RunStateOf(state_) == (state_.dynamic ? RunState::kIdle : RunState::kOff));
-    if (file_ && state_.dynamic) MUST((file_->verdict == Verdict::kOff || file_->verdict == Verdict::kRefused));
+    if (file_ && state_.dynamic) MUST((file_->intent == EditIntent::kOff || file_->intent == EditIntent::kRefused));
   }
 
   struct CollectedStep {
@@ -134,9 +134,9 @@ class SimulatedRun {
 
   bool Collecting() const { return window_ && window_->rule.Collects(step_, window_->collected); }
 
-  void EndWindow(records::EndReason reason) {
+  void EndWindow(step::EndReason reason) {
     const PlanId id = window_->plan_id;
-    if (reason == records::EndReason::kTimes) complete_.insert(id);
+    if (reason == step::EndReason::kTimes) complete_.insert(id);
     window_.reset();
     board_.push_back(Finished{id});
     board_.push_back(Drained{id, reason});
@@ -152,17 +152,17 @@ class SimulatedRun {
     MUST(offer.plan_id == 0 || offer.plan_id > newest_begun_);
     newest_begun_ = std::max(newest_begun_, offer.plan_id);
     if (offer.plan_id == 0) {
-      if (window_) EndWindow(records::EndReason::kStopped);
+      if (window_) EndWindow(step::EndReason::kStopped);
       return;
     }
     Window next{offer.plan_id, plans_.at(offer.plan_id).rule, 0};
     if (state_.dynamic) next.rule.start = next_step;
     const bool passed_over = offer.keeps_window && !window_;
     if (offer.keeps_window && window_) next = {offer.plan_id, window_->rule, window_->collected};
-    if (window_) EndWindow(records::EndReason::kReplaced);
+    if (window_) EndWindow(step::EndReason::kReplaced);
     board_.push_back(Applied{offer.plan_id});
     window_ = next;
-    if (passed_over) EndWindow(records::EndReason::kReplaced);
+    if (passed_over) EndWindow(step::EndReason::kReplaced);
   }
 
   void Feed(const Input& input) {
@@ -213,7 +213,7 @@ class SimulatedRun {
     MUST(order.base_sha256 == state_.seen);
     MUST((!state_.window && !state_.armed && state_.draining.empty() && !state_.lost));
     if (order.plan_id == 0) {
-      MUST(texts_.at(order.base_sha256).verdict == Verdict::kEmpty);
+      MUST(texts_.at(order.base_sha256).intent == EditIntent::kEmpty);
     } else {
       MUST(complete_.count(order.plan_id) == 1);
       MUST(plans_.at(order.plan_id).name == order.base_sha256);
@@ -235,7 +235,7 @@ class SimulatedRun {
   void Perform(const WriteBack& order) {
     ++write_backs_;
     const bool written = file_ && file_->name == order.base_sha256;
-    if (written) file_ = Text{order.base_sha256 + " with false", Verdict::kOff, {}};
+    if (written) file_ = Text{order.base_sha256 + " with false", EditIntent::kOff, {}};
     passed_on_ = written ? file_->name : "";
     if (!written) return Feed(FoundEdited{order.base_sha256, order.plan_id});
     Feed(WroteBack{passed_on_});

@@ -105,7 +105,7 @@ TEST_CASE("whatever call fails, one retry brings every event once") {
   }
 }
 
-TEST_CASE("a full disk and a file grown too big are told apart from other troubles") {
+TEST_CASE("a full disk and a file grown too big are told apart from other diagnostics") {
   for (int error_number : {ENOSPC, EFBIG, EIO}) {
     TemporaryDirectory base;
     FailingCalls calls(2, error_number);  // after open and fstat

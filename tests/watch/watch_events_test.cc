@@ -11,25 +11,25 @@ namespace {
 
 using Kind = WatchEvent::Kind;
 
-watch::Look Bytes(const std::string& bytes) {
-  watch::Look look;
-  look.kind = watch::LookKind::kBytes;
-  look.bytes = bytes;
-  look.sha256 = base::Sha256Hex(bytes);
-  return look;
+watch::FileSnapshot Bytes(const std::string& bytes) {
+  watch::FileSnapshot snapshot;
+  snapshot.kind = watch::SnapshotKind::kBytes;
+  snapshot.bytes = bytes;
+  snapshot.sha256 = base::Sha256Hex(bytes);
+  return snapshot;
 }
 
-watch::Look Missing() {
-  watch::Look look;
-  look.error = "config.json is missing";
-  return look;
+watch::FileSnapshot Missing() {
+  watch::FileSnapshot snapshot;
+  snapshot.error = "config.json is missing";
+  return snapshot;
 }
 
-watch::Look Unreadable() {
-  watch::Look look;
-  look.kind = watch::LookKind::kUnreadable;
-  look.error = "config.json is a directory; a config is a regular file";
-  return look;
+watch::FileSnapshot Unreadable() {
+  watch::FileSnapshot snapshot;
+  snapshot.kind = watch::SnapshotKind::kUnreadable;
+  snapshot.error = "config.json is a directory; a config is a regular file";
+  return snapshot;
 }
 
 const char kGood[] = "{\"dynamic_on\": true}";
@@ -54,7 +54,7 @@ TEST_CASE("good bytes are accepted, bad ones refused with their place") {
 }
 
 TEST_CASE("the accepted bytes are restored after each kind of trouble, other bytes are accepted") {
-  for (const watch::Look& trouble : {Bytes(kBad), Missing(), Unreadable()}) {
+  for (const watch::FileSnapshot& trouble : {Bytes(kBad), Missing(), Unreadable()}) {
     WatchEvents events;
     events.OnChange(Bytes(kGood));
     events.OnChange(trouble);

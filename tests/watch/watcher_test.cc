@@ -37,7 +37,7 @@ class Watched {
   Watcher& watcher() { return watcher_; }
   boost::asio::io_context& loop() { return loop_; }
   const std::vector<std::string>& heard() const { return heard_; }
-  std::function<void(const Look&)> also;
+  std::function<void(const FileSnapshot&)> also;
 
   // Runs the loop until the last thing heard is this.
   bool Hears(const std::string& last) {
@@ -60,14 +60,14 @@ class Watched {
     return options;
   }
   Watcher::Callbacks Calls() {
-    return {.on_change = [this](const Look& look) { OnChange(look); },
+    return {.on_change = [this](const FileSnapshot& snapshot) { OnChange(snapshot); },
             .looks_whole = [](const std::string& bytes) { return !bytes.empty() && bytes.back() == '}'; }};
   }
-  void OnChange(const Look& look) {
-    if (look.kind == LookKind::kBytes) heard_.push_back(look.bytes);
-    if (look.kind == LookKind::kMissing) heard_.push_back("(missing)");
-    if (look.kind == LookKind::kUnreadable) heard_.push_back("(unreadable)");
-    if (also) also(look);
+  void OnChange(const FileSnapshot& snapshot) {
+    if (snapshot.kind == SnapshotKind::kBytes) heard_.push_back(snapshot.bytes);
+    if (snapshot.kind == SnapshotKind::kMissing) heard_.push_back("(missing)");
+    if (snapshot.kind == SnapshotKind::kUnreadable) heard_.push_back("(unreadable)");
+    if (also) also(snapshot);
   }
 
   boost::asio::io_context loop_;
@@ -172,7 +172,7 @@ TEST_CASE("a callback that throws is counted and ends nothing") {
   const std::string path = directory / "config.json";
   WriteInPlace(path, "{1}");
   Watched watched(path);
-  watched.also = [](const Look&) { throw std::runtime_error("a bug of the owner"); };
+  watched.also = [](const FileSnapshot&) { throw std::runtime_error("a bug of the owner"); };
   watched.watcher().Start();
   CHECK(watched.Hears("{1}"));
   WriteInPlace(path, "{2}");
@@ -191,7 +191,7 @@ TEST_CASE("a watcher may be stopped or destroyed at any time, also by its own ca
   std::unique_ptr<Watcher> watcher;
   bool was_called = false;
   const Watcher::Callbacks callbacks{.on_change =
-                                         [&](const Look&) {
+                                         [&](const FileSnapshot&) {
                                            was_called = true;
                                            watcher.reset();
                                          },

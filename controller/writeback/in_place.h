@@ -1,0 +1,30 @@
+// Writes our text over the old one in the same file: for files whose owner, hard links or mount must stay.
+//
+// `false` is one byte longer than `true`, so the text grows and nothing is ever cut off. A write lease keeps others out
+// while it lasts; where there are no leases, a save within the same microseconds can be damaged, and no way is known to
+// avoid it.
+#pragma once
+
+#include <string>
+
+#include "controller/writeback/file_calls.h"
+
+namespace stepwatch::writeback {
+
+struct InPlaceResult {
+  enum class End : uint8_t {
+    kReplaced,
+    kEdited,   // the file holds, or the path leads to, something else than `base`; nothing of ours is in it
+    kFailed,   // `error`; the file holds `base`
+    kDamaged,  // `error`, and the bytes before could not be brought back either
+  };
+
+  End end = End::kFailed;
+  int error = 0;
+};
+
+// `announce` is called just before the first byte is written.
+InPlaceResult WriteInPlace(const FileCalls& calls, const std::string& target, const std::string& base,
+                           const std::string& ours, const std::function<void()>& announce);
+
+}  // namespace stepwatch::writeback

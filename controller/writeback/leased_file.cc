@@ -1,0 +1,53 @@
+#include "controller/writeback/leased_file.h"
+
+#include <cerrno>
+#include <chrono>
+#include <thread>
+
+namespace stepwatch::writeback {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kAwaitTime{200};
+constexpr milliseconds kRetry{1};
+
+bool IsBusy(int error) {
+  return error == EAGAIN || error == EBUSY;
+}
+
+}  // namespace
+
+Quiet LeasedFile::Await(const std::string& expected) {
+  const Clock::time_point give_up = Clock::now() + kAwaitTime;
+  for (;;) {
+    const int error = calls_.Lease(fd_.get(), lease_type_);
+    is_leased_ = error == 0;
+    std::string bytes;
+    if (calls_.Read(fd_.get(), &bytes) != 0 && calls_.Read(fd_.get(), &bytes) != 0) return Quiet::kChanged;
+    if (bytes != expected) return Quiet::kChanged;
+    if (!IsBusy(error) && !IsWantedByOthers()) return Quiet::kQuiet;
+    Release();
+    if (Clock::now() >= give_up) return Quiet::kHeld;
+    std::this_thread::sleep_for(kRetry);
+  }
+}
+
+void LeasedFile::Release() {
+  if (is_leased_) calls_.Lease(fd_.get(), F_UNLCK);
+  is_leased_ = false;
+}
+
+std::optional<std::string> LeasedFile::AwaitBytes() {
+  const Clock::time_point give_up = Clock::now() + kAwaitTime;
+  int error = 0;
+  while (IsBusy(error = calls_.Lease(fd_.get(), lease_type_)) && Clock::now() < give_up)
+    std::this_thread::sleep_for(kRetry);
+  is_leased_ = error == 0;
+  std::string bytes;
+  if (calls_.Read(fd_.get(), &bytes) != 0 && calls_.Read(fd_.get(), &bytes) != 0) return std::nullopt;
+  return bytes;
+}
+
+}  // namespace stepwatch::writeback

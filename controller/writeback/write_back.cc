@@ -1,0 +1,219 @@
+#include "controller/writeback/write_back.h"
+
+#include <fcntl.h>
+
+#include <cerrno>
+#include <exception>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "controller/writeback/exchange.h"
+#include "controller/writeback/file_calls.h"
+#include "controller/writeback/in_place.h"
+#include "controller/writeback/leased_file.h"
+#include "controller/writeback/temporary_file.h"
+#include "src/base/sha256.h"
+#include "src/base/text.h"
+#include "src/config/parse_config.h"
+
+namespace stepwatch::writeback {
+namespace {
+
+using Outcome = WriteBackOutcome;
+
+std::string ErrnoText(int error) {
+  return std::generic_category().message(error);
+}
+
+// No room or no right for a second file beside the config; the config itself may still be writable.
+bool InPlaceMayHelp(int error) {
+  switch (error) {
+    case EACCES:
+    case EPERM:
+    case EROFS:
+    case ENOSPC:
+    case EDQUOT:
+    case EBUSY:  // a mount point: a single file mounted into a container
+    case EXDEV: return true;
+    default: return false;
+  }
+}
+
+bool HasNoExchange(int error) {
+  return error == EINVAL || error == ENOSYS || error == EOPNOTSUPP;
+}
+
+class WriteBack {
+ public:
+  WriteBack(const std::string& path, const std::string& base_sha256,
+                    const std::function<void(const std::string&)>& before_write, const FileCalls& calls)
+      : path_(path), base_sha256_(base_sha256), before_write_(before_write), calls_(calls) {}
+
+  WriteBackResult Run() {
+    if (!Prepare()) return result_;
+    struct stat status = {};
+    if (const int error = calls_.Status(file_.get(), &status)) return Impossible("cannot be looked at", error);
+    if (status.st_nlink > 1) return ReplaceInPlace();
+    TemporaryFile ours = WriteBeside(calls_, target_, file_.get(), ours_);
+    if (ours.error == 0) return ReplaceBy(ours);
+    return InPlaceMayHelp(ours.error) ? ReplaceInPlace()
+                                      : Impossible("has no room for a new file beside it", ours.error);
+  }
+
+ private:
+  // Reads the file and makes the new text; false: result_ says why there is nothing to write.
+  bool Prepare();
+  WriteBackResult ReplaceBy(const TemporaryFile& ours);
+  WriteBackResult ReplaceByRename(const TemporaryFile& ours);
+  WriteBackResult ReplaceInPlace();
+  // For an exchange or a rename that failed with `error`.
+  WriteBackResult WithoutTemporaryFile(const TemporaryFile& ours, int error);
+  // A save that went into the old file, which has no name any more, gets the name back.
+  WriteBackResult AfterRename(LeasedFile& old, const TemporaryFile& ours);
+  void Announce();
+
+  WriteBackResult Impossible(const std::string& what, int error);
+  WriteBackResult Edited(const std::string& kept_as = "");
+  WriteBackResult Written();
+
+  const std::string& path_;
+  const std::string& base_sha256_;
+  const std::function<void(const std::string&)>& before_write_;
+  const FileCalls& calls_;
+  bool is_announced_ = false;
+  std::string target_;  // what the path leads to, free of links
+  base::UniqueFd file_;
+  std::string base_;
+  std::string ours_;
+  WriteBackResult result_;
+};
+
+bool WriteBack::Prepare() {
+  struct stat status = {};
+  if (const int error = calls_.RealPath(path_, &target_)) return Impossible("cannot be found", error), false;
+  if (const int error = calls_.Writable(target_)) return Impossible("is read-only", error), false;
+  if (const int error = calls_.StatusOfName(target_, &status)) return Impossible("cannot be found", error), false;
+  if (!S_ISREG(status.st_mode)) return Impossible("is no regular file", 0), false;
+  if (const int error = calls_.Open(target_, O_RDONLY, &file_)) return Impossible("cannot be opened", error), false;
+  if (const int error = calls_.Read(file_.get(), &base_)) return Impossible("cannot be read", error), false;
+  if (base::Sha256Hex(base_) != base_sha256_) return Edited(), false;
+  Result<std::string> spliced = config::SpliceDynamicOnFalse(base_);
+  if (!spliced.ok()) return Impossible("cannot be changed (" + spliced.status().ToString() + ")", 0), false;
+  ours_ = std::move(spliced).value();
+  result_.sha256 = base::Sha256Hex(ours_);
+  return true;
+}
+
+WriteBackResult WriteBack::ReplaceBy(const TemporaryFile& ours) {
+  result_.method = "exchange";
+  // To write the temporary file took milliseconds; whoever saved within them is not even disturbed.
+  if (Inspect(calls_, target_).bytes != base_) {
+    RemoveOurs(calls_, ours.path);
+    return Edited();
+  }
+  try {
+    Announce();
+  } catch (...) {
+    RemoveOurs(calls_, ours.path);
+    throw;
+  }
+  const ExchangeResult exchange = ExchangeIn(calls_, target_, ours, base_);
+  switch (exchange.end) {
+    case ExchangeResult::End::kReplaced: return Written();
+    case ExchangeResult::End::kEdited: return Edited(exchange.kept_as);
+    case ExchangeResult::End::kHeld: return ReplaceInPlace();
+    case ExchangeResult::End::kFailed: break;
+  }
+  if (HasNoExchange(exchange.error)) return ReplaceByRename(ours);
+  return WithoutTemporaryFile(ours, exchange.error);
+}
+
+WriteBackResult WriteBack::ReplaceByRename(const TemporaryFile& ours) {
+  result_.method = "rename";
+  base::UniqueFd fd;
+  if (const int error = calls_.Open(target_, O_RDONLY, &fd)) return WithoutTemporaryFile(ours, error);
+  LeasedFile old(calls_, std::move(fd), F_RDLCK);
+  const Quiet quiet = old.Await(base_);
+  if (quiet == Quiet::kQuiet) {
+    if (const int error = calls_.Rename(ours.path, target_)) return WithoutTemporaryFile(ours, error);
+    return AfterRename(old, ours);
+  }
+  RemoveOurs(calls_, ours.path);
+  return quiet == Quiet::kHeld ? ReplaceInPlace() : Edited();
+}
+
+WriteBackResult WriteBack::AfterRename(LeasedFile& old, const TemporaryFile& ours) {
+  if (old.IsWantedByOthers()) old.Release();
+  const std::optional<std::string> bytes = old.AwaitBytes();
+  if (!bytes || *bytes == base_) return Written();
+  const TemporaryFile theirs = WriteBeside(calls_, target_, old.fd(), *bytes);
+  if (theirs.error != 0) return Edited();
+  const bool is_newest = Inspect(calls_, target_) == ours.version;
+  if (is_newest && calls_.Rename(theirs.path, target_) == 0) return Edited();
+  return Edited(KeepAsConflict(calls_, target_, theirs.path));
+}
+
+WriteBackResult WriteBack::WithoutTemporaryFile(const TemporaryFile& ours, int error) {
+  RemoveOurs(calls_, ours.path);
+  return InPlaceMayHelp(error) ? ReplaceInPlace() : Impossible("cannot be replaced", error);
+}
+
+WriteBackResult WriteBack::ReplaceInPlace() {
+  result_.method = "in place";
+  file_.Reset();  // our own reader would stand in the way of a write lease
+  const InPlaceResult result = WriteInPlace(calls_, target_, base_, ours_, [this] { Announce(); });
+  switch (result.end) {
+    case InPlaceResult::End::kReplaced: return Written();
+    case InPlaceResult::End::kEdited: return Edited();
+    case InPlaceResult::End::kDamaged:
+      return Impossible("could be neither changed nor restored: look at it", result.error);
+    case InPlaceResult::End::kFailed: break;
+  }
+  return Impossible("cannot be written to", result.error);
+}
+
+void WriteBack::Announce() {
+  if (!is_announced_ && before_write_) before_write_(result_.sha256);
+  is_announced_ = true;
+}
+
+WriteBackResult WriteBack::Impossible(const std::string& what, int error) {
+  result_.outcome = Outcome::kImpossible;
+  result_.message = base::Printable(path_, 200) + " " + what + (error == 0 ? "" : ": " + ErrnoText(error)) +
+                    "; \"dynamic_on\" stays as it is in the file";
+  return result_;
+}
+
+WriteBackResult WriteBack::Edited(const std::string& kept_as) {
+  result_.outcome = Outcome::kEdited;
+  result_.message = base::Printable(path_, 200) + " was edited meanwhile; the edit stands";
+  if (!kept_as.empty()) result_.message += ", and what it replaced is kept as " + base::Printable(kept_as, 200);
+  return result_;
+}
+
+WriteBackResult WriteBack::Written() {
+  result_.outcome = Outcome::kWritten;
+  return result_;
+}
+
+}  // namespace
+
+WriteBackResult WriteBackDynamicOff(const std::string& path, const std::string& base_sha256,
+                                    const std::function<void(const std::string& sha256)>& before_write) {
+  return WriteBackDynamicOff(path, base_sha256, before_write, FileCalls());
+}
+
+WriteBackResult WriteBackDynamicOff(const std::string& path, const std::string& base_sha256,
+                                    const std::function<void(const std::string& sha256)>& before_write,
+                                    const FileCalls& calls) {
+  try {
+    return WriteBack(path, base_sha256, before_write, calls).Run();
+  } catch (const std::exception& fault) {
+    WriteBackResult result;
+    result.message = base::Printable(path, 200) + " was not changed: " + fault.what();
+    return result;
+  }
+}
+
+}  // namespace stepwatch::writeback

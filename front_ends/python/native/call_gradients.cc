@@ -1,0 +1,207 @@
+#include "front_ends/python/native/call_gradients.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace stepwatch::python {
+namespace {
+
+// Calls of one step that are looked at again at its end; a program may never end a step.
+constexpr size_t kAnsweredMax = size_t{1} << 18;
+
+std::string DescribeView(const TensorView& view) {
+  return "size=" + front_end::TupleText(view.sizes.data(), static_cast<size_t>(view.ndim)) +
+         ", dtype=" + DTypeName(view.dtype);
+}
+
+}  // namespace
+
+CallGradients::CallGradients(std::shared_ptr<Context> context, const ModuleSites& sites, front_end::CallPosition at)
+    : context_(std::move(context)), generation_(context_->generation), step_(context_->step), sites_(sites), at_(at) {}
+
+void CallGradients::Describe(std::shared_ptr<front_end::StructureRecorder> structure, int entry) {
+  structure_ = std::move(structure);
+  structure_entry_ = entry;
+}
+
+namespace {
+
+// They are expected in the order of their numbers. An only positional argument has none, but keyword arguments beside
+// it have.
+uint16_t PlaceOf(uint16_t element) {
+  return element == kNoElement ? 0 : element;
+}
+
+}  // namespace
+
+CallGradients::Element* CallGradients::Find(std::vector<Element>* elements, uint16_t element) {
+  const auto is_before = [](const Element& each, uint16_t place) { return PlaceOf(each.element) < place; };
+  const auto found = std::lower_bound(elements->begin(), elements->end(), PlaceOf(element), is_before);
+  return found == elements->end() || found->element != element ? nullptr : &*found;
+}
+
+void CallGradients::ExpectPart(std::vector<Element>* elements, uint16_t element) {
+  if (Element* const expected = Find(elements, element)) ++expected->parts;
+}
+
+// In the order in which they come, as autograd adds them up.
+void CallGradients::AddPart(Element* to, PyObject* gradient) {
+  ++to->come;
+  if (gradient == Py_None) return;
+  Ref part = CallMethod(gradient, "detach");
+  to->sum = part && to->sum ? Ref(PyNumber_Add(to->sum.ptr(), part.ptr())) : std::move(part);
+}
+
+// A graph may be walked in a later step, or again after a change of plan.
+bool CallGradients::IsOver() const {
+  return context_->Collecting() == nullptr || context_->generation != generation_ || context_->step != step_;
+}
+
+void CallGradients::Answer() {
+  if (std::exchange(answered_, true) || context_->answered.size() >= kAnsweredMax) return;
+  context_->answered.push_back(shared_from_this());
+}
+
+void CallGradients::On(SiteId site, std::vector<Element>* elements, uint16_t element, PyObject* gradient) noexcept {
+  Guarded(*context_, "the hook of a gradient", [&] {
+    if (IsOver()) return;
+    Answer();
+    if (Element* const expected = Find(elements, element)) expected->seen = true;
+    Show(*context_->monitor, site, element, gradient);
+    if (structure_entry_ < 0) return;
+    AddToStructure(elements == &inputs_, element,
+                   gradient == Py_None ? front_end::kNoTensor : context_->reader.Describe(gradient));
+  });
+}
+
+void CallGradients::OnPartOfInput(uint16_t element, PyObject* gradient) noexcept {
+  Guarded(*context_, "the hook of a part of a gradient", [&] {
+    Element* const expected = Find(&inputs_, element);
+    if (expected == nullptr || IsOver()) return;
+    if (expected->parts <= 1) return On(sites_.input_grad, &inputs_, element, gradient);
+    Answer();
+    AddPart(expected, gradient);
+    if (expected->come < expected->parts) return;
+    expected->come = 0;
+    const Ref whole = std::exchange(expected->sum, Ref());
+    On(sites_.input_grad, &inputs_, element, whole ? whole.ptr() : Py_None);
+  });
+}
+
+void CallGradients::OnPartOfOutput(uint16_t element, PyObject* gradient) noexcept {
+  Guarded(*context_, "the hook of a part of a gradient", [&] {
+    Element* const expected = Find(&outputs_, element);
+    if (expected != nullptr && !IsOver()) AddPart(expected, gradient);
+  });
+}
+
+// What comes from outside of the call; nothing if all comes from inside. Autograd hands a single gradient on as it is,
+// in the same memory, and several as their sum; to compare sums would make a device be waited for.
+Ref CallGradients::WithoutParts(PyObject* gradient, const Ref& parts, bool are_several) {
+  const Ref whole = CallMethod(gradient, "detach");
+  if (!whole) return whole;
+  const Ref its_place = CallMethod(whole.ptr(), "data_ptr");
+  const Ref place_of_parts = CallMethod(parts.ptr(), "data_ptr");
+  bool same =
+      its_place && place_of_parts && PyObject_RichCompareBool(its_place.ptr(), place_of_parts.ptr(), Py_EQ) == 1;
+  if (!same && are_several && IsTrue(Attribute(whole.ptr(), "is_cpu")))
+    same = IsTrue(Ref(PyObject_CallMethod(whole.ptr(), "equal", "O", parts.ptr())));
+  return same ? Ref::Borrow(Py_None) : Ref(PyNumber_Subtract(whole.ptr(), parts.ptr()));
+}
+
+void CallGradients::OnOutput(uint16_t element, PyObject* gradient) noexcept {
+  Ref outside;
+  Guarded(*context_, "the hook of the gradient of an output", [&] {
+    Element* const expected = Find(&outputs_, element);
+    if (expected == nullptr || expected->come == 0) return;
+    const bool are_several = std::exchange(expected->come, 0) > 1;
+    const Ref parts = std::exchange(expected->sum, Ref());
+    if (parts && gradient != Py_None) outside = WithoutParts(gradient, parts, are_several);
+  });
+  On(sites_.output_grad, &outputs_, element, outside ? outside.ptr() : gradient);
+}
+
+void CallGradients::Show(Monitor& monitor, SiteId site, uint16_t element, PyObject* gradient) {
+  if (site == kNoSite) return;
+  const Observation at{site, at_.micro_step, element, at_.call};
+  if (gradient != Py_None) {
+    context_->Observe(monitor, SiteKind::kActvGrad, at, gradient);
+  } else {
+    monitor.ObserveMissing(at);
+  }
+}
+
+void CallGradients::AddToStructure(bool is_input, uint16_t element, std::string text) {
+  if (structure_entry_ < 0) return;
+  const size_t index = element == kNoElement ? 0 : element;
+  if (is_input) {
+    structure_->AddInputGradient(structure_entry_, index, std::move(text));
+  } else {
+    structure_->AddOutputGradient(structure_entry_, index, std::move(text));
+  }
+}
+
+std::optional<TensorView> CallGradients::ZerosLike(const TensorView& tensor) {
+  static constexpr double kZero = 0;  // all bits are zero: a zero of every dtype
+  if (tensor.dtype == DType::kOther) return std::nullopt;
+  TensorView zeros = tensor;
+  zeros.data = &kZero;
+  zeros.strides.fill(0);
+  zeros.device = {};
+  zeros.stream = nullptr;
+  return zeros;
+}
+
+bool CallGradients::AnySeen(const std::vector<Element>& elements) {
+  return std::any_of(elements.begin(), elements.end(), [](const Element& each) { return each.seen; });
+}
+
+// No more parts will come: the other nodes that take the input were not reached.
+void CallGradients::AddUpParts() {
+  for (Element& expected : inputs_) {
+    if (expected.come == 0) continue;
+    const Ref part = std::exchange(expected.sum, Ref());
+    expected.come = 0;
+    OnInput(expected.element, part ? part.ptr() : Py_None);
+  }
+}
+
+void CallGradients::FinishSide(Monitor& monitor, bool is_input) {
+  const std::vector<Element>& elements = is_input ? inputs_ : outputs_;
+  const SiteId site = is_input ? sites_.input_grad : sites_.output_grad;
+  const bool any_seen = AnySeen(elements);
+  for (const Element& expected : elements) {
+    if (expected.seen) continue;
+    if (any_seen && expected.zeros) {
+      if (site != kNoSite) monitor.Observe({site, at_.micro_step, expected.element, at_.call}, *expected.zeros);
+    } else {
+      Show(monitor, site, expected.element, Py_None);
+    }
+  }
+}
+
+void CallGradients::CompleteStructure() noexcept {
+  Guarded(*context_, "closing the structure of a call", [&] {
+    AddUpParts();
+    for (const std::vector<Element>* elements : {&inputs_, &outputs_}) {
+      const bool any_seen = AnySeen(*elements);
+      for (const Element& expected : *elements) {
+        if (expected.seen) continue;
+        AddToStructure(elements == &inputs_, expected.element,
+                       any_seen && expected.zeros ? DescribeView(*expected.zeros) : front_end::kNoTensor);
+      }
+    }
+  });
+}
+
+void CallGradients::Finish() noexcept {
+  Guarded(*context_, "closing the gradients of a call", [&] {
+    Monitor* const monitor = context_->Collecting();
+    if (IsOver()) return;
+    AddUpParts();
+    FinishSide(*monitor, true);
+    FinishSide(*monitor, false);
+  });
+}
+
+}  // namespace stepwatch::python

@@ -1,0 +1,79 @@
+#include "front_ends/python/native/context.h"
+
+#include <utility>
+
+namespace stepwatch::python {
+namespace {
+
+// Below it a release of the GIL costs more than it gives to others.
+constexpr int64_t kReleaseBytes = 64 * 1024;
+
+}  // namespace
+
+Context::Context(PyObject* torch, std::function<void(const Event&)> on_event)
+    : reporter(std::move(on_event)), reader(torch), tensor_hooks(torch) {
+  is_grad_enabled_ = Attribute(torch, "is_grad_enabled");
+  const Ref native = Attribute(torch, "_C");
+  if (native) current_graph_task_id_ = Attribute(native.ptr(), "_current_graph_task_id");
+  const Ref autograd = Attribute(torch, "autograd");
+  if (autograd) next_sequence_ = Attribute(autograd.ptr(), "_get_sequence_nr");
+}
+
+bool Context::GradientsEnabled() const {
+  const Ref enabled(PyObject_CallNoArgs(is_grad_enabled_.ptr()));
+  return IsTrue(enabled);
+}
+
+uint32_t Context::MicroBatchesBegun(size_t chunk) const {
+  const uint32_t marked = marks.Count(step);
+  return marked > 0 ? marked : roots[chunk]->Count(step);
+}
+
+bool Context::InBackward() const {
+  if (!current_graph_task_id_) return false;
+  const Ref id(PyObject_CallNoArgs(current_graph_task_id_.ptr()));
+  const bool running = id && PyLong_AsLong(id.ptr()) != -1;
+  ClearError();
+  return running;
+}
+
+long Context::NextSequence() const {
+  if (!next_sequence_) return -1;
+  const Ref number(PyObject_CallNoArgs(next_sequence_.ptr()));
+  const long value = number ? PyLong_AsLong(number.ptr()) : -1;
+  ClearError();
+  return value;
+}
+
+bool Context::MeasureView(Monitor& to, const Observation& at, const TensorView& view, Record* record) const {
+  if (view.numel * ElementSize(view.dtype) < kReleaseBytes) return to.Measure(at, view, record);
+  const nanobind::gil_scoped_release released;
+  return to.Measure(at, view, record);
+}
+
+bool Context::Measure(Monitor& to, SiteKind kind, const Observation& at, PyObject* tensor, Record* record) {
+  const SeenTensor seen = reader.Read(tensor);
+  if (seen.problem != nullptr) reporter.Unmeasurable(kind, seen.problem);
+  // Never a gradient: collectives write into one without counting its version.
+  if (kind != SiteKind::kActv || !MeasuredActivations::IsWorthwhile(seen.view))
+    return MeasureView(to, at, seen.view, record);
+  const MeasuredActivations::Contents contents{seen.view, VersionOf(names, tensor)};
+  if (const Record* same = measured.Find(reader, contents)) {
+    *record = *same;
+    record->site = at.site;
+    record->micro_step = at.micro_step;
+    record->element = at.element;
+    record->call = at.call;
+    return true;
+  }
+  if (!MeasureView(to, at, seen.view, record)) return false;
+  measured.Add(tensor, contents, *record);
+  return true;
+}
+
+void Context::Observe(Monitor& to, SiteKind kind, const Observation& at, PyObject* tensor) {
+  Record record;
+  if (Measure(to, kind, at, tensor, &record)) to.Enqueue(record);
+}
+
+}  // namespace stepwatch::python

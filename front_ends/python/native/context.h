@@ -1,0 +1,76 @@
+// What the hooks of one monitor share. Used with the GIL held, which also orders its threads; only the events of the
+// core come from elsewhere, and they touch nothing here but the reporter.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "front_ends/python/native/measured_activations.h"
+#include "front_ends/python/native/names.h"
+#include "front_ends/python/native/py_ref.h"
+#include "front_ends/python/native/tensor_hook.h"
+#include "front_ends/python/native/tensor_reader.h"
+#include "front_ends/shared/micro_batches.h"
+#include "front_ends/shared/reporter.h"
+#include "front_ends/shared/structure.h"
+#include "stepwatch/event.h"
+#include "stepwatch/monitor.h"
+
+namespace stepwatch::python {
+
+inline constexpr SiteId kNoSite = ~SiteId{0};
+
+class CallGradients;
+
+struct Context {
+  Context(PyObject* torch, std::function<void(const Event&)> on_event);
+
+  // The monitor if this step is collected, else null.
+  Monitor* Collecting() const noexcept { return monitor != nullptr && monitor->collecting() ? monitor : nullptr; }
+  void Observe(Monitor& to, SiteKind kind, const Observation& at, PyObject* tensor);
+  // False if there is nothing to enqueue.
+  bool Measure(Monitor& to, SiteKind kind, const Observation& at, PyObject* tensor, Record* record);
+
+  bool GradientsEnabled() const;
+  // Micro-batches of a chunk that have begun in this step, as far as marks or the root's entries say; 0: neither does.
+  uint32_t MicroBatchesBegun(size_t chunk) const;
+  // Inside of a backward pass: a forward that runs there recomputes what a checkpoint has thrown away.
+  bool InBackward() const;
+  // The number that the next node of the graph gets in this thread; -1 where torch does not tell.
+  long NextSequence() const;
+
+  Monitor* monitor = nullptr;  // null once closed
+  uint64_t generation = 1;     // grows whenever the wanted sites change: site ids hold for one generation only
+  uint32_t step = 0;           // changes at every end of a step
+  int grad_acc_steps = 1;
+  front_end::StepCounter marks;                                // begin_micro_batch
+  std::vector<std::unique_ptr<front_end::StepCounter>> roots;  // entries of each chunk's root module
+  std::shared_ptr<front_end::StructureRecorder> structure;     // while print_struct wants one
+  std::vector<std::shared_ptr<CallGradients>> answered;        // calls of this step that a gradient has reached
+  front_end::Reporter reporter;
+  TensorReader reader;
+  const Names names;
+  const TensorHooks tensor_hooks;
+  MeasuredActivations measured;  // in the running step
+
+ private:
+  bool MeasureView(Monitor& to, const Observation& at, const TensorView& view, Record* record) const;
+
+  Ref is_grad_enabled_;
+  Ref current_graph_task_id_;  // nothing where torch has no such function
+  Ref next_sequence_;          // likewise
+};
+
+// Runs `f` of ours inside a hook: whatever it throws, and whatever error Python has set, ends here, told once.
+template <class F>
+void Guarded(Context& context, const char* where, const F& f) noexcept {
+  front_end::Guarded(context.reporter, where, f);
+  if (PyErr_Occurred() == nullptr) return;
+  ClearError();
+  context.reporter.Caught(where, "Python raised an exception");
+}
+
+}  // namespace stepwatch::python

@@ -1,0 +1,235 @@
+#include "front_ends/python/native/module_tap.h"
+
+#include <utility>
+
+namespace stepwatch::python {
+namespace {
+
+// Of more outputs none is taken to be used by the module itself: each is compared with each.
+constexpr size_t kUsedOutputsMax = 64;
+
+// The exception that is being handled where this is called from, to be compared alone.
+const void* HandledException() {
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_GetExcInfo(&type, &value, &traceback);
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(traceback);
+  return value;
+}
+
+}  // namespace
+
+void ConsumerHook::Call(PyObject* given) const noexcept {
+  if (!PyTuple_Check(given)) return;
+  for (const Consumer::Taken& each : taken) {
+    if (each.position >= PyTuple_GET_SIZE(given)) continue;
+    PyObject* const gradient = PyTuple_GET_ITEM(given, each.position);
+    if (are_inputs) {
+      gradients->OnPartOfInput(each.element, gradient);
+    } else {
+      gradients->OnPartOfOutput(each.element, gradient);
+    }
+  }
+}
+
+bool ModuleTap::NeedsGradient(PyObject* tensor) const {
+  return IsTrue(Attribute(tensor, context_->names.requires_grad));
+}
+
+void ModuleTap::HangOn(PyObject* tensor, GradientHook hook) const {
+  const Ref callable = MakeCallable(std::move(hook));
+  if (callable) context_->tensor_hooks.Hang(context_->names, tensor, callable.ptr());
+}
+
+void ModuleTap::HangOn(Consumer* consumer, bool are_inputs, Call* call) const {
+  const Ref hook = MakeCallable(ConsumerHook{call->gradients, std::move(consumer->taken), are_inputs});
+  if (hook) (void)CallMethod(consumer->node.ptr(), context_->names.register_hook, hook.ptr());
+}
+
+// Scripted modules hold it elsewhere.
+bool ModuleTap::IsTraining(PyObject* module) const {
+  const Ref own = OwnAttribute(module, context_->names.training);
+  return IsTrue(own ? own : Attribute(module, context_->names.training));
+}
+
+ModuleTap::ModuleTap(std::shared_ptr<Context> context, int chunk, std::string key, bool is_root)
+    : context_(std::move(context)), chunk_(chunk), key_(std::move(key)), is_root_(is_root) {}
+
+ModuleTap::~ModuleTap() {
+  ForgetCalls();
+}
+
+void ModuleTap::ForgetCalls() noexcept {
+  for (const Call& call : running_)
+    for (const Record& record : call.inputs)
+      if (context_->monitor != nullptr) context_->monitor->Discard(record);
+  running_.clear();
+}
+
+front_end::CallPosition ModuleTap::NextCall(bool recomputes) noexcept {
+  // What a checkpoint recomputes comes in the middle of the backward pass, perhaps of another micro-batch.
+  if (recomputes) return recomputed_calls_.Next(context_->step, 0, context_->grad_acc_steps);
+  const auto chunk = static_cast<size_t>(chunk_);
+  if (is_root_) context_->roots[chunk]->Add(context_->step);
+  return calls_.Next(context_->step, context_->MicroBatchesBegun(chunk), context_->grad_acc_steps);
+}
+
+void ModuleTap::Before(PyObject* module, PyObject* args, PyObject* kwargs) noexcept {
+  Monitor* const monitor = context_->Collecting();
+  if (monitor == nullptr) return;
+  Guarded(*context_, "watching a module", [&] {
+    if (!IsTraining(module)) return;
+    Call call;
+    call.recomputes = context_->InBackward();
+    call.at = NextCall(call.recomputes);
+    if (!sites_.any() && context_->structure == nullptr) return;
+    call.handled = HandledException();
+    if (!call.recomputes) ReadInputs(*monitor, args, kwargs, &call);
+    if ((sites_.any_grad() || context_->structure != nullptr) && context_->GradientsEnabled())
+      WatchInputs(args, kwargs, &call);
+    running_.push_back(std::move(call));
+  });
+}
+
+void ModuleTap::ReadInputs(Monitor& monitor, PyObject* args, PyObject* kwargs, Call* call) {
+  if (sites_.input == kNoSite && context_->structure == nullptr) return;
+  for (const FoundTensor& found : TensorsInArguments(context_->reader, args, kwargs)) {
+    if (context_->structure != nullptr)
+      call->structure.elements.push_back(context_->reader.Describe(found.tensor.ptr()));
+    if (sites_.input == kNoSite) continue;
+    const Observation at{sites_.input, call->at.micro_step, found.element, call->at.call};
+    Record record;
+    if (context_->Measure(monitor, SiteKind::kActv, at, found.tensor.ptr(), &record)) call->inputs.push_back(record);
+  }
+}
+
+// Positional arguments keep their position as their number, whatever they are; keyword values follow on.
+void ModuleTap::WatchInputs(PyObject* args, PyObject* kwargs, Call* call) {
+  call->gradients = std::make_shared<CallGradients>(context_, sites_, call->at);
+  const Py_ssize_t count = PyTuple_GET_SIZE(args);
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    const uint16_t element = count == 1 ? kNoElement : static_cast<uint16_t>(i);
+    call->gradients->ExpectInput(element);
+    PyObject* const value = PyTuple_GET_ITEM(args, i);
+    if (element != kNoElement && context_->reader.IsTensor(value) && !NeedsGradient(value))
+      call->gradients->LastInputIs(context_->reader.Read(value).view);
+    WatchInput(value, element, call);
+  }
+  uint16_t element = static_cast<uint16_t>(count);
+  PyObject *key = nullptr, *value = nullptr;
+  for (Py_ssize_t i = 0; PyDict_Next(kwargs, &i, &key, &value) != 0;) {
+    if (!context_->reader.IsTensor(value)) continue;
+    const uint16_t number = count == 0 && PyDict_Size(kwargs) == 1 ? kNoElement : element++;
+    call->gradients->ExpectInput(number);
+    WatchInput(value, number, call);
+  }
+  if (!call->edges.empty()) call->first_sequence = context_->NextSequence();
+}
+
+// The gradient of an argument that is given twice is that of both, and stands at the first.
+void ModuleTap::WatchInput(PyObject* value, uint16_t element, Call* call) {
+  if (sites_.input_grad == kNoSite && context_->structure == nullptr) return;
+  if (!context_->reader.IsTensor(value) || !NeedsGradient(value)) return;
+  GradientEdge edge = EdgeOf(context_->names, value, element);
+  if (!edge.node) return;
+  for (const GradientEdge& other : call->edges)
+    if (other.Is(edge.node.ptr(), edge.output.ptr())) return;
+  if (element != kNoElement) call->gradients->LastInputIs(context_->reader.Read(value).view);
+  call->edges.push_back(std::move(edge));
+}
+
+// Of each output. A leaf among them is somebody's parameter, and has none: a hook on it would stay for ever.
+std::vector<GradientEdge> ModuleTap::EdgesOf(const std::vector<FoundTensor>& outputs) const {
+  std::vector<GradientEdge> edges;
+  for (const FoundTensor& found : outputs)
+    edges.push_back(found.is_tensor() ? EdgeOfNode(context_->names, found.tensor.ptr(), found.element)
+                                      : GradientEdge{});
+  return edges;
+}
+
+// A module that returns an input as it is takes no part in what flows back: there the gradient is that of the tensor.
+void ModuleTap::FinishInputs(const std::vector<FoundTensor>& outputs, const std::vector<GradientEdge>& of_outputs,
+                             Call* call) {
+  if (call->edges.empty()) return;
+  std::vector<Ref> roots;
+  for (size_t out = 0; out < outputs.size(); ++out) {
+    const GradientEdge& edge = of_outputs[out];
+    if (!edge.node) continue;
+    for (size_t i = 0; i < call->edges.size(); ++i) {
+      if (!call->edges[i].Is(edge.node.ptr(), edge.output.ptr())) continue;
+      HangOn(outputs[out].tensor.ptr(), {call->gradients, call->edges[i].element, true});
+      call->edges.erase(call->edges.begin() + static_cast<std::ptrdiff_t>(i));
+      break;
+    }
+    roots.push_back(edge.node);
+  }
+  for (Consumer& each : FindConsumers(context_->names, std::move(roots), call->edges, call->first_sequence)) {
+    for (const Consumer::Taken& taken : each.taken) call->gradients->ExpectPartOfInput(taken.element);
+    HangOn(&each, true, call);
+  }
+  call->edges.clear();
+}
+
+void ModuleTap::After(PyObject* output) noexcept {
+  if (running_.empty()) return;
+  Call call = std::move(running_.back());
+  running_.pop_back();
+  Monitor* const monitor = context_->monitor;
+  if (monitor == nullptr) return;
+  if (output == Py_None && HandledException() != call.handled) {  // the module has raised
+    for (const Record& record : call.inputs) monitor->Discard(record);
+    return;
+  }
+  Guarded(*context_, "reading a module's output", [&] {
+    for (const Record& record : call.inputs) monitor->Enqueue(record);
+    const std::vector<FoundTensor> outputs = TensorsInResult(context_->reader, output);
+    const std::vector<GradientEdge> edges = call.gradients == nullptr ? std::vector<GradientEdge>() : EdgesOf(outputs);
+    FinishInputs(outputs, edges, &call);
+    if (!call.recomputes) ReadOutputs(*monitor, outputs, call);
+    if (call.gradients != nullptr) WatchOutputs(outputs, edges, &call);
+    if (context_->structure != nullptr && !call.recomputes) DescribeCall(output, outputs, &call);
+  });
+}
+
+void ModuleTap::ReadOutputs(Monitor& monitor, const std::vector<FoundTensor>& outputs, const Call& call) {
+  if (sites_.output == kNoSite) return;
+  for (const FoundTensor& found : outputs) {
+    const Observation at{sites_.output, call.at.micro_step, found.element, call.at.call};
+    if (found.is_tensor()) {
+      context_->Observe(monitor, SiteKind::kActv, at, found.tensor.ptr());
+    } else {
+      monitor.ObserveMissing(at);
+    }
+  }
+}
+
+void ModuleTap::WatchOutputs(const std::vector<FoundTensor>& outputs, const std::vector<GradientEdge>& edges,
+                             Call* call) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    call->gradients->ExpectOutput(outputs[i].element);
+    if (edges[i].node) HangOn(outputs[i].tensor.ptr(), {call->gradients, outputs[i].element, false});
+  }
+  if (sites_.output_grad != kNoSite || context_->structure != nullptr) WatchUsedOutputs(edges, call);
+}
+
+// Outputs that the module uses itself: logits beside the loss, the features of each stage.
+void ModuleTap::WatchUsedOutputs(const std::vector<GradientEdge>& edges, Call* call) {
+  if (edges.size() < 2 || edges.size() > kUsedOutputsMax) return;
+  for (Consumer& each : FindConsumersAmong(context_->names, edges)) {
+    for (const Consumer::Taken& taken : each.taken) call->gradients->ExpectPartOfOutput(taken.element);
+    HangOn(&each, false, call);
+  }
+}
+
+void ModuleTap::DescribeCall(PyObject* output, const std::vector<FoundTensor>& outputs, Call* call) {
+  call->structure.config = "list[" + std::to_string(call->structure.elements.size()) + "]";
+  front_end::PortStructure port;
+  port.config = KindOfResult(context_->reader, output);
+  for (const FoundTensor& found : outputs)
+    port.elements.push_back(!found.is_tensor() ? front_end::kNoTensor : context_->reader.Describe(found.tensor.ptr()));
+  const int entry = context_->structure->AddForward(key_, std::move(call->structure), std::move(port));
+  if (call->gradients != nullptr) call->gradients->Describe(context_->structure, entry);
+}
+
+}  // namespace stepwatch::python

@@ -1,0 +1,100 @@
+// What hangs on one module while a plan wants it: a hook before its forward, one behind.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "front_ends/python/native/call_gradients.h"
+#include "front_ends/python/native/context.h"
+#include "front_ends/python/native/input_consumers.h"
+#include "front_ends/python/native/tensors_in.h"
+
+namespace stepwatch::python {
+
+// What a hook on a tensor calls.
+struct GradientHook {
+  std::shared_ptr<CallGradients> gradients;
+  uint16_t element;
+  bool is_input;
+
+  void Call(PyObject* gradient) const noexcept {
+    if (is_input) {
+      gradients->OnInput(element, gradient);
+    } else {
+      gradients->OnOutput(element, gradient);
+    }
+  }
+};
+
+// What a hook on a node of a call calls that takes inputs, or outputs, of the call.
+struct ConsumerHook {
+  std::shared_ptr<CallGradients> gradients;
+  std::vector<Consumer::Taken> taken;
+  bool are_inputs;
+
+  // `given`: a tuple, the gradients that the node has computed.
+  void Call(PyObject* given) const noexcept;
+};
+
+class ModuleTap {
+ public:
+  // `key`: "0:fc", as in module_struct.json.
+  ModuleTap(std::shared_ptr<Context> context, int chunk, std::string key, bool is_root);
+  ~ModuleTap();
+  ModuleTap(const ModuleTap&) = delete;
+  ModuleTap& operator=(const ModuleTap&) = delete;
+
+  ModuleSites& sites() { return sites_; }
+  bool is_root() const { return is_root_; }
+  int chunk() const { return chunk_; }
+
+  // The forward pre-hook and the forward hook, which is called as well where the module raises. Neither arguments nor
+  // output are ever replaced.
+  void Before(PyObject* module, PyObject* args, PyObject* kwargs) noexcept;
+  void After(PyObject* output) noexcept;
+  // Calls that never came to their end.
+  void ForgetCalls() noexcept;
+
+ private:
+  struct Call {
+    front_end::CallPosition at;
+    bool recomputes = false;
+    std::vector<Record> inputs;  // measured before forward, enqueued after it
+    std::shared_ptr<CallGradients> gradients;
+    std::vector<GradientEdge> edges;  // of inputs whose gradient is watched
+    long first_sequence = -1;         // of the nodes that the call makes
+    const void* handled = nullptr;    // the exception that was being handled when the call began
+    front_end::PortStructure structure;
+  };
+
+  bool IsTraining(PyObject* module) const;
+  bool NeedsGradient(PyObject* tensor) const;
+  void HangOn(PyObject* tensor, GradientHook hook) const;
+  front_end::CallPosition NextCall(bool recomputes) noexcept;
+  void ReadInputs(Monitor& monitor, PyObject* args, PyObject* kwargs, Call* call);
+  void WatchInputs(PyObject* args, PyObject* kwargs, Call* call);
+  void WatchInput(PyObject* tensor, uint16_t element, Call* call);
+  std::vector<GradientEdge> EdgesOf(const std::vector<FoundTensor>& outputs) const;
+  void FinishInputs(const std::vector<FoundTensor>& outputs, const std::vector<GradientEdge>& of_outputs, Call* call);
+  void ReadOutputs(Monitor& monitor, const std::vector<FoundTensor>& outputs, const Call& call);
+  void WatchOutputs(const std::vector<FoundTensor>& outputs, const std::vector<GradientEdge>& edges, Call* call);
+  void WatchUsedOutputs(const std::vector<GradientEdge>& edges, Call* call);
+  void HangOn(Consumer* consumer, bool are_inputs, Call* call) const;
+  void DescribeCall(PyObject* output, const std::vector<FoundTensor>& outputs, Call* call);
+
+  const std::shared_ptr<Context> context_;
+  const int chunk_;
+  const std::string key_;
+  const bool is_root_;
+  ModuleSites sites_;
+  front_end::CallCounter calls_;
+  front_end::CallCounter recomputed_calls_;
+  std::vector<Call> running_;  // the innermost call last
+};
+
+// Defined with the bindings: the Python callable of a hook.
+Ref MakeCallable(GradientHook hook);
+Ref MakeCallable(ConsumerHook hook);
+
+}  // namespace stepwatch::python

@@ -1,0 +1,245 @@
+#include "front_ends/python/native/session.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "stepwatch/tag.h"
+
+namespace stepwatch::python {
+namespace {
+
+// For a call that waits for threads of ours.
+template <class F>
+auto WithoutGil(const F& f) {
+  const nanobind::gil_scoped_release released;
+  return f();
+}
+
+}  // namespace
+
+Session::Session(PyObject* torch, Options options, bool main_grad, std::function<void(const Event&)> on_event)
+    : context_(std::make_shared<Context>(torch, std::move(on_event))),
+      options_(std::move(options)),
+      main_grad_(main_grad),
+      extras_(context_) {
+  context_->grad_acc_steps = std::max(options_.grad_acc_steps, 1);
+  options_.on_event = [context = context_.get()](const Event& event) { context->reporter.Tell(event); };
+}
+
+Session::~Session() {
+  on_swap_ = nullptr;  // whom it told may be gone
+  (void)Close(std::chrono::seconds(5));
+}
+
+Status Session::Start() {
+  Result<std::unique_ptr<Monitor>> created = WithoutGil([&] { return Monitor::Create(options_); });
+  if (!created.ok()) return created.status();
+  monitor_ = std::move(created).value();
+  context_->monitor = monitor_.get();
+  return Status();
+}
+
+Status Session::Attach(std::vector<ModuleEntry> modules, const std::vector<FoundParameter>& parameters, int optimizers,
+                       std::vector<std::string> operators, std::function<void()> on_swap) {
+  ++context_->generation;
+  on_swap_ = std::move(on_swap);
+  modules_.clear();
+  ForgetParameters();
+  parameters_.clear();
+  counts_reduced_.clear();
+  groups_.clear();
+  wanted_ = {};
+  SiteIndex index;
+  for (const ModuleEntry& entry : modules) {
+    while (context_->roots.size() <= static_cast<size_t>(entry.chunk))
+      context_->roots.push_back(std::make_unique<front_end::StepCounter>());
+    const std::string key = std::to_string(entry.chunk) + ":" + entry.name;
+    modules_.push_back(std::make_shared<ModuleTap>(context_, entry.chunk, key, entry.name.empty()));
+  }
+  for (int i = 0; i < std::max(optimizers, 1); ++i) groups_.push_back(std::make_unique<ParameterGroup>(context_));
+  kept_ = Ref(PyList_New(0));
+  std::set<int> cuda;
+  for (const FoundParameter& found : parameters) {
+    const TensorView view = context_->reader.Read(found.tensor).view;
+    index.parameters.push_back({found.chunk,
+                                found.name,
+                                view.dtype,
+                                {view.sizes.begin(), view.sizes.begin() + view.ndim},
+                                found.requires_grad});
+    if (view.device.kind == DeviceKind::kCuda) cuda.insert(view.device.index);
+    if (!kept_ || PyList_Append(kept_.ptr(), found.tensor) != 0) throw nanobind::python_error();
+    parameters_.push_back(std::make_shared<ParameterTap>(context_, found.tensor, main_grad_));
+    counts_reduced_.push_back(found.counts_reduced);
+    // What no optimizer lists (one with copies of its own, a part that is not trained) is read with the first.
+    groups_[static_cast<size_t>(std::max(found.optimizer, 0))]->Add(parameters_.back());
+  }
+  index.modules = std::move(modules);
+  index.operators = std::move(operators);
+  index.features = index.stacks = index.heatmaps = true;
+  index.unwatchable_advice = "they only call the module inside, whose rows show the same tensors";
+  return WithoutGil([&] {
+    for (const int device : cuda) monitor_->PrepareDevice({DeviceKind::kCuda, static_cast<int8_t>(device)});
+    return monitor_->Attach(std::move(index), this);
+  });
+}
+
+void Session::ForgetParameters() {
+  for (const auto& tap : parameters_) tap->Forget();
+  kept_ = Ref();
+}
+
+// The core calls this in the thread that attaches, ends a step or closes; the first has given the GIL away.
+void Session::Swap(const RecordLayout* layout, const FrontEndRequests& orders) noexcept {
+  const nanobind::gil_scoped_acquire acquired;
+  Guarded(*context_, "swapping hooks", [&] {
+    ++context_->generation;
+    context_->answered.clear();
+    context_->measured.Clear();
+    for (const auto& tap : modules_) {
+      tap->sites() = ModuleSites();
+      tap->ForgetCalls();
+    }
+    for (const auto& tap : parameters_) tap->WantNothing();
+    orders_ = orders;
+    ops_.clear();
+    extras_.Clear();
+    context_->structure = orders.structure ? std::make_shared<front_end::StructureRecorder>() : nullptr;
+    if (layout != nullptr) SetSites(*layout);
+    TellSwap();
+  });
+}
+
+void Session::TellSwap() {
+  ListWanted();
+  if (!on_swap_) return;
+  try {
+    on_swap_();
+  } catch (nanobind::python_error& error) {
+    error.restore();  // as an error of Python's, which may be the trainer's own interrupt
+  }
+}
+
+void Session::SetSites(const RecordLayout& layout) {
+  for (const Stat stat : layout.stats) ops_.emplace_back(StatName(stat));
+  for (size_t i = 0; i < layout.sites.size(); ++i) {
+    const PlannedSite& site = layout.sites[i];
+    if (site.owner == kNoOwner) continue;
+    const auto id = static_cast<SiteId>(i);
+    if (site.kind == SiteKind::kActv || site.kind == SiteKind::kActvGrad) {
+      if (site.owner >= modules_.size()) continue;
+      ModuleSites& sites = modules_[site.owner]->sites();
+      const bool is_input = site.port == Port::kInput;
+      if (site.kind == SiteKind::kActv) {
+        (is_input ? sites.input : sites.output) = id;
+      } else {
+        (is_input ? sites.input_grad : sites.output_grad) = id;
+      }
+      continue;
+    }
+    if (OwnerOf(site.kind) != SiteOwner::kParameter || HasHeatmap(site.kind)) {
+      extras_.Want(site, id);
+      continue;
+    }
+    if (site.owner >= parameters_.size()) continue;
+    if (site.kind == SiteKind::kGradReduced && !counts_reduced_[site.owner]) continue;
+    parameters_[site.owner]->Want(site.kind, id);
+    parameters_[site.owner]->set_each_micro_batch(layout.micro_step_in_grad_unreduced);
+  }
+}
+
+// A root counts the micro-batches of its chunk, so it is wanted with any of its modules.
+void Session::ListWanted() {
+  wanted_ = {};
+  const bool all = context_->structure != nullptr;
+  std::set<int> chunks;  // of which a module is wanted
+  for (const auto& tap : modules_)
+    if (tap->sites().any()) chunks.insert(tap->chunk());
+  for (const auto& [kind, module] : extras_.features())
+    if (module < modules_.size()) chunks.insert(modules_[module]->chunk());
+  for (size_t i = 0; i < modules_.size(); ++i) {
+    ModuleTap& tap = *modules_[i];
+    if (all || tap.sites().any() || (tap.is_root() && chunks.count(tap.chunk()) > 0)) wanted_.modules.push_back(i);
+  }
+  for (size_t i = 0; i < parameters_.size(); ++i)
+    if (parameters_[i]->site(SiteKind::kGradUnreduced) != kNoSite) wanted_.gradients.push_back(i);
+}
+
+int Session::BeforeUpdate(int optimizer, PyObject* state) {
+  return groups_.at(static_cast<size_t>(optimizer))->BeforeUpdate(state);
+}
+
+void Session::AfterUpdate(int optimizer) {
+  groups_.at(static_cast<size_t>(optimizer))->AfterUpdate();
+}
+
+void Session::EndStep() {
+  if (monitor_ == nullptr || context_->monitor == nullptr) return;
+  const std::vector<std::shared_ptr<CallGradients>> answered = std::move(context_->answered);
+  context_->answered.clear();
+  for (const auto& call : answered) call->Finish();
+  if (context_->Collecting() != nullptr)
+    for (const auto& tap : modules_) tap->ForgetCalls();
+  ++context_->step;
+  context_->measured.Clear();
+  if (options_.store == nullptr) {
+    monitor_->EndStep();
+    return;
+  }
+  // The boundary may wait for the decision of a job, which a Python thread brings.
+  WithoutGil([&] { monitor_->EndStep(); });
+}
+
+bool Session::PassStep() {
+  const uint64_t generation = context_->generation;
+  EndStep();
+  return context_->generation == generation && !collecting();
+}
+
+bool Session::PublishStructure() {
+  if (context_->Collecting() == nullptr || context_->structure == nullptr || context_->structure->empty()) return false;
+  for (const auto& call : context_->answered) call->CompleteStructure();
+  monitor_->PublishStructure(context_->structure->Json());
+  context_->structure.reset();
+  TellSwap();
+  // The loop does one thing after the other: when it has looked at the config, it has written the structure.
+  (void)Refresh(std::chrono::seconds(5));
+  return true;
+}
+
+void Session::PublishStacks(std::vector<std::pair<std::string, std::string>> rows) {
+  monitor_->PublishStacks(std::move(rows));
+}
+
+Status Session::Amend(const Amendment& amendment) {
+  if (context_->monitor == nullptr) return Status();
+  return WithoutGil([&] { return monitor_->Amend(amendment); });
+}
+
+RefreshOutcome Session::Refresh(std::chrono::milliseconds timeout) {
+  return WithoutGil([&] { return monitor_->Refresh(timeout); });
+}
+
+bool Session::Flush(std::chrono::milliseconds timeout) {
+  return WithoutGil([&] { return monitor_->Flush(timeout); });
+}
+
+MonitorStatus Session::GetStatus() const {
+  return monitor_->GetStatus();
+}
+
+std::vector<LatestValue> Session::Latest(SiteKind kind, std::chrono::milliseconds timeout) {
+  return WithoutGil([&] { return monitor_->Latest(kind, timeout); });
+}
+
+Status Session::Close(std::chrono::milliseconds timeout) {
+  if (monitor_ == nullptr || context_->monitor == nullptr) return Status();
+  const Status closed = WithoutGil([&] { return monitor_->Close(timeout); });
+  Swap(nullptr, {});
+  context_->monitor = nullptr;
+  on_swap_ = nullptr;
+  ForgetParameters();
+  return closed;
+}
+
+}  // namespace stepwatch::python

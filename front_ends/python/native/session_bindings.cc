@@ -1,0 +1,264 @@
+// The native monitor as a Python class, and what it says as Python values.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <optional>
+#include <tuple>
+
+#include "front_ends/python/native/hook_callables.h"
+#include "front_ends/python/native/log_lines.h"
+#include "front_ends/python/native/raise_status.h"
+#include "front_ends/python/native/session.h"
+#include "front_ends/python/native/torch_parallel_for.h"
+#include "stepwatch/tag.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace stepwatch::python {
+namespace {
+
+std::chrono::milliseconds Milliseconds(double seconds) {
+  constexpr double kDay = 86400;
+  if (!(seconds >= 0)) throw nb::value_error("a timeout is a number of seconds, 0 or more");
+  return std::chrono::milliseconds(static_cast<int64_t>(std::min(seconds, kDay) * 1000));
+}
+
+const char* NameOf(RefreshOutcome outcome) {
+  static constexpr const char* kNames[] = {"unchanged", "armed", "stopping", "refused", "missing", "timed_out"};
+  return kNames[static_cast<int>(outcome)];
+}
+
+SiteKind KindFromName(const std::string& name) {
+  for (int i = 0; i < kSiteKindCount; ++i)
+    if (name == SiteKindName(static_cast<SiteKind>(i))) return static_cast<SiteKind>(i);
+  throw nb::value_error(("unknown kind \"" + name + "\"").c_str());
+}
+
+nb::dict ValuesOf(SiteKind kind, const Record& record) {
+  nb::dict values;
+  for (size_t i = 0; i < record.value_count; ++i) {
+    const StatValue& value = record.values[i];
+    if (value.is_integer) {
+      values[StatName(value.stat)] = value.i64;
+    } else {
+      values[StatName(value.stat)] = value.f64;
+    }
+  }
+  if (record.missing() || IsFeature(kind)) return values;
+  nb::list shape;
+  for (int i = 0; i < record.ndim; ++i) shape.append(record.dims[static_cast<size_t>(i)]);
+  values["shape"] = record.mixed_shape() ? nb::object(nb::float_(std::nan(""))) : nb::object(shape);
+  values["dtype"] = record.mixed_dtype() ? nb::object(nb::float_(std::nan(""))) : nb::str(DTypeName(record.dtype));
+  return values;
+}
+
+// (tag, chunk, name with element and call, micro-step, {statistic: value}).
+nb::list RowsOf(SiteKind kind, const std::vector<LatestValue>& latest) {
+  nb::list rows;
+  for (const LatestValue& value : latest) {
+    PlannedSite site;
+    site.kind = kind;
+    site.name = value.name;
+    rows.append(nb::make_tuple(value.tag, value.chunk, RecordName(site, value.record), value.record.micro_step,
+                               ValuesOf(kind, value.record)));
+  }
+  return rows;
+}
+
+nb::dict OrdersOf(const Session& session) {
+  const FrontEndRequests& orders = session.orders();
+  nb::dict out;
+  out["structure"] = orders.structure;
+  out["exit_after_structure"] = orders.exit_after_structure;
+  out["stacks"] = orders.stacks;
+  out["communication"] = orders.communication;
+  out["communication_log_only"] = orders.communication_log_only;
+  out["communication_codeline"] = nb::cast(orders.communication_codeline);
+  out["batch_first_attention"] = orders.batch_first_attention;
+  return out;
+}
+
+// [(kind, module)].
+nb::list FeaturesOf(Session& session) {
+  nb::list out;
+  for (const auto& [kind, module] : session.extras().features()) out.append(nb::make_tuple(SiteKindName(kind), module));
+  return out;
+}
+
+// (micro-step, call), or None if the call is to be passed over.
+nb::object NextFeatureCall(Session& session, const std::string& kind, size_t module) {
+  const auto at = session.extras().NextCall({KindFromName(kind), module});
+  if (!at) return nb::none();
+  return nb::make_tuple(at->micro_step, at->call);
+}
+
+using UpdateTuple = std::tuple<size_t, AuxiliaryCapture::Counts, AuxiliaryCapture::Counts>;
+
+void ObserveUpdates(Session& session, const std::vector<UpdateTuple>& counted) {
+  std::vector<AuxiliaryCapture::CountedUpdate> updates;
+  for (const auto& [parameter, update, ratio] : counted) updates.push_back({parameter, update, ratio});
+  session.extras().ObserveUpdates(updates);
+}
+
+using ModuleTuple = std::tuple<int, std::string, std::string, bool>;
+using ParameterTuple = std::tuple<int, std::string, nb::object, bool, bool, int>;
+
+void Attach(Session& session, const std::vector<ModuleTuple>& modules, const std::vector<ParameterTuple>& parameters,
+            int optimizers, std::vector<std::string> operators, nb::callable on_swap) {
+  std::vector<ModuleEntry> entries;
+  for (const auto& [chunk, name, type, watchable] : modules) entries.push_back({chunk, name, type, watchable});
+  std::vector<FoundParameter> found;
+  for (const auto& [chunk, name, tensor, requires_grad, counts_reduced, optimizer] : parameters)
+    found.push_back({chunk, name, tensor.ptr(), requires_grad, counts_reduced, optimizer});
+  Check(session.Attach(std::move(entries), found, optimizers, std::move(operators),
+                       [on_swap = std::move(on_swap)] { on_swap(); }));
+}
+
+std::unique_ptr<Session> MakeSession(nb::module_ torch, const std::string& config_path, std::optional<bool> dynamic,
+                                     const std::string& output_dir, int rank, int world_size, const std::string& run_id,
+                                     int grad_acc_steps, int64_t start_iteration, bool main_grad, bool keep_latest,
+                                     int pp_stage, std::vector<int> group_mates, std::shared_ptr<StoreQueue> store,
+                                     const std::string& store_prefix) {
+  Options options;
+  options.config_path = config_path;
+  options.dynamic = dynamic;
+  options.output_dir = output_dir;
+  options.rank = rank;
+  options.world_size = world_size;
+  options.run_id = run_id;
+  options.grad_acc_steps = grad_acc_steps;
+  options.start_iteration = start_iteration;
+  options.keep_latest = keep_latest;
+  options.pp_stage = pp_stage;
+  options.group_mates = std::move(group_mates);
+  options.store = std::move(store);
+  options.store_prefix = store_prefix;
+  options.parallel_for = TrainersThreads();
+  auto printer = MakeEventPrinter(LogLevelHere(), world_size > 1 ? rank : -1);
+  auto session = std::make_unique<Session>(torch.ptr(), std::move(options), main_grad, std::move(printer));
+  Check(session->Start());
+  return session;
+}
+
+// (numel, shape, strides, dtype, address), or the sentence that says why it cannot be measured.
+nb::object ViewOf(nb::module_ torch, nb::handle tensor, bool by_attributes) {
+  TensorReader reader(torch.ptr());
+  const SeenTensor seen = by_attributes ? reader.ReadAttributes(tensor.ptr()) : reader.Read(tensor.ptr());
+  if (seen.problem != nullptr) return nb::str(seen.problem);
+  nb::list shape, strides;
+  for (int i = 0; i < seen.view.ndim; ++i) {
+    shape.append(seen.view.sizes[static_cast<size_t>(i)]);
+    strides.append(seen.view.strides[static_cast<size_t>(i)]);
+  }
+  return nb::make_tuple(seen.view.numel, shape, strides, DTypeName(seen.view.dtype),
+                        reinterpret_cast<uintptr_t>(seen.view.data));
+}
+
+// What the garbage collector asks for: a monitor that nobody closes goes with its model and optimizer.
+int Traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (nb::inst_ready(self)) Py_VISIT(nb::inst_ptr<Session>(self)->kept());
+  return 0;
+}
+
+int Clear(PyObject* self) {
+  if (nb::inst_ready(self)) nb::inst_ptr<Session>(self)->ForgetParameters();
+  return 0;
+}
+
+PyType_Slot session_slots[] = {
+    {Py_tp_traverse, reinterpret_cast<void*>(&Traverse)}, {Py_tp_clear, reinterpret_cast<void*>(&Clear)}, {0, nullptr}};
+
+// Of any text, lone surrogates included, which no file can hold.
+std::string Printable(const nb::str& text) {
+  const Ref bytes(PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace"));
+  if (!bytes) throw nb::python_error();
+  return {PyBytes_AS_STRING(bytes.ptr()), static_cast<size_t>(PyBytes_GET_SIZE(bytes.ptr()))};
+}
+
+}  // namespace
+
+void BindSession(nb::module_& m) {
+  nb::class_<Session>(m, "Session", nb::type_slots(session_slots), "The native monitor of this process.")
+      .def("attach", &Attach, "modules"_a, "parameters"_a, "optimizers"_a, "operators"_a, "on_swap"_a)
+      .def_prop_ro("collecting", &Session::collecting)
+      .def_prop_ro("wanted_modules", [](const Session& s) { return s.wanted().modules; })
+      .def_prop_ro("wanted_gradients", [](const Session& s) { return s.wanted().gradients; })
+      .def("before_forward", [](const Session& s, size_t i) { return BeforeForward{s.module(i)}; })
+      .def("after_forward", [](const Session& s, size_t i) { return AfterForward{s.module(i)}; })
+      .def("reads_incoming", [](const Session& s, size_t i) { return s.parameter(i)->ReadsIncoming(); })
+      .def("incoming_hook", [](const Session& s, size_t i) { return IncomingHook{s.parameter(i)}; })
+      .def("take_off_late_hook", [](const Session& s, size_t i) { s.parameter(i)->TakeOffLateHook(); })
+      .def("unreduced_hook", [](const Session& s, size_t i) { return UnreducedHook{s.parameter(i)}; })
+      .def("before_reduction",
+           [](const Session& s, size_t i, nb::handle gradient) { s.parameter(i)->OnReduction(gradient.ptr()); })
+      .def("before_update", [](Session& s, int i, nb::handle state) { return s.BeforeUpdate(i, state.ptr()); })
+      .def("after_update", &Session::AfterUpdate)
+      .def("end_step", &Session::EndStep)
+      .def("pass_step", &Session::PassStep)
+      .def("begin_micro_batch", &Session::BeginMicroBatch)
+      .def("publish_structure", &Session::PublishStructure)
+      .def_prop_ro("orders", &OrdersOf)
+      .def_prop_ro("step", &Session::step)
+      .def_prop_ro("wanted_features", &FeaturesOf)
+      .def_prop_ro("watches_before_operators", [](Session& s) { return s.extras().watches_before_operators(); })
+      .def("next_feature_call", &NextFeatureCall)
+      .def("observe_feature",
+           [](Session& s, const std::string& kind, size_t module, int32_t micro_step, uint16_t call,
+              const std::vector<double>& values) {
+             s.extras().ObserveFeature({KindFromName(kind), module}, {micro_step, call}, values);
+           })
+      .def("observe_communication",
+           [](Session& s, size_t which, bool is_after, uint16_t position, nb::handle tensor) {
+             s.extras().ObserveOperator(which, is_after, position, tensor.ptr());
+           })
+      .def_prop_ro("wanted_updates", [](Session& s) { return s.extras().updates(); })
+      .def("observe_updates", &ObserveUpdates)
+      .def("publish_stacks", &Session::PublishStacks)
+      .def("amend",
+           [](Session& s, std::optional<std::vector<std::string>> ops, std::optional<bool> xy_distribution) {
+             Check(s.Amend({std::move(ops), xy_distribution}));
+           })
+      .def("warn", [](Session& s, const nb::str& text) { s.Warn(Printable(text)); })
+      .def("caught",
+           [](Session& s, const nb::str& where, const nb::str& what) { s.Caught(Printable(where), Printable(what)); })
+      .def("refresh", [](Session& s, double timeout) { return NameOf(s.Refresh(Milliseconds(timeout))); })
+      .def("flush", [](Session& s, double timeout) { return s.Flush(Milliseconds(timeout)); })
+      .def("latest",
+           [](Session& s, const std::string& name, double timeout) {
+             const SiteKind kind = KindFromName(name);
+             return RowsOf(kind, s.Latest(kind, Milliseconds(timeout)));
+           })
+      .def("status",
+           [](const Session& s) {
+             const MonitorStatus status = s.GetStatus();
+             nb::dict out;
+             out["state"] = RunStateName(status.state);
+             out["plan_id"] = status.plan_id;
+             out["step"] = status.step;
+             out["collected"] = status.collected;
+             out["collecting_step"] = status.collecting_step;
+             out["output_dir"] = status.output_dir;
+             out["ops"] = nb::cast(s.ops());
+             return out;
+           })
+      .def("close", [](Session& s, double timeout) { return s.Close(Milliseconds(timeout)).ok(); });
+  m.def("make_session", &MakeSession, "torch"_a, "config_path"_a, "dynamic"_a = nb::none(), "output_dir"_a = "",
+        "rank"_a = 0, "world_size"_a = 1, "run_id"_a = "", "grad_acc_steps"_a = 1, "start_iteration"_a = 0,
+        "main_grad"_a = true, "keep_latest"_a = false, "pp_stage"_a = 0, "group_mates"_a = std::vector<int>(),
+        "store"_a = nb::none(), "store_prefix"_a = "stepwatch");
+  m.def("view_of", &ViewOf, "torch"_a, "tensor"_a, "by_attributes"_a = false);
+}
+
+}  // namespace stepwatch::python

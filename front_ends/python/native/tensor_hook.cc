@@ -1,0 +1,42 @@
+#include "front_ends/python/native/tensor_hook.h"
+
+namespace stepwatch::python {
+
+TensorHooks::TensorHooks(PyObject* torch) : tensor_type_(Attribute(torch, "Tensor")) {
+  const Ref collections(PyImport_ImportModule("collections"));
+  if (collections) ordered_dict_ = Attribute(collections.ptr(), "OrderedDict");
+  ClearError();
+}
+
+void TensorHooks::Hang(const Names& names, PyObject* tensor, PyObject* hook) const {
+  if (!HangDirectly(names, tensor, hook)) (void)CallMethod(tensor, names.register_hook, hook);
+}
+
+// A tensor without hooks gets a dict of its own, which its graph node is told of; others know their dict already.
+bool TensorHooks::HangDirectly(const Names& names, PyObject* tensor, PyObject* hook) const {
+  if (reinterpret_cast<PyObject*>(Py_TYPE(tensor)) != tensor_type_.ptr() || !ordered_dict_) return false;
+  Ref hooks = Attribute(tensor, names.backward_hooks);
+  if (!hooks) return false;
+  if (hooks.ptr() == Py_None) {
+    const Ref node = Attribute(tensor, names.grad_fn);
+    if (!node || node.ptr() == Py_None) return false;
+    const Ref tell = Attribute(node.ptr(), names.register_hook_dict);
+    hooks = Ref(tell ? PyObject_CallNoArgs(ordered_dict_.ptr()) : nullptr);
+    if (!hooks || PyObject_SetAttr(tensor, names.backward_hooks.ptr(), hooks.ptr()) != 0) {
+      ClearError();
+      return false;
+    }
+    if (!Ref(PyObject_CallOneArg(tell.ptr(), tensor))) {
+      ClearError();
+      (void)PyObject_SetAttr(tensor, names.backward_hooks.ptr(), Py_None);
+      ClearError();
+      return false;
+    }
+  }
+  // Keys are anything that is different for each hook; torch's are numbers.
+  const bool hangs = PyObject_SetItem(hooks.ptr(), hook, hook) == 0;
+  ClearError();
+  return hangs;
+}
+
+}  // namespace stepwatch::python

@@ -1,0 +1,166 @@
+"""What a plan asks for beside the tensors that native hooks read: features, operators, call stacks, heat maps."""
+
+from __future__ import annotations
+
+import functools
+import json
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from stepwatch import _core
+from stepwatch.communication import CommunicationTap
+from stepwatch.feature_hooks import FeatureHooks
+from stepwatch.stack_info import StackBook
+from stepwatch.update_ratios import UpdateRatios
+
+if TYPE_CHECKING:
+    import torch
+    from stepwatch.model_index import ModelIndex
+
+STRUCTURE_EXIT = "exit after first monitor step when print model struct"
+COMMUNICATION_EXIT = "exit after first step when print cc stack"
+_INFO = 1
+
+
+class TrainingStopRequested(Exception):
+    """Ends the run, after print_struct or cc_log_only, as users of msProbe expect; theirs to catch as Exception."""
+
+
+class Extras:
+    """Puts on and takes off what belongs to the plan in force, for one session. Used from the training thread.
+
+    Parameters
+    ----------
+    session : _core.Session
+        The native monitor.
+    guard : callable
+        Runs a function and keeps what it raises from the training loop: guard(what, function).
+    rank : int
+        Of rank 0 alone the stacks of operators are printed.
+    """
+
+    def __init__(self, session: _core.Session, guard: Callable[[str, Callable[[], None]], None], rank: int) -> None:
+        self._session = session
+        self._guard = guard
+        self._rank = rank
+        self._orders: dict[str, Any] = {}
+        self._features = FeatureHooks(session, guard)
+        self._updates = UpdateRatios(session)
+        self._communication: CommunicationTap | None = None
+        self._gone: weakref.finalize[Any, Any] | None = None  # takes the wrappers off when nobody closes
+        self._stacks: StackBook | None = None
+        self._stack_handles: list[Any] = []
+        self._stacks_written = False
+
+    def swap(self, index: ModelIndex) -> None:
+        """Bring everything in line with the plan that has come into force, or with none.
+
+        Parameters
+        ----------
+        index : ModelIndex
+            Its modules are those that the session's sites speak of.
+        """
+        self.remove()
+        self._orders = self._session.orders
+        self._features.install(index.modules, self._session.wanted_features, self._orders["batch_first_attention"])
+        self._updates.install((number, index.parameters[number]) for number in self._session.wanted_updates)
+        if self._orders["communication"]:
+            self._wrap_operators()
+        if self._orders["stacks"] and not self._stacks_written:
+            self._stacks = StackBook()
+            for (chunk, name, _, _), module in zip(index.module_rows, index.modules):
+                hook = self._stacks.hook(f"{chunk}:{name}")
+                self._guard("watching from where a module is called", functools.partial(self._hang, module, hook))
+
+    def _hang(self, module: torch.nn.Module, hook: Callable[..., None]) -> None:
+        self._stack_handles.append(module.register_forward_hook(hook, with_kwargs=True))
+
+    def _wrap_operators(self) -> None:
+        # The wrappers hang on torch itself, and stay below those that others put on later: with the session in them, a
+        # monitor that nobody closes would stay as well.
+        owner = weakref.ref(self)
+
+        def of_session(use: Callable[[_core.Session], Any]) -> Any:
+            extras = owner()
+            return None if extras is None else use(extras._session)
+
+        self._communication = CommunicationTap(
+            lambda *args: of_session(lambda session: session.observe_communication(*args)),
+            lambda what, why: of_session(lambda session: session.warn(f"{what}: {why}")),
+            collecting=lambda: bool(of_session(lambda session: session.collecting)),
+            before=self._session.watches_before_operators,
+            codelines=self._orders["communication_codeline"],
+            log_only=self._orders["communication_log_only"],
+        )
+        self._communication.install()
+        self._gone = weakref.finalize(self, self._communication.remove)
+        self._gone.atexit = False
+
+    def read_state(self, optimizer: Any) -> int:
+        """Look at the state of an optimizer before its update.
+
+        Parameters
+        ----------
+        optimizer : object
+
+        Returns
+        -------
+        int
+            How many parameters have no moments although they are wanted.
+        """
+        found = [0]
+        self._guard("counting updates and ratios", lambda: found.append(self._updates.read(optimizer)))
+        return found[-1]
+
+    def before_update(self) -> None:
+        """Do what is due when the first optimizer's step begins.
+
+        Raises
+        ------
+        TrainingStopRequested
+            If the plan ends the run here.
+        """
+        self._end_after_structure()
+        if self._communication is None or not self._orders["communication_log_only"] or self._session.step <= 0:
+            return
+        if self._rank == 0:
+            _core.print_line(_INFO, self._rank, json.dumps(self._communication.stacks()))
+        raise TrainingStopRequested(COMMUNICATION_EXIT)
+
+    def _end_after_structure(self) -> None:
+        # A rank that collects nothing ends where the others do, which would wait for it for ever otherwise.
+        handed_over = self._session.publish_structure()
+        ends = handed_over or not self._orders.get("structure", False)
+        if ends and self._orders.get("exit_after_structure", False) and self._session.collecting:
+            raise TrainingStopRequested(STRUCTURE_EXIT)
+
+    def end_step(self) -> None:
+        """Hand over what the step has given, before it is closed."""
+        self._features.end_step()
+        self._updates.end_step()
+        if self._stacks is None or not self._session.collecting:
+            return
+        rows = self._stacks.rows()
+        if rows:
+            self._session.publish_stacks(rows)
+            self._stacks_written = True
+            self._drop_stacks()
+
+    def _drop_stacks(self) -> None:
+        for handle in reversed(self._stack_handles):
+            self._guard("taking off a hook", lambda: handle.remove())  # noqa: B023
+        self._stack_handles.clear()
+        self._stacks = None
+
+    def remove(self) -> None:
+        """Take off everything in reverse order. Safe to call twice."""
+        self._drop_stacks()
+        if self._communication is not None:
+            self._communication.remove()
+            self._communication = None
+        if self._gone is not None:
+            self._gone.detach()
+            self._gone = None
+        self._updates.remove()
+        self._features.remove()

@@ -1,0 +1,83 @@
+#include "front_ends/shared/structure.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace stepwatch::front_end {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json PortJson(const PortStructure& port) {
+  Json json = Json::object();
+  if (port.empty()) return json;
+  json["config"] = port.config;
+  if (port.config == "tensor") {
+    json["tensor"] = port.elements.empty() ? kNoTensor : port.elements[0];
+    return json;
+  }
+  for (size_t i = 0; i < port.elements.size(); ++i) json[std::to_string(i)] = port.elements[i];
+  return json;
+}
+
+// Gradients come one by one: those that never come stay "no tensor". There may be more than the tensors that were seen
+// on the way forward, since an argument that is no tensor has its number as well.
+void SetGradient(PortStructure* port, size_t expected, size_t element, std::string description) {
+  const size_t count = std::max({expected, element + 1, port->elements.size()});
+  port->config = "tuple[" + std::to_string(count) + "]";
+  port->elements.resize(count, kNoTensor);
+  port->elements[element] = std::move(description);
+}
+
+}  // namespace
+
+std::string StructureJson(const std::deque<ModuleStructure>& modules) {
+  Json json = Json::object();
+  for (const ModuleStructure& module : modules) {
+    Json& entry = json[module.key];
+    entry["input"] = PortJson(module.input);
+    entry["output"] = PortJson(module.output);
+    entry["input_grad"] = PortJson(module.input_grad);
+    entry["output_grad"] = PortJson(module.output_grad);
+  }
+  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string TupleText(const int64_t* sizes, size_t count) {
+  std::string text = "(";
+  for (size_t i = 0; i < count; ++i) text += (i == 0 ? "" : ", ") + std::to_string(sizes[i]);
+  return text + (count == 1 ? ",)" : ")");
+}
+
+int StructureRecorder::AddForward(std::string key, PortStructure input, PortStructure output) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const ModuleStructure& module : modules_)
+    if (module.key == key) return -1;
+  modules_.push_back({std::move(key), std::move(input), std::move(output), {}, {}});
+  return static_cast<int>(modules_.size()) - 1;
+}
+
+void StructureRecorder::AddInputGradient(int entry, size_t element, std::string description) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ModuleStructure& module = modules_.at(static_cast<size_t>(entry));
+  SetGradient(&module.input_grad, module.input.elements.size(), element, std::move(description));
+}
+
+void StructureRecorder::AddOutputGradient(int entry, size_t element, std::string description) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ModuleStructure& module = modules_.at(static_cast<size_t>(entry));
+  SetGradient(&module.output_grad, module.output.elements.size(), element, std::move(description));
+}
+
+bool StructureRecorder::empty() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return modules_.empty();
+}
+
+std::string StructureRecorder::Json() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return StructureJson(modules_);
+}
+
+}  // namespace stepwatch::front_end

@@ -1,0 +1,67 @@
+// What taps, hooks in autograd graphs and the TorchMonitor share. Owns no tensor and no module, so a graph that lives
+// longer than the monitor keeps only this alive.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "front_ends/shared/micro_batches.h"
+#include "front_ends/shared/reporter.h"
+#include "front_ends/shared/structure.h"
+#include "stepwatch/event.h"
+#include "stepwatch/monitor.h"
+
+namespace at {
+class Tensor;
+}
+
+namespace stepwatch::torch_front {
+
+inline constexpr SiteId kNoSite = ~SiteId{0};
+
+// What is shared with other front ends.
+using front_end::CallCounter;
+using front_end::CallPosition;
+using front_end::kNoTensor;
+using front_end::PortStructure;
+using front_end::Reporter;
+using front_end::StepCounter;
+using front_end::StructureRecorder;
+
+struct Context {
+  explicit Context(std::function<void(const Event&)> on_event) : reporter(std::move(on_event)) {}
+
+  // Grows whenever the wanted sites change: site ids that a hook carries hold for one generation only.
+  std::atomic<uint64_t> generation{1};
+  std::atomic<Monitor*> monitor{nullptr};  // null once closed
+  std::atomic<uint32_t> step{0};           // changes at every end of a step
+  int grad_acc_steps = 1;
+  StepCounter marks;                             // BeginMicroBatch
+  std::shared_ptr<StructureRecorder> structure;  // while print_struct wants one; changes between steps only
+  Reporter reporter;
+
+  // The monitor if this step is collected, else null.
+  Monitor* Collecting() const noexcept {
+    Monitor* current = monitor.load(std::memory_order_acquire);
+    return current != nullptr && current->collecting() ? current : nullptr;
+  }
+  // The same for a hook that was made under `made`.
+  Monitor* CollectingSince(uint64_t made) const noexcept {
+    return generation.load(std::memory_order_acquire) == made ? Collecting() : nullptr;
+  }
+
+  void Observe(Monitor& to, SiteKind kind, const Observation& at, const at::Tensor& tensor);
+  // False if there is nothing to enqueue.
+  bool Measure(Monitor& to, SiteKind kind, const Observation& at, const at::Tensor& tensor, Record* record);
+};
+
+// Runs something of ours on the training thread: whatever it throws ends here, told once.
+template <class F>
+void Guarded(Context& context, const char* where, const F& f) noexcept {
+  front_end::Guarded(context.reporter, where, f);
+}
+
+}  // namespace stepwatch::torch_front

@@ -1,0 +1,65 @@
+// What hangs on one watched module: which of its sites the plan in force wants, and where its calls stand.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "front_ends/torch/context.h"
+#include "stepwatch/site.h"
+
+namespace stepwatch {
+
+class TapPoint;
+
+namespace detail {
+class ForwardCall;
+}
+
+struct ModuleSites {
+  SiteId input = torch_front::kNoSite;
+  SiteId output = torch_front::kNoSite;
+  SiteId input_grad = torch_front::kNoSite;
+  SiteId output_grad = torch_front::kNoSite;
+
+  bool any_grad() const { return input_grad != torch_front::kNoSite || output_grad != torch_front::kNoSite; }
+  bool any() const { return input != torch_front::kNoSite || output != torch_front::kNoSite || any_grad(); }
+};
+
+class ModuleTap {
+ public:
+  // `root_entries` counts for the whole chunk how often its root was entered. `key` names the module in
+  // module_struct.json. Detaches itself when either side dies.
+  ModuleTap(std::shared_ptr<torch_front::Context> context, std::shared_ptr<torch_front::StepCounter> root_entries,
+            TapPoint* point, std::string key, bool is_root);
+  ~ModuleTap();
+  ModuleTap(const ModuleTap&) = delete;
+  ModuleTap& operator=(const ModuleTap&) = delete;
+
+  static bool IsAttached(const TapPoint& point);
+  bool IsOn(const TapPoint& point) const { return point_ == &point; }
+  void Detach() noexcept;
+  void PointDied() noexcept { point_ = nullptr; }
+
+  // Between steps. Armed, each forward comes by here; otherwise it costs one load.
+  ModuleSites& sites() { return sites_; }
+  void Arm(bool armed) noexcept;
+  bool is_root() const { return is_root_; }
+
+ private:
+  friend class detail::ForwardCall;
+
+  torch_front::CallPosition NextCall() noexcept;
+
+  const std::shared_ptr<torch_front::Context> context_;
+  const std::shared_ptr<torch_front::StepCounter> root_entries_;
+  const std::string key_;
+  const bool is_root_;
+  TapPoint* point_;
+  ModuleSites sites_;
+  torch_front::CallCounter calls_;
+  // Set once a call was seen to write into its input: an alias then hides the gradient from us (see input_gradient.h).
+  std::atomic<bool> writes_input_{false};
+};
+
+}  // namespace stepwatch

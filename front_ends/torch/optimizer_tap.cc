@@ -1,0 +1,58 @@
+#include "front_ends/torch/optimizer_tap.h"
+
+#include <utility>
+
+#include "stepwatch/torch/optimizer_step.h"
+
+namespace stepwatch {
+
+void OptimizerPoint::TakeTapOf(OptimizerPoint& other) noexcept {
+  OptimizerTap* tap = other.tap_.exchange(nullptr, std::memory_order_acq_rel);
+  if (tap != nullptr) tap->PointMoved(this);
+  OptimizerTap* mine = tap_.exchange(tap, std::memory_order_acq_rel);
+  if (mine != nullptr) mine->PointMoved(nullptr);
+}
+
+OptimizerPoint::OptimizerPoint(OptimizerPoint&& other) noexcept {
+  TakeTapOf(other);
+}
+
+OptimizerPoint& OptimizerPoint::operator=(OptimizerPoint&& other) noexcept {
+  if (this != &other) TakeTapOf(other);
+  return *this;
+}
+
+OptimizerPoint::~OptimizerPoint() {
+  OptimizerTap* tap = tap_.load(std::memory_order_acquire);
+  if (tap != nullptr) tap->PointMoved(nullptr);
+}
+
+OptimizerTap::OptimizerTap(OptimizerPoint* point, OptimizerEvents events) : point_(point), events_(std::move(events)) {
+  point_->tap_.store(this, std::memory_order_release);
+}
+
+void OptimizerTap::Detach() noexcept {
+  if (point_ != nullptr) point_->tap_.store(nullptr, std::memory_order_release);
+  point_ = nullptr;
+}
+
+namespace detail {
+
+OptimizerStep::LossClosure OptimizerStep::Before(LossClosure closure) {
+  if (!closure) {
+    tap_.events().before(optimizer_);
+    return closure;
+  }
+  return [this, closure = std::move(closure)] {
+    at::Tensor loss = closure();
+    if (!std::exchange(seen_, true)) tap_.events().before(optimizer_);
+    return loss;
+  };
+}
+
+void OptimizerStep::After() noexcept {
+  tap_.events().after();
+}
+
+}  // namespace detail
+}  // namespace stepwatch

@@ -1,0 +1,81 @@
+// The rules of `alert` over step frames: values in, alarms out. No files, no clock, no text.
+//
+// The history of a series (one tag and one statistic) is a moving mean of absolute values:
+//   mean := |v| at first, then 0.99 * mean + 0.01 * |v|, after v was judged, whatever the judgement was.
+// What does not enter it:
+//   NaN and infinities, which would spoil it for good;
+//   zeros at its beginning: a mean of zero is no scale, everything would be above it. The first value that is not zero
+//   starts the history and is not judged by AnomalyTurbulence.
+//
+// AnomalyTurbulence: |v| > mean * (1 + threshold), for the statistics norm and mean alone; to the others it does not
+// apply, so later rules are tried. AnomalyNan: v is NaN, or |v| > threshold if it has one. The first rule that hits
+// makes the alarm.
+//
+// Never judged: shape, dtype and id, which are no measures; missing tensors, and statistics that are NaN because the
+// tensor has too few elements for them. Neither says that a NaN was seen.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+#include "stepwatch/record.h"
+#include "stepwatch/sink.h"
+#include "stepwatch/site.h"
+
+namespace stepwatch::alerts {
+
+enum class RuleKind : uint8_t { kTurbulence, kNan };
+const char* RuleName(RuleKind kind);  // "AnomalyTurbulence", "AnomalyNan"
+std::optional<RuleKind> RuleFromName(const std::string& name);
+
+struct Rule {
+  RuleKind kind = RuleKind::kNan;
+  std::optional<double> threshold;  // AnomalyTurbulence does nothing without one
+};
+
+struct Alarm {
+  RuleKind rule = RuleKind::kNan;
+  size_t position = 0;  // of the record in its frame
+  StatValue value;
+  double mean = 0;  // of the history before this value; NaN: there was none
+};
+
+// One run's histories: they outlive plans. A series that a later plan takes up again goes on.
+class RuleEvaluator {
+ public:
+  // Frames in step order. Alarms in the order of records and, within a record, of its values.
+  std::vector<Alarm> Evaluate(const std::vector<Rule>& rules, const RecordLayout& layout, const StepFrame& frame);
+
+ private:
+  using Means = std::array<double, kStatCount>;  // by Stat; NaN: no history yet
+  // What is left of a tag when rank and plan are taken away. `place` numbers kind, chunk and name for the whole run.
+  struct Series {
+    uint32_t place = 0;
+    int32_t micro_step = 0;
+    uint16_t element = 0;
+    uint16_t call = 0;
+
+    bool operator==(const Series&) const = default;
+  };
+  struct SeriesHash {
+    size_t operator()(const Series& series) const;
+  };
+  using Place = std::tuple<SiteKind, bool, int, std::string>;  // with or without micro-step are different tags
+
+  void NumberPlaces(const RecordLayout& layout);
+  Means& MeansOf(const RecordLayout& layout, const Record& record);
+
+  std::map<Place, uint32_t> places_;
+  std::unordered_map<Series, Means, SeriesHash> means_;
+  std::vector<uint32_t> place_of_site_;  // of the plan `plan_id_`
+  PlanId plan_id_ = 0;
+};
+
+}  // namespace stepwatch::alerts

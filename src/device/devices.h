@@ -1,0 +1,110 @@
+// The engines for tensors in device memory: one for each device, made before its first tensor or with it.
+//
+// In the steady state nothing here locks or allocates; the making of an engine does both, once for each device.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "kernels/device_engine.h"
+#include "src/device/graph_table.h"
+#include "stepwatch/status.h"
+#include "stepwatch/tensor_view.h"
+
+namespace stepwatch::device {
+
+// Makes the engine of one CUDA device, with room for `results` results. The message of an error is shown to the user.
+using MakeDeviceEngine =
+    std::function<Result<std::unique_ptr<kernels::DeviceEngine>>(int device_index, size_t results)>;
+
+// Tickets that the trainer's threads cannot use and only the reader may give back. Neither side waits or allocates.
+class DisownedTickets {
+ public:
+  // `tickets`: how many can be under way at once; there is then always a free place.
+  explicit DisownedTickets(size_t tickets);
+  void Add(uint64_t ticket) noexcept;
+  // Reader.
+  template <class Take>
+  void TakeAll(const Take& take) noexcept {
+    if (waiting_.load(std::memory_order_relaxed) == 0) return;
+    (void)waiting_.exchange(0, std::memory_order_acquire);
+    for (size_t i = 0; i <= mask_; ++i)
+      if (const uint64_t kept = cells_[i].exchange(0, std::memory_order_acquire)) take(kept - 1);
+  }
+
+ private:
+  const size_t mask_;
+  const std::unique_ptr<std::atomic<uint64_t>[]> cells_;  // 0: free; otherwise a ticket plus one
+  std::atomic<size_t> next_{0};
+  std::atomic<size_t> waiting_{0};
+};
+
+class Devices {
+ public:
+  static constexpr int kDevicesMax = 64;
+
+  // An empty `make`: there are no device engines.
+  Devices(MakeDeviceEngine make, size_t results_max);
+
+  size_t results_max() const { return results_max_; }
+
+  // --- threads of the trainer ---
+
+  // The engine of a device, which is made if this is the first call for it: tens of milliseconds. Null: there is none.
+  kernels::DeviceEngine* Get(Device device) noexcept;
+  void Disown(int index, uint64_t ticket) noexcept;
+  // A tensor could not be measured: kept as a bit, told later by the reader.
+  void Note(Device device, StatusCode code) noexcept;
+  // An observation of a captured graph, which exists only where an engine does.
+  void Keep(int index, size_t slot, const CapturedObservation& observation) noexcept;
+  // There was no slot for one.
+  void NoteNoSlot(int index) noexcept;
+  // A device step could not be ended.
+  void NoteRefusal(int index, StatusCode code) noexcept;
+  // A bit for each device of which a captured graph observes something.
+  uint64_t captured_devices() const noexcept { return captured_.load(std::memory_order_acquire); }
+
+  // --- the reader's thread ---
+
+  kernels::DeviceEngine* Made(int index) noexcept;  // the trainer's as well
+  const GraphTable* Graphs(int index) const noexcept { return slots_[static_cast<size_t>(index)].graphs.get(); }
+  // Captured under an eps that is not the plan's.
+  void NoteOtherEps(int index) noexcept;
+  // Gives back what was disowned.
+  void Sweep() noexcept;
+  // Why tensors cannot be measured: sentences, each reason once for each device.
+  std::vector<std::string> TakeDiagnostics();
+
+ private:
+  struct Slot {
+    std::atomic<kernels::DeviceEngine*> engine{nullptr};
+    std::atomic<bool> failed{false};
+    std::atomic<uint8_t> diagnostics{0};  // a bit for each kind
+    std::unique_ptr<kernels::DeviceEngine> owned;
+    std::unique_ptr<DisownedTickets> disowned;
+    std::unique_ptr<GraphTable> graphs;
+    std::string reason;  // why there is no engine, once `failed`
+    uint8_t told = 0;    // reader only
+  };
+
+  kernels::DeviceEngine* Make(int index) noexcept;
+  void Note(Slot* slot, uint8_t trouble) noexcept;
+
+  const MakeDeviceEngine make_;
+  const size_t results_max_;
+  std::mutex making_;
+  std::array<Slot, kDevicesMax> slots_;
+  Slot cpu_;
+  std::atomic<uint64_t> captured_{0};
+  std::atomic<uint32_t> noted_{0};
+  uint32_t seen_noted_ = 0;  // reader only
+};
+
+}  // namespace stepwatch::device

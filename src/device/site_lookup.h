@@ -1,0 +1,37 @@
+// Finds the sites of one plan by what they are, for observations that outlive the plan under which they were made.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "stepwatch/site.h"
+
+namespace stepwatch::device {
+
+// What a site is whatever the plan. Owners are positions, which shift when the model grows; the name tells.
+struct SiteKey {
+  SiteKind kind = SiteKind::kActv;
+  Port port = Port::kNone;
+  uint32_t owner = 0;
+  uint64_t name_hash = 0;  // of chunk and name
+
+  bool operator==(const SiteKey&) const = default;
+};
+SiteKey KeyOf(const PlannedSite& site) noexcept;
+
+class SiteLookup {
+ public:
+  explicit SiteLookup(const RecordLayout& layout);
+  // Nothing: the plan does not watch it.
+  std::optional<SiteId> Find(const SiteKey& key) const noexcept;
+
+ private:
+  struct Entry {
+    SiteKey key;
+    SiteId site;
+  };
+  std::vector<Entry> entries_;  // by key
+};
+
+}  // namespace stepwatch::device

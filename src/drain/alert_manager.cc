@@ -1,0 +1,92 @@
+#include "src/drain/alert_manager.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "src/base/file.h"
+
+namespace stepwatch::drain {
+namespace {
+
+std::vector<alerts::Rule> RulesOf(const config::Alert& alert) {
+  std::vector<alerts::Rule> rules;
+  for (const config::AlertRule& rule : alert.rules)
+    if (const auto kind = alerts::RuleFromName(rule.rule_name)) rules.push_back({*kind, rule.threshold});
+  return rules;
+}
+
+}  // namespace
+
+std::string AnomalyDirectory(const std::string& output_base, int rank) {
+  return base::JoinPath(output_base, "anomaly_detected/rank" + std::to_string(rank));
+}
+
+void AlertManager::BeginPlan(const plan::Plan& plan) noexcept {
+  if (plan.rank_writes && plan.config.alert.dump) file_->Want();
+}
+
+void AlertManager::Look(const plan::Plan& plan, const AssembledFrame& frame) noexcept {
+  try {
+    if (rules_of_ != plan.layout.plan_id) {
+      rules_ = RulesOf(plan.config.alert);
+      rules_of_ = plan.layout.plan_id;
+    }
+    const std::vector<alerts::Alarm> alarms =
+        evaluator_.Evaluate(rules_, plan.layout, StepFrame{frame.step, frame.records.data(), frame.records.size()});
+    if (!alarms.empty()) Raise(plan, frame, alarms);
+  } catch (const std::exception& error) {  // no memory left
+    if (!std::exchange(judging_failed_, true))
+      TellTrouble("the alarms of step " + std::to_string(frame.step) +
+                  ", and perhaps of later ones, are lost: " + error.what());
+  }
+}
+
+void AlertManager::Raise(const plan::Plan& plan, const AssembledFrame& frame,
+                         const std::vector<alerts::Alarm>& alarms) {
+  const size_t further = alarms.size() - std::min(alarms.size(), kToldOfStepMax);
+  AlarmsRaised raised{plan.layout.plan_id, frame.step, {}, further};
+  for (size_t i = 0; i < alarms.size(); ++i) {
+    const bool told = i < kToldOfStepMax;
+    const bool kept = i < kKeptOfStepMax && plan.config.alert.dump && !file_full_;
+    if (!told && !kept) continue;
+    const alerts::Alarm& alarm = alarms[i];
+    const Record& record = frame.records[alarm.position];
+    alerts::AlarmText text = alerts::TextOf(plan.layout, record, alarm, origin_.rank);
+    if (kept) {
+      entry_.clear();
+      alerts::AppendAnomaly(plan.layout, record, alarm, origin_, text, &entry_);
+      Keep(entry_);
+    }
+    if (told) raised.sentences.push_back(std::move(text.sentence));
+  }
+  board_->Post(std::move(raised));
+}
+
+// The first alarms are the ones that lead to the cause; what comes when the file is full is told all the same.
+void AlertManager::Keep(const std::string& entry) {
+  file_full_ = !file_->Add(entry);
+  if (file_full_) TellTrouble(file_->path() + " is full; further alarms are told but not kept in it");
+}
+
+void AlertManager::Advance(Time now, bool now_or_never) noexcept {
+  try {
+    if (!file_->unsaved()) return;
+    Status saved = file_->Advance(now, now_or_never);
+    const bool was_failing = file_failing_;
+    file_failing_ = file_->unsaved() && (!saved.ok() || was_failing);
+    if (!saved.ok() && !was_failing) board_->Post(AnomalyFileFailed{std::move(saved)});
+    if (!file_failing_ && was_failing) board_->Post(AnomalyFileRecovered{});
+  } catch (const std::exception& error) {
+    if (!std::exchange(file_failing_, true)) TellTrouble(file_->path() + " is not written now: " + error.what());
+  }
+}
+
+void AlertManager::TellTrouble(const std::string& sentence) noexcept {
+  try {
+    board_->PostTroubles({sentence});
+  } catch (...) {  // no memory to say it
+  }
+}
+
+}  // namespace stepwatch::drain

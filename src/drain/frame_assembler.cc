@@ -1,0 +1,67 @@
+#include "src/drain/frame_assembler.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace stepwatch::drain {
+
+std::optional<AssembledFrame> FrameAssembler::Close() {
+  if (open_.empty()) return std::nullopt;
+  closed_step_ = open_.step;
+  AssembledFrame closed = std::exchange(open_, AssembledFrame{});
+  open_.records.reserve(closed.records.size());  // steps are alike
+  return closed;
+}
+
+// Otherwise the open frame is that of its step. The marker of the earlier step may have found the ring full: the first
+// entry of a later step closes it as well.
+template <class T>
+bool FrameAssembler::IsLate(const T& entry, std::optional<AssembledFrame>* done) {
+  if (entry.step <= closed_step_ || end_) return true;
+  if (!open_.empty() && entry.step > open_.step) *done = Close();
+  if (open_.empty()) open_.step = entry.step;
+  return entry.step < open_.step;
+}
+
+std::optional<AssembledFrame> FrameAssembler::AddRecord(const Record& record) {
+  std::optional<AssembledFrame> done;
+  if (IsLate(record, &done)) {
+    ++late_;
+    return done;
+  }
+  if (record.pending()) open_.pending.push_back(static_cast<uint32_t>(open_.records.size()));
+  open_.records.push_back(record);
+  return done;
+}
+
+std::optional<AssembledFrame> FrameAssembler::AddGraphStep(const step::GraphStep& step) {
+  std::optional<AssembledFrame> done;
+  if (!IsLate(step, &done)) open_.graph_steps.push_back(step);
+  return done;
+}
+
+std::optional<AssembledFrame> FrameAssembler::Add(step::HeatmapStep step) {
+  std::optional<AssembledFrame> done;
+  if (!IsLate(step, &done)) open_.columns = std::move(step.columns);
+  return done;
+}
+
+std::optional<AssembledFrame> FrameAssembler::Add(const step::RingEntry& entry) {
+  if (const auto* record = std::get_if<Record>(&entry)) return AddRecord(*record);
+  if (const auto* step = std::get_if<step::GraphStep>(&entry)) return AddGraphStep(*step);
+  if (const auto* begin = std::get_if<step::PlanBegin>(&entry)) {
+    begin_ = *begin;
+    return std::nullopt;
+  }
+  if (const auto* frame_end = std::get_if<step::FrameEnd>(&entry)) {
+    const uint64_t arrived = open_.step == frame_end->step ? open_.records.size() : 0;
+    missing_ += frame_end->produced - std::min(frame_end->produced, arrived);
+    std::optional<AssembledFrame> done = Close();
+    closed_step_ = std::max(closed_step_, frame_end->step);
+    return done;
+  }
+  end_ = std::get<step::PlanEnd>(entry);
+  return Close();
+}
+
+}  // namespace stepwatch::drain

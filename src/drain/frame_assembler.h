@@ -1,0 +1,58 @@
+// Puts the entries of one plan's ring back together as step frames, in step order.
+//
+// Pure bookkeeping, drain thread only.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "src/step/heatmap_queue.h"
+#include "src/step/record_ring.h"
+#include "stepwatch/heatmap.h"
+#include "stepwatch/record.h"
+
+namespace stepwatch::drain {
+
+struct AssembledFrame {
+  int64_t step = 0;
+  std::vector<Record> records;
+  std::vector<uint32_t> pending{};  // positions of the records whose numbers are still on their way, ascending
+  std::vector<step::GraphStep> graph_steps{};  // that may give further records
+  std::vector<HeatmapColumn> columns{};
+
+  bool empty() const { return records.empty() && graph_steps.empty() && columns.empty(); }
+};
+
+class FrameAssembler {
+ public:
+  // Takes the next entry; returns the frame that it completes, if it completes one with at least one record, graph step
+  // or column.
+  std::optional<AssembledFrame> Add(const step::RingEntry& entry);
+  // The same for columns, which come before the step's FrameEnd.
+  std::optional<AssembledFrame> Add(step::HeatmapStep step);
+
+  const std::optional<step::PlanBegin>& begin() const { return begin_; }
+  const std::optional<step::PlanEnd>& end() const { return end_; }
+  uint64_t late() const { return late_; }  // records of a step whose frame was closed already
+  // Records that their steps' markers announced and that never arrived, those of lost markers not included.
+  uint64_t missing() const { return missing_; }
+  // The step that is still being assembled.
+  AssembledFrame& open() { return open_; }
+
+ private:
+  std::optional<AssembledFrame> Close();
+  template <class T>
+  bool IsLate(const T& entry, std::optional<AssembledFrame>* done);
+  std::optional<AssembledFrame> AddRecord(const Record& record);
+  std::optional<AssembledFrame> AddGraphStep(const step::GraphStep& step);
+
+  std::optional<step::PlanBegin> begin_;
+  std::optional<step::PlanEnd> end_;
+  AssembledFrame open_;
+  int64_t closed_step_ = INT64_MIN;
+  uint64_t late_ = 0;
+  uint64_t missing_ = 0;
+};
+
+}  // namespace stepwatch::drain

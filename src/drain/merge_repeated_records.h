@@ -1,0 +1,32 @@
+// Records of one step that are one row: the calls of a communication operator, joined, and gradients that come again.
+//
+// A record is one tensor of one call; those of one site and element, of all micro-batches of the step, become one
+// record at the place of the first:
+//   min, max, abs_max  the extremes, NaN if any call's is NaN
+//   norm               sqrt of the sum of squares: that of all tensors together
+//   nans, infs         the sum
+//   mean, zeros        the plain average of the calls
+//   std, id            none, since they cannot be had from those of the calls
+//   dtype, shape       those of the calls if they agree (Record::kMixedDtype, kMixedShape)
+// A call without a tensor adds nothing; a row of such calls alone is missing.
+//
+// Several backward passes may go through one call of a module, or through a parameter in one micro-batch: of a gradient
+// that comes again the last record counts, at the place of the first.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "stepwatch/record.h"
+#include "stepwatch/site.h"
+
+namespace stepwatch::drain {
+
+// Joins in place; all other records stay as they are, and where they are. No record may be pending. Returns how many
+// records there are less than before.
+size_t MergeRepeatedRecords(const RecordLayout& layout, std::vector<Record>* records);
+
+// The same over records of which some may be pending, which are left out.
+std::vector<Record> MergedRecords(const RecordLayout& layout, const std::vector<Record>& records);
+
+}  // namespace stepwatch::drain

@@ -1,0 +1,106 @@
+#include "src/output/anomaly_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "src/base/file.h"
+
+namespace stepwatch::output {
+namespace {
+
+constexpr std::chrono::seconds kSaveEvery{1};
+constexpr std::chrono::seconds kRetryAfter{1};
+// Longer than an object without entries.
+constexpr off_t kEmptyBytesMax = 4;
+
+}  // namespace
+
+void AnomalyFile::Want() {
+  if (kept_previous_ || unsaved_) return;
+  unsaved_ = true;
+}
+
+bool AnomalyFile::Add(const std::string& entry) {
+  if (entries_.size() + entry.size() > bytes_max_) return false;
+  if (!entries_.empty()) entries_ += ",\n";
+  entries_ += entry;
+  return unsaved_ = true;
+}
+
+std::optional<AnomalyFile::Time> AnomalyFile::due_at() const {
+  if (!unsaved_) return std::nullopt;
+  return hasty_ || !not_before_ ? Time::min() : *not_before_;
+}
+
+Status AnomalyFile::Advance(Time now, bool now_or_never) {
+  if (!unsaved_ || (now < *due_at() && !now_or_never)) return Status();
+  hasty_ = false;
+  Status saved = Save();
+  unsaved_ = !saved.ok();
+  const auto pauses = static_cast<int64_t>(1 + entries_.size() / kBytesPerSecond);
+  not_before_ = now + (saved.ok() ? kSaveEvery * pauses : kRetryAfter);
+  return saved;
+}
+
+Status AnomalyFile::Save() {
+  const std::string temporary = directory_ + "/.stepwatch-anomaly.json." + std::to_string(::getpid());
+  Status written = WriteTemporary(temporary);
+  if (written.ok()) {
+    if (!kept_previous_) KeepPrevious();
+    if (calls_->Rename(temporary.c_str(), path_.c_str()) != 0)
+      written = base::ErrnoStatus("cannot replace", path_, errno);
+  }
+  if (written.ok()) {
+    kept_previous_ = true;
+  } else {
+    calls_->Unlink(temporary.c_str());
+  }
+  return written;
+}
+
+Status AnomalyFile::WriteTemporary(const std::string& temporary) {
+  int fd = OpenTemporary(temporary);
+  if (fd < 0 && errno == ENOENT) {
+    Status made = calls_->MakeDirectories(directory_);
+    if (!made.ok()) return made;
+    fd = OpenTemporary(temporary);
+  }
+  if (fd < 0) return base::ErrnoStatus("cannot create a file in", directory_, errno);
+  Status status = Write(fd, entries_.empty() ? "{" : "{\n");
+  if (status.ok()) status = Write(fd, entries_);
+  if (status.ok()) status = Write(fd, entries_.empty() ? "}\n" : "\n}\n");
+  if (calls_->Close(fd) != 0 && errno != EINTR && status.ok()) status = base::ErrnoStatus("cannot write", path_, errno);
+  return status;
+}
+
+Status AnomalyFile::Write(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t put = sinks::RepeatInterrupted([&] { return calls_->Write(fd, text.data(), text.size()); });
+    if (put <= 0) return base::ErrnoStatus("cannot write", path_, put == 0 ? EIO : errno);
+    text.remove_prefix(static_cast<size_t>(put));
+  }
+  return Status();
+}
+
+int AnomalyFile::OpenTemporary(const std::string& temporary) {
+  calls_->Unlink(temporary.c_str());  // what an earlier process of this number left
+  return sinks::RepeatInterrupted(
+      [&] { return calls_->Open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644); });
+}
+
+// The alarms of a run that crashed are what one looks for after the restart.
+void AnomalyFile::KeepPrevious() {
+  struct stat about;
+  if (calls_->Stat(path_.c_str(), &about) != 0 || about.st_size <= kEmptyBytesMax) return;
+  const std::string previous = directory_ + "/stepwatch-anomaly-previous.json";
+  calls_->Unlink(previous.c_str());
+  // A second name, so that there is no moment without the file; where there are none, the only name.
+  if (calls_->Link(path_.c_str(), previous.c_str()) != 0) calls_->Rename(path_.c_str(), previous.c_str());
+}
+
+}  // namespace stepwatch::output

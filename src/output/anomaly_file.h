@@ -1,0 +1,65 @@
+// anomaly.json: the alarms of a run, for `alert.dump`. Format: docs/alarms.md.
+//
+// A reader finds a whole JSON document at any moment: every save writes a temporary file and renames it. (Where a file
+// system has no links there is no file for an instant, at the first save over that of an earlier run.) What that costs
+// is bounded: at most kBytesMax of text are kept, and a save waits 1 s after the last one and 1 s more for every
+// kBytesPerSecond of text. Drain thread only; the time is handed in.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "src/sinks/file_calls.h"
+#include "stepwatch/status.h"
+
+namespace stepwatch::output {
+
+class AnomalyFile {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  static constexpr size_t kBytesMax = size_t{32} << 20;  // about 80,000 alarms
+  static constexpr size_t kBytesPerSecond = size_t{4} << 20;
+
+  // The file is `directory`/anomaly.json. What an earlier run left there, if it holds alarms, is kept beside it as
+  // stepwatch-anomaly-previous.json.
+  AnomalyFile(std::string directory, std::unique_ptr<sinks::FileCalls> calls, size_t bytes_max = kBytesMax)
+      : directory_(std::move(directory)), calls_(std::move(calls)), bytes_max_(bytes_max) {}
+
+  // The file shall exist, if only as an empty object.
+  void Want();
+  // False: the file is full and the entry is left out.
+  bool Add(const std::string& entry);
+  // What was added shall be in the file soon.
+  void Hasten() { hasty_ = true; }
+
+  // Saves if something is new and its time has come, or at once if `now_or_never`. A failed save is repeated after a
+  // second.
+  Status Advance(Time now, bool now_or_never);
+  // When Advance should be called next; unset: nothing is new.
+  std::optional<Time> due_at() const;
+  bool unsaved() const { return unsaved_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  Status Save();
+  Status WriteTemporary(const std::string& temporary);
+  Status Write(int fd, std::string_view text);
+  int OpenTemporary(const std::string& temporary);
+  void KeepPrevious();
+
+  const std::string directory_;
+  const std::unique_ptr<sinks::FileCalls> calls_;
+  const size_t bytes_max_;
+  const std::string path_ = directory_ + "/anomaly.json";
+  std::string entries_;
+  bool unsaved_ = false;
+  bool hasty_ = false;
+  bool kept_previous_ = false;
+  std::optional<Time> not_before_;
+};
+
+}  // namespace stepwatch::output

@@ -1,0 +1,51 @@
+// manifest.json: what a run's directory holds, and what the model offers to watch. Format: docs/csv_format.md.
+//
+// Pure text in both directions; the loop thread writes the file whenever a plan's life moves on.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "stepwatch/record.h"
+#include "stepwatch/site.h"
+#include "stepwatch/status.h"
+
+namespace stepwatch::output {
+
+struct ManifestPlan {
+  PlanId plan_id = 0;
+  std::string config_sha256;
+  std::string state;  // "armed", "collecting", "finished", "drained", "superseded"
+  int64_t first_step = -1;
+  int64_t last_step = -1;
+  int64_t collected = 0;
+  std::string end_reason;
+  std::optional<Ledger> ledger;
+  std::string write_back;  // what became of dynamic_on in the file; empty: nothing to do
+};
+
+struct Manifest {
+  std::string run_id;
+  int rank = 0;
+  int world_size = 1;
+  int pid = 0;
+  int grad_acc_steps = 1;
+  std::string started;  // local time, ISO 8601
+  std::string config_path;
+  bool dynamic = false;
+  SiteIndex sites;
+  std::vector<ManifestPlan> plans;
+};
+
+std::string ManifestText(const Manifest& manifest);
+
+// The site index of a manifest (and its grad_acc_steps), for `stepwatch plan --sites`.
+struct ManifestSites {
+  SiteIndex sites;
+  int grad_acc_steps = 1;
+};
+Result<ManifestSites> SitesFromManifest(const std::string& text_untrusted);
+
+}  // namespace stepwatch::output

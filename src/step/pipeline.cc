@@ -1,0 +1,28 @@
+#include "src/step/pipeline.h"
+
+#include <algorithm>
+
+namespace stepwatch::step {
+namespace {
+
+// Steps of rows that may wait for the drain, and room for modules that are called more than once in a micro-batch.
+constexpr uint64_t kStepsInRing = 2;
+constexpr uint64_t kRecordsMin = 1024;
+// Tensors that are measured at once, in one launch if they are in device memory.
+constexpr size_t kBatchMax = 1024;
+
+}  // namespace
+
+size_t Pipeline::BatchCapacity(const plan::Plan& plan) {
+  return std::clamp<size_t>(plan.layout.sites.size(), 1, kBatchMax);
+}
+
+std::shared_ptr<Pipeline> MakePipeline(std::shared_ptr<const plan::Plan> plan, int micro_batches,
+                                       size_t ring_bytes_max) {
+  const uint64_t records = plan->RecordsPerStep(micro_batches);
+  const uint64_t affordable = std::max<uint64_t>(64, ring_bytes_max / RecordRing::EntryBytes() / 2);
+  const uint64_t wanted = records == 0 ? 64 : std::max(kRecordsMin, kStepsInRing * records);
+  return std::make_shared<Pipeline>(std::move(plan), static_cast<size_t>(std::min(wanted, affordable)));
+}
+
+}  // namespace stepwatch::step

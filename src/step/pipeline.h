@@ -1,0 +1,68 @@
+// What one plan needs to run: its ring, its room for batches and its counters, made ready off the step thread.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "kernels/kernels.h"
+#include "src/plan/plan.h"
+#include "src/stats/engine.h"
+#include "src/step/heatmap_queue.h"
+#include "src/step/plan_slot.h"
+#include "src/step/record_ring.h"
+
+namespace stepwatch::step {
+
+// Shared by the step thread (pushes, counts) and the drain (pops, writes). Freed when the drain has finished with it
+// and the step thread has passed another boundary since it let go.
+struct Pipeline {
+  Pipeline(std::shared_ptr<const plan::Plan> its_plan, size_t ring_records)
+      : plan(std::move(its_plan)),
+        measure{plan->eps, plan->eps_mode},
+        graph_reader(plan->layout, measure),
+        ring(ring_records),
+        batch_room(BatchCapacity(*plan)) {}
+
+  const std::shared_ptr<const plan::Plan> plan;
+  const kernels::MeasureOptions measure;
+  const device::GraphReader graph_reader;
+  RecordRing ring;
+  HeatmapQueue heatmaps;
+
+  // Taken by one thread at a time.
+  stats::BatchRoom batch_room;
+  std::atomic_flag batch_room_taken;
+
+  std::atomic<uint64_t> produced{0};
+  std::atomic<uint64_t> dropped_ring_full{0};
+  std::atomic<uint64_t> dropped_unsupported{0};
+  std::atomic<uint64_t> dropped_late{0};  // measured under another plan
+  std::atomic<uint64_t> busy_ns{0};       // time that trainer threads spent measuring for this plan
+
+ private:
+  static size_t BatchCapacity(const plan::Plan& plan);
+};
+
+// A pipeline on its way through the PlanSlot. Without a pipeline it means: stop.
+struct Offer final : Prepared {
+  std::shared_ptr<Pipeline> pipeline;
+  // Dynamic mode: collected steps are counted from the step at which the plan is applied.
+  bool starts_when_applied = false;
+  // They are counted from at_step, on which the ranks of the job agreed: a rank that applies the plan later has missed
+  // some, and ends with the others.
+  bool starts_at_step = false;
+  // The plan replaces one of the same window (the model has grown, or a call has changed the config): step rule and
+  // count go on.
+  bool keeps_window = false;
+  // Written by the step thread when it lets go of the offer.
+  uint64_t retired_at_boundary = 0;
+  Offer* next_retired = nullptr;
+};
+
+// Places for two steps of the plan's records, within the memory limit.
+std::shared_ptr<Pipeline> MakePipeline(std::shared_ptr<const plan::Plan> plan, int micro_batches,
+                                       size_t ring_bytes_max);
+
+}  // namespace stepwatch::step

@@ -1,0 +1,93 @@
+// Carries records and markers from the step thread (and autograd threads inside a step) to the drain thread.
+//
+// Any number of threads may push, exactly one pops. Neither waits, locks or allocates. When the ring is full a record
+// is refused and the caller counts it: losing a sample is cheaper than delaying a step. The last places are reserved
+// for markers, so that the begin and the end of a plan always get through.
+//
+// The scheme is the bounded queue with a sequence number in each cell: a cell at position p is free for the writer of p
+// when its sequence is p, and full for the reader of p when it is p + 1.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <variant>
+
+#include "kernels/device_engine.h"
+#include "stepwatch/record.h"
+
+namespace stepwatch::step {
+
+enum class EndReason : uint8_t {
+  kTimes,     // collect_times steps were collected
+  kStopped,   // dynamic_on false, or collect_times 0
+  kReplaced,  // another plan took over
+  kClosed,    // the monitor was closed
+};
+const char* EndReasonText(EndReason reason);  // "collect_times reached", ...
+
+struct PlanBegin {
+  int64_t first_step = 0;  // the first step of the window, collected or not
+};
+struct FrameEnd {
+  int64_t step = 0;
+  uint64_t produced = 0;  // records of this step, those included that found the ring full
+};
+// Captured graphs may have measured in this step: whether, and what, is found out where the device has ended it. Comes
+// before the step's FrameEnd, which does not count its records.
+struct GraphStep {
+  int64_t step = 0;
+  kernels::DeviceStep on;
+  uint8_t flags = 0;  // of its records
+};
+struct PlanEnd {
+  EndReason reason = EndReason::kClosed;
+  int64_t last_step = 0;
+  int64_t collected = 0;
+};
+using RingEntry = std::variant<Record, PlanBegin, FrameEnd, PlanEnd, GraphStep>;
+
+class RecordRing {
+ public:
+  // At least `records` records and the markers between them fit; rounded up to a power of two.
+  explicit RecordRing(size_t records);
+  RecordRing(const RecordRing&) = delete;
+  RecordRing& operator=(const RecordRing&) = delete;
+
+  [[nodiscard]] bool TryPush(const Record& record) { return Push(record, kReservedForFrames); }
+  // Frame ends may be refused when the drain is stuck for long: the drain then closes the frame at the next record.
+  [[nodiscard]] bool TryPush(const FrameEnd& end) { return Push(end, kReservedForPlan); }
+  [[nodiscard]] bool TryPush(const GraphStep& step) { return Push(step, kReservedForPlan); }
+  void Push(const PlanBegin& begin);
+  void Push(const PlanEnd& end);
+
+  // --- drain thread ---
+  // False: nothing there yet.
+  bool Pop(RingEntry* entry);
+  // True: Pop would find nothing.
+  bool Empty() const;
+
+  size_t capacity() const { return mask_ + 1; }
+
+  static size_t EntryBytes() { return sizeof(Cell); }
+
+ private:
+  static constexpr size_t kReservedForPlan = 2;  // one begin, one end
+  static constexpr size_t kReservedForFrames = 32;
+
+  struct Cell {
+    std::atomic<uint64_t> sequence;
+    RingEntry entry;
+  };
+
+  template <class T>
+  bool Push(const T& payload, size_t keep_free);
+
+  const size_t mask_;
+  const std::unique_ptr<Cell[]> cells_;
+  alignas(64) std::atomic<uint64_t> tail_{0};  // next position to write
+  alignas(64) std::atomic<uint64_t> head_{0};  // next position to read
+};
+
+}  // namespace stepwatch::step

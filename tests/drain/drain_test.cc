@@ -1,0 +1,247 @@
+// Sinks that fail: nothing is lost in silence, nobody else waits.
+#include "src/drain/drain.h"
+
+#include <future>
+#include <stdexcept>
+
+#include "tests/drain/run_fixture.h"
+
+namespace stepwatch::drain {
+namespace {
+
+TEST_CASE("a sink that fails for a while loses nothing") {
+  Run run;
+  std::atomic<int> failures{4};
+  run.sink->SetScript([&failures](const RecordLayout& layout, const StepFrame& left) {
+    return failures.fetch_sub(1) > 0 ? Refuse(layout, left) : WriteResult{Status(), left.count};
+  });
+  run.Start();
+  run.OfferPlan({1, {0, 1, 10}});
+  for (int i = 0; i < 12; ++i) run.TrainStep(3);
+  REQUIRE(run.WaitDrained(1));
+  CHECK(run.drained[1].ledger.written == 30);
+  REQUIRE(Eventually([&] {
+    run.Collect();
+    return run.recoveries == 1;
+  }));
+  REQUIRE(run.failures.size() == 1);
+  CHECK(run.failures[0] == "no space left");
+}
+
+TEST_CASE("a sink that fails for ever: what was not taken is counted when the run ends") {
+  Run run;
+  run.sink->SetScript(Refuse);
+  run.Start();
+  run.OfferPlan({1, {0, 1, 10}});
+  for (int i = 0; i < 12; ++i) run.TrainStep(3);
+  run.Finish(std::chrono::milliseconds(50));
+  CHECK(run.Dropped(1, DropReason::kSinkFailed) == 30);
+  CHECK(run.recoveries == 0);
+}
+
+TEST_CASE(
+    "a backlog that is full gives up its oldest frames, exactly counted, and never says that the sink recovered") {
+  constexpr size_t kFrames = 4;
+  Run run(kFrames * 3 * sizeof(Record));
+  run.sink->SetScript(Refuse);
+  run.Start();
+  run.OfferPlan({1, {0, 1, 10}});
+  for (int i = 0; i < 11; ++i) run.TrainStep(3);
+  REQUIRE(Eventually([&] { return run.sink->abandoned() > 0; }));
+  run.OfferPlan({2, {0, 1, 4}});
+  for (int i = 0; i < 6; ++i) run.TrainStep(3);
+  REQUIRE(run.WaitDrained(1));  // its last frame had to give way to those of the second plan
+  CHECK(run.Dropped(1, DropReason::kSinkFailed) == 30);
+  CHECK(run.recoveries == 0);
+  run.sink->SetScript({});
+  run.Finish();
+  CHECK(run.drained[2].ledger.written == 12);
+  CHECK(run.recoveries == 1);
+  CHECK(run.sink->ended() == std::vector<PlanId>{1, 2});
+}
+
+TEST_CASE("a frame that a sink takes piece by piece is written once and counted exactly") {
+  Run run;
+  std::atomic<int> calls{0};
+  run.sink->SetScript([&calls](const RecordLayout& layout, const StepFrame& left) {
+    if (calls.fetch_add(1) % 3 == 2) return WriteResult{Status(), left.count};
+    WriteResult result = Refuse(layout, left);
+    result.written = std::min<size_t>(2, left.count);
+    return result;
+  });
+  run.Start();
+  run.OfferPlan({1, {0, 1, 3}});
+  for (int i = 0; i < 5; ++i) run.TrainStep(7);
+  REQUIRE(run.WaitDrained(1));
+  CHECK(run.drained[1].ledger.written == 21);
+}
+
+TEST_CASE("a frame that is given up half written: the written half counts as written") {
+  Run run;
+  std::atomic<bool> first{true};
+  run.sink->SetScript([&first](const RecordLayout& layout, const StepFrame& left) {
+    WriteResult result = Refuse(layout, left);
+    if (first.exchange(false)) result.written = 2;
+    return result;
+  });
+  run.Start();
+  run.OfferPlan({1, {0, 1, 1}});
+  for (int i = 0; i < 3; ++i) run.TrainStep(5);
+  run.Finish(std::chrono::milliseconds(20));
+  CHECK(run.drained[1].ledger.written == 2);
+  CHECK(run.Dropped(1, DropReason::kSinkFailed) == 3);
+}
+
+TEST_CASE("what a sink throws is a failure like any other: frames before and behind it are accounted for") {
+  Run run;
+  std::atomic<int> calls{0};
+  run.sink->SetScript([&calls](const RecordLayout&, const StepFrame& left) -> WriteResult {
+    const int call = calls.fetch_add(1);
+    if (call == 1) throw std::runtime_error("thrown on purpose");
+    if (call == 3) throw 7;  // NOLINT(hicpp-exception-baseclass): on purpose
+    return {Status(), left.count};
+  });
+  std::promise<void> release;
+  run.OfferPlan({1, {0, 1, 6}});
+  for (int i = 0; i < 8; ++i) run.TrainStep(2);  // all frames lie in the ring when the drain begins
+  run.Start();
+  REQUIRE(run.WaitDrained(1));
+  CHECK(run.drained[1].ledger.written == 12);
+  REQUIRE_FALSE(run.failures.empty());
+  CHECK(run.failures[0].find("thrown on purpose") != std::string::npos);
+}
+
+TEST_CASE("a sink that throws at the end of a plan and at a flush keeps neither the plan nor the thread") {
+  class Thrower final : public Sink {
+   public:
+    WriteResult Write(const RecordLayout&, const StepFrame& frame) override { return {Status(), frame.count}; }
+    void EndPlan(const RecordLayout&) override { throw std::runtime_error("end"); }
+    Status Flush() override { throw std::runtime_error("flush"); }
+  };
+  Run run;
+  run.Start({std::make_shared<Thrower>()});
+  run.OfferPlan({1, {0, 1, 2}});
+  for (int i = 0; i < 4; ++i) run.TrainStep();
+  REQUIRE(run.WaitDrained(1));
+  run.OfferPlan({2, {0, 1, 2}});
+  for (int i = 0; i < 4; ++i) run.TrainStep();
+  REQUIRE(run.WaitDrained(2));
+}
+
+TEST_CASE("a sink that fails does not keep the others from their rows") {
+  Run run;
+  auto broken = std::make_shared<ScriptedSink>();
+  broken->SetScript([](const RecordLayout&, const StepFrame&) -> WriteResult { throw std::runtime_error("no"); });
+  auto further = std::make_shared<ScriptedSink>();
+  run.Start({broken, further});
+  run.OfferPlan({1, {0, 1, 5}});
+  for (int i = 0; i < 7; ++i) run.TrainStep(2);
+  REQUIRE(run.WaitDrained(1));
+  REQUIRE(Eventually([&] { return further->records().size() == 10; }));
+  run.Finish(std::chrono::milliseconds(20));
+}
+
+TEST_CASE("a sink that miscounts cannot end the program or unbalance the ledger") {
+  Run run;
+  auto braggart = std::make_shared<ScriptedSink>();
+  braggart->SetScript([](const RecordLayout&, const StepFrame& left) { return WriteResult{Status(), left.count + 5}; });
+  auto modest = std::make_shared<ScriptedSink>();
+  modest->SetScript([](const RecordLayout&, const StepFrame&) { return WriteResult{Status(), 0}; });
+  run.Start({braggart, modest});
+  run.OfferPlan({1, {0, 1, 2}});
+  for (int i = 0; i < 4; ++i) run.TrainStep(2);
+  REQUIRE(run.WaitDrained(1));
+}
+
+TEST_CASE("a plan is not drained while rows of it wait for a sink that refuses them, whatever it says it took") {
+  for (const size_t claims : {0, 1, 2}) {
+    INFO("of two rows of each step it claims " << claims);
+    Run run;
+    run.sink->SetScript([claims](const RecordLayout& layout, const StepFrame& left) {
+      WriteResult result = Refuse(layout, left);
+      result.written = left.count == 2 ? claims : 0;
+      return result;
+    });
+    run.Start();
+    run.OfferPlan({1, {0, 1, 3}});
+    for (int i = 0; i < 6; ++i) run.TrainStep(2);
+    REQUIRE(Eventually([&] { return run.sink->writes() >= 4; }));
+    run.Collect();
+    CHECK(run.ended.size() == 1);
+    CHECK(run.drained.empty());
+    run.sink->SetScript({});
+    REQUIRE(run.WaitDrained(1));
+    CHECK(run.drained[1].ledger.written == 6);
+  }
+}
+
+TEST_CASE("a plan that is forgotten late takes no other plan with it") {
+  Run run;
+  std::promise<void> release;
+  std::shared_future<void> released = release.get_future().share();
+  std::atomic<bool> hangs{false};
+  run.sink->SetScript([released, &hangs](const RecordLayout&, const StepFrame& left) {
+    hangs = true;
+    released.wait();
+    return WriteResult{Status(), left.count};
+  });
+  run.Start();
+  run.OfferPlan({1, {0, 1, 1}});
+  auto second = run.MakeOffer({2, {0, 1, 100}});
+  run.drain.Adopt(second->pipeline);
+  auto superseded = run.plane.slot().Offer(std::move(second));
+  run.plane.EndStep();
+  REQUIRE(run.WaitBegun(1));  // and the first plan, which never will, is known to be superseded
+  run.TrainStep();
+  REQUIRE(Eventually([&] { return hangs.load(); }));
+  std::weak_ptr<step::Pipeline> place = static_cast<step::Offer&>(*superseded).pipeline;
+  run.drain.Forget(static_cast<step::Offer&>(*superseded).pipeline);
+  superseded.reset();
+  CHECK_FALSE(place.expired());  // or another pipeline could lie there, and be forgotten in its stead
+  run.OfferPlan({3, {0, 1, 2}});
+  release.set_value();
+  for (int i = 0; i < 4; ++i) run.TrainStep();
+  REQUIRE(run.WaitBegun(2));
+  REQUIRE(run.WaitDrained(3));
+}
+
+TEST_CASE("sinks are flushed once rows are theirs") {
+  Run run;
+  run.Start();
+  run.OfferPlan({1, {0, 1, 1}});
+  for (int i = 0; i < 3; ++i) run.TrainStep();
+  REQUIRE(run.WaitDrained(1));
+  CHECK(Eventually([&] { return run.sink->flushes() > 0; }));
+}
+
+TEST_CASE("a sink that hangs does not hang the end of the run for ever") {
+  Run run;
+  std::promise<void> release;
+  std::shared_future<void> released = release.get_future().share();
+  std::atomic<bool> hangs{false};
+  run.sink->SetScript([released, &hangs](const RecordLayout&, const StepFrame& left) {
+    hangs = true;
+    released.wait();
+    return WriteResult{Status(), left.count};
+  });
+  run.Start();
+  run.OfferPlan({1, {0, 1, 1}});
+  for (int i = 0; i < 3; ++i) run.TrainStep();
+  REQUIRE(Eventually([&] { return hangs.load(); }));
+  run.plane.Close();
+  CHECK_FALSE(run.drain.Stop(std::chrono::milliseconds(1)));
+  release.set_value();
+  run.Finish();
+  CHECK(run.drained[1].ledger.written == 1);
+}
+
+TEST_CASE("a drain that was never started stops at once") {
+  step::WakeUp wake_up;
+  StatusBoard board([] {});
+  stats::Engine engine;
+  Drain drain(&board, &engine, &wake_up, 1000);
+  CHECK(drain.Stop(std::chrono::seconds(10)));
+}
+
+}  // namespace
+}  // namespace stepwatch::drain

@@ -1,0 +1,432 @@
+// Numbers that come from a device after their step: frames wait for them, in order, and not for ever.
+#include <set>
+
+#include "tests/drain/run_fixture.h"
+
+namespace stepwatch::drain {
+namespace {
+
+constexpr std::chrono::milliseconds kAlmostDue{4999};
+constexpr std::chrono::milliseconds kDue{5000};
+
+RunSetup OneDevice(size_t results_max = 16384) {
+  RunSetup setup;
+  setup.devices = 1;
+  setup.results_max = results_max;
+  return setup;
+}
+
+// Begins plan `id` with the step that comes next.
+void Begin(Run& run, PlanId id = 1, int64_t times = 1000000, size_t sites = 8) {
+  run.OfferPlan({id, {0, 1, times}, sites});
+  run.plane.EndStep();
+  REQUIRE(run.plane.plan_id() == id);
+}
+
+// The drain has taken all that is in the rings: what it could pass on is with the sink.
+void WaitUntilTaken(Run& run, const step::Pipeline& pipeline) {
+  REQUIRE(Eventually([&] { return pipeline.ring.Empty(); }));
+  run.PassTime(std::chrono::milliseconds(0));
+}
+
+bool WaitWritten(Run& run, size_t records) {
+  return Eventually([&] { return run.sink->records().size() >= records; });
+}
+
+std::vector<int64_t> StepsWritten(const Run& run) {
+  std::vector<int64_t> steps;
+  for (const Record& record : run.sink->records()) steps.push_back(record.step);
+  return steps;
+}
+
+TEST_CASE("a row of a tensor on a device is written with the numbers that the device finds later") {
+  Run run(OneDevice());
+  run.Start();
+  Begin(run);
+  run.ObserveOnDevice(3);
+  run.plane.EndStep();
+  CHECK_FALSE(run.sink->writes() > 0);
+  run.devices[0].FinishAll();
+  REQUIRE(WaitWritten(run, 1));
+  const Record record = run.sink->records()[0];
+  CHECK(record.step == 1);
+  CHECK(record.site == 3);
+  CHECK(record.dtype == DType::kFloat32);
+  CHECK(record.ndim == 1);
+  CHECK(record.dims[0] == 3);
+  REQUIRE(record.value_count == 1);
+  CHECK(record.values[0].f64 == Approx(std::sqrt(14.0)));
+  CHECK(record.flags == 0);
+}
+
+TEST_CASE("a frame of CPU and device rows is written whole, in the order in which they were seen") {
+  Run run(OneDevice());
+  run.Start();
+  Begin(run);
+  for (SiteId site = 0; site < 8; ++site) {
+    if (site % 2 == 0)
+      run.Observe(site);
+    else
+      run.ObserveOnDevice(site);
+  }
+  run.plane.EndStep();
+  run.devices[0].FinishNewest(3);
+  REQUIRE(Eventually([&] { return run.devices[0].harvested() == 3; }));
+  CHECK(run.sink->writes() == 0);
+  run.devices[0].FinishAll();
+  REQUIRE(WaitWritten(run, 8));
+  CHECK(run.sink->writes() == 1);
+  const std::vector<Record> records = run.sink->records();
+  for (SiteId site = 0; site < 8; ++site) CHECK(records[site].site == site);
+}
+
+TEST_CASE("frames are written in step order whatever order their results come in") {
+  Run run(OneDevice());
+  run.Start();
+  Begin(run);
+  for (int step = 0; step < 3; ++step) {
+    run.ObserveOnDevice();
+    run.plane.EndStep();
+  }
+  run.TrainStep();  // nothing of this step is under way, and yet it waits
+  run.devices[0].FinishNewest(2);
+  REQUIRE(Eventually([&] { return run.devices[0].harvested() == 2; }));
+  CHECK(run.sink->writes() == 0);
+  run.devices[0].FinishAll();
+  REQUIRE(WaitWritten(run, 4));
+  CHECK(StepsWritten(run) == std::vector<int64_t>{1, 2, 3, 4});
+}
+
+TEST_CASE("what has not come 5 s after the end of its step is dropped as late, the rest of the frame is written") {
+  Run run(OneDevice());
+  run.Start();
+  auto offer = run.MakeOffer({1, {0, 1, 1000000}, 8});
+  const std::shared_ptr<step::Pipeline> pipeline = offer->pipeline;
+  run.Put(std::move(offer));
+  run.plane.EndStep();
+  run.Observe(0);
+  run.ObserveOnDevice(1);
+  run.ObserveOnDevice(2);
+  run.plane.EndStep();
+  run.TrainStep();
+  WaitUntilTaken(run, *pipeline);
+  run.devices[0].FinishNewest(1);
+  REQUIRE(Eventually([&] { return run.devices[0].harvested() == 1; }));
+  run.PassTime(kAlmostDue);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // several rounds of the drain
+  CHECK(run.sink->writes() == 0);
+  run.PassTime(kDue - kAlmostDue);
+  REQUIRE(WaitWritten(run, 3));
+  CHECK(run.devices[0].abandoned() == 1);
+  CHECK(StepsWritten(run) == std::vector<int64_t>{1, 1, 2});
+  CHECK(run.sink->records()[1].site == 2);
+  run.devices[0].FinishAll();  // too late
+  run.Finish();
+  CHECK(run.Dropped(1, DropReason::kLate) == 1);
+  CHECK(run.drained[1].ledger.written == 3);
+}
+
+TEST_CASE("a frame of which nothing comes is no frame, and does not keep later ones for longer than its own 5 s") {
+  Run run(OneDevice());
+  run.Start();
+  auto offer = run.MakeOffer({1, {0, 1, 1000000}, 8});
+  const std::shared_ptr<step::Pipeline> pipeline = offer->pipeline;
+  run.Put(std::move(offer));
+  run.plane.EndStep();
+  run.ObserveOnDevice();
+  run.plane.EndStep();
+  WaitUntilTaken(run, *pipeline);
+  run.PassTime(std::chrono::milliseconds(3000));
+  run.ObserveOnDevice();
+  run.plane.EndStep();
+  run.TrainStep();
+  WaitUntilTaken(run, *pipeline);
+  run.PassTime(std::chrono::milliseconds(2000));
+  REQUIRE(Eventually([&] { return run.devices[0].abandoned() == 1; }));
+  CHECK(run.sink->writes() == 0);
+  run.devices[0].FinishAll();
+  REQUIRE(WaitWritten(run, 2));
+  CHECK(StepsWritten(run) == std::vector<int64_t>{2, 3});
+  run.Finish();
+  CHECK(run.Dropped(1, DropReason::kLate) == 1);
+}
+
+TEST_CASE("closing waits for what is under way") {
+  Run run(OneDevice());
+  run.Start();
+  Begin(run);
+  run.ObserveOnDevice();
+  run.plane.EndStep();
+  run.ObserveOnDevice();
+  std::thread device([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    run.devices[0].FinishAll();
+  });
+  run.Finish();
+  device.join();
+  CHECK(run.drained[1].ledger.written == 2);
+  CHECK(run.drained[1].ledger.dropped_total() == 0);
+}
+
+TEST_CASE("closing gives up at its deadline: what is under way is dropped as late, all else is written") {
+  Run run(OneDevice());
+  run.Start();
+  Begin(run);
+  run.Observe();
+  run.ObserveOnDevice();
+  run.plane.EndStep();
+  run.TrainStep(2);
+  run.Finish(std::chrono::milliseconds(30));
+  CHECK(run.drained[1].ledger.written == 3);
+  CHECK(run.Dropped(1, DropReason::kLate) == 1);
+  CHECK(run.devices[0].abandoned() == 1);
+}
+
+TEST_CASE("a plan is drained only when nothing of it is under way; frames of the next plan wait behind it") {
+  Run run(OneDevice());
+  run.Start();
+  Begin(run, 1);
+  run.ObserveOnDevice();
+  run.plane.EndStep();
+  run.ObserveOnDevice();
+  run.OfferPlan({2, {0, 1, 2}, 8});
+  run.plane.EndStep();
+  run.TrainStep();
+  run.TrainStep();
+  REQUIRE(run.plane.plan_id() == 0);
+  REQUIRE(Eventually([&] {
+    run.Collect();
+    return run.ended.size() == 2;  // the loop learns at once that windows are over
+  }));
+  CHECK(run.drained.empty());
+  CHECK(run.sink->writes() == 0);
+  run.devices[0].FinishAll();
+  REQUIRE(run.WaitDrained(2));
+  CHECK(run.drained[1].ledger.written == 2);
+  CHECK(StepsWritten(run) == std::vector<int64_t>{1, 2, 3, 4});
+  CHECK(run.sink->ended() == std::vector<PlanId>{1, 2});
+}
+
+TEST_CASE("a plan whose results never come is drained after 5 s, and the next one goes on") {
+  Run run(OneDevice());
+  run.Start();
+  auto offer = run.MakeOffer({1, {0, 1, 1}});
+  const std::shared_ptr<step::Pipeline> pipeline = offer->pipeline;
+  run.Put(std::move(offer));
+  run.plane.EndStep();
+  run.ObserveOnDevice();
+  run.plane.EndStep();
+  WaitUntilTaken(run, *pipeline);
+  run.OfferPlan({2, {0, 1, 1}});
+  run.plane.EndStep();
+  run.TrainStep();
+  run.PassTime(kDue);
+  REQUIRE(run.WaitDrained(2));
+  CHECK(run.Dropped(1, DropReason::kLate) == 1);
+  CHECK(run.drained[2].ledger.written == 1);
+}
+
+TEST_CASE("results beyond those a device may have under way are dropped as ring_full, and places come back") {
+  Run run(OneDevice(4));
+  run.Start();
+  Begin(run);
+  for (int i = 0; i < 10; ++i) run.ObserveOnDevice();
+  run.plane.EndStep();
+  run.devices[0].FinishAll();
+  REQUIRE(WaitWritten(run, 4));
+  for (int i = 0; i < 3; ++i) run.ObserveOnDevice();
+  run.devices[0].FinishAll();
+  run.Finish();
+  CHECK(run.Dropped(1, DropReason::kRingFull) == 6);
+  CHECK(run.drained[1].ledger.written == 7);
+}
+
+TEST_CASE("within one long step results are fetched, so that their places are free again") {
+  Run run(OneDevice(8));
+  run.devices[0].FinishAtOnce();
+  run.Start();
+  Begin(run);
+  for (int i = 0; i < 50; ++i) {
+    REQUIRE(Eventually([&] { return run.devices[0].outstanding() < 8; }));
+    run.ObserveOnDevice();
+  }
+  run.plane.EndStep();
+  run.Finish();
+  CHECK(run.drained[1].ledger.written == 50);
+}
+
+TEST_CASE("a device that hangs holds back no more rows than the backlog may have; the ring then says so") {
+  RunSetup setup = OneDevice();
+  setup.backlog_bytes_max = 100 * sizeof(Record);
+  Run run(setup);
+  run.Start();
+  run.OfferPlan({1}, 64);
+  run.plane.EndStep();
+  run.ObserveOnDevice();
+  run.plane.EndStep();
+  for (int step = 0; step < 100; ++step) {
+    run.TrainStep(10);
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  run.devices[0].FinishAll();
+  run.Finish();
+  CHECK(run.Dropped(1, DropReason::kRingFull) > 0);
+  CHECK(run.drained[1].ledger.written >= 100);
+}
+
+TEST_CASE("a full ring gives the ticket of the row that it refuses back to the device") {
+  Run run(OneDevice());
+  run.OfferPlan({1}, 64);
+  run.plane.EndStep();
+  for (int i = 0; i < 200; ++i) run.ObserveOnDevice();  // nobody drains yet
+  run.plane.EndStep();
+  run.devices[0].FinishAll();
+  run.Start();
+  run.Finish();
+  CHECK(run.Dropped(1, DropReason::kRingFull) > 0);
+  CHECK(run.devices[0].abandoned() == run.Dropped(1, DropReason::kRingFull));
+}
+
+TEST_CASE(
+    "a row that was asked for and is discarded, enqueued too late or for a step that is not collected is given "
+    "back to the device") {
+  Run run(OneDevice());
+  run.Start();
+  run.OfferPlan({1, {1, 2, 1000000}});
+  run.plane.EndStep();
+  const float value = 1;
+  const TensorView view = device::OnDevice(DenseView(&value, DType::kFloat32, nullptr, 0));
+  Record discarded, uncollected, late;
+  REQUIRE(run.plane.Measure({0}, view, &discarded));
+  REQUIRE(run.plane.Measure({0}, view, &uncollected));
+  REQUIRE(run.plane.Measure({0}, view, &late));
+  run.plane.Discard(discarded);
+  run.plane.EndStep();
+  run.plane.Enqueue(uncollected);
+  run.plane.EndStep();
+  run.plane.Enqueue(late);  // its step has no open frame any more
+  run.Produced(1, 1);
+  run.plane.ObserveMissing({0});
+  run.Produced(1, 1);
+  run.Finish();
+  CHECK(run.devices[0].abandoned() + run.devices[0].harvested() == 3);
+  CHECK(run.devices[0].abandoned() >= 2);
+  CHECK(run.drained[1].ledger.produced == 2);
+}
+
+TEST_CASE("the agreement of two tensors on a device is the scalar that it would be on the CPU") {
+  Run run(OneDevice());
+  run.devices[0].FinishAtOnce();
+  run.Start();
+  Begin(run);
+  const std::vector<float> gradient = {1, -1, 2}, momentum = {1, 1, 3};
+  const int64_t size = 3;
+  const TensorView a = DenseView(gradient.data(), DType::kFloat32, &size, 1);
+  const TensorView b = DenseView(momentum.data(), DType::kFloat32, &size, 1);
+  run.plane.ObserveAgreement({0}, a, b);
+  run.plane.ObserveAgreement({0}, device::OnDevice(a), device::OnDevice(b));
+  run.plane.ObserveAgreement({0}, device::OnDevice(a), b);  // on two devices: unsupported
+  run.Produced(1, 3);
+  run.plane.EndStep();
+  REQUIRE(WaitWritten(run, 2));
+  const std::vector<Record> records = run.sink->records();
+  CHECK(records[0].values[0].f64 == records[1].values[0].f64);
+  CHECK(records[1].ndim == 0);
+  CHECK(records[1].dtype == DType::kFloat32);
+  run.Finish();
+  CHECK(run.Dropped(1, DropReason::kUnsupported) == 1);
+}
+
+TEST_CASE("two devices: a frame waits for both, each ticket goes to its own device") {
+  RunSetup setup;
+  setup.devices = 2;
+  Run run(setup);
+  run.Start();
+  Begin(run);
+  run.ObserveOnDevice(0, 0);
+  run.ObserveOnDevice(1, 1);
+  run.plane.EndStep();
+  run.devices[1].FinishAll();
+  REQUIRE(Eventually([&] { return run.devices[1].harvested() == 1; }));
+  CHECK(run.sink->writes() == 0);
+  run.devices[0].FinishAll();
+  REQUIRE(WaitWritten(run, 2));
+  CHECK(run.devices.asked_for() == 2);
+}
+
+TEST_CASE("why tensors cannot be measured is said once for each device and reason") {
+  Run run(OneDevice());
+  run.Start();
+  Begin(run);
+  for (int i = 0; i < 3; ++i) run.ObserveOnDevice(0, 1);
+  run.devices[0].Refuse(StatusCode::kUnavailable);
+  for (int i = 0; i < 3; ++i) run.ObserveOnDevice(0, 0);
+  run.devices[0].Refuse(StatusCode::kUnsupported);
+  for (int i = 0; i < 3; ++i) run.ObserveOnDevice(0, 0);
+  run.plane.EndStep();
+  run.TrainStep();
+  run.Finish();
+  CHECK(run.Dropped(1, DropReason::kUnsupported) == 9);
+  REQUIRE(run.diagnostics.size() == 3);
+  std::string all;
+  for (const std::string& trouble : run.diagnostics) all += trouble + "\n";
+  INFO(all);
+  CHECK(all.find("on CUDA device 1 cannot be measured: this machine has 1 devices") != std::string::npos);
+  CHECK(all.find("refused to measure a tensor on CUDA device 0") != std::string::npos);
+  CHECK(all.find("on CUDA device 0 has a dtype or a layout") != std::string::npos);
+  CHECK(run.devices.asked_for() == 2);  // each engine is asked for once, also the one that there is not
+}
+
+TEST_CASE("an engine that is prepared is there before the first tensor") {
+  Run run(OneDevice());
+  run.engine.Prepare({DeviceKind::kCuda, 0});
+  run.engine.Prepare({DeviceKind::kCuda, 0});
+  run.engine.Prepare({DeviceKind::kCpu, 0});
+  CHECK(run.devices.asked_for() == 1);
+  run.Start();
+  Begin(run);
+  run.devices[0].FinishAtOnce();
+  run.ObserveOnDevice();
+  run.Finish();
+  CHECK(run.devices.asked_for() == 1);
+  CHECK(run.drained[1].ledger.written == 1);
+}
+
+TEST_CASE("steps with observers on several threads, a device that answers in any order, and swaps: every row counts") {
+  Run run(OneDevice(64));
+  run.Start();
+  std::atomic<bool> done{false};
+  std::thread device([&] {
+    for (int turn = 0; !done.load(); ++turn) {
+      if (turn % 3 == 0)
+        run.devices[0].FinishNewest(5);
+      else
+        run.devices[0].FinishOldest(3);
+      std::this_thread::yield();
+    }
+    run.devices[0].FinishAtOnce();
+    run.devices[0].FinishAll();
+  });
+  for (int step = 0; step < 300; ++step) {
+    if (step % 20 == 0) run.OfferPlan({static_cast<PlanId>(step / 20 + 1), {0, 1, 15}, 4});
+    std::vector<std::thread> observers;
+    for (SiteId site = 0; site < 2; ++site)
+      observers.emplace_back([&run, site] {
+        for (int i = 0; i < 6; ++i) {
+          run.ObserveOnDevice(site);
+          run.Observe(site + 2);
+        }
+      });
+    for (std::thread& observer : observers) observer.join();
+    run.plane.EndStep();
+  }
+  done = true;
+  device.join();
+  run.Finish();
+  const std::vector<int64_t> steps = StepsWritten(run);
+  CHECK(std::is_sorted(steps.begin(), steps.end()));
+  CHECK(run.begun.size() == 15);
+}
+
+}  // namespace
+}  // namespace stepwatch::drain

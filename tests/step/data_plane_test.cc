@@ -1,0 +1,417 @@
+// The step thread's side and the drain together: windows, swaps, the ledger.
+#include "src/step/data_plane.h"
+
+#include <future>
+#include <set>
+
+#include "tests/drain/run_fixture.h"
+
+namespace stepwatch::step {
+
+using namespace drain;
+namespace {
+
+std::vector<int64_t> StepsOf(const ScriptedSink& sink, PlanId plan) {
+  std::set<int64_t> steps;
+  for (const Record& record : sink.records())
+    if (record.plan_id == plan) steps.insert(record.step);
+  return {steps.begin(), steps.end()};
+}
+
+class RecordingHooks final : public HookTable {
+ public:
+  void Swap(const RecordLayout* layout, const FrontEndRequests& orders) noexcept override {
+    ++swaps;
+    stacks = orders.stacks;
+    current = layout == nullptr ? 0 : layout->plan_id;
+  }
+  int swaps = 0;
+  PlanId current = 0;
+  bool stacks = false;
+};
+
+TEST_CASE("a plan collects the steps of its rule and then ends by itself") {
+  Run run;
+  RecordingHooks hooks;
+  run.plane.SetHooks(&hooks);
+  run.Start();
+  run.OfferPlan({1, {2, 3, 2}});
+  for (int i = 0; i < 10; ++i) run.TrainStep(4);
+  REQUIRE(run.WaitDrained(1));
+  CHECK(StepsOf(*run.sink, 1) == std::vector<int64_t>{2, 5});
+  CHECK(run.begun[0].first_step == 1);
+  CHECK(run.ended[0].reason == EndReason::kTimes);
+  CHECK(run.ended[0].last_step == 5);
+  CHECK(run.drained[1].collected == 2);
+  CHECK(run.drained[1].ledger.written == 8);
+  CHECK(hooks.swaps == 2);
+  CHECK(hooks.current == 0);
+  CHECK(run.sink->ended() == std::vector<PlanId>{1});
+}
+
+TEST_CASE("what a plan asks of the front end beside its sites is told at the swap, and taken back at its end") {
+  Run run;
+  RecordingHooks hooks;
+  run.plane.SetHooks(&hooks);
+  run.Start();
+  auto plan = std::make_shared<plan::Plan>(*MakePlan({1, {0, 1, 2}}));
+  plan->orders.stacks = true;
+  run.Put(run.MakeOffer(plan));
+  run.plane.EndStep();
+  CHECK(hooks.stacks);
+  run.plane.EndStep();
+  run.plane.EndStep();
+  CHECK(hooks.current == 0);
+  CHECK_FALSE(hooks.stacks);
+}
+
+TEST_CASE("a plan that starts when it is applied counts from the step after the boundary") {
+  Run run(size_t{1} << 20, 500);
+  run.Start();
+  auto offer = run.MakeOffer({1, {100, 3, 2}});
+  offer->starts_when_applied = true;
+  run.Put(std::move(offer));
+  for (int i = 0; i < 8; ++i) run.TrainStep();
+  REQUIRE(run.WaitDrained(1));
+  CHECK(StepsOf(*run.sink, 1) == std::vector<int64_t>{501, 504});
+}
+
+TEST_CASE("an offer is applied before the first step if it may be") {
+  Run run;
+  run.Start();
+  run.OfferPlan({1, {0, 1, 1}});
+  run.plane.ApplyBetweenSteps();
+  CHECK(run.plane.plan_id() == 1);
+  run.TrainStep();
+  REQUIRE(run.WaitDrained(1));
+  CHECK(StepsOf(*run.sink, 1) == std::vector<int64_t>{0});
+}
+
+TEST_CASE("a newer plan takes over at the boundary and both accounts are exact") {
+  Run run;
+  RecordingHooks hooks;
+  run.plane.SetHooks(&hooks);
+  run.Start();
+  run.OfferPlan({1});
+  run.TrainStep();
+  run.TrainStep(5);
+  run.OfferPlan({2});
+  run.Observe();
+  CHECK(run.plane.plan_id() == 1);
+  run.plane.EndStep();
+  CHECK(run.plane.plan_id() == 2);
+  CHECK(hooks.current == 2);
+  run.TrainStep(7);
+  run.Finish();
+  CHECK(run.drained[1].reason == EndReason::kReplaced);
+  CHECK(run.drained[1].ledger.written == 6);
+  CHECK(run.drained[2].ledger.written == 7);
+  CHECK(run.sink->ended() == std::vector<PlanId>{1, 2});
+}
+
+TEST_CASE("a stop ends the window at the next boundary, and without a window does nothing") {
+  Run run;
+  run.Start();
+  run.OfferStop();
+  run.TrainStep();
+  CHECK(run.plane.plan_id() == 0);
+  run.OfferPlan({1});
+  run.TrainStep();
+  run.TrainStep();
+  run.OfferStop();
+  run.Observe();
+  CHECK(run.plane.plan_id() == 1);
+  run.plane.EndStep();
+  CHECK(run.plane.plan_id() == 0);
+  run.TrainStep();
+  REQUIRE(run.WaitDrained(1));
+  CHECK(run.drained[1].reason == EndReason::kStopped);
+  CHECK(run.drained[1].ledger.written == 2);
+}
+
+TEST_CASE("a plan that keeps the window goes on with its rule and count") {
+  Run run;
+  run.Start();
+  run.OfferPlan({1, {1, 2, 3}});
+  for (int step = 0; step < 3; ++step) run.TrainStep();
+  CHECK(run.plane.collected() == 1);
+  auto grown = run.MakeOffer({2, {0, 1, 100}, 9});
+  grown->keeps_window = true;
+  run.Put(std::move(grown));
+  for (int step = 3; step < 12; ++step) run.TrainStep();
+  REQUIRE(run.WaitDrained(2));
+  CHECK(StepsOf(*run.sink, 1) == std::vector<int64_t>{1, 3});
+  CHECK(StepsOf(*run.sink, 2) == std::vector<int64_t>{5});
+  CHECK(run.drained[2].reason == EndReason::kTimes);
+  CHECK(run.drained[1].collected == 2);
+  CHECK(run.drained[2].collected == 1);
+}
+
+TEST_CASE(
+    "what waits for the step about to begin waits for the next once something was observed, were it only measured") {
+  for (bool observes : {true, false}) {
+    INFO("observes " << observes);
+    Run run;
+    run.Start();
+    run.OfferPlan({1, {0, 1, 4}});
+    run.plane.EndStep();
+    const float value = 1;
+    Record record;
+    if (observes) {
+      REQUIRE(run.plane.Measure({0}, DenseView(&value, DType::kFloat32, nullptr, 0), &record));
+      run.Produced(1, 1);
+    }
+    CHECK(run.plane.in_step() == observes);
+    auto successor = run.MakeOffer({2});
+    successor->keeps_window = true;
+    run.drain.Adopt(successor->pipeline);
+    CHECK(run.plane.successor_slot().Offer(std::move(successor)) == nullptr);
+    run.plane.ApplyBetweenSteps();
+    CHECK(run.plane.plan_id() == (observes ? 1 : 2));
+    if (observes) run.plane.Enqueue(record);
+    run.plane.EndStep();
+    CHECK(run.plane.plan_id() == 2);
+    CHECK_FALSE(run.plane.in_step());
+    run.plane.Close();
+    REQUIRE(run.WaitDrained(2));
+    CHECK(run.drained[1].ledger.written == (observes ? 1 : 0));
+    CHECK(run.ended[0].last_step == (observes ? 1 : -1));
+  }
+}
+
+TEST_CASE("a plan that was to keep a window that has ended collects nothing") {
+  Run run;
+  run.Start();
+  run.OfferPlan({1, {1, 1, 1}});
+  run.TrainStep();
+  auto grown = run.MakeOffer({2});
+  grown->keeps_window = true;
+  run.Put(std::move(grown));
+  for (int i = 0; i < 5; ++i) run.TrainStep();
+  REQUIRE(run.WaitDrained(2));
+  CHECK(run.drained[1].reason == EndReason::kTimes);
+  CHECK(run.drained[2].collected == 0);
+  CHECK(run.drained[2].ledger.produced == 0);
+  CHECK(run.plane.plan_id() == 0);
+}
+
+TEST_CASE("an offer for a later step waits for it") {
+  Run run;
+  run.Start();
+  auto offer = run.MakeOffer({1, {0, 1, 1}});
+  offer->at_step = 4;
+  run.Put(std::move(offer));
+  for (int i = 0; i < 6; ++i) run.TrainStep();
+  REQUIRE(run.WaitDrained(1));
+  CHECK(StepsOf(*run.sink, 1) == std::vector<int64_t>{4});
+}
+
+TEST_CASE("a superseded offer neither begins nor keeps the plans behind it waiting") {
+  Run run;
+  run.Start();
+  run.OfferPlan({1});
+  run.OfferPlan({2, {0, 1, 2}});
+  for (int i = 0; i < 4; ++i) run.TrainStep();
+  REQUIRE(run.WaitDrained(2));
+  CHECK(run.begun.size() == 1);
+  CHECK(run.begun[0].plan_id == 2);
+}
+
+TEST_CASE("a plan that the drain was never told to forget does not keep later plans waiting") {
+  Run run;
+  run.Start();
+  auto lost = run.MakeOffer({1});
+  run.drain.Adopt(lost->pipeline);  // adopted, never applied, never forgotten
+  run.OfferPlan({2, {0, 1, 2}});
+  for (int i = 0; i < 4; ++i) run.TrainStep();
+  REQUIRE(run.WaitDrained(2));
+  CHECK(run.drained[2].ledger.written == 2);
+}
+
+TEST_CASE("a ring that is full drops records and counts them") {
+  Run run;
+  std::promise<void> release;
+  std::shared_future<void> released = release.get_future().share();
+  run.sink->SetScript([released](const RecordLayout&, const StepFrame& left) {
+    released.wait();
+    return WriteResult{Status(), left.count};
+  });
+  run.Start();
+  run.OfferPlan({1}, 64);
+  run.TrainStep();
+  for (int i = 0; i < 20; ++i) run.TrainStep(50);  // the drain hangs in the first frame
+  release.set_value();
+  run.Finish();
+  CHECK(run.Dropped(1, DropReason::kRingFull) > 0);
+  CHECK(run.drained[1].ledger.written >= 64);
+  CHECK(run.drained[1].collected == 20);
+}
+
+TEST_CASE("tensors that cannot be measured are counted as unsupported") {
+  Run run;
+  run.Start();
+  run.OfferPlan({1});
+  run.TrainStep();
+  const float value = 1;
+  TensorView odd = DenseView(&value, DType::kOther, nullptr, 0);
+  TensorView elsewhere = DenseView(&value, DType::kFloat32, nullptr, 0);
+  elsewhere.device = {DeviceKind::kCuda, 0};
+  Record record;
+  CHECK_FALSE(run.plane.Measure({0}, odd, &record));
+  CHECK_FALSE(run.plane.Measure({0}, elsewhere, &record));
+  run.plane.ObserveAgreement({0}, odd, odd);
+  run.plane.ObserveMissing({0});
+  run.Produced(1, 4);
+  run.TrainStep();
+  run.Finish();
+  CHECK(run.Dropped(1, DropReason::kUnsupported) == 3);
+  CHECK(run.drained[1].ledger.written == 2);
+}
+
+TEST_CASE(
+    "a record that was measured under another plan is counted as late, and does not reach the newer plan's files") {
+  Run run;
+  run.Start();
+  run.OfferPlan({1});
+  run.TrainStep();
+  const float value = 1;
+  Record record;
+  REQUIRE(run.plane.Measure({0}, DenseView(&value, DType::kFloat32, nullptr, 0), &record));
+  run.OfferPlan({2});
+  run.TrainStep(0);
+  run.plane.Enqueue(record);
+  run.Produced(2, 1);
+  run.TrainStep();
+  run.Finish();
+  CHECK(run.Dropped(2, DropReason::kLate) == 1);
+  CHECK(run.drained[2].ledger.written == 1);
+  CHECK(run.drained[1].ledger.produced == 0);
+}
+
+TEST_CASE("a site that the plan does not have is counted as late, and reaches no sink") {
+  Run run;
+  run.Start();
+  run.OfferPlan({1, {0, 1, 100}, 2});
+  run.TrainStep();
+  run.Observe(1);
+  run.Observe(2);
+  run.Observe(~SiteId{0});
+  run.plane.EndStep();
+  run.Finish();
+  CHECK(run.Dropped(1, DropReason::kLate) == 2);
+  CHECK(run.drained[1].ledger.written == 1);
+}
+
+TEST_CASE("closing in the middle of a step keeps the rows of that step, and ends everything") {
+  Run run;
+  run.Start();
+  run.OfferPlan({1});
+  run.TrainStep();
+  run.TrainStep(2);
+  run.Observe();
+  run.Observe();
+  run.Observe();
+  run.Finish();
+  CHECK(run.drained[1].reason == EndReason::kClosed);
+  CHECK(run.drained[1].collected == 1);
+  CHECK(run.drained[1].ledger.written == 5);
+  run.plane.EndStep();
+  CHECK_FALSE(run.plane.collecting_flag()->load());
+}
+
+TEST_CASE("a plan that was armed when the monitor closed never begins") {
+  Run run;
+  run.Start();
+  run.OfferPlan({1});
+  run.TrainStep();
+  run.TrainStep();
+  run.OfferPlan({2});
+  run.Finish();
+  CHECK(run.begun.size() == 1);
+}
+
+TEST_CASE("a slow sink with two plans alive: frames stay in order, every row arrives") {
+  Run run;
+  std::promise<void> release;
+  std::shared_future<void> released = release.get_future().share();
+  run.sink->SetScript([released](const RecordLayout&, const StepFrame& left) {
+    released.wait();
+    return WriteResult{Status(), left.count};
+  });
+  run.Start();
+  run.OfferPlan({1});
+  for (int i = 0; i < 5; ++i) run.TrainStep(3);
+  run.OfferPlan({2, {0, 1, 3}});
+  for (int i = 0; i < 6; ++i) run.TrainStep(3);
+  CHECK(run.plane.plan_id() == 0);  // the second plan is over too, and the first still has rows in its ring
+  run.Collect();
+  CHECK(run.drained.empty());
+  release.set_value();
+  REQUIRE(run.WaitDrained(2));
+  const std::vector<Record> records = run.sink->records();
+  for (size_t i = 1; i < records.size(); ++i) {
+    CHECK(records[i - 1].plan_id <= records[i].plan_id);
+    CHECK(records[i - 1].step <= records[i].step);
+  }
+  run.Finish();
+  CHECK(run.drained[1].ledger.written == 15);
+  CHECK(run.drained[2].ledger.written == 9);
+}
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr int kSwaps = 5000;
+#else
+constexpr int kSwaps = 100000;
+#endif
+
+// Not a yield: on a busy machine that can cost a time slice of everybody else's.
+void Rest() {
+  std::this_thread::sleep_for(std::chrono::microseconds(20));
+}
+
+TEST_CASE("a swap at each of many steps, offered by another thread, with observers on a third inside the steps") {
+  Run run;
+  run.Start();
+  std::atomic<bool> done{false};
+  std::thread loop([&] {
+    PlanId next = 1;
+    while (!done.load(std::memory_order_acquire)) {
+      if (run.plane.offer_waiting() && next % 16 != 0) {  // now and then an offer is superseded
+        Rest();
+        continue;
+      }
+      run.OfferPlan({next, {0, 1, 1 + next % 3}}, 1);
+      ++next;
+    }
+  });
+  std::atomic<int> wanted{0}, made{0};
+  std::thread observer([&] {
+    while (!done.load(std::memory_order_acquire)) {
+      if (made.load() == wanted.load(std::memory_order_acquire)) {
+        Rest();
+        continue;
+      }
+      run.Observe();
+      made.fetch_add(1, std::memory_order_release);
+    }
+  });
+  PlanId before = 0;
+  for (int swaps = 0, step = 0; swaps < kSwaps; ++step) {
+    run.Observe();
+    if (step % 20 == 0) {
+      wanted.fetch_add(1, std::memory_order_release);
+      while (made.load(std::memory_order_acquire) != wanted.load()) Rest();
+    }
+    run.plane.EndStep();
+    if (run.plane.newest_begun() != before) ++swaps;
+    before = run.plane.newest_begun();
+  }
+  done.store(true, std::memory_order_release);
+  loop.join();
+  observer.join();
+  run.Finish();
+  CHECK(run.begun.size() >= static_cast<size_t>(kSwaps));
+}
+
+}  // namespace
+}  // namespace stepwatch::step

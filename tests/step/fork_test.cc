@@ -1,0 +1,72 @@
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/drain/run_fixture.h"
+
+namespace stepwatch::step {
+
+using namespace drain;
+namespace {
+
+TEST_CASE("in a forked child the data plane does nothing, and the parent goes on") {
+  Run run;
+  run.Start();
+  run.OfferPlan({1});
+  run.TrainStep();
+  run.Observe();
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    const int64_t step = run.plane.step();
+    const bool asleep = !run.plane.InOwner() && !run.plane.collecting_flag()->load();
+    const float value = 1;
+    Record record;
+    const bool measured = run.plane.Measure({0}, DenseView(&value, DType::kFloat32, nullptr, 0), &record);
+    run.plane.ObserveMissing({0});
+    run.plane.EndStep();
+    run.plane.Close();
+    ::_exit(asleep && !measured && run.plane.step() == step ? 0 : 1);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+  run.TrainStep();
+  run.Finish();
+  CHECK(run.drained[1].ledger.written == 2);
+}
+
+TEST_CASE("a forked child asks nothing of the device, and what the parent is waiting for still arrives") {
+  RunSetup setup;
+  setup.devices = 1;
+  Run run(setup);
+  run.Start();
+  run.OfferPlan({1});
+  run.TrainStep();
+  run.ObserveOnDevice();
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    const float value = 1;
+    const TensorView view = device::OnDevice(DenseView(&value, DType::kFloat32, nullptr, 0));
+    const Observation at{0};
+    const int launches = run.devices[0].launches();
+    Record record;
+    const bool measured = run.plane.Measure(at, view, &record);
+    run.plane.ObserveBatch(&at, &view, 1);
+    run.plane.ObserveAgreement(at, view, view);
+    run.plane.EndStep();
+    ::_exit(!measured && run.devices[0].launches() == launches ? 0 : 1);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+  run.plane.EndStep();
+  run.devices[0].FinishAll();
+  run.Finish();
+  CHECK(run.drained[1].ledger.written == 1);
+}
+
+}  // namespace
+}  // namespace stepwatch::step

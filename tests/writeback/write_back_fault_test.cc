@@ -1,0 +1,253 @@
+// Every system call of a write-back in turn: it fails, somebody saves just before it, or the process is killed there.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/catch.h"
+#include "tests/writeback/write_back_fixture.h"
+
+namespace stepwatch::writeback {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace testing;
+
+const char kTemporary[] = ".config.json.stepwatch-";
+constexpr int kEditedAndDone = 3;  // exit code of a child
+const char kConflict[] = ".config.json.stepwatch-conflict-";
+
+// Ways of being: an ordinary file, one with two names, a file system without exchange.
+enum class World { kPlain, kHardLink, kNoExchange };
+
+struct Stage {
+  explicit Stage(World world_in) : world(world_in), path(directory / "config.json") {
+    testing::WriteInPlace(path, kBase);
+    if (world == World::kHardLink) fs::create_hard_link(path, directory / "other.json");
+  }
+  // `at(n, call)` is asked before the n-th call, from 0 on.
+  WriteBackResult Run(const std::function<int(int n, std::string_view call)>& at) {
+    calls_made = 0;
+    FileCalls calls;
+    calls.fault = [&, this](std::string_view call) {
+      const int error = at(calls_made++, call);
+      return error == 0 && world == World::kNoExchange && call == "renameat2" ? EINVAL : error;
+    };
+    return WriteBack(path, calls);
+  }
+  int CallsOfAGoodRun() {
+    Stage other(world);
+    other.Run([](int, std::string_view) { return 0; });
+    return other.calls_made;
+  }
+
+  TemporaryDirectory directory{PlaceInMemory()};
+  World world;
+  std::string path;
+  int calls_made = 0;
+};
+
+std::vector<World> Worlds() {
+  return {World::kPlain, World::kHardLink, World::kNoExchange};
+}
+
+// Ways to save, and what the file must hold at the end.
+struct Editor {
+  std::string name;
+  std::function<void(const std::string& path)> save;
+};
+
+const std::string kEdit = "{\"dynamic_on\": true, \"start_step\": 12345, \"step_interval\": 2}\n";
+
+std::vector<Editor> Editors() {
+  return {{"rename", [](const std::string& path) { WriteByRename(path, kEdit); }},
+          {"in place", [](const std::string& path) { testing::WriteInPlace(path, kEdit); }},
+          {"two renames",
+           [](const std::string& path) {
+             WriteByRename(path, "{\"first\": 1}");
+             WriteByRename(path, kEdit);
+           }},
+          {"in place, then rename",
+           [](const std::string& path) {
+             testing::WriteInPlace(path, "{\"first\": 1}");
+             WriteByRename(path, kEdit);
+           }},
+          {"old file moved aside, new one made", [](const std::string& path) {
+             fs::rename(path, path + "~");
+             testing::WriteInPlace(path, kEdit);
+             fs::remove(path + "~");
+           }}};
+}
+
+}  // namespace
+
+TEST_CASE("whichever system call fails, the file is the old or the new text and nothing else is left") {
+  for (const World world : Worlds()) {
+    const int calls = Stage(world).CallsOfAGoodRun();
+    CHECK(calls > 8);
+    for (const int error : {EINVAL, EBUSY, EROFS, ENOSPC, EIO, EACCES, EPERM, ENOSYS}) {
+      for (int k = 0; k < calls; ++k) {
+        Stage stage(world);
+        std::string failed;
+        const WriteBackResult result = stage.Run([&](int n, std::string_view call) {
+          if (n == k) failed = call;
+          return n == k ? error : 0;
+        });
+        INFO("world " << static_cast<int>(world) << ", call " << k << " (" << failed << ") answers " << error << ": "
+                      << result.message);
+        const bool is_written = result.outcome == WriteBackOutcome::kWritten;
+        CHECK(Contents(stage.path) == (is_written ? kOurs : kBase));
+        CHECK(is_written == result.message.empty());
+        CHECK(result.outcome != WriteBackOutcome::kEdited);
+        CHECK(ContentsBeside(stage.directory.path(), kTemporary).empty());
+      }
+    }
+  }
+}
+
+TEST_CASE("a save just before any system call stands") {
+  for (const Editor& editor : Editors()) {
+    const int calls = Stage(World::kPlain).CallsOfAGoodRun();
+    for (int k = 0; k < calls; ++k) {
+      Stage stage(World::kPlain);
+      std::string before;
+      const WriteBackResult result = stage.Run([&](int n, std::string_view call) {
+        if (n == k) {
+          before = call;
+          editor.save(stage.path);
+        }
+        return 0;
+      });
+      INFO(editor.name << " before call " << k << " (" << before << "): " << result.message);
+      CHECK(Contents(stage.path) == kEdit);
+      CHECK(result.outcome != WriteBackOutcome::kImpossible);
+      CHECK(ContentsBeside(stage.directory.path(), kTemporary).empty());
+    }
+  }
+}
+
+TEST_CASE(
+    "of two saves before any two system calls the second stands and the first is not lost unless replaced by it") {
+  const std::string first = "{\"first\": 1}";
+  for (const bool in_place : {false, true}) {
+    const auto save = [&](const std::string& path, const std::string& bytes) {
+      in_place ? testing::WriteInPlace(path, bytes) : WriteByRename(path, bytes);
+    };
+    const int calls = Stage(World::kPlain).CallsOfAGoodRun() + 12;  // an edit lengthens the run
+    for (int k = 0; k < calls; ++k) {
+      for (int later = k + 1; later < calls; ++later) {
+        Stage stage(World::kPlain);
+        bool was_second = false;
+        const WriteBackResult result = stage.Run([&](int n, std::string_view) {
+          if (n == k) save(stage.path, first);
+          if (n == later) save(stage.path, kEdit), was_second = true;
+          return 0;
+        });
+        if (!was_second) continue;
+        INFO((in_place ? "in place" : "rename") << " before calls " << k << " and " << later << ": " << result.message);
+        CHECK(Contents(stage.path) == kEdit);
+        for (const std::string& kept : ContentsBeside(stage.directory.path(), kTemporary)) CHECK(kept == first);
+        CHECK(ContentsBeside(stage.directory.path(), kTemporary) == ContentsBeside(stage.directory.path(), kConflict));
+      }
+    }
+  }
+}
+
+TEST_CASE("a save and a failing system call together lose no bytes of the user") {
+  for (const Editor& editor : Editors()) {
+    const int calls = Stage(World::kPlain).CallsOfAGoodRun() + 6;
+    for (const int error : {EINVAL, EIO, EACCES}) {
+      for (int k = 0; k < calls; ++k) {
+        for (int failing = k; failing < calls; ++failing) {
+          Stage stage(World::kPlain);
+          bool was_saved = false;
+          const WriteBackResult result = stage.Run([&](int n, std::string_view) {
+            if (n == k) editor.save(stage.path), was_saved = true;
+            return n == failing ? error : 0;
+          });
+          if (!was_saved) continue;
+          INFO(editor.name << " before call " << k << ", call " << failing << " answers " << error << ": "
+                           << result.message);
+          std::vector<std::string> found = ContentsBeside(stage.directory.path(), kTemporary);
+          found.push_back(Contents(stage.path));
+          CHECK(std::count(found.begin(), found.end(), kEdit) == 1);
+          CHECK((found.size() == 1 || !ContentsBeside(stage.directory.path(), kConflict).empty()));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a file removed at any moment stays removed or comes back whole, and nothing is left beside it") {
+  const int calls = Stage(World::kPlain).CallsOfAGoodRun();
+  for (int k = 0; k < calls; ++k) {
+    Stage stage(World::kPlain);
+    stage.Run([&](int n, std::string_view) {
+      if (n == k) fs::remove(stage.path);
+      return 0;
+    });
+    INFO("removed before call " << k);
+    CHECK(NamesIn(stage.directory).empty());
+  }
+}
+
+TEST_CASE("killed before any system call, the file is the old or the new text and an edit is somewhere") {
+  const int calls = Stage(World::kPlain).CallsOfAGoodRun() + 8;
+  for (const World world : Worlds()) {
+    for (int k = 0; k < calls; ++k) {
+      for (const int edit_at : {-1, k / 2, k - 1}) {
+        if (edit_at >= 0 && world != World::kPlain) continue;
+        Stage stage(world);
+        const pid_t child = ::fork();
+        REQUIRE(child >= 0);
+        if (child == 0) {
+          bool was_edited = false;
+          stage.Run([&](int n, std::string_view) {
+            if (n == edit_at) WriteByRename(stage.path, kEdit), was_edited = true;
+            if (n == k) ::kill(::getpid(), SIGKILL);
+            return 0;
+          });
+          ::_exit(was_edited ? kEditedAndDone : 0);
+        }
+        int status = 0;
+        REQUIRE(::waitpid(child, &status, 0) == child);
+        INFO("killed before call " << k << ", edit before call " << edit_at);
+        std::vector<std::string> found = ContentsBeside(stage.directory.path(), kTemporary);
+        found.push_back(Contents(stage.path));
+        CHECK((found.back() == kBase || found.back() == kOurs || found.back() == kEdit));
+        const bool was_killed = WIFSIGNALED(status) && edit_at >= 0;
+        const bool was_edited = was_killed || (WIFEXITED(status) && WEXITSTATUS(status) == kEditedAndDone);
+        CHECK(std::count(found.begin(), found.end(), kEdit) == (was_edited ? 1 : 0));
+      }
+    }
+  }
+}
+
+TEST_CASE("a writer that looked the file up before the exchange and opens it afterwards is not lost") {
+  Stage stage(World::kPlain);
+  const base::UniqueFd old_file(::open(stage.path.c_str(), O_RDONLY | O_CLOEXEC));
+  const std::string late_way = "/proc/self/fd/" + std::to_string(old_file.get());
+  std::thread late;
+  bool was_started = false;
+  const WriteBackResult result = stage.Run([&](int, std::string_view call) {
+    if (call != "unlink" || was_started) return 0;
+    was_started = true;
+    // Waits in open(2) for our lease; the kernel marks the lease as being broken.
+    late = std::thread([&] { testing::WriteInPlace(late_way, kEdit); });
+    const auto is_waiting = [] { return Contents("/proc/locks").find("BREAKING") != std::string::npos; };
+    for (int i = 0; i < 10000 && !is_waiting(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return 0;
+  });
+  late.join();
+  INFO(result.message);
+  CHECK(result.outcome == WriteBackOutcome::kEdited);
+  CHECK(Contents(stage.path) == kEdit);
+  CHECK(ContentsBeside(stage.directory.path(), kTemporary).empty());
+}
+
+}  // namespace stepwatch::writeback
