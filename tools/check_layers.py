@@ -1,6 +1,9 @@
 """Check that every include goes down the floors of the house, or to a neighbour named here.
 
-Run from anywhere: ``python3 tools/check_layers.py``. Exit code 1 and one line for each include that climbs.
+Also check that files are touched through base::FileSystem alone, so that a test can make each call fail.
+
+Run from anywhere: ``python3 tools/check_layers.py``. Exit code 1 and one line for each include that climbs and for each
+call that goes past the file system.
 """
 
 from __future__ import annotations
@@ -74,6 +77,22 @@ GUARDED: dict[str, tuple[str, ...]] = {
         "bench",
     ),
 }
+# Calls on files, which stand in src/base/file_system.cc. Everything else takes a base::FileSystem.
+RAW_FILE_CALL = re.compile(
+    r"(?<![\w>.)])::(?:open|openat|creat|read|pread|write|pwrite|fsync|fdatasync|fallocate|ftruncate|truncate"
+    r"|rename|renameat2?|link|linkat|symlink|unlink|unlinkat|remove|stat|fstat|fstatat|lstat|statx|access|faccessat"
+    r"|mkdir|mkdirat|mkdtemp|mkstemp|rmdir|opendir|fdopendir|readdir|readlink|realpath|getcwd|chmod|fchmod|chown|fchown"
+    r"|flistxattr|fgetxattr|fsetxattr|inotify_add_watch|fopen)\s*\("
+    r"|\bstd::(?:[io]?fstream|fopen|rename|filesystem)\b(?=\s*[({:\s])"
+    r"|\bfopen\s*\("
+)
+# What may make which of them all the same, and why.
+RAW_FILE_CALLERS = {
+    "controller/watch/inotify_hint.cc": ("::read(",),  # the queue of events, which lies on no mount
+    "controller/writeback/file_calls.cc": None,  # a seam of its own
+}
+PROJECT = ("include/", "src/", "kernels/", "controller/", "front_ends/")
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -109,6 +128,23 @@ def complaint(source: str, include: str) -> str | None:
     return f"{source}: {here} (floor {floor}) may not include {include} (floor {HOUSE[there][0]})"
 
 
+def raw_file_calls(source: str, text: str) -> list[str]:
+    """Return a line for each call on files that goes past base::FileSystem."""
+    if not source.startswith(PROJECT) or source.startswith("src/base/"):
+        return []
+    allowed = RAW_FILE_CALLERS.get(source, ())
+    if allowed is None:
+        return []
+    code = COMMENT.sub(lambda comment: "\n" * comment.group().count("\n"), text)
+    found = []
+    for call in RAW_FILE_CALL.finditer(code):
+        if call.group() in allowed:
+            continue
+        line = code.count("\n", 0, call.start()) + 1
+        found.append(f"{source}:{line}: {call.group().rstrip('(')}: files are touched through base::FileSystem")
+    return found
+
+
 def main() -> int:
     """Check all sources; return the exit code."""
     complaints: list[str] = []
@@ -117,11 +153,10 @@ def main() -> int:
             if path.suffix not in (".h", ".cc", ".cu", ".cuh"):
                 continue
             source = path.relative_to(ROOT).as_posix()
-            for include in INCLUDE.findall(path.read_text(encoding="utf-8")):
-                found = complaint(source, include)
-                if found:
-                    complaints.append(found)
-    print("\n".join(complaints) if complaints else "every include goes down the floors")
+            text = path.read_text(encoding="utf-8")
+            complaints += [found for include in INCLUDE.findall(text) if (found := complaint(source, include))]
+            complaints += raw_file_calls(source, text)
+    print("\n".join(complaints) if complaints else "every include goes down the floors, every file call through base")
     return 1 if complaints else 0
 
 

@@ -1,4 +1,5 @@
-#include <fcntl.h>
+#include "controller/agree/file_store.h"
+
 #include <unistd.h>
 
 #include <atomic>
@@ -16,16 +17,16 @@ constexpr size_t kValueBytesMax = size_t{4} << 20;
 // Keys are made of letters, digits, '-', '.' and '/': a key's file is its name with '/' as '+'.
 class FileStore final : public BlockingStore {
  public:
-  explicit FileStore(std::string directory) : directory_(std::move(directory)) {}
+  FileStore(std::string directory, base::FileSystem& files) : directory_(std::move(directory)), files_(files) {}
 
   Status Set(const std::string& key, const std::string& value) override {
-    Status made = base::MakeDirectories(directory_);
+    Status made = base::MakeDirectories(directory_, files_);
     if (!made.ok()) return made;
-    return base::ReplaceFile(PathOf(key), value);
+    return base::ReplaceFile(PathOf(key), value, files_);
   }
 
   Store::Answer Get(const std::string& key) override {
-    const Result<std::string> bytes = base::ReadFile(PathOf(key), kValueBytesMax);
+    const Result<std::string> bytes = base::ReadFile(PathOf(key), kValueBytesMax, files_);
     if (bytes.ok()) return std::optional<std::string>(bytes.value());
     if (bytes.status().code() == StatusCode::kNotFound) return std::optional<std::string>();
     return bytes.status();
@@ -39,8 +40,8 @@ class FileStore final : public BlockingStore {
                             std::to_string(reinterpret_cast<uintptr_t>(this)) + "-" + std::to_string(++serial_);
     const Status written = Set(base::BaseName(own), value);
     if (!written.ok()) return written;
-    const int linked = ::link(own.c_str(), PathOf(key).c_str()) == 0 ? 0 : errno;
-    ::unlink(own.c_str());
+    const int linked = files_.Link(own.c_str(), PathOf(key).c_str()) == 0 ? 0 : errno;
+    files_.Unlink(own.c_str());
     if (linked != 0 && linked != EEXIST) return base::ErrnoStatus("cannot link", PathOf(key), linked);
     return Get(key);
   }
@@ -54,13 +55,20 @@ class FileStore final : public BlockingStore {
   }
 
   const std::string directory_;
+  base::FileSystem& files_;
   std::atomic<uint64_t> serial_{0};
 };
 
 }  // namespace
 
+namespace agree {
+std::shared_ptr<BlockingStore> MakeFileStore(const std::string& directory, base::FileSystem& files) {
+  return std::make_shared<FileStore>(directory, files);
+}
+}  // namespace agree
+
 std::shared_ptr<BlockingStore> MakeFileStore(const std::string& directory) {
-  return std::make_shared<FileStore>(directory);
+  return agree::MakeFileStore(directory, base::FileSystem::Real());
 }
 
 }  // namespace stepwatch

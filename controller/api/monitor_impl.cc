@@ -24,8 +24,7 @@ double SecondsSince(std::chrono::steady_clock::time_point start) {
 
 std::unique_ptr<drain::AlertManager> MakeAlarmDesk(const Options& options, drain::StatusBoard* board) {
   auto file = std::make_unique<output::AnomalyFile>(
-      drain::AnomalyDirectory(output::OutputBase(options.output_dir), options.rank),
-      std::make_unique<sinks::FileCalls>());
+      drain::AnomalyDirectory(output::OutputBase(options.output_dir), options.rank));
   return std::make_unique<drain::AlertManager>(alerts::AlarmOrigin{options.rank, options.pp_stage, options.group_mates},
                                                std::move(file), board);
 }

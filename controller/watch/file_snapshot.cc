@@ -70,30 +70,30 @@ FileStamp StampOf(const struct stat& status) {
           Nanoseconds(status.st_mtim), Nanoseconds(status.st_ctim)};
 }
 
-FileSnapshot TakeSnapshot(const std::string& path) {
+FileSnapshot TakeSnapshot(const std::string& path, base::FileSystem& files) {
   FileSnapshot snapshot;
   snapshot.kind = SnapshotKind::kUnstable;
   struct stat before = {};
   // Asked before opening: to open a device or a FIFO is felt at its other end.
-  if (::stat(path.c_str(), &before) != 0) return Failed(path, "read", errno);
+  if (files.Stat(path.c_str(), &before) != 0) return Failed(path, "read", errno);
   if (!IsConfigShaped(before)) return NotConfigShaped(path, before);
 
-  base::UniqueFd file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
+  base::UniqueFd file(files.Open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, 0));
   if (!file.valid()) {
     // EWOULDBLOCK: somebody holds a lease on the file for a moment.
     if (errno == EINTR || errno == EWOULDBLOCK) return snapshot;
     return Failed(path, "opened", errno);
   }
-  if (::fstat(file.get(), &before) != 0) return Failed(path, "read", errno);
+  if (files.Fstat(file.get(), &before) != 0) return Failed(path, "read", errno);
   if (!IsConfigShaped(before)) return NotConfigShaped(path, before);
 
-  Result<std::string> bytes = base::ReadAll(file.get(), config::kConfigBytesMax);
+  Result<std::string> bytes = base::ReadAll(file.get(), config::kConfigBytesMax, files);
   if (!bytes.ok()) {
     if (bytes.status().code() == StatusCode::kExhausted) return snapshot;  // grew past the limit under our eyes
     return Unreadable(path, EIO, "cannot be read: " + bytes.status().message());
   }
   struct stat after = {};
-  if (::fstat(file.get(), &after) != 0) return Failed(path, "read", errno);
+  if (files.Fstat(file.get(), &after) != 0) return Failed(path, "read", errno);
   const FileStamp stamp = StampOf(after);
   if (stamp != StampOf(before) || static_cast<int64_t>(bytes.value().size()) != stamp.size) return snapshot;
 

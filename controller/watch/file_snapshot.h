@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "src/base/file_system.h"
 #include "stepwatch/status.h"
 
 namespace stepwatch::watch {
@@ -42,6 +43,6 @@ struct FileSnapshot {
 
 // Opens without blocking (a FIFO cannot hang it), follows links, reads at most the size limit of a config, and accepts
 // only if device, inode, size, mtime and ctime are the same before and after.
-FileSnapshot TakeSnapshot(const std::string& path);
+FileSnapshot TakeSnapshot(const std::string& path, base::FileSystem& files = base::FileSystem::Real());
 
 }  // namespace stepwatch::watch

@@ -10,6 +10,8 @@
 #include <system_error>
 #include <utility>
 
+#include "src/base/file.h"
+
 namespace stepwatch::watch {
 namespace {
 
@@ -24,19 +26,20 @@ constexpr int kReadsPerWakeup = 32;
 
 }  // namespace
 
-InotifyHint::InotifyHint(boost::asio::io_context& loop, std::function<void()> on_hint)
-    : descriptor_(loop), on_hint_(std::move(on_hint)) {
-  const int fd = ::inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-  if (fd < 0) {
+InotifyHint::InotifyHint(boost::asio::io_context& loop, std::function<void()> on_hint, base::FileSystem& files)
+    : files_(files), descriptor_(loop), on_hint_(std::move(on_hint)) {
+  base::UniqueFd queue(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
+  if (!queue.valid()) {
     TurnOff(errno == EMFILE ? "no inotify instance is left (fs.inotify.max_user_instances, or open files)"
                             : "inotify is not available: " + std::generic_category().message(errno));
     return;
   }
   boost::system::error_code error;
-  descriptor_.assign(fd, error);
-  if (!error) return;
-  ::close(fd);
-  TurnOff("the event loop refused the inotify descriptor: " + error.message());
+  descriptor_.assign(queue.get(), error);
+  if (error)
+    TurnOff("the event loop refused the inotify descriptor: " + error.message());
+  else
+    queue.Release();
 }
 
 void InotifyHint::Arm(const PathChain& chain) {
@@ -107,7 +110,7 @@ void InotifyHint::WatchChain(const PathChain& chain) {
 
 int InotifyHint::AddWatch(const PathNode& node, uint32_t mask) {
   if (!on()) return -1;
-  const int watch = ::inotify_add_watch(descriptor_.native_handle(), node.path.c_str(), mask);
+  const int watch = files_.AddWatch(descriptor_.native_handle(), node.path.c_str(), mask);
   if (watch >= 0) return watch;
   if (errno == ENOSPC) {
     TurnOff("no inotify watch is left (fs.inotify.max_user_watches)");

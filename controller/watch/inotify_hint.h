@@ -19,7 +19,8 @@ namespace stepwatch::watch {
 class InotifyHint : public std::enable_shared_from_this<InotifyHint> {
  public:
   // `on_hint` is called once for any number of events; no further call comes before Arm.
-  InotifyHint(boost::asio::io_context& loop, std::function<void()> on_hint);
+  InotifyHint(boost::asio::io_context& loop, std::function<void()> on_hint,
+              base::FileSystem& files = base::FileSystem::Real());
 
   // Watches this chain from now on, and listens. Called before every look, so that an edit after the look gives a hint.
   void Arm(const PathChain& chain);
@@ -39,6 +40,7 @@ class InotifyHint : public std::enable_shared_from_this<InotifyHint> {
   int AddWatch(const PathNode& node, uint32_t mask);
   void TurnOff(std::string reason);
 
+  base::FileSystem& files_;
   boost::asio::posix::stream_descriptor descriptor_;
   std::function<void()> on_hint_;
   std::string why_off_;

@@ -2,14 +2,11 @@
 
 #include <limits.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <deque>
-#include <filesystem>
 #include <optional>
 #include <string_view>
-#include <system_error>
 
 #include "src/base/file.h"
 
@@ -29,24 +26,23 @@ void PushNames(std::string_view path, std::deque<std::string>& names) {
   names.insert(names.begin(), parts.begin(), parts.end());
 }
 
-std::optional<std::string> LinkText(const std::string& path) {
+std::optional<std::string> LinkText(const std::string& path, base::FileSystem& files) {
   char text[PATH_MAX];
-  const ssize_t length = ::readlink(path.c_str(), text, sizeof text);
+  const ssize_t length = files.ReadLink(path.c_str(), text, sizeof text);
   if (length <= 0 || length == static_cast<ssize_t>(sizeof text)) return std::nullopt;
   return std::string(text, static_cast<size_t>(length));
 }
 
-PathNode NodeOf(const std::string& path) {
+PathNode NodeOf(const std::string& path, base::FileSystem& files) {
   struct stat status = {};
-  if (::lstat(path.c_str(), &status) != 0) return {path, 0, 0};
+  if (files.Lstat(path.c_str(), &status) != 0) return {path, 0, 0};
   return {path, static_cast<uint64_t>(status.st_dev), static_cast<uint64_t>(status.st_ino)};
 }
 
 class Walk {
  public:
-  explicit Walk(const std::string& path) {
-    std::error_code ignored;
-    if (path.empty() || path.front() != '/') directory_ = std::filesystem::current_path(ignored).string();
+  Walk(const std::string& path, base::FileSystem& files) : files_(files) {
+    if (path.empty() || path.front() != '/') files_.CurrentDirectory(&directory_);
     PushNames(path, names_);
   }
 
@@ -67,7 +63,7 @@ class Walk {
     }
     const std::string here = base::JoinPath(directory_, name);
     struct stat status = {};
-    if (::lstat(here.c_str(), &status) != 0) return AddDirectory(), false;
+    if (files_.Lstat(here.c_str(), &status) != 0) return AddDirectory(), false;
     if (S_ISLNK(status.st_mode)) return AddDirectory(), FollowLink(here);
     if (!names_.empty() && S_ISDIR(status.st_mode)) {
       directory_ = here;
@@ -80,7 +76,7 @@ class Walk {
   }
 
   bool FollowLink(const std::string& link) {
-    const std::optional<std::string> text = LinkText(link);
+    const std::optional<std::string> text = LinkText(link, files_);
     if (!text || ++links_ > kLinksMax) return false;
     if (text->front() == '/') directory_.assign(1, '/');
     PushNames(*text, names_);
@@ -90,9 +86,10 @@ class Walk {
   void AddDirectory() {
     const auto is_this = [&](const PathNode& node) { return node.path == directory_; };
     if (std::none_of(chain_.directories.begin(), chain_.directories.end(), is_this))
-      chain_.directories.push_back(NodeOf(directory_));
+      chain_.directories.push_back(NodeOf(directory_, files_));
   }
 
+  base::FileSystem& files_;
   std::string directory_ = "/";
   std::deque<std::string> names_;
   int links_ = 0;
@@ -101,8 +98,8 @@ class Walk {
 
 }  // namespace
 
-PathChain ResolveChain(const std::string& path) {
-  return Walk(path).Run();
+PathChain ResolveChain(const std::string& path, base::FileSystem& files) {
+  return Walk(path, files).Run();
 }
 
 }  // namespace stepwatch::watch

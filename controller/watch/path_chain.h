@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "src/base/file_system.h"
+
 namespace stepwatch::watch {
 
 struct PathNode {
@@ -29,6 +31,6 @@ struct PathChain {
 };
 
 // Follows at most 40 links, as the kernel does. Never fails: a way that ends early gives a shorter chain.
-PathChain ResolveChain(const std::string& path);
+PathChain ResolveChain(const std::string& path, base::FileSystem& files = base::FileSystem::Real());
 
 }  // namespace stepwatch::watch

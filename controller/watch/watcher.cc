@@ -32,10 +32,11 @@ SettleTimes TimesOf(const WatcherOptions& options) {
 
 class Watcher::Impl : public std::enable_shared_from_this<Impl> {
  public:
-  Impl(boost::asio::io_context& loop, WatcherOptions options, Callbacks callbacks)
+  Impl(boost::asio::io_context& loop, WatcherOptions options, Callbacks callbacks, base::FileSystem& files)
       : loop_(loop),
         options_(std::move(options)),
         callbacks_(std::move(callbacks)),
+        files_(files),
         debouncer_(TimesOf(options_), callbacks_.looks_whole),
         slow_timer_(loop),
         soon_timer_(loop) {}
@@ -61,6 +62,7 @@ class Watcher::Impl : public std::enable_shared_from_this<Impl> {
   boost::asio::io_context& loop_;
   const WatcherOptions options_;
   const Callbacks callbacks_;
+  base::FileSystem& files_;
   Debouncer debouncer_;
   boost::asio::steady_timer slow_timer_;      // every look_interval, whatever happens
   boost::asio::steady_timer soon_timer_;      // settling, retries and hints
@@ -76,9 +78,12 @@ void Watcher::Impl::Start() {
   if (is_running_) return;
   is_running_ = true;
   if (options_.use_inotify) {
-    hint_ = std::make_shared<InotifyHint>(loop_, [weak = weak_from_this()] {
-      if (const auto self = weak.lock()) self->OnHint();
-    });
+    hint_ = std::make_shared<InotifyHint>(
+        loop_,
+        [weak = weak_from_this()] {
+          if (const auto self = weak.lock()) self->OnHint();
+        },
+        files_);
   }
   ScheduleSlowLook();
   OrdinaryLook();
@@ -146,10 +151,10 @@ void Watcher::Impl::OrdinaryLook() {
 
 // Watches are set before the file is read: an edit after the look then gives a hint, an edit before it is in the look.
 FileSnapshot Watcher::Impl::Look() {
-  if (hint_) hint_->Arm(ResolveChain(options_.path));
+  if (hint_) hint_->Arm(ResolveChain(options_.path, files_));
   ++looks_;
   last_look_ = Clock::now();
-  return TakeSnapshot(options_.path);
+  return TakeSnapshot(options_.path, files_);
 }
 
 void Watcher::Impl::Act(const Debouncer::SettleDecision& verdict, const FileSnapshot& snapshot) {
@@ -171,8 +176,8 @@ void Watcher::Impl::Guarded(Action action) {
   }
 }
 
-Watcher::Watcher(boost::asio::io_context& loop, WatcherOptions options, Callbacks callbacks)
-    : impl_(std::make_shared<Impl>(loop, std::move(options), std::move(callbacks))) {}
+Watcher::Watcher(boost::asio::io_context& loop, WatcherOptions options, Callbacks callbacks, base::FileSystem& files)
+    : impl_(std::make_shared<Impl>(loop, std::move(options), std::move(callbacks), files)) {}
 Watcher::~Watcher() {
   impl_->Stop();
 }

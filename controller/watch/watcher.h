@@ -35,7 +35,8 @@ class Watcher {
     std::function<bool(const std::string& bytes)> looks_whole;
   };
 
-  Watcher(boost::asio::io_context& loop, WatcherOptions options, Callbacks callbacks);
+  Watcher(boost::asio::io_context& loop, WatcherOptions options, Callbacks callbacks,
+          base::FileSystem& files = base::FileSystem::Real());
   ~Watcher();
   Watcher(const Watcher&) = delete;
   Watcher& operator=(const Watcher&) = delete;

@@ -1,15 +1,16 @@
-// Files and descriptors: the system calls of Stepwatch with a Status for each failure.
+// Whole files and directories, over the calls of a FileSystem, with a Status for each failure.
 //
-// Thread-compatible; nothing here keeps state. Interrupted calls (EINTR) are repeated.
+// Thread-safe; nothing here keeps state. Interrupted calls (EINTR) are repeated.
 #pragma once
 
-#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "src/base/file_system.h"
 #include "stepwatch/status.h"
 
 namespace stepwatch::base {
@@ -37,21 +38,31 @@ class UniqueFd {
 Status ErrnoStatus(std::string_view what, std::string_view path, int error_number);
 
 // open(2) with O_CLOEXEC added.
-Result<UniqueFd> Open(const std::string& path, int flags, mode_t mode = 0644);
+Result<UniqueFd> Open(const std::string& path, int flags, mode_t mode = 0644, FileSystem& files = FileSystem::Real());
 
 // The rest of the descriptor from offset 0, at most `bytes_max`; more is kExhausted.
-Result<std::string> ReadAll(int fd, size_t bytes_max);
-Result<std::string> ReadFile(const std::string& path, size_t bytes_max);
+Result<std::string> ReadAll(int fd, size_t bytes_max, FileSystem& files = FileSystem::Real());
+Result<std::string> ReadFile(const std::string& path, size_t bytes_max, FileSystem& files = FileSystem::Real());
 
 // Writes all of `bytes` at the descriptor's position.
-Status WriteAll(int fd, std::string_view bytes);
+Status WriteAll(int fd, std::string_view bytes, FileSystem& files = FileSystem::Real());
 
 // Replaces `path` whole: a temporary name beside it (prefix ".stepwatch-"), then rename. Readers see the old or the
-// new.
-Status ReplaceFile(const std::string& path, std::string_view bytes);
+// new. After a failure the old one stands and the temporary name is gone.
+Status ReplaceFile(const std::string& path, std::string_view bytes, FileSystem& files = FileSystem::Real());
 
 // mkdir -p.
-Status MakeDirectories(const std::string& path);
+Status MakeDirectories(const std::string& path, FileSystem& files = FileSystem::Real());
+
+// Follow links; false as well if the path cannot be looked up.
+bool Exists(const std::string& path, FileSystem& files = FileSystem::Real());
+bool IsDirectory(const std::string& path, FileSystem& files = FileSystem::Real());
+
+// The names in a directory, sorted.
+Result<std::vector<std::string>> ListDirectory(const std::string& path, FileSystem& files = FileSystem::Real());
+
+// rm -rf: as much as can be removed, following no link.
+void RemoveTree(const std::string& path, FileSystem& files = FileSystem::Real());
 
 std::string DirectoryOf(const std::string& path);  // "a/b" -> "a", "b" -> "."
 std::string BaseName(const std::string& path);     // "a/b" -> "b"

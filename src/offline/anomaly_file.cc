@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -15,7 +14,6 @@ namespace stepwatch::offline {
 namespace {
 
 using Json = nlohmann::ordered_json;
-namespace fs = std::filesystem;
 
 constexpr size_t kFileBytesMax = size_t{4} << 30;
 
@@ -58,8 +56,8 @@ Result<Anomaly> FromJson(const std::string& key, const Json& entry, int64_t rank
   return anomaly;
 }
 
-Status ReadFile(const std::string& path, int64_t rank, std::vector<Anomaly>* anomalies) {
-  const Result<std::string> text = base::ReadFile(path, kFileBytesMax);
+Status ReadFile(const std::string& path, int64_t rank, base::FileSystem& files, std::vector<Anomaly>* anomalies) {
+  const Result<std::string> text = base::ReadFile(path, kFileBytesMax, files);
   if (!text.ok()) return Status(text.status().code(), path + ": " + text.status().message());
   if (text.value().empty()) return Status();  // made for alarms that did not come
   const Json json = Json::parse(text.value(), nullptr, false);
@@ -90,29 +88,27 @@ std::tuple<int64_t, int64_t, int, int64_t, int64_t, int64_t> Anomaly::OrderKey()
   return {step, micro_step, static_cast<int>(stage), sign * vpp_stage, sign * pp_stage, call_id};
 }
 
-Result<std::vector<Anomaly>> ReadAnomalies(const std::string& directory) {
-  std::map<int64_t, std::string> files;
-  std::error_code error;
-  fs::directory_iterator entry(directory, error);
-  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
-    const auto rank = RankOf(entry->path().filename().string());
-    const fs::path file = entry->path() / "anomaly.json";
-    std::error_code ignored;
-    if (rank && fs::exists(file, ignored)) files[*rank] = file.string();
+Result<std::vector<Anomaly>> ReadAnomalies(const std::string& directory, base::FileSystem& files) {
+  std::map<int64_t, std::string> of_ranks;
+  const Result<std::vector<std::string>> names = base::ListDirectory(directory, files);
+  if (!names.ok()) return names.status();
+  for (const std::string& name : names.value()) {
+    const auto rank = RankOf(name);
+    const std::string path = base::JoinPath(base::JoinPath(directory, name), "anomaly.json");
+    if (rank && base::Exists(path, files)) of_ranks[*rank] = path;
   }
-  if (error) return base::ErrnoStatus("cannot list the directory", directory, error.value());
-  if (files.empty()) {
+  if (of_ranks.empty()) {
     const std::string below = base::JoinPath(directory, "anomaly_detected");
     return Status(
         StatusCode::kNotFound,
         "no rank*/anomaly.json in " + directory +
-            (fs::exists(below, error) ? ", but there is " + below + ": was that meant?"
-                                      : "; a run with \"dump\": true in \"alert\" writes them to the directory "
-                                        "anomaly_detected of its output base"));
+            (base::Exists(below, files) ? ", but there is " + below + ": was that meant?"
+                                        : "; a run with \"dump\": true in \"alert\" writes them to the directory "
+                                          "anomaly_detected of its output base"));
   }
   std::vector<Anomaly> anomalies;
-  for (const auto& [rank, path] : files) {
-    Status read = ReadFile(path, rank, &anomalies);
+  for (const auto& [rank, path] : of_ranks) {
+    Status read = ReadFile(path, rank, files, &anomalies);
     if (!read.ok()) return read;
   }
   return anomalies;

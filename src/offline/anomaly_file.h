@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "src/base/file_system.h"
 #include "stepwatch/status.h"
 
 namespace stepwatch::offline {
@@ -34,6 +35,7 @@ struct Anomaly {
 };
 
 // All alarms of {directory}/rank*/anomaly.json, ranks ascending, each file in its own order.
-Result<std::vector<Anomaly>> ReadAnomalies(const std::string& directory);
+Result<std::vector<Anomaly>> ReadAnomalies(const std::string& directory,
+                                           base::FileSystem& files = base::FileSystem::Real());
 
 }  // namespace stepwatch::offline

@@ -1,7 +1,6 @@
 #include "src/offline/csv_reader.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -19,14 +18,14 @@ bool EndsInsideQuotes(std::string_view text, bool inside) {
 
 }  // namespace
 
-Result<CsvReader> CsvReader::Open(const std::string& path) {
+Result<CsvReader> CsvReader::Open(const std::string& path, base::FileSystem& files) {
   // Non-blocking, so that a FIFO in place of the file cannot hold us.
-  Result<base::UniqueFd> fd = base::Open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  Result<base::UniqueFd> fd = base::Open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, files);
   if (!fd.ok()) return fd.status();
   struct stat about;
-  if (::fstat(fd.value().get(), &about) != 0) return base::ErrnoStatus("cannot look at", path, errno);
+  if (files.Fstat(fd.value().get(), &about) != 0) return base::ErrnoStatus("cannot look at", path, errno);
   if (!S_ISREG(about.st_mode)) return Status(StatusCode::kInvalid, path + " is not a regular file");
-  return CsvReader(path, std::move(fd).value());
+  return CsvReader(path, std::move(fd).value(), files);
 }
 
 Result<bool> CsvReader::Next(std::vector<std::string_view>* cells) {
@@ -77,10 +76,8 @@ Result<bool> CsvReader::Fill() {
   begin_ = 0;
   const size_t kept = buffer_.size();
   buffer_.resize(kept + kBlockBytes);
-  ssize_t got = 0;
-  do {
-    got = ::read(fd_.get(), buffer_.data() + kept, kBlockBytes);
-  } while (got < 0 && errno == EINTR);
+  const ssize_t got = base::RepeatInterrupted(
+      [&] { return files_->Read(fd_.get(), buffer_.data() + kept, kBlockBytes, static_cast<off_t>(bytes_read_)); });
   const int error_number = errno;
   buffer_.resize(kept + static_cast<size_t>(std::max<ssize_t>(got, 0)));
   if (got < 0) return base::ErrnoStatus("cannot read", path_, error_number);

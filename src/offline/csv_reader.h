@@ -15,7 +15,7 @@ namespace stepwatch::offline {
 // thread.
 class CsvReader {
  public:
-  static Result<CsvReader> Open(const std::string& path);
+  static Result<CsvReader> Open(const std::string& path, base::FileSystem& files = base::FileSystem::Real());
 
   // The next row's cells, unquoted, valid until the next call. False at the end; what lies behind the last line break
   // is not a row but half of one.
@@ -27,12 +27,14 @@ class CsvReader {
   bool ends_inside_row() const { return ends_inside_row_; }  // known after Next gave false
 
  private:
-  CsvReader(std::string path, base::UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+  CsvReader(std::string path, base::UniqueFd fd, base::FileSystem& files)
+      : files_(&files), path_(std::move(path)), fd_(std::move(fd)) {}
   // The text of the next row without its line break, quotes as they are.
   Result<bool> NextText(std::string_view* text);
   Result<bool> Fill();
   void Split(std::string_view text, std::vector<std::string_view>* cells);
 
+  base::FileSystem* files_;  // a pointer, so that readers can be moved
   std::string path_;
   base::UniqueFd fd_;
   std::string buffer_;

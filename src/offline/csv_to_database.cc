@@ -1,7 +1,6 @@
 // CsvToDatabase: the files are read twice, once for what they hold, once for their rows.
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <mutex>
 
 #include "src/base/file.h"
@@ -104,9 +103,8 @@ Result<std::vector<TrendFile>> ListTrendFiles(const CsvToDatabaseOptions& option
                                               const std::vector<std::string>& kinds, Conversion* done) {
   std::vector<TrendFile> files;
   for (const auto& [rank, directory] : options.directories) {
-    std::error_code error;
     if (rank < 0) return Status(StatusCode::kOutOfRange, "rank " + std::to_string(rank) + " is negative");
-    if (!std::filesystem::is_directory(directory, error))
+    if (!base::IsDirectory(directory))
       return Status(StatusCode::kInvalid,
                     "the directory of rank " + std::to_string(rank) + ", " + directory + ", is not there");
     Result<MetricFileList> list = ListMetricFiles(directory, kinds);
@@ -183,16 +181,13 @@ std::vector<std::string> StatsOf(const std::vector<TrendMetric>& metrics) {
 Status CheckReplaceable(const std::string& path) {
   for (const char* suffix : {"-wal", "-journal"}) {
     const std::string journal = path + suffix;
-    std::error_code error;
-    const auto bytes = std::filesystem::file_size(journal, error);
-    if (error || bytes == 0) continue;
+    struct stat about = {};
+    if (base::FileSystem::Real().Stat(journal.c_str(), &about) != 0 || about.st_size == 0) continue;
     std::string message = path + " is in use or was not closed: there is ";
     message += journal + "; close it, or remove both, and try again";
     return Status(StatusCode::kUnavailable, std::move(message));
   }
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error))
-    return Status(StatusCode::kInvalid, path + " is a directory, a file is needed");
+  if (base::IsDirectory(path)) return Status(StatusCode::kInvalid, path + " is a directory, a file is needed");
   return Status();
 }
 

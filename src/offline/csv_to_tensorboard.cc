@@ -53,8 +53,7 @@ Status ReadFile(const MetricFileEntry& entry, ScalarSeries* series, Conversion* 
 }
 
 Status Convert(const std::string& staging, std::time_t now, Job* job, WorkState* state) {
-  sinks::FileCalls calls;
-  sinks::EventFile file(&calls, base::JoinPath(staging, job->place), sinks::EventFileName(now, HostName(), ::getpid()));
+  sinks::EventFile file(base::JoinPath(staging, job->place), sinks::EventFileName(now, HostName(), ::getpid()));
   std::vector<sinks::SummaryEvent> waiting;
   const auto flush = [&] {
     Status written = file.Append(waiting);

@@ -4,11 +4,10 @@
 #include <cctype>
 #include <charconv>
 #include <cstdlib>
-#include <filesystem>
 #include <limits>
-#include <system_error>
 #include <tuple>
 
+#include "src/base/file.h"
 #include "src/base/text.h"
 #include "src/config/text_index.h"
 
@@ -88,22 +87,21 @@ std::optional<MetricFileName> ParseMetricFileName(std::string_view name, std::sp
   return std::nullopt;
 }
 
-Result<MetricFileList> ListMetricFiles(const std::string& directory, std::span<const std::string> kinds) {
-  namespace fs = std::filesystem;
+Result<MetricFileList> ListMetricFiles(const std::string& directory, std::span<const std::string> kinds,
+                                       base::FileSystem& files) {
   MetricFileList list;
-  std::error_code error;
-  fs::directory_iterator entry(directory, error);
-  if (error) return base::ErrnoStatus("cannot list", directory, error.value());
-  for (; entry != fs::directory_iterator(); entry.increment(error)) {
-    if (error) return base::ErrnoStatus("cannot list", directory, error.value());
-    const std::string name = entry->path().filename().string();
+  const Result<std::vector<std::string>> names = base::ListDirectory(directory, files);
+  if (!names.ok()) return names.status();
+  for (const std::string& name : names.value()) {
+    const std::string path = base::JoinPath(directory, name);
     auto parsed = ParseMetricFileName(name, kinds);
     if (parsed) {
-      const uint64_t bytes = entry->file_size(error);
-      list.files.push_back({std::move(*parsed), entry->path().string(), error ? 0 : bytes});
+      struct stat about = {};
+      const bool is_known = files.Stat(path.c_str(), &about) == 0;
+      list.files.push_back({std::move(*parsed), path, is_known ? static_cast<uint64_t>(about.st_size) : 0});
     } else if (const size_t part = name.find("_part_"); part != std::string::npos) {
       if (ParseMetricFileName(name.substr(0, part) + ".csv", kinds))
-        list.notes.push_back(entry->path().string() + " has no header and was left out");
+        list.notes.push_back(path + " has no header and was left out");
     }
   }
   std::sort(list.files.begin(), list.files.end(), [](const MetricFileEntry& a, const MetricFileEntry& b) {

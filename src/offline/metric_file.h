@@ -33,7 +33,8 @@ struct MetricFileList {
   std::vector<MetricFileEntry> files;  // by first step, then name
   std::vector<std::string> notes;      // files that look like metrics but cannot be read
 };
-Result<MetricFileList> ListMetricFiles(const std::string& directory, std::span<const std::string> kinds);
+Result<MetricFileList> ListMetricFiles(const std::string& directory, std::span<const std::string> kinds,
+                                       base::FileSystem& files = base::FileSystem::Real());
 
 struct MetricRow {
   int64_t vpp_stage = 0;

@@ -1,12 +1,9 @@
 // Which run directories lie under a base, and which of several runs of a rank is meant.
 #include <algorithm>
-#include <chrono>
 #include <ctime>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <regex>
-#include <system_error>
 #include <tuple>
 
 #include "src/base/file.h"
@@ -16,8 +13,6 @@
 
 namespace stepwatch::offline {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr size_t kManifestBytesMax = size_t{256} << 20;
 
@@ -52,8 +47,9 @@ bool IsInside(const std::optional<long>& time, const Limits& limits) {
 }
 
 // What manifest.json says of the run, if it is there.
-void ReadManifest(Candidate* candidate) {
-  const Result<std::string> text = base::ReadFile(base::JoinPath(candidate->path, "manifest.json"), kManifestBytesMax);
+void ReadManifest(Candidate* candidate, base::FileSystem& files) {
+  const Result<std::string> text =
+      base::ReadFile(base::JoinPath(candidate->path, "manifest.json"), kManifestBytesMax, files);
   if (!text.ok()) return;
   const auto json = nlohmann::json::parse(text.value(), nullptr, false);
   const auto member = [&json](const char* name) {
@@ -66,13 +62,8 @@ void ReadManifest(Candidate* candidate) {
   candidate->started = std::mktime(&parts);
 }
 
-std::time_t StartedFromName(std::tm parts, const fs::directory_entry& entry) {
-  std::error_code error;
-  const auto changed = std::chrono::file_clock::to_sys(entry.last_write_time(error));
-  if (error) return 0;
-  const std::time_t latest =
-      std::chrono::system_clock::to_time_t(std::chrono::time_point_cast<std::chrono::system_clock::duration>(changed)) +
-      std::time_t{24} * 3600;  // names may carry the time of another zone
+std::time_t StartedFromName(std::tm parts, std::time_t changed) {
+  const std::time_t latest = changed + std::time_t{24} * 3600;  // names may carry the time of another zone
   std::tm now{};
   ::localtime_r(&latest, &now);
   for (int year = now.tm_year;; --year) {
@@ -84,28 +75,29 @@ std::time_t StartedFromName(std::tm parts, const fs::directory_entry& entry) {
   }
 }
 
-std::optional<Candidate> Look(const fs::directory_entry& entry, const Limits& limits) {
+std::optional<Candidate> Look(const std::string& path, const Limits& limits, base::FileSystem& files) {
   // As msProbe's tools recognise them; its months may be those of a locale.
   static const std::regex form(R"((.{0,40})-rank(\d{1,5})-.*)");
-  const std::string name = entry.path().filename().string();
+  const std::string name = base::BaseName(path);
   std::smatch parts;
-  std::error_code error;
-  if (!std::regex_match(name, parts, form) || !entry.is_directory(error)) return std::nullopt;
+  struct stat about = {};
+  if (!std::regex_match(name, parts, form) || files.Stat(path.c_str(), &about) != 0 || !S_ISDIR(about.st_mode))
+    return std::nullopt;
   const std::optional<long> time = base::TimeOfYear(name);
   if (!IsInside(time, limits)) return std::nullopt;
-  Candidate candidate{entry.path().string(), std::stoi(parts[2].str()), 0, {}};
-  if (time) candidate.started = StartedFromName(*base::ParseRunTime(name), entry);
-  ReadManifest(&candidate);
+  Candidate candidate{path, std::stoi(parts[2].str()), 0, {}};
+  if (time) candidate.started = StartedFromName(*base::ParseRunTime(name), about.st_mtim.tv_sec);
+  ReadManifest(&candidate, files);
   return candidate;
 }
 
-Result<std::vector<Candidate>> List(const std::string& monitor_path, const Limits& limits) {
+Result<std::vector<Candidate>> List(const std::string& monitor_path, const Limits& limits, base::FileSystem& files) {
+  const Result<std::vector<std::string>> names = base::ListDirectory(monitor_path, files);
+  if (!names.ok()) return names.status();
   std::vector<Candidate> candidates;
-  std::error_code error;
-  fs::directory_iterator entry(monitor_path, error);
-  for (; !error && entry != fs::directory_iterator(); entry.increment(error))
-    if (auto candidate = Look(*entry, limits)) candidates.push_back(std::move(*candidate));
-  if (error) return base::ErrnoStatus("cannot list the directory", monitor_path, error.value());
+  for (const std::string& name : names.value())
+    if (auto candidate = Look(base::JoinPath(monitor_path, name), limits, files))
+      candidates.push_back(std::move(*candidate));
   std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
     return std::tie(a.rank, a.started, a.path) < std::tie(b.rank, b.started, b.path);
   });
@@ -133,7 +125,8 @@ Result<std::map<int, std::string>> FindRunDirectories(const std::string& monitor
   if (!start.ok()) return start.status();
   const auto end = ParseEnd("time_end", range.end);
   if (!end.ok()) return end.status();
-  const Result<std::vector<Candidate>> candidates = List(monitor_path, {start.value(), end.value()});
+  const Result<std::vector<Candidate>> candidates =
+      List(monitor_path, {start.value(), end.value()}, base::FileSystem::Real());
   if (!candidates.ok()) return candidates.status();
   std::map<int, Candidate> taken;
   std::map<int, std::string> left_out;

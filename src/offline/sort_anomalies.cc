@@ -1,7 +1,5 @@
 // SortAnomalies: the first alarms of a run, all ranks together.
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
 
 #include "src/base/file.h"
 #include "src/offline/anomaly_file.h"
@@ -26,11 +24,9 @@ std::string FreeKey(const Json& json, const Anomaly& anomaly) {
 Result<SortedAnomalies> SortAnomalies(const SortAnomaliesOptions& options) {
   if (options.topk <= 0) return Status(StatusCode::kOutOfRange, "The top k number must be greater than 0.");
   const std::string out_path = options.out_path.empty() ? options.data_path : options.out_path;
-  std::error_code error;
-  if (!std::filesystem::is_directory(out_path, error))
-    return Status(StatusCode::kNotFound, std::filesystem::exists(out_path, error)
-                                             ? out_path + " is no directory"
-                                             : "the directory " + out_path + " is not there");
+  if (!base::IsDirectory(out_path))
+    return Status(StatusCode::kNotFound, base::Exists(out_path) ? out_path + " is no directory"
+                                                                : "the directory " + out_path + " is not there");
   Result<std::vector<Anomaly>> read = ReadAnomalies(options.data_path);
   if (!read.ok()) return read.status();
   std::vector<Anomaly>& anomalies = read.value();

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "src/base/file_system.h"
 #include "stepwatch/status.h"
 
 namespace stepwatch::offline {
@@ -11,7 +12,7 @@ namespace stepwatch::offline {
 class StagingDirectory {
  public:
   // Inside `output`, which is made if it is missing; then, if nothing is published, it is removed again.
-  static Result<StagingDirectory> Make(const std::string& output);
+  static Result<StagingDirectory> Make(const std::string& output, base::FileSystem& files = base::FileSystem::Real());
   StagingDirectory(StagingDirectory&& other) noexcept;
   StagingDirectory& operator=(StagingDirectory&&) = delete;
   ~StagingDirectory();
@@ -21,9 +22,10 @@ class StagingDirectory {
   Status Publish(const std::string& name);
 
  private:
-  StagingDirectory(std::string output, std::string path, bool made_output)
-      : output_(std::move(output)), path_(std::move(path)), made_output_(made_output) {}
+  StagingDirectory(std::string output, std::string path, bool made_output, base::FileSystem& files)
+      : files_(files), output_(std::move(output)), path_(std::move(path)), made_output_(made_output) {}
 
+  base::FileSystem& files_;
   std::string output_;
   std::string path_;  // empty: not ours to remove
   bool made_output_ = false;

@@ -52,13 +52,13 @@ Status AnomalyFile::Save() {
   Status written = WriteTemporary(temporary);
   if (written.ok()) {
     if (!kept_previous_) KeepPrevious();
-    if (calls_->Rename(temporary.c_str(), path_.c_str()) != 0)
+    if (files_.Rename(temporary.c_str(), path_.c_str()) != 0)
       written = base::ErrnoStatus("cannot replace", path_, errno);
   }
   if (written.ok()) {
     kept_previous_ = true;
   } else {
-    calls_->Unlink(temporary.c_str());
+    files_.Unlink(temporary.c_str());
   }
   return written;
 }
@@ -66,7 +66,7 @@ Status AnomalyFile::Save() {
 Status AnomalyFile::WriteTemporary(const std::string& temporary) {
   int fd = OpenTemporary(temporary);
   if (fd < 0 && errno == ENOENT) {
-    Status made = calls_->MakeDirectories(directory_);
+    Status made = base::MakeDirectories(directory_, files_);
     if (!made.ok()) return made;
     fd = OpenTemporary(temporary);
   }
@@ -74,13 +74,13 @@ Status AnomalyFile::WriteTemporary(const std::string& temporary) {
   Status status = Write(fd, entries_.empty() ? "{" : "{\n");
   if (status.ok()) status = Write(fd, entries_);
   if (status.ok()) status = Write(fd, entries_.empty() ? "}\n" : "\n}\n");
-  if (calls_->Close(fd) != 0 && errno != EINTR && status.ok()) status = base::ErrnoStatus("cannot write", path_, errno);
+  if (files_.Close(fd) != 0 && errno != EINTR && status.ok()) status = base::ErrnoStatus("cannot write", path_, errno);
   return status;
 }
 
 Status AnomalyFile::Write(int fd, std::string_view text) {
   while (!text.empty()) {
-    const ssize_t put = sinks::RepeatInterrupted([&] { return calls_->Write(fd, text.data(), text.size()); });
+    const ssize_t put = base::RepeatInterrupted([&] { return files_.Write(fd, text.data(), text.size()); });
     if (put <= 0) return base::ErrnoStatus("cannot write", path_, put == 0 ? EIO : errno);
     text.remove_prefix(static_cast<size_t>(put));
   }
@@ -88,19 +88,19 @@ Status AnomalyFile::Write(int fd, std::string_view text) {
 }
 
 int AnomalyFile::OpenTemporary(const std::string& temporary) {
-  calls_->Unlink(temporary.c_str());  // what an earlier process of this number left
-  return sinks::RepeatInterrupted(
-      [&] { return calls_->Open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644); });
+  files_.Unlink(temporary.c_str());  // what an earlier process of this number left
+  return base::RepeatInterrupted(
+      [&] { return files_.Open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644); });
 }
 
 // The alarms of a run that crashed are what one looks for after the restart.
 void AnomalyFile::KeepPrevious() {
   struct stat about;
-  if (calls_->Stat(path_.c_str(), &about) != 0 || about.st_size <= kEmptyBytesMax) return;
+  if (files_.Stat(path_.c_str(), &about) != 0 || about.st_size <= kEmptyBytesMax) return;
   const std::string previous = directory_ + "/stepwatch-anomaly-previous.json";
-  calls_->Unlink(previous.c_str());
+  files_.Unlink(previous.c_str());
   // A second name, so that there is no moment without the file; where there are none, the only name.
-  if (calls_->Link(path_.c_str(), previous.c_str()) != 0) calls_->Rename(path_.c_str(), previous.c_str());
+  if (files_.Link(path_.c_str(), previous.c_str()) != 0) files_.Rename(path_.c_str(), previous.c_str());
 }
 
 }  // namespace stepwatch::output

@@ -8,12 +8,11 @@
 
 #include <chrono>
 #include <cstddef>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
-#include "src/sinks/file_calls.h"
+#include "src/base/file_system.h"
 #include "stepwatch/status.h"
 
 namespace stepwatch::output {
@@ -26,8 +25,9 @@ class AnomalyFile {
 
   // The file is `directory`/anomaly.json. What an earlier run left there, if it holds alarms, is kept beside it as
   // stepwatch-anomaly-previous.json.
-  AnomalyFile(std::string directory, std::unique_ptr<sinks::FileCalls> calls, size_t bytes_max = kBytesMax)
-      : directory_(std::move(directory)), calls_(std::move(calls)), bytes_max_(bytes_max) {}
+  explicit AnomalyFile(std::string directory, size_t bytes_max = kBytesMax,
+                       base::FileSystem& files = base::FileSystem::Real())
+      : directory_(std::move(directory)), files_(files), bytes_max_(bytes_max) {}
 
   // The file shall exist, if only as an empty object.
   void Want();
@@ -52,7 +52,7 @@ class AnomalyFile {
   void KeepPrevious();
 
   const std::string directory_;
-  const std::unique_ptr<sinks::FileCalls> calls_;
+  base::FileSystem& files_;
   const size_t bytes_max_;
   const std::string path_ = directory_ + "/anomaly.json";
   std::string entries_;

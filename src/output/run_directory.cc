@@ -5,14 +5,14 @@
 #include <array>
 #include <cctype>
 #include <cstdlib>
-#include <filesystem>
-#include <system_error>
+#include <tuple>
 
 #include "src/base/file.h"
 #include "src/base/run_time.h"
 #include "src/base/sha256.h"
 
 namespace stepwatch::output {
+
 std::string RandomRunId() {
   std::array<unsigned char, 16> bytes{};
   if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
@@ -35,20 +35,23 @@ std::string RunDirectoryName(std::time_t now, int rank, const std::string& id8) 
 }
 
 std::optional<std::string> FindRunDirectory(const std::string& base, int rank, const std::string& from,
-                                            const std::string& to) {
+                                            const std::string& to, base::FileSystem& files) {
   const auto first = base::TimeOfYear(from), last = base::TimeOfYear(to);
   if (!first || !last) return std::nullopt;
   std::optional<std::string> best;
-  std::filesystem::file_time_type best_time;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(base, error)) {
-    const std::string name = entry.path().filename().string();
+  std::pair<time_t, long> best_time;
+  const Result<std::vector<std::string>> names = base::ListDirectory(base, files);
+  if (!names.ok()) return std::nullopt;
+  for (const std::string& name : names.value()) {
     const auto time = base::TimeOfYear(name);
     if (!time || !base::InTimeRange(*time, *first, *last)) continue;
-    if (name.find("-rank" + std::to_string(rank) + "-") == std::string::npos || !entry.is_directory(error)) continue;
-    const auto changed = entry.last_write_time(error);
+    if (name.find("-rank" + std::to_string(rank) + "-") == std::string::npos) continue;
+    const std::string path = base::JoinPath(base, name);
+    struct stat about = {};
+    if (files.Stat(path.c_str(), &about) != 0 || !S_ISDIR(about.st_mode)) continue;
+    const std::pair<time_t, long> changed(about.st_mtim.tv_sec, about.st_mtim.tv_nsec);
     if (best && changed <= best_time) continue;
-    best = entry.path().string();
+    best = path;
     best_time = changed;
   }
   return best;

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "src/base/file_system.h"
+
 namespace stepwatch::output {
 
 // 32 hex digits from the operating system's random source.
@@ -21,7 +23,7 @@ std::string RunDirectoryName(std::time_t now, int rank, const std::string& id8);
 // append_output: the directory of `rank` under `base` whose time lies in [from, to] ("Dec03_21-34-40"); names carry no
 // year, so a range that ends before it begins wraps around New Year. Of several the one changed last.
 std::optional<std::string> FindRunDirectory(const std::string& base, int rank, const std::string& from,
-                                            const std::string& to);
+                                            const std::string& to, base::FileSystem& files = base::FileSystem::Real());
 
 // MONITOR_OUTPUT_DIR unless `configured` says otherwise, else ./monitor_output.
 std::string OutputBase(const std::string& configured);

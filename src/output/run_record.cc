@@ -25,20 +25,21 @@ std::string LocalTime(std::time_t now) {
 
 // The manifest of the run that wrote here before stays readable under the first free of stepwatch-manifest-1.json, -2,
 // …. What cannot be renamed is replaced by the new one.
-void KeepOlderManifest(const std::string& directory) {
+void KeepOlderManifest(const std::string& directory, base::FileSystem& files) {
   constexpr int kKeptMax = 10000;
   const std::string manifest = base::JoinPath(directory, "manifest.json");
   for (int i = 1; i <= kKeptMax; ++i) {
     const std::string kept = base::JoinPath(directory, "stepwatch-manifest-" + std::to_string(i) + ".json");
-    if (::access(kept.c_str(), F_OK) == 0) continue;
-    (void)::rename(manifest.c_str(), kept.c_str());
+    if (base::Exists(kept, files)) continue;
+    (void)files.Rename(manifest.c_str(), kept.c_str());
     return;
   }
 }
 
 }  // namespace
 
-RunRecord::RunRecord(const Options& options, bool dynamic) : base_(OutputBase(options.output_dir)) {
+RunRecord::RunRecord(const Options& options, bool dynamic, base::FileSystem& files)
+    : files_(files), base_(OutputBase(options.output_dir)) {
   manifest_.run_id = options.run_id;
   manifest_.rank = options.rank;
   manifest_.world_size = options.world_size;
@@ -53,13 +54,13 @@ bool RunRecord::FixDirectory(const plan::Plan& plan, std::string* note) {
   if (!directory_.empty() || !plan.rank_writes || plan.layout.format == OutputFormat::kApi) return false;
   if (plan.append_output.size() == 2) {
     const std::string &from = plan.append_output[0], &to = plan.append_output[1];
-    const auto found = FindRunDirectory(base_, manifest_.rank, from, to);
+    const auto found = FindRunDirectory(base_, manifest_.rank, from, to, files_);
     *note = found ? "append_output: rows go to " + *found
                   : "append_output: no directory of rank " + std::to_string(manifest_.rank) + " from " + from + " to " +
                         to + " under " + base_ + "; a new one is used";
     if (found) {
       directory_ = *found;
-      KeepOlderManifest(directory_);
+      KeepOlderManifest(directory_, files_);
     }
   }
   if (directory_.empty())
@@ -83,17 +84,17 @@ void RunRecord::Update(PlanId plan_id, const std::function<void(ManifestPlan&)>&
 
 Status RunRecord::Save() const {
   if (directory_.empty()) return Status();
-  Status made = base::MakeDirectories(directory_);
+  Status made = base::MakeDirectories(directory_, files_);
   if (!made.ok()) return made;
-  return base::ReplaceFile(base::JoinPath(directory_, "manifest.json"), ManifestText(manifest_));
+  return base::ReplaceFile(base::JoinPath(directory_, "manifest.json"), ManifestText(manifest_), files_);
 }
 
 Result<std::string> RunRecord::SaveStructure(const std::string& json) const {
   const std::string directory = base::JoinPath(base_, "module_struct/rank" + std::to_string(manifest_.rank));
-  Status made = base::MakeDirectories(directory);
+  Status made = base::MakeDirectories(directory, files_);
   if (!made.ok()) return made;
   const std::string path = base::JoinPath(directory, "module_struct.json");
-  const Status written = base::ReplaceFile(path, json);
+  const Status written = base::ReplaceFile(path, json, files_);
   if (!written.ok()) return written;
   return path;
 }
@@ -103,15 +104,15 @@ Status RunRecord::SaveStacks(const std::vector<std::pair<std::string, std::strin
     *note = "the format of this run has no files, so the call stacks are not kept";
     return Status();
   }
-  Status made = base::MakeDirectories(directory_);
+  Status made = base::MakeDirectories(directory_, files_);
   if (!made.ok()) return made;
   const std::string path = base::JoinPath(directory_, "stack_info.csv");
-  if (::access(path.c_str(), F_OK) == 0) {
+  if (base::Exists(path, files_)) {
     *note = path + " is there already and stays as it is";
     return Status();
   }
   *note = "the call stacks are in " + path;
-  return base::ReplaceFile(path, StackInfoText(rows));
+  return base::ReplaceFile(path, StackInfoText(rows), files_);
 }
 
 }  // namespace stepwatch::output

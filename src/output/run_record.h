@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/file_system.h"
 #include "src/output/manifest.h"
 #include "src/plan/plan.h"
 #include "stepwatch/options.h"
@@ -18,7 +19,7 @@ namespace stepwatch::output {
 
 class RunRecord {
  public:
-  RunRecord(const Options& options, bool dynamic);
+  RunRecord(const Options& options, bool dynamic, base::FileSystem& files = base::FileSystem::Real());
 
   // Fixes the directory by the first plan with files (append_output may name an older one). True if it was fixed by
   // this call; a `note` then tells what append_output led to.
@@ -42,6 +43,7 @@ class RunRecord {
   Status SaveStacks(const std::vector<std::pair<std::string, std::string>>& rows, std::string* note) const;
 
  private:
+  base::FileSystem& files_;
   const std::string base_;
   Manifest manifest_;
   std::string directory_;

@@ -46,7 +46,7 @@ Status CsvFile::Append(const WantedFile& wanted, std::string_view rows) {
 }
 
 Status CsvFile::Close() {
-  if (!temporary_.empty()) calls_.Unlink(temporary_.c_str());
+  if (!temporary_.empty()) files_.Unlink(temporary_.c_str());
   temporary_.clear();
   if (fd_ < 0) return Status();
   Status status;
@@ -55,13 +55,13 @@ Status CsvFile::Close() {
   torn_ = false;
   // Never repeated after EINTR: the descriptor is gone all the same, and its number may belong to somebody else by
   // then.
-  if (calls_.Close(std::exchange(fd_, -1)) != 0 && errno != EINTR && status.ok())
+  if (files_.Close(std::exchange(fd_, -1)) != 0 && errno != EINTR && status.ok())
     status = FileStatus("closing", path_, errno, "; rows written to it earlier may be missing");
   return status;
 }
 
-void CsvFile::Drop() {
-  if (fd_ >= 0) calls_.Close(std::exchange(fd_, -1));
+void CsvFile::CloseAsItIs() {
+  if (fd_ >= 0) files_.Close(std::exchange(fd_, -1));
   torn_ = false;
 }
 
@@ -88,20 +88,20 @@ Status CsvFile::OpenOrCreate(std::string_view rows, bool* appended) {
 
 Result<CsvFile::Found> CsvFile::OpenExisting() {
   // Non-blocking, so that a FIFO in place of the file cannot hold the drain.
-  fd_ = RepeatInterrupted(
-      [this] { return calls_.Open(path_.c_str(), O_RDWR | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0); });
+  fd_ = base::RepeatInterrupted(
+      [this] { return files_.Open(path_.c_str(), O_RDWR | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0); });
   if (fd_ < 0) {
     if (errno == ENOENT) return Found::kNothing;
     return FileStatus("cannot open", path_, errno);
   }
   Result<Found> found = Inspect();
-  if (!found.ok() || found.value() != Found::kOurs) Drop();
+  if (!found.ok() || found.value() != Found::kOurs) CloseAsItIs();
   return found;
 }
 
 Result<CsvFile::Found> CsvFile::Inspect() {
   struct stat about;
-  if (calls_.Fstat(fd_, &about) != 0) return FileStatus("cannot look at", path_, errno);
+  if (files_.Fstat(fd_, &about) != 0) return FileStatus("cannot look at", path_, errno);
   if (!S_ISREG(about.st_mode))
     return Status(StatusCode::kUnavailable,
                   "cannot write " + path_ + ": it is not a regular file; move it away and the rows are written");
@@ -122,8 +122,8 @@ Result<bool> CsvFile::HeaderMatches() {
   std::string start(wanted_.header.size(), '\0');
   size_t got = 0;
   while (got < start.size()) {
-    const ssize_t read = RepeatInterrupted(
-        [&] { return calls_.Read(fd_, start.data() + got, start.size() - got, static_cast<off_t>(got)); });
+    const ssize_t read = base::RepeatInterrupted(
+        [&] { return files_.Read(fd_, start.data() + got, start.size() - got, static_cast<off_t>(got)); });
     if (read < 0) return FileStatus("cannot read", path_, errno);
     if (read == 0) return false;
     got += static_cast<size_t>(read);
@@ -139,7 +139,7 @@ Status CsvFile::CutPartialLine() {
     // The first look is at the last byte alone: nearly always it is the end of a line.
     const off_t from = end == size_ ? end - 1 : begin;
     const ssize_t got =
-        RepeatInterrupted([&] { return calls_.Read(fd_, block.data(), static_cast<size_t>(end - from), from); });
+        base::RepeatInterrupted([&] { return files_.Read(fd_, block.data(), static_cast<size_t>(end - from), from); });
     if (got != end - from) return FileStatus("cannot read", path_, got < 0 ? errno : EIO);
     const size_t newline = std::string_view(block.data(), static_cast<size_t>(got)).rfind('\n');
     if (newline != std::string_view::npos) {
@@ -160,7 +160,7 @@ Result<bool> CsvFile::Create(std::string_view rows) {
   struct stat about;
   buffer_.assign(wanted_.header).append(rows);
   Result<bool> published = false;
-  if (calls_.Fstat(fd_, &about) != 0) {
+  if (files_.Fstat(fd_, &about) != 0) {
     published = FileStatus("cannot look at", temporary_, errno);
   } else if (WriteAll(buffer_) != 0) {
     published = FileStatus("cannot write", path_, errno, "; its first rows wait for the next try");
@@ -168,8 +168,8 @@ Result<bool> CsvFile::Create(std::string_view rows) {
     published = Publish();
   }
   if (!published.ok() || !published.value()) {
-    Drop();
-    calls_.Unlink(temporary_.c_str());
+    CloseAsItIs();
+    files_.Unlink(temporary_.c_str());
     temporary_.clear();
     return published;
   }
@@ -183,10 +183,10 @@ Status CsvFile::OpenTemporary() {
   temporary_ =
       base::JoinPath(directory_.path, ".stepwatch-" + base::BaseName(path_) + "." + std::to_string(::getpid()));
   // What an earlier try left. Removed rather than emptied: it may be a second name of a finished file.
-  calls_.Unlink(temporary_.c_str());
+  files_.Unlink(temporary_.c_str());
   const auto open = [this] {
-    return RepeatInterrupted(
-        [this] { return calls_.Open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644); });
+    return base::RepeatInterrupted(
+        [this] { return files_.Open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644); });
   };
   fd_ = open();
   if (fd_ < 0 && errno == ENOENT) {
@@ -194,7 +194,7 @@ Status CsvFile::OpenTemporary() {
       return Status(StatusCode::kNotFound,
                     "the directory " + directory_.path +
                         " has disappeared with the files in it; it is made again at the next try");
-    Status made = calls_.MakeDirectories(directory_.path);
+    Status made = base::MakeDirectories(directory_.path, files_);
     if (!made.ok()) return made;
     directory_.made = true;
     fd_ = open();
@@ -207,15 +207,15 @@ Status CsvFile::OpenTemporary() {
 
 // Gives the finished temporary file its name, unless that name is taken.
 Result<bool> CsvFile::Publish() {
-  if (calls_.RenameNew(temporary_.c_str(), path_.c_str()) == 0) {
+  if (files_.RenameNew(temporary_.c_str(), path_.c_str()) == 0) {
     temporary_.clear();
     return true;
   }
   if (errno == EEXIST) return false;
   // Kernels and file systems that cannot rename without replacing (NFS) can link.
   if (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP) {
-    if (calls_.Link(temporary_.c_str(), path_.c_str()) == 0) {
-      if (calls_.Unlink(temporary_.c_str()) == 0) temporary_.clear();
+    if (files_.Link(temporary_.c_str(), path_.c_str()) == 0) {
+      if (files_.Unlink(temporary_.c_str()) == 0) temporary_.clear();
       return true;
     }
     if (errno == EEXIST) return false;
@@ -226,7 +226,7 @@ Result<bool> CsvFile::Publish() {
 // Others may remove, rotate, empty or edit a file while we hold it.
 Status CsvFile::CheckUnchanged() {
   struct stat about;
-  if (calls_.Stat(path_.c_str(), &about) != 0) {
+  if (files_.Stat(path_.c_str(), &about) != 0) {
     if (errno != ENOENT && errno != ENOTDIR) return FileStatus("cannot look at", path_, errno);
     (void)Close();
     directory_.made = false;
@@ -258,7 +258,7 @@ Status CsvFile::AppendRows(std::string_view rows) {
 // One call, unless the system takes less than all (2 GiB at once, a signal, the last free block). 0, or -1 and errno.
 int CsvFile::WriteAll(std::string_view bytes) {
   while (!bytes.empty()) {
-    const ssize_t put = RepeatInterrupted([&] { return calls_.Write(fd_, bytes.data(), bytes.size()); });
+    const ssize_t put = base::RepeatInterrupted([&] { return files_.Write(fd_, bytes.data(), bytes.size()); });
     if (put == 0) errno = EIO;
     if (put <= 0) return -1;
     bytes.remove_prefix(static_cast<size_t>(put));
@@ -267,7 +267,7 @@ int CsvFile::WriteAll(std::string_view bytes) {
 }
 
 int CsvFile::TruncateTo(off_t size) {
-  return RepeatInterrupted([&] { return calls_.Truncate(fd_, size); });
+  return base::RepeatInterrupted([&] { return files_.Truncate(fd_, size); });
 }
 
 }  // namespace stepwatch::sinks

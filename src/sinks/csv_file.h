@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "src/sinks/file_calls.h"
+#include "src/base/file_system.h"
 #include "stepwatch/site.h"
 #include "stepwatch/status.h"
 
@@ -29,7 +29,7 @@ struct WantedFile {
 
 class CsvFile {
  public:
-  CsvFile(FileCalls* calls, CsvDirectory* directory) : calls_(*calls), directory_(*directory) {}
+  CsvFile(base::FileSystem& files, CsvDirectory* directory) : files_(files), directory_(*directory) {}
   ~CsvFile() { (void)Close(); }
   CsvFile(const CsvFile&) = delete;
   CsvFile& operator=(const CsvFile&) = delete;
@@ -54,9 +54,9 @@ class CsvFile {
   Status AppendRows(std::string_view rows);
   int WriteAll(std::string_view bytes);
   int TruncateTo(off_t size);
-  void Drop();
+  void CloseAsItIs();
 
-  FileCalls& calls_;
+  base::FileSystem& files_;
   CsvDirectory& directory_;
   WantedFile wanted_;
   std::string path_;

@@ -20,9 +20,8 @@ std::string FileStem(SiteKind kind, int64_t step, int64_t steps_per_file) {
 
 class CsvSink final : public Sink {
  public:
-  CsvSink(std::string directory, std::unique_ptr<FileCalls> calls)
-      : calls_(std::move(calls)), directory_{std::move(directory), false} {
-    for (auto& file : files_) file = std::make_unique<CsvFile>(calls_.get(), &directory_);
+  CsvSink(std::string directory, base::FileSystem& files) : directory_{std::move(directory), false} {
+    for (auto& file : files_) file = std::make_unique<CsvFile>(files, &directory_);
   }
 
   WriteResult Write(const RecordLayout& layout, const StepFrame& frame) override {
@@ -65,7 +64,6 @@ class CsvSink final : public Sink {
     std::bitset<kSiteKindCount> kinds;
   };
 
-  const std::unique_ptr<FileCalls> calls_;
   CsvDirectory directory_;
   std::array<std::unique_ptr<CsvFile>, kSiteKindCount> files_;
   RowFormatter formatter_;
@@ -75,12 +73,8 @@ class CsvSink final : public Sink {
 
 }  // namespace
 
-std::unique_ptr<Sink> MakeCsvSink(std::string directory) {
-  return MakeCsvSink(std::move(directory), std::make_unique<FileCalls>());
-}
-
-std::unique_ptr<Sink> MakeCsvSink(std::string directory, std::unique_ptr<FileCalls> calls) {
-  return std::make_unique<CsvSink>(std::move(directory), std::move(calls));
+std::unique_ptr<Sink> MakeCsvSink(std::string directory, base::FileSystem& files) {
+  return std::make_unique<CsvSink>(std::move(directory), files);
 }
 
 }  // namespace stepwatch::sinks

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "src/sinks/file_calls.h"
+#include "src/base/file_system.h"
 #include "stepwatch/sink.h"
 
 namespace stepwatch::sinks {
@@ -14,8 +14,6 @@ namespace stepwatch::sinks {
 // A file appears whole with its header (temporary name, then link), and grows by whole lines, one append for each step
 // and kind. A failed append is cut back to whole lines, reported as the Status of Write, and repeated by the next Write
 // of the same frame without repeating rows that are already in other files of it.
-std::unique_ptr<Sink> MakeCsvSink(std::string directory);
-// The same over other system calls, for tests that make them fail.
-std::unique_ptr<Sink> MakeCsvSink(std::string directory, std::unique_ptr<FileCalls> calls);
+std::unique_ptr<Sink> MakeCsvSink(std::string directory, base::FileSystem& files = base::FileSystem::Real());
 
 }  // namespace stepwatch::sinks

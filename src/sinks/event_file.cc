@@ -59,9 +59,9 @@ Status EventFile::Close() {
   torn_ = false;
   const bool empty = size_ == 0;
   // Never repeated after EINTR: the descriptor is gone all the same.
-  if (calls_.Close(std::exchange(fd_, -1)) != 0 && errno != EINTR && status.ok())
+  if (files_.Close(std::exchange(fd_, -1)) != 0 && errno != EINTR && status.ok())
     status = FileStatus("closing", path_, errno, "; events written to it earlier may be missing");
-  if (empty) calls_.Unlink(path_.c_str());
+  if (empty) files_.Unlink(path_.c_str());
   return status;
 }
 
@@ -69,11 +69,11 @@ Status EventFile::Create() {
   bool made = false;
   for (int attempt = 0; attempt < kNamesMax; ++attempt) {
     path_ = base::JoinPath(directory_, serial_ == 0 ? name_ : name_ + "." + std::to_string(serial_));
-    fd_ = RepeatInterrupted(
-        [this] { return calls_.Open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644); });
+    fd_ = base::RepeatInterrupted(
+        [this] { return files_.Open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644); });
     if (fd_ >= 0) break;
     if (errno == ENOENT && !std::exchange(made, true)) {
-      Status directory = calls_.MakeDirectories(directory_);
+      Status directory = base::MakeDirectories(directory_, files_);
       if (!directory.ok()) return directory;
     } else if (errno == EEXIST) {
       ++serial_;
@@ -85,10 +85,10 @@ Status EventFile::Create() {
     return Status(StatusCode::kExhausted, "cannot create " + path_ + ": it and " + std::to_string(kNamesMax - 1) +
                                               " names like it are taken; move these files away");
   struct stat about;
-  if (calls_.Fstat(fd_, &about) != 0) {
+  if (files_.Fstat(fd_, &about) != 0) {
     Status status = FileStatus("cannot look at", path_, errno);
-    calls_.Close(std::exchange(fd_, -1));
-    calls_.Unlink(path_.c_str());
+    files_.Close(std::exchange(fd_, -1));
+    files_.Unlink(path_.c_str());
     return status;
   }
   device_ = about.st_dev;
@@ -100,11 +100,11 @@ Status EventFile::Create() {
 // Others may remove, move or edit a file while we hold it.
 Status EventFile::CheckUnchanged() {
   struct stat about;
-  const bool gone = calls_.Stat(path_.c_str(), &about) != 0;
+  const bool gone = files_.Stat(path_.c_str(), &about) != 0;
   if (gone && errno != ENOENT && errno != ENOTDIR) return FileStatus("cannot look at", path_, errno);
   if (gone || about.st_dev != device_ || about.st_ino != inode_) {
     torn_ = false;
-    calls_.Close(std::exchange(fd_, -1));
+    files_.Close(std::exchange(fd_, -1));
     ++serial_;
     return Status(StatusCode::kNotFound,
                   path_ + " has disappeared with the events in it; the next append starts a new file");
@@ -113,7 +113,7 @@ Status EventFile::CheckUnchanged() {
     if (about.st_size < size_) {
       // What is left of somebody's cut may end inside a record, behind which a reader would find nothing.
       torn_ = false;
-      calls_.Close(std::exchange(fd_, -1));
+      files_.Close(std::exchange(fd_, -1));
       ++serial_;
       return Status(StatusCode::kNotFound, path_ + " has been cut by somebody else; the next append starts a new file");
     }
@@ -127,7 +127,7 @@ Status EventFile::CheckUnchanged() {
 int EventFile::WriteAll(const std::string& bytes) {
   std::string_view rest = bytes;
   while (!rest.empty()) {
-    const ssize_t put = RepeatInterrupted([&] { return calls_.Write(fd_, rest.data(), rest.size()); });
+    const ssize_t put = base::RepeatInterrupted([&] { return files_.Write(fd_, rest.data(), rest.size()); });
     if (put == 0) errno = EIO;
     if (put <= 0) return -1;
     rest.remove_prefix(static_cast<size_t>(put));
@@ -136,7 +136,7 @@ int EventFile::WriteAll(const std::string& bytes) {
 }
 
 int EventFile::TruncateTo(off_t size) {
-  return RepeatInterrupted([&] { return calls_.Truncate(fd_, size); });
+  return base::RepeatInterrupted([&] { return files_.Truncate(fd_, size); });
 }
 
 }  // namespace stepwatch::sinks

@@ -8,8 +8,8 @@
 #include <span>
 #include <string>
 
+#include "src/base/file_system.h"
 #include "src/sinks/event_record.h"
-#include "src/sinks/file_calls.h"
 #include "stepwatch/status.h"
 
 namespace stepwatch::sinks {
@@ -21,8 +21,8 @@ std::string EventFileName(int64_t unix_seconds, const std::string& host, int pro
 class EventFile {
  public:
   // Goes to `directory`/`name`, or to `name`.1, `name`.2 … when that name is taken or our file was taken away.
-  EventFile(FileCalls* calls, std::string directory, std::string name)
-      : calls_(*calls), directory_(std::move(directory)), name_(std::move(name)) {}
+  EventFile(std::string directory, std::string name, base::FileSystem& files = base::FileSystem::Real())
+      : files_(files), directory_(std::move(directory)), name_(std::move(name)) {}
   ~EventFile() { (void)Close(); }
   EventFile(const EventFile&) = delete;
   EventFile& operator=(const EventFile&) = delete;
@@ -40,7 +40,7 @@ class EventFile {
   int WriteAll(const std::string& bytes);
   int TruncateTo(off_t size);
 
-  FileCalls& calls_;
+  base::FileSystem& files_;
   std::string directory_;
   std::string name_;
   std::string path_;

@@ -24,8 +24,8 @@ Sink* FormatSink::SinkOf(OutputFormat format) const {
 void FormatSink::MakeSinkFor(OutputFormat format) {
   if (SinkOf(format) != nullptr) return;
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (format == OutputFormat::kCsv) csv_ = MakeCsvSink(directory_);
-  if (format == OutputFormat::kTensorBoard) tensorboard_ = MakeTensorBoardSink({directory_, rank_, {}, {}});
+  if (format == OutputFormat::kCsv) csv_ = MakeCsvSink(directory_, files_);
+  if (format == OutputFormat::kTensorBoard) tensorboard_ = MakeTensorBoardSink({directory_, rank_, {}}, files_);
 }
 
 WriteResult FormatSink::Write(const RecordLayout& layout, const StepFrame& frame) {

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <string>
 
+#include "src/base/file_system.h"
 #include "stepwatch/sink.h"
 
 namespace stepwatch::sinks {
@@ -15,7 +16,7 @@ namespace stepwatch::sinks {
 // alarms by then.
 class FormatSink final : public Sink {
  public:
-  explicit FormatSink(int rank) : rank_(rank) {}
+  explicit FormatSink(int rank, base::FileSystem& files = base::FileSystem::Real()) : rank_(rank), files_(files) {}
 
   // Any thread: where files go. Before the first plan whose format has files; later calls change nothing.
   void SetDirectory(std::string directory);
@@ -31,6 +32,7 @@ class FormatSink final : public Sink {
   void MakeSinkFor(OutputFormat format);
 
   const int rank_;
+  base::FileSystem& files_;
   std::mutex mutex_;
   std::string directory_;  // guarded by mutex_
   std::unique_ptr<Sink> csv_;

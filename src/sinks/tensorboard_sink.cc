@@ -54,12 +54,11 @@ SummaryEvent EventOf(Image image, int64_t step, double wall_time) {
 
 class TensorBoardSink final : public Sink {
  public:
-  explicit TensorBoardSink(TensorBoardOptions options)
+  TensorBoardSink(TensorBoardOptions options, base::FileSystem& files)
       : rank_(options.rank),
         wall_clock_(options.wall_clock ? std::move(options.wall_clock) : SystemSeconds),
-        calls_(options.calls ? std::move(options.calls) : std::make_unique<FileCalls>()),
-        file_(calls_.get(), std::move(options.directory),
-              EventFileName(static_cast<int64_t>(wall_clock_()), HostName(), static_cast<int>(::getpid()))) {}
+        file_(std::move(options.directory),
+              EventFileName(static_cast<int64_t>(wall_clock_()), HostName(), static_cast<int>(::getpid())), files) {}
 
   WriteResult Write(const RecordLayout& layout, const StepFrame& frame) override {
     const std::pair<PlanId, int64_t> which{layout.plan_id, frame.step};
@@ -102,7 +101,6 @@ class TensorBoardSink final : public Sink {
 
   const int rank_;
   const std::function<double()> wall_clock_;
-  const std::unique_ptr<FileCalls> calls_;
   EventFile file_;  // open as long as the run: TensorBoard reads one file after the other and never goes back
   std::pair<PlanId, int64_t> written_{0, 0};
   std::map<std::string, Heatmap> heatmaps_;  // by tag
@@ -111,8 +109,8 @@ class TensorBoardSink final : public Sink {
 
 }  // namespace
 
-std::unique_ptr<Sink> MakeTensorBoardSink(TensorBoardOptions options) {
-  return std::make_unique<TensorBoardSink>(std::move(options));
+std::unique_ptr<Sink> MakeTensorBoardSink(TensorBoardOptions options, base::FileSystem& files) {
+  return std::make_unique<TensorBoardSink>(std::move(options), files);
 }
 
 }  // namespace stepwatch::sinks

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "src/sinks/file_calls.h"
+#include "src/base/file_system.h"
 #include "stepwatch/sink.h"
 
 namespace stepwatch::sinks {
@@ -15,8 +15,6 @@ struct TensorBoardOptions {
   int rank = 0;           // a part of the tags
   // Seconds since 1970; null: the system's clock.
   std::function<double()> wall_clock;
-  // Null: the system's. For tests that make calls fail.
-  std::unique_ptr<FileCalls> calls;
 };
 
 // A sink that writes one event file: a scalar for each statistic that is a number, with the tag "{RecordTag}_{op}". A
@@ -24,6 +22,7 @@ struct TensorBoardOptions {
 // included, with the tag of its site. Drain thread only.
 //
 // A step is in the file whole or not at all; a failed append is cut back, reported, and repeated by the next Write.
-std::unique_ptr<Sink> MakeTensorBoardSink(TensorBoardOptions options);
+std::unique_ptr<Sink> MakeTensorBoardSink(TensorBoardOptions options,
+                                          base::FileSystem& files = base::FileSystem::Real());
 
 }  // namespace stepwatch::sinks

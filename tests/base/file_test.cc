@@ -1,35 +1,14 @@
 #include "src/base/file.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include <cerrno>
-#include <filesystem>
 
+#include "tests/base/temporary_directory.h"
 #include "tests/catch.h"
 
 namespace stepwatch::base {
 namespace {
-
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "stepwatch-base-XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ~TemporaryDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  std::string operator/(const std::string& name) const { return JoinPath(path_, name); }
-  size_t entries() const { return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path_), {})); }
-
- private:
-  std::string path_;
-};
 
 TEST_CASE("ReplaceFile creates, replaces whole and leaves nothing beside the file") {
   const TemporaryDirectory directory;

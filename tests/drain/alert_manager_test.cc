@@ -30,8 +30,7 @@ std::shared_ptr<plan::Plan> PlanWith(PlanId id, std::vector<config::AlertRule> r
 class AlarmRun : public Run {
  public:
   explicit AlarmRun(const std::string& place = "") : place_(place.empty() ? base_ / "out" : place) {
-    auto file =
-        std::make_unique<output::AnomalyFile>(AnomalyDirectory(place_, 5), std::make_unique<sinks::FileCalls>());
+    auto file = std::make_unique<output::AnomalyFile>(AnomalyDirectory(place_, 5));
     drain.SetAlertManager(std::make_unique<AlertManager>(alerts::AlarmOrigin{5, 2, {4, 5}}, std::move(file), &board));
   }
   void OfferAlerts(std::shared_ptr<plan::Plan> plan) {

@@ -7,14 +7,14 @@
 
 #include "src/output/anomaly_file.h"
 #include "tests/catch.h"
-#include "tests/fault/faulty_calls.h"
+#include "tests/fault/faulty_files.h"
 #include "tests/sinks/sink_fixture.h"
 
 namespace stepwatch::runtime {
 namespace {
 
 using sinks::test::Fault;
-using sinks::test::FaultyCalls;
+using sinks::test::FaultyFiles;
 using sinks::test::Journal;
 using sinks::test::ReadDirectory;
 using sinks::test::ReadText;
@@ -22,23 +22,23 @@ using sinks::test::TemporaryDirectory;
 using sinks::test::WriteText;
 
 // Looks at the file like a reader, between all calls that could change it.
-class WatchedCalls final : public FaultyCalls {
+class WatchedFiles final : public FaultyFiles {
  public:
-  WatchedCalls(const Fault& fault, Journal* journal, std::string path, std::string* trouble)
-      : FaultyCalls(fault, journal), path_(std::move(path)), trouble_(*trouble) {}
+  WatchedFiles(const Fault& fault, Journal* journal, std::string path, std::string* trouble)
+      : FaultyFiles(fault, journal), path_(std::move(path)), trouble_(*trouble) {}
 
   ssize_t Write(int fd, const void* bytes, size_t count) override {
-    const ssize_t put = FaultyCalls::Write(fd, bytes, count);
+    const ssize_t put = FaultyFiles::Write(fd, bytes, count);
     Look();
     return put;
   }
   int Rename(const char* from, const char* to) override {
-    const int result = FaultyCalls::Rename(from, to);
+    const int result = FaultyFiles::Rename(from, to);
     Look();
     return result;
   }
   int Link(const char* from, const char* to) override {
-    const int result = FaultyCalls::Link(from, to);
+    const int result = FaultyFiles::Link(from, to);
     has_links_ = has_links_ && result == 0;
     return result;
   }
@@ -75,8 +75,8 @@ Outcome RunScenario(const Fault& fault, bool previous) {
     WriteText(directory + "/anomaly.json", "{\n \"old\": {}\n}\n");
   }
   output::AnomalyFile::Time now;
-  output::AnomalyFile file(directory, std::make_unique<WatchedCalls>(fault, &outcome.journal,
-                                                                     directory + "/anomaly.json", &outcome.trouble));
+  WatchedFiles files(fault, &outcome.journal, directory + "/anomaly.json", &outcome.trouble);
+  output::AnomalyFile file(directory, output::AnomalyFile::kBytesMax, files);
   const auto save = [&] {
     for (int tries = 0; file.unsaved() && tries < 3; ++tries) {
       const Status saved = file.Advance(now, false);

@@ -13,14 +13,14 @@
 #include "src/base/file.h"
 #include "src/sinks/csv_sink.h"
 #include "tests/catch.h"
-#include "tests/fault/faulty_calls.h"
+#include "tests/fault/faulty_files.h"
 #include "tests/sinks/sink_fixture.h"
 
 namespace stepwatch::sinks {
 namespace {
 
 using test::Fault;
-using test::FaultyCalls;
+using test::FaultyFiles;
 using test::Frame;
 using test::Journal;
 using test::Layout;
@@ -63,7 +63,8 @@ Outcome RunScenario(const Fault& fault, bool directory_exists) {
     WriteText(directory + "/param_origin_0-1.csv", "vpp_stage,name,step,norm,shape,dtype\n0,w,0,5.0,[2],to");
   }
   {
-    const std::unique_ptr<Sink> sink = MakeCsvSink(directory, std::make_unique<FaultyCalls>(fault, &outcome.journal));
+    FaultyFiles faulty(fault, &outcome.journal);
+    const std::unique_ptr<Sink> sink = MakeCsvSink(directory, faulty);
     for (int64_t step = 0; step < 4; ++step) WriteFrame(sink.get(), layout, step, &outcome);
     sink->EndPlan(layout);
     layout.plan_id = 2;
@@ -163,7 +164,8 @@ TEST_CASE("a full disk and a file grown too big are told apart from other diagno
     const Frame second(1, {NormRecord(0, 1)});
     Journal journal;
     {
-      const auto sink = MakeCsvSink(base / "probe", std::make_unique<FaultyCalls>(Fault(), &calls));
+      FaultyFiles faulty({}, &calls);
+      const auto sink = MakeCsvSink(base / "probe", faulty);
       REQUIRE(sink->Write(layout, first.view).status.ok());
       REQUIRE(sink->Write(layout, second.view).status.ok());
     }
@@ -172,7 +174,8 @@ TEST_CASE("a full disk and a file grown too big are told apart from other diagno
     Fault fault;
     fault.at = static_cast<int>(calls.calls.rend() - last_write) - 1;
     fault.error_number = error_number;
-    const auto sink = MakeCsvSink(base / "probe", std::make_unique<FaultyCalls>(fault, &journal));
+    FaultyFiles faulty(fault, &journal);
+    const auto sink = MakeCsvSink(base / "probe", faulty);
     REQUIRE(sink->Write(layout, first.view).status.ok());
     const WriteResult failed = sink->Write(layout, second.view);
     INFO(failed.status.message());
@@ -192,7 +195,8 @@ TEST_CASE("an abandoned frame leaves no half line and the next frames go on") {
   const Frame third(2, {NormRecord(0, 1)});
   Journal calls;
   {
-    const auto sink = MakeCsvSink(base / "clean", std::make_unique<FaultyCalls>(Fault(), &calls));
+    FaultyFiles faulty({}, &calls);
+    const auto sink = MakeCsvSink(base / "clean", faulty);
     REQUIRE(sink->Write(layout, first.view).status.ok());
   }
   Fault fault;
@@ -202,7 +206,8 @@ TEST_CASE("an abandoned frame leaves no half line and the next frames go on") {
   fault.half_written = true;
   fault.error_number = ENOSPC;
   Journal journal;
-  const auto sink = MakeCsvSink(base / "run", std::make_unique<FaultyCalls>(fault, &journal));
+  FaultyFiles faulty(fault, &journal);
+  const auto sink = MakeCsvSink(base / "run", faulty);
   REQUIRE(sink->Write(layout, first.view).status.ok());
   CHECK_FALSE(sink->Write(layout, lost.view).status.ok());
   CHECK(ReadDirectory(base / "run").at("param_origin_0-9.csv").back() != '\n');
@@ -213,21 +218,21 @@ TEST_CASE("an abandoned frame leaves no half line and the next frames go on") {
 }
 
 // Another process makes the file just before this one would.
-class RacingCalls final : public FileCalls {
+class RacingFiles final : public base::FileSystemWrapper {
  public:
-  RacingCalls(std::string text, bool can_rename) : text_(std::move(text)), can_rename_(can_rename) {}
+  RacingFiles(std::string text, bool can_rename) : text_(std::move(text)), can_rename_(can_rename) {}
 
   int RenameNew(const char* from, const char* to) override {
     if (can_rename_) {
       WriteText(to, text_);
-      return FileCalls::RenameNew(from, to);
+      return FileSystemWrapper::RenameNew(from, to);
     }
     errno = EINVAL;
     return -1;
   }
   int Link(const char* from, const char* to) override {
     WriteText(to, text_);
-    return FileCalls::Link(from, to);
+    return FileSystemWrapper::Link(from, to);
   }
 
  private:
@@ -242,8 +247,8 @@ TEST_CASE("a file that somebody makes at the same moment is never replaced") {
   const std::string row = "0,w,1,1.0,[2],torch.float32\n";
   for (bool can_rename : {true, false}) {
     TemporaryDirectory base;
-    const auto sink =
-        MakeCsvSink(base / "run", std::make_unique<RacingCalls>(header + "0,w,0,0.5,[2],x\n", can_rename));
+    RacingFiles racing(header + "0,w,0,0.5,[2],x\n", can_rename);
+    const auto sink = MakeCsvSink(base / "run", racing);
     CHECK(sink->Write(layout, frame.view).status.ToString() == "ok");
     CHECK(ReadDirectory(base / "run") == Files{{"param_origin_1-1.csv", header + "0,w,0,0.5,[2],x\n" + row}});
   }

@@ -9,7 +9,7 @@
 #include "src/base/file.h"
 #include "src/sinks/tensorboard_sink.h"
 #include "tests/catch.h"
-#include "tests/fault/faulty_calls.h"
+#include "tests/fault/faulty_files.h"
 #include "tests/sinks/event_reader.h"
 
 namespace stepwatch::sinks {
@@ -17,7 +17,7 @@ namespace {
 
 using test::EventFiles;
 using test::Fault;
-using test::FaultyCalls;
+using test::FaultyFiles;
 using test::Frame;
 using test::Journal;
 using test::Layout;
@@ -37,8 +37,8 @@ Outcome RunScenario(const Fault& fault) {
   Outcome outcome;
   RecordLayout layout = Layout({Site(SiteKind::kParamOrigin, "w", 0), Site(SiteKind::kParamUpdated, "w", 0)});
   {
-    const auto sink = MakeTensorBoardSink(
-        {base / "run", 0, [] { return 1.0; }, std::make_unique<FaultyCalls>(fault, &outcome.journal)});
+    FaultyFiles faulty(fault, &outcome.journal);
+    const auto sink = MakeTensorBoardSink({base / "run", 0, [] { return 1.0; }}, faulty);
     for (int64_t step = 0; step < 4; ++step) {
       const Frame frame(step, {NormRecord(0, 1), NormRecord(1, 0.25)});
       WriteResult result = sink->Write(layout, frame.view);

@@ -17,8 +17,7 @@ using sinks::test::WriteText;
 using std::chrono::milliseconds;
 
 struct File {
-  explicit File(size_t bytes_max = AnomalyFile::kBytesMax)
-      : file(directory, std::make_unique<sinks::FileCalls>(), bytes_max) {}
+  explicit File(size_t bytes_max = AnomalyFile::kBytesMax) : file(directory, bytes_max) {}
 
   std::string Text() const { return ReadText(directory + "/anomaly.json"); }
 
@@ -88,7 +87,7 @@ TEST_CASE("the alarms of an earlier run are kept beside those of this one") {
   CHECK(ReadDirectory(f.directory) ==
         std::map<std::string, std::string>{{"anomaly.json", "{}\n"},
                                            {"stepwatch-anomaly-previous.json", "{\n \"old\": {}\n}"}});
-  AnomalyFile next(f.directory, std::make_unique<sinks::FileCalls>());
+  AnomalyFile next(f.directory);
   next.Want();
   CHECK(next.Advance(f.now, false).ok());
   CHECK(ReadDirectory(f.directory).at("stepwatch-anomaly-previous.json") == "{\n \"old\": {}\n}");

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <cctype>
+#include <cerrno>
 #include <filesystem>
 
 #include "tests/catch.h"
@@ -117,6 +118,19 @@ TEST_CASE("a range that ends before it begins wraps around New Year") {
 
 TEST_CASE("a base that is not there holds no directory") {
   CHECK_FALSE(FindRunDirectory("/nonexistent/base", 0, "May01_00-00-00", "May31_00-00-00"));
+}
+
+TEST_CASE("a base that breaks off while it is listed gives no directory") {
+  struct Breaking final : base::FileSystemWrapper {
+    int List(const char* path, std::vector<std::string>* names) override {
+      FileSystemWrapper::List(path, names);
+      return errno = EIO, -1;
+    }
+  } breaking;
+  testing::TemporaryDirectory base;
+  std::filesystem::create_directory(base / "May02_10-00-00-rank0-aaaaaaaa");
+  CHECK(FindRunDirectory(base.path(), 0, "May01_00-00-00", "May31_00-00-00"));
+  CHECK_FALSE(FindRunDirectory(base.path(), 0, "May01_00-00-00", "May31_00-00-00", breaking));
 }
 
 }  // namespace

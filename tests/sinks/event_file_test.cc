@@ -21,24 +21,26 @@ using test::WriteText;
 
 // Makes call number `at` fail with `error_number`; a failing write, unless interrupted, first takes
 // half of its bytes.
-class FailingCalls : public FileCalls {
+class FailingCalls : public base::FileSystemWrapper {
  public:
   FailingCalls() = default;
   FailingCalls(int at, int error_number) : at_(at), error_number_(error_number) {}
   int count() const { return count_; }
 
   int Open(const char* path, int flags, mode_t mode) override {
-    return Fails() ? -1 : FileCalls::Open(path, flags, mode);
+    return Fails() ? -1 : FileSystemWrapper::Open(path, flags, mode);
   }
-  int Stat(const char* path, struct stat* about) override { return Fails() ? -1 : FileCalls::Stat(path, about); }
-  int Fstat(int fd, struct stat* about) override { return Fails() ? -1 : FileCalls::Fstat(fd, about); }
+  int Stat(const char* path, struct stat* about) override {
+    return Fails() ? -1 : FileSystemWrapper::Stat(path, about);
+  }
+  int Fstat(int fd, struct stat* about) override { return Fails() ? -1 : FileSystemWrapper::Fstat(fd, about); }
   ssize_t Write(int fd, const void* bytes, size_t count) override {
-    if (count_ == at_ && error_number_ != EINTR) FileCalls::Write(fd, bytes, count / 2);
-    return Fails() ? -1 : FileCalls::Write(fd, bytes, count);
+    if (count_ == at_ && error_number_ != EINTR) FileSystemWrapper::Write(fd, bytes, count / 2);
+    return Fails() ? -1 : FileSystemWrapper::Write(fd, bytes, count);
   }
-  int Truncate(int fd, off_t size) override { return Fails() ? -1 : FileCalls::Truncate(fd, size); }
-  Status MakeDirectories(const std::string& path) override {
-    return Fails() ? Status(StatusCode::kUnavailable, "no") : FileCalls::MakeDirectories(path);
+  int Truncate(int fd, off_t size) override { return Fails() ? -1 : FileSystemWrapper::Truncate(fd, size); }
+  int MakeDirectory(const char* path, mode_t mode) override {
+    return Fails() ? -1 : FileSystemWrapper::MakeDirectory(path, mode);
   }
 
  private:
@@ -66,8 +68,7 @@ std::string Expected(const std::vector<int64_t>& steps) {
 
 TEST_CASE("an event file appears at the first append, with its directory, and grows by whole records") {
   TemporaryDirectory base;
-  FileCalls calls;
-  EventFile file(&calls, base / "tb", "events.out.tfevents.1.h.2");
+  EventFile file(base / "tb", "events.out.tfevents.1.h.2");
   CHECK(ReadDirectory(base / "tb").empty());
   REQUIRE(file.Append(Events(0)).ok());
   CHECK(ReadText(file.path()) == Expected({0}));
@@ -82,7 +83,7 @@ TEST_CASE("whatever call fails, one retry brings every event once") {
   {
     TemporaryDirectory base;
     FailingCalls calls;
-    EventFile file(&calls, base / "tb", "e");
+    EventFile file(base / "tb", "e", calls);
     for (int64_t step : {0, 1, 2}) REQUIRE(file.Append(Events(step)).ok());
     calls_max = calls.count();
   }
@@ -91,7 +92,7 @@ TEST_CASE("whatever call fails, one retry brings every event once") {
     for (int at = 0; at < calls_max; ++at) {
       TemporaryDirectory base;
       FailingCalls calls(at, error_number);
-      EventFile file(&calls, base / "tb", "e");
+      EventFile file(base / "tb", "e", calls);
       for (int64_t step : {0, 1, 2}) {
         const Status first = file.Append(Events(step));
         INFO("call " << at << ", errno " << error_number << ": " << first.ToString());
@@ -109,7 +110,7 @@ TEST_CASE("a full disk and a file grown too big are told apart from other diagno
   for (int error_number : {ENOSPC, EFBIG, EIO}) {
     TemporaryDirectory base;
     FailingCalls calls(2, error_number);  // after open and fstat
-    EventFile file(&calls, base.path(), "e");
+    EventFile file(base.path(), "e", calls);
     const Status failed = file.Append(Events(0));
     CHECK(failed.code() == (error_number == EIO ? StatusCode::kUnavailable : StatusCode::kExhausted));
     CHECK(failed.message().find("cannot append to " + base / "e") == 0);
@@ -120,7 +121,7 @@ TEST_CASE("a file without events is not left behind") {
   TemporaryDirectory base;
   {
     FailingCalls calls(2, ENOSPC);
-    EventFile file(&calls, base.path(), "e");
+    EventFile file(base.path(), "e", calls);
     CHECK(!file.Append(Events(0)).ok());
   }
   CHECK(ReadDirectory(base.path()).empty());
@@ -129,8 +130,7 @@ TEST_CASE("a file without events is not left behind") {
 TEST_CASE("a file of that name, somebody else's, stays as it is") {
   TemporaryDirectory base;
   WriteText(base / "e", "theirs");
-  FileCalls calls;
-  EventFile file(&calls, base.path(), "e");
+  EventFile file(base.path(), "e");
   REQUIRE(file.Append(Events(0)).ok());
   CHECK(ReadText(base / "e") == "theirs");
   CHECK(ReadText(base / "e.1") == Expected({0}));
@@ -139,8 +139,7 @@ TEST_CASE("a file of that name, somebody else's, stays as it is") {
 TEST_CASE("a file that was taken away or cut is said once, then the events go to a new one") {
   const bool removed = GENERATE(true, false);
   TemporaryDirectory base;
-  FileCalls calls;
-  EventFile file(&calls, base / "tb", "e");
+  EventFile file(base / "tb", "e");
   REQUIRE(file.Append(Events(0)).ok());
   if (removed) {
     std::filesystem::remove_all(base / "tb");

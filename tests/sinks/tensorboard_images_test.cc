@@ -54,7 +54,7 @@ size_t ColumnsIn(const ImagePoint& image, size_t bin_of_first) {
 
 TEST_CASE("each column gives the image of all columns so far, under the tag of its site, beside the step's scalars") {
   TemporaryDirectory base;
-  const auto sink = MakeTensorBoardSink({base.path(), 3, [] { return 1700000000.5; }, nullptr});
+  const auto sink = MakeTensorBoardSink({base.path(), 3, [] { return 1700000000.5; }});
   const RecordLayout layout = TwoMaps();
   const WriteResult result = Write(sink.get(), layout, 4, {OneBin(0, 2), OneBin(1, 9)}, {NormRecord(2, 1)});
   CHECK(result.status.ok());
@@ -75,7 +75,7 @@ TEST_CASE("each column gives the image of all columns so far, under the tag of i
 
 TEST_CASE("an image grows across plans, wherever the site stands in them") {
   TemporaryDirectory base;
-  const auto sink = MakeTensorBoardSink({base.path(), 0, {}, nullptr});
+  const auto sink = MakeTensorBoardSink({base.path(), 0, {}});
   RecordLayout layout = TwoMaps();
   CHECK(Write(sink.get(), layout, 4, {OneBin(0, 2)}).status.ok());
   sink->EndPlan(layout);
@@ -89,15 +89,16 @@ TEST_CASE("an image grows across plans, wherever the site stands in them") {
 }
 
 TEST_CASE("a step that is written again after a failure stands in the image once") {
-  struct FullOnce final : FileCalls {
+  struct FullOnce final : base::FileSystemWrapper {
     ssize_t Write(int fd, const void* bytes, size_t count) override {
       if (++writes == 2) return errno = ENOSPC, -1;
-      return FileCalls::Write(fd, bytes, count);
+      return FileSystemWrapper::Write(fd, bytes, count);
     }
     int writes = 0;
   };
   TemporaryDirectory base;
-  const auto sink = MakeTensorBoardSink({base.path(), 0, {}, std::make_unique<FullOnce>()});
+  FullOnce files;
+  const auto sink = MakeTensorBoardSink({base.path(), 0, {}}, files);
   CHECK(Write(sink.get(), TwoMaps(), 1, {OneBin(0, 2)}).status.ok());
   CHECK_FALSE(Write(sink.get(), TwoMaps(), 2, {OneBin(0, 3)}).status.ok());
   CHECK(Write(sink.get(), TwoMaps(), 2, {OneBin(0, 3)}).status.ok());

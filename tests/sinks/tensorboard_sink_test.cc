@@ -29,7 +29,7 @@ using test::Site;
 using test::TemporaryDirectory;
 
 std::unique_ptr<Sink> SinkAt(const std::string& directory, int rank = 0) {
-  return MakeTensorBoardSink({directory, rank, [] { return 1700000000.5; }, nullptr});
+  return MakeTensorBoardSink({directory, rank, [] { return 1700000000.5; }});
 }
 
 std::vector<test::Point> OnlyFile(const std::string& directory) {

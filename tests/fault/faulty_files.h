@@ -1,12 +1,11 @@
-// System calls that fail on order, for the fault tests of everything that writes through FileCalls.
+// System calls that fail on order, for the fault tests of everything that writes through a FileSystem.
 #pragma once
 
 #include <cerrno>
 #include <string>
 #include <vector>
 
-#include "src/base/file.h"
-#include "src/sinks/file_calls.h"
+#include "src/base/file_system.h"
 
 namespace stepwatch::sinks::test {
 
@@ -24,44 +23,47 @@ struct Journal {
   bool fault_met = false;
 };
 
-class FaultyCalls : public FileCalls {
+class FaultyFiles : public base::FileSystemWrapper {
  public:
-  FaultyCalls(Fault fault, Journal* journal) : fault_(fault), journal_(*journal) {}
+  FaultyFiles(Fault fault, Journal* journal) : fault_(fault), journal_(*journal) {}
 
   int Open(const char* path, int flags, mode_t mode) override {
-    return Fails("open") ? -1 : FileCalls::Open(path, flags, mode);
+    return Fails("open") ? -1 : FileSystemWrapper::Open(path, flags, mode);
   }
   int Close(int fd) override {
     // A failing close has closed all the same.
     const bool fails = Fails("close");
     const int error_number = errno;
-    const int result = FileCalls::Close(fd);
+    const int result = FileSystemWrapper::Close(fd);
     if (fails) errno = error_number;
     return fails ? -1 : result;
   }
-  int Stat(const char* path, struct stat* about) override { return Fails("stat") ? -1 : FileCalls::Stat(path, about); }
-  int Fstat(int fd, struct stat* about) override { return Fails("fstat") ? -1 : FileCalls::Fstat(fd, about); }
+  int Stat(const char* path, struct stat* about) override {
+    return Fails("stat") ? -1 : FileSystemWrapper::Stat(path, about);
+  }
+  int Fstat(int fd, struct stat* about) override { return Fails("fstat") ? -1 : FileSystemWrapper::Fstat(fd, about); }
   ssize_t Read(int fd, void* bytes, size_t count, off_t offset) override {
-    return Fails("read") ? -1 : FileCalls::Read(fd, bytes, count, offset);
+    return Fails("read") ? -1 : FileSystemWrapper::Read(fd, bytes, count, offset);
   }
   ssize_t Write(int fd, const void* bytes, size_t count) override {
     const bool half = fault_.half_written && static_cast<int>(journal_.calls.size()) + 1 == fault_.at;
     if (Fails("write")) return -1;
-    return FileCalls::Write(fd, bytes, half ? count / 2 : count);
+    return FileSystemWrapper::Write(fd, bytes, half ? count / 2 : count);
   }
-  int Truncate(int fd, off_t size) override { return Fails("truncate") ? -1 : FileCalls::Truncate(fd, size); }
+  int Truncate(int fd, off_t size) override { return Fails("truncate") ? -1 : FileSystemWrapper::Truncate(fd, size); }
   int RenameNew(const char* from, const char* to) override {
     if (Fails("rename")) return -1;
-    if (fault_.can_rename) return FileCalls::RenameNew(from, to);
+    if (fault_.can_rename) return FileSystemWrapper::RenameNew(from, to);
     errno = EINVAL;
     return -1;
   }
-  int Rename(const char* from, const char* to) override { return Fails("replace") ? -1 : FileCalls::Rename(from, to); }
-  int Link(const char* from, const char* to) override { return Fails("link") ? -1 : FileCalls::Link(from, to); }
-  int Unlink(const char* path) override { return Fails("unlink") ? -1 : FileCalls::Unlink(path); }
-  Status MakeDirectories(const std::string& path) override {
-    if (Fails("mkdir")) return base::ErrnoStatus("cannot create the directory", path, errno);
-    return FileCalls::MakeDirectories(path);
+  int Rename(const char* from, const char* to) override {
+    return Fails("replace") ? -1 : FileSystemWrapper::Rename(from, to);
+  }
+  int Link(const char* from, const char* to) override { return Fails("link") ? -1 : FileSystemWrapper::Link(from, to); }
+  int Unlink(const char* path) override { return Fails("unlink") ? -1 : FileSystemWrapper::Unlink(path); }
+  int MakeDirectory(const char* path, mode_t mode) override {
+    return Fails("mkdir") ? -1 : FileSystemWrapper::MakeDirectory(path, mode);
   }
 
  private:
