@@ -1,9 +1,9 @@
-"""Check that every include goes down the floors of the house, or to a neighbour named here.
+"""Check that every include and every link goes down the floors of the house, or to a neighbour named here.
 
 Also check that files are touched through base::FileSystem alone, so that a test can make each call fail.
 
-Run from anywhere: ``python3 tools/check_layers.py``. Exit code 1 and one line for each include that climbs and for each
-call that goes past the file system.
+Run from anywhere: ``python3 tools/check_layers.py``. Exit code 1 and one line for each include or link that climbs and
+for each call that goes past the file system.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
 # share. A target of floor 6 links what defines those declarations.
 FRONT_ENDS_MAY_SEE = ("include/stepwatch", "front_ends/shared")
 FRONT_ENDS_MAY_LINK = ("src/vocabulary", "controller/api", "src/offline", "front_ends/shared", "front_ends/torch")
+TOPS = ("include", "src", "kernels", "controller", "front_ends", "examples", "bench", "tests")
 # Third-party headers and the only folders that may include them.
 GUARDED: dict[str, tuple[str, ...]] = {
     r"(torch|ATen|c10)/": (
@@ -92,7 +93,12 @@ RAW_FILE_CALLERS = {
     "controller/writeback/file_calls.cc": None,  # a seam of its own
 }
 PROJECT = ("include/", "src/", "kernels/", "controller/", "front_ends/")
-COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+CODE_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+COMMENT = re.compile(r"#[^\n]*")
+COMMAND = re.compile(r"\b(\w+)\s*\(([^()]*)\)")
+# Commands of CMake that make a target; those of ours name what it links after DEPS.
+DEFINE = {"add_library", "add_executable", "nanobind_add_module", "stepwatch_cuda_kernels"}
+OURS = {"stepwatch_library", "stepwatch_test", "stepwatch_fuzzer"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -135,7 +141,7 @@ def raw_file_calls(source: str, text: str) -> list[str]:
     allowed = RAW_FILE_CALLERS.get(source, ())
     if allowed is None:
         return []
-    code = COMMENT.sub(lambda comment: "\n" * comment.group().count("\n"), text)
+    code = CODE_COMMENT.sub(lambda comment: "\n" * comment.group().count("\n"), text)
     found = []
     for call in RAW_FILE_CALL.finditer(code):
         if call.group() in allowed:
@@ -145,10 +151,52 @@ def raw_file_calls(source: str, text: str) -> list[str]:
     return found
 
 
+def links(text: str) -> tuple[list[str], list[tuple[str, str]]]:
+    """Return the targets that a CMakeLists defines, and its links as (from, to)."""
+    defined, edges = [], []
+    for command, arguments in COMMAND.findall(COMMENT.sub("", text)):
+        words = arguments.split()
+        if command in DEFINE | OURS and words:
+            defined.append(words[0])
+        if command in OURS and "DEPS" in words:
+            edges += [(words[0], word) for word in words[words.index("DEPS") + 1 :]]
+        if command == "target_link_libraries":
+            edges += [(words[0], word) for word in words[1:]]
+    return defined, edges
+
+
+def link_complaint(here: str, source: str, there: str, target: str) -> str | None:
+    """Say what is wrong with the link of a target in folder `here` to one in folder `there`, or nothing."""
+    floor, neighbours = HOUSE[here]
+    if there == here or there in neighbours:
+        return None
+    allowed = there in FRONT_ENDS_MAY_LINK if floor == 6 else HOUSE[there][0] < floor
+    return None if allowed else f"{here}: {source} (floor {floor}) may not link {target} (floor {HOUSE[there][0]})"
+
+
+def link_complaints() -> list[str]:
+    """Check what the CMakeLists of all folders link."""
+    homes: dict[str, str] = {}
+    edges: list[tuple[str, str]] = []
+    for top in TOPS:
+        for path in sorted((ROOT / top).rglob("CMakeLists.txt")):
+            folder = folder_of(path.relative_to(ROOT).as_posix())
+            text = path.read_text(encoding="utf-8")
+            if folder is None or "project(" in text:  # a program that is built apart
+                continue
+            defined, found = links(text)
+            homes.update(dict.fromkeys(defined, folder))
+            edges += found
+    known = [
+        (homes[source], source, homes[target], target) for source, target in edges if {source, target} <= set(homes)
+    ]
+    return [found for edge in known if (found := link_complaint(*edge))]
+
+
 def main() -> int:
     """Check all sources; return the exit code."""
-    complaints: list[str] = []
-    for top in ("include", "src", "kernels", "controller", "front_ends", "examples", "bench", "tests"):
+    complaints = link_complaints()
+    for top in TOPS:
         for path in sorted((ROOT / top).rglob("*")):
             if path.suffix not in (".h", ".cc", ".cu", ".cuh"):
                 continue
@@ -156,7 +204,8 @@ def main() -> int:
             text = path.read_text(encoding="utf-8")
             complaints += [found for include in INCLUDE.findall(text) if (found := complaint(source, include))]
             complaints += raw_file_calls(source, text)
-    print("\n".join(complaints) if complaints else "every include goes down the floors, every file call through base")
+    fine = "every include and every link goes down the floors, every call on files through base::FileSystem"
+    print("\n".join(complaints) if complaints else fine)
     return 1 if complaints else 0
 
 
