@@ -62,7 +62,7 @@ class Monitor::Impl {
   std::string output_dir_;  // guarded by mutex_
 
  private:
-  void TellFault(const std::string& what);
+  void TellFault(const char* what);
 };
 
 }  // namespace stepwatch
