@@ -11,7 +11,7 @@
 
 namespace stepwatch::api {
 
-LoopThread::LoopThread(std::function<void(const std::string&)> on_fault)
+LoopThread::LoopThread(std::function<void(const char*)> on_fault)
     : on_fault_(std::move(on_fault)), work_(boost::asio::make_work_guard(context_)) {}
 
 LoopThread::~LoopThread() {
@@ -22,16 +22,23 @@ void LoopThread::Start() {
   thread_ = base::StartWorkerThread("stepwatch-loop", [this] { Run(); });
 }
 
-void LoopThread::Run() {
+void LoopThread::Run() noexcept {
   for (;;) {
     try {
       context_.run();
       return;
     } catch (const std::exception& error) {
-      on_fault_(error.what());
+      TellFault(error.what());
     } catch (...) {
-      on_fault_("unknown exception");
+      TellFault("unknown exception");
     }
+  }
+}
+
+void LoopThread::TellFault(const char* what) noexcept {
+  try {
+    on_fault_(what);
+  } catch (...) {  // no memory to say that there was none: the loop goes on
   }
 }
 
@@ -40,7 +47,7 @@ void LoopThread::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void LoopThread::Abandon() {
+void LoopThread::Detach() {
   if (thread_.joinable()) thread_.detach();
 }
 

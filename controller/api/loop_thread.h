@@ -6,7 +6,6 @@
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <functional>
-#include <string>
 #include <thread>
 
 namespace stepwatch::api {
@@ -14,15 +13,15 @@ namespace stepwatch::api {
 class LoopThread {
  public:
   // `on_fault` is told, on the loop thread, about exceptions that escaped a handler.
-  explicit LoopThread(std::function<void(const std::string&)> on_fault);
+  explicit LoopThread(std::function<void(const char*)> on_fault);
   // Stop() must have been called, unless Start() was not.
   ~LoopThread();
 
   void Start();
   // Lets the handlers that are queued run, then ends the thread.
   void Stop();
-  // Lets go of the thread without joining it, when it hangs in a system call.
-  void Abandon();
+  // Lets a thread go that hangs in a system call.
+  void Detach();
 
   void Post(std::function<void()> work);
   // Runs `work` on the loop and waits for it, at most until the timeout; false: it has not finished (it still will).
@@ -32,9 +31,10 @@ class LoopThread {
   boost::asio::io_context& context() { return context_; }
 
  private:
-  void Run();
+  void Run() noexcept;
+  void TellFault(const char* what) noexcept;
 
-  const std::function<void(const std::string&)> on_fault_;
+  const std::function<void(const char*)> on_fault_;
   boost::asio::io_context context_;
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
   std::thread thread_;

@@ -231,13 +231,13 @@ Status Monitor::Close(milliseconds timeout) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   impl_->data_plane_.Close();
   const bool drained = impl_->drain_.Stop(timeout);
-  if (!drained) impl_->drain_.Abandon();
+  if (!drained) impl_->drain_.Detach();
   // All that the drain had to say is on the board; the last handler performs what follows from it, the write-back
   // included.
   impl_->hung_ =
       !impl_->loop_.Call([&impl = *impl_] { impl.OnBoard(), impl.reloader_.StopWatching(); }, Impl::kLoopCallTimeout);
   if (impl_->hung_) {
-    impl_->loop_.Abandon();
+    impl_->loop_.Detach();
     return Status(StatusCode::kTimedOut, "the loop thread hangs in file I/O and was left behind");
   }
   impl_->loop_.Stop();

@@ -22,7 +22,7 @@ double SecondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-std::unique_ptr<drain::AlertManager> MakeAlarmDesk(const Options& options, drain::StatusBoard* board) {
+std::unique_ptr<drain::AlertManager> MakeAlertManager(const Options& options, drain::StatusBoard* board) {
   auto file = std::make_unique<output::AnomalyFile>(
       drain::AnomalyDirectory(output::OutputBase(options.output_dir), options.rank));
   return std::make_unique<drain::AlertManager>(alerts::AlarmOrigin{options.rank, options.pp_stage, options.group_mates},
@@ -50,8 +50,8 @@ stats::EngineOptions EngineOptionsOf(const Options& options) {
 Monitor::Impl::Impl(Options options, bool dynamic)
     : options_(std::move(options)),
       dynamic_(dynamic),
-      loop_([this](const std::string& what) { TellFault(what); }),
-      board_([this] { loop_.Post([this] { OnBoard(); }); }),
+      loop_([this](const char* what) { TellFault(what); }),
+      board_([this] { loop_.Post([this] { board_.Woken(), OnBoard(); }); }),
       engine_(EngineOptionsOf(options_)),
       data_plane_(options_.start_iteration, &engine_, &wake_up_, options_.decision_wait),
       drain_(&board_, &engine_, &wake_up_, options_.backlog_bytes_max),
@@ -63,7 +63,7 @@ void Monitor::Impl::Start() {
   loop_.Start();
   closed_ = false;
   if (options_.keep_latest) drain_.KeepLatest();
-  drain_.SetAlertManager(MakeAlarmDesk(options_, &board_));
+  drain_.SetAlertManager(MakeAlertManager(options_, &board_));
   drain_.Start();
 }
 
@@ -76,7 +76,7 @@ void Monitor::Impl::Tell(Event event) {
   }
 }
 
-void Monitor::Impl::TellFault(const std::string& what) {
+void Monitor::Impl::TellFault(const char* what) {
   Event event;
   event.kind = EventKind::kDegraded;
   event.message = "the loop thread caught an exception and goes on: " + what;

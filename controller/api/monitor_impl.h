@@ -63,7 +63,7 @@ class Monitor::Impl {
   std::string fault_;       // guarded by mutex_
 
  private:
-  void TellFault(const std::string& what);
+  void TellFault(const char* what);
 };
 
 }  // namespace stepwatch

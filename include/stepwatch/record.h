@@ -64,7 +64,8 @@ struct Observation {
 enum class DropReason : uint8_t {
   kRingFull,     // the drain was too slow: two steps of rows, or all results a device may have, were waiting
   kUnsupported,  // a tensor that cannot be measured: complex, a device without an engine
-  kLate,         // arrived after its step frame or its plan was closed, or 5 s after the step had ended
+  kLate,         // arrived after its step frame or its plan was closed, or 5 s after the step had ended, or found no
+                 // memory until the run ended
   kSinkFailed,   // the sink kept failing until its backlog was full or the run ended
 };
 inline constexpr int kDropReasonCount = 4;

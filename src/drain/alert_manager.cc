@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <new>
 #include <utility>
 
 #include "src/base/file.h"
@@ -36,9 +37,7 @@ void AlertManager::Look(const plan::Plan& plan, const AssembledFrame& frame) noe
         evaluator_.Evaluate(rules_, plan.layout, StepFrame{frame.step, frame.records.data(), frame.records.size()});
     if (!alarms.empty()) Raise(plan, frame, alarms);
   } catch (const std::exception& error) {  // no memory left
-    if (!std::exchange(judging_failed_, true))
-      TellTrouble("the alarms of step " + std::to_string(frame.step) +
-                  ", and perhaps of later ones, are lost: " + error.what());
+    if (!std::exchange(judging_failed_, true)) TellLostAlarms(frame.step, error.what());
   }
 }
 
@@ -66,7 +65,7 @@ void AlertManager::Raise(const plan::Plan& plan, const AssembledFrame& frame,
 // The first alarms are the ones that lead to the cause; what comes when the file is full is told all the same.
 void AlertManager::Keep(const std::string& entry) {
   file_full_ = !file_->Add(entry);
-  if (file_full_) TellTrouble(file_->path() + " is full; further alarms are told but not kept in it");
+  if (file_full_) TellFileProblem(" is full; further alarms are told but not kept in it", "");
 }
 
 void AlertManager::Advance(Time now, bool now_or_never) noexcept {
@@ -78,14 +77,23 @@ void AlertManager::Advance(Time now, bool now_or_never) noexcept {
     if (!saved.ok() && !was_failing) board_->Post(AnomalyFileFailed{std::move(saved)});
     if (!file_failing_ && was_failing) board_->Post(AnomalyFileRecovered{});
   } catch (const std::exception& error) {
-    if (!std::exchange(file_failing_, true)) TellTrouble(file_->path() + " is not written now: " + error.what());
+    if (!std::exchange(file_failing_, true)) TellFileProblem(" is not written now: ", error.what());
   }
 }
 
-void AlertManager::TellTrouble(const std::string& sentence) noexcept {
+void AlertManager::TellLostAlarms(int64_t step, const char* why) noexcept {
   try {
-    board_->PostTroubles({sentence});
-  } catch (...) {  // no memory to say it
+    board_->PostDiagnostics(
+        {"the alarms of step " + std::to_string(step) + ", and perhaps of later ones, are lost: " + why});
+  } catch (const std::bad_alloc&) {  // no memory to say it: the next time
+    judging_failed_ = false;
+  }
+}
+
+void AlertManager::TellFileProblem(const char* what, const char* why) noexcept {
+  try {
+    board_->PostDiagnostics({file_->path() + what + why});
+  } catch (const std::bad_alloc&) {  // no memory to say it
   }
 }
 

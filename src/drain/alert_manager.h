@@ -47,7 +47,8 @@ class AlertManager {
  private:
   void Raise(const plan::Plan& plan, const AssembledFrame& frame, const std::vector<alerts::Alarm>& alarms);
   void Keep(const std::string& entry);
-  void TellTrouble(const std::string& sentence) noexcept;
+  void TellLostAlarms(int64_t step, const char* why) noexcept;
+  void TellFileProblem(const char* what, const char* why) noexcept;
 
   const alerts::AlarmOrigin origin_;
   const std::unique_ptr<output::AnomalyFile> file_;

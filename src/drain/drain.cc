@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -20,7 +21,7 @@ constexpr std::chrono::milliseconds kLookIdle{2000};
 constexpr std::chrono::milliseconds kLookPending{2};
 constexpr std::chrono::milliseconds kLookStopping{20};
 
-// What a round may take beyond the deadline of Stop before its sink counts as hung.
+// A round may take this much longer than the deadline of Stop before its sink counts as hung.
 constexpr std::chrono::milliseconds kGrace{1000};
 
 }  // namespace
@@ -30,7 +31,8 @@ Drain::Drain(StatusBoard* board, stats::Engine* engine, step::WakeUp* wake_up, s
       engine_(engine),
       wake_up_(wake_up),
       backlog_bytes_max_(backlog_bytes_max),
-      clock_(std::move(clock)) {}
+      clock_(std::move(clock)),
+      mailbox_(wake_up) {}
 
 Drain::~Drain() {
   STEPWATCH_CHECK(!thread_.joinable());
@@ -41,14 +43,22 @@ void Drain::Start() {
 }
 
 void Drain::SetSinks(std::vector<std::shared_ptr<Sink>> sinks) {
+  std::list<SinkQueue> queues;
+  const SinkQueue::Credit credit = [this](PlanId plan, uint64_t written, uint64_t given_up) {
+    Credit(plan, written, given_up);
+  };
+  for (auto& sink : sinks)
+    queues.emplace_back(std::move(sink), backlog_bytes_max_, queues.empty() ? credit : SinkQueue::Credit());
   const std::lock_guard<std::mutex> lock(mutex_);
-  new_sinks_ = std::move(sinks);
+  new_sinks_ = std::move(queues);
 }
 
 void Drain::Adopt(std::shared_ptr<step::Pipeline> pipeline) {
+  std::list<PlanStream> stream;
+  stream.emplace_back(engine_, std::move(pipeline));
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    adopted_.push_back(std::move(pipeline));
+    adopted_.splice(adopted_.end(), stream);
   }
   wake_up_->Post();
 }
@@ -73,38 +83,29 @@ bool Drain::Stop(std::chrono::milliseconds deadline) {
   return true;
 }
 
-void Drain::Abandon() {
+void Drain::Detach() {
   if (thread_.joinable()) thread_.detach();
 }
 
-void Drain::KeepLatest() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  keep_latest_ = true;
-}
-
 std::vector<LatestValue> Drain::Latest(SiteKind kind, std::chrono::milliseconds timeout, int rank) {
-  const auto question = std::make_shared<Question>();
-  question->kind = kind;
-  question->rank = rank;
-  question->deadline = std::chrono::steady_clock::now() + timeout;
-  std::unique_lock<std::mutex> lock(mutex_);
-  if (finished_ || !thread_.joinable()) return {};
-  keep_latest_ = true;
-  asked_.push_back(question);
-  wake_up_->Post();
-  answer_.wait_until(lock, question->deadline + kGrace, [&] { return question->answered || finished_; });
-  return std::move(question->answer);
+  if (!thread_.joinable()) return {};
+  return mailbox_.Latest(kind, rank, std::chrono::steady_clock::now() + timeout);
 }
 
-void Drain::Run() {
+bool Drain::Flush(std::chrono::milliseconds timeout) {
+  return !thread_.joinable() || mailbox_.Flush(std::chrono::steady_clock::now() + timeout);
+}
+
+void Drain::Run() noexcept {
   Rounds();
+  Conclude();
+  mailbox_.Close();
   const std::lock_guard<std::mutex> lock(mutex_);
   finished_ = true;
   finish_.notify_all();
-  answer_.notify_all();
 }
 
-void Drain::Rounds() {
+void Drain::Rounds() noexcept {
   for (;;) {
     bool stopping = false;
     SteadyTime deadline;
@@ -114,247 +115,216 @@ void Drain::Rounds() {
       deadline = deadline_;
     }
     const bool last = stopping && std::chrono::steady_clock::now() >= deadline;
-    try {
-      Round(stopping, last);
-    } catch (const std::exception& error) {
-      ReportFault(
-          error.what());  // out of memory, or a sink of the user's: the thread lives on, the next round tries again
-    } catch (...) {
-      ReportFault("unknown exception");
-    }
-    if (stopping && (last || !HasBacklog())) break;
+    Round(stopping, last);
+    if (stopping && (last || !HasBacklog())) return;
     wake_up_->Wait(stopping ? std::min(kLookStopping, WaitTime()) : WaitTime());
   }
-  bool first = true;
-  for (SinkQueue& sink : sinks_) {
-    const auto outcomes = sink.GiveUp();
-    if (std::exchange(first, false)) Credit(outcomes);
-  }
+}
+
+void Drain::Conclude() noexcept {
+  for (SinkQueue& sink : sinks_) sink.GiveUp();
   ReportDrained(true);
 }
 
 bool Drain::HasBacklog() const {
   return std::any_of(sinks_.begin(), sinks_.end(), [](const SinkQueue& sink) { return !sink.empty(); }) ||
-         std::any_of(streams_.begin(), streams_.end(),
-                     [](const Stream& stream) { return !stream.waiting.empty() || !stream.pipeline->ring.Empty(); }) ||
+         std::any_of(streams_.begin(), streams_.end(), [](const PlanStream& stream) { return stream.has_backlog(); }) ||
          (alert_manager_ && alert_manager_->unsaved());
 }
 
-void Drain::ReportFault(const char* what) {
-  if (!std::exchange(failing_, true))
-    board_->Post(SinkFailed{Status(StatusCode::kInternal, std::string("the drain thread caught: ") + what)});
+// Out of memory, or a sink of the user's: the next round tries again.
+template <class Stage>
+void Drain::Guarded(const Stage& stage) noexcept {
+  try {
+    stage();
+  } catch (const std::exception& error) {
+    ReportFault(error.what());
+  } catch (...) {
+    ReportFault("unknown exception");
+  }
 }
 
-void Drain::Round(bool now_or_never, bool last_call) {
+void Drain::ReportFault(const char* what) noexcept {
+  fault_in_round_ = true;
+  if (failing_) return;
+  try {
+    board_->Post(SinkFailed{Status(StatusCode::kInternal, std::string("the drain thread caught: ") + what)});
+  } catch (const std::bad_alloc&) {
+    board_->Post(SinkFailed{Status(StatusCode::kExhausted, "out of memory")});  // short enough to need none
+  }
+  failing_ = true;
+}
+
+void Drain::Round(bool now_or_never, bool last_call) noexcept {
+  const SteadyTime now = std::chrono::steady_clock::now();
+  fault_in_round_ = false;
   TakeOrders();
-  EmptyRings(last_call);
-  PassOnFrames(last_call);
-  AnswerQuestions();
+  Guarded([&] { EmptyRings(last_call); });
+  for (PlanStream& stream : streams_) TellBeginAndFinish(&stream);
+  Guarded([&] { PassOnFrames(last_call); });
+  Guarded([&] { AnswerQuestions(); });
   engine_->Sweep();
-  board_->PostTroubles(engine_->TakeDiagnostics());
-  AdvanceSinks(now_or_never);
-  AnswerFlushes();
+  Guarded([&] { board_->PostDiagnostics(engine_->TakeDiagnostics()); });
+  for (SinkQueue& sink : sinks_) sink.Advance(now, now_or_never);
+  mailbox_.AnswerFlushes(!HasBacklog(), std::chrono::steady_clock::now());
   if (alert_manager_) alert_manager_->Advance(std::chrono::steady_clock::now(), now_or_never);
   ReportDrained(false);
   ReportHealth();
+  board_->Remind();
 }
 
-void Drain::TakeOrders() {
-  std::vector<std::shared_ptr<step::Pipeline>> adopted;
-  std::vector<std::shared_ptr<const step::Pipeline>> forgotten;
-  std::vector<std::shared_ptr<Sink>> sinks;
+void Drain::TakeOrders() noexcept {
+  mailbox_.Take();
+  if (mailbox_.keeps_latest() && !latest_) latest_.emplace();
+  std::list<std::shared_ptr<const step::Pipeline>> forgotten;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    adopted = std::exchange(adopted_, {});
-    forgotten = std::exchange(forgotten_, {});
-    sinks = std::exchange(new_sinks_, {});
-    questions_.insert(questions_.end(), asked_.begin(), asked_.end());
-    asked_.clear();
-    flushes_.insert(flushes_.end(), flush_orders_.begin(), flush_orders_.end());
-    flush_orders_.clear();
-    if (keep_latest_ && !latest_) latest_.emplace();
+    streams_.splice(streams_.end(), adopted_);
+    sinks_.splice(sinks_.end(), new_sinks_);
+    forgotten.swap(forgotten_);
   }
-  for (auto& sink : sinks) sinks_.emplace_back(std::move(sink), backlog_bytes_max_);
-  for (auto& pipeline : adopted) streams_.emplace_back(engine_, std::move(pipeline));
   for (const auto& pipeline : forgotten)
-    streams_.remove_if([&](const Stream& stream) { return stream.pipeline == pipeline; });
+    streams_.remove_if([&](const PlanStream& stream) { return stream.pipeline() == pipeline; });
 }
 
-// Once the begin of a plan can be seen, all entries of the plans before it can be seen as well: what is still empty
-// among those was superseded. Plans behind it are left to the next round.
+// Rings begin in the order in which they were adopted. An empty ring before one that has begun belongs to a superseded
+// plan and is erased. Plans behind the last that has begun are left to the next round.
 void Drain::EmptyRings(bool last_call) {
-  const auto behind = std::find_if(streams_.rbegin(), streams_.rend(), [](const Stream& stream) {
-                        return stream.begun || !stream.pipeline->ring.Empty();
+  const auto behind = std::find_if(streams_.rbegin(), streams_.rend(), [](const PlanStream& stream) {
+                        return stream.visible();
                       }).base();
   for (auto stream = streams_.begin(); stream != behind;) {
-    if (!EmptyRing(&*stream, last_call)) return;
-    stream = stream->begun ? std::next(stream) : streams_.erase(stream);
+    if (!stream->EmptyRing(backlog_bytes_max_, clock_(), last_call)) return;
+    stream = stream->begun() ? std::next(stream) : streams_.erase(stream);
   }
 }
 
-// False: as much waits for results of a device as may wait; the ring, and then its producers, feel it.
-bool Drain::EmptyRing(Stream* stream, bool last_call) {
-  step::RingEntry entry;
-  for (;;) {
-    const bool full = stream->waiting.pending() && stream->waiting.records() * sizeof(Record) > backlog_bytes_max_;
-    if (full && !last_call) return false;
-    if (!stream->pipeline->ring.Pop(&entry)) return true;
-    Take(stream, entry);
-    TellBeginAndFinish(stream);
+void Drain::TellBeginAndFinish(PlanStream* stream) noexcept {
+  if (!stream->told_begin && stream->begun()) {
+    stream->told_begin = true;
+    if (alert_manager_) alert_manager_->BeginPlan(*stream->plan());
+    board_->Post(PlanBegan{stream->id(), stream->begin().first_step});
   }
-}
-
-void Drain::Take(Stream* stream, const step::RingEntry& entry) {
-  if (const auto* end = std::get_if<step::FrameEnd>(&entry)) TakeColumns(stream, end->step);
-  const uint64_t late_before = stream->assembler.late();
-  if (auto frame = stream->assembler.Add(entry)) stream->waiting.Add(*std::move(frame), clock_());
-  if (stream->assembler.late() == late_before) return;
-  if (const auto* record = std::get_if<Record>(&entry); record != nullptr && record->pending())
-    engine_->Abandon(*record);
-}
-
-// They were put down before the step's frame was closed.
-void Drain::TakeColumns(Stream* stream, int64_t step) {
-  std::optional<step::HeatmapStep> columns = stream->pipeline->heatmaps.Take(step);
-  if (!columns) return;
-  if (auto frame = stream->assembler.Add(*std::move(columns))) stream->waiting.Add(*std::move(frame), clock_());
-}
-
-void Drain::TellBeginAndFinish(Stream* stream) {
-  const PlanId id = stream->pipeline->plan->layout.plan_id;
-  if (!stream->begun && stream->assembler.begin()) {
-    stream->begun = true;
-    if (alert_manager_) alert_manager_->BeginPlan(*stream->pipeline->plan);
-    board_->Post(PlanBegan{id, stream->assembler.begin()->first_step});
-  }
-  if (!stream->finished && stream->assembler.end()) {
-    const step::PlanEnd& end = *stream->assembler.end();
-    stream->finished = true;
-    const bool had_steps = end.last_step >= stream->assembler.begin()->first_step;
-    board_->Post(PlanFinished{id, end.reason, had_steps ? end.last_step : -1, end.collected});
+  if (!stream->told_finish && stream->finished()) {
+    stream->told_finish = true;
+    const step::PlanEnd& end = stream->end();
+    const bool had_steps = end.last_step >= stream->begin().first_step;
+    board_->Post(PlanFinished{stream->id(), end.reason, had_steps ? end.last_step : -1, end.collected});
   }
 }
 
 // Frames of a plan wait until those of the plan before it are with the sinks; its results are fetched all the same.
 void Drain::PassOnFrames(bool last_call) {
-  bool first_in_line = true;
-  for (Stream& stream : streams_) {
-    stream.waiting.Fetch(&stream.assembler.open());
-    if (first_in_line) PassOnFrames(&stream, last_call);
-    first_in_line = first_in_line && stream.ended;
+  for (PlanStream& stream : streams_) stream.Fetch();
+  for (PlanStream& stream : streams_) {
+    PassOnFrames(&stream, last_call);
+    if (!stream.told_end) return;
   }
 }
 
-void Drain::PassOnFrames(Stream* stream, bool last_call) {
-  const std::shared_ptr<const plan::Plan>& plan = stream->pipeline->plan;
-  while (auto frame = stream->waiting.Next(clock_(), last_call)) {
-    stream->joined += MergeRepeatedRecords(plan->layout, &frame->records);
-    if (alert_manager_) alert_manager_->Look(*plan, *frame);
-    if (latest_) latest_->Add(plan, frame->records);
-    for (SinkQueue& sink : sinks_) sink.AddFrame(plan, *frame);
-  }
-  if (!stream->finished || stream->ended || !stream->waiting.empty()) return;
-  stream->ended = true;
-  if (alert_manager_) alert_manager_->EndPlan();
-  for (SinkQueue& sink : sinks_) sink.AddEnd(plan);
-}
-
-// A frame that still grows: what has arrived of it counts.
-void Drain::AddLatest(const Stream& stream, const AssembledFrame& frame) {
-  const std::shared_ptr<const plan::Plan>& plan = stream.pipeline->plan;
-  latest_->Add(plan, MergedRecords(plan->layout, frame.records));
-}
-
-// All that was pushed before a question came is out of the rings by now.
-void Drain::AnswerQuestions() {
-  if (questions_.empty()) return;
-  const bool pending =
-      std::any_of(streams_.begin(), streams_.end(), [](const Stream& stream) { return stream.waiting.pending(); });
-  const SteadyTime now = std::chrono::steady_clock::now();
-  const auto due = [&](const std::shared_ptr<Question>& question) { return !pending || now >= question->deadline; };
-  if (std::none_of(questions_.begin(), questions_.end(), due)) return;
-  for (Stream& stream : streams_) {
-    stream.waiting.ForEach([&](const AssembledFrame& frame) { AddLatest(stream, frame); });
-    AddLatest(stream, stream.assembler.open());
-  }
-  const std::lock_guard<std::mutex> lock(mutex_);
-  std::erase_if(questions_, [&](const std::shared_ptr<Question>& question) {
-    if (!due(question)) return false;
-    question->answer = latest_->Of(question->kind, question->rank);
-    return question->answered = true;
-  });
-  answer_.notify_all();
-}
-
-void Drain::Credit(const std::vector<SinkQueue::Outcome>& outcomes) {
-  for (const SinkQueue::Outcome& outcome : outcomes)
-    for (Stream& stream : streams_) {
-      if (stream.pipeline->plan->layout.plan_id != outcome.plan_id) continue;
-      stream.ledger.written += outcome.written;
-      stream.ledger.dropped[static_cast<size_t>(DropReason::kSinkFailed)] += outcome.given_up;
+void Drain::PassOnFrames(PlanStream* stream, bool last_call) {
+  while (const AssembledFrame* frame = stream->Ready(clock_(), last_call)) {
+    try {
+      PassOn(stream, *frame);
+    } catch (const std::bad_alloc&) {
+      if (!last_call) throw;
+      stream->LoseReady();
     }
+  }
+  if (stream->exhausted() && !stream->told_end) PassOnEnd(stream, last_call);
 }
 
-void Drain::AdvanceSinks(bool now_or_never) {
-  const SteadyTime now = std::chrono::steady_clock::now();
-  bool first = true;
-  for (SinkQueue& sink : sinks_) {
-    const auto outcomes = sink.Advance(now, now_or_never);
-    if (std::exchange(first, false)) Credit(outcomes);
+// All that may fail comes before the frame is taken: alarms look at a frame once, and a sink gets it once.
+void Drain::PassOn(PlanStream* stream, const AssembledFrame& frame) {
+  if (latest_) latest_->Add(stream->plan(), frame.records);
+  MakeRoomInSinks();
+  if (alert_manager_) alert_manager_->Look(*stream->plan(), frame);
+  const std::shared_ptr<const AssembledFrame> taken = stream->Take();
+  for (SinkQueue& sink : sinks_) sink.AddFrame(stream->plan(), taken);
+}
+
+void Drain::PassOnEnd(PlanStream* stream, bool last_call) {
+  try {
+    MakeRoomInSinks();
+    for (SinkQueue& sink : sinks_) sink.AddEnd(stream->plan());
+  } catch (const std::bad_alloc&) {
+    if (!last_call) throw;  // the sinks end with the run
   }
+  stream->told_end = true;
+  if (alert_manager_) alert_manager_->EndPlan();
+}
+
+void Drain::MakeRoomInSinks() {
+  for (SinkQueue& sink : sinks_) sink.MakeRoom();
+}
+
+void Drain::Credit(PlanId plan, uint64_t written, uint64_t given_up) noexcept {
+  for (PlanStream& stream : streams_)
+    if (stream.id() == plan) stream.Credit(written, given_up);
+}
+
+bool Drain::AnyPending() const {
+  return std::any_of(streams_.begin(), streams_.end(), [](const PlanStream& stream) { return stream.pending(); });
+}
+
+// All that was pushed before a question came is out of the rings by now. Of a frame that still grows what has arrived
+// counts.
+void Drain::AnswerQuestions() {
+  const SteadyTime now = std::chrono::steady_clock::now();
+  if (!mailbox_.HasDueQuestion(AnyPending(), now)) return;
+  for (PlanStream& stream : streams_)
+    stream.ForEach([&](const AssembledFrame& frame) {
+      latest_->Add(stream.plan(), MergedRecords(stream.plan()->layout, frame.records));
+    });
+  mailbox_.AnswerLatest(AnyPending(), now, [this](SiteKind kind, int rank) { return latest_->Of(kind, rank); });
 }
 
 // A plan is drained when its ring has ended and the first sink has nothing of it left: then every produced record is
 // accounted for, and every column of a heat map, which is none, is where it belongs.
-void Drain::ReportDrained(bool last_call) {
-  while (!streams_.empty() && streams_.front().ended) {
-    Stream& stream = streams_.front();
-    const step::Pipeline& pipeline = *stream.pipeline;
-    Ledger ledger = stream.ledger;
-    ledger.produced = pipeline.produced.load(std::memory_order_relaxed) + stream.waiting.replayed() - stream.joined;
-    ledger.dropped[static_cast<size_t>(DropReason::kRingFull)] =
-        pipeline.dropped_ring_full.load(std::memory_order_relaxed);
-    ledger.dropped[static_cast<size_t>(DropReason::kUnsupported)] =
-        pipeline.dropped_unsupported.load(std::memory_order_relaxed);
-    ledger.dropped[static_cast<size_t>(DropReason::kLate)] =
-        stream.assembler.late() + stream.waiting.late() + pipeline.dropped_late.load(std::memory_order_relaxed);
-    const bool waits = !sinks_.empty() && sinks_.front().HoldsFrameOf(pipeline.plan->layout.plan_id);
+void Drain::ReportDrained(bool last_call) noexcept {
+  while (!streams_.empty() && streams_.front().told_end) {
+    const PlanStream& stream = streams_.front();
+    const Ledger ledger = stream.account();
+    const bool waits = !sinks_.empty() && sinks_.front().HoldsFrameOf(stream.id());
     if ((waits || !ledger.balanced()) && !last_call) return;
-    CheckMissing(stream, ledger);
-    TellLostColumns(pipeline);
-    const step::PlanEnd& end = *stream.assembler.end();
-    const double busy_seconds = static_cast<double>(pipeline.busy_ns.load(std::memory_order_relaxed)) * 1e-9;
-    board_->Post(PlanDrained{pipeline.plan->layout.plan_id, end.reason, end.collected, ledger, busy_seconds});
+    TellLoss(stream, ledger);
+    const step::PlanEnd& end = stream.end();
+    const double busy_seconds = static_cast<double>(stream.pipeline()->busy_ns.load(std::memory_order_relaxed)) * 1e-9;
+    board_->Post(PlanDrained{stream.id(), end.reason, end.collected, ledger, busy_seconds});
     streams_.pop_front();
   }
 }
 
-// What the steps announced and did not deliver was dropped before the ring or was late behind it.
-void Drain::CheckMissing(const Stream& stream, const Ledger& ledger) {
-  const uint64_t known = ledger.dropped[static_cast<size_t>(DropReason::kRingFull)] +
-                         ledger.dropped[static_cast<size_t>(DropReason::kUnsupported)] +
-                         ledger.dropped[static_cast<size_t>(DropReason::kLate)];
-  if (stream.assembler.missing() > known) ReportFault("records that a step had announced never came out of the ring");
+void Drain::TellLoss(const PlanStream& stream, const Ledger& ledger) noexcept {
+  if (stream.misses_records(ledger)) ReportFault("records that a step had announced never came out of the ring");
+  const uint64_t lost = stream.pipeline()->heatmaps.lost();
+  if (lost == 0) return;
+  try {
+    board_->PostDiagnostics({"ur_distribution: the images lack " + std::to_string(lost) + " steps of plan " +
+                             std::to_string(stream.id()) + ", which came while the drain thread was far behind"});
+  } catch (const std::bad_alloc&) {  // no memory to say it
+  }
 }
 
-void Drain::TellLostColumns(const step::Pipeline& pipeline) {
-  if (const uint64_t lost = pipeline.heatmaps.lost(); lost > 0)
-    board_->PostTroubles({"ur_distribution: the images lack " + std::to_string(lost) + " steps of plan " +
-                          std::to_string(pipeline.plan->layout.plan_id) +
-                          ", which came while the drain thread was far behind"});
-}
-
-void Drain::ReportHealth() {
+void Drain::ReportHealth() noexcept {
   const auto failing = std::find_if(sinks_.begin(), sinks_.end(), [](const SinkQueue& sink) { return sink.failure(); });
-  const bool now_failing = failing != sinks_.end();
-  if (now_failing && !failing_) board_->Post(SinkFailed{*failing->failure()});
-  if (!now_failing && failing_) board_->Post(SinkRecovered{});
-  failing_ = now_failing;
+  const bool sink_fails = failing != sinks_.end();
+  if (sink_fails && !failing_) {
+    const std::string& why = failing->failure()->message();
+    try {
+      board_->Post(SinkFailed{Status(failing->failure()->code(), why)});
+    } catch (const std::bad_alloc&) {
+      board_->Post(SinkFailed{Status(StatusCode::kExhausted, "out of memory")});  // short enough to need none
+    }
+    failing_ = true;
+  }
+  if (sink_fails || fault_in_round_ || !failing_) return;
+  board_->Post(SinkRecovered{});
+  failing_ = false;
 }
 
 std::chrono::milliseconds Drain::WaitTime() const {
-  if (std::any_of(streams_.begin(), streams_.end(), [](const Stream& stream) { return stream.waiting.pending(); }))
-    return kLookPending;
+  if (AnyPending()) return kLookPending;
   std::chrono::milliseconds wait = streams_.empty() ? kLookIdle : kLookBusy;
   const SteadyTime now = std::chrono::steady_clock::now();
   const auto wait_until = [&](const std::optional<SteadyTime>& at) {

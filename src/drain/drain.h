@@ -2,12 +2,14 @@
 //
 // Plans are drained in the order in which they were adopted, which is the order in which they begin. Numbers that a
 // device still owes are fetched here; a frame with such numbers, and all frames behind it, wait for them.
+//
+// Nothing here ends the thread. A stage of a round that throws is told and tried again in the next round; what runs out
+// of memory has changed nothing by then, so that a while without memory delays records. In the last round what cannot
+// be kept is counted.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <functional>
 #include <list>
 #include <memory>
@@ -17,13 +19,13 @@
 #include <vector>
 
 #include "src/drain/alert_manager.h"
-#include "src/drain/frame_assembler.h"
 #include "src/drain/latest_values.h"
+#include "src/drain/mailbox.h"
+#include "src/drain/plan_stream.h"
 #include "src/drain/sink_queue.h"
 #include "src/drain/status_board.h"
-#include "src/drain/waiting_frames.h"
-#include "src/step/data_plane.h"
 #include "src/step/pipeline.h"
+#include "src/step/wake_up.h"
 #include "stepwatch/sink.h"
 
 namespace stepwatch::drain {
@@ -50,12 +52,12 @@ class Drain {
   // The plan was superseded before it began.
   void Forget(std::shared_ptr<const step::Pipeline> pipeline);
   // Keeps the records of every site's last step.
-  void KeepLatest();
+  void KeepLatest() { mailbox_.KeepLatest(); }
   // Drains all that is there, results under way included, gives up at the deadline, ends the thread. Call after the
-  // step thread's side is closed. False: a sink hangs in a call; the thread still runs. Call again, or Abandon.
+  // step thread's side is closed. False: a sink hangs in a call; the thread still runs. Call again, or Detach.
   bool Stop(std::chrono::milliseconds deadline);
-  // Lets go of the thread when a sink hangs. Then nothing that the drain uses may be freed.
-  void Abandon();
+  // Lets a thread go that hangs in a sink. Nothing that the drain uses may be freed then.
+  void Detach();
 
   // --- any thread but the drain's ---
   // See Monitor::Latest; tags are for `rank`.
@@ -64,87 +66,62 @@ class Drain {
   // is not. False: not in time, because a device owes numbers or a sink takes nothing.
   bool Flush(std::chrono::milliseconds timeout);
 
- private:
-  struct FlushOrder {
-    SteadyTime deadline;
-    bool done = false;
-    bool in_time = false;
-  };
-  struct Question {
-    SiteKind kind;
-    int rank;
-    SteadyTime deadline;
-    std::vector<LatestValue> answer;
-    bool answered = false;
-  };
-
-  struct Stream {
-    Stream(stats::Engine* engine, std::shared_ptr<step::Pipeline> its_pipeline)
-        : pipeline(std::move(its_pipeline)), waiting(engine, pipeline) {}
-
-    std::shared_ptr<step::Pipeline> pipeline;
-    FrameAssembler assembler;
-    WaitingFrames waiting;
-    Ledger ledger;        // written and dropped{sink_failed}; the rest is read elsewhere at the end
-    uint64_t joined = 0;  // records that went into the rows of others
-    bool begun = false;
-    bool finished = false;  // the last entry is out of the ring
-    bool ended = false;     // and the last frame has gone to the sinks
-  };
-
-  void Run();
-  void Rounds();
-  void Round(bool now_or_never, bool last_call);
-  void EmptyRings(bool last_call);
-  bool EmptyRing(Stream* stream, bool last_call);
-  void Take(Stream* stream, const step::RingEntry& entry);
-  void TakeColumns(Stream* stream, int64_t step);
-  void TellBeginAndFinish(Stream* stream);
-  void PassOnFrames(bool last_call);
-  void PassOnFrames(Stream* stream, bool last_call);
-  void Credit(const std::vector<SinkQueue::Outcome>& outcomes);
-  void AdvanceSinks(bool now_or_never);
-  void AnswerQuestions();
-  void AnswerFlushes();
-  void AddLatest(const Stream& stream, const AssembledFrame& frame);
-  void ReportDrained(bool last_call);
-  void CheckMissing(const Stream& stream, const Ledger& ledger);
-  void TellLostColumns(const step::Pipeline& pipeline);
-  void ReportFault(const char* what);
-  void ReportHealth();
+  // --- the drain thread, or whoever drives a drain that was not started ---
+  // One look at everything. `now_or_never`: sinks do not wait after a failure. `last_call`: what cannot be passed on is
+  // given up. Does not throw.
+  void Round(bool now_or_never, bool last_call) noexcept;
+  // After the last round: counts what the sinks have not taken, and reports all plans.
+  void Conclude() noexcept;
+  // Something waits to be passed on.
   bool HasBacklog() const;
+
+ private:
+  void Run() noexcept;
+  void Rounds() noexcept;
+  template <class Stage>
+  void Guarded(const Stage& stage) noexcept;
+  void TakeOrders() noexcept;
+  void EmptyRings(bool last_call);
+  void TellBeginAndFinish(PlanStream* stream) noexcept;
+  void PassOnFrames(bool last_call);
+  void PassOnFrames(PlanStream* stream, bool last_call);
+  void PassOn(PlanStream* stream, const AssembledFrame& frame);
+  void PassOnEnd(PlanStream* stream, bool last_call);
+  void MakeRoomInSinks();
+  void Credit(PlanId plan, uint64_t written, uint64_t given_up) noexcept;
+  void AnswerQuestions();
+  void ReportDrained(bool last_call) noexcept;
+  void TellLoss(const PlanStream& stream, const Ledger& ledger) noexcept;
+  void ReportFault(const char* what) noexcept;
+  void ReportHealth() noexcept;
+  bool AnyPending() const;
   std::chrono::milliseconds WaitTime() const;
-  void TakeOrders();
 
   StatusBoard* const board_;
   stats::Engine* const engine_;
   step::WakeUp* const wake_up_;
   const size_t backlog_bytes_max_;
   const Clock clock_;
-  std::thread thread_;
+  Mailbox mailbox_;
+  std::thread thread_;  // loop thread only
 
   std::mutex mutex_;
-  std::vector<std::shared_ptr<step::Pipeline>> adopted_;  // guarded by mutex_
+  std::list<PlanStream> adopted_;  // guarded by mutex_; made by the loop thread, where there is somebody to tell
   // Guarded by mutex_. Held until they are looked for: another pipeline must not get the place of one that is gone.
-  std::vector<std::shared_ptr<const step::Pipeline>> forgotten_;
-  std::vector<std::shared_ptr<Sink>> new_sinks_;           // guarded by mutex_
-  std::vector<std::shared_ptr<Question>> asked_;           // guarded by mutex_; what they hold as well
-  std::vector<std::shared_ptr<FlushOrder>> flush_orders_;  // guarded by mutex_; what they hold as well
-  bool keep_latest_ = false;                               // guarded by mutex_
-  bool stopping_ = false;                                  // guarded by mutex_
-  SteadyTime deadline_;                                    // guarded by mutex_
-  bool finished_ = false;                                  // guarded by mutex_
-  std::condition_variable finish_;                         // finished_ has become true
-  std::condition_variable answer_;                         // a question was answered
+  std::list<std::shared_ptr<const step::Pipeline>> forgotten_;
+  std::list<SinkQueue> new_sinks_;  // guarded by mutex_
+  bool stopping_ = false;           // guarded by mutex_
+  SteadyTime deadline_;             // guarded by mutex_
+  bool finished_ = false;           // guarded by mutex_
+  std::condition_variable finish_;  // finished_ has become true
 
   // Drain thread only.
-  std::list<Stream> streams_;
+  std::list<PlanStream> streams_;
   std::unique_ptr<AlertManager> alert_manager_;
-  std::deque<SinkQueue> sinks_;
-  std::vector<std::shared_ptr<Question>> questions_;
-  std::vector<std::shared_ptr<FlushOrder>> flushes_;
+  std::list<SinkQueue> sinks_;
   std::optional<LatestValues> latest_;  // from the moment that it is wanted
-  bool failing_ = false;
+  bool failing_ = false;                // and the loop was told
+  bool fault_in_round_ = false;
 };
 
 }  // namespace stepwatch::drain

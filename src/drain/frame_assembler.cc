@@ -5,11 +5,30 @@
 
 namespace stepwatch::drain {
 
+namespace {
+
+template <class T>
+void MakeRoomIn(std::vector<T>* items, size_t expected) {
+  if (items->size() == items->capacity()) items->reserve(std::max({size_t{1}, 2 * items->size(), expected}));
+}
+
+}  // namespace
+
+void FrameAssembler::MakeRoom() {
+  // A frame that is not begun makes do with one place: it may be closed with nothing but columns in it.
+  MakeRoomIn(&open_.records, open_.records.empty() ? 1 : closed_records_);
+  MakeRoomIn(&open_.pending, 1);
+  MakeRoomIn(&open_.graph_steps, 1);
+  MakeRoomIn(&spare_.records, 1);
+  MakeRoomIn(&spare_.pending, 1);
+  MakeRoomIn(&spare_.graph_steps, 1);
+}
+
 std::optional<AssembledFrame> FrameAssembler::Close() {
   if (open_.empty()) return std::nullopt;
   closed_step_ = open_.step;
-  AssembledFrame closed = std::exchange(open_, AssembledFrame{});
-  open_.records.reserve(closed.records.size());  // steps are alike
+  closed_records_ = open_.records.size();
+  AssembledFrame closed = std::exchange(open_, std::exchange(spare_, AssembledFrame{}));
   return closed;
 }
 

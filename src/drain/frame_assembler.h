@@ -1,6 +1,6 @@
 // Puts the entries of one plan's ring back together as step frames, in step order.
 //
-// Pure bookkeeping, drain thread only.
+// Pure bookkeeping, drain thread only. After MakeRoom the next entry is added without an allocation.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +26,8 @@ struct AssembledFrame {
 
 class FrameAssembler {
  public:
+  // What one entry, and the columns of its step, may need. Throws std::bad_alloc, and has changed nothing then.
+  void MakeRoom();
   // Takes the next entry; returns the frame that it completes, if it completes one with at least one record, graph step
   // or column.
   std::optional<AssembledFrame> Add(const step::RingEntry& entry);
@@ -50,6 +52,8 @@ class FrameAssembler {
   std::optional<step::PlanBegin> begin_;
   std::optional<step::PlanEnd> end_;
   AssembledFrame open_;
+  AssembledFrame spare_;       // the next one, with room for one entry
+  size_t closed_records_ = 1;  // of the last closed frame: steps are alike
   int64_t closed_step_ = INT64_MIN;
   uint64_t late_ = 0;
   uint64_t missing_ = 0;

@@ -6,8 +6,7 @@
 #include <iterator>
 #include <limits>
 #include <unordered_map>
-
-#include "src/base/check.h"
+#include <utility>
 
 namespace stepwatch::drain {
 namespace {
@@ -17,13 +16,6 @@ void MakeRow(Record* record) {
   record->micro_step = 0;
   record->call = 0;
 }
-
-// A row on its way: where it is, and how many calls with a tensor are in it. From the second call on the record holds
-// sums where the row will hold a root or an average.
-struct Row {
-  size_t position = 0;
-  int64_t calls = 0;
-};
 
 double Number(const StatValue& value) {
   return value.is_integer ? static_cast<double>(value.i64) : value.f64;
@@ -78,7 +70,8 @@ void AddDescription(const Record& call, Record* row) {
   row->dims = call.dims;
 }
 
-void AddCall(const Record& call, Row* row, Record* record) {
+// `calls` with a tensor are in the row. From the second call on it holds sums where it will hold a root or an average.
+void AddCall(const Record& call, int64_t* calls, Record* record) {
   record->flags |= call.flags & Record::kInDoubt;
   if (call.missing()) return;
   if (record->missing()) {
@@ -86,11 +79,10 @@ void AddCall(const Record& call, Row* row, Record* record) {
     *record = call;
     MakeRow(record);
     record->flags |= in_doubt;
-    row->calls = 1;
+    *calls = 1;
     return;
   }
-  STEPWATCH_CHECK(call.value_count == record->value_count);
-  if (++row->calls == 2) Square(record);
+  if (++*calls == 2) Square(record);
   for (size_t i = 0; i < record->value_count; ++i) AddValue(&record->values[i], call.values[i]);
   AddDescription(call, record);
 }
@@ -138,51 +130,93 @@ Gradient KeyOf(const Record& record) {
           uint64_t{record.element} << 16 | record.call};
 }
 
-size_t ReplaceRepeated(const RecordLayout& layout, std::vector<Record>* records) {
-  std::unordered_map<Gradient, size_t, GradientHash> positions;
+// Where each record goes. All that allocates comes before the first record moves: whoever runs out of memory finds the
+// records as they were.
+struct Places {
+  std::vector<size_t> of_record;
   size_t kept = 0;
-  for (size_t i = 0; i < records->size(); ++i) {
-    const Record& record = (*records)[i];
-    if (MayComeAgain(layout, record)) {
-      const auto [position, is_new] = positions.try_emplace(KeyOf(record), kept);
-      if (!is_new) {
-        (*records)[position->second] = record;
-        continue;
-      }
+};
+
+// Calls of one site and element share a place, if they have as many values. (If they have not, which would be a fault
+// of ours, each is a row of its own.)
+Places PlacesOfCalls(const RecordLayout& layout, const std::vector<Record>& records, size_t first) {
+  Places places{std::vector<size_t>(records.size()), first};
+  struct Row {
+    size_t place;
+    uint8_t value_count;
+  };
+  std::unordered_map<uint64_t, Row> rows;
+  for (size_t i = first; i < records.size(); ++i) {
+    const Record& record = records[i];
+    places.of_record[i] = places.kept;
+    if (IsCall(layout, record)) {
+      const auto [found, is_new] =
+          rows.try_emplace(uint64_t{record.site} << 16 | record.element, Row{places.kept, record.value_count});
+      Row& row = found->second;
+      if (row.value_count == 0) row.value_count = record.value_count;
+      const bool joins = !is_new && (record.value_count == row.value_count || record.missing());
+      if (joins) places.of_record[i] = row.place;
+      if (joins) continue;
     }
-    if (i != kept) (*records)[kept] = record;
-    ++kept;
+    ++places.kept;
   }
-  const size_t repeated = records->size() - kept;
-  records->resize(kept);
-  return repeated;
+  return places;
+}
+
+Places PlacesOfGradients(const RecordLayout& layout, const std::vector<Record>& records) {
+  Places places{std::vector<size_t>(records.size()), 0};
+  std::unordered_map<Gradient, size_t, GradientHash> known;
+  for (size_t i = 0; i < records.size(); ++i) {
+    size_t place = places.kept;
+    if (MayComeAgain(layout, records[i])) place = known.try_emplace(KeyOf(records[i]), place).first->second;
+    places.of_record[i] = place;
+    if (place == places.kept) ++places.kept;
+  }
+  return places;
+}
+
+void JoinCalls(const RecordLayout& layout, const Places& places, size_t first, std::vector<int64_t> calls,
+               std::vector<Record>* records) noexcept {
+  size_t filled = first;
+  for (size_t i = first; i < records->size(); ++i) {
+    Record& record = (*records)[i];
+    const size_t place = places.of_record[i];
+    if (place < filled) {
+      AddCall(record, &calls[place - first], &(*records)[place]);
+      continue;
+    }
+    if (IsCall(layout, record)) {
+      MakeRow(&record);
+      calls[place - first] = record.missing() ? 0 : 1;
+    }
+    if (i != place) (*records)[place] = record;
+    ++filled;
+  }
+  for (size_t place = first; place < places.kept; ++place) Finish(calls[place - first], &(*records)[place]);
+  records->resize(places.kept);
+}
+
+void ReplaceRepeated(const Places& places, std::vector<Record>* records) noexcept {
+  for (size_t i = 0; i < records->size(); ++i)
+    if (i != places.of_record[i]) (*records)[places.of_record[i]] = (*records)[i];
+  records->resize(places.kept);
 }
 
 }  // namespace
 
 size_t MergeRepeatedRecords(const RecordLayout& layout, std::vector<Record>* records) {
-  const auto first =
+  const size_t before = records->size();
+  const auto call =
       std::find_if(records->begin(), records->end(), [&](const Record& record) { return IsCall(layout, record); });
-  std::unordered_map<uint64_t, Row> rows;
-  size_t kept = static_cast<size_t>(std::distance(records->begin(), first));
-  for (size_t i = kept; i < records->size(); ++i) {
-    Record& call = (*records)[i];
-    if (IsCall(layout, call)) {
-      const auto [row, is_new] =
-          rows.try_emplace(uint64_t{call.site} << 16 | call.element, Row{kept, call.missing() ? 0 : 1});
-      if (!is_new) {
-        AddCall(call, &row->second, &(*records)[row->second.position]);
-        continue;
-      }
-      MakeRow(&call);
-    }
-    if (i != kept) (*records)[kept] = call;
-    ++kept;
+  if (call != records->end()) {
+    const auto first = static_cast<size_t>(std::distance(records->begin(), call));
+    const Places places = PlacesOfCalls(layout, *records, first);
+    JoinCalls(layout, places, first, std::vector<int64_t>(places.kept - first), records);
   }
-  for (const auto& [key, row] : rows) Finish(row.calls, &(*records)[row.position]);
-  const size_t joined = records->size() - kept;
-  records->resize(kept);
-  return joined + ReplaceRepeated(layout, records);
+  const bool may_repeat =
+      std::any_of(records->begin(), records->end(), [&](const Record& record) { return MayComeAgain(layout, record); });
+  if (may_repeat) ReplaceRepeated(PlacesOfGradients(layout, *records), records);
+  return before - records->size();
 }
 
 std::vector<Record> MergedRecords(const RecordLayout& layout, const std::vector<Record>& records) {

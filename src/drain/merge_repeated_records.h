@@ -23,7 +23,8 @@
 namespace stepwatch::drain {
 
 // Joins in place; all other records stay as they are, and where they are. No record may be pending. Returns how many
-// records there are less than before.
+// records there are less than before, and joins nothing more when it is called again. If it throws std::bad_alloc, the
+// caller may have half of what is to be joined, and calls it again.
 size_t MergeRepeatedRecords(const RecordLayout& layout, std::vector<Record>* records);
 
 // The same over records of which some may be pending, which are left out.

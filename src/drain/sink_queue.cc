@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <exception>
+#include <new>
 #include <string>
 #include <utility>
+
+#include "src/sinks/impossible_frame.h"
 
 namespace stepwatch::drain {
 namespace {
@@ -15,70 +18,103 @@ StepFrame FrameView(const AssembledFrame& frame) {
   return StepFrame{frame.step, frame.records.data(), frame.records.size(), frame.columns.data(), frame.columns.size()};
 }
 
+// Short enough to need no memory.
+Status OutOfMemory() {
+  return Status(StatusCode::kExhausted, "out of memory");
+}
+
+Status Thrown(const char* what, const char* why) noexcept {
+  try {
+    return Status(StatusCode::kInternal, std::string(what) + why);
+  } catch (const std::bad_alloc&) {
+    return OutOfMemory();
+  }
+}
+
 }  // namespace
 
-SinkQueue::SinkQueue(std::shared_ptr<Sink> sink, size_t backlog_bytes_max)
-    : sink_(std::move(sink)), backlog_bytes_max_(backlog_bytes_max) {}
+SinkQueue::SinkQueue(std::shared_ptr<Sink> sink, size_t backlog_bytes_max, Credit credit)
+    : sink_(std::move(sink)), backlog_bytes_max_(backlog_bytes_max), credit_(std::move(credit)) {}
 
-void SinkQueue::AddFrame(std::shared_ptr<const plan::Plan> plan, AssembledFrame frame) {
+void SinkQueue::Add(Item item) {
+  const size_t bytes = item.bytes;
+  items_.Push(std::move(item));
+  backlog_bytes_ += bytes;
+}
+
+void SinkQueue::AddFrame(std::shared_ptr<const plan::Plan> plan, std::shared_ptr<const AssembledFrame> frame) {
   Item item;
   item.plan = std::move(plan);
-  item.bytes = frame.records.size() * sizeof(Record) + frame.columns.size() * sizeof(HeatmapColumn);
+  item.bytes = frame->records.size() * sizeof(Record) + frame->columns.size() * sizeof(HeatmapColumn);
   item.frame = std::move(frame);
-  backlog_bytes_ += item.bytes;
-  items_.push_back(std::move(item));
+  Add(std::move(item));
 }
 
 void SinkQueue::AddEnd(std::shared_ptr<const plan::Plan> plan) {
   Item item;
   item.plan = std::move(plan);
-  items_.push_back(std::move(item));
+  Add(std::move(item));
 }
 
 // What a sink throws is a failure like any other; it must not keep the other sinks, or the ledger, from going on.
 template <class Call>
-Status SinkQueue::Guarded(Call call) {
+Status SinkQueue::Guarded(Call call) noexcept {
   try {
     return call();
+  } catch (const std::bad_alloc&) {
+    return OutOfMemory();
+  } catch (const sinks::ImpossibleFrame& error) {
+    hopeless_ = true;
+    return Thrown("a sink cannot take a frame, which is given up: ", error.what());
   } catch (const std::exception& error) {
-    return Status(StatusCode::kInternal, std::string("a sink threw an exception: ") + error.what());
+    return Thrown("a sink threw an exception: ", error.what());
   } catch (...) {
-    return Status(StatusCode::kInternal, "a sink threw an unknown exception");
+    return Thrown("a sink threw an unknown exception", "");
   }
 }
 
+void SinkQueue::Tell(const Item& item, uint64_t written, uint64_t given_up) noexcept {
+  if (credit_ && written + given_up > 0) credit_(item.plan->layout.plan_id, written, given_up);
+}
+
 // True if the sink has taken the frame whole.
-bool SinkQueue::Write(Item* item, std::vector<Outcome>* outcomes) {
+bool SinkQueue::Write(Item* item) noexcept {
   item->tried = true;
   size_t said = 0;
-  const Status status = Guarded([&] {
+  Status status = Guarded([&] {
     WriteResult result = sink_->Write(item->plan->layout, FrameView(*item->frame));
     said = result.written;
-    return result.status;
+    return std::move(result.status);
   });
   // A sink may miscount, the ledger may not.
   const uint64_t left = item->frame->records.size() - item->written;
   const uint64_t written = status.ok() ? left : std::min<uint64_t>(said, left);
   item->written += written;
-  if (written > 0) outcomes->push_back({item->plan->layout.plan_id, written, 0});
+  Tell(*item, written, 0);
   flush_due_ |= written > 0 || status.ok();
-  failure_ = status.ok() ? std::nullopt : std::optional(status);
-  return status.ok();
+  const bool taken = status.ok();
+  if (taken)
+    failure_.reset();
+  else
+    failure_ = std::move(status);
+  return taken;
 }
 
-void SinkQueue::EndPlan(const Item& item) {
-  const Status ended = Guarded([&] {
+void SinkQueue::EndPlan(const Item& item) noexcept {
+  Status ended = Guarded([&] {
     sink_->EndPlan(item.plan->layout);
     return Status();
   });
-  if (!ended.ok()) failure_ = ended;
+  hopeless_ = false;
+  if (!ended.ok()) failure_ = std::move(ended);
   flush_due_ = true;
 }
 
-void SinkQueue::Flush() {
+void SinkQueue::Flush() noexcept {
   if (!std::exchange(flush_due_, false)) return;
-  const Status flushed = Guarded([&] { return sink_->Flush(); });
-  if (!flushed.ok()) failure_ = flushed;
+  Status flushed = Guarded([&] { return sink_->Flush(); });
+  hopeless_ = false;
+  if (!flushed.ok()) failure_ = std::move(flushed);
 }
 
 bool SinkQueue::HoldsFrameOf(PlanId plan) const {
@@ -86,12 +122,12 @@ bool SinkQueue::HoldsFrameOf(PlanId plan) const {
                      [plan](const Item& item) { return item.frame && item.plan->layout.plan_id == plan; });
 }
 
-void SinkQueue::PopFront() {
+void SinkQueue::PopFront() noexcept {
   backlog_bytes_ -= items_.front().bytes;
   items_.pop_front();
 }
 
-void SinkQueue::GiveUpFront(std::vector<Outcome>* outcomes) {
+void SinkQueue::GiveUpFront() noexcept {
   const Item& item = items_.front();
   if (!item.frame) {
     EndPlan(item);
@@ -102,18 +138,22 @@ void SinkQueue::GiveUpFront(std::vector<Outcome>* outcomes) {
       sink_->Abandon(item.plan->layout, FrameView(*item.frame));
       return Status();
     });
-  outcomes->push_back({item.plan->layout.plan_id, 0, item.frame->records.size() - item.written});
+  hopeless_ = false;
+  Tell(item, 0, item.frame->records.size() - item.written);
   PopFront();
 }
 
-void SinkQueue::PassOnItems(SteadyTime now, std::vector<Outcome>* outcomes) {
+void SinkQueue::PassOnItems(SteadyTime now) noexcept {
   while (!items_.empty()) {
     Item& item = items_.front();
     if (!item.frame) {
       EndPlan(item);
-    } else if (Write(&item, outcomes)) {
+    } else if (Write(&item)) {
       retry_at_.reset();
       back_off_ = std::chrono::milliseconds(0);
+    } else if (hopeless_) {
+      GiveUpFront();
+      continue;
     } else {
       back_off_ = std::clamp(back_off_ * 2, kBackOffMin, kBackOffMax);
       retry_at_ = now + back_off_;
@@ -123,21 +163,17 @@ void SinkQueue::PassOnItems(SteadyTime now, std::vector<Outcome>* outcomes) {
   }
 }
 
-std::vector<SinkQueue::Outcome> SinkQueue::Advance(SteadyTime now, bool now_or_never) {
-  std::vector<Outcome> outcomes;
+void SinkQueue::Advance(SteadyTime now, bool now_or_never) noexcept {
   const bool waits = retry_at_ && now < *retry_at_ && !now_or_never;
-  if (!waits) PassOnItems(now, &outcomes);
+  if (!waits) PassOnItems(now);
   // The oldest frames go first: whoever looks after a full disk wants the latest.
-  while (backlog_bytes_ > backlog_bytes_max_) GiveUpFront(&outcomes);
+  while (backlog_bytes_ > backlog_bytes_max_) GiveUpFront();
   Flush();
-  return outcomes;
 }
 
-std::vector<SinkQueue::Outcome> SinkQueue::GiveUp() {
-  std::vector<Outcome> outcomes;
-  while (!items_.empty()) GiveUpFront(&outcomes);
+void SinkQueue::GiveUp() noexcept {
+  while (!items_.empty()) GiveUpFront();
   Flush();
-  return outcomes;
 }
 
 }  // namespace stepwatch::drain

@@ -1,15 +1,16 @@
 // The frames that one sink has not taken yet, with retries, back-off and a limit.
 //
-// Drain thread only; the time is handed in. Nothing here throws because a sink does. A sink is flushed whenever it has
-// taken something.
+// Drain thread only; the time is handed in. Nothing here throws because a sink does, or because memory is out, except
+// MakeRoom. A sink is flushed whenever it has taken something. Frames are shared by all sinks.
 #pragma once
 
 #include <chrono>
-#include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 
 #include "src/drain/frame_assembler.h"
+#include "src/drain/prepared_queue.h"
 #include "src/step/pipeline.h"
 #include "stepwatch/sink.h"
 
@@ -19,23 +20,22 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 
 class SinkQueue {
  public:
-  // What became of records since the last call, by plan; and changes of the sink's health.
-  struct Outcome {
-    PlanId plan_id = 0;
-    uint64_t written = 0;
-    uint64_t given_up = 0;
-  };
+  // Is told what became of records of a plan.
+  using Credit = std::function<void(PlanId plan, uint64_t written, uint64_t given_up)>;
 
-  SinkQueue(std::shared_ptr<Sink> sink, size_t backlog_bytes_max);
+  // `credit` may be empty and must not throw.
+  SinkQueue(std::shared_ptr<Sink> sink, size_t backlog_bytes_max, Credit credit = nullptr);
 
+  // The next call of AddFrame or AddEnd allocates nothing. Throws std::bad_alloc.
+  void MakeRoom() { items_.MakeRoom(); }
   // A frame, or the end of its plan (no records), to be passed to the sink in this order.
-  void AddFrame(std::shared_ptr<const plan::Plan> plan, AssembledFrame frame);
+  void AddFrame(std::shared_ptr<const plan::Plan> plan, std::shared_ptr<const AssembledFrame> frame);
   void AddEnd(std::shared_ptr<const plan::Plan> plan);
 
   // Passes on what the sink takes; after a failure waits before it tries again, unless `now_or_never`.
-  std::vector<Outcome> Advance(SteadyTime now, bool now_or_never);
+  void Advance(SteadyTime now, bool now_or_never) noexcept;
   // Counts everything that is left as given up.
-  std::vector<Outcome> GiveUp();
+  void GiveUp() noexcept;
 
   bool empty() const { return items_.empty(); }
   // A frame of this plan is still to be taken.
@@ -48,29 +48,33 @@ class SinkQueue {
  private:
   struct Item {
     std::shared_ptr<const plan::Plan> plan;
-    std::optional<AssembledFrame> frame;  // unset: the plan ends
+    std::shared_ptr<const AssembledFrame> frame;  // null: the plan ends
     uint64_t written = 0;
     size_t bytes = 0;
     bool tried = false;  // Write has seen the frame
   };
 
   template <class Call>
-  Status Guarded(Call call);
-  bool Write(Item* item, std::vector<Outcome>* outcomes);
-  void EndPlan(const Item& item);
-  void Flush();
-  void PopFront();
-  void PassOnItems(SteadyTime now, std::vector<Outcome>* outcomes);
-  void GiveUpFront(std::vector<Outcome>* outcomes);
+  Status Guarded(Call call) noexcept;
+  void Add(Item item);
+  void Tell(const Item& item, uint64_t written, uint64_t given_up) noexcept;
+  bool Write(Item* item) noexcept;
+  void EndPlan(const Item& item) noexcept;
+  void Flush() noexcept;
+  void PopFront() noexcept;
+  void PassOnItems(SteadyTime now) noexcept;
+  void GiveUpFront() noexcept;
 
   const std::shared_ptr<Sink> sink_;
   const size_t backlog_bytes_max_;
-  std::deque<Item> items_;
+  const Credit credit_;
+  PreparedQueue<Item> items_;
   size_t backlog_bytes_ = 0;
   std::optional<SteadyTime> retry_at_;
   std::chrono::milliseconds back_off_{0};
   std::optional<Status> failure_;
   bool flush_due_ = false;
+  bool hopeless_ = false;  // the sink has said that it can never take the frame in front
 };
 
 }  // namespace stepwatch::drain

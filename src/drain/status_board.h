@@ -1,8 +1,11 @@
 // What the drain tells the loop: the far side of the one-way circle of threads.
 //
-// The drain posts, the loop takes; the step thread never touches it.
+// The drain posts, the loop takes; the step thread never touches the board. The board is bounded: it gets its memory
+// when it is made, and counts what a loop that hangs leaves no room for. Posting never fails for lack of memory.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -53,24 +56,55 @@ using BoardEntry = std::variant<PlanBegan, PlanFinished, PlanDrained, SinkFailed
 
 class StatusBoard {
  public:
-  // `wake` is called on the drain thread after each Post and must only schedule work elsewhere.
-  explicit StatusBoard(std::function<void()> wake) : wake_(std::move(wake)) {}
+  // Entries that may wait for the loop. Those about plans have room of their own: a plan posts three, and the loop that
+  // hangs hands out no further plans.
+  static constexpr size_t kAlarmEntriesMax = 256;
+  static constexpr size_t kHealthEntriesMax = 64;
+  static constexpr size_t kPlanEntriesMax = 192;
+  static constexpr size_t kDiagnosticsMax = 256;
 
-  void Post(BoardEntry entry);
-  // While the loop is far behind, the sentences are only counted.
-  void Post(AlarmsRaised alarms);
-  std::vector<BoardEntry> Take();
+  // `wake` schedules a call of Woken() on the loop, and does nothing else. At most one such call is outstanding.
+  explicit StatusBoard(std::function<void()> wake);
 
+  // --- drain thread ---
+  void Post(BoardEntry entry) noexcept;
+  // While the loop is far behind, the sentences are only counted; when there is no entry left, the steps as well.
+  void Post(AlarmsRaised alarms) noexcept;
   // Sentences for the user that steer nothing.
-  void PostTroubles(std::vector<std::string> sentences);
+  void PostDiagnostics(std::vector<std::string> sentences) noexcept;
+  // Wakes the loop again if it was not to be woken for what lies here.
+  void Remind() noexcept;
+
+  // --- loop thread ---
+  // The call that `wake` has scheduled begins: what is posted from here on schedules another one.
+  void Woken() noexcept;
+  std::vector<BoardEntry> Take();
+  // One more sentence says how much was left out, if anything was.
   std::vector<std::string> TakeDiagnostics();
 
  private:
+  struct LeftOut {
+    uint64_t alarms = 0;
+    uint64_t alarm_steps = 0;
+    uint64_t health_changes = 0;
+    uint64_t diagnostics = 0;
+
+    bool operator==(const LeftOut&) const = default;
+  };
+
+  void Wake() noexcept;
+  bool TakesPlaceOfLast(BoardEntry* entry);
+  static std::string TextOf(const LeftOut& left_out);
+
   const std::function<void()> wake_;
   std::mutex mutex_;
-  std::vector<BoardEntry> entries_;    // guarded by mutex_
-  size_t alarm_sentences_ = 0;         // guarded by mutex_; in entries_
-  std::vector<std::string> troubles_;  // guarded by mutex_
+  std::vector<BoardEntry> entries_;       // guarded by mutex_
+  size_t alarm_sentences_ = 0;            // guarded by mutex_; in entries_
+  size_t alarm_entries_ = 0;              // guarded by mutex_; in entries_
+  size_t health_entries_ = 0;             // guarded by mutex_; in entries_
+  std::vector<std::string> diagnostics_;  // guarded by mutex_
+  LeftOut left_out_;                      // guarded by mutex_
+  bool woken_ = false;                    // guarded by mutex_; a call of Woken is outstanding
 };
 
 }  // namespace stepwatch::drain

@@ -1,76 +1,119 @@
 #include "src/drain/waiting_frames.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 namespace stepwatch::drain {
 
-void WaitingFrames::Add(AssembledFrame frame, Time now) {
-  const size_t count = frame.records.size();
-  records_ += count;
-  frames_.push_back({std::move(frame), now + kResultsDueAfter, count});
+void WaitingFrames::MakeRoom(size_t count) {
+  frames_.MakeRoom(count);
+  for (Waiting& room : frames_.rooms())
+    if (room.frame == nullptr) room.frame = std::make_shared<AssembledFrame>();
 }
 
-void WaitingFrames::Fetch(AssembledFrame* open) {
+void WaitingFrames::Add(AssembledFrame frame, Time now) noexcept {
+  if (!frames_.has_room() || frames_.room().frame == nullptr) return Lose(&frame);
+  Waiting& waiting = frames_.room();
+  waiting.due = now + kResultsDueAfter;
+  waiting.counted = frame.records.size();
+  records_ += waiting.counted;
+  *waiting.frame = std::move(frame);
+  frames_.Push();
+}
+
+void WaitingFrames::Fetch(AssembledFrame* open) noexcept {
   pending_ = 0;
   for (Waiting& waiting : frames_) {
     FetchGraphSteps(&waiting);
-    Fetch(&waiting.frame, &pending_);
+    Fetch(waiting.frame.get(), &pending_);
   }
   Fetch(open, &pending_);
 }
 
-void WaitingFrames::Fetch(AssembledFrame* frame, size_t* still_pending) {
+void WaitingFrames::Fetch(AssembledFrame* frame, size_t* still_pending) noexcept {
   std::erase_if(frame->pending, [&](uint32_t position) {
     return engine_->Harvest(pipeline_->plan->layout, pipeline_->measure, &frame->records[position]);
   });
   *still_pending += frame->pending.size() + frame->graph_steps.size();
 }
 
-// The records come behind those of the frame that were seen while the step ran.
-void WaitingFrames::FetchGraphSteps(Waiting* waiting) {
-  AssembledFrame& frame = waiting->frame;
-  std::erase_if(frame.graph_steps, [&](const step::GraphStep& step) {
-    device::GraphRows rows;
-    rows.like.step = step.step;
-    rows.like.plan_id = pipeline_->plan->layout.plan_id;
-    rows.like.flags = step.flags;
-    rows.records = &frame.records;
-    const size_t before = frame.records.size();
-    if (!engine_->HarvestGraphs(step.on, pipeline_->graph_reader, &rows)) return false;
-    const size_t added = frame.records.size() - before;
-    replayed_ += added;
-    records_ += added;
-    waiting->counted += added;
-    CountLost(rows.lost);
-    return true;
+void WaitingFrames::FetchGraphSteps(Waiting* waiting) noexcept {
+  std::erase_if(waiting->frame->graph_steps, [&](const step::GraphStep& step) {
+    try {
+      return FetchGraphStep(step, waiting);
+    } catch (const std::bad_alloc&) {  // nothing was fetched: it is tried again until it is overdue
+      return false;
+    }
   });
 }
 
-void WaitingFrames::CountLost(uint64_t count) {
+// The records come behind those of the frame that were seen while the step ran.
+bool WaitingFrames::FetchGraphStep(const step::GraphStep& step, Waiting* waiting) {
+  AssembledFrame& frame = *waiting->frame;
+  device::GraphRows rows;
+  rows.like.step = step.step;
+  rows.like.plan_id = pipeline_->plan->layout.plan_id;
+  rows.like.flags = step.flags;
+  rows.records = &frame.records;
+  const size_t before = frame.records.size();
+  if (!engine_->HarvestGraphs(step.on, pipeline_->graph_reader, &rows)) return false;
+  const size_t added = frame.records.size() - before;
+  replayed_ += added;
+  records_ += added;
+  waiting->counted += added;
+  CountLostRows(rows.lost);
+  return true;
+}
+
+void WaitingFrames::CountLostRows(uint64_t count) noexcept {
   replayed_ += count;
   late_ += count;
 }
 
-std::optional<AssembledFrame> WaitingFrames::Next(Time now, bool give_up) {
-  while (!frames_.empty()) {
-    Waiting& first = frames_.front();
-    const bool waits = !first.frame.pending.empty() || !first.frame.graph_steps.empty();
-    if (waits && now < first.due && !give_up) return std::nullopt;
-    records_ -= first.counted;
-    DropPending(&first.frame);
-    AssembledFrame frame = std::move(first.frame);
-    frames_.pop_front();
-    if (!frame.empty()) return frame;
-  }
-  return std::nullopt;
+void WaitingFrames::CountLost(const step::RingEntry& entry) noexcept {
+  if (const auto* graph_step = std::get_if<step::GraphStep>(&entry))
+    CountLostRows(engine_->CountGraphRows(graph_step->on, pipeline_->graph_reader));
+  const auto* record = std::get_if<Record>(&entry);
+  if (record == nullptr) return;
+  ++late_;
+  if (record->pending()) engine_->Abandon(*record);
 }
 
-void WaitingFrames::DropPending(AssembledFrame* frame) {
+AssembledFrame* WaitingFrames::Ready(Time now, bool give_up) noexcept {
+  while (!frames_.empty()) {
+    AssembledFrame* first = frames_.front().frame.get();
+    const bool waits = !first->pending.empty() || !first->graph_steps.empty();
+    if (waits && now < frames_.front().due && !give_up) return nullptr;
+    DropPending(first);
+    if (!first->empty()) return first;
+    (void)Take();
+  }
+  return nullptr;
+}
+
+std::shared_ptr<const AssembledFrame> WaitingFrames::Take() noexcept {
+  records_ -= frames_.front().counted;
+  std::shared_ptr<const AssembledFrame> taken = std::move(frames_.front().frame);
+  frames_.pop_front();
+  return taken;
+}
+
+void WaitingFrames::LoseReady() noexcept {
+  Lose(frames_.front().frame.get());
+  (void)Take();
+}
+
+void WaitingFrames::Lose(AssembledFrame* frame) noexcept {
+  DropPending(frame);
+  late_ += frame->records.size();
+}
+
+void WaitingFrames::DropPending(AssembledFrame* frame) noexcept {
   pending_ -= std::min(pending_, frame->pending.size() + frame->graph_steps.size());
   // What the device would have said is not known: each may have been replayed.
   for (const step::GraphStep& step : frame->graph_steps)
-    CountLost(engine_->CountGraphRows(step.on, pipeline_->graph_reader));
+    CountLostRows(engine_->CountGraphRows(step.on, pipeline_->graph_reader));
   frame->graph_steps.clear();
   if (frame->pending.empty()) return;
   for (const uint32_t position : frame->pending) engine_->Abandon(frame->records[position]);

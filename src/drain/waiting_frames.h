@@ -7,11 +7,11 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 
 #include "src/drain/frame_assembler.h"
+#include "src/drain/prepared_queue.h"
 #include "src/stats/engine.h"
 #include "src/step/pipeline.h"
 
@@ -27,17 +27,26 @@ class WaitingFrames {
   WaitingFrames(stats::Engine* engine, std::shared_ptr<const step::Pipeline> pipeline)
       : engine_(engine), pipeline_(std::move(pipeline)) {}
 
-  void Add(AssembledFrame frame, Time now);
+  // The next `count` calls of Add allocate nothing. Throws std::bad_alloc.
+  void MakeRoom(size_t count);
+  // Without room the frame is lost, and its records are counted as late.
+  void Add(AssembledFrame frame, Time now) noexcept;
   // Fetches the numbers that have arrived, for these frames and for the one that is still open.
-  void Fetch(AssembledFrame* open);
-  // The frame of the earliest step if nothing of it is under way any more; what is overdue (or all that is under way,
-  // if `give_up`) is dropped. Frames in which nothing is left are passed over.
-  std::optional<AssembledFrame> Next(Time now, bool give_up);
+  void Fetch(AssembledFrame* open) noexcept;
+  // The frame of the earliest step if nothing of it is under way any more, otherwise null; what is overdue (or all that
+  // is under way, if `give_up`) is dropped. Frames in which nothing is left are passed over.
+  AssembledFrame* Ready(Time now, bool give_up) noexcept;
+  // The frame that Ready has given leaves.
+  std::shared_ptr<const AssembledFrame> Take() noexcept;
+  // The same, but its records are counted as late.
+  void LoseReady() noexcept;
+  // Records, and what a graph step may have given, that never got here.
+  void CountLost(const step::RingEntry& entry) noexcept;
 
   // In step order.
   template <class Visitor>
   void ForEach(const Visitor& visitor) const {
-    for (const Waiting& waiting : frames_) visitor(waiting.frame);
+    for (const Waiting& waiting : frames_) visitor(*waiting.frame);
   }
 
   bool empty() const { return frames_.empty(); }
@@ -48,19 +57,21 @@ class WaitingFrames {
 
  private:
   struct Waiting {
-    AssembledFrame frame;
+    std::shared_ptr<AssembledFrame> frame;
     Time due;
     size_t counted = 0;  // in records_
   };
 
-  void Fetch(AssembledFrame* frame, size_t* still_pending);
-  void FetchGraphSteps(Waiting* waiting);
-  void DropPending(AssembledFrame* frame);
-  void CountLost(uint64_t count);
+  void Fetch(AssembledFrame* frame, size_t* still_pending) noexcept;
+  void FetchGraphSteps(Waiting* waiting) noexcept;
+  bool FetchGraphStep(const step::GraphStep& step, Waiting* waiting);
+  void Lose(AssembledFrame* frame) noexcept;
+  void DropPending(AssembledFrame* frame) noexcept;
+  void CountLostRows(uint64_t count) noexcept;
 
   stats::Engine* const engine_;
   const std::shared_ptr<const step::Pipeline> pipeline_;
-  std::deque<Waiting> frames_;
+  PreparedQueue<Waiting> frames_;
   size_t pending_ = 0;
   size_t records_ = 0;
   uint64_t late_ = 0;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <string_view>
@@ -27,8 +28,10 @@ void AnomalyFile::Want() {
 
 bool AnomalyFile::Add(const std::string& entry) {
   if (entries_.size() + entry.size() > bytes_max_) return false;
-  if (!entries_.empty()) entries_ += ",\n";
-  entries_ += entry;
+  const char* separator = entries_.empty() ? "" : ",\n";
+  if (entries_.capacity() < entries_.size() + 2 + entry.size())
+    entries_.reserve(std::max(2 * entries_.size(), entries_.size() + 2 + entry.size()));  // throws before it writes
+  entries_.append(separator).append(entry);
   return unsaved_ = true;
 }
 
@@ -40,6 +43,7 @@ std::optional<AnomalyFile::Time> AnomalyFile::due_at() const {
 Status AnomalyFile::Advance(Time now, bool now_or_never) {
   if (!unsaved_ || (now < *due_at() && !now_or_never)) return Status();
   hasty_ = false;
+  not_before_ = now + kRetryAfter;  // also if Save throws
   Status saved = Save();
   unsaved_ = !saved.ok();
   const auto pauses = static_cast<int64_t>(1 + entries_.size() / kBytesPerSecond);

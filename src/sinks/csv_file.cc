@@ -39,7 +39,13 @@ Status CsvFile::Append(const WantedFile& wanted, std::string_view rows) {
   wanted_ = wanted;
   bool appended = false;
   if (fd_ < 0) {
-    Status opened = OpenOrCreate(rows, &appended);
+    Status opened;
+    try {
+      opened = OpenOrCreate(rows, &appended);
+    } catch (...) {  // no memory: nothing that was half opened may be written to
+      (void)Close();
+      throw;
+    }
     if (!opened.ok()) return opened;
   }
   return appended ? Status() : AppendRows(rows);

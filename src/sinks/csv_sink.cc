@@ -2,6 +2,8 @@
 
 #include <array>
 #include <bitset>
+#include <new>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -33,9 +35,7 @@ class CsvSink final : public Sink {
       const KindRows& rows = formatter_.rows(kind);
       if (rows.records == 0 || written_.kinds[k]) continue;
       // A kind that fails does not keep the others from their files.
-      Status appended = files_[k]->Append(
-          {FileStem(kind, frame.step, layout.step_count_per_record), HeaderLine(layout, kind), layout.plan_id},
-          rows.text);
+      Status appended = Append(layout, kind, frame.step, rows.text);
       if (appended.ok()) {
         written_.kinds[k] = true;
         result.written += rows.records;
@@ -57,6 +57,16 @@ class CsvSink final : public Sink {
   Status Flush() override { return std::exchange(unreported_, Status()); }
 
  private:
+  // What throws must not hide what other kinds have written.
+  Status Append(const RecordLayout& layout, SiteKind kind, int64_t step, std::string_view rows) noexcept {
+    try {
+      return files_[static_cast<size_t>(kind)]->Append(
+          {FileStem(kind, step, layout.step_count_per_record), HeaderLine(layout, kind), layout.plan_id}, rows);
+    } catch (const std::bad_alloc&) {
+      return Status(StatusCode::kExhausted, "out of memory");  // short enough to need none
+    }
+  }
+
   // The kinds that already have the rows of the frame that Write saw last.
   struct Written {
     PlanId plan_id = 0;

@@ -4,7 +4,7 @@
 #include <limits>
 #include <tuple>
 
-#include "src/base/check.h"
+#include "src/sinks/impossible_frame.h"
 #include "src/vocabulary/number_text.h"
 #include "stepwatch/tag.h"
 
@@ -113,7 +113,7 @@ void RowFormatter::Collect(const RecordLayout& layout, const StepFrame& frame) {
   }
   for (size_t i = 0; i < frame.count; ++i) {
     const Record& record = frame.records[i];
-    STEPWATCH_CHECK(record.site < layout.sites.size());
+    if (record.site >= layout.sites.size()) throw ImpossibleFrame("a record is of a site that its plan does not have");
     const PlannedSite& site = layout.sites[record.site];
     Kind& kind = kinds_[static_cast<size_t>(FileKind(site.kind))];
     uint32_t rank = 0;

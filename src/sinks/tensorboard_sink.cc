@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "src/base/check.h"
 #include "src/base/text.h"
 #include "src/sinks/event_file.h"
 #include "src/sinks/heatmap.h"
+#include "src/sinks/impossible_frame.h"
 #include "stepwatch/tag.h"
 
 namespace stepwatch::sinks {
@@ -34,7 +34,7 @@ bool IsNumber(const Record& record, Stat stat) {
 SummaryEvent EventOf(const RecordLayout& layout, const Record& record, int rank, double wall_time) {
   SummaryEvent event{wall_time, record.step, {}};
   if (record.missing()) return event;
-  STEPWATCH_CHECK(record.site < layout.sites.size());
+  if (record.site >= layout.sites.size()) throw ImpossibleFrame("a record is of a site that its plan does not have");
   // Readers give up on a file with a text that is not UTF-8.
   const std::string tag = base::ValidUtf8(RecordTag(layout, record, rank)) + "_";
   for (size_t i = 0; i < record.value_count; ++i) {
@@ -81,7 +81,8 @@ class TensorBoardSink final : public Sink {
 
  private:
   std::string TagOf(const RecordLayout& layout, const HeatmapColumn& column) const {
-    STEPWATCH_CHECK(column.site < layout.sites.size());
+    if (column.site >= layout.sites.size())
+      throw ImpossibleFrame("a column of a heat map is of a site that its plan does not have");
     return base::ValidUtf8(RecordTag(layout.sites[column.site], false, Record(), rank_));
   }
 

@@ -1,11 +1,19 @@
 #include "src/drain/sink_queue.h"
 
+#include "src/sinks/impossible_frame.h"
 #include "tests/drain/run_fixture.h"
 
 namespace stepwatch::drain {
 namespace {
 
 using std::chrono::milliseconds;
+
+std::shared_ptr<const AssembledFrame> FrameOf(int64_t step, size_t records) {
+  auto frame = std::make_shared<AssembledFrame>();
+  frame->step = step;
+  frame->records.assign(records, Record{.step = step, .plan_id = 1});
+  return frame;
+}
 
 // The queue with a clock that only moves when told.
 struct Queue {
@@ -16,19 +24,15 @@ struct Queue {
   uint64_t written = 0;
   uint64_t given_up = 0;
 
-  explicit Queue(size_t backlog_records = 1000) : queue(sink, backlog_records * sizeof(Record)) {}
+  explicit Queue(size_t backlog_records = 1000)
+      : queue(sink, backlog_records * sizeof(Record), [this](PlanId id, uint64_t more_written, uint64_t more_given_up) {
+          CHECK(id == 1);
+          written += more_written;
+          given_up += more_given_up;
+        }) {}
 
-  void Add(int64_t step, size_t records) {
-    queue.AddFrame(plan, {step, std::vector<Record>(records, Record{.step = step, .plan_id = 1})});
-  }
-  void Count(const std::vector<SinkQueue::Outcome>& outcomes) {
-    for (const SinkQueue::Outcome& outcome : outcomes) {
-      CHECK(outcome.plan_id == 1);
-      written += outcome.written;
-      given_up += outcome.given_up;
-    }
-  }
-  void Advance(bool now_or_never = false) { Count(queue.Advance(now, now_or_never)); }
+  void Add(int64_t step, size_t records) { queue.AddFrame(plan, FrameOf(step, records)); }
+  void Advance(bool now_or_never = false) { queue.Advance(now, now_or_never); }
 };
 
 TEST_CASE("a queue passes frames and plan ends on in their order") {
@@ -145,7 +149,7 @@ TEST_CASE("a sink may miscount, the account may not") {
   each.Advance(true);
   each.Advance(true);
   CHECK(each.written == 7);
-  each.Count(each.queue.GiveUp());
+  each.queue.GiveUp();
   CHECK(each.given_up == 0);
 }
 
@@ -161,7 +165,7 @@ TEST_CASE("giving up counts all that is left and still ends the plans") {
   each.queue.AddEnd(each.plan);
   each.Advance();
   CHECK(each.written == 1);
-  each.Count(each.queue.GiveUp());
+  each.queue.GiveUp();
   CHECK(each.given_up == 7);
   CHECK(each.sink->ended().size() == 1);
   CHECK(each.queue.empty());
@@ -173,11 +177,41 @@ TEST_CASE("a flush that fails is a failure of the sink") {
     WriteResult Write(const RecordLayout&, const StepFrame& frame) override { return {Status(), frame.count}; }
     Status Flush() override { return Status(StatusCode::kUnavailable, "rows may be missing"); }
   };
-  SinkQueue queue(std::make_shared<NoFlush>(), 1000);
-  queue.AddFrame(MakePlan({1}), {1, std::vector<Record>(1)});
-  CHECK(queue.Advance(SteadyTime(), false).size() == 1);
+  uint64_t written = 0;
+  SinkQueue queue(std::make_shared<NoFlush>(), 1000, [&](PlanId, uint64_t more, uint64_t) { written += more; });
+  queue.AddFrame(MakePlan({1}), FrameOf(1, 1));
+  queue.Advance(SteadyTime(), false);
+  CHECK(written == 1);
   REQUIRE(queue.failure());
   CHECK(queue.failure()->message() == "rows may be missing");
+}
+
+TEST_CASE("a frame that a sink can never take is given up at once, and the next one is written") {
+  Queue each;
+  each.sink->SetScript([](const RecordLayout&, const StepFrame& left) -> WriteResult {
+    if (left.step == 1) throw sinks::ImpossibleFrame("thrown on purpose");
+    return {Status(), left.count};
+  });
+  each.Add(1, 3);
+  each.Advance();
+  CHECK(each.given_up == 3);
+  REQUIRE(each.queue.failure());
+  CHECK(each.queue.failure()->message() == "a sink cannot take a frame, which is given up: thrown on purpose");
+  each.Add(2, 2);
+  each.Advance();
+  CHECK(each.written == 2);
+  CHECK_FALSE(each.queue.failure());
+}
+
+TEST_CASE("sinks share a frame") {
+  Queue one, other;
+  const auto frame = FrameOf(1, 2);
+  one.queue.AddFrame(one.plan, frame);
+  other.queue.AddFrame(other.plan, frame);
+  CHECK(frame.use_count() == 3);
+  one.Advance();
+  other.Advance();
+  CHECK(frame.use_count() == 1);
 }
 
 }  // namespace

@@ -1,0 +1,88 @@
+#include "src/drain/mailbox.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace stepwatch::drain {
+namespace {
+
+// The drain answers at the deadline, unless it is in a call of a sink that hangs.
+constexpr std::chrono::milliseconds kGrace{100};
+
+}  // namespace
+
+bool Mailbox::Flush(Time deadline) {
+  const auto order = std::make_shared<FlushOrder>();
+  order->deadline = deadline;
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (closed_) return true;
+  new_flush_orders_.push_back(order);
+  wake_up_->Post();
+  answer_.wait_until(lock, deadline + kGrace, [&] { return order->done || closed_; });
+  return closed_ || order->in_time;
+}
+
+std::vector<LatestValue> Mailbox::Latest(SiteKind kind, int rank, Time deadline) {
+  const auto question = std::make_shared<Question>();
+  question->kind = kind;
+  question->rank = rank;
+  question->deadline = deadline;
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (closed_) return {};
+  keep_latest_ = true;
+  new_questions_.push_back(question);
+  wake_up_->Post();
+  answer_.wait_until(lock, deadline + kGrace, [&] { return question->answered || closed_; });
+  return std::move(question->answer);
+}
+
+void Mailbox::KeepLatest() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  keep_latest_ = true;
+}
+
+void Mailbox::Take() noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  questions_.splice(questions_.end(), new_questions_);
+  flush_orders_.splice(flush_orders_.end(), new_flush_orders_);
+  takes_latest_ = keep_latest_;
+}
+
+void Mailbox::AnswerFlushes(bool is_out, Time now) noexcept {
+  if (flush_orders_.empty()) return;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  flush_orders_.remove_if([&](const std::shared_ptr<FlushOrder>& order) {
+    if (!is_out && now < order->deadline) return false;
+    order->in_time = is_out;
+    return order->done = true;
+  });
+  answer_.notify_all();
+}
+
+bool Mailbox::HasDueQuestion(bool pending, Time now) const {
+  return std::any_of(questions_.begin(), questions_.end(),
+                     [&](const auto& question) { return !pending || now >= question->deadline; });
+}
+
+void Mailbox::AnswerLatest(bool pending, Time now, const LatestOf& latest_of) {
+  for (auto question = questions_.begin(); question != questions_.end();) {
+    if (pending && now < (*question)->deadline) {
+      ++question;
+      continue;
+    }
+    std::vector<LatestValue> answer = latest_of((*question)->kind, (*question)->rank);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    (*question)->answer = std::move(answer);
+    (*question)->answered = true;
+    answer_.notify_all();
+    question = questions_.erase(question);
+  }
+}
+
+void Mailbox::Close() noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  closed_ = true;
+  answer_.notify_all();
+}
+
+}  // namespace stepwatch::drain
