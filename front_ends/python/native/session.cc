@@ -229,6 +229,8 @@ MonitorStatus Session::GetStatus() const {
 }
 
 std::vector<LatestValue> Session::Latest(SiteKind kind, std::chrono::milliseconds timeout) {
+  if (kind == SiteKind::kActvGrad)
+    for (const auto& call : context_->answered) call->TellUnwatched();
   return WithoutGil([&] { return monitor_->Latest(kind, timeout); });
 }
 
