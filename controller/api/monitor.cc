@@ -48,6 +48,8 @@ Result<std::unique_ptr<Monitor>> Monitor::Create(Options options) try {
     replaced += "start_iteration " + std::to_string(options.start_iteration) + " is below 0; 0 is used. ";
     options.start_iteration = 0;
   }
+  if (options.group_mates.empty())  // without groups all ranks belong together
+    for (int rank = 0; rank < options.world_size; ++rank) options.group_mates.push_back(rank);
   // Nobody would count its vote.
   if (options.store && (options.rank < 0 || options.rank >= options.world_size)) {
     replaced += "rank " + std::to_string(options.rank) + " is not one of world_size " +

@@ -28,7 +28,7 @@ struct Options {
   int rank = 0;
   int world_size = 1;
   int pp_stage = 0;              // pipeline stage of this rank, for the order of alarms; 0 without pipeline parallelism
-  std::vector<int> group_mates;  // ranks of this rank's group, for anomaly.json
+  std::vector<int> group_mates;  // ranks of this rank's group, for anomaly.json; empty: all ranks of the job
   std::string run_id;            // shared by all ranks of a run; empty: a random one
   int grad_acc_steps = 1;        // micro-batches of a step; below 1: taken as 1, with a warning
   int64_t start_iteration = 0;   // number of the first step; below 0: taken as 0, with a warning

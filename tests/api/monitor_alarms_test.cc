@@ -53,6 +53,19 @@ TEST_CASE("with dump the file is complete when the plan is drained, and goes on 
   CHECK(nlohmann::json::parse(Contents(AnomalyPath(job))).size() == 12);
 }
 
+TEST_CASE("the mates of a rank whose front end names no group are the ranks of the job") {
+  const int world_size = GENERATE(1, 3);
+  Job job(ConfigText({.collect_times = 1}, kAlwaysDumped));
+  job.options.world_size = world_size;
+  job.Start();
+  job.TrainSteps(2);
+  job.Close();
+  const auto dump = nlohmann::json::parse(Contents(AnomalyPath(job)));
+  REQUIRE_FALSE(dump.empty());
+  for (const auto& [key, entry] : dump.items())
+    CHECK(entry["group_mates"] == (world_size == 1 ? nlohmann::json{0} : nlohmann::json{0, 1, 2}));
+}
+
 TEST_CASE("an anomaly.json that cannot be written is told once and costs no row") {
   Job job(ConfigText({.collect_times = 3}, kAlwaysDumped));
   std::filesystem::create_directories(job.options.output_dir);

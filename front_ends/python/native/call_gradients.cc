@@ -166,12 +166,16 @@ void CallGradients::AddUpParts() {
   }
 }
 
-void CallGradients::FinishSide(Monitor& monitor, bool is_input) {
-  const std::vector<Element>& elements = is_input ? inputs_ : outputs_;
+// Before the step ends only what cannot change is told: an element without a hook, once it is clear whether its row is
+// one of zeros.
+void CallGradients::FinishSide(Monitor& monitor, bool is_input, bool step_ends) {
+  std::vector<Element>& elements = is_input ? inputs_ : outputs_;
   const SiteId site = is_input ? sites_.input_grad : sites_.output_grad;
   const bool any_seen = AnySeen(elements);
-  for (const Element& expected : elements) {
-    if (expected.seen) continue;
+  for (Element& expected : elements) {
+    if (expected.seen || expected.told) continue;
+    if (!step_ends && (expected.watched || (expected.zeros && !any_seen))) continue;
+    expected.told = true;
     if (any_seen && expected.zeros) {
       if (site != kNoSite) monitor.Observe({site, at_.micro_step, expected.element, at_.call}, *expected.zeros);
     } else {
@@ -199,8 +203,17 @@ void CallGradients::Finish() noexcept {
     Monitor* const monitor = context_->Collecting();
     if (IsOver()) return;
     AddUpParts();
-    FinishSide(*monitor, true);
-    FinishSide(*monitor, false);
+    FinishSide(*monitor, true, true);
+    FinishSide(*monitor, false, true);
+  });
+}
+
+void CallGradients::TellUnwatched() noexcept {
+  Guarded(*context_, "telling the gradients that a call cannot have", [&] {
+    Monitor* const monitor = context_->Collecting();
+    if (IsOver()) return;
+    FinishSide(*monitor, true, false);
+    FinishSide(*monitor, false, false);
   });
 }
 

@@ -34,6 +34,9 @@ class CallGradients : public std::enable_shared_from_this<CallGradients> {
   void ExpectPartOfInput(uint16_t element) { ExpectPart(&inputs_, element); }
   // One more part of the gradient of an output that is not the outside's: that of a node inside the call that takes it.
   void ExpectPartOfOutput(uint16_t element) { ExpectPart(&outputs_, element); }
+  // The input, or the output, expected last carries a hook, which tells its gradient if one comes.
+  void LastInputIsWatched() { inputs_.back().watched = true; }
+  void LastOutputIsWatched() { outputs_.back().watched = true; }
   // The input expected last is a tensor among several arguments.
   void LastInputIs(const TensorView& tensor) { inputs_.back().zeros = ZerosLike(tensor); }
   void Describe(std::shared_ptr<front_end::StructureRecorder> structure, int entry);
@@ -44,7 +47,9 @@ class CallGradients : public std::enable_shared_from_this<CallGradients> {
   // The whole gradient, when the parts from inside have come; the row has what comes from outside.
   void OnOutput(uint16_t element, PyObject* gradient) noexcept;
   void OnPartOfOutput(uint16_t element, PyObject* gradient) noexcept;
-  // At the end of the step, if any gradient has come.
+  // In the middle of a step, if any gradient has come: gives the rows of inputs and outputs that cannot have one.
+  void TellUnwatched() noexcept;
+  // At the end of the step, if any gradient has come: gives the rows of all whose gradient has not.
   void Finish() noexcept;
   // Before the structure is written: what has not come by then.
   void CompleteStructure() noexcept;
@@ -54,7 +59,9 @@ class CallGradients : public std::enable_shared_from_this<CallGradients> {
     explicit Element(uint16_t number) : element(number) {}
 
     uint16_t element;
+    bool watched = false;
     bool seen = false;
+    bool told = false;                // it has the row of a gradient that does not come
     std::optional<TensorView> zeros;  // its gradient if nothing uses it
     uint32_t parts = 0;               // nodes of the call that take it
     uint32_t come = 0;                // how many have given their part
@@ -63,7 +70,6 @@ class CallGradients : public std::enable_shared_from_this<CallGradients> {
 
   // A view of one zero in CPU memory, wherever the tensor is.
   static std::optional<TensorView> ZerosLike(const TensorView& tensor);
-  static bool AnySeen(const std::vector<Element>& elements);
   static Element* Find(std::vector<Element>* elements, uint16_t element);
   static void ExpectPart(std::vector<Element>* elements, uint16_t element);
   static void AddPart(Element* to, PyObject* gradient);
@@ -71,7 +77,8 @@ class CallGradients : public std::enable_shared_from_this<CallGradients> {
   bool IsOver() const;
   void Answer();
   void AddUpParts();
-  void FinishSide(Monitor& monitor, bool is_input);
+  static bool AnySeen(const std::vector<Element>& elements);
+  void FinishSide(Monitor& monitor, bool is_input, bool step_ends);
   void On(SiteId site, std::vector<Element>* elements, uint16_t element, PyObject* gradient) noexcept;
   void Show(Monitor& monitor, SiteId site, uint16_t element, PyObject* gradient);
   void AddToStructure(bool is_input, uint16_t element, std::string text);

@@ -26,7 +26,7 @@ inline constexpr SiteId kNoSite = ~SiteId{0};
 class CallGradients;
 
 struct Context {
-  Context(PyObject* torch, std::function<void(const Event&)> on_event);
+  Context(PyObject* torch, std::shared_ptr<front_end::Reporter> shared);
 
   // The monitor if this step is collected, else null.
   Monitor* Collecting() const noexcept { return monitor != nullptr && monitor->collecting() ? monitor : nullptr; }
@@ -50,7 +50,10 @@ struct Context {
   std::vector<std::unique_ptr<front_end::StepCounter>> roots;  // entries of each chunk's root module
   std::shared_ptr<front_end::StructureRecorder> structure;     // while print_struct wants one
   std::vector<std::shared_ptr<CallGradients>> answered;        // calls of this step that a gradient has reached
-  front_end::Reporter reporter;
+  // Shared with the core, whose threads may outlive a session that was closed while one of them hung. It holds nothing
+  // of Python's, so whoever lets it go last needs no GIL.
+  const std::shared_ptr<front_end::Reporter> shared_reporter;
+  front_end::Reporter& reporter = *shared_reporter;
   TensorReader reader;
   const Names names;
   const TensorHooks tensor_hooks;

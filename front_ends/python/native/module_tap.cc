@@ -136,6 +136,7 @@ void ModuleTap::WatchInput(PyObject* value, uint16_t element, Call* call) {
   for (const GradientEdge& other : call->edges)
     if (other.Is(edge.node.ptr(), edge.output.ptr())) return;
   if (element != kNoElement) call->gradients->LastInputIs(context_->reader.Read(value).view);
+  call->gradients->LastInputIsWatched();
   call->edges.push_back(std::move(edge));
 }
 
@@ -208,7 +209,9 @@ void ModuleTap::WatchOutputs(const std::vector<FoundTensor>& outputs, const std:
                              Call* call) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     call->gradients->ExpectOutput(outputs[i].element);
-    if (edges[i].node) HangOn(outputs[i].tensor.ptr(), {call->gradients, outputs[i].element, false});
+    if (!edges[i].node) continue;
+    call->gradients->LastOutputIsWatched();
+    HangOn(outputs[i].tensor.ptr(), {call->gradients, outputs[i].element, false});
   }
   if (sites_.output_grad != kNoSite || context_->structure != nullptr) WatchUsedOutputs(edges, call);
 }

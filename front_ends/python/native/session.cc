@@ -19,12 +19,12 @@ auto WithoutGil(const F& f) {
 }  // namespace
 
 Session::Session(PyObject* torch, Options options, bool main_grad, std::function<void(const Event&)> on_event)
-    : context_(std::make_shared<Context>(torch, std::move(on_event))),
+    : context_(std::make_shared<Context>(torch, std::make_shared<front_end::Reporter>(std::move(on_event)))),
       options_(std::move(options)),
       main_grad_(main_grad),
       extras_(context_) {
   context_->grad_acc_steps = std::max(options_.grad_acc_steps, 1);
-  options_.on_event = [context = context_.get()](const Event& event) { context->reporter.Tell(event); };
+  options_.on_event = [reporter = context_->shared_reporter](const Event& event) { reporter->Tell(event); };
 }
 
 Session::~Session() {
@@ -229,6 +229,8 @@ MonitorStatus Session::GetStatus() const {
 }
 
 std::vector<LatestValue> Session::Latest(SiteKind kind, std::chrono::milliseconds timeout) {
+  if (kind == SiteKind::kActvGrad)
+    for (const auto& call : context_->answered) call->TellUnwatched();
   return WithoutGil([&] { return monitor_->Latest(kind, timeout); });
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Union
 
 from stepwatch import _core
@@ -33,6 +34,22 @@ def check_data_type_list(data_type_list: Sequence[str] | None) -> None:
             raise ValueError(f"data type({kind}) is not supported, supported data type: {_core.TENSORBOARD_KINDS}")
 
 
+def _check_range(time_start: str | None, time_end: str | None) -> None:
+    """Raise ValueError for a range that ends before it begins; the conversion refuses what is no time."""
+    start, end = _time_of(time_start), _time_of(time_end)
+    if start is not None and end is not None and start > end:
+        raise ValueError(
+            f"time_start {time_start} is after time_end {time_end}; accepted: a range that ends when it begins, or later"
+        )
+
+
+def _time_of(text: str | None) -> datetime | None:
+    try:
+        return datetime.strptime(f"1904 {text}", "%Y %b%d_%H-%M-%S")  # a leap year has all days
+    except ValueError:
+        return None
+
+
 def csv2tensorboard_by_step(
     monitor_path: Path,
     time_start: str | None = None,
@@ -52,7 +69,7 @@ def csv2tensorboard_by_step(
         The output base, with one directory for each rank. Of several runs of a rank the last one is taken, and said.
     time_start, time_end
         Only runs whose directory names begin with a time from the one to the other, both included, for instance
-        ``"Dec03_21-34-40"``. A range that ends before it begins goes over New Year. None: open.
+        ``"Dec03_21-34-40"``. None: open.
     process_num
         Threads, 1 to 128.
     data_type_list
@@ -63,7 +80,8 @@ def csv2tensorboard_by_step(
     Raises
     ------
     ValueError
-        For an argument that is not usable, and for a tag that has a step twice, with file and line.
+        When an argument is not usable, such as a range that ends before it begins, and when a tag has a step twice;
+        then file and line are named.
     FileNotFoundError
         When there is nothing to convert.
     RuntimeError
@@ -71,6 +89,7 @@ def csv2tensorboard_by_step(
     """
     check_process_num(process_num)
     check_data_type_list(data_type_list)
+    _check_range(time_start, time_end)
     flush_all()
     bar = progress_bar()
     try:

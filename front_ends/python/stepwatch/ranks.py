@@ -63,7 +63,7 @@ def is_data_parallel_duplicate(dp_group: Any) -> bool:
 
 
 def stage_and_mates(process_group: Any) -> tuple[int, list[int]]:
-    """Tell the place of this rank in a pipeline group, and the ranks of the group.
+    """Tell the place of this rank in a pipeline group, and the ranks that share its alarms.
 
     Parameters
     ----------
@@ -73,12 +73,12 @@ def stage_and_mates(process_group: Any) -> tuple[int, list[int]]:
     Returns
     -------
     tuple of int and list of int
-        (0, []) without a group.
+        The ranks of the group; without a group 0 and all ranks of the job.
     """
     import torch
 
-    if not torch.distributed.is_available() or not torch.distributed.is_initialized():
-        return 0, []
-    if not isinstance(process_group, torch.distributed.ProcessGroup):
-        return 0, []
-    return torch.distributed.get_rank(group=process_group), torch.distributed.get_process_group_ranks(process_group)
+    distributed = torch.distributed
+    if distributed.is_available() and distributed.is_initialized():
+        if isinstance(process_group, distributed.ProcessGroup):
+            return distributed.get_rank(group=process_group), distributed.get_process_group_ranks(process_group)
+    return 0, list(range(rank_and_world_size()[1]))

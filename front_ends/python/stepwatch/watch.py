@@ -49,7 +49,7 @@ class Watch:
     pp_stage : int
         Pipeline stage of this rank, for alarms.
     group_mates : sequence of int
-        Ranks of this rank's pipeline group, for alarms.
+        Ranks of this rank's pipeline group, for alarms; empty: all ranks of the job.
 
     Raises
     ------

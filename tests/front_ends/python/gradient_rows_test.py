@@ -267,6 +267,44 @@ def test_metrics_of_a_missing_gradient_are_nan_for_every_statistic(tmp_path: Pat
     assert all(math.isnan(float(number)) for number in missing.values())
 
 
+def test_metrics_between_backward_and_step_have_the_inputs_without_a_gradient(tmp_path: Path) -> None:
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    monitor = TrainerMon(write_config(tmp_path / "config.json", xy_distribution=True, ops=["norm", "nans"]))
+    monitor.set_monitor(model, optimizer)
+    model(torch.ones(5, 4)).sum().backward()
+    _, between = monitor.generate_xy_metrics()
+    optimizer.step()
+    _, after = monitor.generate_xy_metrics()
+    monitor.close()
+    assert between.keys() == after.keys()
+    assert math.isnan(float(between["0:.input:0/rank0/actv_grad"]["norm"]))
+    assert math.isnan(float(between["0:0.input:0/rank0/actv_grad"]["norm"]))
+    assert not math.isnan(float(between["0:2.input:0/rank0/actv_grad"]["norm"]))
+    names = [row["name"] for row in rows(tmp_path, "actv_grad", 0)]
+    assert sorted(names) == sorted(set(names)), "a row twice"
+
+
+def test_metrics_between_two_backward_passes_keep_the_gradient_that_comes_second(tmp_path: Path) -> None:
+    class Pair(torch.nn.Module):
+        def forward(self, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return a * 2, b * 3
+
+    model = torch.nn.ModuleDict({"a": torch.nn.Linear(4, 4), "b": torch.nn.Linear(4, 4), "pair": Pair()})
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    monitor = TrainerMon(write_config(tmp_path / "config.json", xy_distribution=True, ops=["norm"]))
+    monitor.set_monitor(model, optimizer)
+    ones = torch.ones(5, 4)
+    first, second = model["pair"](model["a"](ones), model["b"](ones))
+    first.sum().backward()
+    _, between = monitor.generate_xy_metrics()
+    second.sum().backward()
+    optimizer.step()
+    monitor.close()
+    assert "0:pair.input_1:0/rank0/actv_grad" not in between
+    assert value(rows(tmp_path, "actv_grad", 0), "pair.input_1", "norm") == pytest.approx(math.sqrt(20) * 3)
+
+
 def test_the_structure_names_gradients_that_are_not_there(tmp_path: Path) -> None:
     model = torch.nn.Sequential(torch.nn.Embedding(5, 4), Net())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -29,6 +29,14 @@ def base(tmp_path: Path) -> Path:
     return tmp_path / "monitor_output"
 
 
+def test_csv2tb_refuses_a_range_that_ends_before_it_begins(base: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="time_start Dec04_00-00-00 is after time_end Dec03_00-00-00"):
+        csv2tensorboard_by_step(base, "Dec04_00-00-00", "Dec03_00-00-00", output_dirpath=tmp_path / "tb")
+    assert not (tmp_path / "tb").exists()
+    csv2tensorboard_by_step(base, "Dec03_21-34-40", "Dec03_21-34-40", output_dirpath=tmp_path / "tb")
+    assert (tmp_path / "tb").exists()
+
+
 def test_csv2tb_converts_and_says_where(base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     csv2tensorboard_by_step(
         base, "Dec03_00-00-00", "Dec04_00-00-00", 2, ["grad_reduced"], output_dirpath=tmp_path / "tb"

@@ -408,3 +408,27 @@ def test_the_last_step_is_the_last_that_was_seen(tmp_path: Path) -> None:
     (manifest,) = tmp_path.glob("*-rank0-*/manifest.json")
     (plan,) = json.loads(manifest.read_text())["plans"]
     assert (plan["first_step"], plan["last_step"], plan["collected"]) == (0, 2, 3)
+
+
+@pytest.mark.parametrize("process_group", [None, "not a group"])
+def test_the_mates_of_a_rank_without_a_process_group_are_the_ranks_of_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, process_group: object
+) -> None:
+    alert = {"rules": [{"rule_name": "AnomalyNan", "args": {"threshold": 0}}], "dump": True}
+    config = write_config(tmp_path / "config.json", alert=alert, collect_times=1, **WG)
+    for rank, ranks in ((0, 1), (2, 3)):
+        base = tmp_path / f"of_{ranks}"
+        monkeypatch.setenv("MONITOR_OUTPUT_DIR", str(base))
+        monkeypatch.setenv("RANK", str(rank))
+        monkeypatch.setenv("WORLD_SIZE", str(ranks))
+        model = mlp()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        monitor = TrainerMon(config, process_group=process_group)
+        monitor.set_monitor(model, optimizer)
+        train(model, optimizer, 1)
+        monitor.close()
+        assert monitor.group_mates == list(range(ranks))
+        assert monitor.pp_stage == 0
+        alarms = json.loads((base / f"anomaly_detected/rank{rank}/anomaly.json").read_text())
+        assert alarms
+        assert all(alarm["group_mates"] == list(range(ranks)) for alarm in alarms.values())
