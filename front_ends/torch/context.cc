@@ -1,5 +1,8 @@
 #include "front_ends/torch/context.h"
 
+#include <utility>
+
+#include "front_ends/torch/call_gradients.h"
 #include "front_ends/torch/tensor_view.h"
 
 namespace stepwatch::torch_front {
@@ -13,6 +16,20 @@ bool Context::Measure(Monitor& to, SiteKind kind, const Observation& at, const a
 void Context::Observe(Monitor& to, SiteKind kind, const Observation& at, const at::Tensor& tensor) {
   Record record;
   if (Measure(to, kind, at, tensor, &record)) to.Enqueue(record);
+}
+
+void Context::AddUnfinished(std::shared_ptr<CallGradients> call, size_t count_max) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (unfinished_.size() < count_max) unfinished_.push_back(std::move(call));
+}
+
+void Context::FinishCalls() noexcept {
+  std::vector<std::shared_ptr<CallGradients>> calls;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    calls.swap(unfinished_);
+  }
+  for (const std::shared_ptr<CallGradients>& call : calls) call->Finish();
 }
 
 }  // namespace stepwatch::torch_front

@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "front_ends/shared/micro_batches.h"
 #include "front_ends/shared/reporter.h"
@@ -19,6 +21,8 @@ class Tensor;
 }
 
 namespace stepwatch::torch_front {
+
+class CallGradients;
 
 inline constexpr SiteId kNoSite = ~SiteId{0};
 
@@ -53,9 +57,18 @@ struct Context {
     return generation.load(std::memory_order_acquire) == made ? Collecting() : nullptr;
   }
 
+  // Keeps a call whose gradients have begun to arrive until the end of the step. At most `count_max` are kept.
+  void AddUnfinished(std::shared_ptr<CallGradients> call, size_t count_max);
+  // Finishes those calls. Step thread, at the end of the step.
+  void FinishCalls() noexcept;
+
   void Observe(Monitor& to, SiteKind kind, const Observation& at, const at::Tensor& tensor);
   // False if there is nothing to enqueue.
   bool Measure(Monitor& to, SiteKind kind, const Observation& at, const at::Tensor& tensor, Record* record);
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<CallGradients>> unfinished_;  // guarded by mutex_
 };
 
 // Runs something of ours on the training thread: whatever it throws ends here, told once.

@@ -1,20 +1,26 @@
 #include "front_ends/torch/module_tap.h"
 
+#include <ATen/SequenceNumber.h>
 #include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
-#include "front_ends/torch/input_gradient.h"
+#include "front_ends/torch/call_gradients.h"
+#include "front_ends/torch/input_consumers.h"
 #include "front_ends/torch/tensor_view.h"
 #include "stepwatch/torch/forward_call.h"
 #include "stepwatch/torch/tap_point.h"
 
 namespace stepwatch {
 
+using torch_front::CallGradients;
 using torch_front::CallPosition;
 using torch_front::Context;
 using torch_front::DescribeTensor;
+using torch_front::InputEdge;
 using torch_front::kNoSite;
 using torch_front::PortStructure;
 
@@ -61,55 +67,6 @@ CallPosition ModuleTap::NextCall() noexcept {
 
 namespace {
 
-// What the backward hooks of one call share. Holds no tensor: a hook that held its own tensor would keep the graph
-// alive for ever.
-struct CallGradients {
-  std::shared_ptr<Context> context;
-  uint64_t generation = 0;
-  ModuleSites sites;
-  CallPosition at;
-  std::vector<uint16_t> silent_inputs;  // elements that no gradient can reach
-  std::atomic<bool> answered{false};
-  std::shared_ptr<torch_front::StructureRecorder> structure;
-  int structure_entry = -1;
-
-  Observation ObservationOf(SiteId site, uint16_t element) const { return {site, at.micro_step, element, at.call}; }
-
-  void Show(Monitor& monitor, SiteId site, uint16_t element, const at::Tensor& gradient) {
-    if (site == kNoSite) return;
-    if (gradient.defined()) {
-      context->Observe(monitor, SiteKind::kActvGrad, ObservationOf(site, element), gradient);
-    } else {
-      monitor.ObserveMissing(ObservationOf(site, element));
-    }
-  }
-
-  void OnInput(uint16_t element, const at::Tensor& gradient) noexcept {
-    torch_front::Guarded(*context, "the hook of an input's gradient", [&] {
-      Monitor* monitor = context->CollectingSince(generation);
-      if (monitor == nullptr) return;
-      Show(*monitor, sites.input_grad, element, gradient);
-      if (structure_entry >= 0) structure->AddInputGradient(structure_entry, Index(element), DescribeTensor(gradient));
-    });
-  }
-
-  void OnOutput(uint16_t element, const at::Tensor& gradient) noexcept {
-    torch_front::Guarded(*context, "the hook of an output's gradient", [&] {
-      Monitor* monitor = context->CollectingSince(generation);
-      if (monitor == nullptr) return;
-      Show(*monitor, sites.output_grad, element, gradient);
-      if (structure_entry >= 0) structure->AddOutputGradient(structure_entry, Index(element), DescribeTensor(gradient));
-      if (answered.exchange(true)) return;
-      for (const uint16_t silent : silent_inputs) {
-        Show(*monitor, sites.input_grad, silent, at::Tensor());
-        if (structure_entry >= 0) structure->AddInputGradient(structure_entry, Index(silent), torch_front::kNoTensor);
-      }
-    });
-  }
-
-  static size_t Index(uint16_t element) { return element == kNoElement ? 0 : element; }
-};
-
 uint16_t ElementOf(size_t index, size_t count) {
   return count == 1 ? kNoElement : static_cast<uint16_t>(index);
 }
@@ -119,14 +76,8 @@ uint16_t ElementOf(size_t index, size_t count) {
 namespace detail {
 
 struct ForwardCall::Frame {
-  struct Aliased {
-    at::Tensor alias;
-    int64_t version;
-    uint16_t element;
-  };
-
-  Frame(ModuleTap& on, Context& with, Monitor& to, CallPosition position, bool writes)
-      : tap(on), context(with), monitor(to), at(position), writes_input(writes), structure(with.structure) {}
+  Frame(ModuleTap& on, Context& with, Monitor& to, CallPosition position)
+      : tap(on), context(with), monitor(to), at(position), structure(with.structure) {}
   // What is left here was not enqueued: forward has thrown.
   ~Frame() {
     for (const Record& record : inputs) monitor.Discard(record);
@@ -137,8 +88,8 @@ struct ForwardCall::Frame {
     return at::GradMode::is_enabled() && (sites.any_grad() || structure != nullptr);
   }
 
-  void WatchInput(Input& input, uint16_t element);
-  void FinishInputs() noexcept;
+  void ReadInput(const at::Tensor& input, uint16_t element);
+  void WatchInputs(const OutputList& outputs);
   void ObserveOutputs(const OutputList& outputs);
   void WatchOutputs(const OutputList& outputs);
   void DescribeCall(const OutputList& outputs);
@@ -147,97 +98,61 @@ struct ForwardCall::Frame {
   Context& context;
   Monitor& monitor;
   const CallPosition at;
-  const bool writes_input;
   std::shared_ptr<torch_front::StructureRecorder> structure;
   PortStructure input_structure;
   std::vector<Record> inputs;  // measured before forward, enqueued after it
   std::shared_ptr<CallGradients> gradients;
-  std::vector<Aliased> aliased;
-  std::vector<torch_front::Interception> intercepted;
+  std::vector<InputEdge> edges;  // of inputs that require a gradient, as they were before forward
+  uint64_t first_sequence = 0;   // of the nodes that the call makes
 };
 
-ForwardCall::ForwardCall(ModuleTap& tap, bool training, bool writes_input) noexcept {
+ForwardCall::ForwardCall(ModuleTap& tap, bool training) noexcept {
   Context& context = *tap.context_;
   Monitor* monitor = context.Collecting();
   if (monitor == nullptr || !training) return;
   const CallPosition at = tap.NextCall();
   if (!tap.sites_.any() && context.structure == nullptr) return;
-  torch_front::Guarded(context, "watching a module", [&] {
-    frame_ = std::make_unique<Frame>(tap, context, *monitor, at,
-                                     writes_input || tap.writes_input_.load(std::memory_order_relaxed));
-  });
+  torch_front::Guarded(context, "watching a module",
+                       [&] { frame_ = std::make_unique<Frame>(tap, context, *monitor, at); });
 }
 
 ForwardCall::~ForwardCall() = default;
 
-void ForwardCall::Before(InputList& inputs) noexcept {
+void ForwardCall::Before(const InputList& inputs) noexcept {
   Frame& frame = *frame_;
   torch_front::Guarded(frame.context, "reading a module's input", [&] {
     const ModuleSites& sites = frame.tap.sites_;
     if (sites.input != kNoSite) frame.inputs.reserve(inputs.size());
-    if (frame.wants_gradients(sites)) {
-      frame.gradients = std::make_shared<CallGradients>();
-      frame.gradients->context = frame.tap.context_;
-      frame.gradients->generation = frame.context.generation.load(std::memory_order_relaxed);
-      frame.gradients->sites = sites;
-      frame.gradients->at = frame.at;
-    }
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      const uint16_t element = ElementOf(i, inputs.size());
-      if (sites.input != kNoSite) {
-        Record record;
-        if (frame.context.Measure(frame.monitor, SiteKind::kActv, frame.ObservationOf(sites.input, element),
-                                  *inputs[i].tensor, &record))
-          frame.inputs.push_back(record);
-      }
-      if (frame.structure != nullptr) frame.input_structure.elements.push_back(DescribeTensor(*inputs[i].tensor));
-      if (frame.gradients != nullptr) frame.WatchInput(inputs[i], element);
-    }
+    if (frame.wants_gradients(sites))
+      frame.gradients = std::make_shared<CallGradients>(frame.tap.context_, sites, frame.at);
+    for (size_t i = 0; i < inputs.size(); ++i) frame.ReadInput(*inputs[i], ElementOf(i, inputs.size()));
+    frame.first_sequence = at::sequence_number::peek();
   });
 }
 
-void ForwardCall::Frame::WatchInput(Input& input, uint16_t element) {
-  const at::Tensor& tensor = *input.tensor;
-  const bool reachable = tensor.requires_grad() && tensor.layout() == at::kStrided && input.replaceable;
-  if (!reachable) {
-    gradients->silent_inputs.push_back(element);
-    return;
+void ForwardCall::Frame::ReadInput(const at::Tensor& input, uint16_t element) {
+  const SiteId site = tap.sites_.input;
+  if (site != kNoSite) {
+    Record record;
+    if (context.Measure(monitor, SiteKind::kActv, ObservationOf(site, element), input, &record))
+      inputs.push_back(record);
   }
-  auto on_gradient = [shared = gradients, element](const at::Tensor& gradient) { shared->OnInput(element, gradient); };
-  if (!writes_input) {
-    at::Tensor alias = torch_front::AliasWithHook(tensor, std::move(on_gradient));
-    aliased.push_back({alias, alias._version(), element});
-    *input.tensor = std::move(alias);
-    return;
-  }
-  torch_front::Interception interception(tensor, std::move(on_gradient));
-  if (interception.armed()) {
-    intercepted.push_back(std::move(interception));
-  } else {
-    gradients->silent_inputs.push_back(element);
-  }
-}
-
-void ForwardCall::Frame::FinishInputs() noexcept {
-  for (torch_front::Interception& interception : intercepted) interception.Restore();
-  for (const Aliased& input : aliased) {
-    if (input.alias._version() == input.version) continue;
-    // This call's gradient has passed us by; the next call is intercepted.
-    tap.writes_input_.store(true, std::memory_order_relaxed);
-    gradients->silent_inputs.push_back(input.element);
-  }
-  aliased.clear();
+  if (structure != nullptr) input_structure.elements.push_back(DescribeTensor(input));
+  if (gradients == nullptr) return;
+  gradients->ExpectInput(element, input);
+  if (input.requires_grad()) torch_front::AppendEdges(input, element, &edges);
 }
 
 void ForwardCall::After(const OutputList& outputs) noexcept {
   Frame& frame = *frame_;
   torch_front::Guarded(frame.context, "reading a module's output", [&] {
-    frame.FinishInputs();
     for (const Record& record : frame.inputs) frame.monitor.Enqueue(record);
     frame.inputs.clear();
     if (frame.tap.sites_.output != kNoSite) frame.ObserveOutputs(outputs);
     if (frame.structure != nullptr) frame.DescribeCall(outputs);
-    if (frame.gradients != nullptr) frame.WatchOutputs(outputs);
+    if (frame.gradients == nullptr) return;
+    frame.WatchInputs(outputs);
+    frame.WatchOutputs(outputs);
   });
 }
 
@@ -253,14 +168,32 @@ void ForwardCall::Frame::ObserveOutputs(const OutputList& outputs) {
   }
 }
 
+void ForwardCall::Frame::WatchInputs(const OutputList& outputs) {
+  if (edges.empty()) return;
+  std::vector<torch_front::NodePtr> roots;
+  for (const at::Tensor* output : outputs.tensors) {
+    if (output == nullptr || !output->requires_grad() || output->is_leaf()) continue;
+    const torch::autograd::Edge edge = torch::autograd::impl::gradient_edge(*output);
+    const auto returned = std::find_if(edges.begin(), edges.end(),
+                                       [&edge](const InputEdge& each) { return !each.of_base && each.edge == edge; });
+    if (returned != edges.end()) {
+      gradients->HangOnReturnedInput(*output, returned->element);
+      edges.erase(returned);
+    } else {
+      roots.push_back(edge.function);
+    }
+  }
+  for (const torch_front::Consumer& consumer : torch_front::FindConsumers(std::move(roots), edges, first_sequence))
+    gradients->HangOn(consumer);
+  edges.clear();
+}
+
 // A leaf among the outputs is somebody's parameter: a hook on it would stay for ever.
 void ForwardCall::Frame::WatchOutputs(const OutputList& outputs) {
   for (size_t i = 0; i < outputs.tensors.size(); ++i) {
     const at::Tensor* output = outputs.tensors[i];
     if (output == nullptr || !output->requires_grad() || output->is_leaf()) continue;
-    const uint16_t element = ElementOf(i, outputs.tensors.size());
-    output->register_hook(
-        [shared = gradients, element](const at::Tensor& gradient) { shared->OnOutput(element, gradient); });
+    gradients->HangOnOutput(*output, ElementOf(i, outputs.tensors.size()));
   }
 }
 
@@ -273,8 +206,7 @@ void ForwardCall::Frame::DescribeCall(const OutputList& outputs) {
   if (outputs.tensors.empty()) output.config = torch_front::kNoTensor;
   const int entry = structure->AddForward(tap.key_, std::move(input_structure), std::move(output));
   if (gradients == nullptr) return;
-  gradients->structure = structure;
-  gradients->structure_entry = entry;
+  gradients->Describe(structure, entry);
 }
 
 }  // namespace detail

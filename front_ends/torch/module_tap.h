@@ -1,7 +1,6 @@
 // What hangs on one watched module: which of its sites the plan in force wants, and where its calls stand.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <string>
 
@@ -58,8 +57,6 @@ class ModuleTap {
   TapPoint* point_;
   ModuleSites sites_;
   torch_front::CallCounter calls_;
-  // Set once a call was seen to write into its input: an alias then hides the gradient from us (see input_gradient.h).
-  std::atomic<bool> writes_input_{false};
 };
 
 }  // namespace stepwatch

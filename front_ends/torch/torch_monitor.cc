@@ -255,6 +255,7 @@ void TorchMonitor::Impl::AfterUpdate(size_t optimizer) noexcept {
 void TorchMonitor::Impl::EndStep() noexcept {
   if (closed_) return;
   parameter_taps_.BeforeEndOfStep();
+  context_->FinishCalls();
   if (context_->structure != nullptr && context_->Collecting() != nullptr) PublishStructure();
   context_->step.fetch_add(1, std::memory_order_relaxed);
   NameReplayStreams();

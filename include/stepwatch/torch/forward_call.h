@@ -20,11 +20,7 @@ class ModuleTap;
 
 namespace detail {
 
-struct Input {
-  at::Tensor* tensor;
-  bool replaceable;  // the module can be handed an alias instead
-};
-using InputList = c10::SmallVector<Input, 4>;
+using InputList = c10::SmallVector<const at::Tensor*, 4>;
 
 struct OutputList {
   c10::SmallVector<const at::Tensor*, 4> tensors;  // null: an element that is no tensor
@@ -101,8 +97,9 @@ struct IsArrayRef : std::false_type {};
 template <class T>
 struct IsArrayRef<c10::ArrayRef<T>> : std::true_type {};
 
-// An argument on its way to forward, declared there as A and given as B. One that holds tensors is kept by value, so
-// that aliases can be put in; one that the module takes by a reference to write through is passed on as it is.
+// An argument on its way to forward, declared there as A and given as B. One that holds tensors is converted to A and
+// kept, so that its tensors can be read before the call; one that the module takes by a reference to write through is
+// passed on as it is.
 template <class A, class B>
 class ArgumentSlot {
   using Plain = std::decay_t<A>;
@@ -117,7 +114,7 @@ class ArgumentSlot {
   void Collect(InputList& inputs) {
     if constexpr (kHasTensors && std::is_same_v<std::decay_t<decltype(value_)>, Plain>) {
       Tensors<Plain>::Each(value_, [&inputs](const at::Tensor* tensor) {
-        if (tensor != nullptr && tensor->defined()) inputs.push_back({const_cast<at::Tensor*>(tensor), kOwned});
+        if (tensor != nullptr && tensor->defined()) inputs.push_back(tensor);
       });
     }
   }
@@ -157,14 +154,14 @@ OutputList OutputsOf(const R& result) {
 // Nothing here throws, whatever goes wrong: the module then sees what it would have seen without us.
 class ForwardCall {
  public:
-  ForwardCall(ModuleTap& tap, bool training, bool writes_input) noexcept;
+  ForwardCall(ModuleTap& tap, bool training) noexcept;
   ~ForwardCall();
   ForwardCall(const ForwardCall&) = delete;
   ForwardCall& operator=(const ForwardCall&) = delete;
 
   bool wanted() const noexcept { return frame_ != nullptr; }
-  // Measures inputs, and replaces those whose gradient is wanted by aliases.
-  void Before(InputList& inputs) noexcept;
+  // Measures the inputs. They stay as they are.
+  void Before(const InputList& inputs) noexcept;
   void After(const OutputList& outputs) noexcept;
 
  private:

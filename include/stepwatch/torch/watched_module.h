@@ -41,12 +41,6 @@ struct HasOneForward : std::false_type {};
 template <class M>
 struct HasOneForward<M, std::void_t<decltype(&M::forward)>> : std::true_type {};
 
-template <class M, class = void>
-struct HasInplaceOption : std::false_type {};
-template <class M>
-struct HasInplaceOption<M, std::void_t<decltype(static_cast<bool>(std::declval<const M&>().options.inplace()))>>
-    : std::true_type {};
-
 template <class F>
 struct Signature;
 template <class C, class R, class... A>
@@ -121,17 +115,12 @@ class WatchedImpl<M, R, std::tuple<A...>> : public M, public TapPoint {
   }
 
  private:
-  bool WritesInput() const {
-    if constexpr (HasInplaceOption<M>::value) return static_cast<bool>(this->options.inplace());
-    return false;
-  }
-
   template <size_t... I, class... B>
 #if defined(__GNUC__)
   [[gnu::noinline]]
 #endif
   R Observed(ModuleTap& tap, std::index_sequence<I...>, B&&... arguments) {
-    ForwardCall call(tap, this->is_training(), WritesInput());
+    ForwardCall call(tap, this->is_training());
     if (!call.wanted()) return M::forward(std::forward<B>(arguments)...);
     using Declared = std::tuple<A...>;
     std::tuple<ArgumentSlot<std::tuple_element_t<I, Declared>, B&&>...> slots(std::forward<B>(arguments)...);

@@ -1,159 +1,16 @@
-// What hooks see, and that training is the same bits with and without them.
-#include <stepwatch/torch.h>
-
+// What hooks see.
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "tests/catch.h"
-#include "tests/front_ends/torch/harness.h"
+#include "tests/front_ends/torch/nets.h"
 
 namespace stepwatch::tests {
 namespace {
 
-namespace nn = stepwatch::nn;
-
 constexpr const char* kActivations = R"({"xy_distribution": true, "ops": ["norm", "mean"]})";
-
-using Sgd = Watched<torch::optim::SGD>;
-
-torch::optim::SGDOptions Rate() {
-  return torch::optim::SGDOptions(0.1);
-}
-
-double Norm(const torch::Tensor& tensor) {
-  return tensor.detach().to(torch::kDouble).norm().item<double>();
-}
-
-// A net given as a function over modules that the caller registers.
-struct NetImpl : nn::Module {
-  template <class Holder>
-  Holder Add(const std::string& name, Holder holder) {
-    return register_module(name, holder);
-  }
-  std::function<torch::Tensor(torch::Tensor)> run;
-  torch::Tensor forward(torch::Tensor x) { return run(std::move(x)); }
-};
-TORCH_MODULE(Net);
-
-using BuildNet = std::function<void(NetImpl&)>;
-
-struct Trained {
-  std::vector<torch::Tensor> parameters;
-  std::vector<torch::Tensor> gradients;
-  torch::Tensor input_gradient;
-};
-
-// Three steps, with or without a monitor that watches everything.
-Trained Train(const BuildNet& build, const std::vector<int64_t>& shape, Harness* harness, bool leaf_input = false) {
-  torch::manual_seed(11);
-  Net net;
-  build(*net);
-  Sgd optimizer(net->parameters(), Rate());
-  std::unique_ptr<TorchMonitor> monitor;
-  if (harness != nullptr) {
-    monitor = std::make_unique<TorchMonitor>(harness->options);
-    monitor->Attach(*net, optimizer);
-  }
-  Trained trained;
-  for (int step = 0; step < 3; ++step) {
-    optimizer.zero_grad();
-    const torch::Tensor input = torch::randn(shape).requires_grad_(leaf_input);
-    net(input).square().mean().backward();
-    for (const torch::Tensor& parameter : net->parameters()) trained.gradients.push_back(parameter.grad().clone());
-    trained.input_gradient = input.grad();
-    optimizer.step();
-  }
-  trained.parameters = net->parameters();
-  return trained;
-}
-
-void CheckSameBits(const BuildNet& build, const std::vector<int64_t>& shape, bool leaf_input = false) {
-  Harness harness(R"({"xy_distribution": true, "wg_distribution": true, "param_distribution": true})");
-  const Trained bare = Train(build, shape, nullptr, leaf_input);
-  const Trained watched = Train(build, shape, &harness, leaf_input);
-  REQUIRE(bare.gradients.size() == watched.gradients.size());
-  for (size_t i = 0; i < bare.gradients.size(); ++i) CHECK(torch::equal(bare.gradients[i], watched.gradients[i]));
-  for (size_t i = 0; i < bare.parameters.size(); ++i) CHECK(torch::equal(bare.parameters[i], watched.parameters[i]));
-  if (leaf_input) CHECK(torch::equal(bare.input_gradient, watched.input_gradient));
-  CHECK(!harness.RowsOf(SiteKind::kActvGrad).empty());
-  CHECK(harness.CountEvents(EventKind::kDegraded, "") == 0);
-  CHECK(harness.LedgersBalance());
-}
-
-void ConvNet(NetImpl& net) {
-  auto conv = net.Add("conv", nn::Conv2d(nn::Conv2dOptions(3, 8, 3).padding(1)));
-  auto norm = net.Add("norm", nn::BatchNorm2d(8));
-  auto relu = net.Add("relu", nn::ReLU(nn::ReLUOptions(/*inplace=*/true)));
-  auto pool = net.Add("pool", nn::MaxPool2d(2));
-  auto fc = net.Add("fc", nn::Linear(8 * 4 * 4, 5));
-  net.run = [=](torch::Tensor x) mutable { return fc(pool(relu(norm(conv(x)))).flatten(1)); };
-}
-
-// The output of a Linear on three dimensions is a view.
-void InplaceOnView(NetImpl& net) {
-  auto a = net.Add("a", nn::Linear(6, 9));
-  auto relu = net.Add("relu", nn::ReLU(nn::ReLUOptions(true)));
-  auto b = net.Add("b", nn::Linear(9, 4));
-  net.run = [=](torch::Tensor x) mutable { return b(relu(a(x))); };
-}
-
-// The output is dropped: what goes on is the overwritten input.
-void InplaceByItsInput(NetImpl& net) {
-  auto a = net.Add("a", nn::Linear(6, 9));
-  auto relu = net.Add("relu", nn::ReLU(nn::ReLUOptions(true)));
-  auto b = net.Add("b", nn::Linear(9, 4));
-  net.run = [=](torch::Tensor x) mutable {
-    torch::Tensor y = a(x);
-    relu(y);
-    return b(y);
-  };
-}
-
-// With p = 0 an in-place dropout writes nothing, and sigmoid needs its result as it was.
-void IdleInplace(NetImpl& net) {
-  auto a = net.Add("a", nn::Linear(6, 9));
-  auto sigmoid = net.Add("sigmoid", nn::Sigmoid());
-  auto dropout = net.Add("dropout", nn::Dropout(nn::DropoutOptions(0.0).inplace(true)));
-  net.run = [=](torch::Tensor x) mutable { return dropout(sigmoid(a(x))); };
-}
-
-void Recurrent(NetImpl& net) {
-  auto lstm = net.Add("lstm", nn::LSTM(nn::LSTMOptions(6, 7).num_layers(2).batch_first(true)));
-  auto gru = net.Add("gru", nn::GRU(7, 5));
-  net.run = [=](torch::Tensor x) mutable {
-    auto [y, state] = lstm(x);
-    return std::get<0>(gru(y)) + std::get<0>(state).mean();
-  };
-}
-
-void SharedAndRepeated(NetImpl& net) {
-  auto a = net.Add("a", nn::Linear(6, 6));
-  auto b = net.Add("b", nn::Linear(6, 6));
-  net.run = [=](torch::Tensor x) mutable { return a(torch::tanh(b(a(x)) + a(x))); };
-}
-
-void Attention(NetImpl& net) {
-  auto in = net.Add("in", nn::Linear(6, 8));
-  auto attention = net.Add("attention", nn::MultiheadAttention(nn::MultiheadAttentionOptions(8, 2)));
-  auto norm = net.Add("norm", nn::LayerNorm(nn::LayerNormOptions({8})));
-  net.run = [=](torch::Tensor x) mutable {
-    const torch::Tensor h = in(x);
-    return norm(h + std::get<0>(attention(h, h, h)));
-  };
-}
-
-void TransformerLayer(NetImpl& net) {
-  auto in = net.Add("in", nn::Linear(6, 8));
-  auto layer = net.Add("layer", nn::TransformerEncoderLayer(nn::TransformerEncoderLayerOptions(8, 2).dropout(0.0)));
-  net.run = [=](torch::Tensor x) mutable { return layer(in(x)); };
-}
-
-struct WritesInputImpl : nn::Module {
-  torch::Tensor forward(torch::Tensor x) { return x.mul_(2).add_(1); }
-};
-TORCH_MODULE(WritesInput);
 
 void UserInplace(NetImpl& net) {
   auto a = net.Add("a", nn::Linear(6, 9));
@@ -162,57 +19,7 @@ void UserInplace(NetImpl& net) {
   net.run = [=](torch::Tensor x) mutable { return b(write(a(x))); };
 }
 
-// One step of a net on a fresh harness; what was recorded is in the harness afterwards.
-void RunSteps(Harness& harness, Net& net, const std::function<void(int)>& step, int steps = 1) {
-  Sgd optimizer(net->parameters(), Rate());
-  TorchMonitor monitor(harness.options);
-  monitor.Attach(*net, optimizer);
-  for (int i = 0; i < steps; ++i) {
-    optimizer.zero_grad();
-    step(i);
-    optimizer.step();
-  }
-  CHECK(monitor.Close().ok());
-  CHECK(harness.LedgersBalance());
-}
-
 }  // namespace
-
-TEST_CASE("gradients and updates are the same bits with and without the monitor") {
-  SECTION("convolution, batch norm, in-place ReLU, pooling") {
-    CheckSameBits(ConvNet, {2, 3, 8, 8});
-  }
-  SECTION("in-place ReLU on a view") {
-    CheckSameBits(InplaceOnView, {3, 2, 6});
-  }
-  SECTION("in-place ReLU of which the input goes on") {
-    CheckSameBits(InplaceByItsInput, {3, 6});
-  }
-  SECTION("the same on a view") {
-    CheckSameBits(InplaceByItsInput, {3, 2, 6});
-  }
-  SECTION("an in-place module that writes nothing") {
-    CheckSameBits(IdleInplace, {3, 6});
-  }
-  SECTION("recurrent modules with tuple outputs") {
-    CheckSameBits(Recurrent, {3, 4, 6});
-  }
-  SECTION("a module called three times") {
-    CheckSameBits(SharedAndRepeated, {3, 6});
-  }
-  SECTION("attention of a tensor with itself") {
-    CheckSameBits(Attention, {3, 2, 6});
-  }
-  SECTION("a transformer layer") {
-    CheckSameBits(TransformerLayer, {3, 2, 6});
-  }
-  SECTION("a module of the user that writes into its input") {
-    CheckSameBits(UserInplace, {3, 6});
-  }
-  SECTION("an input that is a leaf with a gradient") {
-    CheckSameBits(SharedAndRepeated, {3, 6}, /*leaf_input=*/true);
-  }
-}
 
 TEST_CASE("rows come in the order in which modules finish, and the network's input has no gradient") {
   Harness harness(kActivations);
@@ -273,7 +80,7 @@ TEST_CASE("an in-place module's input is measured before it is overwritten, and 
   CHECK(ValueOf(*harness.Find(SiteKind::kActvGrad, "relu.output"), Stat::kMean) == 2);
 }
 
-TEST_CASE("a module that writes into its input unannounced says so at first and is seen from the second call on") {
+TEST_CASE("the gradient of an input that a module writes into unannounced is seen from the first call on") {
   Harness harness(kActivations);
   Net net;
   UserInplace(*net);
@@ -283,12 +90,54 @@ TEST_CASE("a module that writes into its input unannounced says so at first and 
         net(torch::randn({5, 6})).sum().backward();
       },
       2);
-  REQUIRE(harness.Find(SiteKind::kActvGrad, "write.input", 0));
-  CHECK(harness.Find(SiteKind::kActvGrad, "write.input", 0)->missing());
-  const auto input = harness.Find(SiteKind::kActvGrad, "write.input", 1);
-  const auto output = harness.Find(SiteKind::kActvGrad, "write.output", 1);
-  REQUIRE((input && output));
-  CHECK(ValueOf(*input, Stat::kNorm) == Approx(2 * ValueOf(*output, Stat::kNorm)));
+  for (const int step : {0, 1}) {
+    const auto input = harness.Find(SiteKind::kActvGrad, "write.input", step);
+    const auto output = harness.Find(SiteKind::kActvGrad, "write.output", step);
+    REQUIRE((input && output));
+    CHECK(ValueOf(*input, Stat::kNorm) == Approx(2 * ValueOf(*output, Stat::kNorm)));
+  }
+}
+
+TEST_CASE("the gradient of an input is the sum over all its uses in the module") {
+  Harness harness(kActivations);
+  Net net;
+  auto in = net->Add("in", nn::Linear(4, 4));
+  auto twice = net->Add("twice", Watched<UsesTwice>());
+  torch::Tensor expected;
+  net->run = [&](torch::Tensor x) {
+    const torch::Tensor h = in(x);
+    const torch::Tensor apart = h.detach().requires_grad_();
+    twice->UsesTwiceImpl::forward(apart).sum().backward();
+    expected = apart.grad();
+    return twice(h) + h * 7;
+  };
+  RunSteps(harness, net, [&](int) { net(torch::randn({5, 4})).sum().backward(); });
+  const auto input = harness.Find(SiteKind::kActvGrad, "twice.input");
+  REQUIRE(input);
+  CHECK(ValueOf(*input, Stat::kNorm) == Approx(Norm(expected)).epsilon(1e-6));
+}
+
+TEST_CASE("an input of which the backward pass reaches one use alone has the gradient of that use") {
+  Harness harness(kActivations);
+  Net net;
+  auto in = net->Add("in", nn::Linear(4, 4));
+  auto pair = net->Add("pair", Watched<GivesTwo>());
+  net->run = [&](torch::Tensor x) { return std::get<0>(pair(in(x))); };
+  RunSteps(harness, net, [&](int) { net(torch::randn({5, 4})).sum().backward(); });
+  const auto input = harness.Find(SiteKind::kActvGrad, "pair.input");
+  REQUIRE(input);
+  CHECK(ValueOf(*input, Stat::kNorm) == Approx(3 * std::sqrt(20.0)));
+}
+
+TEST_CASE("a module that hands its input on unchanged has the gradient of that tensor") {
+  Harness harness(kActivations);
+  Net net;
+  auto in = net->Add("in", nn::Linear(4, 4));
+  auto same = net->Add("same", nn::Identity());
+  net->run = [&](torch::Tensor x) { return same(in(x)) * 2; };
+  RunSteps(harness, net, [&](int) { net(torch::randn({5, 4})).sum().backward(); });
+  CHECK(ValueOf(*harness.Find(SiteKind::kActvGrad, "same.input"), Stat::kMean) == 2);
+  CHECK(ValueOf(*harness.Find(SiteKind::kActvGrad, "same.output"), Stat::kMean) == 2);
 }
 
 TEST_CASE("writing into a leaf that needs its gradient fails as it does without the monitor") {
