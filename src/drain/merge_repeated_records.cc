@@ -36,7 +36,7 @@ void SetReal(StatValue* value, double number) {
 
 // Integers stay exact as long as all calls have them.
 void TakeExtreme(StatValue* into, const StatValue& from) {
-  const bool larger = into->stat != Stat::kMin;
+  const bool larger = TraitsOf(into->stat).merge == StatMerge::kGreatest;
   if (into->is_integer && from.is_integer) {
     into->i64 = larger ? std::max(into->i64, from.i64) : std::min(into->i64, from.i64);
     return;
@@ -46,20 +46,23 @@ void TakeExtreme(StatValue* into, const StatValue& from) {
   SetReal(into, std::isnan(a) || std::isnan(b) ? std::numeric_limits<double>::quiet_NaN() : extreme);
 }
 
+bool IsRoot(const StatValue& value) {
+  return TraitsOf(value.stat).merge == StatMerge::kRootOfSquares;
+}
+
 void Square(Record* record) {
   for (size_t i = 0; i < record->value_count; ++i)
-    if (StatValue& value = record->values[i]; value.stat == Stat::kNorm) SetReal(&value, value.f64 * value.f64);
+    if (StatValue& value = record->values[i]; IsRoot(value)) SetReal(&value, value.f64 * value.f64);
 }
 
 void AddValue(StatValue* into, const StatValue& from) {
-  switch (into->stat) {
-    case Stat::kMin:
-    case Stat::kMax:
-    case Stat::kAbsMax: return TakeExtreme(into, from);
-    case Stat::kNorm: return SetReal(into, into->f64 + from.f64 * from.f64);
-    case Stat::kNans:
-    case Stat::kInfs: into->i64 += from.i64; return;
-    default: return SetReal(into, Number(*into) + Number(from));
+  switch (TraitsOf(into->stat).merge) {
+    case StatMerge::kLeast:
+    case StatMerge::kGreatest: return TakeExtreme(into, from);
+    case StatMerge::kRootOfSquares: return SetReal(into, into->f64 + from.f64 * from.f64);
+    case StatMerge::kSum: into->i64 += from.i64; return;
+    case StatMerge::kAverage: return SetReal(into, Number(*into) + Number(from));
+    case StatMerge::kNone: return;
   }
 }
 
@@ -100,22 +103,17 @@ void Finish(int64_t calls, Record* record) {
   size_t kept = 0;
   for (size_t i = 0; i < record->value_count; ++i) {
     StatValue value = record->values[i];
-    if (value.stat == Stat::kStd || value.stat == Stat::kId) continue;
-    if (value.stat == Stat::kNorm) SetReal(&value, std::sqrt(value.f64));
-    if (value.stat == Stat::kMean || value.stat == Stat::kZeros)
-      SetReal(&value, value.f64 / static_cast<double>(calls));
+    const StatMerge merge = TraitsOf(value.stat).merge;
+    if (merge == StatMerge::kNone) continue;
+    if (merge == StatMerge::kRootOfSquares) SetReal(&value, std::sqrt(value.f64));
+    if (merge == StatMerge::kAverage) SetReal(&value, value.f64 / static_cast<double>(calls));
     record->values[kept++] = value;
   }
   record->value_count = static_cast<uint8_t>(kept);
 }
 
-bool IsCall(const RecordLayout& layout, const Record& record) {
-  return layout.sites[record.site].kind == SiteKind::kCommunication;
-}
-
-bool MayComeAgain(const RecordLayout& layout, const Record& record) {
-  const SiteKind kind = layout.sites[record.site].kind;
-  return kind == SiteKind::kActvGrad || kind == SiteKind::kGradUnreduced;
+Repeats RepeatsOf(const RecordLayout& layout, const Record& record) {
+  return TraitsOf(layout.sites[record.site].kind).repeats;
 }
 
 // What tells the gradients of a step apart.
@@ -143,7 +141,7 @@ size_t ReplaceRepeated(const RecordLayout& layout, std::vector<Record>* records)
   size_t kept = 0;
   for (size_t i = 0; i < records->size(); ++i) {
     const Record& record = (*records)[i];
-    if (MayComeAgain(layout, record)) {
+    if (RepeatsOf(layout, record) == Repeats::kReplace) {
       const auto [position, is_new] = positions.try_emplace(KeyOf(record), kept);
       if (!is_new) {
         (*records)[position->second] = record;
@@ -161,13 +159,13 @@ size_t ReplaceRepeated(const RecordLayout& layout, std::vector<Record>* records)
 }  // namespace
 
 size_t MergeRepeatedRecords(const RecordLayout& layout, std::vector<Record>* records) {
-  const auto first =
-      std::find_if(records->begin(), records->end(), [&](const Record& record) { return IsCall(layout, record); });
+  const auto first = std::find_if(records->begin(), records->end(),
+                                  [&](const Record& record) { return RepeatsOf(layout, record) == Repeats::kJoin; });
   std::unordered_map<uint64_t, Row> rows;
   size_t kept = static_cast<size_t>(std::distance(records->begin(), first));
   for (size_t i = kept; i < records->size(); ++i) {
     Record& call = (*records)[i];
-    if (IsCall(layout, call)) {
+    if (RepeatsOf(layout, call) == Repeats::kJoin) {
       const auto [row, is_new] =
           rows.try_emplace(uint64_t{call.site} << 16 | call.element, Row{kept, call.missing() ? 0 : 1});
       if (!is_new) {

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "src/sinks/file_calls.h"
-#include "stepwatch/site.h"
+#include "stepwatch/record_layout.h"
 #include "stepwatch/status.h"
 
 namespace stepwatch::sinks {
