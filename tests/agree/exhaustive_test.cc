@@ -339,19 +339,19 @@ void CheckAll(const Limits& limits, size_t states_least) {
   CHECK(explorer.states() >= states_least);
 }
 
-TEST_CASE("in every order of events two ranks have the same plan at every step") {
+TEST_CASE("in every order of events two ranks have the same plan at every step", "[slow]") {
   CheckAll({}, 10000);
 }
 
-TEST_CASE("in every order, with step threads that give up at the gate") {
+TEST_CASE("in every order, with step threads that give up at the gate", "[slow]") {
   CheckAll({.timeouts = 1}, 10000);
 }
 
-TEST_CASE("in every order, with a rank that dies and comes back at any point") {
+TEST_CASE("in every order, with a rank that dies and comes back at any point", "[slow]") {
   CheckAll({.restarts = 1}, 10000);
 }
 
-TEST_CASE("in every order, with an edit that takes the place of another, or a second attempt") {
+TEST_CASE("in every order, with an edit that takes the place of another, or a second attempt", "[slow]") {
   CheckAll({.steps = 3, .proposals = 2, .edits = 2}, 10000);
 }
 
