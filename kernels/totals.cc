@@ -72,12 +72,13 @@ double FoldLanes(const std::array<double, kLanes>& given) {
 }
 
 double Threshold(DType dtype, const MeasureOptions& options) {
-  if (options.eps_mode == EpsMode::kExact) return options.eps;
+  if (options.eps_mode == EpsMode::kExact || options.eps == 0) return options.eps;
   const double single = RoundToSingle(options.eps);
+  const auto rounded_or = [](double rounded, double smallest) { return rounded == 0 ? smallest : rounded; };
   switch (dtype) {
-    case DType::kFloat32: return single;
-    case DType::kFloat16: return RoundToFormat(single, 10, -14, 65504);
-    case DType::kBFloat16: return RoundToFormat(single, 7, -126, 0x1.fep127);
+    case DType::kFloat32: return rounded_or(single, 0x1p-149);
+    case DType::kFloat16: return rounded_or(RoundToFormat(single, 10, -14, 65504), 0x1p-24);
+    case DType::kBFloat16: return rounded_or(RoundToFormat(single, 7, -126, 0x1.fep127), 0x1p-133);
     default: return options.eps;
   }
 }

@@ -38,7 +38,8 @@ void JoinTotals(const Totals& chunk, Totals* all);
 double FoldLanes(const std::array<double, kLanes>& lanes);
 
 // The threshold that |x| is compared with: eps as torch would see it. torch converts a Python number to fp16 and bf16
-// by way of fp32, so rounding happens twice; integers, bool and fp8 are compared with eps itself.
+// by way of fp32, so rounding happens twice; integers, bool and fp8 are compared with eps itself. Where an eps above 0
+// rounds to 0, the smallest number of the dtype stands in for it, so that exact zeros count.
 double Threshold(DType dtype, const MeasureOptions& options);
 
 // A result of zero is +0.0 whatever the signs of the zeros in the data, and a NaN is always the same NaN.

@@ -9,7 +9,8 @@
 #include <string>
 #include <string_view>
 
-#include "stepwatch/site.h"
+#include "stepwatch/record_layout.h"
+
 
 namespace stepwatch::agree {
 

@@ -17,7 +17,7 @@
 #include "src/step/record_ring.h"
 #include "stepwatch/event.h"
 #include "stepwatch/monitor.h"
-#include "stepwatch/site.h"
+#include "stepwatch/record_layout.h"
 
 namespace stepwatch::reload {
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "stepwatch/event.h"
-#include "stepwatch/site.h"
+#include "stepwatch/site_kind.h"
 
 namespace stepwatch::front_end {
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "stepwatch/site.h"
+#include "stepwatch/site_kind.h"
 #include "stepwatch/torch/tap_point.h"
 
 namespace torch::nn {

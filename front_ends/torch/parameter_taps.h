@@ -14,7 +14,7 @@
 
 #include "front_ends/torch/context.h"
 #include "front_ends/torch/tensor_batch.h"
-#include "stepwatch/site.h"
+#include "stepwatch/record_layout.h"
 
 namespace torch::optim {
 class Optimizer;

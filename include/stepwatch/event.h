@@ -5,7 +5,7 @@
 #include <string>
 
 #include "stepwatch/record.h"
-#include "stepwatch/site.h"
+#include "stepwatch/record_layout.h"
 #include "stepwatch/status.h"
 
 namespace stepwatch {

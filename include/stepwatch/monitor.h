@@ -18,10 +18,13 @@
 #include <utility>
 #include <vector>
 
+#include "stepwatch/front_end_requests.h"
 #include "stepwatch/heatmap.h"
 #include "stepwatch/options.h"
 #include "stepwatch/record.h"
+#include "stepwatch/record_layout.h"
 #include "stepwatch/site.h"
+#include "stepwatch/site_kind.h"
 #include "stepwatch/status.h"
 #include "stepwatch/tensor_view.h"
 

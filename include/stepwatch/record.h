@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 
+#include "stepwatch/record_layout.h"
 #include "stepwatch/site.h"
 #include "stepwatch/statistics.h"
 

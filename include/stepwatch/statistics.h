@@ -1,4 +1,4 @@
-// The statistics of one tensor, and their names in `ops`, CSV headers and docs.
+// The statistics of one tensor. The table at the end holds all that the monitor knows of each.
 #pragma once
 
 #include <cstdint>
@@ -33,12 +33,8 @@ enum class Stat : uint8_t {
 inline constexpr int kOpCount = 12;    // those that `ops` may name: the first ones
 inline constexpr int kStatCount = 18;  // all
 
-const char* StatName(Stat stat);  // "norm", "mean", ...
-// An entry of `ops` by its name.
-std::optional<Stat> StatFromName(std::string_view name);
-
-// How `eps` of `zeros` is compared. kParity rounds eps to the tensor's dtype first, as torch does: fp16(1e-8) is 0, so
-// an all-zero fp16 tensor has zeros 0. kExact compares with eps itself.
+// How `eps` of `zeros` is compared. kParity rounds eps to the tensor's dtype first, as torch does; where an eps above 0
+// rounds to 0, as 1e-8 does in fp16, exactly the zeros count. kExact compares with eps itself.
 enum class EpsMode : uint8_t { kParity, kExact };
 
 // All statistics of one tensor, from one read of it. Sums are fp64. With n the element count:
@@ -62,5 +58,75 @@ struct Statistics {
   int64_t min_int = 0;
   int64_t max_int = 0;
 };
+
+// How the values of several calls of a communication operator make the value of their row.
+enum class StatMerge : uint8_t {
+  kNone,  // they make none: the column prints nan
+  kAverage,
+  kRootOfSquares,
+  kLeast,
+  kGreatest,
+  kSum,
+};
+
+// Whether alarms judge it.
+enum class StatJudged : uint8_t {
+  kNever,
+  kAlways,
+  kOfSeveral,  // of tensors with several elements: of one it is NaN by definition
+};
+
+struct StatTraits {
+  Stat stat;
+  const char* name;
+  StatMerge merge;
+  StatJudged judged;
+  bool is_element;  // it is an element of the tensor, and prints as one
+  // Where its value is. With both members: the integer if the tensor is integral, otherwise the number. With neither it
+  // is no number (shape, dtype), or an L2 feature, which is computed elsewhere.
+  double Statistics::*number;
+  int64_t Statistics::*integer;
+};
+
+// One row for each statistic, in the order of Stat. Adding one adds a row here; CONTRIBUTING.md names the other places.
+inline constexpr StatTraits kStatTraits[] = {
+    {Stat::kNorm, "norm", StatMerge::kRootOfSquares, StatJudged::kAlways, false, &Statistics::norm, nullptr},
+    {Stat::kMean, "mean", StatMerge::kAverage, StatJudged::kAlways, false, &Statistics::mean, nullptr},
+    {Stat::kMin, "min", StatMerge::kLeast, StatJudged::kAlways, true, &Statistics::min, &Statistics::min_int},
+    {Stat::kMax, "max", StatMerge::kGreatest, StatJudged::kAlways, true, &Statistics::max, &Statistics::max_int},
+    {Stat::kZeros, "zeros", StatMerge::kAverage, StatJudged::kAlways, false, &Statistics::zeros, nullptr},
+    {Stat::kNans, "nans", StatMerge::kSum, StatJudged::kAlways, false, nullptr, &Statistics::nans},
+    // The element of a scalar, which is its own maximum.
+    {Stat::kId, "id", StatMerge::kNone, StatJudged::kNever, true, &Statistics::max, &Statistics::max_int},
+    {Stat::kShape, "shape", StatMerge::kNone, StatJudged::kNever, false, nullptr, nullptr},
+    {Stat::kDtype, "dtype", StatMerge::kNone, StatJudged::kNever, false, nullptr, nullptr},
+    {Stat::kInfs, "infs", StatMerge::kSum, StatJudged::kAlways, false, nullptr, &Statistics::infs},
+    {Stat::kStd, "std", StatMerge::kNone, StatJudged::kOfSeveral, false, &Statistics::std_dev, nullptr},
+    {Stat::kAbsMax, "abs_max", StatMerge::kGreatest, StatJudged::kAlways, false, &Statistics::abs_max, nullptr},
+    {Stat::kEntropy, "entropy", StatMerge::kNone, StatJudged::kAlways, false, nullptr, nullptr},
+    {Stat::kSoftmaxMax, "softmax_max", StatMerge::kNone, StatJudged::kAlways, false, nullptr, nullptr},
+    {Stat::kStableRank, "sr", StatMerge::kNone, StatJudged::kAlways, false, nullptr, nullptr},
+    {Stat::kKernelNorm, "kernel_norm", StatMerge::kNone, StatJudged::kAlways, false, nullptr, nullptr},
+    {Stat::kRouterWeightSimilarity, "router_weight_similarity", StatMerge::kNone, StatJudged::kAlways, false, nullptr,
+     nullptr},
+    {Stat::kPerTokenExpertEntropy, "per_token_expert_entropy", StatMerge::kNone, StatJudged::kAlways, false, nullptr,
+     nullptr},
+};
+
+constexpr bool EveryStatHasItsRow() {
+  for (int i = 0; i < kStatCount; ++i)
+    if (kStatTraits[i].stat != static_cast<Stat>(i)) return false;
+  return sizeof(kStatTraits) / sizeof(kStatTraits[0]) == kStatCount;
+}
+static_assert(EveryStatHasItsRow(), "kStatTraits is in the order of Stat");
+
+constexpr const StatTraits& TraitsOf(Stat stat) {
+  return kStatTraits[static_cast<int>(stat)];
+}
+constexpr const char* StatName(Stat stat) {
+  return TraitsOf(stat).name;
+}
+// An entry of `ops` by its name.
+std::optional<Stat> StatFromName(std::string_view name);
 
 }  // namespace stepwatch

@@ -6,7 +6,7 @@
 
 #include "src/alerts/rule_evaluator.h"
 #include "stepwatch/record.h"
-#include "stepwatch/site.h"
+#include "stepwatch/record_layout.h"
 
 namespace stepwatch::alerts {
 

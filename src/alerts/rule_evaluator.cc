@@ -28,13 +28,12 @@ Elements ElementsOf(const Record& record) {
 }
 
 bool IsMeasure(Stat stat, Elements elements) {
-  switch (stat) {
-    case Stat::kId:
-    case Stat::kShape:
-    case Stat::kDtype: return false;
-    case Stat::kStd: return elements == Elements::kSeveral;  // of one element it is NaN by definition
-    default: return elements != Elements::kNone;
+  switch (TraitsOf(stat).judged) {
+    case StatJudged::kNever: return false;
+    case StatJudged::kOfSeveral: return elements == Elements::kSeveral;
+    case StatJudged::kAlways: break;
   }
+  return elements != Elements::kNone;
 }
 
 bool Hits(const Rule& rule, Stat stat, double number, double mean) {

@@ -26,8 +26,9 @@
 #include <vector>
 
 #include "stepwatch/record.h"
+#include "stepwatch/record_layout.h"
 #include "stepwatch/sink.h"
-#include "stepwatch/site.h"
+#include "stepwatch/site_kind.h"
 
 namespace stepwatch::alerts {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "stepwatch/site.h"
+#include "stepwatch/record_layout.h"
 #include "stepwatch/statistics.h"
 #include "stepwatch/status.h"
 

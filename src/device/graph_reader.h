@@ -10,6 +10,7 @@
 #include "src/device/devices.h"
 #include "src/device/site_lookup.h"
 #include "stepwatch/record.h"
+#include "stepwatch/record_layout.h"
 #include "stepwatch/site.h"
 
 namespace stepwatch::device {

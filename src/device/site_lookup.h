@@ -5,7 +5,10 @@
 #include <optional>
 #include <vector>
 
+#include "stepwatch/record_layout.h"
 #include "stepwatch/site.h"
+#include "stepwatch/site_kind.h"
+
 
 namespace stepwatch::device {
 

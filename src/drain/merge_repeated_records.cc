@@ -28,7 +28,7 @@ void SetReal(StatValue* value, double number) {
 
 // Integers stay exact as long as all calls have them.
 void TakeExtreme(StatValue* into, const StatValue& from) {
-  const bool larger = into->stat != Stat::kMin;
+  const bool larger = TraitsOf(into->stat).merge == StatMerge::kGreatest;
   if (into->is_integer && from.is_integer) {
     into->i64 = larger ? std::max(into->i64, from.i64) : std::min(into->i64, from.i64);
     return;
@@ -38,20 +38,23 @@ void TakeExtreme(StatValue* into, const StatValue& from) {
   SetReal(into, std::isnan(a) || std::isnan(b) ? std::numeric_limits<double>::quiet_NaN() : extreme);
 }
 
+bool IsRoot(const StatValue& value) {
+  return TraitsOf(value.stat).merge == StatMerge::kRootOfSquares;
+}
+
 void Square(Record* record) {
   for (size_t i = 0; i < record->value_count; ++i)
-    if (StatValue& value = record->values[i]; value.stat == Stat::kNorm) SetReal(&value, value.f64 * value.f64);
+    if (StatValue& value = record->values[i]; IsRoot(value)) SetReal(&value, value.f64 * value.f64);
 }
 
 void AddValue(StatValue* into, const StatValue& from) {
-  switch (into->stat) {
-    case Stat::kMin:
-    case Stat::kMax:
-    case Stat::kAbsMax: return TakeExtreme(into, from);
-    case Stat::kNorm: return SetReal(into, into->f64 + from.f64 * from.f64);
-    case Stat::kNans:
-    case Stat::kInfs: into->i64 += from.i64; return;
-    default: return SetReal(into, Number(*into) + Number(from));
+  switch (TraitsOf(into->stat).merge) {
+    case StatMerge::kLeast:
+    case StatMerge::kGreatest: return TakeExtreme(into, from);
+    case StatMerge::kRootOfSquares: return SetReal(into, into->f64 + from.f64 * from.f64);
+    case StatMerge::kSum: into->i64 += from.i64; return;
+    case StatMerge::kAverage: return SetReal(into, Number(*into) + Number(from));
+    case StatMerge::kNone: return;
   }
 }
 
@@ -92,22 +95,21 @@ void Finish(int64_t calls, Record* record) {
   size_t kept = 0;
   for (size_t i = 0; i < record->value_count; ++i) {
     StatValue value = record->values[i];
-    if (value.stat == Stat::kStd || value.stat == Stat::kId) continue;
-    if (value.stat == Stat::kNorm) SetReal(&value, std::sqrt(value.f64));
-    if (value.stat == Stat::kMean || value.stat == Stat::kZeros)
-      SetReal(&value, value.f64 / static_cast<double>(calls));
+    const StatMerge merge = TraitsOf(value.stat).merge;
+    if (merge == StatMerge::kNone) continue;
+    if (merge == StatMerge::kRootOfSquares) SetReal(&value, std::sqrt(value.f64));
+    if (merge == StatMerge::kAverage) SetReal(&value, value.f64 / static_cast<double>(calls));
     record->values[kept++] = value;
   }
   record->value_count = static_cast<uint8_t>(kept);
 }
 
 bool IsCall(const RecordLayout& layout, const Record& record) {
-  return layout.sites[record.site].kind == SiteKind::kCommunication;
+  return TraitsOf(layout.sites[record.site].kind).repeats == Repeats::kJoin;
 }
 
 bool MayComeAgain(const RecordLayout& layout, const Record& record) {
-  const SiteKind kind = layout.sites[record.site].kind;
-  return kind == SiteKind::kActvGrad || kind == SiteKind::kGradUnreduced;
+  return TraitsOf(layout.sites[record.site].kind).repeats == Repeats::kReplace;
 }
 
 // What tells the gradients of a step apart.

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "stepwatch/record.h"
-#include "stepwatch/site.h"
+#include "stepwatch/record_layout.h"
 
 namespace stepwatch::drain {
 

@@ -3,18 +3,42 @@
 #include <algorithm>
 
 #include "src/base/text.h"
+#include "stepwatch/site_kind.h"
 
 namespace stepwatch::offline {
 
+namespace {
+
+bool IsMain(const SiteKindTraits& traits) {
+  return traits.rows == SiteRows::kOwnFiles && traits.kind != SiteKind::kMgDirection && !IsFeature(traits.kind);
+}
+
+// msProbe's order: activations and moments before gradients and parameters.
+std::vector<std::string> InTheirOrder() {
+  std::vector<std::string> kinds = {SiteKindName(SiteKind::kActv), SiteKindName(SiteKind::kActvGrad),
+                                    SiteKindName(SiteKind::kExpAvg), SiteKindName(SiteKind::kExpAvgSq)};
+  for (const SiteKindTraits& traits : kSiteKindTraits)
+    if (IsMain(traits) && std::find(kinds.begin(), kinds.end(), traits.name) == kinds.end())
+      kinds.emplace_back(traits.name);
+  return kinds;
+}
+
+std::vector<std::string> Features() {
+  std::vector<std::string> kinds;
+  for (const SiteKindTraits& traits : kSiteKindTraits)
+    if (IsFeature(traits.kind)) kinds.emplace_back(traits.name);
+  return kinds;
+}
+
+}  // namespace
+
 const std::vector<std::string>& MainKinds() {
-  static const std::vector<std::string> kinds = {"actv",           "actv_grad",    "exp_avg",      "exp_avg_sq",
-                                                 "grad_unreduced", "grad_reduced", "param_origin", "param_updated"};
+  static const std::vector<std::string> kinds = InTheirOrder();
   return kinds;
 }
 
 const std::vector<std::string>& FeatureKinds() {
-  static const std::vector<std::string> kinds = {"attention_hook", "linear_hook", "moe_router_weight_hook",
-                                                 "moe_router_logit_hook"};
+  static const std::vector<std::string> kinds = Features();
   return kinds;
 }
 

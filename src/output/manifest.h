@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "stepwatch/record.h"
+#include "stepwatch/record_layout.h"
 #include "stepwatch/site.h"
 #include "stepwatch/status.h"
 

@@ -9,9 +9,6 @@
 namespace stepwatch::plan {
 namespace {
 
-constexpr SiteKind kFeatureKinds[] = {SiteKind::kAttention, SiteKind::kLinear, SiteKind::kRouterWeight,
-                                      SiteKind::kRouterLogit};
-
 std::string KeyOf(SiteKind kind) {
   return "l2_targets." + std::string(SiteKindName(kind));
 }
@@ -27,9 +24,10 @@ std::string_view NearestModule(std::string_view text, const std::vector<SiteName
 
 Features::Features(const config::Config& config, const SiteIndex& sites) {
   if (!config.recording_l2_features || !sites.features) return;
-  for (const SiteKind kind : kFeatureKinds) {
-    const auto target = config.l2_targets.find(SiteKindName(kind));
-    if (target == config.l2_targets.end()) continue;
+  for (const SiteKindTraits& traits : kSiteKindTraits) {
+    const SiteKind kind = traits.kind;
+    const auto target = config.l2_targets.find(traits.name);
+    if (!IsFeature(kind) || target == config.l2_targets.end()) continue;
     const std::vector<std::string>& names = target->second;
     hooks_.push_back({kind, names, TargetKeys(names), kind == SiteKind::kLinear && names.empty()});
   }
@@ -43,11 +41,7 @@ std::vector<SiteKind> Features::Of(const SiteName& module) const {
 }
 
 std::string Features::NameOf(SiteKind kind, const SiteName& module) {
-  switch (kind) {
-    case SiteKind::kAttention: return module.display + ".attention";
-    case SiteKind::kLinear: return module.display + ".linear";
-    default: return module.display + ".moe_router";
-  }
+  return module.display + TraitsOf(kind).suffix;
 }
 
 std::vector<config::Warning> Features::Warnings(const std::vector<SiteName>& modules) const {

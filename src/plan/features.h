@@ -8,6 +8,7 @@
 #include "src/plan/site_names.h"
 #include "src/plan/targets.h"
 #include "stepwatch/site.h"
+#include "stepwatch/site_kind.h"
 
 namespace stepwatch::plan {
 

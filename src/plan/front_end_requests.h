@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "src/config/config.h"
+#include "stepwatch/front_end_requests.h"
 #include "stepwatch/site.h"
 
 namespace stepwatch::plan {

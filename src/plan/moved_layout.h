@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "stepwatch/record_layout.h"
 #include "stepwatch/site.h"
 
 namespace stepwatch::plan {

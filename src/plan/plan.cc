@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "stepwatch/tag.h"
+#include "stepwatch/record_layout.h"
 
 namespace stepwatch::plan {
 namespace {
@@ -27,7 +27,7 @@ uint64_t Plan::RowsPerStep(int micro_batches) const {
 uint64_t Plan::RecordsPerStep(int micro_batches) const {
   uint64_t further = 0;
   for (const PlannedSite& site : layout.sites)
-    if (site.kind == SiteKind::kCommunication) further += kCallsInMicroBatch * MicroBatches(micro_batches) - 1;
+    if (TraitsOf(site.kind).repeats == Repeats::kJoin) further += kCallsInMicroBatch * MicroBatches(micro_batches) - 1;
   return RowsPerStep(micro_batches) + further;
 }
 

@@ -8,6 +8,8 @@
 
 #include "src/config/config.h"
 #include "src/plan/step_rule.h"
+#include "stepwatch/front_end_requests.h"
+#include "stepwatch/record_layout.h"
 #include "stepwatch/site.h"
 
 namespace stepwatch::plan {

@@ -23,35 +23,15 @@ StatValue Count(Stat stat, int64_t value) {
   return result;
 }
 
-StatValue Extreme(Stat stat, const Statistics& statistics, int64_t exact, double value) {
-  return statistics.integral ? Count(stat, exact) : Real(stat, value);
-}
-
-// The element of a scalar is its own maximum.
-StatValue Identity(const Statistics& statistics, int ndim) {
-  if (ndim > 0) return Real(Stat::kId, std::numeric_limits<double>::quiet_NaN());
-  return Extreme(Stat::kId, statistics, statistics.max_int, statistics.max);
-}
-
-StatValue ValueOf(Stat stat, const Statistics& statistics, int ndim) {
-  switch (stat) {
-    case Stat::kNorm: return Real(stat, statistics.norm);
-    case Stat::kMean: return Real(stat, statistics.mean);
-    case Stat::kMin: return Extreme(stat, statistics, statistics.min_int, statistics.min);
-    case Stat::kMax: return Extreme(stat, statistics, statistics.max_int, statistics.max);
-    case Stat::kZeros: return Real(stat, statistics.zeros);
-    case Stat::kNans: return Count(stat, statistics.nans);
-    case Stat::kId: return Identity(statistics, ndim);
-    case Stat::kInfs: return Count(stat, statistics.infs);
-    case Stat::kStd: return Real(stat, statistics.std_dev);
-    case Stat::kAbsMax: return Real(stat, statistics.abs_max);
-    default: break;  // shape and dtype have no value, features are not measured
-  }
-  return Real(stat, std::numeric_limits<double>::quiet_NaN());
+StatValue ValueOf(const StatTraits& traits, const Statistics& statistics, int ndim) {
+  if (traits.stat == Stat::kId && ndim > 0) return Real(traits.stat, std::numeric_limits<double>::quiet_NaN());
+  if (traits.integer != nullptr && (statistics.integral || traits.number == nullptr))
+    return Count(traits.stat, statistics.*traits.integer);
+  return Real(traits.stat, statistics.*traits.number);
 }
 
 bool NeedsValue(Stat stat) {
-  return stat != Stat::kShape && stat != Stat::kDtype;
+  return TraitsOf(stat).number != nullptr || TraitsOf(stat).integer != nullptr;
 }
 
 }  // namespace
@@ -70,7 +50,7 @@ void Describe(const TensorView& tensor, Record* record) noexcept {
 void FillValues(const RecordLayout& layout, const Statistics& statistics, Record* record) noexcept {
   record->value_count = 0;
   for (Stat stat : layout.stats)
-    if (NeedsValue(stat)) record->values[record->value_count++] = ValueOf(stat, statistics, record->ndim);
+    if (NeedsValue(stat)) record->values[record->value_count++] = ValueOf(TraitsOf(stat), statistics, record->ndim);
 }
 
 bool FillFeature(const RecordLayout& layout, SiteKind kind, const double* values, size_t count,

@@ -3,7 +3,8 @@
 
 #include "kernels/kernels.h"
 #include "stepwatch/record.h"
-#include "stepwatch/site.h"
+#include "stepwatch/record_layout.h"
+#include "stepwatch/site_kind.h"
 #include "stepwatch/statistics.h"
 #include "stepwatch/tensor_view.h"
 

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "src/base/file_system.h"
-#include "stepwatch/site.h"
+#include "stepwatch/record_layout.h"
 #include "stepwatch/status.h"
 
 namespace stepwatch::sinks {

@@ -33,11 +33,6 @@ void AppendShape(const Record& record, std::string* text) {
   text->append(quoted ? "]\"" : "]");
 }
 
-// Whether the statistic is an element of the tensor, and so has the tensor's type.
-bool IsElement(Stat stat) {
-  return stat == Stat::kMin || stat == Stat::kMax || stat == Stat::kId;
-}
-
 bool HasNone(const Record& record, Stat stat) {
   return record.missing() || (stat == Stat::kShape && record.mixed_shape()) ||
          (stat == Stat::kDtype && record.mixed_dtype());
@@ -54,7 +49,7 @@ void AppendStat(const Record& record, Stat stat, int ndigits, std::string* text)
     text->append("nan");
   } else if (!value->is_integer) {
     vocabulary::AppendDouble(value->f64, ndigits, text);
-  } else if (record.dtype == DType::kBool && !record.mixed_dtype() && IsElement(stat)) {
+  } else if (record.dtype == DType::kBool && !record.mixed_dtype() && TraitsOf(stat).is_element) {
     text->append(value->i64 != 0 ? "True" : "False");
   } else {
     vocabulary::AppendInteger(value->i64, text);
@@ -92,10 +87,6 @@ void AppendRow(const RecordLayout& layout, const Record& record, std::string* te
 }
 
 }  // namespace
-
-SiteKind FileKind(SiteKind kind) {
-  return kind == SiteKind::kCommunication ? SiteKind::kMgDirection : kind;
-}
 
 std::string HeaderLine(const RecordLayout& layout, SiteKind kind) {
   std::string line = "vpp_stage,name,step";

@@ -11,9 +11,6 @@
 
 namespace stepwatch::sinks {
 
-// The kind under which rows of `kind` are found: those that share a file have the same columns.
-SiteKind FileKind(SiteKind kind);
-
 // The first line of a file of this kind, "\n" included.
 std::string HeaderLine(const RecordLayout& layout, SiteKind kind);
 

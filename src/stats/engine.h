@@ -18,6 +18,7 @@
 #include "src/device/graph_reader.h"
 #include "stepwatch/parallel_for.h"
 #include "stepwatch/record.h"
+#include "stepwatch/record_layout.h"
 #include "stepwatch/site.h"
 #include "stepwatch/status.h"
 #include "stepwatch/tensor_view.h"

@@ -17,7 +17,10 @@
 #include "src/step/plan_slot.h"
 #include "src/step/step_gate.h"
 #include "src/step/wake_up.h"
+#include "stepwatch/front_end_requests.h"
 #include "stepwatch/monitor.h"
+#include "stepwatch/record_layout.h"
+#include "stepwatch/site.h"
 
 namespace stepwatch::step {
 

@@ -9,7 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "stepwatch/front_end_requests.h"
 #include "stepwatch/monitor.h"
+#include "stepwatch/record_layout.h"
+#include "stepwatch/site.h"
+#include "stepwatch/site_kind.h"
 
 namespace stepwatch::testing {
 

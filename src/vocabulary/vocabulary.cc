@@ -2,7 +2,6 @@
 
 #include "stepwatch/event.h"
 #include "stepwatch/record.h"
-#include "stepwatch/site.h"
 #include "stepwatch/statistics.h"
 #include "stepwatch/tensor_view.h"
 
@@ -61,62 +60,10 @@ TensorView DenseView(const void* data, DType dtype, const int64_t* sizes, int nd
   return view;
 }
 
-namespace {
-constexpr const char* kStatNames[kStatCount] = {"norm",
-                                                "mean",
-                                                "min",
-                                                "max",
-                                                "zeros",
-                                                "nans",
-                                                "id",
-                                                "shape",
-                                                "dtype",
-                                                "infs",
-                                                "std",
-                                                "abs_max",
-                                                "entropy",
-                                                "softmax_max",
-                                                "sr",
-                                                "kernel_norm",
-                                                "router_weight_similarity",
-                                                "per_token_expert_entropy"};
-}  // namespace
-
-const char* StatName(Stat stat) {
-  return kStatNames[static_cast<int>(stat)];
-}
-
 std::optional<Stat> StatFromName(std::string_view name) {
   for (int i = 0; i < kOpCount; ++i)
-    if (name == kStatNames[i]) return static_cast<Stat>(i);
+    if (name == kStatTraits[i].name) return static_cast<Stat>(i);
   return std::nullopt;
-}
-
-const char* SiteKindName(SiteKind kind) {
-  static constexpr const char* kNames[kSiteKindCount] = {"actv",
-                                                         "actv_grad",
-                                                         "grad_unreduced",
-                                                         "grad_reduced",
-                                                         "param_origin",
-                                                         "param_updated",
-                                                         "exp_avg",
-                                                         "exp_avg_sq",
-                                                         "other",
-                                                         "attention_hook",
-                                                         "linear_hook",
-                                                         "moe_router_weight_hook",
-                                                         "moe_router_logit_hook",
-                                                         "communication",
-                                                         "adam_update",
-                                                         "adam_ratio"};
-  return kNames[static_cast<int>(kind)];
-}
-
-SiteOwner OwnerOf(SiteKind kind) {
-  if (kind == SiteKind::kCommunication) return SiteOwner::kOperator;
-  const bool of_module = kind == SiteKind::kActv || kind == SiteKind::kActvGrad || kind == SiteKind::kAttention ||
-                         kind == SiteKind::kLinear || kind == SiteKind::kRouterWeight || kind == SiteKind::kRouterLogit;
-  return of_module ? SiteOwner::kModule : SiteOwner::kParameter;
 }
 
 const char* DropReasonName(DropReason reason) {

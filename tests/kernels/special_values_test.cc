@@ -103,16 +103,25 @@ TEST_CASE("eps is rounded to the dtype as torch does, unless the exact mode is a
   };
   const double half_of_smallest = std::ldexp(1, -25), below_one = 1 - std::ldexp(1, -11);
   const Case cases[] = {
-      {DType::kFloat16, 1e-8, 0, false, true},
-      {DType::kFloat16, half_of_smallest, 0, false, true},                // a tie: to the even 0
-      {DType::kFloat16, half_of_smallest * (1 + 1e-10), 0, false, true},  // fp32 already rounds it to the tie
+      // An eps that rounds to 0, as a tie or by way of fp32 as well, still leaves what is exactly zero below.
+      {DType::kFloat16, 1e-8, 0, true, true},
+      {DType::kFloat16, 1e-8, -0.0, true, true},
+      {DType::kFloat16, 1e-8, 2 * half_of_smallest, false, false},
+      {DType::kFloat16, half_of_smallest, 0, true, true},
+      {DType::kFloat16, half_of_smallest * (1 + 1e-10), 0, true, true},
+      {DType::kFloat16, half_of_smallest * (1 + 1e-10), 2 * half_of_smallest, false, false},
+      {DType::kFloat16, 0, 0, false, false},
       {DType::kFloat16, 3e-8, 0, true, true},
       {DType::kFloat16, 1e6, 65504, true, true},  // infinity in fp16
       {DType::kFloat16, below_one + std::ldexp(1, -13), below_one, false, true},
       {DType::kBFloat16, 1e-8, 0, true, true},
       {DType::kBFloat16, 1 + std::ldexp(1, -8) + std::ldexp(1, -40), 1, false, true},  // rounded twice
       {DType::kFloat32, 1e-8, 0, true, true},
-      {DType::kFloat32, 1e-60, 0, false, true},
+      {DType::kFloat32, 1e-60, 0, true, true},
+      {DType::kFloat32, 1e-60, std::ldexp(1, -149), false, false},
+      {DType::kFloat32, 0, 0, false, false},
+      {DType::kBFloat16, 1e-60, 0, true, true},
+      {DType::kBFloat16, 1e-60, std::ldexp(1, -133), false, false},
       {DType::kFloat32, 1e300, 3e38, true, true},
       {DType::kFloat64, 1e-60, 0, true, true},
       {DType::kFloat8E4M3, 1e-8, 0, true, true},

@@ -1,5 +1,6 @@
 #include "tests/kernels/tensor_model.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -48,12 +49,18 @@ double NearestOf16Bits(DType dtype, double value) {
   return best;
 }
 
-double ModelThreshold(DType dtype, const MeasureOptions& options) {
+double RoundedEps(DType dtype, const MeasureOptions& options) {
   if (options.eps_mode == EpsMode::kExact) return options.eps;
   const double single = static_cast<float>(options.eps);
   if (dtype == DType::kFloat32) return single;
   if (dtype == DType::kFloat16 || dtype == DType::kBFloat16) return NearestOf16Bits(dtype, single);
   return options.eps;
+}
+
+// As torch rounds eps, except that what is exactly zero lies below every eps but 0.
+double ModelThreshold(DType dtype, const MeasureOptions& options) {
+  const double rounded = RoundedEps(dtype, options);
+  return options.eps > 0 ? std::max(rounded, std::numeric_limits<double>::denorm_min()) : rounded;
 }
 
 // Every element in logical order, straight from sizes and strides.

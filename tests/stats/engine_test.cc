@@ -171,13 +171,13 @@ TEST_CASE("an agreement is recorded as a scalar of fp32") {
 }
 
 TEST_CASE("eps and its mode reach the kernels") {
-  const std::vector<uint16_t> zeros(4, 0);
-  const TensorView view = View(zeros, DType::kFloat16, {4});
+  const std::vector<uint16_t> smallest(4, 1);  // 5.96e-8, to which fp16 rounds 6e-8
+  const TensorView view = View(smallest, DType::kFloat16, {4});
   const RecordLayout layout = LayoutOf({Stat::kZeros});
   Engine engine;
   Record parity, exact;
-  REQUIRE(engine.Enqueue(layout, {1e-8, EpsMode::kParity}, view, &parity) == StatusCode::kOk);
-  REQUIRE(engine.Enqueue(layout, {1e-8, EpsMode::kExact}, view, &exact) == StatusCode::kOk);
+  REQUIRE(engine.Enqueue(layout, {6e-8, EpsMode::kParity}, view, &parity) == StatusCode::kOk);
+  REQUIRE(engine.Enqueue(layout, {6e-8, EpsMode::kExact}, view, &exact) == StatusCode::kOk);
   CHECK(parity.values[0].f64 == 0);
   CHECK(exact.values[0].f64 == 1);
 }

@@ -5,7 +5,7 @@
 
 #include "stepwatch/event.h"
 #include "stepwatch/record.h"
-#include "stepwatch/site.h"
+#include "stepwatch/site_kind.h"
 #include "stepwatch/statistics.h"
 #include "stepwatch/tensor_view.h"
 #include "tests/catch.h"

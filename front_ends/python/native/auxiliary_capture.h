@@ -13,6 +13,7 @@
 
 #include "front_ends/python/native/context.h"
 #include "stepwatch/site.h"
+#include "stepwatch/site_kind.h"
 
 namespace stepwatch::python {
 

@@ -9,7 +9,11 @@
 #include "front_ends/python/native/context.h"
 #include "front_ends/python/native/module_tap.h"
 #include "front_ends/python/native/parameter_taps.h"
+#include "stepwatch/front_end_requests.h"
 #include "stepwatch/monitor.h"
+#include "stepwatch/record_layout.h"
+#include "stepwatch/site.h"
+#include "stepwatch/site_kind.h"
 
 namespace stepwatch::python {
 

@@ -45,14 +45,20 @@ def largest_magnitude(tensor: torch.Tensor) -> float:
 
 
 def share_below(tensor: torch.Tensor, eps: float) -> float:
-    """What torch says of `abs(tensor) < eps`, in double precision as it is not limited to 2^24 elements."""
+    """What torch says of `abs(tensor) < eps`, in double precision as it is not limited to 2^24 elements.
+
+    Where torch rounds eps to 0 what is exactly zero counts all the same.
+    """
     if tensor.numel() == 0:
         return math.nan
     if tensor.dtype == torch.bool:  # torch has no abs of it
         below = ~tensor if 0 < eps <= 1 else torch.full_like(tensor, eps > 1)
     elif tensor.dtype.is_floating_point:
         # torch rounds eps to the dtype; not to eight bits, which have no operators.
-        below = torch.abs(tensor) < eps if tensor.dtype not in EIGHT_BITS else torch.abs(tensor.double()) < eps
+        wide = tensor.double()
+        below = torch.abs(tensor) < eps if tensor.dtype not in EIGHT_BITS else torch.abs(wide) < eps
+        if eps > 0:
+            below |= wide == 0
     else:
         below = torch.abs(tensor) < eps
         if tensor.dtype.is_signed:  # torch's abs of the most negative integer is itself, below every eps

@@ -33,6 +33,16 @@ TEST_CASE("every code is on the right side of every threshold") {
   }
 }
 
+TEST_CASE("what is exactly zero lies below an eps that its dtype rounds to zero") {
+  const MeasureOptions tiny{1e-8, EpsMode::kParity}, tinier{1e-60, EpsMode::kParity}, none{0, EpsMode::kParity};
+  CHECK(ZeroRuleFor(DType::kFloat16, tiny).key == 1);
+  for (DType dtype : {DType::kFloat32, DType::kFloat16, DType::kBFloat16}) {
+    INFO(DTypeName(dtype));
+    CHECK(ZeroRuleFor(dtype, tinier).key == 1);
+    CHECK(ZeroRuleFor(dtype, none).key == 0);
+  }
+}
+
 TEST_CASE("a threshold between two floats lies at the upper") {
   const double between = (1.0 + static_cast<double>(std::nextafter(1.0f, 2.0f))) / 2;
   const MeasureOptions options{between, EpsMode::kExact};
