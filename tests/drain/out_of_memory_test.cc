@@ -84,8 +84,7 @@ std::shared_ptr<const plan::Plan> PlanOf(PlanId id, bool keeps_alarms) {
 class Job {
  public:
   explicit Job(bool csv) : run({.devices = 1}), csv_(csv) {
-    auto file = std::make_unique<output::AnomalyFile>(AnomalyDirectory(directory_.path(), 0),
-                                                      std::make_unique<sinks::FileCalls>());
+    auto file = std::make_unique<output::AnomalyFile>(AnomalyDirectory(directory_.path(), 0));
     run.drain.SetAlertManager(
         std::make_unique<AlertManager>(alerts::AlarmOrigin{0, 0, {0}}, std::move(file), &run.board));
     std::vector<std::shared_ptr<Sink>> sinks{run.sink};
