@@ -19,7 +19,7 @@ class DisplacedWatch::Impl : public std::enable_shared_from_this<Impl> {
       : tell_(std::move(tell)), timer_(loop) {}
 
   void TakeOver(const std::string& config_path) {
-    files_ = writeback::FindDisplaced(config_path);
+    files_.Add(writeback::FindDisplaced(config_path));
     LookNow();
   }
 

@@ -23,7 +23,7 @@ class DisplacedWatch {
   DisplacedWatch(boost::asio::io_context& loop, std::function<void(const Finding&)> tell);
   ~DisplacedWatch();
 
-  // Takes over what a killed process left beside the config.
+  // Takes over what a killed process, or a write-back that threw, left beside the config.
   void TakeOver(const std::string& config_path);
   // Takes `displaced` out of a result.
   void Add(writeback::WriteBackResult* result);

@@ -286,6 +286,7 @@ void Reloader::WriteBackHere(const WriteBack& order) {
     Feed(FoundEdited{order.base_sha256, order.plan_id});
     watcher_->SetKnown("");  // whatever the file holds now is looked at, the base bytes included
   } else if (result.outcome == writeback::WriteBackOutcome::kImpossible) {
+    displaced_.TakeOver(options_.config_path);
     Feed(WroteBack{order.base_sha256});
     watcher_->SetKnown(order.base_sha256);
   }

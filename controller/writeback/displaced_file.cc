@@ -190,6 +190,11 @@ void DisplacedFiles::Add(DisplacedFile file) {
   files_.push_back({std::move(file), Clock::time_point::min()});
 }
 
+void DisplacedFiles::Add(DisplacedFiles files) {
+  for (Entry& entry : files.files_) files_.push_back(std::move(entry));
+  ours_.merge(files.ours_);
+}
+
 void DisplacedFiles::AddOurs(const std::string& sha256) {
   ours_.insert(sha256.substr(0, kTextIdSize));
 }

@@ -95,6 +95,8 @@ class DisplacedFiles {
   using Finding = DisplacedFile::Finding;
 
   void Add(DisplacedFile file);
+  // A file that is in both is looked at twice, which does no harm.
+  void Add(DisplacedFiles files);
   // These bytes (by hash) in the config file are nobody's edit.
   void AddOurs(const std::string& sha256);
 

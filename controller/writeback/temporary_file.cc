@@ -32,7 +32,9 @@ int MoveToFreeName(const FileCalls& calls, const std::string& from, const std::s
   const int error = calls.RenameToFreeName(from, to);
   if (error == 0 || error == EEXIST || error == ENOENT) return error;
   struct stat status = {};
-  return calls.StatusOfName(to, &status) == ENOENT ? calls.Rename(from, to) : EEXIST;
+  const int found = calls.StatusOfName(to, &status);
+  if (found == ENOENT) return calls.Rename(from, to);
+  return found == 0 ? EEXIST : found;
 }
 
 int OpenFreshName(const FileCalls& calls, const std::string& target, std::string* path, base::UniqueFd* fd) {

@@ -26,7 +26,7 @@ std::string ErrnoText(int error) {
   return std::generic_category().message(error);
 }
 
-// No room or no right for a second file beside the config; the config itself may still be writable.
+// No room, no name or no right for a second file beside the config; the config itself may still be writable.
 bool InPlaceMayHelp(int error) {
   switch (error) {
     case EACCES:
@@ -34,6 +34,7 @@ bool InPlaceMayHelp(int error) {
     case EROFS:
     case ENOSPC:
     case EDQUOT:
+    case ENAMETOOLONG:
     case EBUSY:  // a mount point: a single file mounted into a container
     case EXDEV: return true;
     default: return false;
@@ -172,6 +173,11 @@ WriteBackResult WriteBack::ReplaceInPlace() {
   switch (result.end) {
     case InPlaceResult::End::kReplaced: return Written();
     case InPlaceResult::End::kEdited: return Edited();
+    case InPlaceResult::End::kMixed: {
+      WriteBackResult edited = Edited();
+      edited.message += ", but both were written into one file at once: look at it";
+      return edited;
+    }
     case InPlaceResult::End::kDamaged:
       return Impossible("could be neither changed nor restored: look at it", result.error);
     case InPlaceResult::End::kFailed: break;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <csignal>
 #include <functional>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
@@ -187,6 +188,34 @@ TEST_CASE("a save and a failing system call together lose no bytes of the user")
           CHECK(std::count(found.begin(), found.end(), kEdit) == 1);
           CHECK((found.size() == 1 || !ContentsBeside(stage.directory.path(), kConflict).empty()));
         }
+      }
+    }
+  }
+}
+
+TEST_CASE("out of memory before any system call, the file is the old or the new text and an edit is found") {
+  for (const World world : Worlds()) {
+    const int calls = Stage(world).CallsOfAGoodRun() + 8;
+    for (int k = 0; k < calls; ++k) {
+      for (const int edit_at : {-1, k / 2, k - 1}) {
+        if (edit_at >= 0 && world != World::kPlain) continue;
+        Stage stage(world);
+        bool was_edited = false;
+        try {
+          stage.Run([&](int n, std::string_view) {
+            if (n == edit_at) WriteByRename(stage.path, kEdit), was_edited = true;
+            if (n == k) throw std::bad_alloc();
+            return 0;
+          });
+        } catch (const std::bad_alloc&) {  // of a look
+        }
+        INFO("world " << static_cast<int>(world) << ", thrown before call " << k << ", edit before call " << edit_at);
+        const std::string left = Contents(stage.path);
+        CHECK((left == kBase || left == kOurs || left == kEdit));
+        DisplacedFiles found = FindDisplaced(stage.path);
+        LookToTheEnd(found, std::chrono::steady_clock::now());
+        CHECK(Contents(stage.path) == (was_edited ? kEdit : left));
+        for (const std::string& text : ContentsBeside(stage.directory.path(), kTemporary)) CHECK(kOurs.find(text) == 0);
       }
     }
   }

@@ -161,6 +161,34 @@ TEST_CASE("each fallback is chosen by what the system answers") {
   }
 }
 
+TEST_CASE("a config whose name leaves no room for a longer one is written in place") {
+  TemporaryDirectory directory;
+  const std::string name(230, 'c');
+  testing::WriteInPlace(directory / name, kBase);
+  const WriteBackResult result = WriteBackToTheEnd(directory / name);
+  CHECK(result.outcome == WriteBackOutcome::kWritten);
+  CHECK(result.method == "in place");
+  CHECK(Contents(directory / name) == kOurs);
+  CHECK(NamesIn(directory) == std::vector<std::string>{name});
+}
+
+TEST_CASE("a writer that keeps the file open and writes at the very moment of ours is told of") {
+  TemporaryDirectory directory;
+  const std::string path = directory / "config.json";
+  testing::WriteInPlace(path, kBase);
+  const base::UniqueFd writer(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  FileCalls calls;
+  int writes = 0;
+  calls.fault = [&](std::string_view call) {
+    // The first write is that of the temporary file.
+    if (call == "pwrite" && ++writes == 2) CHECK(::pwrite(writer.get(), "{ }", 3, 0) == 3);
+    return 0;
+  };
+  const WriteBackResult result = WriteBackToTheEnd(path, calls);
+  CHECK(result.outcome == WriteBackOutcome::kEdited);
+  CHECK(Says(result, "look at it"));
+}
+
 TEST_CASE("a full disk leaves the old text") {
   TemporaryDirectory directory;
   testing::WriteInPlace(directory / "config.json", kBase);
