@@ -27,7 +27,8 @@ Reloader::Reloader(const Options& options, bool dynamic, Parts parts, std::funct
       parts_(parts),
       tell_(std::move(tell)),
       pipeline_(options.rank, dynamic),
-      record_(options, dynamic) {
+      record_(options, dynamic),
+      displaced_(*parts.loop, [this](const DisplacedWatch::Finding& finding) { TellDisplaced(finding); }) {
   state_.dynamic = dynamic;
   if (options_.store && options_.world_size > 1) ranks_ = std::make_unique<Ranks>(this);
 }
@@ -72,6 +73,8 @@ Status Reloader::Attach(SiteIndex sites) {
                                 [this](const std::string& what) { TellFault(what); }, [this] { EndFault(); }});
   attached_ = true;
   JoinRanks();
+  // Before the first look: an edit that a killed process left beside the config is what the config should hold.
+  if (options_.rank == 0) displaced_.TakeOver(options_.config_path);
   watcher_->LookNow();
   watcher_->Start();
   return Status();
@@ -80,6 +83,7 @@ Status Reloader::Attach(SiteIndex sites) {
 void Reloader::Refresh() {
   OnBoard();
   outcome_ = RefreshOutcome::kUnchanged;
+  displaced_.LookNow();
   if (watcher_) watcher_->LookNow();
 }
 
@@ -103,6 +107,7 @@ RunState Reloader::state() const {
 
 void Reloader::StopWatching() {
   if (ranks_) ranks_->Leave();
+  displaced_.Stop();
   if (watcher_) watcher_->Stop();
 }
 
@@ -296,15 +301,18 @@ void Reloader::Perform(const WriteBack& order) try {
 }
 
 void Reloader::WriteBackHere(const WriteBack& order) {
-  const writeback::WriteBackResult result =
+  displaced_.LookNow();
+  writeback::WriteBackResult result =
       writeback::WriteBackDynamicOff(options_.config_path, order.base_sha256, [this](const std::string& sha256) {
         Feed(WroteBack{sha256});
         watcher_->SetKnown(sha256);
       });
+  displaced_.Add(&result);
   if (result.outcome == writeback::WriteBackOutcome::kEdited) {
     Feed(FoundEdited{order.base_sha256, order.plan_id});
     watcher_->SetKnown("");  // whatever the file holds now is looked at, the base bytes included
   } else if (result.outcome == writeback::WriteBackOutcome::kImpossible) {
+    displaced_.TakeOver(options_.config_path);
     Feed(WroteBack{order.base_sha256});
     watcher_->SetKnown(order.base_sha256);
   }
@@ -314,6 +322,12 @@ void Reloader::WriteBackHere(const WriteBack& order) {
   record_.Update(order.plan_id, [&](output::ManifestPlan& plan) { plan.write_back = message; });
   SaveManifest();
   Tell(EventKind::kWroteBack, message, order.plan_id);
+}
+
+// An edit that was put in is seen by the watcher like any other.
+void Reloader::TellDisplaced(const DisplacedWatch::Finding& finding) {
+  const bool is_put_back = finding.kind == DisplacedWatch::Finding::Kind::kPutBack;
+  Tell(is_put_back ? EventKind::kNote : EventKind::kWarning, finding.message);
 }
 
 void Reloader::Warn(const std::vector<config::Warning>& warnings) {

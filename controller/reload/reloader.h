@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "controller/reload/displaced_watch.h"
 #include "controller/reload/edit_pipeline.h"
 #include "controller/reload/machine.h"
 #include "controller/watch/watcher.h"
@@ -105,6 +106,7 @@ class Reloader {
   void Perform(const WriteBack& order);
 
   void WriteBackHere(const WriteBack& order);
+  void TellDisplaced(const DisplacedWatch::Finding& finding);
 
   void OnEntry(const drain::PlanBegan& entry);
   void OnEntry(const drain::PlanFinished& entry);
@@ -149,6 +151,7 @@ class Reloader {
   bool knows_run_id_ = false;
   std::atomic<int64_t> proposed_step_{-1};
   std::unique_ptr<watch::Watcher> watcher_;
+  DisplacedWatch displaced_;
   std::unique_ptr<Ranks> ranks_;  // null: this process decides alone
 };
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <cerrno>
+#include <chrono>
 #include <optional>
 #include <utility>
 
@@ -18,29 +19,30 @@ constexpr int kExchangeTries = 3;  // of a call that worked a moment ago
 
 class Exchanger {
  public:
-  Exchanger(const FileCalls& calls, const std::string& target, const TemporaryFile& ours, const std::string& base)
-      : calls_(calls), target_(target), hand_(ours.path), ours_(ours.version), base_(base) {}
+  // `ours`: the file that may be overwritten; without bytes if there is none.
+  Exchanger(const FileCalls& calls, const std::string& target, std::string hand, Version ours, std::string base,
+            std::chrono::milliseconds patience)
+      : calls_(calls),
+        target_(target),
+        hand_(std::move(hand)),
+        ours_(std::move(ours)),
+        base_(std::move(base)),
+        patience_(patience) {}
 
   ExchangeResult Run() {
     result_.error = calls_.Exchange(hand_, target_);
-    if (result_.error != 0) return result_;
+    if (result_.error != 0) return std::move(result_);
     if (Inspect(calls_, hand_).bytes == base_) {
-      const Quiet quiet = Drop(base_);
+      const Quiet quiet = Keep(base_);
       if (quiet == Quiet::kQuiet) return Ended(End::kReplaced);
-      if (quiet == Quiet::kHeld) return PutBack(End::kHeld);
+      if (quiet == Quiet::kHeld) return PutBack(End::kHeld, ours_);
     }
-    return PutBack(End::kEdited);
+    return PutBack(End::kEdited, ours_);
   }
 
- private:
-  ExchangeResult Ended(End end) {
-    result_.end = end;
-    return result_;
-  }
-
-  // Rules 1 and 2. `end`: what to answer if nobody saves meanwhile.
-  ExchangeResult PutBack(End end) {
-    Version in_file = ours_;
+  // Rules 1 and 2. `end`: what to answer if nobody saves meanwhile. `in_file`: what is in the config's place.
+  ExchangeResult PutBack(End end, Version in_file) {
+    result_.displaced.reset();
     for (int round = 0; round < kRoundsMax; ++round) {
       Version in_hand = Inspect(calls_, hand_);
       const Swap swap = SwapQuietHandIn(&in_hand, in_file);
@@ -50,12 +52,18 @@ class Exchanger {
       // It may be what we put there, but cannot be read: whether somebody wrote into it remains unknown.
       const bool is_doubtful = !displaced.bytes && (displaced.inode == in_file.inode || displaced.inode == 0);
       if (is_doubtful) break;
-      if (displaced == in_file && DropOrKeep(displaced)) return Ended(end);
+      if (displaced == in_file && Keep(displaced)) return Ended(end);
       in_file = in_hand;
       end = End::kEdited;
     }
-    KeepHand();
+    KeepAsConflict();
     return Ended(End::kEdited);
+  }
+
+ private:
+  ExchangeResult Ended(End end) {
+    result_.end = end;
+    return std::move(result_);
   }
 
   enum class Swap { kDone, kHandIsEmpty, kFailed };
@@ -65,7 +73,7 @@ class Exchanger {
   Swap SwapQuietHandIn(Version* in_hand, const Version& in_file) {
     base::UniqueFd fd;
     if (!in_hand->bytes || calls_.Open(hand_, O_RDONLY, &fd) != 0) return SwapHandIn(in_file);
-    LeasedFile file(calls_, std::move(fd), F_RDLCK);
+    LeasedFile file(calls_, std::move(fd), F_RDLCK, patience_);
     if (std::optional<std::string> bytes = file.AwaitBytes()) in_hand->bytes = std::move(bytes);
     return SwapHandIn(in_file);
   }
@@ -81,45 +89,33 @@ class Exchanger {
     return is_ours && calls_.Rename(hand_, target_) == 0 ? Swap::kHandIsEmpty : Swap::kFailed;
   }
 
-  // False: the file in hand was written to meanwhile and must go back.
-  bool DropOrKeep(const Version& version) {
+  // Rule 3. False: the file in hand was written to meanwhile and must go back.
+  bool Keep(const Version& version) {
     const bool is_known = version.bytes && (version.bytes == ours_.bytes || *version.bytes == base_);
-    const Quiet quiet = is_known ? Drop(*version.bytes) : Quiet::kHeld;
-    if (quiet == Quiet::kHeld) KeepHand();
-    return quiet != Quiet::kChanged;
+    if (!is_known) return KeepAsConflict();
+    return Keep(*version.bytes) != Quiet::kChanged;
   }
 
-  // Rule 3. kQuiet: the name is gone. Otherwise the hand holds a file that must not be lost.
-  Quiet Drop(const std::string& expected) {
+  Quiet Keep(const std::string& expected) {
     base::UniqueFd fd;
     if (calls_.Open(hand_, O_RDONLY, &fd) != 0 && calls_.Open(hand_, O_RDONLY, &fd) != 0) return Quiet::kChanged;
-    LeasedFile file(calls_, std::move(fd), F_RDLCK);
+    LeasedFile file(calls_, std::move(fd), F_RDLCK, patience_);
     const Quiet quiet = file.Await(expected);
-    if (quiet != Quiet::kQuiet) return quiet;
-    RemoveOurs(calls_, hand_);
-    return Rescue(file, expected) ? Quiet::kChanged : Quiet::kQuiet;
+    if (quiet != Quiet::kChanged) result_.displaced = KeptFile{hand_, file.TakeFd(), expected};
+    return quiet;
   }
 
-  // Somebody who looked the name up before we exchanged it may open the removed file late. Their save is then in a file
-  // without a name, and gets one again: true.
-  bool Rescue(LeasedFile& removed, const std::string& expected) {
-    if (!removed.IsWantedByOthers()) return false;
-    removed.Release();
-    const std::optional<std::string> bytes = removed.AwaitBytes();
-    if (!bytes || *bytes == expected) return false;
-    const TemporaryFile rescued = WriteBeside(calls_, target_, removed.fd(), *bytes);
-    if (rescued.error != 0) return false;
-    hand_ = rescued.path;
+  bool KeepAsConflict() {
+    result_.kept_as = writeback::KeepAsConflict(calls_, target_, hand_);
     return true;
   }
 
-  void KeepHand() { result_.kept_as = KeepAsConflict(calls_, target_, hand_); }
-
   const FileCalls& calls_;
   const std::string& target_;
-  std::string hand_;  // the name beside the config that holds what we took out
+  const std::string hand_;  // the name beside the config that holds what we took out
   const Version ours_;
-  const std::string& base_;
+  const std::string base_;
+  const std::chrono::milliseconds patience_;
   ExchangeResult result_;
 };
 
@@ -127,7 +123,14 @@ class Exchanger {
 
 ExchangeResult ExchangeIn(const FileCalls& calls, const std::string& target, const TemporaryFile& ours,
                           const std::string& base) {
-  return Exchanger(calls, target, ours, base).Run();
+  return Exchanger(calls, target, ours.path, ours.version, base, kAwaitTime).Run();
+}
+
+ExchangeResult PutBackIn(const FileCalls& calls, const std::string& target, const std::string& hand,
+                         const Version& in_file, bool in_file_is_ours) {
+  const std::string known = in_file_is_ours ? *in_file.bytes : "";
+  return Exchanger(calls, target, hand, in_file_is_ours ? in_file : Version(), known, std::chrono::milliseconds(0))
+      .PutBack(End::kEdited, in_file);
 }
 
 }  // namespace stepwatch::writeback

@@ -4,19 +4,27 @@
 // we hold afterwards, or came after us and stands. The rules:
 //   1. What is in hand and is not the text we replaced is an edit: it goes back.
 //   2. Putting back is an exchange as well. If it displaces anything but what we put there last, that is a newer edit,
-//   and
-//      it goes back in turn, until an exchange brings back what we put.
-//   3. A name is removed only when its file holds our text or the text we replaced, and nobody has it open for writing.
-//   On
-//      any doubt it is kept under a conflict name.
+//   and it goes back in turn, until an exchange brings back what we put.
+//   3. A file that holds our text or the text we replaced may still be opened by somebody who looked the name up before
+//   the exchange. It is handed back, to be kept and looked at for a while. What holds anything else and cannot go back
+//   is kept under a conflict name.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "controller/writeback/file_calls.h"
 #include "controller/writeback/temporary_file.h"
 
 namespace stepwatch::writeback {
+
+// What an exchange took out of the config's place.
+struct KeptFile {
+  std::string path;
+  base::UniqueFd fd;  // open for reading
+  std::string bytes;  // that it held: ours, or those we replaced
+};
 
 struct ExchangeResult {
   enum class End : uint8_t {
@@ -29,10 +37,16 @@ struct ExchangeResult {
   End end = End::kFailed;
   int error = 0;
   std::string kept_as;  // a conflict file, if one had to be kept
+  std::optional<KeptFile> displaced;
 };
 
-// `ours` is removed or in place afterwards, except after kFailed. `base`: the text that is to be replaced.
+// `ours.path` is a displaced name (NameDisplaced). `base`: the text that is to be replaced.
 ExchangeResult ExchangeIn(const FileCalls& calls, const std::string& target, const TemporaryFile& ours,
                           const std::string& base);
+
+// Puts the file at `hand` in the place of `in_file`, without waiting for anybody who writes to either. If `in_file` is
+// not ours, it is an older edit and becomes a conflict file. Answers kEdited.
+ExchangeResult PutBackIn(const FileCalls& calls, const std::string& target, const std::string& hand,
+                         const Version& in_file, bool in_file_is_ours);
 
 }  // namespace stepwatch::writeback

@@ -10,6 +10,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <filesystem>
 #include <vector>
 
 #include "src/config/parse_config.h"
@@ -50,6 +51,14 @@ int FileCalls::Open(const std::string& path, int flags, base::UniqueFd* fd, mode
     *fd = base::UniqueFd(::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, mode));
     return fd->get();
   });
+}
+
+int FileCalls::List(const std::string& directory, std::vector<std::string>* names) const {
+  if (const int error = Fault("opendir")) return error;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error))
+    names->push_back(entry->path().filename().string());
+  return error.value();
 }
 
 int FileCalls::Status(int fd, struct stat* status) const {
@@ -130,14 +139,19 @@ int FileCalls::Rename(const std::string& from, const std::string& to) const {
   return ErrnoOf([&] { return ::rename(from.c_str(), to.c_str()); });
 }
 
+int FileCalls::Link(const std::string& from, const std::string& to) const {
+  if (const int error = Fault("link")) return error;
+  return ErrnoOf([&] { return ::link(from.c_str(), to.c_str()); });
+}
+
 int FileCalls::Unlink(const std::string& path) const {
   if (const int error = Fault("unlink")) return error;
   return ErrnoOf([&] { return ::unlink(path.c_str()); });
 }
 
 int FileCalls::Lease(int fd, int type) const {
-  if (const int error = Fault("fcntl")) return error;
   if (type == F_UNLCK) return ErrnoOf([&] { return ::fcntl(fd, F_SETLEASE, F_UNLCK); });
+  if (const int error = Fault("fcntl")) return error;
   f_owner_ex owner = {F_OWNER_TID, static_cast<pid_t>(::syscall(SYS_gettid))};
   if (::fcntl(fd, F_SETSIG, SIGURG) != 0 || ::fcntl(fd, F_SETOWN_EX, &owner) != 0) return EINVAL;
   return ErrnoOf([&] { return ::fcntl(fd, F_SETLEASE, type); });
@@ -162,11 +176,13 @@ Version Inspect(const FileCalls& calls, const std::string& path) {
   return version;
 }
 
-void RemoveOurs(const FileCalls& calls, const std::string& path) {
+int RemoveOurs(const FileCalls& calls, const std::string& path) {
+  int error = 0;
   for (int i = 0; i < kRemoveTries; ++i) {
-    const int error = calls.Unlink(path);
-    if (error == 0 || error == ENOENT) return;
+    error = calls.Unlink(path);
+    if (error == 0 || error == ENOENT) return 0;
   }
+  return error;
 }
 
 }  // namespace stepwatch::writeback

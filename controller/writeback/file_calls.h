@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "src/base/file.h"
 
@@ -25,6 +26,7 @@ class FileCalls {
   int RealPath(const std::string& path, std::string* resolved) const;
   int Writable(const std::string& path) const;
   int Open(const std::string& path, int flags, base::UniqueFd* fd, mode_t mode = 0) const;
+  int List(const std::string& directory, std::vector<std::string>* names) const;
   int Status(int fd, struct stat* status) const;
   int StatusOfName(const std::string& path, struct stat* status) const;  // of a link, not of what it leads to
   // All bytes; EFBIG beyond the size limit of a config.
@@ -40,6 +42,8 @@ class FileCalls {
   int Exchange(const std::string& a, const std::string& b) const;
   int RenameToFreeName(const std::string& from, const std::string& to) const;
   int Rename(const std::string& from, const std::string& to) const;
+  // A second name; EEXIST if it is taken.
+  int Link(const std::string& from, const std::string& to) const;
   int Unlink(const std::string& path) const;
   // fcntl(2) F_SETLEASE: type is F_RDLCK, F_WRLCK or F_UNLCK. Whoever wants in meanwhile waits; we are told by SIGURG,
   // which nobody dies of (the default, SIGIO, ends a process).
@@ -62,7 +66,7 @@ struct Version {
 // Never fails: what cannot be read is a version without bytes.
 Version Inspect(const FileCalls& calls, const std::string& path);
 
-// Removes a name that holds a text of ours.
-void RemoveOurs(const FileCalls& calls, const std::string& path);
+// Removes a name that holds a text of ours; 0 also if it is gone already.
+int RemoveOurs(const FileCalls& calls, const std::string& path);
 
 }  // namespace stepwatch::writeback

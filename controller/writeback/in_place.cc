@@ -58,7 +58,8 @@ InPlaceResult WriteInPlace(const FileCalls& calls, const std::string& target, co
 
   std::string found;
   const bool is_read = calls.Read(file.fd(), &found) == 0;
-  if ((is_read && found != ours) || LeadsElsewhere(calls, target, file.fd())) return {End::kEdited, 0};
+  if (LeadsElsewhere(calls, target, file.fd())) return {End::kEdited, 0};
+  if (is_read && found != ours) return {found.find(tail, from) == from ? End::kMixed : End::kEdited, 0};
   return {End::kReplaced, 0};
 }
 

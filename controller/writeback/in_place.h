@@ -15,6 +15,7 @@ struct InPlaceResult {
   enum class End : uint8_t {
     kReplaced,
     kEdited,   // the file holds, or the path leads to, something else than `base`; nothing of ours is in it
+    kMixed,    // the same, but a writer that had the file open all the time wrote while we did
     kFailed,   // `error`; the file holds `base`
     kDamaged,  // `error`, and the bytes before could not be brought back either
   };

@@ -10,7 +10,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kAwaitTime{200};
 constexpr milliseconds kRetry{1};
 
 bool IsBusy(int error) {
@@ -20,7 +19,7 @@ bool IsBusy(int error) {
 }  // namespace
 
 Quiet LeasedFile::Await(const std::string& expected) {
-  const Clock::time_point give_up = Clock::now() + kAwaitTime;
+  const Clock::time_point give_up = Clock::now() + patience_;
   for (;;) {
     const int error = calls_.Lease(fd_.get(), lease_type_);
     is_leased_ = error == 0;
@@ -39,8 +38,13 @@ void LeasedFile::Release() {
   is_leased_ = false;
 }
 
+base::UniqueFd LeasedFile::TakeFd() {
+  Release();
+  return std::move(fd_);
+}
+
 std::optional<std::string> LeasedFile::AwaitBytes() {
-  const Clock::time_point give_up = Clock::now() + kAwaitTime;
+  const Clock::time_point give_up = Clock::now() + patience_;
   int error = 0;
   while (IsBusy(error = calls_.Lease(fd_.get(), lease_type_)) && Clock::now() < give_up)
     std::this_thread::sleep_for(kRetry);

@@ -7,6 +7,8 @@
 
 #include <fcntl.h>
 
+#include <cerrno>
+#include <chrono>
 #include <optional>
 #include <string>
 #include <utility>
@@ -21,26 +23,57 @@ enum class Quiet : uint8_t {
   kHeld,     // holds the expected bytes, but somebody kept it open for writing all the time
 };
 
+constexpr std::chrono::milliseconds kAwaitTime{200};
+
+// A lease for the life of this object, if there is one to be had at this moment.
+class ScopedLease {
+ public:
+  ScopedLease(const FileCalls& calls, int fd, int type)
+      : calls_(calls), fd_(fd), type_(type), error_(calls.Lease(fd, type)) {}
+  ~ScopedLease() {
+    if (error_ == 0) calls_.Lease(fd_, F_UNLCK);
+  }
+  ScopedLease(const ScopedLease&) = delete;
+  ScopedLease& operator=(const ScopedLease&) = delete;
+
+  bool is_busy() const { return error_ == EAGAIN || error_ == EBUSY; }  // somebody has the file open
+  bool is_wanted() const { return error_ == 0 && !calls_.LeaseHolds(fd_, type_); }
+
+ private:
+  const FileCalls& calls_;
+  const int fd_;
+  const int type_;
+  const int error_;
+};
+
 class LeasedFile {
  public:
   // `lease_type`: F_RDLCK (keeps writers out; for a descriptor open for reading only) or F_WRLCK (keeps everybody out).
-  LeasedFile(const FileCalls& calls, base::UniqueFd fd, int lease_type)
-      : calls_(calls), fd_(std::move(fd)), lease_type_(lease_type) {}
+  // `patience`: how long to wait for others.
+  LeasedFile(const FileCalls& calls, base::UniqueFd fd, int lease_type, std::chrono::milliseconds patience = kAwaitTime)
+      : calls_(calls), fd_(std::move(fd)), lease_type_(lease_type), patience_(patience) {}
+  // A child that was forked meanwhile holds the descriptor as well, so closing it would leave the lease in place.
+  ~LeasedFile() { Release(); }
+  LeasedFile(const LeasedFile&) = delete;
+  LeasedFile& operator=(const LeasedFile&) = delete;
 
   int fd() const { return fd_.get(); }
-  // Tries for 200 ms. The lease then lives until Release or the end of this object.
+  // The lease then lives until Release or the end of this object.
   Quiet Await(const std::string& expected);
   // True if somebody waits for the lease to end: they looked the file up before its name changed, and will write to it.
   bool IsWantedByOthers() const { return is_leased_ && !calls_.LeaseHolds(fd_.get(), lease_type_); }
   void Release();
-  // The bytes once nobody writes to the file (the lease is held then), or what it holds after 200 ms; none: cannot be
-  // read.
+  // The bytes once nobody writes to the file (the lease is held then), or what it holds when patience ends; none:
+  // cannot be read.
   std::optional<std::string> AwaitBytes();
+  // Releases the lease.
+  base::UniqueFd TakeFd();
 
  private:
   const FileCalls& calls_;
   base::UniqueFd fd_;
   const int lease_type_;
+  const std::chrono::milliseconds patience_;
   bool is_leased_ = false;
 };
 

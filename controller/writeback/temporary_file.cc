@@ -6,13 +6,35 @@
 #include <cerrno>
 #include <ctime>
 
+#include "src/base/sha256.h"
+
 namespace stepwatch::writeback {
 namespace {
 
+const char kDisplaced[] = "displaced-";
 constexpr int kNamesMax = 100;  // leftovers of crashed processes with our process id
 
 std::string BesideName(const std::string& target, const std::string& suffix) {
   return base::JoinPath(base::DirectoryOf(target), "." + base::BaseName(target) + ".stepwatch-" + suffix);
+}
+
+// Tries one name after the other as long as `try_name` answers EEXIST.
+template <class TryName>
+int ToFreeName(const std::string& target, const std::string& suffix, TryName try_name) {
+  int error = EEXIST;
+  for (int n = 0; n < kNamesMax && error == EEXIST; ++n)
+    error = try_name(BesideName(target, n == 0 ? suffix : suffix + "-" + std::to_string(n)));
+  return error;
+}
+
+// Also where renameat2(2) knows no flags.
+int MoveToFreeName(const FileCalls& calls, const std::string& from, const std::string& to) {
+  const int error = calls.RenameToFreeName(from, to);
+  if (error == 0 || error == EEXIST || error == ENOENT) return error;
+  struct stat status = {};
+  const int found = calls.StatusOfName(to, &status);
+  if (found == ENOENT) return calls.Rename(from, to);
+  return found == 0 ? EEXIST : found;
 }
 
 int OpenFreshName(const FileCalls& calls, const std::string& target, std::string* path, base::UniqueFd* fd) {
@@ -58,20 +80,48 @@ TemporaryFile WriteBeside(const FileCalls& calls, const std::string& target, int
   return file;
 }
 
+std::string TextId(std::string_view bytes) {
+  return base::Sha256Hex(bytes).substr(0, kTextIdSize);
+}
+
+int NameDisplaced(const FileCalls& calls, const std::string& target, const DisplacedName& texts, std::string* path) {
+  return ToFreeName(target, kDisplaced + texts.base + "-" + texts.ours, [&](const std::string& name) {
+    const int error = MoveToFreeName(calls, *path, name);
+    if (error == 0) *path = name;
+    return error;
+  });
+}
+
+int LinkDisplaced(const FileCalls& calls, const std::string& target, const DisplacedName& texts, std::string* path) {
+  return ToFreeName(target, kDisplaced + texts.base + "-" + texts.ours, [&](const std::string& name) {
+    const int error = calls.Link(target, name);
+    if (error == 0) *path = name;
+    return error;
+  });
+}
+
+std::optional<DisplacedName> ParseDisplacedName(const std::string& target, std::string_view name) {
+  const std::string start = base::BaseName(BesideName(target, kDisplaced));
+  if (name.substr(0, start.size()) != start) return std::nullopt;
+  name.remove_prefix(start.size());
+  if (name.size() < 2 * kTextIdSize + 1 || name[kTextIdSize] != '-') return std::nullopt;
+  return DisplacedName{std::string(name.substr(0, kTextIdSize)),
+                       std::string(name.substr(kTextIdSize + 1, kTextIdSize))};
+}
+
 std::string KeepAsConflict(const FileCalls& calls, const std::string& target, const std::string& path) {
   const std::time_t now = std::time(nullptr);
   std::tm local = {};
   ::localtime_r(&now, &local);
   char text[32];
   std::strftime(text, sizeof text, "conflict-%Y%m%d-%H%M%S", &local);
-  for (int n = 0; n < kNamesMax; ++n) {
-    const std::string name = BesideName(target, n == 0 ? text : text + ("-" + std::to_string(n)));
-    if (calls.RenameToFreeName(path, name) == 0) return name;
-    struct stat status = {};
-    const bool is_free = calls.StatusOfName(name, &status) == ENOENT;  // then renameat2 itself does not work here
-    if (is_free && calls.Rename(path, name) == 0) return name;
-  }
-  return path;
+  std::string kept = path;
+  ToFreeName(target, text, [&](const std::string& name) {
+    const int error = MoveToFreeName(calls, path, name);
+    if (error == 0) kept = name;
+    return error;
+  });
+  return kept;
 }
 
 }  // namespace stepwatch::writeback

@@ -1,6 +1,7 @@
 // A file beside the config, ready to take its place: same mode, owner, access lists and labels, bytes on disk.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,6 +18,24 @@ struct TemporaryFile {
 // `.<name>.stepwatch-<pid>-<n>` in the directory of `target`; `like` is open on the file to resemble. EPERM if its
 // owner cannot be kept.
 TemporaryFile WriteBeside(const FileCalls& calls, const std::string& target, int like, std::string_view bytes);
+
+// Tells texts of one config apart: the first quarter of their SHA-256, in hex.
+constexpr size_t kTextIdSize = 16;
+std::string TextId(std::string_view bytes);
+
+// What the name of a displaced file says: the text that was to be replaced, and ours.
+struct DisplacedName {
+  std::string base;
+  std::string ours;
+};
+
+// Gives `path` a free name `.<name>.stepwatch-displaced-<base>-<ours>` beside `target`; an errno. From then on it may
+// be exchanged with the target.
+int NameDisplaced(const FileCalls& calls, const std::string& target, const DisplacedName& texts, std::string* path);
+// The same as a second name for the target itself.
+int LinkDisplaced(const FileCalls& calls, const std::string& target, const DisplacedName& texts, std::string* path);
+// None: no name of a file that was displaced from the place of `target`.
+std::optional<DisplacedName> ParseDisplacedName(const std::string& target, std::string_view name);
 
 // Gives `path` a free name `.<name>.stepwatch-conflict-<local time>` beside `target`, for bytes that must not be lost.
 // The name it has afterwards.

@@ -26,7 +26,7 @@ std::string ErrnoText(int error) {
   return std::generic_category().message(error);
 }
 
-// No room or no right for a second file beside the config; the config itself may still be writable.
+// No room, no name or no right for a second file beside the config; the config itself may still be writable.
 bool InPlaceMayHelp(int error) {
   switch (error) {
     case EACCES:
@@ -34,6 +34,7 @@ bool InPlaceMayHelp(int error) {
     case EROFS:
     case ENOSPC:
     case EDQUOT:
+    case ENAMETOOLONG:
     case EBUSY:  // a mount point: a single file mounted into a container
     case EXDEV: return true;
     default: return false;
@@ -47,11 +48,11 @@ bool HasNoExchange(int error) {
 class WriteBack {
  public:
   WriteBack(const std::string& path, const std::string& base_sha256,
-                    const std::function<void(const std::string&)>& before_write, const FileCalls& calls)
+            const std::function<void(const std::string&)>& before_write, const FileCalls& calls)
       : path_(path), base_sha256_(base_sha256), before_write_(before_write), calls_(calls) {}
 
   WriteBackResult Run() {
-    if (!Prepare()) return result_;
+    if (std::optional<WriteBackResult> early = Prepare()) return std::move(*early);
     struct stat status = {};
     if (const int error = calls_.Status(file_.get(), &status)) return Impossible("cannot be looked at", error);
     if (status.st_nlink > 1) return ReplaceInPlace();
@@ -62,16 +63,16 @@ class WriteBack {
   }
 
  private:
-  // Reads the file and makes the new text; false: result_ says why there is nothing to write.
-  bool Prepare();
-  WriteBackResult ReplaceBy(const TemporaryFile& ours);
+  // Reads the file and makes the new text; a result says why there is nothing to write.
+  std::optional<WriteBackResult> Prepare();
+  WriteBackResult ReplaceBy(TemporaryFile ours);
   WriteBackResult ReplaceByRename(const TemporaryFile& ours);
   WriteBackResult ReplaceInPlace();
   // For an exchange or a rename that failed with `error`.
   WriteBackResult WithoutTemporaryFile(const TemporaryFile& ours, int error);
-  // A save that went into the old file, which has no name any more, gets the name back.
-  WriteBackResult AfterRename(LeasedFile& old, const TemporaryFile& ours);
   void Announce();
+  DisplacedName Texts() const { return {TextId(base_), TextId(ours_)}; }
+  void Displaced(KeptFile kept);
 
   WriteBackResult Impossible(const std::string& what, int error);
   WriteBackResult Edited(const std::string& kept_as = "");
@@ -89,24 +90,25 @@ class WriteBack {
   WriteBackResult result_;
 };
 
-bool WriteBack::Prepare() {
+std::optional<WriteBackResult> WriteBack::Prepare() {
   struct stat status = {};
-  if (const int error = calls_.RealPath(path_, &target_)) return Impossible("cannot be found", error), false;
-  if (const int error = calls_.Writable(target_)) return Impossible("is read-only", error), false;
-  if (const int error = calls_.StatusOfName(target_, &status)) return Impossible("cannot be found", error), false;
-  if (!S_ISREG(status.st_mode)) return Impossible("is no regular file", 0), false;
-  if (const int error = calls_.Open(target_, O_RDONLY, &file_)) return Impossible("cannot be opened", error), false;
-  if (const int error = calls_.Read(file_.get(), &base_)) return Impossible("cannot be read", error), false;
-  if (base::Sha256Hex(base_) != base_sha256_) return Edited(), false;
+  if (const int error = calls_.RealPath(path_, &target_)) return Impossible("cannot be found", error);
+  if (const int error = calls_.Writable(target_)) return Impossible("is read-only", error);
+  if (const int error = calls_.StatusOfName(target_, &status)) return Impossible("cannot be found", error);
+  if (!S_ISREG(status.st_mode)) return Impossible("is no regular file", 0);
+  if (const int error = calls_.Open(target_, O_RDONLY, &file_)) return Impossible("cannot be opened", error);
+  if (const int error = calls_.Read(file_.get(), &base_)) return Impossible("cannot be read", error);
+  if (base::Sha256Hex(base_) != base_sha256_) return Edited();
   Result<std::string> spliced = config::SpliceDynamicOnFalse(base_);
-  if (!spliced.ok()) return Impossible("cannot be changed (" + spliced.status().ToString() + ")", 0), false;
+  if (!spliced.ok()) return Impossible("cannot be changed (" + spliced.status().ToString() + ")", 0);
   ours_ = std::move(spliced).value();
   result_.sha256 = base::Sha256Hex(ours_);
-  return true;
+  return std::nullopt;
 }
 
-WriteBackResult WriteBack::ReplaceBy(const TemporaryFile& ours) {
+WriteBackResult WriteBack::ReplaceBy(TemporaryFile ours) {
   result_.method = "exchange";
+  if (const int error = NameDisplaced(calls_, target_, Texts(), &ours.path)) return WithoutTemporaryFile(ours, error);
   // To write the temporary file took milliseconds; whoever saved within them is not even disturbed.
   if (Inspect(calls_, target_).bytes != base_) {
     RemoveOurs(calls_, ours.path);
@@ -118,7 +120,8 @@ WriteBackResult WriteBack::ReplaceBy(const TemporaryFile& ours) {
     RemoveOurs(calls_, ours.path);
     throw;
   }
-  const ExchangeResult exchange = ExchangeIn(calls_, target_, ours, base_);
+  ExchangeResult exchange = ExchangeIn(calls_, target_, ours, base_);
+  if (exchange.displaced) Displaced(std::move(*exchange.displaced));
   switch (exchange.end) {
     case ExchangeResult::End::kReplaced: return Written();
     case ExchangeResult::End::kEdited: return Edited(exchange.kept_as);
@@ -129,29 +132,33 @@ WriteBackResult WriteBack::ReplaceBy(const TemporaryFile& ours) {
   return WithoutTemporaryFile(ours, exchange.error);
 }
 
+// The old file gets a second name first, so that it has one when the rename has taken its own.
 WriteBackResult WriteBack::ReplaceByRename(const TemporaryFile& ours) {
   result_.method = "rename";
   base::UniqueFd fd;
   if (const int error = calls_.Open(target_, O_RDONLY, &fd)) return WithoutTemporaryFile(ours, error);
   LeasedFile old(calls_, std::move(fd), F_RDLCK);
   const Quiet quiet = old.Await(base_);
-  if (quiet == Quiet::kQuiet) {
-    if (const int error = calls_.Rename(ours.path, target_)) return WithoutTemporaryFile(ours, error);
-    return AfterRename(old, ours);
+  if (quiet != Quiet::kQuiet) {
+    old.TakeFd().Reset();
+    RemoveOurs(calls_, ours.path);
+    return quiet == Quiet::kHeld ? ReplaceInPlace() : Edited();
   }
-  RemoveOurs(calls_, ours.path);
-  return quiet == Quiet::kHeld ? ReplaceInPlace() : Edited();
-}
-
-WriteBackResult WriteBack::AfterRename(LeasedFile& old, const TemporaryFile& ours) {
-  if (old.IsWantedByOthers()) old.Release();
-  const std::optional<std::string> bytes = old.AwaitBytes();
-  if (!bytes || *bytes == base_) return Written();
-  const TemporaryFile theirs = WriteBeside(calls_, target_, old.fd(), *bytes);
-  if (theirs.error != 0) return Edited();
-  const bool is_newest = Inspect(calls_, target_) == ours.version;
-  if (is_newest && calls_.Rename(theirs.path, target_) == 0) return Edited();
-  return Edited(KeepAsConflict(calls_, target_, theirs.path));
+  KeptFile kept{"", {}, base_};
+  LinkDisplaced(calls_, target_, Texts(), &kept.path);
+  if (!kept.path.empty() && calls_.Open(kept.path, O_RDONLY, &kept.fd) != 0) {
+    RemoveOurs(calls_, kept.path);
+    kept.path.clear();
+  }
+  if (const int error = calls_.Rename(ours.path, target_)) {
+    if (!kept.path.empty()) RemoveOurs(calls_, kept.path);
+    kept.fd.Reset();
+    old.TakeFd().Reset();  // our own readers would stand in the way of a write lease
+    return WithoutTemporaryFile(ours, error);
+  }
+  if (kept.path.empty()) kept.fd = old.TakeFd();
+  Displaced(std::move(kept));
+  return Written();
 }
 
 WriteBackResult WriteBack::WithoutTemporaryFile(const TemporaryFile& ours, int error) {
@@ -166,6 +173,11 @@ WriteBackResult WriteBack::ReplaceInPlace() {
   switch (result.end) {
     case InPlaceResult::End::kReplaced: return Written();
     case InPlaceResult::End::kEdited: return Edited();
+    case InPlaceResult::End::kMixed: {
+      WriteBackResult edited = Edited();
+      edited.message += ", but both were written into one file at once: look at it";
+      return edited;
+    }
     case InPlaceResult::End::kDamaged:
       return Impossible("could be neither changed nor restored: look at it", result.error);
     case InPlaceResult::End::kFailed: break;
@@ -178,23 +190,27 @@ void WriteBack::Announce() {
   is_announced_ = true;
 }
 
+void WriteBack::Displaced(KeptFile kept) {
+  result_.displaced.emplace(calls_, target_, std::move(kept.path), std::move(kept.fd), TextId(kept.bytes));
+}
+
 WriteBackResult WriteBack::Impossible(const std::string& what, int error) {
   result_.outcome = Outcome::kImpossible;
   result_.message = base::Printable(path_, 200) + " " + what + (error == 0 ? "" : ": " + ErrnoText(error)) +
                     "; \"dynamic_on\" stays as it is in the file";
-  return result_;
+  return std::move(result_);
 }
 
 WriteBackResult WriteBack::Edited(const std::string& kept_as) {
   result_.outcome = Outcome::kEdited;
   result_.message = base::Printable(path_, 200) + " was edited meanwhile; the edit stands";
   if (!kept_as.empty()) result_.message += ", and what it replaced is kept as " + base::Printable(kept_as, 200);
-  return result_;
+  return std::move(result_);
 }
 
 WriteBackResult WriteBack::Written() {
   result_.outcome = Outcome::kWritten;
-  return result_;
+  return std::move(result_);
 }
 
 }  // namespace

@@ -1,16 +1,19 @@
 // Puts `dynamic_on: false` into the config file after a collection, never losing an edit saved at the same moment.
 //
-// Only that token changes: comments, order, spaces, line ends and a byte order mark stay. Blocking file I/O, on the
-// loop thread; the result says what was done, never throws.
+// Only that token changes: comments, order, spaces, line ends and a byte order mark stay. Blocking file I/O; the result
+// says what was done, never throws. The file that was replaced must be looked at for a while afterwards
+// (displaced_file.h).
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
-namespace stepwatch::writeback {
+#include "controller/writeback/displaced_file.h"
+#include "controller/writeback/file_calls.h"
 
-class FileCalls;
+namespace stepwatch::writeback {
 
 enum class WriteBackOutcome : uint8_t {
   kWritten,     // the file says false now
@@ -22,7 +25,8 @@ struct WriteBackResult {
   WriteBackOutcome outcome = WriteBackOutcome::kImpossible;
   std::string method;   // "exchange", "rename", "in place"; empty if nothing was tried
   std::string message;  // one sentence for kEdited and kImpossible
-  std::string sha256;   // of what the file should hold after kWritten
+  std::string sha256;   // of our text; empty if there was nothing to write
+  std::optional<DisplacedFile> displaced;
 };
 
 // `base_sha256`: hash of the bytes that started the window; a file that holds anything else is left alone (kEdited).

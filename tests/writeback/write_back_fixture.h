@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <filesystem>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "controller/writeback/displaced_file.h"
 #include "controller/writeback/file_calls.h"
 #include "controller/writeback/write_back.h"
 #include "src/base/sha256.h"
@@ -25,6 +28,36 @@ inline const std::string kOurs =
 inline writeback::WriteBackResult WriteBack(const std::string& path, const writeback::FileCalls& calls = {}) {
   return writeback::WriteBackDynamicOff(
       path, base::Sha256Hex(kBase), [](const std::string&) {}, calls);
+}
+
+// What a write-back leaves to be looked at.
+inline writeback::DisplacedFiles Displaced(writeback::WriteBackResult& result) {
+  writeback::DisplacedFiles files;
+  files.AddOurs(result.sha256);
+  if (result.displaced) files.Add(std::move(*result.displaced));
+  return files;
+}
+
+using Findings = std::vector<writeback::DisplacedFile::Finding>;
+
+// Looks until the grace is over, on a clock of its own that begins at `now`.
+inline Findings LookToTheEnd(writeback::DisplacedFiles& files, std::chrono::steady_clock::time_point now) {
+  Findings all;
+  for (; files.look_at(); now += writeback::kDisplacedGrace / 2) {
+    for (auto& finding : files.Look(now)) all.push_back(std::move(finding));
+  }
+  return all;
+}
+inline Findings LookToTheEnd(writeback::WriteBackResult& result) {
+  writeback::DisplacedFiles files = Displaced(result);
+  return LookToTheEnd(files, std::chrono::steady_clock::now());
+}
+
+// A write-back and the grace after it.
+inline writeback::WriteBackResult WriteBackToTheEnd(const std::string& path, const writeback::FileCalls& calls = {}) {
+  writeback::WriteBackResult result = WriteBack(path, calls);
+  LookToTheEnd(result);
+  return result;
 }
 
 inline std::vector<std::string> NamesIn(const std::string& directory) {

@@ -1,8 +1,13 @@
 // Somebody saves at the very moment of our write-back. Whatever the order, the edit must be what the file holds at the
 // end.
 //
-// STEPWATCH_RACE_ROUNDS sets the rounds (400), STEPWATCH_SEED the random offsets, STEPWATCH_RACE_DIR the file system.
+// STEPWATCH_RACE_ROUNDS sets the rounds of each mode (100), STEPWATCH_SEED the random offsets, STEPWATCH_RACE_DIR the
+// file system.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -38,16 +43,28 @@ void SpinFor(std::chrono::nanoseconds time) {
   }
 }
 
-using Save = std::function<void(const std::string& path, const std::string& first, const std::string& last)>;
+// One save of an editor: `first` is what it writes before, if it writes twice; `pause` stops it for the time of the
+// round.
+struct SaveOrder {
+  std::string path;
+  std::string first;
+  std::string last;
+  std::function<void()> pause;
+};
+
+using Save = std::function<void(const SaveOrder&)>;
+
+enum class World { kPlain, kHardLink, kNoExchange };
 
 struct Mode {
   const char* name;
-  bool has_hard_link;
+  World world;
   Save save;
 };
 
 // In one round both start together; one of them waits a random 0 to 60 us first. The write-back needs about as long
-// before its exchange, so the save falls before, into and after it.
+// before its exchange, so the save falls before, into and after it. An editor that pauses does so for up to 600 us,
+// which outlasts the write-back, and in one round of a hundred for 100 ms.
 class Race {
  public:
   Race(const Mode& mode, unsigned seed) : mode_(mode), random_(seed) {}
@@ -62,30 +79,44 @@ class Race {
   void Round(int round) {
     const std::string path = directory_ / "config.json";
     testing::WriteInPlace(path, kBase);
-    if (mode_.has_hard_link && !fs::exists(directory_ / "other")) fs::create_hard_link(path, directory_ / "other");
+    const bool has_hard_link = mode_.world == World::kHardLink;
+    if (has_hard_link && !fs::exists(directory_ / "other")) fs::create_hard_link(path, directory_ / "other");
     const std::string first = Text(round, "first"), last = Text(round, "last");
     const std::chrono::nanoseconds editor_waits(random_() % 60000), we_wait(random_() % 60000);
+    const std::chrono::microseconds pause(random_() % 100 == 0 ? 100000 : random_() % 600);
 
     // Most saves are aimed at the calls around the exchange, which come after the temporary file was written; the
     // others at the whole of the write-back.
-    const std::string_view aim = random_() % 8 == 0 ? "realpath" : mode_.has_hard_link ? "fcntl" : "fsync";
-    std::atomic<bool> is_close{false}, is_editor_there{false};
+    const std::string_view aim = random_() % 8 == 0 ? "realpath" : has_hard_link ? "fcntl" : "fsync";
+    std::atomic<bool> is_close{false}, is_editor_there{false}, is_editor_done{false};
     FileCalls calls;
     calls.fault = [&](std::string_view call) {
-      if (call != aim || is_close) return 0;
+      const int error = mode_.world == World::kNoExchange && call == "renameat2" ? EINVAL : 0;
+      if (call != aim || is_close) return error;
       is_close = true;
       while (!is_editor_there) std::this_thread::yield();
       SpinFor(we_wait);
-      return 0;
+      return error;
     };
     std::thread editor([&] {
       while (!is_close) std::this_thread::yield();
       is_editor_there = true;
       SpinFor(editor_waits);
-      mode_.save(path, first, last);
+      mode_.save({path, first, last, [pause] { std::this_thread::sleep_for(pause); }});
+      is_editor_done = true;
     });
-    const WriteBackResult result = WriteBack(path, calls);
+    WriteBackResult result = WriteBack(path, calls);
+    DisplacedFiles displaced = Displaced(result);
+    Findings findings;
+    while (!is_editor_done) {
+      for (auto& finding : displaced.Look(std::chrono::steady_clock::now())) findings.push_back(std::move(finding));
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
     editor.join();
+    for (auto& finding : LookToTheEnd(displaced, std::chrono::steady_clock::now()))
+      findings.push_back(std::move(finding));
+    for (const auto& finding : findings)
+      ++counts[finding.kind == DisplacedFile::Finding::Kind::kPutBack ? "put back late" : "kept late"];
     Judge(round, path, first, last, result);
   }
 
@@ -121,35 +152,56 @@ void InTwoPieces(const std::string& path, const std::string& bytes) {
   file << bytes.substr(0, bytes.size() / 2) << std::flush << bytes.substr(bytes.size() / 2);
 }
 
+void ByRename(const SaveOrder& order) {
+  WriteByRename(order.path, order.last);
+}
+void InPlace(const SaveOrder& order) {
+  InTwoPieces(order.path, order.last);
+}
+void TwoRenames(const SaveOrder& order) {
+  WriteByRename(order.path, order.first);
+  WriteByRename(order.path, order.last);
+}
+void TwiceInPlace(const SaveOrder& order) {
+  InTwoPieces(order.path, order.first);
+  InTwoPieces(order.path, order.last);
+}
+// Stops inside open(2), between the lookup of the name and the opening of what it led to.
+void PausedInOpen(const SaveOrder& order) {
+  const base::UniqueFd found(::open(order.path.c_str(), O_PATH | O_CLOEXEC));
+  order.pause();
+  InTwoPieces("/proc/self/fd/" + std::to_string(found.get()), order.last);
+}
+// Stops between open(2) and the first write, the old bytes still in the file.
+void PausedAfterOpen(const SaveOrder& order) {
+  const base::UniqueFd fd(::open(order.path.c_str(), O_WRONLY | O_CLOEXEC));
+  order.pause();
+  if (::ftruncate(fd.get(), 0) != 0) return;
+  const auto put = ::write(fd.get(), order.last.data(), order.last.size());
+  CHECK(put == static_cast<ssize_t>(order.last.size()));
+}
+
 }  // namespace
 
 TEST_CASE("an edit saved at the moment of our write-back is never lost", "[random]") {
-  const Save by_rename = [](const std::string& path, const std::string&, const std::string& last) {
-    WriteByRename(path, last);
-  };
-  const Save in_place = [](const std::string& path, const std::string&, const std::string& last) {
-    InTwoPieces(path, last);
-  };
-  const Save two_renames = [](const std::string& path, const std::string& first, const std::string& last) {
-    WriteByRename(path, first);
-    WriteByRename(path, last);
-  };
-  const Save two_in_place = [](const std::string& path, const std::string& first, const std::string& last) {
-    InTwoPieces(path, first);
-    InTwoPieces(path, last);
-  };
-  const int rounds = FromEnvironment("STEPWATCH_RACE_ROUNDS", 400);
+  const int rounds = FromEnvironment("STEPWATCH_RACE_ROUNDS", 100);
   const auto seed = static_cast<unsigned>(test::RandomSeed());
   for (const Mode& mode :
-       {Mode{"rename", false, by_rename}, Mode{"in place", false, in_place}, Mode{"two renames", false, two_renames},
-        Mode{"two in place", false, two_in_place}, Mode{"in place, hard link", true, in_place}}) {
+       {Mode{"rename", World::kPlain, ByRename}, Mode{"in place", World::kPlain, InPlace},
+        Mode{"two renames", World::kPlain, TwoRenames}, Mode{"two in place", World::kPlain, TwiceInPlace},
+        Mode{"paused in open", World::kPlain, PausedInOpen}, Mode{"paused after open", World::kPlain, PausedAfterOpen},
+        Mode{"in place, hard link", World::kHardLink, InPlace},
+        Mode{"paused in open, hard link", World::kHardLink, PausedInOpen},
+        Mode{"paused after open, hard link", World::kHardLink, PausedAfterOpen},
+        Mode{"in place, no exchange", World::kNoExchange, InPlace},
+        Mode{"paused in open, no exchange", World::kNoExchange, PausedInOpen}}) {
     INFO("repeat with STEPWATCH_SEED=" << seed << " STEPWATCH_RACE_ROUNDS=" << rounds);
     Race race(mode, seed);
     race.Run(rounds);
     CHECK(race.counts["LOST"] == 0);
     std::string summary;
     for (const auto& [what, count] : race.counts) summary += "  " + what + " " + std::to_string(count);
-    if (std::getenv("STEPWATCH_RACE_ROUNDS") != nullptr) std::fprintf(stderr, "%-20s%s\n", mode.name, summary.c_str());
+    if (std::getenv("STEPWATCH_RACE_ROUNDS") != nullptr) std::fprintf(stderr, "%-30s%s\n", mode.name, summary.c_str());
   }
 }
 

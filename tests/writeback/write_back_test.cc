@@ -29,7 +29,7 @@ TEST_CASE("only the token changes, and the watcher hears of the new bytes before
   const std::string path = directory / "config.json";
   testing::WriteInPlace(path, kBase);
   std::vector<std::string> announced;
-  const WriteBackResult result = WriteBackDynamicOff(path, base::Sha256Hex(kBase), [&](const std::string& sha256) {
+  WriteBackResult result = WriteBackDynamicOff(path, base::Sha256Hex(kBase), [&](const std::string& sha256) {
     announced.push_back(sha256);
     CHECK(Contents(path) == kBase);
   });
@@ -37,6 +37,7 @@ TEST_CASE("only the token changes, and the watcher hears of the new bytes before
   CHECK(result.message.empty());
   CHECK(Contents(path) == kOurs);
   CHECK(result.sha256 == base::Sha256Hex(kOurs));
+  LookToTheEnd(result);
   CHECK(announced == std::vector<std::string>{result.sha256});
   CHECK(NamesIn(directory) == std::vector<std::string>{"config.json"});
 }
@@ -65,7 +66,7 @@ TEST_CASE("links stay links: the file at their end is changed") {
   testing::WriteInPlace(directory / "data/real.json", kBase);
   fs::create_symlink("data", directory / "current");
   fs::create_symlink("current/real.json", directory / "config.json");
-  CHECK(WriteBack(directory / "config.json").outcome == WriteBackOutcome::kWritten);
+  CHECK(WriteBackToTheEnd(directory / "config.json").outcome == WriteBackOutcome::kWritten);
   CHECK(fs::is_symlink(directory / "config.json"));
   CHECK(fs::is_symlink(directory / "current"));
   CHECK(Contents(directory / "data/real.json") == kOurs);
@@ -152,12 +153,40 @@ TEST_CASE("each fallback is chosen by what the system answers") {
     testing::WriteInPlace(directory / "config.json", kBase);
     FileCalls calls;
     calls.fault = [&](std::string_view call) { return call == row.call ? row.error : 0; };
-    const WriteBackResult result = WriteBack(directory / "config.json", calls);
+    const WriteBackResult result = WriteBackToTheEnd(directory / "config.json", calls);
     CHECK(result.outcome == WriteBackOutcome::kWritten);
     CHECK(result.method == row.method);
     CHECK(Contents(directory / "config.json") == kOurs);
     CHECK(NamesIn(directory) == std::vector<std::string>{"config.json"});
   }
+}
+
+TEST_CASE("a config whose name leaves no room for a longer one is written in place") {
+  TemporaryDirectory directory;
+  const std::string name(230, 'c');
+  testing::WriteInPlace(directory / name, kBase);
+  const WriteBackResult result = WriteBackToTheEnd(directory / name);
+  CHECK(result.outcome == WriteBackOutcome::kWritten);
+  CHECK(result.method == "in place");
+  CHECK(Contents(directory / name) == kOurs);
+  CHECK(NamesIn(directory) == std::vector<std::string>{name});
+}
+
+TEST_CASE("a writer that keeps the file open and writes at the very moment of ours is told of") {
+  TemporaryDirectory directory;
+  const std::string path = directory / "config.json";
+  testing::WriteInPlace(path, kBase);
+  const base::UniqueFd writer(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  FileCalls calls;
+  int writes = 0;
+  calls.fault = [&](std::string_view call) {
+    // The first write is that of the temporary file.
+    if (call == "pwrite" && ++writes == 2) CHECK(::pwrite(writer.get(), "{ }", 3, 0) == 3);
+    return 0;
+  };
+  const WriteBackResult result = WriteBackToTheEnd(path, calls);
+  CHECK(result.outcome == WriteBackOutcome::kEdited);
+  CHECK(Says(result, "look at it"));
 }
 
 TEST_CASE("a full disk leaves the old text") {
@@ -178,7 +207,7 @@ TEST_CASE("a program that keeps the file open for writing goes on with the same 
   testing::WriteInPlace(path, kBase);
   base::UniqueFd writer(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   REQUIRE(writer.valid());
-  const WriteBackResult result = WriteBack(path);
+  const WriteBackResult result = WriteBackToTheEnd(path);
   CHECK(result.outcome == WriteBackOutcome::kWritten);
   CHECK(Contents(path) == kOurs);
   REQUIRE(::ftruncate(writer.get(), 0) == 0);
