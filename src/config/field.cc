@@ -17,13 +17,6 @@ std::string Counted(size_t n, std::string_view noun) {
   return std::to_string(n) + " " + std::string(noun) + (n == 1 ? "" : "s");
 }
 
-std::string AcceptedWords(const std::vector<std::string_view>& words) {
-  std::string text;
-  for (size_t i = 0; i < words.size(); ++i)
-    text += (i == 0 ? "\"" : i + 1 == words.size() ? " or \"" : ", \"") + std::string(words[i]) + "\"";
-  return text;
-}
-
 }  // namespace
 
 Field MemberOf(const Field& object, const JsonValue& member) {
@@ -95,6 +88,13 @@ bool Notes::Full() {
   if (TakesMore()) return false;
   ++left_out_;
   return true;
+}
+
+std::string AcceptedWords(const std::vector<std::string_view>& words) {
+  std::string text;
+  for (size_t i = 0; i < words.size(); ++i)
+    text += (i == 0 ? "\"" : i + 1 == words.size() ? " or \"" : ", \"") + std::string(words[i]) + "\"";
+  return text;
 }
 
 std::string DidYouMean(std::string_view word_untrusted, const std::vector<std::string_view>& words) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "src/config/config.h"
+#include "src/config/field_text.h"
 #include "src/config/json_value.h"
 #include "stepwatch/status.h"
 
@@ -64,6 +65,8 @@ class Notes {
   size_t left_out_ = 0;
 };
 
+// `"a", "b" or "c"`
+std::string AcceptedWords(const std::vector<std::string_view>& words);
 // ` (did you mean "ops"?)`, or nothing.
 std::string DidYouMean(std::string_view word_untrusted, const std::vector<std::string_view>& words);
 
@@ -77,17 +80,29 @@ struct IntegerRange {
 };
 Status ReadInteger(const Field& field, const Notes& notes, IntegerRange range, int64_t& out);
 
-// One key of an object that is read into a T.
+// One key of an object that is read into a T: the row from which the parser, the schema and the tables of
+// docs/config.md are made.
 template <class T>
 struct KeyRule {
-  std::string_view key;
+  FieldText text;
   Status (*read)(const Field& field, Notes& notes, T& out);
 };
 
-// For tables: a bool member of T, for instance ReadBoolOf<&Config::dynamic_on>.
-template <auto member, class T>
-Status ReadBoolInto(const Field& field, Notes& notes, T& out) {
-  return ReadBool(field, notes, out.*member);
+// The rows of the usual types: Bool<&Config::dynamic_on>("dynamic_on", ...).
+template <auto member, class T = Config>
+constexpr KeyRule<T> Bool(std::string_view key, std::string_view what, std::string_view notes = "",
+                          bool fallback = false) {
+  return {{key, "boolean", fallback ? "true" : "false", what, notes, R"("type": "boolean")"},
+          [](const Field& field, Notes& notes_taken, T& out) { return ReadBool(field, notes_taken, out.*member); }};
+}
+
+// `an object with the keys "a", "b" and "c"`
+template <class T>
+std::string ObjectWithKeys(std::span<const KeyRule<T>> rules) {
+  std::string text = "an object with the keys ";
+  for (size_t i = 0; i < rules.size(); ++i)
+    text.append(i == 0 ? "\"" : i + 1 == rules.size() ? " and \"" : ", \"").append(rules[i].text.key).append("\"");
+  return text;
 }
 
 enum class UnknownKeys : uint8_t { kWarn, kRefuse };
@@ -96,12 +111,12 @@ enum class UnknownKeys : uint8_t { kWarn, kRefuse };
 template <class T>
 Status ReadMembers(const Field& object, std::span<const KeyRule<T>> rules, UnknownKeys unknown, Notes& notes, T& out) {
   std::vector<std::string_view> keys;
-  for (const KeyRule<T>& rule : rules) keys.push_back(rule.key);
+  for (const KeyRule<T>& rule : rules) keys.push_back(rule.text.key);
   for (const JsonValue& child : object.value.children) {
     const Field member = MemberOf(object, child);
     const KeyRule<T>* known = nullptr;
     for (const KeyRule<T>& rule : rules)
-      if (rule.key == child.key) known = &rule;
+      if (rule.text.key == child.key) known = &rule;
     if (known == nullptr && unknown == UnknownKeys::kRefuse) return notes.RefuseKey(member, keys);
     if (known == nullptr) {
       notes.UnknownKey(member, keys);

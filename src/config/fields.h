@@ -1,4 +1,5 @@
-// The rules of the top-level keys, grouped by what they are about. docs/config.md describes each for users.
+// The rules of all keys, grouped by what they are about. schemas/config.schema.json and the tables of docs/config.md
+// are made of their texts (describe.h).
 #pragma once
 
 #include <optional>
@@ -12,10 +13,28 @@
 
 namespace stepwatch::config {
 
-std::span<const KeyRule<Config>> SelectionFields();  // what is collected, and when
-std::span<const KeyRule<Config>> OutputFields();     // which statistics, in which files; "stepwatch"
-std::span<const KeyRule<Config>> FeatureFields();    // communication, L2 features, update ratios
+std::span<const KeyRule<Config>> SelectionFields();  // what is collected
+std::span<const KeyRule<Config>> WindowFields();     // when
+std::span<const KeyRule<Config>> OutputFields();     // which statistics, in which files
 std::span<const KeyRule<Config>> AlertFields();
+std::span<const KeyRule<Config>> FeatureFields();  // communication, L2 features, update ratios
+std::span<const KeyRule<Config>> ObjectFields();   // "stepwatch", and what is not described
+
+// The keys inside objects.
+std::span<const KeyRule<Alert>> InsideAlert();
+std::span<const KeyRule<CcDistribution>> InsideCcDistribution();
+std::span<const KeyRule<OwnOptions>> InsideStepwatch();
+
+// The words of `format`.
+struct OutputFormatTraits {
+  OutputFormat format;
+  const char* name;
+};
+inline constexpr OutputFormatTraits kOutputFormats[] = {
+    {OutputFormat::kCsv, "csv"},
+    {OutputFormat::kTensorBoard, "tensorboard"},
+    {OutputFormat::kApi, "api"},
+};
 
 // Why an element of `ops` is left out: what would be accepted, and what happens instead.
 struct OpLeftOut {

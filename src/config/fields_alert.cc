@@ -47,7 +47,7 @@ Status ReadArgs(const Field& field, Notes& notes, RuleText& text) {
 }
 
 Status ReadRule(const Field& field, Notes& notes, Alert& alert) {
-  static constexpr KeyRule<RuleText> kFields[] = {{"rule_name", ReadRuleName}, {"args", ReadArgs}};
+  static constexpr KeyRule<RuleText> kFields[] = {{{.key = "rule_name"}, ReadRuleName}, {{.key = "args"}, ReadArgs}};
   constexpr std::string_view kAccepted =
       "an object such as {\"rule_name\": \"AnomalyTurbulence\", \"args\": {\"threshold\": 0.5}}";
   if (!field.value.Is(Kind::kObject) || field.value.Member("rule_name") == nullptr)
@@ -72,19 +72,64 @@ Status ReadRules(const Field& field, Notes& notes, Alert& alert) {
   return Status();
 }
 
+constexpr std::string_view kRulesSchema = R"(
+    "type": "array",
+    "items": {
+      "type": "object",
+      "required": ["rule_name"],
+      "properties": {
+        "rule_name": {
+          "enum": ["AnomalyTurbulence", "AnomalyNan"],
+          "description": "AnomalyTurbulence needs a threshold; without one the rule is left out with a warning."
+        },
+        "args": {
+          "type": "object",
+          "description": "Empty, or with a threshold. Any other key beside it costs the rule, with a warning.",
+          "properties": {
+            "threshold": {
+              "type": "number",
+              "minimum": 0,
+              "description": "AnomalyTurbulence: the rise above the mean that is no alarm yet. AnomalyNan: the value."
+            }
+          },
+          "anyOf": [{"maxProperties": 0}, {"required": ["threshold"]}]
+        }
+      }
+    })";
+
+constexpr KeyRule<Alert> kInside[] = {
+    {{"rules", "list of `{\"rule_name\": …, \"args\": {\"threshold\": …}}`", "",
+      "`rule_name` is `AnomalyTurbulence` (a rise above the mean of the values before, by more than `threshold`: 0.5 "
+      "is "
+      "50 %) or `AnomalyNan` (NaN, or above `threshold` if given); `threshold` is a number ≥ 0. The first rule that "
+      "hits "
+      "makes the alarm",
+      "another name, `args` with keys but no `threshold`: wrong type. AnomalyTurbulence without a threshold, or "
+      "another "
+      "key beside `threshold`: warning, the rule is left out",
+      kRulesSchema},
+     ReadRules},
+    Bool<&Alert::dump, Alert>("dump", "keeps the alarms in `anomaly_detected/rank{R}/anomaly.json`, in every `format`"),
+};
+
 Status ReadAlert(const Field& field, Notes& notes, Config& config) {
-  static constexpr KeyRule<Alert> kFields[] = {{"rules", ReadRules}, {"dump", ReadBoolInto<&Alert::dump, Alert>}};
   if (!field.value.Is(Kind::kObject) || field.value.Member("rules") == nullptr)
     return notes.Refuse(StatusCode::kWrongType, field, "an object with a list \"rules\", such as {\"rules\": []}");
-  return ReadMembers<Alert>(field, kFields, UnknownKeys::kWarn, notes, config.alert);
+  return ReadMembers<Alert>(field, kInside, UnknownKeys::kWarn, notes, config.alert);
 }
 
-constexpr KeyRule<Config> kFields[] = {{"alert", ReadAlert}};
+constexpr KeyRule<Config> kFields[] = {{{"alert", "object with a list `rules`", "{\"rules\": []}",
+                                         "judges every value that is collected, in every `format`",
+                                         "`rules` missing: wrong type", R"("type": "object", "required": ["rules"])"},
+                                        ReadAlert}};
 
 }  // namespace
 
 std::span<const KeyRule<Config>> AlertFields() {
   return kFields;
+}
+std::span<const KeyRule<Alert>> InsideAlert() {
+  return kInside;
 }
 
 }  // namespace stepwatch::config

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "src/config/fields.h"
+#include "stepwatch/site_kind.h"
 
 namespace stepwatch::config {
 namespace {
@@ -13,17 +15,22 @@ Status ReadCodeLines(const Field& field, Notes& notes, CcDistribution& cc) {
                      cc.cc_codeline);
 }
 
+constexpr KeyRule<CcDistribution> kInsideCc[] = {
+    Bool<&CcDistribution::enable, CcDistribution>("enable",
+                                                  "watches the tensors of communication operators after each call"),
+    {{"cc_codeline", "list of strings", "[]",
+      "only calls in whose stack one of these regular expressions is found; `[]`: all", "",
+      R"("type": "array", "items": {"type": "string"})"},
+     ReadCodeLines},
+    Bool<&CcDistribution::cc_pre_hook, CcDistribution>("cc_pre_hook", "watches the tensors before each call as well"),
+    Bool<&CcDistribution::cc_log_only, CcDistribution>(
+        "cc_log_only", "collects no tensors: says from where operators are called, and ends the run"),
+};
+
 Status ReadCcDistribution(const Field& field, Notes& notes, Config& config) {
-  static constexpr KeyRule<CcDistribution> kFields[] = {
-      {"enable", ReadBoolInto<&CcDistribution::enable, CcDistribution>},
-      {"cc_codeline", ReadCodeLines},
-      {"cc_pre_hook", ReadBoolInto<&CcDistribution::cc_pre_hook, CcDistribution>},
-      {"cc_log_only", ReadBoolInto<&CcDistribution::cc_log_only, CcDistribution>},
-  };
   if (!field.value.Is(Kind::kObject))
-    return notes.Refuse(StatusCode::kWrongType, field,
-                        "an object with the keys \"enable\", \"cc_codeline\", \"cc_pre_hook\" and \"cc_log_only\"");
-  return ReadMembers<CcDistribution>(field, kFields, UnknownKeys::kRefuse, notes, config.cc_distribution);
+    return notes.Refuse(StatusCode::kWrongType, field, ObjectWithKeys<CcDistribution>(kInsideCc));
+  return ReadMembers<CcDistribution>(field, kInsideCc, UnknownKeys::kRefuse, notes, config.cc_distribution);
 }
 
 Status ReadModuleNames(const Field& field, Notes& notes, Config& config) {
@@ -31,14 +38,13 @@ Status ReadModuleNames(const Field& field, Notes& notes, Config& config) {
 }
 
 Status ReadL2Targets(const Field& field, Notes& notes, Config& config) {
-  static constexpr KeyRule<Config> kHooks[] = {{"attention_hook", ReadModuleNames},
-                                               {"linear_hook", ReadModuleNames},
-                                               {"moe_router_weight_hook", ReadModuleNames},
-                                               {"moe_router_logit_hook", ReadModuleNames}};
   if (!field.value.Is(Kind::kObject))
     return notes.Refuse(StatusCode::kWrongType, field,
                         "an object of hooks, each with a list of module names, such as {\"linear_hook\": []}");
-  return ReadMembers<Config>(field, kHooks, UnknownKeys::kRefuse, notes, config);
+  std::vector<KeyRule<Config>> hooks;
+  for (const SiteKindTraits& traits : kSiteKindTraits)
+    if (IsFeature(traits.kind)) hooks.push_back({{.key = traits.name}, ReadModuleNames});
+  return ReadMembers<Config>(field, hooks, UnknownKeys::kRefuse, notes, config);
 }
 
 Status ReadSaOrder(const Field& field, Notes& notes, Config& config) {
@@ -53,17 +59,35 @@ Status ReadSaOrder(const Field& field, Notes& notes, Config& config) {
 }
 
 constexpr KeyRule<Config> kFields[] = {
-    {"ur_distribution", ReadBoolInto<&Config::ur_distribution, Config>},
-    {"cc_distribution", ReadCcDistribution},
-    {"l2_targets", ReadL2Targets},
-    {"recording_l2_features", ReadBoolInto<&Config::recording_l2_features, Config>},
-    {"sa_order", ReadSaOrder},
+    Bool<&Config::recording_l2_features>("recording_l2_features", "whether the features of `l2_targets` are computed"),
+    {{"l2_targets", "object: hook → list of strings", "{}",
+      "the modules of each feature, by their exact names, as in `targets` (`\"1:layers.0.attn\"` is that of chunk 1): "
+      "{features}. An empty list means every module for `linear_hook`, and none for the others",
+      "any other key: wrong type. A name that no module has: warning",
+      R"("type": "object", "additionalProperties": false)"},
+     ReadL2Targets},
+    {{"sa_order", "string", "\"s,b,h,d\"",
+      "order of dimensions in attention inputs; or `\"b,s,h,d\"`. Spaces do not count", "another text: out of range",
+      R"("type": "string", "pattern": "^ *(s *, *b|b *, *s) *, *h *, *d *$")"},
+     ReadSaOrder},
+    {{"cc_distribution", "object", "{}", "communication operators, see below", "any other key than these: wrong type",
+      R"("type": "object", "additionalProperties": false)"},
+     ReadCcDistribution},
+    Bool<&Config::stack_info>(
+        "stack_info", "writes once from where each module is called: [`stack_info.csv`](csv_format.md#stack_infocsv)"),
+    Bool<&Config::ur_distribution>(
+        "ur_distribution",
+        "[images](tensorboard.md#images) of Adam's updates and ratios: a heat map for each selected parameter",
+        "needs `\"format\": \"tensorboard\"`, otherwise not effective. Python only"),
 };
 
 }  // namespace
 
 std::span<const KeyRule<Config>> FeatureFields() {
   return kFields;
+}
+std::span<const KeyRule<CcDistribution>> InsideCcDistribution() {
+  return kInsideCc;
 }
 
 }  // namespace stepwatch::config

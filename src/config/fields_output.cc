@@ -10,11 +10,14 @@ using Kind = JsonValue::Kind;
 
 Status ReadFormat(const Field& field, Notes& notes, Config& config) {
   const std::string_view name = field.value.Is(Kind::kString) ? std::string_view(field.value.string) : "";
-  config.format = name == "tensorboard" ? OutputFormat::kTensorBoard
-                  : name == "api"       ? OutputFormat::kApi
-                                        : OutputFormat::kCsv;
-  if (config.format == OutputFormat::kCsv && name != "csv")
-    notes.Replaced(field, "\"csv\", \"tensorboard\" or \"api\"", "\"csv\" is used");
+  config.format = OutputFormat::kCsv;
+  std::vector<std::string_view> words;
+  for (const OutputFormatTraits& traits : kOutputFormats) {
+    words.emplace_back(traits.name);
+    if (name == traits.name) config.format = traits.format;
+  }
+  if (std::find(words.begin(), words.end(), name) == words.end())
+    notes.Replaced(field, AcceptedWords(words), "\"csv\" is used");
   return Status();
 }
 
@@ -98,69 +101,46 @@ Status ReadAppendOutput(const Field& field, Notes& notes, Config& config) {
   return Status();
 }
 
-Status ReadColumns(const Field& field, Notes& notes, OwnOptions& own) {
-  std::vector<std::string> columns;
-  Status status = ReadStrings(field, notes, "a list of columns: [] or [\"plan_id\"]", columns);
-  if (!status.ok()) return status;
-  for (size_t i = 0; i < columns.size(); ++i)
-    if (columns[i] != "plan_id") return notes.RefuseWord(StatusCode::kOutOfRange, ElementOf(field, i), {"plan_id"});
-  own.plan_id_column = !columns.empty();
-  return Status();
-}
-
-Status ReadEpsMode(const Field& field, Notes& notes, OwnOptions& own) {
-  std::string mode;
-  Status status = ReadString(field, notes, "\"parity\" or \"exact\"", mode);
-  if (!status.ok()) return status;
-  if (mode != "parity" && mode != "exact") return notes.RefuseWord(StatusCode::kOutOfRange, field, {"parity", "exact"});
-  own.eps_mode = mode == "exact" ? EpsMode::kExact : EpsMode::kParity;
-  return Status();
-}
-
-Status ReadCoordination(const Field& field, Notes& notes, OwnOptions& own) {
-  std::string mode;
-  Status status = ReadString(field, notes, "\"strict\", \"besteffort\" or \"local\"", mode);
-  if (!status.ok()) return status;
-  if (mode == "strict")
-    own.coordination = Coordination::kStrict;
-  else if (mode == "besteffort")
-    own.coordination = Coordination::kBestEffort;
-  else if (mode == "local")
-    own.coordination = Coordination::kLocal;
-  else
-    return notes.RefuseWord(StatusCode::kOutOfRange, field, {"strict", "besteffort", "local"});
-  return Status();
-}
-
-Status ReadOwn(const Field& field, Notes& notes, Config& config) {
-  static constexpr KeyRule<OwnOptions> kFields[] = {
-      {"columns", ReadColumns},
-      {"eps_mode", ReadEpsMode},
-      {"coordination", ReadCoordination},
-      {"exit_after_struct", ReadBoolInto<&OwnOptions::exit_after_struct, OwnOptions>}};
-  if (!field.value.Is(Kind::kObject))
-    return notes.Refuse(
-        StatusCode::kWrongType, field,
-        "an object with the keys \"columns\", \"eps_mode\", \"coordination\" and \"exit_after_struct\"");
-  return ReadMembers<OwnOptions>(field, kFields, UnknownKeys::kWarn, notes, config.own);
-}
-
-// "$schema" names the schema for editors that check while typing.
-Status Ignore(const Field&, Notes&, Config&) {
-  return Status();
-}
+constexpr std::string_view kAppendOutputSchema = R"(
+    "type": "array",
+    "items": {
+      "type": "string",
+      "pattern": "^(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec))"
+                                                 R"((0[1-9]|[12][0-9]|3[01])_([01][0-9]|2[0-3])(-[0-5][0-9]){2}$"
+    },
+    "anyOf": [{"maxItems": 0}, {"minItems": 2, "maxItems": 2}])";
 
 constexpr KeyRule<Config> kFields[] = {
-    {"format", ReadFormat},
-    {"ops", ReadOps},
-    {"eps", ReadEps},
-    {"ndigits", ReadNdigits},
-    {"step_count_per_record", ReadStepCountPerRecord},
-    {"append_output", ReadAppendOutput},
-    {"squash_name", ReadBoolInto<&Config::squash_name, Config>},
-    {"stack_info", ReadBoolInto<&Config::stack_info, Config>},
-    {"stepwatch", ReadOwn},
-    {"$schema", Ignore},
+    {{"ops", "list of strings", "[]", "the statistics, in the order of the columns: {ops}",
+      "not a list: wrong type. Unknown or repeated entries: warning, left out. Nothing left: `norm`. `shape` and "
+      "`dtype` "
+      "come last unless they are named",
+      R"("type": "array", "items": {"anyOf": [{"enum": [{ops}]}, true]})"},
+     ReadOps},
+    {{"eps", "number ≥ 0 with a point or an exponent", "1e-8", "`zeros` counts what is smaller",
+      "`1` is a wrong type (write `1.0`); negative: out of range", R"("type": "number", "minimum": 0)"},
+     ReadEps},
+    {{"ndigits", "integer 0 to 20", "",
+      "decimal places; without it, as many digits as it takes to read the same number back",
+      "anything else is out of range, wrong types and `null` included",
+      R"("type": "integer", "minimum": 0, "maximum": 20)"},
+     ReadNdigits},
+    {{"format", "{formats}", "\"csv\"",
+      "where rows go: CSV files, TensorBoard's [event files](tensorboard.md), or with `\"api\"` nowhere: no file, no "
+      "directory, no manifest; the latest values can be asked for in the program, and alarms are raised",
+      "anything else: warning, csv is used", R"("anyOf": [{"enum": [{formats}]}, true])"},
+     ReadFormat},
+    {{"step_count_per_record", "integer 1 to 1000000", "1", "steps in one file", "",
+      R"("type": "integer", "minimum": 1, "maximum": 1000000)"},
+     ReadStepCountPerRecord},
+    {{"append_output", "list of 0 or 2 strings", "[]",
+      "`[\"Dec03_21-34-40\", \"Dec03_21-34-41\"]`: go on in this rank's directory whose name begins with a time in "
+      "this "
+      "range",
+      "other lengths and other forms: out of range", kAppendOutputSchema},
+     ReadAppendOutput},
+    Bool<&Config::squash_name>("squash_name",
+                               "shortens names: from the last `layers.`, `embedding.`, `final`, `output` or `norm` on"),
 };
 
 }  // namespace

@@ -62,28 +62,54 @@ Status ReadMonitorMbsGrad(const Field& field, Notes& notes, Config& config) {
 }
 
 constexpr KeyRule<Config> kFields[] = {
-    {"targets", ReadTargets},
-    {"dynamic_on", ReadBoolInto<&Config::dynamic_on, Config>},
-    {"start_step", ReadStartStep},
-    {"collect_times", ReadCollectTimes},
-    {"step_interval", ReadStepInterval},
-    {"print_struct", ReadBoolInto<&Config::print_struct, Config>},
-    {"module_ranks", ReadModuleRanks},
-    {"xy_distribution", ReadBoolInto<&Config::xy_distribution, Config>},
-    {"all_xy", ReadBoolInto<&Config::all_xy, Config>},
-    {"forward_only", ReadBoolInto<&Config::forward_only, Config>},
-    {"backward_only", ReadBoolInto<&Config::backward_only, Config>},
-    {"mv_distribution", ReadBoolInto<&Config::mv_distribution, Config>},
-    {"wg_distribution", ReadBoolInto<&Config::wg_distribution, Config>},
-    {"monitor_mbs_grad", ReadMonitorMbsGrad},
-    {"param_distribution", ReadBoolInto<&Config::param_distribution, Config>},
-    {"mg_direction", ReadBoolInto<&Config::mg_direction, Config>},
+    {{"targets", "object: name → object", "{}", "the names select parameters and modules; `{}` selects everything",
+      "the inner objects are not read and may be empty",
+      R"("type": "object", "additionalProperties": {"type": "object", "description": "Not read; may be empty."})"},
+     ReadTargets},
+    Bool<&Config::xy_distribution>("xy_distribution",
+                                   "activations and their gradients: inputs and outputs of the selected modules"),
+    Bool<&Config::all_xy>("all_xy", "with `xy_distribution`: every module, whatever `targets` says",
+                          "becomes true if `targets` is empty and `xy_distribution` is true"),
+    Bool<&Config::forward_only>("forward_only", "with `xy_distribution`: no gradients of activations",
+                                "both true: warning, no activations are collected"),
+    Bool<&Config::backward_only>("backward_only", "with `xy_distribution`: gradients of activations alone"),
+    Bool<&Config::wg_distribution>("wg_distribution", "gradients of parameters, before and after their reduction"),
+    {{"monitor_mbs_grad", "boolean", "false", "with `wg_distribution`: the gradients of each micro-batch",
+      "anything else: warning, `false` is used", R"("examples": [true, false])"},
+     ReadMonitorMbsGrad},
+    Bool<&Config::param_distribution>("param_distribution", "parameters before and after the update"),
+    Bool<&Config::mv_distribution>("mv_distribution", "the optimizer's `exp_avg` and `exp_avg_sq` before the update"),
+    Bool<&Config::mg_direction>("mg_direction", "how far gradient and momentum agree in sign"),
+    Bool<&Config::print_struct>("print_struct",
+                                "writes the module structure once. In Python the run then ends, unless "
+                                "[`exit_after_struct`](#the-object-stepwatch) is false; in C++ it goes on"),
+    {{"module_ranks", "list of integers ≥ 0", "[]", "the ranks that collect; `[]` is all", "negative: out of range",
+      R"("type": "array", "items": {"type": "integer", "minimum": 0})"},
+     ReadModuleRanks},
+};
+
+constexpr KeyRule<Config> kWindowFields[] = {
+    Bool<&Config::dynamic_on>("dynamic_on", "dynamic mode only: true starts a collection, false stops it",
+                              "put back to false when `collect_times` is reached"),
+    {{"start_step", "integer ≥ 0", "0", "first collected step",
+      "anything else: warning, `0` is used. Dynamic mode replaces it by the step after the accepted edit",
+      R"("examples": [0, 100])"},
+     ReadStartStep},
+    {{"collect_times", "integer ≥ 0", "100000000", "number of collected steps; `0` collects nothing",
+      "anything else: warning, `100000000` is used", R"("examples": [10])"},
+     ReadCollectTimes},
+    {{"step_interval", "integer ≥ 1", "1", "collects the steps with (step − start_step) mod step_interval = 0",
+      "anything else: warning, `1` is used", R"("examples": [1, 100])"},
+     ReadStepInterval},
 };
 
 }  // namespace
 
 std::span<const KeyRule<Config>> SelectionFields() {
   return kFields;
+}
+std::span<const KeyRule<Config>> WindowFields() {
+  return kWindowFields;
 }
 
 void CompleteSelection(Config& config) {

@@ -11,7 +11,8 @@ namespace {
 
 std::vector<KeyRule<Config>> AllFields() {
   std::vector<KeyRule<Config>> fields;
-  for (const auto group : {SelectionFields(), OutputFields(), FeatureFields(), AlertFields()})
+  for (const auto group :
+       {SelectionFields(), WindowFields(), OutputFields(), AlertFields(), FeatureFields(), ObjectFields()})
     fields.insert(fields.end(), group.begin(), group.end());
   return fields;
 }

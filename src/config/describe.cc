@@ -1,0 +1,156 @@
+#include "src/config/describe.h"
+
+#include <cctype>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "src/config/fields.h"
+#include "stepwatch/site_kind.h"
+#include "stepwatch/statistics.h"
+
+namespace stepwatch::config {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kDescription =
+    "What is collected from a training run, when, and where it goes. Describes the value of the file after its // and "
+    "/* "
+    "*/ comments are taken out. Some rules cannot be said here and hold all the same: the text is UTF-8, at most 1 "
+    "MiB, "
+    "nested at most 32 deep, with each key once in an object; numbers fit a double; integers are written without a "
+    "point "
+    "or an exponent (10, not 10.0), and eps with one (1.0 or 1e-8, not 1). Unknown keys and the keys that take any "
+    "value "
+    "below are tolerated with a warning. See docs/config.md.";
+
+// A key, and for an object with fixed keys those inside.
+struct Described {
+  FieldText text;
+  std::vector<Described> inside{};
+};
+
+template <class T>
+std::vector<Described> Describe(std::span<const KeyRule<T>> rules) {
+  std::vector<Described> described;
+  for (const KeyRule<T>& rule : rules) described.push_back({rule.text});
+  return described;
+}
+
+std::vector<Described> FeatureHooks() {
+  std::vector<Described> hooks;
+  for (const SiteKindTraits& traits : kSiteKindTraits)
+    if (IsFeature(traits.kind))
+      hooks.push_back({{.key = traits.name,
+                        .what = "names of modules",
+                        .schema = R"("type": "array", "items": {"type": "string"})"}});
+  return hooks;
+}
+
+template <class T>
+std::vector<Described> Fields(std::span<const KeyRule<T>> rules) {
+  std::vector<Described> fields = Describe(rules);
+  for (Described& field : fields) {
+    if (field.text.key == "alert") field.inside = Describe(InsideAlert());
+    if (field.text.key == "cc_distribution") field.inside = Describe(InsideCcDistribution());
+    if (field.text.key == "l2_targets") field.inside = FeatureHooks();
+    if (field.text.key == "stepwatch") field.inside = Describe(InsideStepwatch());
+  }
+  return fields;
+}
+
+// The rows of one table of the document.
+std::vector<Described> Table(std::string_view name) {
+  if (name == "what") return Fields(SelectionFields());
+  if (name == "when") return Fields(WindowFields());
+  if (name == "output") return Fields(OutputFields());
+  if (name == "alert") return Fields(AlertFields());
+  if (name == "features") return Fields(FeatureFields());
+  if (name == "stepwatch") return Describe(InsideStepwatch());
+  return {};
+}
+
+// Where `{ops}` and the like stand, the names of their tables, each with `before` and `after` it.
+std::string WithNames(std::string_view given, const std::string& before, const std::string& after) {
+  std::string ops, features, formats;
+  const auto add = [&](const char* name, std::string* list) {
+    list->append(list->empty() ? "" : ", ").append(before).append(name).append(after);
+  };
+  for (int i = 0; i < kOpCount; ++i) add(kStatTraits[i].name, &ops);
+  for (const SiteKindTraits& traits : kSiteKindTraits)
+    if (IsFeature(traits.kind)) add(traits.name, &features);
+  for (const OutputFormatTraits& traits : kOutputFormats) add(traits.name, &formats);
+  std::string text(given);
+  for (const auto& [mark, names] : {std::pair{"{ops}", ops}, {"{features}", features}, {"{formats}", formats}})
+    if (const size_t at = text.find(mark); at != std::string::npos)
+      text.replace(at, std::string_view(mark).size(), names);
+  return text;
+}
+
+std::string Markdown(std::string_view text) {
+  return WithNames(text, "`", "`");
+}
+
+// A text as a sentence without the marks and links of Markdown; nothing of nothing.
+std::string Sentence(std::string_view text) {
+  static const std::regex kLink(R"(\[([^\]]*)\]\([^)]*\))");
+  std::string plain = std::regex_replace(Markdown(text), kLink, "$1");
+  std::erase(plain, '`');
+  if (plain.empty()) return plain;
+  plain[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(plain[0])));
+  return plain + ".";
+}
+
+Json Property(const Described& field) {
+  Json property = Json::parse("{" + WithNames(field.text.schema, "\"", "\"") + "}");
+  if (!field.text.fallback.empty()) property["default"] = Json::parse(field.text.fallback);
+  const std::string notes = Sentence(field.text.notes);
+  property["description"] = Sentence(field.text.what) + (notes.empty() ? "" : " ") + notes;
+  for (const Described& inside : field.inside) property["properties"][std::string(inside.text.key)] = Property(inside);
+  return property;
+}
+
+void AppendRow(const Described& field, std::string* rows) {
+  const FieldText& text = field.text;
+  const std::string fallback = text.fallback.empty() ? "none" : "`" + std::string(text.fallback) + "`";
+  rows->append("| `").append(text.key).append("` | ").append(Markdown(text.type)).append(" | ").append(fallback);
+  rows->append(" | ").append(Markdown(text.what)).append(" | ").append(text.notes);
+  rows->append(text.notes.empty() ? "|\n" : " |\n");
+  for (const Described& inside : field.inside)
+    if (!inside.text.type.empty()) AppendRow(inside, rows);
+}
+
+}  // namespace
+
+std::string SchemaText() {
+  Json schema;
+  schema["$schema"] = "https://json-schema.org/draft/2020-12/schema";
+  schema["title"] = "Stepwatch: config.json";
+  schema["description"] = kDescription;
+  schema["type"] = "object";
+  for (const auto rules :
+       {SelectionFields(), WindowFields(), OutputFields(), AlertFields(), FeatureFields(), ObjectFields()})
+    for (const Described& field : Fields(rules)) schema["properties"][std::string(field.text.key)] = Property(field);
+  return schema.dump(2) + "\n";
+}
+
+std::string WithTables(std::string_view document) {
+  constexpr std::string_view kBegin = "<!-- keys: ", kBeginEnds = " -->\n", kEnd = "<!-- end -->";
+  std::string made;
+  for (size_t begin; (begin = document.find(kBegin)) != std::string_view::npos;) {
+    const size_t name = begin + kBegin.size();
+    const size_t name_ends = document.find(kBeginEnds, name);
+    const size_t end = document.find(kEnd, name);
+    if (name_ends == std::string_view::npos || end == std::string_view::npos) break;
+    made.append(document.substr(0, name_ends + kBeginEnds.size()));
+    made.append("| key | type | default | what it does | notes |\n|---|---|---|---|---|\n");
+    for (const Described& field : Table(document.substr(name, name_ends - name))) AppendRow(field, &made);
+    document.remove_prefix(end);
+  }
+  return made.append(document);
+}
+
+}  // namespace stepwatch::config

@@ -1,0 +1,17 @@
+// The texts about config keys that are made from their table: schemas/config.schema.json and the tables of
+// docs/config.md. `config_texts` writes them; a test compares.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace stepwatch::config {
+
+// The JSON schema, as it stands in its file.
+std::string SchemaText();
+
+// The document with its tables made anew. A table lies between the lines `<!-- keys: alert -->` and `<!-- end -->`; its
+// name is what, when, output, alert, features or stepwatch.
+std::string WithTables(std::string_view document);
+
+}  // namespace stepwatch::config

@@ -1,0 +1,21 @@
+// What people are told of a config key: a row of the tables in docs/config.md, and a property of the JSON schema.
+#pragma once
+
+#include <string_view>
+
+namespace stepwatch::config {
+
+// Texts are Markdown. Of the schema's description they make sentences without marks and links. In all of them {ops} and
+// {features} stand for the names that the tables of statistics and of site kinds hold, and {formats} for the formats.
+struct FieldText {
+  std::string_view key = {};
+  std::string_view type = {};      // for people: "integer ≥ 0"
+  std::string_view fallback = {};  // the value of a config without the key, as JSON; empty if there is none
+  std::string_view what = {};      // what it does
+  std::string_view notes = {};     // what is refused, replaced or put back
+  // Members of the key's property beside default and description, as JSON: `"type": "boolean"`. What the config
+  // tolerates with a warning the schema lets pass.
+  std::string_view schema = {};
+};
+
+}  // namespace stepwatch::config

@@ -1,0 +1,94 @@
+#include <string>
+
+#include "src/config/fields.h"
+
+namespace stepwatch::config {
+namespace {
+
+using Kind = JsonValue::Kind;
+
+Status ReadColumns(const Field& field, Notes& notes, OwnOptions& own) {
+  std::vector<std::string> columns;
+  Status status = ReadStrings(field, notes, "a list of columns: [] or [\"plan_id\"]", columns);
+  if (!status.ok()) return status;
+  for (size_t i = 0; i < columns.size(); ++i)
+    if (columns[i] != "plan_id") return notes.RefuseWord(StatusCode::kOutOfRange, ElementOf(field, i), {"plan_id"});
+  own.plan_id_column = !columns.empty();
+  return Status();
+}
+
+Status ReadEpsMode(const Field& field, Notes& notes, OwnOptions& own) {
+  std::string mode;
+  Status status = ReadString(field, notes, "\"parity\" or \"exact\"", mode);
+  if (!status.ok()) return status;
+  if (mode != "parity" && mode != "exact") return notes.RefuseWord(StatusCode::kOutOfRange, field, {"parity", "exact"});
+  own.eps_mode = mode == "exact" ? EpsMode::kExact : EpsMode::kParity;
+  return Status();
+}
+
+Status ReadCoordination(const Field& field, Notes& notes, OwnOptions& own) {
+  std::string mode;
+  Status status = ReadString(field, notes, "\"strict\", \"besteffort\" or \"local\"", mode);
+  if (!status.ok()) return status;
+  if (mode == "strict")
+    own.coordination = Coordination::kStrict;
+  else if (mode == "besteffort")
+    own.coordination = Coordination::kBestEffort;
+  else if (mode == "local")
+    own.coordination = Coordination::kLocal;
+  else
+    return notes.RefuseWord(StatusCode::kOutOfRange, field, {"strict", "besteffort", "local"});
+  return Status();
+}
+
+constexpr KeyRule<OwnOptions> kInside[] = {
+    {{"columns", "list of strings", "[]",
+      "`[\"plan_id\"]` adds the column with the number of the plan to every CSV file", "another name: out of range",
+      R"("type": "array", "items": {"enum": ["plan_id"]})"},
+     ReadColumns},
+    {{"eps_mode", "string", "\"parity\"",
+      "`\"parity\"` rounds `eps` to the tensor's dtype before `zeros` compares, as torch does; what is exactly zero "
+      "counts "
+      "in any case. `\"exact\"` compares with `eps` itself",
+      "another text: out of range", R"("enum": ["parity", "exact"])"},
+     ReadEpsMode},
+    {{"coordination", "string", "\"strict\"",
+      "how the ranks of a job choose the step at which they apply this edit "
+      "([life_of_an_edit.md](life_of_an_edit.md)): "
+      "`\"strict\"`: all at the same step, or none; `\"besteffort\"`: at an announced step, and a rank that hears of "
+      "it too "
+      "late follows at its next boundary; `\"local\"`: each at its own next boundary. One process: no difference",
+      "another text: out of range", R"("enum": ["strict", "besteffort", "local"])"},
+     ReadCoordination},
+    Bool<&OwnOptions::exit_after_struct, OwnOptions>(
+        "exit_after_struct",
+        "false: the run goes on when `print_struct` has written the structure. In C++ it goes on in any case", "",
+        true),
+};
+
+Status ReadOwn(const Field& field, Notes& notes, Config& config) {
+  if (!field.value.Is(Kind::kObject))
+    return notes.Refuse(StatusCode::kWrongType, field, ObjectWithKeys<OwnOptions>(kInside));
+  return ReadMembers<OwnOptions>(field, kInside, UnknownKeys::kWarn, notes, config.own);
+}
+
+// "$schema" names the schema for editors that check while typing.
+Status Ignore(const Field&, Notes&, Config&) {
+  return Status();
+}
+
+constexpr KeyRule<Config> kFields[] = {
+    {{"stepwatch", "object", "{}", "what is Stepwatch's own", "", R"("type": "object")"}, ReadOwn},
+    {{"$schema", "any value", "", "ignored: names this schema for editors that check while typing", "", ""}, Ignore},
+};
+
+}  // namespace
+
+std::span<const KeyRule<Config>> ObjectFields() {
+  return kFields;
+}
+std::span<const KeyRule<OwnOptions>> InsideStepwatch() {
+  return kInside;
+}
+
+}  // namespace stepwatch::config
