@@ -30,6 +30,11 @@ if(STEPWATCH_SANITIZE)
   endif()
 endif()
 
+option(STEPWATCH_LIBFUZZER "Link the fuzz entries with libFuzzer (needs clang)" OFF)
+if(STEPWATCH_LIBFUZZER)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
 # stepwatch_library(name SOURCES a.cc [DEPS target]): a folder of the house as a static library with explicit sources.
 function(stepwatch_library name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPS" ${ARGN})

@@ -23,7 +23,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 OUTPUT = ROOT / "demo_output"
 CONFIG = OUTPUT / "config.json"
-GPT = [str(ROOT / "build/bin/gpt")]
+BUILD = ROOT / os.environ.get("STEPWATCH_BUILD", "build")
+GPT = [str(BUILD / "bin/gpt")]
 GPT_PYTHON = [sys.executable, str(ROOT / "examples/gpt.py")]
 
 STEP_LINE = re.compile(r"^step\s+(\d+)\s.*?([\d.]+) ms\b")

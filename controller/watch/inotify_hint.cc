@@ -6,10 +6,10 @@
 #include <array>
 #include <boost/system/error_code.hpp>
 #include <cerrno>
-#include <cstring>
 #include <system_error>
 #include <utility>
 
+#include "controller/watch/inotify_records.h"
 #include "src/base/file.h"
 
 namespace stepwatch::watch {
@@ -78,14 +78,11 @@ void InotifyHint::DrainEvents() {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno != EAGAIN) TurnOff("reading events failed: " + std::generic_category().message(errno));
     if (got <= 0) return;
-    for (ssize_t at = 0; at < got;) {
-      inotify_event event;
-      std::memcpy(&event, buffer.data() + at, sizeof event);
+    ForEachInotifyRecord(buffer.data(), static_cast<size_t>(got), [this](const inotify_event& event) {
       // Watches that we took off say IGNORED too; those are not known here any more.
       if ((event.mask & kStaleMask) && (event.wd < 0 || watches_.count(event.wd))) is_stale_ = true;
       if (event.mask & IN_IGNORED) watches_.erase(event.wd);
-      at += static_cast<ssize_t>(sizeof event + event.len);
-    }
+    });
   }
 }
 

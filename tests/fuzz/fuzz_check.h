@@ -1,0 +1,14 @@
+// What a fuzz entry checks beside not crashing.
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+
+// Ends the program, so that a fuzzer keeps the input.
+#define FUZZ_CHECK(condition)                                                        \
+  do {                                                                               \
+    if (!(condition)) {                                                              \
+      std::fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition); \
+      std::abort();                                                                  \
+    }                                                                                \
+  } while (false)
