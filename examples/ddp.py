@@ -17,10 +17,10 @@ import sys
 import time
 from pathlib import Path
 
-import stepwatch
 from gpt import VOCABULARY, Gpt, read_text
 from torch.nn.parallel import DistributedDataParallel
 
+import stepwatch
 import torch
 from torch import nn
 

@@ -1,1 +1,74 @@
-"""What holds for all tests in Python: seeds, and the threads that the processes of pytest-xdist share."""
+"""What holds for all tests in Python: none vanishes unseen, random ones have a seed, processes share the cores."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+
+import hypothesis
+import hypothesis.core
+import pytest
+
+REQUIRE_ALL = os.environ.get("STEPWATCH_REQUIRE_ALL", "") not in ("", "0")
+FIXED_SEED = 1
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--seed",
+        default=os.environ.get("STEPWATCH_SEED", str(FIXED_SEED)),
+        help="seed of the random tests: a number, or 'random' for one that the summary prints",
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    # Resolved before pytest-xdist hands the options to its workers: all have the same seed.
+    if config.option.seed == "random":
+        config.option.seed = str(random.SystemRandom().randrange(1 << 32))
+    seed = int(config.option.seed)
+    os.environ["STEPWATCH_SEED"] = str(seed)  # for tests of their own dice, and the processes that they start
+    hypothesis.settings.register_profile("fixed", derandomize=True, database=None)
+    hypothesis.settings.register_profile("seeded", database=None, print_blob=True)
+    hypothesis.settings.load_profile("fixed" if seed == FIXED_SEED else "seeded")
+    if seed != FIXED_SEED:
+        hypothesis.core.global_force_seed = seed
+    _share_cores()
+
+
+def _share_cores() -> None:
+    """Divide the cores among the workers of pytest-xdist, in torch and in the processes that tests start."""
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if workers > 1:
+        os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    terminalreporter.write_line(f"random tests: repeat with --seed {config.option.seed}")
+
+
+# A test that is skipped for want of a tool, a package or a program looks like one that has passed. Where
+# STEPWATCH_REQUIRE_ALL=1 promises that all of them are there, a skip is a failure, whatever has asked for it.
+
+
+def _refuse_skip(report: pytest.CollectReport | pytest.TestReport) -> None:
+    if REQUIRE_ALL and report.outcome == "skipped" and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        report.outcome = "failed"
+        report.longrepr = f"{report.nodeid}: {reason}; STEPWATCH_REQUIRE_ALL allows no test to be skipped"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Iterator[None]:
+    report = yield
+    _refuse_skip(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Iterator[None]:
+    report = yield
+    _refuse_skip(report)
+    return report

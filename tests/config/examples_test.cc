@@ -1,4 +1,4 @@
-// The parser over the examples that the schema is tested with (tests/front_ends/python/test_schema.py): they agree.
+// The parser over the examples that the schema is tested with (tests/front_ends/python/schema_test.py): they agree.
 
 #include "tests/config/config_cases.h"
 

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import numpy
 import pytest
-from rehearse_process import BINARY, Rehearsal
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
+
+from rehearse_process import BINARY, Rehearsal
 
 pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
 

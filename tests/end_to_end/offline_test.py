@@ -13,8 +13,9 @@ import time
 from pathlib import Path
 
 import pytest
-from rehearse_process import BINARY, Rehearsal
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from rehearse_process import BINARY, Rehearsal
 
 pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
 

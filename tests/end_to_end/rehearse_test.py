@@ -14,6 +14,7 @@ import signal
 from pathlib import Path
 
 import pytest
+
 from rehearse_process import BINARY, Rehearsal, save
 
 pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
@@ -192,8 +193,8 @@ def test_kill_9_leaves_whole_lines_up_to_a_page_and_a_config_that_is_one_of_its_
 
 
 def test_a_random_series_of_edits_loses_nothing(tmp_path: Path) -> None:
-    seed = int(os.environ.get("STEPWATCH_SEED", "1"))
-    print(f"repeat with STEPWATCH_SEED={seed} pytest -k random_series")
+    seed = int(os.environ["STEPWATCH_SEED"])
+    print(f"repeat with --seed {seed} -k random_series")
     chance = random.Random(seed)
     edits = 0
     with Rehearsal(tmp_path, config(on=False), "--steps", FOREVER, "--step-time", "2ms") as run:

@@ -39,7 +39,7 @@ def _check_range(time_start: str | None, time_end: str | None) -> None:
     start, end = _time_of(time_start), _time_of(time_end)
     if start is not None and end is not None and start > end:
         raise ValueError(
-            f"time_start {time_start} is after time_end {time_end}; accepted: a range that does not end before it begins"
+            f"time_start {time_start} is after time_end {time_end}; accepted: an end that is not before the beginning"
         )
 
 

@@ -11,9 +11,8 @@ import pytest
 
 pytest.importorskip("stepwatch", reason="the Python package is not installed")
 
-from stepwatch.call_sites import CallSites
-
 import torch
+from stepwatch.call_sites import CallSites
 
 
 def never(*what: Any) -> None:

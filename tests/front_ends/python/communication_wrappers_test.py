@@ -9,10 +9,9 @@ import pytest
 
 pytest.importorskip("stepwatch", reason="the Python package is not installed")
 
+import torch
 from stepwatch import communication
 from stepwatch.communication import CommunicationTap, watchable_operators
-
-import torch
 
 if not torch.distributed.is_available():
     pytest.skip("this torch has no torch.distributed", allow_module_level=True)

@@ -13,9 +13,9 @@ import pytest
 pytest.importorskip("stepwatch", reason="the Python package is not installed")
 
 from jobs import mlp, rows, train, write_config
-from stepwatch import TrainerMon, l2_features
 
 import torch
+from stepwatch import TrainerMon, l2_features
 
 
 @pytest.fixture(autouse=True)

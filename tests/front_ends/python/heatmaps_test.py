@@ -12,13 +12,13 @@ import pytest
 
 pytest.importorskip("stepwatch", reason="the Python package is not installed")
 
-import stepwatch
 from jobs import mlp, train, write_config
 from PIL import Image
-from stepwatch import update_ratios
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+import stepwatch
 import torch
+from stepwatch import update_ratios
 
 BINS = 30
 IMAGES = {"ur_distribution": True, "format": "tensorboard"}

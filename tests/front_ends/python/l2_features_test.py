@@ -9,10 +9,10 @@ import pytest
 
 pytest.importorskip("stepwatch", reason="the Python package is not installed")
 
-from stepwatch import l2_features
 from torch._subclasses import fake_tensor
 
 import torch
+from stepwatch import l2_features
 
 NAN, INF = math.nan, math.inf
 

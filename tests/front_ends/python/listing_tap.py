@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch.distributed as dist
-from stepwatch import communication
-from stepwatch.communication import CommunicationTap
 from torch.distributed import distributed_c10d
 
 import torch
+from stepwatch import communication
+from stepwatch.communication import CommunicationTap
 
 IN_TORCH = [
     (place, name) for place in (dist, distributed_c10d) for name in [*communication.OPERATORS, "_coalescing_manager"]

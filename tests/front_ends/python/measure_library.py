@@ -12,7 +12,7 @@ import torch
 PATH = Path(
     os.environ.get(
         "STEPWATCH_MEASURE_LIBRARY",
-        Path(__file__).resolve().parents[2] / "build/lib/libstepwatch_measure.so",
+        Path(__file__).resolve().parents[3] / "build/lib/libstepwatch_measure.so",
     )
 )
 

@@ -8,9 +8,9 @@ import pytest
 
 pytest.importorskip("stepwatch", reason="the Python package is not installed")
 
-import stepwatch
 from jobs import rows, value, write_config
 
+import stepwatch
 import torch
 
 LARGE = 128  # a square of it is more than what is worth remembering

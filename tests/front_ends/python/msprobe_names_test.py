@@ -11,14 +11,14 @@ import pytest
 
 pytest.importorskip("stepwatch", reason="the Python package is not installed")
 
-import stepwatch
 from jobs import mlp, train, write_config
+
+import stepwatch
+import torch
 from stepwatch import TrainerMon
 from stepwatch.core.monitor import utils
 from stepwatch.pytorch.monitor import csv2tb, module_hook
 from stepwatch.pytorch.monitor.utils import get_nan_tensor, get_param_struct
-
-import torch
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,8 @@ import pytest
 
 pytest.importorskip("stepwatch", reason="the Python package is not installed")
 
-from stepwatch.stack_info import StackBook
-
 import torch
+from stepwatch.stack_info import StackBook
 
 
 class Block(torch.nn.Module):

@@ -13,11 +13,11 @@ import pytest
 
 pytest.importorskip("stepwatch", reason="the Python package is not installed")
 
-import stepwatch
 from jobs import mlp, rows, train, value, write_config
-from stepwatch import TrainerMon
 
+import stepwatch
 import torch
+from stepwatch import TrainerMon
 
 WG = {"wg_distribution": True}
 

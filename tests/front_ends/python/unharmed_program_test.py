@@ -12,9 +12,9 @@ import pytest
 
 pytest.importorskip("stepwatch", reason="the Python package is not installed")
 
-import stepwatch
 from jobs import mlp, rows, train, write_config
 
+import stepwatch
 import torch
 
 PROGRAM = """

@@ -16,9 +16,9 @@ import pytest
 
 pytest.importorskip("stepwatch", reason="the Python package is not installed")
 
-import stepwatch
 from jobs import mlp, rows, value, write_config
 
+import stepwatch
 import torch
 
 EVERYTHING = {

@@ -10,9 +10,9 @@ import pytest
 pytest.importorskip("stepwatch", reason="the Python package is not installed")
 
 from jobs import mlp, rows, train, write_config
-from stepwatch import TrainerMon
 
 import torch
+from stepwatch import TrainerMon
 
 NAMES = {"0.bias", "0.weight", "2.bias", "2.weight", "3.bias", "3.weight"}
 

@@ -8,9 +8,9 @@ import pytest
 
 pytest.importorskip("stepwatch", reason="the Python package is not installed")
 
-import stepwatch
 from jobs import mlp, rows, write_config
 
+import stepwatch
 import torch
 
 

@@ -13,11 +13,11 @@ import pytest
 
 pytest.importorskip("stepwatch", reason="the Python package is not installed")
 
-import stepwatch
 from jobs import mlp, rows, train, value, write_config
-from stepwatch import _core
 
+import stepwatch
 import torch
+from stepwatch import _core
 
 EVERYTHING = {
     "xy_distribution": True,
