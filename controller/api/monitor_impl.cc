@@ -80,7 +80,7 @@ void Monitor::Impl::Tell(Event event) {
 void Monitor::Impl::TellFault(const char* what) {
   Event event;
   event.kind = EventKind::kDegraded;
-  event.message = "the loop thread caught an exception and goes on: " + what;
+  event.message = std::string("the loop thread caught an exception and goes on: ") + what;
   Tell(std::move(event));
 }
 
