@@ -1,14 +1,9 @@
 #include "src/step/step_gate.h"
 
-#include <cerrno>
-#include <ctime>
-
 namespace stepwatch::step {
 
 StepGate::StepGate(int64_t first_step, std::chrono::milliseconds patience)
-    : patience_(patience), arriving_(first_step) {
-  sem_init(&opened_, 0, 0);
-}
+    : patience_(patience), arriving_(first_step) {}
 
 void StepGate::Wait(int64_t step) noexcept {
   const int64_t gate = gate_.load(std::memory_order_seq_cst);
@@ -25,15 +20,10 @@ void StepGate::Wait(int64_t step) noexcept {
 }
 
 bool StepGate::OpensInTime(int64_t step) noexcept {
-  timespec until{};
-  clock_gettime(CLOCK_MONOTONIC, &until);
-  const int64_t nanoseconds = until.tv_nsec + (patience_.count() % 1000) * 1'000'000;
-  until.tv_sec += static_cast<time_t>(patience_.count() / 1000 + nanoseconds / 1'000'000'000);
-  until.tv_nsec = static_cast<long>(nanoseconds % 1'000'000'000);
+  const auto deadline = std::chrono::steady_clock::now() + patience_;
   // Posts of earlier gates only make one round more.
   while (step >= gate_.load(std::memory_order_seq_cst))
-    if (sem_clockwait(&opened_, CLOCK_MONOTONIC, &until) != 0 && errno != EINTR)
-      return step < gate_.load(std::memory_order_seq_cst);
+    if (!opened_.TakeUntil(deadline)) return step < gate_.load(std::memory_order_seq_cst);
   return true;
 }
 

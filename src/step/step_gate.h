@@ -5,12 +5,12 @@
 // other wrote: a rank that had not reached the step when it voted will stop at the gate.
 #pragma once
 
-#include <semaphore.h>
-
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <limits>
+
+#include "src/step/semaphore.h"
 
 namespace stepwatch::step {
 
@@ -18,9 +18,6 @@ class StepGate {
  public:
   // The step thread waits at most `patience` at a gate, and once.
   StepGate(int64_t first_step, std::chrono::milliseconds patience);
-  ~StepGate() { sem_destroy(&opened_); }
-  StepGate(const StepGate&) = delete;
-  StepGate& operator=(const StepGate&) = delete;
 
   // --- loop thread ---
   // Returns the step that began last, read after the gate was set.
@@ -30,7 +27,7 @@ class StepGate {
   }
   void Release() noexcept {
     gate_.store(kOpen, std::memory_order_seq_cst);
-    sem_post(&opened_);
+    opened_.Post();
   }
 
   // --- step thread ---
@@ -66,7 +63,7 @@ class StepGate {
   std::atomic<int64_t> timeouts_{0};
   std::atomic<int64_t> waited_ns_{0};
   int64_t doubted_gate_ = kOpen;  // step thread only: the gate at which patience ended
-  sem_t opened_;
+  Semaphore opened_;
 };
 
 }  // namespace stepwatch::step

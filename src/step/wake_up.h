@@ -1,25 +1,20 @@
-// Wakes the drain; sem_post is the one wake-up that takes no lock.
+// Wakes the drain. To post takes no lock, so that the step thread may.
 #pragma once
 
-#include <semaphore.h>
-
 #include <chrono>
+
+#include "src/step/semaphore.h"
 
 namespace stepwatch::step {
 
 class WakeUp {
  public:
-  WakeUp() { sem_init(&semaphore_, 0, 0); }
-  ~WakeUp() { sem_destroy(&semaphore_); }
-  WakeUp(const WakeUp&) = delete;
-  WakeUp& operator=(const WakeUp&) = delete;
-
-  void Post() noexcept { sem_post(&semaphore_); }
+  void Post() noexcept { semaphore_.Post(); }
   // Returns after a Post or the timeout, with all posts so far consumed.
-  void Wait(std::chrono::milliseconds timeout);
+  void Wait(std::chrono::milliseconds timeout) noexcept;
 
  private:
-  sem_t semaphore_;
+  Semaphore semaphore_;
 };
 
 }  // namespace stepwatch::step
