@@ -212,6 +212,7 @@ MonitorStatus Monitor::GetStatus() const {
   status.decision_wait_seconds = gate.seconds_waited();
   const std::lock_guard<std::mutex> lock(impl_->mutex_);
   status.output_dir = impl_->output_dir_;
+  status.fault = impl_->fault_;
   return status;
 }
 

@@ -98,6 +98,7 @@ void Monitor::Impl::PublishState() {
   loop_state_.store(reloader_.state(), std::memory_order_relaxed);
   const std::lock_guard<std::mutex> lock(mutex_);
   output_dir_ = reloader_.output_dir();
+  fault_ = reloader_.fault();
 }
 
 bool Monitor::Impl::Await(bool (reload::Reloader::*question)() const, std::chrono::steady_clock::time_point deadline) {

@@ -60,6 +60,7 @@ class Monitor::Impl {
   std::atomic<RunState> loop_state_{RunState::kOff};
   mutable std::mutex mutex_;
   std::string output_dir_;  // guarded by mutex_
+  std::string fault_;       // guarded by mutex_
 
  private:
   void TellFault(const std::string& what);

@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <mutex>
-#include <new>
 #include <utility>
 
-#include "src/config/parse_config.h"
 #include "src/output/run_directory.h"
 
 namespace stepwatch::reload {
@@ -62,7 +60,8 @@ Reloader::Ranks::Ranks(Reloader* reloader)
     : reloader_(reloader),
       rank_(reloader->options_.rank),
       mailbox_(std::make_shared<Mailbox>(reloader->parts_.loop)),
-      timer_(*reloader->parts_.loop) {
+      timer_(*reloader->parts_.loop),
+      retry_timer_(*reloader->parts_.loop) {
   const Options& options = reloader->options_;
   agree::Settings settings;
   settings.prefix = options.store_prefix;
@@ -119,6 +118,7 @@ void Reloader::Ranks::Leave() {
   mailbox_->Close();
   coordinator_->Stop();
   timer_.cancel();
+  retry_timer_.cancel();
   gate().Release();
 }
 
@@ -162,7 +162,7 @@ void Reloader::Ranks::Take(std::unique_ptr<step::Offer> offer) {
 }
 
 void Reloader::Ranks::Propose(std::unique_ptr<step::Offer> offer) {
-  const Candidate& from = offer->pipeline ? reloader_->sources_.at(offer->plan->layout.plan_id) : reloader_->current_;
+  const Edit& from = offer->pipeline ? reloader_->sources_.at(offer->plan->layout.plan_id) : reloader_->current_;
   Waiting waiting;
   waiting.ticket = ++tickets_;
   waiting.change.mode = ModeOf(from.parsed.value().config.own.coordination);
@@ -222,11 +222,15 @@ std::optional<agree::Decision> Reloader::Ranks::Build(const agree::Proposal& pro
   if (proposal.change.plan_id != 0 && proposal.change.plan_id < next)
     return agree::Decision{false, agree::Cause::kRenumber, rank_, next, "", 0};
   built_.reset();
-  Built built = BuildFrom(proposal);
-  if (built.intent == EditIntent::kRefused)
-    return agree::Decision{false, agree::Cause::kCannot, rank_, 0, built.candidate.refusal.ToString(), 0};
-  built_ = std::move(built);
-  return std::nullopt;
+  try {
+    Built built = BuildFrom(proposal);
+    if (built.edit.intent == EditIntent::kRefused)
+      return agree::Decision{false, agree::Cause::kCannot, rank_, 0, built.edit.refusal.ToString(), 0};
+    built_ = std::move(built);
+    return std::nullopt;
+  } catch (const std::exception& error) {  // no memory, for the plan's ring perhaps
+    return agree::Decision{false, agree::Cause::kCannot, rank_, 0, error.what(), 0};
+  }
 }
 
 Reloader::Ranks::Built Reloader::Ranks::BuildFrom(const agree::Proposal& proposal) {
@@ -235,15 +239,9 @@ Reloader::Ranks::Built Reloader::Ranks::BuildFrom(const agree::Proposal& proposa
   next = std::max(next, change.plan_id);
   Built built;
   built.number = proposal.number;
-  built.candidate = Candidate{change.sha256, change.bytes, config::ParseConfig(change.bytes), {}, nullptr, {}};
-  built.intent = reloader_->Classify(&built.candidate);
-  if (built.intent != EditIntent::kRun) return built;
-  try {
-    built.offer = reloader_->MakeOffer(built.candidate.compiled.plan, false);
-  } catch (const std::bad_alloc&) {
-    built.intent = EditIntent::kRefused;
-    built.candidate.refusal = Status(StatusCode::kExhausted, "no memory for the plan's ring");
-  }
+  built.edit = reloader_->pipeline_.Parse(change.sha256, change.bytes);
+  if (reloader_->pipeline_.Classify(&built.edit, next) == EditIntent::kRun)
+    built.offer = reloader_->MakeOffer(built.edit.compiled.plan, false);
   return built;
 }
 
@@ -252,7 +250,22 @@ std::unique_ptr<step::Offer> Reloader::Ranks::TakeBuilt(const std::shared_ptr<co
   return std::move(built_->offer);
 }
 
+// The other ranks go over, so this one has to: what fails for want of memory is tried until it succeeds.
 void Reloader::Ranks::Commit(const agree::Proposal& proposal) {
+  try {
+    CommitNow(proposal);
+    if (std::exchange(retries_commit_, false)) reloader_->EndFault();
+  } catch (const std::exception& error) {
+    retries_commit_ = true;
+    reloader_->TellFault(error.what());
+    retry_timer_.expires_after(kAfterFault);
+    retry_timer_.async_wait([this, proposal](const boost::system::error_code& fault) {
+      if (!fault) Commit(proposal);
+    });
+  }
+}
+
+void Reloader::Ranks::CommitNow(const agree::Proposal& proposal) {
   if (rank_ != 0) {
     CommitHere(proposal);
   } else {
@@ -260,10 +273,9 @@ void Reloader::Ranks::Commit(const agree::Proposal& proposal) {
       return each.change.plan_id == proposal.change.plan_id && each.change.sha256 == proposal.change.sha256;
     });
     if (ours != waiting_.end()) {
-      std::unique_ptr<step::Offer> offer = std::move(ours->offer);
-      waiting_.erase(ours);
       const Committing committing(&committing_, &proposal);
-      Place(std::move(offer), proposal);
+      Place(std::move(ours->offer), proposal);
+      waiting_.erase(ours);
     }
   }
   EndDoubt();
@@ -275,20 +287,20 @@ void Reloader::Ranks::CommitHere(const agree::Proposal& proposal) {
   // The model may have grown since the vote.
   const bool is_current =
       built_ && built_->number == proposal.number &&
-      (built_->intent != EditIntent::kRun || (proposal.change.plan_id == state.next_plan_id && built_->offer));
+      (built_->edit.intent != EditIntent::kRun || (proposal.change.plan_id == state.next_plan_id && built_->offer));
   if (!is_current) built_ = BuildFrom(proposal);
-  reloader_->current_ = built_->candidate;
+  reloader_->current_ = built_->edit;
   // Rank 0 knows what is new: the same text again, after it was written back, is.
   state.seen.clear();
   state.refused = false;
   {
     const Committing committing(&committing_, &proposal);
-    reloader_->Feed(BytesSeen{proposal.change.sha256, built_->intent});
+    reloader_->Feed(BytesSeen{proposal.change.sha256, built_->edit.intent});
   }
   built_.reset();
 }
 
-void Reloader::Ranks::Place(std::unique_ptr<step::Offer> offer, const agree::Proposal& proposal) {
+void Reloader::Ranks::Place(std::unique_ptr<step::Offer>&& offer, const agree::Proposal& proposal) {
   const bool is_local = proposal.change.mode == agree::Mode::kLocal;
   offer->at_step = is_local ? reloader_->parts_.data_plane->step() + 1 : proposal.at_step;
   const bool is_plan = offer->pipeline != nullptr;

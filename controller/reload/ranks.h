@@ -85,15 +85,16 @@ class Reloader::Ranks final : public agree::RankDelegate {
   // Other ranks: what a proposal's bytes became.
   struct Built {
     int64_t number = 0;
-    EditIntent intent = EditIntent::kRefused;
-    Candidate candidate;
+    Edit edit;
     std::unique_ptr<step::Offer> offer;  // kRun
   };
   class Mailbox;
 
   void Propose(std::unique_ptr<step::Offer> offer);
-  void Place(std::unique_ptr<step::Offer> offer, const agree::Proposal& proposal);
+  // Takes the offer unless it throws.
+  void Place(std::unique_ptr<step::Offer>&& offer, const agree::Proposal& proposal);
   Built BuildFrom(const agree::Proposal& proposal);
+  void CommitNow(const agree::Proposal& proposal);
   void CommitHere(const agree::Proposal& proposal);
   void Refuse(const agree::Settled& settled);
   void Renumber(PlanId next_plan_id);
@@ -111,7 +112,9 @@ class Reloader::Ranks final : public agree::RankDelegate {
   const std::shared_ptr<Mailbox> mailbox_;
   std::shared_ptr<agree::Coordinator> coordinator_;
   boost::asio::steady_timer timer_;
+  boost::asio::steady_timer retry_timer_;  // of a commit that failed
   bool has_entered_ = false;
+  bool retries_commit_ = false;
 
   std::vector<Waiting> waiting_;  // by ticket
   int64_t tickets_ = 0;

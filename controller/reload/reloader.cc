@@ -1,15 +1,19 @@
 #include "controller/reload/reloader.h"
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "controller/reload/ranks.h"
 #include "controller/writeback/write_back.h"
-#include "src/config/parse_config.h"
 #include "src/plan/plan.h"
 
 namespace stepwatch::reload {
 namespace {
+
+template <class Performed>
+constexpr bool kIsReport = !std::is_same_v<Performed, const OfferPlan&> &&
+                           !std::is_same_v<Performed, const OfferStop&> && !std::is_same_v<Performed, const WriteBack&>;
 
 std::string Plural(int64_t count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
@@ -18,7 +22,12 @@ std::string Plural(int64_t count, const std::string& noun) {
 }  // namespace
 
 Reloader::Reloader(const Options& options, bool dynamic, Parts parts, std::function<void(Event)> tell)
-    : options_(options), dynamic_(dynamic), parts_(parts), tell_(std::move(tell)), record_(options, dynamic) {
+    : options_(options),
+      dynamic_(dynamic),
+      parts_(parts),
+      tell_(std::move(tell)),
+      pipeline_(options.rank, dynamic),
+      record_(options, dynamic) {
   state_.dynamic = dynamic;
   if (options_.store && options_.world_size > 1) ranks_ = std::make_unique<Ranks>(this);
 }
@@ -31,19 +40,19 @@ Status Reloader::ReadOnce() {
     return Status(snapshot.kind == watch::SnapshotKind::kMissing ? StatusCode::kNotFound : StatusCode::kUnavailable,
                   snapshot.kind == watch::SnapshotKind::kUnstable ? options_.config_path + " changes while it is read"
                                                                   : snapshot.error);
-  current_ = Candidate{snapshot.sha256, snapshot.bytes, config::ParseConfig(snapshot.bytes), {}, nullptr, {}};
+  current_ = pipeline_.Parse(snapshot.sha256, snapshot.bytes);
   return current_.parsed.status();
 }
 
 Status Reloader::Attach(SiteIndex sites) {
-  sites_ = std::make_shared<const SiteIndex>(std::move(sites));
-  record_.SetSites(*sites_);
+  pipeline_.SetSites(std::move(sites));
+  record_.SetSites(pipeline_.sites());
   if (attached_) return AttachAgain();
   if (!dynamic_) {
-    const EditIntent intent = Classify(&current_);
+    const EditIntent intent = pipeline_.Classify(&current_, state_.next_plan_id);
     if (intent == EditIntent::kRefused) return current_.refusal;
-    attached_ = true;
     Feed(BytesSeen{current_.sha256, intent});
+    attached_ = true;
     return Status();
   }
   if (ranks_ && !ranks_->reads_the_file()) {
@@ -58,9 +67,9 @@ Status Reloader::Attach(SiteIndex sites) {
   watch_options.quiet_time = options_.quiet_time;
   watcher_ = std::make_unique<watch::Watcher>(
       *parts_.loop, watch_options,
-      watch::Watcher::Callbacks{
-          [this](const watch::FileSnapshot& snapshot) { OnLook(snapshot); },
-          [](const std::string& bytes) { return config::ParseConfig(bytes).status().code() != StatusCode::kInvalid; }});
+      watch::Watcher::Callbacks{[this](const watch::FileSnapshot& snapshot) { OnLook(snapshot); },
+                                [this](const std::string& bytes) { return pipeline_.LooksWhole(bytes); },
+                                [this](const std::string& what) { TellFault(what); }, [this] { EndFault(); }});
   attached_ = true;
   JoinRanks();
   watcher_->LookNow();
@@ -88,6 +97,7 @@ bool Reloader::knows_run_id() const {
 
 RunState Reloader::state() const {
   const RunState state = RunStateOf(state_);
+  if (!fault_.empty() && quiet()) return RunState::kFailed;
   return state == RunState::kArmed && !settled() ? RunState::kPreparing : state;
 }
 
@@ -107,40 +117,51 @@ void Reloader::OnLook(const watch::FileSnapshot& snapshot) {
     return;
   }
   if (ranks_) ranks_->DropWriteBack();
-  current_ = Candidate{snapshot.sha256, snapshot.bytes, config::ParseConfig(snapshot.bytes), {}, nullptr, {}};
-  Feed(BytesSeen{snapshot.sha256, Classify(&current_)});
+  current_ = pipeline_.Parse(snapshot.sha256, snapshot.bytes);
+  Feed(BytesSeen{snapshot.sha256, pipeline_.Classify(&current_, state_.next_plan_id)});
 }
 
-EditIntent Reloader::Classify(Candidate* candidate) {
-  if (!candidate->parsed.ok()) {
-    candidate->refusal = candidate->parsed.status();
-    return EditIntent::kRefused;
+// What is only told: nothing fails because of it.
+template <class Report>
+void Reloader::Quietly(Report report) noexcept {
+  try {
+    report();
+  } catch (...) {  // no memory for an event: what it tells of has happened all the same
   }
-  const config::Config& config = candidate->parsed.value().config;
-  if (dynamic_ && !config.dynamic_on) return EditIntent::kOff;
-  if (config.collect_times == 0) return dynamic_ ? EditIntent::kEmpty : EditIntent::kOff;
-  return Compile(candidate, state_.next_plan_id) ? EditIntent::kRun : EditIntent::kRefused;
 }
 
-// False: refused, with the reason in the candidate.
-bool Reloader::Compile(Candidate* candidate, PlanId plan_id) {
-  plan::PlanInputs inputs;
-  inputs.plan_id = plan_id;
-  inputs.rank = options_.rank;
-  inputs.dynamic = dynamic_;
-  inputs.config_sha256 = candidate->sha256;
-  auto compiled = plan::CompilePlan(candidate->parsed.value().config, *sites_, inputs);
-  candidate->refusal = compiled.status();
-  if (!compiled.ok()) return false;
-  candidate->compiled = std::move(compiled).value();
-  candidate->sites = sites_;
-  return true;
+void Reloader::TellFault(const std::string& what) {
+  outcome_ = RefreshOutcome::kFailed;
+  const bool was_failing = !fault_.empty();
+  fault_ = what;
+  if (!was_failing)
+    Tell(EventKind::kDegraded, "what " + options_.config_path + " holds could not be taken over: " + what +
+                                   (state_.window ? "; the running plan stays" : "") + "; it is tried again");
+}
+
+void Reloader::EndFault() {
+  fault_.clear();
+  Tell(EventKind::kRecovered, "what " + options_.config_path + " holds is taken over again");
 }
 
 void Reloader::Feed(const Input& input) {
-  Transition transition = Step(std::move(state_), input);
-  state_ = std::move(transition.state);
-  for (const Action& action : transition.actions) std::visit([this](const auto& each) { Perform(each); }, action);
+  Transition transition = Step(state_, input);
+  MachineState before = std::exchange(state_, std::move(transition.state));
+  try {
+    for (const Action& action : transition.actions)
+      std::visit(
+          [this](const auto& each) {
+            if constexpr (kIsReport<decltype(each)>)
+              Quietly([&] { Perform(each); });
+            else
+              Perform(each);
+          },
+          action);
+  } catch (...) {
+    state_ = std::move(before);
+    DropOldSources();
+    throw;
+  }
   DropOldSources();
 }
 
@@ -164,6 +185,7 @@ void Reloader::Perform(const ReportSeen&) {
 }
 
 void Reloader::Perform(const ReportRefused&) {
+  outcome_ = RefreshOutcome::kRefused;
   Event event;
   event.kind = EventKind::kRefused;
   event.sha256 = current_.sha256;
@@ -171,32 +193,31 @@ void Reloader::Perform(const ReportRefused&) {
   event.place = current_.refusal.place();
   event.message = current_.refusal.message() + (state_.window || state_.armed ? "; the running plan stays" : "");
   Tell(std::move(event));
-  outcome_ = RefreshOutcome::kRefused;
 }
 
 void Reloader::Perform(const ReportLost& lost) {
-  Tell(lost.kind, look_error_ + (state_.window ? "; the running plan stays" : ""));
   outcome_ = RefreshOutcome::kMissing;
+  Tell(lost.kind, look_error_ + (state_.window ? "; the running plan stays" : ""));
 }
 
 void Reloader::Perform(const ReportRestored&) {
-  Tell(EventKind::kRestored, "the file holds the bytes in force again");
   outcome_ = RefreshOutcome::kUnchanged;
+  Tell(EventKind::kRestored, "the file holds the bytes in force again");
 }
 
 void Reloader::Perform(const ReportStopping&) {
+  outcome_ = RefreshOutcome::kStopping;
   Tell(EventKind::kStopping,
        ranks_ ? "the collection ends at the step that the ranks agree on"
               : "the collection ends at the next step boundary",
        state_.window ? state_.window->plan_id : 0);
-  outcome_ = RefreshOutcome::kStopping;
 }
 
 void Reloader::Perform(const OfferPlan& order) {
   // There already if it was compiled again.
-  const Candidate& source = sources_.try_emplace(order.plan_id, current_).first->second;
+  const Edit& source = sources_.try_emplace(order.plan_id, current_).first->second;
   const std::shared_ptr<const plan::Plan> plan = source.compiled.plan;
-  Warn(source.compiled.warnings);
+  Quietly([&] { Warn(source.compiled.warnings); });
   std::unique_ptr<step::Offer> offer = ranks_ ? ranks_->TakeBuilt(plan) : nullptr;
   if (!offer) offer = MakeOffer(plan, order.keeps_window);
   if (ranks_ && dynamic_ && !order.keeps_window) return ranks_->Take(std::move(offer));
@@ -214,20 +235,22 @@ std::unique_ptr<step::Offer> Reloader::MakeOffer(std::shared_ptr<const plan::Pla
   return offer;
 }
 
-void Reloader::Arm(std::unique_ptr<step::Offer> offer) {
-  const plan::Plan& plan = *offer->plan;
+void Reloader::Arm(std::unique_ptr<step::Offer>&& offer) {
+  const std::shared_ptr<const plan::Plan> plan = offer->plan;
   const std::string when = offer->keeps_window     ? ", the window goes on"
                            : offer->starts_at_step ? ", from step " + std::to_string(offer->at_step)
                                                    : "";
-  const std::string sites = Plural(static_cast<int64_t>(plan.layout.sites.size()), "site");
-  const PlanId id = plan.layout.plan_id;
-  PrepareOutput(plan);
+  PrepareOutput(*plan);
   parts_.drain->Adopt(offer->pipeline);
   PutInSlot(std::move(offer));
-  if (ranks_) ranks_->OnPlaced();
-  SaveManifest();
-  Tell(EventKind::kArmed, sites + when, id);
   outcome_ = RefreshOutcome::kArmed;
+  if (ranks_) ranks_->OnPlaced();
+  Quietly([&] {
+    record_.AddPlan(*plan);
+    SaveManifest();
+    Tell(EventKind::kArmed, Plural(static_cast<int64_t>(plan->layout.sites.size()), "site") + when,
+         plan->layout.plan_id);
+  });
 }
 
 void Reloader::Perform(const OfferStop&) {
@@ -237,7 +260,7 @@ void Reloader::Perform(const OfferStop&) {
   PutInSlot(std::move(stop));
 }
 
-void Reloader::PutInSlot(std::unique_ptr<step::Offer> offer) {
+void Reloader::PutInSlot(std::unique_ptr<step::Offer>&& offer) {
   const bool keeps_window = offer->keeps_window;
   step::DataPlane& plane = *parts_.data_plane;
   Supersede((keeps_window ? plane.successor_slot() : plane.slot()).Offer(std::move(offer)));
@@ -252,17 +275,24 @@ void Reloader::TidySlot() {
 void Reloader::Supersede(std::unique_ptr<step::Prepared> prepared) {
   const std::unique_ptr<step::Offer> old(static_cast<step::Offer*>(prepared.release()));
   if (old == nullptr || old->pipeline == nullptr) return;
-  const PlanId id = old->plan->layout.plan_id;
-  parts_.drain->Forget(old->pipeline);
-  record_.Update(id, [](output::ManifestPlan& plan) { plan.state = "superseded"; });
-  SaveManifest();
-  Tell(EventKind::kSuperseded, "a newer one took its place before it was applied", id);
+  Quietly([&] {
+    const PlanId id = old->plan->layout.plan_id;
+    parts_.drain->Forget(old->pipeline);
+    record_.Update(id, [](output::ManifestPlan& plan) { plan.state = "superseded"; });
+    SaveManifest();
+    Tell(EventKind::kSuperseded, "a newer one took its place before it was applied", id);
+  });
 }
 
-void Reloader::Perform(const WriteBack& order) {
+// Not done, for want of memory, it stays due: no input that led to it comes again.
+void Reloader::Perform(const WriteBack& order) try {
   if (ranks_ && !ranks_->reads_the_file()) return ranks_->TellWritten(order.plan_id);
   if (ranks_ && dynamic_) return ranks_->WriteBackWhenWritten(order);
   WriteBackHere(order);
+} catch (const std::exception& error) {
+  Feed(FoundEdited{order.base_sha256, order.plan_id});
+  if (watcher_) watcher_->SetKnown("");
+  TellFault(error.what());
 }
 
 void Reloader::WriteBackHere(const WriteBack& order) {
@@ -299,16 +329,17 @@ void Reloader::Warn(const std::vector<config::Warning>& warnings) {
 
 void Reloader::PrepareOutput(const plan::Plan& plan) {
   if (output_ == nullptr) {
-    output_ = std::make_shared<sinks::FormatSink>(options_.rank);
-    std::vector<std::shared_ptr<Sink>> sinks{output_};
+    const auto output = std::make_shared<sinks::FormatSink>(options_.rank);
+    std::vector<std::shared_ptr<Sink>> sinks{output};
     sinks.insert(sinks.end(), options_.extra_sinks.begin(), options_.extra_sinks.end());
     parts_.drain->SetSinks(std::move(sinks));
+    output_ = output;
   }
   std::string note;
-  if (record_.FixDirectory(plan, &note)) output_->SetDirectory(record_.directory());
+  record_.FixDirectory(plan, &note);
+  output_->SetDirectory(record_.directory());
   if (plan.layout.format == OutputFormat::kApi) parts_.drain->KeepLatest();
-  if (!note.empty()) Tell(EventKind::kNote, note);
-  record_.AddPlan(plan);
+  if (!note.empty()) Quietly([&] { Tell(EventKind::kNote, note); });
 }
 
 void Reloader::PublishStructure(const std::string& json) {

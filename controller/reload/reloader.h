@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "controller/reload/edit_pipeline.h"
 #include "controller/reload/machine.h"
 #include "controller/watch/watcher.h"
-#include "src/config/config.h"
 #include "src/drain/drain.h"
 #include "src/drain/status_board.h"
 #include "src/output/run_record.h"
@@ -65,6 +65,8 @@ class Reloader {
   void PublishStacks(const std::vector<std::pair<std::string, std::string>>& rows);
 
   RunState state() const;
+  // Why the newest edit is not taken over, although it is tried; empty: it is.
+  const std::string& fault() const { return fault_; }
   // Nothing is armed, collecting or draining.
   bool quiet() const { return !state_.armed && !state_.window && state_.draining.empty(); }
   const std::string& output_dir() const { return record_.directory(); }
@@ -74,16 +76,6 @@ class Reloader {
   class Ranks;  // this rank's part in a job of several
   friend class Ranks;
 
-  // Bytes of the file on their way through parse and compile, and what calls have changed in their config since.
-  struct Candidate {
-    std::string sha256;
-    std::string text;
-    Result<config::ParsedConfig> parsed = Status();
-    plan::CompiledPlan compiled;             // if the intent is kRun
-    std::shared_ptr<const SiteIndex> sites;  // that it was compiled for
-    Status refusal;
-  };
-
   // Changes a config; false: it is as wanted. Empty: the plan is left as it is.
   using Change = std::function<bool(config::Config*)>;
 
@@ -92,12 +84,16 @@ class Reloader {
   PlanId InForce() const;
   bool IsAboutToBeReplaced() const;
   static bool CompileAnew(config::Config*) { return true; }
-  std::optional<Candidate> Changed(PlanId plan_id, const Change& change) const;
+  std::optional<Edit> Changed(PlanId plan_id, const Change& change) const;
   Status OfferAgain(const Change& of_plan_in_force, const Change& of_armed_plan);
   void OnLook(const watch::FileSnapshot& snapshot);
-  EditIntent Classify(Candidate* candidate);
-  bool Compile(Candidate* candidate, PlanId plan_id);
+  // What the file holds could not be taken over, and is tried again.
+  void TellFault(const std::string& what);
+  void EndFault();
+  // Takes the input in, and performs what follows; a throw leaves the state as it was.
   void Feed(const Input& input);
+  template <class Report>
+  static void Quietly(Report report) noexcept;
 
   void Perform(const ReportSeen&);
   void Perform(const ReportRefused&);
@@ -120,9 +116,9 @@ class Reloader {
   void OnEntry(const drain::AnomalyFileRecovered&);
 
   std::unique_ptr<step::Offer> MakeOffer(std::shared_ptr<const plan::Plan> plan, bool keeps_window) const;
-  // The plan waits in the slot from now on, for offer->at_step.
-  void Arm(std::unique_ptr<step::Offer> offer);
-  void PutInSlot(std::unique_ptr<step::Offer> offer);
+  // The plan waits in the slot from now on, for offer->at_step. Takes the offer unless it throws.
+  void Arm(std::unique_ptr<step::Offer>&& offer);
+  void PutInSlot(std::unique_ptr<step::Offer>&& offer);
   void DropOldSources();
   void TidySlot();
   void Supersede(std::unique_ptr<step::Prepared> prepared);
@@ -137,18 +133,19 @@ class Reloader {
   const Parts parts_;
   const std::function<void(Event)> tell_;
 
-  std::shared_ptr<const SiteIndex> sites_ = std::make_shared<const SiteIndex>();
+  EditPipeline pipeline_;
   bool attached_ = false;
   MachineState state_;
   output::RunRecord record_;
-  Candidate current_;                                    // what the bytes seen last became
-  std::map<PlanId, Candidate> sources_;                  // what the plans came from that are offered or in force
+  Edit current_;                                         // what the bytes seen last became
+  std::map<PlanId, Edit> sources_;                       // what the plans came from that are offered or in force
   std::unique_ptr<const RecordLayout> moved_layout_;     // see TakeMovedLayout
   std::string look_error_;                               // of the last look that found no bytes
   RefreshOutcome outcome_ = RefreshOutcome::kUnchanged;  // of the look under way
   std::set<std::string> said_;                           // keys whose "not effective" has been told
   std::shared_ptr<sinks::FormatSink> output_;            // from the first plan on
   bool manifest_failing_ = false;
+  std::string fault_;
   bool knows_run_id_ = false;
   std::atomic<int64_t> proposed_step_{-1};
   std::unique_ptr<watch::Watcher> watcher_;

@@ -39,8 +39,8 @@ Status Reloader::AttachAgain() {
   moved_layout_.reset();
   if (ranks_) ranks_->DropBuilt();
   if (InForce() != 0 && parts_.data_plane->in_step()) {
-    const Candidate& running = sources_.at(state_.window->plan_id);
-    moved_layout_ = plan::MovedLayout(running.compiled.plan->layout, *running.sites, *sites_);
+    const Edit& running = sources_.at(state_.window->plan_id);
+    moved_layout_ = plan::MovedLayout(running.compiled.plan->layout, *running.sites, pipeline_.sites());
   }
   const Ranks::OfferingAgain offering(ranks_.get());
   return OfferAgain(IsAboutToBeReplaced() ? Change() : CompileAnew, CompileAnew);
@@ -72,24 +72,24 @@ Status Reloader::Amend(const Amendment& amendment) {
   return OfferAgain(IsAboutToBeReplaced() ? Change() : change, is_agreed ? Change() : change);
 }
 
-std::optional<Reloader::Candidate> Reloader::Changed(PlanId plan_id, const Change& change) const {
+std::optional<Edit> Reloader::Changed(PlanId plan_id, const Change& change) const {
   if (plan_id == 0 || !change) return std::nullopt;
-  Candidate candidate = sources_.at(plan_id);
+  Edit candidate = sources_.at(plan_id);
   if (!change(&candidate.parsed.value().config)) return std::nullopt;
   return candidate;
 }
 
 Status Reloader::OfferAgain(const Change& of_plan_in_force, const Change& of_armed_plan) {
   const PlanId armed_id = state_.armed ? state_.armed->plan_id : 0;
-  std::optional<Candidate> running = Changed(InForce(), of_plan_in_force);
-  std::optional<Candidate> armed = Changed(armed_id, of_armed_plan);
+  std::optional<Edit> running = Changed(InForce(), of_plan_in_force);
+  std::optional<Edit> armed = Changed(armed_id, of_armed_plan);
   if (!running && !armed) return Status();
   if (armed_id != 0 && !armed) armed = sources_.at(armed_id);  // plans begin in the order of their ids
   PlanId id = state_.next_plan_id;
-  std::vector<std::pair<PlanId, Candidate>> compiled;
-  for (std::optional<Candidate>* candidate : {&running, &armed}) {
+  std::vector<std::pair<PlanId, Edit>> compiled;
+  for (std::optional<Edit>* candidate : {&running, &armed}) {
     if (!*candidate) continue;
-    if (!Compile(&**candidate, id)) return (*candidate)->refusal;
+    if (!pipeline_.Compile(&**candidate, id)) return (*candidate)->refusal;
     compiled.emplace_back(id++, **std::move(candidate));
   }
   for (auto& each : compiled) sources_.insert(std::move(each));

@@ -60,6 +60,11 @@ void Debouncer::SetKnown(const std::string& sha256) {
   if (candidate_ && candidate_->identity == passed_on_) candidate_.reset();
 }
 
+void Debouncer::Reopen() noexcept {
+  passed_on_.clear();
+  candidate_.reset();
+}
+
 Debouncer::SettleDecision Debouncer::PassOn(std::string identity) {
   passed_on_ = std::move(identity);
   candidate_.reset();

@@ -44,6 +44,8 @@ class Debouncer {
   SettleDecision OnImpatientLook(const FileSnapshot& snapshot, Time now);
   // As if these bytes had been passed on.
   void SetKnown(const std::string& sha256);
+  // As if nothing had been passed on yet.
+  void Reopen() noexcept;
 
  private:
   struct Candidate {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/asio/steady_timer.hpp>
+#include <exception>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -20,6 +21,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds kLooksApart{10};
 constexpr milliseconds kImpatientTime{100};
 constexpr milliseconds kImpatientRetry{2};
+constexpr milliseconds kPauseAfterFault{100};
+constexpr milliseconds kPauseAfterFaultMax{30000};
 
 SettleTimes TimesOf(const WatcherOptions& options) {
   SettleTimes times;
@@ -58,6 +61,7 @@ class Watcher::Impl : public std::enable_shared_from_this<Impl> {
   void Act(const Debouncer::SettleDecision& verdict, const FileSnapshot& snapshot);
   template <class Action>
   void Guarded(Action action);
+  void OnFault(const char* what) noexcept;
 
   boost::asio::io_context& loop_;
   const WatcherOptions options_;
@@ -72,6 +76,7 @@ class Watcher::Impl : public std::enable_shared_from_this<Impl> {
   bool is_running_ = false;
   uint64_t looks_ = 0;
   uint64_t faults_ = 0;
+  milliseconds pause_after_fault_{0};  // 0: the last change was taken over
 };
 
 void Watcher::Impl::Start() {
@@ -162,17 +167,34 @@ void Watcher::Impl::Act(const Debouncer::SettleDecision& verdict, const FileSnap
   soon_at_.reset();
   soon_timer_.cancel();
   if (verdict.look_at) LookSoon(*verdict.look_at);
-  if (verdict.pass_on && callbacks_.on_change) callbacks_.on_change(snapshot);
+  if (!verdict.pass_on) return;
+  if (callbacks_.on_change) callbacks_.on_change(snapshot);
+  if (std::exchange(pause_after_fault_, milliseconds(0)) > milliseconds(0) && callbacks_.on_recovery)
+    callbacks_.on_recovery();
 }
 
-// The loop's edge: what a callback throws ends neither the loop nor the watching. The next slow look comes in any case.
+// An exception ends neither the loop nor the watching, and no edit is lost with it: what this look passed on counts as
+// new again.
 template <class Action>
 void Watcher::Impl::Guarded(Action action) {
   const auto alive = shared_from_this();
   try {
     action();
+  } catch (const std::exception& error) {
+    OnFault(error.what());
   } catch (...) {
-    ++faults_;
+    OnFault("unknown exception");
+  }
+}
+
+void Watcher::Impl::OnFault(const char* what) noexcept {
+  ++faults_;
+  debouncer_.Reopen();
+  pause_after_fault_ = std::clamp(pause_after_fault_ * 2, kPauseAfterFault, kPauseAfterFaultMax);
+  try {
+    LookSoon(Clock::now() + pause_after_fault_);
+    if (callbacks_.on_fault) callbacks_.on_fault(what);
+  } catch (...) {  // no memory to tell of it; the next slow look comes in any case
   }
 }
 

@@ -30,9 +30,15 @@ class Watcher {
  public:
   struct Callbacks {
     // Bytes (or a missing or unreadable file) that rested for the quiet time and differ from what was passed on last.
+    // An owner that cannot take them over throws, and gets whatever the file holds a moment later.
     std::function<void(const FileSnapshot&)> on_change;
     // False if the text looks half-written (does not parse as JSON).
     std::function<bool(const std::string& bytes)> looks_whole;
+    // An exception ended a look, in the watcher or in a callback. The watcher looks again, after a pause that doubles
+    // with every fault in a row.
+    std::function<void(const std::string& what)> on_fault = {};
+    // The first change after a fault has been taken over.
+    std::function<void()> on_recovery = {};
   };
 
   Watcher(boost::asio::io_context& loop, WatcherOptions options, Callbacks callbacks,
@@ -53,7 +59,7 @@ class Watcher {
 
   // "inotify", or "poll" with the reason: for `doctor` and logs.
   std::string mode() const;
-  // Looks so far, and exceptions that callbacks let escape (caught; the watcher goes on).
+  // Looks so far, and how many of them an exception ended.
   uint64_t looks() const;
   uint64_t faults() const;
 

@@ -37,12 +37,13 @@ class HookTable {
   virtual void Swap(const RecordLayout* layout, const FrontEndRequests& orders) noexcept = 0;
 };
 
-// The states of design: what one process is doing about the config, for people and for `rehearse`.
+// What one process is doing about the config, for people and for `rehearse`. FAILED: nothing runs, and an edit waits
+// that could not be taken over (MonitorStatus::fault).
 enum class RunState : uint8_t { kOff, kIdle, kPreparing, kArmed, kCollecting, kDraining, kFailed };
 const char* RunStateName(RunState state);  // "OFF", "IDLE", ...
 
-// What Refresh found.
-enum class RefreshOutcome : uint8_t { kUnchanged, kArmed, kStopping, kRefused, kMissing, kTimedOut };
+// What Refresh found. kFailed: the look itself failed, and is repeated until it succeeds.
+enum class RefreshOutcome : uint8_t { kUnchanged, kArmed, kStopping, kRefused, kMissing, kTimedOut, kFailed };
 
 struct MonitorStatus {
   RunState state = RunState::kIdle;
@@ -51,6 +52,7 @@ struct MonitorStatus {
   int64_t collected = 0;         // collected steps of the plan in force
   bool collecting_step = false;  // the step that runs now is collected
   std::string output_dir;        // of this run and rank; empty until the first plan
+  std::string fault;             // why the newest edit is not taken over, although it is tried; empty: it is
   // Of a job with a store:
   int64_t proposed_step = -1;        // at which an edit is to be applied that the ranks have not decided on; -1: none
   bool in_doubt = false;             // the running step began without the job's decision

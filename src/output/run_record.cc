@@ -50,8 +50,8 @@ RunRecord::RunRecord(const Options& options, bool dynamic, base::FileSystem& fil
   manifest_.dynamic = dynamic;
 }
 
-bool RunRecord::FixDirectory(const plan::Plan& plan, std::string* note) {
-  if (!directory_.empty() || !plan.rank_writes || plan.layout.format == OutputFormat::kApi) return false;
+void RunRecord::FixDirectory(const plan::Plan& plan, std::string* note) {
+  if (!directory_.empty() || !plan.rank_writes || plan.layout.format == OutputFormat::kApi) return;
   if (plan.append_output.size() == 2) {
     const std::string &from = plan.append_output[0], &to = plan.append_output[1];
     const auto found = FindRunDirectory(base_, manifest_.rank, from, to, files_);
@@ -59,13 +59,12 @@ bool RunRecord::FixDirectory(const plan::Plan& plan, std::string* note) {
                   : "append_output: no directory of rank " + std::to_string(manifest_.rank) + " from " + from + " to " +
                         to + " under " + base_ + "; a new one is used";
     if (found) {
+      KeepOlderManifest(*found);
       directory_ = *found;
-      KeepOlderManifest(directory_, files_);
     }
   }
   if (directory_.empty())
     directory_ = base::JoinPath(base_, RunDirectoryName(std::time(nullptr), manifest_.rank, ShortId(manifest_.run_id)));
-  return true;
 }
 
 void RunRecord::AddPlan(const plan::Plan& plan) {

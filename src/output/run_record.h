@@ -21,9 +21,9 @@ class RunRecord {
  public:
   RunRecord(const Options& options, bool dynamic, base::FileSystem& files = base::FileSystem::Real());
 
-  // Fixes the directory by the first plan with files (append_output may name an older one). True if it was fixed by
-  // this call; a `note` then tells what append_output led to.
-  bool FixDirectory(const plan::Plan& plan, std::string* note);
+  // Fixes the directory by the first plan with files (append_output may name an older one). A `note` then tells what
+  // append_output led to.
+  void FixDirectory(const plan::Plan& plan, std::string* note);
   const std::string& directory() const { return directory_; }
 
   // Only before the directory is fixed; afterwards nothing changes.

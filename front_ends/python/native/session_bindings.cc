@@ -35,7 +35,8 @@ std::chrono::milliseconds Milliseconds(double seconds) {
 }
 
 const char* NameOf(RefreshOutcome outcome) {
-  static constexpr const char* kNames[] = {"unchanged", "armed", "stopping", "refused", "missing", "timed_out"};
+  static constexpr const char* kNames[] = {"unchanged", "armed",     "stopping", "refused",
+                                           "missing",   "timed_out", "failed"};
   return kNames[static_cast<int>(outcome)];
 }
 
@@ -250,6 +251,7 @@ void BindSession(nb::module_& m) {
              out["collected"] = status.collected;
              out["collecting_step"] = status.collecting_step;
              out["output_dir"] = status.output_dir;
+             out["fault"] = status.fault;
              out["ops"] = nb::cast(s.ops());
              return out;
            })

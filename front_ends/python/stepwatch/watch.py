@@ -137,7 +137,8 @@ class Watch:
         Returns
         -------
         str
-            "armed" (holds from the next step), "stopping", "refused", "unchanged", "missing" or "timed_out".
+            "armed" (holds from the next step), "stopping", "refused", "unchanged", "missing",
+            "timed_out" or "failed" (the look failed; it is repeated, and ``status()["fault"]`` says why).
         """
         return self._session.refresh(timeout)
 

@@ -1,0 +1,54 @@
+// The way of an edit on the loop: bytes, config, intent, plan. Nothing here knows what runs.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "controller/reload/machine.h"
+#include "src/config/config.h"
+#include "src/plan/plan.h"
+#include "stepwatch/site.h"
+#include "stepwatch/status.h"
+
+namespace stepwatch::reload {
+
+// A text of the config file, and what became of it.
+struct Edit {
+  std::string sha256;
+  std::string text;
+  Result<config::ParsedConfig> parsed = Status();
+  EditIntent intent = EditIntent::kRefused;
+  Status refusal;                          // kRefused
+  plan::CompiledPlan compiled;             // kRun
+  std::shared_ptr<const SiteIndex> sites;  // kRun: those that it was compiled for
+};
+
+class EditPipeline {
+ public:
+  EditPipeline(int rank, bool dynamic) : rank_(rank), dynamic_(dynamic) {}
+
+  void SetSites(SiteIndex sites) { sites_ = std::make_shared<const SiteIndex>(std::move(sites)); }
+  const SiteIndex& sites() const { return *sites_; }
+
+  // False if the text is no JSON: somebody may still be writing it. Parse finds the same text parsed.
+  bool LooksWhole(const std::string& text);
+  Edit Parse(const std::string& sha256, const std::string& text);
+  // Finds out what the text asks for, and compiles the plan if it asks for one.
+  EditIntent Classify(Edit* edit, PlanId plan_id) const;
+  // False: refused, with the reason in the edit.
+  bool Compile(Edit* edit, PlanId plan_id) const;
+
+ private:
+  struct ParsedText {
+    std::string text;
+    Result<config::ParsedConfig> parsed;
+  };
+
+  const int rank_;
+  const bool dynamic_;
+  std::shared_ptr<const SiteIndex> sites_ = std::make_shared<const SiteIndex>();
+  std::optional<ParsedText> parsed_;  // the text that LooksWhole was asked about last
+};
+
+}  // namespace stepwatch::reload

@@ -1,0 +1,179 @@
+// A look at the config file in which an allocation fails, each of them in turn: no edit is lost.
+//
+// The reloader runs on the thread of the test, on a loop that the test turns by hand. Its own executable: it replaces
+// operator new.
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <cstdlib>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "controller/reload/reloader.h"
+#include "src/testing/synthetic_model.h"
+#include "tests/api/job.h"
+
+namespace {
+
+thread_local int64_t allocations_left = -1;  // the one after them fails; negative: none does
+
+void* AllocateOrNull(std::size_t bytes) {
+  if (allocations_left >= 0 && allocations_left-- == 0) return nullptr;
+  return std::malloc(bytes == 0 ? 1 : bytes);
+}
+
+void* Allocate(std::size_t bytes) {
+  void* memory = AllocateOrNull(bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(std::size_t bytes) {
+  return Allocate(bytes);
+}
+void* operator new[](std::size_t bytes) {
+  return Allocate(bytes);
+}
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return AllocateOrNull(bytes);
+}
+void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
+  return AllocateOrNull(bytes);
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+
+namespace stepwatch::reload {
+namespace {
+
+using testing::ConfigText;
+using testing::Contents;
+using testing::TemporaryDirectory;
+using testing::WriteByRename;
+
+// A monitor without its threads. Nothing drains, so what is armed stays armed until the test ends a step.
+class Process {
+ public:
+  explicit Process(const std::string& config) {
+    WriteByRename(options_.config_path, config);
+    events_.reserve(1000);
+    REQUIRE(reloader.Attach(model_.Sites()).ok());
+  }
+  ~Process() {
+    reloader.StopWatching();
+    plane.Close();
+  }
+
+  void Save(const std::string& config) { WriteByRename(options_.config_path, config); }
+  // Looks with the n-th allocation failing, from 0; false: there are not so many.
+  bool RefreshWithFailure(int64_t n) {
+    allocations_left = n;
+    reloader.Refresh();
+    return std::exchange(allocations_left, -1) < 0;
+  }
+  int64_t Count(EventKind kind) const {
+    return std::count_if(events_.begin(), events_.end(), [&](const Event& event) { return event.kind == kind; });
+  }
+
+ private:
+  static Options OptionsIn(const TemporaryDirectory& directory) {
+    Options options;
+    options.config_path = directory / "config.json";
+    options.output_dir = directory / "out";
+    options.dynamic = true;
+    options.run_id = "0123456789abcdef";
+    options.use_inotify = false;
+    options.look_interval = std::chrono::hours(1);
+    return options;
+  }
+
+  TemporaryDirectory directory_{testing::PlaceInMemory()};
+  const Options options_ = OptionsIn(directory_);
+  testing::SyntheticModel model_{2, 8, 1};
+  std::vector<Event> events_;
+  step::WakeUp wake_up_;
+  drain::StatusBoard board_{[] {}};
+  stats::Engine engine_{stats::EngineOptions{}};
+
+ public:
+  boost::asio::io_context loop;
+  step::DataPlane plane{0, &engine_, &wake_up_};
+
+ private:
+  drain::Drain drain_{&board_, &engine_, &wake_up_, size_t{64} << 20};
+
+ public:
+  Reloader reloader{
+      options_, true, {&loop, &plane, &drain_, &board_}, [this](Event event) { events_.push_back(std::move(event)); }};
+};
+
+const std::string kOffText = ConfigText({.dynamic_on = false});
+// Without files: nlohmann's values cannot be destroyed without memory, and manifest.json is made of them.
+const std::string kOnText = ConfigText({.collect_times = 2}, R"(, "format": "api")");
+
+TEST_CASE(
+    "an edit whose look runs out of memory is armed by the next look, and the state never says more than the slot "
+    "holds") {
+  int64_t n = 0;
+  for (bool fails = true; fails; ++n) {
+    INFO("allocation " << n << " fails");
+    Process process(kOffText);
+    process.Save(kOnText);
+    fails = process.RefreshWithFailure(n);
+    const bool is_armed = process.plane.offer_waiting();
+    CHECK((process.reloader.state() == RunState::kArmed) == is_armed);
+    CHECK((process.reloader.state() == RunState::kFailed) == !is_armed);
+    CHECK(process.reloader.fault().empty() == is_armed);
+    CHECK(process.Count(EventKind::kDegraded) == (is_armed ? 0 : 1));
+    process.reloader.Refresh();
+    CHECK(process.reloader.fault().empty());
+    CHECK(process.Count(EventKind::kRecovered) == (is_armed ? 0 : 1));
+    REQUIRE(process.reloader.state() == RunState::kArmed);
+    REQUIRE(process.plane.offer_waiting());
+    CHECK(process.Count(EventKind::kRefused) == 0);
+  }
+  CHECK(n > 50);
+}
+
+TEST_CASE("an edit whose look runs out of memory is armed without another call: the watcher looks again") {
+  Process process(kOffText);
+  process.Save(kOnText);
+  REQUIRE(process.RefreshWithFailure(20));
+  REQUIRE(process.reloader.state() == RunState::kFailed);
+  process.loop.run_for(std::chrono::milliseconds(1));
+  while (!process.plane.offer_waiting()) process.loop.run_one_for(std::chrono::seconds(10));
+  CHECK(process.reloader.state() == RunState::kArmed);
+  CHECK(process.Count(EventKind::kRecovered) == 1);
+}
+
+TEST_CASE("a plan that waits stays in the slot when the edit that is to replace it runs out of memory") {
+  Process process(kOffText);
+  process.Save(kOnText);
+  process.reloader.Refresh();
+  process.Save(ConfigText({.collect_times = 3}, R"(, "format": "api")"));
+  REQUIRE(process.RefreshWithFailure(20));
+  CHECK(process.plane.offer_waiting());
+  CHECK(process.reloader.state() == RunState::kArmed);
+  CHECK_FALSE(process.reloader.fault().empty());
+  CHECK(process.Count(EventKind::kSuperseded) == 0);
+  process.reloader.Refresh();
+  CHECK(process.Count(EventKind::kSuperseded) == 1);
+  CHECK(process.Count(EventKind::kArmed) == 2);
+}
+
+}  // namespace
+}  // namespace stepwatch::reload
