@@ -59,7 +59,7 @@ void RunRecord::FixDirectory(const plan::Plan& plan, std::string* note) {
                   : "append_output: no directory of rank " + std::to_string(manifest_.rank) + " from " + from + " to " +
                         to + " under " + base_ + "; a new one is used";
     if (found) {
-      KeepOlderManifest(*found);
+      KeepOlderManifest(*found, files_);
       directory_ = *found;
     }
   }
