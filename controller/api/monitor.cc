@@ -1,6 +1,7 @@
 // The facade: puts loop, data plane and drain together, and keeps each call on the thread it belongs to.
 #include "stepwatch/monitor.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <exception>
@@ -17,6 +18,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kCloseTimeout{5000};
+// What the loop gets for its last work in any case; it does not wait for files.
+constexpr milliseconds kLoopShare{500};
 
 bool DynamicFromEnvironment() {
   const char* value = std::getenv("DYNAMIC_MONITOR");
@@ -35,7 +38,11 @@ const char* RunStateName(RunState state) {
 Monitor::Monitor(std::unique_ptr<Impl> impl)
     : impl_(std::move(impl)), collecting_(impl_->data_plane_.collecting_flag()) {}
 
-Result<std::unique_ptr<Monitor>> Monitor::Create(Options options) try {
+Result<std::unique_ptr<Monitor>> Monitor::Create(Options options) {
+  return Impl::CreateMonitor(std::move(options), base::FileSystem::Real());
+}
+
+Result<std::unique_ptr<Monitor>> Monitor::Impl::CreateMonitor(Options options, base::FileSystem& files) try {
   const bool dynamic = options.dynamic.value_or(DynamicFromEnvironment());
   if (!options.on_event) options.on_event = api::MakeEventLog(options.rank, options.world_size);
   if (options.run_id.empty()) options.run_id = output::RandomRunId();
@@ -56,7 +63,7 @@ Result<std::unique_ptr<Monitor>> Monitor::Create(Options options) try {
                 std::to_string(options.world_size) + " ranks (from 0); this rank goes by itself, without the store. ";
     options.store = nullptr;
   }
-  std::unique_ptr<Monitor> monitor(new Monitor(std::make_unique<Impl>(std::move(options), dynamic)));
+  std::unique_ptr<Monitor> monitor(new Monitor(std::make_unique<Impl>(std::move(options), dynamic, files)));
   Impl& impl = *monitor->impl_;
   if (!replaced.empty()) {
     Event event;
@@ -94,11 +101,14 @@ Status Monitor::Attach(SiteIndex sites, HookTable* hooks) {
   // Shared with the handler: it may run after this call has given up on a file system that hangs.
   auto shared_sites = std::make_shared<SiteIndex>(std::move(sites));
   auto moved = std::make_shared<std::unique_ptr<const RecordLayout>>();
-  const Status attached = impl_->ChangePlan([&impl = *impl_, shared_sites, moved] {
-    Status status = impl.reloader_.Attach(std::move(*shared_sites));
-    *moved = impl.reloader_.TakeMovedLayout();
-    return status;
-  });
+  const bool is_first = !std::exchange(impl_->awaited_look_, true);
+  const Status attached = impl_->ChangePlan(
+      [&impl = *impl_, shared_sites, moved] {
+        Status status = impl.reloader_.Attach(std::move(*shared_sites));
+        *moved = impl.reloader_.TakeMovedLayout();
+        return status;
+      },
+      is_first);
   if (attached.code() != StatusCode::kTimedOut && *moved) impl_->data_plane_.MoveHooks(std::move(*moved));
   return attached;
 }
@@ -186,8 +196,11 @@ RefreshOutcome Monitor::Refresh(milliseconds timeout) {
   };
   if (!impl_->loop_.Call(look, timeout)) return RefreshOutcome::kTimedOut;
   if (*settled) return *outcome;
-  // The ranks of the job decide on what was found.
-  const auto take = [&impl = *impl_, outcome] { *outcome = impl.reloader_.outcome(); };
+  // The file is read, and the ranks of the job decide on what was found.
+  const auto take = [&impl = *impl_, outcome] {
+    *outcome = impl.reloader_.outcome();
+    impl.PublishState();
+  };
   const bool done =
       impl_->Await(&reload::Reloader::settled, deadline) && impl_->loop_.Call(take, Impl::kLoopCallTimeout);
   return done ? outcome->load() : RefreshOutcome::kTimedOut;
@@ -231,22 +244,31 @@ void Monitor::PublishStacks(std::vector<std::pair<std::string, std::string>> row
 Status Monitor::Close(milliseconds timeout) {
   if (!impl_->data_plane_.InOwner() || impl_->closed_.exchange(true)) return Status();
   const auto deadline = std::chrono::steady_clock::now() + timeout;
+  const auto time_left = [deadline] {
+    const auto left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
+    return std::max(left, milliseconds(0));
+  };
   impl_->data_plane_.Close();
-  const bool drained = impl_->drain_.Stop(timeout);
+  // A sink that hangs leaves the loop some time, and the loop the files.
+  const bool drained = impl_->drain_.Stop(timeout - timeout / 4);
   if (!drained) impl_->drain_.Detach();
   // All that the drain had to say is on the board; the last handler performs what follows from it, the write-back
   // included.
-  impl_->hung_ =
-      !impl_->loop_.Call([&impl = *impl_] { impl.OnBoard(), impl.reloader_.StopWatching(); }, Impl::kLoopCallTimeout);
+  impl_->hung_ = !impl_->loop_.Call([&impl = *impl_] { impl.OnBoard(), impl.reloader_.StopWatching(); },
+                                    std::max(time_left(), kLoopShare));
+  const bool files_hang = !impl_->io_.Stop(deadline);
   if (impl_->hung_) {
     impl_->loop_.Detach();
-    return Status(StatusCode::kTimedOut, "the loop thread hangs in file I/O and was left behind");
+    return Status(StatusCode::kTimedOut, "the loop thread hangs and was left behind");
   }
   impl_->loop_.Stop();
   impl_->data_plane_.SetHooks(nullptr);
   impl_->hung_ = !drained;
   if (!drained)
     return Status(StatusCode::kTimedOut, "a sink hangs and was left behind with the rows that it had not taken");
+  if (files_hang)
+    return Status(StatusCode::kTimedOut,
+                  "the file system hangs: the thread that reads and writes files was left behind in a call");
   if (std::chrono::steady_clock::now() > deadline)
     return Status(StatusCode::kTimedOut, "closing took longer than " + std::to_string(timeout.count()) + " ms");
   return Status();

@@ -22,9 +22,11 @@ double SecondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-std::unique_ptr<drain::AlertManager> MakeAlertManager(const Options& options, drain::StatusBoard* board) {
+std::unique_ptr<drain::AlertManager> MakeAlertManager(const Options& options, base::FileSystem& files,
+                                                      drain::StatusBoard* board) {
   auto file = std::make_unique<output::AnomalyFile>(
-      drain::AnomalyDirectory(output::OutputBase(options.output_dir), options.rank));
+      drain::AnomalyDirectory(output::OutputBase(options.output_dir), options.rank), output::AnomalyFile::kBytesMax,
+      files);
   return std::make_unique<drain::AlertManager>(alerts::AlarmOrigin{options.rank, options.pp_stage, options.group_mates},
                                                std::move(file), board);
 }
@@ -47,15 +49,16 @@ stats::EngineOptions EngineOptionsOf(const Options& options) {
 
 }  // namespace
 
-Monitor::Impl::Impl(Options options, bool dynamic)
+Monitor::Impl::Impl(Options options, bool dynamic, base::FileSystem& files)
     : options_(std::move(options)),
       dynamic_(dynamic),
+      files_(files),
       loop_([this](const char* what) { TellFault(what); }),
       board_([this] { loop_.Post([this] { board_.Woken(), OnBoard(); }); }),
       engine_(EngineOptionsOf(options_)),
       data_plane_(options_.start_iteration, &engine_, &wake_up_, options_.decision_wait),
       drain_(&board_, &engine_, &wake_up_, options_.backlog_bytes_max),
-      reloader_(options_, dynamic, {&loop_.context(), &data_plane_, &drain_, &board_},
+      reloader_(options_, dynamic, {&loop_.context(), &data_plane_, &drain_, &board_, &io_, &files_},
                 [this](Event event) { Tell(std::move(event)); }) {}
 
 void Monitor::Impl::Start() {
@@ -63,7 +66,7 @@ void Monitor::Impl::Start() {
   loop_.Start();
   closed_ = false;
   if (options_.keep_latest) drain_.KeepLatest();
-  drain_.SetAlertManager(MakeAlertManager(options_, &board_));
+  drain_.SetAlertManager(MakeAlertManager(options_, files_, &board_));
   drain_.Start();
 }
 
@@ -123,7 +126,8 @@ void Monitor::Impl::AwaitRunId() {
   loop_.Post([this, event = std::move(event)]() mutable { Tell(std::move(event)); });
 }
 
-Status Monitor::Impl::ChangePlan(std::function<Status()> change) {
+Status Monitor::Impl::ChangePlan(std::function<Status()> change, bool awaits_look) {
+  const auto deadline = std::chrono::steady_clock::now() + kLoopCallTimeout;
   auto changed = std::make_shared<Status>();
   const bool done = loop_.Call(
       [this, changed, change = std::move(change)] {
@@ -135,7 +139,11 @@ Status Monitor::Impl::ChangePlan(std::function<Status()> change) {
         PublishState();
       },
       kLoopCallTimeout);
-  if (!done) return Status(StatusCode::kTimedOut, "the loop thread hangs in file I/O; it is still tried");
+  if (!done) return Status(StatusCode::kTimedOut, "the loop thread hangs; it is still tried");
+  if (awaits_look && !Await(&reload::Reloader::looked, deadline))
+    return Status(StatusCode::kTimedOut, options_.config_path +
+                                             " is not read yet: does its file system hang? Training goes on, and what "
+                                             "the file holds is taken over as soon as it can be read");
   if (changed->ok()) data_plane_.ApplyBetweenSteps();
   return *changed;
 }

@@ -4,11 +4,14 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 
 #include "controller/api/loop_thread.h"
 #include "controller/reload/reloader.h"
+#include "src/base/file_system.h"
+#include "src/base/io_executor.h"
 #include "src/drain/drain.h"
 #include "src/drain/status_board.h"
 #include "src/stats/engine.h"
@@ -20,11 +23,14 @@ namespace stepwatch {
 
 class Monitor::Impl {
  public:
-  // For work on the loop that is bounded by local file I/O.
+  // How long a call of the program waits for the loop, and for files that the loop waits for.
   static constexpr std::chrono::milliseconds kLoopCallTimeout{30000};
 
+  // Monitor::Create over a file system, which must outlive whatever hangs in it.
+  static Result<std::unique_ptr<Monitor>> CreateMonitor(Options options, base::FileSystem& files);
+
   // `options` with its defaults filled in. Nothing runs yet.
-  Impl(Options options, bool dynamic);
+  Impl(Options options, bool dynamic, base::FileSystem& files);
   void Start();
 
   // Loop thread, or before it runs. What is told has changed what is published.
@@ -39,14 +45,16 @@ class Monitor::Impl {
   // In static mode the output directory is fixed at once, so the job's run id is waited for.
   void AwaitRunId();
   // Step thread: has the loop change what runs, and applies it if no step is under way. `change` outlives a call that
-  // has given up.
-  Status ChangePlan(std::function<Status()> change);
+  // has given up. With `awaits_look` what the first look at the config finds belongs to the change.
+  Status ChangePlan(std::function<Status()> change, bool awaits_look = false);
   // Any thread.
   RunState State() const;
 
   const Options options_;
   const bool dynamic_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  base::FileSystem& files_;
+  base::IoThread io_;  // for calls on files that the loop would wait for
   api::LoopThread loop_;
   step::WakeUp wake_up_;
   drain::StatusBoard board_;
@@ -57,6 +65,7 @@ class Monitor::Impl {
   std::atomic<bool> closed_{true};  // until the loop runs, and after Close
   bool hung_ = false;
   bool knows_run_id_ = false;  // or need not: asked once
+  bool awaited_look_ = false;  // the first look, by the first Attach
   std::atomic<RunState> loop_state_{RunState::kOff};
   mutable std::mutex mutex_;
   std::string output_dir_;  // guarded by mutex_

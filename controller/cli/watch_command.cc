@@ -75,6 +75,7 @@ class WatchSession {
   boost::asio::steady_timer deadline_;
   WatchEvents events_;
   int exit_code_ = 0;
+  base::IoThread io_;
   watch::Watcher watcher_;
 };
 

@@ -27,7 +27,7 @@ Reloader::Reloader(const Options& options, bool dynamic, Parts parts, std::funct
       parts_(parts),
       tell_(std::move(tell)),
       pipeline_(options.rank, dynamic),
-      record_(options, dynamic),
+      record_(options, dynamic, *parts.files),
       displaced_(*parts.loop, [this](const DisplacedWatch::Finding& finding) { TellDisplaced(finding); }) {
   state_.dynamic = dynamic;
   if (options_.store && options_.world_size > 1) ranks_ = std::make_unique<Ranks>(this);
@@ -36,7 +36,7 @@ Reloader::Reloader(const Options& options, bool dynamic, Parts parts, std::funct
 Reloader::~Reloader() = default;
 
 Status Reloader::ReadOnce() {
-  const watch::FileSnapshot snapshot = watch::TakeSnapshot(options_.config_path);
+  const watch::FileSnapshot snapshot = watch::TakeSnapshot(options_.config_path, *parts_.files);
   if (snapshot.kind != watch::SnapshotKind::kBytes)
     return Status(snapshot.kind == watch::SnapshotKind::kMissing ? StatusCode::kNotFound : StatusCode::kUnavailable,
                   snapshot.kind == watch::SnapshotKind::kUnstable ? options_.config_path + " changes while it is read"
@@ -67,15 +67,16 @@ Status Reloader::Attach(SiteIndex sites) {
   watch_options.look_interval = options_.look_interval;
   watch_options.quiet_time = options_.quiet_time;
   watcher_ = std::make_unique<watch::Watcher>(
-      *parts_.loop, watch_options,
+      *parts_.loop, *parts_.io, watch_options,
       watch::Watcher::Callbacks{[this](const watch::FileSnapshot& snapshot) { OnLook(snapshot); },
                                 [this](const std::string& bytes) { return pipeline_.LooksWhole(bytes); },
-                                [this](const std::string& what) { TellFault(what); }, [this] { EndFault(); }});
+                                [this](const std::string& what) { TellFault(what); }, [this] { EndFault(); }},
+      *parts_.files);
   attached_ = true;
   JoinRanks();
   // Before the first look: an edit that a killed process left beside the config is what the config should hold.
   if (options_.rank == 0) displaced_.TakeOver(options_.config_path);
-  watcher_->LookNow();
+  LookNow();
   watcher_->Start();
   return Status();
 }
@@ -84,11 +85,16 @@ void Reloader::Refresh() {
   OnBoard();
   outcome_ = RefreshOutcome::kUnchanged;
   displaced_.LookNow();
-  if (watcher_) watcher_->LookNow();
+  if (watcher_) LookNow();
 }
 
-bool Reloader::settled() const {
-  return !ranks_ || !ranks_->settling();
+void Reloader::LookNow() {
+  ++looks_awaited_;
+  watcher_->LookNow([this] { --looks_awaited_; });
+}
+
+bool Reloader::undecided() const {
+  return ranks_ && ranks_->settling();
 }
 
 void Reloader::JoinRanks() {
@@ -102,7 +108,7 @@ bool Reloader::knows_run_id() const {
 RunState Reloader::state() const {
   const RunState state = RunStateOf(state_);
   if (!fault_.empty() && quiet()) return RunState::kFailed;
-  return state == RunState::kArmed && !settled() ? RunState::kPreparing : state;
+  return state == RunState::kArmed && undecided() ? RunState::kPreparing : state;
 }
 
 void Reloader::StopWatching() {
@@ -343,7 +349,7 @@ void Reloader::Warn(const std::vector<config::Warning>& warnings) {
 
 void Reloader::PrepareOutput(const plan::Plan& plan) {
   if (output_ == nullptr) {
-    const auto output = std::make_shared<sinks::FormatSink>(options_.rank);
+    const auto output = std::make_shared<sinks::FormatSink>(options_.rank, *parts_.files);
     std::vector<std::shared_ptr<Sink>> sinks{output};
     sinks.insert(sinks.end(), options_.extra_sinks.begin(), options_.extra_sinks.end());
     parts_.drain->SetSinks(std::move(sinks));

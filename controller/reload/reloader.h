@@ -17,6 +17,8 @@
 #include "controller/reload/edit_pipeline.h"
 #include "controller/reload/machine.h"
 #include "controller/watch/watcher.h"
+#include "src/base/file_system.h"
+#include "src/base/io_executor.h"
 #include "src/drain/drain.h"
 #include "src/drain/status_board.h"
 #include "src/output/run_record.h"
@@ -34,6 +36,8 @@ class Reloader {
     step::DataPlane* data_plane = nullptr;
     drain::Drain* drain = nullptr;
     drain::StatusBoard* board = nullptr;
+    base::IoExecutor* io = nullptr;  // looks at the config file
+    base::FileSystem* files = &base::FileSystem::Real();
   };
 
   // `options` normalised; `dynamic` decided. `tell` receives every event, on the loop thread.
@@ -50,10 +54,13 @@ class Reloader {
   std::unique_ptr<const RecordLayout> TakeMovedLayout() { return std::move(moved_layout_); }
   // See Monitor::Amend. The step thread waits for this call.
   Status Amend(const Amendment& amendment);
-  // Looks now. What it found is known when settled() is true; until then the ranks of the job decide on it.
+  // Begins a look. What it found is known when settled() is true; until then the file is read, or the ranks of the job
+  // decide on what it holds.
   void Refresh();
   RefreshOutcome outcome() const { return outcome_; }
-  bool settled() const;
+  bool settled() const { return looked() && !undecided(); }
+  // The looks that Attach and Refresh have begun are over.
+  bool looked() const { return looks_awaited_ == 0; }
   // Takes what the drain has posted.
   void OnBoard();
   void StopWatching();
@@ -80,6 +87,8 @@ class Reloader {
   // Changes a config; false: it is as wanted. Empty: the plan is left as it is.
   using Change = std::function<bool(config::Config*)>;
 
+  void LookNow();
+  bool undecided() const;  // the ranks have not decided on an edit
   Status AttachAgain();
   void LearnWhatBegan();
   PlanId InForce() const;
@@ -150,6 +159,7 @@ class Reloader {
   std::string fault_;
   bool knows_run_id_ = false;
   std::atomic<int64_t> proposed_step_{-1};
+  int looks_awaited_ = 0;
   std::unique_ptr<watch::Watcher> watcher_;
   DisplacedWatch displaced_;
   std::unique_ptr<Ranks> ranks_;  // null: this process decides alone

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "controller/watch/inotify_records.h"
-#include "src/base/file.h"
 
 namespace stepwatch::watch {
 namespace {
@@ -27,30 +26,49 @@ constexpr int kReadsPerWakeup = 32;
 }  // namespace
 
 InotifyHint::InotifyHint(boost::asio::io_context& loop, std::function<void()> on_hint, base::FileSystem& files)
-    : files_(files), descriptor_(loop), on_hint_(std::move(on_hint)) {
-  base::UniqueFd queue(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
-  if (!queue.valid()) {
+    : files_(files),
+      queue_(std::make_shared<base::UniqueFd>(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC))),
+      descriptor_(loop),
+      on_hint_(std::move(on_hint)) {
+  if (!queue_->valid()) {
     TurnOff(errno == EMFILE ? "no inotify instance is left (fs.inotify.max_user_instances, or open files)"
                             : "inotify is not available: " + std::generic_category().message(errno));
     return;
   }
   boost::system::error_code error;
-  descriptor_.assign(queue.get(), error);
-  if (error)
-    TurnOff("the event loop refused the inotify descriptor: " + error.message());
-  else
-    queue.Release();
+  descriptor_.assign(queue_->get(), error);
+  if (error) TurnOff("the event loop refused the inotify descriptor: " + error.message());
 }
 
-void InotifyHint::Arm(const PathChain& chain) {
+InotifyHint::~InotifyHint() {
+  Stop();
+}
+
+InotifyHint::Arming InotifyHint::BeginArming() {
+  Arming arming = armed_;
+  arming.files_ = &files_;
+  arming.queue_ = queue_;
+  arming.is_stale_ = std::exchange(is_stale_, false);
+  arming.is_whole_ = false;
+  is_arming_ = true;
+  return arming;
+}
+
+void InotifyHint::EndArming(Arming arming) {
+  is_arming_ = false;
+  if (!arming.is_whole_) is_stale_ = true;
   if (!on()) return;
-  if (is_stale_ || chain != armed_) WatchChain(chain);
+  if (!arming.why_off_.empty()) return TurnOff(std::move(arming.why_off_));
+  armed_ = std::move(arming);
+  was_armed_ = true;
   Listen();
 }
 
 void InotifyHint::Stop() {
-  boost::system::error_code ignored;
-  descriptor_.close(ignored);
+  // The descriptor stays open for as long as an Arming needs it: its number must not come to mean another file.
+  if (on()) descriptor_.release();
+  queue_.reset();
+  armed_.queue_.reset();
 }
 
 void InotifyHint::Listen() {
@@ -79,15 +97,19 @@ void InotifyHint::DrainEvents() {
     if (got < 0 && errno != EAGAIN) TurnOff("reading events failed: " + std::generic_category().message(errno));
     if (got <= 0) return;
     ForEachInotifyRecord(buffer.data(), static_cast<size_t>(got), [this](const inotify_event& event) {
-      // Watches that we took off say IGNORED too; those are not known here any more.
-      if ((event.mask & kStaleMask) && (event.wd < 0 || watches_.count(event.wd))) is_stale_ = true;
-      if (event.mask & IN_IGNORED) watches_.erase(event.wd);
+      // Watches that we took off say IGNORED too; those are not known here any more. During an arming it is not known
+      // yet which watches there are.
+      if ((event.mask & kStaleMask) && (event.wd < 0 || is_arming_ || armed_.watches_.count(event.wd)))
+        is_stale_ = true;
+      if (event.mask & IN_IGNORED) armed_.watches_.erase(event.wd);
     });
   }
 }
 
 // New watches first, old ones off afterwards, so that no moment is unwatched.
-void InotifyHint::WatchChain(const PathChain& chain) {
+void InotifyHint::Arming::WatchChain(const PathChain& chain) {
+  is_whole_ = !is_stale_ && chain == chain_;
+  if (is_whole_) return;
   std::map<int, std::string> wanted;
   const auto add = [&](const PathNode& node, uint32_t mask) {
     const int watch = AddWatch(node, mask);
@@ -96,23 +118,23 @@ void InotifyHint::WatchChain(const PathChain& chain) {
   // The target first: if it is a directory by mistake and also part of the chain, the wider mask wins.
   if (!chain.target.path.empty()) add(chain.target, kFileMask);
   for (const PathNode& node : chain.directories) add(node, kDirectoryMask);
-  if (!on()) return;
+  if (!why_off_.empty()) return;
   for (const auto& [watch, path] : watches_) {
-    if (!wanted.count(watch)) ::inotify_rm_watch(descriptor_.native_handle(), watch);
+    if (!wanted.count(watch)) ::inotify_rm_watch(queue_->get(), watch);
   }
   watches_ = std::move(wanted);
-  armed_ = chain;
-  is_stale_ = false;
+  chain_ = chain;
+  is_whole_ = true;
 }
 
-int InotifyHint::AddWatch(const PathNode& node, uint32_t mask) {
-  if (!on()) return -1;
-  const int watch = files_.AddWatch(descriptor_.native_handle(), node.path.c_str(), mask);
+int InotifyHint::Arming::AddWatch(const PathNode& node, uint32_t mask) {
+  if (!why_off_.empty()) return -1;
+  const int watch = files_->AddWatch(queue_->get(), node.path.c_str(), mask);
   if (watch >= 0) return watch;
   if (errno == ENOSPC) {
-    TurnOff("no inotify watch is left (fs.inotify.max_user_watches)");
+    why_off_ = "no inotify watch is left (fs.inotify.max_user_watches)";
   } else if (errno == ENOMEM) {
-    TurnOff("the kernel has no memory for an inotify watch");
+    why_off_ = "the kernel has no memory for an inotify watch";
   }
   return -1;  // gone again, or not readable by us: the other watches and the slow look go on
 }

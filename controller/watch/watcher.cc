@@ -1,14 +1,19 @@
 #include "controller/watch/watcher.h"
 
 #include <algorithm>
+#include <atomic>
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <exception>
+#include <iterator>
 #include <optional>
-#include <thread>
+#include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include "controller/watch/debouncer.h"
 #include "controller/watch/inotify_hint.h"
+#include "controller/watch/loop_mailbox.h"
 #include "controller/watch/path_chain.h"
 
 namespace stepwatch::watch {
@@ -31,22 +36,51 @@ SettleTimes TimesOf(const WatcherOptions& options) {
   return times;
 }
 
+using Done = std::function<void()>;
+
+// One look: begun on the loop, run on the executor's thread, taken in on the loop. It owns all that it touches, since
+// the file system may keep it for longer than the watcher lives.
+struct Look {
+  void Run(const std::string& path, base::FileSystem& files) noexcept {
+    try {
+      if (arming) arming->WatchChain(ResolveChain(path, files));
+      snapshot = TakeSnapshot(path, files);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    taken_at = Clock::now();
+    is_finished.store(true, std::memory_order_release);
+  }
+
+  std::vector<Done> impatient;  // who waits for it; empty: an ordinary look. Touched by the loop alone.
+  std::optional<InotifyHint::Arming> arming;
+  FileSnapshot snapshot;
+  Clock::time_point taken_at;
+  std::exception_ptr failure;
+  std::atomic<bool> is_finished{false};
+};
+
 }  // namespace
 
 class Watcher::Impl : public std::enable_shared_from_this<Impl> {
  public:
-  Impl(boost::asio::io_context& loop, WatcherOptions options, Callbacks callbacks, base::FileSystem& files)
+  Impl(boost::asio::io_context& loop, base::IoExecutor& io, WatcherOptions options, Callbacks callbacks,
+       base::FileSystem& files)
       : loop_(loop),
+        io_(io),
         options_(std::move(options)),
         callbacks_(std::move(callbacks)),
         files_(files),
+        mailbox_(std::make_shared<LoopMailbox>(loop)),
         debouncer_(TimesOf(options_), callbacks_.looks_whole),
         slow_timer_(loop),
-        soon_timer_(loop) {}
+        soon_timer_(loop),
+        retry_timer_(loop) {}
+  ~Impl() { mailbox_->Close(); }
 
   void Start();
   void Stop();
-  void LookNow();
+  void LookNow(Done done);
   void SetKnown(const std::string& sha256) { debouncer_.SetKnown(sha256); }
   std::string mode() const;
   uint64_t looks() const { return looks_; }
@@ -57,21 +91,36 @@ class Watcher::Impl : public std::enable_shared_from_this<Impl> {
   void LookSoon(Clock::time_point at);
   void OnHint();
   void OrdinaryLook();
-  FileSnapshot Look();
-  void Act(const Debouncer::SettleDecision& verdict, const FileSnapshot& snapshot);
+  void ImpatientLook();
+  void BeginLook(std::vector<Done> impatient);
+  bool HandOver(const std::shared_ptr<Look>& look) noexcept;
+  void OnLooked(const std::shared_ptr<Look>& look);
+  void TakeIn(Look* look);
+  bool TryAgain(Look* look);
+  void Act(const Debouncer::SettleDecision& decision, const FileSnapshot& snapshot);
   template <class Action>
   void Guarded(Action action);
   void OnFault(const char* what) noexcept;
 
   boost::asio::io_context& loop_;
+  base::IoExecutor& io_;
   const WatcherOptions options_;
   const Callbacks callbacks_;
   base::FileSystem& files_;
+  const std::shared_ptr<LoopMailbox> mailbox_;
   Debouncer debouncer_;
   boost::asio::steady_timer slow_timer_;      // every look_interval, whatever happens
   boost::asio::steady_timer soon_timer_;      // settling, retries and hints
   std::optional<Clock::time_point> soon_at_;  // what soon_timer_ waits for
+  boost::asio::steady_timer retry_timer_;     // an impatient look met a file that was being written
   std::shared_ptr<InotifyHint> hint_;         // null: not asked for
+  std::shared_ptr<Look> under_way_;           // null: none
+  // The loop has work while a look is under way, and does not end.
+  std::optional<boost::asio::executor_work_guard<boost::asio::io_context::executor_type>> work_;
+  bool look_again_ = false;    // something happened while a look was under way
+  std::vector<Done> waiting_;  // for an impatient look that has not begun
+  bool retry_timer_is_set_ = false;
+  Clock::time_point patience_ends_;
   Clock::time_point last_look_;
   bool is_running_ = false;
   uint64_t looks_ = 0;
@@ -91,7 +140,7 @@ void Watcher::Impl::Start() {
         files_);
   }
   ScheduleSlowLook();
-  OrdinaryLook();
+  if (!under_way_ || hint_) OrdinaryLook();  // a look that began before there were watches does not see every edit
 }
 
 void Watcher::Impl::Stop() {
@@ -99,19 +148,24 @@ void Watcher::Impl::Stop() {
   soon_at_.reset();
   slow_timer_.cancel();
   soon_timer_.cancel();
+  retry_timer_.cancel();
+  retry_timer_is_set_ = false;
+  if (under_way_) under_way_->impatient.clear();
+  under_way_.reset();
+  work_.reset();
+  look_again_ = false;
+  waiting_.clear();
   if (hint_) hint_->Stop();
 }
 
-void Watcher::Impl::LookNow() {
-  const Clock::time_point give_up = Clock::now() + kImpatientTime;
+void Watcher::Impl::LookNow(Done done) {
   Guarded([&] {
-    FileSnapshot snapshot = Look();
-    while (snapshot.kind == SnapshotKind::kUnstable && Clock::now() < give_up) {
-      std::this_thread::sleep_for(kImpatientRetry);
-      snapshot = Look();
-    }
-    Act(debouncer_.OnImpatientLook(snapshot, Clock::now()), snapshot);
+    waiting_.emplace_back();
+    waiting_.back() = std::move(done);
+    patience_ends_ = Clock::now() + kImpatientTime;
   });
+  if (done) Guarded([&] { done(); });  // no memory to wait
+  ImpatientLook();
 }
 
 std::string Watcher::Impl::mode() const {
@@ -144,30 +198,102 @@ void Watcher::Impl::LookSoon(Clock::time_point at) {
 }
 
 void Watcher::Impl::OnHint() {
-  if (is_running_) LookSoon(std::max(Clock::now(), last_look_ + kLooksApart));
+  if (!is_running_) return;
+  if (under_way_) {
+    look_again_ = true;  // it may have read the file before this happened
+  } else {
+    LookSoon(std::max(Clock::now(), last_look_ + kLooksApart));
+  }
 }
 
 void Watcher::Impl::OrdinaryLook() {
-  Guarded([&] {
-    const FileSnapshot snapshot = Look();
-    Act(debouncer_.OnLook(snapshot, Clock::now()), snapshot);
-  });
+  // A result whose message could not be sent, for want of memory, is fetched.
+  const std::shared_ptr<Look> look = under_way_;
+  if (look && look->is_finished.load(std::memory_order_acquire)) OnLooked(look);
+  BeginLook({});
 }
 
-// Watches are set before the file is read: an edit after the look then gives a hint, an edit before it is in the look.
-FileSnapshot Watcher::Impl::Look() {
-  if (hint_) hint_->Arm(ResolveChain(options_.path, files_));
+void Watcher::Impl::ImpatientLook() {
+  if (!under_way_ && !waiting_.empty()) BeginLook(std::exchange(waiting_, {}));
+}
+
+// At most one look is under way, however long the file system takes for it.
+void Watcher::Impl::BeginLook(std::vector<Done> impatient) {
+  if (under_way_) {
+    look_again_ = true;
+    return;
+  }
   ++looks_;
   last_look_ = Clock::now();
-  return TakeSnapshot(options_.path, files_);
+  Guarded([&] {
+    auto look = std::make_shared<Look>();
+    if (hint_ && hint_->on()) look->arming = hint_->BeginArming();
+    if (!HandOver(look)) {
+      if (look->arming) hint_->EndArming(std::move(*look->arming));
+      throw std::runtime_error("no thread can look: too many calls on files wait for one that hangs, or none is left");
+    }
+    look->impatient.swap(impatient);
+    work_.emplace(loop_.get_executor());
+    under_way_ = std::move(look);
+  });
+  for (const Done& done : impatient) Guarded([&] { done(); });  // nobody will look for them
 }
 
-void Watcher::Impl::Act(const Debouncer::SettleDecision& verdict, const FileSnapshot& snapshot) {
+bool Watcher::Impl::HandOver(const std::shared_ptr<Look>& look) noexcept try {
+  return io_.Post([look, path = options_.path, &files = files_, mailbox = mailbox_, weak = weak_from_this()] {
+    look->Run(path, files);
+    mailbox->Post([look, weak] {
+      if (const auto self = weak.lock()) self->OnLooked(look);
+    });
+  });
+} catch (...) {
+  return false;
+}
+
+void Watcher::Impl::OnLooked(const std::shared_ptr<Look>& look) {
+  if (look != under_way_) return;  // stopped meanwhile, or fetched already
+  const auto alive = shared_from_this();
+  under_way_.reset();
+  work_.reset();
+  Guarded([&] { TakeIn(look.get()); });
+  for (const Done& done : look->impatient) Guarded([&] { done(); });
+  if (!waiting_.empty() && !retry_timer_is_set_) return ImpatientLook();
+  if (std::exchange(look_again_, false) && is_running_) LookSoon(std::max(Clock::now(), last_look_ + kLooksApart));
+}
+
+void Watcher::Impl::TakeIn(Look* look) {
+  if (look->arming) hint_->EndArming(std::move(*look->arming));
+  if (look->failure) std::rethrow_exception(look->failure);
+  if (TryAgain(look)) return;
+  Act(look->impatient.empty() ? debouncer_.OnLook(look->snapshot, look->taken_at)
+                              : debouncer_.OnImpatientLook(look->snapshot, look->taken_at),
+      look->snapshot);
+}
+
+// An impatient look at a file that is being written is repeated for a while.
+bool Watcher::Impl::TryAgain(Look* look) {
+  if (look->impatient.empty() || look->snapshot.kind != SnapshotKind::kUnstable || Clock::now() >= patience_ends_)
+    return false;
+  waiting_.insert(waiting_.begin(), std::make_move_iterator(look->impatient.begin()),
+                  std::make_move_iterator(look->impatient.end()));
+  look->impatient.clear();
+  retry_timer_is_set_ = true;
+  retry_timer_.expires_after(kImpatientRetry);
+  retry_timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
+    const auto self = weak.lock();
+    if (!self) return;
+    self->retry_timer_is_set_ = false;
+    if (!error) self->ImpatientLook();
+  });
+  return true;
+}
+
+void Watcher::Impl::Act(const Debouncer::SettleDecision& decision, const FileSnapshot& snapshot) {
   // What is pending now replaces what was: a look has just been.
   soon_at_.reset();
   soon_timer_.cancel();
-  if (verdict.look_at) LookSoon(*verdict.look_at);
-  if (!verdict.pass_on) return;
+  if (decision.look_at) LookSoon(*decision.look_at);
+  if (!decision.pass_on) return;
   if (callbacks_.on_change) callbacks_.on_change(snapshot);
   if (std::exchange(pause_after_fault_, milliseconds(0)) > milliseconds(0) && callbacks_.on_recovery)
     callbacks_.on_recovery();
@@ -198,8 +324,9 @@ void Watcher::Impl::OnFault(const char* what) noexcept {
   }
 }
 
-Watcher::Watcher(boost::asio::io_context& loop, WatcherOptions options, Callbacks callbacks, base::FileSystem& files)
-    : impl_(std::make_shared<Impl>(loop, std::move(options), std::move(callbacks), files)) {}
+Watcher::Watcher(boost::asio::io_context& loop, base::IoExecutor& io, WatcherOptions options, Callbacks callbacks,
+                 base::FileSystem& files)
+    : impl_(std::make_shared<Impl>(loop, io, std::move(options), std::move(callbacks), files)) {}
 Watcher::~Watcher() {
   impl_->Stop();
 }
@@ -210,8 +337,8 @@ void Watcher::Start() {
 void Watcher::Stop() {
   impl_->Stop();
 }
-void Watcher::LookNow() {
-  impl_->LookNow();
+void Watcher::LookNow(std::function<void()> done) {
+  impl_->LookNow(std::move(done));
 }
 void Watcher::SetKnown(const std::string& sha256) {
   impl_->SetKnown(sha256);

@@ -1,7 +1,8 @@
 // Watches one config file: events are hints, content is the truth, a slow look always runs.
 //
-// Lives on one Asio io_context; every method and callback runs on the thread that runs it. Nothing here parses JSON:
-// the question `looks_whole` goes to the owner. Errors of inotify (limits, unsupported file systems) only turn hints
+// Lives on one Asio io_context; every method and callback runs on the thread that runs it. The file itself is looked at
+// on the thread of an IoExecutor: a mount that hangs delays the look and nothing else. Nothing here parses JSON: the
+// question `looks_whole` goes to the owner. Errors of inotify (limits, unsupported file systems) only turn hints
 // off. A callback may call any method, or destroy the watcher.
 #pragma once
 
@@ -13,6 +14,8 @@
 #include <string>
 
 #include "controller/watch/file_snapshot.h"
+#include "src/base/file_system.h"
+#include "src/base/io_executor.h"
 
 namespace stepwatch::watch {
 
@@ -41,7 +44,8 @@ class Watcher {
     std::function<void()> on_recovery = {};
   };
 
-  Watcher(boost::asio::io_context& loop, WatcherOptions options, Callbacks callbacks,
+  // Loop, executor and file system outlive the watcher, and the file system whatever still hangs in it.
+  Watcher(boost::asio::io_context& loop, base::IoExecutor& io, WatcherOptions options, Callbacks callbacks,
           base::FileSystem& files = base::FileSystem::Real());
   ~Watcher();
   Watcher(const Watcher&) = delete;
@@ -50,9 +54,9 @@ class Watcher {
   // Begins with an immediate look.
   void Start();
   void Stop();
-  // Looks now, skipping the quiet time but not the stability check; passes a change on before it returns. A file that
-  // is being written is tried again for 100 ms, then left to the ordinary looks.
-  void LookNow();
+  // Looks now, skipping the quiet time but not the stability check, and calls `done` when a change has been passed on.
+  // A file that is being written is tried again for 100 ms, then left to the ordinary looks. Stop discards `done`.
+  void LookNow(std::function<void()> done);
   // These bytes (by hash) are what the file holds as far as the owner is concerned: our own write-back. Not a change.
   // Whoever announces bytes and then does not write them must set the old hash again.
   void SetKnown(const std::string& sha256);

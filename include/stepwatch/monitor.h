@@ -187,8 +187,9 @@ class Monitor {
   // behind.
   Status Close(std::chrono::milliseconds timeout);
 
+  class Impl;  // of controller/api
+
  private:
-  class Impl;
   explicit Monitor(std::unique_ptr<Impl> impl);
 
   std::unique_ptr<Impl> impl_;

@@ -65,6 +65,14 @@ using testing::Contents;
 using testing::TemporaryDirectory;
 using testing::WriteByRename;
 
+// Looks are made on this thread, where the allocations fail.
+struct InlineIo final : base::IoExecutor {
+  bool Post(std::function<void()> work) override {
+    work();
+    return true;
+  }
+};
+
 // A monitor without its threads. Nothing drains, so what is armed stays armed until the test ends a step.
 class Process {
  public:
@@ -72,6 +80,7 @@ class Process {
     WriteByRename(options_.config_path, config);
     events_.reserve(1000);
     REQUIRE(reloader.Attach(model_.Sites()).ok());
+    loop.poll();
   }
   ~Process() {
     reloader.StopWatching();
@@ -79,10 +88,14 @@ class Process {
   }
 
   void Save(const std::string& config) { WriteByRename(options_.config_path, config); }
+  void Refresh() {
+    reloader.Refresh();
+    loop.poll();
+  }
   // Looks with the n-th allocation failing, from 0; false: there are not so many.
   bool RefreshWithFailure(int64_t n) {
     allocations_left = n;
-    reloader.Refresh();
+    Refresh();
     return std::exchange(allocations_left, -1) < 0;
   }
   int64_t Count(EventKind kind) const {
@@ -114,11 +127,13 @@ class Process {
   step::DataPlane plane{0, &engine_, &wake_up_};
 
  private:
+  InlineIo io_;
   drain::Drain drain_{&board_, &engine_, &wake_up_, size_t{64} << 20};
 
  public:
-  Reloader reloader{
-      options_, true, {&loop, &plane, &drain_, &board_}, [this](Event event) { events_.push_back(std::move(event)); }};
+  Reloader reloader{options_, true, {&loop, &plane, &drain_, &board_, &io_}, [this](Event event) {
+                      events_.push_back(std::move(event));
+                    }};
 };
 
 const std::string kOffText = ConfigText({.dynamic_on = false});
@@ -139,7 +154,7 @@ TEST_CASE(
     CHECK((process.reloader.state() == RunState::kFailed) == !is_armed);
     CHECK(process.reloader.fault().empty() == is_armed);
     CHECK(process.Count(EventKind::kDegraded) == (is_armed ? 0 : 1));
-    process.reloader.Refresh();
+    process.Refresh();
     CHECK(process.reloader.fault().empty());
     CHECK(process.Count(EventKind::kRecovered) == (is_armed ? 0 : 1));
     REQUIRE(process.reloader.state() == RunState::kArmed);
@@ -163,14 +178,14 @@ TEST_CASE("an edit whose look runs out of memory is armed without another call: 
 TEST_CASE("a plan that waits stays in the slot when the edit that is to replace it runs out of memory") {
   Process process(kOffText);
   process.Save(kOnText);
-  process.reloader.Refresh();
+  process.Refresh();
   process.Save(ConfigText({.collect_times = 3}, R"(, "format": "api")"));
   REQUIRE(process.RefreshWithFailure(20));
   CHECK(process.plane.offer_waiting());
   CHECK(process.reloader.state() == RunState::kArmed);
   CHECK_FALSE(process.reloader.fault().empty());
   CHECK(process.Count(EventKind::kSuperseded) == 0);
-  process.reloader.Refresh();
+  process.Refresh();
   CHECK(process.Count(EventKind::kSuperseded) == 1);
   CHECK(process.Count(EventKind::kArmed) == 2);
 }

@@ -5,6 +5,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -14,6 +15,7 @@
 
 #include "src/base/sha256.h"
 #include "tests/catch.h"
+#include "tests/watch/hanging_files.h"
 #include "tests/watch/temporary_directory.h"
 
 namespace stepwatch::watch {
@@ -31,21 +33,33 @@ class Watched {
   // The slow look is off the stage where events are tested, and quick where it alone is.
   explicit Watched(const std::string& path, bool use_inotify = true)
       : Watched(path, use_inotify, use_inotify ? 1h : std::chrono::milliseconds(50ms)) {}
-  Watched(const std::string& path, bool use_inotify, std::chrono::milliseconds look_interval)
-      : watcher_(loop_, Options(path, use_inotify, look_interval), Calls()) {}
+  Watched(const std::string& path, bool use_inotify, std::chrono::milliseconds look_interval,
+          base::FileSystem& files = base::FileSystem::Real())
+      : watcher_(std::make_unique<Watcher>(loop_, io_, Options(path, use_inotify, look_interval), Calls(), files)) {}
 
-  Watcher& watcher() { return watcher_; }
+  Watcher& watcher() { return *watcher_; }
+  void Destroy() { watcher_.reset(); }
+  base::IoThread& io() { return io_; }
   boost::asio::io_context& loop() { return loop_; }
   const std::vector<std::string>& heard() const { return heard_; }
   std::function<void(const FileSnapshot&)> also;
 
+  // Looks now; false: the look is not over in time.
+  bool LookNow() {
+    bool is_over = false;
+    watcher_->LookNow([&is_over] { is_over = true; });
+    return RunUntil([&is_over] { return is_over; });
+  }
   // Runs the loop until the last thing heard is this.
   bool Hears(const std::string& last) {
     return RunUntil([&] { return !heard_.empty() && heard_.back() == last; });
   }
   bool RunUntil(const std::function<bool()>& holds) {
     const auto deadline = std::chrono::steady_clock::now() + 10s;
-    while (!holds() && std::chrono::steady_clock::now() < deadline) loop_.run_one_for(100ms);
+    while (!holds() && std::chrono::steady_clock::now() < deadline) {
+      if (loop_.stopped()) loop_.restart();
+      loop_.run_one_for(100ms);
+    }
     return holds();
   }
 
@@ -71,8 +85,9 @@ class Watched {
   }
 
   boost::asio::io_context loop_;
+  base::IoThread io_;
   std::vector<std::string> heard_;
-  Watcher watcher_;
+  std::unique_ptr<Watcher> watcher_;
 };
 
 }  // namespace
@@ -138,16 +153,16 @@ TEST_CASE("events follow links, replaced directories and files that come back") 
   CHECK(watched.Hears("{222}"));
 }
 
-TEST_CASE("LookNow passes a change on before it returns, also before Start") {
+TEST_CASE("LookNow passes a change on before it says that it is over, also before Start") {
   TemporaryDirectory directory;
   WriteInPlace(directory / "config.json", "{1}");
   Watched watched(directory / "config.json");
-  watched.watcher().LookNow();
+  REQUIRE(watched.LookNow());
   CHECK(watched.heard() == std::vector<std::string>{"{1}"});
   watched.watcher().Start();
   WriteInPlace(directory / "config.json", "{2}");
-  watched.watcher().LookNow();
-  watched.watcher().LookNow();
+  REQUIRE(watched.LookNow());
+  REQUIRE(watched.LookNow());
   CHECK(watched.heard() == std::vector<std::string>{"{1}", "{2}"});
 }
 
@@ -177,7 +192,7 @@ TEST_CASE("a callback that throws is counted and ends nothing") {
   CHECK(watched.Hears("{1}"));
   WriteInPlace(path, "{2}");
   CHECK(watched.Hears("{2}"));
-  watched.watcher().LookNow();
+  REQUIRE(watched.LookNow());
   CHECK(watched.watcher().faults() == 2);
 }
 
@@ -185,6 +200,7 @@ TEST_CASE("a watcher may be stopped or destroyed at any time, also by its own ca
   TemporaryDirectory directory;
   WriteInPlace(directory / "config.json", "{1}");
   boost::asio::io_context loop;
+  base::IoThread io;
   WatcherOptions options;
   options.path = directory / "config.json";
   options.quiet_time = 1ms;
@@ -197,7 +213,7 @@ TEST_CASE("a watcher may be stopped or destroyed at any time, also by its own ca
                                          },
                                      .looks_whole = nullptr};
   SECTION("in the callback") {
-    watcher = std::make_unique<Watcher>(loop, options, callbacks);
+    watcher = std::make_unique<Watcher>(loop, io, options, callbacks);
     watcher->Start();
     loop.run_for(10s);  // ends by itself when nothing is left to wait for
     CHECK(was_called);
@@ -205,7 +221,7 @@ TEST_CASE("a watcher may be stopped or destroyed at any time, also by its own ca
     CHECK(loop.stopped());
   }
   SECTION("with handlers queued") {
-    watcher = std::make_unique<Watcher>(loop, options, callbacks);
+    watcher = std::make_unique<Watcher>(loop, io, options, callbacks);
     watcher->Start();
     boost::asio::post(loop, [&] { watcher.reset(); });
     WriteInPlace(directory / "config.json", "{2}");
@@ -213,7 +229,7 @@ TEST_CASE("a watcher may be stopped or destroyed at any time, also by its own ca
     CHECK(loop.stopped());
   }
   SECTION("after the loop is gone from under its handlers") {
-    watcher = std::make_unique<Watcher>(loop, options, callbacks);
+    watcher = std::make_unique<Watcher>(loop, io, options, callbacks);
     watcher->Start();
     watcher->Stop();
     watcher->Stop();
@@ -273,6 +289,104 @@ TEST_CASE("thousands of events beside the file cost few looks") {
   CHECK(watched.Hears("{2}"));
   const auto took = std::chrono::steady_clock::now() - begin;
   CHECK(watched.watcher().looks() - looks_before <= static_cast<uint64_t>(took / 10ms) + 10);
+}
+
+// Looks at a file whose mount hangs from the second look on.
+struct Hung {
+  Hung() {
+    WriteInPlace(path, "{1}");
+    watched.watcher().Start();
+    REQUIRE(watched.Hears("{1}"));
+    files.Hang();
+    WriteInPlace(path, "{2}");
+    REQUIRE(watched.RunUntil([this] { return files.held() == 1; }));
+  }
+  ~Hung() {
+    files.LetGo();
+    files.AwaitHeld(0);
+  }
+
+  TemporaryDirectory directory;
+  const std::string path = directory / "config.json";
+  testing::HangingFiles& files = testing::HangingFiles::For(path);
+  Watched watched{path, true, 1h, files};
+};
+
+TEST_CASE("while a look hangs in the file system the loop goes on, and no other look begins") {
+  Hung hung;
+  const uint64_t looks = hung.watched.watcher().looks();
+  boost::asio::steady_timer timer(hung.watched.loop(), 1ms);
+  bool was_served = false;
+  timer.async_wait([&was_served](const boost::system::error_code&) { was_served = true; });
+  REQUIRE(hung.watched.RunUntil([&was_served] { return was_served; }));
+  CHECK(hung.files.held() == 1);
+  CHECK(hung.watched.watcher().looks() == looks);
+  hung.files.LetGo();
+  CHECK(hung.watched.Hears("{2}"));
+}
+
+TEST_CASE("an edit made while a look hangs is found by a look after it") {
+  Hung hung;
+  WriteByRename(hung.path, "{3}");  // the look has the file of before open
+  hung.files.LetGo();
+  CHECK(hung.watched.Hears("{3}"));
+}
+
+TEST_CASE("an impatient look that hangs is over when the file system answers, and finds what was saved meanwhile") {
+  Hung hung;
+  bool is_over = false;
+  hung.watched.watcher().LookNow([&is_over] { is_over = true; });
+  WriteByRename(hung.path, "{3}");
+  hung.watched.loop().poll();
+  CHECK_FALSE(is_over);
+  hung.files.LetGo();
+  REQUIRE(hung.watched.RunUntil([&is_over] { return is_over; }));
+  CHECK(hung.watched.heard().back() == "{3}");
+}
+
+TEST_CASE("a watcher, its loop and its executor may go while a look hangs") {
+  TemporaryDirectory directory;
+  const std::string path = directory / "config.json";
+  WriteInPlace(path, "{1}");
+  testing::HangingFiles& files = testing::HangingFiles::For(path);
+  files.Hang();
+  {
+    Watched watched(path, true, 1h, files);
+    watched.watcher().Start();
+    files.AwaitHeld(1);
+    watched.Destroy();
+    CHECK_FALSE(watched.io().Stop(std::chrono::steady_clock::now()));
+  }
+  files.LetGo();
+  files.AwaitHeld(0);
+}
+
+TEST_CASE("a thread that cannot take a look is a fault, and the next look is tried") {
+  struct Refusing final : base::IoExecutor {
+    bool Post(std::function<void()> work) override {
+      if (refused++ < 2) return false;
+      return io.Post(std::move(work));
+    }
+    int refused = 0;
+    base::IoThread io;
+  } io;
+  TemporaryDirectory directory;
+  WriteInPlace(directory / "config.json", "{1}");
+  boost::asio::io_context loop;
+  WatcherOptions options;
+  options.path = directory / "config.json";
+  options.quiet_time = 1ms;
+  options.look_interval = 1h;
+  std::vector<std::string> faults;
+  Watcher watcher(loop, io, options,
+                  {.on_change = [&](const FileSnapshot&) { loop.stop(); },
+                   .looks_whole = nullptr,
+                   .on_fault = [&](const std::string& what) { faults.push_back(what); },
+                   .on_recovery = nullptr});
+  watcher.Start();
+  loop.run_for(10s);
+  REQUIRE(faults.size() == 2);
+  CHECK(faults[0].find("no thread can look") == 0);
 }
 
 }  // namespace stepwatch::watch

@@ -1,0 +1,31 @@
+// The way of results from other threads to the loop, which may be gone when a result comes.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <functional>
+#include <mutex>
+#include <utility>
+
+namespace stepwatch::watch {
+
+// Thread-safe. Whoever owns the loop's side closes it before the loop goes; work posted later is discarded.
+class LoopMailbox {
+ public:
+  explicit LoopMailbox(boost::asio::io_context& loop) : loop_(&loop) {}
+
+  void Post(std::function<void()> work) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (loop_ != nullptr) boost::asio::post(*loop_, std::move(work));
+  }
+  void Close() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    loop_ = nullptr;
+  }
+
+ private:
+  std::mutex mutex_;
+  boost::asio::io_context* loop_;  // guarded by mutex_; null: closed
+};
+
+}  // namespace stepwatch::watch
