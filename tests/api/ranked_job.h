@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "stepwatch/store.h"
+#include "stepwatch/stores.h"
 #include "tests/api/job.h"
 
 namespace stepwatch::testing {
