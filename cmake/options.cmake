@@ -38,14 +38,3 @@ function(stepwatch_library name)
   target_compile_options(${name} PRIVATE ${stepwatch_warnings})
   target_link_libraries(${name} PUBLIC ${arg_DEPS})
 endfunction()
-
-# stepwatch_test(name SOURCES a.cc … [DEPS target …]): a Catch2 executable that CTest runs as one test.
-function(stepwatch_test name)
-  cmake_parse_arguments(arg "" "" "SOURCES;DEPS" ${ARGN})
-  add_executable(${name} ${arg_SOURCES})
-  target_compile_options(${name} PRIVATE ${stepwatch_warnings})
-  target_link_libraries(${name} PRIVATE ${arg_DEPS} sw_test_main)
-  target_compile_definitions(${name} PRIVATE STEPWATCH_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
-                                             STEPWATCH_BINARY_DIR="${PROJECT_BINARY_DIR}")
-  add_test(NAME ${name} COMMAND ${name})
-endfunction()

@@ -1,6 +1,6 @@
-"""Check that every include goes down the floors of the house, or to a neighbour named here.
+"""Check that every include and every link goes down the floors of the house, or to a neighbour named here.
 
-Run from anywhere: ``python3 tools/check_layers.py``. Exit code 1 and one line for each include that climbs.
+Run from anywhere: ``python3 tools/check_layers.py``. Exit code 1 and one line for each include or link that climbs.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
 # share. A target of floor 6 links what defines those declarations.
 FRONT_ENDS_MAY_SEE = ("include/stepwatch", "front_ends/shared")
 FRONT_ENDS_MAY_LINK = ("src/vocabulary", "controller/api", "src/offline", "front_ends/shared", "front_ends/torch")
+TOPS = ("include", "src", "kernels", "controller", "front_ends", "examples", "bench", "tests")
 # Third-party headers and the only folders that may include them.
 GUARDED: dict[str, tuple[str, ...]] = {
     r"(torch|ATen|c10)/": (
@@ -74,6 +75,11 @@ GUARDED: dict[str, tuple[str, ...]] = {
         "bench",
     ),
 }
+COMMENT = re.compile(r"#[^\n]*")
+COMMAND = re.compile(r"\b(\w+)\s*\(([^()]*)\)")
+# Commands of CMake that make a target; those of ours name what it links after DEPS.
+DEFINE = {"add_library", "add_executable", "nanobind_add_module", "stepwatch_cuda_kernels"}
+OURS = {"stepwatch_library", "stepwatch_test", "stepwatch_fuzzer"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -109,10 +115,52 @@ def complaint(source: str, include: str) -> str | None:
     return f"{source}: {here} (floor {floor}) may not include {include} (floor {HOUSE[there][0]})"
 
 
+def links(text: str) -> tuple[list[str], list[tuple[str, str]]]:
+    """Return the targets that a CMakeLists defines, and its links as (from, to)."""
+    defined, edges = [], []
+    for command, arguments in COMMAND.findall(COMMENT.sub("", text)):
+        words = arguments.split()
+        if command in DEFINE | OURS and words:
+            defined.append(words[0])
+        if command in OURS and "DEPS" in words:
+            edges += [(words[0], word) for word in words[words.index("DEPS") + 1 :]]
+        if command == "target_link_libraries":
+            edges += [(words[0], word) for word in words[1:]]
+    return defined, edges
+
+
+def link_complaint(here: str, source: str, there: str, target: str) -> str | None:
+    """Say what is wrong with the link of a target in folder `here` to one in folder `there`, or nothing."""
+    floor, neighbours = HOUSE[here]
+    if there == here or there in neighbours:
+        return None
+    allowed = there in FRONT_ENDS_MAY_LINK if floor == 6 else HOUSE[there][0] < floor
+    return None if allowed else f"{here}: {source} (floor {floor}) may not link {target} (floor {HOUSE[there][0]})"
+
+
+def link_complaints() -> list[str]:
+    """Check what the CMakeLists of all folders link."""
+    homes: dict[str, str] = {}
+    edges: list[tuple[str, str]] = []
+    for top in TOPS:
+        for path in sorted((ROOT / top).rglob("CMakeLists.txt")):
+            folder = folder_of(path.relative_to(ROOT).as_posix())
+            text = path.read_text(encoding="utf-8")
+            if folder is None or "project(" in text:  # a program that is built apart
+                continue
+            defined, found = links(text)
+            homes.update(dict.fromkeys(defined, folder))
+            edges += found
+    known = [
+        (homes[source], source, homes[target], target) for source, target in edges if {source, target} <= set(homes)
+    ]
+    return [found for edge in known if (found := link_complaint(*edge))]
+
+
 def main() -> int:
     """Check all sources; return the exit code."""
-    complaints: list[str] = []
-    for top in ("include", "src", "kernels", "controller", "front_ends", "examples", "bench", "tests"):
+    complaints = link_complaints()
+    for top in TOPS:
         for path in sorted((ROOT / top).rglob("*")):
             if path.suffix not in (".h", ".cc", ".cu", ".cuh"):
                 continue
@@ -121,7 +169,7 @@ def main() -> int:
                 found = complaint(source, include)
                 if found:
                     complaints.append(found)
-    print("\n".join(complaints) if complaints else "every include goes down the floors")
+    print("\n".join(complaints) if complaints else "every include and every link goes down the floors")
     return 1 if complaints else 0
 
 

@@ -1,28 +1,47 @@
 #include "src/base/text.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
+#include <limits>
 #include <numeric>
 
 namespace stepwatch::base {
 namespace {
 
-// Optimal string alignment distance: three rows of the usual table.
-size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> before(b.size() + 1), previous(b.size() + 1), current(b.size() + 1);
-  std::iota(previous.begin(), previous.end(), size_t{0});
+constexpr size_t kWordBytesMax = 128;  // bounds the work on hostile input
+
+// Three rows of a distance table, of which only a band around the diagonal is filled.
+using Row = std::array<size_t, kWordBytesMax + 1>;
+
+// Optimal string alignment distance, or any number above `limit` if it is above that. Both words have at most
+// kWordBytesMax bytes. Entries further than `limit` from the diagonal cannot be part of a distance that counts.
+size_t EditDistance(std::string_view a, std::string_view b, size_t limit, SearchBudget* budget) {
+  if (std::max(a.size(), b.size()) - std::min(a.size(), b.size()) > limit) return limit + 1;
+  const size_t beyond = limit + 1;
+  Row rows[3];
+  Row *before = &rows[0], *previous = &rows[1], *current = &rows[2];
+  std::iota(previous->begin(), previous->end(), size_t{0});
   for (size_t i = 1; i <= a.size(); ++i) {
-    current[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replace = previous[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
-      current[j] = std::min({previous[j] + 1, current[j - 1] + 1, replace});
+    const size_t first = i > limit ? i - limit : 1;
+    const size_t last = std::min(b.size(), i + limit);
+    (*current)[first - 1] = first == 1 ? i : beyond;
+    if (last < b.size()) (*current)[last + 1] = beyond;
+    size_t least = (*current)[first - 1];
+    for (size_t j = first; j <= last; ++j) {
+      size_t distance = (*previous)[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      distance = std::min({distance, (*previous)[j] + 1, (*current)[j - 1] + 1});
       if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        current[j] = std::min(current[j], before[j - 2] + 1);
+        distance = std::min(distance, (*before)[j - 2] + 1);
+      (*current)[j] = distance;
+      least = std::min(least, distance);
     }
+    budget->entries -= std::min(budget->entries, last + 1 - first);
+    if (least > limit) return beyond;
     std::swap(before, previous);
     std::swap(previous, current);
   }
-  return previous[b.size()];
+  return (*previous)[b.size()];
 }
 
 // Bytes of the control character that the text begins with, 0 if it begins with none: C0 and DEL, C1 (U+0080 to
@@ -65,20 +84,22 @@ void AppendHex(unsigned char byte, std::string* text) {
 
 }  // namespace
 
-std::string_view NearestWord(std::string_view word, const std::vector<std::string_view>& candidates) {
-  constexpr size_t kLengthMax = 128;  // bounds the work on hostile input
+std::string_view NearestWord(std::string_view word, const std::vector<std::string_view>& candidates,
+                             SearchBudget* budget) {
+  SearchBudget own;
+  if (budget == nullptr) budget = &own;
   std::string_view best;
-  size_t best_distance = 0;
-  if (word.size() > kLengthMax) return best;
+  size_t best_distance = std::numeric_limits<size_t>::max();
+  if (word.size() > kWordBytesMax) return best;
   for (std::string_view candidate : candidates) {
-    if (candidate.size() > kLengthMax) continue;
-    const size_t distance = EditDistance(word, candidate);
-    const size_t allowed = std::max<size_t>(1, std::max(word.size(), candidate.size()) / 3);
-    if (distance > allowed) continue;
-    if (best.empty() || distance < best_distance) {
-      best = candidate;
-      best_distance = distance;
-    }
+    if (budget->entries == 0 || best_distance == 0) break;
+    if (candidate.empty() || candidate.size() > kWordBytesMax) continue;
+    const size_t likely = std::max<size_t>(1, std::max(word.size(), candidate.size()) / 3);
+    const size_t limit = std::min(likely, best_distance - 1);
+    const size_t distance = EditDistance(word, candidate, limit, budget);
+    if (distance > limit) continue;
+    best = candidate;
+    best_distance = distance;
   }
   return best;
 }

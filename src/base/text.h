@@ -7,13 +7,21 @@
 
 namespace stepwatch::base {
 
+// The work that searches for a nearest word may do, counted in entries of their distance tables. Several searches may
+// share a budget; one that is spent ends the search with the best word found so far.
+struct SearchBudget {
+  size_t entries = 20'000'000;  // some 50 ms
+};
+
 // The candidate with the smallest edit distance (insert, delete, replace, swap of neighbours) to `word`, if it is close
-// enough to be a likely typo: at most a third of the longer length, at least 1. Empty if none is.
-std::string_view NearestWord(std::string_view word, const std::vector<std::string_view>& candidates);
+// enough to be a likely typo: at most a third of the longer length, at least 1. The first of several; empty if none is.
+// Only as much of each table is filled as can still beat the best candidate, and words beyond 128 bytes have no
+// neighbours. Allocates nothing. Without a budget the search has the whole of one to itself.
+std::string_view NearestWord(std::string_view word, const std::vector<std::string_view>& candidates,
+                             SearchBudget* budget = nullptr);
 
 // Text from a file or a user made safe for terminals and logs: control characters and marks that turn the direction of
-// writing become \xNN, and more than
-// `length_max` bytes are cut with "…" at the end, never inside a UTF-8 character.
+// writing become \xNN, and more than `length_max` bytes are cut with "…" at the end, never inside a UTF-8 character.
 std::string Printable(std::string_view untrusted, size_t length_max = 80);
 
 // The text with U+FFFD for every byte that does not belong to a UTF-8 character.

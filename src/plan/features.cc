@@ -1,10 +1,10 @@
 #include "src/plan/features.h"
 
-#include <algorithm>
 #include <string_view>
 #include <utility>
 
 #include "src/base/text.h"
+#include "src/plan/stale_names.h"
 
 namespace stepwatch::plan {
 namespace {
@@ -12,38 +12,26 @@ namespace {
 constexpr SiteKind kFeatureKinds[] = {SiteKind::kAttention, SiteKind::kLinear, SiteKind::kRouterWeight,
                                       SiteKind::kRouterLogit};
 
-bool KeyMatches(const TargetKey& key, const SiteName& module) {
-  return MatchesModule(key, module.chunk, module.raw, module.squashed);
+std::string KeyOf(SiteKind kind) {
+  return "l2_targets." + std::string(SiteKindName(kind));
 }
 
-config::Warning Note(SiteKind kind, std::string message) {
-  return {config::Warning::Kind::kNote, {"l2_targets." + std::string(SiteKindName(kind)), 0, 0}, std::move(message)};
-}
-
-std::string NoSuchModule(const std::string& text, const TargetKey& key, const std::vector<SiteName>& modules) {
+std::string_view NearestModule(std::string_view text, const std::vector<SiteName>& modules,
+                               base::SearchBudget* budget) {
   std::vector<std::string_view> names;
-  for (const SiteName& module : modules)
-    if (!module.display.empty()) names.push_back(module.display);
-  const std::string_view nearest = base::NearestWord(key.text, names);
-  std::string message = "\"" + base::Printable(text) + "\" is no module's exact name; it selects nothing";
-  if (!nearest.empty()) message += " (did you mean \"" + base::Printable(nearest) + "\"?)";
-  return message;
+  for (const SiteName& module : modules) names.push_back(module.display);
+  return base::NearestWord(text, names, budget);
 }
 
 }  // namespace
-
-bool Features::Hook::Selects(const SiteName& module) const {
-  return every || std::any_of(keys.begin(), keys.end(), [&](const TargetKey& key) { return KeyMatches(key, module); });
-}
 
 Features::Features(const config::Config& config, const SiteIndex& sites) {
   if (!config.recording_l2_features || !sites.features) return;
   for (const SiteKind kind : kFeatureKinds) {
     const auto target = config.l2_targets.find(SiteKindName(kind));
     if (target == config.l2_targets.end()) continue;
-    Hook hook{kind, target->second, {}, kind == SiteKind::kLinear && target->second.empty()};
-    for (const std::string& text : hook.texts) hook.keys.push_back(SplitTargetKey(text));
-    hooks_.push_back(std::move(hook));
+    const std::vector<std::string>& names = target->second;
+    hooks_.push_back({kind, names, TargetKeys(names), kind == SiteKind::kLinear && names.empty()});
   }
 }
 
@@ -66,12 +54,18 @@ std::vector<config::Warning> Features::Warnings(const std::vector<SiteName>& mod
   std::vector<config::Warning> warnings;
   for (const Hook& hook : hooks_) {
     if (hook.keys.empty() && !hook.every)
-      warnings.push_back(Note(hook.kind, "an empty list selects nothing here; name the modules to watch"));
-    for (size_t i = 0; i < hook.keys.size(); ++i) {
-      const TargetKey& key = hook.keys[i];
-      if (std::none_of(modules.begin(), modules.end(), [&](const SiteName& module) { return KeyMatches(key, module); }))
-        warnings.push_back(Note(hook.kind, NoSuchModule(hook.texts[i], key, modules)));
-    }
+      warnings.push_back({config::Warning::Kind::kNote,
+                          {KeyOf(hook.kind), 0, 0},
+                          "an empty list selects nothing here; name the modules to watch"});
+    std::vector<bool> names_module(hook.keys.size());
+    for (const SiteName& module : modules)
+      for (const size_t key : hook.keys.OfModule(module)) names_module[key] = true;
+    StaleNames stale(KeyOf(hook.kind));
+    for (size_t i = 0; i < hook.keys.size(); ++i)
+      if (!names_module[i])
+        stale.Add(hook.texts[i], "is no module's exact name",
+                  stale.NamesNext() ? NearestModule(hook.keys[i].text, modules, stale.budget()) : "");
+    for (config::Warning& warning : stale.TakeWarnings()) warnings.push_back(std::move(warning));
   }
   return warnings;
 }

@@ -29,10 +29,10 @@ class Features {
   struct Hook {
     SiteKind kind;
     std::vector<std::string> texts;  // as the config has them
-    std::vector<TargetKey> keys;
+    TargetKeys keys;
     bool every = false;  // every module
 
-    bool Selects(const SiteName& module) const;
+    bool Selects(const SiteName& module) const { return every || !keys.OfModule(module).empty(); }
   };
 
   std::vector<Hook> hooks_;

@@ -12,10 +12,6 @@ config::Warning Note(std::string key, std::string message) {
   return {config::Warning::Kind::kNote, {std::move(key), 0, 0}, std::move(message)};
 }
 
-std::string Quoted(std::string_view text) {
-  return "\"" + base::Printable(text) + "\"";
-}
-
 bool WantsParameters(const config::Config& config) {
   return config.wg_distribution || config.param_distribution || config.mv_distribution || config.mg_direction ||
          config.ur_distribution;
@@ -26,12 +22,12 @@ bool WantsMore(const config::Config& config) {
 }
 
 std::string_view NearestName(std::string_view text, const std::vector<SiteName>& modules,
-                             const std::vector<SiteName>& parameters) {
+                             const std::vector<SiteName>& parameters, base::SearchBudget* budget) {
   std::vector<std::string_view> names;
   for (const auto* list : {&modules, &parameters})
     for (const SiteName& name : *list)
       if (!name.display.empty()) names.push_back(name.display);
-  return base::NearestWord(text, names);
+  return base::NearestWord(text, names, budget);
 }
 
 // A module that somebody who wrote `text` may have meant: the first one below it, otherwise the deepest one above it.
@@ -49,13 +45,6 @@ std::string_view RelatedModule(const TargetKey& key, const std::vector<SiteName>
   return above;
 }
 
-std::vector<TargetKey> SplitKeys(const std::vector<std::string>& targets) {
-  std::vector<TargetKey> keys;
-  keys.reserve(targets.size());
-  for (const std::string& target : targets) keys.push_back(SplitTargetKey(target));
-  return keys;
-}
-
 }  // namespace
 
 Selection::Selection(const config::Config& config, const SiteIndex& sites)
@@ -63,32 +52,29 @@ Selection::Selection(const config::Config& config, const SiteIndex& sites)
       sites_(sites),
       modules_(ModuleNames(sites, config.squash_name)),
       parameters_(ParameterNames(sites, config.squash_name)),
-      keys_(SplitKeys(config.targets)) {}
-
-bool Selection::KeyMatchesModule(const TargetKey& key, size_t index) const {
-  const SiteName& name = modules_[index];
-  return MatchesModule(key, name.chunk, name.raw, name.squashed);
-}
-
-bool Selection::KeyMatchesParameter(const TargetKey& key, size_t index) const {
-  const SiteName& name = parameters_[index];
-  return MatchesParameter(key, name.chunk, name.raw, name.squashed);
+      keys_(config.targets),
+      module_named_(modules_.size()),
+      parameter_named_(parameters_.size()),
+      key_names_module_(keys_.size()),
+      key_names_parameter_(keys_.size()) {
+  for (size_t i = 0; i < modules_.size(); ++i)
+    for (const size_t key : keys_.OfModule(modules_[i])) module_named_[i] = key_names_module_[key] = true;
+  for (size_t i = 0; i < parameters_.size(); ++i)
+    for (const size_t key : keys_.OfParameter(parameters_[i])) parameter_named_[i] = key_names_parameter_[key] = true;
 }
 
 bool Selection::SelectsModule(size_t index) const {
-  if (config_.all_xy || keys_.empty()) return true;
-  return std::any_of(keys_.begin(), keys_.end(), [&](const TargetKey& key) { return KeyMatchesModule(key, index); });
+  return config_.all_xy || keys_.empty() || module_named_[index];
 }
 
 bool Selection::SelectsParameter(size_t index) const {
-  if (!sites_.parameters[index].requires_grad) return false;
-  if (keys_.empty()) return true;
-  return std::any_of(keys_.begin(), keys_.end(), [&](const TargetKey& key) { return KeyMatchesParameter(key, index); });
+  return sites_.parameters[index].requires_grad && (keys_.empty() || parameter_named_[index]);
 }
 
 std::vector<config::Warning> Selection::Warnings() const {
-  std::vector<config::Warning> warnings;
-  for (size_t i = 0; i < keys_.size(); ++i) CheckKey(config_.targets[i], keys_[i], &warnings);
+  StaleNames stale("targets");
+  for (size_t i = 0; i < keys_.size(); ++i) CheckKey(i, &stale);
+  std::vector<config::Warning> warnings = stale.TakeWarnings();
   if (config_.xy_distribution && config_.forward_only + config_.backward_only < 2) CheckWatchable(&warnings);
   if (!config_.xy_distribution && !WantsParameters(config_) && !WantsMore(config_))
     warnings.push_back(Note("",
@@ -98,26 +84,19 @@ std::vector<config::Warning> Selection::Warnings() const {
   return warnings;
 }
 
-void Selection::CheckKey(const std::string& text, const TargetKey& key, std::vector<config::Warning>* warnings) const {
-  bool module = false;
-  bool parameter = false;
-  for (size_t i = 0; i < modules_.size() && !module; ++i) module = KeyMatchesModule(key, i);
-  for (size_t i = 0; i < parameters_.size() && !parameter; ++i) parameter = KeyMatchesParameter(key, i);
+void Selection::CheckKey(size_t key, StaleNames* stale) const {
   const bool exact_names_only = config_.xy_distribution && !config_.all_xy && !WantsParameters(config_);
-  if (module || (parameter && !exact_names_only)) return;
+  const bool parameter = key_names_parameter_[key];
+  if (key_names_module_[key] || (parameter && !exact_names_only)) return;
 
-  std::string message = Quoted(text);
   std::string_view instead;
-  if (parameter) {
-    message +=
-        " is no module's exact name, and xy_distribution selects modules by exact names only; it selects nothing";
-    instead = RelatedModule(key, modules_);
-  } else {
-    message += " matches no module and no parameter; it selects nothing";
-    instead = NearestName(key.text, modules_, parameters_);
-  }
-  if (!instead.empty()) message += " (did you mean " + Quoted(instead) + "?)";
-  warnings->push_back(Note("targets", std::move(message)));
+  if (stale->NamesNext())
+    instead = parameter ? RelatedModule(keys_[key], modules_)
+                        : NearestName(keys_[key].text, modules_, parameters_, stale->budget());
+  stale->Add(config_.targets[key],
+             parameter ? "is no module's exact name, and xy_distribution selects modules by exact names only"
+                       : "matches no module and no parameter",
+             instead);
 }
 
 void Selection::CheckWatchable(std::vector<config::Warning>* warnings) const {

@@ -6,6 +6,7 @@
 
 #include "src/config/config.h"
 #include "src/plan/site_names.h"
+#include "src/plan/stale_names.h"
 #include "src/plan/targets.h"
 #include "stepwatch/site.h"
 
@@ -28,16 +29,17 @@ class Selection {
   std::vector<config::Warning> Warnings() const;
 
  private:
-  bool KeyMatchesModule(const TargetKey& key, size_t index) const;
-  bool KeyMatchesParameter(const TargetKey& key, size_t index) const;
-  void CheckKey(const std::string& text, const TargetKey& key, std::vector<config::Warning>* warnings) const;
+  void CheckKey(size_t key, StaleNames* stale) const;
   void CheckWatchable(std::vector<config::Warning>* warnings) const;
 
   const config::Config& config_;
   const SiteIndex& sites_;
   const std::vector<SiteName> modules_;
   const std::vector<SiteName> parameters_;
-  std::vector<TargetKey> keys_;
+  const TargetKeys keys_;
+  // By index: whether a key names the module, or the parameter; and whether a key names any.
+  std::vector<bool> module_named_, parameter_named_;
+  std::vector<bool> key_names_module_, key_names_parameter_;
 };
 
 }  // namespace stepwatch::plan

@@ -47,6 +47,46 @@ bool MatchesModule(const TargetKey& key, int chunk, std::string_view name, std::
   return OfChunk(key, chunk) && (name == key.text || squashed_name == key.text);
 }
 
+TargetKeys::TargetKeys(const std::vector<std::string>& texts) {
+  keys_.reserve(texts.size());  // so that the views stay
+  for (const std::string& text : texts) {
+    keys_.push_back(SplitTargetKey(text));
+    by_text_[keys_.back().text].push_back(keys_.size() - 1);
+  }
+}
+
+std::vector<size_t> TargetKeys::OfModule(const SiteName& name) const {
+  std::vector<size_t> found;
+  Find(name.raw, name.chunk, &found);
+  if (name.squashed != name.raw) Find(name.squashed, name.chunk, &found);
+  return found;
+}
+
+std::vector<size_t> TargetKeys::OfParameter(const SiteName& name) const {
+  std::vector<size_t> found;
+  FindPrefixes(name.raw, name.chunk, &found);
+  if (name.squashed != name.raw) FindPrefixes(name.squashed, name.chunk, &found);
+  return found;
+}
+
+void TargetKeys::Find(std::string_view text, int chunk, std::vector<size_t>* found) const {
+  const auto keys = by_text_.find(text);
+  if (keys == by_text_.end()) return;
+  for (const size_t i : keys->second)
+    if (OfChunk(keys_[i], chunk)) found->push_back(i);
+}
+
+// The texts that ContinuesParameter accepts for a name: nothing, the name, and what ends before or after one of its
+// dots.
+void TargetKeys::FindPrefixes(std::string_view name, int chunk, std::vector<size_t>* found) const {
+  Find("", chunk, found);
+  for (size_t dot = name.find('.'); dot != std::string_view::npos; dot = name.find('.', dot + 1)) {
+    if (dot > 0) Find(name.substr(0, dot), chunk, found);
+    if (dot + 1 < name.size()) Find(name.substr(0, dot + 1), chunk, found);
+  }
+  if (!name.empty()) Find(name, chunk, found);
+}
+
 std::string SquashName(std::string_view name) {
   struct Pattern {
     std::string_view word;

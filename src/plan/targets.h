@@ -1,9 +1,13 @@
 // Which modules and parameters the keys of `targets` select.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
+
+#include "src/plan/site_names.h"
 
 namespace stepwatch::plan {
 
@@ -20,6 +24,30 @@ TargetKey SplitTargetKey(std::string_view key);
 bool MatchesParameter(const TargetKey& key, int chunk, std::string_view name, std::string_view squashed_name);
 // A module is selected by its exact name; children are not included.
 bool MatchesModule(const TargetKey& key, int chunk, std::string_view name, std::string_view squashed_name);
+
+// A list of keys, found by the names that they select: the work grows with the number of names, not with names times
+// keys.
+class TargetKeys {
+ public:
+  explicit TargetKeys(const std::vector<std::string>& texts);
+  TargetKeys(TargetKeys&&) = default;
+  TargetKeys& operator=(TargetKeys&&) = default;
+
+  bool empty() const { return keys_.empty(); }
+  size_t size() const { return keys_.size(); }
+  const TargetKey& operator[](size_t i) const { return keys_[i]; }
+
+  // The keys that select a module, or a parameter, as MatchesModule and MatchesParameter say; an index may come twice.
+  std::vector<size_t> OfModule(const SiteName& name) const;
+  std::vector<size_t> OfParameter(const SiteName& name) const;
+
+ private:
+  void Find(std::string_view text, int chunk, std::vector<size_t>* found) const;
+  void FindPrefixes(std::string_view name, int chunk, std::vector<size_t>* found) const;
+
+  std::vector<TargetKey> keys_;
+  std::unordered_map<std::string_view, std::vector<size_t>> by_text_;  // views of keys_
+};
 
 // The short form of squash_name: what follows the last "." in front of layer(s)., embedding(s)., final…, output…, norm…
 // (the first of these patterns that matches); the name itself if none does.

@@ -2,11 +2,16 @@
 #include <random>
 
 #include "tests/agree/simulated_job.h"
+#include "tests/random_seed.h"
 
 namespace stepwatch::agree {
 namespace {
 
 using std::chrono::milliseconds;
+
+uint32_t FirstSeed() {
+  return static_cast<uint32_t>(test::RandomSeed());
+}
 
 struct Weather {
   int fail_percent = 0;      // requests that fail, performed or not
@@ -89,10 +94,10 @@ void CheckAbortsWereTold(SimulatedJob& job) {
       MUST(job.at(rank).dropped_.count(number) == (DecisionFrom(job.Decision(number))->commit ? 0U : 1U));
 }
 
-TEST_CASE(
-    "ranks whose messages take any time apply the same plan at every step, lose no edit and hear of every abort") {
+TEST_CASE("ranks whose messages take any time apply the same plan at every step, lose no edit and hear of every abort",
+          "[slow][random]") {
   int64_t commits = 0, aborts = 0;
-  for (uint32_t seed = 0; seed < 1500; ++seed) {
+  for (uint32_t seed = FirstSeed(); seed < FirstSeed() + 1500; ++seed) {
     RandomJob random(seed, 2 + static_cast<int>(seed % 3), {.lock_step = seed % 2 == 0});
     random.Run(600);
     random.job().RunFairly(800, 3);
@@ -105,9 +110,10 @@ TEST_CASE(
   CHECK(aborts > 1500);
 }
 
-TEST_CASE("the same with requests that fail or are never answered, and step threads that give up waiting") {
+TEST_CASE("the same with requests that fail or are never answered, and step threads that give up waiting",
+          "[slow][random]") {
   int64_t doubts = 0, late = 0;
-  for (uint32_t seed = 0; seed < 1500; ++seed) {
+  for (uint32_t seed = FirstSeed(); seed < FirstSeed() + 1500; ++seed) {
     RandomJob random(seed, 2 + static_cast<int>(seed % 3),
                      {.fail_percent = 10, .lose_percent = 5, .time_out_percent = 30, .lock_step = seed % 2 == 0});
     random.Run(800);
@@ -121,8 +127,8 @@ TEST_CASE("the same with requests that fail or are never answered, and step thre
   CHECK(late > 10);  // commits that reached a rank after its step: its rows until then are in doubt
 }
 
-TEST_CASE("the same with processes that die and come back, the leader's among them") {
-  for (uint32_t seed = 0; seed < 1500; ++seed) {
+TEST_CASE("the same with processes that die and come back, the leader's among them", "[slow][random]") {
+  for (uint32_t seed = FirstSeed(); seed < FirstSeed() + 1500; ++seed) {
     RandomJob random(seed, 2 + static_cast<int>(seed % 3),
                      {.fail_percent = 5, .lose_percent = 2, .time_out_percent = 20, .restart_permille = 8});
     random.job().Want();
@@ -133,9 +139,9 @@ TEST_CASE("the same with processes that die and come back, the leader's among th
   }
 }
 
-TEST_CASE(
-    "no rank obeys what was meant for the process before it, when it dies and comes back in the midst of a vote") {
-  for (uint32_t seed = 0; seed < 1500; ++seed) {
+TEST_CASE("no rank obeys what was meant for the process before it, when it dies and comes back in the midst of a vote",
+          "[slow][random]") {
+  for (uint32_t seed = FirstSeed(); seed < FirstSeed() + 1500; ++seed) {
     RandomJob random(seed, 2 + static_cast<int>(seed % 2), {.restart_permille = 25, .lock_step = seed % 2 == 0});
     random.Run(800);
     random.job().Want();
@@ -173,8 +179,9 @@ TEST_CASE("a job that restarts in place obeys nothing of the leader before, what
   CheckSettled(job);
 }
 
-TEST_CASE("a rank that dies at any moment leads to aborts that all others see, and never to different plans") {
-  for (uint32_t seed = 0; seed < 600; ++seed) {
+TEST_CASE("a rank that dies at any moment leads to aborts that all others see, and never to different plans",
+          "[slow][random]") {
+  for (uint32_t seed = FirstSeed(); seed < FirstSeed() + 600; ++seed) {
     RandomJob random(seed, 3, {.time_out_percent = 20});
     random.job().Want();
     random.Run(static_cast<int>(seed % 150));

@@ -113,7 +113,7 @@ TEST_CASE("a history that starts at zero begins with the first value that is not
   CHECK(Run().Hits(kTurbulence, {0.0, 1e-30, 1e-30, 0.0, 1e-30}) == ".....");
 }
 
-TEST_CASE("turbulence looks at norm and mean; a later rule still sees the other statistics") {
+TEST_CASE("turbulence looks at norm and mean, and a later rule still sees the other statistics") {
   const std::vector<Rule> both = {{RuleKind::kTurbulence, 0.1}, {RuleKind::kNan, std::nullopt}};
   Run run;
   const auto values = [](double factor, double nan_or_one) {

@@ -148,7 +148,7 @@ TEST_CASE("an amendment in the last collected step is passed over, and the file 
   CHECK(OpsByStep(job, "grad_reduced") == OpsOf{{1, "norm "}, {2, "norm "}});
 }
 
-TEST_CASE("what is no statistic is left out and named; none at all is norm") {
+TEST_CASE("what is no statistic is left out and named, and none at all is norm") {
   Job job(ConfigText({.collect_times = 9}));
   job.Start();
   job.TrainSteps(2);

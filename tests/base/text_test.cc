@@ -1,5 +1,9 @@
 #include "src/base/text.h"
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "src/base/sha256.h"
 #include "tests/catch.h"
 
@@ -23,6 +27,64 @@ TEST_CASE("the nearest word is a likely typo or nothing") {
 TEST_CASE("a hostile word costs nothing and has no neighbour") {
   CHECK(NearestWord(std::string(1000000, 'a'), {"aaaa"}) == "");
   CHECK(NearestWord("a", {std::string_view("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")}) == "");
+}
+
+// The distance as its definition says it: every way of spelling `a` as `b`, tried from the front.
+size_t DistanceByDefinition(std::string_view a, std::string_view b) {
+  if (a.empty() || b.empty()) return a.size() + b.size();
+  size_t least = DistanceByDefinition(a.substr(1), b.substr(1)) + (a[0] == b[0] ? 0 : 1);
+  least = std::min(least, DistanceByDefinition(a.substr(1), b) + 1);
+  least = std::min(least, DistanceByDefinition(a, b.substr(1)) + 1);
+  if (a.size() > 1 && b.size() > 1 && a[0] == b[1] && a[1] == b[0])
+    least = std::min(least, DistanceByDefinition(a.substr(2), b.substr(2)) + 1);
+  return least;
+}
+
+TEST_CASE("the nearest word is the one that the definition of the distance gives") {
+  std::vector<std::string> words;
+  for (const char* letters : {"", "a", "b", "ab", "ba", "abc", "acb", "bca", "aabb", "abab", "bbaa", "abcab", "bacba"})
+    words.emplace_back(letters);
+  const std::vector<std::string_view> candidates(words.begin() + 1, words.end());
+  for (const std::string& word : words) {
+    std::string_view expected;
+    size_t expected_distance = 100;
+    for (const std::string_view candidate : candidates) {
+      const size_t distance = DistanceByDefinition(word, candidate);
+      if (distance > std::max<size_t>(1, std::max(word.size(), candidate.size()) / 3)) continue;
+      if (distance < expected_distance) {
+        expected = candidate;
+        expected_distance = distance;
+      }
+    }
+    INFO(word);
+    CHECK(NearestWord(word, candidates) == expected);
+  }
+}
+
+std::vector<std::string> LayerNames(int count, const std::string& rest) {
+  std::vector<std::string> names;
+  for (int i = 0; i < count; ++i) names.push_back("model.layers." + std::to_string(i) + rest);
+  return names;
+}
+
+TEST_CASE("a search among ten thousand names fills a small part of their distance tables") {
+  const auto names = LayerNames(10000, ".self_attention.query_key_value.weight");
+  const std::vector<std::string_view> candidates(names.begin(), names.end());
+  const std::string word = "model.layer.5000.self_attention.query_key_value.weight";
+  SearchBudget budget;
+  const size_t before = budget.entries;
+  CHECK(NearestWord(word, candidates, &budget) == "model.layers.5000.self_attention.query_key_value.weight");
+  CHECK(before - budget.entries < names.size() * word.size() * word.size() / 15);
+}
+
+TEST_CASE("searches that share a budget end when it is spent, with what they have") {
+  const auto names = LayerNames(1000, ".weight");
+  const std::vector<std::string_view> candidates(names.begin(), names.end());
+  SearchBudget budget{5000};
+  CHECK(NearestWord("model.layers.999.weights", candidates, &budget) != "");
+  CHECK(budget.entries == 0);
+  CHECK(NearestWord("model.layers.7.weights", candidates, &budget) == "");
+  CHECK(NearestWord("model.layers.7.weights", candidates) == "model.layers.7.weight");
 }
 
 TEST_CASE("what is not UTF-8 is replaced, the rest stays") {

@@ -11,6 +11,7 @@
 
 #include "src/config/parse_config.h"
 #include "tests/catch.h"
+#include "tests/random_seed.h"
 
 namespace stepwatch::config {
 
@@ -70,10 +71,8 @@ inline std::string ReadExample(const std::filesystem::path& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-// Another seed on every run; STEPWATCH_SEED=n repeats one.
 inline unsigned TestSeed() {
-  const char* given = std::getenv("STEPWATCH_SEED");
-  return given != nullptr ? static_cast<unsigned>(std::strtoul(given, nullptr, 10)) : std::random_device()();
+  return static_cast<unsigned>(test::RandomSeed());
 }
 
 inline std::string HowToRepeat(unsigned seed) {

@@ -64,7 +64,7 @@ std::string Mutate(std::string text, std::mt19937& random) {
   return text;
 }
 
-TEST_CASE("mutated configs never crash the parser and never give a place outside the text") {
+TEST_CASE("mutated configs never crash the parser and never give a place outside the text", "[random]") {
   const unsigned seed = TestSeed();
   INFO(HowToRepeat(seed));
   std::mt19937 random(seed);
@@ -75,7 +75,7 @@ TEST_CASE("mutated configs never crash the parser and never give a place outside
   for (int i = 0; i < 5000; ++i) CheckAnyText(Mutate(texts[static_cast<size_t>(i) % texts.size()], random));
 }
 
-TEST_CASE("random tokens never crash the parser and never give a place outside the text") {
+TEST_CASE("random tokens never crash the parser and never give a place outside the text", "[random]") {
   static const char* const kTokens[] = {
       "{",    "}",     "[",    "]",       ":",  ",",  "\"ops\"",       "\"eps\"", "1",
       "-2.5", "1e999", "true", "null",    "\n", "\r", "/*x*/",         "//y\n",   "\"é\"",

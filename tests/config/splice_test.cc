@@ -114,7 +114,7 @@ class RandomConfigText {
   std::mt19937 random_;
 };
 
-TEST_CASE("in a text of any formatting, the splice changes dynamic_on and no other byte") {
+TEST_CASE("in a text of any formatting, the splice changes dynamic_on and no other byte", "[random]") {
   const unsigned seed = TestSeed();
   INFO(HowToRepeat(seed));
   RandomConfigText texts(seed);

@@ -167,7 +167,7 @@ TEST_CASE("a device number that no machine has is unsupported") {
   CHECK(devices.asked_for() == 0);
 }
 
-TEST_CASE("a view that contradicts itself is told of; a tensor of no known dtype is the front end's to explain") {
+TEST_CASE("a view that contradicts itself is told of, a tensor of no known dtype is the front end's to explain") {
   stats::Engine engine;
   Record record;
   TensorView odd = View({});

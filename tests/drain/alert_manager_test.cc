@@ -160,7 +160,7 @@ TEST_CASE("of one step the first thousand alarms are told, the first five thousa
   CHECK(run.Dump().size() == 3000 + 5000);
 }
 
-TEST_CASE("a file that cannot be written is told once and tried again; rows do not notice") {
+TEST_CASE("a file that cannot be written is told once and tried again, and rows do not notice") {
   TemporaryDirectory base;
   sinks::test::WriteText(base / "out", "a file where the directory should be");
   AlarmRun run(base / "out");

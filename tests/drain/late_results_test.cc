@@ -182,7 +182,7 @@ TEST_CASE("closing gives up at its deadline: what is under way is dropped as lat
   CHECK(run.devices[0].abandoned() == 1);
 }
 
-TEST_CASE("a plan is drained only when nothing of it is under way; frames of the next plan wait behind it") {
+TEST_CASE("a plan is drained only when nothing of it is under way, and frames of the next plan wait behind it") {
   Run run(OneDevice());
   run.Start();
   Begin(run, 1);
@@ -255,7 +255,7 @@ TEST_CASE("within one long step results are fetched, so that their places are fr
   CHECK(run.drained[1].ledger.written == 50);
 }
 
-TEST_CASE("a device that hangs holds back no more rows than the backlog may have; the ring then says so") {
+TEST_CASE("a device that hangs holds back no more rows than the backlog may have, and the ring then says so") {
   RunSetup setup = OneDevice();
   setup.backlog_bytes_max = 100 * sizeof(Record);
   Run run(setup);

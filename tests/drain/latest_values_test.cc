@@ -43,7 +43,7 @@ TEST_CASE("all records of a site's last step are kept, in the order in which the
   CHECK(table.text() == "s0 t1=11; s0 t1 m1 e3=12; s0 t1 m1 e3 c2=12; s1 t1=10; s1 t1 m1=13; ");
 }
 
-TEST_CASE("a site that is not seen for a while keeps what it had; one that is seen again has that step's alone") {
+TEST_CASE("a site that is not seen for a while keeps what it had, one that is seen again has that step's alone") {
   Table table;
   table.Add({Seen(0, 1, 10), Seen(0, 1, 11, 1), Seen(2, 1, 12), Seen(2, 1, 13, 1)});
   table.Add({Seen(0, 4, 20)});

@@ -192,7 +192,7 @@ def test_kill_9_leaves_whole_lines_up_to_a_page_and_a_config_that_is_one_of_its_
 
 
 def test_a_random_series_of_edits_loses_nothing(tmp_path: Path) -> None:
-    seed = int(os.environ.get("STEPWATCH_SEED", random.SystemRandom().randrange(1 << 32)))
+    seed = int(os.environ.get("STEPWATCH_SEED", "1"))
     print(f"repeat with STEPWATCH_SEED={seed} pytest -k random_series")
     chance = random.Random(seed)
     edits = 0

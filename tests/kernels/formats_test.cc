@@ -50,8 +50,8 @@ TEST_CASE("each of the 65536 codes of fp16 and bf16 is read right") {
   CHECK(CountMisread<uint16_t>(DType::kBFloat16) == 0);
 }
 
-TEST_CASE(
-    "the loops of every instruction set read each fp16 and bf16 code as the reference does, in full vectors too") {
+TEST_CASE("the loops of every instruction set read each fp16 and bf16 code as the reference does, in full vectors too",
+          "[slow]") {
   for (const Level* level : AvailableLevels()) {
     for (DType dtype : {DType::kFloat16, DType::kBFloat16}) {
       int misread = 0;

@@ -29,7 +29,7 @@ std::string Disagreements(const TensorView& view, const MeasureOptions& options 
   return text;
 }
 
-TEST_CASE("every level gives the bits of the reference for all sizes and kinds of data") {
+TEST_CASE("every level gives the bits of the reference for all sizes and kinds of data", "[slow]") {
   std::mt19937_64 random(17);
   std::vector<int64_t> sizes;
   for (int64_t n = 0; n <= 200; ++n) sizes.push_back(n);
@@ -90,7 +90,7 @@ bool Finds(Tensor* tensor, int64_t position, const Tensor& special, int64_t nans
   return right;
 }
 
-TEST_CASE("one NaN or infinity is found at every position") {
+TEST_CASE("one NaN or infinity is found at every position", "[slow]") {
   std::mt19937_64 random(23);
   const double infinity = std::numeric_limits<double>::infinity();
   for (DType dtype : kInfiniteDTypes) {

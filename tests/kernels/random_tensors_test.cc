@@ -72,7 +72,7 @@ std::string Describe(const TensorView& view) {
   return text;
 }
 
-TEST_CASE("random tensors are measured as the model says, by all paths alike") {
+TEST_CASE("random tensors are measured as the model says, by all paths alike", "[slow][random]") {
   const uint64_t seed = RandomSeed();
   INFO("repeat with STEPWATCH_SEED=" << seed);
   std::mt19937_64 random(seed);
@@ -97,7 +97,7 @@ TEST_CASE("random tensors are measured as the model says, by all paths alike") {
   }
 }
 
-TEST_CASE("random pairs of tensors agree in sign as the model says") {
+TEST_CASE("random pairs of tensors agree in sign as the model says", "[random]") {
   const uint64_t seed = RandomSeed();
   INFO("repeat with STEPWATCH_SEED=" << seed);
   std::mt19937_64 random(seed);

@@ -1,10 +1,11 @@
 #include "tests/kernels/tensor_model.h"
 
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <stdexcept>
+
+#include "tests/random_seed.h"
 
 namespace stepwatch::kernels::test {
 namespace {
@@ -269,8 +270,7 @@ Statistics MeasureOrFail(const TensorView& tensor, const MeasureOptions& options
 }
 
 uint64_t RandomSeed() {
-  const char* given = std::getenv("STEPWATCH_SEED");
-  return given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
+  return stepwatch::test::RandomSeed();
 }
 
 }  // namespace stepwatch::kernels::test

@@ -54,7 +54,6 @@ std::string Difference(const Statistics& a, const Statistics& b);
 
 Statistics MeasureOrFail(const TensorView& tensor, const MeasureOptions& options = {});
 
-// From STEPWATCH_SEED, or fresh.
 uint64_t RandomSeed();
 
 }  // namespace stepwatch::kernels::test

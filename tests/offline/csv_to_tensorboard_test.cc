@@ -159,7 +159,7 @@ TEST_CASE("a row outside the steps of its file is an error with its place") {
                  path + ", line 2: step 5 in a file of the steps 0 to 4"));
 }
 
-TEST_CASE("an older result stays until the new one is whole, then goes; other files stay") {
+TEST_CASE("an older result stays until the new one is whole, then goes, and other files stay") {
   Run run;
   run.Add("grad_reduced_0-4.csv", kHeader + std::string("0,w,0,1\n0,w,0,1\n"));
   Put(run.options.output_dirpath, "rank0/grad_reduced/events.out.tfevents.1.old.1", "old");

@@ -35,7 +35,7 @@ void MakeRun(const TemporaryDirectory& base, const std::string& name) {
   std::filesystem::create_directories(base / name);
 }
 
-TEST_CASE("each rank has its directory; what only looks like one has not") {
+TEST_CASE("each rank has its directory, what only looks like one has not") {
   TemporaryDirectory base;
   MakeRun(base, "Dec03_21-34-40-rank0-aaaaaaaa");
   MakeRun(base, "Dec03_21-34-41-rank12-bbbbbbbb");

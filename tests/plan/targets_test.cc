@@ -1,7 +1,9 @@
 #include "src/plan/targets.h"
 
 #include <limits>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "tests/catch.h"
 
@@ -109,6 +111,29 @@ TEST_CASE("names are squashed at the last dot in front of the first pattern that
   for (const Case& each : kCases) {
     INFO(each.name);
     CHECK(SquashName(each.name) == each.squashed);
+  }
+}
+
+TEST_CASE("keys in a list are found by the names that they select") {
+  const std::vector<std::string> texts = {
+      "", "a", "a.", "a.b", "b", "a..", "a..b", ".", "0:", "0:a.b", "1:a", "1:b", "2:", "a.b", ".a", "ab", "a.bc"};
+  const TargetKeys keys(texts);
+  REQUIRE(keys.size() == texts.size());
+  for (const char* raw : {"", "a", "a.b", "a..b", ".a", "ab", "a.b.c", "b.a", "."}) {
+    for (const char* squashed : {raw, "b", "a.b"}) {
+      for (const int chunk : {0, 1}) {
+        INFO("chunk " << chunk << ", \"" << raw << "\", short \"" << squashed << "\"");
+        const SiteName name{chunk, raw, squashed, raw};
+        std::set<size_t> of_module, of_parameter;
+        for (const size_t key : keys.OfModule(name)) of_module.insert(key);
+        for (const size_t key : keys.OfParameter(name)) of_parameter.insert(key);
+        for (size_t i = 0; i < keys.size(); ++i) {
+          INFO("key \"" << texts[i] << "\"");
+          CHECK(of_module.count(i) == MatchesModule(keys[i], chunk, raw, squashed));
+          CHECK(of_parameter.count(i) == MatchesParameter(keys[i], chunk, raw, squashed));
+        }
+      }
+    }
   }
 }
 

@@ -2,12 +2,12 @@
 #include "controller/reload/machine.h"
 
 #include <cstdio>
-#include <cstdlib>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "tests/catch.h"
+#include "tests/random_seed.h"
 #include "tests/reload/simulated_run.h"
 
 namespace stepwatch::reload {
@@ -301,7 +301,7 @@ constexpr int kLength = 4, kSequences = 20736;
 constexpr int kLength = 5, kSequences = 248832;
 #endif
 
-TEST_CASE("every sequence of five inputs, from five situations, keeps the rules and runs out clean") {
+TEST_CASE("every sequence of five inputs, from five situations, keeps the rules and runs out clean", "[slow]") {
   SimulatedRun fresh(true, 0);
   CHECK(PlayAll(fresh, kLength) == kSequences);
 
@@ -323,13 +323,8 @@ TEST_CASE("every sequence of five inputs, from five situations, keeps the rules 
   CHECK(PlayAll(draining, kLength) == kSequences);
 }
 
-uint32_t Seed() {
-  const char* given = std::getenv("STEPWATCH_SEED");
-  return given != nullptr ? static_cast<uint32_t>(std::strtoul(given, nullptr, 10)) : std::random_device()();
-}
-
-TEST_CASE("a random walk of 100,000 inputs keeps the rules") {
-  const uint32_t seed = Seed();
+TEST_CASE("a random walk of 100,000 inputs keeps the rules", "[random]") {
+  const auto seed = static_cast<uint32_t>(test::RandomSeed());
   INFO("repeat with STEPWATCH_SEED=" << seed << " machine_test");
   std::mt19937 random(seed);
   SimulatedRun run(true, 0);

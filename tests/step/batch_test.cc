@@ -68,7 +68,7 @@ TEST_CASE("a batch gives the rows of single observations, in their order") {
   CHECK(run.Dropped(1, DropReason::kUnsupported) == 2);
 }
 
-TEST_CASE("a batch larger than the plan's room is measured in parts; sites that the plan lacks are late") {
+TEST_CASE("a batch larger than the plan's room is measured in parts, and sites that the plan lacks are late") {
   Run run;
   CheckBatch(run, Tensors(300), 7, 6);
   CHECK(run.Dropped(1, DropReason::kLate) == 2 * (300 - 7));

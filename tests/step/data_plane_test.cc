@@ -369,7 +369,8 @@ void Rest() {
   std::this_thread::sleep_for(std::chrono::microseconds(20));
 }
 
-TEST_CASE("a swap at each of many steps, offered by another thread, with observers on a third inside the steps") {
+TEST_CASE("a swap at each of many steps, offered by another thread, with observers on a third inside the steps",
+          "[slow]") {
   Run run;
   run.Start();
   std::atomic<bool> done{false};

@@ -6,7 +6,7 @@ namespace stepwatch::step {
 using namespace drain;
 namespace {
 
-TEST_CASE("a device that is behind does not hold the training up; its rows come in their frames") {
+TEST_CASE("a device that is behind does not hold the training up, and its rows come in their frames") {
   GraphRun run;
   run.Start();
   run.Begin();
@@ -71,7 +71,7 @@ TEST_CASE("rows that later steps have overwritten before they were read are drop
   CHECK(run.drained[1].ledger.written == device::FakeDevice::kDepth);
 }
 
-TEST_CASE("more observations than there are places for are told of and counted once, the others go on") {
+TEST_CASE("more observations than there are places for are told of and counted once, the others go on", "[slow]") {
   GraphRun run;
   run.Start();
   run.Begin();

@@ -1,9 +1,9 @@
 // Captures, replays, swaps, stalls and blocked boundaries in random order, against a model of what must come of them.
-#include <cstdlib>
 #include <random>
 #include <set>
 #include <tuple>
 
+#include "tests/random_seed.h"
 #include "tests/step/graph_run.h"
 
 namespace stepwatch::step {
@@ -138,9 +138,9 @@ class RandomRun {
   uint64_t late_ = 0;
 };
 
-TEST_CASE("whatever is captured, replayed, swapped and held up in whatever order, rows and ledger are exact") {
-  const char* fixed = std::getenv("STEPWATCH_SEED");
-  const uint64_t first = fixed != nullptr ? std::strtoull(fixed, nullptr, 10) : std::random_device()();
+TEST_CASE("whatever is captured, replayed, swapped and held up in whatever order, rows and ledger are exact",
+          "[random]") {
+  const uint64_t first = test::RandomSeed();
   size_t rows = 0;
   uint64_t late = 0;
   for (uint64_t seed = first; seed < first + 12; ++seed) {

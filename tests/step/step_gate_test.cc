@@ -41,7 +41,7 @@ TEST_CASE("a step at the gate begins when it opens") {
   CHECK_FALSE(gate.in_doubt());
 }
 
-TEST_CASE("patience ends once at a gate; the steps are in doubt until it opens") {
+TEST_CASE("patience ends once at a gate, the steps are in doubt until it opens") {
   StepGate gate(4, milliseconds(10));
   gate.HoldAt(6);
   gate.Arrive(5);

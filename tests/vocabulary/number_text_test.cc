@@ -9,6 +9,7 @@
 #include <string>
 
 #include "tests/catch.h"
+#include "tests/random_seed.h"
 
 namespace stepwatch::vocabulary {
 namespace {
@@ -137,9 +138,8 @@ TEST_CASE("a value that rounding would overflow stays as it is") {
   CHECK(Text(-1.7976931348623157e308, 1) == "-1.7976931348623157e+308");
 }
 
-TEST_CASE("without ndigits every double reads back to the same bits") {
-  const char* given = std::getenv("STEPWATCH_SEED");
-  const uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device()();
+TEST_CASE("without ndigits every double reads back to the same bits", "[random]") {
+  const uint64_t seed = test::RandomSeed();
   INFO("repeat with STEPWATCH_SEED=" << seed);
   std::mt19937_64 random(seed);
   for (int i = 0; i < 20000; ++i) {

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "tests/catch.h"
+#include "tests/random_seed.h"
 #include "tests/writeback/write_back_fixture.h"
 
 namespace stepwatch::writeback {
@@ -122,7 +123,7 @@ void InTwoPieces(const std::string& path, const std::string& bytes) {
 
 }  // namespace
 
-TEST_CASE("an edit saved at the moment of our write-back is never lost") {
+TEST_CASE("an edit saved at the moment of our write-back is never lost", "[random]") {
   const Save by_rename = [](const std::string& path, const std::string&, const std::string& last) {
     WriteByRename(path, last);
   };
@@ -138,7 +139,7 @@ TEST_CASE("an edit saved at the moment of our write-back is never lost") {
     InTwoPieces(path, last);
   };
   const int rounds = FromEnvironment("STEPWATCH_RACE_ROUNDS", 400);
-  const auto seed = static_cast<unsigned>(FromEnvironment("STEPWATCH_SEED", static_cast<int>(std::random_device()())));
+  const auto seed = static_cast<unsigned>(test::RandomSeed());
   for (const Mode& mode :
        {Mode{"rename", false, by_rename}, Mode{"in place", false, in_place}, Mode{"two renames", false, two_renames},
         Mode{"two in place", false, two_in_place}, Mode{"in place, hard link", true, in_place}}) {

@@ -15,7 +15,7 @@ using kernels::test::Difference;
 using kernels::test::kAllDTypes;
 using kernels::test::RandomSeed;
 
-TEST_CASE("random batches have the bits of the reference, whatever the grid") {
+TEST_CASE("random batches have the bits of the reference, whatever the grid", "[slow][random]") {
   const uint64_t seed = RandomSeed();
   INFO("repeat with STEPWATCH_SEED=" << seed);
   std::mt19937_64 random(seed);
@@ -35,7 +35,8 @@ TEST_CASE("random batches have the bits of the reference, whatever the grid") {
   }
 }
 
-TEST_CASE("tensors of one tile, of full tiles, of one group and of several are folded as the reference folds") {
+TEST_CASE("tensors of one tile, of full tiles, of one group and of several are folded as the reference folds",
+          "[slow]") {
   std::mt19937_64 random(7);
   FakeDevice device(7);
   const auto engine = MakeEngine(&device);
@@ -228,7 +229,7 @@ TEST_CASE("what cannot be measured is refused with its reason and disturbs no ne
   CHECK(engine->EnqueueAgreement(good.view, good.view).code == StatusCode::kUnavailable);
 }
 
-TEST_CASE("random pairs agree in sign as the reference says") {
+TEST_CASE("random pairs agree in sign as the reference says", "[random]") {
   const uint64_t seed = RandomSeed();
   INFO("repeat with STEPWATCH_SEED=" << seed);
   std::mt19937_64 random(seed);

@@ -156,7 +156,7 @@ TEST_CASE("while nothing may be queued a step cannot be ended or switched, and g
   CHECK(model.Read(model.items[0], 0) == GraphAnswer::kThere);
 }
 
-TEST_CASE("random batches are captured in few launches and replayed in the bits of the reference") {
+TEST_CASE("random batches are captured in few launches and replayed in the bits of the reference", "[slow][random]") {
   const uint64_t seed = kernels::test::RandomSeed();
   INFO("repeat with STEPWATCH_SEED=" << seed);
   std::mt19937_64 random(seed);
@@ -229,7 +229,7 @@ TEST_CASE("agreements are captured like tensors, those of unlike and of empty pa
   }
 }
 
-TEST_CASE("slots and scratch memory end, and what else cannot be captured is refused with its reason") {
+TEST_CASE("slots and scratch memory end, and what else cannot be captured is refused with its reason", "[slow]") {
   DeviceEngineOptions options;
   options.graph_slots = 8;
   CapturedModel model(options);
@@ -289,7 +289,7 @@ TEST_CASE("bad options and a device without memory are refused") {
 }
 
 // The device overwrites rows while the reader looks: whatever it is told is whole.
-TEST_CASE("a reader beside a device that laps it never sees half a result") {
+TEST_CASE("a reader beside a device that laps it never sees half a result", "[slow]") {
   DeviceEngineOptions options;
   options.graph_depth = 3;
   CapturedModel model(options);

@@ -69,7 +69,7 @@ TEST_CASE("tensors of one kernel share a launch, and tiles are numbered through"
   CHECK(packer.entry_count() == 8);
 }
 
-TEST_CASE("a tensor larger than a launch is measured by several, with the same bits") {
+TEST_CASE("a tensor larger than a launch is measured by several, with the same bits", "[slow]") {
   std::mt19937_64 random(5);
   const DeviceTensor tensor = FlatTensor(DType::kInt8, 700 * 65536 + 5, 0, Fill::kOrdinary, &random);
   const DeviceTensor beside = FlatTensor(DType::kInt8, 70000, 0, Fill::kOrdinary, &random);

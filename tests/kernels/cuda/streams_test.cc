@@ -29,7 +29,7 @@ TEST_CASE("streams that run at once never share scratch memory, and more streams
   }
 }
 
-TEST_CASE("with a side stream the statistics read what the producer wrote, before it writes again") {
+TEST_CASE("with a side stream the statistics read what the producer wrote, before it writes again", "[slow]") {
   std::mt19937_64 random(29);
   for (int round = 0; round < 20; ++round) {
     FakeDevice device(static_cast<uint64_t>(round));

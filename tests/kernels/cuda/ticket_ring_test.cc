@@ -65,7 +65,7 @@ TEST_CASE("abandoned slots wait for the device, cancelled ones do not") {
   CHECK_FALSE(ring.Take(1, &totals));
 }
 
-TEST_CASE("three threads reserve while one takes, and every ticket carries its own result") {
+TEST_CASE("three threads reserve while one takes, and every ticket carries its own result", "[slow]") {
   std::vector<ResultSlot> slots(16);
   TicketRing ring(slots.data(), 16);
   constexpr uint64_t kTickets = 30000;

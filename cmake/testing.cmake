@@ -1,0 +1,46 @@
+# How tests are declared. CTest runs each TEST_CASE of the core as an entry of its own, in a process of its own; a test
+# that links LibTorch takes seconds to start and stays one entry.
+
+# What tools/check_tests.py compares with CTest's entries: a line "name|cases or whole|sources" for each executable.
+define_property(GLOBAL PROPERTY STEPWATCH_TESTS BRIEF_DOCS "Catch2 executables" FULL_DOCS "name|kind|sources")
+
+# stepwatch_test(name SOURCES a.cc … [DEPS target …]): a Catch2 executable.
+function(stepwatch_test name)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${arg_SOURCES})
+  target_compile_options(${name} PRIVATE ${stepwatch_warnings})
+  target_link_libraries(${name} PRIVATE ${arg_DEPS} sw_test_main)
+  target_compile_definitions(${name} PRIVATE STEPWATCH_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+                                             STEPWATCH_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  set(kind cases)
+  if("stepwatch_torch" IN_LIST arg_DEPS)
+    set(kind whole)
+    add_test(NAME ${name} COMMAND ${name})
+    set_tests_properties(${name} PROPERTIES LABELS torch COST 30)
+  else()
+    stepwatch_discover(${name})
+  endif()
+  list(TRANSFORM arg_SOURCES PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ OUTPUT_VARIABLE sources)
+  list(JOIN sources "," sources)
+  set_property(GLOBAL APPEND PROPERTY STEPWATCH_TESTS "${name}|${kind}|${sources}")
+endfunction()
+
+# stepwatch_discover(name): asks the executable for its cases whenever it was linked.
+function(stepwatch_discover name)
+  set(entries ${CMAKE_CURRENT_BINARY_DIR}/${name}_entries.cmake)
+  add_custom_command(TARGET ${name} POST_BUILD BYPRODUCTS ${entries} VERBATIM
+    COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/discover_tests.py $<TARGET_FILE:${name}> ${entries})
+  file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/${name}_include.cmake
+    "if(EXISTS \"${entries}\")\n  include(\"${entries}\")\nelse()\n"
+    "  add_test(${name}_was_not_built ${name}_was_not_built)\nendif()\n")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${CMAKE_CURRENT_BINARY_DIR}/${name}_include.cmake)
+endfunction()
+
+# stepwatch_check_tests(): the test that no case of the sources is missing from CTest.
+function(stepwatch_check_tests)
+  get_property(tests GLOBAL PROPERTY STEPWATCH_TESTS)
+  list(JOIN tests "\n" lines)
+  file(WRITE ${PROJECT_BINARY_DIR}/tests.txt "${lines}\n")
+  add_test(NAME every_test_case_has_its_entry
+    COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/check_tests.py ${PROJECT_BINARY_DIR})
+endfunction()
