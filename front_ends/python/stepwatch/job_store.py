@@ -26,8 +26,8 @@ class JobStore:
     ----------
     store : torch.distributed.Store
         Any class of it. A clone with a connection of its own is used where torch can make one, so that nobody waits
-        for a blocking call of the trainer's. Where a second one can be made, this rank waits on it for its bell and does
-        not poll.
+        for a blocking call of the trainer's. Where a second one can be made, this rank waits on it for its bell and
+        does not poll.
 
     Attributes
     ----------
