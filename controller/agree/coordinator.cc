@@ -8,32 +8,45 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// After a failed request; doubled up to the second.
-constexpr milliseconds kPauseAfterFault{20};
-constexpr milliseconds kPauseAfterFaultMax{1000};
-// A store is well again when nothing failed for so long.
-constexpr milliseconds kWellAfter{2000};
 // What stands under the key of a proposal that is over.
 constexpr const char* kOver = "over";
+// What a bell says: only that it is there counts.
+constexpr const char* kRung = "rung";
+// Looks of ranks that have a bell, over the whole job: no more than one in this time.
+constexpr milliseconds kBetweenLooks{60};
+// Polls of ranks that await a decision, over the whole job: no more than one in this time.
+constexpr std::chrono::microseconds kBetweenBusyPolls{50};
 
 }  // namespace
 
 Coordinator::Coordinator(Settings settings, std::shared_ptr<Store> store, RankDelegate* delegate,
-                         Dependencies surroundings)
+                         Dependencies dependencies)
     : settings_(std::move(settings)),
-      store_(std::move(store)),
       delegate_(delegate),
-      around_(std::move(surroundings)),
+      around_(std::move(dependencies)),
+      store_(std::move(store), settings_.answer_time, ForStore()),
+      rings_(store_.listens()),
+      started_(around_.now()),
+      written_(settings_.rank, std::max(settings_.world_size, 1)),
       read_votes_(static_cast<size_t>(std::max(settings_.world_size, 1))),
-      read_written_(read_votes_.size()) {
-  member_.rank = settings_.rank;
-  leader_.rank = settings_.rank;
+      read_roll_(read_votes_.size()) {
+  member_.rank = leader_.rank = settings_.rank;
+  member_.incarnation = settings_.incarnation;
   leader_.world_size = settings_.world_size;
   leader_.vote_time = settings_.vote_time;
-  if (is_leader())
-    session_ = settings_.session;
-  else if (settings_.steers)
-    looks_since_ = around_.now();
+  if (is_leader()) session_ = leader_.session = settings_.incarnation;
+}
+
+StoreClient::Dependencies Coordinator::ForStore() {
+  StoreClient::Dependencies dependencies;
+  dependencies.now = around_.now;
+  dependencies.post = around_.post;
+  dependencies.owner = [this]() -> std::shared_ptr<void> {
+    return delegate_ == nullptr ? nullptr : weak_from_this().lock();
+  };
+  dependencies.on_change = [this](const Status& status) { delegate_->StoreChanged(status); };
+  dependencies.on_answer = [this] { Advance(); };
+  return dependencies;
 }
 
 void Coordinator::Stop() {
@@ -52,102 +65,17 @@ void Coordinator::Want(agree::Change change, int64_t ticket) {
 }
 
 void Coordinator::TellWritten(PlanId plan_id) {
-  written_here_ = plan_id;
+  written_.Tell(plan_id);
   Advance();
 }
 
 void Coordinator::AwaitWritten(PlanId plan_id, Time deadline, std::function<void()> then) {
-  awaited_rows_ = AwaitedRows{plan_id, deadline, std::vector<bool>(read_written_.size(), false), std::move(then)};
-  awaited_rows_->has_written[static_cast<size_t>(settings_.rank)] = true;
+  written_.Await(plan_id, deadline, std::move(then));
   Advance();
 }
 
-void Coordinator::AdvanceWritten() {
-  if (written_here_ && !session_.empty()) {
-    const PlanId plan_id = *written_here_;
-    Set(&write_written_, settings_.prefix + "/" + session_ + "/w/" + std::to_string(settings_.rank),
-        std::to_string(plan_id), [this, plan_id](const auto&) {
-          if (written_here_ == plan_id) written_here_.reset();
-        });
-  }
-  if (!awaited_rows_) return;
-  const std::vector<bool>& written = awaited_rows_->has_written;
-  if (around_.now() >= awaited_rows_->deadline || std::find(written.begin(), written.end(), false) == written.end()) {
-    const std::function<void()> then = std::exchange(awaited_rows_, std::nullopt)->then;
-    return then();
-  }
-  for (size_t rank = 0; rank < written.size(); ++rank) {
-    if (written[rank]) continue;
-    Get(
-        &read_written_[rank], settings_.prefix + "/" + session_ + "/w/" + std::to_string(rank),
-        [this, rank](const auto& text) {
-          const std::optional<PlanId> newest = NumberFrom(text.value_or(""));
-          if (awaited_rows_ && newest && *newest >= awaited_rows_->plan_id) awaited_rows_->has_written[rank] = true;
-        },
-        settings_.poll);
-  }
-}
-
-// --- requests ---
-
 std::string Coordinator::Key(char kind, int64_t number) const {
-  return settings_.prefix + "/" + session_ + "/" + kind + "/" + std::to_string(number);
-}
-
-void Coordinator::Ask(Request* request, const Issue& issue, Handler handler, milliseconds pause) {
-  const Time now = around_.now();
-  if (request->is_out && now - request->asked < settings_.answer_time) return;
-  if (request->is_out) {  // never answered: as if it had failed
-    request->is_out = false;
-    OnAnswer(request,
-             Status(StatusCode::kTimedOut, "no answer within " + std::to_string(settings_.answer_time.count()) + " ms"),
-             handler);
-  }
-  if (now < request->not_before) return;
-  request->is_out = true;
-  request->asked = now;
-  request->not_before = now + pause;
-  issue([weak = weak_from_this(), post = around_.post, request, serial = ++request->serial, session = session_,
-         handler = std::move(handler)](const Store::Answer& answer) {
-    post([weak, request, serial, session, handler, answer] {
-      const auto self = weak.lock();
-      if (!self || !self->delegate_ || !request->is_out || request->serial != serial) return;
-      request->is_out = false;
-      // Numbers mean something else under another session.
-      if (session == self->session_) self->OnAnswer(request, answer, handler);
-      self->Advance();
-    });
-  });
-}
-
-void Coordinator::OnAnswer(Request* request, const Store::Answer& answer, const Handler& handler) {
-  if (answer.ok()) {
-    request->pause = milliseconds(0);
-    if (store_fails_ && around_.now() - last_fault_ > kWellAfter) {
-      store_fails_ = false;
-      delegate_->StoreChanged(Status());
-    }
-    return handler(answer.value());
-  }
-  request->pause = std::clamp(request->pause * 2, kPauseAfterFault, kPauseAfterFaultMax);
-  last_fault_ = around_.now();
-  request->not_before = last_fault_ + request->pause;
-  if (!std::exchange(store_fails_, true)) delegate_->StoreChanged(answer.status());
-}
-
-void Coordinator::Get(Request* request, const std::string& key, Handler handler, milliseconds pause) {
-  Ask(
-      request, [&](Store::Done done) { store_->Get(key, std::move(done)); }, std::move(handler), pause);
-}
-
-void Coordinator::Set(Request* request, const std::string& key, const std::string& value, Handler handler) {
-  Ask(
-      request, [&](Store::Done done) { store_->Set(key, value, std::move(done)); }, std::move(handler));
-}
-
-void Coordinator::SetOnce(Request* request, const std::string& key, const std::string& value, Handler handler) {
-  Ask(
-      request, [&](Store::Done done) { store_->SetOnce(key, value, std::move(done)); }, std::move(handler));
+  return SessionKey() + "/" + kind + "/" + std::to_string(number);
 }
 
 // --- the machines ---
@@ -190,66 +118,105 @@ void Coordinator::Advance() {
     AdvanceLeader();
     AdvanceMember();
   }
-  AdvanceWritten();
+  written_.Advance(&store_, SessionKey(), around_.now(), settings_.poll);
+  if (delegate_ == nullptr) return;
   const bool is_busy = busy();
   if (is_busy && !was_busy_) busy_since_ = around_.now();
   was_busy_ = is_busy;
   const bool is_done = !settings_.steers && (is_leader() ? announced_ : !session_.empty());
-  if (delegate_ != nullptr && !is_done)
-    around_.wake_at(around_.now() + (is_busy                         ? settings_.busy_tick
-                                     : is_leader() && !awaited_rows_ ? settings_.poll_max
-                                                                     : settings_.poll));
+  if (!is_done) around_.wake_at(around_.now() + Pause());
 }
 
 // --- leader ---
 
 void Coordinator::AdvanceLeader() {
-  if (!announced_)
-    return Set(&announce_, settings_.prefix + "/latest", Encode(Latest{session_, 0, settings_.run_id}),
-               [this](const auto&) {
-                 announced_ = true;
-                 delegate_->Join(settings_.run_id);
-               });
+  if (!announced_) return Announce();
+  Ring();
   Feed(LeaderInput(LeaderTick{delegate_->arriving(), around_.now()}));
   if (!leader_.ballot) return;
+  if (leader_.ballot->phase == BallotPhase::kCalling) CallRoll();
   switch (leader_.ballot->phase) {
+    case BallotPhase::kCalling: return;
     case BallotPhase::kPublishing: return PublishBallot();
     case BallotPhase::kOpen: return AskForVotes();
     case BallotPhase::kDeciding: {
       const int64_t number = leader_.ballot->proposal.number;
-      return SetOnce(&decide_, Key('d', number), Encode(leader_.ballot->deciding),
-                     [this, number](const auto& text) { OnDecision(number, text.value_or("")); });
+      return store_.SetOnce(&decide_, Key('d', number), Encode(leader_.ballot->deciding),
+                            [this, number](const auto& text) { OnDecision(number, text.value_or("")); });
     }
   }
 }
 
-// The proposal first, then the mark that it is there.
+void Coordinator::Announce() {
+  store_.Set(&announce_, settings_.prefix + "/latest", Encode(Latest{session_, 0, settings_.run_id, rings_}),
+             [this](const auto&) {
+               announced_ = true;
+               ++rings_wanted_;
+               delegate_->Join(settings_.run_id);
+             });
+}
+
+// What it tells of is in the store already.
+void Coordinator::Ring() {
+  if (!rings_ || settings_.world_size <= 1 || rings_done_ == rings_wanted_) return;
+  std::vector<std::string> bells;
+  for (int rank = 0; rank < settings_.world_size; ++rank)
+    if (rank != settings_.rank) bells.push_back(BellKey(rank));
+  store_.SetAll(&ring_, bells, kRung, [this, rung = rings_wanted_](const auto&) { rings_done_ = rung; });
+}
+
+void Coordinator::CallRoll() {
+  const int64_t number = leader_.ballot->proposal.number;
+  if (roll_.number != number) {
+    roll_ = Roll{number, std::vector<Incarnation>(read_roll_.size()), std::vector<bool>(read_roll_.size(), false)};
+    roll_.is_read.at(static_cast<size_t>(settings_.rank)) = true;
+    for (StoreClient::Request& request : read_roll_) store_.Hurry(&request);
+  }
+  if (std::find(roll_.is_read.begin(), roll_.is_read.end(), false) == roll_.is_read.end())
+    Feed(LeaderInput(RollCalled{number, roll_.incarnations, delegate_->arriving(), around_.now()}));
+  if (leader_.ballot->phase != BallotPhase::kCalling) return;
+  std::vector<bool> is_known;
+  for (const Incarnation& each : roll_.incarnations) is_known.push_back(!each.empty());
+  is_known.at(static_cast<size_t>(settings_.rank)) = true;
+  store_.ReadWords(
+      &read_roll_, SessionKey() + "/r", is_known,
+      [this, number](int rank, const auto& word) {
+        if (roll_.number != number) return;
+        roll_.is_read.at(static_cast<size_t>(rank)) = true;
+        if (word && IsIncarnation(*word)) roll_.incarnations.at(static_cast<size_t>(rank)) = *word;
+      },
+      store_.appends() ? BusyPoll() : SharedBusyPoll());
+}
+
+// The proposal first, then the mark that it is there, then the bells.
 void Coordinator::PublishBallot() {
   const Proposal proposal = leader_.ballot->proposal;
   const int64_t number = proposal.number;
   if (!proposal_is_in_store_)
-    return Set(&publish_, Key('p', number), Encode(proposal), [this](const auto&) { proposal_is_in_store_ = true; });
-  Set(&publish_, settings_.prefix + "/latest", Encode(Latest{session_, number, settings_.run_id}),
-      [this, proposal, number](const auto&) {
-        proposal_is_in_store_ = false;
-        Feed(LeaderInput(Published{number, around_.now()}));
-        Feed(MemberInput(Seen{proposal, std::nullopt}));
-        // Its text may be long and is not needed any more; nobody waits for this.
-        if (number > 1) Set(&forget_, Key('p', number - 1), kOver, [](const auto&) {});
-      });
+    return store_.Set(&publish_, Key('p', number), Encode(proposal),
+                      [this](const auto&) { proposal_is_in_store_ = true; });
+  const Latest latest{session_, number, settings_.run_id, rings_};
+  store_.Set(&publish_, settings_.prefix + "/latest", Encode(latest), [this, proposal, number](const auto&) {
+    proposal_is_in_store_ = false;
+    ++rings_wanted_;
+    Feed(LeaderInput(Published{number, around_.now()}));
+    Feed(MemberInput(Seen{proposal, std::nullopt}));
+    // Its text may be long and is not needed any more; nobody waits for this.
+    if (number > 1) store_.Set(&clear_, Key('p', number - 1), kOver, [](const auto&) {});
+  });
 }
 
 void Coordinator::AskForVotes() {
   const int64_t number = leader_.ballot->proposal.number;
-  for (size_t rank = 0; rank < read_votes_.size(); ++rank) {
-    if (static_cast<int>(rank) == settings_.rank || leader_.ballot->has_voted[rank]) continue;
-    Get(
-        &read_votes_[rank], Key('v', number) + "/" + std::to_string(rank),
-        [this, number, rank](const auto& vote) {
-          if (vote) Feed(LeaderInput(VoteIn{number, static_cast<int>(rank)}));
-        },
-        BusyPoll());
-  }
+  std::vector<bool> is_known = leader_.ballot->has_voted;
+  is_known.at(static_cast<size_t>(settings_.rank)) = true;
+  if (std::find(is_known.begin(), is_known.end(), false) == is_known.end()) return;
+  store_.ReadWords(
+      &read_votes_, Key('v', number), is_known,
+      [this, number](int rank, const auto& vote) {
+        if (vote) Feed(LeaderInput(VoteIn{number, rank, *vote}));
+      },
+      store_.appends() ? BusyPoll() : SharedBusyPoll());
 }
 
 // --- member ---
@@ -266,12 +233,14 @@ void Coordinator::AdvanceMember() {
     case MemberPhase::kVoting:
       if (is_leader()) {  // it need not write down what only it reads
         Feed(MemberInput(VoteWritten{number}));
-        return Feed(LeaderInput(VoteIn{number, settings_.rank}));
+        return Feed(LeaderInput(VoteIn{number, settings_.rank, settings_.incarnation}));
       }
-      return Set(&write_vote_, Key('v', number) + "/" + std::to_string(settings_.rank), "ready",
-                 [this, number](const auto&) { Feed(MemberInput(VoteWritten{number})); });
-    case MemberPhase::kVoted: return Get(&read_outcome_, Key('d', number), learn, BusyPoll());
-    case MemberPhase::kClosing: return SetOnce(&close_, Key('d', number), Encode(Closing()), learn);
+      return store_.Enter(&write_vote_, Key('v', number), settings_.rank, settings_.incarnation,
+                          [this, number](const auto&) { Feed(MemberInput(VoteWritten{number})); });
+    case MemberPhase::kVoted: return store_.Get(&read_outcome_, Key('d', number), learn, OutcomePoll());
+    case MemberPhase::kClosing:
+      if (!is_leader() && !is_enrolled_) return Enrol();  // first, so that the next proposal is for this rank
+      return store_.SetOnce(&close_, Key('d', number), Encode(Closing()), learn);
   }
 }
 
@@ -294,37 +263,67 @@ void Coordinator::OnDecision(int64_t number, const std::string& text_untrusted) 
   if (!decision)
     decision = Decision{false, Cause::kSilent, settings_.rank, 0, "the decision in the store is unreadable", 0};
   Feed(MemberInput(Learned{number, *decision}));
-  if (is_leader()) Feed(LeaderInput(Decided{number, *decision}));
-}
-
-void Coordinator::LookForLeader() {
-  if (!looks_since_ || around_.now() - *looks_since_ < settings_.vote_time) return;
-  looks_since_.reset();
-  delegate_->LeaderIsSilent(settings_.vote_time);
+  if (!is_leader() || !leader_.ballot || leader_.ballot->proposal.number != number) return;
+  ++rings_wanted_;
+  Feed(LeaderInput(Decided{number, *decision}));
 }
 
 void Coordinator::LookForProposals() {
-  if (session_.empty()) LookForLeader();
-  Get(
-      &read_latest_, settings_.prefix + "/latest", [this](const auto& text) { OnLatest(text.value_or("")); },
-      IdlePoll());
-  if (!latest_ || latest_->session != session_ || latest_->number <= member_.known) return;
-  // A newer proposal means that the one before it is decided.
-  if (member_.pending) return Feed(MemberInput(agree::Settle{}));
-  FetchNext();
+  if (settings_.steers) ListenForBell();
+  store_.Get(
+      &read_latest_, settings_.prefix + "/latest",
+      [this](const auto& text) { OnLatest(LatestFrom(text.value_or(""))); }, IdlePoll());
+  if (!latest_) return TellOfSilence();
+  const bool is_new = latest_->session != session_;
+  // A newer proposal, or a new leader, means that the proposal before it is decided, or has to be, under its own keys.
+  if (member_.pending && (is_new || latest_->number > member_.known)) Feed(MemberInput(agree::Settle{}));
+  if (member_.pending) return;
+  if (is_new) Follow(*latest_);
+  if (!settings_.steers) return;
+  if (!is_enrolled_) return Enrol();
+  if (latest_->number > member_.known) FetchNext();
 }
 
-void Coordinator::OnLatest(const std::string& text_untrusted) {
-  std::optional<Latest> latest = LatestFrom(text_untrusted);
+void Coordinator::OnLatest(std::optional<Latest> latest) {
   if (!latest) return;
+  const bool is_news = latest_ && (latest->session != latest_->session || latest->number > latest_->number);
+  if (is_news && !std::exchange(has_rung_, false)) bell_is_deaf_ = true;  // until it rings again
   latest_ = std::move(latest);
-  if (latest_->session == session_) return;
-  if (member_.pending) return Feed(MemberInput(agree::Settle{}));  // decided under the old leader's keys first
-  session_ = latest_->session;
+}
+
+// While a bell cannot be heard the rank polls.
+void Coordinator::ListenForBell() {
+  if (store_.listens())
+    store_.Listen(&listen_, BellKey(settings_.rank), [this] {
+      has_rung_ = true;
+      bell_is_deaf_ = false;
+      store_.Hurry(&read_latest_);
+      store_.Hurry(&read_outcome_);
+    });
+  const bool had_bell = std::exchange(had_bell_, has_bell());
+  if (had_bell && !had_bell_) store_.Hurry(&read_latest_);
+}
+
+void Coordinator::TellOfSilence() {
+  if (!settings_.steers || is_silence_told_ || around_.now() - started_ < settings_.vote_time) return;
+  is_silence_told_ = true;
+  delegate_->LeaderIsSilent(settings_.vote_time);
+}
+
+void Coordinator::Follow(const Latest& latest) {
+  session_ = latest.session;
+  store_.IgnoreOldAnswers();
+  is_enrolled_ = false;
   // What was before this rank came is not for it, except the newest, if that is not decided yet.
-  member_.known = std::max<int64_t>(latest_->number - 1, 0);
+  member_.known = std::max<int64_t>(latest.number - 1, 0);
   next_decision_.reset();
-  delegate_->Join(latest_->run_id);
+  delegate_->Join(latest.run_id);
+}
+
+// The roll keeps the newest word of a rank: to come twice does no harm.
+void Coordinator::Enrol() {
+  store_.Enter(&enrol_, SessionKey() + "/r", settings_.rank, settings_.incarnation,
+               [this](const auto&) { is_enrolled_ = true; });
 }
 
 // Proposals that were over before this rank looked are taken in turn, so that it tells of every abort.
@@ -333,7 +332,7 @@ void Coordinator::FetchNext() {
   const bool is_over = number < latest_->number;
   if (is_over && !next_was_over_) next_decision_.reset();  // there was none yet when it was read
   if (!next_decision_) {
-    return Get(
+    return store_.Get(
         &read_decision_, Key('d', number),
         [this, number, is_over](const auto& text) {
           if (number != member_.known + 1) return;
@@ -349,22 +348,35 @@ void Coordinator::FetchNext() {
     over.number = number;
     return Feed(MemberInput(Seen{over, decision}));
   }
-  Get(
+  store_.Get(
       &read_proposal_, Key('p', number),
       [this, number](const auto& text) {
         if (number != member_.known + 1) return;
         next_decision_.reset();
         const std::optional<Proposal> proposal = ProposalFrom(text.value_or(""));
-        if (proposal && proposal->number == number) Feed(MemberInput(Seen{*proposal, std::nullopt}));
+        if (!proposal || proposal->number != number) return;
+        Feed(MemberInput(Seen{*proposal, std::nullopt}));
+        if (member_.pending && !member_.pending->is_for_us) is_enrolled_ = false;
       },
       BusyPoll());
 }
 
 // --- pace ---
 
-// A third of a step is soon enough: two steps and more lie between a proposal and its step.
+milliseconds Coordinator::Pause() const {
+  if (busy()) return settings_.busy_tick;
+  if (written_.awaits()) return settings_.poll;
+  return is_leader() || has_bell() ? settings_.poll_max : settings_.poll;
+}
+
+// Without a bell a third of a step is soon enough: two steps and more lie between a proposal and its step.
 milliseconds Coordinator::IdlePoll() {
   const Time now = around_.now();
+  if (has_bell()) return std::max(settings_.look, kBetweenLooks * settings_.world_size);
+  if (!latest_) {
+    const auto age = std::chrono::duration_cast<milliseconds>(now - started_);
+    return std::clamp(age / 8, settings_.poll, std::max(settings_.poll, settings_.poll_for_leader_max));
+  }
   const int64_t step = delegate_->arriving();
   if (step != step_seen_) {
     const auto since = std::chrono::duration_cast<milliseconds>(now - step_seen_at_);
@@ -379,6 +391,17 @@ milliseconds Coordinator::IdlePoll() {
 milliseconds Coordinator::BusyPoll() const {
   const auto age = was_busy_ ? std::chrono::duration_cast<milliseconds>(around_.now() - busy_since_) : milliseconds(0);
   return std::clamp(age / 8, settings_.busy_poll, std::max(settings_.busy_poll, settings_.poll_max));
+}
+
+// For what every rank asks.
+milliseconds Coordinator::SharedBusyPoll() const {
+  return std::max(BusyPoll(), std::chrono::duration_cast<milliseconds>(kBetweenBusyPolls * settings_.world_size));
+}
+
+// The leader's bell tells of the decision. A rank that reaches the step before it hears the bell asks by itself.
+milliseconds Coordinator::OutcomePoll() const {
+  if (is_leader()) return BusyPoll();
+  return has_bell() ? std::max(SharedBusyPoll(), settings_.poll_max) : SharedBusyPoll();
 }
 
 }  // namespace stepwatch::agree

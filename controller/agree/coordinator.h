@@ -1,12 +1,17 @@
 // Runs one rank's state machines over the job's store. Loop thread only; owns no thread and no timer.
 //
 // Keys, under the job's prefix:
-//   latest             the leader's session and its newest proposal     leader, replaced
-//   SESSION/p/N        proposal N                                       leader
-//   SESSION/v/N/RANK   the vote of a rank: that it is ready for N       that rank
-//   SESSION/d/N        the decision about N                             whoever is first
-//   SESSION/w/RANK     the newest plan of which all rows are written    that rank, replaced
-// Everything in the store is repeated until it is answered; each key's meaning allows that.
+//   latest          the leader's session and its newest proposal        leader, replaced
+//   b/RANK          a bell: there is something new, or the decision     leader; removed by the rank that listens
+//   SESSION/r       who has come: each rank's incarnation               a word of each rank
+//   SESSION/p/N     proposal N                                          leader
+//   SESSION/v/N     the votes of those who are ready for N              a word of each rank
+//   SESSION/d/N     the decision about N                                whoever is first
+//   SESSION/w/PLAN  who has written all rows of the plan                a word of each rank
+//
+// A rank whose store listens waits for its bell alone and makes hardly a request while nothing happens. A bell is a
+// hint, as an event of inotify is: what it tells of is read from the other keys, and these are looked at now and then
+// anyway. Without a bell a rank polls `latest`.
 #pragma once
 
 #include <chrono>
@@ -20,6 +25,8 @@
 #include "controller/agree/leader.h"
 #include "controller/agree/member.h"
 #include "controller/agree/messages.h"
+#include "controller/agree/store_client.h"
+#include "controller/agree/written_tally.h"
 #include "stepwatch/status.h"
 #include "stepwatch/store.h"
 
@@ -56,13 +63,17 @@ struct Settings {
   std::string prefix = "stepwatch";
   int rank = 0;
   int world_size = 1;
-  std::string session;  // leader: hex digits, different for every process
-  std::string run_id;   // leader
+  Incarnation incarnation;  // hex digits, different for every process; the leader's is its session
+  std::string run_id;       // leader
   // False: only the run id is shared (static mode).
   bool steers = true;
-  // How often a rank looks for proposals, at most; less often when steps are long.
+  // How often a rank without a bell looks for proposals, at most; less often when steps are long.
   std::chrono::milliseconds poll{20};
   std::chrono::milliseconds poll_max{250};
+  // The same while there is no leader.
+  std::chrono::milliseconds poll_for_leader_max{1000};
+  // How often one with a bell looks nevertheless; less often in a job of more than a thousand ranks.
+  std::chrono::milliseconds look{60000};
   // The same while a proposal is under way, and how often the step is looked at then.
   std::chrono::milliseconds busy_poll{4};
   std::chrono::milliseconds busy_tick{2};
@@ -82,14 +93,14 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
   };
 
   // `delegate` must outlive the coordinator, or its Stop.
-  Coordinator(Settings settings, std::shared_ptr<Store> store, RankDelegate* delegate, Dependencies surroundings);
+  Coordinator(Settings settings, std::shared_ptr<Store> store, RankDelegate* delegate, Dependencies dependencies);
 
   bool is_leader() const { return settings_.rank == 0; }
   // Leader: the newest change replaces one that is not settled yet.
   void Want(Change change, int64_t ticket);
   // This rank has written all rows of the plan.
   void TellWritten(PlanId plan_id);
-  // Leader: calls once every other rank has told that of the plan, or at the deadline; replaces an earlier wish.
+  // Leader: calls `then` once every other rank has told that of the plan, or at the deadline; replaces an earlier wish.
   void AwaitWritten(PlanId plan_id, Time deadline, std::function<void()> then);
   // Does what is due.
   void Advance();
@@ -97,27 +108,14 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
 
   // A change is under way that is not decided, on the leader also one that is not proposed yet.
   bool busy() const { return member_.pending || leader_.ballot || leader_.wanted; }
-  // Of what is under way and has a proposed step.
+  // The step of the open proposal, if there is one.
   std::optional<int64_t> proposed_step() const;
 
  private:
-  // One request of a kind at a time; an answer that comes after its time is ignored.
-  struct Request {
-    bool is_out = false;
-    uint64_t serial = 0;
-    Time asked;
-    Time not_before;  // pause between two of them
-    std::chrono::milliseconds pause{0};
-  };
-  using Handler = std::function<void(const std::optional<std::string>&)>;
-  using Issue = std::function<void(Store::Done)>;
-
-  void Ask(Request* request, const Issue& issue, Handler handler, std::chrono::milliseconds pause = {});
-  void OnAnswer(Request* request, const Store::Answer& answer, const Handler& handler);
-  void Get(Request* request, const std::string& key, Handler handler, std::chrono::milliseconds pause = {});
-  void Set(Request* request, const std::string& key, const std::string& value, Handler handler);
-  void SetOnce(Request* request, const std::string& key, const std::string& value, Handler handler);
+  StoreClient::Dependencies ForStore();
+  std::string SessionKey() const { return session_.empty() ? "" : settings_.prefix + "/" + session_; }
   std::string Key(char kind, int64_t number) const;
+  std::string BellKey(int rank) const { return settings_.prefix + "/b/" + std::to_string(rank); }
 
   void Feed(const MemberInput& input);
   void Feed(const LeaderInput& input);
@@ -126,23 +124,32 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
   void Act(const Drop& action);
 
   void AdvanceLeader();
+  void Announce();
+  void Ring();
+  void CallRoll();
   void PublishBallot();
   void AskForVotes();
   void AdvanceMember();
   agree::Decision Closing() const;
-  void AdvanceWritten();
-  void LookForLeader();
   void LookForProposals();
-  void OnLatest(const std::string& text_untrusted);
+  void ListenForBell();
+  void TellOfSilence();
+  void OnLatest(std::optional<Latest> latest);
+  void Follow(const Latest& latest);
+  void Enrol();
   void FetchNext();
   void OnDecision(int64_t number, const std::string& text_untrusted);
+  bool has_bell() const { return listen_.is_out && !bell_is_deaf_ && latest_ && latest_->rings; }
+  std::chrono::milliseconds Pause() const;
   std::chrono::milliseconds IdlePoll();
   std::chrono::milliseconds BusyPoll() const;
+  std::chrono::milliseconds SharedBusyPoll() const;
+  std::chrono::milliseconds OutcomePoll() const;
 
   const Settings settings_;
-  const std::shared_ptr<Store> store_;
   RankDelegate* delegate_;  // null: stopped
   const Dependencies around_;
+  StoreClient store_;
 
   LeaderState leader_;
   MemberState member_;
@@ -152,7 +159,14 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
   bool next_was_over_ = false;             // at that time a newer one was there already
   bool announced_ = false;                 // leader: the session is in the store
   bool proposal_is_in_store_ = false;      // leader: of the ballot that is being published
-  std::optional<Time> looks_since_;        // for a leader; none: told that there is none
+  const bool rings_;                       // leader: as `latest` says
+  int64_t rings_wanted_ = 0, rings_done_ = 0;
+  bool is_enrolled_ = false;  // the session's roll names this rank
+  bool had_bell_ = false;
+  bool has_rung_ = false;      // since `latest` was read
+  bool bell_is_deaf_ = false;  // something new was there and it had not rung
+  const Time started_;
+  bool is_silence_told_ = false;
   Time busy_since_;
   bool was_busy_ = false;
 
@@ -160,21 +174,18 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
   Time step_seen_at_;
   std::chrono::milliseconds step_time_{0};
 
-  // Of the ranks whose rows are awaited.
-  struct AwaitedRows {
-    PlanId plan_id = 0;
-    Time deadline;
-    std::vector<bool> has_written;  // by rank
-    std::function<void()> then;
+  // Leader: who has come, as far as it was read for a ballot.
+  struct Roll {
+    int64_t number = 0;
+    std::vector<Incarnation> incarnations;  // by rank
+    std::vector<bool> is_read;              // by rank
   };
-  std::optional<PlanId> written_here_;  // to be told
-  std::optional<AwaitedRows> awaited_rows_;
+  Roll roll_;
 
-  Request read_latest_, read_proposal_, read_decision_, write_vote_, read_outcome_, close_, decide_, announce_,
-      publish_, forget_, write_written_;
-  std::vector<Request> read_votes_, read_written_;
-  bool store_fails_ = false;
-  Time last_fault_;
+  WrittenTally written_;
+  StoreClient::Request read_latest_, read_proposal_, read_decision_, write_vote_, read_outcome_, close_, decide_,
+      announce_, publish_, clear_, enrol_, ring_, listen_;
+  std::vector<StoreClient::Request> read_votes_, read_roll_;  // by rank
 };
 
 }  // namespace stepwatch::agree

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "src/base/file.h"
-#include "stepwatch/store.h"
+#include "stepwatch/stores.h"
 
 namespace stepwatch {
 namespace {

@@ -18,6 +18,7 @@ struct Stepper {
   std::optional<Settled> settled;
 
   void operator()(const Want& input);
+  void operator()(const RollCalled& input);
   void operator()(const Published& input);
   void operator()(const VoteIn& input);
   void operator()(const Decided& input);
@@ -28,7 +29,8 @@ struct Stepper {
     return state.ballot && state.ballot->proposal.number == number && state.ballot->phase == phase;
   }
   void Decide(Cause cause, std::string reason = "");
-  void Propose(int64_t arriving);
+  void Propose(int64_t arriving, Time now);
+  int64_t StepFor(int64_t arriving) const;
   void End(const Decision& decision, bool retries);
 };
 
@@ -36,7 +38,27 @@ void Stepper::operator()(const Want& input) {
   state.wanted = input.wanted;
   state.margin = state.margin_first;
   state.ahead = 0;
-  if (state.ballot && state.ballot->phase == BallotPhase::kOpen) Decide(Cause::kSuperseded);
+  if (!state.ballot) return;
+  if (state.ballot->phase == BallotPhase::kOpen) Decide(Cause::kSuperseded);
+  if (state.ballot->phase != BallotPhase::kCalling) return;
+  --state.number;  // nobody has seen it
+  state.ballot.reset();
+}
+
+// A vote needs all ranks, so it waits for those that have not come, until the step that was thought of is reached, or
+// for as long as for votes. If one is missing then, the abort that follows names it.
+void Stepper::operator()(const RollCalled& input) {
+  if (!IsAbout(input.number, BallotPhase::kCalling)) return;
+  Ballot& ballot = *state.ballot;
+  Proposal& proposal = ballot.proposal;
+  proposal.roll = input.roll;
+  proposal.roll.at(static_cast<size_t>(state.rank)) = state.session;
+  const bool is_complete = std::find(proposal.roll.begin(), proposal.roll.end(), "") == proposal.roll.end();
+  const bool waits = proposal.change.mode == Mode::kStrict && input.arriving < proposal.at_step &&
+                     input.now - ballot.opened <= state.vote_time;
+  if (!is_complete && waits) return;
+  proposal.at_step = StepFor(input.arriving);
+  ballot.phase = BallotPhase::kPublishing;
 }
 
 void Stepper::operator()(const Published& input) {
@@ -50,6 +72,8 @@ void Stepper::operator()(const Published& input) {
 
 void Stepper::operator()(const VoteIn& input) {
   if (!IsAbout(input.number, BallotPhase::kOpen)) return;
+  // Of a process that is gone: its successor has set no gate.
+  if (input.incarnation.empty() || input.incarnation != MeantFor(state.ballot->proposal, input.rank)) return;
   std::vector<bool>& voted = state.ballot->has_voted;
   voted.at(static_cast<size_t>(input.rank)) = true;
   if (std::find(voted.begin(), voted.end(), false) == voted.end()) Decide(Cause::kNone);
@@ -61,7 +85,7 @@ void Stepper::operator()(const Decided& input) {
   const bool retries = !state.wanted && !input.decision.commit && cause != Cause::kCannot && cause != Cause::kRenumber;
   if (retries) {
     state.wanted = Wanted{state.ballot->proposal.change, state.ballot->ticket};
-    state.margin = std::min(state.margin * 2, state.margin_max);
+    if (cause != Cause::kNewcomer) state.margin = std::min(state.margin * 2, state.margin_max);
     if (cause == Cause::kLate) state.ahead = std::max(state.ahead, input.decision.step - state.arriving);
   }
   End(input.decision, retries);
@@ -69,7 +93,7 @@ void Stepper::operator()(const Decided& input) {
 
 void Stepper::operator()(const LeaderTick& input) {
   state.arriving = input.arriving;
-  if (!state.ballot && state.wanted) return Propose(input.arriving);
+  if (!state.ballot && state.wanted) return Propose(input.arriving, input.now);
   if (state.ballot && state.ballot->phase == BallotPhase::kOpen && input.now - state.ballot->opened > state.vote_time)
     Decide(Cause::kSilent, SilentText(*state.ballot, state.vote_time));
 }
@@ -79,16 +103,21 @@ void Stepper::Decide(Cause cause, std::string reason) {
   state.ballot->deciding = {cause == Cause::kNone, cause, state.rank, 0, std::move(reason), 0};
 }
 
-void Stepper::Propose(int64_t arriving) {
+void Stepper::Propose(int64_t arriving, Time now) {
   const Wanted wanted = *std::exchange(state.wanted, std::nullopt);
   Ballot ballot;
   ballot.ticket = wanted.ticket;
+  ballot.opened = now;
   ballot.proposal.number = ++state.number;
-  // Never before the change that still waits for its step.
-  ballot.proposal.at_step = std::max(arriving + state.ahead + 1 + state.margin, state.applies_at + state.margin);
+  ballot.proposal.at_step = StepFor(arriving);
   ballot.proposal.change = wanted.change;
   ballot.has_voted.assign(static_cast<size_t>(state.world_size), false);
   state.ballot = std::move(ballot);
+}
+
+// Never before the change that still waits for its step.
+int64_t Stepper::StepFor(int64_t arriving) const {
+  return std::max(arriving + state.ahead + 1 + state.margin, state.applies_at + state.margin);
 }
 
 void Stepper::End(const Decision& decision, bool retries) {

@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "controller/agree/messages.h"
+#include "controller/agree/store_client.h"
 
 namespace stepwatch::agree {
 
-using Time = std::chrono::steady_clock::time_point;
-
 enum class BallotPhase : uint8_t {
+  kCalling,     // the leader learns which incarnations of the ranks there are
   kPublishing,  // the proposal is on its way into the store
   kOpen,        // votes come in
   kDeciding,    // the leader sets the decision, or learns who was first
@@ -27,10 +27,10 @@ enum class BallotPhase : uint8_t {
 struct Ballot {
   Proposal proposal;
   int64_t ticket = 0;
-  BallotPhase phase = BallotPhase::kPublishing;
+  BallotPhase phase = BallotPhase::kCalling;
   std::vector<bool> has_voted;  // by rank
-  Time opened;
-  Decision deciding;  // kDeciding: what is to stand, if nothing does
+  Time opened;                  // kCalling: begun
+  Decision deciding;            // kDeciding: what is to stand, if nothing does
 };
 
 // "rank 3", "ranks 1, 2, 5"; empty: all have voted.
@@ -44,6 +44,7 @@ struct Wanted {
 struct LeaderState {
   int rank = 0;
   int world_size = 1;
+  Incarnation session;
   // Steps between the next boundary and the proposed one: doubled after an abort for lack of time.
   int64_t margin_first = 2;
   int64_t margin_max = 1024;
@@ -62,6 +63,13 @@ struct LeaderState {
 struct Want {
   Wanted wanted;
 };
+// Who has come, by rank; empty: that rank has not.
+struct RollCalled {
+  int64_t number = 0;
+  std::vector<Incarnation> roll;
+  int64_t arriving = 0;
+  Time now;
+};
 struct Published {
   int64_t number = 0;
   Time now;
@@ -69,6 +77,7 @@ struct Published {
 struct VoteIn {
   int64_t number = 0;
   int rank = 0;
+  Incarnation incarnation;
 };
 struct Decided {
   int64_t number = 0;
@@ -78,7 +87,7 @@ struct LeaderTick {
   int64_t arriving = 0;
   Time now;
 };
-using LeaderInput = std::variant<Want, Published, VoteIn, Decided, LeaderTick>;
+using LeaderInput = std::variant<Want, RollCalled, Published, VoteIn, Decided, LeaderTick>;
 
 // --- action ---
 // A ballot is over. `retries`: the same change is proposed again.

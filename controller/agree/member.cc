@@ -18,6 +18,7 @@ struct Stepper {
   void operator()(const Settle&);
 
  private:
+  bool IsForUs(const Proposal& proposal) const;
   bool strict() const { return state.pending->proposal.change.mode == Mode::kStrict; }
   void Close(Decision decision);
   void CloseLate(int64_t arriving) { Close({false, Cause::kLate, state.rank, 0, "", arriving}); }
@@ -28,11 +29,19 @@ void Stepper::operator()(const Seen& input) {
   if (input.proposal.number <= state.known) return;
   if (state.pending) return (*this)(Settle{});
   state.known = input.proposal.number;
-  if (!input.decision) {
-    state.pending = MemberState::Pending{input.proposal, MemberPhase::kWaiting, {}};
-  } else if (!input.decision->commit) {
-    actions.push_back(Drop{input.proposal, *input.decision});
+  if (input.decision) {
+    if (!input.decision->commit) actions.push_back(Drop{input.proposal, *input.decision});
+    return;
   }
+  const bool is_for_us = IsForUs(input.proposal);
+  if (!is_for_us && input.proposal.change.mode != Mode::kStrict) return;
+  state.pending = MemberState::Pending{input.proposal, is_for_us, MemberPhase::kWaiting, {}};
+  if (!is_for_us) Close({false, Cause::kNewcomer, state.rank, 0, "", 0});
+}
+
+bool Stepper::IsForUs(const Proposal& proposal) const {
+  const Incarnation meant = MeantFor(proposal, state.rank);
+  return meant == state.incarnation || (meant.empty() && proposal.change.mode != Mode::kStrict);
 }
 
 void Stepper::operator()(const Prepared& input) {
@@ -72,11 +81,13 @@ void Stepper::Close(Decision decision) {
 }
 
 void Stepper::Finish(const Decision& decision) {
+  const bool is_for_us = state.pending->is_for_us;
   const Proposal proposal = std::exchange(state.pending, std::nullopt)->proposal;
   if (!decision.commit) {
     actions.push_back(Drop{proposal, decision});
     return;
   }
+  if (!is_for_us) return;
   if (proposal.change.mode != Mode::kLocal) state.applies_at = std::max(state.applies_at, proposal.at_step);
   actions.push_back(Commit{proposal});
 }

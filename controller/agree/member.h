@@ -5,6 +5,10 @@
 // step, knows of the proposal, and asks for the decision before it goes on. A rank that reaches the step undecided
 // closes the vote with an abort, unless somebody was first; then it obeys what stands.
 //
+// A rank obeys only what names its own incarnation. A vote that is meant for the process before it is closed with an
+// abort, so that the leader proposes the change again, for the new one. Without votes (Mode::kBestEffort, kLocal) a
+// rank that had not come when the roll was called follows as well.
+//
 //   WAITING --turn--> PREPARING --built, in time--> VOTING --written--> VOTED --decision--> (commit or drop)
 //      |                  | cannot, too late          |                   | step reached, newer proposal
 //      +---- too late ----+---------------------------+---> CLOSING <-----+
@@ -30,9 +34,11 @@ enum class MemberPhase : uint8_t {
 
 struct MemberState {
   int rank = 0;
+  Incarnation incarnation;
   int64_t known = 0;  // newest number that was taken up or passed over
   struct Pending {
     Proposal proposal;
+    bool is_for_us = true;
     MemberPhase phase = MemberPhase::kWaiting;
     Decision closing;  // kClosing: what is to stand, if nothing does
   };

@@ -1,7 +1,7 @@
 #include <map>
 #include <mutex>
 
-#include "stepwatch/store.h"
+#include "stepwatch/stores.h"
 
 namespace stepwatch {
 namespace {

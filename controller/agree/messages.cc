@@ -1,13 +1,19 @@
 #include "controller/agree/messages.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <utility>
 
 namespace stepwatch::agree {
 namespace {
 
 constexpr std::array<std::string_view, 3> kModes = {"strict", "besteffort", "local"};
-constexpr std::array<std::string_view, 6> kCauses = {"none", "late", "silent", "superseded", "cannot", "renumber"};
+constexpr std::array<std::string_view, 7> kCauses = {"none",   "late",     "silent",  "superseded",
+                                                     "cannot", "renumber", "newcomer"};
+// Of the format of all messages. Every rank reads Latest before it reads anything else.
+constexpr std::string_view kVersion = "v2";
+constexpr std::string_view kNobody = "-";
 
 // Words of a head line, then the rest after the line's end.
 class Reader {
@@ -53,13 +59,40 @@ bool IsHex(std::string_view text) {
   return !text.empty() && text.size() <= 64 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
+std::string RollText(const std::vector<Incarnation>& roll) {
+  std::string text;
+  for (const Incarnation& each : roll) text += (text.empty() ? "" : ",") + (each.empty() ? std::string(kNobody) : each);
+  return text.empty() ? std::string(kNobody) : text;
+}
+
+std::optional<std::vector<Incarnation>> RollFrom(std::string_view text_untrusted) {
+  std::vector<Incarnation> roll;
+  for (size_t from = 0; from <= text_untrusted.size();) {
+    const size_t end = std::min(text_untrusted.find(',', from), text_untrusted.size());
+    const std::string_view each = text_untrusted.substr(from, end - from);
+    if (each != kNobody && !IsHex(each)) return std::nullopt;
+    roll.emplace_back(each == kNobody ? "" : each);
+    from = end + 1;
+  }
+  return roll;
+}
+
 }  // namespace
+
+bool IsIncarnation(std::string_view text_untrusted) {
+  return IsHex(text_untrusted);
+}
+
+Incarnation MeantFor(const Proposal& proposal, int rank) {
+  const size_t index = static_cast<size_t>(rank);
+  return index < proposal.roll.size() ? proposal.roll[index] : Incarnation();
+}
 
 std::string Encode(const Proposal& proposal) {
   const Change& change = proposal.change;
   return std::to_string(proposal.number) + " " + std::to_string(proposal.at_step) + " " +
          std::string(kModes[static_cast<size_t>(change.mode)]) + " " + std::to_string(change.plan_id) + " " +
-         change.sha256 + "\n" + change.bytes;
+         change.sha256 + " " + RollText(proposal.roll) + "\n" + change.bytes;
 }
 
 std::optional<Proposal> ProposalFrom(std::string_view text_untrusted) {
@@ -70,8 +103,10 @@ std::optional<Proposal> ProposalFrom(std::string_view text_untrusted) {
   proposal.change.mode = reader.OneOf<Mode>(kModes);
   proposal.change.plan_id = reader.Number<PlanId>();
   proposal.change.sha256 = reader.Word();
+  std::optional<std::vector<Incarnation>> roll = RollFrom(reader.Word());
   proposal.change.bytes = reader.Rest();
-  reader.Need(proposal.number > 0 && IsHex(proposal.change.sha256));
+  reader.Need(proposal.number > 0 && IsHex(proposal.change.sha256) && roll);
+  if (roll) proposal.roll = *std::move(roll);
   return reader.good() ? std::optional<Proposal>(std::move(proposal)) : std::nullopt;
 }
 
@@ -97,23 +132,37 @@ std::optional<Decision> DecisionFrom(std::string_view text_untrusted) {
 }
 
 std::string Encode(const Latest& latest) {
-  return latest.session + " " + std::to_string(latest.number) + "\n" + latest.run_id;
+  return std::string(kVersion) + " " + latest.session + " " + std::to_string(latest.number) +
+         (latest.rings ? " rings" : " silent") + "\n" + latest.run_id;
 }
 
 std::optional<Latest> LatestFrom(std::string_view text_untrusted) {
   Reader reader(text_untrusted);
   Latest latest;
+  reader.Need(reader.Word() == kVersion);
   latest.session = reader.Word();
   latest.number = reader.Number<int64_t>();
+  latest.rings = reader.Word() == "rings";
   latest.run_id = reader.Rest();
   reader.Need(IsHex(latest.session) && latest.number >= 0);
   return reader.good() ? std::optional<Latest>(std::move(latest)) : std::nullopt;
 }
 
-std::optional<PlanId> NumberFrom(std::string_view text_untrusted) {
-  Reader reader(text_untrusted);
-  const PlanId number = reader.Number<PlanId>();
-  return reader.good() ? std::optional<PlanId>(number) : std::nullopt;
+std::string WordLine(int rank, std::string_view word) {
+  return std::to_string(rank) + " " + std::string(word) + "\n";
+}
+
+std::map<int, std::string> WordsFrom(std::string_view text_untrusted) {
+  std::map<int, std::string> words;
+  while (!text_untrusted.empty()) {
+    const size_t end = std::min(text_untrusted.find('\n'), text_untrusted.size());
+    Reader reader(text_untrusted.substr(0, end));
+    const int rank = reader.Number<int>();
+    const std::string_view word = reader.Word();
+    if (reader.good() && !word.empty()) words[rank] = word;
+    text_untrusted.remove_prefix(std::min(end + 1, text_untrusted.size()));
+  }
+  return words;
 }
 
 std::string AbortText(const Decision& decision) {
@@ -127,6 +176,7 @@ std::string AbortText(const Decision& decision) {
     case Cause::kSuperseded: return "a newer edit came";
     case Cause::kCannot: return rank + " cannot apply it: " + decision.reason;
     case Cause::kRenumber: return rank + " has used the plan's number for a plan of its own";
+    case Cause::kNewcomer: return rank + " has come, or come again, since it was proposed";
   }
   return "";
 }

@@ -1,13 +1,15 @@
 // What the ranks of a job write into the store: a proposal, votes for it, and its decision. All are short texts.
 //
-// A proposal is published by the leader, voted for by every rank, and decided by the first who sets its decision: a key
-// that can be set once. All texts are read as untrusted.
+// The leader publishes a proposal, every rank votes for it, and whoever is first sets its decision: a key that can be
+// set once. All texts are read as untrusted.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "stepwatch/record_layout.h"
 
@@ -29,11 +31,20 @@ struct Change {
   std::string bytes;  // of the config
 };
 
+// A process that takes a rank's part: hex digits that it draws when it starts. A rank that restarts in place finds the
+// keys of the process before it, and must neither obey what was meant for that one nor be taken for it.
+using Incarnation = std::string;
+
 struct Proposal {
   int64_t number = 0;  // from 1, by the leader
   int64_t at_step = 0;
   Change change;
+  std::vector<Incarnation> roll;  // by rank: for whom it is meant; empty: that rank had not come
 };
+
+bool IsIncarnation(std::string_view text_untrusted);
+// The one that the proposal is meant for on this rank; empty: none.
+Incarnation MeantFor(const Proposal& proposal, int rank);
 
 enum class Cause : uint8_t {
   kNone,        // a commit
@@ -42,6 +53,7 @@ enum class Cause : uint8_t {
   kSuperseded,  // a newer edit came
   kCannot,      // a rank cannot do it
   kRenumber,    // a rank has used the plan's number for a plan of its own (its model has grown)
+  kNewcomer,    // a rank has come, or come again, since it was proposed
 };
 
 struct Decision {
@@ -53,11 +65,13 @@ struct Decision {
   int64_t step = 0;         // kLate: the one that the rank has reached
 };
 
-// The newest proposal of the leader's session; 0: none yet. A leader that starts has a new session.
+// The newest proposal of the leader's session; 0: none yet. A leader that starts has a new session. A rank that reads
+// another version of the format than its own hears of no leader.
 struct Latest {
-  std::string session;  // hex digits
+  Incarnation session;  // the leader's own
   int64_t number = 0;
   std::string run_id;
+  bool rings = false;  // the leader rings the bell of every rank when there is something new
 };
 
 std::string Encode(const Proposal& proposal);
@@ -66,7 +80,11 @@ std::string Encode(const Latest& latest);
 std::optional<Proposal> ProposalFrom(std::string_view text_untrusted);
 std::optional<Decision> DecisionFrom(std::string_view text_untrusted);
 std::optional<Latest> LatestFrom(std::string_view text_untrusted);
-std::optional<PlanId> NumberFrom(std::string_view text_untrusted);
+
+// Words that the ranks add to one text, a line for each. The newest word of a rank counts; a line that is there twice
+// means the same as once.
+std::string WordLine(int rank, std::string_view word);
+std::map<int, std::string> WordsFrom(std::string_view text_untrusted);
 
 // "rank 3 had reached step 41 before the decision": why there was no commit.
 std::string AbortText(const Decision& decision);

@@ -67,7 +67,7 @@ Reloader::Ranks::Ranks(Reloader* reloader)
   settings.prefix = options.store_prefix;
   settings.rank = rank_;
   settings.world_size = options.world_size;
-  settings.session = output::ShortId(output::RandomRunId());
+  settings.incarnation = output::ShortId(output::RandomRunId());
   settings.run_id = options.run_id;
   settings.steers = reloader->dynamic_;
   settings.poll = options.store_poll;

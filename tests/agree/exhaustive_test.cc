@@ -64,9 +64,10 @@ std::string KeyOf(const World& world) {
   if (leader.ballot) {
     Put(&key, static_cast<int64_t>(leader.ballot->deciding.cause));
     for (bool voted : leader.ballot->has_voted) Put(&key, voted);
+    for (const Incarnation& each : leader.ballot->proposal.roll) key += each + ",";
   }
   for (const Rank& rank : world.ranks) {
-    key += "|";
+    key += "|" + rank.member.incarnation;
     const auto& pending = rank.member.pending;
     for (int64_t value :
          {rank.member.known, rank.member.applies_at, pending ? pending->proposal.number : int64_t{0},
@@ -80,6 +81,7 @@ std::string KeyOf(const World& world) {
   }
   for (size_t i = 0; i < world.proposals.size(); ++i) {
     Put(&key, world.proposals[i].at_step);
+    key += world.proposals[i].roll[1];
     Put(&key, world.decisions[i] ? 2 + static_cast<int64_t>(world.decisions[i]->cause) : 0);
     for (bool voted : world.votes[i]) Put(&key, voted);
   }
@@ -94,8 +96,10 @@ class Explorer {
     World first;
     first.leader.world_size = kRanks;
     first.leader.margin_max = 4;
+    first.leader.session = "a";
     for (int i = 0; i < kRanks; ++i) {
       first.ranks[static_cast<size_t>(i)].member.rank = i;
+      first.ranks[static_cast<size_t>(i)].member.incarnation = i == 0 ? "a" : "b";
       first.ranks[static_cast<size_t>(i)].plans = {0};
     }
     Visit(first);
@@ -149,6 +153,9 @@ class Explorer {
       if (!world.leader.wanted) return;
       World next = world;
       Feed(&next, LeaderTick{next.ranks[0].arriving, Time()});
+      std::vector<Incarnation> roll;
+      for (const Rank& rank : world.ranks) roll.push_back(rank.member.incarnation);
+      Feed(&next, RollCalled{next.leader.number, roll, next.ranks[0].arriving, Time()});
       if (next.leader.ballot->proposal.at_step <= limits_.steps && next.leader.number <= limits_.proposals) Visit(next);
       return;
     }
@@ -166,7 +173,7 @@ class Explorer {
     for (size_t i = 0; i < kRanks && ballot->phase == BallotPhase::kOpen; ++i) {
       if (!world.votes[index][i] || ballot->has_voted[i]) continue;
       World next = world;
-      Feed(&next, VoteIn{number, static_cast<int>(i)});
+      Feed(&next, VoteIn{number, static_cast<int>(i), world.proposals[index].roll[i]});
       Visit(next);
     }
     if (ballot->phase == BallotPhase::kOpen) {  // some rank is silent for too long
@@ -270,6 +277,7 @@ class Explorer {
       const Rank before = again;
       again = Rank();
       again.member.rank = static_cast<int>(i);
+      again.member.incarnation = "c";
       again.member.known = std::max<int64_t>(static_cast<int64_t>(world.proposals.size()) - 1, 0);
       again.arriving = again.begun = before.begun;
       again.plans = before.plans;
@@ -307,6 +315,8 @@ class Explorer {
     Rank& rank = world->ranks[i];
     commits_ = true;
     if (rank.slot != 0) fault_ = "a change was replaced in the slot";
+    if (rank.begun >= action.proposal.at_step && !rank.in_doubt && world->timeouts == 0)
+      fault_ = "a rank obeys a commit after its step, for which it set no gate";
     rank.slot = action.proposal.number;
     rank.slot_step = action.proposal.at_step;
     rank.gate = kNever;

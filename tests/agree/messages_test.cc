@@ -11,11 +11,13 @@ TEST_CASE("messages read back what was written, newlines and odd bytes in the co
   Proposal proposal;
   proposal.number = 12;
   proposal.at_step = 4611686018427387904;
+  proposal.roll = {"0a1b", "", "ff"};
   proposal.change = {Mode::kBestEffort, 7, std::string(64, 'f'), "{\n \"a\": \"\u00e9\" // b\r\n}\n\n"};
   const auto proposed = ProposalFrom(Encode(proposal));
   REQUIRE(proposed);
   CHECK(proposed->number == 12);
   CHECK(proposed->at_step == proposal.at_step);
+  CHECK(proposed->roll == proposal.roll);
   CHECK(proposed->change.mode == Mode::kBestEffort);
   CHECK(proposed->change.plan_id == 7);
   CHECK(proposed->change.sha256 == proposal.change.sha256);
@@ -31,11 +33,12 @@ TEST_CASE("messages read back what was written, newlines and odd bytes in the co
   CHECK(decided->step == 41);
   CHECK(DecisionFrom(Encode(Decision{true, Cause::kNone, 0, 0, "", 0}))->commit);
 
-  const auto latest = LatestFrom(Encode(Latest{"0a1b", 5, "run of Monday"}));
+  const auto latest = LatestFrom(Encode(Latest{"0a1b", 5, "run of Monday", true}));
   REQUIRE(latest);
   CHECK(latest->session == "0a1b");
   CHECK(latest->number == 5);
   CHECK(latest->run_id == "run of Monday");
+  CHECK(latest->rings);
 }
 
 TEST_CASE("why there was no commit is a clause for people") {
@@ -45,13 +48,27 @@ TEST_CASE("why there was no commit is a clause for people") {
 }
 
 TEST_CASE("what is not a message is none") {
-  for (const char* text : {"", " ", "over", "1", "x 2 strict 1 abc\n{}", "1 2 loose 1 abc\n{}", "1 2 strict -1 abc\n{}",
-                           "0 2 strict 1 abc\n{}", "1 2 strict 1 xyz\n{}", "1 99999999999999999999 strict 1 abc\n{}"})
+  REQUIRE(ProposalFrom("1 2 strict 1 abc -,ff\n{}"));
+  for (const char* text :
+       {"", " ", "over", "1", "x 2 strict 1 abc -\n{}", "1 2 loose 1 abc -\n{}", "1 2 strict -1 abc -\n{}",
+        "0 2 strict 1 abc -\n{}", "1 2 strict 1 xyz -\n{}", "1 99999999999999999999 strict 1 abc -\n{}",
+        "1 2 strict 1 abc\n{}", "1 2 strict 1 abc ff,\n{}", "1 2 strict 1 abc no hex\n{}"})
     CHECK_FALSE(ProposalFrom(text));
   for (const char* text :
        {"", "commit", "commit 0 late 0 0\n", "abort 0 none 0 0\n", "abort x late 0 0\n", "maybe 0 late 0 0\n"})
     CHECK_FALSE(DecisionFrom(text));
-  for (const char* text : {"", "abc", "abc -1\nrun", "no hex 1\nrun", " 1\nrun"}) CHECK_FALSE(LatestFrom(text));
+  REQUIRE(LatestFrom("v2 abc 1 silent\nrun"));
+  for (const char* text : {"", "abc", "v2 abc", "v2 abc -1 rings\nrun", "v2 nohex 1 rings\nrun", "v2  1 rings\nrun",
+                           "abc 1\nrun", "v3 abc 1 rings\nrun"})
+    CHECK_FALSE(LatestFrom(text));
+}
+
+TEST_CASE(
+    "of the words that ranks add to a text the newest of each counts, and a line that is no word is passed over") {
+  const std::string text = WordLine(3, "ab") + WordLine(0, "cd") + WordLine(3, "ab") + WordLine(3, "ef") + "x y\n\n7\n";
+  const std::map<int, std::string> expected{{0, "cd"}, {3, "ef"}};
+  CHECK(WordsFrom(text) == expected);
+  CHECK(WordsFrom("").empty());
 }
 
 TEST_CASE("random bytes never crash a reader") {
@@ -68,6 +85,7 @@ TEST_CASE("random bytes never crash a reader") {
     (void)ProposalFrom(text);
     (void)DecisionFrom(text);
     (void)LatestFrom(text);
+    (void)WordsFrom(text);
   }
   CHECK(DecisionFrom("abort 1 late 2 3\nwhy"));
 }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "controller/agree/coordinator.h"
+#include "stepwatch/stores.h"
 #include "tests/catch.h"
 
 // REQUIRE counts and remembers; this is asked some million times.
@@ -63,6 +64,7 @@ class SimulatedRank final : public RankDelegate {
   bool may_go_on() const { return at_gate() && arriving_ < gate_; }
   void GoOn() { Begin(false); }
   void TimeOut() {
+    gave_up_ = true;
     doubted_gate_ = gate_;
     Begin(true);
   }
@@ -74,7 +76,8 @@ class SimulatedRank final : public RankDelegate {
   std::optional<Proposal> slot_;
   PlanId plan_ = 0;
   bool in_doubt_ = false;
-  bool late_ = false;  // applied a commit after its step
+  bool gave_up_ = false;  // waiting at the gate, once or more
+  bool late_ = false;     // applied a commit after its step
   std::string joined_;
   bool store_ok_ = true;
   std::set<std::string> cannot_;  // bytes of configs that it cannot build
@@ -88,7 +91,8 @@ class SimulatedRank final : public RankDelegate {
 
 class SimulatedJob {
  public:
-  explicit SimulatedJob(int world, int64_t first_step = 0) : world_size_(world) {
+  explicit SimulatedJob(int world, int64_t first_step = 0, Store::Abilities abilities = {})
+      : abilities_(abilities), world_size_(world) {
     for (int rank = 0; rank < world; ++rank) Start(rank, first_step);
   }
   ~SimulatedJob() {
@@ -134,22 +138,35 @@ class SimulatedJob {
     int rank;
     StoreQueue::Call call;
     std::string key, value;
+    std::vector<std::string> keys;
     Store::Done done;
     bool is_performed = false;
     std::optional<std::string> result;
   };
   size_t requests() const { return requests_.size(); }
+  const Request& request(size_t i) const { return requests_[i]; }
   void Perform(size_t i) {
     Request& request = requests_[i];
     if (request.is_performed) return;
+    using Call = StoreQueue::Call;
+    if (request.call == Call::kListen && values_.count(request.key) == 0) return;
     history_ += " perform:" + std::to_string(request.rank) + ":" + request.key;
     request.is_performed = true;
-    if (request.call == StoreQueue::Call::kSet) values_[request.key] = request.value;
-    if (request.call == StoreQueue::Call::kSetOnce) values_.emplace(request.key, request.value);
+    if (request.call == Call::kSet) values_[request.key] = request.value;
+    if (request.call == Call::kSetOnce) values_.emplace(request.key, request.value);
+    if (request.call == Call::kAppend) values_[request.key] += request.value;
+    for (const std::string& key : request.keys) values_[key] = request.value;
     const auto found = values_.find(request.key);
     request.result = found == values_.end() ? std::nullopt : std::optional<std::string>(found->second);
+    if (request.call == Call::kListen) values_.erase(request.key);
+  }
+  // What listens waits for as long as it takes.
+  bool can_be_answered(size_t i) const {
+    const Request& request = requests_[i];
+    return request.call != StoreQueue::Call::kListen || request.is_performed || values_.count(request.key) != 0;
   }
   void Answer(size_t i) {
+    if (!can_be_answered(i)) return;
     Perform(i);
     history_ += " answer";
     Take(i, [](const Request& request) { request.done(request.result); });
@@ -163,6 +180,15 @@ class SimulatedJob {
     Take(i, [](const Request&) {});
   }
   bool is_performed(size_t i) const { return requests_[i].is_performed; }
+  void AnswerAll() {
+    for (size_t i = 0; i < requests_.size();)
+      if (can_be_answered(i)) {
+        Answer(i);
+        i = 0;
+      } else {
+        ++i;
+      }
+  }
 
   // --- processes ---
   void Kill(int rank) {
@@ -187,7 +213,7 @@ class SimulatedJob {
     history_ += " fair";
     const std::string before = history_;
     for (int round = 0; round < rounds; ++round) {
-      while (!requests_.empty()) Answer(0);
+      AnswerAll();
       for (auto& rank : ranks_) {
         if (!rank->coordinator_) continue;
         Pass(std::chrono::milliseconds(5));
@@ -196,7 +222,7 @@ class SimulatedJob {
         if (round % steps_every == 0 && !rank->at_gate()) EndStep(rank->rank_);
       }
     }
-    while (!requests_.empty()) Answer(0);
+    AnswerAll();
     history_ = before;
   }
 
@@ -230,16 +256,28 @@ class SimulatedJob {
    public:
     RankStore(SimulatedJob* job, int rank) : job_(job), rank_(rank) {}
     void Set(const std::string& key, const std::string& value, Done done) override {
-      job_->requests_.push_back({rank_, StoreQueue::Call::kSet, key, value, std::move(done), false, {}});
+      Push({rank_, StoreQueue::Call::kSet, key, value, {}, std::move(done), false, {}});
     }
     void Get(const std::string& key, Done done) override {
-      job_->requests_.push_back({rank_, StoreQueue::Call::kGet, key, "", std::move(done), false, {}});
+      Push({rank_, StoreQueue::Call::kGet, key, "", {}, std::move(done), false, {}});
     }
     void SetOnce(const std::string& key, const std::string& value, Done done) override {
-      job_->requests_.push_back({rank_, StoreQueue::Call::kSetOnce, key, value, std::move(done), false, {}});
+      Push({rank_, StoreQueue::Call::kSetOnce, key, value, {}, std::move(done), false, {}});
+    }
+    Abilities abilities() const override { return job_->abilities_; }
+    void SetAll(const std::vector<std::string>& keys, const std::string& value, Done done) override {
+      Push({rank_, StoreQueue::Call::kSetAll, keys.front(), value, keys, std::move(done), false, {}});
+    }
+    void Append(const std::string& key, const std::string& text, Done done) override {
+      Push({rank_, StoreQueue::Call::kAppend, key, text, {}, std::move(done), false, {}});
+    }
+    void Listen(const std::string& key, Done done) override {
+      Push({rank_, StoreQueue::Call::kListen, key, "", {}, std::move(done), false, {}});
     }
 
    private:
+    void Push(Request request) { job_->requests_.push_back(std::move(request)); }
+
     SimulatedJob* const job_;
     const int rank_;
   };
@@ -249,8 +287,10 @@ class SimulatedJob {
     settings.prefix = "job";
     settings.rank = rank;
     settings.world_size = world_size_;
-    if (rank == 0) settings.session = session_ = "a" + std::to_string(++sessions_);
-    settings.run_id = "run " + settings.session;
+    settings.incarnation = "a" + std::to_string(++incarnations_);
+    if (rank == 0) session_ = settings.incarnation;
+    settings.run_id = "run " + settings.incarnation;
+    settings.look = std::chrono::milliseconds(400);
     settings.answer_time = std::chrono::milliseconds(40);
     settings.vote_time = std::chrono::milliseconds(400);
     auto process = std::make_unique<SimulatedRank>(this, rank, step);
@@ -274,7 +314,8 @@ class SimulatedJob {
   std::vector<std::unique_ptr<SimulatedRank>> ranks_;
   std::set<int> restarted_;
   PlanId plans_ = 0;
-  int sessions_ = 0;
+  int incarnations_ = 0;
+  const Store::Abilities abilities_;
   const int world_size_;
 };
 
@@ -287,7 +328,9 @@ inline void SimulatedRank::Commit(const Proposal& proposal) {
   const std::string& history_ = job_->history_;
   // Only one change waits at a time, or a rank could pass over one that others apply.
   if (job_->is_strict_) MUST(!slot_);
+  // Whoever obeys a vote had voted: its step thread stood at the gate, or gave up waiting there.
   if (begun_ >= proposal.at_step) late_ = true;
+  if (job_->is_strict_) MUST(!late_ || gave_up_);
   slot_ = proposal;
 }
 

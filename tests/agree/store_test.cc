@@ -1,9 +1,8 @@
-#include "stepwatch/store.h"
-
 #include <atomic>
 #include <future>
 #include <thread>
 
+#include "stepwatch/stores.h"
 #include "tests/catch.h"
 #include "tests/watch/temporary_directory.h"
 

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "stepwatch/store.h"
+#include "stepwatch/stores.h"
 #include "tests/api/job.h"
 
 namespace stepwatch::testing {
@@ -33,11 +33,20 @@ class SlowStore final : public Store {
     if (holds_after_vote_ && key.find("/v/") != std::string::npos) Hold();
     store_->Set(key, value, Through(std::move(done)));
   }
-  void Get(const std::string& key, Done done) override { store_->Get(key, Through(std::move(done))); }
+  void Get(const std::string& key, Done done) override {
+    if (key.find("/w/") != std::string::npos) ++written_asked_;
+    store_->Get(key, Through(std::move(done)));
+  }
   void SetOnce(const std::string& key, const std::string& value, Done done) override {
     store_->SetOnce(key, value, Through(std::move(done)));
   }
 
+  // How often the rank has asked who has written its rows.
+  int written_asked() const { return written_asked_; }
+  size_t held() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return held_.size();
+  }
   void Hold() { is_held_ = true; }
   // Not performed: what tells that rows are written.
   void HoldWritten() { holds_written_ = true; }
@@ -67,6 +76,7 @@ class SlowStore final : public Store {
   std::atomic<bool> is_held_{false};
   std::atomic<bool> holds_after_vote_{false};
   std::atomic<bool> holds_written_{false};
+  std::atomic<int> written_asked_{0};
   std::vector<std::function<void()>> held_;  // guarded by mutex_
 };
 

@@ -20,6 +20,7 @@
 #include "front_ends/python/native/raise_status.h"
 #include "front_ends/python/native/session.h"
 #include "front_ends/python/native/torch_parallel_for.h"
+#include "stepwatch/stores.h"
 #include "stepwatch/tag.h"
 
 namespace nb = nanobind;

@@ -1,16 +1,19 @@
-// The job's store, as the monitor asks for it and a Python thread answers: that thread takes requests, the monitor's
-// own threads never take the GIL.
+// The job's store, as the monitor asks for it and Python threads answer: they take requests, so that the monitor's own
+// threads never take the GIL.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
-#include "stepwatch/store.h"
+#include "stepwatch/stores.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -21,7 +24,7 @@ void BindStore(nb::module_& m);
 
 namespace {
 
-// A request that has been taken. One that nobody answers is answered as failed when it is dropped.
+// A request that has been taken. One that nobody answers is answered as failed when it is destroyed.
 class TakenRequest {
  public:
   explicit TakenRequest(StoreQueue::Request request) : request_(std::move(request)) {}
@@ -32,11 +35,12 @@ class TakenRequest {
   }
 
   const char* call() const {
-    static constexpr const char* kNames[] = {"set", "get", "set_once"};
+    static constexpr const char* kNames[] = {"set", "get", "set_once", "set_all", "append", "listen"};
     return kNames[static_cast<int>(request_.call)];
   }
   const std::string& key() const { return request_.key; }
   const std::string& value() const { return request_.value; }
+  const std::vector<std::string>& keys() const { return request_.keys; }
 
   void Answer(Store::Answer answer) {
     if (std::exchange(answered_, true)) return;
@@ -49,13 +53,16 @@ class TakenRequest {
   bool answered_ = false;
 };
 
+using Take = std::optional<StoreQueue::Request> (StoreQueue::*)(std::chrono::milliseconds);
+
+template <Take take>
 std::optional<TakenRequest> Next(StoreQueue& queue, double timeout) {
-  constexpr double kMinute = 60;
-  const auto limit = std::chrono::milliseconds(static_cast<int64_t>(std::clamp(timeout, 0.0, kMinute) * 1000));
+  constexpr double kHour = 3600;
+  const auto limit = std::chrono::milliseconds(static_cast<int64_t>(std::clamp(timeout, 0.0, kHour) * 1000));
   std::optional<StoreQueue::Request> request;
   {
     const nb::gil_scoped_release release;
-    request = queue.Next(limit);
+    request = (queue.*take)(limit);
   }
   if (!request) return std::nullopt;
   return TakenRequest(std::move(*request));
@@ -65,18 +72,28 @@ std::optional<TakenRequest> Next(StoreQueue& queue, double timeout) {
 
 void BindStore(nb::module_& m) {
   nb::class_<TakenRequest>(m, "StoreRequest", "One question of the monitor to the job's store.")
-      .def_prop_ro("call", &TakenRequest::call, "\"set\", \"get\" or \"set_once\".")
+      .def_prop_ro("call", &TakenRequest::call,
+                   "\"set\", \"get\", \"set_once\", \"set_all\", \"append\" or \"listen\".")
       .def_prop_ro("key", &TakenRequest::key)
       .def_prop_ro("value", &TakenRequest::value)
+      .def_prop_ro("keys", &TakenRequest::keys, "Of \"set_all\".")
       .def(
           "answer", [](TakenRequest& request, std::optional<std::string> value) { request.Answer(std::move(value)); },
           "value"_a.none())
       .def("fail", [](TakenRequest& request, const std::string& why) {
         request.Answer(Status(StatusCode::kUnavailable, why));
       });
-  nb::class_<StoreQueue>(m, "StoreQueue", "What the monitor asks the job's store, for one thread to perform.")
-      .def(nb::init<>())
-      .def("next", &Next, "timeout"_a, "The next request, or None after `timeout` seconds or when closed.")
+  nb::class_<StoreQueue>(m, "StoreQueue", "What the monitor asks the job's store, for other threads to perform.")
+      .def(
+          "__init__",
+          [](StoreQueue* queue, bool appends, bool listens) {
+            new (queue) StoreQueue(Store::Abilities{appends, listens});
+          },
+          "appends"_a = false, "listens"_a = false)
+      .def("next", &Next<&StoreQueue::Next>, "timeout"_a,
+           "The next request, or None after `timeout` seconds or when closed.")
+      .def("next_listen", &Next<&StoreQueue::NextListen>, "timeout"_a, "The same for requests that listen.")
+      .def("stop_listening", &StoreQueue::StopListening, "No connection can be made on which to listen.")
       .def_prop_ro("closed", &StoreQueue::closed)
       .def("close", &StoreQueue::Close);
 }

@@ -1,25 +1,33 @@
-"""The store that the ranks of a job share, lent to the monitor by a thread of ours."""
+"""The store that the ranks of a job share, lent to the monitor by threads of ours."""
 
 from __future__ import annotations
 
 import os
 import threading
+from datetime import timedelta
 from typing import Any
 
 from stepwatch import _core
 
 _SECONDS_PER_LOOK = 0.2
+_SECONDS_PER_WAIT = 3600.0
+# torch holds its timeout in an int of milliseconds, and writes to standard error when one passes.
+_AS_LONG_AS_IT_TAKES = timedelta(days=7)
+# compare_set answers what stands under a key; if there is nothing, what it was told to expect. With this as both it
+# changes nothing and is one request, where check and get are three. No value of the monitor's is this text.
+_ABSENT = "absent"
 _jobs = 0
 
 
 class JobStore:
-    """Performs what the monitor asks of the job's store, on a daemon thread.
+    """Performs what the monitor asks of the job's store, on daemon threads.
 
     Parameters
     ----------
     store : torch.distributed.Store
         Any class of it. A clone with a connection of its own is used where torch can make one, so that nobody waits
-        for a blocking call of the trainer's.
+        for a blocking call of the trainer's. Where a second one can be made, this rank waits on it for its bell and
+        does not poll.
 
     Attributes
     ----------
@@ -31,13 +39,18 @@ class JobStore:
 
     def __init__(self, store: Any) -> None:
         global _jobs
-        self.queue = _core.StoreQueue()
+        self.queue = _core.StoreQueue(appends=_appends(store), listens=_can_listen(store))
         run, restart = (os.environ.get(f"TORCHELASTIC_{name}", "0") for name in ("RUN_ID", "RESTART_COUNT"))
         self.prefix = f"stepwatch/{run[:64]}/{restart}/{_jobs}"
         _jobs += 1  # monitors are made in the same order on all ranks
         self._store = store
-        self._thread = threading.Thread(target=self._serve, name="stepwatch-store", daemon=True)
-        self._thread.start()
+        self._bell: str | None = None  # the key for which a thread waits
+        self._threads = [
+            threading.Thread(target=body, name=name, daemon=True)
+            for body, name in ((self._serve, "stepwatch-store"), (self._listen, "stepwatch-bell"))
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def _serve(self) -> None:
         store = _own_connection(self._store)
@@ -49,20 +62,82 @@ class JobStore:
                 request.answer(_perform(store, request))
             except Exception as error:  # a network that is gone, a store that is closed
                 request.fail(f"the job's store: {error}")
+        self._ring_own_bell(store)
+
+    def _listen(self) -> None:
+        connection = None
+        while not self.queue.closed:
+            request = self.queue.next_listen(_SECONDS_PER_WAIT)
+            if request is None:
+                continue
+            try:
+                connection = connection or self._store.clone()
+                self._bell = request.key
+                if not self.queue.closed:  # who closes looks for the bell after that
+                    connection.wait([request.key], _AS_LONG_AS_IT_TAKES)
+                    connection.delete_key(request.key)
+                request.answer(None)
+            except Exception as error:
+                request.fail(f"the job's store: {error}")
+                if connection is None:
+                    self.queue.stop_listening()
+                    return
+            finally:
+                self._bell = None
+
+    def _ring_own_bell(self, store: Any) -> None:
+        # A thread that waits in torch while the interpreter ends would end the process with it.
+        bell = self._bell
+        if bell is None:
+            return
+        try:
+            store.set(bell, "closed")
+        except Exception:  # then the wait has failed as well
+            pass
 
     def close(self) -> None:
-        """Stop the thread; what is still asked is answered as failed."""
+        """Stop the threads; what is still asked is answered as failed."""
         self.queue.close()
-        self._thread.join(timeout=2.0)
+        for thread in self._threads:
+            thread.join(timeout=2.0)
 
 
 def _perform(store: Any, request: _core.StoreRequest) -> str | None:
-    if request.call == "set":
-        store.set(request.key, request.value)
-        return None
+    if request.call == "get":
+        value = store.compare_set(request.key, _ABSENT, _ABSENT).decode()
+        return None if value == _ABSENT else value
     if request.call == "set_once":
         return store.compare_set(request.key, "", request.value).decode()
-    return store.get(request.key).decode() if store.check([request.key]) else None
+    if request.call == "set":
+        store.set(request.key, request.value)
+    elif request.call == "append":
+        store.append(request.key, request.value)
+    elif _is_extended(store):
+        store.multi_set(request.keys, [request.value] * len(request.keys))
+    else:
+        for key in request.keys:
+            store.set(key, request.value)
+    return None
+
+
+def _is_extended(store: Any) -> bool:
+    # Whether multi_set and append are requests of the store's own.
+    try:
+        return store.has_extended_api()
+    except AttributeError:  # torch 2.1 does not tell
+        return False
+
+
+def _appends(store: Any) -> bool:
+    return _is_extended(store) and hasattr(store, "append")
+
+
+def _can_listen(store: Any) -> bool:
+    # A wait holds up all other calls of its client, so it needs a connection of its own. The server of TCPStore without
+    # libuv is slower for every connection that is open.
+    while hasattr(store, "underlying_store"):
+        store = store.underlying_store
+    return hasattr(store, "clone") and getattr(store, "libuvBackend", False) is True
 
 
 def _own_connection(store: Any) -> Any:
