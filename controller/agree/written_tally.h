@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "controller/agree/store_client.h"
-#include "stepwatch/site.h"
+#include "stepwatch/record_layout.h"
 
 namespace stepwatch::agree {
 

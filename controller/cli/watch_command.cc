@@ -11,6 +11,7 @@
 
 #include "controller/cli/watch_events.h"
 #include "controller/watch/watcher.h"
+#include "src/base/io_executor.h"
 #include "src/config/parse_config.h"
 
 namespace stepwatch::cli {
@@ -32,7 +33,7 @@ class WatchSession {
       : arguments_(arguments),
         signals_(loop_, SIGINT, SIGTERM),
         deadline_(loop_),
-        watcher_(loop_, Options(), Calls()) {}
+        watcher_(loop_, io_, Options(), Calls()) {}
 
   int Run() {
     signals_.async_wait([this](const boost::system::error_code&, int) { loop_.stop(); });
@@ -75,6 +76,7 @@ class WatchSession {
   boost::asio::steady_timer deadline_;
   WatchEvents events_;
   int exit_code_ = 0;
+  base::IoThread io_;
   base::IoThread io_;
   watch::Watcher watcher_;
 };

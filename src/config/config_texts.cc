@@ -1,19 +1,19 @@
 // config_texts ROOT: writes schemas/config.schema.json, and the tables of docs/config.md, as the table of config keys
 // has them.
-#include <fstream>
 #include <iostream>
-#include <iterator>
 #include <string>
 
+#include "src/base/file.h"
 #include "src/config/describe.h"
 
 namespace {
 
+constexpr size_t kDocumentBytesMax = size_t{1} << 20;
+
 bool Write(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text << std::flush;
-  if (!file) std::cerr << "config_texts: cannot write " << path << "\n";
-  return static_cast<bool>(file);
+  const stepwatch::Status written = stepwatch::base::ReplaceFile(path, text);
+  if (!written.ok()) std::cerr << "config_texts: " << written.message() << "\n";
+  return written.ok();
 }
 
 }  // namespace
@@ -25,14 +25,13 @@ int main(int count, char** arguments) {
   }
   const std::string root = arguments[1];
   const std::string document_path = root + "/docs/config.md";
-  std::ifstream file(document_path, std::ios::binary);
-  const std::string document(std::istreambuf_iterator<char>(file), {});
-  if (document.empty()) {
-    std::cerr << "config_texts: cannot read " << document_path << "\n";
+  const auto document = stepwatch::base::ReadFile(document_path, kDocumentBytesMax);
+  if (!document.ok()) {
+    std::cerr << "config_texts: " << document.status().message() << "\n";
     return 1;
   }
   return Write(root + "/schemas/config.schema.json", stepwatch::config::SchemaText()) &&
-                 Write(document_path, stepwatch::config::WithTables(document))
+                 Write(document_path, stepwatch::config::WithTables(document.value()))
              ? 0
              : 1;
 }
