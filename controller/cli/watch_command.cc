@@ -77,7 +77,6 @@ class WatchSession {
   WatchEvents events_;
   int exit_code_ = 0;
   base::IoThread io_;
-  base::IoThread io_;
   watch::Watcher watcher_;
 };
 

@@ -26,6 +26,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   CheckReadsBack(text, ProposalFrom);
   CheckReadsBack(text, DecisionFrom);
   CheckReadsBack(text, LatestFrom);
-  NumberFrom(text);
+  WordsFrom(text);
   return 0;
 }
