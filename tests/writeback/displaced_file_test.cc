@@ -411,29 +411,33 @@ TEST_CASE("a forked child removes nothing") {
   CHECK(Contents(stage.path) == kEdit);
 }
 
-TEST_CASE("a child that is forked in the middle of a write-back keeps nobody from saving afterwards") {
+TEST_CASE("a child that is forked at any call of a write-back keeps nobody from saving afterwards") {
+  constexpr int kCallsMax = 40;
   for (const bool has_hard_link : {false, true}) {
-    TemporaryDirectory directory{PlaceInMemory()};
-    const std::string path = directory / "config.json";
-    testing::WriteInPlace(path, kBase);
-    if (has_hard_link) fs::create_hard_link(path, directory / "other");
-    const LateEditor late(path);
-    std::vector<pid_t> children;
-    FileCalls calls;
-    calls.fault = [&](std::string_view) {
-      const pid_t child = ::fork();
-      if (child == 0) {
-        for (;;) ::pause();
-      }
-      if (child > 0) children.push_back(child);
-      return 0;
-    };
-    WriteBackResult result = WriteBack(path, calls);
-    CHECK(result.outcome == WriteBackOutcome::kWritten);
-    // Refused as long as there is a lease.
-    CHECK(base::UniqueFd(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC)).valid());
-    CHECK(late.Open(O_WRONLY | O_NONBLOCK).valid());
-    for (const pid_t child : children) ::kill(child, SIGKILL), ::waitpid(child, nullptr, 0);
+    for (int k = 0; k < kCallsMax; ++k) {
+      TemporaryDirectory directory{PlaceInMemory()};
+      const std::string path = directory / "config.json";
+      testing::WriteInPlace(path, kBase);
+      if (has_hard_link) fs::create_hard_link(path, directory / "other");
+      const LateEditor late(path);
+      pid_t child = -1;
+      int n = 0;
+      FileCalls calls;
+      calls.fault = [&](std::string_view) {
+        if (n++ == k) child = ::fork();
+        while (child == 0) ::pause();
+        return 0;
+      };
+      WriteBackResult result = WriteBack(path, calls);
+      if (child == -1) break;
+      INFO((has_hard_link ? "hard link" : "plain") << ", forked before call " << k);
+      CHECK(result.outcome == WriteBackOutcome::kWritten);
+      // Refused as long as there is a lease.
+      CHECK(base::UniqueFd(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC)).valid());
+      CHECK(late.Open(O_WRONLY | O_NONBLOCK).valid());
+      ::kill(child, SIGKILL);
+      ::waitpid(child, nullptr, 0);
+    }
   }
 }
 
