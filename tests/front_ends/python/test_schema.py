@@ -6,7 +6,7 @@ import pathlib
 import jsonschema
 import pytest
 
-SCHEMAS = pathlib.Path(__file__).resolve().parents[2] / "schemas"
+SCHEMAS = pathlib.Path(__file__).resolve().parents[3] / "schemas"
 GOOD = sorted((SCHEMAS / "examples" / "good").glob("*.json"))
 BAD = sorted((SCHEMAS / "examples" / "bad").glob("*.json"))
 DEPTH_MAX = 32
