@@ -55,7 +55,7 @@ endif()
 function(stepwatch_cuda_kernels name)
   cmake_parse_arguments(arg "" "" "FLOAT64;TREES" ${ARGN})
   add_library(${name} STATIC ${arg_FLOAT64} ${arg_TREES})
-  target_include_directories(${name} PUBLIC ${stepwatch_root} ${stepwatch_root}/include)
+  target_include_directories(${name} PUBLIC "$<BUILD_INTERFACE:${stepwatch_root};${stepwatch_root}/include>")
   # Products and sums are rounded apart unless the source says otherwise.
   target_compile_options(${name} PRIVATE -fmad=false -Xptxas=-v -lineinfo -Xcompiler=-fPIC)
   set_target_properties(${name} PROPERTIES CUDA_ARCHITECTURES OFF)

@@ -1,5 +1,7 @@
 # What holds for every target: C++20, warnings as errors, sanitizers on request; functions for libraries and tests.
 
+include(GNUInstallDirs)
+
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -17,9 +19,14 @@ if(CCACHE)
       ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE})
 endif()
 
-# g++ 12 sees uninitialised strings inside std::variant where there are none.
-set(stepwatch_warnings -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor
-    -Wno-maybe-uninitialized -Werror)
+set(stepwatch_warnings -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Werror)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  # Who holds which lock, by the annotations of src/base/mutex.h.
+  list(APPEND stepwatch_warnings -Wthread-safety)
+else()
+  # g++ 12 sees uninitialised strings inside std::variant where there are none.
+  list(APPEND stepwatch_warnings -Wno-maybe-uninitialized)
+endif()
 
 if(STEPWATCH_SANITIZE)
   add_compile_options(-fsanitize=${STEPWATCH_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
@@ -39,7 +46,8 @@ endif()
 function(stepwatch_library name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPS" ${ARGN})
   add_library(${name} STATIC ${arg_SOURCES})
-  target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
+  target_include_directories(${name} PUBLIC "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR};${PROJECT_SOURCE_DIR}/include>"
+                                            $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_compile_options(${name} PRIVATE ${stepwatch_warnings})
   target_link_libraries(${name} PUBLIC ${arg_DEPS})
 endfunction()

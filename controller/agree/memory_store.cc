@@ -1,6 +1,6 @@
 #include <map>
-#include <mutex>
 
+#include "src/base/mutex.h"
 #include "stepwatch/stores.h"
 
 namespace stepwatch {
@@ -11,7 +11,7 @@ class MemoryStore final : public Store {
  public:
   void Set(const std::string& key, const std::string& value, Done done) override {
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const base::MutexLock lock(&mutex_);
       values_[key] = value;
     }
     done(std::optional<std::string>(value));
@@ -20,7 +20,7 @@ class MemoryStore final : public Store {
   void SetOnce(const std::string& key, const std::string& value, Done done) override {
     std::optional<std::string> standing;
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const base::MutexLock lock(&mutex_);
       standing = values_.emplace(key, value).first->second;
     }
     done(std::move(standing));
@@ -28,13 +28,13 @@ class MemoryStore final : public Store {
 
  private:
   std::optional<std::string> Find(const std::string& key) const {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const base::MutexLock lock(&mutex_);
     const auto found = values_.find(key);
     return found == values_.end() ? std::nullopt : std::optional<std::string>(found->second);
   }
 
-  mutable std::mutex mutex_;
-  std::map<std::string, std::string> values_;  // guarded by mutex_
+  mutable base::Mutex mutex_;
+  std::map<std::string, std::string> values_ STEPWATCH_GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <exception>
-#include <mutex>
 #include <thread>
 
+#include "src/base/mutex.h"
 #include "src/base/worker_thread.h"
 
 namespace stepwatch::offline {
@@ -14,47 +13,46 @@ namespace {
 
 constexpr auto kBetweenReports = std::chrono::milliseconds(100);
 
-// Everything but `state` under the mutex.
 struct TaskPool {
   WorkState state;
-  std::mutex mutex;
-  std::condition_variable changed;
-  size_t next = 0;
-  int working = 0;
-  Status status;
+  base::Mutex mutex;
+  base::Condition changed;
+  size_t next STEPWATCH_GUARDED_BY(mutex) = 0;
+  int working STEPWATCH_GUARDED_BY(mutex) = 0;
+  Status status STEPWATCH_GUARDED_BY(mutex);
 };
 
 Status RunOne(const Task& task, WorkState* state) try { return task(state); } catch (const std::exception& error) {
   return Status(StatusCode::kExhausted, std::string("cannot go on: ") + error.what());
 }
 
-void Fail(TaskPool* pool, Status status) {
+void Fail(TaskPool* pool, Status status) STEPWATCH_REQUIRES(pool->mutex) {
   if (pool->status.ok()) pool->status = std::move(status);
   pool->state.Stop();
 }
 
 void Work(TaskPool* pool, const std::vector<Task>& tasks) {
-  std::unique_lock lock(pool->mutex);
+  base::MutexLock lock(&pool->mutex);
   while (pool->next < tasks.size() && !pool->state.stopped()) {
     const Task& task = tasks[pool->next++];
-    lock.unlock();
+    lock.Unlock();
     Status status = RunOne(task, &pool->state);
-    lock.lock();
+    lock.Lock();
     if (!status.ok()) Fail(pool, std::move(status));
   }
   --pool->working;
-  pool->changed.notify_all();
+  pool->changed.NotifyAll();
 }
 
 // Until all have ended.
 void Report(TaskPool* pool, const std::string& stage, uint64_t total, const OnProgress& on_progress) {
-  std::unique_lock lock(pool->mutex);
+  base::MutexLock lock(&pool->mutex);
   while (pool->working > 0) {
-    pool->changed.wait_for(lock, kBetweenReports);
+    pool->changed.WaitUntil(&pool->mutex, std::chrono::steady_clock::now() + kBetweenReports);
     if (!on_progress) continue;
-    lock.unlock();
+    lock.Unlock();
     const bool wanted = on_progress({stage, std::min(pool->state.done(), total), total});
-    lock.lock();
+    lock.Lock();
     if (!wanted && !pool->state.stopped()) Fail(pool, Status(StatusCode::kUnavailable, "stopped on request"));
   }
 }
@@ -73,14 +71,14 @@ Status RunTasks(int threads, const std::vector<Task>& tasks, const std::string& 
   std::vector<std::thread> crew_threads;
   const size_t wanted = std::min(static_cast<size_t>(threads), tasks.size());
   {
-    std::lock_guard lock(pool.mutex);
+    const base::MutexLock lock(&pool.mutex);
     pool.working = static_cast<int>(wanted);
   }
   for (size_t i = 0; i < wanted; ++i) {
     try {
       crew_threads.push_back(base::StartWorkerThread("sw-offline", [&pool, &tasks] { Work(&pool, tasks); }));
     } catch (const std::exception& error) {
-      std::lock_guard lock(pool.mutex);
+      const base::MutexLock lock(&pool.mutex);
       pool.working -= static_cast<int>(wanted - i);
       if (i == 0) Fail(&pool, Status(StatusCode::kExhausted, std::string("cannot start a thread: ") + error.what()));
       break;  // fewer do it, too
@@ -94,6 +92,7 @@ Status RunTasks(int threads, const std::vector<Task>& tasks, const std::string& 
     throw;
   }
   for (std::thread& thread : crew_threads) thread.join();
+  const base::MutexLock lock(&pool.mutex);
   return pool.status;
 }
 

@@ -6,7 +6,7 @@
 namespace stepwatch::step {
 
 void HeatmapQueue::Put(HeatmapStep step) noexcept {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   try {
     Append(std::move(step));
   } catch (const std::bad_alloc&) {
@@ -28,7 +28,7 @@ void HeatmapQueue::Append(HeatmapStep step) {
 }
 
 std::optional<HeatmapStep> HeatmapQueue::Take(int64_t step) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   while (!steps_.empty() && steps_.front().step < step) {
     steps_.pop_front();
     ++lost_;
@@ -40,7 +40,7 @@ std::optional<HeatmapStep> HeatmapQueue::Take(int64_t step) {
 }
 
 uint64_t HeatmapQueue::lost() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   return lost_;
 }
 

@@ -7,10 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "src/base/mutex.h"
 #include "stepwatch/heatmap.h"
 
 namespace stepwatch::step {
@@ -35,11 +35,11 @@ class HeatmapQueue {
   uint64_t lost() const;
 
  private:
-  void Append(HeatmapStep step);
+  void Append(HeatmapStep step) STEPWATCH_REQUIRES(mutex_);
 
-  mutable std::mutex mutex_;
-  std::deque<HeatmapStep> steps_;
-  uint64_t lost_ = 0;
+  mutable base::Mutex mutex_;
+  std::deque<HeatmapStep> steps_ STEPWATCH_GUARDED_BY(mutex_);
+  uint64_t lost_ STEPWATCH_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace stepwatch::step
