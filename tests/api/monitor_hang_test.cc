@@ -31,7 +31,7 @@ class HangingJob : public Job {
   void HangInALook() {
     TrainStep();
     files.Hang();
-    Save(ConfigText({.collect_times = 1000, .gradients = true}));
+    Save(ConfigText({.collect_times = 2000}));
     CHECK(monitor->Refresh(50ms) == RefreshOutcome::kTimedOut);
     files.AwaitHeld(1);
   }
