@@ -1,8 +1,9 @@
 // A semaphore that lets its poster go without a lock and goes by the monotonic clock, so that a step of the wall clock
 // moves no deadline.
 //
-// POSIX rather than std::counting_semaphore: that of libstdc++ 12 may poll with pauses of up to 64 ms instead of waiting
-// when its thread is held up for a moment before it sleeps, which would delay decisions that the step thread waits for.
+// POSIX rather than std::counting_semaphore: that of libstdc++ 12 may poll with pauses of up to 64 ms instead of
+// waiting when its thread is held up for a moment before it sleeps, which would delay decisions that the step thread
+// waits for.
 #pragma once
 
 #include <semaphore.h>
