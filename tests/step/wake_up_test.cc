@@ -14,7 +14,7 @@
 
 namespace {
 
-// How far the wall clock is ahead of the one that the kernel sleeps by: it was set between a look at it and a sleep.
+// The wall clock is ahead of the one that the kernel sleeps by: it was set between a look at it and a sleep.
 std::atomic<time_t> wall_clock_ahead{0};
 
 }  // namespace
