@@ -54,7 +54,7 @@ void AuxiliaryCapture::ObserveUpdates(const std::vector<CountedUpdate>& counted)
   monitor->ObserveHeatmaps(std::move(columns));
 }
 
-// What a checkpoint recomputes was there before.
+// A forward that a checkpoint recomputes was observed when it ran first.
 std::optional<front_end::CallPosition> AuxiliaryCapture::NextCall(const Feature& feature) {
   const auto found = features_.find(feature);
   if (context_->Collecting() == nullptr || found == features_.end() || context_->InBackward()) return std::nullopt;

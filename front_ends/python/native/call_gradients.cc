@@ -44,7 +44,7 @@ void CallGradients::ExpectPart(std::vector<Element>* elements, uint16_t element)
   if (Element* const expected = Find(elements, element)) ++expected->parts;
 }
 
-// In the order in which they come, as autograd adds them up.
+// Parts are added in the order in which they come, as autograd does.
 void CallGradients::AddPart(Element* to, PyObject* gradient) {
   ++to->come;
   if (gradient == Py_None) return;
@@ -95,8 +95,8 @@ void CallGradients::OnPartOfOutput(uint16_t element, PyObject* gradient) noexcep
   });
 }
 
-// What comes from outside of the call; nothing if all comes from inside. Autograd hands a single gradient on as it is,
-// in the same memory, and several as their sum; to compare sums would make a device be waited for.
+// Returns what comes from outside of the call, None if all comes from inside. Autograd hands a single gradient on as it
+// is, in the same memory, and several as their sum; to compare sums would make a device be waited for.
 Ref CallGradients::WithoutParts(PyObject* gradient, const Ref& parts, bool are_several) {
   const Ref whole = CallMethod(gradient, "detach");
   if (!whole) return whole;

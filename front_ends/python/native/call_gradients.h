@@ -15,7 +15,7 @@
 
 namespace stepwatch::python {
 
-// Where the rows of one module go.
+// The sites of one module.
 struct ModuleSites {
   SiteId input = kNoSite, output = kNoSite, input_grad = kNoSite, output_grad = kNoSite;
 
@@ -41,15 +41,15 @@ class CallGradients : public std::enable_shared_from_this<CallGradients> {
   void LastInputIs(const TensorView& tensor) { inputs_.back().zeros = ZerosLike(tensor); }
   void Describe(std::shared_ptr<front_end::StructureRecorder> structure, int entry);
 
-  // From a hook, on an autograd thread; `gradient` may be None.
+  // Called by a hook, on an autograd thread; `gradient` may be None.
   void OnInput(uint16_t element, PyObject* gradient) noexcept { On(sites_.input_grad, &inputs_, element, gradient); }
   void OnPartOfInput(uint16_t element, PyObject* gradient) noexcept;
   // The whole gradient, when the parts from inside have come; the row has what comes from outside.
   void OnOutput(uint16_t element, PyObject* gradient) noexcept;
   void OnPartOfOutput(uint16_t element, PyObject* gradient) noexcept;
-  // In the middle of a step, if any gradient has come: gives the rows of inputs and outputs that cannot have one.
+  // Called in the middle of a step if any gradient has come: gives the rows of inputs and outputs that cannot have one.
   void TellUnwatched() noexcept;
-  // At the end of the step, if any gradient has come: gives the rows of all whose gradient has not.
+  // Called at the end of the step if any gradient has come: gives the rows of all whose gradient has not.
   void Finish() noexcept;
   // Before the structure is written: what has not come by then.
   void CompleteStructure() noexcept;

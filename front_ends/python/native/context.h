@@ -1,5 +1,5 @@
-// What the hooks of one monitor share. Used with the GIL held, which also orders its threads; only the events of the
-// core come from elsewhere, and they touch nothing here but the reporter.
+// The state that the hooks of one monitor share. Used with the GIL held, which also orders its threads; only the events
+// of the core come from elsewhere, and they touch nothing here but the reporter.
 #pragma once
 
 #include <atomic>
@@ -31,7 +31,7 @@ struct Context {
   // The monitor if this step is collected, else null.
   Monitor* Collecting() const noexcept { return monitor != nullptr && monitor->collecting() ? monitor : nullptr; }
   void Observe(Monitor& to, SiteKind kind, const Observation& at, PyObject* tensor);
-  // False if there is nothing to enqueue.
+  // Returns false if there is nothing to enqueue.
   bool Measure(Monitor& to, SiteKind kind, const Observation& at, PyObject* tensor, Record* record);
 
   bool GradientsEnabled() const;

@@ -11,7 +11,7 @@ namespace {
 // A call of more nodes is given up: nothing of it is worth the time.
 constexpr size_t kNodesMax = size_t{1} << 20;
 
-// What accumulates into a leaf has the largest number of all.
+// Nodes that accumulate into a leaf have the largest number of all.
 unsigned long long NumberOf(const Names& names, PyObject* node) {
   const Ref number = CallMethod(node, names.sequence_nr);
   const unsigned long long value = number ? PyLong_AsUnsignedLongLong(number.ptr()) : ~0ULL;

@@ -37,7 +37,7 @@ std::string Now() {
   return text;
 }
 
-// Whether a write of at most PIPE_BUF bytes returns at once.
+// Tells whether a write of at most PIPE_BUF bytes returns at once.
 bool TakesMore(int descriptor) {
   pollfd asked{descriptor, POLLOUT, 0};
   return poll(&asked, 1, 0) == 1 && (asked.revents & POLLOUT) != 0;

@@ -1,4 +1,4 @@
-// What users see of the monitor: lines on standard output, as users of msProbe know them.
+// Lines on standard output, in the form that users of msProbe know.
 #pragma once
 
 #include <functional>

@@ -22,7 +22,7 @@ long VersionOf(const Names& names, PyObject* tensor);
 
 class MeasuredActivations {
  public:
-  // What `tensor` has in common with any other of the same contents.
+  // The key that all tensors of the same contents share.
   struct Contents {
     TensorView view;
     long version = kNoVersion;

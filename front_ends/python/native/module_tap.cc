@@ -5,7 +5,8 @@
 namespace stepwatch::python {
 namespace {
 
-// Of more outputs none is taken to be used by the module itself: each is compared with each.
+// Each output is compared with each other one: of more outputs than these none is taken to be used by the module
+// itself.
 constexpr size_t kUsedOutputsMax = 64;
 
 // The exception that is being handled where this is called from, to be compared alone.
@@ -68,7 +69,7 @@ void ModuleTap::ForgetCalls() noexcept {
 }
 
 front_end::CallPosition ModuleTap::NextCall(bool recomputes) noexcept {
-  // What a checkpoint recomputes comes in the middle of the backward pass, perhaps of another micro-batch.
+  // A checkpoint recomputes in the middle of the backward pass, perhaps that of another micro-batch.
   if (recomputes) return recomputed_calls_.Next(context_->step, 0, context_->grad_acc_steps);
   const auto chunk = static_cast<size_t>(chunk_);
   if (is_root_) context_->roots[chunk]->Add(context_->step);
@@ -140,7 +141,7 @@ void ModuleTap::WatchInput(PyObject* value, uint16_t element, Call* call) {
   call->edges.push_back(std::move(edge));
 }
 
-// Of each output. A leaf among them is somebody's parameter, and has none: a hook on it would stay for ever.
+// Returns one edge for each output. A leaf is somebody's parameter and gets none: a hook on it would stay for ever.
 std::vector<GradientEdge> ModuleTap::EdgesOf(const std::vector<FoundTensor>& outputs) const {
   std::vector<GradientEdge> edges;
   for (const FoundTensor& found : outputs)

@@ -1,4 +1,4 @@
-// What hangs on one module while a plan wants it: a hook before its forward, one behind.
+// The hooks of one module while a plan wants it: one before its forward, one behind.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace stepwatch::python {
 
-// What a hook on a tensor calls.
+// A hook on a tensor calls this.
 struct GradientHook {
   std::shared_ptr<CallGradients> gradients;
   uint16_t element;
@@ -27,7 +27,7 @@ struct GradientHook {
   }
 };
 
-// What a hook on a node of a call calls that takes inputs, or outputs, of the call.
+// A hook on a node of a call that takes inputs, or outputs, of the call calls this.
 struct ConsumerHook {
   std::shared_ptr<CallGradients> gradients;
   std::vector<Consumer::Taken> taken;

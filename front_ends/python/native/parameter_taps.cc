@@ -155,7 +155,7 @@ void ParameterGroup::ReadBefore(Monitor& monitor, ParameterTap& tap, PyObject* s
   const Ref gradient = wants_gradient ? tap.Gradient() : Ref();
   if (reduced != kNoSite && gradient) batch_.Add(SiteKind::kGradReduced, reduced, gradient);
   if (WantsMoments(tap)) {
-    // Not by subscript: optimizers keep a dict that would grow an entry.
+    // A subscript would add an entry: optimizers keep a defaultdict.
     const Ref own = CallMethod(state, context_->names.get, tap.parameter());
     const bool is_there = own && own.ptr() != Py_None;
     const Ref exp_avg = is_there ? StateOf(own.ptr(), "exp_avg") : Ref();

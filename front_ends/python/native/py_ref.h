@@ -43,7 +43,8 @@ inline Ref Attribute(PyObject* object, const Name& name) {
   return Ref(found);
 }
 
-// What the object itself holds, or nothing: its class is not asked, whose `__getattr__` may be written in Python.
+// Returns the attribute that the object itself holds, or nothing. Its class, whose `__getattr__` may be written in
+// Python, is not asked.
 inline Ref OwnAttribute(PyObject* object, const Name& name) {
   const Ref own(PyObject_GenericGetDict(object, nullptr));
   PyObject* const found = own ? PyDict_GetItemWithError(own.ptr(), name.ptr()) : nullptr;

@@ -1,4 +1,4 @@
-// What a Status becomes in Python.
+// Turns a Status into a Python exception.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -7,7 +7,7 @@
 
 namespace stepwatch::python {
 
-// What a refused config raises is part of the interface: TypeError, but ValueError for these.
+// The exception of a refused config is part of the interface: TypeError, but ValueError for these.
 [[noreturn]] inline void Raise(const Status& status) {
   const std::string& key = status.place().key;
   const bool value_error = key == "ndigits" || (status.code() == StatusCode::kOutOfRange &&

@@ -71,7 +71,7 @@ Status Session::Attach(std::vector<ModuleEntry> modules, const std::vector<Found
     if (!kept_ || PyList_Append(kept_.ptr(), found.tensor) != 0) throw nanobind::python_error();
     parameters_.push_back(std::make_shared<ParameterTap>(context_, found.tensor, main_grad_));
     counts_reduced_.push_back(found.counts_reduced);
-    // What no optimizer lists (one with copies of its own, a part that is not trained) is read with the first.
+    // Parameters that no optimizer lists (it may have copies of its own, or train a part only) are read with the first.
     groups_[static_cast<size_t>(std::max(found.optimizer, 0))]->Add(parameters_.back());
   }
   index.modules = std::move(modules);

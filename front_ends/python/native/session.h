@@ -50,7 +50,7 @@ class Session final : public HookTable {
   const WantedHooks& wanted() const { return wanted_; }
   std::shared_ptr<ModuleTap> module(size_t index) const { return modules_.at(index); }
   std::shared_ptr<ParameterTap> parameter(size_t index) const { return parameters_.at(index); }
-  // What the plan in force asks for beside hooks.
+  // The requests of the plan in force beside hooks.
   const FrontEndRequests& orders() const { return orders_; }
   // Its statistics, by name; empty without a plan.
   const std::vector<std::string>& ops() const { return ops_; }

@@ -167,7 +167,7 @@ nb::object ViewOf(nb::module_ torch, nb::handle tensor, bool by_attributes) {
                         reinterpret_cast<uintptr_t>(seen.view.data));
 }
 
-// What the garbage collector asks for: a monitor that nobody closes goes with its model and optimizer.
+// For the garbage collector: a monitor that nobody closes goes with its model and optimizer.
 int Traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   if (nb::inst_ready(self)) Py_VISIT(nb::inst_ptr<Session>(self)->kept());
@@ -182,7 +182,7 @@ int Clear(PyObject* self) {
 PyType_Slot session_slots[] = {
     {Py_tp_traverse, reinterpret_cast<void*>(&Traverse)}, {Py_tp_clear, reinterpret_cast<void*>(&Clear)}, {0, nullptr}};
 
-// Of any text, lone surrogates included, which no file can hold.
+// Takes any text, even lone surrogates, which no file can hold.
 std::string Printable(const nb::str& text) {
   const Ref bytes(PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace"));
   if (!bytes) throw nb::python_error();

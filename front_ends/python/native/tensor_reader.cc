@@ -142,7 +142,7 @@ TensorReader::~TensorReader() {
 }
 
 bool TensorReader::IsTensor(PyObject* object) const {
-  // Not by isinstance, which torch overrides in Python for its parameters.
+  // isinstance is slow here: torch overrides it in Python for its parameters.
   return PyType_IsSubtype(Py_TYPE(object), reinterpret_cast<PyTypeObject*>(tensor_type_)) != 0;
 }
 
@@ -240,7 +240,7 @@ bool CopyIntegers(const Ref& sequence, std::array<int64_t, kDimsMax>* out, int* 
   return true;
 }
 
-// False if the stream of a CUDA device cannot be found.
+// Returns false if the stream of a CUDA device cannot be found.
 bool SetDevice(PyObject* torch, PyObject* tensor, TensorView* view) {
   if (IsTrue(Attribute(tensor, "is_cpu"))) return true;
   if (!IsTrue(Attribute(tensor, "is_cuda"))) return false;

@@ -9,7 +9,7 @@
 
 namespace stepwatch::python {
 
-// What DLPack's exchange table offers, or null.
+// The part of DLPack's exchange table that is used.
 struct ExchangeTable;
 
 struct SeenTensor {
@@ -43,7 +43,7 @@ class TensorReader {
   PyObject* tensor_type_;      // torch.Tensor, strong
   PyObject* strided_;          // torch.strided, strong
   PyObject* dtypes_[12] = {};  // torch.float64 …, in the order of DType; null where torch lacks one
-  // Of the types met last: torch.Tensor and Parameter, mostly.
+  // The types met last, mostly torch.Tensor and Parameter.
   struct KnownType {
     PyTypeObject* type = nullptr;  // strong
     const ExchangeTable* table = nullptr;

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kDepthMax = 8;
 constexpr size_t kElementsMax = kNoElement;
-// In one call, whatever they hold: containers that hold each other look like a tree without end.
+// Bounds the walk of one call: containers that hold each other look like a tree without end.
 constexpr int kContainersMax = 1 << 16;
 
 bool IsContainer(PyObject* object) {

@@ -5,7 +5,7 @@
 
 namespace stepwatch::python {
 
-// Null where torch has no OpenMP library that can be found: all is then measured on the caller's thread.
+// Returns null where torch has no OpenMP library that can be found; the caller's thread then measures everything.
 ParallelFor TrainersThreads();
 
 }  // namespace stepwatch::python

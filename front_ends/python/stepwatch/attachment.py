@@ -1,4 +1,4 @@
-"""What the monitor hangs on a model and its optimizers, and takes off again."""
+"""One session and what hangs for it on a model and its optimizers."""
 
 from __future__ import annotations
 
@@ -6,27 +6,20 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from stepwatch.communication import watchable_operators
-from stepwatch.extras import Extras, TrainingStopRequested
-from stepwatch.grad_scaler import ScalerSteps
-from stepwatch.model_index import ModelIndex, index_model, optimizer_of_parameters, param_groups_of
-from stepwatch.optimizer_step import OptimizerStep, updates_without_moments, with_state
-from stepwatch.sharded_gradients import ShardedGradients
+from stepwatch.auxiliary_capture import AuxiliaryCapture, TrainingStopRequested
+from stepwatch.distributed.communication import watchable_operators
+from stepwatch.hooks.hook_set import HookSet
+from stepwatch.hooks.model_index import ModelIndex, index_model, optimizer_of_parameters
+from stepwatch.hooks.optimizer_step import updates_without_moments
+from stepwatch.hooks.step_clock import StepClock, StepEvents
 
 if TYPE_CHECKING:
     import torch
     from stepwatch import _core
 
-# Steps without collecting after which hooks come off until the next collected step: putting them on and off costs about
-# as much as leaving them on for two steps.
-_IDLE_STEPS = 2
-# Collected steps in a row after which gradients get the hook that costs less a call, and leaves something behind in
-# torch when it is taken off.
-_BUSY_STEPS = 8
-
 
 class Attachment:
-    """Hooks on modules and parameters while a plan wants them, and wrappers around optimizers, for one session.
+    """Leads one session through the training: what it wants is hung, what it is to see is handed over, steps end.
 
     Used from the training thread. Nothing here raises into the training loop but TrainingStopRequested.
 
@@ -35,9 +28,9 @@ class Attachment:
     session : _core.Session
         The native monitor.
     writes_reduced : callable, optional
-        Given a parameter: False if the row of its reduced gradient is another rank's to write.
+        Given a parameter: False if another rank writes the row of its reduced gradient.
     rank : int
-        Of this process.
+        The rank of this process.
 
     Attributes
     ----------
@@ -50,27 +43,23 @@ class Attachment:
     ) -> None:
         self.session = session
         self.owner: Any = None
-        self._extras = Extras(session, self._guarded, rank)
         self._writes_reduced = writes_reduced
         self._chunks: list[torch.nn.Module] = []
-        self._optimizers: list[OptimizerStep] = []
         self._index = ModelIndex()
+        self._hooks = HookSet(session, self._guarded)
+        self._capture = AuxiliaryCapture(session, self._guarded, rank)
+        self._clock = StepClock(
+            StepEvents(
+                before_update=lambda number: self._guarded("reading before the update", self._before_update, number),
+                after_update=lambda number: self._guarded("reading after the update", session.after_update, number),
+                end_step=lambda: self._guarded("ending a step", self._end_step),
+                is_quiet=lambda: not self._hooks.is_hung and not session.collecting,
+                end_quiet_step=self._end_quiet_step,
+            )
+        )
         self._groups: tuple[int, ...] = ()
-        self._module_hooks: dict[int, list[Any]] = {}
-        self._gradient_hooks: dict[int, Any] = {}
-        self._wanted_modules: set[int] = set()
-        self._wanted_gradients: set[int] = set()
         self._swapped = False
-        self._hung = False
-        self._idle_steps = 0
-        self._busy_steps = 0
-        self._scaler: ScalerSteps | None = None
-        self._scaled_calls: dict[int, int] = {}
         self._steps_without_moments: dict[int, int] = {}
-        self._sharded = ShardedGradients(self._before_reduction, self._guarded)
-        self._sharded_wanted: dict[int, int] = {}  # id of a parameter -> its index
-        self._said_unseen = False
-        self._said_unhookable = False
 
     def attach(self, chunks: Sequence[torch.nn.Module], optimizer: Any) -> None:
         """Add a model and its optimizer; called again it adds more of them to the same steps.
@@ -88,30 +77,16 @@ class Attachment:
             The config is refused or cannot be read (static mode only).
         """
         self._chunks += [chunk for chunk in chunks if all(chunk is not known for known in self._chunks)]
-        if all(optimizer is not known.optimizer for known in self._optimizers):
-            number = len(self._optimizers)
-            self._optimizers.append(
-                OptimizerStep(
-                    optimizer,
-                    lambda: self._guarded("reading before the update", lambda: self._before_update(number)),
-                    lambda: self._guarded("reading after the update", lambda: self._after_update(number)),
-                    self._is_quiet,
-                    self._after_quiet_step if number == 0 else lambda: None,
-                )
-            )
-        if self._scaler is None:
-            self._scaler = ScalerSteps(
-                lambda scaled: self._guarded("a gradient scaler's step", lambda: self._before_scaler(scaled)),
-                lambda scaled: self._guarded("a gradient scaler's step", lambda: self._after_scaler(scaled)),
-            )
+        self._clock.add(optimizer)
         self._attach_session()
 
     def _attach_session(self) -> None:
-        self._extras.remove()
-        self._remove_hooks()
+        self._capture.remove()
         self._index = index_model(self._chunks)
-        self._groups = self._group_sizes()
-        optimizer_of = optimizer_of_parameters([with_state(step.optimizer) for step in self._optimizers])
+        self._hooks.set_model(self._index)
+        self._groups = self._clock.group_sizes()
+        optimizers = self._clock.optimizers
+        optimizer_of = optimizer_of_parameters(optimizers)
         parameters = [
             (
                 chunk,
@@ -127,19 +102,14 @@ class Attachment:
         self.session.attach(
             self._index.module_rows,
             parameters,
-            len(self._optimizers),
+            len(optimizers),
             watchable_operators(),
             lambda: (on_swap() or (lambda: None))(),
         )
         self._hang_hooks()
 
-    def _group_sizes(self) -> tuple[int, ...]:
-        return tuple(
-            len(group["params"]) for step in self._optimizers for group in param_groups_of(with_state(step.optimizer))
-        )
-
     def amend(self, ops: list[str] | None, xy_distribution: bool | None) -> None:
-        """Change the plan in force, and hang the hooks that it wants now.
+        """Change the plan in force, and hang the hooks that it wants then.
 
         Parameters
         ----------
@@ -154,137 +124,35 @@ class Attachment:
 
         self._guarded("changing the plan in force", change)
 
-    # --- hooks ---
-
     def _on_swap(self) -> None:
-        self._wanted_modules = set(self.session.wanted_modules)
-        self._wanted_gradients = set(self.session.wanted_gradients)
+        self._hooks.take_wishes()
         self._swapped = True
 
     def _hang_hooks(self) -> None:
-        """Bring the hooks in line with what the step that begins now wants."""
         if self._swapped:
-            self._guarded("installing hooks", lambda: self._extras.swap(self._index))
-        self._count_steps()
-        hang = self._idle_steps < _IDLE_STEPS
-        if hang == self._hung and not self._swapped:
-            return
-        self._hung, self._swapped = hang, False
-        if hang:
-            self._install(self._wanted_modules, self._wanted_gradients)
-        else:
-            self._install(set(), set())
+            self._guarded("installing hooks", self._capture.swap, self._index)
+            self._swapped = False
+        self._hooks.begin_step()
 
-    def _count_steps(self) -> None:
-        if not self.session.collecting:
-            self._idle_steps, self._busy_steps = self._idle_steps + 1, 0
-            return
-        self._idle_steps, self._busy_steps = 0, self._busy_steps + 1
-        if self._busy_steps == _BUSY_STEPS:
-            for index in list(self._gradient_hooks):
-                self._take_off_gradient_hook(index)
-            self._swapped = True
-
-    def _install(self, modules: set[int], gradients: set[int]) -> None:
-        for index in [index for index in self._module_hooks if index not in modules]:
-            self._take_off(self._module_hooks.pop(index))
-        for index in [index for index in self._gradient_hooks if index not in gradients]:
-            self._take_off_gradient_hook(index)
-        for index in sorted(modules - self._module_hooks.keys()):
-            self._guarded("installing the hooks of a module", lambda: self._hang_on_module(index))  # noqa: B023
-        self._watch_sharded(gradients & self._index.sharded)
-        for index in sorted(gradients - self._gradient_hooks.keys() - self._index.sharded):
-            parameter = self._index.parameters[index]
-            self._guarded(
-                "installing the hook of a parameter",
-                lambda: self._hang_on_gradient(index, parameter),  # noqa: B023
-            )
-
-    def _take_off(self, handles: Sequence[Any]) -> None:
-        for handle in reversed(handles):
-            self._guarded("taking off a hook", lambda: handle.remove())  # noqa: B023
-
-    def _hang_on_module(self, index: int) -> None:
-        from stepwatch.eager_hooks import EagerHook  # which needs torch
-
-        module = self._index.modules[index]
-        handles = self._module_hooks[index] = []
-        before, after = EagerHook(self.session.before_forward(index)), EagerHook(self.session.after_forward(index))
-        try:
-            handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
-            # Called where the module raises as well: what is kept of the call would keep its graph alive.
-            handles.append(module.register_forward_hook(after, with_kwargs=True, always_call=True))
-        except RuntimeError as error:  # a scripted module
-            if not self._said_unhookable:
-                chunk, name, kind, _ = self._index.module_rows[index]
-                self.session.warn(
-                    f"the module {chunk}:{name} ({kind}) takes no hooks ({error}): it, and others like it, give no "
-                    "rows of activations; those of the modules around it, and of its parameters, are there"
-                )
-            self._said_unhookable = True
-
-    def _hang_on_gradient(self, index: int, parameter: torch.nn.Parameter) -> None:
-        if hasattr(parameter, "materialize"):  # of a lazy module: it takes hooks after its first call
-            self._swapped = True
-        elif parameter.requires_grad and parameter.is_leaf:
-            self._gradient_hooks[index] = self._gradient_handle(index, parameter)
-
-    def _gradient_handle(self, index: int, parameter: torch.nn.Parameter) -> Any:
-        if self._busy_steps < _BUSY_STEPS and self.session.reads_incoming(index):
-            return parameter.register_hook(self.session.incoming_hook(index))
-        return parameter.register_post_accumulate_grad_hook(self.session.unreduced_hook(index))
-
-    def _take_off_gradient_hook(self, index: int) -> None:
-        self._gradient_hooks.pop(index).remove()
-        self.session.take_off_late_hook(index)
-        parameter = self._index.parameters[index]
-        if parameter._backward_hooks is not None and not parameter._backward_hooks:
-            # Otherwise torch would call into Python for it in every backward pass, for nothing.
-            parameter._backward_hooks = None
-
-    def _watch_sharded(self, wanted: set[int]) -> None:
-        self._sharded_wanted = {id(self._index.parameters[index]): index for index in wanted}
-        if not wanted:
-            self._sharded.remove()
-        elif not self._sharded.watch() and not self._said_unseen:
-            self._said_unseen = True
-            self.session.warn(
-                f"this torch has another FSDP than is known: the gradients of {len(wanted)} sharded parameters cannot "
-                "be seen before they are reduced; wg_distribution gives no rows of grad_unreduced for them, "
-                "grad_reduced has this rank's shards"
-            )
-
-    def _before_reduction(self, parameter_id: int, gradient: Any) -> None:
-        index = self._sharded_wanted.get(parameter_id)
-        if index is not None:
-            self.session.before_reduction(index, gradient)
-
-    def _remove_hooks(self) -> None:
-        self._watch_sharded(set())
-        self._take_off([handle for handles in self._module_hooks.values() for handle in handles])
-        self._module_hooks.clear()
-        for index in reversed(list(self._gradient_hooks)):
-            self._take_off_gradient_hook(index)
-
-    # --- around the optimizer's step ---
-
-    def _guarded(self, where: str, work: Callable[[], None]) -> None:
+    def _guarded(self, where: str, work: Callable[..., Any], *args: Any) -> None:
         """Keep what goes wrong here from the training loop: it is told once, and rows are missing."""
         try:
-            work()
+            work(*args)
         except TrainingStopRequested:
             raise
         except Exception as error:
             self.session.caught(where, _text_of(error))
 
+    # --- around the optimizer's step ---
+
     def _before_update(self, number: int) -> None:
-        optimizer = with_state(self._optimizers[number].optimizer)
+        optimizer = self._clock.optimizers[number]
         missing = self.session.before_update(number, getattr(optimizer, "state", {}))
-        missing = max(missing, self._extras.read_state(optimizer))
+        missing = max(missing, self._capture.read_state(optimizer))
         if missing:
             self._say_if_no_moments(number, optimizer, missing)
         if number == 0:
-            self._extras.before_update()
+            self._capture.before_update()
 
     def _say_if_no_moments(self, number: int, optimizer: Any, missing: int) -> None:
         # Before its first update an optimizer has no state yet.
@@ -296,17 +164,13 @@ class Attachment:
                 "do): mv_distribution and mg_direction give no rows for them, ur_distribution no images"
             )
 
-    def _after_update(self, number: int) -> None:
-        self.session.after_update(number)
-        if number == 0:
-            self._end_step()
+    def _end_step(self) -> None:
+        self._guarded("ending a step", self._capture.end_step)
+        self.session.end_step()
+        self._begin_step()
 
-    # A step in which nothing hangs and nothing is collected must cost next to nothing: a few calls, no more.
-
-    def _is_quiet(self) -> bool:
-        return not self._hung and not self.session.collecting
-
-    def _after_quiet_step(self) -> None:
+    def _end_quiet_step(self) -> None:
+        # A step in which nothing hangs and nothing is collected must cost next to nothing: a few calls, no more.
         try:
             if self.session.pass_step():
                 return
@@ -314,36 +178,16 @@ class Attachment:
             self.session.caught("ending a step", _text_of(error))
         self._guarded("preparing a step", self._begin_step)
 
-    def _end_step(self) -> None:
-        self._guarded("ending a step", self._extras.end_step)
-        self.session.end_step()
-        self._begin_step()
-
     def _begin_step(self) -> None:
         self._hang_hooks()
-        if self._group_sizes() != self._groups:  # a parameter group was added
+        if self._clock.group_sizes() != self._groups:  # a parameter group was added
             self._attach_session()
-
-    def _before_scaler(self, optimizer: Any) -> None:
-        for step in self._optimizers:
-            if step.optimizer is optimizer:
-                self._scaled_calls[id(optimizer)] = step.calls
-
-    def _after_scaler(self, optimizer: Any) -> None:
-        for number, step in enumerate(self._optimizers):
-            if step.optimizer is optimizer and self._scaled_calls.pop(id(optimizer), -1) == step.calls and number == 0:
-                self._end_step()
 
     def close(self) -> None:
         """Take off everything in reverse order. Safe to call twice."""
-        self._extras.remove()
-        self._remove_hooks()
-        if self._scaler is not None:
-            self._scaler.remove()
-            self._scaler = None
-        for step in reversed(self._optimizers):
-            step.remove()
-        self._optimizers.clear()
+        self._capture.remove()
+        self._hooks.set_model(ModelIndex())
+        self._clock.remove()
         self._chunks.clear()
         self._index = ModelIndex()
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from stepwatch import _core
+from stepwatch.distributed.ranks import rank_and_world_size, stage_and_mates
 from stepwatch.metrics import metrics_of, statistics_of
-from stepwatch.ranks import rank_and_world_size, stage_and_mates
 from stepwatch.watch import Watch
 
 if TYPE_CHECKING:
@@ -286,7 +286,7 @@ class TrainerMon:
 
         Empty for embeddings, and where there is none.
         """
-        from stepwatch.l2_features import weight_name
+        from stepwatch.hooks.l2_features import weight_name
 
         return weight_name(module)
 
@@ -298,7 +298,7 @@ class TrainerMon:
 
     @property
     def monitoring(self) -> bool:
-        """Whether a plan is in force."""
+        """True while a plan is in force."""
         return self._watch is not None and self._watch.status()["plan_id"] != 0
 
     @property
@@ -308,7 +308,7 @@ class TrainerMon:
 
     @property
     def unique_id(self) -> str:
-        """What the directories of one run have in common, whatever the rank; empty until the first collection."""
+        """The id that the directories of all ranks of one run share; empty until the first collection."""
         return self.tensorboard_dir.rpartition("-")[2]
 
     @property

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from stepwatch import _core
 from stepwatch.attachment import Attachment
-from stepwatch.job_store import find_job_store
-from stepwatch.ranks import rank_and_world_size, writes_reduced_gradient
+from stepwatch.distributed.job_store import find_job_store
+from stepwatch.distributed.ranks import rank_and_world_size, writes_reduced_gradient
 
 if TYPE_CHECKING:
     import torch
@@ -80,7 +80,7 @@ class Watch:
         self._store = find_job_store()
         self._session = _core.make_session(
             torch,
-            # As they are now: the program may go to another directory in mid-run.
+            # Absolute, since the program may change its directory in mid-run.
             config_path=os.path.abspath(config),
             dynamic=dynamic,
             output_dir=os.path.abspath(output_dir or os.environ.get("MONITOR_OUTPUT_DIR") or "monitor_output"),
@@ -102,7 +102,7 @@ class Watch:
                 return writes_reduced_gradient(parameter, tp_group, dp_group)
 
         self._attachment = Attachment(self._session, writes_reduced, self.rank)
-        # What hangs on the optimizer holds the monitor: who attaches it need not keep it, and it goes with the model.
+        # The wrapper on the optimizer keeps the monitor alive, as long as the model: whoever attaches it need not.
         self._attachment.owner = self
         if self._store is not None:
             weakref.finalize(self, self._store.close).atexit = False  # its thread has to be gone before the interpreter

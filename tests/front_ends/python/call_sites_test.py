@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("stepwatch", reason="the Python package is not installed")
 
 import torch
-from stepwatch.call_sites import CallSites
+from stepwatch.hooks.call_sites import CallSites
 
 
 def never(*what: Any) -> None:

@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("stepwatch", reason="the Python package is not installed")
 
 import torch
-from stepwatch import communication
-from stepwatch.communication import CommunicationTap, watchable_operators
+from stepwatch.distributed import communication
+from stepwatch.distributed.communication import CommunicationTap, watchable_operators
 
 if not torch.distributed.is_available():
     pytest.skip("this torch has no torch.distributed", allow_module_level=True)

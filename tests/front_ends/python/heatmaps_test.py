@@ -18,7 +18,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 import stepwatch
 import torch
-from stepwatch import update_ratios
+from stepwatch.hooks import update_ratios
 
 BINS = 30
 IMAGES = {"ur_distribution": True, "format": "tensorboard"}

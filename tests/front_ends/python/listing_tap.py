@@ -10,8 +10,8 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
 import torch
-from stepwatch import communication
-from stepwatch.communication import CommunicationTap
+from stepwatch.distributed import communication
+from stepwatch.distributed.communication import CommunicationTap
 
 IN_TORCH = [
     (place, name) for place in (dist, distributed_c10d) for name in [*communication.OPERATORS, "_coalescing_manager"]

@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("stepwatch", reason="the Python package is not installed")
 
 import torch
-from stepwatch.stack_info import StackBook
+from stepwatch.hooks.stack_info import StackBook
 
 
 class Block(torch.nn.Module):

@@ -180,7 +180,7 @@ def validate_config(config: dict[str, Any]) -> None:
 
 
 class MsgConst:
-    """What `filter_special_chars` replaces."""
+    """Lists what `filter_special_chars` replaces."""
 
     SPECIAL_CHAR: ClassVar[list[str]] = [
         *("\n", "\r", "\u007f", "\b", "\f", "\t", "\u000b"),

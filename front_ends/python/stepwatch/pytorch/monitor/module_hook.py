@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from stepwatch.ranks import is_data_parallel_duplicate, is_not_tensor_parallel_duplicate
+from stepwatch.distributed.ranks import is_data_parallel_duplicate, is_not_tensor_parallel_duplicate
 from stepwatch.trainer_mon import TrainerMon
 
 __all__ = [
@@ -28,7 +28,7 @@ __all__ = [
 
 # Values of `format`, and what writes them.
 FORMAT_MAPPING = {"csv": "CSV files", "tensorboard": "TensorBoard event files", "api": "nothing: TrainerMon.generate_*"}
-# Where steps are counted from is said to each monitor: set_monitor(start_iteration=...).
+# Kept for imports only: each monitor is told its own, by set_monitor(start_iteration=...).
 start_step = 0
 
 param_is_not_tensor_parallel_duplicate = is_not_tensor_parallel_duplicate
@@ -45,7 +45,7 @@ class _Resettable:
 
 @dataclass
 class ModuleHookContext(_Resettable):
-    """What hooks saw of one module."""
+    """Holds the activations of one module and their gradients."""
 
     module_name: str
     micro_step: int = 0
@@ -57,7 +57,7 @@ class ModuleHookContext(_Resettable):
 
 @dataclass
 class FeatureHookContext(_Resettable):
-    """What L2 features were computed of one module."""
+    """Holds the L2 features of one module."""
 
     module_name: str
     step: int = 0
@@ -70,7 +70,7 @@ class FeatureHookContext(_Resettable):
 
 @dataclass
 class OptimizerContext(_Resettable):
-    """What was seen around one optimizer's step."""
+    """Holds the values around one optimizer's step."""
 
     step: int = 0
     param_mg_direction: dict[str, Any] = field(default_factory=dict)

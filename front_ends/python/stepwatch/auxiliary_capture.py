@@ -1,4 +1,4 @@
-"""What a plan asks for beside the tensors that native hooks read: features, operators, call stacks, heat maps."""
+"""Features, operators, call stacks and heat maps: all that a plan wants beside the tensors that native hooks read."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from stepwatch import _core
-from stepwatch.communication import CommunicationTap
-from stepwatch.feature_hooks import FeatureHooks
-from stepwatch.stack_info import StackBook
-from stepwatch.update_ratios import UpdateRatios
+from stepwatch.distributed.communication import CommunicationTap
+from stepwatch.hooks.feature_hooks import FeatureHooks
+from stepwatch.hooks.stack_info import StackBook
+from stepwatch.hooks.update_ratios import UpdateRatios
 
 if TYPE_CHECKING:
     import torch
-    from stepwatch.model_index import ModelIndex
+    from stepwatch.hooks.model_index import ModelIndex
 
 STRUCTURE_EXIT = "exit after first monitor step when print model struct"
 COMMUNICATION_EXIT = "exit after first step when print cc stack"
@@ -24,10 +24,10 @@ _INFO = 1
 
 
 class TrainingStopRequested(Exception):
-    """Ends the run, after print_struct or cc_log_only, as users of msProbe expect; theirs to catch as Exception."""
+    """Ends the run after print_struct or cc_log_only, as users of msProbe expect, who may catch it as Exception."""
 
 
-class Extras:
+class AuxiliaryCapture:
     """Puts on and takes off what belongs to the plan in force, for one session. Used from the training thread.
 
     Parameters
@@ -37,14 +37,14 @@ class Extras:
     guard : callable
         Runs a function and keeps what it raises from the training loop: guard(what, function).
     rank : int
-        Of rank 0 alone the stacks of operators are printed.
+        The rank of this process: rank 0 alone prints the stacks of operators.
     """
 
     def __init__(self, session: _core.Session, guard: Callable[[str, Callable[[], None]], None], rank: int) -> None:
         self._session = session
         self._guard = guard
         self._rank = rank
-        self._orders: dict[str, Any] = {}
+        self._requests: dict[str, Any] = {}
         self._features = FeatureHooks(session, guard)
         self._updates = UpdateRatios(session)
         self._communication: CommunicationTap | None = None
@@ -62,12 +62,12 @@ class Extras:
             Its modules are those that the session's sites speak of.
         """
         self.remove()
-        self._orders = self._session.orders
-        self._features.install(index.modules, self._session.wanted_features, self._orders["batch_first_attention"])
+        self._requests = self._session.orders
+        self._features.install(index.modules, self._session.wanted_features, self._requests["batch_first_attention"])
         self._updates.install((number, index.parameters[number]) for number in self._session.wanted_updates)
-        if self._orders["communication"]:
+        if self._requests["communication"]:
             self._wrap_operators()
-        if self._orders["stacks"] and not self._stacks_written:
+        if self._requests["stacks"] and not self._stacks_written:
             self._stacks = StackBook()
             for (chunk, name, _, _), module in zip(index.module_rows, index.modules):
                 hook = self._stacks.hook(f"{chunk}:{name}")
@@ -82,16 +82,16 @@ class Extras:
         owner = weakref.ref(self)
 
         def of_session(use: Callable[[_core.Session], Any]) -> Any:
-            extras = owner()
-            return None if extras is None else use(extras._session)
+            capture = owner()
+            return None if capture is None else use(capture._session)
 
         self._communication = CommunicationTap(
             lambda *args: of_session(lambda session: session.observe_communication(*args)),
             lambda what, why: of_session(lambda session: session.warn(f"{what}: {why}")),
             collecting=lambda: bool(of_session(lambda session: session.collecting)),
             before=self._session.watches_before_operators,
-            codelines=self._orders["communication_codeline"],
-            log_only=self._orders["communication_log_only"],
+            codelines=self._requests["communication_codeline"],
+            log_only=self._requests["communication_log_only"],
         )
         self._communication.install()
         self._gone = weakref.finalize(self, self._communication.remove)
@@ -122,7 +122,7 @@ class Extras:
             If the plan ends the run here.
         """
         self._end_after_structure()
-        if self._communication is None or not self._orders["communication_log_only"] or self._session.step <= 0:
+        if self._communication is None or not self._requests["communication_log_only"] or self._session.step <= 0:
             return
         if self._rank == 0:
             _core.print_line(_INFO, self._rank, json.dumps(self._communication.stacks()))
@@ -131,8 +131,8 @@ class Extras:
     def _end_after_structure(self) -> None:
         # A rank that collects nothing ends where the others do, which would wait for it for ever otherwise.
         handed_over = self._session.publish_structure()
-        ends = handed_over or not self._orders.get("structure", False)
-        if ends and self._orders.get("exit_after_structure", False) and self._session.collecting:
+        ends = handed_over or not self._requests.get("structure", False)
+        if ends and self._requests.get("exit_after_structure", False) and self._session.collecting:
             raise TrainingStopRequested(STRUCTURE_EXIT)
 
     def end_step(self) -> None:

@@ -1,4 +1,4 @@
-"""Which process of the job this is."""
+"""The rank of this process, and those it belongs with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be watched in a model: its modules and parameters, under the names that torch gives them."""
+"""The modules and parameters of a model that can be watched, under the names that torch gives them."""
 
 from __future__ import annotations
 

@@ -10,10 +10,10 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from stepwatch.call_sites import CallSites
-from stepwatch.patches import Patches
-from stepwatch.pending_works import PendingWorks
-from stepwatch.point_to_point import take_wrapped
+from stepwatch.distributed.pending_works import PendingWorks
+from stepwatch.distributed.point_to_point import take_wrapped
+from stepwatch.hooks.call_sites import CallSites
+from stepwatch.hooks.patches import Patches
 
 if TYPE_CHECKING:
     import torch
@@ -158,7 +158,7 @@ class CommunicationTap:
     # --- wrappers ---
 
     def _wrap(self, index: int, original: Callable[..., Any]) -> Callable[..., Any]:
-        from stepwatch.eager_hooks import is_compiling  # which needs torch
+        from stepwatch.hooks.eager_hooks import is_compiling  # which needs torch
 
         inner = vars(self._c10d)
 
@@ -269,7 +269,7 @@ _Observation = tuple[int, int, Any]  # operator, position, tensor
 
 
 class _Thread(threading.local):
-    """What this thread is in: an operator, a coalescing manager that collects observations."""
+    """Tells whether this thread is inside an operator, or inside a coalescing manager that collects observations."""
 
     inside = False
     coalesced: list[_Observation] | None = None

@@ -1,4 +1,4 @@
-"""Which lines of the program call: told from the frames of the running thread, without reading a file."""
+"""The lines of the program that call, read from the frames of the running thread without opening a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TEXT_MAX = 1000
 # Distinct stacks kept of one name.
 _STACKS_MAX = 100
 
-_OWN = os.path.dirname(__file__) + os.sep
+_OWN = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
 class CallSites:

@@ -115,7 +115,7 @@ class OptimizerStep:
 
 
 def _owner_of(step: Any) -> OptimizerStep | None:
-    # Not by the mark alone, which functools.wraps copies to the wrappers of others.
+    # The mark alone proves nothing: functools.wraps copies it to the wrappers of others.
     owner = getattr(step, "_stepwatch_owner", None)
     return owner if owner is not None and owner._patched is step else None
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stepwatch import _core
-from stepwatch.device_numbers import numbers_of
+from stepwatch.hooks.device_numbers import numbers_of
 
 if TYPE_CHECKING:
     import torch
@@ -110,7 +110,7 @@ class _FeatureHook:
         self.number = number
         self.compute = compute
         self._features = features
-        from stepwatch.eager_hooks import is_traced, is_transformed  # which need torch
+        from stepwatch.hooks.eager_hooks import is_traced, is_transformed  # which need torch
 
         self._is_traced, self._is_transformed = is_traced, is_transformed
 
@@ -123,7 +123,7 @@ class _FeatureHook:
 
 
 def _computations(batch_first: bool) -> dict[str, Callable[..., Any]]:
-    from stepwatch import l2_features
+    from stepwatch.hooks import l2_features
 
     def of_weight(feature: Callable[[Any], Any]) -> Callable[..., Any]:
         def compute(module: Any, args: Any, output: Any, is_first: bool) -> Any:

@@ -1,4 +1,4 @@
-"""What the offline tools show a person: a bar on a terminal while they work, and what came of it."""
+"""The output of the offline tools for a person: a bar on a terminal while they work, then the result."""
 
 from __future__ import annotations
 

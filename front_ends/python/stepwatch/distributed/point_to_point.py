@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from stepwatch.patches import Patches
+from stepwatch.hooks.patches import Patches
 
 _INSIDE = "_stepwatch_inside"
 

@@ -199,7 +199,7 @@ def router_weight(weight: torch.Tensor) -> torch.Tensor:
             columns = columns.t()
         experts = columns.shape[1]
         directions = torch.nn.functional.normalize(columns, dim=0)
-        # Of all ordered pairs and each with itself, keep the pairs.
+        # The product has every pair twice and each row with itself: keep each pair once.
         everyone = directions.sum(dim=1).square().sum()
         itself = directions.square().sum()
         return ((everyone - itself) / (experts * (experts - 1))).reshape(1)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
-from stepwatch.patches import Patches
+from stepwatch.hooks.patches import Patches
 
 _FSDP1 = ("torch.distributed.fsdp._runtime_utils",)
 # The second: before torch 2.6.
@@ -52,7 +52,7 @@ class ShardedGradients:
             False: this torch has none of the places that are known; nothing will be seen.
         """
         self.remove()
-        # What has not been imported no model uses.
+        # A module of torch that was never imported is used by no model.
         places = [self._watch_flat(sys.modules[name]) for name in _FSDP1 if name in sys.modules]
         places += [self._watch_groups(sys.modules[name]) for name in _FSDP2 if name in sys.modules]
         return any(places)
@@ -69,7 +69,7 @@ class ShardedGradients:
         self._guard("reading gradients that FSDP reduces", tell)
 
     def _teller(self) -> Callable[[Iterable[tuple[Any, Any]]], None]:
-        # What hangs on torch itself must not hold the monitor and its model where nobody closes.
+        # The wrappers hang on torch itself: they must not keep a monitor alive that nobody closes, nor its model.
         owner = weakref.ref(self)
 
         def tell(gradients: Iterable[tuple[Any, Any]]) -> None:

@@ -15,7 +15,8 @@ pytest.importorskip("stepwatch", reason="the Python package is not installed")
 from jobs import mlp, rows, train, write_config
 
 import torch
-from stepwatch import TrainerMon, l2_features
+from stepwatch import TrainerMon
+from stepwatch.hooks import l2_features
 
 
 @pytest.fixture(autouse=True)

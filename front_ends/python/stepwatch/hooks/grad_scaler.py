@@ -68,7 +68,7 @@ class _Patch:
 def _patch_of(scaler: type) -> _Patch:
     """Return the patch that is in place, or put one there."""
     step = scaler.__dict__["step"]
-    # Not by the mark alone, which functools.wraps copies to the wrappers of others.
+    # The mark alone proves nothing: functools.wraps copies it to the wrappers of others.
     patch = getattr(step, "_stepwatch_patch", None)
     return patch if patch is not None and patch.step is step else _Patch(scaler)
 

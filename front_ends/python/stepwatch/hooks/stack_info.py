@@ -1,4 +1,4 @@
-"""From where in the program each module was called."""
+"""The call stacks that led to each module."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class _StackHook:
     """Keeps the stack of the call it is called in; in a copy of the model it does nothing."""
 
     def __init__(self, stacks: dict[str, list[tuple[CodeType, int]]], name: str) -> None:
-        from stepwatch.eager_hooks import is_compiling  # which needs torch
+        from stepwatch.hooks.eager_hooks import is_compiling  # which needs torch
 
         self._stacks = stacks
         self._name = name

@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Patches:
-    """What has been replaced, to be put back in reverse order."""
+    """Remembers what was replaced, and puts it back in reverse order."""
 
     def __init__(self) -> None:
         self._places: list[tuple[Any, str, Any, Any]] = []

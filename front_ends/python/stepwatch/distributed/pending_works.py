@@ -1,4 +1,4 @@
-"""What is to be done when asynchronous communication has been waited for."""
+"""Work that waits until asynchronous communication has been waited for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from stepwatch.patches import Patches
+from stepwatch.hooks.patches import Patches
 
 
 class PendingWorks:

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from stepwatch.device_numbers import numbers_of
+from stepwatch.hooks.device_numbers import numbers_of
 
 if TYPE_CHECKING:
     import torch
@@ -72,7 +72,7 @@ class UpdateRatios:
                 number, _ = self._wanted.get(id(parameter), (None, None))
                 if number is None or number in self._pending:
                     continue
-                # Not by subscript: optimizers keep a dict that would grow an entry.
+                # A subscript would add an entry: optimizers keep a defaultdict.
                 own = state.get(parameter) or {}
                 without += not {"exp_avg", "exp_avg_sq"} & set(own)
                 counts = spread_of(own, group)

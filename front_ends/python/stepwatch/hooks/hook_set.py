@@ -1,0 +1,175 @@
+"""The hooks on the modules and parameters of one model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from stepwatch.hooks.model_index import ModelIndex
+from stepwatch.hooks.sharded_gradients import ShardedGradients
+
+if TYPE_CHECKING:
+    import torch
+    from stepwatch import _core
+
+# Steps without collecting after which hooks come off until the next collected step: putting them on and off costs about
+# as much as leaving them on for two steps.
+_IDLE_STEPS = 2
+# Collected steps in a row after which gradients get the hook that costs less a call, and leaves something behind in
+# torch when it is taken off.
+_BUSY_STEPS = 8
+
+
+class HookSet:
+    """Hangs the hooks that the plan in force wants, and takes them off again. Used from the training thread.
+
+    Parameters
+    ----------
+    session : _core.Session
+        The native monitor. It makes the hooks, and says which are wanted.
+    guard : callable
+        Runs a function and keeps what it raises from the training loop: guard(what, function).
+
+    Attributes
+    ----------
+    is_hung : bool
+        Whether hooks hang where the plan wants them.
+    """
+
+    def __init__(self, session: _core.Session, guard: Callable[[str, Callable[[], None]], None]) -> None:
+        self.is_hung = False
+        self._session = session
+        self._guard = guard
+        self._index = ModelIndex()
+        self._module_hooks: dict[int, list[Any]] = {}
+        self._gradient_hooks: dict[int, Any] = {}
+        self._wanted_modules: set[int] = set()
+        self._wanted_gradients: set[int] = set()
+        self._is_stale = False
+        self._idle_steps = 0
+        self._busy_steps = 0
+        self._sharded = ShardedGradients(self._before_reduction, guard)
+        self._sharded_wanted: dict[int, int] = {}  # id of a parameter -> its index
+        self._said_unseen = False
+        self._said_unhookable = False
+
+    def set_model(self, index: ModelIndex) -> None:
+        """Take all hooks off, and hang later ones on another model.
+
+        Parameters
+        ----------
+        index : ModelIndex
+            Its modules and parameters are those that the session's sites speak of.
+        """
+        self.remove()
+        self._index = index
+
+    def take_wishes(self) -> None:
+        """Ask the session which hooks it wants; `begin_step` hangs them."""
+        self._wanted_modules = set(self._session.wanted_modules)
+        self._wanted_gradients = set(self._session.wanted_gradients)
+        self._is_stale = True
+
+    def begin_step(self) -> None:
+        """Bring the hooks in line with what the step that begins wants."""
+        self._count_step()
+        hang = self._idle_steps < _IDLE_STEPS
+        if hang == self.is_hung and not self._is_stale:
+            return
+        self.is_hung, self._is_stale = hang, False
+        if hang:
+            self._install(self._wanted_modules, self._wanted_gradients)
+        else:
+            self._install(set(), set())
+
+    def _count_step(self) -> None:
+        if not self._session.collecting:
+            self._idle_steps, self._busy_steps = self._idle_steps + 1, 0
+            return
+        self._idle_steps, self._busy_steps = 0, self._busy_steps + 1
+        if self._busy_steps == _BUSY_STEPS:
+            for index in list(self._gradient_hooks):
+                self._take_off_gradient_hook(index)
+            self._is_stale = True
+
+    def _install(self, modules: set[int], gradients: set[int]) -> None:
+        for index in [index for index in self._module_hooks if index not in modules]:
+            self._take_off(self._module_hooks.pop(index))
+        for index in [index for index in self._gradient_hooks if index not in gradients]:
+            self._take_off_gradient_hook(index)
+        for index in sorted(modules - self._module_hooks.keys()):
+            self._guard("installing the hooks of a module", lambda: self._hang_on_module(index))  # noqa: B023
+        self._watch_sharded(gradients & self._index.sharded)
+        for index in sorted(gradients - self._gradient_hooks.keys() - self._index.sharded):
+            parameter = self._index.parameters[index]
+            self._guard(
+                "installing the hook of a parameter",
+                lambda: self._hang_on_gradient(index, parameter),  # noqa: B023
+            )
+
+    def _take_off(self, handles: Sequence[Any]) -> None:
+        for handle in reversed(handles):
+            self._guard("taking off a hook", lambda: handle.remove())  # noqa: B023
+
+    def _hang_on_module(self, index: int) -> None:
+        from stepwatch.hooks.eager_hooks import EagerHook  # which needs torch
+
+        module = self._index.modules[index]
+        handles = self._module_hooks[index] = []
+        before, after = EagerHook(self._session.before_forward(index)), EagerHook(self._session.after_forward(index))
+        try:
+            handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
+            # Called where the module raises as well: what is kept of the call would keep its graph alive.
+            handles.append(module.register_forward_hook(after, with_kwargs=True, always_call=True))
+        except RuntimeError as error:  # a scripted module
+            if not self._said_unhookable:
+                chunk, name, kind, _ = self._index.module_rows[index]
+                self._session.warn(
+                    f"the module {chunk}:{name} ({kind}) takes no hooks ({error}): it, and others like it, give no "
+                    "rows of activations; those of the modules around it, and of its parameters, are there"
+                )
+            self._said_unhookable = True
+
+    def _hang_on_gradient(self, index: int, parameter: torch.nn.Parameter) -> None:
+        if hasattr(parameter, "materialize"):  # of a lazy module: it takes hooks after its first call
+            self._is_stale = True
+        elif parameter.requires_grad and parameter.is_leaf:
+            self._gradient_hooks[index] = self._gradient_handle(index, parameter)
+
+    def _gradient_handle(self, index: int, parameter: torch.nn.Parameter) -> Any:
+        if self._busy_steps < _BUSY_STEPS and self._session.reads_incoming(index):
+            return parameter.register_hook(self._session.incoming_hook(index))
+        return parameter.register_post_accumulate_grad_hook(self._session.unreduced_hook(index))
+
+    def _take_off_gradient_hook(self, index: int) -> None:
+        self._gradient_hooks.pop(index).remove()
+        self._session.take_off_late_hook(index)
+        parameter = self._index.parameters[index]
+        if parameter._backward_hooks is not None and not parameter._backward_hooks:
+            # Otherwise torch would call into Python for it in every backward pass, for nothing.
+            parameter._backward_hooks = None
+
+    def _watch_sharded(self, wanted: set[int]) -> None:
+        self._sharded_wanted = {id(self._index.parameters[index]): index for index in wanted}
+        if not wanted:
+            self._sharded.remove()
+        elif not self._sharded.watch() and not self._said_unseen:
+            self._said_unseen = True
+            self._session.warn(
+                f"this torch has another FSDP than is known: the gradients of {len(wanted)} sharded parameters cannot "
+                "be seen before they are reduced; wg_distribution gives no rows of grad_unreduced for them, "
+                "grad_reduced has this rank's shards"
+            )
+
+    def _before_reduction(self, parameter_id: int, gradient: Any) -> None:
+        index = self._sharded_wanted.get(parameter_id)
+        if index is not None:
+            self._session.before_reduction(index, gradient)
+
+    def remove(self) -> None:
+        """Take all hooks off, in reverse order. Safe to call twice."""
+        self._watch_sharded(set())
+        self._take_off([handle for handles in self._module_hooks.values() for handle in handles])
+        self._module_hooks.clear()
+        for index in reversed(list(self._gradient_hooks)):
+            self._take_off_gradient_hook(index)
