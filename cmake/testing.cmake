@@ -1,5 +1,6 @@
 # How tests are declared. CTest runs each TEST_CASE of the core as an entry of its own, in a process of its own; a test
-# that links LibTorch takes seconds to start and stays one entry.
+# that links LibTorch takes seconds to start and stays one entry. Tags of a TEST_CASE become labels: [slow] keeps it out
+# of `./run test --fast`, [random] (it takes its seed from tests/random_seed.h) lets `./run soak` repeat it.
 
 # What tools/check_tests.py compares with CTest's entries: a line "name|cases or whole|sources" for each executable.
 define_property(GLOBAL PROPERTY STEPWATCH_TESTS BRIEF_DOCS "Catch2 executables" FULL_DOCS "name|kind|sources")

@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RACE_ROUNDS = 2000
 ROUND_SECONDS_MAX = 1200
 SHOWN_LINES = 40
+REPORT_SECONDS = 60
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,6 +119,7 @@ def soak(tests: list[Test], minutes: float, dice: random.Random) -> tuple[collec
     end = time.monotonic() + 60 * minutes
     rounds: collections.Counter[str] = collections.Counter()
     failures: list[str] = []
+    told = time.monotonic()
     while True:
         for test in dice.sample(tests, len(tests)):
             if time.monotonic() >= end:
@@ -127,7 +129,10 @@ def soak(tests: list[Test], minutes: float, dice: random.Random) -> tuple[collec
             if failure:
                 failures.append(failure)
                 print(failure, flush=True)
-        left = max(0.0, end - time.monotonic()) / 60
+        if time.monotonic() < told + REPORT_SECONDS:
+            continue
+        told = time.monotonic()
+        left = max(0.0, end - told) / 60
         print(f"soak: {sum(rounds.values())} rounds, {len(failures)} failed, {left:.0f} minutes left", flush=True)
 
 
