@@ -53,6 +53,7 @@ class Exchanger {
       const bool is_doubtful = !displaced.bytes && (displaced.inode == in_file.inode || displaced.inode == 0);
       if (is_doubtful) break;
       if (displaced == in_file && Keep(displaced)) return Ended(end);
+      if (IsOlderSave(displaced, in_file, in_hand)) break;
       in_file = in_hand;
       end = End::kEdited;
     }
@@ -87,6 +88,19 @@ class Exchanger {
     // No exchange any more. What we put there may be overwritten, if it is still that.
     const bool is_ours = in_file == ours_ && Inspect(calls_, target_) == ours_;
     return is_ours && calls_.Rename(hand_, target_) == 0 ? Swap::kHandIsEmpty : Swap::kFailed;
+  }
+
+  // Whoever saves in place twice can end the first save in the file in hand and begin the second one in the config, all
+  // between our last look at the former and its swap. The file that we put in comes back changed then, by the older
+  // save. Both times of change (ctime) are those of the swap, so the times of writing tell.
+  bool IsOlderSave(const Version& displaced, const Version& in_file, const Version& in_place) const {
+    const bool is_same_file = displaced.device == in_file.device && displaced.inode == in_file.inode;
+    const bool is_edit_in_place = in_place.bytes && in_place.bytes != ours_.bytes && *in_place.bytes != base_;
+    struct stat older = {}, newer = {};
+    if (!is_same_file || !is_edit_in_place) return false;
+    if (calls_.StatusOfName(hand_, &older) != 0 || calls_.StatusOfName(target_, &newer) != 0) return false;
+    return std::pair(older.st_mtim.tv_sec, older.st_mtim.tv_nsec) <
+           std::pair(newer.st_mtim.tv_sec, newer.st_mtim.tv_nsec);
   }
 
   // Rule 3. False: the file in hand was written to meanwhile and must go back.

@@ -168,6 +168,30 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a slow save that ends just before it is put back does not replace the save that followed it") {
+  Stage stage(World::kPlain);
+  const std::string first = "{\"first\": 1}";
+  base::UniqueFd slow;
+  int renames = 0;
+  stage.Run([&](int, std::string_view call) {
+    if (call != "renameat2") return 0;
+    ++renames;
+    if (renames == 2) {  // before the exchange
+      slow = base::UniqueFd(::open(stage.path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC));
+      CHECK(::write(slow.get(), first.data(), 3) == 3);
+    } else if (renames == 3) {  // before it is put back
+      CHECK(::write(slow.get(), first.data() + 3, first.size() - 3) == static_cast<ssize_t>(first.size() - 3));
+      slow.Reset();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // for file systems that count time in ticks
+      testing::WriteInPlace(stage.path, kEdit);
+    }
+    return 0;
+  });
+  CHECK(renames > 3);
+  CHECK(Contents(stage.path) == kEdit);
+  CHECK(ContentsBeside(stage.directory.path(), kConflict) == std::vector<std::string>{first});
+}
+
 TEST_CASE("a save and a failing system call together lose no bytes of the user") {
   for (const Editor& editor : Editors()) {
     const int calls = Stage(World::kPlain).CallsOfAGoodWriteBack() + 10;
