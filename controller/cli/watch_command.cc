@@ -32,7 +32,7 @@ class WatchSession {
       : arguments_(arguments),
         signals_(loop_, SIGINT, SIGTERM),
         deadline_(loop_),
-        watcher_(loop_, Options(), Calls()) {}
+        watcher_(loop_, io_, Options(), Calls()) {}
 
   int Run() {
     signals_.async_wait([this](const boost::system::error_code&, int) { loop_.stop(); });
