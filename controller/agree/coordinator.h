@@ -110,6 +110,8 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
   bool busy() const { return member_.pending || leader_.ballot || leader_.wanted; }
   // The step of the open proposal, if there is one.
   std::optional<int64_t> proposed_step() const;
+  // For tests that visit each state once.
+  std::string StateText() const;
 
  private:
   StoreClient::Dependencies ForStore();

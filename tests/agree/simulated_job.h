@@ -43,8 +43,10 @@ class SimulatedRank final : public RankDelegate {
   int64_t arriving() override { return arriving_; }
   int64_t begun() override { return begun_; }
   int64_t HoldAt(int64_t step) override {
+    const int64_t read_before = arriving_;
+    while (reads_step_before_gate_ && arriving_ < step) EndStep();
     gate_ = step;
-    return arriving_;
+    return reads_step_before_gate_ ? read_before : arriving_;
   }
   void Release() override { gate_ = kNever; }
   std::optional<Decision> Build(const Proposal& proposal) override;
@@ -76,8 +78,9 @@ class SimulatedRank final : public RankDelegate {
   std::optional<Proposal> slot_;
   PlanId plan_ = 0;
   bool in_doubt_ = false;
-  bool gave_up_ = false;  // waiting at the gate, once or more
-  bool late_ = false;     // applied a commit after its step
+  bool reads_step_before_gate_ = false;  // a fault
+  bool gave_up_ = false;                 // waiting at the gate, once or more
+  bool late_ = false;                    // applied a commit after its step
   std::string joined_;
   bool store_ok_ = true;
   std::set<std::string> cannot_;  // bytes of configs that it cannot build
@@ -91,8 +94,9 @@ class SimulatedRank final : public RankDelegate {
 
 class SimulatedJob {
  public:
-  explicit SimulatedJob(int world, int64_t first_step = 0, Store::Abilities abilities = {})
-      : abilities_(abilities), world_size_(world) {
+  // `is_timeless`: the clock stands still, and nothing is paced by it.
+  explicit SimulatedJob(int world, int64_t first_step = 0, Store::Abilities abilities = {}, bool is_timeless = false)
+      : abilities_(abilities), is_timeless_(is_timeless), world_size_(world) {
     for (int rank = 0; rank < world; ++rank) Start(rank, first_step);
   }
   ~SimulatedJob() {
@@ -102,7 +106,7 @@ class SimulatedJob {
   // --- moves ---
   void Tick(int rank) {
     history_ += " tick" + std::to_string(rank);
-    now_ += std::chrono::milliseconds(1);
+    if (!is_timeless_) now_ += std::chrono::milliseconds(1);
     at(rank).coordinator_->Advance();
   }
   void EndStep(int rank) {
@@ -136,6 +140,7 @@ class SimulatedJob {
   // --- the store: a request is performed, then answered; either can fail ---
   struct Request {
     int rank;
+    int process;  // 1, 2, ...: which of them asked
     StoreQueue::Call call;
     std::string key, value;
     std::vector<std::string> keys;
@@ -254,32 +259,32 @@ class SimulatedJob {
  private:
   class RankStore final : public Store {
    public:
-    RankStore(SimulatedJob* job, int rank) : job_(job), rank_(rank) {}
+    RankStore(SimulatedJob* job, int rank) : job_(job), rank_(rank), process_(job->incarnations_) {}
     void Set(const std::string& key, const std::string& value, Done done) override {
-      Push({rank_, StoreQueue::Call::kSet, key, value, {}, std::move(done), false, {}});
+      Push({rank_, process_, StoreQueue::Call::kSet, key, value, {}, std::move(done), false, {}});
     }
     void Get(const std::string& key, Done done) override {
-      Push({rank_, StoreQueue::Call::kGet, key, "", {}, std::move(done), false, {}});
+      Push({rank_, process_, StoreQueue::Call::kGet, key, "", {}, std::move(done), false, {}});
     }
     void SetOnce(const std::string& key, const std::string& value, Done done) override {
-      Push({rank_, StoreQueue::Call::kSetOnce, key, value, {}, std::move(done), false, {}});
+      Push({rank_, process_, StoreQueue::Call::kSetOnce, key, value, {}, std::move(done), false, {}});
     }
     Abilities abilities() const override { return job_->abilities_; }
     void SetAll(const std::vector<std::string>& keys, const std::string& value, Done done) override {
-      Push({rank_, StoreQueue::Call::kSetAll, keys.front(), value, keys, std::move(done), false, {}});
+      Push({rank_, process_, StoreQueue::Call::kSetAll, keys.front(), value, keys, std::move(done), false, {}});
     }
     void Append(const std::string& key, const std::string& text, Done done) override {
-      Push({rank_, StoreQueue::Call::kAppend, key, text, {}, std::move(done), false, {}});
+      Push({rank_, process_, StoreQueue::Call::kAppend, key, text, {}, std::move(done), false, {}});
     }
     void Listen(const std::string& key, Done done) override {
-      Push({rank_, StoreQueue::Call::kListen, key, "", {}, std::move(done), false, {}});
+      Push({rank_, process_, StoreQueue::Call::kListen, key, "", {}, std::move(done), false, {}});
     }
 
    private:
     void Push(Request request) { job_->requests_.push_back(std::move(request)); }
 
     SimulatedJob* const job_;
-    const int rank_;
+    const int rank_, process_;
   };
 
   void Start(int rank, int64_t step) {
@@ -293,6 +298,7 @@ class SimulatedJob {
     settings.look = std::chrono::milliseconds(400);
     settings.answer_time = std::chrono::milliseconds(40);
     settings.vote_time = std::chrono::milliseconds(400);
+    if (is_timeless_) settings.poll = settings.poll_max = settings.busy_poll = settings.poll_for_leader_max = {};
     auto process = std::make_unique<SimulatedRank>(this, rank, step);
     process->coordinator_ = std::make_shared<Coordinator>(
         settings, std::make_shared<RankStore>(this, rank), process.get(),
@@ -316,6 +322,7 @@ class SimulatedJob {
   PlanId plans_ = 0;
   int incarnations_ = 0;
   const Store::Abilities abilities_;
+  const bool is_timeless_;
   const int world_size_;
 };
 
