@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 #include <memory>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -51,6 +52,7 @@ stats::EngineOptions EngineOptionsOf(const Options& options) {
 Monitor::Impl::Impl(Options options, bool dynamic)
     : options_(std::move(options)),
       dynamic_(dynamic),
+      door_(options_.on_event),
       loop_([this](const char* what) { TellFault(what); }),
       board_([this] { loop_.Post([this] { board_.Woken(), OnBoard(); }); }),
       engine_(EngineOptionsOf(options_)),
@@ -71,9 +73,16 @@ void Monitor::Impl::Start() {
 void Monitor::Impl::Tell(Event event) {
   PublishState();
   event.t = SecondsSince(start_);
+  door_.Tell(event);
+}
+
+void Monitor::Impl::Report(Event event) noexcept {
+  if (!reported_.Put(std::move(event))) return;
   try {
-    options_.on_event(event);
-  } catch (...) {  // the user's function: there is nobody left to tell, and the loop goes on
+    loop_.Post([this] {
+      for (Event& each : reported_.Take()) Tell(std::move(each));
+    });
+  } catch (const std::bad_alloc&) {  // told with the next event of the board
   }
 }
 
@@ -85,6 +94,7 @@ void Monitor::Impl::TellFault(const char* what) {
 }
 
 void Monitor::Impl::OnBoard() {
+  for (Event& each : reported_.Take()) Tell(std::move(each));
   for (std::string& trouble : board_.TakeDiagnostics()) {
     Event event;
     event.kind = EventKind::kDegraded;

@@ -1,5 +1,4 @@
-// What the hooks of one monitor share. Used with the GIL held, which also orders its threads; only the events of the
-// core come from elsewhere, and they touch nothing here but the reporter.
+// What the hooks of one monitor share. Used with the GIL held, which also orders its threads.
 #pragma once
 
 #include <atomic>
@@ -26,7 +25,7 @@ inline constexpr SiteId kNoSite = ~SiteId{0};
 class CallGradients;
 
 struct Context {
-  Context(PyObject* torch, std::function<void(const Event&)> on_event);
+  explicit Context(PyObject* torch);
 
   // The monitor if this step is collected, else null.
   Monitor* Collecting() const noexcept { return monitor != nullptr && monitor->collecting() ? monitor : nullptr; }
