@@ -2,7 +2,6 @@
 
 #include <boost/asio/post.hpp>
 #include <exception>
-#include <future>
 #include <memory>
 #include <utility>
 
@@ -19,7 +18,10 @@ LoopThread::~LoopThread() {
 }
 
 void LoopThread::Start() {
-  thread_ = base::StartWorkerThread("stepwatch-loop", [this] { Run(); });
+  thread_ = base::StartWorkerThread("stepwatch-loop", [this] {
+    Run();
+    ended_.set_value();
+  });
 }
 
 void LoopThread::Run() noexcept {
@@ -42,12 +44,16 @@ void LoopThread::TellFault(const char* what) noexcept {
   }
 }
 
-void LoopThread::Stop() {
+bool LoopThread::Stop(std::chrono::steady_clock::time_point deadline) {
   work_.reset();
-  if (thread_.joinable()) thread_.join();
+  if (!thread_.joinable()) return true;
+  if (ended_.get_future().wait_until(deadline) != std::future_status::ready) return false;
+  thread_.join();
+  return true;
 }
 
 void LoopThread::Detach() {
+  work_.reset();
   if (thread_.joinable()) thread_.detach();
 }
 
@@ -56,6 +62,10 @@ void LoopThread::Post(std::function<void()> work) {
 }
 
 bool LoopThread::Call(std::function<void()> work, std::chrono::milliseconds timeout) {
+  return Call(std::move(work), std::chrono::steady_clock::now() + timeout);
+}
+
+bool LoopThread::Call(std::function<void()> work, std::chrono::steady_clock::time_point deadline) {
   if (std::this_thread::get_id() == thread_.get_id()) {
     work();
     return true;
@@ -72,7 +82,7 @@ bool LoopThread::Call(std::function<void()> work, std::chrono::milliseconds time
     }
     done->set_value();
   });
-  return finished.wait_for(timeout) == std::future_status::ready;
+  return finished.wait_until(deadline) == std::future_status::ready;
 }
 
 }  // namespace stepwatch::api

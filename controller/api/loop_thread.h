@@ -6,6 +6,7 @@
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <functional>
+#include <future>
 #include <thread>
 
 namespace stepwatch::api {
@@ -18,15 +19,17 @@ class LoopThread {
   ~LoopThread();
 
   void Start();
-  // Lets the handlers that are queued run, then ends the thread.
-  void Stop();
-  // Lets a thread go that hangs in a system call.
+  // Lets the handlers that are queued run, then ends the thread. False: one of them hangs; the thread still runs at the
+  // deadline. Detach then.
+  bool Stop(std::chrono::steady_clock::time_point deadline);
+  // Lets a thread go that hangs; when it comes back it runs what is queued, and ends.
   void Detach();
 
   void Post(std::function<void()> work);
   // Runs `work` on the loop and waits for it, at most until the timeout; false: it has not finished (it still will).
   // From the loop thread itself: runs it at once.
   bool Call(std::function<void()> work, std::chrono::milliseconds timeout);
+  bool Call(std::function<void()> work, std::chrono::steady_clock::time_point deadline);
 
   boost::asio::io_context& context() { return context_; }
 
@@ -37,6 +40,7 @@ class LoopThread {
   const std::function<void(const char*)> on_fault_;
   boost::asio::io_context context_;
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
+  std::promise<void> ended_;  // the thread runs no handler any more
   std::thread thread_;
 };
 

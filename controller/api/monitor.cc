@@ -18,8 +18,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kCloseTimeout{5000};
-// What the loop gets for its last work in any case; it does not wait for files.
-constexpr milliseconds kLoopShare{500};
+// The last part of the time of Close, at most a quarter of it, belongs to the loop.
+constexpr milliseconds kLoopReserve{1000};
 
 bool DynamicFromEnvironment() {
   const char* value = std::getenv("DYNAMIC_MONITOR");
@@ -231,6 +231,10 @@ MonitorStatus Monitor::GetStatus() const {
   return status;
 }
 
+void Monitor::Report(Event event) noexcept {
+  if (impl_->data_plane_.InOwner() && !impl_->closed_) impl_->Report(std::move(event));
+}
+
 void Monitor::PublishStructure(std::string json) {
   if (!impl_->data_plane_.InOwner() || impl_->closed_) return;
   impl_->loop_.Post([&impl = *impl_, json = std::move(json)] { impl.reloader_.PublishStructure(json); });
@@ -241,36 +245,37 @@ void Monitor::PublishStacks(std::vector<std::pair<std::string, std::string>> row
   impl_->loop_.Post([&impl = *impl_, rows = std::move(rows)] { impl.reloader_.PublishStacks(rows); });
 }
 
+// One deadline for all of it. The drain gives up a little earlier, so that the loop can still write down what became of
+// the plans; a loop that hangs finds the door for events closed when it comes back.
 Status Monitor::Close(milliseconds timeout) {
   if (!impl_->data_plane_.InOwner() || impl_->closed_.exchange(true)) return Status();
   const auto deadline = std::chrono::steady_clock::now() + timeout;
-  const auto time_left = [deadline] {
-    const auto left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
-    return std::max(left, milliseconds(0));
-  };
+  // The last part of the time belongs to the loop and to the files.
+  const milliseconds reserve = std::min<milliseconds>(timeout / 4, kLoopReserve);
   impl_->data_plane_.Close();
-  // A sink that hangs leaves the loop some time, and the loop the files.
-  const bool drained = impl_->drain_.Stop(timeout - timeout / 4);
-  if (!drained) impl_->drain_.Detach();
+  impl_->data_plane_.SetHooks(nullptr);
+  const drain::StopOutcome drained = impl_->drain_.Stop(deadline - reserve, deadline - reserve / 2);
+  const bool sink_hangs = drained == drain::StopOutcome::kHangs;
+  if (sink_hangs) impl_->drain_.Detach();
   // All that the drain had to say is on the board; the last handler performs what follows from it, the write-back
   // included.
-  impl_->hung_ = !impl_->loop_.Call([&impl = *impl_] { impl.OnBoard(), impl.reloader_.StopWatching(); },
-                                    std::max(time_left(), kLoopShare));
-  const bool files_hang = !impl_->io_.Stop(deadline);
-  if (impl_->hung_) {
-    impl_->loop_.Detach();
-    return Status(StatusCode::kTimedOut, "the loop thread hangs and was left behind");
-  }
-  impl_->loop_.Stop();
-  impl_->data_plane_.SetHooks(nullptr);
-  impl_->hung_ = !drained;
-  if (!drained)
+  const bool loop_answered =
+      impl_->loop_.Call([&impl = *impl_] { impl.OnBoard(), impl.reloader_.StopWatching(); }, deadline);
+  const bool files_hang = !impl_->io_.Stop(deadline - reserve / 2);
+  const bool loop_ended = loop_answered && impl_->loop_.Stop(deadline);
+  if (!loop_ended) impl_->loop_.Detach();
+  (void)impl_->door_.Close(deadline);
+  impl_->hung_ = sink_hangs || !loop_ended;
+  if (!loop_ended)
+    return Status(StatusCode::kTimedOut, "the loop thread hangs, perhaps in on_event, and was left behind");
+  if (sink_hangs)
     return Status(StatusCode::kTimedOut, "a sink hangs and was left behind with the rows that it had not taken");
   if (files_hang)
     return Status(StatusCode::kTimedOut,
                   "the file system hangs: the thread that reads and writes files was left behind in a call");
-  if (std::chrono::steady_clock::now() > deadline)
-    return Status(StatusCode::kTimedOut, "closing took longer than " + std::to_string(timeout.count()) + " ms");
+  if (drained == drain::StopOutcome::kGaveUp)
+    return Status(StatusCode::kTimedOut, "not all rows were written within " + std::to_string(timeout.count()) +
+                                             " ms; the others are counted as dropped");
   return Status();
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 #include <memory>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -53,6 +54,7 @@ Monitor::Impl::Impl(Options options, bool dynamic, base::FileSystem& files)
     : options_(std::move(options)),
       dynamic_(dynamic),
       files_(files),
+      door_(options_.on_event),
       loop_([this](const char* what) { TellFault(what); }),
       board_([this] { loop_.Post([this] { board_.Woken(), OnBoard(); }); }),
       engine_(EngineOptionsOf(options_)),
@@ -73,9 +75,16 @@ void Monitor::Impl::Start() {
 void Monitor::Impl::Tell(Event event) {
   PublishState();
   event.t = SecondsSince(start_);
+  door_.Tell(event);
+}
+
+void Monitor::Impl::Report(Event event) noexcept {
+  if (!reported_.Put(std::move(event))) return;
   try {
-    options_.on_event(event);
-  } catch (...) {  // the user's function: there is nobody left to tell, and the loop goes on
+    loop_.Post([this] {
+      for (Event& each : reported_.Take()) Tell(std::move(each));
+    });
+  } catch (const std::bad_alloc&) {  // told with the next event of the board
   }
 }
 
@@ -87,6 +96,7 @@ void Monitor::Impl::TellFault(const char* what) {
 }
 
 void Monitor::Impl::OnBoard() {
+  for (Event& each : reported_.Take()) Tell(std::move(each));
   for (std::string& trouble : board_.TakeDiagnostics()) {
     Event event;
     event.kind = EventKind::kDegraded;

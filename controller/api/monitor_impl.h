@@ -8,6 +8,8 @@
 #include <mutex>
 #include <string>
 
+#include "controller/api/event_door.h"
+#include "controller/api/event_queue.h"
 #include "controller/api/loop_thread.h"
 #include "controller/reload/reloader.h"
 #include "src/base/file_system.h"
@@ -35,6 +37,8 @@ class Monitor::Impl {
 
   // Loop thread, or before it runs. What is told has changed what is published.
   void Tell(Event event);
+  // Any thread: has the loop tell the event. Waits for nobody.
+  void Report(Event event) noexcept;
   // Loop thread: takes what the drain has posted.
   void OnBoard();
   // Loop thread: state and directory for other threads.
@@ -55,6 +59,8 @@ class Monitor::Impl {
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   base::FileSystem& files_;
   base::IoThread io_;  // for calls on files that the loop would wait for
+  api::EventDoor door_;
+  api::EventQueue reported_;
   api::LoopThread loop_;
   step::WakeUp wake_up_;
   drain::StatusBoard board_;

@@ -1,26 +1,33 @@
 #include "front_ends/shared/reporter.h"
 
-#include <cstdio>
+#include <new>
 
 namespace stepwatch::front_end {
 
-void Reporter::Tell(const Event& event) {
+void Reporter::Connect(Monitor* monitor) noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (on_event_) {
-    on_event_(event);
-  } else {
-    std::fprintf(stderr, "stepwatch: %s\n", EventText(event).c_str());
+  monitor_ = monitor;
+  ever_connected_ = true;
+  for (Event& event : early_)
+    if (monitor_ != nullptr) monitor_->Report(std::move(event));
+  early_.clear();
+}
+
+void Reporter::Tell(Event event) noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (monitor_ != nullptr) return monitor_->Report(std::move(event));
+  if (ever_connected_ || early_.size() == kEarlyMax) return;
+  try {
+    early_.push_back(std::move(event));
+  } catch (const std::bad_alloc&) {  // no memory to keep it
   }
 }
 
 void Reporter::Warn(std::string message) noexcept {
-  try {
-    Event event;
-    event.kind = EventKind::kWarning;
-    event.message = std::move(message);
-    Tell(event);
-  } catch (...) {  // the user's function threw, or memory is out: there is nobody left to tell
-  }
+  Event event;
+  event.kind = EventKind::kWarning;
+  event.message = std::move(message);
+  Tell(std::move(event));
 }
 
 void Reporter::Unmeasurable(SiteKind kind, const char* problem) noexcept {
@@ -30,7 +37,7 @@ void Reporter::Unmeasurable(SiteKind kind, const char* problem) noexcept {
   try {
     Warn(std::string(SiteKindName(kind)) + ": a tensor cannot be measured because " + problem +
          "; it and others like it give no rows and are counted as dropped");
-  } catch (...) {
+  } catch (const std::bad_alloc&) {  // no memory to say it
   }
 }
 
@@ -40,8 +47,8 @@ void Reporter::Caught(const char* where, const char* what) noexcept {
     Event event;
     event.kind = EventKind::kDegraded;
     event.message = std::string(where) + " failed, rows are missing, training goes on: " + what;
-    Tell(event);
-  } catch (...) {
+    Tell(std::move(event));
+  } catch (const std::bad_alloc&) {  // no memory to say it
   }
 }
 

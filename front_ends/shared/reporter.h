@@ -1,26 +1,29 @@
-// Events that arise in a front end, told like those of the core.
+// Events that arise in a front end, told by the monitor's loop like those of the core.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <exception>
-#include <functional>
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "stepwatch/event.h"
+#include "stepwatch/monitor.h"
 #include "stepwatch/site_kind.h"
 
 namespace stepwatch::front_end {
 
-// Tells events that arise in the front end. Shares a lock with the core's, so that the user's function is never called
-// twice at once. Nothing here throws.
+// Hands events over and returns: hooks report from inside a step, which must not wait for the user's function. Nothing
+// here throws.
 class Reporter {
  public:
-  explicit Reporter(std::function<void(const Event&)> on_event) : on_event_(std::move(on_event)) {}
+  // Events go to `monitor` from now on, those that came earlier as well. Null: what comes is not told any more. The
+  // monitor lives until another call has returned.
+  void Connect(Monitor* monitor) noexcept;
 
-  void Tell(const Event& event);
+  void Tell(Event event) noexcept;
   void Warn(std::string message) noexcept;
   // Once per kind for the life of the monitor.
   void Unmeasurable(SiteKind kind, const char* problem) noexcept;
@@ -28,8 +31,12 @@ class Reporter {
   void Caught(const char* where, const char* what) noexcept;
 
  private:
-  std::mutex mutex_;
-  std::function<void(const Event&)> on_event_;
+  static constexpr size_t kEarlyMax = 64;
+
+  std::mutex mutex_;                       // never held while a function of the user runs
+  Monitor* monitor_ = nullptr;             // guarded by mutex_
+  bool ever_connected_ = false;            // guarded by mutex_
+  std::vector<Event> early_;               // guarded by mutex_; before the monitor was there
   std::atomic<uint32_t> unmeasurable_{0};  // a bit per SiteKind
   std::atomic<bool> caught_{false};
 };

@@ -36,8 +36,6 @@ using front_end::StepCounter;
 using front_end::StructureRecorder;
 
 struct Context {
-  explicit Context(std::function<void(const Event&)> on_event) : reporter(std::move(on_event)) {}
-
   // Grows whenever the wanted sites change: site ids that a hook carries hold for one generation only.
   std::atomic<uint64_t> generation{1};
   std::atomic<Monitor*> monitor{nullptr};  // null once closed

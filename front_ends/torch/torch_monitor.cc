@@ -22,7 +22,7 @@ using torch_front::ModelIndex;
 namespace {
 
 std::shared_ptr<Context> MakeContext(const Options& options) {
-  auto context = std::make_shared<Context>(options.on_event);
+  auto context = std::make_shared<Context>();
   context->grad_acc_steps = std::max(options.grad_acc_steps, 1);
   return context;
 }
@@ -82,13 +82,13 @@ class TorchMonitor::Impl final : public HookTable {
 };
 
 TorchMonitor::Impl::Impl(Options options) : context_(MakeContext(options)), parameter_taps_(context_) {
-  if (options.on_event) options.on_event = [context = context_](const Event& event) { context->reporter.Tell(event); };
   if (options.parallel_for == nullptr) options.parallel_for = torch_front::RunOnTorchThreads;
   const std::string path = options.config_path;
   Result<std::unique_ptr<Monitor>> created = Monitor::Create(std::move(options));
   if (!created.ok()) throw std::invalid_argument("stepwatch: " + path + ": " + created.status().ToString());
   monitor_ = std::move(created).value();
   context_->monitor.store(monitor_.get(), std::memory_order_release);
+  context_->reporter.Connect(monitor_.get());
 }
 
 void TorchMonitor::Impl::Attach(const std::vector<torch::nn::Module*>& chunks, torch::optim::Optimizer* optimizer) {
@@ -282,6 +282,7 @@ Status TorchMonitor::Impl::Close(std::chrono::milliseconds timeout) {
   closed_ = true;
   optimizers_.clear();
   const Status closed = monitor_ != nullptr ? monitor_->Close(timeout) : Status();
+  context_->reporter.Connect(nullptr);
   Swap(nullptr, {});
   context_->monitor.store(nullptr, std::memory_order_release);
   module_taps_.clear();

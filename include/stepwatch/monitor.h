@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "stepwatch/event.h"
 #include "stepwatch/front_end_requests.h"
 #include "stepwatch/heatmap.h"
 #include "stepwatch/options.h"
@@ -173,6 +174,9 @@ class Monitor {
   // False: not in time.
   bool Flush(std::chrono::milliseconds timeout);
   MonitorStatus GetStatus() const;
+  // Has the loop tell the event by Options::on_event, as it tells its own. Waits for nobody, so that a front end can
+  // report from inside a step. While the loop is busy for long, events are only counted.
+  void Report(Event event) noexcept;
   // The model's structure for print_struct, JSON text; written by the loop to
   // {base}/module_struct/rank{R}/module_struct.json.
   void PublishStructure(std::string json);
@@ -182,9 +186,10 @@ class Monitor {
 
   // --- step thread, outside of any step's work ---
 
-  // Ends the window, drains, writes back, stops both threads. After it every call does nothing. Records that are still
-  // not written at the deadline are dropped and counted. kTimedOut: a sink or a file system hangs; its thread is left
-  // behind.
+  // Ends the window, drains, writes back, stops both threads, all within the timeout. After it every call does nothing,
+  // and no function of Options is called any more, unless on_event hangs in a call that had begun. Records that are not
+  // written shortly before the deadline are dropped and counted. kTimedOut: that was so, or a sink, a file system or
+  // on_event hangs; its thread is left behind with all that it uses.
   Status Close(std::chrono::milliseconds timeout);
 
   class Impl;  // of controller/api

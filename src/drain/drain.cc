@@ -21,9 +21,6 @@ constexpr std::chrono::milliseconds kLookIdle{2000};
 constexpr std::chrono::milliseconds kLookPending{2};
 constexpr std::chrono::milliseconds kLookStopping{20};
 
-// A round may take this much longer than the deadline of Stop before its sink counts as hung.
-constexpr std::chrono::milliseconds kGrace{1000};
-
 }  // namespace
 
 Drain::Drain(StatusBoard* board, stats::Engine* engine, step::WakeUp* wake_up, size_t backlog_bytes_max, Clock clock)
@@ -71,16 +68,17 @@ void Drain::Forget(std::shared_ptr<const step::Pipeline> pipeline) {
   wake_up_->Post();
 }
 
-bool Drain::Stop(std::chrono::milliseconds deadline) {
-  if (!thread_.joinable()) return true;
+StopOutcome Drain::Stop(SteadyTime give_up_at, SteadyTime hangs_at) {
+  if (!thread_.joinable()) return StopOutcome::kDrained;
   std::unique_lock<std::mutex> lock(mutex_);
   stopping_ = true;
-  deadline_ = std::chrono::steady_clock::now() + deadline;
+  give_up_at_ = give_up_at;
   wake_up_->Post();
-  if (!finish_.wait_until(lock, deadline_ + kGrace, [this] { return finished_; })) return false;
+  if (!finish_.wait_until(lock, hangs_at, [this] { return finished_; })) return StopOutcome::kHangs;
+  const bool gave_up = gave_up_;
   lock.unlock();
   thread_.join();
-  return true;
+  return gave_up ? StopOutcome::kGaveUp : StopOutcome::kDrained;
 }
 
 void Drain::Detach() {
@@ -97,26 +95,28 @@ bool Drain::Flush(std::chrono::milliseconds timeout) {
 }
 
 void Drain::Run() noexcept {
-  Rounds();
+  const bool all_out = Rounds();
   Conclude();
   mailbox_.Close();
   const std::lock_guard<std::mutex> lock(mutex_);
+  gave_up_ = !all_out;
   finished_ = true;
   finish_.notify_all();
 }
 
-void Drain::Rounds() noexcept {
+bool Drain::Rounds() noexcept {
   for (;;) {
     bool stopping = false;
-    SteadyTime deadline;
+    SteadyTime give_up_at;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       stopping = stopping_;
-      deadline = deadline_;
+      give_up_at = give_up_at_;
     }
-    const bool last = stopping && std::chrono::steady_clock::now() >= deadline;
+    const bool last = stopping && std::chrono::steady_clock::now() >= give_up_at;
     Round(stopping, last);
-    if (stopping && (last || !HasBacklog())) return;
+    if (stopping && !HasBacklog()) return true;
+    if (last) return false;
     wake_up_->Wait(stopping ? std::min(kLookStopping, WaitTime()) : WaitTime());
   }
 }

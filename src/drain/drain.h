@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <list>
 #include <memory>
@@ -29,6 +30,12 @@
 #include "stepwatch/sink.h"
 
 namespace stepwatch::drain {
+
+enum class StopOutcome : uint8_t {
+  kDrained,
+  kGaveUp,  // records were dropped because the time was up
+  kHangs,   // a sink hangs in a call; the thread still runs
+};
 
 class Drain {
  public:
@@ -53,9 +60,9 @@ class Drain {
   void Forget(std::shared_ptr<const step::Pipeline> pipeline);
   // Keeps the records of every site's last step.
   void KeepLatest() { mailbox_.KeepLatest(); }
-  // Drains all that is there, results under way included, gives up at the deadline, ends the thread. Call after the
-  // step thread's side is closed. False: a sink hangs in a call; the thread still runs. Call again, or Detach.
-  bool Stop(std::chrono::milliseconds deadline);
+  // Drains all that is there, results under way included, stops trying at `give_up_at`, ends the thread. Call after the
+  // step thread's side is closed. A thread that has not ended at `hangs_at` hangs: call again, or Detach.
+  StopOutcome Stop(SteadyTime give_up_at, SteadyTime hangs_at);
   // Lets a thread go that hangs in a sink. Nothing that the drain uses may be freed then.
   void Detach();
 
@@ -77,7 +84,8 @@ class Drain {
 
  private:
   void Run() noexcept;
-  void Rounds() noexcept;
+  // False: it gave up on records.
+  bool Rounds() noexcept;
   template <class Stage>
   void Guarded(const Stage& stage) noexcept;
   void TakeOrders() noexcept;
@@ -111,7 +119,8 @@ class Drain {
   std::list<std::shared_ptr<const step::Pipeline>> forgotten_;
   std::list<SinkQueue> new_sinks_;  // guarded by mutex_
   bool stopping_ = false;           // guarded by mutex_
-  SteadyTime deadline_;             // guarded by mutex_
+  SteadyTime give_up_at_;           // guarded by mutex_
+  bool gave_up_ = false;            // guarded by mutex_
   bool finished_ = false;           // guarded by mutex_
   std::condition_variable finish_;  // finished_ has become true
 

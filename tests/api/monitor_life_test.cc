@@ -209,5 +209,115 @@ TEST_CASE("a sink that hangs for ever does not keep the program from ending") {
         }) == 0);
 }
 
+// Holds its caller until the test lets it go; whoever calls afterwards goes through.
+class Gate {
+ public:
+  void Pass() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    ++passing_;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return open_; });
+  }
+  void AwaitCaller() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return passing_ > 0; });
+  }
+  void Open() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int passing_ = 0;
+  bool open_ = false;
+};
+
+// Hangs in its first Write until the test lets it go.
+class HangingFor final : public Sink {
+ public:
+  explicit HangingFor(std::shared_ptr<Gate> gate) : gate_(std::move(gate)) {}
+  WriteResult Write(const RecordLayout&, const StepFrame& frame) override {
+    gate_->Pass();
+    return {Status(), frame.count};
+  }
+
+ private:
+  const std::shared_ptr<Gate> gate_;
+};
+
+// The hanging threads are let go only after Close, which must come back without them; half a minute is what it once
+// granted a loop that hangs.
+constexpr std::chrono::milliseconds kShort{200};
+constexpr std::chrono::seconds kFarBeyond{15};
+
+TEST_CASE("closing takes its time and no more when a sink and the loop hang, and tells nothing afterwards") {
+  struct Told {
+    Gate gate;
+    std::atomic<bool> closed{false};
+    std::atomic<int> told_after_close{0};
+  };
+  const auto told = std::make_shared<Told>();
+  const auto sink_gate = std::make_shared<Gate>();
+  const int threads = Threads();
+  Job job(ConfigText({.collect_times = 3}));
+  job.options.extra_sinks = {std::make_shared<HangingFor>(sink_gate)};
+  job.options.on_event = [told](const Event& event) {
+    if (told->closed) ++told->told_after_close;
+    if (event.kind == EventKind::kApplied) told->gate.Pass();
+  };
+  job.Start();
+  job.TrainSteps(6);
+  told->gate.AwaitCaller();
+  sink_gate->AwaitCaller();
+  const auto start = std::chrono::steady_clock::now();
+  CHECK(job.monitor->Close(kShort).code() == StatusCode::kTimedOut);
+  told->closed = true;
+  CHECK(std::chrono::steady_clock::now() - start < kFarBeyond);
+  job.monitor.reset();
+  // Both threads come back to life and find everything that they use, and nobody to tell.
+  told->gate.Open();
+  sink_gate->Open();
+  REQUIRE(Eventually([&] { return Threads() == threads; }));
+  CHECK(told->told_after_close == 0);
+}
+
+TEST_CASE("what the front end reports waits for nobody: not for the user's function, not for the loop") {
+  struct Told {
+    Gate gate;
+    std::mutex mutex;
+    std::vector<std::string> messages;
+  };
+  const auto told = std::make_shared<Told>();
+  Job job(ConfigText({.collect_times = 3}));
+  job.options.on_event = [told](const Event& event) {
+    if (event.kind == EventKind::kSeen) told->gate.Pass();
+    const std::lock_guard<std::mutex> lock(told->mutex);
+    if (event.kind == EventKind::kWarning || event.kind == EventKind::kDegraded)
+      told->messages.push_back(event.message);
+  };
+  REQUIRE(job.Create().ok());
+  std::thread edits([&] { (void)job.Attach(); });
+  told->gate.AwaitCaller();
+  constexpr int kEvents = 1000;
+  for (int i = 0; i < kEvents; ++i) {
+    Event event;
+    event.kind = EventKind::kWarning;
+    event.message = std::to_string(i);
+    job.monitor->Report(event);
+  }
+  told->gate.Open();
+  edits.join();
+  REQUIRE(job.monitor->Close(std::chrono::seconds(10)).ok());
+  constexpr int kTold = 256;
+  REQUIRE(told->messages.size() == kTold + 1);
+  CHECK(told->messages.front() == "0");
+  CHECK(told->messages[kTold - 1] == std::to_string(kTold - 1));
+  CHECK(told->messages.back() == std::to_string(kEvents - kTold) +
+                                     " events of the front end came while the loop thread was busy and are not told");
+}
+
 }  // namespace
 }  // namespace stepwatch::testing

@@ -229,7 +229,8 @@ TEST_CASE("a sink that hangs does not hang the end of the run for ever") {
   for (int i = 0; i < 3; ++i) run.TrainStep();
   REQUIRE(Eventually([&] { return hangs.load(); }));
   run.plane.Close();
-  CHECK_FALSE(run.drain.Stop(std::chrono::milliseconds(1)));
+  const SteadyTime at_once = std::chrono::steady_clock::now();
+  CHECK(run.drain.Stop(at_once, at_once) == StopOutcome::kHangs);
   release.set_value();
   run.Finish();
   CHECK(run.drained[1].ledger.written == 1);
@@ -240,7 +241,7 @@ TEST_CASE("a drain that was never started stops at once") {
   StatusBoard board([] {});
   stats::Engine engine;
   Drain drain(&board, &engine, &wake_up, 1000);
-  CHECK(drain.Stop(std::chrono::seconds(10)));
+  CHECK(drain.Stop(SteadyTime::max(), SteadyTime::max()) == StopOutcome::kDrained);
 }
 
 }  // namespace

@@ -243,7 +243,8 @@ class Run {
   void Finish(std::chrono::milliseconds deadline = std::chrono::seconds(10)) {
     if (std::exchange(finished_, true)) return;
     plane.Close();
-    CHECK(drain.Stop(deadline));
+    const SteadyTime give_up_at = std::chrono::steady_clock::now() + deadline;
+    CHECK(drain.Stop(give_up_at, give_up_at + std::chrono::seconds(60)) != StopOutcome::kHangs);
     Collect();
     const std::map<PlanId, uint64_t> written = sink->written_by_plan();
     CHECK(drained.size() == begun.size());

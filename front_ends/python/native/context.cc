@@ -10,8 +10,7 @@ constexpr int64_t kReleaseBytes = 64 * 1024;
 
 }  // namespace
 
-Context::Context(PyObject* torch, std::shared_ptr<front_end::Reporter> shared)
-    : shared_reporter(std::move(shared)), reader(torch), tensor_hooks(torch) {
+Context::Context(PyObject* torch) : reader(torch), tensor_hooks(torch) {
   is_grad_enabled_ = Attribute(torch, "is_grad_enabled");
   const Ref native = Attribute(torch, "_C");
   if (native) current_graph_task_id_ = Attribute(native.ptr(), "_current_graph_task_id");

@@ -1,5 +1,4 @@
-// The state that the hooks of one monitor share. Used with the GIL held, which also orders its threads; only the events
-// of the core come from elsewhere, and they touch nothing here but the reporter.
+// What the hooks of one monitor share. Used with the GIL held, which also orders its threads.
 #pragma once
 
 #include <atomic>
@@ -26,7 +25,7 @@ inline constexpr SiteId kNoSite = ~SiteId{0};
 class CallGradients;
 
 struct Context {
-  Context(PyObject* torch, std::shared_ptr<front_end::Reporter> shared);
+  explicit Context(PyObject* torch);
 
   // The monitor if this step is collected, else null.
   Monitor* Collecting() const noexcept { return monitor != nullptr && monitor->collecting() ? monitor : nullptr; }
@@ -52,8 +51,7 @@ struct Context {
   std::vector<std::shared_ptr<CallGradients>> answered;        // calls of this step that a gradient has reached
   // Shared with the core, whose threads may outlive a session that was closed while one of them hung. It holds nothing
   // of Python's, so whoever lets it go last needs no GIL.
-  const std::shared_ptr<front_end::Reporter> shared_reporter;
-  front_end::Reporter& reporter = *shared_reporter;
+  front_end::Reporter reporter;
   TensorReader reader;
   const Names names;
   const TensorHooks tensor_hooks;

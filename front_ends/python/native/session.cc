@@ -19,12 +19,12 @@ auto WithoutGil(const F& f) {
 }  // namespace
 
 Session::Session(PyObject* torch, Options options, bool main_grad, std::function<void(const Event&)> on_event)
-    : context_(std::make_shared<Context>(torch, std::make_shared<front_end::Reporter>(std::move(on_event)))),
+    : context_(std::make_shared<Context>(torch)),
       options_(std::move(options)),
       main_grad_(main_grad),
       extras_(context_) {
   context_->grad_acc_steps = std::max(options_.grad_acc_steps, 1);
-  options_.on_event = [reporter = context_->shared_reporter](const Event& event) { reporter->Tell(event); };
+  options_.on_event = std::move(on_event);
 }
 
 Session::~Session() {
@@ -37,6 +37,7 @@ Status Session::Start() {
   if (!created.ok()) return created.status();
   monitor_ = std::move(created).value();
   context_->monitor = monitor_.get();
+  context_->reporter.Connect(monitor_.get());
   return Status();
 }
 
@@ -237,6 +238,7 @@ std::vector<LatestValue> Session::Latest(SiteKind kind, std::chrono::millisecond
 Status Session::Close(std::chrono::milliseconds timeout) {
   if (monitor_ == nullptr || context_->monitor == nullptr) return Status();
   const Status closed = WithoutGil([&] { return monitor_->Close(timeout); });
+  context_->reporter.Connect(nullptr);
   Swap(nullptr, {});
   context_->monitor = nullptr;
   on_swap_ = nullptr;

@@ -1,0 +1,33 @@
+// The one door through which events leave: it calls the user's function, one event at a time, until it is closed.
+//
+// A thread of ours that hangs may be left behind by Close and come back to life much later. It finds the door closed.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+
+#include "stepwatch/event.h"
+
+namespace stepwatch::api {
+
+class EventDoor {
+ public:
+  explicit EventDoor(std::function<void(const Event&)> on_event) : on_event_(std::move(on_event)) {}
+
+  // Loop thread, or before it runs. The function may call it again. What it throws ends here.
+  void Tell(const Event& event) noexcept;
+  // No event is told any more. Waits for a call that is under way, at most until the deadline; false: the user's
+  // function hangs, in its last call.
+  bool Close(std::chrono::steady_clock::time_point deadline) noexcept;
+
+ private:
+  const std::function<void(const Event&)> on_event_;
+  std::mutex mutex_;  // never held while the function runs
+  std::condition_variable quiet_;
+  int calls_ = 0;        // guarded by mutex_; under way
+  bool closed_ = false;  // guarded by mutex_
+};
+
+}  // namespace stepwatch::api

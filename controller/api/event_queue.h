@@ -1,0 +1,29 @@
+// Events that other threads hand to the loop: bounded, and nobody waits for the user's function here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "stepwatch/event.h"
+
+namespace stepwatch::api {
+
+class EventQueue {
+ public:
+  static constexpr size_t kEventsMax = 256;
+
+  // Any thread. True: the loop is to be woken, which it is once for all that lies here. An event that finds no room, or
+  // no memory, is counted.
+  bool Put(Event event) noexcept;
+  // Loop thread. The last event says how many were left out, if any were.
+  std::vector<Event> Take();
+
+ private:
+  std::mutex mutex_;
+  std::vector<Event> events_;  // guarded by mutex_
+  uint64_t left_out_ = 0;      // guarded by mutex_
+};
+
+}  // namespace stepwatch::api
