@@ -49,8 +49,6 @@ struct Context {
   std::vector<std::unique_ptr<front_end::StepCounter>> roots;  // entries of each chunk's root module
   std::shared_ptr<front_end::StructureRecorder> structure;     // while print_struct wants one
   std::vector<std::shared_ptr<CallGradients>> answered;        // calls of this step that a gradient has reached
-  // Shared with the core, whose threads may outlive a session that was closed while one of them hung. It holds nothing
-  // of Python's, so whoever lets it go last needs no GIL.
   front_end::Reporter reporter;
   TensorReader reader;
   const Names names;
