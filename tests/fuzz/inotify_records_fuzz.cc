@@ -2,17 +2,15 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <memory>
+#include <vector>
 
 #include "controller/watch/inotify_records.h"
 #include "tests/fuzz/fuzz_check.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const auto bytes = std::make_unique<char[]>(size);  // ends where the input does, for AddressSanitizer
-  if (size > 0) std::memcpy(bytes.get(), data, size);
+  const std::vector<char> bytes(data, data + size);  // ends where the input does, for AddressSanitizer
   size_t taken = 0;
-  stepwatch::watch::ForEachInotifyRecord(bytes.get(), size, [&](const inotify_event& event) {
+  stepwatch::watch::ForEachInotifyRecord(bytes.data(), size, [&](const inotify_event& event) {
     taken += sizeof event + event.len;
     FUZZ_CHECK(taken <= size);
   });
