@@ -246,7 +246,7 @@ TEST_CASE("every stock module is seen when it runs") {
 
 TEST_CASE("every module that LibTorch's headers declare is in stepwatch::nn and in this test") {
   const std::string ours = ReadFile(STEPWATCH_SOURCE_DIR "/include/stepwatch/torch/modules.h");
-  const std::string tested = ReadFile(STEPWATCH_SOURCE_DIR "/tests/torch/modules_test.cc");
+  const std::string tested = ReadFile(STEPWATCH_SOURCE_DIR "/tests/front_ends/torch/modules_test.cc");
   REQUIRE(!ours.empty());
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator(STEPWATCH_TORCH_MODULES_DIR)) {
