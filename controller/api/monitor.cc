@@ -7,6 +7,7 @@
 #include <exception>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "controller/api/event_log.h"
 #include "controller/api/monitor_impl.h"
@@ -20,6 +21,20 @@ using std::chrono::milliseconds;
 constexpr milliseconds kCloseTimeout{5000};
 // The last part of the time of Close, at most a quarter of it, belongs to the loop.
 constexpr milliseconds kLoopReserve{1000};
+
+// A thread that was left behind in a call still uses these parts. They are held for the rest of the process, where a
+// leak checker finds them.
+template <class Parts>
+void KeepForEver(std::unique_ptr<Parts> parts) noexcept {
+  static auto& mutex = *new std::mutex;
+  static auto& kept = *new std::vector<std::unique_ptr<Parts>>;
+  const std::lock_guard<std::mutex> lock(mutex);
+  try {
+    kept.push_back(std::move(parts));
+  } catch (...) {
+    (void)parts.release();
+  }
+}
 
 bool DynamicFromEnvironment() {
   const char* value = std::getenv("DYNAMIC_MONITOR");
@@ -90,8 +105,7 @@ Monitor::~Monitor() {
     return;
   }
   (void)Close(kCloseTimeout);
-  // A thread that hangs in a system call still uses its parts.
-  if (impl_->hung_) (void)impl_.release();
+  if (impl_->hung_) KeepForEver(std::move(impl_));
 }
 
 Status Monitor::Attach(SiteIndex sites, HookTable* hooks) {
