@@ -70,7 +70,7 @@ FileStamp StampOf(const struct stat& status) {
           Nanoseconds(status.st_mtim), Nanoseconds(status.st_ctim)};
 }
 
-FileSnapshot ReadSnapshot(const std::string& path, base::FileSystem& files) {
+FileSnapshot TakeSnapshot(const std::string& path, base::FileSystem& files) {
   FileSnapshot snapshot;
   snapshot.kind = SnapshotKind::kUnstable;
   struct stat before = {};
@@ -98,18 +98,9 @@ FileSnapshot ReadSnapshot(const std::string& path, base::FileSystem& files) {
   if (stamp != StampOf(before) || static_cast<int64_t>(bytes.value().size()) != stamp.size) return snapshot;
 
   snapshot.kind = SnapshotKind::kBytes;
+  snapshot.sha256 = base::Sha256Hex(bytes.value());
   snapshot.bytes = std::move(bytes).value();
   snapshot.stamp = stamp;
-  return snapshot;
-}
-
-void Identify(FileSnapshot* snapshot) {
-  if (snapshot->kind == SnapshotKind::kBytes) snapshot->sha256 = base::Sha256Hex(snapshot->bytes);
-}
-
-FileSnapshot TakeSnapshot(const std::string& path, base::FileSystem& files) {
-  FileSnapshot snapshot = ReadSnapshot(path, files);
-  Identify(&snapshot);
   return snapshot;
 }
 

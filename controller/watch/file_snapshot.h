@@ -45,9 +45,4 @@ struct FileSnapshot {
 // only if device, inode, size, mtime and ctime are the same before and after.
 FileSnapshot TakeSnapshot(const std::string& path, base::FileSystem& files = base::FileSystem::Real());
 
-// The two halves of it. A thread that may be left behind in a call only reads: the library that computes the hash is
-// torn down when the process exits, and a thread that came back to life in it then would crash.
-FileSnapshot ReadSnapshot(const std::string& path, base::FileSystem& files);
-void Identify(FileSnapshot* snapshot);
-
 }  // namespace stepwatch::watch

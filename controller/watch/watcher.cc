@@ -44,7 +44,7 @@ struct Look {
   void Run(const std::string& path, base::FileSystem& files) noexcept {
     try {
       if (arming) arming->WatchChain(ResolveChain(path, files));
-      snapshot = ReadSnapshot(path, files);
+      snapshot = TakeSnapshot(path, files);
     } catch (...) {
       failure = std::current_exception();
     }
@@ -265,7 +265,6 @@ void Watcher::Impl::TakeIn(Look* look) {
   if (look->arming) hint_->EndArming(std::move(*look->arming));
   if (look->failure) std::rethrow_exception(look->failure);
   if (TryAgain(look)) return;
-  Identify(&look->snapshot);
   Act(look->impatient.empty() ? debouncer_.OnLook(look->snapshot, look->taken_at)
                               : debouncer_.OnImpatientLook(look->snapshot, look->taken_at),
       look->snapshot);

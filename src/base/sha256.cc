@@ -1,3 +1,8 @@
+// The calls that OpenSSL 3 deprecates are pure functions of their context. Those it recommends (EVP, and the one-call
+// SHA256) look algorithms up in tables that OpenSSL frees when the process exits, under the feet of a thread that hangs
+// in a dead mount, is left behind at exit, and comes back to compute a hash.
+#define OPENSSL_API_COMPAT 10101  // NOLINT(cppcoreguidelines-macro-usage): OpenSSL's own switch
+
 #include "src/base/sha256.h"
 
 #include <openssl/sha.h>
@@ -5,8 +10,11 @@
 namespace stepwatch::base {
 
 std::string Sha256Hex(std::string_view bytes) {
+  SHA256_CTX context;
   unsigned char digest[SHA256_DIGEST_LENGTH];
-  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), digest);
+  SHA256_Init(&context);
+  SHA256_Update(&context, bytes.data(), bytes.size());
+  SHA256_Final(digest, &context);
   static constexpr char kHex[] = "0123456789abcdef";
   std::string text;
   for (unsigned char byte : digest) {
