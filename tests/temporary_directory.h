@@ -33,6 +33,11 @@ class TemporaryDirectory {
   std::string path_;
 };
 
+// How many entries a directory has, hidden ones included.
+inline size_t EntriesOf(const std::string& directory) {
+  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(directory), {}));
+}
+
 // A place in memory where there is one: tests that write thousands of files do not wait for a disk there.
 inline std::filesystem::path PlaceInMemory() {
   const std::filesystem::path memory = "/dev/shm";

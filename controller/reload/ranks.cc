@@ -1,8 +1,6 @@
 #include "controller/reload/ranks.h"
 
 #include <algorithm>
-#include <boost/asio/post.hpp>
-#include <mutex>
 #include <utility>
 
 #include "src/output/run_directory.h"
@@ -37,29 +35,10 @@ class Committing {
 
 }  // namespace
 
-// The way of a store's answers to the loop. A store may keep them for longer than the monitor lives.
-class Reloader::Ranks::Mailbox {
- public:
-  explicit Mailbox(boost::asio::io_context* loop) : loop_(loop) {}
-
-  void Post(std::function<void()> work) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (loop_ != nullptr) boost::asio::post(*loop_, std::move(work));
-  }
-  void Close() {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    loop_ = nullptr;
-  }
-
- private:
-  std::mutex mutex_;
-  boost::asio::io_context* loop_;  // guarded by mutex_; null: closed
-};
-
 Reloader::Ranks::Ranks(Reloader* reloader)
     : reloader_(reloader),
       rank_(reloader->options_.rank),
-      mailbox_(std::make_shared<Mailbox>(reloader->parts_.loop)),
+      mailbox_(std::make_shared<watch::LoopMailbox>(*reloader->parts_.loop)),
       timer_(*reloader->parts_.loop),
       retry_timer_(*reloader->parts_.loop) {
   const Options& options = reloader->options_;

@@ -11,6 +11,7 @@
 
 #include "controller/agree/coordinator.h"
 #include "controller/reload/reloader.h"
+#include "controller/watch/loop_mailbox.h"
 
 namespace stepwatch::reload {
 
@@ -88,7 +89,6 @@ class Reloader::Ranks final : public agree::RankDelegate {
     Edit edit;
     std::unique_ptr<step::Offer> offer;  // kRun
   };
-  class Mailbox;
 
   void Propose(std::unique_ptr<step::Offer> offer);
   // Takes the offer unless it throws.
@@ -109,7 +109,7 @@ class Reloader::Ranks final : public agree::RankDelegate {
 
   Reloader* const reloader_;
   const int rank_;
-  const std::shared_ptr<Mailbox> mailbox_;
+  const std::shared_ptr<watch::LoopMailbox> mailbox_;
   std::shared_ptr<agree::Coordinator> coordinator_;
   boost::asio::steady_timer timer_;
   boost::asio::steady_timer retry_timer_;  // of a commit that failed

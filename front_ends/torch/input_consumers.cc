@@ -1,9 +1,9 @@
 #include "front_ends/torch/input_consumers.h"
 
+#include <torch/csrc/autograd/functions/tensor.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
-#include <string>
 #include <unordered_set>
 #include <utility>
 
@@ -27,7 +27,7 @@ bool IsWholeView(const at::Tensor& input) {
 }
 
 bool IsCopySlices(const ag::Node& node) {
-  return node.name().find("CopySlices") != std::string::npos;
+  return dynamic_cast<const ag::CopySlices*>(&node) != nullptr;
 }
 
 std::vector<Consumer::Taken> TakenBy(const ag::Node& node, const std::vector<InputEdge>& edges) {

@@ -4,7 +4,7 @@
 
 #include "stepwatch/stores.h"
 #include "tests/catch.h"
-#include "tests/watch/temporary_directory.h"
+#include "tests/temporary_directory.h"
 
 namespace stepwatch {
 namespace {

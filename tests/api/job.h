@@ -23,7 +23,7 @@
 #include "stepwatch/monitor.h"
 #include "tests/catch.h"
 #include "tests/reload/traces.h"
-#include "tests/watch/temporary_directory.h"
+#include "tests/temporary_directory.h"
 
 namespace stepwatch::testing {
 

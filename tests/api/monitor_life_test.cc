@@ -1,5 +1,4 @@
 // Beginnings and ends: closing, exceptions, forks, idling, a system that has nothing left to give.
-#include <dirent.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,21 +10,14 @@
 namespace stepwatch::testing {
 namespace {
 
-int EntriesOf(const char* directory) {
-  int count = 0;
-  DIR* open = ::opendir(directory);
-  while (::readdir(open) != nullptr) ++count;
-  ::closedir(open);
-  return count;
-}
 // With the first thread of a program ThreadSanitizer starts one of its own, which is not to be counted as ours.
 [[maybe_unused]] const bool a_thread_has_run = (std::thread([] {}).join(), true);
 
 int Threads() {
-  return EntriesOf("/proc/self/task");
+  return static_cast<int>(EntriesOf("/proc/self/task"));
 }
 int Descriptors() {
-  return EntriesOf("/proc/self/fd");
+  return static_cast<int>(EntriesOf("/proc/self/fd"));
 }
 
 // Runs `work` in a forked child; its exit code.

@@ -10,11 +10,13 @@
 #include <vector>
 
 #include "src/base/file.h"
-#include "tests/base/temporary_directory.h"
 #include "tests/catch.h"
+#include "tests/temporary_directory.h"
 
 namespace stepwatch::base {
 namespace {
+
+using testing::TemporaryDirectory;
 
 // Fails the call with number `at` among those that a ReplaceFile makes.
 class FailingFiles final : public FileSystemWrapper {
@@ -59,7 +61,7 @@ TEST_CASE("a failed call of ReplaceFile leaves the old file and nothing beside i
       CHECK(files.fault_met());
       CHECK_FALSE(status.ok());
       CHECK(ReadFile(path, 100).value() == "old");
-      CHECK(directory.entries() == 1);
+      CHECK(testing::EntriesOf(directory.path()) == 1);
     }
   }
 }
@@ -80,7 +82,7 @@ TEST_CASE("a write that takes nothing is an error instead of an endless loop") {
   } full;
   const TemporaryDirectory directory;
   CHECK_FALSE(ReplaceFile(directory / "x", "new", full).ok());
-  CHECK(directory.entries() == 0);
+  CHECK(testing::EntriesOf(directory.path()) == 0);
 }
 
 TEST_CASE("a directory that another process makes at the same moment is no error") {

@@ -4,11 +4,13 @@
 
 #include <cerrno>
 
-#include "tests/base/temporary_directory.h"
 #include "tests/catch.h"
+#include "tests/temporary_directory.h"
 
 namespace stepwatch::base {
 namespace {
+
+using testing::TemporaryDirectory;
 
 TEST_CASE("ReplaceFile creates, replaces whole and leaves nothing beside the file") {
   const TemporaryDirectory directory;
@@ -19,7 +21,7 @@ TEST_CASE("ReplaceFile creates, replaces whole and leaves nothing beside the fil
   CHECK(ReadFile(path, 100).value() == "two");
   REQUIRE(ReplaceFile(path, "").ok());
   CHECK(ReadFile(path, 100).value() == "");
-  CHECK(directory.entries() == 1);
+  CHECK(testing::EntriesOf(directory.path()) == 1);
 }
 
 TEST_CASE("a reader that has the old file open keeps reading the old bytes") {
@@ -39,7 +41,7 @@ TEST_CASE("ReplaceFile says what failed and cleans up") {
   const Status status = ReplaceFile(directory / "occupied", "a");
   CHECK_FALSE(status.ok());
   CHECK(status.message().find("occupied") != std::string::npos);
-  CHECK(directory.entries() == 1);
+  CHECK(testing::EntriesOf(directory.path()) == 1);
 }
 
 TEST_CASE("reading stops at the limit") {

@@ -13,7 +13,7 @@ namespace stepwatch::drain {
 namespace {
 
 using nlohmann::json;
-using sinks::test::ReadText;
+using sinks::test::Contents;
 using sinks::test::TemporaryDirectory;
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -42,7 +42,7 @@ class AlarmRun : public Run {
     for (size_t i = 0; i < values.size(); ++i) Show(static_cast<SiteId>(i), values[i]);
     plane.EndStep();
   }
-  json Dump() const { return json::parse(ReadText(AnomalyDirectory(place_, 5) + "/anomaly.json")); }
+  json Dump() const { return json::parse(Contents(AnomalyDirectory(place_, 5) + "/anomaly.json")); }
   const std::string& place() const { return place_; }
 
  private:
@@ -161,7 +161,7 @@ TEST_CASE("of one step the first thousand alarms are told, the first five thousa
 
 TEST_CASE("a file that cannot be written is told once and tried again, and rows do not notice") {
   TemporaryDirectory base;
-  sinks::test::WriteText(base / "out", "a file where the directory should be");
+  sinks::test::WriteInPlace(base / "out", "a file where the directory should be");
   AlarmRun run(base / "out");
   run.Start();
   run.OfferAlerts(PlanWith(1, {{"AnomalyNan", {}}}, true));
@@ -179,7 +179,7 @@ TEST_CASE("a file that cannot be written is told once and tried again, and rows 
 
 TEST_CASE("a file that never can be written does not keep the run from ending") {
   TemporaryDirectory base;
-  sinks::test::WriteText(base / "out", "a file where the directory should be");
+  sinks::test::WriteInPlace(base / "out", "a file where the directory should be");
   AlarmRun run(base / "out");
   run.Start();
   run.OfferAlerts(PlanWith(1, {{"AnomalyNan", {}}}, true));

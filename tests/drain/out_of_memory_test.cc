@@ -1,72 +1,21 @@
 // The drain without memory: every allocation of it fails once, and from every allocation on memory stays out.
 //
 // The test drives the drain round by round in its own thread, so that a run allocates the same from time to time; only
-// what happens inside a round can fail. Its own executable: it replaces operator new.
-#include <cstdlib>
+// what happens inside a round can fail.
 #include <filesystem>
 #include <limits>
-#include <new>
 
 #include "src/sinks/csv_sink.h"
 #include "tests/drain/run_fixture.h"
+#include "tests/failing_memory.h"
 #include "tests/sinks/sink_fixture.h"
-
-namespace {
-
-enum class Failure { kNone, kOnce, kFromThen };
-
-thread_local Failure failure = Failure::kNone;
-thread_local long until_failure = 0;  // allocations
-thread_local bool has_failed = false;
-
-bool Fails() {
-  if (failure == Failure::kNone || --until_failure > 0) return false;
-  has_failed = true;
-  if (failure == Failure::kOnce) failure = Failure::kNone;
-  return true;
-}
-
-void* AllocateOrNull(std::size_t bytes) {
-  return Fails() ? nullptr : std::malloc(bytes == 0 ? 1 : bytes);
-}
-
-void* Allocate(std::size_t bytes) {
-  void* memory = AllocateOrNull(bytes);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
-}  // namespace
-
-void* operator new(std::size_t bytes) {
-  return Allocate(bytes);
-}
-void* operator new[](std::size_t bytes) {
-  return Allocate(bytes);
-}
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
-  return AllocateOrNull(bytes);
-}
-void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
-  return AllocateOrNull(bytes);
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
 
 namespace stepwatch::drain {
 namespace {
 
-using sinks::test::TemporaryDirectory;
+using testing::Failure;
+using testing::memory_failure;
+using testing::TemporaryDirectory;
 
 constexpr int kSteps = 2;  // of each plan
 
@@ -116,17 +65,16 @@ class Job {
 
   // Nothing but the rounds may fail.
   void Round(bool last_call = false) {
-    failure = then_;
+    memory_failure.kind = then_;
     run.drain.Round(true, last_call);
     if (last_call) run.drain.Conclude();
-    if (then_ == Failure::kOnce && has_failed) then_ = Failure::kNone;
-    failure = Failure::kNone;
+    if (then_ == Failure::kOnce && memory_failure.has_failed) then_ = Failure::kNone;
+    memory_failure.kind = Failure::kNone;
     run.Collect();
   }
   void Fail(Failure how, long allocation) {
     then_ = how;
-    until_failure = allocation;
-    has_failed = false;
+    memory_failure = {Failure::kNone, allocation, false};
   }
   void Recover() { then_ = Failure::kNone; }
 
@@ -172,7 +120,7 @@ void LoseNothing(Failure how, bool csv) {
     Job job(csv);
     job.Fail(how, allocation);
     job.Train();
-    const bool failed = has_failed;
+    const bool failed = memory_failure.has_failed;
     job.Recover();
     for (int i = 0; i < 4; ++i) job.Round();
     job.Round(true);
@@ -206,7 +154,7 @@ TEST_CASE("when memory stays out the account is exact, and the thread comes to i
       job.Round();
       job.Round(true);
       CheckAccounts(&job);
-      if (!has_failed) break;
+      if (!memory_failure.has_failed) break;
     }
 }
 

@@ -13,13 +13,13 @@
 namespace stepwatch::runtime {
 namespace {
 
+using sinks::test::Contents;
 using sinks::test::Fault;
 using sinks::test::FaultyFiles;
 using sinks::test::Journal;
 using sinks::test::ReadDirectory;
-using sinks::test::ReadText;
 using sinks::test::TemporaryDirectory;
-using sinks::test::WriteText;
+using sinks::test::WriteInPlace;
 
 // Looks at the file like a reader, between all calls that could change it.
 class WatchedFiles final : public FaultyFiles {
@@ -49,7 +49,7 @@ class WatchedFiles final : public FaultyFiles {
     const bool exists = std::filesystem::exists(path_);
     const bool there_all_along = seen_ && has_links_;
     seen_ = seen_ || exists;
-    if ((exists || there_all_along) && !nlohmann::json::accept(ReadText(path_)))
+    if ((exists || there_all_along) && !nlohmann::json::accept(Contents(path_)))
       trouble_ += "a reader found half a document; ";
     errno = error_number;
   }
@@ -72,7 +72,7 @@ Outcome RunScenario(const Fault& fault, bool previous) {
   Outcome outcome;
   if (previous) {
     std::filesystem::create_directories(directory);
-    WriteText(directory + "/anomaly.json", "{\n \"old\": {}\n}\n");
+    WriteInPlace(directory + "/anomaly.json", "{\n \"old\": {}\n}\n");
   }
   output::AnomalyFile::Time now;
   WatchedFiles files(fault, &outcome.journal, directory + "/anomaly.json", &outcome.trouble);

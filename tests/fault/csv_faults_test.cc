@@ -28,7 +28,7 @@ using test::NormRecord;
 using test::ReadDirectory;
 using test::Site;
 using test::TemporaryDirectory;
-using test::WriteText;
+using test::WriteInPlace;
 using Files = std::map<std::string, std::string>;
 
 // Two kinds, four steps in files of two, then a plan with other columns in the last bucket; one file has half a line of
@@ -60,7 +60,7 @@ Outcome RunScenario(const Fault& fault, bool directory_exists) {
   layout.step_count_per_record = 2;
   if (directory_exists) {
     std::filesystem::create_directory(directory);
-    WriteText(directory + "/param_origin_0-1.csv", "vpp_stage,name,step,norm,shape,dtype\n0,w,0,5.0,[2],to");
+    WriteInPlace(directory + "/param_origin_0-1.csv", "vpp_stage,name,step,norm,shape,dtype\n0,w,0,5.0,[2],to");
   }
   {
     FaultyFiles faulty(fault, &outcome.journal);
@@ -224,14 +224,14 @@ class RacingFiles final : public base::FileSystemWrapper {
 
   int RenameNew(const char* from, const char* to) override {
     if (can_rename_) {
-      WriteText(to, text_);
+      WriteInPlace(to, text_);
       return FileSystemWrapper::RenameNew(from, to);
     }
     errno = EINVAL;
     return -1;
   }
   int Link(const char* from, const char* to) override {
-    WriteText(to, text_);
+    WriteInPlace(to, text_);
     return FileSystemWrapper::Link(from, to);
   }
 

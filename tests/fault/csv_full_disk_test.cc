@@ -18,11 +18,11 @@
 namespace stepwatch::sinks {
 namespace {
 
+using test::Contents;
 using test::Frame;
 using test::Layout;
 using test::NormRecord;
 using test::ReadDirectory;
-using test::ReadText;
 using test::Site;
 using test::TemporaryDirectory;
 
@@ -89,7 +89,7 @@ std::string WriteThroughFullDisk(const std::string& directory, const std::functi
   }
   if (!failed) return "the disk never was full";
   for (const char* name : {"param_origin_0-999.csv", "param_updated_0-999.csv"})
-    if (ReadText(directory + "/" + name) != ExpectedText(kSteps)) return std::string(name) + " is not whole";
+    if (Contents(directory + "/" + name) != ExpectedText(kSteps)) return std::string(name) + " is not whole";
   return "";
 }
 
@@ -116,7 +116,7 @@ TEST_CASE("a full disk is survived and nothing is lost once there is space") {
     if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
         ::mount("tmpfs", base.path().c_str(), "tmpfs", 0, "size=256k") != 0)
       return kNotPossible;
-    test::WriteText(base / "ballast", std::string(200 << 10, 'x'));
+    test::WriteInPlace(base / "ballast", std::string(200 << 10, 'x'));
     return WriteThroughFullDisk(base / "run", [&base] { std::filesystem::resize_file(base / "ballast", 0); });
   });
   if (answer == kNotPossible) {

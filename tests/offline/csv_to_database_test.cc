@@ -13,8 +13,8 @@ namespace stepwatch::offline {
 namespace {
 
 using test::Contains;
+using test::Contents;
 using test::Put;
-using test::ReadText;
 using test::TemporaryDirectory;
 
 using Rows = std::vector<std::string>;
@@ -190,7 +190,7 @@ TEST_CASE("an older database stays until the new one is whole") {
   Put(runs.base.path(), "db/monitor_data.trend.db", "old");
   Put(runs.base.path(), "three/exp_avg_0-4.csv", "no,header\n");
   CHECK(!CsvToDatabase(runs.options).ok());
-  CHECK(ReadText(runs.options.database) == "old");
+  CHECK(Contents(runs.options.database) == "old");
   std::filesystem::remove(runs.base / "three/exp_avg_0-4.csv");
   REQUIRE(CsvToDatabase(runs.options).ok());
   CHECK(runs.Ask("PRAGMA integrity_check") == Rows{"ok"});

@@ -11,7 +11,7 @@
 
 namespace stepwatch::offline::test {
 
-using sinks::test::ReadText;
+using sinks::test::Contents;
 using sinks::test::TemporaryDirectory;
 
 // Writes `text` to directory/name, directories included; returns the path.
@@ -28,7 +28,7 @@ inline std::map<std::string, std::string> ReadTree(const std::string& directory)
   if (!std::filesystem::exists(directory)) return files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(directory))
     if (entry.is_regular_file())
-      files[std::filesystem::relative(entry.path(), directory).string()] = ReadText(entry.path().string());
+      files[std::filesystem::relative(entry.path(), directory).string()] = Contents(entry.path().string());
   return files;
 }
 

@@ -11,8 +11,8 @@ namespace stepwatch::offline {
 namespace {
 
 using test::Contains;
+using test::Contents;
 using test::Put;
-using test::ReadText;
 using test::TemporaryDirectory;
 using Json = nlohmann::ordered_json;
 
@@ -72,7 +72,7 @@ TEST_CASE("the result holds the first k entries as they were, in order") {
   const SortedAnomalies sorted = alarms.Sort();
   CHECK(sorted.output == alarms.options.data_path + "/anomaly_analyse.json");
   CHECK(sorted.found == 8);
-  const Json written = Json::parse(ReadText(sorted.output));
+  const Json written = Json::parse(Contents(sorted.output));
   std::vector<std::string> keys;
   for (const auto& [key, entry] : written.items()) keys.push_back(key);
   CHECK(keys == std::vector<std::string>{"0:fc.weight/rank0/param_origin_step_1_call_-1",
@@ -87,7 +87,7 @@ TEST_CASE("only the chosen steps are looked at") {
   CHECK(alarms.Sort().messages == std::vector<std::string>{"later step"});
   alarms.options.steps = {77};
   CHECK(alarms.Sort().messages.empty());
-  CHECK(Json::parse(ReadText(alarms.options.data_path + "/anomaly_analyse.json")) == Json::object());
+  CHECK(Json::parse(Contents(alarms.options.data_path + "/anomaly_analyse.json")) == Json::object());
 }
 
 TEST_CASE("two alarms of one tag whose keys carry the statistic are both kept, fields of ours too") {
@@ -102,7 +102,7 @@ TEST_CASE("two alarms of one tag whose keys carry the statistic are both kept, f
   alarms.Write();
   const SortedAnomalies sorted = alarms.Sort();
   CHECK(sorted.messages == std::vector<std::string>{"norm", "mean"});
-  CHECK(Json::parse(ReadText(sorted.output)).at("0:fc.output:0/rank0/actv_mean_step_1_call_2").at("op") == "mean");
+  CHECK(Json::parse(Contents(sorted.output)).at("0:fc.output:0/rank0/actv_mean_step_1_call_2").at("op") == "mean");
 }
 
 TEST_CASE("two files with one key lose nothing") {
@@ -110,7 +110,7 @@ TEST_CASE("two files with one key lose nothing") {
   alarms.rank0 = {{"k", Entry(0, 1, 0, 0, 2, "0:a/actv", "zero")}};
   alarms.rank1 = {{"k", Entry(1, 1, 0, 0, 2, "0:a/actv", "one")}};
   alarms.Write();
-  const Json written = Json::parse(ReadText(alarms.Sort().output));
+  const Json written = Json::parse(Contents(alarms.Sort().output));
   CHECK(written.at("k").at("message") == "zero");
   CHECK(written.at("k_rank1").at("message") == "one");
 }

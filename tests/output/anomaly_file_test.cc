@@ -10,16 +10,16 @@
 namespace stepwatch::output {
 namespace {
 
+using sinks::test::Contents;
 using sinks::test::ReadDirectory;
-using sinks::test::ReadText;
 using sinks::test::TemporaryDirectory;
-using sinks::test::WriteText;
+using sinks::test::WriteInPlace;
 using std::chrono::milliseconds;
 
 struct File {
   explicit File(size_t bytes_max = AnomalyFile::kBytesMax) : file(directory, bytes_max) {}
 
-  std::string Text() const { return ReadText(directory + "/anomaly.json"); }
+  std::string Text() const { return Contents(directory + "/anomaly.json"); }
 
   TemporaryDirectory base;
   const std::string directory = base / "anomaly_detected/rank0";
@@ -81,7 +81,7 @@ TEST_CASE("a full file takes no further entry and stays as it is") {
 TEST_CASE("the alarms of an earlier run are kept beside those of this one") {
   File f;
   std::filesystem::create_directories(f.directory);
-  WriteText(f.directory + "/anomaly.json", "{\n \"old\": {}\n}");
+  WriteInPlace(f.directory + "/anomaly.json", "{\n \"old\": {}\n}");
   f.file.Want();
   CHECK(f.file.Advance(f.now, false).ok());
   CHECK(ReadDirectory(f.directory) ==

@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "tests/catch.h"
-#include "tests/watch/temporary_directory.h"
+#include "tests/temporary_directory.h"
 
 namespace stepwatch::output {
 namespace {

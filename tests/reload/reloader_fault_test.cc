@@ -1,12 +1,9 @@
 // A look at the config file in which an allocation fails, each of them in turn: no edit is lost.
 //
-// The reloader runs on the thread of the test, on a loop that the test turns by hand. Its own executable: it replaces
-// operator new.
+// The reloader runs on the thread of the test, on a loop that the test turns by hand.
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <chrono>
-#include <cstdlib>
-#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,48 +11,7 @@
 #include "controller/reload/reloader.h"
 #include "src/testing/synthetic_model.h"
 #include "tests/api/job.h"
-
-namespace {
-
-thread_local int64_t allocations_left = -1;  // the one after them fails; negative: none does
-
-void* AllocateOrNull(std::size_t bytes) {
-  if (allocations_left >= 0 && allocations_left-- == 0) return nullptr;
-  return std::malloc(bytes == 0 ? 1 : bytes);
-}
-
-void* Allocate(std::size_t bytes) {
-  void* memory = AllocateOrNull(bytes);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
-}  // namespace
-
-void* operator new(std::size_t bytes) {
-  return Allocate(bytes);
-}
-void* operator new[](std::size_t bytes) {
-  return Allocate(bytes);
-}
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
-  return AllocateOrNull(bytes);
-}
-void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
-  return AllocateOrNull(bytes);
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
+#include "tests/failing_memory.h"
 
 namespace stepwatch::reload {
 namespace {
@@ -94,9 +50,9 @@ class Process {
   }
   // Looks with the n-th allocation failing, from 0; false: there are not so many.
   bool RefreshWithFailure(int64_t n) {
-    allocations_left = n;
+    testing::memory_failure = {testing::Failure::kOnce, n + 1, false};
     Refresh();
-    return std::exchange(allocations_left, -1) < 0;
+    return std::exchange(testing::memory_failure, {}).has_failed;
   }
   int64_t Count(EventKind kind) const {
     return std::count_if(events_.begin(), events_.end(), [&](const Event& event) { return event.kind == kind; });

@@ -13,14 +13,14 @@ namespace stepwatch::sinks {
 namespace {
 
 namespace fs = std::filesystem;
+using test::Contents;
 using test::Frame;
 using test::Layout;
 using test::NormRecord;
 using test::ReadDirectory;
-using test::ReadText;
 using test::Site;
 using test::TemporaryDirectory;
-using test::WriteText;
+using test::WriteInPlace;
 using Files = std::map<std::string, std::string>;
 
 const std::string kHeader = "vpp_stage,name,step,norm,shape,dtype\n";
@@ -87,7 +87,7 @@ TEST_CASE("the same frame is not written twice") {
   const WriteResult again = sink->Write(OneWeight(), frame.view);
   CHECK(again.status.ok());
   CHECK(again.written == 0);
-  CHECK(ReadText(base / "param_origin_1-1.csv") == kHeader + Row(1));
+  CHECK(Contents(base / "param_origin_1-1.csv") == kHeader + Row(1));
 }
 
 TEST_CASE("a file with the same header is appended to, by another sink or after the end of a plan") {
@@ -126,9 +126,9 @@ TEST_CASE("a file with another header gets a sibling named by the plan") {
 
 TEST_CASE("when the sibling has yet another header a number is added") {
   TemporaryDirectory base;
-  WriteText(base / "param_origin_1-1.csv", "x\n");
-  WriteText(base / "param_origin_1-1_p1.csv", kHeader.substr(0, 12));
-  WriteText(base / "param_origin_1-1_p1_2.csv", "vpp_stage,name,step,norm,shape,dtype,plan_id\n");
+  WriteInPlace(base / "param_origin_1-1.csv", "x\n");
+  WriteInPlace(base / "param_origin_1-1_p1.csv", kHeader.substr(0, 12));
+  WriteInPlace(base / "param_origin_1-1_p1_2.csv", "vpp_stage,name,step,norm,shape,dtype,plan_id\n");
   const std::unique_ptr<Sink> sink = MakeCsvSink(base.path());
   CHECK(WriteStep(sink.get(), OneWeight(), 1).ok());
   const Files files = ReadDirectory(base.path());
@@ -141,24 +141,24 @@ TEST_CASE("half a line of a killed writer is cut off") {
   TemporaryDirectory base;
   const std::string path = base / "param_origin_1-1.csv";
   SECTION("behind whole lines") {
-    WriteText(path, kHeader + Row(0) + "0,w,1,0.");
+    WriteInPlace(path, kHeader + Row(0) + "0,w,1,0.");
   }
   SECTION("longer than any line") {
-    WriteText(path, kHeader + Row(0) + std::string(10000, 'x'));
+    WriteInPlace(path, kHeader + Row(0) + std::string(10000, 'x'));
   }
   SECTION("of a file of one block and one byte") {
-    WriteText(path, kHeader + Row(0) + std::string(4097, 'x'));
+    WriteInPlace(path, kHeader + Row(0) + std::string(4097, 'x'));
   }
   CHECK(WriteStep(MakeCsvSink(base.path()).get(), OneWeight(), 1).ok());
-  CHECK(ReadText(path) == kHeader + Row(0) + Row(1));
+  CHECK(Contents(path) == kHeader + Row(0) + Row(1));
 }
 
 TEST_CASE("an empty file gets its header") {
   TemporaryDirectory base;
   const std::string path = base / "param_origin_1-1.csv";
-  WriteText(path, "");
+  WriteInPlace(path, "");
   CHECK(WriteStep(MakeCsvSink(base.path()).get(), OneWeight(), 1).ok());
-  CHECK(ReadText(path) == kHeader + Row(1));
+  CHECK(Contents(path) == kHeader + Row(1));
 }
 
 TEST_CASE("what cannot be a CSV file is named in a sentence, and others are written all the same") {
@@ -202,15 +202,15 @@ TEST_CASE("what cannot be a CSV file is named in a sentence, and others are writ
 TEST_CASE("a symbolic link to a file of ours is followed") {
   TemporaryDirectory base;
   TemporaryDirectory elsewhere;
-  WriteText(elsewhere / "w.csv", kHeader);
+  WriteInPlace(elsewhere / "w.csv", kHeader);
   fs::create_symlink(elsewhere / "w.csv", base / "param_origin_1-1.csv");
   CHECK(WriteStep(MakeCsvSink(base.path()).get(), OneWeight(), 1).ok());
-  CHECK(ReadText(elsewhere / "w.csv") == kHeader + Row(1));
+  CHECK(Contents(elsewhere / "w.csv") == kHeader + Row(1));
 }
 
 TEST_CASE("a directory that cannot be made is reported") {
   TemporaryDirectory base;
-  WriteText(base / "file", "");
+  WriteInPlace(base / "file", "");
   const std::unique_ptr<Sink> sink = MakeCsvSink(base / "file/run");
   const Status status = WriteStep(sink.get(), OneWeight(), 1);
   CHECK_FALSE(status.ok());
@@ -250,32 +250,32 @@ TEST_CASE("what others do to an open file is noticed") {
     fs::rename(path, base / "old.csv");
     CHECK_FALSE(WriteStep(sink.get(), layout, 2).ok());
     CHECK(WriteStep(sink.get(), layout, 2).ok());
-    CHECK(ReadText(base / "old.csv") == kHeader + Row(1));
-    CHECK(ReadText(path) == kHeader + Row(2));
+    CHECK(Contents(base / "old.csv") == kHeader + Row(1));
+    CHECK(Contents(path) == kHeader + Row(2));
   }
   SECTION("replaced by a file with the same header: that one grows") {
-    WriteText(base / "new.csv", kHeader + Row(7));  // of the same size
+    WriteInPlace(base / "new.csv", kHeader + Row(7));  // of the same size
     fs::rename(base / "new.csv", path);
     CHECK(WriteStep(sink.get(), layout, 2).ok());
-    CHECK(ReadText(path) == kHeader + Row(7) + Row(2));
+    CHECK(Contents(path) == kHeader + Row(7) + Row(2));
   }
   SECTION("emptied: the header is written again") {
-    WriteText(path, "");
+    WriteInPlace(path, "");
     CHECK(WriteStep(sink.get(), layout, 2).ok());
-    CHECK(ReadText(path) == kHeader + Row(2));
+    CHECK(Contents(path) == kHeader + Row(2));
   }
   SECTION("edited to another header: a sibling is begun") {
-    WriteText(path, "notes\n");
+    WriteInPlace(path, "notes\n");
     CHECK(WriteStep(sink.get(), layout, 2).ok());
-    CHECK(ReadText(path) == "notes\n");
-    CHECK(ReadText(base / "param_origin_0-9_p1.csv") == kHeader + Row(2));
+    CHECK(Contents(path) == "notes\n");
+    CHECK(Contents(base / "param_origin_0-9_p1.csv") == kHeader + Row(2));
   }
 }
 
 TEST_CASE("a reader never sees a file without its header") {
   // The name appears by one rename: before it there is only a hidden temporary file.
   TemporaryDirectory base;
-  WriteText(base / (".stepwatch-param_origin_1-1.csv." + std::to_string(::getpid())), "left by an earlier try");
+  WriteInPlace(base / (".stepwatch-param_origin_1-1.csv." + std::to_string(::getpid())), "left by an earlier try");
   CHECK(WriteStep(MakeCsvSink(base.path()).get(), OneWeight(), 1).ok());
   CHECK(ReadDirectory(base.path()) == Files{{"param_origin_1-1.csv", kHeader + Row(1)}});
 }

@@ -14,10 +14,10 @@
 namespace stepwatch::sinks {
 namespace {
 
+using test::Contents;
 using test::ReadDirectory;
-using test::ReadText;
 using test::TemporaryDirectory;
-using test::WriteText;
+using test::WriteInPlace;
 
 // Makes call number `at` fail with `error_number`; a failing write, unless interrupted, first takes
 // half of its bytes.
@@ -71,10 +71,10 @@ TEST_CASE("an event file appears at the first append, with its directory, and gr
   EventFile file(base / "tb", "events.out.tfevents.1.h.2");
   CHECK(ReadDirectory(base / "tb").empty());
   REQUIRE(file.Append(Events(0)).ok());
-  CHECK(ReadText(file.path()) == Expected({0}));
+  CHECK(Contents(file.path()) == Expected({0}));
   REQUIRE(file.Append(Events(1)).ok());
   CHECK(file.path() == base / "tb/events.out.tfevents.1.h.2");
-  CHECK(ReadText(file.path()) == Expected({0, 1}));
+  CHECK(Contents(file.path()) == Expected({0, 1}));
   CHECK(file.Close().ok());
 }
 
@@ -101,7 +101,7 @@ TEST_CASE("whatever call fails, one retry brings every event once") {
       CHECK(file.Close().ok());
       INFO("call " << at << ", errno " << error_number);
       CHECK(ReadDirectory(base / "tb").size() == 1);
-      CHECK(ReadText(file.path()) == Expected({0, 1, 2}));
+      CHECK(Contents(file.path()) == Expected({0, 1, 2}));
     }
   }
 }
@@ -129,11 +129,11 @@ TEST_CASE("a file without events is not left behind") {
 
 TEST_CASE("a file of that name, somebody else's, stays as it is") {
   TemporaryDirectory base;
-  WriteText(base / "e", "theirs");
+  WriteInPlace(base / "e", "theirs");
   EventFile file(base.path(), "e");
   REQUIRE(file.Append(Events(0)).ok());
-  CHECK(ReadText(base / "e") == "theirs");
-  CHECK(ReadText(base / "e.1") == Expected({0}));
+  CHECK(Contents(base / "e") == "theirs");
+  CHECK(Contents(base / "e.1") == Expected({0}));
 }
 
 TEST_CASE("a file that was taken away or cut is said once, then the events go to a new one") {
@@ -148,7 +148,7 @@ TEST_CASE("a file that was taken away or cut is said once, then the events go to
   }
   CHECK(file.Append(Events(1)).code() == StatusCode::kNotFound);
   REQUIRE(file.Append(Events(1)).ok());
-  CHECK(ReadText(base / "tb/e.1") == Expected({1}));
+  CHECK(Contents(base / "tb/e.1") == Expected({1}));
 }
 
 TEST_CASE("names of event files are what TensorBoard looks for, whatever the host is called") {

@@ -44,7 +44,7 @@ Number LittleEndian(std::string_view bytes) {
 // The events of the file; its first record must be the version.
 inline std::vector<wire::Event> ReadEvents(const std::string& path) {
   std::vector<wire::Event> events;
-  const std::string text = ReadText(path);
+  const std::string text = Contents(path);
   std::string_view rest = text;
   for (int number = 0; !rest.empty(); ++number) {
     REQUIRE(rest.size() >= 16);

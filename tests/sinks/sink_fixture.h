@@ -1,55 +1,27 @@
-// What the sink tests share: a directory that cleans itself up, a small model's layout, records and frames of it.
+// What the sink tests share: a small model's layout, records and frames of it.
 #pragma once
 
-#include <stdlib.h>
-
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "stepwatch/sink.h"
+#include "tests/temporary_directory.h"
 
 namespace stepwatch::sinks::test {
 
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "stepwatch-sinks-XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ~TemporaryDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-
-  const std::string& path() const { return path_; }
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
-
-inline std::string ReadText(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-inline void WriteText(const std::string& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
-}
+using testing::Contents;
+using testing::TemporaryDirectory;
+using testing::WriteInPlace;
 
 // Name -> content of every entry; hidden ones included.
 inline std::map<std::string, std::string> ReadDirectory(const std::string& path) {
   std::map<std::string, std::string> files;
   if (!std::filesystem::exists(path)) return files;
   for (const auto& entry : std::filesystem::directory_iterator(path))
-    files[entry.path().filename().string()] = ReadText(entry.path().string());
+    files[entry.path().filename().string()] = Contents(entry.path().string());
   return files;
 }
 

@@ -14,6 +14,7 @@ namespace stepwatch::sinks {
 namespace {
 
 using test::AddValue;
+using test::Contents;
 using test::EventFiles;
 using test::Frame;
 using test::Integer;
@@ -22,7 +23,6 @@ using test::NormRecord;
 using test::PointsText;
 using test::ReadDirectory;
 using test::ReadPoints;
-using test::ReadText;
 using test::Real;
 using test::SetShape;
 using test::Site;
@@ -130,9 +130,9 @@ TEST_CASE("a killed writer's half record stays in its own file") {
   CHECK(SinkAt(base.path())->Write(layout, frame.view).status.ok());
   const std::string first = EventFiles(base.path())[0];
   std::filesystem::resize_file(first, std::filesystem::file_size(first) - 5);
-  const std::string torn = ReadText(first);
+  const std::string torn = Contents(first);
   CHECK(SinkAt(base.path())->Write(layout, frame.view).status.ok());
-  CHECK(ReadText(first) == torn);
+  CHECK(Contents(first) == torn);
   CHECK(ReadPoints(first + ".1").size() == 1);
 }
 

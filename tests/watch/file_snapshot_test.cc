@@ -14,7 +14,7 @@
 #include "src/base/sha256.h"
 #include "src/config/parse_config.h"
 #include "tests/catch.h"
-#include "tests/watch/temporary_directory.h"
+#include "tests/temporary_directory.h"
 
 namespace stepwatch::watch {
 namespace {

@@ -15,8 +15,8 @@
 
 #include "src/base/sha256.h"
 #include "tests/catch.h"
+#include "tests/temporary_directory.h"
 #include "tests/watch/hanging_files.h"
-#include "tests/watch/temporary_directory.h"
 
 namespace stepwatch::watch {
 namespace {

@@ -16,7 +16,7 @@
 #include "controller/writeback/file_calls.h"
 #include "controller/writeback/write_back.h"
 #include "src/base/sha256.h"
-#include "tests/watch/temporary_directory.h"
+#include "tests/temporary_directory.h"
 
 namespace stepwatch::testing {
 

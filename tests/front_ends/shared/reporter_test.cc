@@ -11,7 +11,7 @@
 
 #include "stepwatch/monitor.h"
 #include "tests/catch.h"
-#include "tests/watch/temporary_directory.h"
+#include "tests/temporary_directory.h"
 
 namespace stepwatch::front_end {
 namespace {

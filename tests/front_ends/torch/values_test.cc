@@ -1,22 +1,16 @@
 // What a training run records: the statistics against plain torch operations on the same tensors, micro-batches,
 // gradients before and after their reduction, closures, the structure.
-#include <stepwatch/torch.h>
-
 #include <cmath>
 #include <fstream>
-#include <functional>
 #include <map>
 #include <sstream>
 #include <string>
 #include <vector>
 
-#include "tests/catch.h"
-#include "tests/front_ends/torch/harness.h"
+#include "tests/front_ends/torch/nets.h"
 
 namespace stepwatch::tests {
 namespace {
-
-namespace nn = stepwatch::nn;
 
 constexpr const char* kEverything = R"({
   "xy_distribution": true, "wg_distribution": true, "param_distribution": true,
@@ -171,42 +165,7 @@ void CheckTrainingRun(torch::ScalarType dtype) {
   CHECK(harness.LedgersBalance());
 }
 
-using Sgd = Watched<torch::optim::SGD>;
-
-torch::optim::SGDOptions Rate() {
-  return torch::optim::SGDOptions(0.1);
-}
-
-double Norm(const torch::Tensor& tensor) {
-  return tensor.detach().to(torch::kDouble).norm().item<double>();
-}
-
 constexpr const char* kGradients = R"({"wg_distribution": true, "ops": ["norm"]})";
-
-// A net given as a function over modules that the caller registers.
-struct NetImpl : nn::Module {
-  template <class Holder>
-  Holder Add(const std::string& name, Holder holder) {
-    return register_module(name, holder);
-  }
-  std::function<torch::Tensor(torch::Tensor)> run;
-  torch::Tensor forward(torch::Tensor x) { return run(std::move(x)); }
-};
-TORCH_MODULE(Net);
-
-// One step of a net on a fresh harness; what was recorded is in the harness afterwards.
-void RunSteps(Harness& harness, Net& net, const std::function<void(int)>& step, int steps = 1) {
-  Sgd optimizer(net->parameters(), Rate());
-  TorchMonitor monitor(harness.options);
-  monitor.Attach(*net, optimizer);
-  for (int i = 0; i < steps; ++i) {
-    optimizer.zero_grad();
-    step(i);
-    optimizer.step();
-  }
-  CHECK(monitor.Close().ok());
-  CHECK(harness.LedgersBalance());
-}
 
 }  // namespace
 
