@@ -114,17 +114,9 @@ Status Monitor::Attach(SiteIndex sites, HookTable* hooks) {
   impl_->AwaitRunId();
   // Shared with the handler: it may run after this call has given up on a file system that hangs.
   auto shared_sites = std::make_shared<SiteIndex>(std::move(sites));
-  auto moved = std::make_shared<std::unique_ptr<const RecordLayout>>();
   const bool is_first = !std::exchange(impl_->awaited_look_, true);
-  const Status attached = impl_->ChangePlan(
-      [&impl = *impl_, shared_sites, moved] {
-        Status status = impl.reloader_.Attach(std::move(*shared_sites));
-        *moved = impl.reloader_.TakeMovedLayout();
-        return status;
-      },
-      is_first);
-  if (attached.code() != StatusCode::kTimedOut && *moved) impl_->data_plane_.MoveHooks(std::move(*moved));
-  return attached;
+  return impl_->ChangePlan([&impl = *impl_, shared_sites] { return impl.reloader_.Attach(std::move(*shared_sites)); },
+                           is_first);
 }
 
 Status Monitor::Amend(const Amendment& amendment) {

@@ -59,7 +59,7 @@ Monitor::Impl::Impl(Options options, bool dynamic, base::FileSystem& files)
       board_([this] { loop_.Post([this] { board_.Woken(), OnBoard(); }); }),
       engine_(EngineOptionsOf(options_)),
       data_plane_(options_.start_iteration, &engine_, &wake_up_, options_.decision_wait),
-      drain_(&board_, &engine_, &wake_up_, options_.backlog_bytes_max),
+      drain_(&board_, &engine_, &wake_up_, &data_plane_.begun_plans(), options_.backlog_bytes_max),
       reloader_(options_, dynamic, {&loop_.context(), &data_plane_, &drain_, &board_, &io_, &files_},
                 [this](Event event) { Tell(std::move(event)); }) {}
 
@@ -136,33 +136,43 @@ void Monitor::Impl::AwaitRunId() {
   loop_.Post([this, event = std::move(event)]() mutable { Tell(std::move(event)); });
 }
 
-Status Monitor::Impl::ChangePlan(std::function<Status()> change, bool awaits_look) {
+Status Monitor::Impl::ChangePlan(std::function<reload::Replanned()> change, bool awaits_look) {
   const auto deadline = std::chrono::steady_clock::now() + kLoopCallTimeout;
-  auto changed = std::make_shared<Status>();
+  struct Call {
+    reload::Replanned replanned;
+    std::atomic<bool> is_over{false};  // the loop has answered, or this thread has stopped waiting: the first one says
+  };
+  const auto call = std::make_shared<Call>();
   const bool done = loop_.Call(
-      [this, changed, change = std::move(change)] {
+      [this, call, change = std::move(change)] {
         try {
-          *changed = change();
+          call->replanned = change();
         } catch (const std::exception& error) {  // no descriptor or memory left
-          *changed = Status(StatusCode::kExhausted, std::string("the plan stays as it is: ") + error.what());
+          call->replanned.status =
+              Status(StatusCode::kExhausted, std::string("the plan stays as it is: ") + error.what());
         }
+        if (call->is_over.exchange(true)) reloader_.Discard(call->replanned);
         PublishState();
       },
       kLoopCallTimeout);
-  if (!done) return Status(StatusCode::kTimedOut, "the loop thread hangs; it is still tried");
+  if (!done && !call->is_over.exchange(true))
+    return Status(StatusCode::kTimedOut, "the loop thread hangs; it is still tried");
+  reload::Replanned& replanned = call->replanned;
+  if (replanned.moved_hooks) data_plane_.MoveHooks(std::move(replanned.moved_hooks));
+  if (replanned.continuation) data_plane_.ContinueWith(std::move(replanned.continuation));
   if (awaits_look && !Await(&reload::Reloader::looked, deadline))
     return Status(StatusCode::kTimedOut, options_.config_path +
                                              " is not read yet: does its file system hang? Training goes on, and what "
                                              "the file holds is taken over as soon as it can be read");
-  if (changed->ok()) data_plane_.ApplyBetweenSteps();
-  return *changed;
+  if (replanned.status.ok()) data_plane_.ApplyBetweenSteps();
+  return replanned.status;
 }
 
 RunState Monitor::Impl::State() const {
   if (data_plane_.plan_id() != 0) return RunState::kCollecting;
   if (reloader_.proposed_step() >= 0) return RunState::kPreparing;
   const RunState state = loop_state_.load(std::memory_order_relaxed);
-  if (state == RunState::kArmed && data_plane_.offer_waiting()) return RunState::kArmed;
+  if (state == RunState::kArmed && data_plane_.plan_waiting()) return RunState::kArmed;
   // The loop learns of an ended window a moment after the step thread has ended it.
   return state == RunState::kArmed || state == RunState::kCollecting ? RunState::kDraining : state;
 }

@@ -48,9 +48,9 @@ class Monitor::Impl {
   bool Await(bool (reload::Reloader::*question)() const, std::chrono::steady_clock::time_point deadline);
   // In static mode the output directory is fixed at once, so the job's run id is waited for.
   void AwaitRunId();
-  // Step thread: has the loop change what runs, and applies it if no step is under way. `change` outlives a call that
-  // has given up. With `awaits_look` what the first look at the config finds belongs to the change.
-  Status ChangePlan(std::function<Status()> change, bool awaits_look = false);
+  // Step thread: has the loop change what runs, and applies it, if no step is under way at once. `change` outlives a
+  // call that has stopped waiting. With `awaits_look` what the first look at the config finds belongs to the change.
+  Status ChangePlan(std::function<reload::Replanned()> change, bool awaits_look = false);
   // Any thread.
   RunState State() const;
 

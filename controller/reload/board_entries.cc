@@ -34,7 +34,7 @@ void Reloader::OnEntry(const drain::PlanFinished& entry) {
     plan.collected = entry.collected;
     plan.end_reason = step::EndReasonText(entry.reason);
   });
-  Feed(Finished{entry.plan_id});
+  Feed(Finished{entry.plan_id, entry.reason});
   Event event;
   event.kind = EventKind::kFinished;
   event.plan_id = entry.plan_id;

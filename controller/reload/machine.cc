@@ -18,13 +18,19 @@ struct Stepper {
   void operator()(const Drained& input);
   void operator()(const WroteBack& input);
   void operator()(const FoundEdited& input);
+  void operator()(const AgreedBytes& input);
   void operator()(const Rejected& input);
+  void operator()(const Renumbered& input);
   void operator()(const Recompiled& input);
+  void operator()(const Discarded& input);
 
  private:
   void Run(const std::string& sha256, bool was_refused);
+  template <class Publish>
   void Arm(const std::string& sha256);
-  void Offer(const MachinePlan& plan);
+  MachinePlan* FindBegun(PlanId MachinePlan::*field, PlanId plan_id);
+  void Continue(MachinePlan* plan);
+  void DiscardContinuation(MachinePlan* plan);
   void Stop();
   void WriteBackIfDue();
 };
@@ -58,17 +64,14 @@ void Stepper::Run(const std::string& sha256, bool was_refused) {
     return;
   }
   state.stopping = false;  // the new plan takes the place of the stop
-  Arm(sha256);
+  Arm<PublishPlan>(sha256);
 }
 
+template <class Publish>
 void Stepper::Arm(const std::string& sha256) {
   state.armed = MachinePlan{state.next_plan_id++, sha256};
-  Offer(*state.armed);
-}
-
-void Stepper::Offer(const MachinePlan& plan) {
-  state.offered.push_back(plan);
-  actions.push_back(OfferPlan{plan.plan_id, plan.keeps_window});
+  state.published.push_back(*state.armed);
+  actions.push_back(Publish{state.armed->plan_id});
 }
 
 void Stepper::Stop() {
@@ -77,7 +80,7 @@ void Stepper::Stop() {
   state.armed.reset();
   state.stopping = state.window.has_value();
   actions.push_back(ReportStopping{});
-  actions.push_back(OfferStop{});
+  actions.push_back(PublishStop{});
 }
 
 void Stepper::WriteBackIfDue() {
@@ -93,31 +96,50 @@ void Stepper::operator()(const FileLost& input) {
 }
 
 void Stepper::operator()(const Applied& input) {
-  // Offers are applied in order: older ones that were passed over will never be.
-  while (!state.offered.empty() && state.offered.front().plan_id < input.plan_id)
-    state.offered.erase(state.offered.begin());
-  if (state.offered.empty() || state.offered.front().plan_id != input.plan_id) return;
+  if (MachinePlan* continued = FindBegun(&MachinePlan::continuation, input.plan_id)) return Continue(continued);
+  // Plans are applied in the order in which they were published: older ones never will be.
+  while (!state.published.empty() && state.published.front().plan_id < input.plan_id)
+    state.published.erase(state.published.begin());
+  if (state.published.empty() || state.published.front().plan_id != input.plan_id) return;
   // Told of the new window before the end of the old one (the model has grown at the very boundary).
   if (state.window) state.draining.push_back(*state.window);
-  state.window = state.offered.front();
-  state.offered.erase(state.offered.begin());
+  state.window = state.published.front();
+  state.published.erase(state.published.begin());
   if (state.armed && state.armed->plan_id == input.plan_id) {
     state.armed.reset();
     return;
   }
   // Applied while a stop was on its way: the stop ends it at the next boundary.
-  if (!state.window->keeps_window) state.stopping = !state.armed;
+  state.stopping = !state.armed;
+}
+
+// The window in force, or one that has ended.
+MachinePlan* Stepper::FindBegun(PlanId MachinePlan::*field, PlanId plan_id) {
+  if (state.window && (*state.window).*field == plan_id) return &*state.window;
+  const auto found = std::find_if(state.draining.begin(), state.draining.end(),
+                                  [&](const MachinePlan& plan) { return plan.*field == plan_id; });
+  return found == state.draining.end() ? nullptr : &*found;
+}
+
+// The plan's continuation has begun.
+void Stepper::Continue(MachinePlan* plan) {
+  const MachinePlan next{std::exchange(plan->continuation, 0), plan->sha256};
+  const bool in_force = state.window && plan == &*state.window;
+  state.draining.push_back(in_force ? *std::exchange(state.window, next) : next);
+}
+
+void Stepper::DiscardContinuation(MachinePlan* plan) {
+  if (plan->continuation != 0) actions.push_back(ReportSuperseded{std::exchange(plan->continuation, 0)});
 }
 
 void Stepper::operator()(const Finished& input) {
-  if (!state.window || state.window->plan_id != input.plan_id) return;
+  MachinePlan* const plan = FindBegun(&MachinePlan::plan_id, input.plan_id);
+  if (plan == nullptr) return;
+  // A plan that waits to continue the window begins before any other.
+  if (plan->continuation != 0 && input.reason == step::EndReason::kReplaced) return Continue(plan);
+  DiscardContinuation(plan);
+  if (!state.window || plan != &*state.window) return;
   state.draining.push_back(*std::exchange(state.window, std::nullopt));
-  // The plan that carries it on began at the same moment, or was passed over and ends with the next message.
-  if (!state.offered.empty() && state.offered.front().keeps_window) {
-    state.window = state.offered.front();
-    state.offered.erase(state.offered.begin());
-    return;
-  }
   state.stopping = false;
 }
 
@@ -147,16 +169,34 @@ void Stepper::operator()(const Rejected& input) {
   if (!state.armed || state.armed->plan_id != input.plan_id) return;  // a newer edit has taken its place
   state.refused = state.refused || state.seen == state.armed->sha256;
   state.armed.reset();
-  std::erase_if(state.offered, [&](const MachinePlan& plan) { return plan.plan_id == input.plan_id; });
+  std::erase_if(state.published, [&](const MachinePlan& plan) { return plan.plan_id == input.plan_id; });
 }
 
-// What is armed is offered again in any case: plans begin in the order of their ids.
+void Stepper::operator()(const AgreedBytes& input) {
+  state.next_plan_id = std::max(state.next_plan_id, input.plan_id);
+  state.seen.clear();
+  state.refused = false;
+  (*this)(BytesSeen{input.sha256, input.intent});
+}
+
+void Stepper::operator()(const Renumbered& input) {
+  state.next_plan_id = std::max(state.next_plan_id, input.next_plan_id);
+  if (state.armed) Arm<PublishPlan>(std::string(state.armed->sha256));
+}
+
+// What is armed is published again in any case: plans begin in the order of their ids.
 void Stepper::operator()(const Recompiled& input) {
   if (input.in_force && state.window) {
-    state.offered.clear();  // none of them has begun, and none will
-    Offer({state.next_plan_id++, state.window->sha256, true});
+    state.published.clear();  // none of them has begun, and none will
+    DiscardContinuation(&*state.window);
+    state.window->continuation = state.next_plan_id++;
+    actions.push_back(ContinueWindow{state.window->continuation});
   }
-  if (state.armed) Arm(std::string(state.armed->sha256));
+  if (state.armed) Arm<RepublishPlan>(std::string(state.armed->sha256));
+}
+
+void Stepper::operator()(const Discarded& input) {
+  if (MachinePlan* plan = FindBegun(&MachinePlan::continuation, input.plan_id)) DiscardContinuation(plan);
 }
 
 }  // namespace

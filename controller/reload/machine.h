@@ -42,6 +42,7 @@ struct Applied {
 };
 struct Finished {
   PlanId plan_id = 0;
+  step::EndReason reason = step::EndReason::kClosed;
 };
 struct Drained {
   PlanId plan_id = 0;
@@ -56,18 +57,32 @@ struct FoundEdited {
   std::string base_sha256;
   PlanId plan_id = 0;
 };
-// The ranks of the job do not take it: one of them cannot. What ran goes on.
+// Rank 0 of a job: the ranks have agreed on these bytes, and on the id of the plan that they ask for. Rank 0 knows what
+// is new: the same text again, after it was written back, is.
+struct AgreedBytes {
+  std::string sha256;
+  EditIntent intent = EditIntent::kOff;
+  PlanId plan_id = 0;
+};
+// The ranks of the job do not take the plan: one of them cannot. What ran goes on.
 struct Rejected {
   PlanId plan_id = 0;  // 0: the end of the collection
 };
-// Plans are compiled again, because the model has grown or a call has changed their config: what is armed and, with
-// `in_force`, before it what is in force: then the step thread waits, what it has applied is known here, and the window
-// is not over.
+// They do not take its id, which one of them has used: this is the next that all have free.
+struct Renumbered {
+  PlanId next_plan_id = 0;
+};
+// Compile the armed plan again and, if `in_force`, the running one before it: the model has grown, or a call has
+// changed their config. The step thread waits; what it has applied is known here, and the window is not over.
 struct Recompiled {
   bool in_force = true;
 };
-using Input =
-    std::variant<BytesSeen, FileLost, Applied, Finished, Drained, WroteBack, FoundEdited, Rejected, Recompiled>;
+// The step thread does not take the plan that was to continue the window: it has stopped waiting.
+struct Discarded {
+  PlanId plan_id = 0;
+};
+using Input = std::variant<BytesSeen, FileLost, Applied, Finished, Drained, WroteBack, FoundEdited, AgreedBytes,
+                           Rejected, Renumbered, Recompiled, Discarded>;
 
 // --- actions ---
 struct ReportSeen {};     // new bytes; precedes what is done about them
@@ -77,25 +92,36 @@ struct ReportLost {
 };
 struct ReportRestored {};
 struct ReportStopping {};
-struct OfferPlan {
+// A plan that was to continue a window that ended before, or another plan continues.
+struct ReportSuperseded {
   PlanId plan_id = 0;
-  bool keeps_window = false;
+};
+struct PublishPlan {
+  PlanId plan_id = 0;
+};
+// The armed plan was compiled again, and keeps its step.
+struct RepublishPlan {
+  PlanId plan_id = 0;
+};
+// The plan takes the place of the one in force; the window goes on.
+struct ContinueWindow {
+  PlanId plan_id = 0;
 };
 // Withdraws the armed plan, and ends the window at the next boundary.
-struct OfferStop {};
+struct PublishStop {};
 // If the file still holds these bytes, make its dynamic_on false.
 struct WriteBack {
   std::string base_sha256;
   PlanId plan_id = 0;
 };
-using Action = std::variant<ReportSeen, ReportRefused, ReportLost, ReportRestored, ReportStopping, OfferPlan, OfferStop,
-                            WriteBack>;
+using Action = std::variant<ReportSeen, ReportRefused, ReportLost, ReportRestored, ReportStopping, ReportSuperseded,
+                            PublishPlan, RepublishPlan, ContinueWindow, PublishStop, WriteBack>;
 
 // A plan that was armed or is in force.
 struct MachinePlan {
   PlanId plan_id = 0;
-  std::string sha256;         // of the config bytes it came from
-  bool keeps_window = false;  // carries on the window in force; never what is armed
+  std::string sha256;       // of the config bytes it came from
+  PlanId continuation = 0;  // waits to continue its window, or has, which is not known yet; 0: none
 };
 
 struct MachineState {
@@ -106,9 +132,9 @@ struct MachineState {
   bool refused = false;           // those bytes were refused
   std::optional<EventKind> lost;  // the file is missing or unreadable since
 
-  // Offered and not yet known to be applied or withdrawn, oldest first: the step thread may have taken one that the
+  // Published and not yet known to be applied or withdrawn, oldest first: the step thread may have taken one that the
   // loop still believes armed, or already replaced.
-  std::vector<MachinePlan> offered;
+  std::vector<MachinePlan> published;
   std::optional<MachinePlan> armed;
   std::optional<MachinePlan> window;
   bool stopping = false;  // the window ends at the next boundary

@@ -133,22 +133,26 @@ void Reloader::Ranks::Release() {
 
 // --- rank 0 proposes ---
 
-void Reloader::Ranks::Take(std::unique_ptr<step::Offer> offer) {
-  if (committing_ != nullptr) return Place(std::move(offer), *committing_);
-  // Compiled again while it waits in the slot: the step that was agreed on stands.
-  if (offers_again_ && waiting_.empty() && placed_) return Place(std::move(offer), *placed_);
-  Propose(std::move(offer));
+void Reloader::Ranks::Take(std::unique_ptr<step::PendingPlan> plan) {
+  if (committing_ != nullptr) return Place(std::move(plan), *committing_);
+  Propose(std::move(plan));
 }
 
-void Reloader::Ranks::Propose(std::unique_ptr<step::Offer> offer) {
-  const Edit& from = offer->pipeline ? reloader_->sources_.at(offer->plan->layout.plan_id) : reloader_->current_;
+void Reloader::Ranks::TakeAgain(std::unique_ptr<step::PendingPlan> plan) {
+  if (waiting_.empty() && placed_) return Place(std::move(plan), *placed_);
+  Propose(std::move(plan));
+}
+
+void Reloader::Ranks::Propose(std::unique_ptr<step::PendingPlan> plan) {
+  const PlanId id = plan->pipeline ? plan->plan().layout.plan_id : 0;
+  const Edit& from = id != 0 ? reloader_->sources_.at(id) : reloader_->current_;
   Waiting waiting;
   waiting.ticket = ++tickets_;
   waiting.change.mode = ModeOf(from.parsed.value().config.own.coordination);
-  waiting.change.plan_id = offer->pipeline ? offer->plan->layout.plan_id : 0;
+  waiting.change.plan_id = id;
   waiting.change.sha256 = from.sha256;
   waiting.change.bytes = from.text;
-  waiting.offer = std::move(offer);
+  waiting.plan = std::move(plan);
   const agree::Change change = waiting.change;
   waiting_.push_back(std::move(waiting));
   coordinator_->Want(change, tickets_);
@@ -159,7 +163,7 @@ void Reloader::Ranks::Settle(const agree::Settled& settled) {
   if (!settled.retries && !settled.decision.commit) Forget(settled.ticket);
   ForgetOlder(settled.decision.commit ? settled.ticket : tickets_);
   if (settled.retries || settled.decision.commit || settled.ticket != tickets_) return;
-  if (settled.decision.cause == agree::Cause::kRenumber) return Renumber(settled.decision.next_plan_id);
+  if (settled.decision.cause == agree::Cause::kRenumber) return reloader_->Renumber(settled.decision.next_plan_id);
   Refuse(settled);
 }
 
@@ -174,12 +178,6 @@ void Reloader::Ranks::Refuse(const agree::Settled& settled) {
   reloader_->Tell(std::move(event));
 }
 
-// Some rank has used the plan's number for its own: the next free one of all is taken.
-void Reloader::Ranks::Renumber(PlanId next_plan_id) {
-  reloader_->state_.next_plan_id = std::max(reloader_->state_.next_plan_id, next_plan_id);
-  (void)reloader_->OfferAgain(Change(), CompileAnew);
-}
-
 void Reloader::Ranks::Forget(int64_t ticket) {
   std::erase_if(waiting_, [&](const Waiting& each) { return each.ticket == ticket; });
 }
@@ -188,7 +186,7 @@ void Reloader::Ranks::Forget(int64_t ticket) {
 void Reloader::Ranks::ForgetOlder(int64_t kept) {
   const auto is_over = [&](const Waiting& each) { return each.ticket < tickets_ && each.ticket != kept; };
   for (const Waiting& each : waiting_)
-    if (is_over(each) && each.offer->pipeline)
+    if (is_over(each) && each.plan->pipeline)
       reloader_->Tell(EventKind::kSuperseded, "a newer edit came before the ranks agreed on it", each.change.plan_id);
   std::erase_if(waiting_, is_over);
 }
@@ -214,19 +212,18 @@ std::optional<agree::Decision> Reloader::Ranks::Build(const agree::Proposal& pro
 
 Reloader::Ranks::Built Reloader::Ranks::BuildFrom(const agree::Proposal& proposal) {
   const agree::Change& change = proposal.change;
-  PlanId& next = reloader_->state_.next_plan_id;
-  next = std::max(next, change.plan_id);
+  const PlanId id = std::max(reloader_->state_.next_plan_id, change.plan_id);
   Built built;
   built.number = proposal.number;
   built.edit = reloader_->pipeline_.Parse(change.sha256, change.bytes);
-  if (reloader_->pipeline_.Classify(&built.edit, next) == EditIntent::kRun)
-    built.offer = reloader_->MakeOffer(built.edit.compiled.plan, false);
+  if (reloader_->pipeline_.Classify(&built.edit, id) == EditIntent::kRun)
+    built.plan = reloader_->MakePending(built.edit.compiled.plan, reloader_->OwnWindow());
   return built;
 }
 
-std::unique_ptr<step::Offer> Reloader::Ranks::TakeBuilt(const std::shared_ptr<const plan::Plan>& plan) {
-  if (!built_ || !built_->offer || built_->offer->plan != plan) return nullptr;
-  return std::move(built_->offer);
+std::unique_ptr<step::PendingPlan> Reloader::Ranks::TakeBuilt(const std::shared_ptr<const plan::Plan>& plan) {
+  if (!built_ || !built_->plan || built_->plan->pipeline->plan != plan) return nullptr;
+  return std::move(built_->plan);
 }
 
 // The other ranks go over, so this one has to: what fails for want of memory is tried until it succeeds.
@@ -253,7 +250,7 @@ void Reloader::Ranks::CommitNow(const agree::Proposal& proposal) {
     });
     if (ours != waiting_.end()) {
       const Committing committing(&committing_, &proposal);
-      Place(std::move(ours->offer), proposal);
+      Place(std::move(ours->plan), proposal);
       waiting_.erase(ours);
     }
   }
@@ -262,36 +259,32 @@ void Reloader::Ranks::CommitNow(const agree::Proposal& proposal) {
 
 // As if these bytes had been seen in the file, with the step that was agreed on.
 void Reloader::Ranks::CommitHere(const agree::Proposal& proposal) {
-  MachineState& state = reloader_->state_;
-  // The model may have grown since the vote.
+  const PlanId id = std::max(reloader_->state_.next_plan_id, proposal.change.plan_id);
+  // The model may have grown since the vote, or a call of this rank's program have used the id.
   const bool is_current =
       built_ && built_->number == proposal.number &&
-      (built_->edit.intent != EditIntent::kRun || (proposal.change.plan_id == state.next_plan_id && built_->offer));
+      (built_->edit.intent != EditIntent::kRun || (built_->plan && built_->plan->plan().layout.plan_id == id));
   if (!is_current) built_ = BuildFrom(proposal);
   reloader_->current_ = built_->edit;
-  // Rank 0 knows what is new: the same text again, after it was written back, is.
-  state.seen.clear();
-  state.refused = false;
   {
     const Committing committing(&committing_, &proposal);
-    reloader_->Feed(BytesSeen{proposal.change.sha256, built_->edit.intent});
+    reloader_->Feed(AgreedBytes{proposal.change.sha256, built_->edit.intent, proposal.change.plan_id});
   }
   built_.reset();
 }
 
-void Reloader::Ranks::Place(std::unique_ptr<step::Offer>&& offer, const agree::Proposal& proposal) {
+void Reloader::Ranks::Place(std::unique_ptr<step::PendingPlan>&& plan, const agree::Proposal& proposal) {
   const bool is_local = proposal.change.mode == agree::Mode::kLocal;
-  offer->at_step = is_local ? reloader_->parts_.data_plane->step() + 1 : proposal.at_step;
-  const bool is_plan = offer->pipeline != nullptr;
-  offer->starts_at_step = is_plan && !is_local;
-  offer->starts_when_applied = is_plan && is_local;
-  const int64_t late = begun() + 1 - offer->at_step;
-  const PlanId id = is_plan ? offer->plan->layout.plan_id : 0;
+  plan->at_step = is_local ? reloader_->parts_.data_plane->step() + 1 : proposal.at_step;
+  const bool is_plan = plan->pipeline != nullptr;
+  if (is_plan) plan->effect = step::NewWindow{is_local ? step::StartRule::kWhenApplied : step::StartRule::kAtStep};
+  const int64_t late = begun() + 1 - plan->at_step;
+  const PlanId id = is_plan ? plan->plan().layout.plan_id : 0;
   placed_ = proposal;
   if (is_plan)
-    reloader_->Arm(std::move(offer));
+    reloader_->Arm(std::move(plan));
   else
-    reloader_->PutInSlot(std::move(offer));
+    reloader_->PutInSlot(std::move(plan));
   if (late > 0)
     reloader_->Tell(EventKind::kDegraded,
                     "the edit for step " + std::to_string(proposal.at_step) + " reached this rank " +

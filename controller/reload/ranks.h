@@ -29,9 +29,11 @@ class Reloader::Ranks final : public agree::RankDelegate {
   // An edit is under way that is not decided on.
   bool settling() const { return !waiting_.empty() || coordinator_->busy(); }
 
-  // What the machine offers, a plan or (without a pipeline) a stop: proposed, or, in the midst of a commit, put into
-  // the slot.
-  void Take(std::unique_ptr<step::Offer> offer);
+  // Proposes a plan or a stop, or puts it into the slot in the midst of a commit.
+  void Take(std::unique_ptr<step::PendingPlan> plan);
+  // The plan was compiled again. If the ranks have agreed on it, it goes into the slot for the step that they agreed
+  // on.
+  void TakeAgain(std::unique_ptr<step::PendingPlan> plan);
   // What was agreed on is in the slot: nobody need wait at the gate for what comes after.
   void OnPlaced() {
     if (committing_ != nullptr) Release();
@@ -43,23 +45,8 @@ class Reloader::Ranks final : public agree::RankDelegate {
   void WriteBackWhenWritten(const WriteBack& order);
   void DropWriteBack() { write_back_.reset(); }
 
-  // The offer that was made ready for this plan when the rank voted; null: none.
-  std::unique_ptr<step::Offer> TakeBuilt(const std::shared_ptr<const plan::Plan>& plan);
-  // While it lives, what the machine offers is a plan that was agreed on, once more and for the same step.
-  class OfferingAgain {
-   public:
-    explicit OfferingAgain(Ranks* ranks) : ranks_(ranks) {
-      if (ranks_ != nullptr) ranks_->offers_again_ = true;
-    }
-    ~OfferingAgain() {
-      if (ranks_ != nullptr) ranks_->offers_again_ = false;
-    }
-    OfferingAgain(const OfferingAgain&) = delete;
-    OfferingAgain& operator=(const OfferingAgain&) = delete;
-
-   private:
-    Ranks* const ranks_;
-  };
+  // What was made ready for this plan when the rank voted; null: nothing.
+  std::unique_ptr<step::PendingPlan> TakeBuilt(const std::shared_ptr<const plan::Plan>& plan);
   // The model has grown: what was compiled for a vote is compiled again for the commit.
   void DropBuilt() { built_.reset(); }
 
@@ -77,27 +64,26 @@ class Reloader::Ranks final : public agree::RankDelegate {
   void LeaderIsSilent(std::chrono::milliseconds time) override;
 
  private:
-  // Rank 0: an offer on which the ranks have not decided.
+  // Rank 0: a plan or a stop on which the ranks have not decided.
   struct Waiting {
     int64_t ticket = 0;
     agree::Change change;
-    std::unique_ptr<step::Offer> offer;
+    std::unique_ptr<step::PendingPlan> plan;
   };
   // Other ranks: what a proposal's bytes became.
   struct Built {
     int64_t number = 0;
     Edit edit;
-    std::unique_ptr<step::Offer> offer;  // kRun
+    std::unique_ptr<step::PendingPlan> plan;  // kRun
   };
 
-  void Propose(std::unique_ptr<step::Offer> offer);
-  // Takes the offer unless it throws.
-  void Place(std::unique_ptr<step::Offer>&& offer, const agree::Proposal& proposal);
+  void Propose(std::unique_ptr<step::PendingPlan> plan);
+  // Takes the plan unless it throws.
+  void Place(std::unique_ptr<step::PendingPlan>&& plan, const agree::Proposal& proposal);
   Built BuildFrom(const agree::Proposal& proposal);
   void CommitNow(const agree::Proposal& proposal);
   void CommitHere(const agree::Proposal& proposal);
   void Refuse(const agree::Settled& settled);
-  void Renumber(PlanId next_plan_id);
   void Forget(int64_t ticket);
   void ForgetOlder(int64_t kept);
   void Advance();
@@ -121,7 +107,6 @@ class Reloader::Ranks final : public agree::RankDelegate {
   std::optional<Built> built_;
   const agree::Proposal* committing_ = nullptr;
   std::optional<agree::Proposal> placed_;  // the newest that went into the slot
-  bool offers_again_ = false;
   std::optional<WriteBack> write_back_;
   int64_t timeouts_told_ = 0;
   bool doubt_told_ = false;

@@ -12,8 +12,10 @@ namespace stepwatch::reload {
 namespace {
 
 template <class Performed>
-constexpr bool kIsReport = !std::is_same_v<Performed, const OfferPlan&> &&
-                           !std::is_same_v<Performed, const OfferStop&> && !std::is_same_v<Performed, const WriteBack&>;
+constexpr bool kIsReport =
+    !std::is_same_v<Performed, const PublishPlan&> && !std::is_same_v<Performed, const RepublishPlan&> &&
+    !std::is_same_v<Performed, const ContinueWindow&> && !std::is_same_v<Performed, const PublishStop&> &&
+    !std::is_same_v<Performed, const WriteBack&>;
 
 std::string Plural(int64_t count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
@@ -45,10 +47,13 @@ Status Reloader::ReadOnce() {
   return current_.parsed.status();
 }
 
-Status Reloader::Attach(SiteIndex sites) {
+Replanned Reloader::Attach(SiteIndex sites) {
   pipeline_.SetSites(std::move(sites));
   record_.SetSites(pipeline_.sites());
-  if (attached_) return AttachAgain();
+  return attached_ ? AttachAgain() : Replanned{AttachFirst(), nullptr, nullptr};
+}
+
+Status Reloader::AttachFirst() {
   if (!dynamic_) {
     const EditIntent intent = pipeline_.Classify(&current_, state_.next_plan_id);
     if (intent == EditIntent::kRefused) return current_.refusal;
@@ -170,17 +175,18 @@ void Reloader::Feed(const Input& input) {
           action);
   } catch (...) {
     state_ = std::move(before);
-    DropOldSources();
+    DiscardOldSources();
     throw;
   }
-  DropOldSources();
+  DiscardOldSources();
 }
 
-void Reloader::DropOldSources() {
+void Reloader::DiscardOldSources() {
   std::erase_if(sources_, [this](const auto& source) {
-    const auto is_its = [&](const MachinePlan& plan) { return plan.plan_id == source.first; };
-    return !(state_.window && is_its(*state_.window)) &&
-           std::none_of(state_.offered.begin(), state_.offered.end(), is_its);
+    const PlanId id = source.first;
+    const bool in_window = state_.window && (state_.window->plan_id == id || state_.window->continuation == id);
+    return !in_window && std::none_of(state_.published.begin(), state_.published.end(),
+                                      [&](const MachinePlan& plan) { return plan.plan_id == id; });
   });
 }
 
@@ -224,74 +230,94 @@ void Reloader::Perform(const ReportStopping&) {
        state_.window ? state_.window->plan_id : 0);
 }
 
-void Reloader::Perform(const OfferPlan& order) {
-  // There already if it was compiled again.
-  const Edit& source = sources_.try_emplace(order.plan_id, current_).first->second;
-  const std::shared_ptr<const plan::Plan> plan = source.compiled.plan;
-  Quietly([&] { Warn(source.compiled.warnings); });
-  std::unique_ptr<step::Offer> offer = ranks_ ? ranks_->TakeBuilt(plan) : nullptr;
-  if (!offer) offer = MakeOffer(plan, order.keeps_window);
-  if (ranks_ && dynamic_ && !order.keeps_window) return ranks_->Take(std::move(offer));
+void Reloader::Perform(const ReportSuperseded& superseded) {
+  TellSuperseded(superseded.plan_id, "its window ended, or another plan took its place, before it was applied");
+}
+
+void Reloader::Perform(const PublishPlan& order) {
+  std::unique_ptr<step::PendingPlan> plan = PendingOf(order.plan_id);
+  if (ranks_ && dynamic_) return ranks_->Take(std::move(plan));
   // In dynamic mode an edit accepted during step n holds from n + 1; all else holds from the step about to begin.
-  offer->at_step = parts_.data_plane->step() + (dynamic_ && !order.keeps_window ? 1 : 0);
-  Arm(std::move(offer));
+  plan->at_step = parts_.data_plane->step() + (dynamic_ ? 1 : 0);
+  Arm(std::move(plan));
 }
 
-std::unique_ptr<step::Offer> Reloader::MakeOffer(std::shared_ptr<const plan::Plan> plan, bool keeps_window) const {
-  auto offer = std::make_unique<step::Offer>();
-  offer->plan = plan;
-  offer->pipeline = step::MakePipeline(std::move(plan), options_.grad_acc_steps, options_.ring_bytes_max);
-  offer->starts_when_applied = dynamic_;
-  offer->keeps_window = keeps_window;
-  return offer;
+void Reloader::Perform(const RepublishPlan& order) {
+  if (!ranks_ || !dynamic_) return Perform(PublishPlan{order.plan_id});
+  ranks_->TakeAgain(PendingOf(order.plan_id));
 }
 
-void Reloader::Arm(std::unique_ptr<step::Offer>&& offer) {
-  const std::shared_ptr<const plan::Plan> plan = offer->plan;
-  const std::string when = offer->keeps_window     ? ", the window goes on"
-                           : offer->starts_at_step ? ", from step " + std::to_string(offer->at_step)
-                                                   : "";
+// The step thread waits for this plan, and takes it with the answer.
+void Reloader::Perform(const ContinueWindow& order) {
+  const std::shared_ptr<const plan::Plan> plan = sources_.at(order.plan_id).compiled.plan;
+  Quietly([&] { Warn(sources_.at(order.plan_id).compiled.warnings); });
+  continuation_ = MakePending(plan, step::Continue{});
+  TellArmed(*plan, ", the window goes on");
+}
+
+std::unique_ptr<step::PendingPlan> Reloader::PendingOf(PlanId plan_id) {
+  // There already if it was compiled again.
+  const Edit& source = sources_.try_emplace(plan_id, current_).first->second;
+  Quietly([&] { Warn(source.compiled.warnings); });
+  auto built = ranks_ ? ranks_->TakeBuilt(source.compiled.plan) : nullptr;
+  return built ? std::move(built) : MakePending(source.compiled.plan, OwnWindow());
+}
+
+step::NewWindow Reloader::OwnWindow() const {
+  return {dynamic_ ? step::StartRule::kWhenApplied : step::StartRule::kAsWritten};
+}
+
+std::unique_ptr<step::PendingPlan> Reloader::MakePending(std::shared_ptr<const plan::Plan> plan, Effect effect) const {
+  return std::make_unique<step::PendingPlan>(
+      effect, step::MakePipeline(std::move(plan), options_.grad_acc_steps, options_.ring_bytes_max));
+}
+
+void Reloader::Arm(std::unique_ptr<step::PendingPlan>&& pending) {
+  const std::shared_ptr<const plan::Plan> plan = pending->pipeline->plan;
+  const bool is_agreed = std::get<step::NewWindow>(pending->effect).start == step::StartRule::kAtStep;
+  const std::string when = is_agreed ? ", from step " + std::to_string(pending->at_step) : "";
   PrepareOutput(*plan);
-  parts_.drain->Adopt(offer->pipeline);
-  PutInSlot(std::move(offer));
-  outcome_ = RefreshOutcome::kArmed;
+  PutInSlot(std::move(pending));
   if (ranks_) ranks_->OnPlaced();
+  TellArmed(*plan, when);
+}
+
+void Reloader::TellArmed(const plan::Plan& plan, const std::string& when) {
+  outcome_ = RefreshOutcome::kArmed;
   Quietly([&] {
-    record_.AddPlan(*plan);
+    record_.AddPlan(plan);
     SaveManifest();
-    Tell(EventKind::kArmed, Plural(static_cast<int64_t>(plan->layout.sites.size()), "site") + when,
-         plan->layout.plan_id);
+    Tell(EventKind::kArmed, Plural(static_cast<int64_t>(plan.layout.sites.size()), "site") + when, plan.layout.plan_id);
   });
 }
 
-void Reloader::Perform(const OfferStop&) {
-  auto stop = std::make_unique<step::Offer>();
+void Reloader::Perform(const PublishStop&) {
+  auto stop = std::make_unique<step::PendingPlan>();
   stop->at_step = parts_.data_plane->step() + 1;
   if (ranks_ && dynamic_) return ranks_->Take(std::move(stop));
   PutInSlot(std::move(stop));
 }
 
-void Reloader::PutInSlot(std::unique_ptr<step::Offer>&& offer) {
-  const bool keeps_window = offer->keeps_window;
-  step::DataPlane& plane = *parts_.data_plane;
-  Supersede((keeps_window ? plane.successor_slot() : plane.slot()).Offer(std::move(offer)));
+void Reloader::PutInSlot(std::unique_ptr<step::PendingPlan>&& plan) {
+  Supersede(parts_.data_plane->slot().Publish(std::move(plan)));
   TidySlot();
 }
 
 void Reloader::TidySlot() {
-  Supersede(parts_.data_plane->slot().TakeSuperseded());
+  while (auto old = parts_.data_plane->slot().TakeSuperseded()) Supersede(std::move(old));
   parts_.data_plane->Reclaim();
 }
 
-void Reloader::Supersede(std::unique_ptr<step::Prepared> prepared) {
-  const std::unique_ptr<step::Offer> old(static_cast<step::Offer*>(prepared.release()));
-  if (old == nullptr || old->pipeline == nullptr) return;
+void Reloader::Supersede(std::unique_ptr<step::PendingPlan> old) {
+  if (old != nullptr && old->pipeline != nullptr)
+    TellSuperseded(old->plan().layout.plan_id, "a newer one took its place before it was applied");
+}
+
+void Reloader::TellSuperseded(PlanId plan_id, const char* why) {
   Quietly([&] {
-    const PlanId id = old->plan->layout.plan_id;
-    parts_.drain->Forget(old->pipeline);
-    record_.Update(id, [](output::ManifestPlan& plan) { plan.state = "superseded"; });
+    record_.Update(plan_id, [](output::ManifestPlan& plan) { plan.state = "superseded"; });
     SaveManifest();
-    Tell(EventKind::kSuperseded, "a newer one took its place before it was applied", id);
+    Tell(EventKind::kSuperseded, why, plan_id);
   });
 }
 

@@ -1,5 +1,5 @@
-// Drives the reload state machine: looks at the file, parses, compiles, offers plans to the step thread, writes back,
-// and tells what happened. Everything here runs on the loop thread.
+// Drives the reload state machine: looks at the file, parses, compiles, publishes plans to the step thread, writes
+// back, and tells what happened. Everything here runs on the loop thread.
 #pragma once
 
 #include <atomic>
@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "controller/reload/displaced_watch.h"
@@ -24,10 +25,19 @@
 #include "src/output/run_record.h"
 #include "src/sinks/format_sink.h"
 #include "src/step/data_plane.h"
+#include "src/step/pending_plan.h"
 #include "stepwatch/event.h"
 #include "stepwatch/options.h"
 
 namespace stepwatch::reload {
+
+// What a call of the step thread between two edits has led to; for the step thread to apply.
+struct Replanned {
+  Status status;
+  std::unique_ptr<step::PendingPlan> continuation;      // continues the window in force; null: nothing is to change
+  std::unique_ptr<const step::MovedHooks> moved_hooks;  // of the plan in force, for the rest of the running step; null:
+                                                        // the model has not grown in a step
+};
 
 class Reloader {
  public:
@@ -46,14 +56,14 @@ class Reloader {
 
   // Static mode: reads and parses the file once; its refusal is the error.
   Status ReadOnce();
-  // The model is known, or has grown. Static mode: offers the plan for the step about to begin. Dynamic mode: starts
-  // watching with a look; what it finds is offered for the next boundary. Fails only in static mode.
-  Status Attach(SiteIndex sites);
-  // Attached again in mid-step, the plan in force stays for that step: its layout on the sites of now, once. Null: it
-  // does not.
-  std::unique_ptr<const RecordLayout> TakeMovedLayout() { return std::move(moved_layout_); }
-  // See Monitor::Amend. The step thread waits for this call.
-  Status Amend(const Amendment& amendment);
+  // The model is known, or has grown. Static mode: publishes the plan for the step about to begin. Dynamic mode: starts
+  // watching with a look; what it finds is published for the next boundary. Fails only in static mode. The step thread
+  // waits for this call, and for the next.
+  Replanned Attach(SiteIndex sites);
+  // See Monitor::Amend.
+  Replanned Amend(const Amendment& amendment);
+  // The step thread does not take this: it has stopped waiting.
+  void Discard(const Replanned& replanned);
   // Begins a look. What it found is known when settled() is true; until then the file is read, or the ranks of the job
   // decide on what it holds.
   void Refresh();
@@ -89,13 +99,15 @@ class Reloader {
 
   void LookNow();
   bool undecided() const;  // the ranks have not decided on an edit
-  Status AttachAgain();
+  Status AttachFirst();
+  Replanned AttachAgain();
   void LearnWhatBegan();
   PlanId InForce() const;
   bool IsAboutToBeReplaced() const;
   static bool CompileAnew(config::Config*) { return true; }
+  Replanned Replan(const Change& of_plan_in_force, const Change& of_armed_plan);
   std::optional<Edit> Changed(PlanId plan_id, const Change& change) const;
-  Status OfferAgain(const Change& of_plan_in_force, const Change& of_armed_plan);
+  void Renumber(PlanId next_plan_id);
   void OnLook(const watch::FileSnapshot& snapshot);
   // What the file holds could not be taken over, and is tried again.
   void TellFault(const std::string& what);
@@ -110,8 +122,11 @@ class Reloader {
   void Perform(const ReportLost& lost);
   void Perform(const ReportRestored&);
   void Perform(const ReportStopping&);
-  void Perform(const OfferPlan& order);
-  void Perform(const OfferStop&);
+  void Perform(const ReportSuperseded& superseded);
+  void Perform(const PublishPlan& order);
+  void Perform(const RepublishPlan& order);
+  void Perform(const ContinueWindow& order);
+  void Perform(const PublishStop&);
   void Perform(const WriteBack& order);
 
   void WriteBackHere(const WriteBack& order);
@@ -126,13 +141,19 @@ class Reloader {
   void OnEntry(const drain::AnomalyFileFailed& entry);
   void OnEntry(const drain::AnomalyFileRecovered&);
 
-  std::unique_ptr<step::Offer> MakeOffer(std::shared_ptr<const plan::Plan> plan, bool keeps_window) const;
-  // The plan waits in the slot from now on, for offer->at_step. Takes the offer unless it throws.
-  void Arm(std::unique_ptr<step::Offer>&& offer);
-  void PutInSlot(std::unique_ptr<step::Offer>&& offer);
-  void DropOldSources();
+  using Effect = std::variant<step::NewWindow, step::Continue, step::Stop>;
+  std::unique_ptr<step::PendingPlan> MakePending(std::shared_ptr<const plan::Plan> plan, Effect effect) const;
+  // For the window of a plan that no rank but this one decides on.
+  step::NewWindow OwnWindow() const;
+  std::unique_ptr<step::PendingPlan> PendingOf(PlanId plan_id);
+  // The plan waits in the slot from now on, for plan->at_step. Takes the plan unless it throws.
+  void Arm(std::unique_ptr<step::PendingPlan>&& plan);
+  void TellArmed(const plan::Plan& plan, const std::string& when);
+  void PutInSlot(std::unique_ptr<step::PendingPlan>&& plan);
+  void DiscardOldSources();
   void TidySlot();
-  void Supersede(std::unique_ptr<step::Prepared> prepared);
+  void Supersede(std::unique_ptr<step::PendingPlan> old);
+  void TellSuperseded(PlanId plan_id, const char* why);
   void Warn(const std::vector<config::Warning>& warnings);
   void PrepareOutput(const plan::Plan& plan);
   void SaveManifest();
@@ -149,8 +170,8 @@ class Reloader {
   MachineState state_;
   output::RunRecord record_;
   Edit current_;                                         // what the bytes seen last became
-  std::map<PlanId, Edit> sources_;                       // what the plans came from that are offered or in force
-  std::unique_ptr<const RecordLayout> moved_layout_;     // see TakeMovedLayout
+  std::map<PlanId, Edit> sources_;                       // what the plans came from that wait or are in force
+  std::unique_ptr<step::PendingPlan> continuation_;      // made by the call under way
   std::string look_error_;                               // of the last look that found no bytes
   RefreshOutcome outcome_ = RefreshOutcome::kUnchanged;  // of the look under way
   std::set<std::string> said_;                           // keys whose "not effective" has been told

@@ -15,38 +15,41 @@ namespace stepwatch::reload {
 
 void Reloader::LearnWhatBegan() {
   const PlanId newest = parts_.data_plane->newest_begun();
-  const bool is_news = std::any_of(state_.offered.begin(), state_.offered.end(),
-                                   [&](const MachinePlan& plan) { return plan.plan_id == newest; });
-  if (is_news) Feed(Applied{newest});
+  const bool continues = state_.window && state_.window->continuation == newest;
+  const bool is_news = continues || std::any_of(state_.published.begin(), state_.published.end(),
+                                                [&](const MachinePlan& plan) { return plan.plan_id == newest; });
+  if (newest != 0 && is_news) Feed(Applied{newest});
 }
 
-// The newest plan of the window in force: one that carries it on may still wait for the boundary. 0: there is none.
+// The newest plan of the window in force: one that continues it may still wait for the boundary. 0: there is none.
 PlanId Reloader::InForce() const {
   if (!state_.window || parts_.data_plane->plan_id() != state_.window->plan_id) return 0;
-  PlanId newest = state_.window->plan_id;
-  for (const MachinePlan& plan : state_.offered)
-    if (plan.keeps_window) newest = plan.plan_id;
-  return newest;
+  return std::max(state_.window->plan_id, state_.window->continuation);
 }
 
-// At the boundary at which a plan that carries on the window would begin, an edit begins.
+// At the boundary at which a plan that continues the window would begin, an edit begins.
 bool Reloader::IsAboutToBeReplaced() const {
   return state_.armed && parts_.data_plane->in_step() && !(ranks_ && dynamic_);
 }
 
-Status Reloader::AttachAgain() {
+Replanned Reloader::AttachAgain() {
   LearnWhatBegan();
-  moved_layout_.reset();
   if (ranks_) ranks_->DropBuilt();
+  std::unique_ptr<step::MovedHooks> moved;
   if (InForce() != 0 && parts_.data_plane->in_step()) {
     const Edit& running = sources_.at(state_.window->plan_id);
-    moved_layout_ = plan::MovedLayout(running.compiled.plan->layout, *running.sites, pipeline_.sites());
+    const plan::Plan& plan = *running.compiled.plan;
+    moved = std::make_unique<step::MovedHooks>();
+    moved->layout = plan::MovedLayout(plan.layout, *running.sites, pipeline_.sites());
+    moved->orders = plan.orders;
+    moved->orders.structure = moved->orders.exit_after_structure = false;  // half a step's: the next plan asks again
   }
-  const Ranks::OfferingAgain offering(ranks_.get());
-  return OfferAgain(IsAboutToBeReplaced() ? Change() : CompileAnew, CompileAnew);
+  Replanned replanned = Replan(IsAboutToBeReplaced() ? Change() : CompileAnew, CompileAnew);
+  replanned.moved_hooks = std::move(moved);
+  return replanned;
 }
 
-Status Reloader::Amend(const Amendment& amendment) {
+Replanned Reloader::Amend(const Amendment& amendment) {
   std::vector<config::Warning> warnings;
   std::optional<std::vector<Stat>> ops;
   if (amendment.ops) ops = config::OpsFromNames(*amendment.ops, &warnings);
@@ -59,7 +62,7 @@ Status Reloader::Amend(const Amendment& amendment) {
   };
   if (!attached_ && !dynamic_) {
     change(&current_.parsed.value().config);
-    return Status();
+    return {};
   }
   LearnWhatBegan();
   // What the ranks agree on is the same on all of them: a call cannot be, it comes before the edit on some and after it
@@ -68,33 +71,44 @@ Status Reloader::Amend(const Amendment& amendment) {
   if (InForce() == 0 && (!state_.armed || is_agreed))
     Tell(EventKind::kNote, state_.armed ? "what the program has set does not hold for the edit that the ranks agree on"
                                         : "no plan is in force: what the program has set has no effect");
-  const Ranks::OfferingAgain offering(ranks_.get());
-  return OfferAgain(IsAboutToBeReplaced() ? Change() : change, is_agreed ? Change() : change);
+  return Replan(IsAboutToBeReplaced() ? Change() : change, is_agreed ? Change() : change);
+}
+
+void Reloader::Discard(const Replanned& replanned) {
+  if (replanned.continuation) Feed(Discarded{replanned.continuation->plan().layout.plan_id});
 }
 
 std::optional<Edit> Reloader::Changed(PlanId plan_id, const Change& change) const {
   if (plan_id == 0 || !change) return std::nullopt;
-  Edit candidate = sources_.at(plan_id);
-  if (!change(&candidate.parsed.value().config)) return std::nullopt;
-  return candidate;
+  Edit edit = sources_.at(plan_id);
+  if (!change(&edit.parsed.value().config)) return std::nullopt;
+  return edit;
 }
 
-Status Reloader::OfferAgain(const Change& of_plan_in_force, const Change& of_armed_plan) {
+Replanned Reloader::Replan(const Change& of_plan_in_force, const Change& of_armed_plan) {
   const PlanId armed_id = state_.armed ? state_.armed->plan_id : 0;
   std::optional<Edit> running = Changed(InForce(), of_plan_in_force);
   std::optional<Edit> armed = Changed(armed_id, of_armed_plan);
-  if (!running && !armed) return Status();
+  if (!running && !armed) return {};
   if (armed_id != 0 && !armed) armed = sources_.at(armed_id);  // plans begin in the order of their ids
   PlanId id = state_.next_plan_id;
-  std::vector<std::pair<PlanId, Edit>> compiled;
-  for (std::optional<Edit>* candidate : {&running, &armed}) {
-    if (!*candidate) continue;
-    if (!pipeline_.Compile(&**candidate, id)) return (*candidate)->refusal;
-    compiled.emplace_back(id++, **std::move(candidate));
-  }
-  for (auto& each : compiled) sources_.insert(std::move(each));
+  for (std::optional<Edit>* edit : {&running, &armed})
+    if (*edit && !pipeline_.Compile(&**edit, id++)) return {(*edit)->refusal, nullptr, nullptr};
+  id = state_.next_plan_id;
+  for (std::optional<Edit>* edit : {&running, &armed})
+    if (*edit) sources_.insert_or_assign(id++, **std::move(edit));
   Feed(Recompiled{running.has_value()});
-  return Status();
+  return {Status(), std::move(continuation_), nullptr};
+}
+
+// No rank has used these ids.
+void Reloader::Renumber(PlanId next_plan_id) {
+  if (!state_.armed) return Feed(Renumbered{next_plan_id});
+  const PlanId id = std::max(state_.next_plan_id, next_plan_id);
+  Edit edit = sources_.at(state_.armed->plan_id);
+  if (!pipeline_.Compile(&edit, id)) return;
+  sources_.insert_or_assign(id, std::move(edit));
+  Feed(Renumbered{next_plan_id});
 }
 
 }  // namespace stepwatch::reload

@@ -7,7 +7,6 @@
 
 #include "stepwatch/site.h"
 
-
 namespace stepwatch {
 
 // Of equal width, from kHeatmapMin to kHeatmapMax; the last one holds its upper end as well.

@@ -23,16 +23,19 @@ constexpr std::chrono::milliseconds kLookStopping{20};
 
 }  // namespace
 
-Drain::Drain(StatusBoard* board, stats::Engine* engine, step::WakeUp* wake_up, size_t backlog_bytes_max, Clock clock)
+Drain::Drain(StatusBoard* board, stats::Engine* engine, step::WakeUp* wake_up, step::BegunPlans* begun_plans,
+             size_t backlog_bytes_max, Clock clock)
     : board_(board),
       engine_(engine),
       wake_up_(wake_up),
+      begun_plans_(begun_plans),
       backlog_bytes_max_(backlog_bytes_max),
       clock_(std::move(clock)),
       mailbox_(wake_up) {}
 
 Drain::~Drain() {
   STEPWATCH_CHECK(!thread_.joinable());
+  while (begun_ != nullptr) delete std::exchange(begun_, begun_->next);
 }
 
 void Drain::Start() {
@@ -48,24 +51,6 @@ void Drain::SetSinks(std::vector<std::shared_ptr<Sink>> sinks) {
     queues.emplace_back(std::move(sink), backlog_bytes_max_, queues.empty() ? credit : SinkQueue::Credit());
   const std::lock_guard<std::mutex> lock(mutex_);
   new_sinks_ = std::move(queues);
-}
-
-void Drain::Adopt(std::shared_ptr<step::Pipeline> pipeline) {
-  std::list<PlanStream> stream;
-  stream.emplace_back(engine_, std::move(pipeline));
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    adopted_.splice(adopted_.end(), stream);
-  }
-  wake_up_->Post();
-}
-
-void Drain::Forget(std::shared_ptr<const step::Pipeline> pipeline) {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    forgotten_.push_back(std::move(pipeline));
-  }
-  wake_up_->Post();
 }
 
 StopOutcome Drain::Stop(SteadyTime give_up_at, SteadyTime hangs_at) {
@@ -127,7 +112,8 @@ void Drain::Conclude() noexcept {
 }
 
 bool Drain::HasBacklog() const {
-  return std::any_of(sinks_.begin(), sinks_.end(), [](const SinkQueue& sink) { return !sink.empty(); }) ||
+  return begun_ != nullptr || !begun_plans_->empty() ||
+         std::any_of(sinks_.begin(), sinks_.end(), [](const SinkQueue& sink) { return !sink.empty(); }) ||
          std::any_of(streams_.begin(), streams_.end(), [](const PlanStream& stream) { return stream.has_backlog(); }) ||
          (alert_manager_ && alert_manager_->unsaved());
 }
@@ -159,6 +145,7 @@ void Drain::Round(bool now_or_never, bool last_call) noexcept {
   const SteadyTime now = std::chrono::steady_clock::now();
   fault_in_round_ = false;
   TakeOrders();
+  Guarded([&] { TakeBegunPlans(); });
   Guarded([&] { EmptyRings(last_call); });
   for (PlanStream& stream : streams_) TellBeginAndFinish(&stream);
   Guarded([&] { PassOnFrames(last_call); });
@@ -176,27 +163,22 @@ void Drain::Round(bool now_or_never, bool last_call) noexcept {
 void Drain::TakeOrders() noexcept {
   mailbox_.Take();
   if (mailbox_.keeps_latest() && !latest_) latest_.emplace();
-  std::list<std::shared_ptr<const step::Pipeline>> forgotten;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    streams_.splice(streams_.end(), adopted_);
-    sinks_.splice(sinks_.end(), new_sinks_);
-    forgotten.swap(forgotten_);
-  }
-  for (const auto& pipeline : forgotten)
-    streams_.remove_if([&](const PlanStream& stream) { return stream.pipeline() == pipeline; });
+  const std::lock_guard<std::mutex> lock(mutex_);
+  sinks_.splice(sinks_.end(), new_sinks_);
 }
 
-// Rings begin in the order in which they were adopted. An empty ring before one that has begun belongs to a superseded
-// plan and is erased. Plans behind the last that has begun are left to the next round.
-void Drain::EmptyRings(bool last_call) {
-  const auto behind = std::find_if(streams_.rbegin(), streams_.rend(), [](const PlanStream& stream) {
-                        return stream.visible();
-                      }).base();
-  for (auto stream = streams_.begin(); stream != behind;) {
-    if (!stream->EmptyRing(backlog_bytes_max_, clock_(), last_call)) return;
-    stream = stream->begun() ? std::next(stream) : streams_.erase(stream);
+// A plan that finds no memory for its stream is left to the next round.
+void Drain::TakeBegunPlans() {
+  if (begun_ == nullptr) begun_ = begun_plans_->TakeAll();
+  while (begun_ != nullptr) {
+    streams_.emplace_back(engine_, begun_->pipeline);
+    delete std::exchange(begun_, begun_->next);
   }
+}
+
+void Drain::EmptyRings(bool last_call) {
+  for (PlanStream& stream : streams_)
+    if (!stream.EmptyRing(backlog_bytes_max_, clock_(), last_call)) return;
 }
 
 void Drain::TellBeginAndFinish(PlanStream* stream) noexcept {

@@ -1,7 +1,7 @@
 // The drain thread: empties the rings, puts step frames together, passes them to the sinks, keeps the ledger.
 //
-// Plans are drained in the order in which they were adopted, which is the order in which they begin. Numbers that a
-// device still owes are fetched here; a frame with such numbers, and all frames behind it, wait for them.
+// Plans are drained in the order in which they begin. Numbers that a device still owes are fetched here; a frame with
+// such numbers, and all frames behind it, wait for them.
 //
 // Nothing here ends the thread. A stage of a round that throws is told and tried again in the next round; what runs out
 // of memory has changed nothing by then, so that a while without memory delays records. In the last round what cannot
@@ -25,7 +25,7 @@
 #include "src/drain/plan_stream.h"
 #include "src/drain/sink_queue.h"
 #include "src/drain/status_board.h"
-#include "src/step/pipeline.h"
+#include "src/step/pending_plan.h"
 #include "src/step/wake_up.h"
 #include "stepwatch/sink.h"
 
@@ -42,9 +42,10 @@ class Drain {
   // Says how long results have been waited for. Called by the drain thread.
   using Clock = std::function<SteadyTime()>;
 
-  // `wake_up` is what the step thread posts. All outlive the drain.
-  Drain(StatusBoard* board, stats::Engine* engine, step::WakeUp* wake_up, size_t backlog_bytes_max,
-        Clock clock = std::chrono::steady_clock::now);
+  // `wake_up` is what the step thread posts, `begun_plans` where it puts the plans that it begins. All outlive the
+  // drain.
+  Drain(StatusBoard* board, stats::Engine* engine, step::WakeUp* wake_up, step::BegunPlans* begun_plans,
+        size_t backlog_bytes_max, Clock clock = std::chrono::steady_clock::now);
   // Stop() must have been called, unless Start() was not.
   ~Drain();
 
@@ -52,12 +53,8 @@ class Drain {
   // Who looks for alarms; before Start. Without, nobody does.
   void SetAlertManager(std::unique_ptr<AlertManager> alert_manager) { alert_manager_ = std::move(alert_manager); }
   void Start();
-  // The sinks of the run, before the first Adopt. The ledger counts what the first one does.
+  // The sinks of the run, before the first plan begins. The ledger counts what the first one does.
   void SetSinks(std::vector<std::shared_ptr<Sink>> sinks);
-  // Expects a plan's records; called before the plan is offered to the step thread.
-  void Adopt(std::shared_ptr<step::Pipeline> pipeline);
-  // The plan was superseded before it began.
-  void Forget(std::shared_ptr<const step::Pipeline> pipeline);
   // Keeps the records of every site's last step.
   void KeepLatest() { mailbox_.KeepLatest(); }
   // Drains all that is there, results under way included, stops trying at `give_up_at`, ends the thread. Call after the
@@ -104,19 +101,18 @@ class Drain {
   void ReportHealth() noexcept;
   bool AnyPending() const;
   std::chrono::milliseconds WaitTime() const;
+  void TakeBegunPlans();
 
   StatusBoard* const board_;
   stats::Engine* const engine_;
   step::WakeUp* const wake_up_;
+  step::BegunPlans* const begun_plans_;
   const size_t backlog_bytes_max_;
   const Clock clock_;
   Mailbox mailbox_;
   std::thread thread_;  // loop thread only
 
   std::mutex mutex_;
-  std::list<PlanStream> adopted_;  // guarded by mutex_; made by the loop thread, where there is somebody to tell
-  // Guarded by mutex_. Held until they are looked for: another pipeline must not get the place of one that is gone.
-  std::list<std::shared_ptr<const step::Pipeline>> forgotten_;
   std::list<SinkQueue> new_sinks_;  // guarded by mutex_
   bool stopping_ = false;           // guarded by mutex_
   SteadyTime give_up_at_;           // guarded by mutex_
@@ -125,6 +121,7 @@ class Drain {
   std::condition_variable finish_;  // finished_ has become true
 
   // Drain thread only.
+  step::BegunPlan* begun_ = nullptr;  // a list of those that have no stream yet
   std::list<PlanStream> streams_;
   std::unique_ptr<AlertManager> alert_manager_;
   std::list<SinkQueue> sinks_;

@@ -42,9 +42,8 @@ class PlanStream {
   const std::shared_ptr<step::Pipeline>& pipeline() const { return pipeline_; }
   const std::shared_ptr<const plan::Plan>& plan() const { return pipeline_->plan; }
   PlanId id() const { return plan()->layout.plan_id; }
-  // Its first entry is out of the ring, or can be seen in it.
+  // Its first entry is out of the ring.
   bool begun() const { return assembler_.begin().has_value(); }
-  bool visible() const { return begun() || !pipeline_->ring.Empty(); }
   // Its last entry is out of the ring.
   bool finished() const { return assembler_.end().has_value(); }
   // And no frame waits here.

@@ -33,13 +33,12 @@ std::vector<uint32_t> PlacesIn(const std::vector<Entry>& now, const std::vector<
 
 }  // namespace
 
-std::unique_ptr<const RecordLayout> MovedLayout(const RecordLayout& layout, const SiteIndex& was,
-                                                const SiteIndex& now) {
+RecordLayout MovedLayout(const RecordLayout& layout, const SiteIndex& was, const SiteIndex& now) {
   const std::array<std::vector<uint32_t>, 3> places_of{PlacesIn(now.modules, was.modules),
                                                        PlacesIn(now.parameters, was.parameters),
                                                        PlacesIn(now.operators, was.operators)};
-  auto moved = std::make_unique<RecordLayout>(layout);
-  for (PlannedSite& site : moved->sites) {
+  RecordLayout moved = layout;
+  for (PlannedSite& site : moved.sites) {
     const std::vector<uint32_t>& places = places_of[static_cast<size_t>(OwnerOf(site.kind))];
     site.owner = site.owner < places.size() ? places[site.owner] : kNoOwner;
   }

@@ -259,25 +259,29 @@ void DataPlane::EndStep() noexcept {
   const int64_t next = step() + 1;
   boundaries_.fetch_add(1, std::memory_order_release);
   gate_.Arrive(next);
-  TakeOffers(next);
+  TakePlans(next);
   step_.store(next, std::memory_order_release);
   SetCollecting();
 }
 
 void DataPlane::ApplyBetweenSteps() noexcept {
   if (!guard_.InOwner() || closed_ || in_step()) return;
-  TakeOffers(step());
+  TakePlans(step());
   SetCollecting();
 }
 
-void DataPlane::MoveHooks(std::unique_ptr<const RecordLayout> layout) noexcept {
-  const bool is_in_force = current_ != nullptr && current_->plan->layout.plan_id == layout->plan_id;
+void DataPlane::ContinueWith(std::unique_ptr<PendingPlan> plan) noexcept {
+  if (!guard_.InOwner() || closed_) return;
+  if (continuation_ != nullptr) Retire(std::move(continuation_));
+  continuation_ = std::move(plan);
+  ApplyBetweenSteps();
+}
+
+void DataPlane::MoveHooks(std::unique_ptr<const MovedHooks> moved) noexcept {
+  const bool is_in_force = current_ != nullptr && current_->plan().layout.plan_id == moved->layout.plan_id;
   if (!guard_.InOwner() || !is_in_force || !in_step() || hooks_ == nullptr) return;
-  auto orders = std::make_unique<FrontEndRequests>(current_->plan->orders);
-  orders->structure = orders->exit_after_structure = false;  // half a step's: the next plan asks again
-  hooks_->Swap(layout.get(), *orders);
-  moved_layout_ = std::move(layout);
-  moved_requests_ = std::move(orders);
+  hooks_->Swap(&moved->layout, moved->orders);
+  moved_hooks_ = std::move(moved);
 }
 
 void DataPlane::Close() noexcept {
@@ -290,50 +294,44 @@ void DataPlane::Close() noexcept {
   drain_wake_up_->Post();
 }
 
-void DataPlane::TakeOffers(int64_t next_step) noexcept {
-  TakeOffer(&successor_slot_, next_step);
-  TakeOffer(&slot_, next_step);
+// The window goes on before it may end: an edit, or a stop, then meets it as it is to be.
+void DataPlane::TakePlans(int64_t next_step) noexcept {
+  if (continuation_ != nullptr) Apply(std::move(continuation_), next_step);
+  if (slot_.waiting()) Apply(slot_.AtStep(next_step), next_step);
 }
 
-void DataPlane::TakeOffer(PlanSlot* slot, int64_t next_step) noexcept {
-  if (!slot->waiting()) return;
-  std::unique_ptr<Offer> offer(static_cast<Offer*>(slot->AtStep(next_step).release()));
-  if (offer == nullptr) return;
-  if (offer->pipeline == nullptr) {
+void DataPlane::Apply(std::unique_ptr<PendingPlan> plan, int64_t next_step) noexcept {
+  if (plan == nullptr) return;
+  const auto* window = std::get_if<NewWindow>(&plan->effect);
+  const bool continues = std::holds_alternative<Continue>(plan->effect);
+  if (window == nullptr && (!continues || current_ == nullptr)) {
     if (current_ != nullptr) EndWindow(EndReason::kStopped, next_step - 1);
-    Retire(offer.release());
-    return;
+    return Retire(std::move(plan));
   }
-  BeginWindow(std::move(offer), next_step);
+  if (current_ != nullptr) EndWindow(EndReason::kReplaced, next_step - 1);
+  if (window != nullptr) SetRule(plan->plan().rule, *window, plan->at_step, next_step);
+  Begin(std::move(plan), next_step);
 }
 
-// The window that the offer was to carry on has ended in the meantime: its successor ends before it collects anything.
-void DataPlane::PassOver(std::unique_ptr<Offer> offer, int64_t step) noexcept {
-  offer->pipeline->ring.Push(PlanBegin{step});
-  offer->pipeline->ring.Push(PlanEnd{EndReason::kReplaced, step - 1, 0});
-  Retire(offer.release());
-  drain_wake_up_->Post();
+void DataPlane::SetRule(plan::StepRule rule, const NewWindow& window, int64_t at_step, int64_t first_step) noexcept {
+  rule_ = rule;
+  if (window.start == StartRule::kWhenApplied) rule_.start = first_step;
+  if (window.start == StartRule::kAtStep) rule_.start = at_step;
+  collected_.store(window.start == StartRule::kAtStep ? rule_.CollectedBefore(first_step) : 0,
+                   std::memory_order_relaxed);
 }
 
-void DataPlane::BeginWindow(std::unique_ptr<Offer> offer, int64_t first_step) noexcept {
-  const bool keeps = offer->keeps_window;
-  if (keeps && current_ == nullptr) return PassOver(std::move(offer), first_step);
-  if (current_ != nullptr) EndWindow(EndReason::kReplaced, first_step - 1);
-  current_ = std::move(offer);
-  const plan::Plan& plan = *current_->pipeline->plan;
-  if (!keeps) {
-    rule_ = plan.rule;
-    if (current_->starts_when_applied) rule_.start = first_step;
-    if (current_->starts_at_step) rule_.start = current_->at_step;
-    collected_.store(current_->starts_at_step ? rule_.CollectedBefore(first_step) : 0, std::memory_order_relaxed);
-  }
-  collected_before_plan_ = keeps ? collected() : 0;
+void DataPlane::Begin(std::unique_ptr<PendingPlan> plan, int64_t first_step) noexcept {
+  collected_before_plan_ = std::holds_alternative<Continue>(plan->effect) ? collected() : 0;
   produced_before_frame_ = 0;
-  plan_id_.store(plan.layout.plan_id, std::memory_order_relaxed);
-  newest_begun_.store(plan.layout.plan_id, std::memory_order_release);
+  current_ = std::move(plan);
+  const plan::Plan& begun = current_->plan();
+  plan_id_.store(begun.layout.plan_id, std::memory_order_relaxed);
+  newest_begun_.store(begun.layout.plan_id, std::memory_order_release);
   current_->pipeline->ring.Push(PlanBegin{first_step});
+  begun_plans_.Push(std::move(current_->for_drain));
   active_.store(current_->pipeline.get(), std::memory_order_release);
-  if (hooks_ != nullptr) hooks_->Swap(&plan.layout, plan.orders);
+  if (hooks_ != nullptr) hooks_->Swap(&begun.layout, begun.orders);
   // A plan that may collect nothing ends where it began.
   if (rule_.times <= collected()) EndWindow(EndReason::kTimes, first_step - 1);
   drain_wake_up_->Post();
@@ -345,7 +343,7 @@ void DataPlane::EndWindow(EndReason reason, int64_t last_step) noexcept {
   current_->pipeline->ring.Push(PlanEnd{reason, last_step, collected() - collected_before_plan_});
   plan_id_.store(0, std::memory_order_relaxed);
   if (hooks_ != nullptr && reason != EndReason::kReplaced) hooks_->Swap(nullptr, kNoOrders);
-  Retire(current_.release());
+  Retire(std::move(current_));
   drain_wake_up_->Post();
 }
 
@@ -355,28 +353,26 @@ void DataPlane::SetCollecting() noexcept {
   engine_->graphs().Switch(collects);
 }
 
-void DataPlane::Retire(Offer* offer) noexcept {
-  offer->retired_at_boundary = boundaries_.load(std::memory_order_relaxed);
-  Offer* top = retired_.load(std::memory_order_relaxed);
-  do {
-    offer->next_retired = top;
-  } while (!retired_.compare_exchange_weak(top, offer, std::memory_order_release, std::memory_order_relaxed));
+void DataPlane::Retire(std::unique_ptr<PendingPlan> plan) noexcept {
+  plan->retired_at_boundary = boundaries_.load(std::memory_order_relaxed);
+  PutBack(plan.release());
 }
 
-void DataPlane::Reclaim() {
-  Offer* offer = retired_.exchange(nullptr, std::memory_order_acquire);
+void DataPlane::PutBack(PendingPlan* plan) noexcept {
+  plan->next = retired_.load(std::memory_order_relaxed);
+  while (!retired_.compare_exchange_weak(plan->next, plan, std::memory_order_release, std::memory_order_relaxed)) {
+  }
+}
+
+void DataPlane::Reclaim() noexcept {
+  PendingPlan* plan = retired_.exchange(nullptr, std::memory_order_acquire);
   const uint64_t now = boundaries_.load(std::memory_order_acquire);
-  while (offer != nullptr) {
-    Offer* next = offer->next_retired;
-    if (now > offer->retired_at_boundary + 1) {
-      delete offer;
-    } else {
-      Offer* top = retired_.load(std::memory_order_relaxed);
-      do {
-        offer->next_retired = top;
-      } while (!retired_.compare_exchange_weak(top, offer, std::memory_order_release, std::memory_order_relaxed));
-    }
-    offer = next;
+  while (plan != nullptr) {
+    PendingPlan* const retired = std::exchange(plan, plan->next);
+    if (now > retired->retired_at_boundary + 1)
+      delete retired;
+    else
+      PutBack(retired);
   }
 }
 

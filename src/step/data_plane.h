@@ -13,7 +13,7 @@
 
 #include "src/base/fork_guard.h"
 #include "src/stats/engine.h"
-#include "src/step/pipeline.h"
+#include "src/step/pending_plan.h"
 #include "src/step/plan_slot.h"
 #include "src/step/step_gate.h"
 #include "src/step/wake_up.h"
@@ -23,6 +23,12 @@
 #include "stepwatch/site.h"
 
 namespace stepwatch::step {
+
+// What the hooks of a model that was indexed anew in mid-step do for the rest of it.
+struct MovedHooks {
+  RecordLayout layout;  // that of the plan in force, on the sites of now
+  FrontEndRequests orders;
+};
 
 class DataPlane {
  public:
@@ -37,8 +43,11 @@ class DataPlane {
   // Applies what waits for the step about to begin, without ending one. If something was observed in that step already,
   // what waits does so until the boundary: no frame is cut in two.
   void ApplyBetweenSteps() noexcept;
-  // The hooks are new and the plan in force stays for the running step: its layout as it is on them.
-  void MoveHooks(std::unique_ptr<const RecordLayout> layout) noexcept;
+  // A plan to continue the window in force with: from the step about to begin, or if something was observed in it, from
+  // the next. Replaces one that still waits for that. Without a window it is for nothing.
+  void ContinueWith(std::unique_ptr<PendingPlan> plan) noexcept;
+  // The hooks are new, and the plan in force stays for the running step.
+  void MoveHooks(std::unique_ptr<const MovedHooks> moved) noexcept;
   void EndStep() noexcept;
   // Ends the window, if any; no plan is ever applied again.
   void Close() noexcept;
@@ -65,18 +74,19 @@ class DataPlane {
   // The newest plan that ever was in force.
   PlanId newest_begun() const { return newest_begun_.load(std::memory_order_acquire); }
   int64_t collected() const { return collected_.load(std::memory_order_relaxed); }
-  bool offer_waiting() const { return slot_.waiting(); }
+  bool plan_waiting() const { return slot_.waiting(); }
   // Something was observed in the running step. Exact while the step thread waits for the caller.
   bool in_step() const { return observed_step_.load(std::memory_order_relaxed) == step(); }
   const StepGate& gate() const { return gate_; }
 
   // --- loop thread ---
   PlanSlot& slot() { return slot_; }
-  // For a plan that keeps the window: it begins before what waits in the other slot.
-  PlanSlot& successor_slot() { return successor_slot_; }
   StepGate& gate() { return gate_; }
-  // Frees offers that no thread can still be using.
-  void Reclaim();
+  // Frees plans that no thread can still be using.
+  void Reclaim() noexcept;
+
+  // --- drain thread ---
+  BegunPlans& begun_plans() { return begun_plans_; }
 
  private:
   Pipeline* Collecting() noexcept;
@@ -90,19 +100,20 @@ class DataPlane {
   void EndGraphStep() noexcept;
   uint8_t FlagsOfStep() const noexcept { return gate_.in_doubt() ? Record::kInDoubt : 0; }
   void CloseFrame() noexcept;
-  void TakeOffers(int64_t next_step) noexcept;
-  void TakeOffer(PlanSlot* slot, int64_t next_step) noexcept;
-  void BeginWindow(std::unique_ptr<Offer> offer, int64_t first_step) noexcept;
-  void PassOver(std::unique_ptr<Offer> offer, int64_t step) noexcept;
+  void TakePlans(int64_t next_step) noexcept;
+  void Apply(std::unique_ptr<PendingPlan> plan, int64_t next_step) noexcept;
+  void SetRule(plan::StepRule rule, const NewWindow& window, int64_t at_step, int64_t first_step) noexcept;
+  void Begin(std::unique_ptr<PendingPlan> plan, int64_t first_step) noexcept;
   void EndWindow(EndReason reason, int64_t last_step) noexcept;
   void SetCollecting() noexcept;
-  void Retire(Offer* offer) noexcept;
+  void Retire(std::unique_ptr<PendingPlan> plan) noexcept;
+  void PutBack(PendingPlan* plan) noexcept;
 
   // Step thread only.
   HookTable* hooks_ = nullptr;
-  std::unique_ptr<const RecordLayout> moved_layout_;        // that the hooks may still have
-  std::unique_ptr<const FrontEndRequests> moved_requests_;  // and these
-  std::unique_ptr<Offer> current_;                          // the window: its plan and pipeline
+  std::unique_ptr<const MovedHooks> moved_hooks_;  // kept alive: the hooks may still point to it
+  std::unique_ptr<PendingPlan> current_;           // the window: its plan and pipeline
+  std::unique_ptr<PendingPlan> continuation_;      // waits for the boundary
   plan::StepRule rule_;
   uint64_t produced_before_frame_ = 0;
   int64_t collected_before_plan_ = 0;  // of the window
@@ -115,7 +126,7 @@ class DataPlane {
   const uint64_t wake_after_results_;
   std::atomic<uint64_t> results_asked_{0};
   PlanSlot slot_;
-  PlanSlot successor_slot_;
+  BegunPlans begun_plans_;
   StepGate gate_;
   WakeUp* const drain_wake_up_;
   base::ForkGuard guard_;
@@ -125,7 +136,7 @@ class DataPlane {
   std::atomic<PlanId> newest_begun_{0};
   std::atomic<int64_t> collected_{0};
   std::atomic<uint64_t> boundaries_{0};
-  std::atomic<Offer*> retired_{nullptr};
+  std::atomic<PendingPlan*> retired_{nullptr};
 };
 
 }  // namespace stepwatch::step

@@ -10,7 +10,6 @@
 #include "src/plan/plan.h"
 #include "src/stats/engine.h"
 #include "src/step/heatmap_queue.h"
-#include "src/step/plan_slot.h"
 #include "src/step/record_ring.h"
 
 namespace stepwatch::step {
@@ -43,22 +42,6 @@ struct Pipeline {
 
  private:
   static size_t BatchCapacity(const plan::Plan& plan);
-};
-
-// A pipeline on its way through the PlanSlot. Without a pipeline it means: stop.
-struct Offer final : Prepared {
-  std::shared_ptr<Pipeline> pipeline;
-  // Dynamic mode: collected steps are counted from the step at which the plan is applied.
-  bool starts_when_applied = false;
-  // They are counted from at_step, on which the ranks of the job agreed: a rank that applies the plan later has missed
-  // some, and ends with the others.
-  bool starts_at_step = false;
-  // The plan replaces one of the same window (the model has grown, or a call has changed the config): step rule and
-  // count go on.
-  bool keeps_window = false;
-  // Written by the step thread when it lets go of the offer.
-  uint64_t retired_at_boundary = 0;
-  Offer* next_retired = nullptr;
 };
 
 // Places for two steps of the plan's records, within the memory limit.

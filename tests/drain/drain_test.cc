@@ -175,36 +175,6 @@ TEST_CASE("a plan is not drained while rows of it wait for a sink that refuses t
   }
 }
 
-TEST_CASE("a plan that is forgotten late takes no other plan with it") {
-  Run run;
-  std::promise<void> release;
-  std::shared_future<void> released = release.get_future().share();
-  std::atomic<bool> hangs{false};
-  run.sink->SetScript([released, &hangs](const RecordLayout&, const StepFrame& left) {
-    hangs = true;
-    released.wait();
-    return WriteResult{Status(), left.count};
-  });
-  run.Start();
-  run.OfferPlan({1, {0, 1, 1}});
-  auto second = run.MakeOffer({2, {0, 1, 100}});
-  run.drain.Adopt(second->pipeline);
-  auto superseded = run.plane.slot().Offer(std::move(second));
-  run.plane.EndStep();
-  REQUIRE(run.WaitBegun(1));  // and the first plan, which never will, is known to be superseded
-  run.TrainStep();
-  REQUIRE(Eventually([&] { return hangs.load(); }));
-  std::weak_ptr<step::Pipeline> place = static_cast<step::Offer&>(*superseded).pipeline;
-  run.drain.Forget(static_cast<step::Offer&>(*superseded).pipeline);
-  superseded.reset();
-  CHECK_FALSE(place.expired());  // or another pipeline could lie there, and be forgotten in its stead
-  run.OfferPlan({3, {0, 1, 2}});
-  release.set_value();
-  for (int i = 0; i < 4; ++i) run.TrainStep();
-  REQUIRE(run.WaitBegun(2));
-  REQUIRE(run.WaitDrained(3));
-}
-
 TEST_CASE("sinks are flushed once rows are theirs") {
   Run run;
   run.Start();
@@ -240,7 +210,8 @@ TEST_CASE("a drain that was never started stops at once") {
   step::WakeUp wake_up;
   StatusBoard board([] {});
   stats::Engine engine;
-  Drain drain(&board, &engine, &wake_up, 1000);
+  step::BegunPlans begun_plans;
+  Drain drain(&board, &engine, &wake_up, &begun_plans, 1000);
   CHECK(drain.Stop(SteadyTime::max(), SteadyTime::max()) == StopOutcome::kDrained);
 }
 

@@ -19,7 +19,7 @@
 #include "src/drain/status_board.h"
 #include "src/stats/engine.h"
 #include "src/step/data_plane.h"
-#include "src/step/pipeline.h"
+#include "src/step/pending_plan.h"
 #include "tests/catch.h"
 #include "tests/device/fake_device.h"
 
@@ -150,7 +150,8 @@ class Run {
         engine({setup.make_device_engine ? setup.make_device_engine : devices.Maker(), setup.results_max,
                 setup.parallel_for}),
         plane(setup.first_step, &engine, &wake_up_),
-        drain(&board, &engine, &wake_up_, setup.backlog_bytes_max, [this] { return start_ + passed_.load(); }) {}
+        drain(&board, &engine, &wake_up_, &plane.begun_plans(), setup.backlog_bytes_max,
+              [this] { return start_ + passed_.load(); }) {}
   explicit Run(size_t backlog_bytes_max, int64_t first_step = 0) : Run(RunSetup{backlog_bytes_max, first_step}) {}
 
   // How long results have been waited for: this clock stands still otherwise.
@@ -167,25 +168,20 @@ class Run {
   }
   ~Run() { Finish(); }
 
-  // As the loop does it: adopted by the drain, then offered; a superseded offer is forgotten.
-  std::unique_ptr<step::Offer> MakeOffer(const PlanSpec& spec, size_t ring_records = 1024) {
+  // As the loop does it.
+  std::unique_ptr<step::PendingPlan> MakeOffer(const PlanSpec& spec, size_t ring_records = 1024) {
     return MakeOffer(MakePlan(spec), ring_records);
   }
-  std::unique_ptr<step::Offer> MakeOffer(std::shared_ptr<const plan::Plan> plan, size_t ring_records = 1024) {
-    auto offer = std::make_unique<step::Offer>();
-    offer->plan = std::move(plan);
-    offer->pipeline = std::make_shared<step::Pipeline>(offer->plan, ring_records);
-    return offer;
+  std::unique_ptr<step::PendingPlan> MakeOffer(std::shared_ptr<const plan::Plan> plan, size_t ring_records = 1024) {
+    return std::make_unique<step::PendingPlan>(step::NewWindow{},
+                                               std::make_shared<step::Pipeline>(std::move(plan), ring_records));
   }
-  void Put(std::unique_ptr<step::Offer> offer) {
-    if (offer->pipeline) drain.Adopt(offer->pipeline);
-    const std::unique_ptr<step::Prepared> old = plane.slot().Offer(std::move(offer));
-    if (old != nullptr && static_cast<step::Offer&>(*old).pipeline)
-      drain.Forget(static_cast<step::Offer&>(*old).pipeline);
+  void Put(std::unique_ptr<step::PendingPlan> plan) {
+    plane.slot().Publish(std::move(plan));
     plane.Reclaim();
   }
   void OfferPlan(const PlanSpec& spec, size_t ring_records = 1024) { Put(MakeOffer(spec, ring_records)); }
-  void OfferStop() { Put(std::make_unique<step::Offer>()); }
+  void OfferStop() { Put(std::make_unique<step::PendingPlan>()); }
 
   // Produces one record, if the step is collected. Safe from several threads.
   void Observe(SiteId site = 0) { Observe(site, view_); }

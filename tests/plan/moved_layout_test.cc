@@ -20,13 +20,13 @@ TEST_CASE("a layout on a model that was indexed anew keeps its sites in their or
                   {SiteKind::kGradReduced, Port::kNone, 0, 0, "fc.weight"},
                   {SiteKind::kGradReduced, Port::kNone, 1, 0, "fc.bias"}};
   const auto moved = MovedLayout(layout, was, now);
-  REQUIRE(moved->sites.size() == 4);
-  CHECK(moved->plan_id == 7);
-  CHECK(moved->sites[0].owner == 3);
-  CHECK(moved->sites[1].owner == 2);
-  CHECK(moved->sites[2].owner == 1);
-  CHECK(moved->sites[3].owner == kNoOwner);
-  CHECK(moved->sites[3].name == "fc.bias");
+  REQUIRE(moved.sites.size() == 4);
+  CHECK(moved.plan_id == 7);
+  CHECK(moved.sites[0].owner == 3);
+  CHECK(moved.sites[1].owner == 2);
+  CHECK(moved.sites[2].owner == 1);
+  CHECK(moved.sites[3].owner == kNoOwner);
+  CHECK(moved.sites[3].name == "fc.bias");
 }
 
 }  // namespace

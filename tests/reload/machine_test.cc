@@ -48,7 +48,7 @@ TEST_CASE("refused bytes are reported once, keep the window, and going back says
   CHECK(run.state().window->plan_id == 1);
   SaveAndLook(&run, kA);
   CHECK(Count<ReportRestored>(run) == 1);
-  CHECK(Count<OfferPlan>(run) == 0);
+  CHECK(Count<PublishPlan>(run) == 0);
   CHECK_FALSE(run.state().refused);
   run.CheckRunsOut();
   CHECK(run.collected().size() == 2);
@@ -61,7 +61,7 @@ TEST_CASE("a file that goes and comes back with the same bytes is lost, then res
   CHECK(Count<ReportLost>(run) == 1);
   SaveAndLook(&run, kA);
   CHECK(Count<ReportRestored>(run) == 1);
-  CHECK(Count<OfferPlan>(run) == 0);
+  CHECK(Count<PublishPlan>(run) == 0);
   run.CheckRunsOut();
 }
 
@@ -133,7 +133,7 @@ TEST_CASE("an edit that meets the write-back and is taken back before it is seen
   CHECK(run.collected().size() == 2);
 }
 
-TEST_CASE("a stop that comes while an offer is being applied ends what was applied") {
+TEST_CASE("a stop that comes while a plan is being applied ends what was applied") {
   SimulatedRun run(true, 0);
   SaveAndLook(&run, kA);
   run.EndStep();  // applied; the loop does not know
@@ -163,7 +163,7 @@ TEST_CASE("a model that grows keeps its window, and what waits starts anew") {
   run.EndStep();
   run.Recompile();
   REQUIRE(run.actions().size() == 1);
-  CHECK(std::get<OfferPlan>(run.actions()[0]).keeps_window);
+  CHECK(std::holds_alternative<ContinueWindow>(run.actions()[0]));
   run.CheckRunsOut();
   CHECK(run.collected().size() == 2);
   CHECK(run.write_backs() == 1);
@@ -172,7 +172,7 @@ TEST_CASE("a model that grows keeps its window, and what waits starts anew") {
   SaveAndLook(&waiting, kA);
   waiting.Recompile();
   REQUIRE(waiting.actions().size() == 1);
-  CHECK_FALSE(std::get<OfferPlan>(waiting.actions()[0]).keeps_window);
+  CHECK(std::holds_alternative<RepublishPlan>(waiting.actions()[0]));
   waiting.CheckRunsOut();
   CHECK(waiting.collected().size() == 2);
 }
@@ -187,13 +187,41 @@ TEST_CASE("a model that grows at the very boundary at which its window ends coll
   CHECK(run.write_backs() == 1);
 }
 
+TEST_CASE("what was to continue a window that ends first is superseded, and so is what was never taken") {
+  SimulatedRun run = Running();
+  run.EndStep();
+  run.Recompile();  // in the last step that is collected
+  SimulatedRun untaken = run;
+  run.EndStep();
+  run.DeliverOne();
+  CHECK(Count<ReportSuperseded>(run) == 1);
+  run.CheckRunsOut();
+  untaken.Discard();
+  CHECK(Count<ReportSuperseded>(untaken) == 1);
+  CHECK(untaken.state().window->continuation == 0);
+  untaken.CheckRunsOut();
+}
+
+TEST_CASE("bytes that the ranks agree on are new, whatever was seen, and take the id that they agree on") {
+  MachineState state;
+  state.dynamic = true;
+  state = Step(state, BytesSeen{"A", EditIntent::kRun}).state;
+  const Transition agreed = Step(state, AgreedBytes{"A", EditIntent::kRun, 7});
+  REQUIRE(agreed.actions.size() == 2);
+  CHECK(std::get<PublishPlan>(agreed.actions[1]).plan_id == 7);
+  const Transition renumbered = Step(agreed.state, Renumbered{9});
+  REQUIRE(renumbered.actions.size() == 1);
+  CHECK(std::get<PublishPlan>(renumbered.actions[0]).plan_id == 9);
+  CHECK(renumbered.state.next_plan_id == 10);
+}
+
 TEST_CASE("what is compiled again while an edit is armed begins before the edit, and the edit has its own window") {
   SimulatedRun run = Running();
   SaveAndLook(&run, kB);
   run.Recompile(true);
   REQUIRE(run.actions().size() == 2);
-  CHECK(std::get<OfferPlan>(run.actions()[0]).keeps_window);
-  CHECK_FALSE(std::get<OfferPlan>(run.actions()[1]).keeps_window);
+  CHECK(std::holds_alternative<ContinueWindow>(run.actions()[0]));
+  CHECK(std::holds_alternative<RepublishPlan>(run.actions()[1]));
   run.EndStep();
   run.CheckRunsOut();
   REQUIRE(run.collected().size() == 2);
@@ -221,7 +249,7 @@ TEST_CASE("going back to the bytes in force does not take back the stop of a win
   run.Recompile();
   SaveAndLook(&run, kBad);
   SaveAndLook(&run, kA);
-  CHECK(Count<OfferPlan>(run) == 1);
+  CHECK(Count<PublishPlan>(run) == 1);
   run.CheckRunsOut();
   CHECK(run.collected().size() == 3);  // one of the old window, two of the new
 }
@@ -334,6 +362,9 @@ TEST_CASE("a random walk of 100,000 inputs keeps the rules", "[random]") {
       Make(static_cast<Move>(move), &run);
     } else if (random() % 8 == 0) {
       run.Recompile(false, false);
+    } else if (random() % 8 == 0) {
+      run.Recompile();
+      run.Discard();
     } else {
       run.EndStep();
     }

@@ -55,14 +55,14 @@ class SimulatedRun {
   }
 
   // --- the step thread ---
-  void BeginFirstStep() { TakeOffers(step_); }
+  void BeginFirstStep() { TakePlans(step_); }
   void EndStep() {
     history_ += " end-step";
     if (Collecting()) {
       collected_.push_back({step_, window_->plan_id});
       if (++window_->collected >= window_->rule.times) EndWindow(step::EndReason::kTimes);
     }
-    TakeOffers(step_ + 1);
+    TakePlans(step_ + 1);
     ++step_;
   }
 
@@ -84,10 +84,17 @@ class SimulatedRun {
   void Recompile(bool between_steps = false, bool in_force = true) {
     history_ += between_steps ? " recompile" : in_force ? " recompile-in-step" : " recompile-armed";
     const auto has_begun = [this](const MachinePlan& plan) { return plan.plan_id == newest_begun_; };
-    if (std::any_of(state_.offered.begin(), state_.offered.end(), has_begun)) Feed(Applied{newest_begun_});
+    const bool continues = state_.window && state_.window->continuation == newest_begun_;
+    if (newest_begun_ != 0 && (continues || std::any_of(state_.published.begin(), state_.published.end(), has_begun)))
+      Feed(Applied{newest_begun_});
     const bool goes_on = window_ && state_.window && window_->plan_id == state_.window->plan_id;
     Feed(Recompiled{in_force && goes_on});
-    if (between_steps) TakeOffers(step_);
+    if (between_steps) TakePlans(step_);
+  }
+  // The step thread had stopped waiting for what it was to take.
+  void Discard() {
+    history_ += " discard";
+    if (continuation_) Feed(Discarded{*std::exchange(continuation_, std::nullopt)});
   }
 
   // Lets everything run out. Then nothing may be left over, and the file must not ask for what is done.
@@ -99,7 +106,7 @@ class SimulatedRun {
       DeliverAll();
     }
     Look();
-    MUST((!slot_ && !successor_));
+    MUST((!slot_ && !continuation_));
     MUST(!window_);
     MUST(!state_.window);
     MUST(!state_.armed);
@@ -121,10 +128,9 @@ class SimulatedRun {
   int write_backs() const { return write_backs_; }
 
  private:
-  struct Offer {
+  struct Pending {
     PlanId plan_id = 0;  // 0: stop
     int64_t at_step = 0;
-    bool keeps_window = false;
   };
   struct Window {
     PlanId plan_id = 0;
@@ -138,31 +144,31 @@ class SimulatedRun {
     const PlanId id = window_->plan_id;
     if (reason == step::EndReason::kTimes) complete_.insert(id);
     window_.reset();
-    board_.push_back(Finished{id});
+    board_.push_back(Finished{id, reason});
     board_.push_back(Drained{id, reason});
   }
 
-  void TakeOffers(int64_t next_step) {
-    TakeOffer(&successor_, next_step);
-    TakeOffer(&slot_, next_step);
-  }
-  void TakeOffer(std::optional<Offer>* slot, int64_t next_step) {
-    if (!*slot || (*slot)->at_step > next_step) return;
-    const Offer offer = *std::exchange(*slot, std::nullopt);
-    MUST(offer.plan_id == 0 || offer.plan_id > newest_begun_);
-    newest_begun_ = std::max(newest_begun_, offer.plan_id);
-    if (offer.plan_id == 0) {
+  void TakePlans(int64_t next_step) {
+    if (continuation_) {
+      const PlanId id = *std::exchange(continuation_, std::nullopt);
+      if (window_) Begin({id, window_->rule, window_->collected});
+    }
+    if (!slot_ || slot_->at_step > next_step) return;
+    const Pending plan = *std::exchange(slot_, std::nullopt);
+    if (plan.plan_id == 0) {
       if (window_) EndWindow(step::EndReason::kStopped);
       return;
     }
-    Window next{offer.plan_id, plans_.at(offer.plan_id).rule, 0};
+    Window next{plan.plan_id, plans_.at(plan.plan_id).rule, 0};
     if (state_.dynamic) next.rule.start = next_step;
-    const bool passed_over = offer.keeps_window && !window_;
-    if (offer.keeps_window && window_) next = {offer.plan_id, window_->rule, window_->collected};
+    Begin(next);
+  }
+  void Begin(const Window& next) {
+    MUST(next.plan_id > newest_begun_);
+    newest_begun_ = next.plan_id;
     if (window_) EndWindow(step::EndReason::kReplaced);
-    board_.push_back(Applied{offer.plan_id});
+    board_.push_back(Applied{next.plan_id});
     window_ = next;
-    if (passed_over) EndWindow(step::EndReason::kReplaced);
   }
 
   void Feed(const Input& input) {
@@ -177,32 +183,34 @@ class SimulatedRun {
 
   void CheckState() const {
     if (state_.stopping) MUST((state_.window && !state_.armed));
-    if (state_.armed) MUST((!state_.offered.empty() && state_.offered.back().plan_id == state_.armed->plan_id));
-    if (state_.armed) MUST(!state_.armed->keeps_window);
+    if (state_.armed) MUST((!state_.published.empty() && state_.published.back().plan_id == state_.armed->plan_id));
     if (state_.armed && state_.window) MUST(state_.window->plan_id < state_.armed->plan_id);
     if (state_.due) MUST(state_.due->sha256 == state_.seen);
     PlanId newest = 0;
-    for (const MachinePlan& plan : state_.offered) {
+    for (const MachinePlan& plan : state_.published) {
       MUST(plan.plan_id > newest);
       newest = plan.plan_id;
     }
     MUST(newest < state_.next_plan_id);
   }
 
-  // A recompilation is the only offer that no edit asked for; our own write-back asks for nothing.
+  // Nothing is published but for an edit or a recompilation; our own write-back asks for nothing.
   void CheckActions(const Input& input, const std::vector<Action>& actions, PlanId next) const {
-    const auto is_offer = [](const Action& action) {
-      return std::holds_alternative<OfferPlan>(action) || std::holds_alternative<OfferStop>(action);
-    };
-    const auto offers = std::count_if(actions.begin(), actions.end(), is_offer);
-    const bool recompiled = std::holds_alternative<Recompiled>(input);
-    MUST(offers <= (recompiled ? 2 : 1));
-    const bool may_offer = std::holds_alternative<BytesSeen>(input) || recompiled;
-    if (offers > 0) MUST(may_offer);
+    const auto count = [&](const auto& is_it) { return std::count_if(actions.begin(), actions.end(), is_it); };
+    const auto of_edit = count([](const Action& action) {
+      return std::holds_alternative<PublishPlan>(action) || std::holds_alternative<PublishStop>(action);
+    });
+    const auto of_recompilation = count([](const Action& action) {
+      return std::holds_alternative<RepublishPlan>(action) || std::holds_alternative<ContinueWindow>(action);
+    });
+    MUST(of_edit <= (std::holds_alternative<BytesSeen>(input) ? 1 : 0));
+    MUST(of_recompilation <= (std::holds_alternative<Recompiled>(input) ? 2 : 0));
     const bool our_own = std::holds_alternative<WroteBack>(input) || std::holds_alternative<FoundEdited>(input);
     if (our_own) MUST(actions.empty());
     for (const Action& action : actions) {
-      if (const auto* offer = std::get_if<OfferPlan>(&action)) MUST(offer->plan_id == next++);
+      if (const auto* order = std::get_if<PublishPlan>(&action)) MUST(order->plan_id == next++);
+      if (const auto* order = std::get_if<RepublishPlan>(&action)) MUST(order->plan_id == next++);
+      if (const auto* order = std::get_if<ContinueWindow>(&action)) MUST(order->plan_id == next++);
       if (const auto* order = std::get_if<WriteBack>(&action)) CheckWriteBack(*order);
     }
     MUST(state_.next_plan_id == next);
@@ -222,16 +230,20 @@ class SimulatedRun {
 
   template <class Report>
   void Perform(const Report&) {}
-  void Perform(const OfferPlan& order) {
-    const auto offered = std::find_if(state_.offered.begin(), state_.offered.end(),
-                                      [&](const MachinePlan& plan) { return plan.plan_id == order.plan_id; });
-    plans_[order.plan_id] = texts_.at(offered->sha256);
-    if (order.keeps_window)
-      successor_ = Offer{order.plan_id, step_, true};
-    else
-      slot_ = Offer{order.plan_id, step_ + (state_.dynamic ? 1 : 0), false};
+  void Perform(const PublishPlan& order) {
+    plans_[order.plan_id] = texts_.at(state_.published.back().sha256);
+    slot_ = Pending{order.plan_id, step_ + (state_.dynamic ? 1 : 0)};
   }
-  void Perform(const OfferStop&) { slot_ = Offer{0, step_ + 1, false}; }
+  void Perform(const RepublishPlan& order) { Perform(PublishPlan{order.plan_id}); }
+  void Perform(const ContinueWindow& order) {
+    plans_[order.plan_id] = texts_.at(state_.window->sha256);
+    continuation_ = order.plan_id;
+  }
+  void Perform(const ReportSuperseded& superseded) {
+    MUST(superseded.plan_id != newest_begun_);
+    MUST(superseded_.insert(superseded.plan_id).second);
+  }
+  void Perform(const PublishStop&) { slot_ = Pending{0, step_ + 1}; }
   void Perform(const WriteBack& order) {
     ++write_backs_;
     const bool written = file_ && file_->name == order.base_sha256;
@@ -246,13 +258,14 @@ class SimulatedRun {
   std::string passed_on_;
   std::map<std::string, Text> texts_;
   int64_t step_;
-  std::optional<Offer> slot_;
-  std::optional<Offer> successor_;
+  std::optional<Pending> slot_;
+  std::optional<PlanId> continuation_;
   PlanId newest_begun_ = 0;
   std::optional<Window> window_;
   std::deque<Input> board_;
   std::map<PlanId, Text> plans_;
   std::set<PlanId> complete_;
+  std::set<PlanId> superseded_;
   std::vector<CollectedStep> collected_;
   std::vector<Action> actions_;
   int write_backs_ = 0;

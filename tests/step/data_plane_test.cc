@@ -69,7 +69,7 @@ TEST_CASE("a plan that starts when it is applied counts from the step after the 
   Run run(size_t{1} << 20, 500);
   run.Start();
   auto offer = run.MakeOffer({1, {100, 3, 2}});
-  offer->starts_when_applied = true;
+  offer->effect = NewWindow{StartRule::kWhenApplied};
   run.Put(std::move(offer));
   for (int i = 0; i < 8; ++i) run.TrainStep();
   REQUIRE(run.WaitDrained(1));
@@ -129,22 +129,22 @@ TEST_CASE("a stop ends the window at the next boundary, and without a window doe
   CHECK(run.drained[1].ledger.written == 2);
 }
 
-TEST_CASE("a plan that keeps the window goes on with its rule and count") {
+TEST_CASE("a plan that continues the window goes on with its rule and count") {
   Run run;
   run.Start();
   run.OfferPlan({1, {1, 2, 3}});
   for (int step = 0; step < 3; ++step) run.TrainStep();
   CHECK(run.plane.collected() == 1);
   auto grown = run.MakeOffer({2, {0, 1, 100}, 9});
-  grown->keeps_window = true;
-  run.Put(std::move(grown));
+  grown->effect = Continue{};
+  run.plane.ContinueWith(std::move(grown));
   for (int step = 3; step < 12; ++step) run.TrainStep();
   REQUIRE(run.WaitDrained(2));
-  CHECK(StepsOf(*run.sink, 1) == std::vector<int64_t>{1, 3});
-  CHECK(StepsOf(*run.sink, 2) == std::vector<int64_t>{5});
+  CHECK(StepsOf(*run.sink, 1) == std::vector<int64_t>{1});
+  CHECK(StepsOf(*run.sink, 2) == std::vector<int64_t>{3, 5});
   CHECK(run.drained[2].reason == EndReason::kTimes);
-  CHECK(run.drained[1].collected == 2);
-  CHECK(run.drained[2].collected == 1);
+  CHECK(run.drained[1].collected == 1);
+  CHECK(run.drained[2].collected == 2);
 }
 
 TEST_CASE(
@@ -162,11 +162,9 @@ TEST_CASE(
       run.Produced(1, 1);
     }
     CHECK(run.plane.in_step() == observes);
-    auto successor = run.MakeOffer({2});
-    successor->keeps_window = true;
-    run.drain.Adopt(successor->pipeline);
-    CHECK(run.plane.successor_slot().Offer(std::move(successor)) == nullptr);
-    run.plane.ApplyBetweenSteps();
+    auto continuation = run.MakeOffer({2});
+    continuation->effect = Continue{};
+    run.plane.ContinueWith(std::move(continuation));
     CHECK(run.plane.plan_id() == (observes ? 1 : 2));
     if (observes) run.plane.Enqueue(record);
     run.plane.EndStep();
@@ -179,20 +177,28 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a plan that was to keep a window that has ended collects nothing") {
+TEST_CASE(
+    "a plan that was to continue a window that has ended never begins, nor does one that another took over from") {
   Run run;
   run.Start();
   run.OfferPlan({1, {1, 1, 1}});
   run.TrainStep();
-  auto grown = run.MakeOffer({2});
-  grown->keeps_window = true;
-  run.Put(std::move(grown));
+  run.Observe();
+  std::vector<std::weak_ptr<Pipeline>> pipelines;
+  for (const PlanId id : {2, 3}) {
+    auto grown = run.MakeOffer({id});
+    grown->effect = Continue{};
+    pipelines.push_back(grown->pipeline);
+    run.plane.ContinueWith(std::move(grown));
+  }
   for (int i = 0; i < 5; ++i) run.TrainStep();
-  REQUIRE(run.WaitDrained(2));
+  REQUIRE(run.WaitDrained(1));
   CHECK(run.drained[1].reason == EndReason::kTimes);
-  CHECK(run.drained[2].collected == 0);
-  CHECK(run.drained[2].ledger.produced == 0);
   CHECK(run.plane.plan_id() == 0);
+  run.plane.Reclaim();
+  for (const auto& pipeline : pipelines) CHECK(pipeline.expired());
+  run.Finish();
+  CHECK(run.begun.size() == 1);
 }
 
 TEST_CASE("an offer for a later step waits for it") {
@@ -215,17 +221,6 @@ TEST_CASE("a superseded offer neither begins nor keeps the plans behind it waiti
   REQUIRE(run.WaitDrained(2));
   CHECK(run.begun.size() == 1);
   CHECK(run.begun[0].plan_id == 2);
-}
-
-TEST_CASE("a plan that the drain was never told to forget does not keep later plans waiting") {
-  Run run;
-  run.Start();
-  auto lost = run.MakeOffer({1});
-  run.drain.Adopt(lost->pipeline);  // adopted, never applied, never forgotten
-  run.OfferPlan({2, {0, 1, 2}});
-  for (int i = 0; i < 4; ++i) run.TrainStep();
-  REQUIRE(run.WaitDrained(2));
-  CHECK(run.drained[2].ledger.written == 2);
 }
 
 TEST_CASE("a ring that is full drops records and counts them") {
@@ -377,7 +372,7 @@ TEST_CASE("a swap at each of many steps, offered by another thread, with observe
   std::thread loop([&] {
     PlanId next = 1;
     while (!done.load(std::memory_order_acquire)) {
-      if (run.plane.offer_waiting() && next % 16 != 0) {  // now and then an offer is superseded
+      if (run.plane.plan_waiting() && next % 16 != 0) {  // now and then an offer is superseded
         Rest();
         continue;
       }

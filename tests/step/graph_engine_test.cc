@@ -48,14 +48,11 @@ TEST_CASE("a captured step has, at every replay, rows in the reference's bits, w
   Run run(Over(&device));
   run.Start();
   run.plane.SetReplayStream({DeviceKind::kCuda, 0}, kReplay);
-  auto offer = run.MakeOffer({1, {0, 2, 1000000}, 8});
-  auto plan = std::make_shared<plan::Plan>(*offer->plan);
+  auto plan = std::make_shared<plan::Plan>(*MakePlan({1, {0, 2, 1000000}, 8}));
   plan->layout.stats.clear();
   for (int i = 0; i < kOpCount; ++i) plan->layout.stats.push_back(static_cast<Stat>(i));
-  offer->plan = plan;
-  offer->pipeline = std::make_shared<Pipeline>(plan, 1024);
   const RecordLayout layout = plan->layout;
-  run.Put(std::move(offer));
+  run.Put(run.MakeOffer(plan));
   run.plane.EndStep();
   run.plane.EndStep();  // step 2 is collected
 

@@ -57,18 +57,15 @@ class RandomRun {
 
   void OfferPlan() {
     const PlanId id = ++last_plan_;
-    auto offer =
-        run_.MakeOffer({id, {0, 1 + static_cast<int64_t>(random_() % 3), 1 + static_cast<int64_t>(random_() % 9)}});
-    auto plan = std::make_shared<plan::Plan>(*offer->plan);
+    auto plan = std::make_shared<plan::Plan>(
+        *MakePlan({id, {0, 1 + static_cast<int64_t>(random_() % 3), 1 + static_cast<int64_t>(random_() % 9)}}));
     plan->layout.sites.clear();
     for (uint32_t owner = 0; owner < kOwners; ++owner) {
       if (Chance(3)) continue;
       plan->layout.sites.push_back({SiteKind::kGradReduced, Port::kNone, owner, 0, "p"});
       plans_[id].push_back(owner);
     }
-    offer->plan = plan;
-    offer->pipeline = std::make_shared<Pipeline>(plan, 1024);
-    run_.Put(std::move(offer));
+    run_.Put(run_.MakeOffer(plan));
   }
   void Capture() {
     run_.device().CaptureOn(run_.View().stream);

@@ -125,21 +125,15 @@ TEST_CASE("a new plan has the rows of the sites that it watches, under their new
   run.Begin();
   run.Capture({{1}, {5}});
   run.ReplayStep(1, 2);
-  auto offer = run.MakeOffer({2, {0, 1, 1000000}, 8});
-  auto plan = std::make_shared<plan::Plan>(*offer->plan);
+  auto plan = std::make_shared<plan::Plan>(*MakePlan({2, {0, 1, 1000000}, 8}));
   plan->layout.sites.erase(plan->layout.sites.begin(), plan->layout.sites.begin() + 4);  // owners 4 to 7
-  offer->plan = plan;
-  offer->pipeline = std::make_shared<Pipeline>(plan, 1024);
-  run.Put(std::move(offer));
+  run.Put(run.MakeOffer(plan));
   run.ReplayStep(2, 2);  // the last of plan 1
   run.ReplayStep(3, 1);
   auto other = std::make_shared<plan::Plan>(*plan);  // the same positions, another model
   other->layout.plan_id = 3;
   for (PlannedSite& site : other->layout.sites) site.name = "another";
-  offer = run.MakeOffer({3, {0, 1, 1000000}, 8});
-  offer->plan = other;
-  offer->pipeline = std::make_shared<Pipeline>(other, 1024);
-  run.Put(std::move(offer));
+  run.Put(run.MakeOffer(other));
   run.ReplayStep(4, 1);  // the last of plan 2
   run.ReplayStep(5, 0);
   run.Finish();
@@ -208,13 +202,10 @@ TEST_CASE("zeros counted below another eps than the plan's are nan, and that is 
   GraphRun run;
   run.Start();
   const auto offer_with_eps = [&run](PlanId id, double eps) {
-    auto offer = run.MakeOffer({id, {0, 1, 1000000}, 8});
-    auto plan = std::make_shared<plan::Plan>(*offer->plan);
+    auto plan = std::make_shared<plan::Plan>(*MakePlan({id, {0, 1, 1000000}, 8}));
     plan->layout.stats = {Stat::kNorm, Stat::kZeros};
     plan->eps = eps;
-    offer->plan = plan;
-    offer->pipeline = std::make_shared<Pipeline>(plan, 1024);
-    run.Put(std::move(offer));
+    run.Put(run.MakeOffer(plan));
   };
   offer_with_eps(1, 1e-8);
   run.plane.EndStep();

@@ -14,30 +14,38 @@
 namespace stepwatch::step {
 namespace {
 
-// Counts how many of its kind live.
-struct Counted : Prepared {
-  Counted(int number_given, int64_t step, std::atomic<int>* living_given)
-      : number(number_given), living(*living_given) {
-    at_step = step;
-    living.fetch_add(1);
-  }
-  ~Counted() override { living.fetch_sub(1); }
+// Dies with the plan that holds it.
+class Living {
+ public:
+  explicit Living(std::atomic<int>* count) : count_(*count) { count_.fetch_add(1); }
+  ~Living() { count_.fetch_sub(1); }
+  Living(const Living&) = delete;
+  Living& operator=(const Living&) = delete;
 
-  const int number;
-  std::atomic<int>& living;
+ private:
+  std::atomic<int>& count_;
 };
 
-int Number(const std::unique_ptr<Prepared>& prepared) {
-  return prepared ? static_cast<const Counted&>(*prepared).number : 0;
+// A plan without a pipeline, counted while it lives; the slot does not look at its number.
+std::unique_ptr<PendingPlan> Plan(int number, int64_t at_step, std::atomic<int>* living) {
+  auto plan = std::make_unique<PendingPlan>();
+  plan->at_step = at_step;
+  plan->retired_at_boundary = static_cast<uint64_t>(number);
+  plan->pipeline = std::shared_ptr<Pipeline>(std::make_shared<Living>(living), nullptr);
+  return plan;
 }
 
-TEST_CASE("an offer waits for its step and is handed over once") {
+int Number(const std::unique_ptr<PendingPlan>& plan) {
+  return plan ? static_cast<int>(plan->retired_at_boundary) : 0;
+}
+
+TEST_CASE("a plan waits for its step and is handed over once") {
   std::atomic<int> living{0};
   {
     PlanSlot slot;
     CHECK_FALSE(slot.waiting());
     CHECK(slot.AtStep(0) == nullptr);
-    CHECK(slot.Offer(std::make_unique<Counted>(1, 3, &living)) == nullptr);
+    CHECK(slot.Publish(Plan(1, 3, &living)) == nullptr);
     CHECK(slot.AtStep(2) == nullptr);
     CHECK(slot.waiting());
     CHECK(Number(slot.AtStep(3)) == 1);
@@ -51,31 +59,31 @@ TEST_CASE("an offer waits for its step and is handed over once") {
 TEST_CASE("a step that is over already means the next boundary") {
   std::atomic<int> living{0};
   PlanSlot slot;
-  slot.Offer(std::make_unique<Counted>(1, 3, &living));
+  slot.Publish(Plan(1, 3, &living));
   CHECK(Number(slot.AtStep(10)) == 1);
 }
 
-TEST_CASE("a newer offer replaces the one that waits, and gives it back") {
+TEST_CASE("a newer plan replaces the one that waits, and gives it back") {
   std::atomic<int> living{0};
   PlanSlot slot;
-  slot.Offer(std::make_unique<Counted>(1, 5, &living));
-  CHECK(Number(slot.Offer(std::make_unique<Counted>(2, 0, &living))) == 1);
+  slot.Publish(Plan(1, 5, &living));
+  CHECK(Number(slot.Publish(Plan(2, 0, &living))) == 1);
   CHECK(Number(slot.AtStep(1)) == 2);
 }
 
-TEST_CASE("an empty offer takes the waiting one back") {
+TEST_CASE("nothing takes the waiting one back") {
   std::atomic<int> living{0};
   PlanSlot slot;
-  slot.Offer(std::make_unique<Counted>(1, 5, &living));
-  CHECK(Number(slot.Offer(nullptr)) == 1);
+  slot.Publish(Plan(1, 5, &living));
+  CHECK(Number(slot.Publish(nullptr)) == 1);
   CHECK(slot.AtStep(9) == nullptr);
 }
 
-TEST_CASE("an offer that waits at the end is freed with the slot") {
+TEST_CASE("a plan that waits at the end is freed with the slot") {
   std::atomic<int> living{0};
   {
     PlanSlot slot;
-    slot.Offer(std::make_unique<Counted>(1, 5, &living));
+    slot.Publish(Plan(1, 5, &living));
     CHECK(living == 1);
   }
   CHECK(living == 0);
@@ -110,10 +118,10 @@ class StepThread {
   std::thread thread_;
 };
 
-// Most offers wait for a later step, so that AtStep often puts one back while a newer one comes in. The loop thread
+// Most plans wait for a later step, so that AtStep often puts one back while a newer one comes in. The loop thread
 // goes on until it has met that case some times, or gives up on a machine where the two threads hardly ever meet.
-TEST_CASE("between two threads no offer is lost, seen twice or applied after a newer one") {
-  constexpr int kOffers = 30000;
+TEST_CASE("between two threads no plan is lost, seen twice or applied after a newer one") {
+  constexpr int kPlans = 30000;
   constexpr size_t kMeetings = 10;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(3);
   std::atomic<int> living{0};
@@ -124,10 +132,9 @@ TEST_CASE("between two threads no offer is lost, seen twice or applied after a n
   {
     PlanSlot slot;
     StepThread steps(&slot);
-    while (number < kOffers || (superseded.size() < kMeetings && std::chrono::steady_clock::now() < deadline)) {
+    while (number < kPlans || (superseded.size() < kMeetings && std::chrono::steady_clock::now() < deadline)) {
       const int64_t at_step = ++number % 8 == 0 ? 0 : INT64_MAX;
-      if (const auto old = slot.Offer(std::make_unique<Counted>(number, at_step, &living)))
-        given_back.push_back(Number(old));
+      if (const auto old = slot.Publish(Plan(number, at_step, &living))) given_back.push_back(Number(old));
       if (number % 3 != 0) continue;
       if (const auto old = slot.TakeSuperseded()) superseded.push_back(Number(old));
     }
@@ -148,12 +155,12 @@ TEST_CASE("between two threads no offer is lost, seen twice or applied after a n
   CHECK((all == each_once));
 }
 
-TEST_CASE("offers that nobody fetched are freed with the slot") {
+TEST_CASE("plans that nobody fetched are freed with the slot") {
   std::atomic<int> living{0};
   {
     PlanSlot slot;
     StepThread steps(&slot);
-    for (int number = 1; number <= 5000; ++number) slot.Offer(std::make_unique<Counted>(number, INT64_MAX, &living));
+    for (int number = 1; number <= 5000; ++number) slot.Publish(Plan(number, INT64_MAX, &living));
     steps.Stop();
   }
   CHECK(living == 0);

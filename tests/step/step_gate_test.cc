@@ -90,7 +90,7 @@ TEST_CASE("a plan that reaches a rank after its agreed step ends where it ends o
   for (int i = 0; i < 5; ++i) run.TrainStep();
   auto offer = run.MakeOffer({1, {0, 2, 4}});
   offer->at_step = 3;  // collected on the others: 3, 5, 7, 9
-  offer->starts_at_step = true;
+  offer->effect = NewWindow{StartRule::kAtStep};
   run.Put(std::move(offer));
   for (int i = 0; i < 10; ++i) run.TrainStep();
   REQUIRE(run.WaitDrained(1));

@@ -1,0 +1,84 @@
+// What the loop hands to the step thread, and the step thread to the drain: a plan with all that it needs.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <variant>
+
+#include "src/step/pipeline.h"
+
+namespace stepwatch::step {
+
+// Which step of a new window is its first.
+enum class StartRule : uint8_t {
+  kAsWritten,    // start_step of the config
+  kWhenApplied,  // the step before which the plan is applied
+  kAtStep,       // PendingPlan::at_step, on which the ranks of the job agreed: a rank that applies the plan later has
+                 // missed some steps, and ends with the others
+};
+
+struct NewWindow {
+  StartRule start = StartRule::kAsWritten;
+};
+struct Continue {};  // the window in force goes on, with its step rule and its count
+struct Stop {};      // the window in force ends; there is no plan
+
+// A plan that has begun, on its way to the drain.
+struct BegunPlan {
+  std::shared_ptr<Pipeline> pipeline;
+  BegunPlan* next = nullptr;
+};
+
+// Allocated off the step thread, which moves its parts but frees nothing.
+struct PendingPlan {
+  PendingPlan() : effect(Stop{}) {}
+  PendingPlan(std::variant<NewWindow, Continue, Stop> its_effect, std::shared_ptr<Pipeline> its_pipeline)
+      : effect(its_effect), pipeline(std::move(its_pipeline)), for_drain(new BegunPlan{pipeline}) {}
+
+  const plan::Plan& plan() const { return *pipeline->plan; }
+
+  std::variant<NewWindow, Continue, Stop> effect;
+  // Not later than the running step means the next boundary.
+  int64_t at_step = 0;
+  std::shared_ptr<Pipeline> pipeline;    // null: Stop
+  std::unique_ptr<BegunPlan> for_drain;  // null: Stop, or it has begun
+  // Written by the step thread when it is done with it.
+  uint64_t retired_at_boundary = 0;
+  PendingPlan* next = nullptr;  // in a list of retired or of superseded ones
+};
+
+// Plans that have begun, in that order: pushed by the step thread, taken by the drain. Neither waits nor allocates.
+class BegunPlans {
+ public:
+  BegunPlans() = default;
+  ~BegunPlans() {
+    for (BegunPlan* plan = TakeAll(); plan != nullptr;) delete std::exchange(plan, plan->next);
+  }
+  BegunPlans(const BegunPlans&) = delete;
+  BegunPlans& operator=(const BegunPlans&) = delete;
+
+  // The plan's PlanBegin is in its ring, and so is the PlanEnd of every plan before it.
+  void Push(std::unique_ptr<BegunPlan> plan) {
+    BegunPlan* const pushed = plan.release();
+    pushed->next = newest_.load(std::memory_order_relaxed);
+    while (!newest_.compare_exchange_weak(pushed->next, pushed, std::memory_order_release, std::memory_order_relaxed)) {
+    }
+  }
+  // Drain thread: a list from the oldest to the newest, which is the caller's; null: there is none.
+  BegunPlan* TakeAll() {
+    BegunPlan* oldest_first = nullptr;
+    for (BegunPlan* plan = newest_.exchange(nullptr, std::memory_order_acquire); plan != nullptr;) {
+      BegunPlan* const before = std::exchange(plan->next, oldest_first);
+      oldest_first = std::exchange(plan, before);
+    }
+    return oldest_first;
+  }
+  bool empty() const { return newest_.load(std::memory_order_relaxed) == nullptr; }
+
+ private:
+  std::atomic<BegunPlan*> newest_{nullptr};
+};
+
+}  // namespace stepwatch::step
