@@ -268,8 +268,10 @@ step::NewWindow Reloader::OwnWindow() const {
 }
 
 std::unique_ptr<step::PendingPlan> Reloader::MakePending(std::shared_ptr<const plan::Plan> plan, Effect effect) const {
-  return std::make_unique<step::PendingPlan>(
-      effect, step::MakePipeline(std::move(plan), options_.grad_acc_steps, options_.ring_bytes_max));
+  std::shared_ptr<step::Pipeline> pipeline =
+      step::MakePipeline(std::move(plan), options_.grad_acc_steps, options_.ring_bytes_max);
+  std::unique_ptr<step::BegunPlan> stream = parts_.drain->MakeStream(pipeline);
+  return std::make_unique<step::PendingPlan>(effect, std::move(pipeline), std::move(stream));
 }
 
 void Reloader::Arm(std::unique_ptr<step::PendingPlan>&& pending) {

@@ -35,7 +35,11 @@ Drain::Drain(StatusBoard* board, stats::Engine* engine, step::WakeUp* wake_up, s
 
 Drain::~Drain() {
   STEPWATCH_CHECK(!thread_.joinable());
-  while (begun_ != nullptr) delete std::exchange(begun_, begun_->next);
+  streams_.clear_and_dispose(std::default_delete<PlanStream>());
+}
+
+std::unique_ptr<step::BegunPlan> Drain::MakeStream(std::shared_ptr<step::Pipeline> pipeline) const {
+  return std::make_unique<PlanStream>(engine_, std::move(pipeline));
 }
 
 void Drain::Start() {
@@ -112,7 +116,7 @@ void Drain::Conclude() noexcept {
 }
 
 bool Drain::HasBacklog() const {
-  return begun_ != nullptr || !begun_plans_->empty() ||
+  return !begun_plans_->empty() ||
          std::any_of(sinks_.begin(), sinks_.end(), [](const SinkQueue& sink) { return !sink.empty(); }) ||
          std::any_of(streams_.begin(), streams_.end(), [](const PlanStream& stream) { return stream.has_backlog(); }) ||
          (alert_manager_ && alert_manager_->unsaved());
@@ -145,7 +149,7 @@ void Drain::Round(bool now_or_never, bool last_call) noexcept {
   const SteadyTime now = std::chrono::steady_clock::now();
   fault_in_round_ = false;
   TakeOrders();
-  Guarded([&] { TakeBegunPlans(); });
+  TakeBegunPlans();
   Guarded([&] { EmptyRings(last_call); });
   for (PlanStream& stream : streams_) TellBeginAndFinish(&stream);
   Guarded([&] { PassOnFrames(last_call); });
@@ -167,13 +171,10 @@ void Drain::TakeOrders() noexcept {
   sinks_.splice(sinks_.end(), new_sinks_);
 }
 
-// A plan that finds no memory for its stream is left to the next round.
-void Drain::TakeBegunPlans() {
-  if (begun_ == nullptr) begun_ = begun_plans_->TakeAll();
-  while (begun_ != nullptr) {
-    streams_.emplace_back(engine_, begun_->pipeline);
-    delete std::exchange(begun_, begun_->next);
-  }
+void Drain::TakeBegunPlans() noexcept {
+  begun_plans_->TakeAll([this](std::unique_ptr<step::BegunPlan> plan) {
+    streams_.push_back(*static_cast<PlanStream*>(plan.release()));  // MakeStream has made it
+  });
 }
 
 void Drain::EmptyRings(bool last_call) {
@@ -273,7 +274,7 @@ void Drain::ReportDrained(bool last_call) noexcept {
     const step::PlanEnd& end = stream.end();
     const double busy_seconds = static_cast<double>(stream.pipeline()->busy_ns.load(std::memory_order_relaxed)) * 1e-9;
     board_->Post(PlanDrained{stream.id(), end.reason, end.collected, ledger, busy_seconds});
-    streams_.pop_front();
+    streams_.pop_front_and_dispose(std::default_delete<PlanStream>());
   }
 }
 

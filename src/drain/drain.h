@@ -55,6 +55,8 @@ class Drain {
   void Start();
   // The sinks of the run, before the first plan begins. The ledger counts what the first one does.
   void SetSinks(std::vector<std::shared_ptr<Sink>> sinks);
+  // What a plan brings along for the drain, and what comes back through `begun_plans` when it begins.
+  std::unique_ptr<step::BegunPlan> MakeStream(std::shared_ptr<step::Pipeline> pipeline) const;
   // Keeps the records of every site's last step.
   void KeepLatest() { mailbox_.KeepLatest(); }
   // Drains all that is there, results under way included, stops trying at `give_up_at`, ends the thread. Call after the
@@ -101,7 +103,7 @@ class Drain {
   void ReportHealth() noexcept;
   bool AnyPending() const;
   std::chrono::milliseconds WaitTime() const;
-  void TakeBegunPlans();
+  void TakeBegunPlans() noexcept;
 
   StatusBoard* const board_;
   stats::Engine* const engine_;
@@ -121,8 +123,7 @@ class Drain {
   std::condition_variable finish_;  // finished_ has become true
 
   // Drain thread only.
-  step::BegunPlan* begun_ = nullptr;  // a list of those that have no stream yet
-  std::list<PlanStream> streams_;
+  boost::intrusive::slist<PlanStream, boost::intrusive::cache_last<true>> streams_;  // owned
   std::unique_ptr<AlertManager> alert_manager_;
   std::list<SinkQueue> sinks_;
   std::optional<LatestValues> latest_;  // from the moment that it is wanted

@@ -4,6 +4,7 @@
 // Drain thread only. The account is exact whatever fails: what cannot be kept for lack of memory is counted.
 #pragma once
 
+#include <boost/intrusive/slist.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -12,11 +13,12 @@
 #include "src/drain/frame_assembler.h"
 #include "src/drain/waiting_frames.h"
 #include "src/stats/engine.h"
+#include "src/step/pending_plan.h"
 #include "src/step/pipeline.h"
 
 namespace stepwatch::drain {
 
-class PlanStream {
+class PlanStream final : public step::BegunPlan, public boost::intrusive::slist_base_hook<> {
  public:
   using Time = WaitingFrames::Time;
 

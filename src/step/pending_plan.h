@@ -25,17 +25,23 @@ struct NewWindow {
 struct Continue {};  // the window in force goes on, with its step rule and its count
 struct Stop {};      // the window in force ends; there is no plan
 
-// A plan that has begun, on its way to the drain.
-struct BegunPlan {
-  std::shared_ptr<Pipeline> pipeline;
-  BegunPlan* next = nullptr;
+// The drain's part of a plan, made together with it, so that the drain needs no memory to take a plan over that has
+// begun.
+class BegunPlan {
+ public:
+  virtual ~BegunPlan() = default;
+
+ private:
+  friend class BegunPlans;
+  BegunPlan* next_ = nullptr;
 };
 
 // Allocated off the step thread, which moves its parts but frees nothing.
 struct PendingPlan {
   PendingPlan() : effect(Stop{}) {}
-  PendingPlan(std::variant<NewWindow, Continue, Stop> its_effect, std::shared_ptr<Pipeline> its_pipeline)
-      : effect(its_effect), pipeline(std::move(its_pipeline)), for_drain(new BegunPlan{pipeline}) {}
+  PendingPlan(std::variant<NewWindow, Continue, Stop> its_effect, std::shared_ptr<Pipeline> its_pipeline,
+              std::unique_ptr<BegunPlan> its_part_for_drain)
+      : effect(its_effect), pipeline(std::move(its_pipeline)), for_drain(std::move(its_part_for_drain)) {}
 
   const plan::Plan& plan() const { return *pipeline->plan; }
 
@@ -54,26 +60,32 @@ class BegunPlans {
  public:
   BegunPlans() = default;
   ~BegunPlans() {
-    for (BegunPlan* plan = TakeAll(); plan != nullptr;) delete std::exchange(plan, plan->next);
+    TakeAll([](std::unique_ptr<BegunPlan>) {});
   }
   BegunPlans(const BegunPlans&) = delete;
   BegunPlans& operator=(const BegunPlans&) = delete;
 
   // The plan's PlanBegin is in its ring, and so is the PlanEnd of every plan before it.
-  void Push(std::unique_ptr<BegunPlan> plan) {
+  void Push(std::unique_ptr<BegunPlan> plan) noexcept {
     BegunPlan* const pushed = plan.release();
-    pushed->next = newest_.load(std::memory_order_relaxed);
-    while (!newest_.compare_exchange_weak(pushed->next, pushed, std::memory_order_release, std::memory_order_relaxed)) {
+    pushed->next_ = newest_.load(std::memory_order_relaxed);
+    while (
+        !newest_.compare_exchange_weak(pushed->next_, pushed, std::memory_order_release, std::memory_order_relaxed)) {
     }
   }
-  // Drain thread: a list from the oldest to the newest, which is the caller's; null: there is none.
-  BegunPlan* TakeAll() {
-    BegunPlan* oldest_first = nullptr;
+  // Drain thread: hands over each plan, from the oldest to the newest.
+  template <class Take>
+  void TakeAll(const Take& take) noexcept {
+    BegunPlan* oldest = nullptr;
     for (BegunPlan* plan = newest_.exchange(nullptr, std::memory_order_acquire); plan != nullptr;) {
-      BegunPlan* const before = std::exchange(plan->next, oldest_first);
-      oldest_first = std::exchange(plan, before);
+      BegunPlan* const before = std::exchange(plan->next_, oldest);
+      oldest = std::exchange(plan, before);
     }
-    return oldest_first;
+    while (oldest != nullptr) {
+      std::unique_ptr<BegunPlan> plan(oldest);
+      oldest = plan->next_;
+      take(std::move(plan));
+    }
   }
   bool empty() const { return newest_.load(std::memory_order_relaxed) == nullptr; }
 

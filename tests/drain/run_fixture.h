@@ -173,8 +173,9 @@ class Run {
     return MakeOffer(MakePlan(spec), ring_records);
   }
   std::unique_ptr<step::PendingPlan> MakeOffer(std::shared_ptr<const plan::Plan> plan, size_t ring_records = 1024) {
-    return std::make_unique<step::PendingPlan>(step::NewWindow{},
-                                               std::make_shared<step::Pipeline>(std::move(plan), ring_records));
+    auto pipeline = std::make_shared<step::Pipeline>(std::move(plan), ring_records);
+    auto stream = drain.MakeStream(pipeline);
+    return std::make_unique<step::PendingPlan>(step::NewWindow{}, std::move(pipeline), std::move(stream));
   }
   void Put(std::unique_ptr<step::PendingPlan> plan) {
     plane.slot().Publish(std::move(plan));
