@@ -267,7 +267,10 @@ Status Monitor::Close(milliseconds timeout) {
   // included.
   const bool loop_answered =
       impl_->loop_.Call([&impl = *impl_] { impl.OnBoard(), impl.reloader_.StopWatching(); }, deadline);
-  const bool files_hang = !impl_->io_.Stop(deadline - reserve / 2);
+  const bool written = loop_answered && impl_->Await(&reload::Reloader::written, deadline - reserve / 2);
+  const bool config_stopped = impl_->io_.Stop(deadline - reserve / 2);
+  const bool output_stopped = impl_->output_io_.Stop(deadline - reserve / 2);
+  const bool files_hang = !written || !config_stopped || !output_stopped;
   const bool loop_ended = loop_answered && impl_->loop_.Stop(deadline);
   if (!loop_ended) impl_->loop_.Detach();
   (void)impl_->door_.Close(deadline);

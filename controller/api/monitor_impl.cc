@@ -60,7 +60,7 @@ Monitor::Impl::Impl(Options options, bool dynamic, base::FileSystem& files)
       engine_(EngineOptionsOf(options_)),
       data_plane_(options_.start_iteration, &engine_, &wake_up_, options_.decision_wait),
       drain_(&board_, &engine_, &wake_up_, &data_plane_.begun_plans(), options_.backlog_bytes_max),
-      reloader_(options_, dynamic, {&loop_.context(), &data_plane_, &drain_, &board_, &io_, &files_},
+      reloader_(options_, dynamic, {&loop_.context(), &data_plane_, &drain_, &board_, &io_, &output_io_, &files_},
                 [this](Event event) { Tell(std::move(event)); }) {}
 
 void Monitor::Impl::Start() {

@@ -58,7 +58,8 @@ class Monitor::Impl {
   const bool dynamic_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   base::FileSystem& files_;
-  base::IoThread io_;  // for calls on files that the loop would wait for
+  base::IoThread io_;                          // looks at the config and writes it back
+  base::IoThread output_io_{"stepwatch-out"};  // writes manifest.json and other small files of the run
   api::EventDoor door_;
   api::EventQueue reported_;
   api::LoopThread loop_;

@@ -1,4 +1,5 @@
 // What the drain has posted: kept in the manifest, told as events, and fed to the state machine.
+#include <chrono>
 #include <string>
 #include <utility>
 #include <variant>
@@ -6,58 +7,90 @@
 #include "controller/reload/reloader.h"
 
 namespace stepwatch::reload {
+namespace {
+
+constexpr std::chrono::milliseconds kAfterFault{100};
+
+}  // namespace
 
 void Reloader::OnBoard() {
-  for (const drain::BoardEntry& entry : parts_.board->Take())
-    std::visit([this](const auto& each) { OnEntry(each); }, entry);
+  try {
+    TakeEntries();
+  } catch (...) {
+    board_timer_.expires_after(kAfterFault);
+    board_timer_.async_wait([this](const boost::system::error_code& error) {
+      if (!error) OnBoard();
+    });
+    throw;
+  }
   TidySlot();
 }
 
+// An entry that the machine finds no memory for stays, with all after it.
+void Reloader::TakeEntries() {
+  for (;;) {
+    while (next_entry_ < entries_.size()) {
+      std::visit([this](const auto& each) { OnEntry(each); }, entries_[next_entry_]);
+      ++next_entry_;
+    }
+    entries_.clear();
+    next_entry_ = 0;
+    entries_ = parts_.board->Take();
+    if (entries_.empty()) return;
+  }
+}
+
 void Reloader::OnEntry(const drain::PlanBegan& entry) {
-  record_.Update(entry.plan_id, [&](output::ManifestPlan& plan) {
-    plan.state = "collecting";
-    plan.first_step = entry.first_step;
-  });
-  SaveManifest();
   Feed(Applied{entry.plan_id});
+  Quietly([&] {
+    journal_.Update(entry.plan_id, [&](output::ManifestPlan& plan) {
+      plan.state = "collecting";
+      plan.first_step = entry.first_step;
+    });
+  });
   Event event;
   event.kind = EventKind::kApplied;
   event.plan_id = entry.plan_id;
   event.step = entry.first_step;
-  Tell(std::move(event));
+  Quietly([&] { Tell(std::move(event)); });
 }
 
 void Reloader::OnEntry(const drain::PlanFinished& entry) {
-  record_.Update(entry.plan_id, [&](output::ManifestPlan& plan) {
-    plan.state = "finished";
-    plan.last_step = entry.last_step;
-    plan.collected = entry.collected;
-    plan.end_reason = step::EndReasonText(entry.reason);
-  });
   Feed(Finished{entry.plan_id, entry.reason});
-  Event event;
-  event.kind = EventKind::kFinished;
-  event.plan_id = entry.plan_id;
-  event.step = entry.last_step;
-  event.collected = entry.collected;
-  event.message = step::EndReasonText(entry.reason);
-  Tell(std::move(event));
+  Quietly([&] {
+    journal_.Update(entry.plan_id, [&](output::ManifestPlan& plan) {
+      plan.state = "finished";
+      plan.last_step = entry.last_step;
+      plan.collected = entry.collected;
+      plan.end_reason = step::EndReasonText(entry.reason);
+    });
+  });
+  Quietly([&] {
+    Event event;
+    event.kind = EventKind::kFinished;
+    event.plan_id = entry.plan_id;
+    event.step = entry.last_step;
+    event.collected = entry.collected;
+    event.message = step::EndReasonText(entry.reason);
+    Tell(std::move(event));
+  });
 }
 
 void Reloader::OnEntry(const drain::PlanDrained& entry) {
-  record_.Update(entry.plan_id, [&](output::ManifestPlan& plan) {
-    plan.state = "drained";
-    plan.ledger = entry.ledger;
+  Quietly([&] {
+    journal_.Update(entry.plan_id, [&](output::ManifestPlan& plan) {
+      plan.state = "drained";
+      plan.ledger = entry.ledger;
+    });
   });
-  SaveManifest();
+  Feed(Drained{entry.plan_id, entry.reason});
   Event event;
   event.kind = EventKind::kDrained;
   event.plan_id = entry.plan_id;
   event.collected = entry.collected;
   event.ledger = entry.ledger;
   event.busy_seconds = entry.busy_seconds;
-  Tell(std::move(event));
-  Feed(Drained{entry.plan_id, entry.reason});
+  Quietly([&] { Tell(std::move(event)); });
 }
 
 void Reloader::OnEntry(const drain::SinkFailed& entry) {
@@ -74,8 +107,10 @@ void Reloader::OnEntry(const drain::AlarmsRaised& entry) {
   event.plan_id = entry.plan_id;
   event.step = entry.step;
   for (const std::string& sentence : entry.sentences) {
-    event.message = sentence;
-    Tell(event);
+    Quietly([&] {
+      event.message = sentence;
+      Tell(event);
+    });
   }
   if (entry.further == 0) return;
   event.message =

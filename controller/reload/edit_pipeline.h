@@ -30,6 +30,7 @@ class EditPipeline {
 
   void SetSites(SiteIndex sites) { sites_ = std::make_shared<const SiteIndex>(std::move(sites)); }
   const SiteIndex& sites() const { return *sites_; }
+  const std::shared_ptr<const SiteIndex>& shared_sites() const { return sites_; }
 
   // False if the text is no JSON: somebody may still be writing it. Parse finds the same text parsed.
   bool LooksWhole(const std::string& text);

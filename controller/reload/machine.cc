@@ -155,12 +155,14 @@ void Stepper::operator()(const Drained& input) {
 }
 
 void Stepper::operator()(const WroteBack& input) {
+  if (state.seen != input.base_sha256) return;
   state.seen = input.sha256;
   state.refused = false;
+  state.due.reset();
 }
 
 void Stepper::operator()(const FoundEdited& input) {
-  state.seen = input.base_sha256;
+  if (state.seen != input.base_sha256) return;
   state.due = MachinePlan{input.plan_id, input.base_sha256};  // should the edit be taken back before it is seen
 }
 

@@ -48,11 +48,14 @@ struct Drained {
   PlanId plan_id = 0;
   step::EndReason reason = step::EndReason::kClosed;
 };
-// Our own write-back is in the file: not a change.
+// What the write-back of these bytes has left in the file, our own text or the same bytes: not a change. Other bytes
+// that were seen meanwhile are newer.
 struct WroteBack {
+  std::string base_sha256;
   std::string sha256;
 };
-// It is not, because somebody saved other bytes at that moment: what the file is seen to hold next decides.
+// The write-back has found other bytes, which somebody saved at that moment: what the file is seen to hold next
+// decides, if it was not seen meanwhile.
 struct FoundEdited {
   std::string base_sha256;
   PlanId plan_id = 0;

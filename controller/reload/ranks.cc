@@ -304,7 +304,7 @@ void Reloader::Ranks::Drop(const agree::Proposal& proposal, const agree::Decisio
 }
 
 void Reloader::Ranks::Join(const std::string& run_id) {
-  reloader_->record_.SetRunId(run_id);
+  reloader_->journal_.SetRunId(run_id);
   reloader_->knows_run_id_ = true;
 }
 

@@ -29,8 +29,14 @@ Reloader::Reloader(const Options& options, bool dynamic, Parts parts, std::funct
       parts_(parts),
       tell_(std::move(tell)),
       pipeline_(options.rank, dynamic),
-      record_(options, dynamic, *parts.files),
-      displaced_(*parts.loop, [this](const DisplacedWatch::Finding& finding) { TellDisplaced(finding); }) {
+      board_timer_(*parts.loop),
+      config_work_(*parts.loop, *parts.io),
+      output_work_(*parts.loop, *parts.output_io),
+      config_writer_(*parts.loop, &config_work_, options.config_path,
+                     [this](const ConfigWriter::Finding& finding) { TellDisplaced(finding); }),
+      journal_(options, dynamic, &output_work_, parts.files,
+               {[this](EventKind kind, std::string message) { Tell(kind, std::move(message)); },
+                [this](const std::string& directory) { output_->SetDirectory(directory); }}) {
   state_.dynamic = dynamic;
   if (options_.store && options_.world_size > 1) ranks_ = std::make_unique<Ranks>(this);
 }
@@ -49,7 +55,7 @@ Status Reloader::ReadOnce() {
 
 Replanned Reloader::Attach(SiteIndex sites) {
   pipeline_.SetSites(std::move(sites));
-  record_.SetSites(pipeline_.sites());
+  journal_.SetSites(pipeline_.shared_sites());
   return attached_ ? AttachAgain() : Replanned{AttachFirst(), nullptr, nullptr};
 }
 
@@ -80,7 +86,7 @@ Status Reloader::AttachFirst() {
   attached_ = true;
   JoinRanks();
   // Before the first look: an edit that a killed process left beside the config is what the config should hold.
-  if (options_.rank == 0) displaced_.TakeOver(options_.config_path);
+  if (options_.rank == 0) config_writer_.TakeOver();
   LookNow();
   watcher_->Start();
   return Status();
@@ -89,7 +95,7 @@ Status Reloader::AttachFirst() {
 void Reloader::Refresh() {
   OnBoard();
   outcome_ = RefreshOutcome::kUnchanged;
-  displaced_.LookNow();
+  config_writer_.LookNow();
   if (watcher_) LookNow();
 }
 
@@ -113,12 +119,13 @@ bool Reloader::knows_run_id() const {
 RunState Reloader::state() const {
   const RunState state = RunStateOf(state_);
   if (!fault_.empty() && quiet()) return RunState::kFailed;
+  if (state == RunState::kIdle && config_writer_.busy()) return RunState::kDraining;
   return state == RunState::kArmed && undecided() ? RunState::kPreparing : state;
 }
 
 void Reloader::StopWatching() {
   if (ranks_) ranks_->Leave();
-  displaced_.Stop();
+  config_writer_.Stop();
   if (watcher_) watcher_->Stop();
 }
 
@@ -135,15 +142,6 @@ void Reloader::OnLook(const watch::FileSnapshot& snapshot) {
   if (ranks_) ranks_->DropWriteBack();
   current_ = pipeline_.Parse(snapshot.sha256, snapshot.bytes);
   Feed(BytesSeen{snapshot.sha256, pipeline_.Classify(&current_, state_.next_plan_id)});
-}
-
-// What is only told: nothing fails because of it.
-template <class Report>
-void Reloader::Quietly(Report report) noexcept {
-  try {
-    report();
-  } catch (...) {  // no memory for an event: what it tells of has happened all the same
-  }
 }
 
 void Reloader::TellFault(const std::string& what) {
@@ -286,9 +284,8 @@ void Reloader::Arm(std::unique_ptr<step::PendingPlan>&& pending) {
 
 void Reloader::TellArmed(const plan::Plan& plan, const std::string& when) {
   outcome_ = RefreshOutcome::kArmed;
+  Quietly([&] { journal_.AddPlan(plan); });
   Quietly([&] {
-    record_.AddPlan(plan);
-    SaveManifest();
     Tell(EventKind::kArmed, Plural(static_cast<int64_t>(plan.layout.sites.size()), "site") + when, plan.layout.plan_id);
   });
 }
@@ -316,11 +313,8 @@ void Reloader::Supersede(std::unique_ptr<step::PendingPlan> old) {
 }
 
 void Reloader::TellSuperseded(PlanId plan_id, const char* why) {
-  Quietly([&] {
-    record_.Update(plan_id, [](output::ManifestPlan& plan) { plan.state = "superseded"; });
-    SaveManifest();
-    Tell(EventKind::kSuperseded, why, plan_id);
-  });
+  Quietly([&] { journal_.Update(plan_id, [](output::ManifestPlan& plan) { plan.state = "superseded"; }); });
+  Quietly([&] { Tell(EventKind::kSuperseded, why, plan_id); });
 }
 
 // Not done, for want of memory, it stays due: no input that led to it comes again.
@@ -329,38 +323,43 @@ void Reloader::Perform(const WriteBack& order) try {
   if (ranks_ && dynamic_) return ranks_->WriteBackWhenWritten(order);
   WriteBackHere(order);
 } catch (const std::exception& error) {
+  RetryWriteBack(order, error.what());
+}
+
+void Reloader::RetryWriteBack(const WriteBack& order, const std::string& why) {
   Feed(FoundEdited{order.base_sha256, order.plan_id});
   if (watcher_) watcher_->SetKnown("");
-  TellFault(error.what());
+  TellFault(why);
 }
 
 void Reloader::WriteBackHere(const WriteBack& order) {
-  displaced_.LookNow();
-  writeback::WriteBackResult result =
-      writeback::WriteBackDynamicOff(options_.config_path, order.base_sha256, [this](const std::string& sha256) {
-        Feed(WroteBack{sha256});
-        watcher_->SetKnown(sha256);
-      });
-  displaced_.Add(&result);
-  if (result.outcome == writeback::WriteBackOutcome::kEdited) {
+  config_writer_.WriteBack(order.base_sha256, watcher_->IsUnchanged(),
+                           [this, order](const Status& fault, const writeback::WriteBackResult& result) {
+                             if (fault.ok()) return OnWroteBack(order, result);
+                             RetryWriteBack(order, fault.message());
+                           });
+}
+
+void Reloader::OnWroteBack(const WriteBack& order, const writeback::WriteBackResult& result) {
+  const bool is_edited = result.outcome == writeback::WriteBackOutcome::kEdited;
+  const bool is_written = result.outcome == writeback::WriteBackOutcome::kWritten;
+  // An edit that was seen while the write-back was under way is newer than both.
+  const bool is_news = state_.seen == order.base_sha256;
+  const std::string holds = is_edited || !is_news ? "" : is_written ? result.sha256 : order.base_sha256;
+  if (is_edited)
     Feed(FoundEdited{order.base_sha256, order.plan_id});
-    watcher_->SetKnown("");  // whatever the file holds now is looked at, the base bytes included
-  } else if (result.outcome == writeback::WriteBackOutcome::kImpossible) {
-    displaced_.TakeOver(options_.config_path);
-    Feed(WroteBack{order.base_sha256});
-    watcher_->SetKnown(order.base_sha256);
-  }
-  const std::string message = result.outcome == writeback::WriteBackOutcome::kWritten
-                                  ? "dynamic_on is false in the file now (" + result.method + ")"
-                                  : "dynamic_on was not written back: " + result.message;
-  record_.Update(order.plan_id, [&](output::ManifestPlan& plan) { plan.write_back = message; });
-  SaveManifest();
+  else
+    Feed(WroteBack{order.base_sha256, holds});
+  watcher_->SetKnown(holds);  // unknown: whatever the file holds is looked at, the base bytes included
+  const std::string message = is_written ? "dynamic_on is false in the file now (" + result.method + ")"
+                                         : "dynamic_on was not written back: " + result.message;
+  Quietly([&] { journal_.Update(order.plan_id, [&](output::ManifestPlan& plan) { plan.write_back = message; }); });
   Tell(EventKind::kWroteBack, message, order.plan_id);
 }
 
 // An edit that was put in is seen by the watcher like any other.
-void Reloader::TellDisplaced(const DisplacedWatch::Finding& finding) {
-  const bool is_put_back = finding.kind == DisplacedWatch::Finding::Kind::kPutBack;
+void Reloader::TellDisplaced(const ConfigWriter::Finding& finding) {
+  const bool is_put_back = finding.kind == ConfigWriter::Finding::Kind::kPutBack;
   Tell(is_put_back ? EventKind::kNote : EventKind::kWarning, finding.message);
 }
 
@@ -383,30 +382,8 @@ void Reloader::PrepareOutput(const plan::Plan& plan) {
     parts_.drain->SetSinks(std::move(sinks));
     output_ = output;
   }
-  std::string note;
-  record_.FixDirectory(plan, &note);
-  output_->SetDirectory(record_.directory());
+  journal_.FixDirectory(plan);
   if (plan.layout.format == OutputFormat::kApi) parts_.drain->KeepLatest();
-  if (!note.empty()) Quietly([&] { Tell(EventKind::kNote, note); });
-}
-
-void Reloader::PublishStructure(const std::string& json) {
-  const Result<std::string> path = record_.SaveStructure(json);
-  if (path.ok()) return Tell(EventKind::kNote, "print_struct: the structure is in " + path.value());
-  Tell(EventKind::kDegraded, "print_struct: " + path.status().message());
-}
-
-void Reloader::PublishStacks(const std::vector<std::pair<std::string, std::string>>& rows) {
-  std::string note;
-  const Status saved = record_.SaveStacks(rows, &note);
-  if (saved.ok()) return Tell(EventKind::kNote, "stack_info: " + note);
-  Tell(EventKind::kDegraded, "stack_info: " + saved.message());
-}
-
-void Reloader::SaveManifest() {
-  const Status saved = record_.Save();
-  const bool was_failing = std::exchange(manifest_failing_, !saved.ok());
-  if (!saved.ok() && !was_failing) Tell(EventKind::kDegraded, "manifest.json: " + saved.message());
 }
 
 void Reloader::Tell(EventKind kind, std::string message, PlanId plan_id) {

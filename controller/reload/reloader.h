@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -14,15 +15,16 @@
 #include <variant>
 #include <vector>
 
-#include "controller/reload/displaced_watch.h"
+#include "controller/reload/config_writer.h"
 #include "controller/reload/edit_pipeline.h"
+#include "controller/reload/file_queue.h"
 #include "controller/reload/machine.h"
+#include "controller/reload/run_journal.h"
 #include "controller/watch/watcher.h"
 #include "src/base/file_system.h"
 #include "src/base/io_executor.h"
 #include "src/drain/drain.h"
 #include "src/drain/status_board.h"
-#include "src/output/run_record.h"
 #include "src/sinks/format_sink.h"
 #include "src/step/data_plane.h"
 #include "src/step/pending_plan.h"
@@ -46,7 +48,8 @@ class Reloader {
     step::DataPlane* data_plane = nullptr;
     drain::Drain* drain = nullptr;
     drain::StatusBoard* board = nullptr;
-    base::IoExecutor* io = nullptr;  // looks at the config file
+    base::IoExecutor* io = nullptr;         // touches the config
+    base::IoExecutor* output_io = nullptr;  // touches what is written beside the rows
     base::FileSystem* files = &base::FileSystem::Real();
   };
 
@@ -64,13 +67,15 @@ class Reloader {
   Replanned Amend(const Amendment& amendment);
   // The step thread does not take this: it has stopped waiting.
   void Discard(const Replanned& replanned);
-  // Begins a look. What it found is known when settled() is true; until then the file is read, or the ranks of the job
-  // decide on what it holds.
+  // Begins a look. What it found is known when settled() is true; until then the file is read or written back, or the
+  // ranks of the job decide on what it holds.
   void Refresh();
   RefreshOutcome outcome() const { return outcome_; }
-  bool settled() const { return looked() && !undecided(); }
-  // The looks that Attach and Refresh have begun are over.
-  bool looked() const { return looks_awaited_ == 0; }
+  bool settled() const { return looked() && !undecided() && !config_writer_.busy(); }
+  // The looks that Attach and Refresh have begun are over, and it is known where the output goes.
+  bool looked() const { return looks_awaited_ == 0 && !journal_.is_fixing_directory(); }
+  // No call on a file is under way but those of looks.
+  bool written() const { return config_work_.idle() && output_work_.idle(); }
   // Takes what the drain has posted.
   void OnBoard();
   void StopWatching();
@@ -79,15 +84,15 @@ class Reloader {
   bool knows_run_id() const;
   // At which an edit is to be applied that is not decided on; -1: none. Any thread.
   int64_t proposed_step() const { return proposed_step_.load(std::memory_order_relaxed); }
-  void PublishStructure(const std::string& json);
-  void PublishStacks(const std::vector<std::pair<std::string, std::string>>& rows);
+  void PublishStructure(std::string json) { journal_.PublishStructure(std::move(json)); }
+  void PublishStacks(std::vector<std::pair<std::string, std::string>> rows) { journal_.PublishStacks(std::move(rows)); }
 
   RunState state() const;
   // Why the newest edit is not taken over, although it is tried; empty: it is.
   const std::string& fault() const { return fault_; }
   // Nothing is armed, collecting or draining.
   bool quiet() const { return !state_.armed && !state_.window && state_.draining.empty(); }
-  const std::string& output_dir() const { return record_.directory(); }
+  const std::string& output_dir() const { return journal_.directory(); }
   std::string watch_mode() const { return watcher_ ? watcher_->mode() : "off"; }
 
  private:
@@ -114,8 +119,14 @@ class Reloader {
   void EndFault();
   // Takes the input in, and performs what follows; a throw leaves the state as it was.
   void Feed(const Input& input);
+  // What is only told: nothing fails because of it.
   template <class Report>
-  static void Quietly(Report report) noexcept;
+  static void Quietly(Report report) noexcept {
+    try {
+      report();
+    } catch (...) {  // no memory for an event: what it tells of has happened all the same
+    }
+  }
 
   void Perform(const ReportSeen&);
   void Perform(const ReportRefused&);
@@ -130,8 +141,11 @@ class Reloader {
   void Perform(const WriteBack& order);
 
   void WriteBackHere(const WriteBack& order);
-  void TellDisplaced(const DisplacedWatch::Finding& finding);
+  void OnWroteBack(const WriteBack& order, const writeback::WriteBackResult& result);
+  void RetryWriteBack(const WriteBack& order, const std::string& why);
+  void TellDisplaced(const ConfigWriter::Finding& finding);
 
+  void TakeEntries();
   void OnEntry(const drain::PlanBegan& entry);
   void OnEntry(const drain::PlanFinished& entry);
   void OnEntry(const drain::PlanDrained& entry);
@@ -156,7 +170,6 @@ class Reloader {
   void TellSuperseded(PlanId plan_id, const char* why);
   void Warn(const std::vector<config::Warning>& warnings);
   void PrepareOutput(const plan::Plan& plan);
-  void SaveManifest();
   void Tell(EventKind kind, std::string message, PlanId plan_id = 0);
   void Tell(Event event);
 
@@ -168,7 +181,6 @@ class Reloader {
   EditPipeline pipeline_;
   bool attached_ = false;
   MachineState state_;
-  output::RunRecord record_;
   Edit current_;                                         // what the bytes seen last became
   std::map<PlanId, Edit> sources_;                       // what the plans came from that wait or are in force
   std::unique_ptr<step::PendingPlan> continuation_;      // made by the call under way
@@ -176,13 +188,18 @@ class Reloader {
   RefreshOutcome outcome_ = RefreshOutcome::kUnchanged;  // of the look under way
   std::set<std::string> said_;                           // keys whose "not effective" has been told
   std::shared_ptr<sinks::FormatSink> output_;            // from the first plan on
-  bool manifest_failing_ = false;
   std::string fault_;
   bool knows_run_id_ = false;
   std::atomic<int64_t> proposed_step_{-1};
   int looks_awaited_ = 0;
+  std::vector<drain::BoardEntry> entries_;  // of the board, from next_entry_ on not taken in
+  size_t next_entry_ = 0;
+  boost::asio::steady_timer board_timer_;  // takes them in that found no memory
   std::unique_ptr<watch::Watcher> watcher_;
-  DisplacedWatch displaced_;
+  FileQueue config_work_;
+  FileQueue output_work_;
+  ConfigWriter config_writer_;
+  RunJournal journal_;
   std::unique_ptr<Ranks> ranks_;  // null: this process decides alone
 };
 

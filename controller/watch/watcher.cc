@@ -38,13 +38,24 @@ SettleTimes TimesOf(const WatcherOptions& options) {
 
 using Done = std::function<void()>;
 
+// What the looks have found so far. Executor's thread only.
+struct FoundBytes {
+  std::string sha256;
+  uint64_t version = 0;  // changes with them
+};
+
 // One look: begun on the loop, run on the executor's thread, taken in on the loop. It owns all that it touches, since
 // the file system may keep it for longer than the watcher lives.
 struct Look {
-  void Run(const std::string& path, base::FileSystem& files) noexcept {
+  void Run(const std::string& path, base::FileSystem& files, FoundBytes* found) noexcept {
     try {
       if (arming) arming->WatchChain(ResolveChain(path, files));
       snapshot = TakeSnapshot(path, files);
+      if (snapshot.kind == SnapshotKind::kBytes && snapshot.sha256 != found->sha256) {
+        found->sha256 = snapshot.sha256;
+        ++found->version;
+      }
+      version = found->version;
     } catch (...) {
       failure = std::current_exception();
     }
@@ -55,6 +66,7 @@ struct Look {
   std::vector<Done> impatient;  // who waits for it; empty: an ordinary look. Touched by the loop alone.
   std::optional<InotifyHint::Arming> arming;
   FileSnapshot snapshot;
+  uint64_t version = 0;  // of the bytes
   Clock::time_point taken_at;
   std::exception_ptr failure;
   std::atomic<bool> is_finished{false};
@@ -82,6 +94,7 @@ class Watcher::Impl : public std::enable_shared_from_this<Impl> {
   void Stop();
   void LookNow(Done done);
   void SetKnown(const std::string& sha256) { debouncer_.SetKnown(sha256); }
+  std::function<bool()> IsUnchanged() const;
   std::string mode() const;
   uint64_t looks() const { return looks_; }
   uint64_t faults() const { return faults_; }
@@ -108,6 +121,8 @@ class Watcher::Impl : public std::enable_shared_from_this<Impl> {
   const Callbacks callbacks_;
   base::FileSystem& files_;
   const std::shared_ptr<LoopMailbox> mailbox_;
+  const std::shared_ptr<FoundBytes> found_ = std::make_shared<FoundBytes>();  // the executor's
+  uint64_t version_ = 0;                                                      // of the last look that was taken in
   Debouncer debouncer_;
   boost::asio::steady_timer slow_timer_;      // every look_interval, whatever happens
   boost::asio::steady_timer soon_timer_;      // settling, retries and hints
@@ -166,6 +181,10 @@ void Watcher::Impl::LookNow(Done done) {
   });
   if (done) Guarded([&] { done(); });  // no memory to wait
   ImpatientLook();
+}
+
+std::function<bool()> Watcher::Impl::IsUnchanged() const {
+  return [found = found_, version = version_] { return found->version == version; };
 }
 
 std::string Watcher::Impl::mode() const {
@@ -240,12 +259,13 @@ void Watcher::Impl::BeginLook(std::vector<Done> impatient) {
 }
 
 bool Watcher::Impl::HandOver(const std::shared_ptr<Look>& look) noexcept try {
-  return io_.Post([look, path = options_.path, &files = files_, mailbox = mailbox_, weak = weak_from_this()] {
-    look->Run(path, files);
-    mailbox->Post([look, weak] {
-      if (const auto self = weak.lock()) self->OnLooked(look);
-    });
-  });
+  return io_.Post(
+      [look, path = options_.path, &files = files_, found = found_, mailbox = mailbox_, weak = weak_from_this()] {
+        look->Run(path, files, found.get());
+        mailbox->Post([look, weak] {
+          if (const auto self = weak.lock()) self->OnLooked(look);
+        });
+      });
 } catch (...) {
   return false;
 }
@@ -264,6 +284,7 @@ void Watcher::Impl::OnLooked(const std::shared_ptr<Look>& look) {
 void Watcher::Impl::TakeIn(Look* look) {
   if (look->arming) hint_->EndArming(std::move(*look->arming));
   if (look->failure) std::rethrow_exception(look->failure);
+  version_ = look->version;
   if (TryAgain(look)) return;
   Act(look->impatient.empty() ? debouncer_.OnLook(look->snapshot, look->taken_at)
                               : debouncer_.OnImpatientLook(look->snapshot, look->taken_at),
@@ -342,6 +363,9 @@ void Watcher::LookNow(std::function<void()> done) {
 }
 void Watcher::SetKnown(const std::string& sha256) {
   impl_->SetKnown(sha256);
+}
+std::function<bool()> Watcher::IsUnchanged() const {
+  return impl_->IsUnchanged();
 }
 std::string Watcher::mode() const {
   return impl_->mode();

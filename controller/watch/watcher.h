@@ -61,6 +61,10 @@ class Watcher {
   // Whoever announces bytes and then does not write them must set the old hash again.
   void SetKnown(const std::string& sha256);
 
+  // A question for the executor's thread: are the bytes that the last look found which was taken in still those that
+  // the last look found which was made? Whoever writes to the file in their place asks it first.
+  std::function<bool()> IsUnchanged() const;
+
   // "inotify", or "poll" with the reason: for `doctor` and logs.
   std::string mode() const;
   // Looks so far, and how many of them an exception ended.

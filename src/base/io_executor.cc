@@ -23,7 +23,7 @@ struct IoThread::Shared {
   bool finished = false;  // the thread touches nothing of anybody's any more
 };
 
-IoThread::IoThread() : shared_(std::make_shared<Shared>()) {}
+IoThread::IoThread(const char* name) : name_(name), shared_(std::make_shared<Shared>()) {}
 
 IoThread::~IoThread() {
   (void)Stop(Clock::now() + kStopTime);
@@ -32,7 +32,7 @@ IoThread::~IoThread() {
 bool IoThread::Post(std::function<void()> work) {
   const std::lock_guard<std::mutex> lock(shared_->mutex);
   if (shared_->stopping || shared_->queue.size() >= kQueueMax) return false;
-  if (!thread_.joinable()) thread_ = StartWorkerThread("stepwatch-io", [shared = shared_] { Run(shared.get()); });
+  if (!thread_.joinable()) thread_ = StartWorkerThread(name_, [shared = shared_] { Run(shared.get()); });
   shared_->queue.push_back(std::move(work));
   shared_->changed.notify_all();
   return true;

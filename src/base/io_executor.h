@@ -21,14 +21,15 @@ class IoExecutor {
   virtual bool Post(std::function<void()> work) = 0;
 };
 
-// The executor of a monitor.
+// The executors of a monitor: one for the config, one for the output, which may lie on different mounts.
 class IoThread final : public IoExecutor {
  public:
   using Clock = std::chrono::steady_clock;
   // A queue that long belongs to a mount that has hung for a long time.
   static constexpr size_t kQueueMax = 1024;
 
-  IoThread();
+  // `name`: of the thread, at most 15 characters; a literal.
+  explicit IoThread(const char* name = "stepwatch-io");
   // Stops, and detaches the thread if that takes longer than a second.
   ~IoThread() override;
   IoThread(const IoThread&) = delete;
@@ -45,6 +46,7 @@ class IoThread final : public IoExecutor {
   struct Shared;
   static void Run(Shared* shared);
 
+  const char* const name_;
   const std::shared_ptr<Shared> shared_;
   std::thread thread_;  // guarded by the mutex in shared_, until Stop
 };

@@ -81,7 +81,7 @@ std::string ManifestText(const Manifest& manifest) {
                {"config", manifest.config_path},
                {"dynamic", manifest.dynamic},
                {"plans", plans},
-               {"sites", SitesJson(manifest.sites)}});
+               {"sites", SitesJson(manifest.sites ? *manifest.sites : SiteIndex())}});
 }
 
 Result<ManifestSites> SitesFromManifest(const std::string& text_untrusted) {

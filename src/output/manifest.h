@@ -1,9 +1,10 @@
 // manifest.json: what a run's directory holds, and what the model offers to watch. Format: docs/csv_format.md.
 //
-// Pure text in both directions; the loop thread writes the file whenever a plan's life moves on.
+// Pure text in both directions. The file is written whenever a plan's life moves on.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,7 +37,7 @@ struct Manifest {
   std::string started;  // local time, ISO 8601
   std::string config_path;
   bool dynamic = false;
-  SiteIndex sites;
+  std::shared_ptr<const SiteIndex> sites;  // null: the model is not known
   std::vector<ManifestPlan> plans;
 };
 

@@ -24,14 +24,16 @@ Sink* FormatSink::SinkOf(OutputFormat format) const {
 void FormatSink::MakeSinkFor(OutputFormat format) {
   if (SinkOf(format) != nullptr) return;
   const std::lock_guard<std::mutex> lock(mutex_);
+  if (directory_.empty()) return;
   if (format == OutputFormat::kCsv) csv_ = MakeCsvSink(directory_, files_);
   if (format == OutputFormat::kTensorBoard) tensorboard_ = MakeTensorBoardSink({directory_, rank_, {}}, files_);
 }
 
 WriteResult FormatSink::Write(const RecordLayout& layout, const StepFrame& frame) {
   MakeSinkFor(layout.format);
-  Sink* sink = SinkOf(layout.format);
-  return sink != nullptr ? sink->Write(layout, frame) : WriteResult{Status(), frame.count};
+  if (layout.format == OutputFormat::kApi) return {Status(), frame.count};
+  if (Sink* sink = SinkOf(layout.format)) return sink->Write(layout, frame);
+  return {Status(StatusCode::kUnavailable, "the directory that append_output names is still looked for"), 0};
 }
 
 void FormatSink::Abandon(const RecordLayout& layout, const StepFrame& frame) {

@@ -18,7 +18,7 @@ class FormatSink final : public Sink {
  public:
   explicit FormatSink(int rank, base::FileSystem& files = base::FileSystem::Real()) : rank_(rank), files_(files) {}
 
-  // Any thread: where files go. Before the first plan whose format has files; later calls change nothing.
+  // Any thread: where files go. Later calls change nothing. Until then frames that go to files are not taken.
   void SetDirectory(std::string directory);
 
   WriteResult Write(const RecordLayout& layout, const StepFrame& frame) override;

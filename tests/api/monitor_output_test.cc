@@ -73,7 +73,7 @@ TEST_CASE("the manifest tells which plans never began") {
   job.Edit(ConfigText({.collect_times = 1}));
   job.Edit(ConfigText(Off()));
   job.output_dir = job.monitor->GetStatus().output_dir;
-  CHECK(Manifest(job)["plans"][0]["state"] == "superseded");
+  CHECK(Eventually([&] { return Manifest(job)["plans"][0]["state"] == "superseded"; }));
 }
 
 TEST_CASE("print_struct writes the structure and the run goes on") {

@@ -1,11 +1,22 @@
 #include "src/output/manifest.h"
 
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "tests/catch.h"
 
 namespace stepwatch::output {
 namespace {
+
+SiteIndex ExampleSites() {
+  SiteIndex sites;
+  sites.modules = {{0, "", "Model", true}, {1, "layers.0", "Linear", false}};
+  sites.parameters = {{0, "layers.0.weight", DType::kBFloat16, {3, 4}, true},
+                      {1, "scale", DType::kFloat32, {}, false}};
+  sites.operators = {"all_reduce", "send"};
+  sites.features = sites.stacks = sites.heatmaps = true;
+  return sites;
+}
 
 Manifest Example() {
   Manifest manifest;
@@ -14,11 +25,7 @@ Manifest Example() {
   manifest.world_size = 8;
   manifest.grad_acc_steps = 4;
   manifest.dynamic = true;
-  manifest.sites.modules = {{0, "", "Model", true}, {1, "layers.0", "Linear", false}};
-  manifest.sites.parameters = {{0, "layers.0.weight", DType::kBFloat16, {3, 4}, true},
-                               {1, "scale", DType::kFloat32, {}, false}};
-  manifest.sites.operators = {"all_reduce", "send"};
-  manifest.sites.features = manifest.sites.stacks = manifest.sites.heatmaps = true;
+  manifest.sites = std::make_shared<SiteIndex>(ExampleSites());
   ManifestPlan plan;
   plan.plan_id = 2;
   plan.state = "drained";
@@ -71,7 +78,9 @@ TEST_CASE("a manifest tells a plan's steps, its end and its ledger") {
 
 TEST_CASE("names that are not UTF-8 do not keep a manifest from being written") {
   Manifest manifest = Example();
-  manifest.sites.modules[1].name = "bad\xff\xfename";
+  SiteIndex sites = ExampleSites();
+  sites.modules[1].name = "bad\xff\xfename";
+  manifest.sites = std::make_shared<SiteIndex>(sites);
   manifest.config_path = "/tmp/\xc3";
   CHECK(SitesFromManifest(ManifestText(manifest)).ok());
 }
@@ -79,7 +88,9 @@ TEST_CASE("names that are not UTF-8 do not keep a manifest from being written") 
 TEST_CASE("every dtype keeps its name") {
   for (int i = 0; i <= static_cast<int>(DType::kOther); ++i) {
     Manifest manifest = Example();
-    manifest.sites.parameters[0].dtype = static_cast<DType>(i);
+    SiteIndex sites = ExampleSites();
+    sites.parameters[0].dtype = static_cast<DType>(i);
+    manifest.sites = std::make_shared<SiteIndex>(sites);
     CHECK(SitesFromManifest(ManifestText(manifest)).value().sites.parameters[0].dtype == static_cast<DType>(i));
   }
 }

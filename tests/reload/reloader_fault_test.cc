@@ -87,7 +87,7 @@ class Process {
   drain::Drain drain_{&board_, &engine_, &wake_up_, &plane.begun_plans(), size_t{64} << 20};
 
  public:
-  Reloader reloader{options_, true, {&loop, &plane, &drain_, &board_, &io_}, [this](Event event) {
+  Reloader reloader{options_, true, {&loop, &plane, &drain_, &board_, &io_, &io_}, [this](Event event) {
                       events_.push_back(std::move(event));
                     }};
 };

@@ -47,6 +47,7 @@ class SimulatedRun {
   void Look() {
     history_ += " look";
     const std::string identity = file_ ? file_->name : "missing";
+    if (file_ && std::exchange(found_, identity) != identity) ++version_;
     if (identity == passed_on_) return;
     passed_on_ = identity;
     if (!file_) return Feed(FileLost{EventKind::kMissing});
@@ -91,6 +92,20 @@ class SimulatedRun {
     Feed(Recompiled{in_force && goes_on});
     if (between_steps) TakePlans(step_);
   }
+  // From here on a write-back takes until FinishWriteBack, and other things happen meanwhile.
+  void SlowFiles() { files_are_slow_ = true; }
+  void FinishWriteBack() {
+    if (ordered_.empty()) return;
+    history_ += " write-back";
+    const auto [order, version] = ordered_.front();
+    ordered_.pop_front();
+    ++write_backs_;
+    const bool written = file_ && file_->name == order.base_sha256 && version == version_;
+    if (written) file_ = Text{order.base_sha256 + " with false", EditIntent::kOff, {}};
+    passed_on_ = written && state_.seen == order.base_sha256 ? file_->name : "";
+    if (!written) return Feed(FoundEdited{order.base_sha256, order.plan_id});
+    Feed(WroteBack{order.base_sha256, passed_on_});
+  }
   // The step thread had stopped waiting for what it was to take.
   void Discard() {
     history_ += " discard";
@@ -104,8 +119,10 @@ class SimulatedRun {
     for (int i = 0; i < 12; ++i) {
       EndStep();
       DeliverAll();
+      FinishWriteBack();
+      Look();
     }
-    Look();
+    MUST(ordered_.empty());
     MUST((!slot_ && !continuation_));
     MUST(!window_);
     MUST(!state_.window);
@@ -245,12 +262,8 @@ class SimulatedRun {
   }
   void Perform(const PublishStop&) { slot_ = Pending{0, step_ + 1}; }
   void Perform(const WriteBack& order) {
-    ++write_backs_;
-    const bool written = file_ && file_->name == order.base_sha256;
-    if (written) file_ = Text{order.base_sha256 + " with false", EditIntent::kOff, {}};
-    passed_on_ = written ? file_->name : "";
-    if (!written) return Feed(FoundEdited{order.base_sha256, order.plan_id});
-    Feed(WroteBack{passed_on_});
+    ordered_.push_back({order, version_});
+    if (!files_are_slow_) FinishWriteBack();
   }
 
   MachineState state_;
@@ -269,6 +282,10 @@ class SimulatedRun {
   std::vector<CollectedStep> collected_;
   std::vector<Action> actions_;
   int write_backs_ = 0;
+  bool files_are_slow_ = false;
+  std::deque<std::pair<WriteBack, int>> ordered_;  // and what the looks had found by then
+  std::string found_;                              // by the last look
+  int version_ = 0;                                // of that
   std::string history_;
 };
 

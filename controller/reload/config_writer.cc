@@ -1,0 +1,115 @@
+#include "controller/reload/config_writer.h"
+
+#include <chrono>
+#include <utility>
+
+#include "src/base/text.h"
+
+namespace stepwatch::reload {
+namespace {
+
+using Clock = writeback::DisplacedFiles::Clock;
+
+constexpr std::chrono::seconds kAfterFault{1};
+
+writeback::WriteBackResult Edited(const std::string& path) {
+  writeback::WriteBackResult result;
+  result.outcome = writeback::WriteBackOutcome::kEdited;
+  result.message = base::Printable(path, 200) + " was edited meanwhile; the edit stands";
+  return result;
+}
+
+}  // namespace
+
+ConfigWriter::ConfigWriter(boost::asio::io_context& loop, FileQueue* file_work, std::string config_path,
+                           std::function<void(const Finding&)> tell)
+    : file_work_(file_work), config_path_(std::move(config_path)), tell_(std::move(tell)), timer_(loop) {}
+
+ConfigWriter::Looked ConfigWriter::LookAt(Displaced* displaced) {
+  return {displaced->files.Look(Clock::now()), displaced->files.look_at()};
+}
+
+writeback::WriteBackResult ConfigWriter::WriteBackNow(Displaced* displaced, const std::string& path,
+                                                      const std::string& base_sha256) {
+  writeback::WriteBackResult result = writeback::WriteBackDynamicOff(path, base_sha256, {});
+  displaced->files.AddOurs(result.sha256);
+  if (result.displaced) displaced->files.Add(std::move(*result.displaced));
+  result.displaced.reset();
+  if (result.outcome == writeback::WriteBackOutcome::kImpossible) displaced->files.Add(writeback::FindDisplaced(path));
+  return result;
+}
+
+void ConfigWriter::TakeOver() {
+  Look([path = config_path_](Displaced* displaced) {
+    displaced->files.Add(writeback::FindDisplaced(path));
+    return LookAt(displaced);
+  });
+}
+
+void ConfigWriter::LookNow() {
+  Look(LookAt);
+}
+
+// A file that is left where it is keeps its name, and the next process finds it.
+void ConfigWriter::Stop() {
+  is_stopped_ = true;
+  timer_.cancel();
+  Look([](Displaced* displaced) { return Looked{displaced->files.LastLook(Clock::now()), std::nullopt}; });
+}
+
+void ConfigWriter::WriteBack(const std::string& base_sha256, std::function<bool()> is_unchanged, Then then) {
+  struct Outcome {
+    writeback::WriteBackResult result;
+    Looked before;
+    Looked after;
+  };
+  const auto outcome = std::make_shared<Outcome>();
+  file_work_->Do(
+      [outcome, displaced = displaced_, path = config_path_, base_sha256, is_unchanged = std::move(is_unchanged)] {
+        outcome->before = LookAt(displaced.get());  // a late edit is in the file before it is compared
+        outcome->result = is_unchanged() ? WriteBackNow(displaced.get(), path, base_sha256) : Edited(path);
+        outcome->after = LookAt(displaced.get());
+      },
+      [this, outcome, then = std::move(then)](const Status& fault) {
+        --write_backs_;
+        TakeIn(outcome->before);
+        TakeIn(outcome->after);
+        then(fault, outcome->result);
+      });
+  ++write_backs_;
+}
+
+// What a look throws is no reason not to look again.
+void ConfigWriter::Look(std::function<Looked(Displaced*)> look) noexcept {
+  try {
+    const auto looked = std::make_shared<Looked>();
+    file_work_->Do([looked, displaced = displaced_, look = std::move(look)] { *looked = look(displaced.get()); },
+                   [this, looked](const Status& fault) {
+                     if (!fault.ok()) return LookAgainAt(Clock::now() + kAfterFault);
+                     TakeIn(*looked);
+                   });
+  } catch (...) {
+    LookAgainAt(Clock::now() + kAfterFault);
+  }
+}
+
+void ConfigWriter::TakeIn(const Looked& looked) noexcept {
+  LookAgainAt(looked.look_at);
+  for (const Finding& finding : looked.findings) {
+    try {
+      tell_(finding);
+    } catch (...) {  // no memory to tell of it: the file holds the edit, or its name says so
+    }
+  }
+}
+
+void ConfigWriter::LookAgainAt(std::optional<Clock::time_point> time) noexcept try {
+  if (!time || is_stopped_) return;
+  timer_.expires_at(*time);
+  timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) LookNow();
+  });
+} catch (...) {  // no memory: the next write-back looks again, and Refresh
+}
+
+}  // namespace stepwatch::reload

@@ -1,0 +1,71 @@
+// Writes `dynamic_on: false` into the config file, and looks after the files that this displaces until their grace is
+// over (controller/writeback).
+//
+// Loop thread only; the files are touched on the executor. Looks at the config are made there too, in the order in
+// which they were handed in: a look that comes after a write-back is answered after it.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "controller/reload/file_queue.h"
+#include "controller/writeback/displaced_file.h"
+#include "controller/writeback/write_back.h"
+#include "stepwatch/status.h"
+
+namespace stepwatch::reload {
+
+class ConfigWriter {
+ public:
+  using Finding = writeback::DisplacedFile::Finding;
+  // `fault`: Ok, or why nothing is known of the file: it is as it was, or changed and nobody was told.
+  using Then = std::function<void(const Status& fault, const writeback::WriteBackResult& result)>;
+
+  // `tell` hears of each late edit. The queue outlives the writer.
+  ConfigWriter(boost::asio::io_context& loop, FileQueue* file_work, std::string config_path,
+               std::function<void(const Finding&)> tell);
+
+  // Takes over what a killed process left beside the config.
+  void TakeOver();
+  // Makes `dynamic_on` false in the file if it still holds the text with this hash, and `is_unchanged`, asked on the
+  // executor, says that no look has found another text since. Throws, with nothing done, as FileQueue::Do does.
+  void WriteBack(const std::string& base_sha256, std::function<bool()> is_unchanged, Then then);
+  // A write-back is under way.
+  bool busy() const { return write_backs_ > 0; }
+  // Looks at the displaced files.
+  void LookNow();
+  // One more look, which waits for no other program; then the files are gone, or left for the next process.
+  void Stop();
+
+ private:
+  // On the executor, where work is done one after the other.
+  struct Displaced {
+    writeback::DisplacedFiles files;
+  };
+  struct Looked {
+    std::vector<Finding> findings;
+    std::optional<writeback::DisplacedFiles::Clock::time_point> look_at;
+  };
+  static Looked LookAt(Displaced* displaced);
+  static writeback::WriteBackResult WriteBackNow(Displaced* displaced, const std::string& path,
+                                                 const std::string& base_sha256);
+
+  void Look(std::function<Looked(Displaced*)> look) noexcept;
+  void TakeIn(const Looked& looked) noexcept;
+  void LookAgainAt(std::optional<writeback::DisplacedFiles::Clock::time_point> time) noexcept;
+
+  FileQueue* const file_work_;
+  const std::string config_path_;
+  const std::function<void(const Finding&)> tell_;
+  const std::shared_ptr<Displaced> displaced_ = std::make_shared<Displaced>();
+  boost::asio::steady_timer timer_;
+  int write_backs_ = 0;
+  bool is_stopped_ = false;
+};
+
+}  // namespace stepwatch::reload

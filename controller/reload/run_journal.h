@@ -1,0 +1,70 @@
+// What is written down of a run beside its rows: where its files lie, manifest.json, the model's structure, call
+// stacks.
+//
+// Loop thread only; the files are touched on the executor, in the order of the calls here. Nothing is created before
+// the first plan that writes; with the format `api` alone there is neither directory nor manifest.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "controller/reload/file_queue.h"
+#include "src/base/file_system.h"
+#include "src/output/run_record.h"
+#include "stepwatch/event.h"
+#include "stepwatch/options.h"
+
+namespace stepwatch::reload {
+
+class RunJournal {
+ public:
+  struct Callbacks {
+    std::function<void(EventKind, std::string)> tell;
+    std::function<void(const std::string&)> on_directory;  // it is fixed
+  };
+
+  // `file_work` and `files` outlive the journal, and `files` whatever hangs in it.
+  RunJournal(const Options& options, bool dynamic, FileQueue* file_work, base::FileSystem* files, Callbacks callbacks);
+
+  // Fixes the directory by the first plan with files: now, or if append_output may name an older one, when that is
+  // found or is known not to be there.
+  void FixDirectory(const plan::Plan& plan);
+  bool is_fixing_directory() const { return is_fixing_; }
+  const std::string& directory() const { return directory_; }  // empty: not fixed
+
+  // Only before the directory is fixed; afterwards nothing changes.
+  void SetRunId(const std::string& run_id);
+  void SetSites(std::shared_ptr<const SiteIndex> sites) { record_.SetSites(std::move(sites)); }
+
+  // Each of these has manifest.json written anew, a moment later.
+  void AddPlan(const plan::Plan& plan);
+  void Update(PlanId plan_id, const std::function<void(output::ManifestPlan&)>& change);
+
+  // See Monitor.
+  void PublishStructure(std::string json);
+  void PublishStacks(std::vector<std::pair<std::string, std::string>> rows);
+
+ private:
+  struct Waiting;  // the manifest that waits to be written
+
+  void Fix(std::string directory);
+  void Save();
+  void OnSaved(const Status& saved);
+  void TellSaved(const std::string& key, const Status& fault, const Result<std::string>& note);
+
+  FileQueue* const file_work_;
+  base::FileSystem* const files_;
+  const Callbacks callbacks_;
+  const std::string base_;
+  const int rank_;
+  output::RunRecord record_;
+  std::string directory_;
+  bool is_fixing_ = false;
+  std::shared_ptr<Waiting> waiting_;
+  bool is_failing_ = false;  // the last manifest was not written, and that was told
+};
+
+}  // namespace stepwatch::reload
