@@ -18,8 +18,8 @@ class DisplacedWatch::Impl : public std::enable_shared_from_this<Impl> {
   Impl(boost::asio::io_context& loop, std::function<void(const Finding&)> tell)
       : tell_(std::move(tell)), timer_(loop) {}
 
-  void TakeOver(const std::string& config_path) {
-    files_.Add(writeback::FindDisplaced(config_path));
+  void TakeOver(const std::string& config_path, base::FileSystem& files) {
+    files_.Add(writeback::FindDisplaced(config_path, files));
     LookNow();
   }
 
@@ -74,8 +74,8 @@ DisplacedWatch::~DisplacedWatch() {
   impl_->Cancel();
 }
 
-void DisplacedWatch::TakeOver(const std::string& config_path) {
-  impl_->TakeOver(config_path);
+void DisplacedWatch::TakeOver(const std::string& config_path, base::FileSystem& files) {
+  impl_->TakeOver(config_path, files);
 }
 void DisplacedWatch::Add(writeback::WriteBackResult* result) {
   impl_->Add(result);

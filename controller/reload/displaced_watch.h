@@ -23,8 +23,9 @@ class DisplacedWatch {
   DisplacedWatch(boost::asio::io_context& loop, std::function<void(const Finding&)> tell);
   ~DisplacedWatch();
 
-  // Takes over what a killed process, or a write-back that threw, left beside the config.
-  void TakeOver(const std::string& config_path);
+  // Takes over what a killed process, or a write-back that threw, left beside the config. `files` outlives this
+  // object.
+  void TakeOver(const std::string& config_path, base::FileSystem& files);
   // Takes `displaced` out of a result.
   void Add(writeback::WriteBackResult* result);
   void LookNow();

@@ -80,7 +80,7 @@ Status Reloader::AttachFirst() {
   attached_ = true;
   JoinRanks();
   // Before the first look: an edit that a killed process left beside the config is what the config should hold.
-  if (options_.rank == 0) displaced_.TakeOver(options_.config_path);
+  if (options_.rank == 0) displaced_.TakeOver(options_.config_path, *parts_.files);
   LookNow();
   watcher_->Start();
   return Status();
@@ -334,17 +334,18 @@ void Reloader::Perform(const WriteBack& order) try {
 
 void Reloader::WriteBackHere(const WriteBack& order) {
   displaced_.LookNow();
+  const auto announce = [this](const std::string& sha256) {
+    Feed(WroteBack{sha256});
+    watcher_->SetKnown(sha256);
+  };
   writeback::WriteBackResult result =
-      writeback::WriteBackDynamicOff(options_.config_path, order.base_sha256, [this](const std::string& sha256) {
-        Feed(WroteBack{sha256});
-        watcher_->SetKnown(sha256);
-      });
+      writeback::WriteBackDynamicOff(options_.config_path, order.base_sha256, announce, *parts_.files);
   displaced_.Add(&result);
   if (result.outcome == writeback::WriteBackOutcome::kEdited) {
     Feed(FoundEdited{order.base_sha256, order.plan_id});
     watcher_->SetKnown("");  // whatever the file holds now is looked at, the base bytes included
   } else if (result.outcome == writeback::WriteBackOutcome::kImpossible) {
-    displaced_.TakeOver(options_.config_path);
+    displaced_.TakeOver(options_.config_path, *parts_.files);
     Feed(WroteBack{order.base_sha256});
     watcher_->SetKnown(order.base_sha256);
   }

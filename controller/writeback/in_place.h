@@ -5,6 +5,7 @@
 // avoid it.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "controller/writeback/file_calls.h"
@@ -25,7 +26,7 @@ struct InPlaceResult {
 };
 
 // `announce` is called just before the first byte is written.
-InPlaceResult WriteInPlace(const FileCalls& calls, const std::string& target, const std::string& base,
+InPlaceResult WriteInPlace(base::FileSystem& files, const std::string& target, const std::string& base,
                            const std::string& ours, const std::function<void()>& announce);
 
 }  // namespace stepwatch::writeback

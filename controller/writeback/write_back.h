@@ -11,7 +11,6 @@
 #include <string>
 
 #include "controller/writeback/displaced_file.h"
-#include "controller/writeback/file_calls.h"
 
 namespace stepwatch::writeback {
 
@@ -32,13 +31,9 @@ struct WriteBackResult {
 // `base_sha256`: hash of the bytes that started the window; a file that holds anything else is left alone (kEdited).
 // `before_write`: called at most once, with the hash of the new bytes before they can be seen, so that a watcher knows
 // them as ours. After kImpossible the file holds the base bytes still: a watcher that was told otherwise must be told
-// again.
-WriteBackResult WriteBackDynamicOff(const std::string& path, const std::string& base_sha256,
-                                    const std::function<void(const std::string& sha256)>& before_write);
-
-// The same through given system calls: for tests that make them fail.
+// again. `files` outlives `displaced`.
 WriteBackResult WriteBackDynamicOff(const std::string& path, const std::string& base_sha256,
                                     const std::function<void(const std::string& sha256)>& before_write,
-                                    const FileCalls& calls);
+                                    base::FileSystem& files = base::FileSystem::Real());
 
 }  // namespace stepwatch::writeback

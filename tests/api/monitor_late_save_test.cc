@@ -2,10 +2,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "controller/api/monitor_impl.h"
 #include "controller/writeback/write_back.h"
 #include "src/base/file.h"
 #include "src/base/sha256.h"
 #include "tests/api/job.h"
+#include "tests/hooked_files.h"
 
 namespace stepwatch::testing {
 namespace {
@@ -82,6 +84,20 @@ TEST_CASE("a monitor begins with the edit that a killed one left beside the conf
   job.Start();
   CHECK(Contents(job.config_path) == ConfigText({.collect_times = 3}));
   CHECK(job.Count(EventKind::kArmed) == 1);
+  job.Close();
+}
+
+TEST_CASE("a write-back that the file system refuses leaves the file as it is and says why") {
+  HookedFiles files([](std::string_view call) { return call == "faccessat" ? EROFS : 0; });
+  Job job(ConfigText({.collect_times = 1}));
+  auto created = Monitor::Impl::CreateMonitor(job.options, files);
+  REQUIRE(created.ok());
+  job.monitor = std::move(created).value();
+  REQUIRE(job.Attach().ok());
+  job.TrainSteps(2);
+  REQUIRE(job.WaitFor(EventKind::kWroteBack));
+  CHECK(job.Events(EventKind::kWroteBack)[0].message.find("is read-only: Read-only file system") != std::string::npos);
+  CHECK(Contents(job.config_path) == ConfigText({.collect_times = 1}));
   job.Close();
 }
 

@@ -119,9 +119,8 @@ TEST_CASE("what cannot be written back says why, and nothing changes") {
   }
   SECTION("a read-only file") {
     testing::WriteInPlace(path, kBase);
-    FileCalls calls;
-    calls.fault = [](std::string_view call) { return call == "faccessat" ? EACCES : 0; };
-    CHECK(Says(WriteBack(path, calls), "is read-only: Permission denied"));
+    HookedFiles files([](std::string_view call) { return call == "faccessat" ? EACCES : 0; });
+    CHECK(Says(WriteBack(path, files), "is read-only: Permission denied"));
     CHECK(Contents(path) == kBase);
   }
 }
@@ -147,13 +146,12 @@ TEST_CASE("each fallback is chosen by what the system answers") {
   for (const Row& row :
        {Row{"renameat2", EINVAL, "rename"}, Row{"renameat2", ENOSYS, "rename"}, Row{"renameat2", EBUSY, "in place"},
         Row{"renameat2", EXDEV, "in place"}, Row{"fsync", ENOSPC, "in place"}, Row{"pwrite", 0, "exchange"},
-        Row{"fcntl", EINVAL, "exchange"}, Row{"fchmod", EPERM, "in place"}}) {
+        Row{"F_SETLEASE", EINVAL, "exchange"}, Row{"fchmod", EPERM, "in place"}}) {
     INFO(row.call << " answers " << row.error);
     TemporaryDirectory directory;
     testing::WriteInPlace(directory / "config.json", kBase);
-    FileCalls calls;
-    calls.fault = [&](std::string_view call) { return call == row.call ? row.error : 0; };
-    const WriteBackResult result = WriteBackToTheEnd(directory / "config.json", calls);
+    HookedFiles files([&](std::string_view call) { return call == row.call ? row.error : 0; });
+    const WriteBackResult result = WriteBackToTheEnd(directory / "config.json", files);
     CHECK(result.outcome == WriteBackOutcome::kWritten);
     CHECK(result.method == row.method);
     CHECK(Contents(directory / "config.json") == kOurs);
@@ -177,14 +175,13 @@ TEST_CASE("a writer that keeps the file open and writes at the very moment of ou
   const std::string path = directory / "config.json";
   testing::WriteInPlace(path, kBase);
   const base::UniqueFd writer(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-  FileCalls calls;
   int writes = 0;
-  calls.fault = [&](std::string_view call) {
+  HookedFiles files([&](std::string_view call) {
     // The first write is that of the temporary file.
     if (call == "pwrite" && ++writes == 2) CHECK(::pwrite(writer.get(), "{ }", 3, 0) == 3);
     return 0;
-  };
-  const WriteBackResult result = WriteBackToTheEnd(path, calls);
+  });
+  const WriteBackResult result = WriteBackToTheEnd(path, files);
   CHECK(result.outcome == WriteBackOutcome::kEdited);
   CHECK(Says(result, "look at it"));
 }
@@ -192,9 +189,8 @@ TEST_CASE("a writer that keeps the file open and writes at the very moment of ou
 TEST_CASE("a full disk leaves the old text") {
   TemporaryDirectory directory;
   testing::WriteInPlace(directory / "config.json", kBase);
-  FileCalls calls;
-  calls.fault = [](std::string_view call) { return call == "pwrite" || call == "fallocate" ? ENOSPC : 0; };
-  const WriteBackResult result = WriteBack(directory / "config.json", calls);
+  HookedFiles files([](std::string_view call) { return call == "pwrite" || call == "fallocate" ? ENOSPC : 0; });
+  const WriteBackResult result = WriteBack(directory / "config.json", files);
   CHECK(result.outcome == WriteBackOutcome::kImpossible);
   CHECK(Says(result, "No space left"));
   CHECK(Contents(directory / "config.json") == kBase);
