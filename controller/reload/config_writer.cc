@@ -21,27 +21,32 @@ writeback::WriteBackResult Edited(const std::string& path) {
 
 }  // namespace
 
-ConfigWriter::ConfigWriter(boost::asio::io_context& loop, FileQueue* file_work, std::string config_path,
-                           std::function<void(const Finding&)> tell)
-    : file_work_(file_work), config_path_(std::move(config_path)), tell_(std::move(tell)), timer_(loop) {}
+ConfigWriter::ConfigWriter(boost::asio::io_context& loop, FileQueue* file_work, base::FileSystem* files,
+                           std::string config_path, std::function<void(const Finding&)> tell)
+    : file_work_(file_work),
+      files_(files),
+      config_path_(std::move(config_path)),
+      tell_(std::move(tell)),
+      timer_(loop) {}
 
 ConfigWriter::Looked ConfigWriter::LookAt(Displaced* displaced) {
   return {displaced->files.Look(Clock::now()), displaced->files.look_at()};
 }
 
 writeback::WriteBackResult ConfigWriter::WriteBackNow(Displaced* displaced, const std::string& path,
-                                                      const std::string& base_sha256) {
-  writeback::WriteBackResult result = writeback::WriteBackDynamicOff(path, base_sha256, {});
+                                                      const std::string& base_sha256, base::FileSystem& files) {
+  writeback::WriteBackResult result = writeback::WriteBackDynamicOff(path, base_sha256, files);
   displaced->files.AddOurs(result.sha256);
   if (result.displaced) displaced->files.Add(std::move(*result.displaced));
   result.displaced.reset();
-  if (result.outcome == writeback::WriteBackOutcome::kImpossible) displaced->files.Add(writeback::FindDisplaced(path));
+  if (result.outcome == writeback::WriteBackOutcome::kImpossible)
+    displaced->files.Add(writeback::FindDisplaced(path, files));
   return result;
 }
 
 void ConfigWriter::TakeOver() {
-  Look([path = config_path_](Displaced* displaced) {
-    displaced->files.Add(writeback::FindDisplaced(path));
+  Look([path = config_path_, files = files_](Displaced* displaced) {
+    displaced->files.Add(writeback::FindDisplaced(path, *files));
     return LookAt(displaced);
   });
 }
@@ -65,15 +70,17 @@ void ConfigWriter::WriteBack(const std::string& base_sha256, std::function<bool(
   };
   const auto outcome = std::make_shared<Outcome>();
   file_work_->Do(
-      [outcome, displaced = displaced_, path = config_path_, base_sha256, is_unchanged = std::move(is_unchanged)] {
+      [outcome, displaced = displaced_, path = config_path_, base_sha256, is_unchanged = std::move(is_unchanged),
+       files = files_] {
         outcome->before = LookAt(displaced.get());  // a late edit is in the file before it is compared
-        outcome->result = is_unchanged() ? WriteBackNow(displaced.get(), path, base_sha256) : Edited(path);
+        outcome->result = is_unchanged() ? WriteBackNow(displaced.get(), path, base_sha256, *files) : Edited(path);
         outcome->after = LookAt(displaced.get());
       },
       [this, outcome, then = std::move(then)](const Status& fault) {
         --write_backs_;
         TakeIn(outcome->before);
         TakeIn(outcome->after);
+        if (!fault.ok()) TakeOver();  // it may have displaced a file by then
         then(fault, outcome->result);
       });
   ++write_backs_;

@@ -1,8 +1,8 @@
 // Writes `dynamic_on: false` into the config file, and looks after the files that this displaces until their grace is
 // over (controller/writeback).
 //
-// Loop thread only; the files are touched on the executor. Looks at the config are made there too, in the order in
-// which they were handed in: a look that comes after a write-back is answered after it.
+// Loop thread only; the files are touched on the executor on which the config is looked at as well, one after the other
+// in the order in which that was asked for: a look that comes after a write-back is answered after it.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -16,6 +16,7 @@
 #include "controller/reload/file_queue.h"
 #include "controller/writeback/displaced_file.h"
 #include "controller/writeback/write_back.h"
+#include "src/base/file_system.h"
 #include "stepwatch/status.h"
 
 namespace stepwatch::reload {
@@ -26,8 +27,8 @@ class ConfigWriter {
   // `fault`: Ok, or why nothing is known of the file: it is as it was, or changed and nobody was told.
   using Then = std::function<void(const Status& fault, const writeback::WriteBackResult& result)>;
 
-  // `tell` hears of each late edit. The queue outlives the writer.
-  ConfigWriter(boost::asio::io_context& loop, FileQueue* file_work, std::string config_path,
+  // `tell` hears of each late edit. The queue and the files outlive the writer, and the files whatever hangs in them.
+  ConfigWriter(boost::asio::io_context& loop, FileQueue* file_work, base::FileSystem* files, std::string config_path,
                std::function<void(const Finding&)> tell);
 
   // Takes over what a killed process left beside the config.
@@ -53,13 +54,14 @@ class ConfigWriter {
   };
   static Looked LookAt(Displaced* displaced);
   static writeback::WriteBackResult WriteBackNow(Displaced* displaced, const std::string& path,
-                                                 const std::string& base_sha256);
+                                                 const std::string& base_sha256, base::FileSystem& files);
 
   void Look(std::function<Looked(Displaced*)> look) noexcept;
   void TakeIn(const Looked& looked) noexcept;
   void LookAgainAt(std::optional<writeback::DisplacedFiles::Clock::time_point> time) noexcept;
 
   FileQueue* const file_work_;
+  base::FileSystem* const files_;
   const std::string config_path_;
   const std::function<void(const Finding&)> tell_;
   const std::shared_ptr<Displaced> displaced_ = std::make_shared<Displaced>();

@@ -32,7 +32,7 @@ Reloader::Reloader(const Options& options, bool dynamic, Parts parts, std::funct
       board_timer_(*parts.loop),
       config_work_(*parts.loop, *parts.io),
       output_work_(*parts.loop, *parts.output_io),
-      config_writer_(*parts.loop, &config_work_, options.config_path,
+      config_writer_(*parts.loop, &config_work_, parts.files, options.config_path,
                      [this](const ConfigWriter::Finding& finding) { TellDisplaced(finding); }),
       journal_(options, dynamic, &output_work_, parts.files,
                {[this](EventKind kind, std::string message) { Tell(kind, std::move(message)); },

@@ -58,7 +58,6 @@ class Watcher {
   // A file that is being written is tried again for 100 ms, then left to the ordinary looks. Stop discards `done`.
   void LookNow(std::function<void()> done);
   // These bytes (by hash) are what the file holds as far as the owner is concerned: our own write-back. Not a change.
-  // Whoever announces bytes and then does not write them must set the old hash again.
   void SetKnown(const std::string& sha256);
 
   // A question for the executor's thread: are the bytes that the last look found which was taken in still those that

@@ -44,7 +44,7 @@ DisplacedFile::Finding DisplacedFile::LastLook(Clock::time_point now, const std:
 DisplacedFile::Finding DisplacedFile::Look(Clock::time_point now, const std::set<std::string>& ours, Last last) {
   if (!ends_at_) ends_at_ = now + kDisplacedGrace;
   std::string bytes;
-  if (const int error = calls_.Read(fd_.get(), &bytes)) return RetryOrTell(now, last, "cannot be read", error);
+  if (const int error = ReadWhole(files_, fd_.get(), &bytes)) return RetryOrTell(now, last, "cannot be read", error);
   if (TextId(bytes) == text_) {
     edited_at_.reset();
     if (last == Last::kYes || now >= *ends_at_) return Remove(now, last);
@@ -65,16 +65,16 @@ DisplacedFile::Finding DisplacedFile::LookAgain(Clock::time_point now, Finding f
 
 // False also where there are no leases: nobody can tell then.
 bool DisplacedFile::HasWriter() const {
-  return ScopedLease(calls_, fd_.get(), F_RDLCK).is_busy();
+  return ScopedLease(files_, fd_.get(), F_RDLCK).is_busy();
 }
 
 int DisplacedFile::Locate(const std::string& path, bool* is_there) const {
   struct stat named = {}, held = {};
   *is_there = false;
-  const int error = path.empty() ? ENOENT : calls_.StatusOfName(path, &named);
+  const int error = path.empty() ? ENOENT : StatusOfName(files_, path, &named);
   if (error == ENOENT || error == ENOTDIR) return 0;
   if (error != 0) return error;
-  if (const int held_error = calls_.Status(fd_.get(), &held)) return held_error;
+  if (const int held_error = StatusOf(files_, fd_.get(), &held)) return held_error;
   *is_there = named.st_dev == held.st_dev && named.st_ino == held.st_ino;
   return 0;
 }
@@ -88,7 +88,7 @@ bool DisplacedFile::IsAt(const std::string& path) const {
 // that has the name is the newer one.
 bool DisplacedFile::IsNewerThanTarget() const {
   struct stat named = {}, held = {};
-  if (calls_.StatusOfName(target_, &named) != 0 || calls_.Status(fd_.get(), &held) != 0) return false;
+  if (StatusOfName(files_, target_, &named) != 0 || StatusOf(files_, fd_.get(), &held) != 0) return false;
   return std::pair(held.st_ctim.tv_sec, held.st_ctim.tv_nsec) > std::pair(named.st_ctim.tv_sec, named.st_ctim.tv_nsec);
 }
 
@@ -96,7 +96,7 @@ DisplacedFile::Finding DisplacedFile::PutIn(const std::string& bytes, Clock::tim
                                             const std::set<std::string>& ours, Last last) {
   // Another process, or a look that an exception cut short, has put it in.
   if (IsAt(target_)) return AfterPuttingIn(TakeHandAgain(ours), now);
-  const Version target = Inspect(calls_, target_);
+  const Version target = Inspect(files_, target_);
   const bool is_missing = target.inode == 0;
   const bool is_ours = target.bytes && ours.count(TextId(*target.bytes)) > 0;
   const bool is_newest = is_missing || is_ours || (target.bytes && IsNewerThanTarget());
@@ -104,19 +104,19 @@ DisplacedFile::Finding DisplacedFile::PutIn(const std::string& bytes, Clock::tim
     if (const int error = NameCopy(bytes))
       return RetryOrTell(now, last, "holds an edit, which cannot be put back", error);
   }
-  if (is_newest) return AfterPuttingIn(PutBackIn(calls_, target_, path_, target, is_ours), now);
+  if (is_newest) return AfterPuttingIn(PutBackIn(files_, target_, path_, target, is_ours), now);
   ExchangeResult kept;
-  kept.kept_as = KeepAsConflict(calls_, target_, path_);
+  kept.kept_as = KeepAsConflict(files_, target_, path_);
   return AfterPuttingIn(std::move(kept), now);
 }
 
 int DisplacedFile::NameCopy(const std::string& bytes) {
-  TemporaryFile copy = WriteBeside(calls_, target_, fd_.get(), bytes);
+  TemporaryFile copy = WriteBeside(files_, target_, fd_.get(), bytes);
   if (copy.error != 0) return copy.error;
   base::UniqueFd fd;
-  const int error = calls_.Open(copy.path, O_RDONLY, &fd);
+  const int error = OpenFile(files_, copy.path, O_RDONLY, &fd);
   if (error != 0) {
-    RemoveOurs(calls_, copy.path);
+    RemoveOurs(files_, copy.path);
     return error;
   }
   path_ = copy.path;
@@ -128,11 +128,11 @@ int DisplacedFile::NameCopy(const std::string& bytes) {
 ExchangeResult DisplacedFile::TakeHandAgain(const std::set<std::string>& ours) {
   ExchangeResult result;
   KeptFile hand{path_, {}, ""};
-  if (path_.empty() || calls_.Open(path_, O_RDONLY, &hand.fd) != 0) return result;
-  if (calls_.Read(hand.fd.get(), &hand.bytes) == 0 && ours.count(TextId(hand.bytes)) > 0)
+  if (path_.empty() || OpenFile(files_, path_, O_RDONLY, &hand.fd) != 0) return result;
+  if (ReadWhole(files_, hand.fd.get(), &hand.bytes) == 0 && ours.count(TextId(hand.bytes)) > 0)
     result.displaced = std::move(hand);
   else
-    result.kept_as = KeepAsConflict(calls_, target_, path_);
+    result.kept_as = KeepAsConflict(files_, target_, path_);
   return result;
 }
 
@@ -158,17 +158,17 @@ DisplacedFile::Finding DisplacedFile::AfterPuttingIn(ExchangeResult result, Cloc
 }
 
 DisplacedFile::Finding DisplacedFile::Remove(Clock::time_point now, Last last) {
-  const ScopedLease lease(calls_, fd_.get(), F_RDLCK);
+  const ScopedLease lease(files_, fd_.get(), F_RDLCK);
   if (lease.is_busy() || lease.is_wanted()) {
     if (last == Last::kYes) return {};
     ends_at_ = now + kDisplacedGrace;
     return LookAgain(now);
   }
   std::string bytes;
-  if (calls_.Read(fd_.get(), &bytes) != 0 || TextId(bytes) != text_) return LookAgain(now);
+  if (ReadWhole(files_, fd_.get(), &bytes) != 0 || TextId(bytes) != text_) return LookAgain(now);
   bool is_there = false;
   int error = Locate(path_, &is_there);
-  if (error == 0 && is_there) error = RemoveOurs(calls_, path_);
+  if (error == 0 && is_there) error = RemoveOurs(files_, path_);
   if (error != 0) return RetryOrTell(now, last, "cannot be removed", error);
   path_.clear();
   if (!lease.is_wanted()) return {};
@@ -227,31 +227,32 @@ std::optional<DisplacedFiles::Clock::time_point> DisplacedFiles::look_at() const
   return next;
 }
 
-DisplacedFiles FindDisplaced(const std::string& path, const FileCalls& calls) {
+DisplacedFiles FindDisplaced(const std::string& path, base::FileSystem& files) {
   DisplacedFiles found;
   std::string target;
-  std::vector<std::string> names;
   struct stat config = {};
-  if (calls.RealPath(path, &target) != 0 || calls.StatusOfName(target, &config) != 0) return found;
-  if (calls.List(base::DirectoryOf(target), &names) != 0) return found;
-  for (const std::string& name : names) {
+  if (ErrnoOf([&] { return files.RealPath(path.c_str(), &target); }) != 0) return found;
+  if (StatusOfName(files, target, &config) != 0) return found;
+  const Result<std::vector<std::string>> names = base::ListDirectory(base::DirectoryOf(target), files);
+  if (!names.ok()) return found;
+  for (const std::string& name : names.value()) {
     const std::optional<DisplacedName> texts = ParseDisplacedName(target, name);
     if (!texts) continue;
     const std::string file = base::JoinPath(base::DirectoryOf(target), name);
     base::UniqueFd fd;
     struct stat status = {};
     std::string bytes;
-    if (calls.Open(file, O_RDONLY, &fd) != 0 || calls.Status(fd.get(), &status) != 0) continue;
+    if (OpenFile(files, file, O_RDONLY, &fd) != 0 || StatusOf(files, fd.get(), &status) != 0) continue;
     if (status.st_dev == config.st_dev && status.st_ino == config.st_ino) {
-      RemoveOurs(calls, file);  // a second name of the config, given just before it would have been replaced
+      RemoveOurs(files, file);  // a second name of the config, given just before it would have been replaced
       continue;
     }
     if (!S_ISREG(status.st_mode) || status.st_nlink != 1 || status.st_uid != config.st_uid) continue;
-    if (calls.Read(fd.get(), &bytes) != 0) continue;
+    if (ReadWhole(files, fd.get(), &bytes) != 0) continue;
     // Killed before the exchange, the file holds our text; afterwards that of the user, or an edit.
     const bool is_ours = TextId(bytes) == texts->ours;
     found.AddOurs(texts->ours);
-    found.Add(DisplacedFile(calls, target, file, std::move(fd), is_ours ? texts->ours : texts->base));
+    found.Add(DisplacedFile(files, target, file, std::move(fd), is_ours ? texts->ours : texts->base));
   }
   return found;
 }

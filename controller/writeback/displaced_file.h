@@ -15,6 +15,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -47,10 +48,10 @@ class DisplacedFile {
     std::optional<Clock::time_point> look_at;  // none: there is nothing left to look at
   };
 
-  // `path`: its name beside `target`, or empty if it has none. `fd`: open for reading on it. `text`: the id (TextId) of
-  // what it held when it was taken out.
-  DisplacedFile(const FileCalls& calls, std::string target, std::string path, base::UniqueFd fd, std::string text)
-      : calls_(calls), target_(std::move(target)), path_(std::move(path)), fd_(std::move(fd)), text_(std::move(text)) {}
+  // `files` outlives the object. `path`: its name beside `target`, or empty if it has none. `fd`: open for reading on
+  // it. `text`: the id (TextId) of what it held when it was taken out.
+  DisplacedFile(base::FileSystem& files, std::string target, std::string path, base::UniqueFd fd, std::string text)
+      : files_(files), target_(std::move(target)), path_(std::move(path)), fd_(std::move(fd)), text_(std::move(text)) {}
 
   // The grace begins with the first look. `ours`: the ids of the texts that we ourselves have put into the config file.
   Finding Look(Clock::time_point now, const std::set<std::string>& ours);
@@ -73,13 +74,13 @@ class DisplacedFile {
   // Gives an edit in a file without a name a name; an errno.
   int NameCopy(const std::string& bytes);
   ExchangeResult TakeHandAgain(const std::set<std::string>& ours);
-  // What the edit displaced is watched from now on.
+  // Watches what the edit displaced from now on.
   Finding AfterPuttingIn(ExchangeResult result, Clock::time_point now);
   Finding Remove(Clock::time_point now, Last last);
-  // For an `error` that may pass: looks again until another grace is over, then is stuck.
+  // The `error` may pass: looks again until another grace is over, then is stuck.
   Finding RetryOrTell(Clock::time_point now, Last last, const std::string& what, int error) const;
 
-  FileCalls calls_;
+  std::reference_wrapper<base::FileSystem> files_;
   std::string target_;
   std::string path_;
   base::UniqueFd fd_;
@@ -120,7 +121,8 @@ class DisplacedFiles {
 };
 
 // Takes over what a killed process left beside the config at `path`. Only files of the config's owner count: in a
-// directory that is everybody's, nobody else can plant an edit. Errors mean that there is nothing to take over.
-DisplacedFiles FindDisplaced(const std::string& path, const FileCalls& calls = {});
+// directory that is everybody's, nobody else can plant an edit. Errors mean that there is nothing to take over. `files`
+// outlives what is found.
+DisplacedFiles FindDisplaced(const std::string& path, base::FileSystem& files = base::FileSystem::Real());
 
 }  // namespace stepwatch::writeback

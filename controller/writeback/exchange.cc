@@ -20,9 +20,9 @@ constexpr int kExchangeTries = 3;  // of a call that worked a moment ago
 class Exchanger {
  public:
   // `ours`: the file that may be overwritten; without bytes if there is none.
-  Exchanger(const FileCalls& calls, const std::string& target, std::string hand, Version ours, std::string base,
+  Exchanger(base::FileSystem& files, const std::string& target, std::string hand, Version ours, std::string base,
             std::chrono::milliseconds patience)
-      : calls_(calls),
+      : files_(files),
         target_(target),
         hand_(std::move(hand)),
         ours_(std::move(ours)),
@@ -30,9 +30,9 @@ class Exchanger {
         patience_(patience) {}
 
   ExchangeResult Run() {
-    result_.error = calls_.Exchange(hand_, target_);
+    result_.error = Exchange(files_, hand_, target_);
     if (result_.error != 0) return std::move(result_);
-    if (Inspect(calls_, hand_).bytes == base_) {
+    if (Inspect(files_, hand_).bytes == base_) {
       const Quiet quiet = Keep(base_);
       if (quiet == Quiet::kQuiet) return Ended(End::kReplaced);
       if (quiet == Quiet::kHeld) return PutBack(End::kHeld, ours_);
@@ -44,11 +44,11 @@ class Exchanger {
   ExchangeResult PutBack(End end, Version in_file) {
     result_.displaced.reset();
     for (int round = 0; round < kRoundsMax; ++round) {
-      Version in_hand = Inspect(calls_, hand_);
+      Version in_hand = Inspect(files_, hand_);
       const Swap swap = SwapQuietHandIn(&in_hand, in_file);
       if (swap == Swap::kHandIsEmpty) return Ended(end);
       if (swap == Swap::kFailed) break;
-      const Version displaced = Inspect(calls_, hand_);
+      const Version displaced = Inspect(files_, hand_);
       // It may be what we put there, but cannot be read: whether somebody wrote into it remains unknown.
       const bool is_doubtful = !displaced.bytes && (displaced.inode == in_file.inode || displaced.inode == 0);
       if (is_doubtful) break;
@@ -73,21 +73,21 @@ class Exchanger {
   // whatever is written to it from then on, is newer than the swap. `in_hand` gets its last bytes.
   Swap SwapQuietHandIn(Version* in_hand, const Version& in_file) {
     base::UniqueFd fd;
-    if (!in_hand->bytes || calls_.Open(hand_, O_RDONLY, &fd) != 0) return SwapHandIn(in_file);
-    LeasedFile file(calls_, std::move(fd), F_RDLCK, patience_);
+    if (!in_hand->bytes || OpenFile(files_, hand_, O_RDONLY, &fd) != 0) return SwapHandIn(in_file);
+    LeasedFile file(files_, std::move(fd), F_RDLCK, patience_);
     if (std::optional<std::string> bytes = file.AwaitBytes()) in_hand->bytes = std::move(bytes);
     return SwapHandIn(in_file);
   }
 
   Swap SwapHandIn(const Version& in_file) {
     for (int i = 0; i < kExchangeTries; ++i) {
-      const int error = calls_.Exchange(hand_, target_);
+      const int error = Exchange(files_, hand_, target_);
       if (error == 0) return Swap::kDone;
-      if (error == ENOENT && calls_.RenameToFreeName(hand_, target_) == 0) return Swap::kHandIsEmpty;
+      if (error == ENOENT && RenameToFreeName(files_, hand_, target_) == 0) return Swap::kHandIsEmpty;
     }
     // No exchange any more. What we put there may be overwritten, if it is still that.
-    const bool is_ours = in_file == ours_ && Inspect(calls_, target_) == ours_;
-    return is_ours && calls_.Rename(hand_, target_) == 0 ? Swap::kHandIsEmpty : Swap::kFailed;
+    const bool is_ours = in_file == ours_ && Inspect(files_, target_) == ours_;
+    return is_ours && Rename(files_, hand_, target_) == 0 ? Swap::kHandIsEmpty : Swap::kFailed;
   }
 
   // Whoever saves in place twice can end the first save in the file in hand and begin the second one in the config, all
@@ -98,7 +98,7 @@ class Exchanger {
     const bool is_edit_in_place = in_place.bytes && in_place.bytes != ours_.bytes && *in_place.bytes != base_;
     struct stat older = {}, newer = {};
     if (!is_same_file || !is_edit_in_place) return false;
-    if (calls_.StatusOfName(hand_, &older) != 0 || calls_.StatusOfName(target_, &newer) != 0) return false;
+    if (StatusOfName(files_, hand_, &older) != 0 || StatusOfName(files_, target_, &newer) != 0) return false;
     return std::pair(older.st_mtim.tv_sec, older.st_mtim.tv_nsec) <
            std::pair(newer.st_mtim.tv_sec, newer.st_mtim.tv_nsec);
   }
@@ -112,19 +112,20 @@ class Exchanger {
 
   Quiet Keep(const std::string& expected) {
     base::UniqueFd fd;
-    if (calls_.Open(hand_, O_RDONLY, &fd) != 0 && calls_.Open(hand_, O_RDONLY, &fd) != 0) return Quiet::kChanged;
-    LeasedFile file(calls_, std::move(fd), F_RDLCK, patience_);
+    if (OpenFile(files_, hand_, O_RDONLY, &fd) != 0 && OpenFile(files_, hand_, O_RDONLY, &fd) != 0)
+      return Quiet::kChanged;
+    LeasedFile file(files_, std::move(fd), F_RDLCK, patience_);
     const Quiet quiet = file.Await(expected);
     if (quiet != Quiet::kChanged) result_.displaced = KeptFile{hand_, file.TakeFd(), expected};
     return quiet;
   }
 
   bool KeepAsConflict() {
-    result_.kept_as = writeback::KeepAsConflict(calls_, target_, hand_);
+    result_.kept_as = writeback::KeepAsConflict(files_, target_, hand_);
     return true;
   }
 
-  const FileCalls& calls_;
+  base::FileSystem& files_;
   const std::string& target_;
   const std::string hand_;  // the name beside the config that holds what we took out
   const Version ours_;
@@ -135,15 +136,15 @@ class Exchanger {
 
 }  // namespace
 
-ExchangeResult ExchangeIn(const FileCalls& calls, const std::string& target, const TemporaryFile& ours,
+ExchangeResult ExchangeIn(base::FileSystem& files, const std::string& target, const TemporaryFile& ours,
                           const std::string& base) {
-  return Exchanger(calls, target, ours.path, ours.version, base, kAwaitTime).Run();
+  return Exchanger(files, target, ours.path, ours.version, base, kAwaitTime).Run();
 }
 
-ExchangeResult PutBackIn(const FileCalls& calls, const std::string& target, const std::string& hand,
+ExchangeResult PutBackIn(base::FileSystem& files, const std::string& target, const std::string& hand,
                          const Version& in_file, bool in_file_is_ours) {
   const std::string known = in_file_is_ours ? *in_file.bytes : "";
-  return Exchanger(calls, target, hand, in_file_is_ours ? in_file : Version(), known, std::chrono::milliseconds(0))
+  return Exchanger(files, target, hand, in_file_is_ours ? in_file : Version(), known, std::chrono::milliseconds(0))
       .PutBack(End::kEdited, in_file);
 }
 

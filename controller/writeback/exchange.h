@@ -41,12 +41,12 @@ struct ExchangeResult {
 };
 
 // `ours.path` is a displaced name (NameDisplaced). `base`: the text that is to be replaced.
-ExchangeResult ExchangeIn(const FileCalls& calls, const std::string& target, const TemporaryFile& ours,
+ExchangeResult ExchangeIn(base::FileSystem& files, const std::string& target, const TemporaryFile& ours,
                           const std::string& base);
 
 // Puts the file at `hand` in the place of `in_file`, without waiting for anybody who writes to either. If `in_file` is
 // not ours, it is an older edit and becomes a conflict file. Answers kEdited.
-ExchangeResult PutBackIn(const FileCalls& calls, const std::string& target, const std::string& hand,
+ExchangeResult PutBackIn(base::FileSystem& files, const std::string& target, const std::string& hand,
                          const Version& in_file, bool in_file_is_ours);
 
 }  // namespace stepwatch::writeback

@@ -24,8 +24,7 @@ struct InPlaceResult {
   int error = 0;
 };
 
-// `announce` is called just before the first byte is written.
-InPlaceResult WriteInPlace(const FileCalls& calls, const std::string& target, const std::string& base,
-                           const std::string& ours, const std::function<void()>& announce);
+InPlaceResult WriteInPlace(base::FileSystem& files, const std::string& target, const std::string& base,
+                           const std::string& ours);
 
 }  // namespace stepwatch::writeback

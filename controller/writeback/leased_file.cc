@@ -19,22 +19,22 @@ bool IsBusy(int error) {
 }  // namespace
 
 Quiet LeasedFile::Await(const std::string& expected) {
-  const Clock::time_point give_up = Clock::now() + patience_;
+  const Clock::time_point deadline = Clock::now() + patience_;
   for (;;) {
-    const int error = calls_.Lease(fd_.get(), lease_type_);
+    const int error = SetLease(files_, fd_.get(), lease_type_);
     is_leased_ = error == 0;
     std::string bytes;
-    if (calls_.Read(fd_.get(), &bytes) != 0 && calls_.Read(fd_.get(), &bytes) != 0) return Quiet::kChanged;
+    if (ReadWhole(files_, fd_.get(), &bytes) != 0 && ReadWhole(files_, fd_.get(), &bytes) != 0) return Quiet::kChanged;
     if (bytes != expected) return Quiet::kChanged;
     if (!IsBusy(error) && !IsWantedByOthers()) return Quiet::kQuiet;
     Release();
-    if (Clock::now() >= give_up) return Quiet::kHeld;
+    if (Clock::now() >= deadline) return Quiet::kHeld;
     std::this_thread::sleep_for(kRetry);
   }
 }
 
 void LeasedFile::Release() {
-  if (is_leased_) calls_.Lease(fd_.get(), F_UNLCK);
+  if (is_leased_) SetLease(files_, fd_.get(), F_UNLCK);
   is_leased_ = false;
 }
 
@@ -44,13 +44,13 @@ base::UniqueFd LeasedFile::TakeFd() {
 }
 
 std::optional<std::string> LeasedFile::AwaitBytes() {
-  const Clock::time_point give_up = Clock::now() + patience_;
+  const Clock::time_point deadline = Clock::now() + patience_;
   int error = 0;
-  while (IsBusy(error = calls_.Lease(fd_.get(), lease_type_)) && Clock::now() < give_up)
+  while (IsBusy(error = SetLease(files_, fd_.get(), lease_type_)) && Clock::now() < deadline)
     std::this_thread::sleep_for(kRetry);
   is_leased_ = error == 0;
   std::string bytes;
-  if (calls_.Read(fd_.get(), &bytes) != 0 && calls_.Read(fd_.get(), &bytes) != 0) return std::nullopt;
+  if (ReadWhole(files_, fd_.get(), &bytes) != 0 && ReadWhole(files_, fd_.get(), &bytes) != 0) return std::nullopt;
   return bytes;
 }
 

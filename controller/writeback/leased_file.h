@@ -28,19 +28,20 @@ constexpr std::chrono::milliseconds kAwaitTime{200};
 // A lease for the life of this object, if there is one to be had at this moment.
 class ScopedLease {
  public:
-  ScopedLease(const FileCalls& calls, int fd, int type)
-      : calls_(calls), fd_(fd), type_(type), error_(calls.Lease(fd, type)) {}
+  ScopedLease(base::FileSystem& files, int fd, int type)
+      : files_(files), fd_(fd), type_(type), error_(SetLease(files, fd, type)) {}
   ~ScopedLease() {
-    if (error_ == 0) calls_.Lease(fd_, F_UNLCK);
+    if (error_ == 0) SetLease(files_, fd_, F_UNLCK);
   }
   ScopedLease(const ScopedLease&) = delete;
   ScopedLease& operator=(const ScopedLease&) = delete;
 
   bool is_busy() const { return error_ == EAGAIN || error_ == EBUSY; }  // somebody has the file open
-  bool is_wanted() const { return error_ == 0 && !calls_.LeaseHolds(fd_, type_); }
+  // True if somebody waits for the lease to end.
+  bool is_wanted() const { return error_ == 0 && files_.GetLease(fd_) != type_; }
 
  private:
-  const FileCalls& calls_;
+  base::FileSystem& files_;
   const int fd_;
   const int type_;
   const int error_;
@@ -50,8 +51,9 @@ class LeasedFile {
  public:
   // `lease_type`: F_RDLCK (keeps writers out; for a descriptor open for reading only) or F_WRLCK (keeps everybody out).
   // `patience`: how long to wait for others.
-  LeasedFile(const FileCalls& calls, base::UniqueFd fd, int lease_type, std::chrono::milliseconds patience = kAwaitTime)
-      : calls_(calls), fd_(std::move(fd)), lease_type_(lease_type), patience_(patience) {}
+  LeasedFile(base::FileSystem& files, base::UniqueFd fd, int lease_type,
+             std::chrono::milliseconds patience = kAwaitTime)
+      : files_(files), fd_(std::move(fd)), lease_type_(lease_type), patience_(patience) {}
   // A child that was forked meanwhile holds the descriptor as well, so closing it would leave the lease in place.
   ~LeasedFile() { Release(); }
   LeasedFile(const LeasedFile&) = delete;
@@ -61,7 +63,7 @@ class LeasedFile {
   // The lease then lives until Release or the end of this object.
   Quiet Await(const std::string& expected);
   // True if somebody waits for the lease to end: they looked the file up before its name changed, and will write to it.
-  bool IsWantedByOthers() const { return is_leased_ && !calls_.LeaseHolds(fd_.get(), lease_type_); }
+  bool IsWantedByOthers() const { return is_leased_ && files_.GetLease(fd_.get()) != lease_type_; }
   void Release();
   // The bytes once nobody writes to the file (the lease is held then), or what it holds when patience ends; none:
   // cannot be read.
@@ -70,7 +72,7 @@ class LeasedFile {
   base::UniqueFd TakeFd();
 
  private:
-  const FileCalls& calls_;
+  base::FileSystem& files_;
   base::UniqueFd fd_;
   const int lease_type_;
   const std::chrono::milliseconds patience_;

@@ -28,55 +28,55 @@ int ToFreeName(const std::string& target, const std::string& suffix, TryName try
 }
 
 // Also where renameat2(2) knows no flags.
-int MoveToFreeName(const FileCalls& calls, const std::string& from, const std::string& to) {
-  const int error = calls.RenameToFreeName(from, to);
+int MoveToFreeName(base::FileSystem& files, const std::string& from, const std::string& to) {
+  const int error = RenameToFreeName(files, from, to);
   if (error == 0 || error == EEXIST || error == ENOENT) return error;
   struct stat status = {};
-  const int found = calls.StatusOfName(to, &status);
-  if (found == ENOENT) return calls.Rename(from, to);
+  const int found = StatusOfName(files, to, &status);
+  if (found == ENOENT) return Rename(files, from, to);
   return found == 0 ? EEXIST : found;
 }
 
-int OpenFreshName(const FileCalls& calls, const std::string& target, std::string* path, base::UniqueFd* fd) {
+int OpenFreshName(base::FileSystem& files, const std::string& target, std::string* path, base::UniqueFd* fd) {
   int error = EEXIST;
   for (int n = 0; n < kNamesMax && error == EEXIST; ++n) {
     *path = BesideName(target, std::to_string(::getpid()) + "-" + std::to_string(n));
-    error = calls.Open(*path, O_RDWR | O_CREAT | O_EXCL, fd, S_IRUSR | S_IWUSR);
+    error = OpenFile(files, *path, O_RDWR | O_CREAT | O_EXCL, fd, S_IRUSR | S_IWUSR);
   }
   return error;
 }
 
 // The owner first: to change it clears mode bits.
-int Resemble(const FileCalls& calls, int like, int fd) {
+int Resemble(base::FileSystem& files, int like, int fd) {
   struct stat wanted = {}, found = {};
-  if (const int error = calls.Status(like, &wanted)) return error;
-  if (const int error = calls.Status(fd, &found)) return error;
+  if (const int error = StatusOf(files, like, &wanted)) return error;
+  if (const int error = StatusOf(files, fd, &found)) return error;
   if (wanted.st_uid != found.st_uid || wanted.st_gid != found.st_gid) {
-    if (const int error = calls.ChangeOwner(fd, wanted.st_uid, wanted.st_gid)) return error;
+    if (const int error = ErrnoOf([&] { return files.ChangeOwner(fd, wanted.st_uid, wanted.st_gid); })) return error;
   }
-  calls.CopyAttributes(like, fd);
-  return calls.ChangeMode(fd, wanted.st_mode & 07777);
+  CopyAttributes(files, like, fd);
+  return ErrnoOf([&] { return files.ChangeMode(fd, wanted.st_mode & 07777); });
 }
 
-int Fill(const FileCalls& calls, int like, std::string_view bytes, int fd, Version* version) {
-  if (const int error = Resemble(calls, like, fd)) return error;
-  if (const int error = calls.Write(fd, bytes, 0)) return error;
-  if (const int error = calls.Sync(fd)) return error;
+int Fill(base::FileSystem& files, int like, std::string_view bytes, int fd, Version* version) {
+  if (const int error = Resemble(files, like, fd)) return error;
+  if (const int error = WriteWhole(files, fd, bytes, 0)) return error;
+  if (const int error = Sync(files, fd)) return error;
   struct stat status = {};
-  if (const int error = calls.Status(fd, &status)) return error;
+  if (const int error = StatusOf(files, fd, &status)) return error;
   *version = {static_cast<uint64_t>(status.st_dev), static_cast<uint64_t>(status.st_ino), std::string(bytes)};
   return 0;
 }
 
 }  // namespace
 
-TemporaryFile WriteBeside(const FileCalls& calls, const std::string& target, int like, std::string_view bytes) {
+TemporaryFile WriteBeside(base::FileSystem& files, const std::string& target, int like, std::string_view bytes) {
   TemporaryFile file;
   base::UniqueFd fd;
-  file.error = OpenFreshName(calls, target, &file.path, &fd);
+  file.error = OpenFreshName(files, target, &file.path, &fd);
   if (file.error != 0) return file;
-  file.error = Fill(calls, like, bytes, fd.get(), &file.version);
-  if (file.error != 0) RemoveOurs(calls, file.path);
+  file.error = Fill(files, like, bytes, fd.get(), &file.version);
+  if (file.error != 0) RemoveOurs(files, file.path);
   return file;
 }
 
@@ -84,17 +84,17 @@ std::string TextId(std::string_view bytes) {
   return base::Sha256Hex(bytes).substr(0, kTextIdSize);
 }
 
-int NameDisplaced(const FileCalls& calls, const std::string& target, const DisplacedName& texts, std::string* path) {
+int NameDisplaced(base::FileSystem& files, const std::string& target, const DisplacedName& texts, std::string* path) {
   return ToFreeName(target, kDisplaced + texts.base + "-" + texts.ours, [&](const std::string& name) {
-    const int error = MoveToFreeName(calls, *path, name);
+    const int error = MoveToFreeName(files, *path, name);
     if (error == 0) *path = name;
     return error;
   });
 }
 
-int LinkDisplaced(const FileCalls& calls, const std::string& target, const DisplacedName& texts, std::string* path) {
+int LinkDisplaced(base::FileSystem& files, const std::string& target, const DisplacedName& texts, std::string* path) {
   return ToFreeName(target, kDisplaced + texts.base + "-" + texts.ours, [&](const std::string& name) {
-    const int error = calls.Link(target, name);
+    const int error = ErrnoOf([&] { return files.Link(target.c_str(), name.c_str()); });
     if (error == 0) *path = name;
     return error;
   });
@@ -109,7 +109,7 @@ std::optional<DisplacedName> ParseDisplacedName(const std::string& target, std::
                        std::string(name.substr(kTextIdSize + 1, kTextIdSize))};
 }
 
-std::string KeepAsConflict(const FileCalls& calls, const std::string& target, const std::string& path) {
+std::string KeepAsConflict(base::FileSystem& files, const std::string& target, const std::string& path) {
   const std::time_t now = std::time(nullptr);
   std::tm local = {};
   ::localtime_r(&now, &local);
@@ -117,7 +117,7 @@ std::string KeepAsConflict(const FileCalls& calls, const std::string& target, co
   std::strftime(text, sizeof text, "conflict-%Y%m%d-%H%M%S", &local);
   std::string kept = path;
   ToFreeName(target, text, [&](const std::string& name) {
-    const int error = MoveToFreeName(calls, path, name);
+    const int error = MoveToFreeName(files, path, name);
     if (error == 0) kept = name;
     return error;
   });

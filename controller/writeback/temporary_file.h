@@ -17,7 +17,7 @@ struct TemporaryFile {
 
 // `.<name>.stepwatch-<pid>-<n>` in the directory of `target`; `like` is open on the file to resemble. EPERM if its
 // owner cannot be kept.
-TemporaryFile WriteBeside(const FileCalls& calls, const std::string& target, int like, std::string_view bytes);
+TemporaryFile WriteBeside(base::FileSystem& files, const std::string& target, int like, std::string_view bytes);
 
 // Tells texts of one config apart: the first quarter of their SHA-256, in hex.
 constexpr size_t kTextIdSize = 16;
@@ -31,14 +31,14 @@ struct DisplacedName {
 
 // Gives `path` a free name `.<name>.stepwatch-displaced-<base>-<ours>` beside `target`; an errno. From then on it may
 // be exchanged with the target.
-int NameDisplaced(const FileCalls& calls, const std::string& target, const DisplacedName& texts, std::string* path);
+int NameDisplaced(base::FileSystem& files, const std::string& target, const DisplacedName& texts, std::string* path);
 // The same as a second name for the target itself.
-int LinkDisplaced(const FileCalls& calls, const std::string& target, const DisplacedName& texts, std::string* path);
+int LinkDisplaced(base::FileSystem& files, const std::string& target, const DisplacedName& texts, std::string* path);
 // None: no name of a file that was displaced from the place of `target`.
 std::optional<DisplacedName> ParseDisplacedName(const std::string& target, std::string_view name);
 
 // Gives `path` a free name `.<name>.stepwatch-conflict-<local time>` beside `target`, for bytes that must not be lost.
 // The name it has afterwards.
-std::string KeepAsConflict(const FileCalls& calls, const std::string& target, const std::string& path);
+std::string KeepAsConflict(base::FileSystem& files, const std::string& target, const std::string& path);
 
 }  // namespace stepwatch::writeback

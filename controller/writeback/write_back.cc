@@ -1,9 +1,9 @@
 #include "controller/writeback/write_back.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <cerrno>
-#include <exception>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -47,16 +47,15 @@ bool HasNoExchange(int error) {
 
 class WriteBack {
  public:
-  WriteBack(const std::string& path, const std::string& base_sha256,
-            const std::function<void(const std::string&)>& before_write, const FileCalls& calls)
-      : path_(path), base_sha256_(base_sha256), before_write_(before_write), calls_(calls) {}
+  WriteBack(const std::string& path, const std::string& base_sha256, base::FileSystem& files)
+      : path_(path), base_sha256_(base_sha256), files_(files) {}
 
   WriteBackResult Run() {
     if (std::optional<WriteBackResult> early = Prepare()) return std::move(*early);
     struct stat status = {};
-    if (const int error = calls_.Status(file_.get(), &status)) return Impossible("cannot be looked at", error);
+    if (const int error = StatusOf(files_, file_.get(), &status)) return Impossible("cannot be looked at", error);
     if (status.st_nlink > 1) return ReplaceInPlace();
-    TemporaryFile ours = WriteBeside(calls_, target_, file_.get(), ours_);
+    TemporaryFile ours = WriteBeside(files_, target_, file_.get(), ours_);
     if (ours.error == 0) return ReplaceBy(ours);
     return InPlaceMayHelp(ours.error) ? ReplaceInPlace()
                                       : Impossible("has no room for a new file beside it", ours.error);
@@ -70,7 +69,6 @@ class WriteBack {
   WriteBackResult ReplaceInPlace();
   // For an exchange or a rename that failed with `error`.
   WriteBackResult WithoutTemporaryFile(const TemporaryFile& ours, int error);
-  void Announce();
   DisplacedName Texts() const { return {TextId(base_), TextId(ours_)}; }
   void Displaced(KeptFile kept);
 
@@ -80,9 +78,7 @@ class WriteBack {
 
   const std::string& path_;
   const std::string& base_sha256_;
-  const std::function<void(const std::string&)>& before_write_;
-  const FileCalls& calls_;
-  bool is_announced_ = false;
+  base::FileSystem& files_;
   std::string target_;  // what the path leads to, free of links
   base::UniqueFd file_;
   std::string base_;
@@ -92,12 +88,14 @@ class WriteBack {
 
 std::optional<WriteBackResult> WriteBack::Prepare() {
   struct stat status = {};
-  if (const int error = calls_.RealPath(path_, &target_)) return Impossible("cannot be found", error);
-  if (const int error = calls_.Writable(target_)) return Impossible("is read-only", error);
-  if (const int error = calls_.StatusOfName(target_, &status)) return Impossible("cannot be found", error);
+  if (const int error = ErrnoOf([&] { return files_.RealPath(path_.c_str(), &target_); }))
+    return Impossible("cannot be found", error);
+  if (const int error = ErrnoOf([&] { return files_.Access(target_.c_str(), W_OK); }))
+    return Impossible("is read-only", error);
+  if (const int error = StatusOfName(files_, target_, &status)) return Impossible("cannot be found", error);
   if (!S_ISREG(status.st_mode)) return Impossible("is no regular file", 0);
-  if (const int error = calls_.Open(target_, O_RDONLY, &file_)) return Impossible("cannot be opened", error);
-  if (const int error = calls_.Read(file_.get(), &base_)) return Impossible("cannot be read", error);
+  if (const int error = OpenFile(files_, target_, O_RDONLY, &file_)) return Impossible("cannot be opened", error);
+  if (const int error = ReadWhole(files_, file_.get(), &base_)) return Impossible("cannot be read", error);
   if (base::Sha256Hex(base_) != base_sha256_) return Edited();
   Result<std::string> spliced = config::SpliceDynamicOnFalse(base_);
   if (!spliced.ok()) return Impossible("cannot be changed (" + spliced.status().ToString() + ")", 0);
@@ -108,19 +106,13 @@ std::optional<WriteBackResult> WriteBack::Prepare() {
 
 WriteBackResult WriteBack::ReplaceBy(TemporaryFile ours) {
   result_.method = "exchange";
-  if (const int error = NameDisplaced(calls_, target_, Texts(), &ours.path)) return WithoutTemporaryFile(ours, error);
+  if (const int error = NameDisplaced(files_, target_, Texts(), &ours.path)) return WithoutTemporaryFile(ours, error);
   // To write the temporary file took milliseconds; whoever saved within them is not even disturbed.
-  if (Inspect(calls_, target_).bytes != base_) {
-    RemoveOurs(calls_, ours.path);
+  if (Inspect(files_, target_).bytes != base_) {
+    RemoveOurs(files_, ours.path);
     return Edited();
   }
-  try {
-    Announce();
-  } catch (...) {
-    RemoveOurs(calls_, ours.path);
-    throw;
-  }
-  ExchangeResult exchange = ExchangeIn(calls_, target_, ours, base_);
+  ExchangeResult exchange = ExchangeIn(files_, target_, ours, base_);
   if (exchange.displaced) Displaced(std::move(*exchange.displaced));
   switch (exchange.end) {
     case ExchangeResult::End::kReplaced: return Written();
@@ -136,22 +128,22 @@ WriteBackResult WriteBack::ReplaceBy(TemporaryFile ours) {
 WriteBackResult WriteBack::ReplaceByRename(const TemporaryFile& ours) {
   result_.method = "rename";
   base::UniqueFd fd;
-  if (const int error = calls_.Open(target_, O_RDONLY, &fd)) return WithoutTemporaryFile(ours, error);
-  LeasedFile old(calls_, std::move(fd), F_RDLCK);
+  if (const int error = OpenFile(files_, target_, O_RDONLY, &fd)) return WithoutTemporaryFile(ours, error);
+  LeasedFile old(files_, std::move(fd), F_RDLCK);
   const Quiet quiet = old.Await(base_);
   if (quiet != Quiet::kQuiet) {
     old.TakeFd().Reset();
-    RemoveOurs(calls_, ours.path);
+    RemoveOurs(files_, ours.path);
     return quiet == Quiet::kHeld ? ReplaceInPlace() : Edited();
   }
   KeptFile kept{"", {}, base_};
-  LinkDisplaced(calls_, target_, Texts(), &kept.path);
-  if (!kept.path.empty() && calls_.Open(kept.path, O_RDONLY, &kept.fd) != 0) {
-    RemoveOurs(calls_, kept.path);
+  LinkDisplaced(files_, target_, Texts(), &kept.path);
+  if (!kept.path.empty() && OpenFile(files_, kept.path, O_RDONLY, &kept.fd) != 0) {
+    RemoveOurs(files_, kept.path);
     kept.path.clear();
   }
-  if (const int error = calls_.Rename(ours.path, target_)) {
-    if (!kept.path.empty()) RemoveOurs(calls_, kept.path);
+  if (const int error = Rename(files_, ours.path, target_)) {
+    if (!kept.path.empty()) RemoveOurs(files_, kept.path);
     kept.fd.Reset();
     old.TakeFd().Reset();  // our own readers would stand in the way of a write lease
     return WithoutTemporaryFile(ours, error);
@@ -162,14 +154,14 @@ WriteBackResult WriteBack::ReplaceByRename(const TemporaryFile& ours) {
 }
 
 WriteBackResult WriteBack::WithoutTemporaryFile(const TemporaryFile& ours, int error) {
-  RemoveOurs(calls_, ours.path);
+  RemoveOurs(files_, ours.path);
   return InPlaceMayHelp(error) ? ReplaceInPlace() : Impossible("cannot be replaced", error);
 }
 
 WriteBackResult WriteBack::ReplaceInPlace() {
   result_.method = "in place";
   file_.Reset();  // our own reader would stand in the way of a write lease
-  const InPlaceResult result = WriteInPlace(calls_, target_, base_, ours_, [this] { Announce(); });
+  const InPlaceResult result = WriteInPlace(files_, target_, base_, ours_);
   switch (result.end) {
     case InPlaceResult::End::kReplaced: return Written();
     case InPlaceResult::End::kEdited: return Edited();
@@ -185,13 +177,8 @@ WriteBackResult WriteBack::ReplaceInPlace() {
   return Impossible("cannot be written to", result.error);
 }
 
-void WriteBack::Announce() {
-  if (!is_announced_ && before_write_) before_write_(result_.sha256);
-  is_announced_ = true;
-}
-
 void WriteBack::Displaced(KeptFile kept) {
-  result_.displaced.emplace(calls_, target_, std::move(kept.path), std::move(kept.fd), TextId(kept.bytes));
+  result_.displaced.emplace(files_, target_, std::move(kept.path), std::move(kept.fd), TextId(kept.bytes));
 }
 
 WriteBackResult WriteBack::Impossible(const std::string& what, int error) {
@@ -215,21 +202,8 @@ WriteBackResult WriteBack::Written() {
 
 }  // namespace
 
-WriteBackResult WriteBackDynamicOff(const std::string& path, const std::string& base_sha256,
-                                    const std::function<void(const std::string& sha256)>& before_write) {
-  return WriteBackDynamicOff(path, base_sha256, before_write, FileCalls());
-}
-
-WriteBackResult WriteBackDynamicOff(const std::string& path, const std::string& base_sha256,
-                                    const std::function<void(const std::string& sha256)>& before_write,
-                                    const FileCalls& calls) {
-  try {
-    return WriteBack(path, base_sha256, before_write, calls).Run();
-  } catch (const std::exception& fault) {
-    WriteBackResult result;
-    result.message = base::Printable(path, 200) + " was not changed: " + fault.what();
-    return result;
-  }
+WriteBackResult WriteBackDynamicOff(const std::string& path, const std::string& base_sha256, base::FileSystem& files) {
+  return WriteBack(path, base_sha256, files).Run();
 }
 
 }  // namespace stepwatch::writeback

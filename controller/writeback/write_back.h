@@ -1,17 +1,15 @@
 // Puts `dynamic_on: false` into the config file after a collection, never losing an edit saved at the same moment.
 //
 // Only that token changes: comments, order, spaces, line ends and a byte order mark stay. Blocking file I/O; the result
-// says what was done, never throws. The file that was replaced must be looked at for a while afterwards
+// says what was done. The file that was replaced must be looked at for a while afterwards
 // (displaced_file.h).
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 
 #include "controller/writeback/displaced_file.h"
-#include "controller/writeback/file_calls.h"
 
 namespace stepwatch::writeback {
 
@@ -30,15 +28,8 @@ struct WriteBackResult {
 };
 
 // `base_sha256`: hash of the bytes that started the window; a file that holds anything else is left alone (kEdited).
-// `before_write`: called at most once, with the hash of the new bytes before they can be seen, so that a watcher knows
-// them as ours. After kImpossible the file holds the base bytes still: a watcher that was told otherwise must be told
-// again.
+// Throws std::bad_alloc alone, in any state of the file; what was displaced by then is found by FindDisplaced.
 WriteBackResult WriteBackDynamicOff(const std::string& path, const std::string& base_sha256,
-                                    const std::function<void(const std::string& sha256)>& before_write);
-
-// The same through given system calls: for tests that make them fail.
-WriteBackResult WriteBackDynamicOff(const std::string& path, const std::string& base_sha256,
-                                    const std::function<void(const std::string& sha256)>& before_write,
-                                    const FileCalls& calls);
+                                    base::FileSystem& files = base::FileSystem::Real());
 
 }  // namespace stepwatch::writeback

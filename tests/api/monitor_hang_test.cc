@@ -1,5 +1,6 @@
-// The config lies on a mount that hangs: training, the loop and Close go on.
+// The config or the output lies on a mount that hangs: training, the loop and Close go on.
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -12,10 +13,15 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A job whose monitor looks at its config through a file system that can hang.
+// A job whose monitor has a file system that can hang.
 class HangingJob : public Job {
  public:
-  HangingJob() : Job(ConfigText({.collect_times = 1000})) {}
+  using Call = HangingFiles::Call;
+
+  explicit HangingJob(Call call = Call::kOpen, const std::string& config = ConfigText({.collect_times = 1000}))
+      : Job(config),
+        files(HangingFiles::For(call == Call::kList || call == Call::kMakeDirectory ? options.output_dir : config_path,
+                                call)) {}
   ~HangingJob() {
     files.LetGo();
     files.AwaitHeld(0);
@@ -36,7 +42,24 @@ class HangingJob : public Job {
     files.AwaitHeld(1);
   }
 
-  HangingFiles& files = HangingFiles::For(config_path);
+  // The window's only step is over, and its write-back hangs.
+  void HangInAWriteBack() {
+    files.Hang();
+    TrainSteps(2);
+    files.AwaitHeld(1);
+  }
+  // While Close waits for its time to run out.
+  void CheckCloseKeepsItsTime(const std::string& why) {
+    const auto begin = std::chrono::steady_clock::now();
+    const Status closed = monitor->Close(1s);
+    CHECK(closed.code() == StatusCode::kTimedOut);
+    CHECK(closed.message().find(why) == 0);
+    CHECK(std::chrono::steady_clock::now() - begin < 20s);
+    CHECK(files.held() > 0);
+    monitor.reset();
+  }
+
+  HangingFiles& files;
 };
 
 TEST_CASE("while a look hangs the plan in force goes on and the loop serves the program") {
@@ -67,15 +90,74 @@ TEST_CASE("Close keeps its timeout while a look hangs, and nothing is used after
   HangingJob job;
   job.Start();
   job.HangInALook();
-  const auto begin = std::chrono::steady_clock::now();
-  const Status closed = job.monitor->Close(1s);
-  CHECK(closed.code() == StatusCode::kTimedOut);
-  CHECK(closed.message().find("the file system hangs") == 0);
-  CHECK(std::chrono::steady_clock::now() - begin < 20s);
-  CHECK(job.files.held() == 1);
-  job.monitor.reset();
+  job.CheckCloseKeepsItsTime("the file system hangs");
+}
+
+const std::string kOneStep = ConfigText({.collect_times = 1});
+
+TEST_CASE("while a write-back hangs the loop serves the program, and it is done when the file system answers") {
+  HangingJob job(HangingFiles::Call::kAccess, kOneStep);
+  job.Start();
+  job.HangInAWriteBack();
+  CHECK(job.WaitFor(EventKind::kDrained));
+  CHECK(job.monitor->Amend({}).ok());
+  CHECK(job.monitor->GetStatus().state == RunState::kDraining);
+  CHECK(job.monitor->Flush(10s));
+  CHECK(Contents(job.config_path) == kOneStep);
   job.files.LetGo();
-  job.files.AwaitHeld(0);
+  CHECK(job.WaitFor(EventKind::kWroteBack));
+  CHECK(Contents(job.config_path) == ConfigText({.dynamic_on = false, .collect_times = 1}));
+}
+
+TEST_CASE("an edit that is saved while a write-back hangs stays, and is taken over") {
+  HangingJob job(HangingFiles::Call::kAccess, kOneStep);
+  job.Start();
+  job.HangInAWriteBack();
+  const std::string edit = ConfigText({.collect_times = 5});
+  job.Save(edit);
+  CHECK(job.monitor->Refresh(50ms) == RefreshOutcome::kTimedOut);
+  job.files.LetGo();
+  CHECK(job.Refresh() == RefreshOutcome::kArmed);
+  CHECK(Contents(job.config_path) == edit);
+  job.TrainSteps(2);
+  CHECK(job.monitor->GetStatus().plan_id == 2);
+}
+
+TEST_CASE("Close keeps its timeout while a write-back hangs, and nothing is used after it") {
+  HangingJob job(HangingFiles::Call::kAccess, kOneStep);
+  job.Start();
+  job.HangInAWriteBack();
+  job.CheckCloseKeepsItsTime("the file system hangs");
+}
+
+TEST_CASE("while the file system of the output hangs an edit is taken over") {
+  HangingJob job(HangingFiles::Call::kMakeDirectory);
+  job.Start();
+  job.files.Hang();
+  job.TrainStep();
+  job.files.AwaitHeld(1);
+  CHECK(job.Edit(ConfigText({.collect_times = 2000})) == RefreshOutcome::kArmed);
+  job.TrainSteps(2);
+  CHECK(job.monitor->GetStatus().plan_id == 2);
+  job.CheckCloseKeepsItsTime("a sink hangs");
+}
+
+TEST_CASE("rows wait for the directory that append_output names, and the loop does not") {
+  HangingJob job(HangingFiles::Call::kList, ConfigText({.dynamic_on = false}));
+  const std::string older = job.options.output_dir + "/Dec03_21-34-40-rank0-0123abcd";
+  std::filesystem::create_directories(older);
+  job.Start();
+  job.files.Hang();
+  job.Save(ConfigText({.collect_times = 2}, R"(, "append_output": ["Dec03_21-34-40", "Dec03_21-34-41"])"));
+  CHECK(job.monitor->Refresh(50ms) == RefreshOutcome::kTimedOut);
+  job.files.AwaitHeld(1);
+  job.TrainSteps(3);
+  CHECK(job.monitor->GetStatus().output_dir.empty());
+  job.files.LetGo();
+  CHECK(job.WaitFor(EventKind::kDrained));
+  CHECK(job.monitor->GetStatus().output_dir == older);
+  job.output_dir = older;
+  CHECK(job.Steps("grad_reduced") == Steps{1, 2});
 }
 
 }  // namespace

@@ -2,10 +2,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "controller/api/monitor_impl.h"
 #include "controller/writeback/write_back.h"
 #include "src/base/file.h"
 #include "src/base/sha256.h"
 #include "tests/api/job.h"
+#include "tests/hooked_files.h"
 
 namespace stepwatch::testing {
 namespace {
@@ -73,8 +75,7 @@ TEST_CASE("a monitor that closes leaves the late edit in the config, and nothing
 TEST_CASE("a monitor begins with the edit that a killed one left beside the config") {
   Job job(ConfigText({.collect_times = 1}));
   const std::string base = ConfigText({.collect_times = 1});
-  writeback::WriteBackResult killed =
-      writeback::WriteBackDynamicOff(job.config_path, base::Sha256Hex(base), [](const std::string&) {});
+  writeback::WriteBackResult killed = writeback::WriteBackDynamicOff(job.config_path, base::Sha256Hex(base));
   REQUIRE(killed.displaced);
   for (const auto& entry : std::filesystem::directory_iterator(job.directory.path())) {
     if (entry.path() != job.config_path) WriteInPlace(entry.path().string(), ConfigText({.collect_times = 3}));
@@ -83,6 +84,49 @@ TEST_CASE("a monitor begins with the edit that a killed one left beside the conf
   CHECK(Contents(job.config_path) == ConfigText({.collect_times = 3}));
   CHECK(job.Count(EventKind::kArmed) == 1);
   job.Close();
+}
+
+TEST_CASE("a write-back that the file system refuses leaves the file as it is and says why") {
+  HookedFiles files([](std::string_view call) { return call == "faccessat" ? EROFS : 0; });
+  Job job(ConfigText({.collect_times = 1}));
+  auto created = Monitor::Impl::CreateMonitor(job.options, files);
+  REQUIRE(created.ok());
+  job.monitor = std::move(created).value();
+  REQUIRE(job.Attach().ok());
+  job.TrainSteps(2);
+  REQUIRE(job.WaitFor(EventKind::kWroteBack));
+  CHECK(job.Events(EventKind::kWroteBack)[0].message.find("is read-only: Read-only file system") != std::string::npos);
+  CHECK(Contents(job.config_path) == ConfigText({.collect_times = 1}));
+  job.Close();
+}
+
+TEST_CASE("a write-back that runs out of memory is done a moment later") {
+  for (const std::string_view call : {"faccessat", "fsync", "renameat2", "fstat"}) {
+    INFO(call);
+    std::atomic<bool> fails = false;
+    HookedFiles files([&](std::string_view made) {
+      if (made == call && fails.exchange(false)) throw std::bad_alloc();
+      return 0;
+    });
+    Job job(ConfigText({.collect_times = 1}));
+    job.options.look_interval = std::chrono::milliseconds(20);
+    auto created = Monitor::Impl::CreateMonitor(job.options, files);
+    REQUIRE(created.ok());
+    job.monitor = std::move(created).value();
+    REQUIRE(job.Attach().ok());
+    job.TrainStep();
+    REQUIRE(job.WaitFor(EventKind::kApplied));
+    fails = true;
+    job.TrainStep();
+    const std::string written = ConfigText({.dynamic_on = false, .collect_times = 1});
+    CHECK(Eventually([&] { return Contents(job.config_path) == written; }));
+    job.Settle();
+    CHECK_FALSE(fails);
+    job.TrainSteps(3);
+    job.Close();
+    CHECK(job.Steps("grad_reduced") == Steps{1});
+    CHECK(Contents(job.config_path) == written);
+  }
 }
 
 }  // namespace stepwatch::testing

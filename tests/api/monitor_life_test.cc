@@ -114,7 +114,7 @@ TEST_CASE("many windows, one after the other, leave nothing behind") {
       job.TrainSteps(5);
     }
     job.Settle();
-    CHECK(Threads() == threads + 3);
+    CHECK(Threads() == threads + 4);
     CHECK(job.Count(EventKind::kWroteBack) == 50);
   }
   CHECK(Threads() == threads);

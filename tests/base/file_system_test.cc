@@ -7,10 +7,12 @@
 #include <cerrno>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/base/file.h"
 #include "tests/catch.h"
+#include "tests/hooked_files.h"
 #include "tests/temporary_directory.h"
 
 namespace stepwatch::base {
@@ -19,33 +21,14 @@ namespace {
 using testing::TemporaryDirectory;
 
 // Fails the call with number `at` among those that a ReplaceFile makes.
-class FailingFiles final : public FileSystemWrapper {
+class FailingFiles final : public testing::HookedFiles {
  public:
-  FailingFiles(int at, int error_number) : at_(at), error_number_(error_number) {}
+  FailingFiles(int at, int error_number)
+      : HookedFiles([=, this](std::string_view) { return count_++ == at ? error_number : 0; }), at_(at) {}
   bool fault_met() const { return count_ > at_; }
 
-  int Open(const char* path, int flags, mode_t mode) override {
-    return Fails() ? -1 : FileSystemWrapper::Open(path, flags, mode);
-  }
-  ssize_t Write(int fd, const void* bytes, size_t count) override {
-    return Fails() ? -1 : FileSystemWrapper::Write(fd, bytes, count);
-  }
-  int Close(int fd) override {
-    // A failing close has closed all the same.
-    const int closed = FileSystemWrapper::Close(fd);
-    return Fails() ? -1 : closed;
-  }
-  int Rename(const char* from, const char* to) override { return Fails() ? -1 : FileSystemWrapper::Rename(from, to); }
-
  private:
-  bool Fails() {
-    if (count_++ != at_) return false;
-    errno = error_number_;
-    return true;
-  }
-
   const int at_;
-  const int error_number_;
   int count_ = 0;
 };
 

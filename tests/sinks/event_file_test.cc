@@ -6,9 +6,11 @@
 #include <cerrno>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/catch.h"
+#include "tests/hooked_files.h"
 #include "tests/sinks/sink_fixture.h"
 
 namespace stepwatch::sinks {
@@ -19,38 +21,23 @@ using test::ReadDirectory;
 using test::TemporaryDirectory;
 using test::WriteInPlace;
 
-// Makes call number `at` fail with `error_number`; a failing write, unless interrupted, first takes
-// half of its bytes.
-class FailingCalls : public base::FileSystemWrapper {
+// Makes call number `at` fail with `error_number`; a failing write, unless interrupted, first takes half of its bytes.
+class FailingCalls final : public testing::HookedFiles {
  public:
-  FailingCalls() = default;
-  FailingCalls(int at, int error_number) : at_(at), error_number_(error_number) {}
+  explicit FailingCalls(int at = -1, int error_number = 0)
+      : HookedFiles([=, this](std::string_view) { return count_++ == at ? error_number : 0; }),
+        at_(at),
+        error_number_(error_number) {}
   int count() const { return count_; }
 
-  int Open(const char* path, int flags, mode_t mode) override {
-    return Fails() ? -1 : FileSystemWrapper::Open(path, flags, mode);
-  }
-  int Stat(const char* path, struct stat* about) override {
-    return Fails() ? -1 : FileSystemWrapper::Stat(path, about);
-  }
-  int Fstat(int fd, struct stat* about) override { return Fails() ? -1 : FileSystemWrapper::Fstat(fd, about); }
   ssize_t Write(int fd, const void* bytes, size_t count) override {
-    if (count_ == at_ && error_number_ != EINTR) FileSystemWrapper::Write(fd, bytes, count / 2);
-    return Fails() ? -1 : FileSystemWrapper::Write(fd, bytes, count);
-  }
-  int Truncate(int fd, off_t size) override { return Fails() ? -1 : FileSystemWrapper::Truncate(fd, size); }
-  int MakeDirectory(const char* path, mode_t mode) override {
-    return Fails() ? -1 : FileSystemWrapper::MakeDirectory(path, mode);
+    if (count_ == at_ && error_number_ != EINTR) Real().Write(fd, bytes, count / 2);
+    return HookedFiles::Write(fd, bytes, count);
   }
 
  private:
-  bool Fails() {
-    errno = error_number_;
-    return count_++ == at_;
-  }
-
-  int at_ = -1;
-  int error_number_ = 0;
+  const int at_;
+  const int error_number_;
   int count_ = 0;
 };
 

@@ -8,6 +8,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <filesystem>
 #include <functional>
+#include <future>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -393,6 +394,31 @@ TEST_CASE("a thread that cannot take a look is a fault, and the next look is tri
   loop.run_for(10s);
   REQUIRE(faults.size() == 2);
   CHECK(faults[0].find("no thread can look") == 0);
+}
+
+TEST_CASE("whoever writes in the place of what was found learns that a look has found something else since") {
+  TemporaryDirectory directory;
+  const std::string path = directory / "config.json";
+  WriteByRename(path, "{1}");
+  Watched watched(path, false, 1h);
+  REQUIRE(watched.LookNow());
+  const auto ask = [&](const std::function<bool()>& question) {
+    std::promise<bool> answer;
+    REQUIRE(watched.io().Post([&] { answer.set_value(question()); }));
+    return answer.get_future().get();
+  };
+  const std::function<bool()> is_unchanged = watched.watcher().IsUnchanged();
+  CHECK(ask(is_unchanged));
+  WriteByRename(path, "{1}");
+  REQUIRE(watched.LookNow());
+  CHECK(ask(is_unchanged));
+  WriteByRename(path, "{2}");
+  REQUIRE(watched.LookNow());
+  CHECK_FALSE(ask(is_unchanged));
+  WriteByRename(path, "{1}");
+  REQUIRE(watched.LookNow());
+  CHECK_FALSE(ask(is_unchanged));
+  CHECK(ask(watched.watcher().IsUnchanged()));
 }
 
 }  // namespace stepwatch::watch

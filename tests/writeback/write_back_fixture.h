@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "controller/writeback/displaced_file.h"
-#include "controller/writeback/file_calls.h"
 #include "controller/writeback/write_back.h"
 #include "src/base/sha256.h"
+#include "tests/hooked_files.h"
 #include "tests/temporary_directory.h"
 
 namespace stepwatch::testing {
@@ -25,9 +25,9 @@ inline const std::string kBase =
 inline const std::string kOurs =
     "{\r\n  // watched by night\r\n  \"dynamic_on\" : false, /* the token */\r\n  \"start_step\":  3\r\n}\r\n";
 
-inline writeback::WriteBackResult WriteBack(const std::string& path, const writeback::FileCalls& calls = {}) {
-  return writeback::WriteBackDynamicOff(
-      path, base::Sha256Hex(kBase), [](const std::string&) {}, calls);
+inline writeback::WriteBackResult WriteBack(const std::string& path,
+                                            base::FileSystem& files = base::FileSystem::Real()) {
+  return writeback::WriteBackDynamicOff(path, base::Sha256Hex(kBase), files);
 }
 
 // What a write-back leaves to be looked at.
@@ -54,8 +54,9 @@ inline Findings LookToTheEnd(writeback::WriteBackResult& result) {
 }
 
 // A write-back and the grace after it.
-inline writeback::WriteBackResult WriteBackToTheEnd(const std::string& path, const writeback::FileCalls& calls = {}) {
-  writeback::WriteBackResult result = WriteBack(path, calls);
+inline writeback::WriteBackResult WriteBackToTheEnd(const std::string& path,
+                                                    base::FileSystem& files = base::FileSystem::Real()) {
+  writeback::WriteBackResult result = WriteBack(path, files);
   LookToTheEnd(result);
   return result;
 }

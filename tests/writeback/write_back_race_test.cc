@@ -87,17 +87,16 @@ class Race {
 
     // Most saves are aimed at the calls around the exchange, which come after the temporary file was written; the
     // others at the whole of the write-back.
-    const std::string_view aim = random_() % 8 == 0 ? "realpath" : has_hard_link ? "fcntl" : "fsync";
+    const std::string_view aim = random_() % 8 == 0 ? "realpath" : has_hard_link ? "F_SETLEASE" : "fsync";
     std::atomic<bool> is_close{false}, is_editor_there{false}, is_editor_done{false};
-    FileCalls calls;
-    calls.fault = [&](std::string_view call) {
+    HookedFiles files([&](std::string_view call) {
       const int error = mode_.world == World::kNoExchange && call == "renameat2" ? EINVAL : 0;
       if (call != aim || is_close) return error;
       is_close = true;
       while (!is_editor_there) std::this_thread::yield();
       SpinFor(we_wait);
       return error;
-    };
+    });
     std::thread editor([&] {
       while (!is_close) std::this_thread::yield();
       is_editor_there = true;
@@ -105,7 +104,7 @@ class Race {
       mode_.save({path, first, last, [pause] { std::this_thread::sleep_for(pause); }});
       is_editor_done = true;
     });
-    WriteBackResult result = WriteBack(path, calls);
+    WriteBackResult result = WriteBack(path, files);
     DisplacedFiles displaced = Displaced(result);
     Findings findings;
     while (!is_editor_done) {
