@@ -1,6 +1,8 @@
 #include "src/output/manifest.h"
 
 #include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
 
 #include "src/base/text.h"
 #include "stepwatch/version.h"
@@ -10,43 +12,140 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Names come from users' models: what is not UTF-8 is replaced, never thrown over.
-std::string Dump(const Json& json) {
-  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+// Builds JSON text with one blank of indent a level. It keeps no tree: destroying one of nlohmann's takes memory, and a
+// process that has none left would end by it.
+class JsonText {
+ public:
+  template <class Members>
+  void Object(const Members& members) {
+    Enclose('{', members, '}');
+  }
+  template <class Values, class Write>
+  void Array(const Values& values, const Write& write) {
+    const auto elements = [&] {
+      for (const auto& value : values) {
+        Next();
+        write(value);
+      }
+    };
+    Enclose('[', elements, ']');
+  }
+  template <class T>
+  void Member(std::string_view key, const T& value) {
+    Key(key);
+    Value(value);
+  }
+  void Key(std::string_view key) {
+    Next();
+    Value(key);
+    text_ += ": ";
+  }
+  // Names come from users' models: what is not UTF-8 is replaced, never thrown over.
+  void Value(std::string_view text) {
+    text_ += nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  }
+  void Value(const char* text) { Value(std::string_view(text)); }
+  void Value(const std::string& text) { Value(std::string_view(text)); }
+  void Value(bool value) { text_ += value ? "true" : "false"; }
+  template <class Integer>
+  void Value(Integer value) {
+    text_ += std::to_string(value);
+  }
+  template <class Element>
+  void Value(const std::vector<Element>& values) {
+    Array(values, [this](const Element& element) { Value(element); });
+  }
+
+  std::string Take() { return std::move(text_); }
+
+ private:
+  template <class Inside>
+  void Enclose(char begin, const Inside& inside, char end) {
+    text_ += begin;
+    ++depth_;
+    is_first_ = true;
+    inside();
+    --depth_;
+    if (!is_first_) text_.append("\n").append(depth_, ' ');
+    is_first_ = false;
+    text_ += end;
+  }
+  void Next() {
+    text_.append(is_first_ ? "\n" : ",\n").append(depth_, ' ');
+    is_first_ = false;
+  }
+
+  std::string text_;
+  size_t depth_ = 0;
+  bool is_first_ = true;
+};
+
+void WriteSites(const SiteIndex& sites, JsonText* json) {
+  json->Key("modules");
+  json->Array(sites.modules, [json](const ModuleEntry& module) {
+    json->Object([&] {
+      json->Member("chunk", module.chunk);
+      json->Member("name", module.name);
+      json->Member("type", module.type);
+      json->Member("watchable", module.watchable);
+    });
+  });
+  json->Key("parameters");
+  json->Array(sites.parameters, [json](const ParameterEntry& parameter) {
+    json->Object([&] {
+      json->Member("chunk", parameter.chunk);
+      json->Member("name", parameter.name);
+      json->Member("dtype", DTypeName(parameter.dtype));
+      json->Member("shape", parameter.shape);
+      json->Member("requires_grad", parameter.requires_grad);
+    });
+  });
+  json->Member("operators", sites.operators);
+  json->Member("features", sites.features);
+  json->Member("stacks", sites.stacks);
+  json->Member("heatmaps", sites.heatmaps);
 }
 
-Json SitesJson(const SiteIndex& sites) {
-  Json modules = Json::array();
-  for (const ModuleEntry& module : sites.modules)
-    modules.push_back(
-        {{"chunk", module.chunk}, {"name", module.name}, {"type", module.type}, {"watchable", module.watchable}});
-  Json parameters = Json::array();
-  for (const ParameterEntry& parameter : sites.parameters)
-    parameters.push_back({{"chunk", parameter.chunk},
-                          {"name", parameter.name},
-                          {"dtype", DTypeName(parameter.dtype)},
-                          {"shape", parameter.shape},
-                          {"requires_grad", parameter.requires_grad}});
-  return {{"modules", modules},         {"parameters", parameters}, {"operators", sites.operators},
-          {"features", sites.features}, {"stacks", sites.stacks},   {"heatmaps", sites.heatmaps}};
+void WriteLedger(const Ledger& ledger, JsonText* json) {
+  json->Member("produced", ledger.produced);
+  json->Member("written", ledger.written);
+  json->Key("dropped");
+  json->Object([&] {
+    for (int i = 0; i < kDropReasonCount; ++i)
+      json->Member(DropReasonName(static_cast<DropReason>(i)), ledger.dropped[static_cast<size_t>(i)]);
+  });
 }
 
-Json LedgerJson(const Ledger& ledger) {
-  Json dropped = Json::object();
-  for (int i = 0; i < kDropReasonCount; ++i)
-    dropped[DropReasonName(static_cast<DropReason>(i))] = ledger.dropped[static_cast<size_t>(i)];
-  return {{"produced", ledger.produced}, {"written", ledger.written}, {"dropped", dropped}};
+void WritePlan(const ManifestPlan& plan, JsonText* json) {
+  json->Member("plan", plan.plan_id);
+  json->Member("config_sha256", plan.config_sha256);
+  json->Member("state", plan.state);
+  if (plan.first_step >= 0) json->Member("first_step", plan.first_step);
+  if (plan.last_step >= 0) json->Member("last_step", plan.last_step);
+  json->Member("collected", plan.collected);
+  if (!plan.end_reason.empty()) json->Member("end_reason", plan.end_reason);
+  if (plan.ledger) {
+    json->Key("ledger");
+    json->Object([&] { WriteLedger(*plan.ledger, json); });
+  }
+  if (!plan.write_back.empty()) json->Member("write_back", plan.write_back);
 }
 
-Json PlanJson(const ManifestPlan& plan) {
-  Json json = {{"plan", plan.plan_id}, {"config_sha256", plan.config_sha256}, {"state", plan.state}};
-  if (plan.first_step >= 0) json["first_step"] = plan.first_step;
-  if (plan.last_step >= 0) json["last_step"] = plan.last_step;
-  json["collected"] = plan.collected;
-  if (!plan.end_reason.empty()) json["end_reason"] = plan.end_reason;
-  if (plan.ledger) json["ledger"] = LedgerJson(*plan.ledger);
-  if (!plan.write_back.empty()) json["write_back"] = plan.write_back;
-  return json;
+void WriteManifest(const Manifest& manifest, JsonText* json) {
+  json->Member("format", 1);
+  json->Member("stepwatch", kVersion);
+  json->Member("run_id", manifest.run_id);
+  json->Member("rank", manifest.rank);
+  json->Member("world_size", manifest.world_size);
+  json->Member("pid", manifest.pid);
+  json->Member("grad_acc_steps", manifest.grad_acc_steps);
+  json->Member("started", manifest.started);
+  json->Member("config", manifest.config_path);
+  json->Member("dynamic", manifest.dynamic);
+  json->Key("plans");
+  json->Array(manifest.plans, [json](const ManifestPlan& plan) { json->Object([&] { WritePlan(plan, json); }); });
+  json->Key("sites");
+  json->Object([&] { WriteSites(manifest.sites ? *manifest.sites : SiteIndex(), json); });
 }
 
 DType DTypeFromName(const std::string& name) {
@@ -68,20 +167,9 @@ ParameterEntry ParameterFromJson(const Json& json) {
 }  // namespace
 
 std::string ManifestText(const Manifest& manifest) {
-  Json plans = Json::array();
-  for (const ManifestPlan& plan : manifest.plans) plans.push_back(PlanJson(plan));
-  return Dump({{"format", 1},
-               {"stepwatch", kVersion},
-               {"run_id", manifest.run_id},
-               {"rank", manifest.rank},
-               {"world_size", manifest.world_size},
-               {"pid", manifest.pid},
-               {"grad_acc_steps", manifest.grad_acc_steps},
-               {"started", manifest.started},
-               {"config", manifest.config_path},
-               {"dynamic", manifest.dynamic},
-               {"plans", plans},
-               {"sites", SitesJson(manifest.sites ? *manifest.sites : SiteIndex())}});
+  JsonText json;
+  json.Object([&] { WriteManifest(manifest, &json); });
+  return json.Take() + "\n";
 }
 
 Result<ManifestSites> SitesFromManifest(const std::string& text_untrusted) {

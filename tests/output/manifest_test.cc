@@ -11,8 +11,7 @@ namespace {
 SiteIndex ExampleSites() {
   SiteIndex sites;
   sites.modules = {{0, "", "Model", true}, {1, "layers.0", "Linear", false}};
-  sites.parameters = {{0, "layers.0.weight", DType::kBFloat16, {3, 4}, true},
-                      {1, "scale", DType::kFloat32, {}, false}};
+  sites.parameters = {{0, "layers.0.weight", DType::kBFloat16, {3, 4}, true}, {1, "scale", DType::kFloat32, {}, false}};
   sites.operators = {"all_reduce", "send"};
   sites.features = sites.stacks = sites.heatmaps = true;
   return sites;
@@ -83,6 +82,14 @@ TEST_CASE("names that are not UTF-8 do not keep a manifest from being written") 
   manifest.sites = std::make_shared<SiteIndex>(sites);
   manifest.config_path = "/tmp/\xc3";
   CHECK(SitesFromManifest(ManifestText(manifest)).ok());
+}
+
+TEST_CASE("a manifest is indented as JSON usually is, whatever it lacks") {
+  Manifest bare;
+  for (const Manifest& manifest : {Example(), bare}) {
+    const std::string text = ManifestText(manifest);
+    CHECK(nlohmann::ordered_json::parse(text).dump(1) + "\n" == text);
+  }
 }
 
 TEST_CASE("every dtype keeps its name") {

@@ -54,6 +54,7 @@ class Process {
     Refresh();
     return std::exchange(testing::memory_failure, {}).has_failed;
   }
+  std::string Manifest() const { return Contents(reloader.output_dir() + "/manifest.json"); }
   int64_t Count(EventKind kind) const {
     return std::count_if(events_.begin(), events_.end(), [&](const Event& event) { return event.kind == kind; });
   }
@@ -93,7 +94,7 @@ class Process {
 };
 
 const std::string kOffText = ConfigText({.dynamic_on = false});
-// Without files: nlohmann's values cannot be destroyed without memory, and manifest.json is made of them.
+// Without files, whose failures are told apart.
 const std::string kOnText = ConfigText({.collect_times = 2}, R"(, "format": "api")");
 
 TEST_CASE(
@@ -144,6 +145,26 @@ TEST_CASE("a plan that waits stays in the slot when the edit that is to replace 
   process.Refresh();
   CHECK(process.Count(EventKind::kSuperseded) == 1);
   CHECK(process.Count(EventKind::kArmed) == 2);
+}
+
+TEST_CASE(
+    "whatever allocation fails while the manifest is written, the plan is armed in the end and the manifest is whole") {
+  int64_t n = 0;
+  for (bool fails = true; fails; ++n) {
+    INFO("allocation " << n << " fails");
+    Process process(kOffText);
+    process.Save(ConfigText({.collect_times = 2}));
+    fails = process.RefreshWithFailure(n);
+    process.Refresh();
+    REQUIRE(process.plane.plan_waiting());
+    process.Save(ConfigText({.collect_times = 3}));
+    process.Refresh();
+    const std::string manifest = process.Manifest();
+    CHECK(manifest.substr(0, 2) == "{\n");
+    CHECK(manifest.substr(manifest.size() - 3) == "\n}\n");
+    CHECK(manifest.find("\"state\": \"armed\"") != std::string::npos);
+  }
+  CHECK(n > 100);
 }
 
 }  // namespace
