@@ -4,10 +4,9 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 
+#include "src/base/mutex.h"
 #include "stepwatch/event.h"
 
 namespace stepwatch::api {
@@ -24,10 +23,10 @@ class EventDoor {
 
  private:
   const std::function<void(const Event&)> on_event_;
-  std::mutex mutex_;  // never held while the function runs
-  std::condition_variable quiet_;
-  int calls_ = 0;        // guarded by mutex_; under way
-  bool closed_ = false;  // guarded by mutex_
+  base::Mutex mutex_;  // never held while the function runs
+  base::Condition quiet_;
+  int calls_ STEPWATCH_GUARDED_BY(mutex_) = 0;  // under way
+  bool closed_ STEPWATCH_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace stepwatch::api

@@ -7,7 +7,7 @@
 namespace stepwatch::api {
 
 bool EventQueue::Put(Event event) noexcept {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   const bool wakes = events_.empty();
   if (events_.size() == kEventsMax) {
     ++left_out_;
@@ -24,7 +24,7 @@ bool EventQueue::Put(Event event) noexcept {
 
 std::vector<Event> EventQueue::Take() {
   Event last;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   if (left_out_ > 0) {
     last.kind = EventKind::kDegraded;
     last.message =

@@ -3,9 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
+#include "src/base/mutex.h"
 #include "stepwatch/event.h"
 
 namespace stepwatch::api {
@@ -21,9 +21,9 @@ class EventQueue {
   std::vector<Event> Take();
 
  private:
-  std::mutex mutex_;
-  std::vector<Event> events_;  // guarded by mutex_
-  uint64_t left_out_ = 0;      // guarded by mutex_
+  base::Mutex mutex_;
+  std::vector<Event> events_ STEPWATCH_GUARDED_BY(mutex_);
+  uint64_t left_out_ STEPWATCH_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace stepwatch::api

@@ -2,12 +2,12 @@
 
 #include <csignal>
 #include <cstdio>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "controller/cli/config_file.h"
 #include "controller/cli/exit_code.h"
+#include "src/base/mutex.h"
 #include "src/testing/synthetic_model.h"
 #include "stepwatch/monitor.h"
 
@@ -55,12 +55,12 @@ class Printer {
   explicit Printer(bool json) : json_(json) {}
 
   void Print(const Event& event) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const base::MutexLock lock(&mutex_);
     Line(json_ ? Dump(EventJson(event)) : Margin(event) + EventText(event));
   }
   // Ends the step and prints it in one piece, so that an event told before the line was there before the boundary.
   void EndStep(Monitor* monitor) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const base::MutexLock lock(&mutex_);
     const MonitorStatus status = monitor->GetStatus();
     monitor->EndStep();
     collected_ = collected_ || status.collecting_step;
@@ -89,8 +89,8 @@ class Printer {
   static std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
   const bool json_;
+  base::Mutex mutex_;
   bool collected_ = false;
-  std::mutex mutex_;
 };
 
 Options MonitorOptions(const RehearseArguments& arguments, Printer* printer) {

@@ -4,8 +4,9 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <functional>
-#include <mutex>
 #include <utility>
+
+#include "src/base/mutex.h"
 
 namespace stepwatch::watch {
 
@@ -15,17 +16,17 @@ class LoopMailbox {
   explicit LoopMailbox(boost::asio::io_context& loop) : loop_(&loop) {}
 
   void Post(std::function<void()> work) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const base::MutexLock lock(&mutex_);
     if (loop_ != nullptr) boost::asio::post(*loop_, std::move(work));
   }
   void Close() {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const base::MutexLock lock(&mutex_);
     loop_ = nullptr;
   }
 
  private:
-  std::mutex mutex_;
-  boost::asio::io_context* loop_;  // guarded by mutex_; null: closed
+  base::Mutex mutex_;
+  boost::asio::io_context* loop_ STEPWATCH_GUARDED_BY(mutex_);  // null: closed
 };
 
 }  // namespace stepwatch::watch

@@ -1,10 +1,9 @@
 #include "src/base/io_executor.h"
 
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <utility>
 
+#include "src/base/mutex.h"
 #include "src/base/worker_thread.h"
 
 namespace stepwatch::base {
@@ -16,11 +15,11 @@ constexpr std::chrono::seconds kStopTime{1};
 
 // The thread shares it: a detached one outlives the executor.
 struct IoThread::Shared {
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::deque<std::function<void()>> queue;  // guarded by mutex, as all below
-  bool stopping = false;
-  bool finished = false;  // the thread touches nothing of anybody's any more
+  Mutex mutex;
+  Condition changed;
+  std::deque<std::function<void()>> queue STEPWATCH_GUARDED_BY(mutex);
+  bool stopping STEPWATCH_GUARDED_BY(mutex) = false;
+  bool finished STEPWATCH_GUARDED_BY(mutex) = false;  // the thread touches nothing of anybody's any more
 };
 
 IoThread::IoThread(const char* name) : name_(name), shared_(std::make_shared<Shared>()) {}
@@ -30,23 +29,25 @@ IoThread::~IoThread() {
 }
 
 bool IoThread::Post(std::function<void()> work) {
-  const std::lock_guard<std::mutex> lock(shared_->mutex);
+  const MutexLock lock(&shared_->mutex);
   if (shared_->stopping || shared_->queue.size() >= kQueueMax) return false;
   if (!thread_.joinable()) thread_ = StartWorkerThread(name_, [shared = shared_] { Run(shared.get()); });
   shared_->queue.push_back(std::move(work));
-  shared_->changed.notify_all();
+  shared_->changed.NotifyAll();
   return true;
 }
 
 bool IoThread::Stop(Clock::time_point deadline) {
   std::deque<std::function<void()>> discarded;  // destroyed without the lock
-  std::unique_lock<std::mutex> lock(shared_->mutex);
+  MutexLock lock(&shared_->mutex);
   shared_->stopping = true;
-  shared_->changed.notify_all();
+  shared_->changed.NotifyAll();
   if (!thread_.joinable()) return true;
-  const bool finished = shared_->changed.wait_until(lock, deadline, [this] { return shared_->finished; });
+  while (!shared_->finished && shared_->changed.WaitUntil(&shared_->mutex, deadline)) {
+  }
+  const bool finished = shared_->finished;
   if (!finished) discarded.swap(shared_->queue);
-  lock.unlock();
+  lock.Unlock();
   if (finished)
     thread_.join();
   else
@@ -55,22 +56,22 @@ bool IoThread::Stop(Clock::time_point deadline) {
 }
 
 void IoThread::Run(Shared* shared) {
-  std::unique_lock<std::mutex> lock(shared->mutex);
+  MutexLock lock(&shared->mutex);
   for (;;) {
-    shared->changed.wait(lock, [shared] { return shared->stopping || !shared->queue.empty(); });
+    while (!shared->stopping && shared->queue.empty()) shared->changed.Wait(&shared->mutex);
     if (shared->queue.empty()) break;
     std::function<void()> work = std::move(shared->queue.front());
     shared->queue.pop_front();
-    lock.unlock();
+    lock.Unlock();
     try {
       work();
     } catch (...) {  // whoever posted it has made sure that nothing is lost by that
     }
     work = nullptr;
-    lock.lock();
+    lock.Lock();
   }
   shared->finished = true;
-  shared->changed.notify_all();
+  shared->changed.NotifyAll();
 }
 
 }  // namespace stepwatch::base

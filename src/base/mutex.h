@@ -19,6 +19,7 @@
 #define STEPWATCH_THREAD_ANNOTATION(x)
 #endif
 #define STEPWATCH_GUARDED_BY(mutex) STEPWATCH_THREAD_ANNOTATION(guarded_by(mutex))
+#define STEPWATCH_PT_GUARDED_BY(mutex) STEPWATCH_THREAD_ANNOTATION(pt_guarded_by(mutex))
 #define STEPWATCH_REQUIRES(...) STEPWATCH_THREAD_ANNOTATION(requires_capability(__VA_ARGS__))
 #define STEPWATCH_EXCLUDES(...) STEPWATCH_THREAD_ANNOTATION(locks_excluded(__VA_ARGS__))
 #define STEPWATCH_ACQUIRE(...) STEPWATCH_THREAD_ANNOTATION(acquire_capability(__VA_ARGS__))
@@ -72,10 +73,12 @@ class Condition {
     changed_.wait(lock);
     lock.release();
   }
-  void WaitUntil(Mutex* mutex, std::chrono::steady_clock::time_point end) STEPWATCH_REQUIRES(mutex) {
+  // False: the time was up.
+  bool WaitUntil(Mutex* mutex, std::chrono::steady_clock::time_point end) STEPWATCH_REQUIRES(mutex) {
     std::unique_lock<std::mutex> lock(mutex->mutex_, std::adopt_lock);
-    changed_.wait_until(lock, end);
+    const std::cv_status status = changed_.wait_until(lock, end);
     lock.release();
+    return status == std::cv_status::no_timeout;
   }
   void NotifyOne() { changed_.notify_one(); }
   void NotifyAll() { changed_.notify_all(); }

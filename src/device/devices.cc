@@ -68,7 +68,7 @@ kernels::DeviceEngine* Devices::Get(Device device) noexcept {
 }
 
 kernels::DeviceEngine* Devices::Make(int index) noexcept {
-  const std::lock_guard<std::mutex> lock(making_);
+  const base::MutexLock lock(&making_);
   Slot& slot = slots_[static_cast<size_t>(index)];
   if (slot.owned || slot.failed.load(std::memory_order_relaxed)) return slot.owned.get();
   try {
@@ -146,7 +146,7 @@ std::vector<std::string> Devices::TakeDiagnostics() {
   const uint32_t noted = noted_.load(std::memory_order_acquire);
   if (noted == seen_noted_) return {};
   std::vector<std::string> sentences;
-  const std::lock_guard<std::mutex> lock(making_);  // for the reasons
+  const base::MutexLock lock(&making_);  // for the reasons
   const auto tell = [&sentences](const std::string& place, Slot* slot) {
     const uint8_t fresh = slot->diagnostics.load(std::memory_order_acquire) & ~slot->told;
     for (const uint8_t trouble : {kNoEngine, kRefused, kContradicts, kNotMeasured, kNoSlot, kOtherEps})

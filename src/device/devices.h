@@ -9,11 +9,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "kernels/device_engine.h"
+#include "src/base/mutex.h"
 #include "src/device/graph_table.h"
 #include "stepwatch/status.h"
 #include "stepwatch/tensor_view.h"
@@ -99,7 +99,7 @@ class Devices {
 
   const MakeDeviceEngine make_;
   const size_t results_max_;
-  std::mutex making_;
+  base::Mutex making_;
   std::array<Slot, kDevicesMax> slots_;
   Slot cpu_;
   std::atomic<uint64_t> captured_{0};

@@ -53,19 +53,21 @@ void Drain::SetSinks(std::vector<std::shared_ptr<Sink>> sinks) {
   };
   for (auto& sink : sinks)
     queues.emplace_back(std::move(sink), backlog_bytes_max_, queues.empty() ? credit : SinkQueue::Credit());
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   new_sinks_ = std::move(queues);
 }
 
 StopOutcome Drain::Stop(SteadyTime give_up_at, SteadyTime hangs_at) {
   if (!thread_.joinable()) return StopOutcome::kDrained;
-  std::unique_lock<std::mutex> lock(mutex_);
+  base::MutexLock lock(&mutex_);
   stopping_ = true;
   give_up_at_ = give_up_at;
   wake_up_->Post();
-  if (!finish_.wait_until(lock, hangs_at, [this] { return finished_; })) return StopOutcome::kHangs;
+  while (!finished_ && finish_.WaitUntil(&mutex_, hangs_at)) {
+  }
+  if (!finished_) return StopOutcome::kHangs;
   const bool gave_up = gave_up_;
-  lock.unlock();
+  lock.Unlock();
   thread_.join();
   return gave_up ? StopOutcome::kGaveUp : StopOutcome::kDrained;
 }
@@ -87,10 +89,10 @@ void Drain::Run() noexcept {
   const bool all_out = Rounds();
   Conclude();
   mailbox_.Close();
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   gave_up_ = !all_out;
   finished_ = true;
-  finish_.notify_all();
+  finish_.NotifyAll();
 }
 
 bool Drain::Rounds() noexcept {
@@ -98,7 +100,7 @@ bool Drain::Rounds() noexcept {
     bool stopping = false;
     SteadyTime give_up_at;
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const base::MutexLock lock(&mutex_);
       stopping = stopping_;
       give_up_at = give_up_at_;
     }
@@ -167,7 +169,7 @@ void Drain::Round(bool now_or_never, bool last_call) noexcept {
 void Drain::TakeOrders() noexcept {
   mailbox_.Take();
   if (mailbox_.keeps_latest() && !latest_) latest_.emplace();
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   sinks_.splice(sinks_.end(), new_sinks_);
 }
 

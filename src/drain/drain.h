@@ -9,16 +9,15 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
 
+#include "src/base/mutex.h"
 #include "src/drain/alert_manager.h"
 #include "src/drain/latest_values.h"
 #include "src/drain/mailbox.h"
@@ -114,13 +113,13 @@ class Drain {
   Mailbox mailbox_;
   std::thread thread_;  // loop thread only
 
-  std::mutex mutex_;
-  std::list<SinkQueue> new_sinks_;  // guarded by mutex_
-  bool stopping_ = false;           // guarded by mutex_
-  SteadyTime give_up_at_;           // guarded by mutex_
-  bool gave_up_ = false;            // guarded by mutex_
-  bool finished_ = false;           // guarded by mutex_
-  std::condition_variable finish_;  // finished_ has become true
+  base::Mutex mutex_;
+  std::list<SinkQueue> new_sinks_ STEPWATCH_GUARDED_BY(mutex_);
+  bool stopping_ STEPWATCH_GUARDED_BY(mutex_) = false;
+  SteadyTime give_up_at_ STEPWATCH_GUARDED_BY(mutex_);
+  bool gave_up_ STEPWATCH_GUARDED_BY(mutex_) = false;
+  bool finished_ STEPWATCH_GUARDED_BY(mutex_) = false;
+  base::Condition finish_;  // finished_ has become true
 
   // Drain thread only.
   boost::intrusive::slist<PlanStream, boost::intrusive::cache_last<true>> streams_;  // owned

@@ -14,11 +14,12 @@ constexpr std::chrono::milliseconds kGrace{100};
 bool Mailbox::Flush(Time deadline) {
   const auto order = std::make_shared<FlushOrder>();
   order->deadline = deadline;
-  std::unique_lock<std::mutex> lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   if (closed_) return true;
   new_flush_orders_.push_back(order);
   wake_up_->Post();
-  answer_.wait_until(lock, deadline + kGrace, [&] { return order->done || closed_; });
+  while (!order->done && !closed_ && answer_.WaitUntil(&mutex_, deadline + kGrace)) {
+  }
   return closed_ || order->in_time;
 }
 
@@ -27,22 +28,23 @@ std::vector<LatestValue> Mailbox::Latest(SiteKind kind, int rank, Time deadline)
   question->kind = kind;
   question->rank = rank;
   question->deadline = deadline;
-  std::unique_lock<std::mutex> lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   if (closed_) return {};
   keep_latest_ = true;
   new_questions_.push_back(question);
   wake_up_->Post();
-  answer_.wait_until(lock, deadline + kGrace, [&] { return question->answered || closed_; });
+  while (!question->answered && !closed_ && answer_.WaitUntil(&mutex_, deadline + kGrace)) {
+  }
   return std::move(question->answer);
 }
 
 void Mailbox::KeepLatest() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   keep_latest_ = true;
 }
 
 void Mailbox::Take() noexcept {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   questions_.splice(questions_.end(), new_questions_);
   flush_orders_.splice(flush_orders_.end(), new_flush_orders_);
   takes_latest_ = keep_latest_;
@@ -50,13 +52,13 @@ void Mailbox::Take() noexcept {
 
 void Mailbox::AnswerFlushes(bool is_out, Time now) noexcept {
   if (flush_orders_.empty()) return;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   flush_orders_.remove_if([&](const std::shared_ptr<FlushOrder>& order) {
     if (!is_out && now < order->deadline) return false;
     order->in_time = is_out;
     return order->done = true;
   });
-  answer_.notify_all();
+  answer_.NotifyAll();
 }
 
 bool Mailbox::HasDueQuestion(bool pending, Time now) const {
@@ -71,18 +73,18 @@ void Mailbox::AnswerLatest(bool pending, Time now, const LatestOf& latest_of) {
       continue;
     }
     std::vector<LatestValue> answer = latest_of((*question)->kind, (*question)->rank);
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const base::MutexLock lock(&mutex_);
     (*question)->answer = std::move(answer);
     (*question)->answered = true;
-    answer_.notify_all();
+    answer_.NotifyAll();
     question = questions_.erase(question);
   }
 }
 
 void Mailbox::Close() noexcept {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   closed_ = true;
-  answer_.notify_all();
+  answer_.NotifyAll();
 }
 
 }  // namespace stepwatch::drain

@@ -5,13 +5,12 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "src/base/mutex.h"
 #include "src/step/wake_up.h"
 #include "stepwatch/monitor.h"
 
@@ -46,25 +45,25 @@ class Mailbox {
  private:
   struct FlushOrder {
     Time deadline;
-    bool done = false;     // guarded by mutex_
-    bool in_time = false;  // guarded by mutex_
+    bool done = false;     // guarded by the mutex of the mailbox
+    bool in_time = false;  // likewise
   };
   struct Question {
     SiteKind kind;
     int rank;
     Time deadline;
-    bool answered = false;            // guarded by mutex_
-    std::vector<LatestValue> answer;  // guarded by mutex_
+    bool answered = false;            // guarded by the mutex of the mailbox
+    std::vector<LatestValue> answer;  // likewise
   };
 
   step::WakeUp* const wake_up_;
 
-  std::mutex mutex_;
-  std::condition_variable answer_;                           // something was answered, or the mailbox was closed
-  std::list<std::shared_ptr<Question>> new_questions_;       // guarded by mutex_
-  std::list<std::shared_ptr<FlushOrder>> new_flush_orders_;  // guarded by mutex_
-  bool keep_latest_ = false;                                 // guarded by mutex_
-  bool closed_ = false;                                      // guarded by mutex_
+  base::Mutex mutex_;
+  base::Condition answer_;  // something was answered, or the mailbox was closed
+  std::list<std::shared_ptr<Question>> new_questions_ STEPWATCH_GUARDED_BY(mutex_);
+  std::list<std::shared_ptr<FlushOrder>> new_flush_orders_ STEPWATCH_GUARDED_BY(mutex_);
+  bool keep_latest_ STEPWATCH_GUARDED_BY(mutex_) = false;
+  bool closed_ STEPWATCH_GUARDED_BY(mutex_) = false;
 
   // Drain thread only.
   std::list<std::shared_ptr<Question>> questions_;

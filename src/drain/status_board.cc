@@ -38,7 +38,7 @@ bool StatusBoard::TakesPlaceOfLast(BoardEntry* entry) {
 
 void StatusBoard::Post(BoardEntry entry) noexcept {
   try {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const base::MutexLock lock(&mutex_);
     const bool is_health = IsHealth(entry);
     if (!is_health || !TakesPlaceOfLast(&entry)) {
       health_entries_ += is_health ? 1 : 0;
@@ -51,7 +51,7 @@ void StatusBoard::Post(BoardEntry entry) noexcept {
 
 void StatusBoard::Post(AlarmsRaised alarms) noexcept {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const base::MutexLock lock(&mutex_);
     if (alarm_sentences_ + alarms.sentences.size() > kAlarmSentencesMax) {
       alarms.further += alarms.sentences.size();
       alarms.sentences.clear();
@@ -71,7 +71,7 @@ void StatusBoard::Post(AlarmsRaised alarms) noexcept {
 void StatusBoard::PostDiagnostics(std::vector<std::string> sentences) noexcept {
   if (sentences.empty()) return;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const base::MutexLock lock(&mutex_);
     const size_t taken = std::min(sentences.size(), kDiagnosticsMax - diagnostics_.size());
     std::move(sentences.begin(), sentences.begin() + static_cast<std::ptrdiff_t>(taken),
               std::back_inserter(diagnostics_));
@@ -82,7 +82,7 @@ void StatusBoard::PostDiagnostics(std::vector<std::string> sentences) noexcept {
 
 void StatusBoard::Remind() noexcept {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const base::MutexLock lock(&mutex_);
     if (entries_.empty() && diagnostics_.empty() && left_out_ == LeftOut{}) return;
   }
   Wake();
@@ -90,7 +90,7 @@ void StatusBoard::Remind() noexcept {
 
 void StatusBoard::Wake() noexcept {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const base::MutexLock lock(&mutex_);
     if (std::exchange(woken_, true)) return;
   }
   try {
@@ -101,14 +101,14 @@ void StatusBoard::Wake() noexcept {
 }
 
 void StatusBoard::Woken() noexcept {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   woken_ = false;
 }
 
 // The memory of the board stays with it.
 std::vector<BoardEntry> StatusBoard::Take() {
   std::vector<BoardEntry> taken;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   taken.reserve(entries_.size());
   std::move(entries_.begin(), entries_.end(), std::back_inserter(taken));
   entries_.clear();
@@ -118,7 +118,7 @@ std::vector<BoardEntry> StatusBoard::Take() {
 
 std::vector<std::string> StatusBoard::TakeDiagnostics() {
   std::vector<std::string> taken;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   taken.reserve(diagnostics_.size() + 1);
   std::string text = left_out_ == LeftOut{} ? "" : TextOf(left_out_);
   std::move(diagnostics_.begin(), diagnostics_.end(), std::back_inserter(taken));

@@ -7,11 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "src/base/mutex.h"
 #include "src/step/record_ring.h"
 #include "stepwatch/record.h"
 #include "stepwatch/status.h"
@@ -93,18 +93,18 @@ class StatusBoard {
   };
 
   void Wake() noexcept;
-  bool TakesPlaceOfLast(BoardEntry* entry);
+  bool TakesPlaceOfLast(BoardEntry* entry) STEPWATCH_REQUIRES(mutex_);
   static std::string TextOf(const LeftOut& left_out);
 
   const std::function<void()> wake_;
-  std::mutex mutex_;
-  std::vector<BoardEntry> entries_;       // guarded by mutex_
-  size_t alarm_sentences_ = 0;            // guarded by mutex_; in entries_
-  size_t alarm_entries_ = 0;              // guarded by mutex_; in entries_
-  size_t health_entries_ = 0;             // guarded by mutex_; in entries_
-  std::vector<std::string> diagnostics_;  // guarded by mutex_
-  LeftOut left_out_;                      // guarded by mutex_
-  bool woken_ = false;                    // guarded by mutex_; a call of Woken is outstanding
+  base::Mutex mutex_;
+  std::vector<BoardEntry> entries_ STEPWATCH_GUARDED_BY(mutex_);
+  size_t alarm_sentences_ STEPWATCH_GUARDED_BY(mutex_) = 0;  // in entries_
+  size_t alarm_entries_ STEPWATCH_GUARDED_BY(mutex_) = 0;    // in entries_
+  size_t health_entries_ STEPWATCH_GUARDED_BY(mutex_) = 0;   // in entries_
+  std::vector<std::string> diagnostics_ STEPWATCH_GUARDED_BY(mutex_);
+  LeftOut left_out_ STEPWATCH_GUARDED_BY(mutex_);
+  bool woken_ STEPWATCH_GUARDED_BY(mutex_) = false;  // a call of Woken is outstanding
 };
 
 }  // namespace stepwatch::drain

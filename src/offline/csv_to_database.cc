@@ -1,9 +1,9 @@
 // CsvToDatabase: the files are read twice, once for what they hold, once for their rows.
 #include <algorithm>
 #include <cmath>
-#include <mutex>
 
 #include "src/base/file.h"
+#include "src/base/mutex.h"
 #include "src/offline/kinds.h"
 #include "src/offline/staging.h"
 #include "src/offline/trend_scan.h"
@@ -41,15 +41,15 @@ struct Import {
   const TrendRules& rules;
   const TargetIds& target_ids;
   const std::unordered_map<int64_t, int64_t>& first_micro_steps;
-  Database* database;
-  uint64_t duplicates = 0;
-  std::string first_duplicate;
-  std::mutex mutex;
+  Database* database STEPWATCH_PT_GUARDED_BY(mutex);
+  uint64_t duplicates STEPWATCH_GUARDED_BY(mutex) = 0;
+  std::string first_duplicate STEPWATCH_GUARDED_BY(mutex);
+  base::Mutex mutex;
 };
 
 Status Insert(const TrendFile& file, int64_t metric_id, const std::vector<std::string>& stats, Batch* batch,
               Import* import) {
-  std::lock_guard lock(import->mutex);
+  const base::MutexLock lock(&import->mutex);
   Result<Statement> prepared = import->database->Prepare(InsertTrendSql(stats));
   if (!prepared.ok()) return prepared.status();
   Statement& insert = prepared.value();
@@ -220,6 +220,7 @@ Status ImportAll(const CsvToDatabaseOptions& options, const std::vector<std::str
   }
   Status imported = RunTasks(options.process_num, tasks, "importing", Bytes(files), on_progress);
   if (!imported.ok()) return imported;
+  const base::MutexLock lock(&import.mutex);
   if (import.duplicates > 0)
     done->notes.push_back(std::to_string(import.duplicates) +
                           " rows were left out because another row has their rank, step, name and kind; one is " +

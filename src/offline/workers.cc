@@ -48,7 +48,7 @@ void Work(TaskPool* pool, const std::vector<Task>& tasks) {
 void Report(TaskPool* pool, const std::string& stage, uint64_t total, const OnProgress& on_progress) {
   base::MutexLock lock(&pool->mutex);
   while (pool->working > 0) {
-    pool->changed.WaitUntil(&pool->mutex, std::chrono::steady_clock::now() + kBetweenReports);
+    (void)pool->changed.WaitUntil(&pool->mutex, std::chrono::steady_clock::now() + kBetweenReports);
     if (!on_progress) continue;
     lock.Unlock();
     const bool wanted = on_progress({stage, std::min(pool->state.done(), total), total});

@@ -8,7 +8,7 @@
 namespace stepwatch::sinks {
 
 void FormatSink::SetDirectory(std::string directory) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   if (directory_.empty()) directory_ = std::move(directory);
 }
 
@@ -23,7 +23,7 @@ Sink* FormatSink::SinkOf(OutputFormat format) const {
 
 void FormatSink::MakeSinkFor(OutputFormat format) {
   if (SinkOf(format) != nullptr) return;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   if (directory_.empty()) return;
   if (format == OutputFormat::kCsv) csv_ = MakeCsvSink(directory_, files_);
   if (format == OutputFormat::kTensorBoard) tensorboard_ = MakeTensorBoardSink({directory_, rank_, {}}, files_);

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "src/base/file_system.h"
+#include "src/base/mutex.h"
 #include "stepwatch/sink.h"
 
 namespace stepwatch::sinks {
@@ -33,8 +33,8 @@ class FormatSink final : public Sink {
 
   const int rank_;
   base::FileSystem& files_;
-  std::mutex mutex_;
-  std::string directory_;  // guarded by mutex_
+  base::Mutex mutex_;
+  std::string directory_ STEPWATCH_GUARDED_BY(mutex_);
   std::unique_ptr<Sink> csv_;
   std::unique_ptr<Sink> tensorboard_;
 };
