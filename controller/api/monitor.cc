@@ -263,10 +263,10 @@ Status Monitor::Close(milliseconds timeout) {
   const drain::StopOutcome drained = impl_->drain_.Stop(deadline - reserve, deadline - reserve / 2);
   const bool sink_hangs = drained == drain::StopOutcome::kHangs;
   if (sink_hangs) impl_->drain_.Detach();
-  // All that the drain had to say is on the board; the last handler performs what follows from it, the write-back
-  // included.
-  const bool loop_answered =
-      impl_->loop_.Call([&impl = *impl_] { impl.OnBoard(), impl.reloader_.StopWatching(); }, deadline);
+  // All that the drain had to say is on the board; what follows from it is performed, the write-back included.
+  if (impl_->loop_.Call([&impl = *impl_] { impl.OnBoard(); }, deadline))
+    (void)impl_->Await(&reload::Reloader::recorded, deadline - reserve / 2);
+  const bool loop_answered = impl_->loop_.Call([&impl = *impl_] { impl.reloader_.StopWatching(); }, deadline);
   const bool written = loop_answered && impl_->Await(&reload::Reloader::written, deadline - reserve / 2);
   const bool config_stopped = impl_->io_.Stop(deadline - reserve / 2);
   const bool output_stopped = impl_->output_io_.Stop(deadline - reserve / 2);

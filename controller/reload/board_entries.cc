@@ -76,21 +76,22 @@ void Reloader::OnEntry(const drain::PlanFinished& entry) {
   });
 }
 
+// The account is in the manifest before the file says that the window is over: whoever sees the one finds the other.
 void Reloader::OnEntry(const drain::PlanDrained& entry) {
-  Quietly([&] {
-    journal_.Update(entry.plan_id, [&](output::ManifestPlan& plan) {
-      plan.state = "drained";
-      plan.ledger = entry.ledger;
-    });
+  journal_.Update(entry.plan_id, [&](output::ManifestPlan& plan) {
+    plan.state = "drained";
+    plan.ledger = entry.ledger;
   });
-  Feed(Drained{entry.plan_id, entry.reason});
-  Event event;
-  event.kind = EventKind::kDrained;
-  event.plan_id = entry.plan_id;
-  event.collected = entry.collected;
-  event.ledger = entry.ledger;
-  event.busy_seconds = entry.busy_seconds;
-  Quietly([&] { Tell(std::move(event)); });
+  journal_.AfterSaved([this, entry] {
+    Feed(Drained{entry.plan_id, entry.reason});
+    Event event;
+    event.kind = EventKind::kDrained;
+    event.plan_id = entry.plan_id;
+    event.collected = entry.collected;
+    event.ledger = entry.ledger;
+    event.busy_seconds = entry.busy_seconds;
+    Quietly([&] { Tell(std::move(event)); });
+  });
 }
 
 void Reloader::OnEntry(const drain::SinkFailed& entry) {

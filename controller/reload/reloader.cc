@@ -34,7 +34,7 @@ Reloader::Reloader(const Options& options, bool dynamic, Parts parts, std::funct
       output_work_(*parts.loop, *parts.output_io),
       config_writer_(*parts.loop, &config_work_, parts.files, options.config_path,
                      [this](const ConfigWriter::Finding& finding) { TellDisplaced(finding); }),
-      journal_(options, dynamic, &output_work_, parts.files,
+      journal_(options, dynamic, *parts.loop, &output_work_, parts.files,
                {[this](EventKind kind, std::string message) { Tell(kind, std::move(message)); },
                 [this](const std::string& directory) { output_->SetDirectory(directory); }}) {
   state_.dynamic = dynamic;
@@ -119,7 +119,7 @@ bool Reloader::knows_run_id() const {
 RunState Reloader::state() const {
   const RunState state = RunStateOf(state_);
   if (!fault_.empty() && quiet()) return RunState::kFailed;
-  if (state == RunState::kIdle && config_writer_.busy()) return RunState::kDraining;
+  if (state == RunState::kIdle && is_recording()) return RunState::kDraining;
   return state == RunState::kArmed && undecided() ? RunState::kPreparing : state;
 }
 
@@ -354,7 +354,7 @@ void Reloader::OnWroteBack(const WriteBack& order, const writeback::WriteBackRes
   const std::string message = is_written ? "dynamic_on is false in the file now (" + result.method + ")"
                                          : "dynamic_on was not written back: " + result.message;
   Quietly([&] { journal_.Update(order.plan_id, [&](output::ManifestPlan& plan) { plan.write_back = message; }); });
-  Tell(EventKind::kWroteBack, message, order.plan_id);
+  journal_.AfterSaved([this, message, id = order.plan_id] { Tell(EventKind::kWroteBack, message, id); });
 }
 
 // An edit that was put in is seen by the watcher like any other.

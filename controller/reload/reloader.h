@@ -71,11 +71,13 @@ class Reloader {
   // ranks of the job decide on what it holds.
   void Refresh();
   RefreshOutcome outcome() const { return outcome_; }
-  bool settled() const { return looked() && !undecided() && !config_writer_.busy(); }
+  bool settled() const { return looked() && !undecided() && !is_recording(); }
   // The looks that Attach and Refresh have begun are over, and it is known where the output goes.
   bool looked() const { return looks_awaited_ == 0 && !journal_.is_fixing_directory(); }
   // No call on a file is under way but those of looks.
-  bool written() const { return config_work_.idle() && output_work_.idle(); }
+  bool written() const { return config_work_.idle() && output_work_.idle() && journal_.settled(); }
+  // What became of every plan that has ended is written down, and acted upon.
+  bool recorded() const { return journal_.settled(); }
   // Takes what the drain has posted.
   void OnBoard();
   void StopWatching();
@@ -103,6 +105,8 @@ class Reloader {
   using Change = std::function<bool(config::Config*)>;
 
   void LookNow();
+  // A window has ended, and that is being written down or back.
+  bool is_recording() const { return config_writer_.busy() || !journal_.settled(); }
   bool undecided() const;  // the ranks have not decided on an edit
   Status AttachFirst();
   Replanned AttachAgain();

@@ -1,40 +1,51 @@
 #include "controller/reload/run_journal.h"
 
 #include <ctime>
-#include <mutex>
 #include <optional>
 
 #include "src/base/file.h"
+#include "src/base/mutex.h"
 #include "src/output/run_directory.h"
 #include "src/output/run_files.h"
 
 namespace stepwatch::reload {
+namespace {
+
+// For a file system that hangs or is slow: longer than that nobody waits for a manifest.
+constexpr std::chrono::seconds kPatience{1};
+constexpr std::chrono::milliseconds kAfterFault{100};
+
+}  // namespace
 
 // A manifest that has not been begun when the next one comes is not written: the newer one takes its place.
 struct RunJournal::Waiting {
   // True if nothing waited: the caller sees to it that somebody calls Take.
-  bool Put(output::Manifest manifest) {
-    const std::lock_guard<std::mutex> lock(mutex);
+  bool Put(output::Manifest manifest, uint64_t version) {
+    const base::MutexLock lock(&mutex);
+    newest_version = version;
     return !std::exchange(newest, std::move(manifest)).has_value();
   }
-  output::Manifest Take() {
-    const std::lock_guard<std::mutex> lock(mutex);
+  output::Manifest Take(uint64_t* version) {
+    const base::MutexLock lock(&mutex);
+    *version = newest_version;
     return *std::exchange(newest, std::nullopt);
   }
 
-  std::mutex mutex;
-  std::optional<output::Manifest> newest;  // guarded by mutex
+  base::Mutex mutex;
+  std::optional<output::Manifest> newest STEPWATCH_GUARDED_BY(mutex);
+  uint64_t newest_version STEPWATCH_GUARDED_BY(mutex) = 0;
 };
 
-RunJournal::RunJournal(const Options& options, bool dynamic, FileQueue* file_work, base::FileSystem* files,
-                       Callbacks callbacks)
+RunJournal::RunJournal(const Options& options, bool dynamic, boost::asio::io_context& loop, FileQueue* file_work,
+                       base::FileSystem* files, Callbacks callbacks)
     : file_work_(file_work),
       files_(files),
       callbacks_(std::move(callbacks)),
       base_(output::OutputBase(options.output_dir)),
       rank_(options.rank),
       record_(options, dynamic),
-      waiting_(std::make_shared<Waiting>()) {}
+      waiting_(std::make_shared<Waiting>()),
+      timer_(loop) {}
 
 void RunJournal::SetRunId(const std::string& run_id) {
   if (directory_.empty()) record_.SetRunId(run_id);
@@ -75,21 +86,64 @@ void RunJournal::Update(PlanId plan_id, const std::function<void(output::Manifes
 }
 
 void RunJournal::Save() {
-  if (directory_.empty() || !waiting_->Put(record_.manifest())) return;
+  ++version_;
+  if (directory_.empty() || !waiting_->Put(record_.manifest(), version_)) return;
   try {
-    const auto saved = std::make_shared<Status>();
-    file_work_->Do([saved, waiting = waiting_, directory = directory_,
-                    files = files_] { *saved = output::SaveManifest(directory, waiting->Take(), *files); },
-                   [this, saved](const Status& fault) { OnSaved(fault.ok() ? *saved : fault); });
+    const auto saved = std::make_shared<Saved>();
+    file_work_->Do(
+        [saved, waiting = waiting_, directory = directory_, files = files_] {
+          const output::Manifest manifest = waiting->Take(&saved->version);
+          saved->status = output::SaveManifest(directory, manifest, *files);
+        },
+        [this, saved](const Status& fault) {
+          if (!fault.ok()) saved->status = fault;
+          OnSaved(*saved);
+        });
   } catch (...) {
-    (void)waiting_->Take();
+    uint64_t version = 0;
+    (void)waiting_->Take(&version);
     throw;
   }
 }
 
-void RunJournal::OnSaved(const Status& saved) {
-  const bool was_failing = std::exchange(is_failing_, !saved.ok());
-  if (!saved.ok() && !was_failing) callbacks_.tell(EventKind::kDegraded, "manifest.json: " + saved.message());
+void RunJournal::OnSaved(const Saved& saved) {
+  saved_version_ = saved.version;
+  const bool was_failing = std::exchange(is_failing_, !saved.status.ok());
+  if (!saved.status.ok() && !was_failing) {
+    try {
+      callbacks_.tell(EventKind::kDegraded, "manifest.json: " + saved.status.message());
+    } catch (...) {  // no memory to tell of it
+    }
+  }
+  CallUpTo(saved_version_);
+}
+
+void RunJournal::AfterSaved(std::function<void()> then) {
+  if (thens_.empty() && (directory_.empty() || saved_version_ == version_)) return then();
+  thens_.push_back({version_, std::move(then)});
+  if (thens_.size() == 1) WaitFor(kPatience);
+}
+
+void RunJournal::CallUpTo(uint64_t version) {
+  while (!thens_.empty() && thens_.front().version <= version) {
+    AfterVersion next = std::move(thens_.front());
+    thens_.pop_front();  // first: what is called finds it settled
+    try {
+      next.then();
+    } catch (...) {
+      thens_.push_front(std::move(next));
+      WaitFor(kAfterFault);
+      throw;
+    }
+  }
+  if (thens_.empty()) timer_.cancel();
+}
+
+void RunJournal::WaitFor(std::chrono::milliseconds time) {
+  timer_.expires_after(time);
+  timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) CallUpTo(version_);
+  });
 }
 
 void RunJournal::PublishStructure(std::string json) {

@@ -5,6 +5,11 @@
 // the first plan that writes; with the format `api` alone there is neither directory nor manifest.
 #pragma once
 
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -27,7 +32,8 @@ class RunJournal {
   };
 
   // `file_work` and `files` outlive the journal, and `files` whatever hangs in it.
-  RunJournal(const Options& options, bool dynamic, FileQueue* file_work, base::FileSystem* files, Callbacks callbacks);
+  RunJournal(const Options& options, bool dynamic, boost::asio::io_context& loop, FileQueue* file_work,
+             base::FileSystem* files, Callbacks callbacks);
 
   // Fixes the directory by the first plan with files: now, or if append_output may name an older one, when that is
   // found or is known not to be there.
@@ -42,6 +48,11 @@ class RunJournal {
   // Each of these has manifest.json written anew, a moment later.
   void AddPlan(const plan::Plan& plan);
   void Update(PlanId plan_id, const std::function<void(output::ManifestPlan&)>& change);
+  // Calls `then` when manifest.json says all that was changed so far: now if it does, later if it is being written, and
+  // in any case after a second. Several are called in the order in which they came. One that throws is called again.
+  void AfterSaved(std::function<void()> then);
+  // Nothing waits to be called.
+  bool settled() const { return thens_.empty(); }
 
   // See Monitor.
   void PublishStructure(std::string json);
@@ -49,10 +60,20 @@ class RunJournal {
 
  private:
   struct Waiting;  // the manifest that waits to be written
+  struct Saved {
+    Status status;
+    uint64_t version = 0;
+  };
+  struct AfterVersion {
+    uint64_t version = 0;
+    std::function<void()> then;
+  };
 
   void Fix(std::string directory);
   void Save();
-  void OnSaved(const Status& saved);
+  void OnSaved(const Saved& saved);
+  void CallUpTo(uint64_t version);
+  void WaitFor(std::chrono::milliseconds time);
   void TellSaved(const std::string& key, const Status& fault, const Result<std::string>& note);
 
   FileQueue* const file_work_;
@@ -64,7 +85,11 @@ class RunJournal {
   std::string directory_;
   bool is_fixing_ = false;
   std::shared_ptr<Waiting> waiting_;
-  bool is_failing_ = false;  // the last manifest was not written, and that was told
+  uint64_t version_ = 0;  // of the record
+  uint64_t saved_version_ = 0;
+  std::deque<AfterVersion> thens_;
+  boost::asio::steady_timer timer_;  // for the patience of the first of them
+  bool is_failing_ = false;          // the last manifest was not written, and that was told
 };
 
 }  // namespace stepwatch::reload

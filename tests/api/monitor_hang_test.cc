@@ -117,7 +117,7 @@ TEST_CASE("an edit that is saved while a write-back hangs stays, and is taken ov
   job.Save(edit);
   CHECK(job.monitor->Refresh(50ms) == RefreshOutcome::kTimedOut);
   job.files.LetGo();
-  CHECK(job.Refresh() == RefreshOutcome::kArmed);
+  CHECK(job.WaitFor(EventKind::kArmed, 2));
   CHECK(Contents(job.config_path) == edit);
   job.TrainSteps(2);
   CHECK(job.monitor->GetStatus().plan_id == 2);
@@ -132,10 +132,10 @@ TEST_CASE("Close keeps its timeout while a write-back hangs, and nothing is used
 
 TEST_CASE("while the file system of the output hangs an edit is taken over") {
   HangingJob job(HangingFiles::Call::kMakeDirectory);
-  job.Start();
   job.files.Hang();
-  job.TrainStep();
-  job.files.AwaitHeld(1);
+  job.Start();
+  job.TrainSteps(2);
+  job.files.AwaitHeld(2);  // the manifest and the rows
   CHECK(job.Edit(ConfigText({.collect_times = 2000})) == RefreshOutcome::kArmed);
   job.TrainSteps(2);
   CHECK(job.monitor->GetStatus().plan_id == 2);
