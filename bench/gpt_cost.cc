@@ -14,6 +14,7 @@
 
 #include "bench/gpt_job.h"
 #include "bench/report.h"
+#include "stepwatch/recorder.h"
 
 namespace stepwatch::bench {
 namespace {
@@ -139,7 +140,7 @@ class Bench {
     constexpr int kCalls = 200000;
     const double module_ns = std::max(0.0, NanosecondsOf([&] { watched->forward(tensor); }, kCalls) -
                                                NanosecondsOf([&] { stock->forward(tensor); }, kCalls));
-    const double observe_ns = NanosecondsOf([&] { monitor_->core().Observe({0, 0}, TensorView{}); }, kCalls);
+    const double observe_ns = NanosecondsOf([&] { monitor_->core().recorder().Observe({0, 0}, TensorView{}); }, kCalls);
     const double boundary_ns = BoundaryNanoseconds();
     const double added_ns = module_ns * static_cast<double>(WatchedModules()) + boundary_ns;
     const Spread ratio = InTurns();
@@ -147,7 +148,7 @@ class Bench {
     report_.Section("monitor idle (dynamic_on false)");
     report_.Figure("bare_step_ms", Scaled(bare, 1e3), "ms");
     report_.Figure("off_module_ns", Exactly(module_ns), "ns", AtMost(50), "a module that is off, per call");
-    report_.Figure("off_site_ns", Exactly(observe_ns), "ns", AtMost(50), "a site that is off, Monitor::Observe");
+    report_.Figure("off_site_ns", Exactly(observe_ns), "ns", AtMost(50), "a site that is off, Recorder::Observe");
     report_.Figure("boundary_ns", Exactly(boundary_ns), "ns", {}, "the step boundary, per step");
     report_.Ratio(Name("idle_added_over_step"), Exactly(added_ns * 1e-9 / bare.median), Style::kPercent, AtMost(0.001));
     report_.Ratio(Name("idle_steps_over_bare"), ratio, Style::kPercent, {}, "in turns");

@@ -51,7 +51,7 @@ const char* RunStateName(RunState state) {
 }
 
 Monitor::Monitor(std::unique_ptr<Impl> impl)
-    : impl_(std::move(impl)), collecting_(impl_->data_plane_.collecting_flag()) {}
+    : impl_(std::move(impl)), recorder_(&impl_->data_plane_.recorder), graphs_(&impl_->data_plane_.graphs) {}
 
 Result<std::unique_ptr<Monitor>> Monitor::Create(Options options) {
   return Impl::CreateMonitor(std::move(options), base::FileSystem::Real());
@@ -110,7 +110,7 @@ Monitor::~Monitor() {
 
 Status Monitor::Attach(SiteIndex sites, HookTable* hooks) {
   if (!impl_->data_plane_.InOwner() || impl_->closed_) return Status(StatusCode::kUnavailable, "the monitor is closed");
-  impl_->data_plane_.SetHooks(hooks);
+  impl_->data_plane_.plans.SetHooks(hooks);
   impl_->AwaitRunId();
   // Shared with the handler: it may run after this call has given up on a file system that hangs.
   auto shared_sites = std::make_shared<SiteIndex>(std::move(sites));
@@ -130,58 +130,12 @@ void Monitor::PrepareDevice(Device device) noexcept {
   impl_->wake_up_.Post();
 }
 
-void Monitor::Observe(const Observation& at, const TensorView& tensor) noexcept {
-  if (!collecting()) return;
-  Record record;
-  if (impl_->data_plane_.Measure(at, tensor, &record)) impl_->data_plane_.Enqueue(record);
-}
-
-void Monitor::ObserveBatch(const Observation* at, const TensorView* tensors, size_t count) noexcept {
-  impl_->data_plane_.ObserveBatch(at, tensors, count);
-}
-
-void Monitor::ObserveMissing(const Observation& at) noexcept {
-  impl_->data_plane_.ObserveMissing(at);
-}
-
-void Monitor::ObserveValues(const Observation& at, const double* values, size_t count) noexcept {
-  impl_->data_plane_.ObserveValues(at, values, count);
-}
-
-void Monitor::ObserveAgreement(const Observation& at, const TensorView& gradient, const TensorView& momentum) noexcept {
-  impl_->data_plane_.ObserveAgreement(at, gradient, momentum);
-}
-
-void Monitor::ObserveHeatmaps(std::vector<HeatmapColumn> columns) noexcept {
-  impl_->data_plane_.ObserveHeatmaps(std::move(columns));
-}
-
-void Monitor::Capture(const PlannedSite& site, const Observation& at, const TensorView& tensor) noexcept {
-  impl_->data_plane_.Capture(site, at, tensor);
-}
-
-void Monitor::SetReplayStream(Device device, void* stream) noexcept {
-  impl_->data_plane_.SetReplayStream(device, stream);
-}
-
-bool Monitor::Measure(const Observation& at, const TensorView& tensor, Record* record) noexcept {
-  return impl_->data_plane_.Measure(at, tensor, record);
-}
-
-void Monitor::Enqueue(const Record& record) noexcept {
-  impl_->data_plane_.Enqueue(record);
-}
-
-void Monitor::Discard(const Record& record) noexcept {
-  impl_->data_plane_.Discard(record);
-}
-
 void Monitor::EndStep() noexcept {
-  impl_->data_plane_.EndStep();
+  impl_->data_plane_.plans.EndStep();
 }
 
 int64_t Monitor::step() const noexcept {
-  return impl_->data_plane_.step();
+  return impl_->data_plane_.running.number();
 }
 
 std::vector<LatestValue> Monitor::Latest(SiteKind kind, milliseconds timeout) {
@@ -218,14 +172,14 @@ bool Monitor::Flush(milliseconds timeout) {
 
 MonitorStatus Monitor::GetStatus() const {
   MonitorStatus status;
-  status.step = impl_->data_plane_.step();
+  status.step = impl_->data_plane_.running.number();
   if (!impl_->data_plane_.InOwner())
     return status;  // a thread that held the lock at the fork is not there to release it
   status.state = impl_->State();
-  status.plan_id = impl_->data_plane_.plan_id();
-  status.collected = status.plan_id == 0 ? 0 : impl_->data_plane_.collected();
-  status.collecting_step = collecting();
-  const step::StepGate& gate = std::as_const(impl_->data_plane_).gate();
+  status.plan_id = impl_->data_plane_.plans.plan_id();
+  status.collected = status.plan_id == 0 ? 0 : impl_->data_plane_.plans.collected();
+  status.collecting_step = recorder_->collecting();
+  const step::StepGate& gate = impl_->data_plane_.gate;
   status.proposed_step = impl_->reloader_.proposed_step();
   status.in_doubt = gate.in_doubt();
   status.decision_waits = gate.waits();
@@ -258,8 +212,8 @@ Status Monitor::Close(milliseconds timeout) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   // The last part of the time belongs to the loop and to the files.
   const milliseconds reserve = std::min<milliseconds>(timeout / 4, kLoopReserve);
-  impl_->data_plane_.Close();
-  impl_->data_plane_.SetHooks(nullptr);
+  impl_->data_plane_.plans.Close();
+  impl_->data_plane_.plans.SetHooks(nullptr);
   const drain::StopOutcome drained = impl_->drain_.Stop(deadline - reserve, deadline - reserve / 2);
   const bool sink_hangs = drained == drain::StopOutcome::kHangs;
   if (sink_hangs) impl_->drain_.Detach();

@@ -59,7 +59,7 @@ Monitor::Impl::Impl(Options options, bool dynamic, base::FileSystem& files)
       board_([this] { loop_.Post([this] { board_.Woken(), OnBoard(); }); }),
       engine_(EngineOptionsOf(options_)),
       data_plane_(options_.start_iteration, &engine_, &wake_up_, options_.decision_wait),
-      drain_(&board_, &engine_, &wake_up_, &data_plane_.begun_plans(), options_.backlog_bytes_max),
+      drain_(&board_, &engine_, &wake_up_, &data_plane_.plans.begun_plans(), options_.backlog_bytes_max),
       reloader_(options_, dynamic, {&loop_.context(), &data_plane_, &drain_, &board_, &io_, &output_io_, &files_},
                 [this](Event event) { Tell(std::move(event)); }) {}
 
@@ -158,21 +158,21 @@ Status Monitor::Impl::ChangePlan(std::function<reload::Replanned()> change, bool
   if (!done && !call->is_over.exchange(true))
     return Status(StatusCode::kTimedOut, "the loop thread hangs; it is still tried");
   reload::Replanned& replanned = call->replanned;
-  if (replanned.moved_hooks) data_plane_.MoveHooks(std::move(replanned.moved_hooks));
-  if (replanned.continuation) data_plane_.ContinueWith(std::move(replanned.continuation));
+  if (replanned.moved_hooks) data_plane_.plans.MoveHooks(std::move(replanned.moved_hooks));
+  if (replanned.continuation) data_plane_.plans.ContinueWith(std::move(replanned.continuation));
   if (awaits_look && !Await(&reload::Reloader::looked, deadline))
     return Status(StatusCode::kTimedOut, options_.config_path +
                                              " is not read yet: does its file system hang? Training goes on, and what "
                                              "the file holds is taken over as soon as it can be read");
-  if (replanned.status.ok()) data_plane_.ApplyBetweenSteps();
+  if (replanned.status.ok()) data_plane_.plans.ApplyBetweenSteps();
   return replanned.status;
 }
 
 RunState Monitor::Impl::State() const {
-  if (data_plane_.plan_id() != 0) return RunState::kCollecting;
+  if (data_plane_.plans.plan_id() != 0) return RunState::kCollecting;
   if (reloader_.proposed_step() >= 0) return RunState::kPreparing;
   const RunState state = loop_state_.load(std::memory_order_relaxed);
-  if (state == RunState::kArmed && data_plane_.plan_waiting()) return RunState::kArmed;
+  if (state == RunState::kArmed && data_plane_.plans.plan_waiting()) return RunState::kArmed;
   // The loop learns of an ended window a moment after the step thread has ended it.
   return state == RunState::kArmed || state == RunState::kCollecting ? RunState::kDraining : state;
 }

@@ -124,7 +124,7 @@ int RunRehearse(const RehearseArguments& arguments) {
   std::signal(SIGTERM, OnInterrupt);
   auto next = std::chrono::steady_clock::now();
   for (int64_t i = 0; i < arguments.steps && interrupted == 0; ++i) {
-    model.TrainStep(&monitor, monitor.step());
+    model.TrainStep(monitor.recorder(), monitor.step());
     std::string structure = model.TakeStructure();
     if (!structure.empty()) monitor.PublishStructure(std::move(structure));
     next += arguments.step_time;

@@ -115,14 +115,14 @@ void Reloader::Ranks::Advance() {
 }
 
 step::StepGate& Reloader::Ranks::gate() {
-  return reloader_->parts_.data_plane->gate();
+  return reloader_->parts_.data_plane->gate;
 }
 
 int64_t Reloader::Ranks::arriving() {
   return gate().arriving();
 }
 int64_t Reloader::Ranks::begun() {
-  return reloader_->parts_.data_plane->step();
+  return reloader_->parts_.data_plane->running.number();
 }
 int64_t Reloader::Ranks::HoldAt(int64_t step) {
   return gate().HoldAt(step);
@@ -275,7 +275,7 @@ void Reloader::Ranks::CommitHere(const agree::Proposal& proposal) {
 
 void Reloader::Ranks::Place(std::unique_ptr<step::PendingPlan>&& plan, const agree::Proposal& proposal) {
   const bool is_local = proposal.change.mode == agree::Mode::kLocal;
-  plan->at_step = is_local ? reloader_->parts_.data_plane->step() + 1 : proposal.at_step;
+  plan->at_step = is_local ? reloader_->parts_.data_plane->running.number() + 1 : proposal.at_step;
   const bool is_plan = plan->pipeline != nullptr;
   if (is_plan) plan->effect = step::NewWindow{is_local ? step::StartRule::kWhenApplied : step::StartRule::kAtStep};
   const int64_t late = begun() + 1 - plan->at_step;

@@ -236,7 +236,7 @@ void Reloader::Perform(const PublishPlan& order) {
   std::unique_ptr<step::PendingPlan> plan = PendingOf(order.plan_id);
   if (ranks_ && dynamic_) return ranks_->Take(std::move(plan));
   // In dynamic mode an edit accepted during step n holds from n + 1; all else holds from the step about to begin.
-  plan->at_step = parts_.data_plane->step() + (dynamic_ ? 1 : 0);
+  plan->at_step = parts_.data_plane->running.number() + (dynamic_ ? 1 : 0);
   Arm(std::move(plan));
 }
 
@@ -292,19 +292,19 @@ void Reloader::TellArmed(const plan::Plan& plan, const std::string& when) {
 
 void Reloader::Perform(const PublishStop&) {
   auto stop = std::make_unique<step::PendingPlan>();
-  stop->at_step = parts_.data_plane->step() + 1;
+  stop->at_step = parts_.data_plane->running.number() + 1;
   if (ranks_ && dynamic_) return ranks_->Take(std::move(stop));
   PutInSlot(std::move(stop));
 }
 
 void Reloader::PutInSlot(std::unique_ptr<step::PendingPlan>&& plan) {
-  Supersede(parts_.data_plane->slot().Publish(std::move(plan)));
+  Supersede(parts_.data_plane->plans.slot().Publish(std::move(plan)));
   TidySlot();
 }
 
 void Reloader::TidySlot() {
-  while (auto old = parts_.data_plane->slot().TakeSuperseded()) Supersede(std::move(old));
-  parts_.data_plane->Reclaim();
+  while (auto old = parts_.data_plane->plans.slot().TakeSuperseded()) Supersede(std::move(old));
+  parts_.data_plane->plans.Reclaim();
 }
 
 void Reloader::Supersede(std::unique_ptr<step::PendingPlan> old) {

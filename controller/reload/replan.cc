@@ -14,7 +14,7 @@
 namespace stepwatch::reload {
 
 void Reloader::LearnWhatBegan() {
-  const PlanId newest = parts_.data_plane->newest_begun();
+  const PlanId newest = parts_.data_plane->plans.newest_begun();
   const bool continues = state_.window && state_.window->continuation == newest;
   const bool is_news = continues || std::any_of(state_.published.begin(), state_.published.end(),
                                                 [&](const MachinePlan& plan) { return plan.plan_id == newest; });
@@ -23,26 +23,27 @@ void Reloader::LearnWhatBegan() {
 
 // The newest plan of the window in force: one that continues it may still wait for the boundary. 0: there is none.
 PlanId Reloader::InForce() const {
-  if (!state_.window || parts_.data_plane->plan_id() != state_.window->plan_id) return 0;
+  if (!state_.window || parts_.data_plane->plans.plan_id() != state_.window->plan_id) return 0;
   return std::max(state_.window->plan_id, state_.window->continuation);
 }
 
 // At the boundary at which a plan that continues the window would begin, an edit begins.
 bool Reloader::IsAboutToBeReplaced() const {
-  return state_.armed && parts_.data_plane->in_step() && !(ranks_ && dynamic_);
+  return state_.armed && parts_.data_plane->running.observed() && !(ranks_ && dynamic_);
 }
 
 Replanned Reloader::AttachAgain() {
   LearnWhatBegan();
   if (ranks_) ranks_->DropBuilt();
   std::unique_ptr<step::MovedHooks> moved;
-  if (InForce() != 0 && parts_.data_plane->in_step()) {
+  if (InForce() != 0 && parts_.data_plane->running.observed()) {
     const Edit& running = sources_.at(state_.window->plan_id);
     const plan::Plan& plan = *running.compiled.plan;
     moved = std::make_unique<step::MovedHooks>();
     moved->layout = plan::MovedLayout(plan.layout, *running.sites, pipeline_.sites());
-    moved->orders = plan.orders;
-    moved->orders.structure = moved->orders.exit_after_structure = false;  // half a step's: the next plan asks again
+    moved->requests = plan.requests;
+    moved->requests.structure = moved->requests.exit_after_structure =
+        false;  // half a step's: the next plan asks again
   }
   Replanned replanned = Replan(IsAboutToBeReplaced() ? Change() : CompileAnew, CompileAnew);
   replanned.moved_hooks = std::move(moved);

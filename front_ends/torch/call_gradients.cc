@@ -82,7 +82,7 @@ CallGradients::Input* CallGradients::Find(uint16_t element) {
 }
 
 // A graph may be walked in a later step, or after a change of plan; its gradients are then nobody's.
-Monitor* CallGradients::Collecting() const noexcept {
+Recorder* CallGradients::Collecting() const noexcept {
   return context_->step.load(std::memory_order_relaxed) == step_ ? context_->CollectingSince(generation_) : nullptr;
 }
 
@@ -110,53 +110,53 @@ void CallGradients::OnPart(const Consumer::Taken& taken, const at::Tensor& gradi
 
 void CallGradients::OnInput(uint16_t element, const at::Tensor& gradient) noexcept {
   Guarded(*context_, "the hook of an input's gradient", [&] {
-    if (Monitor* const monitor = Collecting()) ShowInput(*monitor, element, gradient);
+    if (Recorder* const recorder = Collecting()) ShowInput(*recorder, element, gradient);
   });
 }
 
 void CallGradients::OnOutput(uint16_t element, const at::Tensor& gradient) noexcept {
   Guarded(*context_, "the hook of an output's gradient", [&] {
-    Monitor* const monitor = Collecting();
-    if (monitor == nullptr) return;
-    Show(*monitor, sites_.output_grad, element, gradient);
+    Recorder* const recorder = Collecting();
+    if (recorder == nullptr) return;
+    Show(*recorder, sites_.output_grad, element, gradient);
     if (structure_entry_ >= 0)
       structure_->AddOutputGradient(structure_entry_, IndexOf(element), DescribeTensor(gradient));
     Answer();
   });
 }
 
-void CallGradients::ShowInput(Monitor& monitor, uint16_t element, const at::Tensor& gradient) {
-  Show(monitor, sites_.input_grad, element, gradient);
+void CallGradients::ShowInput(Recorder& recorder, uint16_t element, const at::Tensor& gradient) {
+  Show(recorder, sites_.input_grad, element, gradient);
   if (structure_entry_ < 0) return;
   structure_->AddInputGradient(structure_entry_, IndexOf(element),
                                gradient.defined() ? DescribeTensor(gradient) : kNoTensor);
 }
 
-void CallGradients::Show(Monitor& monitor, SiteId site, uint16_t element, const at::Tensor& gradient) {
+void CallGradients::Show(Recorder& recorder, SiteId site, uint16_t element, const at::Tensor& gradient) {
   if (site == kNoSite) return;
   const Observation observation{site, at_.micro_step, element, at_.call};
   if (gradient.defined()) {
-    context_->Observe(monitor, SiteKind::kActvGrad, observation, gradient);
+    context_->Observe(recorder, SiteKind::kActvGrad, observation, gradient);
   } else {
-    monitor.ObserveMissing(observation);
+    recorder.ObserveMissing(observation);
   }
 }
 
 // The first gradient of the call: no later one can come for inputs that no node takes.
 void CallGradients::Answer() {
   if (answered_.exchange(true)) return;
-  if (Monitor* const monitor = Collecting()) ShowUnreachable(*monitor);
+  if (Recorder* const recorder = Collecting()) ShowUnreachable(*recorder);
   context_->AddUnfinished(shared_from_this(), kUnfinishedMax);
 }
 
-void CallGradients::ShowUnreachable(Monitor& monitor) {
+void CallGradients::ShowUnreachable(Recorder& recorder) {
   for (const Input& input : inputs_)
-    if (input.parts == 0) ShowInput(monitor, input.element, at::Tensor());
+    if (input.parts == 0) ShowInput(recorder, input.element, at::Tensor());
 }
 
 void CallGradients::Finish() noexcept {
   Guarded(*context_, "closing the gradients of a call", [&] {
-    Monitor* const monitor = Collecting();
+    Recorder* const recorder = Collecting();
     for (Input& input : inputs_) {
       at::Tensor sum;
       {
@@ -166,7 +166,7 @@ void CallGradients::Finish() noexcept {
         if (input.parts == 0 || (!partial && std::exchange(input.seen, true))) continue;
         input.seen = true;
       }
-      if (monitor != nullptr) ShowInput(*monitor, input.element, sum);
+      if (recorder != nullptr) ShowInput(*recorder, input.element, sum);
     }
   });
 }

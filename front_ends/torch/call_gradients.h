@@ -50,11 +50,11 @@ class CallGradients : public std::enable_shared_from_this<CallGradients> {
   void OnPart(const Consumer::Taken& taken, const at::Tensor& gradient) noexcept;
   void OnInput(uint16_t element, const at::Tensor& gradient) noexcept;
   void OnOutput(uint16_t element, const at::Tensor& gradient) noexcept;
-  void ShowInput(Monitor& monitor, uint16_t element, const at::Tensor& gradient);
-  void Show(Monitor& monitor, SiteId site, uint16_t element, const at::Tensor& gradient);
-  void ShowUnreachable(Monitor& monitor);
+  void ShowInput(Recorder& recorder, uint16_t element, const at::Tensor& gradient);
+  void Show(Recorder& recorder, SiteId site, uint16_t element, const at::Tensor& gradient);
+  void ShowUnreachable(Recorder& recorder);
   void Answer();
-  Monitor* Collecting() const noexcept;
+  Recorder* Collecting() const noexcept;
 
   const std::shared_ptr<Context> context_;
   const uint64_t generation_;

@@ -14,7 +14,7 @@
 #include "front_ends/shared/reporter.h"
 #include "front_ends/shared/structure.h"
 #include "stepwatch/event.h"
-#include "stepwatch/monitor.h"
+#include "stepwatch/recorder.h"
 
 namespace at {
 class Tensor;
@@ -38,20 +38,20 @@ using front_end::StructureRecorder;
 struct Context {
   // Grows whenever the wanted sites change: site ids that a hook carries hold for one generation only.
   std::atomic<uint64_t> generation{1};
-  std::atomic<Monitor*> monitor{nullptr};  // null once closed
-  std::atomic<uint32_t> step{0};           // changes at every end of a step
+  std::atomic<Recorder*> recorder{nullptr};  // null once closed
+  std::atomic<uint32_t> step{0};             // changes at every end of a step
   int grad_acc_steps = 1;
   StepCounter marks;                             // BeginMicroBatch
   std::shared_ptr<StructureRecorder> structure;  // while print_struct wants one; changes between steps only
   Reporter reporter;
 
-  // The monitor if this step is collected, else null.
-  Monitor* Collecting() const noexcept {
-    Monitor* current = monitor.load(std::memory_order_acquire);
+  // The recorder if this step is collected, else null.
+  Recorder* Collecting() const noexcept {
+    Recorder* current = recorder.load(std::memory_order_acquire);
     return current != nullptr && current->collecting() ? current : nullptr;
   }
   // The same for a hook that was made under `made`.
-  Monitor* CollectingSince(uint64_t made) const noexcept {
+  Recorder* CollectingSince(uint64_t made) const noexcept {
     return generation.load(std::memory_order_acquire) == made ? Collecting() : nullptr;
   }
 
@@ -60,9 +60,9 @@ struct Context {
   // Finishes those calls. Step thread, at the end of the step.
   void FinishCalls() noexcept;
 
-  void Observe(Monitor& to, SiteKind kind, const Observation& at, const at::Tensor& tensor);
+  void Observe(Recorder& to, SiteKind kind, const Observation& at, const at::Tensor& tensor);
   // False if there is nothing to enqueue.
-  bool Measure(Monitor& to, SiteKind kind, const Observation& at, const at::Tensor& tensor, Record* record);
+  bool Measure(Recorder& to, SiteKind kind, const Observation& at, const at::Tensor& tensor, Record* record);
 
  private:
   std::mutex mutex_;

@@ -76,11 +76,11 @@ uint16_t ElementOf(size_t index, size_t count) {
 namespace detail {
 
 struct ForwardCall::Frame {
-  Frame(ModuleTap& on, Context& with, Monitor& to, CallPosition position)
-      : tap(on), context(with), monitor(to), at(position), structure(with.structure) {}
+  Frame(ModuleTap& on, Context& with, Recorder& to, CallPosition position)
+      : tap(on), context(with), recorder(to), at(position), structure(with.structure) {}
   // What is left here was not enqueued: forward has thrown.
   ~Frame() {
-    for (const Record& record : inputs) monitor.Discard(record);
+    for (const Record& record : inputs) recorder.Discard(record);
   }
 
   Observation ObservationOf(SiteId site, uint16_t element) const { return {site, at.micro_step, element, at.call}; }
@@ -96,7 +96,7 @@ struct ForwardCall::Frame {
 
   ModuleTap& tap;
   Context& context;
-  Monitor& monitor;
+  Recorder& recorder;
   const CallPosition at;
   std::shared_ptr<torch_front::StructureRecorder> structure;
   PortStructure input_structure;
@@ -108,12 +108,12 @@ struct ForwardCall::Frame {
 
 ForwardCall::ForwardCall(ModuleTap& tap, bool training) noexcept {
   Context& context = *tap.context_;
-  Monitor* monitor = context.Collecting();
-  if (monitor == nullptr || !training) return;
+  Recorder* recorder = context.Collecting();
+  if (recorder == nullptr || !training) return;
   const CallPosition at = tap.NextCall();
   if (!tap.sites_.any() && context.structure == nullptr) return;
   torch_front::Guarded(context, "watching a module",
-                       [&] { frame_ = std::make_unique<Frame>(tap, context, *monitor, at); });
+                       [&] { frame_ = std::make_unique<Frame>(tap, context, *recorder, at); });
 }
 
 ForwardCall::~ForwardCall() = default;
@@ -134,7 +134,7 @@ void ForwardCall::Frame::ReadInput(const at::Tensor& input, uint16_t element) {
   const SiteId site = tap.sites_.input;
   if (site != kNoSite) {
     Record record;
-    if (context.Measure(monitor, SiteKind::kActv, ObservationOf(site, element), input, &record))
+    if (context.Measure(recorder, SiteKind::kActv, ObservationOf(site, element), input, &record))
       inputs.push_back(record);
   }
   if (structure != nullptr) input_structure.elements.push_back(DescribeTensor(input));
@@ -146,7 +146,7 @@ void ForwardCall::Frame::ReadInput(const at::Tensor& input, uint16_t element) {
 void ForwardCall::After(const OutputList& outputs) noexcept {
   Frame& frame = *frame_;
   torch_front::Guarded(frame.context, "reading a module's output", [&] {
-    for (const Record& record : frame.inputs) frame.monitor.Enqueue(record);
+    for (const Record& record : frame.inputs) frame.recorder.Enqueue(record);
     frame.inputs.clear();
     if (frame.tap.sites_.output != kNoSite) frame.ObserveOutputs(outputs);
     if (frame.structure != nullptr) frame.DescribeCall(outputs);
@@ -161,9 +161,9 @@ void ForwardCall::Frame::ObserveOutputs(const OutputList& outputs) {
   for (size_t i = 0; i < outputs.tensors.size(); ++i) {
     const Observation observation = ObservationOf(site, ElementOf(i, outputs.tensors.size()));
     if (outputs.tensors[i] != nullptr) {
-      context.Observe(monitor, SiteKind::kActv, observation, *outputs.tensors[i]);
+      context.Observe(recorder, SiteKind::kActv, observation, *outputs.tensors[i]);
     } else {
-      monitor.ObserveMissing(observation);
+      recorder.ObserveMissing(observation);
     }
   }
 }

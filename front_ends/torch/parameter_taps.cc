@@ -37,14 +37,14 @@ class UnreducedGradient {
     node_ = {};
   }
   // At the entry of the optimizer's step: a step with fewer micro-batches than announced, or a node that has changed.
-  void CatchUp(Monitor& monitor, const at::Tensor& parameter);
+  void CatchUp(Recorder& recorder, const at::Tensor& parameter);
 
  private:
   struct Hook;
   void OnAccumulated() noexcept;
-  void Observe(Monitor& monitor, const at::Tensor& gradient, uint32_t count) {
+  void Observe(Recorder& recorder, const at::Tensor& gradient, uint32_t count) {
     const Observation at{site_, static_cast<int32_t>(count) - 1};
-    context_->Observe(monitor, SiteKind::kGradUnreduced, at, gradient);
+    context_->Observe(recorder, SiteKind::kGradUnreduced, at, gradient);
   }
 
   Context* const context_;
@@ -76,16 +76,16 @@ void UnreducedGradient::Install(const at::Tensor& parameter) {
 
 void UnreducedGradient::OnAccumulated() noexcept {
   Guarded(*context_, "the hook of an un-reduced gradient", [this] {
-    Monitor* monitor = context_->Collecting();
-    if (monitor == nullptr || !wanted()) return;
+    Recorder* recorder = context_->Collecting();
+    if (recorder == nullptr || !wanted()) return;
     const uint32_t count = calls_.Add(context_->step.load(std::memory_order_relaxed));
     if (!each_ && count != static_cast<uint32_t>(context_->grad_acc_steps)) return;
     const at::Tensor parameter(parameter_->lock());
-    if (parameter.defined() && parameter.grad().defined()) Observe(*monitor, parameter.grad(), count);
+    if (parameter.defined() && parameter.grad().defined()) Observe(*recorder, parameter.grad(), count);
   });
 }
 
-void UnreducedGradient::CatchUp(Monitor& monitor, const at::Tensor& parameter) {
+void UnreducedGradient::CatchUp(Recorder& recorder, const at::Tensor& parameter) {
   const uint32_t count = calls_.Count(context_->step.load(std::memory_order_relaxed));
   if (count == 0) {
     if (node_ && ag::impl::try_get_grad_accumulator(parameter) == node_) return;  // no backward has come by
@@ -94,7 +94,7 @@ void UnreducedGradient::CatchUp(Monitor& monitor, const at::Tensor& parameter) {
   } else if (each_ || count >= static_cast<uint32_t>(context_->grad_acc_steps)) {
     return;
   }
-  if (parameter.grad().defined()) Observe(monitor, parameter.grad(), count == 0 ? 1 : count);
+  if (parameter.grad().defined()) Observe(recorder, parameter.grad(), count == 0 ? 1 : count);
 }
 
 struct ParameterTap {
@@ -187,29 +187,29 @@ void ParameterTaps::Swap(const RecordLayout* layout) noexcept {
 }
 
 void ParameterTaps::BeforeUpdate(size_t optimizer, torch::optim::Optimizer& object) noexcept {
-  Monitor* monitor = active_ ? context_->Collecting() : nullptr;
-  if (monitor == nullptr) return;
+  Recorder* recorder = active_ ? context_->Collecting() : nullptr;
+  if (recorder == nullptr) return;
   Guarded(*context_, "reading parameters before the update", [&] {
     if (wants_moments_) SayIfNoMoments(object, optimizer);
     for (ParameterTap* tap : of_optimizer_[optimizer])
-      if (tap->wanted) CollectBefore(*monitor, *tap, object);
+      if (tap->wanted) CollectBefore(*recorder, *tap, object);
   });
-  batch_.Observe(*monitor);
+  batch_.Observe(*recorder);
 }
 
-void ParameterTaps::CollectBefore(Monitor& monitor, ParameterTap& tap, torch::optim::Optimizer& object) {
+void ParameterTaps::CollectBefore(Recorder& recorder, ParameterTap& tap, torch::optim::Optimizer& object) {
   const at::Tensor parameter = tap.Lock();
   if (!parameter.defined()) return;
-  if (tap.unreduced.wanted()) tap.unreduced.CatchUp(monitor, parameter);
+  if (tap.unreduced.wanted()) tap.unreduced.CatchUp(recorder, parameter);
   const SiteId reduced = tap.site(SiteKind::kGradReduced);
   if (reduced != kNoSite && parameter.grad().defined())
     batch_.Add(*context_, SiteKind::kGradReduced, reduced, parameter.grad());
-  if (wants_moments_) CollectState(monitor, tap, parameter, object);
+  if (wants_moments_) CollectState(recorder, tap, parameter, object);
   const SiteId origin = tap.site(SiteKind::kParamOrigin);
   if (origin != kNoSite) batch_.Add(*context_, SiteKind::kParamOrigin, origin, parameter);
 }
 
-void ParameterTaps::CollectState(Monitor& monitor, ParameterTap& tap, const at::Tensor& parameter,
+void ParameterTaps::CollectState(Recorder& recorder, ParameterTap& tap, const at::Tensor& parameter,
                                  torch::optim::Optimizer& object) {
   const Moments moments = MomentsOf(object, parameter);
   if (!moments.exp_avg.defined()) return;
@@ -224,7 +224,7 @@ void ParameterTaps::CollectState(Monitor& monitor, ParameterTap& tap, const at::
   const SeenTensor momentum = See(moments.exp_avg);
   const char* problem = gradient.problem != nullptr ? gradient.problem : momentum.problem;
   if (problem != nullptr) context_->reporter.Unmeasurable(SiteKind::kMgDirection, problem);
-  monitor.ObserveAgreement({direction}, gradient.view, momentum.view);
+  recorder.ObserveAgreement({direction}, gradient.view, momentum.view);
 }
 
 void ParameterTaps::SayIfNoMoments(torch::optim::Optimizer& object, size_t optimizer) {
@@ -241,8 +241,8 @@ void ParameterTaps::SayIfNoMoments(torch::optim::Optimizer& object, size_t optim
 }
 
 void ParameterTaps::AfterUpdate(size_t optimizer) noexcept {
-  Monitor* monitor = active_ ? context_->Collecting() : nullptr;
-  if (monitor == nullptr) return;
+  Recorder* recorder = active_ ? context_->Collecting() : nullptr;
+  if (recorder == nullptr) return;
   Guarded(*context_, "reading parameters after the update", [&] {
     for (ParameterTap* tap : of_optimizer_[optimizer]) {
       const SiteId updated = tap->site(SiteKind::kParamUpdated);
@@ -251,17 +251,17 @@ void ParameterTaps::AfterUpdate(size_t optimizer) noexcept {
       if (parameter.defined()) batch_.Add(*context_, SiteKind::kParamUpdated, updated, parameter);
     }
   });
-  batch_.Observe(*monitor);
+  batch_.Observe(*recorder);
 }
 
 void ParameterTaps::BeforeEndOfStep() noexcept {
-  Monitor* monitor = active_ && !without_optimizer_.empty() ? context_->Collecting() : nullptr;
-  if (monitor == nullptr) return;
+  Recorder* recorder = active_ && !without_optimizer_.empty() ? context_->Collecting() : nullptr;
+  if (recorder == nullptr) return;
   Guarded(*context_, "reading gradients at the end of the step", [&] {
     for (ParameterTap* tap : without_optimizer_) {
       if (!tap->unreduced.wanted()) continue;
       const at::Tensor parameter = tap->Lock();
-      if (parameter.defined()) tap->unreduced.CatchUp(*monitor, parameter);
+      if (parameter.defined()) tap->unreduced.CatchUp(*recorder, parameter);
     }
   });
 }

@@ -43,8 +43,9 @@ class ParameterTaps {
   void BeforeEndOfStep() noexcept;
 
  private:
-  void CollectBefore(Monitor& monitor, ParameterTap& tap, torch::optim::Optimizer& object);
-  void CollectState(Monitor& monitor, ParameterTap& tap, const at::Tensor& parameter, torch::optim::Optimizer& object);
+  void CollectBefore(Recorder& recorder, ParameterTap& tap, torch::optim::Optimizer& object);
+  void CollectState(Recorder& recorder, ParameterTap& tap, const at::Tensor& parameter,
+                    torch::optim::Optimizer& object);
   void SayIfNoMoments(torch::optim::Optimizer& object, size_t optimizer);
 
   const std::shared_ptr<Context> context_;

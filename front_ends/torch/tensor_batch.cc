@@ -22,8 +22,8 @@ void TensorBatch::Add(Context& context, SiteKind kind, SiteId site, const at::Te
   at_.push_back({site});
 }
 
-void TensorBatch::Observe(Monitor& monitor) noexcept {
-  monitor.ObserveBatch(at_.data(), views_.data(), at_.size());
+void TensorBatch::Observe(Recorder& recorder) noexcept {
+  recorder.ObserveBatch(at_.data(), views_.data(), at_.size());
   kept_.clear();
   views_.clear();
   at_.clear();

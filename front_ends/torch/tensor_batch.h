@@ -1,4 +1,4 @@
-// Tensors that are measured together: collected one by one, handed to the monitor in one call.
+// Tensors that are measured together: collected one by one, handed to the recorder in one call.
 //
 // Keeps its memory from batch to batch. Step thread only.
 #pragma once
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "front_ends/torch/context.h"
-#include "stepwatch/monitor.h"
+#include "stepwatch/recorder.h"
 #include "stepwatch/tensor_view.h"
 
 namespace stepwatch::torch_front {
@@ -19,7 +19,7 @@ class TensorBatch {
   // Throws what torch throws, and then holds what it held before.
   void Add(Context& context, SiteKind kind, SiteId site, const at::Tensor& tensor);
   // Empty afterwards.
-  void Observe(Monitor& monitor) noexcept;
+  void Observe(Recorder& recorder) noexcept;
 
  private:
   std::vector<at::Tensor> kept_;  // own the memory that the views show

@@ -13,6 +13,8 @@
 #include "front_ends/torch/parameter_taps.h"
 #include "front_ends/torch/tensor_view.h"
 #include "front_ends/torch/torch_parallel_for.h"
+#include "stepwatch/graph_recorder.h"
+#include "stepwatch/hook_table.h"
 
 namespace stepwatch {
 
@@ -43,7 +45,7 @@ class TorchMonitor::Impl final : public HookTable {
   Monitor& core() noexcept { return *monitor_; }
   Status Close(std::chrono::milliseconds timeout);
 
-  void Swap(const RecordLayout* layout, const FrontEndRequests& orders) noexcept override;
+  void Swap(const RecordLayout* layout, const FrontEndRequests& requests) noexcept override;
 
  private:
   struct Chunk {
@@ -87,7 +89,7 @@ TorchMonitor::Impl::Impl(Options options) : context_(MakeContext(options)), para
   Result<std::unique_ptr<Monitor>> created = Monitor::Create(std::move(options));
   if (!created.ok()) throw std::invalid_argument("stepwatch: " + path + ": " + created.status().ToString());
   monitor_ = std::move(created).value();
-  context_->monitor.store(monitor_.get(), std::memory_order_release);
+  context_->recorder.store(&monitor_->recorder(), std::memory_order_release);
   context_->reporter.Connect(monitor_.get());
 }
 
@@ -204,7 +206,7 @@ void TorchMonitor::Impl::SayIfNothingWatchable(const ModelIndex& index) {
       "`namespace nn = stepwatch::nn;` instead of torch::nn where the model is defined, or stepwatch::Watched<...>");
 }
 
-void TorchMonitor::Impl::Swap(const RecordLayout* layout, const FrontEndRequests& orders) noexcept {
+void TorchMonitor::Impl::Swap(const RecordLayout* layout, const FrontEndRequests& requests) noexcept {
   context_->generation.fetch_add(1, std::memory_order_release);
   for (auto& tap : module_taps_)
     if (tap != nullptr) tap->sites() = ModuleSites();
@@ -220,7 +222,7 @@ void TorchMonitor::Impl::Swap(const RecordLayout* layout, const FrontEndRequests
   }
   parameter_taps_.Swap(layout);
   context_->structure.reset();
-  if (orders.structure)
+  if (requests.structure)
     torch_front::Guarded(*context_, "preparing print_struct",
                          [this] { context_->structure = std::make_shared<torch_front::StructureRecorder>(); });
   ArmModules();
@@ -267,7 +269,8 @@ void TorchMonitor::Impl::NameReplayStreams() noexcept {
   if (cuda_devices_.empty()) return;
   torch_front::Guarded(*context_, "asking for the current stream", [this] {
     for (const int device : cuda_devices_)
-      monitor_->SetReplayStream({DeviceKind::kCuda, static_cast<int8_t>(device)}, torch_front::CurrentStream(device));
+      monitor_->graphs().SetReplayStream({DeviceKind::kCuda, static_cast<int8_t>(device)},
+                                         torch_front::CurrentStream(device));
   });
 }
 
@@ -284,7 +287,7 @@ Status TorchMonitor::Impl::Close(std::chrono::milliseconds timeout) {
   const Status closed = monitor_ != nullptr ? monitor_->Close(timeout) : Status();
   context_->reporter.Connect(nullptr);
   Swap(nullptr, {});
-  context_->monitor.store(nullptr, std::memory_order_release);
+  context_->recorder.store(nullptr, std::memory_order_release);
   module_taps_.clear();
   return closed;
 }

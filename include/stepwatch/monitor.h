@@ -1,16 +1,15 @@
-// The monitor of one training process: the one door for front ends.
+// The monitor of one training process: its life. What is called inside a step stands in recorder.h, the watching of
+// CUDA graphs in graph_recorder.h, and what a plan switches on and off in hook_table.h.
 //
-// The step thread is the trainer's own. It calls Observe* during a step and EndStep at its end, and is never made to
-// wait, to format, to open files or to lock: records go through a ring to the drain thread, edits are read and compiled
-// on the loop thread, and a finished plan is picked up at EndStep. A fault of the monitor degrades the monitor and is
-// reported as an event; no call below throws.
+// The step thread is the trainer's own. It records during a step, calls EndStep at its end, and is never made to wait,
+// to format, to open files or to lock: records go through a ring to the drain thread, edits are read and compiled on
+// the loop thread, and a finished plan is picked up at EndStep. A fault of the monitor degrades the monitor and is
+// reported as an event; no call throws.
 //
 // In a forked child every call does nothing, and the destructor leaves files and threads of the parent alone.
 #pragma once
 
-#include <atomic>
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -19,8 +18,6 @@
 #include <vector>
 
 #include "stepwatch/event.h"
-#include "stepwatch/front_end_requests.h"
-#include "stepwatch/heatmap.h"
 #include "stepwatch/options.h"
 #include "stepwatch/record.h"
 #include "stepwatch/record_layout.h"
@@ -31,15 +28,9 @@
 
 namespace stepwatch {
 
-// What a front end hangs on the model while a plan is in force.
-class HookTable {
- public:
-  virtual ~HookTable() = default;
-  // Step thread, between two steps: from the next step on exactly the sites of `layout` are wanted (null: none), and
-  // what `orders` say beside them. Both stay valid until the next Swap has returned. Must not throw, nor allocate what
-  // could be prepared at attach.
-  virtual void Swap(const RecordLayout* layout, const FrontEndRequests& orders) noexcept = 0;
-};
+class GraphRecorder;
+class HookTable;
+class Recorder;
 
 // What one process is doing about the config, for people and for `rehearse`. FAILED: nothing runs, and an edit waits
 // that could not be taken over (MonitorStatus::fault).
@@ -87,6 +78,12 @@ Status CheckConfig(const std::string& path);
 // The same for the text of one.
 Status CheckConfigText(const std::string& text);
 
+// The life of a monitor, by its calls:
+//   1. Create reads the config file and starts the threads.
+//   2. Attach says what can be watched, PrepareDevice where its tensors lie. Both come again when the model has grown.
+//   3. In every step the hooks of the model use recorder(), and graphs() for CUDA graphs.
+//   4. EndStep ends every step, and changes plans: to what an edit of the file or Amend asks for.
+//   5. Close ends the window, writes the rows that are left and stops the threads.
 class Monitor {
  public:
   // Static mode: reads and checks the config file now; a file that is missing, unreadable or refused is the error.
@@ -99,65 +96,32 @@ class Monitor {
 
   // Says what can be watched, and looks at the config file in the caller's thread: in static mode the plan holds from
   // the first step, in dynamic mode from the end of the first step. `hooks` must outlive the monitor or its Close.
-  // Called again when the model has grown: the plan is compiled anew and the window goes on. In mid-step the plan in
-  // force stays for this step, on `hooks` as far as its sites are in `sites`, and the new one begins with the next.
+  // When it is called again, for a model that has grown, the plan is compiled anew and the window goes on. In mid-step
+  // the plan in force stays for this step, on `hooks` as far as its sites are in `sites`, and the new one begins with
+  // the next.
   Status Attach(SiteIndex sites, HookTable* hooks);
 
   // Step thread, between steps: changes the plan in force, and one that is armed, without an edit of the file. The
   // window goes on, with its start step and its count, under a new plan id, from the step about to begin; called in
-  // mid-step, when something was observed, from the next. The next edit of the file replaces all of it. If nothing is
-  // in force or armed there is no effect, but in static mode before the first Attach, where it holds for the plan to
-  // come. Of a job with a store each rank amends its own plan in force; edits that the ranks agree on stay as they are
-  // in the file.
+  // mid-step, when something was observed, from the next. The next edit of the file replaces all of it. It has
+  // no effect if nothing is in force or armed, except in static mode before the first Attach, where it holds for the
+  // plan to come. In a job with a store each rank amends its own plan in force; edits that the ranks agree on stay as
+  // they are in the file.
   Status Amend(const Amendment& amendment);
 
-  // Tensors of this device will come: what measuring them needs is allocated now, in the caller's thread, and not with
-  // the first of them, in the middle of a step or of a graph's capture (tens of milliseconds for a CUDA device). If
-  // there is no engine for the device, an event says why.
+  // Allocates now, in the caller's thread, what measuring tensors of this device needs, and not with the first of them,
+  // in the middle of a step or of a graph's capture (tens of milliseconds for a CUDA device). If there is no engine for
+  // the device, an event says why.
   void PrepareDevice(Device device) noexcept;
 
-  // --- step thread; Observe* also autograd threads that run inside the step ---
+  // --- step thread; autograd threads inside the step may use both recorders ---
 
-  // True if the running step is collected: one relaxed load. Observe* do nothing when it is false.
-  bool collecting() const noexcept { return collecting_->load(std::memory_order_relaxed); }
-  // Measures a tensor and enqueues its record. CPU tensors are read before this returns; for one in CUDA memory the
-  // reading is queued on its stream, and its numbers follow.
-  void Observe(const Observation& at, const TensorView& tensor) noexcept;
-  // The same for `count` tensors, in their order: those that lie together on one device are measured in one go, in CPU
-  // memory on the threads of Options::parallel_for, in CUDA memory in few launches.
-  void ObserveBatch(const Observation* at, const TensorView* tensors, size_t count) noexcept;
-  // A hook fired without a tensor: a row of nan.
-  void ObserveMissing(const Observation& at) noexcept;
-  // An L2 feature, which the front end has computed itself: `count` numbers, one for each column of the site's kind
-  // (ColumnsOf); NaN where there is none. Another count is a dropped record, unsupported.
-  void ObserveValues(const Observation& at, const double* values, size_t count) noexcept;
-  // What the running step adds to heat maps, which the front end has counted itself: all of it in one call, which takes
-  // a lock for as long as it takes to put the columns down. Columns of other sites than those of the plan in force that
-  // have heat maps are left out.
-  void ObserveHeatmaps(std::vector<HeatmapColumn> columns) noexcept;
-  // mg_direction: the share of elements of which the signs agree, recorded as a 0-d fp32 tensor.
-  void ObserveAgreement(const Observation& at, const TensorView& gradient, const TensorView& momentum) noexcept;
-  // Measured apart from its record, for a tensor that a module is about to overwrite: Measure before, Enqueue after, or
-  // Discard if nothing came of it. Measure returns false if there is nothing to enqueue.
-  bool Measure(const Observation& at, const TensorView& tensor, Record* record) noexcept;
-  void Enqueue(const Record& record) noexcept;
-  void Discard(const Record& record) noexcept;
-  // CUDA graphs: a tensor that is observed while its stream captures becomes part of the graph, and gives no row then.
-  // From then on EndStep, which the trainer calls after each replay (no hook runs in one), gives the step a row of it
-  // if the graph was replayed in the step and the plan in force watches the site, whichever plan that is by then. Of
-  // several replays in one step the last one's numbers count.
-  //
-  // Observe* hear nothing in a step that is not collected. Capture does, with or without a plan: into the graph that is
-  // being captured it puts `site` as a RecordLayout would have it (`at.site` is not used). Does nothing if the tensor's
-  // stream does not capture.
-  void Capture(const PlannedSite& site, const Observation& at, const TensorView& tensor) noexcept;
-  // The stream on which the graphs of a device are replayed, to which other streams with replays are joined by the end
-  // of the step; if it is not said, the legacy default stream. Step thread, between steps.
-  void SetReplayStream(Device device, void* stream) noexcept;
-  // The step is over (after optimizer.step). Closes its frame and swaps plans if one is armed.
+  Recorder& recorder() noexcept { return *recorder_; }
+  GraphRecorder& graphs() noexcept { return *graphs_; }
+  // The step is over (after optimizer.step): closes its frame, and swaps plans if one is armed.
   void EndStep() noexcept;
   int64_t step() const noexcept;
-  // For every site of `kind` the records of the last step in which it was seen, the running step included: each
+  // Returns for every site of `kind` the records of the last step in which it was seen, the running step included: each
   // micro-step, element and call, in the order in which they were produced, sites in the order of the plan. Waits for
   // the drain thread, and for the devices that still owe numbers, at most until the timeout; what is missing then is
   // left out. Records of earlier steps are kept from the first call on, or from the beginning with
@@ -177,11 +141,11 @@ class Monitor {
   // Has the loop tell the event by Options::on_event, as it tells its own. Waits for nobody, so that a front end can
   // report from inside a step. While the loop is busy for long, events are only counted.
   void Report(Event event) noexcept;
-  // The model's structure for print_struct, JSON text; written by the loop to
+  // Has the loop write the model's structure for print_struct, JSON text, to
   // {base}/module_struct/rank{R}/module_struct.json.
   void PublishStructure(std::string json);
-  // For stack_info: (module such as "0:fc", from where it was called), in order of the rows. Written by the loop to
-  // stack_info.csv in the run's directory; a file that is there already stays as it is.
+  // Has the loop write the rows of stack_info, (module such as "0:fc", from where it was called), to stack_info.csv in
+  // the run's directory. A file that is there already stays as it is.
   void PublishStacks(std::vector<std::pair<std::string, std::string>> rows);
 
   // --- step thread, outside of any step's work ---
@@ -198,7 +162,8 @@ class Monitor {
   explicit Monitor(std::unique_ptr<Impl> impl);
 
   std::unique_ptr<Impl> impl_;
-  const std::atomic<bool>* collecting_;  // owned by impl_
+  Recorder* const recorder_;     // owned by impl_
+  GraphRecorder* const graphs_;  // likewise
 };
 
 }  // namespace stepwatch

@@ -107,7 +107,7 @@ Result<CompiledPlan> CompilePlan(const Config& config, const SiteIndex& sites, c
   plan->eps = config.eps;
   plan->eps_mode = config.own.eps_mode;
   plan->rank_writes = RankWrites(config, inputs.rank);
-  plan->orders = OrdersOf(config, sites, plan->rank_writes);
+  plan->requests = RequestsOf(config, sites, plan->rank_writes);
   plan->config_sha256 = inputs.config_sha256;
   plan->config = config;
   plan->append_output = config.append_output;

@@ -4,18 +4,18 @@
 
 namespace stepwatch::plan {
 
-FrontEndRequests OrdersOf(const config::Config& config, const SiteIndex& sites, bool rank_writes) {
+FrontEndRequests RequestsOf(const config::Config& config, const SiteIndex& sites, bool rank_writes) {
   const config::CcDistribution& cc = config.cc_distribution;
   const bool communication = cc.enable && !sites.operators.empty();
-  FrontEndRequests orders;
-  orders.structure = config.print_struct && rank_writes;
-  orders.exit_after_structure = config.print_struct && config.own.exit_after_struct;
-  orders.stacks = config.stack_info && sites.stacks && rank_writes;
-  orders.communication = communication && rank_writes;
-  orders.communication_log_only = communication && cc.cc_log_only;
-  if (orders.communication) orders.communication_codeline = cc.cc_codeline;
-  orders.batch_first_attention = config.sa_order == "b,s,h,d";
-  return orders;
+  FrontEndRequests requests;
+  requests.structure = config.print_struct && rank_writes;
+  requests.exit_after_structure = config.print_struct && config.own.exit_after_struct;
+  requests.stacks = config.stack_info && sites.stacks && rank_writes;
+  requests.communication = communication && rank_writes;
+  requests.communication_log_only = communication && cc.cc_log_only;
+  if (requests.communication) requests.communication_codeline = cc.cc_codeline;
+  requests.batch_first_attention = config.sa_order == "b,s,h,d";
+  return requests;
 }
 
 std::vector<config::Warning> BeyondFrontEnd(const config::Config& config, const SiteIndex& sites) {

@@ -4,12 +4,12 @@
 #include <vector>
 
 #include "src/config/config.h"
-#include "stepwatch/front_end_requests.h"
+#include "stepwatch/hook_table.h"
 #include "stepwatch/site.h"
 
 namespace stepwatch::plan {
 
-FrontEndRequests OrdersOf(const config::Config& config, const SiteIndex& sites, bool rank_writes);
+FrontEndRequests RequestsOf(const config::Config& config, const SiteIndex& sites, bool rank_writes);
 
 // One warning for each key that is switched on and has no effect with this front end.
 std::vector<config::Warning> BeyondFrontEnd(const config::Config& config, const SiteIndex& sites);

@@ -8,7 +8,7 @@
 
 #include "src/config/config.h"
 #include "src/plan/step_rule.h"
-#include "stepwatch/front_end_requests.h"
+#include "stepwatch/hook_table.h"
 #include "stepwatch/record_layout.h"
 #include "stepwatch/site.h"
 
@@ -20,7 +20,7 @@ struct Plan {
   double eps = 1e-8;
   EpsMode eps_mode = EpsMode::kParity;
   bool rank_writes = true;  // false: module_ranks leaves this rank out; no sites, no directory, the same step counting
-  FrontEndRequests orders;
+  FrontEndRequests requests;
   std::string config_sha256;  // of the bytes it came from
   config::Config config;
   std::vector<std::string> append_output;

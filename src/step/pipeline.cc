@@ -17,6 +17,12 @@ size_t Pipeline::BatchCapacity(const plan::Plan& plan) {
   return std::clamp<size_t>(plan.layout.sites.size(), 1, kBatchMax);
 }
 
+void Pipeline::CountUnmeasured(StatusCode code) noexcept {
+  produced.fetch_add(1, std::memory_order_relaxed);
+  auto& dropped = code == StatusCode::kExhausted ? dropped_ring_full : dropped_unsupported;
+  dropped.fetch_add(1, std::memory_order_relaxed);
+}
+
 std::shared_ptr<Pipeline> MakePipeline(std::shared_ptr<const plan::Plan> plan, int micro_batches,
                                        size_t ring_bytes_max) {
   const uint64_t records = plan->RecordsPerStep(micro_batches);

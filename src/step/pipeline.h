@@ -11,6 +11,7 @@
 #include "src/stats/engine.h"
 #include "src/step/heatmap_queue.h"
 #include "src/step/record_ring.h"
+#include "stepwatch/status.h"
 
 namespace stepwatch::step {
 
@@ -39,6 +40,9 @@ struct Pipeline {
   std::atomic<uint64_t> dropped_unsupported{0};
   std::atomic<uint64_t> dropped_late{0};  // measured under another plan
   std::atomic<uint64_t> busy_ns{0};       // time that trainer threads spent measuring for this plan
+
+  // Something was produced that is no record.
+  void CountUnmeasured(StatusCode code) noexcept;
 
  private:
   static size_t BatchCapacity(const plan::Plan& plan);

@@ -32,12 +32,12 @@ SiteIndex SyntheticModel::Sites() const {
   return sites;
 }
 
-void SyntheticModel::Swap(const RecordLayout* layout, const FrontEndRequests& orders) noexcept {
+void SyntheticModel::Swap(const RecordLayout* layout, const FrontEndRequests& requests) noexcept {
   for (Layer& layer : layers_) {
     layer.parameter_site.fill(kNoSite);
     for (auto& ports : layer.module_site) ports.fill(kNoSite);
   }
-  wants_structure_ = orders.structure;
+  wants_structure_ = requests.structure;
   structure_taken_ = false;
   if (layout == nullptr) return;
   every_micro_batch_ = layout->micro_step_in_grad_unreduced;
@@ -62,55 +62,55 @@ void SyntheticModel::Fill(int64_t seed) {
   }
 }
 
-void SyntheticModel::ObserveModule(Monitor* monitor, const Layer& layer, int which, int port, int micro_step) {
+void SyntheticModel::ObserveModule(Recorder& recorder, const Layer& layer, int which, int port, int micro_step) {
   const SiteId site = layer.module_site[static_cast<size_t>(which)][static_cast<size_t>(port)];
   if (site == kNoSite) return;
   Fill(step_ * 1000003 + int64_t{site} * 101 + micro_step);
-  monitor->Observe({site, micro_step}, view_);
+  recorder.Observe({site, micro_step}, view_);
 }
 
-void SyntheticModel::ObserveParameter(Monitor* monitor, const Layer& layer, SiteKind kind, int micro_step) {
+void SyntheticModel::ObserveParameter(Recorder& recorder, const Layer& layer, SiteKind kind, int micro_step) {
   const SiteId site = layer.parameter_site[static_cast<size_t>(kind)];
   if (site == kNoSite) return;
   Fill(step_ * 1000003 + int64_t{site} * 101 + micro_step);
   if (kind == SiteKind::kMgDirection) {
-    monitor->ObserveAgreement({site, micro_step}, view_, view_);
+    recorder.ObserveAgreement({site, micro_step}, view_, view_);
   } else {
-    monitor->Observe({site, micro_step}, view_);
+    recorder.Observe({site, micro_step}, view_);
   }
 }
 
-void SyntheticModel::Forward(Monitor* monitor, int micro_step) {
+void SyntheticModel::Forward(Recorder& recorder, int micro_step) {
   for (const Layer& layer : layers_)
-    for (int port : {kInput, kOutput}) ObserveModule(monitor, layer, kForward, port, micro_step);
+    for (int port : {kInput, kOutput}) ObserveModule(recorder, layer, kForward, port, micro_step);
 }
 
-void SyntheticModel::Backward(Monitor* monitor, int micro_step) {
+void SyntheticModel::Backward(Recorder& recorder, int micro_step) {
   for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) {
-    for (int port : {kInput, kOutput}) ObserveModule(monitor, *layer, kBackward, port, micro_step);
+    for (int port : {kInput, kOutput}) ObserveModule(recorder, *layer, kBackward, port, micro_step);
     const bool last = micro_step == micro_batches_ - 1;
     if (every_micro_batch_ || last)
-      ObserveParameter(monitor, *layer, SiteKind::kGradUnreduced, every_micro_batch_ ? micro_step : 0);
+      ObserveParameter(recorder, *layer, SiteKind::kGradUnreduced, every_micro_batch_ ? micro_step : 0);
   }
 }
 
-void SyntheticModel::OptimizerStep(Monitor* monitor, bool has_moments) {
+void SyntheticModel::OptimizerStep(Recorder& recorder, bool has_moments) {
   for (SiteKind kind : {SiteKind::kGradReduced, SiteKind::kExpAvg, SiteKind::kExpAvgSq, SiteKind::kMgDirection,
                         SiteKind::kParamOrigin, SiteKind::kParamUpdated}) {
     const bool moment = kind == SiteKind::kExpAvg || kind == SiteKind::kExpAvgSq || kind == SiteKind::kMgDirection;
     if (moment && !has_moments) continue;
-    for (const Layer& layer : layers_) ObserveParameter(monitor, layer, kind);
+    for (const Layer& layer : layers_) ObserveParameter(recorder, layer, kind);
   }
 }
 
-void SyntheticModel::TrainStep(Monitor* monitor, int64_t step) {
+void SyntheticModel::TrainStep(Recorder& recorder, int64_t step) {
   step_ = step;
-  if (monitor->collecting()) {
+  if (recorder.collecting()) {
     for (int micro_step = 0; micro_step < micro_batches_; ++micro_step) {
-      Forward(monitor, micro_step);
-      Backward(monitor, micro_step);
+      Forward(recorder, micro_step);
+      Backward(recorder, micro_step);
     }
-    OptimizerStep(monitor, steps_trained_ > 0);
+    OptimizerStep(recorder, steps_trained_ > 0);
   }
   ++steps_trained_;
 }

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "stepwatch/front_end_requests.h"
-#include "stepwatch/monitor.h"
+#include "stepwatch/hook_table.h"
 #include "stepwatch/record_layout.h"
+#include "stepwatch/recorder.h"
 #include "stepwatch/site.h"
 #include "stepwatch/site_kind.h"
 
@@ -22,9 +22,9 @@ class SyntheticModel final : public HookTable {
   SyntheticModel(int layers, int64_t elements, int micro_batches);
 
   SiteIndex Sites() const;
-  void Swap(const RecordLayout* layout, const FrontEndRequests& orders) noexcept override;
+  void Swap(const RecordLayout* layout, const FrontEndRequests& requests) noexcept override;
   // One training step up to, and without, Monitor::EndStep.
-  void TrainStep(Monitor* monitor, int64_t step);
+  void TrainStep(Recorder& recorder, int64_t step);
   // The text of module_struct.json, if the plan in force asked for it and it was not taken yet; otherwise empty.
   std::string TakeStructure();
 
@@ -37,12 +37,12 @@ class SyntheticModel final : public HookTable {
     std::array<std::array<SiteId, 2>, 2> module_site;  // [kActv or kActvGrad][input or output]
   };
 
-  void Forward(Monitor* monitor, int micro_step);
-  void Backward(Monitor* monitor, int micro_step);
-  void OptimizerStep(Monitor* monitor, bool has_moments);
+  void Forward(Recorder& recorder, int micro_step);
+  void Backward(Recorder& recorder, int micro_step);
+  void OptimizerStep(Recorder& recorder, bool has_moments);
   void Fill(int64_t seed);
-  void ObserveModule(Monitor* monitor, const Layer& layer, int which, int port, int micro_step);
-  void ObserveParameter(Monitor* monitor, const Layer& layer, SiteKind kind, int micro_step = 0);
+  void ObserveModule(Recorder& recorder, const Layer& layer, int which, int port, int micro_step);
+  void ObserveParameter(Recorder& recorder, const Layer& layer, SiteKind kind, int micro_step = 0);
 
   const int micro_batches_;
   const int64_t elements_;

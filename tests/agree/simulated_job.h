@@ -33,7 +33,7 @@ inline std::string Tail(const std::string& history) {
 
 class SimulatedJob;
 
-// The step thread's side of one process, as the data plane does it: a gate, a slot for one offer, a plan in force.
+// The step thread's side of one process, as the data plane does it: a gate, a slot for one plan, a plan in force.
 class SimulatedRank final : public RankDelegate {
  public:
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();

@@ -20,7 +20,10 @@
 #include <vector>
 
 #include "src/testing/synthetic_model.h"
+#include "stepwatch/graph_recorder.h"
+#include "stepwatch/hook_table.h"
 #include "stepwatch/monitor.h"
+#include "stepwatch/recorder.h"
 #include "tests/catch.h"
 #include "tests/reload/traces.h"
 #include "tests/temporary_directory.h"
@@ -98,7 +101,7 @@ class Job {
   }
 
   void TrainStep() {
-    model.TrainStep(monitor.get(), monitor->step());
+    model.TrainStep(monitor->recorder(), monitor->step());
     std::string structure = model.TakeStructure();
     if (!structure.empty()) monitor->PublishStructure(std::move(structure));
     monitor->EndStep();

@@ -21,7 +21,7 @@ Amendment Xy(bool wanted) {
 
 // Everything of a step but its end.
 void Observe(Job* job) {
-  job->model.TrainStep(job->monitor.get(), job->monitor->step());
+  job->model.TrainStep(job->monitor->recorder(), job->monitor->step());
 }
 
 // The statistics of each step's rows of one kind, after Close; "|" between those of files that both have the step.
@@ -363,7 +363,7 @@ TEST_CASE("a model that grows after an amendment keeps it") {
   job.TrainStep();
   REQUIRE(job.monitor->Attach(grown.Sites(), &grown).ok());
   for (int i = 0; i < 4; ++i) {
-    grown.TrainStep(job.monitor.get(), job.monitor->step());
+    grown.TrainStep(job.monitor->recorder(), job.monitor->step());
     job.monitor->EndStep();
   }
   job.Close();

@@ -16,10 +16,10 @@ class AbleFrontEnd final : public HookTable {
     sites.features = sites.stacks = sites.heatmaps = true;
     return sites;
   }
-  void Swap(const RecordLayout* layout, const FrontEndRequests& its_orders) noexcept override {
+  void Swap(const RecordLayout* layout, const FrontEndRequests& its_requests) noexcept override {
     sites.clear();
     if (layout != nullptr) sites = layout->sites;
-    orders = its_orders;
+    requests = its_requests;
   }
   SiteId Find(SiteKind kind, Port port = Port::kNone) const {
     for (size_t i = 0; i < sites.size(); ++i)
@@ -29,7 +29,7 @@ class AbleFrontEnd final : public HookTable {
   }
 
   std::vector<PlannedSite> sites;
-  FrontEndRequests orders;
+  FrontEndRequests requests;
 };
 
 class AbleJob : public Job {
@@ -42,7 +42,7 @@ class AbleJob : public Job {
   ~AbleJob() { Close(); }
 
   void Show(const Observation& at, float value) {
-    monitor->Observe(at, DenseView(&value, DType::kFloat32, nullptr, 0));
+    monitor->recorder().Observe(at, DenseView(&value, DType::kFloat32, nullptr, 0));
   }
   std::string File(const std::string& name) const { return Contents(output_dir + "/" + name); }
 
@@ -55,9 +55,9 @@ TEST_CASE("features that the front end computes are rows of their own files, and
     const double linear[] = {1.5, 2};
     for (int32_t micro_step : {0, 1}) {
       const double attention[] = {0.5 + step, 0.25 * micro_step};
-      job.monitor->ObserveValues({job.front_end.Find(SiteKind::kAttention), micro_step}, attention, 2);
+      job.monitor->recorder().ObserveValues({job.front_end.Find(SiteKind::kAttention), micro_step}, attention, 2);
     }
-    job.monitor->ObserveValues({job.front_end.Find(SiteKind::kLinear)}, linear, 2);
+    job.monitor->recorder().ObserveValues({job.front_end.Find(SiteKind::kLinear)}, linear, 2);
     if (step == 1) {
       const std::vector<LatestValue> latest = job.monitor->Latest(SiteKind::kLinear);
       REQUIRE(latest.size() == 1);
@@ -103,7 +103,7 @@ TEST_CASE("columns of heat maps are in the event file at each step, and no rows"
   update.site = job.front_end.Find(SiteKind::kAdamUpdate);
   ratio.site = job.front_end.Find(SiteKind::kAdamRatio);
   for (int step = 0; step < 3; ++step) {
-    job.monitor->ObserveHeatmaps({update, ratio});
+    job.monitor->recorder().ObserveHeatmaps({update, ratio});
     job.monitor->EndStep();
   }
   job.Close();
@@ -123,7 +123,7 @@ TEST_CASE("columns of heat maps are in the event file at each step, and no rows"
 TEST_CASE("call stacks are written once, and never over a file that is there") {
   AbleJob job(R"(, "stack_info": true)");
   job.counts_rows = false;
-  REQUIRE(job.front_end.orders.stacks);
+  REQUIRE(job.front_end.requests.stacks);
   job.monitor->PublishStacks({{"0:fc", "File a.py, line 3, in f, \n x = \"1\" \n"}, {"0:", "File b.py"}});
   job.monitor->PublishStacks({{"0:fc", "another"}});
   REQUIRE(job.WaitFor(EventKind::kNote, 2));

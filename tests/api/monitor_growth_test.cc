@@ -11,7 +11,7 @@ void Grow(Job* job, SyntheticModel* grown) {
 
 void TrainSteps(Job* job, SyntheticModel* model, int count) {
   for (int i = 0; i < count; ++i) {
-    model->TrainStep(job->monitor.get(), job->monitor->step());
+    model->TrainStep(job->monitor->recorder(), job->monitor->step());
     job->monitor->EndStep();
   }
 }
@@ -123,7 +123,7 @@ TEST_CASE(
     const int64_t first = dynamic ? 1 : 0;
     job.Start();
     job.TrainSteps(first + 1);
-    job.model.TrainStep(job.monitor.get(), job.monitor->step());
+    job.model.TrainStep(job.monitor->recorder(), job.monitor->step());
     Grow(&job, &grown);
     CHECK(job.monitor->GetStatus().plan_id == 1);
     TrainSteps(&job, &grown, 1);  // as much again of the same step
@@ -140,7 +140,7 @@ TEST_CASE("a model that grows twice in mid-step is hooked as it is in the end") 
   SyntheticModel once(kBefore + 1, 8, 1), grown(kAfter, 8, 1);
   job.Start();
   job.TrainStep();
-  job.model.TrainStep(job.monitor.get(), job.monitor->step());
+  job.model.TrainStep(job.monitor->recorder(), job.monitor->step());
   Grow(&job, &once);
   Grow(&job, &grown);
   TrainSteps(&job, &grown, 3);
@@ -154,7 +154,7 @@ TEST_CASE("a model that grows in mid-step while an edit is armed goes over to th
   SyntheticModel grown(kAfter, 8, 1);
   job.Start();
   job.TrainStep();
-  job.model.TrainStep(job.monitor.get(), job.monitor->step());
+  job.model.TrainStep(job.monitor->recorder(), job.monitor->step());
   CHECK(job.Edit(ConfigText({.collect_times = 1})) == RefreshOutcome::kArmed);
   Grow(&job, &grown);
   job.monitor->EndStep();

@@ -34,7 +34,7 @@ TEST_CASE("closing in mid-window writes all rows, ends the plan and leaves the f
   Job job(ConfigText({.collect_times = 50}));
   job.Start();
   job.TrainSteps(4);
-  job.model.TrainStep(job.monitor.get(), job.monitor->step());  // the fifth step is not ended
+  job.model.TrainStep(job.monitor->recorder(), job.monitor->step());  // the fifth step is not ended
   job.Close();
   CHECK(job.Steps("grad_reduced") == Steps{1, 2, 3, 4});
   CHECK(Contents(job.config_path) == ConfigText({.collect_times = 50}));
@@ -49,7 +49,19 @@ TEST_CASE("after Close every call does nothing") {
   const int64_t step = job.monitor->step();
   job.TrainSteps(3);
   CHECK(job.monitor->step() == step);
-  CHECK_FALSE(job.monitor->collecting());
+  Recorder& recorder = job.monitor->recorder();
+  const Observation at{0};
+  const float value = 1;
+  const TensorView view = DenseView(&value, DType::kFloat32, nullptr, 0);
+  Record record;
+  CHECK_FALSE(recorder.collecting());
+  CHECK_FALSE(recorder.Measure(at, view, &record));
+  recorder.Enqueue(record);
+  recorder.Observe(at, view);
+  recorder.ObserveBatch(&at, &view, 1);
+  recorder.ObserveMissing(at);
+  recorder.ObserveAgreement(at, view, view);
+  job.monitor->graphs().Capture({}, at, view);
   CHECK_FALSE(job.Attach().ok());
   job.monitor->PublishStructure("{}");
   CHECK(job.monitor->Close(std::chrono::seconds(1)).ok());
@@ -72,7 +84,7 @@ TEST_CASE("an exception in the training loop loses no row: the monitor's destruc
     const std::unique_ptr<Monitor> monitor = std::move(job.monitor);
     REQUIRE(monitor->Attach(job.model.Sites(), &job.model).ok());
     for (int step = 0;; ++step) {
-      job.model.TrainStep(monitor.get(), monitor->step());
+      job.model.TrainStep(monitor->recorder(), monitor->step());
       directory = monitor->GetStatus().output_dir;
       if (step == 30) throw std::runtime_error("loss is not a number");
       monitor->EndStep();
@@ -126,11 +138,11 @@ TEST_CASE("a forked child has no monitor: it writes nothing, takes nothing away 
   job.options.use_inotify = true;
   job.Start();
   job.TrainSteps(2);
-  job.model.TrainStep(job.monitor.get(), 2);
+  job.model.TrainStep(job.monitor->recorder(), 2);
   const int code = InChild([&job] {
     const auto before = std::chrono::steady_clock::now();
     for (int i = 0; i < 3; ++i) job.TrainStep();
-    const bool nothing = !job.monitor->collecting() && job.monitor->step() == 2 &&
+    const bool nothing = !job.monitor->recorder().collecting() && job.monitor->step() == 2 &&
                          job.monitor->Refresh(std::chrono::seconds(60)) == RefreshOutcome::kUnchanged &&
                          !job.Attach().ok() && job.monitor->GetStatus().plan_id == 0 &&
                          job.monitor->Close(std::chrono::seconds(60)).ok();

@@ -24,11 +24,11 @@ TEST_CASE("tensors on a device without an engine: one event says why, the rows a
   TensorView view = DenseView(&value, DType::kFloat32, nullptr, 0);
   view.device = kNoSuchDevice;
   for (int step = 0; step < 3; ++step) {
-    REQUIRE(job.monitor->collecting());
-    job.monitor->Observe({0}, view);
+    REQUIRE(job.monitor->recorder().collecting());
+    job.monitor->recorder().Observe({0}, view);
     const Observation at[] = {{0}, {0}};
     const TensorView views[] = {view, view};
-    job.monitor->ObserveBatch(at, views, 2);
+    job.monitor->recorder().ObserveBatch(at, views, 2);
     job.TrainStep();
   }
   job.Close();
@@ -53,14 +53,14 @@ TEST_CASE("the rows of a batch are in the files, in the order of the batch") {
   Job job(ConfigText({.collect_times = 1}), 1);
   job.Start();
   job.TrainStep();
-  REQUIRE(job.monitor->collecting());
+  REQUIRE(job.monitor->recorder().collecting());
   std::vector<float> values(500);
   std::iota(values.begin(), values.end(), 1.0f);
   std::vector<TensorView> views;
   for (const float& value : values) views.push_back(DenseView(&value, DType::kFloat32, nullptr, 0));
   std::vector<Observation> at;  // of the plan's first site, grad_unreduced
   for (size_t i = 0; i < values.size(); ++i) at.push_back({0, static_cast<int32_t>(i)});
-  job.monitor->ObserveBatch(at.data(), views.data(), views.size());
+  job.monitor->recorder().ObserveBatch(at.data(), views.data(), views.size());
   job.monitor->EndStep();
   job.Close();
   Table table;
@@ -75,7 +75,7 @@ TEST_CASE("the latest values of a kind can be asked for in mid-training") {
   Job job(ConfigText({.collect_times = 3}), 2);
   job.Start();
   job.TrainStep();
-  job.model.TrainStep(job.monitor.get(), job.monitor->step());
+  job.model.TrainStep(job.monitor->recorder(), job.monitor->step());
   const std::vector<LatestValue> values = job.monitor->Latest(SiteKind::kGradReduced);
   REQUIRE(values.size() == 2);
   CHECK(values[0].record.step == 1);

@@ -128,7 +128,7 @@ TEST_CASE("a model that grows between a rank's vote and the decision is watched 
   job.stores[1]->LetGo();
   REQUIRE(job[1].WaitFor(EventKind::kArmed));
   for (int i = 0; i < 6; ++i) {
-    grown.TrainStep(job[1].monitor.get(), job[1].monitor->step());
+    grown.TrainStep(job[1].monitor->recorder(), job[1].monitor->step());
     job[1].monitor->EndStep();
     job[0].TrainStep();
   }

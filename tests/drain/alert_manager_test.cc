@@ -33,14 +33,14 @@ class AlarmRun : public Run {
     auto file = std::make_unique<output::AnomalyFile>(AnomalyDirectory(place_, 5));
     drain.SetAlertManager(std::make_unique<AlertManager>(alerts::AlarmOrigin{5, 2, {4, 5}}, std::move(file), &board));
   }
-  void OfferAlerts(std::shared_ptr<plan::Plan> plan) {
-    Put(MakeOffer(std::move(plan)));
-    plane.EndStep();
+  void PublishAlerts(std::shared_ptr<plan::Plan> plan) {
+    Put(MakePending(std::move(plan)));
+    plane.plans.EndStep();
   }
   void Show(SiteId site, float value) { Observe(site, DenseView(&value, DType::kFloat32, nullptr, 0)); }
   void Step(const std::vector<float>& values) {
     for (size_t i = 0; i < values.size(); ++i) Show(static_cast<SiteId>(i), values[i]);
-    plane.EndStep();
+    plane.plans.EndStep();
   }
   json Dump() const { return json::parse(Contents(AnomalyDirectory(place_, 5) + "/anomaly.json")); }
   const std::string& place() const { return place_; }
@@ -53,7 +53,7 @@ class AlarmRun : public Run {
 TEST_CASE("an alarm is one sentence, in the words that msProbe uses") {
   AlarmRun run;
   run.Start();
-  run.OfferAlerts(PlanWith(1, {{"AnomalyTurbulence", 0.5}, {"AnomalyNan", {}}}, false));
+  run.PublishAlerts(PlanWith(1, {{"AnomalyTurbulence", 0.5}, {"AnomalyNan", {}}}, false));
   run.Step({1, 1});
   run.Step({2.5, kNan});
   run.Finish();
@@ -75,16 +75,16 @@ TEST_CASE("with dump every alarm has its own entry, with the place it came from"
   run.Start();
   auto plan = PlanWith(1, {{"AnomalyNan", {}}}, true);
   plan->layout.sites[1] = {SiteKind::kActv, Port::kInput, 0, 1, "fc.input"};
-  run.OfferAlerts(plan);
+  run.PublishAlerts(plan);
   run.Show(0, 1);
   run.Produced(1, 1);
   Record record;
   float nan = kNan;
   Observation at{1, 3};
   at.element = 1;
-  REQUIRE(run.plane.Measure(at, DenseView(&nan, DType::kFloat32, nullptr, 0), &record));
-  run.plane.Enqueue(record);
-  run.plane.EndStep();
+  REQUIRE(run.plane.recorder.Measure(at, DenseView(&nan, DType::kFloat32, nullptr, 0), &record));
+  run.plane.recorder.Enqueue(record);
+  run.plane.plans.EndStep();
   run.Finish();
   const json dump = run.Dump();
   REQUIRE(dump.size() == 2);
@@ -106,12 +106,12 @@ TEST_CASE("with dump every alarm has its own entry, with the place it came from"
 TEST_CASE("the file is there from the first plan with dump on, and grows over plans") {
   AlarmRun run;
   run.Start();
-  run.OfferAlerts(PlanWith(1, {{"AnomalyNan", {}}}, true));
+  run.PublishAlerts(PlanWith(1, {{"AnomalyNan", {}}}, true));
   REQUIRE(run.WaitBegun(1));
   CHECK(Eventually([&] { return std::filesystem::exists(AnomalyDirectory(run.place(), 5) + "/anomaly.json"); }));
   CHECK(run.Dump() == json::object());
   run.Step({kNan});
-  run.OfferAlerts(PlanWith(2, {{"AnomalyNan", {}}}, true));
+  run.PublishAlerts(PlanWith(2, {{"AnomalyNan", {}}}, true));
   REQUIRE(run.WaitDrained(1));
   CHECK(run.Dump().size() == 2);
   run.Step({kNan});
@@ -122,9 +122,9 @@ TEST_CASE("the file is there from the first plan with dump on, and grows over pl
 TEST_CASE("histories survive edits, rules belong to their plan") {
   AlarmRun run;
   run.Start();
-  run.OfferAlerts(PlanWith(1, {{"AnomalyTurbulence", 10.0}}, false));
+  run.PublishAlerts(PlanWith(1, {{"AnomalyTurbulence", 10.0}}, false));
   run.Step({1});
-  run.OfferAlerts(PlanWith(2, {{"AnomalyTurbulence", 0.5}}, false, 3));
+  run.PublishAlerts(PlanWith(2, {{"AnomalyTurbulence", 0.5}}, false, 3));
   run.Step({2});
   run.Finish();
   REQUIRE(run.alarms.size() == 1);
@@ -134,10 +134,10 @@ TEST_CASE("histories survive edits, rules belong to their plan") {
 TEST_CASE("missing tensors raise no alarm") {
   AlarmRun run;
   run.Start();
-  run.OfferAlerts(PlanWith(1, {{"AnomalyNan", {}}}, false));
+  run.PublishAlerts(PlanWith(1, {{"AnomalyNan", {}}}, false));
   run.Produced(1, 1);
-  run.plane.ObserveMissing({0});
-  run.plane.EndStep();
+  run.plane.recorder.ObserveMissing({0});
+  run.plane.plans.EndStep();
   run.Finish();
   CHECK(run.alarms.empty());
   CHECK(run.sink->records().size() == 1);
@@ -148,7 +148,7 @@ TEST_CASE("of one step the first thousand alarms are told, the first five thousa
   run.Start();
   auto plan = PlanWith(1, {{"AnomalyNan", {}}}, true, 1010);
   plan->layout.stats = {Stat::kNorm, Stat::kMean, Stat::kMin, Stat::kMax, Stat::kAbsMax};
-  run.OfferAlerts(plan);
+  run.PublishAlerts(plan);
   run.Step(std::vector<float>(600, kNan));
   run.Step(std::vector<float>(1010, kNan));
   run.Finish();
@@ -164,7 +164,7 @@ TEST_CASE("a file that cannot be written is told once and tried again, and rows 
   sinks::test::WriteInPlace(base / "out", "a file where the directory should be");
   AlarmRun run(base / "out");
   run.Start();
-  run.OfferAlerts(PlanWith(1, {{"AnomalyNan", {}}}, true));
+  run.PublishAlerts(PlanWith(1, {{"AnomalyNan", {}}}, true));
   run.Step({kNan});
   REQUIRE(Eventually([&] { return run.sink->records().size() == 1; }));
   run.Step({kNan});
@@ -182,7 +182,7 @@ TEST_CASE("a file that never can be written does not keep the run from ending") 
   sinks::test::WriteInPlace(base / "out", "a file where the directory should be");
   AlarmRun run(base / "out");
   run.Start();
-  run.OfferAlerts(PlanWith(1, {{"AnomalyNan", {}}}, true));
+  run.PublishAlerts(PlanWith(1, {{"AnomalyNan", {}}}, true));
   run.Step({kNan});
   run.Finish(std::chrono::milliseconds(50));
   CHECK(run.drained.at(1).ledger.written == 1);

@@ -10,7 +10,7 @@ constexpr std::chrono::milliseconds kShort{30};
 TEST_CASE("after a flush the sink has the rows of every step that is over") {
   Run run;
   run.Start();
-  run.OfferPlan({1, {0, 1, 1000000}});
+  run.PublishPlan({1, {0, 1, 1000000}});
   for (int i = 0; i < 50; ++i) {
     run.TrainStep(3);
     REQUIRE(run.drain.Flush(kLong));
@@ -25,7 +25,7 @@ TEST_CASE("a flush gives up in time where a sink takes nothing, and the next one
   Run run;
   run.sink->SetScript(Refuse);
   run.Start();
-  run.OfferPlan({1, {0, 1, 1000000}});
+  run.PublishPlan({1, {0, 1, 1000000}});
   for (int i = 0; i < 3; ++i) run.TrainStep();
   CHECK_FALSE(run.drain.Flush(kShort));
   run.sink->SetScript({});
@@ -38,10 +38,10 @@ TEST_CASE("a flush waits for what a device owes") {
   setup.devices = 1;
   Run run(setup);
   run.Start();
-  run.OfferPlan({1, {0, 1, 1000000}, 3});
-  run.plane.EndStep();
+  run.PublishPlan({1, {0, 1, 1000000}, 3});
+  run.plane.plans.EndStep();
   run.ObserveOnDevice(1);
-  run.plane.EndStep();
+  run.plane.plans.EndStep();
   CHECK_FALSE(run.drain.Flush(kShort));
   run.devices[0].FinishAll();
   CHECK(run.drain.Flush(kLong));

@@ -16,7 +16,7 @@ TEST_CASE("a sink that fails for a while loses nothing") {
     return failures.fetch_sub(1) > 0 ? Refuse(layout, left) : WriteResult{Status(), left.count};
   });
   run.Start();
-  run.OfferPlan({1, {0, 1, 10}});
+  run.PublishPlan({1, {0, 1, 10}});
   for (int i = 0; i < 12; ++i) run.TrainStep(3);
   REQUIRE(run.WaitDrained(1));
   CHECK(run.drained[1].ledger.written == 30);
@@ -32,7 +32,7 @@ TEST_CASE("a sink that fails for ever: what was not taken is counted when the ru
   Run run;
   run.sink->SetScript(Refuse);
   run.Start();
-  run.OfferPlan({1, {0, 1, 10}});
+  run.PublishPlan({1, {0, 1, 10}});
   for (int i = 0; i < 12; ++i) run.TrainStep(3);
   run.Finish(std::chrono::milliseconds(50));
   CHECK(run.Dropped(1, DropReason::kSinkFailed) == 30);
@@ -45,10 +45,10 @@ TEST_CASE(
   Run run(kFrames * 3 * sizeof(Record));
   run.sink->SetScript(Refuse);
   run.Start();
-  run.OfferPlan({1, {0, 1, 10}});
+  run.PublishPlan({1, {0, 1, 10}});
   for (int i = 0; i < 11; ++i) run.TrainStep(3);
   REQUIRE(Eventually([&] { return run.sink->abandoned() > 0; }));
-  run.OfferPlan({2, {0, 1, 4}});
+  run.PublishPlan({2, {0, 1, 4}});
   for (int i = 0; i < 6; ++i) run.TrainStep(3);
   REQUIRE(run.WaitDrained(1));  // its last frame had to give way to those of the second plan
   CHECK(run.Dropped(1, DropReason::kSinkFailed) == 30);
@@ -70,7 +70,7 @@ TEST_CASE("a frame that a sink takes piece by piece is written once and counted 
     return result;
   });
   run.Start();
-  run.OfferPlan({1, {0, 1, 3}});
+  run.PublishPlan({1, {0, 1, 3}});
   for (int i = 0; i < 5; ++i) run.TrainStep(7);
   REQUIRE(run.WaitDrained(1));
   CHECK(run.drained[1].ledger.written == 21);
@@ -85,7 +85,7 @@ TEST_CASE("a frame that is given up half written: the written half counts as wri
     return result;
   });
   run.Start();
-  run.OfferPlan({1, {0, 1, 1}});
+  run.PublishPlan({1, {0, 1, 1}});
   for (int i = 0; i < 3; ++i) run.TrainStep(5);
   run.Finish(std::chrono::milliseconds(20));
   CHECK(run.drained[1].ledger.written == 2);
@@ -102,7 +102,7 @@ TEST_CASE("what a sink throws is a failure like any other: frames before and beh
     return {Status(), left.count};
   });
   std::promise<void> release;
-  run.OfferPlan({1, {0, 1, 6}});
+  run.PublishPlan({1, {0, 1, 6}});
   for (int i = 0; i < 8; ++i) run.TrainStep(2);  // all frames lie in the ring when the drain begins
   run.Start();
   REQUIRE(run.WaitDrained(1));
@@ -120,10 +120,10 @@ TEST_CASE("a sink that throws at the end of a plan and at a flush keeps neither 
   };
   Run run;
   run.Start({std::make_shared<Thrower>()});
-  run.OfferPlan({1, {0, 1, 2}});
+  run.PublishPlan({1, {0, 1, 2}});
   for (int i = 0; i < 4; ++i) run.TrainStep();
   REQUIRE(run.WaitDrained(1));
-  run.OfferPlan({2, {0, 1, 2}});
+  run.PublishPlan({2, {0, 1, 2}});
   for (int i = 0; i < 4; ++i) run.TrainStep();
   REQUIRE(run.WaitDrained(2));
 }
@@ -134,7 +134,7 @@ TEST_CASE("a sink that fails does not keep the others from their rows") {
   broken->SetScript([](const RecordLayout&, const StepFrame&) -> WriteResult { throw std::runtime_error("no"); });
   auto further = std::make_shared<ScriptedSink>();
   run.Start({broken, further});
-  run.OfferPlan({1, {0, 1, 5}});
+  run.PublishPlan({1, {0, 1, 5}});
   for (int i = 0; i < 7; ++i) run.TrainStep(2);
   REQUIRE(run.WaitDrained(1));
   REQUIRE(Eventually([&] { return further->records().size() == 10; }));
@@ -148,7 +148,7 @@ TEST_CASE("a sink that miscounts cannot end the program or unbalance the ledger"
   auto modest = std::make_shared<ScriptedSink>();
   modest->SetScript([](const RecordLayout&, const StepFrame&) { return WriteResult{Status(), 0}; });
   run.Start({braggart, modest});
-  run.OfferPlan({1, {0, 1, 2}});
+  run.PublishPlan({1, {0, 1, 2}});
   for (int i = 0; i < 4; ++i) run.TrainStep(2);
   REQUIRE(run.WaitDrained(1));
 }
@@ -163,7 +163,7 @@ TEST_CASE("a plan is not drained while rows of it wait for a sink that refuses t
       return result;
     });
     run.Start();
-    run.OfferPlan({1, {0, 1, 3}});
+    run.PublishPlan({1, {0, 1, 3}});
     for (int i = 0; i < 6; ++i) run.TrainStep(2);
     REQUIRE(Eventually([&] { return run.sink->writes() >= 4; }));
     run.Collect();
@@ -178,7 +178,7 @@ TEST_CASE("a plan is not drained while rows of it wait for a sink that refuses t
 TEST_CASE("sinks are flushed once rows are theirs") {
   Run run;
   run.Start();
-  run.OfferPlan({1, {0, 1, 1}});
+  run.PublishPlan({1, {0, 1, 1}});
   for (int i = 0; i < 3; ++i) run.TrainStep();
   REQUIRE(run.WaitDrained(1));
   CHECK(Eventually([&] { return run.sink->flushes() > 0; }));
@@ -195,10 +195,10 @@ TEST_CASE("a sink that hangs does not hang the end of the run for ever") {
     return WriteResult{Status(), left.count};
   });
   run.Start();
-  run.OfferPlan({1, {0, 1, 1}});
+  run.PublishPlan({1, {0, 1, 1}});
   for (int i = 0; i < 3; ++i) run.TrainStep();
   REQUIRE(Eventually([&] { return hangs.load(); }));
-  run.plane.Close();
+  run.plane.plans.Close();
   const SteadyTime at_once = std::chrono::steady_clock::now();
   CHECK(run.drain.Stop(at_once, at_once) == StopOutcome::kHangs);
   release.set_value();

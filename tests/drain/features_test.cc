@@ -9,21 +9,21 @@ namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-void OfferTwoAttentions(Run& run) {
-  run.OfferPlan({1, {0, 1, 1000000}, 2, SiteKind::kAttention});
-  run.plane.EndStep();
+void PublishTwoAttentions(Run& run) {
+  run.PublishPlan({1, {0, 1, 1000000}, 2, SiteKind::kAttention});
+  run.plane.plans.EndStep();
 }
 
 TEST_CASE("the numbers of a feature become one record, in the order of its columns, NaN among them") {
   Run run;
   run.Start();
   const double unseen[] = {7, 7};
-  run.plane.ObserveValues({0}, unseen, 2);  // no step is collected yet
-  OfferTwoAttentions(run);
+  run.plane.recorder.ObserveValues({0}, unseen, 2);  // no step is collected yet
+  PublishTwoAttentions(run);
   const double values[] = {1.5, kNan};
   run.Produced(1, 1);
-  run.plane.ObserveValues({1, 3}, values, 2);
-  run.plane.EndStep();
+  run.plane.recorder.ObserveValues({1, 3}, values, 2);
+  run.plane.plans.EndStep();
   run.Finish();
   REQUIRE(run.sink->records().size() == 1);
   const Record record = run.sink->records()[0];
@@ -42,15 +42,15 @@ TEST_CASE("another count of numbers than the kind has columns is a dropped recor
   Run run;
   run.Start();
   const double values[] = {1, 2, 3};
-  OfferTwoAttentions(run);
-  for (const size_t count : {0, 1, 3}) run.plane.ObserveValues({0}, values, count);
+  PublishTwoAttentions(run);
+  for (const size_t count : {0, 1, 3}) run.plane.recorder.ObserveValues({0}, values, count);
   run.Produced(1, 3);
-  run.OfferPlan({2, {0, 1, 1000000}});
-  run.plane.EndStep();
-  run.plane.ObserveValues({0}, values, 3);  // norm, shape, dtype
-  run.plane.ObserveValues({9}, values, 3);  // no such site
+  run.PublishPlan({2, {0, 1, 1000000}});
+  run.plane.plans.EndStep();
+  run.plane.recorder.ObserveValues({0}, values, 3);  // norm, shape, dtype
+  run.plane.recorder.ObserveValues({9}, values, 3);  // no such site
   run.Produced(2, 2);
-  run.plane.EndStep();
+  run.plane.plans.EndStep();
   run.Finish();
   CHECK(run.sink->records().empty());
   CHECK(run.Dropped(1, DropReason::kUnsupported) == 3);
@@ -61,14 +61,14 @@ TEST_CASE("another count of numbers than the kind has columns is a dropped recor
 TEST_CASE("a feature that is seen while the job's decision is not known is marked in doubt") {
   Run run;
   run.Start();
-  OfferTwoAttentions(run);
-  run.plane.gate().HoldAt(2);
-  run.plane.EndStep();
-  REQUIRE(run.plane.gate().in_doubt());
+  PublishTwoAttentions(run);
+  run.plane.gate.HoldAt(2);
+  run.plane.plans.EndStep();
+  REQUIRE(run.plane.gate.in_doubt());
   const double values[] = {1, 2};
   run.Produced(1, 1);
-  run.plane.ObserveValues({0}, values, 2);
-  run.plane.EndStep();
+  run.plane.recorder.ObserveValues({0}, values, 2);
+  run.plane.plans.EndStep();
   run.Finish();
   REQUIRE(run.sink->records().size() == 1);
   CHECK(run.sink->records()[0].flags == Record::kInDoubt);

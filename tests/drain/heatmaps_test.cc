@@ -40,21 +40,22 @@ TEST_CASE("columns reach the sinks with the frame of their step, or make one, an
   const auto list = std::make_shared<FrameList>();
   Run run;
   run.Start({list});
-  run.plane.ObserveHeatmaps({ColumnOf(1)});  // no plan is in force
-  run.Put(run.MakeOffer(MixedPlan()));
-  run.plane.ApplyBetweenSteps();
+  run.plane.recorder.ObserveHeatmaps({ColumnOf(1)});  // no plan is in force
+  run.Put(run.MakePending(MixedPlan()));
+  run.plane.plans.ApplyBetweenSteps();
   run.Observe();
-  run.plane.ObserveHeatmaps({ColumnOf(1, 5), ColumnOf(2, 6)});
-  run.plane.EndStep();
-  run.plane.ObserveHeatmaps({ColumnOf(1)});  // not a collected step
-  run.plane.EndStep();
-  run.plane.ObserveHeatmaps({ColumnOf(1, 7), ColumnOf(0), ColumnOf(3)});  // no heat maps: site 0, and none at all
-  CHECK(run.plane.in_step());
-  run.plane.ObserveHeatmaps({ColumnOf(2, 8)});
-  run.plane.EndStep();
-  run.plane.EndStep();
+  run.plane.recorder.ObserveHeatmaps({ColumnOf(1, 5), ColumnOf(2, 6)});
+  run.plane.plans.EndStep();
+  run.plane.recorder.ObserveHeatmaps({ColumnOf(1)});  // not a collected step
+  run.plane.plans.EndStep();
+  run.plane.recorder.ObserveHeatmaps(
+      {ColumnOf(1, 7), ColumnOf(0), ColumnOf(3)});  // no heat maps: site 0, and none at all
+  CHECK(run.plane.running.observed());
+  run.plane.recorder.ObserveHeatmaps({ColumnOf(2, 8)});
+  run.plane.plans.EndStep();
+  run.plane.plans.EndStep();
   run.Observe();
-  run.plane.EndStep();
+  run.plane.plans.EndStep();
   REQUIRE(run.WaitDrained(1));
   CHECK(run.drained[1].ledger.produced == 2);
   CHECK(run.drained[1].ledger.written == 2);
@@ -66,10 +67,10 @@ TEST_CASE("columns reach the sinks with the frame of their step, or make one, an
 TEST_CASE("a sink is flushed behind a frame of columns alone") {
   Run run;
   run.Start();
-  run.Put(run.MakeOffer(MixedPlan()));
-  run.plane.ApplyBetweenSteps();
-  run.plane.ObserveHeatmaps({ColumnOf(1)});
-  run.plane.EndStep();
+  run.Put(run.MakePending(MixedPlan()));
+  run.plane.plans.ApplyBetweenSteps();
+  run.plane.recorder.ObserveHeatmaps({ColumnOf(1)});
+  run.plane.plans.EndStep();
   CHECK(run.drain.Flush(std::chrono::seconds(10)));
   CHECK(run.sink->writes() == 1);
   CHECK(run.sink->flushes() == 1);
@@ -79,12 +80,12 @@ TEST_CASE("a plan is not drained while the sink refuses a frame of columns alone
   Run run;
   run.sink->SetScript(Refuse);
   run.Start();
-  run.Put(run.MakeOffer(MixedPlan()));
-  run.plane.ApplyBetweenSteps();
-  run.plane.ObserveHeatmaps({ColumnOf(1)});
-  run.plane.EndStep();
-  run.OfferStop();
-  run.plane.EndStep();
+  run.Put(run.MakePending(MixedPlan()));
+  run.plane.plans.ApplyBetweenSteps();
+  run.plane.recorder.ObserveHeatmaps({ColumnOf(1)});
+  run.plane.plans.EndStep();
+  run.PublishStop();
+  run.plane.plans.EndStep();
   REQUIRE(Eventually([&] { return run.sink->writes() > 1; }));
   run.Collect();
   CHECK(run.ended.size() == 1);

@@ -18,9 +18,9 @@ RunSetup OneDevice(size_t results_max = 16384) {
 
 // Begins plan `id` with the step that comes next.
 void Begin(Run& run, PlanId id = 1, int64_t times = 1000000, size_t sites = 8) {
-  run.OfferPlan({id, {0, 1, times}, sites});
-  run.plane.EndStep();
-  REQUIRE(run.plane.plan_id() == id);
+  run.PublishPlan({id, {0, 1, times}, sites});
+  run.plane.plans.EndStep();
+  REQUIRE(run.plane.plans.plan_id() == id);
 }
 
 // The drain has taken all that is in the rings: what it could pass on is with the sink.
@@ -44,7 +44,7 @@ TEST_CASE("a row of a tensor on a device is written with the numbers that the de
   run.Start();
   Begin(run);
   run.ObserveOnDevice(3);
-  run.plane.EndStep();
+  run.plane.plans.EndStep();
   CHECK_FALSE(run.sink->writes() > 0);
   run.devices[0].FinishAll();
   REQUIRE(WaitWritten(run, 1));
@@ -69,7 +69,7 @@ TEST_CASE("a frame of CPU and device rows is written whole, in the order in whic
     else
       run.ObserveOnDevice(site);
   }
-  run.plane.EndStep();
+  run.plane.plans.EndStep();
   run.devices[0].FinishNewest(3);
   REQUIRE(Eventually([&] { return run.devices[0].harvested() == 3; }));
   CHECK(run.sink->writes() == 0);
@@ -86,7 +86,7 @@ TEST_CASE("frames are written in step order whatever order their results come in
   Begin(run);
   for (int step = 0; step < 3; ++step) {
     run.ObserveOnDevice();
-    run.plane.EndStep();
+    run.plane.plans.EndStep();
   }
   run.TrainStep();  // nothing of this step is under way, and yet it waits
   run.devices[0].FinishNewest(2);
@@ -100,14 +100,14 @@ TEST_CASE("frames are written in step order whatever order their results come in
 TEST_CASE("what has not come 5 s after the end of its step is dropped as late, the rest of the frame is written") {
   Run run(OneDevice());
   run.Start();
-  auto offer = run.MakeOffer({1, {0, 1, 1000000}, 8});
-  const std::shared_ptr<step::Pipeline> pipeline = offer->pipeline;
-  run.Put(std::move(offer));
-  run.plane.EndStep();
+  auto pending = run.MakePending({1, {0, 1, 1000000}, 8});
+  const std::shared_ptr<step::Pipeline> pipeline = pending->pipeline;
+  run.Put(std::move(pending));
+  run.plane.plans.EndStep();
   run.Observe(0);
   run.ObserveOnDevice(1);
   run.ObserveOnDevice(2);
-  run.plane.EndStep();
+  run.plane.plans.EndStep();
   run.TrainStep();
   WaitUntilTaken(run, *pipeline);
   run.devices[0].FinishNewest(1);
@@ -129,16 +129,16 @@ TEST_CASE("what has not come 5 s after the end of its step is dropped as late, t
 TEST_CASE("a frame of which nothing comes is no frame, and does not keep later ones for longer than its own 5 s") {
   Run run(OneDevice());
   run.Start();
-  auto offer = run.MakeOffer({1, {0, 1, 1000000}, 8});
-  const std::shared_ptr<step::Pipeline> pipeline = offer->pipeline;
-  run.Put(std::move(offer));
-  run.plane.EndStep();
+  auto pending = run.MakePending({1, {0, 1, 1000000}, 8});
+  const std::shared_ptr<step::Pipeline> pipeline = pending->pipeline;
+  run.Put(std::move(pending));
+  run.plane.plans.EndStep();
   run.ObserveOnDevice();
-  run.plane.EndStep();
+  run.plane.plans.EndStep();
   WaitUntilTaken(run, *pipeline);
   run.PassTime(std::chrono::milliseconds(3000));
   run.ObserveOnDevice();
-  run.plane.EndStep();
+  run.plane.plans.EndStep();
   run.TrainStep();
   WaitUntilTaken(run, *pipeline);
   run.PassTime(std::chrono::milliseconds(2000));
@@ -156,7 +156,7 @@ TEST_CASE("closing waits for what is under way") {
   run.Start();
   Begin(run);
   run.ObserveOnDevice();
-  run.plane.EndStep();
+  run.plane.plans.EndStep();
   run.ObserveOnDevice();
   std::thread device([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -174,7 +174,7 @@ TEST_CASE("closing gives up at its deadline: what is under way is dropped as lat
   Begin(run);
   run.Observe();
   run.ObserveOnDevice();
-  run.plane.EndStep();
+  run.plane.plans.EndStep();
   run.TrainStep(2);
   run.Finish(std::chrono::milliseconds(30));
   CHECK(run.drained[1].ledger.written == 3);
@@ -187,13 +187,13 @@ TEST_CASE("a plan is drained only when nothing of it is under way, and frames of
   run.Start();
   Begin(run, 1);
   run.ObserveOnDevice();
-  run.plane.EndStep();
+  run.plane.plans.EndStep();
   run.ObserveOnDevice();
-  run.OfferPlan({2, {0, 1, 2}, 8});
-  run.plane.EndStep();
+  run.PublishPlan({2, {0, 1, 2}, 8});
+  run.plane.plans.EndStep();
   run.TrainStep();
   run.TrainStep();
-  REQUIRE(run.plane.plan_id() == 0);
+  REQUIRE(run.plane.plans.plan_id() == 0);
   REQUIRE(Eventually([&] {
     run.Collect();
     return run.ended.size() == 2;  // the loop learns at once that windows are over
@@ -210,15 +210,15 @@ TEST_CASE("a plan is drained only when nothing of it is under way, and frames of
 TEST_CASE("a plan whose results never come is drained after 5 s, and the next one goes on") {
   Run run(OneDevice());
   run.Start();
-  auto offer = run.MakeOffer({1, {0, 1, 1}});
-  const std::shared_ptr<step::Pipeline> pipeline = offer->pipeline;
-  run.Put(std::move(offer));
-  run.plane.EndStep();
+  auto pending = run.MakePending({1, {0, 1, 1}});
+  const std::shared_ptr<step::Pipeline> pipeline = pending->pipeline;
+  run.Put(std::move(pending));
+  run.plane.plans.EndStep();
   run.ObserveOnDevice();
-  run.plane.EndStep();
+  run.plane.plans.EndStep();
   WaitUntilTaken(run, *pipeline);
-  run.OfferPlan({2, {0, 1, 1}});
-  run.plane.EndStep();
+  run.PublishPlan({2, {0, 1, 1}});
+  run.plane.plans.EndStep();
   run.TrainStep();
   run.PassTime(kDue);
   REQUIRE(run.WaitDrained(2));
@@ -231,7 +231,7 @@ TEST_CASE("results beyond those a device may have under way are dropped as ring_
   run.Start();
   Begin(run);
   for (int i = 0; i < 10; ++i) run.ObserveOnDevice();
-  run.plane.EndStep();
+  run.plane.plans.EndStep();
   run.devices[0].FinishAll();
   REQUIRE(WaitWritten(run, 4));
   for (int i = 0; i < 3; ++i) run.ObserveOnDevice();
@@ -250,7 +250,7 @@ TEST_CASE("within one long step results are fetched, so that their places are fr
     REQUIRE(Eventually([&] { return run.devices[0].outstanding() < 8; }));
     run.ObserveOnDevice();
   }
-  run.plane.EndStep();
+  run.plane.plans.EndStep();
   run.Finish();
   CHECK(run.drained[1].ledger.written == 50);
 }
@@ -260,10 +260,10 @@ TEST_CASE("a device that hangs holds back no more rows than the backlog may have
   setup.backlog_bytes_max = 100 * sizeof(Record);
   Run run(setup);
   run.Start();
-  run.OfferPlan({1}, 64);
-  run.plane.EndStep();
+  run.PublishPlan({1}, 64);
+  run.plane.plans.EndStep();
   run.ObserveOnDevice();
-  run.plane.EndStep();
+  run.plane.plans.EndStep();
   for (int step = 0; step < 100; ++step) {
     run.TrainStep(10);
     std::this_thread::sleep_for(std::chrono::microseconds(200));
@@ -276,10 +276,10 @@ TEST_CASE("a device that hangs holds back no more rows than the backlog may have
 
 TEST_CASE("a full ring gives the ticket of the row that it refuses back to the device") {
   Run run(OneDevice());
-  run.OfferPlan({1}, 64);
-  run.plane.EndStep();
+  run.PublishPlan({1}, 64);
+  run.plane.plans.EndStep();
   for (int i = 0; i < 200; ++i) run.ObserveOnDevice();  // nobody drains yet
-  run.plane.EndStep();
+  run.plane.plans.EndStep();
   run.devices[0].FinishAll();
   run.Start();
   run.Finish();
@@ -292,21 +292,21 @@ TEST_CASE(
     "back to the device") {
   Run run(OneDevice());
   run.Start();
-  run.OfferPlan({1, {1, 2, 1000000}});
-  run.plane.EndStep();
+  run.PublishPlan({1, {1, 2, 1000000}});
+  run.plane.plans.EndStep();
   const float value = 1;
   const TensorView view = device::OnDevice(DenseView(&value, DType::kFloat32, nullptr, 0));
   Record discarded, uncollected, late;
-  REQUIRE(run.plane.Measure({0}, view, &discarded));
-  REQUIRE(run.plane.Measure({0}, view, &uncollected));
-  REQUIRE(run.plane.Measure({0}, view, &late));
-  run.plane.Discard(discarded);
-  run.plane.EndStep();
-  run.plane.Enqueue(uncollected);
-  run.plane.EndStep();
-  run.plane.Enqueue(late);  // its step has no open frame any more
+  REQUIRE(run.plane.recorder.Measure({0}, view, &discarded));
+  REQUIRE(run.plane.recorder.Measure({0}, view, &uncollected));
+  REQUIRE(run.plane.recorder.Measure({0}, view, &late));
+  run.plane.recorder.Discard(discarded);
+  run.plane.plans.EndStep();
+  run.plane.recorder.Enqueue(uncollected);
+  run.plane.plans.EndStep();
+  run.plane.recorder.Enqueue(late);  // its step has no open frame any more
   run.Produced(1, 1);
-  run.plane.ObserveMissing({0});
+  run.plane.recorder.ObserveMissing({0});
   run.Produced(1, 1);
   run.Finish();
   CHECK(run.devices[0].abandoned() + run.devices[0].harvested() == 3);
@@ -323,11 +323,11 @@ TEST_CASE("the agreement of two tensors on a device is the scalar that it would 
   const int64_t size = 3;
   const TensorView a = DenseView(gradient.data(), DType::kFloat32, &size, 1);
   const TensorView b = DenseView(momentum.data(), DType::kFloat32, &size, 1);
-  run.plane.ObserveAgreement({0}, a, b);
-  run.plane.ObserveAgreement({0}, device::OnDevice(a), device::OnDevice(b));
-  run.plane.ObserveAgreement({0}, device::OnDevice(a), b);  // on two devices: unsupported
+  run.plane.recorder.ObserveAgreement({0}, a, b);
+  run.plane.recorder.ObserveAgreement({0}, device::OnDevice(a), device::OnDevice(b));
+  run.plane.recorder.ObserveAgreement({0}, device::OnDevice(a), b);  // on two devices: unsupported
   run.Produced(1, 3);
-  run.plane.EndStep();
+  run.plane.plans.EndStep();
   REQUIRE(WaitWritten(run, 2));
   const std::vector<Record> records = run.sink->records();
   CHECK(records[0].values[0].f64 == records[1].values[0].f64);
@@ -345,7 +345,7 @@ TEST_CASE("two devices: a frame waits for both, each ticket goes to its own devi
   Begin(run);
   run.ObserveOnDevice(0, 0);
   run.ObserveOnDevice(1, 1);
-  run.plane.EndStep();
+  run.plane.plans.EndStep();
   run.devices[1].FinishAll();
   REQUIRE(Eventually([&] { return run.devices[1].harvested() == 1; }));
   CHECK(run.sink->writes() == 0);
@@ -363,7 +363,7 @@ TEST_CASE("why tensors cannot be measured is said once for each device and reaso
   for (int i = 0; i < 3; ++i) run.ObserveOnDevice(0, 0);
   run.devices[0].Refuse(StatusCode::kUnsupported);
   for (int i = 0; i < 3; ++i) run.ObserveOnDevice(0, 0);
-  run.plane.EndStep();
+  run.plane.plans.EndStep();
   run.TrainStep();
   run.Finish();
   CHECK(run.Dropped(1, DropReason::kUnsupported) == 9);
@@ -408,7 +408,7 @@ TEST_CASE("steps with observers on several threads, a device that answers in any
     run.devices[0].FinishAll();
   });
   for (int step = 0; step < 300; ++step) {
-    if (step % 20 == 0) run.OfferPlan({static_cast<PlanId>(step / 20 + 1), {0, 1, 15}, 4});
+    if (step % 20 == 0) run.PublishPlan({static_cast<PlanId>(step / 20 + 1), {0, 1, 15}, 4});
     std::vector<std::thread> observers;
     for (SiteId site = 0; site < 2; ++site)
       observers.emplace_back([&run, site] {
@@ -418,7 +418,7 @@ TEST_CASE("steps with observers on several threads, a device that answers in any
         }
       });
     for (std::thread& observer : observers) observer.join();
-    run.plane.EndStep();
+    run.plane.plans.EndStep();
   }
   done = true;
   device.join();

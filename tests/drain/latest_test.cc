@@ -20,11 +20,11 @@ TEST_CASE("the latest values are those of the running step where it has some, el
   Run run;
   run.drain.KeepLatest();
   run.Start();
-  run.OfferPlan({1, {0, 1, 1000000}, 3});
-  run.plane.EndStep();
+  run.PublishPlan({1, {0, 1, 1000000}, 3});
+  run.plane.plans.EndStep();
   Show(run, 2, 20);
   Show(run, 0, 1);
-  run.plane.EndStep();
+  run.plane.plans.EndStep();
   REQUIRE(Eventually([&] { return run.sink->records().size() == 2; }));
   Show(run, 0, 2);
   Show(run, 0, 3);
@@ -43,8 +43,8 @@ TEST_CASE("the latest values are those of the running step where it has some, el
 TEST_CASE("asking for the latest values waits for the device, and for no longer than it is told") {
   Run run(OneDevice());
   run.Start();
-  run.OfferPlan({1, {0, 1, 1000000}, 3});
-  run.plane.EndStep();
+  run.PublishPlan({1, {0, 1, 1000000}, 3});
+  run.plane.plans.EndStep();
   run.Observe(0);
   run.ObserveOnDevice(1);
   const std::vector<LatestValue> early = run.drain.Latest(SiteKind::kGradReduced, std::chrono::milliseconds(20));
@@ -64,11 +64,11 @@ TEST_CASE("asking for the latest values waits for the device, and for no longer 
 TEST_CASE("frames that go to the sinks later do not bring older values back") {
   Run run(OneDevice());
   run.Start();
-  run.OfferPlan({1, {0, 1, 1000000}, 3});
-  run.plane.EndStep();
+  run.PublishPlan({1, {0, 1, 1000000}, 3});
+  run.plane.plans.EndStep();
   Show(run, 0, 1);
   run.ObserveOnDevice(1);
-  run.plane.EndStep();
+  run.plane.plans.EndStep();
   Show(run, 0, 2);
   CHECK(run.drain.Latest(SiteKind::kGradReduced, std::chrono::milliseconds(20)).size() == 1);
   run.devices[0].FinishAll();
@@ -83,11 +83,11 @@ TEST_CASE("a newer plan begins with no values") {
   Run run;
   run.drain.KeepLatest();
   run.Start();
-  run.OfferPlan({1, {0, 1, 1000000}, 3});
+  run.PublishPlan({1, {0, 1, 1000000}, 3});
   run.TrainStep();
   run.TrainStep();
   REQUIRE(run.drain.Latest(SiteKind::kGradReduced, kLong).size() == 1);
-  run.OfferPlan({2, {0, 1, 1000000}, 3});
+  run.PublishPlan({2, {0, 1, 1000000}, 3});
   run.TrainStep();
   Show(run, 2, 7);
   const std::vector<LatestValue> values = run.drain.Latest(SiteKind::kGradReduced, kLong);

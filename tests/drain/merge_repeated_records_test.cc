@@ -212,13 +212,13 @@ void Show(Run& run, SiteId site, float value) {
 TEST_CASE("sinks and the ledger see one row for the calls of a step, and one for each step") {
   Run run;
   run.Start();
-  run.OfferPlan({1, {0, 1, 1000000}, 2, SiteKind::kCommunication});
-  run.plane.EndStep();
+  run.PublishPlan({1, {0, 1, 1000000}, 2, SiteKind::kCommunication});
+  run.plane.plans.EndStep();
   for (int step = 0; step < 3; ++step) {
     Show(run, 0, 3);
     Show(run, 1, 1);
     Show(run, 0, 4);
-    run.plane.EndStep();
+    run.plane.plans.EndStep();
   }
   run.Joined(1, 3);
   run.Finish();
@@ -233,12 +233,12 @@ TEST_CASE("sinks and the ledger see one row for the calls of a step, and one for
 TEST_CASE("calls are joined when their numbers have come from the device, and those that never come are dropped") {
   Run run(OneDevice());
   run.Start();
-  run.OfferPlan({1, {0, 1, 1000000}, 1, SiteKind::kCommunication});
-  run.plane.EndStep();
+  run.PublishPlan({1, {0, 1, 1000000}, 1, SiteKind::kCommunication});
+  run.plane.plans.EndStep();
   run.ObserveOnDevice();
   Show(run, 0, 5);
   run.ObserveOnDevice();
-  run.plane.EndStep();
+  run.plane.plans.EndStep();
   CHECK_FALSE(run.sink->records().size() > 0);
   run.devices[0].FinishAll();
   REQUIRE(Eventually([&] { return run.sink->records().size() == 1; }));
@@ -246,7 +246,7 @@ TEST_CASE("calls are joined when their numbers have come from the device, and th
   Show(run, 0, 3);
   run.ObserveOnDevice();
   Show(run, 0, 4);
-  run.plane.EndStep();
+  run.plane.plans.EndStep();
   REQUIRE(Eventually([&] { return run.sink->records().size() == 1; }));
   // The wait begins when the drain has taken the frame, whenever that is.
   REQUIRE(Eventually([&] {
@@ -262,8 +262,8 @@ TEST_CASE("calls are joined when their numbers have come from the device, and th
 TEST_CASE("the latest values of an operator are the joined ones, those of the running step so far") {
   Run run(OneDevice());
   run.Start();
-  run.OfferPlan({1, {0, 1, 1000000}, 1, SiteKind::kCommunication});
-  run.plane.EndStep();
+  run.PublishPlan({1, {0, 1, 1000000}, 1, SiteKind::kCommunication});
+  run.plane.plans.EndStep();
   Show(run, 0, 3);
   Show(run, 0, 4);
   const auto latest = [&](std::chrono::milliseconds timeout = kLong) {
@@ -278,7 +278,7 @@ TEST_CASE("the latest values of an operator are the joined ones, those of the ru
   CHECK(latest(std::chrono::milliseconds(20)) == 13);
   run.devices[0].FinishAll();
   CHECK(latest() == Approx(std::sqrt(169.0 + 14)));
-  run.plane.EndStep();
+  run.plane.plans.EndStep();
   CHECK(latest() == Approx(std::sqrt(169.0 + 14)));
   run.Joined(1, 3);
 }

@@ -46,8 +46,8 @@ class Job {
 
   void Train() {
     for (const PlanId plan : {1, 2}) {
-      run.Put(run.MakeOffer(PlanOf(plan, !csv_)));
-      run.plane.EndStep();
+      run.Put(run.MakePending(PlanOf(plan, !csv_)));
+      run.plane.plans.EndStep();
       for (int step = 0; step < kSteps; ++step) {
         for (int i = 0; i < 5; ++i) run.Observe(0);
         for (int i = 0; i < 3; ++i) run.Observe(1);
@@ -55,12 +55,12 @@ class Job {
         run.ObserveOnDevice(0);
         HeatmapColumn column;
         column.site = 3;
-        run.plane.ObserveHeatmaps({column});
-        run.plane.EndStep();
+        run.plane.recorder.ObserveHeatmaps({column});
+        run.plane.plans.EndStep();
         Round();
       }
     }
-    run.plane.Close();
+    run.plane.plans.Close();
   }
 
   // Nothing but the rounds may fail.

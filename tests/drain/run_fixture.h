@@ -150,7 +150,7 @@ class Run {
         engine({setup.make_device_engine ? setup.make_device_engine : devices.Maker(), setup.results_max,
                 setup.parallel_for}),
         plane(setup.first_step, &engine, &wake_up_),
-        drain(&board, &engine, &wake_up_, &plane.begun_plans(), setup.backlog_bytes_max,
+        drain(&board, &engine, &wake_up_, &plane.plans.begun_plans(), setup.backlog_bytes_max,
               [this] { return start_ + passed_.load(); }) {}
   explicit Run(size_t backlog_bytes_max, int64_t first_step = 0) : Run(RunSetup{backlog_bytes_max, first_step}) {}
 
@@ -169,29 +169,29 @@ class Run {
   ~Run() { Finish(); }
 
   // As the loop does it.
-  std::unique_ptr<step::PendingPlan> MakeOffer(const PlanSpec& spec, size_t ring_records = 1024) {
-    return MakeOffer(MakePlan(spec), ring_records);
+  std::unique_ptr<step::PendingPlan> MakePending(const PlanSpec& spec, size_t ring_records = 1024) {
+    return MakePending(MakePlan(spec), ring_records);
   }
-  std::unique_ptr<step::PendingPlan> MakeOffer(std::shared_ptr<const plan::Plan> plan, size_t ring_records = 1024) {
+  std::unique_ptr<step::PendingPlan> MakePending(std::shared_ptr<const plan::Plan> plan, size_t ring_records = 1024) {
     auto pipeline = std::make_shared<step::Pipeline>(std::move(plan), ring_records);
     auto stream = drain.MakeStream(pipeline);
     return std::make_unique<step::PendingPlan>(step::NewWindow{}, std::move(pipeline), std::move(stream));
   }
   void Put(std::unique_ptr<step::PendingPlan> plan) {
-    plane.slot().Publish(std::move(plan));
-    plane.Reclaim();
+    plane.plans.slot().Publish(std::move(plan));
+    plane.plans.Reclaim();
   }
-  void OfferPlan(const PlanSpec& spec, size_t ring_records = 1024) { Put(MakeOffer(spec, ring_records)); }
-  void OfferStop() { Put(std::make_unique<step::PendingPlan>()); }
+  void PublishPlan(const PlanSpec& spec, size_t ring_records = 1024) { Put(MakePending(spec, ring_records)); }
+  void PublishStop() { Put(std::make_unique<step::PendingPlan>()); }
 
   // Produces one record, if the step is collected. Safe from several threads.
   void Observe(SiteId site = 0) { Observe(site, view_); }
   void ObserveOnDevice(SiteId site = 0, int device = 0) { Observe(site, device::OnDevice(view_, device)); }
   void Observe(SiteId site, const TensorView& view) {
-    if (!plane.collecting_flag()->load()) return;
-    Produced(plane.plan_id(), 1);
+    if (!plane.recorder.collecting()) return;
+    Produced(plane.plans.plan_id(), 1);
     Record record;
-    if (plane.Measure({site}, view, &record)) plane.Enqueue(record);
+    if (plane.recorder.Measure({site}, view, &record)) plane.recorder.Enqueue(record);
   }
   void Produced(PlanId plan, uint64_t count) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -204,7 +204,7 @@ class Run {
   }
   void TrainStep(int observations = 1) {
     for (int i = 0; i < observations; ++i) Observe();
-    plane.EndStep();
+    plane.plans.EndStep();
   }
 
   // Takes what the drain has told so far.
@@ -239,7 +239,7 @@ class Run {
   // Ends the run and settles the accounts.
   void Finish(std::chrono::milliseconds deadline = std::chrono::seconds(10)) {
     if (std::exchange(finished_, true)) return;
-    plane.Close();
+    plane.plans.Close();
     const SteadyTime give_up_at = std::chrono::steady_clock::now() + deadline;
     CHECK(drain.Stop(give_up_at, give_up_at + std::chrono::seconds(60)) != StopOutcome::kHangs);
     Collect();

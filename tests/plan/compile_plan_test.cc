@@ -174,7 +174,7 @@ TEST_CASE("ranks outside module_ranks count steps and write nothing") {
     const CompiledPlan compiled = Compile(config, SmallModel(), inputs);
     const bool writes = rank % 2 == 0;
     CHECK(compiled.plan->rank_writes == writes);
-    CHECK(compiled.plan->orders.structure == writes);
+    CHECK(compiled.plan->requests.structure == writes);
     CHECK(compiled.plan->rule.times == 5);
     CHECK(compiled.warnings.empty() != writes);
   }
@@ -274,7 +274,7 @@ TEST_CASE("a config that switches nothing on says so") {
   config.print_struct = true;
   const CompiledPlan compiled = Compile(config, SmallModel());
   CHECK(compiled.warnings.empty());
-  CHECK(compiled.plan->orders.structure);
+  CHECK(compiled.plan->requests.structure);
   CHECK(compiled.plan->layout.sites.empty());
 }
 

@@ -147,9 +147,9 @@ TEST_CASE("cc_log_only asks for stacks of operators and for no tensors") {
   config.cc_distribution.cc_codeline = {"train.py\\[23\\]"};
   const CompiledPlan compiled = Compile(config);
   CHECK(compiled.plan->layout.sites.empty());
-  CHECK(compiled.plan->orders.communication);
-  CHECK(compiled.plan->orders.communication_log_only);
-  CHECK(compiled.plan->orders.communication_codeline == config.cc_distribution.cc_codeline);
+  CHECK(compiled.plan->requests.communication);
+  CHECK(compiled.plan->requests.communication_log_only);
+  CHECK(compiled.plan->requests.communication_codeline == config.cc_distribution.cc_codeline);
   CHECK(compiled.warnings.empty());
 }
 
@@ -174,16 +174,16 @@ TEST_CASE("images of updates and ratios are drawn of the selected parameters, fo
 
 TEST_CASE("what the config asks of the front end reaches it") {
   Config config = Nothing();
-  FrontEndRequests orders = Compile(config).plan->orders;
-  CHECK_FALSE((orders.structure || orders.exit_after_structure || orders.stacks || orders.communication ||
-               orders.communication_log_only || orders.batch_first_attention));
+  FrontEndRequests requests = Compile(config).plan->requests;
+  CHECK_FALSE((requests.structure || requests.exit_after_structure || requests.stacks || requests.communication ||
+               requests.communication_log_only || requests.batch_first_attention));
   config.print_struct = config.stack_info = true;
   config.sa_order = "b,s,h,d";
-  orders = Compile(config).plan->orders;
-  CHECK((orders.structure && orders.exit_after_structure && orders.stacks && orders.batch_first_attention));
+  requests = Compile(config).plan->requests;
+  CHECK((requests.structure && requests.exit_after_structure && requests.stacks && requests.batch_first_attention));
   config.own.exit_after_struct = false;
-  orders = Compile(config).plan->orders;
-  CHECK((orders.structure && !orders.exit_after_structure));
+  requests = Compile(config).plan->requests;
+  CHECK((requests.structure && !requests.exit_after_structure));
 }
 
 TEST_CASE("a rank that module_ranks leaves out collects nothing, and ends where the others end") {
@@ -191,10 +191,10 @@ TEST_CASE("a rank that module_ranks leaves out collects nothing, and ends where 
   config.print_struct = config.stack_info = true;
   config.cc_distribution.cc_log_only = true;
   config.module_ranks = {0};
-  const FrontEndRequests orders = Compile(config, Everything(), 1).plan->orders;
-  CHECK_FALSE((orders.structure || orders.stacks || orders.communication));
-  CHECK(orders.exit_after_structure);
-  CHECK(orders.communication_log_only);
+  const FrontEndRequests requests = Compile(config, Everything(), 1).plan->requests;
+  CHECK_FALSE((requests.structure || requests.stacks || requests.communication));
+  CHECK(requests.exit_after_structure);
+  CHECK(requests.communication_log_only);
 }
 
 TEST_CASE("what the front end cannot do gives one warning for each key, and no sites") {
@@ -207,8 +207,8 @@ TEST_CASE("what the front end cannot do gives one warning for each key, and no s
   index.features = index.stacks = index.heatmaps = false;
   const CompiledPlan compiled = Compile(config, index);
   CHECK(compiled.plan->layout.sites.empty());
-  CHECK_FALSE((compiled.plan->orders.communication || compiled.plan->orders.communication_log_only ||
-               compiled.plan->orders.stacks));
+  CHECK_FALSE((compiled.plan->requests.communication || compiled.plan->requests.communication_log_only ||
+               compiled.plan->requests.stacks));
   std::vector<std::string> keys;
   for (const config::Warning& warning : compiled.warnings) {
     CHECK(warning.kind == config::Warning::Kind::kNotEffective);
@@ -217,7 +217,7 @@ TEST_CASE("what the front end cannot do gives one warning for each key, and no s
   CHECK(keys == Names{"recording_l2_features", "cc_distribution.enable", "stack_info", "ur_distribution"});
   CHECK(compiled.warnings[1].message ==
         "accepted, but not effective with this front end: it watches no communication operators");
-  CHECK(Compile(config).plan->orders.stacks);
+  CHECK(Compile(config).plan->requests.stacks);
 }
 
 TEST_CASE("rows count micro-batches of features, records the calls of operators") {

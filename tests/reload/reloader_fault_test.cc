@@ -40,7 +40,7 @@ class Process {
   }
   ~Process() {
     reloader.StopWatching();
-    plane.Close();
+    plane.plans.Close();
   }
 
   void Save(const std::string& config) { WriteByRename(options_.config_path, config); }
@@ -85,7 +85,7 @@ class Process {
 
  private:
   InlineIo io_;
-  drain::Drain drain_{&board_, &engine_, &wake_up_, &plane.begun_plans(), size_t{64} << 20};
+  drain::Drain drain_{&board_, &engine_, &wake_up_, &plane.plans.begun_plans(), size_t{64} << 20};
 
  public:
   Reloader reloader{options_, true, {&loop, &plane, &drain_, &board_, &io_, &io_}, [this](Event event) {
@@ -106,7 +106,7 @@ TEST_CASE(
     Process process(kOffText);
     process.Save(kOnText);
     fails = process.RefreshWithFailure(n);
-    const bool is_armed = process.plane.plan_waiting();
+    const bool is_armed = process.plane.plans.plan_waiting();
     CHECK((process.reloader.state() == RunState::kArmed) == is_armed);
     CHECK((process.reloader.state() == RunState::kFailed) == !is_armed);
     CHECK(process.reloader.fault().empty() == is_armed);
@@ -115,7 +115,7 @@ TEST_CASE(
     CHECK(process.reloader.fault().empty());
     CHECK(process.Count(EventKind::kRecovered) == (is_armed ? 0 : 1));
     REQUIRE(process.reloader.state() == RunState::kArmed);
-    REQUIRE(process.plane.plan_waiting());
+    REQUIRE(process.plane.plans.plan_waiting());
     CHECK(process.Count(EventKind::kRefused) == 0);
   }
   CHECK(n > 50);
@@ -127,7 +127,7 @@ TEST_CASE("an edit whose look runs out of memory is armed without another call: 
   REQUIRE(process.RefreshWithFailure(20));
   REQUIRE(process.reloader.state() == RunState::kFailed);
   process.loop.run_for(std::chrono::milliseconds(1));
-  while (!process.plane.plan_waiting()) process.loop.run_one_for(std::chrono::seconds(10));
+  while (!process.plane.plans.plan_waiting()) process.loop.run_one_for(std::chrono::seconds(10));
   CHECK(process.reloader.state() == RunState::kArmed);
   CHECK(process.Count(EventKind::kRecovered) == 1);
 }
@@ -138,7 +138,7 @@ TEST_CASE("a plan that waits stays in the slot when the edit that is to replace 
   process.Refresh();
   process.Save(ConfigText({.collect_times = 3}, R"(, "format": "api")"));
   REQUIRE(process.RefreshWithFailure(20));
-  CHECK(process.plane.plan_waiting());
+  CHECK(process.plane.plans.plan_waiting());
   CHECK(process.reloader.state() == RunState::kArmed);
   CHECK_FALSE(process.reloader.fault().empty());
   CHECK(process.Count(EventKind::kSuperseded) == 0);

@@ -110,27 +110,27 @@ TEST_CASE("the step thread allocates and frees nothing: steps, records, swaps, s
   const TensorView view = DenseView(values.data(), DType::kFloat32, &size, 1);
   Record record;
   CHECK(AllocatedBy([&] {
-          for (int i = 0; i < 100; ++i) run.plane.EndStep();
+          for (int i = 0; i < 100; ++i) run.plane.plans.EndStep();
         }) == 0);
   for (PlanId id = 1; id <= 100; ++id) {
-    run.OfferPlan({id, {0, 1, id % 7 == 0 ? 2 : 1000}});
-    CHECK(AllocatedBy([&] { run.plane.EndStep(); }) == 0);
-    REQUIRE(run.plane.plan_id() == id);
+    run.PublishPlan({id, {0, 1, id % 7 == 0 ? 2 : 1000}});
+    CHECK(AllocatedBy([&] { run.plane.plans.EndStep(); }) == 0);
+    REQUIRE(run.plane.plans.plan_id() == id);
     run.Produced(id, 6);
     CHECK(AllocatedBy([&] {
-            if (run.plane.Measure({0}, view, &record)) run.plane.Enqueue(record);
-            run.plane.ObserveMissing({0});
-            run.plane.ObserveAgreement({0}, view, view);
-            run.plane.ObserveValues({0}, nullptr, 0);
-            run.plane.EndStep();
+            if (run.plane.recorder.Measure({0}, view, &record)) run.plane.recorder.Enqueue(record);
+            run.plane.recorder.ObserveMissing({0});
+            run.plane.recorder.ObserveAgreement({0}, view, view);
+            run.plane.recorder.ObserveValues({0}, nullptr, 0);
+            run.plane.plans.EndStep();
             for (int i = 0; i < 2; ++i)
-              if (run.plane.Measure({0}, view, &record)) run.plane.Enqueue(record);
-            run.plane.EndStep();
+              if (run.plane.recorder.Measure({0}, view, &record)) run.plane.recorder.Enqueue(record);
+            run.plane.plans.EndStep();
           }) == 0);
-    if (id % 5 == 0) run.OfferStop();
-    CHECK(AllocatedBy([&] { run.plane.EndStep(); }) == 0);
+    if (id % 5 == 0) run.PublishStop();
+    CHECK(AllocatedBy([&] { run.plane.plans.EndStep(); }) == 0);
   }
-  CHECK(AllocatedBy([&] { run.plane.Close(); }) == 0);
+  CHECK(AllocatedBy([&] { run.plane.plans.Close(); }) == 0);
 }
 
 TEST_CASE("the step thread allocates and frees nothing for batches, for tensors on a device, nor for refused ones") {
@@ -157,21 +157,21 @@ TEST_CASE("the step thread allocates and frees nothing for batches, for tensors 
   views[150] = device::OnDevice(odd);
   Record record;
   for (PlanId id = 1; id <= 20; ++id) {
-    run.OfferPlan({id, {0, 1, 1000}, kTensors});
-    CHECK(AllocatedBy([&] { run.plane.EndStep(); }) == 0);
+    run.PublishPlan({id, {0, 1, 1000}, kTensors});
+    CHECK(AllocatedBy([&] { run.plane.plans.EndStep(); }) == 0);
     run.Produced(id, 2 * kTensors + 4);
     CHECK(AllocatedBy([&] {
-            run.plane.ObserveBatch(at.data(), views.data(), kTensors);
-            run.plane.EndStep();
-            run.plane.ObserveBatch(at.data(), views.data(), kTensors);
-            if (run.plane.Measure({0}, device::OnDevice(view), &record)) run.plane.Enqueue(record);
-            run.plane.ObserveAgreement({0}, device::OnDevice(view), device::OnDevice(view));
-            if (run.plane.Measure({0}, odd, &record)) run.plane.Enqueue(record);
-            run.plane.ObserveAgreement({0}, odd, odd);
-            run.plane.EndStep();
+            run.plane.recorder.ObserveBatch(at.data(), views.data(), kTensors);
+            run.plane.plans.EndStep();
+            run.plane.recorder.ObserveBatch(at.data(), views.data(), kTensors);
+            if (run.plane.recorder.Measure({0}, device::OnDevice(view), &record)) run.plane.recorder.Enqueue(record);
+            run.plane.recorder.ObserveAgreement({0}, device::OnDevice(view), device::OnDevice(view));
+            if (run.plane.recorder.Measure({0}, odd, &record)) run.plane.recorder.Enqueue(record);
+            run.plane.recorder.ObserveAgreement({0}, odd, odd);
+            run.plane.plans.EndStep();
           }) == 0);
   }
-  CHECK(AllocatedBy([&] { run.plane.Close(); }) == 0);
+  CHECK(AllocatedBy([&] { run.plane.plans.Close(); }) == 0);
 }
 
 TEST_CASE("the step thread allocates and frees nothing for steps that are captured graphs, nor for swaps under them") {
@@ -181,14 +181,14 @@ TEST_CASE("the step thread allocates and frees nothing for steps that are captur
   run.Begin();
   run.Capture({{1}, {5}});
   for (PlanId id = 2; id <= 40; ++id) {
-    run.OfferPlan({id, {0, 1 + id % 3, 1000}, 4 + id % 3});
-    const bool collects = run.plane.collecting_flag()->load();
+    run.PublishPlan({id, {0, 1 + id % 3, 1000}, 4 + id % 3});
+    const bool collects = run.plane.recorder.collecting();
     if (collects) run.Produced(id - 1, (id - 1) % 3 == 2 || id == 2 ? 2 : 1);
     run.device().Replay();
-    CHECK(AllocatedBy([&] { run.plane.EndStep(); }) == 0);
-    REQUIRE(run.plane.plan_id() == id);
+    CHECK(AllocatedBy([&] { run.plane.plans.EndStep(); }) == 0);
+    REQUIRE(run.plane.plans.plan_id() == id);
   }
-  CHECK(AllocatedBy([&] { run.plane.Close(); }) == 0);
+  CHECK(AllocatedBy([&] { run.plane.plans.Close(); }) == 0);
   run.Finish();
   CHECK(run.sink->records().size() > 20);
 }

@@ -31,7 +31,7 @@ struct Tensors {
 void ObserveEach(Run& run, const Tensors& tensors) {
   for (size_t i = 0; i < tensors.views.size(); ++i) {
     Record record;
-    if (run.plane.Measure(tensors.at[i], tensors.views[i], &record)) run.plane.Enqueue(record);
+    if (run.plane.recorder.Measure(tensors.at[i], tensors.views[i], &record)) run.plane.recorder.Enqueue(record);
   }
 }
 
@@ -44,12 +44,12 @@ bool SameRow(const Record& a, const Record& b) {
 // The same tensors one by one in step 1 and as a batch in step 2.
 void CheckBatch(Run& run, Tensors tensors, size_t plan_sites, size_t expected_rows) {
   run.Start();
-  run.OfferPlan({1, {0, 1, 1000000}, plan_sites}, 4096);
-  run.plane.EndStep();
+  run.PublishPlan({1, {0, 1, 1000000}, plan_sites}, 4096);
+  run.plane.plans.EndStep();
   ObserveEach(run, tensors);
-  run.plane.EndStep();
-  run.plane.ObserveBatch(tensors.at.data(), tensors.views.data(), tensors.views.size());
-  run.plane.EndStep();
+  run.plane.plans.EndStep();
+  run.plane.recorder.ObserveBatch(tensors.at.data(), tensors.views.data(), tensors.views.size());
+  run.plane.plans.EndStep();
   run.Produced(1, 2 * tensors.views.size());
   run.Finish();
   const std::vector<Record> records = run.sink->records();
@@ -91,12 +91,12 @@ TEST_CASE("a batch of nothing, and a batch in a step that is not collected, do n
   Run run;
   const Tensors tensors(5);
   run.Start();
-  run.plane.ObserveBatch(tensors.at.data(), tensors.views.data(), 5);
-  run.OfferPlan({1, {0, 1, 1}, 5});
-  run.plane.EndStep();
-  run.plane.ObserveBatch(tensors.at.data(), tensors.views.data(), 0);
-  run.plane.EndStep();
-  run.plane.ObserveBatch(tensors.at.data(), tensors.views.data(), 5);
+  run.plane.recorder.ObserveBatch(tensors.at.data(), tensors.views.data(), 5);
+  run.PublishPlan({1, {0, 1, 1}, 5});
+  run.plane.plans.EndStep();
+  run.plane.recorder.ObserveBatch(tensors.at.data(), tensors.views.data(), 0);
+  run.plane.plans.EndStep();
+  run.plane.recorder.ObserveBatch(tensors.at.data(), tensors.views.data(), 5);
   run.Finish();
   CHECK(run.drained[1].ledger.produced == 0);
 }
@@ -105,13 +105,13 @@ TEST_CASE("batches of two threads at once: each row is there once") {
   Run run;
   const Tensors tensors(64);
   run.Start();
-  run.OfferPlan({1, {0, 1, 1000000}, 64}, 1 << 14);
-  run.plane.EndStep();
+  run.PublishPlan({1, {0, 1, 1000000}, 64}, 1 << 14);
+  run.plane.plans.EndStep();
   std::vector<std::thread> threads;
   for (int who = 0; who < 2; ++who)
     threads.emplace_back([&] {
       for (int i = 0; i < 20; ++i)
-        run.plane.ObserveBatch(tensors.at.data(), tensors.views.data(), tensors.views.size());
+        run.plane.recorder.ObserveBatch(tensors.at.data(), tensors.views.data(), tensors.views.size());
     });
   for (std::thread& thread : threads) thread.join();
   run.Produced(1, 2 * 20 * 64);

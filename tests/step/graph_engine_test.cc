@@ -47,14 +47,14 @@ TEST_CASE("a captured step has, at every replay, rows in the reference's bits, w
   cuda::test::FakeDevice device(3);
   Run run(Over(&device));
   run.Start();
-  run.plane.SetReplayStream({DeviceKind::kCuda, 0}, kReplay);
+  run.plane.graphs.SetReplayStream({DeviceKind::kCuda, 0}, kReplay);
   auto plan = std::make_shared<plan::Plan>(*MakePlan({1, {0, 2, 1000000}, 8}));
   plan->layout.stats.clear();
   for (int i = 0; i < kOpCount; ++i) plan->layout.stats.push_back(static_cast<Stat>(i));
   const RecordLayout layout = plan->layout;
-  run.Put(run.MakeOffer(plan));
-  run.plane.EndStep();
-  run.plane.EndStep();  // step 2 is collected
+  run.Put(run.MakePending(plan));
+  run.plane.plans.EndStep();
+  run.plane.plans.EndStep();  // step 2 is collected
 
   std::mt19937_64 random(5);
   std::vector<cuda::test::DeviceTensor> tensors;
@@ -69,21 +69,21 @@ TEST_CASE("a captured step has, at every replay, rows in the reference's bits, w
     views.back().stream = kCapture;
   }
   device.capturing.insert(kCapture);
-  run.plane.ObserveBatch(at.data(), views.data(), views.size());
+  run.plane.recorder.ObserveBatch(at.data(), views.data(), views.size());
   device.capturing.clear();
   const cuda::test::DeviceTensor eager =
       cuda::test::FlatTensor(DType::kInt32, 99, 0, kernels::test::Fill::kOrdinary, &random);
 
   std::map<int64_t, std::vector<Record>> expected;
-  for (; run.plane.step() < 12; run.plane.EndStep()) {
+  for (; run.plane.running.number() < 12; run.plane.plans.EndStep()) {
     std::byte& byte = *const_cast<std::byte*>(static_cast<const std::byte*>(tensors[1].view.data));
-    byte = static_cast<std::byte>(run.plane.step());
-    if (run.plane.step() != 6) device.Replay(kCapture, kReplay);
+    byte = static_cast<std::byte>(run.plane.running.number());
+    if (run.plane.running.number() != 6) device.Replay(kCapture, kReplay);
     run.Observe(7, eager.view);
-    if (run.plane.step() % 2 != 0) continue;
-    std::vector<Record>& records = expected[run.plane.step()];
+    if (run.plane.running.number() % 2 != 0) continue;
+    std::vector<Record>& records = expected[run.plane.running.number()];
     records.push_back(RecordOf(layout, eager.view));
-    if (run.plane.step() == 6) continue;
+    if (run.plane.running.number() == 6) continue;
     for (const auto& tensor : tensors) records.push_back(RecordOf(layout, tensor.view));
     run.Produced(1, tensors.size());
   }
@@ -109,22 +109,22 @@ TEST_CASE("a device beside a training thread that runs ahead, with swaps in betw
   view.stream = kCapture;
   Run run(Over(&device));
   run.Start();
-  run.plane.SetReplayStream({DeviceKind::kCuda, 0}, kReplay);
+  run.plane.graphs.SetReplayStream({DeviceKind::kCuda, 0}, kReplay);
   std::atomic<bool> done{false};
   std::thread worker([&] {
     while (!done.load()) device.RunOne();
     device.RunAll();
   });
   for (int step = 0; step < 300; ++step) {
-    if (step % 50 == 0) run.OfferPlan({static_cast<PlanId>(step / 50 + 1), {0, 1 + step / 50 % 2, 40}, 4});
+    if (step % 50 == 0) run.PublishPlan({static_cast<PlanId>(step / 50 + 1), {0, 1 + step / 50 % 2, 40}, 4});
     if (step == 1) {
       device.capturing.insert(kCapture);
-      run.plane.Capture({SiteKind::kGradReduced, Port::kNone, 2, 0, "p"}, {}, view);
+      run.plane.graphs.Capture({SiteKind::kGradReduced, Port::kNone, 2, 0, "p"}, {}, view);
       device.capturing.clear();
     }
     if (step > 0) device.Replay(kCapture, kReplay);
-    if (step > 0 && run.plane.collecting_flag()->load()) run.Produced(run.plane.plan_id(), 1);
-    run.plane.EndStep();
+    if (step > 0 && run.plane.recorder.collecting()) run.Produced(run.plane.plans.plan_id(), 1);
+    run.plane.plans.EndStep();
   }
   done = true;
   worker.join();

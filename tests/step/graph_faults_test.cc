@@ -27,10 +27,10 @@ TEST_CASE("a device that is behind does not hold the training up, and its rows c
 TEST_CASE("what a device has not ended after 5 s is dropped as late, row by row") {
   GraphRun run;
   run.Start();
-  auto offer = run.MakeOffer({1, {0, 1, 1000000}, 8});
-  const std::shared_ptr<Pipeline> pipeline = offer->pipeline;
-  run.Put(std::move(offer));
-  run.plane.EndStep();
+  auto pending = run.MakePending({1, {0, 1, 1000000}, 8});
+  const std::shared_ptr<Pipeline> pipeline = pending->pipeline;
+  run.Put(std::move(pending));
+  run.plane.plans.EndStep();
   run.Capture({{0}, {1}});
   run.device().Stall();
   run.Observe(7);
@@ -93,7 +93,7 @@ TEST_CASE("a step that ends inside of a capture is no end on the device: the gra
   run.Begin();
   run.device().Block(true);
   run.Capture({{0}});
-  run.plane.EndStep();  // optimizer.step was captured, and ended step 1
+  run.plane.plans.EndStep();  // optimizer.step was captured, and ended step 1
   run.device().Block(false);
   run.ReplayStep(2, 1);
   run.ReplayStep(3, 1);
@@ -110,7 +110,7 @@ TEST_CASE("what may have been replayed before a step that ended inside of anothe
   run.device().Replay();
   run.device().Block(true);
   run.Capture({{1}});
-  run.plane.EndStep();
+  run.plane.plans.EndStep();
   run.device().Block(false);
   run.ReplayStep(3, 2);
   run.ReplayStep(4, 2);
@@ -142,8 +142,8 @@ TEST_CASE("a row that is measured for a capture and discarded leaves no trace") 
   run.Begin();
   run.device().CaptureOn(run.View().stream);
   Record record;
-  REQUIRE(run.plane.Measure({0}, run.View(), &record));
-  run.plane.Discard(record);
+  REQUIRE(run.plane.recorder.Measure({0}, run.View(), &record));
+  run.plane.recorder.Discard(record);
   run.device().CaptureOn(nullptr);
   run.ReplayStep(1, 0);
   run.Capture({{1}});
@@ -154,8 +154,8 @@ TEST_CASE("a row that is measured for a capture and discarded leaves no trace") 
 
 TEST_CASE("a ring without room for the end of a graph's step counts its rows as dropped") {
   GraphRun run;
-  run.OfferPlan({1, {0, 1, 1000000}, 8}, 64);
-  run.plane.EndStep();
+  run.PublishPlan({1, {0, 1, 1000000}, 8}, 64);
+  run.plane.plans.EndStep();
   run.Capture({{0}, {1}});
   run.Produced(1, 2 * 70);
   for (int step = 0; step < 70; ++step) run.ReplayStep(1, 0);  // nobody drains yet

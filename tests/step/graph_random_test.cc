@@ -27,15 +27,15 @@ class RandomRun {
   explicit RandomRun(uint64_t seed) : random_(seed), stalls_(seed % 2 == 0) { run_.Start(); }
 
   void Step() {
-    if (Chance(8)) OfferPlan();
-    if (Chance(40)) run_.OfferStop();
+    if (Chance(8)) PublishPlan();
+    if (Chance(40)) run_.PublishStop();
     if (Chance(6) && slots_.size() < device::FakeDevice::kGraphSlots) Capture();
     for (int replays = static_cast<int>(random_() % 3); replays > 0 && graphs_ > 0; --replays) Replay();
     if (stalls_ && Chance(10)) Stall();
     EndStep();
     if (stalls_ && Chance(4)) run_.device().Resume();
     // Rows live for as many device steps as the device is deep.
-    if (run_.plane.step() % 20 == 0) Settle();
+    if (run_.plane.running.number() % 20 == 0) Settle();
   }
   void Check() {
     run_.device().Resume();
@@ -55,7 +55,7 @@ class RandomRun {
  private:
   bool Chance(int in) { return random_() % static_cast<uint64_t>(in) == 0; }
 
-  void OfferPlan() {
+  void PublishPlan() {
     const PlanId id = ++last_plan_;
     auto plan = std::make_shared<plan::Plan>(
         *MakePlan({id, {0, 1 + static_cast<int64_t>(random_() % 3), 1 + static_cast<int64_t>(random_() % 9)}}));
@@ -65,13 +65,13 @@ class RandomRun {
       plan->layout.sites.push_back({SiteKind::kGradReduced, Port::kNone, owner, 0, "p"});
       plans_[id].push_back(owner);
     }
-    run_.Put(run_.MakeOffer(plan));
+    run_.Put(run_.MakePending(plan));
   }
   void Capture() {
     run_.device().CaptureOn(run_.View().stream);
     for (uint64_t left = 1 + random_() % 2; left > 0 && slots_.size() < device::FakeDevice::kGraphSlots; --left) {
       const auto owner = static_cast<uint32_t>(random_() % kOwners);
-      run_.plane.Capture({SiteKind::kGradReduced, Port::kNone, owner, 0, "p"}, {}, run_.View());
+      run_.plane.graphs.Capture({SiteKind::kGradReduced, Port::kNone, owner, 0, "p"}, {}, run_.View());
       slots_.push_back({owner, graphs_});
     }
     run_.device().CaptureOn(nullptr);
@@ -94,14 +94,14 @@ class RandomRun {
     run_.device().Stall();
   }
   void EndStep() {
-    const bool collects = run_.plane.collecting_flag()->load(), blocked = Chance(12);
-    const PlanId id = run_.plane.plan_id();
+    const bool collects = run_.plane.recorder.collecting(), blocked = Chance(12);
+    const PlanId id = run_.plane.plans.plan_id();
     run_.device().Block(blocked);
     if (on_ && blocked && graphs_ > 0) ambiguous_ = std::max(ambiguous_, slots_before_);
     if (on_ && !blocked && graphs_ > 0) EndDeviceStep(collects, id);
     slots_before_ = slots_.size();
-    run_.plane.EndStep();
-    if (!blocked && graphs_ > 0) on_ = run_.plane.collecting_flag()->load();
+    run_.plane.plans.EndStep();
+    if (!blocked && graphs_ > 0) on_ = run_.plane.recorder.collecting();
     run_.device().Block(false);
   }
   void EndDeviceStep(bool collects, PlanId id) {
@@ -114,7 +114,7 @@ class RandomRun {
       if (i < ambiguous_)
         ++late_;
       else
-        expected_.emplace_back(run_.plane.step(), id, slots_[i].owner, measured);
+        expected_.emplace_back(run_.plane.running.number(), id, slots_[i].owner, measured);
     }
     ambiguous_ = 0;
   }

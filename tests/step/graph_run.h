@@ -24,21 +24,21 @@ class GraphRun : public Run {
     device().CaptureOn(&stream_);
     for (const Observation& at : sites) {
       Record record;
-      if (plane.Measure(at, View(), &record)) plane.Enqueue(record);
+      if (plane.recorder.Measure(at, View(), &record)) plane.recorder.Enqueue(record);
     }
     device().CaptureOn(nullptr);
   }
   // One step of the training: the host launches the graph, and ends the step.
   void ReplayStep(float value, uint64_t rows) {
     data[0] = value;
-    if (rows > 0) Produced(plane.plan_id(), rows);
+    if (rows > 0) Produced(plane.plans.plan_id(), rows);
     device().Replay();
-    plane.EndStep();
+    plane.plans.EndStep();
   }
   void Begin(PlanSpec spec = {1, {0, 1, 1000000}, 8}) {
-    OfferPlan(spec);
-    plane.EndStep();
-    REQUIRE(plane.plan_id() == spec.id);
+    PublishPlan(spec);
+    plane.plans.EndStep();
+    REQUIRE(plane.plans.plan_id() == spec.id);
   }
   device::FakeDevice& device() { return devices[0]; }
 

@@ -44,8 +44,8 @@ TEST_CASE("a step in which nothing was replayed has no rows, and eager rows besi
   run.Begin();
   run.Capture({{0}});
   run.ReplayStep(1, 1);
-  run.plane.EndStep();  // an evaluation, say
-  run.TrainStep();      // without the graph
+  run.plane.plans.EndStep();  // an evaluation, say
+  run.TrainStep();            // without the graph
   run.Observe(7);
   run.ReplayStep(4, 1);
   run.Finish();
@@ -70,10 +70,10 @@ TEST_CASE("rows of a replay in a step in doubt are marked") {
   run.Begin();
   run.Capture({{0}});
   run.ReplayStep(1, 1);
-  run.plane.gate().HoldAt(3);
+  run.plane.gate.HoldAt(3);
   run.ReplayStep(2, 1);  // begins step 3 in doubt, after the default patience
   run.ReplayStep(3, 1);
-  run.plane.gate().Release();
+  run.plane.gate.Release();
   run.ReplayStep(4, 1);
   run.Finish();
   std::map<int64_t, int> flags;
@@ -90,7 +90,7 @@ TEST_CASE("of several graphs those that were replayed give rows") {
   for (int step = 0; step < 4; ++step) {
     run.Produced(1, 1);
     run.device().Replay(static_cast<size_t>(step % 2), static_cast<size_t>(step % 2 + 1));
-    run.plane.EndStep();
+    run.plane.plans.EndStep();
   }
   run.Finish();
   std::vector<SiteId> sites;
@@ -103,9 +103,9 @@ TEST_CASE("until something is captured no call is made to a device, and none in 
   run.Start();
   run.engine.Prepare(kCuda);
   run.Begin({1, {0, 10, 1000000}, 8});
-  for (int step = 0; step < 25; ++step) run.plane.EndStep();
+  for (int step = 0; step < 25; ++step) run.plane.plans.EndStep();
   CHECK(run.device().graph_calls() == 0);
-  while (run.plane.step() % 10 != 0) run.plane.EndStep();
+  while (run.plane.running.number() % 10 != 0) run.plane.plans.EndStep();
   run.Capture({{0}});
   run.ReplayStep(1, 1);
   CHECK(run.device().graph_calls() == 2);  // the end of the step, and off
@@ -127,13 +127,13 @@ TEST_CASE("a new plan has the rows of the sites that it watches, under their new
   run.ReplayStep(1, 2);
   auto plan = std::make_shared<plan::Plan>(*MakePlan({2, {0, 1, 1000000}, 8}));
   plan->layout.sites.erase(plan->layout.sites.begin(), plan->layout.sites.begin() + 4);  // owners 4 to 7
-  run.Put(run.MakeOffer(plan));
+  run.Put(run.MakePending(plan));
   run.ReplayStep(2, 2);  // the last of plan 1
   run.ReplayStep(3, 1);
   auto other = std::make_shared<plan::Plan>(*plan);  // the same positions, another model
   other->layout.plan_id = 3;
   for (PlannedSite& site : other->layout.sites) site.name = "another";
-  run.Put(run.MakeOffer(other));
+  run.Put(run.MakePending(other));
   run.ReplayStep(4, 1);  // the last of plan 2
   run.ReplayStep(5, 0);
   run.Finish();
@@ -150,14 +150,14 @@ TEST_CASE("a window ends and another begins: graphs are switched off in between"
   run.ReplayStep(1, 1);
   CHECK(run.device().graphs_on());
   run.ReplayStep(2, 1);
-  CHECK(run.plane.plan_id() == 0);
+  CHECK(run.plane.plans.plan_id() == 0);
   CHECK_FALSE(run.device().graphs_on());
   for (int step = 0; step < 5; ++step) run.ReplayStep(3, 0);
-  run.OfferPlan({2, {0, 1, 1000000}, 8});
+  run.PublishPlan({2, {0, 1, 1000000}, 8});
   run.ReplayStep(4, 0);
   CHECK(run.device().graphs_on());
   run.ReplayStep(5, 1);
-  run.OfferStop();
+  run.PublishStop();
   run.ReplayStep(6, 1);
   CHECK_FALSE(run.device().graphs_on());
   run.Finish();
@@ -170,7 +170,7 @@ TEST_CASE("closing switches graphs off, which may be replayed ever after") {
   run.Begin();
   run.Capture({{0}});
   run.ReplayStep(1, 1);
-  run.plane.Close();
+  run.plane.plans.Close();
   CHECK_FALSE(run.device().graphs_on());
   run.device().Replay();
   run.Finish();
@@ -181,16 +181,17 @@ TEST_CASE("what Capture puts into a graph gives rows when a plan comes that watc
   GraphRun run;
   run.Start();
   const PlannedSite site{SiteKind::kGradReduced, Port::kNone, 2, 0, "p"};
-  run.plane.Capture(site, {99, 1}, run.View());  // not capturing: nothing
+  run.plane.graphs.Capture(site, {99, 1}, run.View());  // not capturing: nothing
   run.device().CaptureOn(run.View().stream);
-  run.plane.Capture(site, {99, 1}, run.View());
+  run.plane.graphs.Capture(site, {99, 1}, run.View());
   TensorView on_cpu = run.View();
   on_cpu.device = {};
-  run.plane.Capture(site, {99, 1}, on_cpu);
+  run.plane.graphs.Capture(site, {99, 1}, on_cpu);
   run.device().CaptureOn(nullptr);
   run.ReplayStep(1, 0);
   run.Begin({1, {0, 2, 1000000}, 8});
-  while (run.sink->records().empty() && run.plane.step() < 4) run.ReplayStep(7, run.plane.step() % 2 == 0 ? 1 : 0);
+  while (run.sink->records().empty() && run.plane.running.number() < 4)
+    run.ReplayStep(7, run.plane.running.number() % 2 == 0 ? 1 : 0);
   run.Finish();
   REQUIRE(run.sink->records().size() == 1);
   CHECK(run.sink->records()[0].site == 2);
@@ -201,17 +202,17 @@ TEST_CASE("what Capture puts into a graph gives rows when a plan comes that watc
 TEST_CASE("zeros counted below another eps than the plan's are nan, and that is said once") {
   GraphRun run;
   run.Start();
-  const auto offer_with_eps = [&run](PlanId id, double eps) {
+  const auto publish_with_eps = [&run](PlanId id, double eps) {
     auto plan = std::make_shared<plan::Plan>(*MakePlan({id, {0, 1, 1000000}, 8}));
     plan->layout.stats = {Stat::kNorm, Stat::kZeros};
     plan->eps = eps;
-    run.Put(run.MakeOffer(plan));
+    run.Put(run.MakePending(plan));
   };
-  offer_with_eps(1, 1e-8);
-  run.plane.EndStep();
+  publish_with_eps(1, 1e-8);
+  run.plane.plans.EndStep();
   run.Capture({{0}, {1}});
   run.ReplayStep(1, 2);
-  offer_with_eps(2, 0.5);
+  publish_with_eps(2, 0.5);
   run.ReplayStep(2, 2);
   run.ReplayStep(3, 2);
   run.Finish();
@@ -231,7 +232,8 @@ TEST_CASE("the agreement of two captured tensors is a row of its own at every re
   std::vector<float> momentum = {1, 1, 0};
   const int64_t size = 3;
   run.device().CaptureOn(run.View().stream);
-  run.plane.ObserveAgreement({0}, run.View(), device::OnDevice(DenseView(momentum.data(), DType::kFloat32, &size, 1)));
+  run.plane.recorder.ObserveAgreement({0}, run.View(),
+                                      device::OnDevice(DenseView(momentum.data(), DType::kFloat32, &size, 1)));
   run.device().CaptureOn(nullptr);
   run.data = {1, -1, 0};
   run.ReplayStep(1, 1);
@@ -259,9 +261,9 @@ TEST_CASE("the stream of the replays is the one that was named") {
   GraphRun run;
   run.Start();
   char replay = 0;
-  run.plane.SetReplayStream(kCuda, &replay);
-  run.plane.SetReplayStream({DeviceKind::kCuda, -1}, &replay);
-  run.plane.SetReplayStream({DeviceKind::kCpu, 0}, nullptr);
+  run.plane.graphs.SetReplayStream(kCuda, &replay);
+  run.plane.graphs.SetReplayStream({DeviceKind::kCuda, -1}, &replay);
+  run.plane.graphs.SetReplayStream({DeviceKind::kCpu, 0}, nullptr);
   run.Begin();
   run.Capture({{0}});
   run.ReplayStep(1, 1);

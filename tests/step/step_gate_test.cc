@@ -88,10 +88,10 @@ TEST_CASE("a plan that reaches a rank after its agreed step ends where it ends o
   Run run;
   run.Start();
   for (int i = 0; i < 5; ++i) run.TrainStep();
-  auto offer = run.MakeOffer({1, {0, 2, 4}});
-  offer->at_step = 3;  // collected on the others: 3, 5, 7, 9
-  offer->effect = NewWindow{StartRule::kAtStep};
-  run.Put(std::move(offer));
+  auto pending = run.MakePending({1, {0, 2, 4}});
+  pending->at_step = 3;  // collected on the others: 3, 5, 7, 9
+  pending->effect = NewWindow{StartRule::kAtStep};
+  run.Put(std::move(pending));
   for (int i = 0; i < 10; ++i) run.TrainStep();
   REQUIRE(run.WaitDrained(1));
   std::set<int64_t> steps;
@@ -104,15 +104,15 @@ TEST_CASE("a plan that reaches a rank after its agreed step ends where it ends o
 TEST_CASE("rows of steps in doubt are marked, those of hooks without a tensor too") {
   Run run;
   run.Start();
-  run.OfferPlan({1, {1, 1, 4}});
+  run.PublishPlan({1, {1, 1, 4}});
   run.TrainStep();
   run.TrainStep();
-  run.plane.gate().HoldAt(3);
+  run.plane.gate.HoldAt(3);
   run.TrainStep();  // begins step 3 in doubt, after the default patience
   run.Produced(1, 1);
-  run.plane.ObserveMissing({0});
+  run.plane.recorder.ObserveMissing({0});
   run.TrainStep();
-  run.plane.gate().Release();
+  run.plane.gate.Release();
   run.TrainStep();
   run.TrainStep();
   REQUIRE(run.WaitDrained(1));

@@ -42,8 +42,8 @@ std::vector<size_t> AuxiliaryCapture::updates() const {
 }
 
 void AuxiliaryCapture::ObserveUpdates(const std::vector<CountedUpdate>& counted) {
-  Monitor* const monitor = context_->Collecting();
-  if (monitor == nullptr) return;
+  Recorder* const recorder = context_->Collecting();
+  if (recorder == nullptr) return;
   std::vector<HeatmapColumn> columns;
   for (const CountedUpdate& one : counted) {
     const auto found = updates_.find(one.parameter);
@@ -51,7 +51,7 @@ void AuxiliaryCapture::ObserveUpdates(const std::vector<CountedUpdate>& counted)
     columns.push_back({found->second.update, one.update});
     columns.push_back({found->second.ratio, one.ratio});
   }
-  monitor->ObserveHeatmaps(std::move(columns));
+  recorder->ObserveHeatmaps(std::move(columns));
 }
 
 // A forward that a checkpoint recomputes was observed when it ran first.
@@ -64,18 +64,18 @@ std::optional<front_end::CallPosition> AuxiliaryCapture::NextCall(const Feature&
 
 void AuxiliaryCapture::ObserveFeature(const Feature& feature, front_end::CallPosition at,
                                       const std::vector<double>& values) {
-  Monitor* const monitor = context_->Collecting();
+  Recorder* const recorder = context_->Collecting();
   const auto found = features_.find(feature);
-  if (monitor == nullptr || found == features_.end()) return;
-  monitor->ObserveValues({found->second.id, at.micro_step, kNoElement, at.call}, values.data(), values.size());
+  if (recorder == nullptr || found == features_.end()) return;
+  recorder->ObserveValues({found->second.id, at.micro_step, kNoElement, at.call}, values.data(), values.size());
 }
 
 void AuxiliaryCapture::ObserveOperator(size_t which, bool is_after, uint16_t position, PyObject* tensor) {
-  Monitor* const monitor = context_->Collecting();
+  Recorder* const recorder = context_->Collecting();
   const auto found = operators_.find(which);
-  if (monitor == nullptr || found == operators_.end()) return;
+  if (recorder == nullptr || found == operators_.end()) return;
   const SiteId site = is_after ? found->second.after : found->second.before;
-  if (site != kNoSite) context_->Observe(*monitor, SiteKind::kCommunication, {site, 0, position}, tensor);
+  if (site != kNoSite) context_->Observe(*recorder, SiteKind::kCommunication, {site, 0, position}, tensor);
 }
 
 }  // namespace stepwatch::python

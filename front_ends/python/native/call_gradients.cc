@@ -67,7 +67,7 @@ void CallGradients::On(SiteId site, std::vector<Element>* elements, uint16_t ele
     if (IsOver()) return;
     Answer();
     if (Element* const expected = Find(elements, element)) expected->seen = true;
-    Show(*context_->monitor, site, element, gradient);
+    Show(*context_->recorder, site, element, gradient);
     if (structure_entry_ < 0) return;
     AddToStructure(elements == &inputs_, element,
                    gradient == Py_None ? front_end::kNoTensor : context_->reader.Describe(gradient));
@@ -121,13 +121,13 @@ void CallGradients::OnOutput(uint16_t element, PyObject* gradient) noexcept {
   On(sites_.output_grad, &outputs_, element, outside ? outside.ptr() : gradient);
 }
 
-void CallGradients::Show(Monitor& monitor, SiteId site, uint16_t element, PyObject* gradient) {
+void CallGradients::Show(Recorder& recorder, SiteId site, uint16_t element, PyObject* gradient) {
   if (site == kNoSite) return;
   const Observation at{site, at_.micro_step, element, at_.call};
   if (gradient != Py_None) {
-    context_->Observe(monitor, SiteKind::kActvGrad, at, gradient);
+    context_->Observe(recorder, SiteKind::kActvGrad, at, gradient);
   } else {
-    monitor.ObserveMissing(at);
+    recorder.ObserveMissing(at);
   }
 }
 
@@ -168,7 +168,7 @@ void CallGradients::AddUpParts() {
 
 // Before the step ends only what cannot change is told: an element without a hook, once it is clear whether its row is
 // one of zeros.
-void CallGradients::FinishSide(Monitor& monitor, bool is_input, bool step_ends) {
+void CallGradients::FinishSide(Recorder& recorder, bool is_input, bool step_ends) {
   std::vector<Element>& elements = is_input ? inputs_ : outputs_;
   const SiteId site = is_input ? sites_.input_grad : sites_.output_grad;
   const bool any_seen = AnySeen(elements);
@@ -177,9 +177,9 @@ void CallGradients::FinishSide(Monitor& monitor, bool is_input, bool step_ends) 
     if (!step_ends && (expected.watched || (expected.zeros && !any_seen))) continue;
     expected.told = true;
     if (any_seen && expected.zeros) {
-      if (site != kNoSite) monitor.Observe({site, at_.micro_step, expected.element, at_.call}, *expected.zeros);
+      if (site != kNoSite) recorder.Observe({site, at_.micro_step, expected.element, at_.call}, *expected.zeros);
     } else {
-      Show(monitor, site, expected.element, Py_None);
+      Show(recorder, site, expected.element, Py_None);
     }
   }
 }
@@ -200,20 +200,20 @@ void CallGradients::CompleteStructure() noexcept {
 
 void CallGradients::Finish() noexcept {
   Guarded(*context_, "closing the gradients of a call", [&] {
-    Monitor* const monitor = context_->Collecting();
+    Recorder* const recorder = context_->Collecting();
     if (IsOver()) return;
     AddUpParts();
-    FinishSide(*monitor, true, true);
-    FinishSide(*monitor, false, true);
+    FinishSide(*recorder, true, true);
+    FinishSide(*recorder, false, true);
   });
 }
 
 void CallGradients::TellUnwatched() noexcept {
   Guarded(*context_, "telling the gradients that a call cannot have", [&] {
-    Monitor* const monitor = context_->Collecting();
+    Recorder* const recorder = context_->Collecting();
     if (IsOver()) return;
-    FinishSide(*monitor, true, false);
-    FinishSide(*monitor, false, false);
+    FinishSide(*recorder, true, false);
+    FinishSide(*recorder, false, false);
   });
 }
 

@@ -78,9 +78,9 @@ class CallGradients : public std::enable_shared_from_this<CallGradients> {
   void Answer();
   void AddUpParts();
   static bool AnySeen(const std::vector<Element>& elements);
-  void FinishSide(Monitor& monitor, bool is_input, bool step_ends);
+  void FinishSide(Recorder& recorder, bool is_input, bool step_ends);
   void On(SiteId site, std::vector<Element>* elements, uint16_t element, PyObject* gradient) noexcept;
-  void Show(Monitor& monitor, SiteId site, uint16_t element, PyObject* gradient);
+  void Show(Recorder& recorder, SiteId site, uint16_t element, PyObject* gradient);
   void AddToStructure(bool is_input, uint16_t element, std::string text);
 
   const std::shared_ptr<Context> context_;

@@ -44,13 +44,13 @@ long Context::NextSequence() const {
   return value;
 }
 
-bool Context::MeasureView(Monitor& to, const Observation& at, const TensorView& view, Record* record) const {
+bool Context::MeasureView(Recorder& to, const Observation& at, const TensorView& view, Record* record) const {
   if (view.numel * ElementSize(view.dtype) < kReleaseBytes) return to.Measure(at, view, record);
   const nanobind::gil_scoped_release released;
   return to.Measure(at, view, record);
 }
 
-bool Context::Measure(Monitor& to, SiteKind kind, const Observation& at, PyObject* tensor, Record* record) {
+bool Context::Measure(Recorder& to, SiteKind kind, const Observation& at, PyObject* tensor, Record* record) {
   const SeenTensor seen = reader.Read(tensor);
   if (seen.problem != nullptr) reporter.Unmeasurable(kind, seen.problem);
   // Never a gradient: collectives write into one without counting its version.
@@ -70,7 +70,7 @@ bool Context::Measure(Monitor& to, SiteKind kind, const Observation& at, PyObjec
   return true;
 }
 
-void Context::Observe(Monitor& to, SiteKind kind, const Observation& at, PyObject* tensor) {
+void Context::Observe(Recorder& to, SiteKind kind, const Observation& at, PyObject* tensor) {
   Record record;
   if (Measure(to, kind, at, tensor, &record)) to.Enqueue(record);
 }

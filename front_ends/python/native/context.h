@@ -16,7 +16,7 @@
 #include "front_ends/shared/reporter.h"
 #include "front_ends/shared/structure.h"
 #include "stepwatch/event.h"
-#include "stepwatch/monitor.h"
+#include "stepwatch/recorder.h"
 
 namespace stepwatch::python {
 
@@ -27,11 +27,11 @@ class CallGradients;
 struct Context {
   explicit Context(PyObject* torch);
 
-  // The monitor if this step is collected, else null.
-  Monitor* Collecting() const noexcept { return monitor != nullptr && monitor->collecting() ? monitor : nullptr; }
-  void Observe(Monitor& to, SiteKind kind, const Observation& at, PyObject* tensor);
+  // The recorder if this step is collected, else null.
+  Recorder* Collecting() const noexcept { return recorder != nullptr && recorder->collecting() ? recorder : nullptr; }
+  void Observe(Recorder& to, SiteKind kind, const Observation& at, PyObject* tensor);
   // Returns false if there is nothing to enqueue.
-  bool Measure(Monitor& to, SiteKind kind, const Observation& at, PyObject* tensor, Record* record);
+  bool Measure(Recorder& to, SiteKind kind, const Observation& at, PyObject* tensor, Record* record);
 
   bool GradientsEnabled() const;
   // Micro-batches of a chunk that have begun in this step, as far as marks or the root's entries say; 0: neither does.
@@ -41,9 +41,9 @@ struct Context {
   // The number that the next node of the graph gets in this thread; -1 where torch does not tell.
   long NextSequence() const;
 
-  Monitor* monitor = nullptr;  // null once closed
-  uint64_t generation = 1;     // grows whenever the wanted sites change: site ids hold for one generation only
-  uint32_t step = 0;           // changes at every end of a step
+  Recorder* recorder = nullptr;  // null once closed
+  uint64_t generation = 1;       // grows whenever the wanted sites change: site ids hold for one generation only
+  uint32_t step = 0;             // changes at every end of a step
   int grad_acc_steps = 1;
   front_end::StepCounter marks;                                // begin_micro_batch
   std::vector<std::unique_ptr<front_end::StepCounter>> roots;  // entries of each chunk's root module
@@ -56,7 +56,7 @@ struct Context {
   MeasuredActivations measured;  // in the running step
 
  private:
-  bool MeasureView(Monitor& to, const Observation& at, const TensorView& view, Record* record) const;
+  bool MeasureView(Recorder& to, const Observation& at, const TensorView& view, Record* record) const;
 
   Ref is_grad_enabled_;
   Ref current_graph_task_id_;  // nothing where torch has no such function

@@ -64,7 +64,7 @@ ModuleTap::~ModuleTap() {
 void ModuleTap::ForgetCalls() noexcept {
   for (const Call& call : running_)
     for (const Record& record : call.inputs)
-      if (context_->monitor != nullptr) context_->monitor->Discard(record);
+      if (context_->recorder != nullptr) context_->recorder->Discard(record);
   running_.clear();
 }
 
@@ -77,8 +77,8 @@ front_end::CallPosition ModuleTap::NextCall(bool recomputes) noexcept {
 }
 
 void ModuleTap::Before(PyObject* module, PyObject* args, PyObject* kwargs) noexcept {
-  Monitor* const monitor = context_->Collecting();
-  if (monitor == nullptr) return;
+  Recorder* const recorder = context_->Collecting();
+  if (recorder == nullptr) return;
   Guarded(*context_, "watching a module", [&] {
     if (!IsTraining(module)) return;
     Call call;
@@ -86,14 +86,14 @@ void ModuleTap::Before(PyObject* module, PyObject* args, PyObject* kwargs) noexc
     call.at = NextCall(call.recomputes);
     if (!sites_.any() && context_->structure == nullptr) return;
     call.handled = HandledException();
-    if (!call.recomputes) ReadInputs(*monitor, args, kwargs, &call);
+    if (!call.recomputes) ReadInputs(*recorder, args, kwargs, &call);
     if ((sites_.any_grad() || context_->structure != nullptr) && context_->GradientsEnabled())
       WatchInputs(args, kwargs, &call);
     running_.push_back(std::move(call));
   });
 }
 
-void ModuleTap::ReadInputs(Monitor& monitor, PyObject* args, PyObject* kwargs, Call* call) {
+void ModuleTap::ReadInputs(Recorder& recorder, PyObject* args, PyObject* kwargs, Call* call) {
   if (sites_.input == kNoSite && context_->structure == nullptr) return;
   for (const FoundTensor& found : TensorsInArguments(context_->reader, args, kwargs)) {
     if (context_->structure != nullptr)
@@ -101,7 +101,7 @@ void ModuleTap::ReadInputs(Monitor& monitor, PyObject* args, PyObject* kwargs, C
     if (sites_.input == kNoSite) continue;
     const Observation at{sites_.input, call->at.micro_step, found.element, call->at.call};
     Record record;
-    if (context_->Measure(monitor, SiteKind::kActv, at, found.tensor.ptr(), &record)) call->inputs.push_back(record);
+    if (context_->Measure(recorder, SiteKind::kActv, at, found.tensor.ptr(), &record)) call->inputs.push_back(record);
   }
 }
 
@@ -177,31 +177,31 @@ void ModuleTap::After(PyObject* output) noexcept {
   if (running_.empty()) return;
   Call call = std::move(running_.back());
   running_.pop_back();
-  Monitor* const monitor = context_->monitor;
-  if (monitor == nullptr) return;
+  Recorder* const recorder = context_->recorder;
+  if (recorder == nullptr) return;
   if (output == Py_None && HandledException() != call.handled) {  // the module has raised
-    for (const Record& record : call.inputs) monitor->Discard(record);
+    for (const Record& record : call.inputs) recorder->Discard(record);
     return;
   }
   Guarded(*context_, "reading a module's output", [&] {
-    for (const Record& record : call.inputs) monitor->Enqueue(record);
+    for (const Record& record : call.inputs) recorder->Enqueue(record);
     const std::vector<FoundTensor> outputs = TensorsInResult(context_->reader, output);
     const std::vector<GradientEdge> edges = call.gradients == nullptr ? std::vector<GradientEdge>() : EdgesOf(outputs);
     FinishInputs(outputs, edges, &call);
-    if (!call.recomputes) ReadOutputs(*monitor, outputs, call);
+    if (!call.recomputes) ReadOutputs(*recorder, outputs, call);
     if (call.gradients != nullptr) WatchOutputs(outputs, edges, &call);
     if (context_->structure != nullptr && !call.recomputes) DescribeCall(output, outputs, &call);
   });
 }
 
-void ModuleTap::ReadOutputs(Monitor& monitor, const std::vector<FoundTensor>& outputs, const Call& call) {
+void ModuleTap::ReadOutputs(Recorder& recorder, const std::vector<FoundTensor>& outputs, const Call& call) {
   if (sites_.output == kNoSite) return;
   for (const FoundTensor& found : outputs) {
     const Observation at{sites_.output, call.at.micro_step, found.element, call.at.call};
     if (found.is_tensor()) {
-      context_->Observe(monitor, SiteKind::kActv, at, found.tensor.ptr());
+      context_->Observe(recorder, SiteKind::kActv, at, found.tensor.ptr());
     } else {
-      monitor.ObserveMissing(at);
+      recorder.ObserveMissing(at);
     }
   }
 }

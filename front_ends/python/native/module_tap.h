@@ -72,12 +72,12 @@ class ModuleTap {
   bool NeedsGradient(PyObject* tensor) const;
   void HangOn(PyObject* tensor, GradientHook hook) const;
   front_end::CallPosition NextCall(bool recomputes) noexcept;
-  void ReadInputs(Monitor& monitor, PyObject* args, PyObject* kwargs, Call* call);
+  void ReadInputs(Recorder& recorder, PyObject* args, PyObject* kwargs, Call* call);
   void WatchInputs(PyObject* args, PyObject* kwargs, Call* call);
   void WatchInput(PyObject* tensor, uint16_t element, Call* call);
   std::vector<GradientEdge> EdgesOf(const std::vector<FoundTensor>& outputs) const;
   void FinishInputs(const std::vector<FoundTensor>& outputs, const std::vector<GradientEdge>& of_outputs, Call* call);
-  void ReadOutputs(Monitor& monitor, const std::vector<FoundTensor>& outputs, const Call& call);
+  void ReadOutputs(Recorder& recorder, const std::vector<FoundTensor>& outputs, const Call& call);
   void WatchOutputs(const std::vector<FoundTensor>& outputs, const std::vector<GradientEdge>& edges, Call* call);
   void WatchUsedOutputs(const std::vector<GradientEdge>& edges, Call* call);
   void HangOn(Consumer* consumer, bool are_inputs, Call* call) const;

@@ -28,7 +28,7 @@ Ref ParameterTap::Gradient() const {
   return gradient && gradient.ptr() != Py_None ? gradient : Ref();
 }
 
-Monitor* ParameterTap::MonitorOfUnreduced() const {
+Recorder* ParameterTap::RecorderOfUnreduced() const {
   return site(SiteKind::kGradUnreduced) == kNoSite ? nullptr : context_->Collecting();
 }
 
@@ -38,10 +38,10 @@ bool ParameterTap::ReadsIncoming() const {
 
 void ParameterTap::OnIncoming(PyObject* gradient) noexcept {
   Guarded(*context_, "the hook of a gradient that comes in", [&] {
-    Monitor* const monitor = MonitorOfUnreduced();
-    if (monitor == nullptr || late_hook_) return;
+    Recorder* const recorder = RecorderOfUnreduced();
+    if (recorder == nullptr || late_hook_) return;
     if (!each_ && context_->grad_acc_steps == 1 && !Gradient()) {
-      ObserveUnreduced(*monitor, gradient, calls_.Add(context_->step));
+      ObserveUnreduced(*recorder, gradient, calls_.Add(context_->step));
       return;
     }
     const Ref hook = MakeCallable(shared_from_this());
@@ -57,30 +57,30 @@ void ParameterTap::TakeOffLateHook() noexcept {
 
 void ParameterTap::OnAccumulated() noexcept {
   Guarded(*context_, "the hook of an un-reduced gradient", [this] {
-    Monitor* const monitor = MonitorOfUnreduced();
-    if (monitor == nullptr) return;
+    Recorder* const recorder = RecorderOfUnreduced();
+    if (recorder == nullptr) return;
     const uint32_t count = calls_.Add(context_->step);
     if (!EndsPass(count)) return;
-    if (const Ref gradient = Gradient()) ObserveUnreduced(*monitor, gradient.ptr(), count);
+    if (const Ref gradient = Gradient()) ObserveUnreduced(*recorder, gradient.ptr(), count);
   });
 }
 
 void ParameterTap::OnReduction(PyObject* gradient) noexcept {
   Guarded(*context_, "a gradient that is about to be reduced", [&] {
     is_sharded_ = true;
-    Monitor* const monitor = MonitorOfUnreduced();
-    if (monitor == nullptr) return;
+    Recorder* const recorder = RecorderOfUnreduced();
+    if (recorder == nullptr) return;
     const uint32_t count = calls_.Add(context_->step);
-    if (EndsPass(count)) ObserveUnreduced(*monitor, gradient, count);
+    if (EndsPass(count)) ObserveUnreduced(*recorder, gradient, count);
   });
 }
 
-void ParameterTap::CatchUp(Monitor& monitor) {
+void ParameterTap::CatchUp(Recorder& recorder) {
   if (is_sharded_) return;  // what is left in the parameter is reduced
   const uint32_t count = calls_.Count(context_->step);
   if (site(SiteKind::kGradUnreduced) == kNoSite || count == 0) return;
   if (each_ || count >= static_cast<uint32_t>(context_->grad_acc_steps)) return;
-  if (const Ref gradient = Gradient()) ObserveUnreduced(monitor, gradient.ptr(), count);
+  if (const Ref gradient = Gradient()) ObserveUnreduced(recorder, gradient.ptr(), count);
 }
 
 // A step may have more backward passes than it was said to have micro-batches, as when another network's loss flows
@@ -89,10 +89,10 @@ bool ParameterTap::EndsPass(uint32_t count) const {
   return each_ || count % static_cast<uint32_t>(context_->grad_acc_steps) == 0;
 }
 
-void ParameterTap::ObserveUnreduced(Monitor& monitor, PyObject* gradient, uint32_t count) {
+void ParameterTap::ObserveUnreduced(Recorder& recorder, PyObject* gradient, uint32_t count) {
   const uint32_t micro_step = each_ ? count - 1 : (count - 1) % static_cast<uint32_t>(context_->grad_acc_steps);
   const Observation at{site(SiteKind::kGradUnreduced), static_cast<int32_t>(micro_step)};
-  context_->Observe(monitor, SiteKind::kGradUnreduced, at, gradient);
+  context_->Observe(recorder, SiteKind::kGradUnreduced, at, gradient);
 }
 
 void TensorBatch::Add(SiteKind kind, SiteId site, Ref tensor) {
@@ -107,7 +107,7 @@ void TensorBatch::Add(SiteKind kind, SiteId site, Ref tensor) {
   kept_.push_back(std::move(tensor));
 }
 
-void TensorBatch::Observe(Monitor& monitor) noexcept {
+void TensorBatch::Observe(Recorder& recorder) noexcept {
   if (at_.empty()) return;
   // Taken out first: another thread may step while this one measures without the GIL.
   const std::vector<Observation> at = std::move(at_);
@@ -117,7 +117,7 @@ void TensorBatch::Observe(Monitor& monitor) noexcept {
   views_.clear();
   kept_.clear();
   const nanobind::gil_scoped_release released;
-  monitor.ObserveBatch(at.data(), views.data(), at.size());
+  recorder.ObserveBatch(at.data(), views.data(), at.size());
 }
 
 namespace {
@@ -137,19 +137,19 @@ bool WantsMoments(const ParameterTap& tap) {
 }  // namespace
 
 int ParameterGroup::BeforeUpdate(PyObject* state) noexcept {
-  Monitor* const monitor = context_->Collecting();
+  Recorder* const recorder = context_->Collecting();
   int without_moments = 0;
-  if (monitor == nullptr) return 0;
+  if (recorder == nullptr) return 0;
   Guarded(*context_, "reading parameters before the update", [&] {
     for (const auto& tap : taps_)
-      if (tap->wanted()) ReadBefore(*monitor, *tap, state, &without_moments);
+      if (tap->wanted()) ReadBefore(*recorder, *tap, state, &without_moments);
   });
-  batch_.Observe(*monitor);
+  batch_.Observe(*recorder);
   return without_moments;
 }
 
-void ParameterGroup::ReadBefore(Monitor& monitor, ParameterTap& tap, PyObject* state, int* without_moments) {
-  tap.CatchUp(monitor);
+void ParameterGroup::ReadBefore(Recorder& recorder, ParameterTap& tap, PyObject* state, int* without_moments) {
+  tap.CatchUp(recorder);
   const SiteId reduced = tap.site(SiteKind::kGradReduced);
   const bool wants_gradient = reduced != kNoSite || tap.site(SiteKind::kMgDirection) != kNoSite;
   const Ref gradient = wants_gradient ? tap.Gradient() : Ref();
@@ -167,7 +167,7 @@ void ParameterGroup::ReadBefore(Monitor& monitor, ParameterTap& tap, PyObject* s
     const SiteId direction = tap.site(SiteKind::kMgDirection);
     if (direction != kNoSite && gradient && exp_avg) {
       const TensorView view = context_->reader.Read(gradient.ptr()).view;
-      if (view.numel > 0) monitor.ObserveAgreement({direction}, view, context_->reader.Read(exp_avg.ptr()).view);
+      if (view.numel > 0) recorder.ObserveAgreement({direction}, view, context_->reader.Read(exp_avg.ptr()).view);
     }
   }
   const SiteId origin = tap.site(SiteKind::kParamOrigin);
@@ -175,14 +175,14 @@ void ParameterGroup::ReadBefore(Monitor& monitor, ParameterTap& tap, PyObject* s
 }
 
 void ParameterGroup::AfterUpdate() noexcept {
-  Monitor* const monitor = context_->Collecting();
-  if (monitor == nullptr) return;
+  Recorder* const recorder = context_->Collecting();
+  if (recorder == nullptr) return;
   Guarded(*context_, "reading parameters after the update", [&] {
     for (const auto& tap : taps_)
       if (const SiteId site = tap->site(SiteKind::kParamUpdated); site != kNoSite)
         batch_.Add(SiteKind::kParamUpdated, site, Ref::Borrow(tap->parameter()));
   });
-  batch_.Observe(*monitor);
+  batch_.Observe(*recorder);
 }
 
 }  // namespace stepwatch::python

@@ -38,14 +38,14 @@ class ParameterTap : public std::enable_shared_from_this<ParameterTap> {
   // Takes off the hook that OnIncoming has put on, if any.
   void TakeOffLateHook() noexcept;
   // At the entry of the optimizer's step: a step with fewer micro-batches than announced.
-  void CatchUp(Monitor& monitor);
+  void CatchUp(Recorder& recorder);
   // The gradient, or nothing.
   Ref Gradient() const;
 
  private:
-  Monitor* MonitorOfUnreduced() const;
+  Recorder* RecorderOfUnreduced() const;
   bool EndsPass(uint32_t count) const;
-  void ObserveUnreduced(Monitor& monitor, PyObject* gradient, uint32_t count);
+  void ObserveUnreduced(Recorder& recorder, PyObject* gradient, uint32_t count);
 
   const std::shared_ptr<Context> context_;
   PyObject* parameter_;
@@ -60,12 +60,12 @@ class ParameterTap : public std::enable_shared_from_this<ParameterTap> {
 // Defined with the bindings: the Python callable of OnAccumulated.
 Ref MakeCallable(std::shared_ptr<ParameterTap> tap);
 
-// Gathers tensors and hands them to the monitor in one go.
+// Gathers tensors and hands them to the recorder in one go.
 class TensorBatch {
  public:
   explicit TensorBatch(Context* context) : context_(context) {}
   void Add(SiteKind kind, SiteId site, Ref tensor);
-  void Observe(Monitor& monitor) noexcept;
+  void Observe(Recorder& recorder) noexcept;
 
  private:
   Context* const context_;
@@ -86,7 +86,7 @@ class ParameterGroup {
   void AfterUpdate() noexcept;
 
  private:
-  void ReadBefore(Monitor& monitor, ParameterTap& tap, PyObject* state, int* without_moments);
+  void ReadBefore(Recorder& recorder, ParameterTap& tap, PyObject* state, int* without_moments);
 
   const std::shared_ptr<Context> context_;
   TensorBatch batch_;

@@ -36,7 +36,7 @@ Status Session::Start() {
   Result<std::unique_ptr<Monitor>> created = WithoutGil([&] { return Monitor::Create(options_); });
   if (!created.ok()) return created.status();
   monitor_ = std::move(created).value();
-  context_->monitor = monitor_.get();
+  context_->recorder = &monitor_->recorder();
   context_->reporter.Connect(monitor_.get());
   return Status();
 }
@@ -91,7 +91,7 @@ void Session::ForgetParameters() {
 }
 
 // The core calls this in the thread that attaches, ends a step or closes; the first has given the GIL away.
-void Session::Swap(const RecordLayout* layout, const FrontEndRequests& orders) noexcept {
+void Session::Swap(const RecordLayout* layout, const FrontEndRequests& requests) noexcept {
   const nanobind::gil_scoped_acquire acquired;
   Guarded(*context_, "swapping hooks", [&] {
     ++context_->generation;
@@ -102,10 +102,10 @@ void Session::Swap(const RecordLayout* layout, const FrontEndRequests& orders) n
       tap->ForgetCalls();
     }
     for (const auto& tap : parameters_) tap->WantNothing();
-    orders_ = orders;
+    requests_ = requests;
     ops_.clear();
     extras_.Clear();
-    context_->structure = orders.structure ? std::make_shared<front_end::StructureRecorder>() : nullptr;
+    context_->structure = requests.structure ? std::make_shared<front_end::StructureRecorder>() : nullptr;
     if (layout != nullptr) SetSites(*layout);
     TellSwap();
   });
@@ -175,7 +175,7 @@ void Session::AfterUpdate(int optimizer) {
 }
 
 void Session::EndStep() {
-  if (monitor_ == nullptr || context_->monitor == nullptr) return;
+  if (monitor_ == nullptr || context_->recorder == nullptr) return;
   const std::vector<std::shared_ptr<CallGradients>> answered = std::move(context_->answered);
   context_->answered.clear();
   for (const auto& call : answered) call->Finish();
@@ -213,7 +213,7 @@ void Session::PublishStacks(std::vector<std::pair<std::string, std::string>> row
 }
 
 Status Session::Amend(const Amendment& amendment) {
-  if (context_->monitor == nullptr) return Status();
+  if (context_->recorder == nullptr) return Status();
   return WithoutGil([&] { return monitor_->Amend(amendment); });
 }
 
@@ -236,11 +236,11 @@ std::vector<LatestValue> Session::Latest(SiteKind kind, std::chrono::millisecond
 }
 
 Status Session::Close(std::chrono::milliseconds timeout) {
-  if (monitor_ == nullptr || context_->monitor == nullptr) return Status();
+  if (monitor_ == nullptr || context_->recorder == nullptr) return Status();
   const Status closed = WithoutGil([&] { return monitor_->Close(timeout); });
   context_->reporter.Connect(nullptr);
   Swap(nullptr, {});
-  context_->monitor = nullptr;
+  context_->recorder = nullptr;
   on_swap_ = nullptr;
   ForgetParameters();
   return closed;

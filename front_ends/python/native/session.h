@@ -9,7 +9,7 @@
 #include "front_ends/python/native/context.h"
 #include "front_ends/python/native/module_tap.h"
 #include "front_ends/python/native/parameter_taps.h"
-#include "stepwatch/front_end_requests.h"
+#include "stepwatch/hook_table.h"
 #include "stepwatch/monitor.h"
 #include "stepwatch/record_layout.h"
 #include "stepwatch/site.h"
@@ -51,7 +51,7 @@ class Session final : public HookTable {
   std::shared_ptr<ModuleTap> module(size_t index) const { return modules_.at(index); }
   std::shared_ptr<ParameterTap> parameter(size_t index) const { return parameters_.at(index); }
   // The requests of the plan in force beside hooks.
-  const FrontEndRequests& orders() const { return orders_; }
+  const FrontEndRequests& requests() const { return requests_; }
   // Its statistics, by name; empty without a plan.
   const std::vector<std::string>& ops() const { return ops_; }
   AuxiliaryCapture& extras() { return extras_; }
@@ -86,7 +86,7 @@ class Session final : public HookTable {
   PyObject* kept() const { return kept_.ptr(); }
   void ForgetParameters();
 
-  void Swap(const RecordLayout* layout, const FrontEndRequests& orders) noexcept override;
+  void Swap(const RecordLayout* layout, const FrontEndRequests& requests) noexcept override;
 
  private:
   void TellSwap();
@@ -103,7 +103,7 @@ class Session final : public HookTable {
   std::vector<bool> counts_reduced_;
   std::vector<std::unique_ptr<ParameterGroup>> groups_;  // one for each optimizer, the last for parameters of none
   WantedHooks wanted_;
-  FrontEndRequests orders_;
+  FrontEndRequests requests_;
   std::vector<std::string> ops_;
   AuxiliaryCapture extras_;
   std::function<void()> on_swap_;

@@ -78,16 +78,16 @@ nb::list RowsOf(SiteKind kind, const std::vector<LatestValue>& latest) {
   return rows;
 }
 
-nb::dict OrdersOf(const Session& session) {
-  const FrontEndRequests& orders = session.orders();
+nb::dict RequestsOf(const Session& session) {
+  const FrontEndRequests& requests = session.requests();
   nb::dict out;
-  out["structure"] = orders.structure;
-  out["exit_after_structure"] = orders.exit_after_structure;
-  out["stacks"] = orders.stacks;
-  out["communication"] = orders.communication;
-  out["communication_log_only"] = orders.communication_log_only;
-  out["communication_codeline"] = nb::cast(orders.communication_codeline);
-  out["batch_first_attention"] = orders.batch_first_attention;
+  out["structure"] = requests.structure;
+  out["exit_after_structure"] = requests.exit_after_structure;
+  out["stacks"] = requests.stacks;
+  out["communication"] = requests.communication;
+  out["communication_log_only"] = requests.communication_log_only;
+  out["communication_codeline"] = nb::cast(requests.communication_codeline);
+  out["batch_first_attention"] = requests.batch_first_attention;
   return out;
 }
 
@@ -211,7 +211,7 @@ void BindSession(nb::module_& m) {
       .def("pass_step", &Session::PassStep)
       .def("begin_micro_batch", &Session::BeginMicroBatch)
       .def("publish_structure", &Session::PublishStructure)
-      .def_prop_ro("orders", &OrdersOf)
+      .def_prop_ro("requests", &RequestsOf)
       .def_prop_ro("step", &Session::step)
       .def_prop_ro("wanted_features", &FeaturesOf)
       .def_prop_ro("watches_before_operators", [](Session& s) { return s.extras().watches_before_operators(); })

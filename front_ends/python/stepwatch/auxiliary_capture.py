@@ -62,7 +62,7 @@ class AuxiliaryCapture:
             Its modules are those that the session's sites speak of.
         """
         self.remove()
-        self._requests = self._session.orders
+        self._requests = self._session.requests
         self._features.install(index.modules, self._session.wanted_features, self._requests["batch_first_attention"])
         self._updates.install((number, index.parameters[number]) for number in self._session.wanted_updates)
         if self._requests["communication"]:

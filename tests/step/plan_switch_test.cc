@@ -1,5 +1,5 @@
 // The step thread's side and the drain together: windows, swaps, the ledger.
-#include "src/step/data_plane.h"
+#include "src/step/plan_switch.h"
 
 #include <future>
 #include <set>
@@ -20,9 +20,9 @@ std::vector<int64_t> StepsOf(const ScriptedSink& sink, PlanId plan) {
 
 class RecordingHooks final : public HookTable {
  public:
-  void Swap(const RecordLayout* layout, const FrontEndRequests& orders) noexcept override {
+  void Swap(const RecordLayout* layout, const FrontEndRequests& requests) noexcept override {
     ++swaps;
-    stacks = orders.stacks;
+    stacks = requests.stacks;
     current = layout == nullptr ? 0 : layout->plan_id;
   }
   int swaps = 0;
@@ -33,9 +33,9 @@ class RecordingHooks final : public HookTable {
 TEST_CASE("a plan collects the steps of its rule and then ends by itself") {
   Run run;
   RecordingHooks hooks;
-  run.plane.SetHooks(&hooks);
+  run.plane.plans.SetHooks(&hooks);
   run.Start();
-  run.OfferPlan({1, {2, 3, 2}});
+  run.PublishPlan({1, {2, 3, 2}});
   for (int i = 0; i < 10; ++i) run.TrainStep(4);
   REQUIRE(run.WaitDrained(1));
   CHECK(StepsOf(*run.sink, 1) == std::vector<int64_t>{2, 5});
@@ -52,15 +52,15 @@ TEST_CASE("a plan collects the steps of its rule and then ends by itself") {
 TEST_CASE("what a plan asks of the front end beside its sites is told at the swap, and taken back at its end") {
   Run run;
   RecordingHooks hooks;
-  run.plane.SetHooks(&hooks);
+  run.plane.plans.SetHooks(&hooks);
   run.Start();
   auto plan = std::make_shared<plan::Plan>(*MakePlan({1, {0, 1, 2}}));
-  plan->orders.stacks = true;
-  run.Put(run.MakeOffer(plan));
-  run.plane.EndStep();
+  plan->requests.stacks = true;
+  run.Put(run.MakePending(plan));
+  run.plane.plans.EndStep();
   CHECK(hooks.stacks);
-  run.plane.EndStep();
-  run.plane.EndStep();
+  run.plane.plans.EndStep();
+  run.plane.plans.EndStep();
   CHECK(hooks.current == 0);
   CHECK_FALSE(hooks.stacks);
 }
@@ -68,20 +68,20 @@ TEST_CASE("what a plan asks of the front end beside its sites is told at the swa
 TEST_CASE("a plan that starts when it is applied counts from the step after the boundary") {
   Run run(size_t{1} << 20, 500);
   run.Start();
-  auto offer = run.MakeOffer({1, {100, 3, 2}});
-  offer->effect = NewWindow{StartRule::kWhenApplied};
-  run.Put(std::move(offer));
+  auto pending = run.MakePending({1, {100, 3, 2}});
+  pending->effect = NewWindow{StartRule::kWhenApplied};
+  run.Put(std::move(pending));
   for (int i = 0; i < 8; ++i) run.TrainStep();
   REQUIRE(run.WaitDrained(1));
   CHECK(StepsOf(*run.sink, 1) == std::vector<int64_t>{501, 504});
 }
 
-TEST_CASE("an offer is applied before the first step if it may be") {
+TEST_CASE("a waiting plan is applied before the first step if it may be") {
   Run run;
   run.Start();
-  run.OfferPlan({1, {0, 1, 1}});
-  run.plane.ApplyBetweenSteps();
-  CHECK(run.plane.plan_id() == 1);
+  run.PublishPlan({1, {0, 1, 1}});
+  run.plane.plans.ApplyBetweenSteps();
+  CHECK(run.plane.plans.plan_id() == 1);
   run.TrainStep();
   REQUIRE(run.WaitDrained(1));
   CHECK(StepsOf(*run.sink, 1) == std::vector<int64_t>{0});
@@ -90,16 +90,16 @@ TEST_CASE("an offer is applied before the first step if it may be") {
 TEST_CASE("a newer plan takes over at the boundary and both accounts are exact") {
   Run run;
   RecordingHooks hooks;
-  run.plane.SetHooks(&hooks);
+  run.plane.plans.SetHooks(&hooks);
   run.Start();
-  run.OfferPlan({1});
+  run.PublishPlan({1});
   run.TrainStep();
   run.TrainStep(5);
-  run.OfferPlan({2});
+  run.PublishPlan({2});
   run.Observe();
-  CHECK(run.plane.plan_id() == 1);
-  run.plane.EndStep();
-  CHECK(run.plane.plan_id() == 2);
+  CHECK(run.plane.plans.plan_id() == 1);
+  run.plane.plans.EndStep();
+  CHECK(run.plane.plans.plan_id() == 2);
   CHECK(hooks.current == 2);
   run.TrainStep(7);
   run.Finish();
@@ -112,17 +112,17 @@ TEST_CASE("a newer plan takes over at the boundary and both accounts are exact")
 TEST_CASE("a stop ends the window at the next boundary, and without a window does nothing") {
   Run run;
   run.Start();
-  run.OfferStop();
+  run.PublishStop();
   run.TrainStep();
-  CHECK(run.plane.plan_id() == 0);
-  run.OfferPlan({1});
+  CHECK(run.plane.plans.plan_id() == 0);
+  run.PublishPlan({1});
   run.TrainStep();
   run.TrainStep();
-  run.OfferStop();
+  run.PublishStop();
   run.Observe();
-  CHECK(run.plane.plan_id() == 1);
-  run.plane.EndStep();
-  CHECK(run.plane.plan_id() == 0);
+  CHECK(run.plane.plans.plan_id() == 1);
+  run.plane.plans.EndStep();
+  CHECK(run.plane.plans.plan_id() == 0);
   run.TrainStep();
   REQUIRE(run.WaitDrained(1));
   CHECK(run.drained[1].reason == EndReason::kStopped);
@@ -132,12 +132,12 @@ TEST_CASE("a stop ends the window at the next boundary, and without a window doe
 TEST_CASE("a plan that continues the window goes on with its rule and count") {
   Run run;
   run.Start();
-  run.OfferPlan({1, {1, 2, 3}});
+  run.PublishPlan({1, {1, 2, 3}});
   for (int step = 0; step < 3; ++step) run.TrainStep();
-  CHECK(run.plane.collected() == 1);
-  auto grown = run.MakeOffer({2, {0, 1, 100}, 9});
+  CHECK(run.plane.plans.collected() == 1);
+  auto grown = run.MakePending({2, {0, 1, 100}, 9});
   grown->effect = Continue{};
-  run.plane.ContinueWith(std::move(grown));
+  run.plane.plans.ContinueWith(std::move(grown));
   for (int step = 3; step < 12; ++step) run.TrainStep();
   REQUIRE(run.WaitDrained(2));
   CHECK(StepsOf(*run.sink, 1) == std::vector<int64_t>{1});
@@ -153,24 +153,24 @@ TEST_CASE(
     INFO("observes " << observes);
     Run run;
     run.Start();
-    run.OfferPlan({1, {0, 1, 4}});
-    run.plane.EndStep();
+    run.PublishPlan({1, {0, 1, 4}});
+    run.plane.plans.EndStep();
     const float value = 1;
     Record record;
     if (observes) {
-      REQUIRE(run.plane.Measure({0}, DenseView(&value, DType::kFloat32, nullptr, 0), &record));
+      REQUIRE(run.plane.recorder.Measure({0}, DenseView(&value, DType::kFloat32, nullptr, 0), &record));
       run.Produced(1, 1);
     }
-    CHECK(run.plane.in_step() == observes);
-    auto continuation = run.MakeOffer({2});
+    CHECK(run.plane.running.observed() == observes);
+    auto continuation = run.MakePending({2});
     continuation->effect = Continue{};
-    run.plane.ContinueWith(std::move(continuation));
-    CHECK(run.plane.plan_id() == (observes ? 1 : 2));
-    if (observes) run.plane.Enqueue(record);
-    run.plane.EndStep();
-    CHECK(run.plane.plan_id() == 2);
-    CHECK_FALSE(run.plane.in_step());
-    run.plane.Close();
+    run.plane.plans.ContinueWith(std::move(continuation));
+    CHECK(run.plane.plans.plan_id() == (observes ? 1 : 2));
+    if (observes) run.plane.recorder.Enqueue(record);
+    run.plane.plans.EndStep();
+    CHECK(run.plane.plans.plan_id() == 2);
+    CHECK_FALSE(run.plane.running.observed());
+    run.plane.plans.Close();
     REQUIRE(run.WaitDrained(2));
     CHECK(run.drained[1].ledger.written == (observes ? 1 : 0));
     CHECK(run.ended[0].last_step == (observes ? 1 : -1));
@@ -181,126 +181,52 @@ TEST_CASE(
     "a plan that was to continue a window that has ended never begins, nor does one that another took over from") {
   Run run;
   run.Start();
-  run.OfferPlan({1, {1, 1, 1}});
+  run.PublishPlan({1, {1, 1, 1}});
   run.TrainStep();
   run.Observe();
   std::vector<std::weak_ptr<Pipeline>> pipelines;
   for (const PlanId id : {2, 3}) {
-    auto grown = run.MakeOffer({id});
+    auto grown = run.MakePending({id});
     grown->effect = Continue{};
     pipelines.push_back(grown->pipeline);
-    run.plane.ContinueWith(std::move(grown));
+    run.plane.plans.ContinueWith(std::move(grown));
   }
   for (int i = 0; i < 5; ++i) run.TrainStep();
   REQUIRE(run.WaitDrained(1));
   CHECK(run.drained[1].reason == EndReason::kTimes);
-  CHECK(run.plane.plan_id() == 0);
-  run.plane.Reclaim();
+  CHECK(run.plane.plans.plan_id() == 0);
+  run.plane.plans.Reclaim();
   for (const auto& pipeline : pipelines) CHECK(pipeline.expired());
   run.Finish();
   CHECK(run.begun.size() == 1);
 }
 
-TEST_CASE("an offer for a later step waits for it") {
+TEST_CASE("a plan for a later step waits for it") {
   Run run;
   run.Start();
-  auto offer = run.MakeOffer({1, {0, 1, 1}});
-  offer->at_step = 4;
-  run.Put(std::move(offer));
+  auto pending = run.MakePending({1, {0, 1, 1}});
+  pending->at_step = 4;
+  run.Put(std::move(pending));
   for (int i = 0; i < 6; ++i) run.TrainStep();
   REQUIRE(run.WaitDrained(1));
   CHECK(StepsOf(*run.sink, 1) == std::vector<int64_t>{4});
 }
 
-TEST_CASE("a superseded offer neither begins nor keeps the plans behind it waiting") {
+TEST_CASE("a superseded plan neither begins nor keeps the plans behind it waiting") {
   Run run;
   run.Start();
-  run.OfferPlan({1});
-  run.OfferPlan({2, {0, 1, 2}});
+  run.PublishPlan({1});
+  run.PublishPlan({2, {0, 1, 2}});
   for (int i = 0; i < 4; ++i) run.TrainStep();
   REQUIRE(run.WaitDrained(2));
   CHECK(run.begun.size() == 1);
   CHECK(run.begun[0].plan_id == 2);
 }
 
-TEST_CASE("a ring that is full drops records and counts them") {
-  Run run;
-  std::promise<void> release;
-  std::shared_future<void> released = release.get_future().share();
-  run.sink->SetScript([released](const RecordLayout&, const StepFrame& left) {
-    released.wait();
-    return WriteResult{Status(), left.count};
-  });
-  run.Start();
-  run.OfferPlan({1}, 64);
-  run.TrainStep();
-  for (int i = 0; i < 20; ++i) run.TrainStep(50);  // the drain hangs in the first frame
-  release.set_value();
-  run.Finish();
-  CHECK(run.Dropped(1, DropReason::kRingFull) > 0);
-  CHECK(run.drained[1].ledger.written >= 64);
-  CHECK(run.drained[1].collected == 20);
-}
-
-TEST_CASE("tensors that cannot be measured are counted as unsupported") {
-  Run run;
-  run.Start();
-  run.OfferPlan({1});
-  run.TrainStep();
-  const float value = 1;
-  TensorView odd = DenseView(&value, DType::kOther, nullptr, 0);
-  TensorView elsewhere = DenseView(&value, DType::kFloat32, nullptr, 0);
-  elsewhere.device = {DeviceKind::kCuda, 0};
-  Record record;
-  CHECK_FALSE(run.plane.Measure({0}, odd, &record));
-  CHECK_FALSE(run.plane.Measure({0}, elsewhere, &record));
-  run.plane.ObserveAgreement({0}, odd, odd);
-  run.plane.ObserveMissing({0});
-  run.Produced(1, 4);
-  run.TrainStep();
-  run.Finish();
-  CHECK(run.Dropped(1, DropReason::kUnsupported) == 3);
-  CHECK(run.drained[1].ledger.written == 2);
-}
-
-TEST_CASE(
-    "a record that was measured under another plan is counted as late, and does not reach the newer plan's files") {
-  Run run;
-  run.Start();
-  run.OfferPlan({1});
-  run.TrainStep();
-  const float value = 1;
-  Record record;
-  REQUIRE(run.plane.Measure({0}, DenseView(&value, DType::kFloat32, nullptr, 0), &record));
-  run.OfferPlan({2});
-  run.TrainStep(0);
-  run.plane.Enqueue(record);
-  run.Produced(2, 1);
-  run.TrainStep();
-  run.Finish();
-  CHECK(run.Dropped(2, DropReason::kLate) == 1);
-  CHECK(run.drained[2].ledger.written == 1);
-  CHECK(run.drained[1].ledger.produced == 0);
-}
-
-TEST_CASE("a site that the plan does not have is counted as late, and reaches no sink") {
-  Run run;
-  run.Start();
-  run.OfferPlan({1, {0, 1, 100}, 2});
-  run.TrainStep();
-  run.Observe(1);
-  run.Observe(2);
-  run.Observe(~SiteId{0});
-  run.plane.EndStep();
-  run.Finish();
-  CHECK(run.Dropped(1, DropReason::kLate) == 2);
-  CHECK(run.drained[1].ledger.written == 1);
-}
-
 TEST_CASE("closing in the middle of a step keeps the rows of that step, and ends everything") {
   Run run;
   run.Start();
-  run.OfferPlan({1});
+  run.PublishPlan({1});
   run.TrainStep();
   run.TrainStep(2);
   run.Observe();
@@ -310,17 +236,17 @@ TEST_CASE("closing in the middle of a step keeps the rows of that step, and ends
   CHECK(run.drained[1].reason == EndReason::kClosed);
   CHECK(run.drained[1].collected == 1);
   CHECK(run.drained[1].ledger.written == 5);
-  run.plane.EndStep();
-  CHECK_FALSE(run.plane.collecting_flag()->load());
+  run.plane.plans.EndStep();
+  CHECK_FALSE(run.plane.recorder.collecting());
 }
 
 TEST_CASE("a plan that was armed when the monitor closed never begins") {
   Run run;
   run.Start();
-  run.OfferPlan({1});
+  run.PublishPlan({1});
   run.TrainStep();
   run.TrainStep();
-  run.OfferPlan({2});
+  run.PublishPlan({2});
   run.Finish();
   CHECK(run.begun.size() == 1);
 }
@@ -334,11 +260,11 @@ TEST_CASE("a slow sink with two plans alive: frames stay in order, every row arr
     return WriteResult{Status(), left.count};
   });
   run.Start();
-  run.OfferPlan({1});
+  run.PublishPlan({1});
   for (int i = 0; i < 5; ++i) run.TrainStep(3);
-  run.OfferPlan({2, {0, 1, 3}});
+  run.PublishPlan({2, {0, 1, 3}});
   for (int i = 0; i < 6; ++i) run.TrainStep(3);
-  CHECK(run.plane.plan_id() == 0);  // the second plan is over too, and the first still has rows in its ring
+  CHECK(run.plane.plans.plan_id() == 0);  // the second plan is over too, and the first still has rows in its ring
   run.Collect();
   CHECK(run.drained.empty());
   release.set_value();
@@ -364,7 +290,7 @@ void Rest() {
   std::this_thread::sleep_for(std::chrono::microseconds(20));
 }
 
-TEST_CASE("a swap at each of many steps, offered by another thread, with observers on a third inside the steps",
+TEST_CASE("a swap at each of many steps, published by another thread, with observers on a third inside the steps",
           "[slow]") {
   Run run;
   run.Start();
@@ -372,11 +298,11 @@ TEST_CASE("a swap at each of many steps, offered by another thread, with observe
   std::thread loop([&] {
     PlanId next = 1;
     while (!done.load(std::memory_order_acquire)) {
-      if (run.plane.plan_waiting() && next % 16 != 0) {  // now and then an offer is superseded
+      if (run.plane.plans.plan_waiting() && next % 16 != 0) {  // now and then a plan is superseded
         Rest();
         continue;
       }
-      run.OfferPlan({next, {0, 1, 1 + next % 3}}, 1);
+      run.PublishPlan({next, {0, 1, 1 + next % 3}}, 1);
       ++next;
     }
   });
@@ -398,9 +324,9 @@ TEST_CASE("a swap at each of many steps, offered by another thread, with observe
       wanted.fetch_add(1, std::memory_order_release);
       while (made.load(std::memory_order_acquire) != wanted.load()) Rest();
     }
-    run.plane.EndStep();
-    if (run.plane.newest_begun() != before) ++swaps;
-    before = run.plane.newest_begun();
+    run.plane.plans.EndStep();
+    if (run.plane.plans.newest_begun() != before) ++swaps;
+    before = run.plane.plans.newest_begun();
   }
   done.store(true, std::memory_order_release);
   loop.join();

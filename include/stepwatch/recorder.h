@@ -1,0 +1,61 @@
+// What the hooks of a model call inside a step.
+//
+// Threads: the step thread, and autograd threads that run inside the step. No call waits, formats, opens files or
+// throws, and none but ObserveHeatmaps takes a lock: a record goes through a ring to the drain thread. In a step that
+// is not collected, after Monitor::Close and in a forked child the calls do nothing.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <vector>
+
+#include "stepwatch/heatmap.h"
+#include "stepwatch/record.h"
+#include "stepwatch/tensor_view.h"
+
+namespace stepwatch {
+
+// A Recorder lives as long as the Monitor that gave it.
+class Recorder {
+ public:
+  // `collecting` outlives the recorder.
+  explicit Recorder(const std::atomic<bool>* collecting) : collecting_(collecting) {}
+  virtual ~Recorder() = default;
+
+  // True if the running step is collected: one relaxed load.
+  bool collecting() const noexcept { return collecting_->load(std::memory_order_relaxed); }
+
+  // Measures a tensor and enqueues its record. A CPU tensor is read before this returns; the reading of one in CUDA
+  // memory is queued on its stream, and its numbers follow.
+  void Observe(const Observation& at, const TensorView& tensor) noexcept {
+    if (!collecting()) return;
+    Record record;
+    if (Measure(at, tensor, &record)) Enqueue(record);
+  }
+  // The same for `count` tensors, in their order: those that lie together on one device are measured in one go, in CPU
+  // memory on the threads of Options::parallel_for, in CUDA memory in few launches.
+  virtual void ObserveBatch(const Observation* at, const TensorView* tensors, size_t count) noexcept = 0;
+  // A hook fired without a tensor: records a row of nan.
+  virtual void ObserveMissing(const Observation& at) noexcept = 0;
+  // An L2 feature, which the front end has computed itself: `count` numbers, one for each column of the site's kind
+  // (ColumnsOf); NaN where there is none. Another count is a dropped record, unsupported.
+  virtual void ObserveValues(const Observation& at, const double* values, size_t count) noexcept = 0;
+  // What the running step adds to heat maps, which the front end has counted itself: all of it in one call, which holds
+  // a lock for as long as it takes to put the columns down. Keeps only columns of sites that have heat maps in the plan
+  // in force.
+  virtual void ObserveHeatmaps(std::vector<HeatmapColumn> columns) noexcept = 0;
+  // mg_direction: the share of elements whose signs agree, recorded as a 0-d fp32 tensor.
+  virtual void ObserveAgreement(const Observation& at, const TensorView& gradient,
+                                const TensorView& momentum) noexcept = 0;
+
+  // Observe in two parts, for a tensor that a module is about to overwrite: Measure before, Enqueue after, or Discard
+  // if nothing came of it. Measure returns false if there is nothing to enqueue.
+  virtual bool Measure(const Observation& at, const TensorView& tensor, Record* record) noexcept = 0;
+  virtual void Enqueue(const Record& record) noexcept = 0;
+  virtual void Discard(const Record& record) noexcept = 0;
+
+ private:
+  const std::atomic<bool>* const collecting_;
+};
+
+}  // namespace stepwatch

@@ -1,0 +1,163 @@
+#include "src/step/plan_switch.h"
+
+#include <utility>
+
+namespace stepwatch::step {
+namespace {
+
+const FrontEndRequests kNoRequests;
+
+}  // namespace
+
+PlanSwitch::PlanSwitch(RunningStep* running, StepGate* gate, GraphCapture* graph_capture,
+                       device::GraphClock* graph_clock, WakeUp* drain_wake_up)
+    : running_(running),
+      gate_(gate),
+      graph_capture_(graph_capture),
+      graph_clock_(graph_clock),
+      drain_wake_up_(drain_wake_up) {}
+
+PlanSwitch::~PlanSwitch() {
+  boundaries_.fetch_add(2, std::memory_order_relaxed);
+  Reclaim();
+}
+
+void PlanSwitch::CloseFrame() noexcept {
+  Pipeline& pipeline = *current_->pipeline;
+  const uint64_t produced = pipeline.produced.load(std::memory_order_relaxed);
+  // Refused only when the drain is stuck; it then closes the frame at the next record that gets through.
+  (void)pipeline.ring.TryPush(FrameEnd{running_->number(), produced - produced_before_frame_});
+  produced_before_frame_ = produced;
+  const int64_t collected = collected_.load(std::memory_order_relaxed) + 1;
+  collected_.store(collected, std::memory_order_relaxed);
+  if (collected >= rule_.times) EndWindow(EndReason::kTimes, running_->number());
+  drain_wake_up_->Post();
+}
+
+void PlanSwitch::EndStep() noexcept {
+  if (!running_->InOwner() || closed_) return;
+  graph_capture_->EndStep();
+  if (running_->collecting().load(std::memory_order_relaxed)) CloseFrame();
+  const int64_t next = running_->number() + 1;
+  boundaries_.fetch_add(1, std::memory_order_release);
+  gate_->Arrive(next);
+  TakePlans(next);
+  running_->SetNumber(next);
+  SetCollecting();
+}
+
+void PlanSwitch::ApplyBetweenSteps() noexcept {
+  if (!running_->InOwner() || closed_ || running_->observed()) return;
+  TakePlans(running_->number());
+  SetCollecting();
+}
+
+void PlanSwitch::ContinueWith(std::unique_ptr<PendingPlan> plan) noexcept {
+  if (!running_->InOwner() || closed_) return;
+  if (continuation_ != nullptr) Retire(std::move(continuation_));
+  continuation_ = std::move(plan);
+  ApplyBetweenSteps();
+}
+
+void PlanSwitch::MoveHooks(std::unique_ptr<const MovedHooks> moved) noexcept {
+  const bool is_in_force = current_ != nullptr && current_->plan().layout.plan_id == moved->layout.plan_id;
+  if (!running_->InOwner() || !is_in_force || !running_->observed() || hooks_ == nullptr) return;
+  hooks_->Swap(&moved->layout, moved->requests);
+  moved_hooks_ = std::move(moved);
+}
+
+void PlanSwitch::Close() noexcept {
+  if (!running_->InOwner() || closed_) return;
+  if (current_ != nullptr)
+    EndWindow(EndReason::kClosed, running_->observed() ? running_->number() : running_->number() - 1);
+  closed_ = true;
+  running_->StopCollecting();
+  graph_clock_->Switch(false);
+  boundaries_.fetch_add(2, std::memory_order_release);
+  drain_wake_up_->Post();
+}
+
+// The window goes on before it may end: an edit, or a stop, then meets it as it is to be.
+void PlanSwitch::TakePlans(int64_t next_step) noexcept {
+  if (continuation_ != nullptr) Apply(std::move(continuation_), next_step);
+  if (slot_.waiting()) Apply(slot_.AtStep(next_step), next_step);
+}
+
+void PlanSwitch::Apply(std::unique_ptr<PendingPlan> plan, int64_t next_step) noexcept {
+  if (plan == nullptr) return;
+  const auto* window = std::get_if<NewWindow>(&plan->effect);
+  const bool continues = std::holds_alternative<Continue>(plan->effect);
+  if (window == nullptr && (!continues || current_ == nullptr)) {
+    if (current_ != nullptr) EndWindow(EndReason::kStopped, next_step - 1);
+    return Retire(std::move(plan));
+  }
+  if (current_ != nullptr) EndWindow(EndReason::kReplaced, next_step - 1);
+  if (window != nullptr) SetRule(plan->plan().rule, *window, plan->at_step, next_step);
+  Begin(std::move(plan), next_step);
+}
+
+void PlanSwitch::SetRule(plan::StepRule rule, const NewWindow& window, int64_t at_step, int64_t first_step) noexcept {
+  rule_ = rule;
+  if (window.start == StartRule::kWhenApplied) rule_.start = first_step;
+  if (window.start == StartRule::kAtStep) rule_.start = at_step;
+  collected_.store(window.start == StartRule::kAtStep ? rule_.CollectedBefore(first_step) : 0,
+                   std::memory_order_relaxed);
+}
+
+void PlanSwitch::Begin(std::unique_ptr<PendingPlan> plan, int64_t first_step) noexcept {
+  collected_before_plan_ = std::holds_alternative<Continue>(plan->effect) ? collected() : 0;
+  produced_before_frame_ = 0;
+  current_ = std::move(plan);
+  const plan::Plan& begun = current_->plan();
+  plan_id_.store(begun.layout.plan_id, std::memory_order_relaxed);
+  newest_begun_.store(begun.layout.plan_id, std::memory_order_release);
+  current_->pipeline->ring.Push(PlanBegin{first_step});
+  begun_plans_.Push(std::move(current_->for_drain));
+  running_->SetPipeline(current_->pipeline.get());
+  if (hooks_ != nullptr) hooks_->Swap(&begun.layout, begun.requests);
+  // A plan that may collect nothing ends where it began.
+  if (rule_.times <= collected()) EndWindow(EndReason::kTimes, first_step - 1);
+  drain_wake_up_->Post();
+}
+
+void PlanSwitch::EndWindow(EndReason reason, int64_t last_step) noexcept {
+  running_->StopCollecting();
+  running_->SetPipeline(nullptr);
+  current_->pipeline->ring.Push(PlanEnd{reason, last_step, collected() - collected_before_plan_});
+  plan_id_.store(0, std::memory_order_relaxed);
+  if (hooks_ != nullptr && reason != EndReason::kReplaced) hooks_->Swap(nullptr, kNoRequests);
+  Retire(std::move(current_));
+  drain_wake_up_->Post();
+}
+
+void PlanSwitch::SetCollecting() noexcept {
+  const bool collects =
+      current_ != nullptr && rule_.Collects(running_->number(), collected_.load(std::memory_order_relaxed));
+  running_->SetCollecting(collects);
+  graph_clock_->Switch(collects);
+}
+
+void PlanSwitch::Retire(std::unique_ptr<PendingPlan> plan) noexcept {
+  plan->retired_at_boundary = boundaries_.load(std::memory_order_relaxed);
+  PutBack(plan.release());
+}
+
+void PlanSwitch::PutBack(PendingPlan* plan) noexcept {
+  plan->next = retired_.load(std::memory_order_relaxed);
+  while (!retired_.compare_exchange_weak(plan->next, plan, std::memory_order_release, std::memory_order_relaxed)) {
+  }
+}
+
+void PlanSwitch::Reclaim() noexcept {
+  PendingPlan* plan = retired_.exchange(nullptr, std::memory_order_acquire);
+  const uint64_t now = boundaries_.load(std::memory_order_acquire);
+  while (plan != nullptr) {
+    PendingPlan* const retired = std::exchange(plan, plan->next);
+    if (now > retired->retired_at_boundary + 1)
+      delete retired;
+    else
+      PutBack(retired);
+  }
+}
+
+}  // namespace stepwatch::step

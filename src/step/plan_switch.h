@@ -1,0 +1,101 @@
+// Switches the step thread from plan to plan: which plan is in force, which steps it collects, when it ends.
+//
+// Nothing here locks, allocates or does I/O, and nothing waits but EndStep, before a step that ranks are about to agree
+// on (StepGate). The semaphore that wakes the drain is posted once for each collected step.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "src/device/graph_clock.h"
+#include "src/step/graph_capture.h"
+#include "src/step/pending_plan.h"
+#include "src/step/plan_slot.h"
+#include "src/step/running_step.h"
+#include "src/step/step_gate.h"
+#include "src/step/wake_up.h"
+#include "stepwatch/hook_table.h"
+#include "stepwatch/record_layout.h"
+
+namespace stepwatch::step {
+
+// What the hooks of a model that was indexed anew in mid-step do for the rest of it.
+struct MovedHooks {
+  RecordLayout layout;  // that of the plan in force, on the sites of now
+  FrontEndRequests requests;
+};
+
+class PlanSwitch {
+ public:
+  // All outlive the switch.
+  PlanSwitch(RunningStep* running, StepGate* gate, GraphCapture* graph_capture, device::GraphClock* graph_clock,
+             WakeUp* drain_wake_up);
+  ~PlanSwitch();
+
+  // --- step thread, with no recorder running ---
+  void SetHooks(HookTable* hooks) { hooks_ = hooks; }
+  // Applies what waits for the step about to begin, without ending one. If something was observed in that step already,
+  // what waits does so until the boundary: no frame is cut in two.
+  void ApplyBetweenSteps() noexcept;
+  // Continues the window in force with this plan: from the step about to begin, or if something was observed in it,
+  // from the next. Replaces a plan that still waits for that. Without a window the plan is for nothing.
+  void ContinueWith(std::unique_ptr<PendingPlan> plan) noexcept;
+  // The hooks are new, and the plan in force stays for the running step.
+  void MoveHooks(std::unique_ptr<const MovedHooks> moved) noexcept;
+  void EndStep() noexcept;
+  // Ends the window, if any; no plan is ever applied again.
+  void Close() noexcept;
+
+  // --- any thread ---
+  PlanId plan_id() const { return plan_id_.load(std::memory_order_relaxed); }
+  // The newest plan that ever was in force.
+  PlanId newest_begun() const { return newest_begun_.load(std::memory_order_acquire); }
+  int64_t collected() const { return collected_.load(std::memory_order_relaxed); }
+  bool plan_waiting() const { return slot_.waiting(); }
+
+  // --- loop thread ---
+  PlanSlot& slot() { return slot_; }
+  // Frees plans that no thread can still be using.
+  void Reclaim() noexcept;
+
+  // --- drain thread ---
+  BegunPlans& begun_plans() { return begun_plans_; }
+
+ private:
+  void CloseFrame() noexcept;
+  void TakePlans(int64_t next_step) noexcept;
+  void Apply(std::unique_ptr<PendingPlan> plan, int64_t next_step) noexcept;
+  void SetRule(plan::StepRule rule, const NewWindow& window, int64_t at_step, int64_t first_step) noexcept;
+  void Begin(std::unique_ptr<PendingPlan> plan, int64_t first_step) noexcept;
+  void EndWindow(EndReason reason, int64_t last_step) noexcept;
+  void SetCollecting() noexcept;
+  void Retire(std::unique_ptr<PendingPlan> plan) noexcept;
+  void PutBack(PendingPlan* plan) noexcept;
+
+  RunningStep* const running_;
+  StepGate* const gate_;
+  GraphCapture* const graph_capture_;
+  device::GraphClock* const graph_clock_;
+  WakeUp* const drain_wake_up_;
+
+  // Step thread only.
+  HookTable* hooks_ = nullptr;
+  std::unique_ptr<const MovedHooks> moved_hooks_;  // kept alive: the hooks may still point to it
+  std::unique_ptr<PendingPlan> current_;           // the window: its plan and pipeline
+  std::unique_ptr<PendingPlan> continuation_;      // waits for the boundary
+  plan::StepRule rule_;
+  uint64_t produced_before_frame_ = 0;
+  int64_t collected_before_plan_ = 0;  // of the window
+  bool closed_ = false;
+
+  PlanSlot slot_;
+  BegunPlans begun_plans_;
+  std::atomic<PlanId> plan_id_{0};
+  std::atomic<PlanId> newest_begun_{0};
+  std::atomic<int64_t> collected_{0};
+  std::atomic<uint64_t> boundaries_{0};
+  std::atomic<PendingPlan*> retired_{nullptr};
+};
+
+}  // namespace stepwatch::step

@@ -1,0 +1,185 @@
+#include "src/step/ring_recorder.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "src/records/pending_result.h"
+#include "src/records/record_values.h"
+#include "stepwatch/tag.h"
+
+namespace stepwatch::step {
+namespace {
+
+// The drain is woken so often while a device works through all the results that may be under way.
+constexpr uint64_t kWakesPerRound = 8;
+
+// Adds its lifetime to a plan's account: two clock reads, some 50 ns, beside a measurement of a tensor.
+class BusyTime {
+ public:
+  explicit BusyTime(Pipeline* pipeline) : pipeline_(pipeline), start_(std::chrono::steady_clock::now()) {}
+  ~BusyTime() {
+    const auto busy = std::chrono::steady_clock::now() - start_;
+    pipeline_->busy_ns.fetch_add(
+        static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(busy).count()),
+        std::memory_order_relaxed);
+  }
+  BusyTime(const BusyTime&) = delete;
+  BusyTime& operator=(const BusyTime&) = delete;
+
+ private:
+  Pipeline* const pipeline_;
+  const std::chrono::steady_clock::time_point start_;
+};
+
+}  // namespace
+
+RingRecorder::RingRecorder(RunningStep* running, stats::Engine* engine, WakeUp* drain_wake_up)
+    : Recorder(&running->collecting()),
+      running_(running),
+      engine_(engine),
+      drain_wake_up_(drain_wake_up),
+      wake_after_results_(std::max<size_t>(1, engine->device_results_max() / kWakesPerRound)) {}
+
+void RingRecorder::FillKey(const Pipeline& pipeline, const Observation& at, Record* record) noexcept {
+  record->step = running_->number();
+  running_->NoteObserved();
+  record->plan_id = pipeline.plan->layout.plan_id;
+  record->site = at.site;
+  record->micro_step = at.micro_step;
+  record->element = at.element;
+  record->call = at.call;
+  record->flags = running_->record_flags();
+}
+
+bool RingRecorder::MeasureFor(Pipeline* pipeline, const Observation& at, const TensorView& tensor,
+                              Record* record) noexcept {
+  FillKey(*pipeline, at, record);
+  const StatusCode code = engine_->Enqueue(pipeline->plan->layout, pipeline->measure, tensor, record);
+  if (code != StatusCode::kOk) pipeline->CountUnmeasured(code);
+  return code == StatusCode::kOk;
+}
+
+bool RingRecorder::Measure(const Observation& at, const TensorView& tensor, Record* record) noexcept {
+  Pipeline* pipeline = running_->CollectingPipeline();
+  if (pipeline == nullptr) return false;
+  const BusyTime busy(pipeline);
+  return MeasureFor(pipeline, at, tensor, record);
+}
+
+void RingRecorder::Enqueue(const Record& record) noexcept {
+  Pipeline* pipeline = running_->CollectingPipeline();
+  if (pipeline == nullptr) return Discard(record);
+  Push(pipeline, record);
+}
+
+void RingRecorder::Push(Pipeline* pipeline, const Record& record) noexcept {
+  const RecordLayout& layout = pipeline->plan->layout;
+  const bool known = record.plan_id == layout.plan_id && record.site < layout.sites.size();
+  if (known && records::IsCaptured(record)) {
+    engine_->Keep(layout.sites[record.site], pipeline->measure, record);
+    return;
+  }
+  pipeline->produced.fetch_add(1, std::memory_order_relaxed);
+  // Otherwise measured for an earlier plan, or with a site id of one.
+  if (!known) {
+    pipeline->dropped_late.fetch_add(1, std::memory_order_relaxed);
+    Discard(record);
+  } else if (!pipeline->ring.TryPush(record)) {
+    pipeline->dropped_ring_full.fetch_add(1, std::memory_order_relaxed);
+    Discard(record);
+  } else if (record.pending()) {
+    WakeForResults();
+  }
+}
+
+void RingRecorder::PushIfMeasured(Pipeline* pipeline, StatusCode code, const Record& record) noexcept {
+  if (code == StatusCode::kOk)
+    Push(pipeline, record);
+  else
+    pipeline->CountUnmeasured(code);
+}
+
+// The drain fetches results only while it is awake; a long step must not run out of places for them.
+void RingRecorder::WakeForResults() noexcept {
+  if ((results_asked_.fetch_add(1, std::memory_order_relaxed) + 1) % wake_after_results_ == 0) drain_wake_up_->Post();
+}
+
+void RingRecorder::ObserveBatch(const Observation* at, const TensorView* tensors, size_t count) noexcept {
+  Pipeline* pipeline = running_->CollectingPipeline();
+  if (pipeline == nullptr) return;
+  const BusyTime busy(pipeline);
+  if (pipeline->batch_room_taken.test_and_set(std::memory_order_acquire)) {
+    for (size_t i = 0; i < count; ++i) {
+      Record record;
+      if (MeasureFor(pipeline, at[i], tensors[i], &record)) Push(pipeline, record);
+    }
+    return;
+  }
+  ObserveWithRoom(pipeline, at, tensors, count);
+  pipeline->batch_room_taken.clear(std::memory_order_release);
+}
+
+void RingRecorder::ObserveWithRoom(Pipeline* pipeline, const Observation* at, const TensorView* tensors,
+                                   size_t count) noexcept {
+  const RecordLayout& layout = pipeline->plan->layout;
+  stats::BatchRoom& room = pipeline->batch_room;
+  while (count > 0) {
+    const size_t taken = engine_->EnqueueBatch(pipeline->measure, tensors, count, &room);
+    for (size_t i = 0; i < taken; ++i) {
+      Record record;
+      FillKey(*pipeline, at[i], &record);
+      PushIfMeasured(pipeline, engine_->Take(layout, room, i, tensors[i], &record), record);
+    }
+    at += taken;
+    tensors += taken;
+    count -= taken;
+  }
+}
+
+void RingRecorder::ObserveMissing(const Observation& at) noexcept {
+  Pipeline* pipeline = running_->CollectingPipeline();
+  if (pipeline == nullptr) return;
+  Record record;
+  FillKey(*pipeline, at, &record);
+  record.flags |= Record::kMissing;
+  Push(pipeline, record);
+}
+
+void RingRecorder::ObserveValues(const Observation& at, const double* values, size_t count) noexcept {
+  Pipeline* pipeline = running_->CollectingPipeline();
+  if (pipeline == nullptr) return;
+  Record record;
+  FillKey(*pipeline, at, &record);
+  const RecordLayout& layout = pipeline->plan->layout;
+  const bool known = at.site < layout.sites.size();
+  if (known && !records::FillFeature(layout, layout.sites[at.site].kind, values, count, &record))
+    return pipeline->CountUnmeasured(StatusCode::kUnsupported);
+  Push(pipeline, record);
+}
+
+void RingRecorder::ObserveAgreement(const Observation& at, const TensorView& gradient,
+                                    const TensorView& momentum) noexcept {
+  Pipeline* pipeline = running_->CollectingPipeline();
+  if (pipeline == nullptr) return;
+  const BusyTime busy(pipeline);
+  Record record;
+  FillKey(*pipeline, at, &record);
+  const StatusCode code =
+      engine_->EnqueueAgreement(pipeline->plan->layout, pipeline->measure, gradient, momentum, &record);
+  PushIfMeasured(pipeline, code, record);
+}
+
+void RingRecorder::ObserveHeatmaps(std::vector<HeatmapColumn> columns) noexcept {
+  Pipeline* pipeline = running_->CollectingPipeline();
+  if (pipeline == nullptr) return;
+  const std::vector<PlannedSite>& sites = pipeline->plan->layout.sites;
+  std::erase_if(columns, [&](const HeatmapColumn& column) {
+    return column.site >= sites.size() || !HasHeatmap(sites[column.site].kind);
+  });
+  if (columns.empty()) return;
+  running_->NoteObserved();
+  pipeline->heatmaps.Put({running_->number(), std::move(columns)});
+}
+
+}  // namespace stepwatch::step

@@ -1,0 +1,48 @@
+// Records what hooks observe into the ring of the plan in force.
+//
+// Nothing here allocates, and nothing locks but ObserveHeatmaps, once a step. The semaphore that wakes the drain is
+// posted whenever many results of a device are under way.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "src/stats/engine.h"
+#include "src/step/running_step.h"
+#include "src/step/wake_up.h"
+#include "stepwatch/recorder.h"
+
+namespace stepwatch::step {
+
+class RingRecorder final : public Recorder {
+ public:
+  // All three outlive the recorder.
+  RingRecorder(RunningStep* running, stats::Engine* engine, WakeUp* drain_wake_up);
+
+  void ObserveBatch(const Observation* at, const TensorView* tensors, size_t count) noexcept override;
+  void ObserveMissing(const Observation& at) noexcept override;
+  void ObserveValues(const Observation& at, const double* values, size_t count) noexcept override;
+  void ObserveHeatmaps(std::vector<HeatmapColumn> columns) noexcept override;
+  void ObserveAgreement(const Observation& at, const TensorView& gradient,
+                        const TensorView& momentum) noexcept override;
+  bool Measure(const Observation& at, const TensorView& tensor, Record* record) noexcept override;
+  void Enqueue(const Record& record) noexcept override;
+  void Discard(const Record& record) noexcept override { engine_->Disown(record); }
+
+ private:
+  void FillKey(const Pipeline& pipeline, const Observation& at, Record* record) noexcept;
+  bool MeasureFor(Pipeline* pipeline, const Observation& at, const TensorView& tensor, Record* record) noexcept;
+  void Push(Pipeline* pipeline, const Record& record) noexcept;
+  void PushIfMeasured(Pipeline* pipeline, StatusCode code, const Record& record) noexcept;
+  void ObserveWithRoom(Pipeline* pipeline, const Observation* at, const TensorView* tensors, size_t count) noexcept;
+  void WakeForResults() noexcept;
+
+  RunningStep* const running_;
+  stats::Engine* const engine_;
+  WakeUp* const drain_wake_up_;
+  const uint64_t wake_after_results_;
+  std::atomic<uint64_t> results_asked_{0};
+};
+
+}  // namespace stepwatch::step
