@@ -151,6 +151,7 @@ void RunJournal::PublishStructure(std::string json) {
   file_work_->Do([saved, base = base_, rank = rank_, json = std::move(json),
                   files = files_] { *saved = output::SaveStructure(base, rank, json, *files); },
                  [this, saved](const Status& fault) { TellSaved("print_struct", fault, *saved); });
+  ++publications_;
 }
 
 void RunJournal::PublishStacks(std::vector<std::pair<std::string, std::string>> rows) {
@@ -161,9 +162,11 @@ void RunJournal::PublishStacks(std::vector<std::pair<std::string, std::string>> 
   file_work_->Do([saved, directory = directory_, rows = std::move(rows),
                   files = files_] { *saved = output::SaveStacks(directory, rows, *files); },
                  [this, saved](const Status& fault) { TellSaved("stack_info", fault, *saved); });
+  ++publications_;
 }
 
 void RunJournal::TellSaved(const std::string& key, const Status& fault, const Result<std::string>& note) {
+  --publications_;
   const Status saved = fault.ok() ? note.status() : fault;
   if (saved.ok()) return callbacks_.tell(EventKind::kNote, key + ": " + note.value());
   callbacks_.tell(EventKind::kDegraded, key + ": " + saved.message());

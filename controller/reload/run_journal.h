@@ -51,8 +51,8 @@ class RunJournal {
   // Calls `then` when manifest.json says all that was changed so far: now if it does, later if it is being written, and
   // in any case after a second. Several are called in the order in which they came. One that throws is called again.
   void AfterSaved(std::function<void()> then);
-  // Nothing waits to be called.
-  bool settled() const { return thens_.empty(); }
+  // Nothing waits to be called, and what was published is written.
+  bool settled() const { return thens_.empty() && publications_ == 0; }
 
   // See Monitor.
   void PublishStructure(std::string json);
@@ -88,6 +88,7 @@ class RunJournal {
   uint64_t version_ = 0;  // of the record
   uint64_t saved_version_ = 0;
   std::deque<AfterVersion> thens_;
+  int publications_ = 0;             // under way
   boost::asio::steady_timer timer_;  // for the patience of the first of them
   bool is_failing_ = false;          // the last manifest was not written, and that was told
 };

@@ -156,7 +156,7 @@ TEST_CASE(
     process.Save(ConfigText({.collect_times = 2}));
     fails = process.RefreshWithFailure(n);
     process.Refresh();
-    REQUIRE(process.plane.plan_waiting());
+    REQUIRE(process.plane.plans.plan_waiting());
     process.Save(ConfigText({.collect_times = 3}));
     process.Refresh();
     const std::string manifest = process.Manifest();
