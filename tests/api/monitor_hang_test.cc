@@ -133,8 +133,8 @@ TEST_CASE("Close keeps its timeout while a write-back hangs, and nothing is used
 
 TEST_CASE("while the file system of the output hangs an edit is taken over") {
   HangingJob job(HangingFiles::Call::kMakeDirectory);
-  job.Start();
   job.files.Hang();
+  job.Start();
   job.TrainStep();
   job.files.AwaitHeld(1);
   CHECK(job.Edit(ConfigText({.collect_times = 2000})) == RefreshOutcome::kArmed);
