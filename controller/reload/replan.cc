@@ -6,12 +6,18 @@
 #include <utility>
 #include <vector>
 
-#include "controller/reload/ranks.h"
 #include "controller/reload/reloader.h"
 #include "src/config/amend.h"
 #include "src/plan/moved_layout.h"
 
 namespace stepwatch::reload {
+namespace {
+
+bool CompileAnew(config::Config*) {
+  return true;
+}
+
+}  // namespace
 
 void Reloader::LearnWhatBegan() {
   const PlanId newest = parts_.data_plane->plans.newest_begun();
@@ -29,15 +35,15 @@ PlanId Reloader::InForce() const {
 
 // At the boundary at which a plan that continues the window would begin, an edit begins.
 bool Reloader::IsAboutToBeReplaced() const {
-  return state_.armed && parts_.data_plane->running.observed() && !(ranks_ && dynamic_);
+  return state_.armed && parts_.data_plane->running.observed() && !agrees();
 }
 
 Replanned Reloader::AttachAgain() {
   LearnWhatBegan();
-  if (ranks_) ranks_->DropBuilt();
+  if (agreement_) agreement_->DiscardBuilt();
   std::unique_ptr<step::MovedHooks> moved;
   if (InForce() != 0 && parts_.data_plane->running.observed()) {
-    const Edit& running = sources_.at(state_.window->plan_id);
+    const Edit& running = plans_.Source(state_.window->plan_id);
     const plan::Plan& plan = *running.compiled.plan;
     moved = std::make_unique<step::MovedHooks>();
     moved->layout = plan::MovedLayout(plan.layout, *running.sites, pipeline_.sites());
@@ -68,7 +74,7 @@ Replanned Reloader::Amend(const Amendment& amendment) {
   LearnWhatBegan();
   // What the ranks agree on is the same on all of them: a call cannot be, it comes before the edit on some and after it
   // on others.
-  const bool is_agreed = ranks_ && dynamic_;
+  const bool is_agreed = agrees();
   if (InForce() == 0 && (!state_.armed || is_agreed))
     Tell(EventKind::kNote, state_.armed ? "what the program has set does not hold for the edit that the ranks agree on"
                                         : "no plan is in force: what the program has set has no effect");
@@ -81,7 +87,7 @@ void Reloader::Discard(const Replanned& replanned) {
 
 std::optional<Edit> Reloader::Changed(PlanId plan_id, const Change& change) const {
   if (plan_id == 0 || !change) return std::nullopt;
-  Edit edit = sources_.at(plan_id);
+  Edit edit = plans_.Source(plan_id);
   if (!change(&edit.parsed.value().config)) return std::nullopt;
   return edit;
 }
@@ -91,13 +97,13 @@ Replanned Reloader::Replan(const Change& of_plan_in_force, const Change& of_arme
   std::optional<Edit> running = Changed(InForce(), of_plan_in_force);
   std::optional<Edit> armed = Changed(armed_id, of_armed_plan);
   if (!running && !armed) return {};
-  if (armed_id != 0 && !armed) armed = sources_.at(armed_id);  // plans begin in the order of their ids
+  if (armed_id != 0 && !armed) armed = plans_.Source(armed_id);  // plans begin in the order of their ids
   PlanId id = state_.next_plan_id;
   for (std::optional<Edit>* edit : {&running, &armed})
     if (*edit && !pipeline_.Compile(&**edit, id++)) return {(*edit)->refusal, nullptr, nullptr};
   id = state_.next_plan_id;
   for (std::optional<Edit>* edit : {&running, &armed})
-    if (*edit) sources_.insert_or_assign(id++, **std::move(edit));
+    if (*edit) plans_.SetSource(id++, **edit);
   Feed(Recompiled{running.has_value()});
   return {Status(), std::move(continuation_), nullptr};
 }
@@ -106,9 +112,9 @@ Replanned Reloader::Replan(const Change& of_plan_in_force, const Change& of_arme
 void Reloader::Renumber(PlanId next_plan_id) {
   if (!state_.armed) return Feed(Renumbered{next_plan_id});
   const PlanId id = std::max(state_.next_plan_id, next_plan_id);
-  Edit edit = sources_.at(state_.armed->plan_id);
+  Edit edit = plans_.Source(state_.armed->plan_id);
   if (!pipeline_.Compile(&edit, id)) return;
-  sources_.insert_or_assign(id, std::move(edit));
+  plans_.SetSource(id, edit);
   Feed(Renumbered{next_plan_id});
 }
 

@@ -1,0 +1,118 @@
+#include "controller/reload/board_reader.h"
+
+#include <string>
+#include <utility>
+
+#include "controller/reload/quietly.h"
+
+namespace stepwatch::reload {
+
+void BoardReader::Read() {
+  for (;;) {
+    while (next_entry_ < entries_.size()) {
+      std::visit([this](const auto& each) { OnEntry(each); }, entries_[next_entry_]);
+      ++next_entry_;
+    }
+    entries_.clear();
+    next_entry_ = 0;
+    entries_ = board_->Take();
+    if (entries_.empty()) return;
+  }
+}
+
+template <class Change>
+void BoardReader::Note(PlanId plan_id, const Change& change) noexcept {
+  Quietly([&] { journal_->Update(plan_id, change); });
+}
+
+void BoardReader::OnEntry(const drain::PlanBegan& entry) {
+  feed_(Applied{entry.plan_id});
+  Note(entry.plan_id, [&](output::ManifestPlan& plan) {
+    plan.state = "collecting";
+    plan.first_step = entry.first_step;
+  });
+  Event event;
+  event.kind = EventKind::kApplied;
+  event.plan_id = entry.plan_id;
+  event.step = entry.first_step;
+  Quietly([&] { tell_(std::move(event)); });
+}
+
+void BoardReader::OnEntry(const drain::PlanFinished& entry) {
+  feed_(Finished{entry.plan_id, entry.reason});
+  Note(entry.plan_id, [&](output::ManifestPlan& plan) {
+    plan.state = "finished";
+    plan.last_step = entry.last_step;
+    plan.collected = entry.collected;
+    plan.end_reason = step::EndReasonText(entry.reason);
+  });
+  Quietly([&] {
+    Event event;
+    event.kind = EventKind::kFinished;
+    event.plan_id = entry.plan_id;
+    event.step = entry.last_step;
+    event.collected = entry.collected;
+    event.message = step::EndReasonText(entry.reason);
+    tell_(std::move(event));
+  });
+}
+
+// The account is in the manifest before the file says that the window is over: whoever sees the one finds the other.
+void BoardReader::OnEntry(const drain::PlanDrained& entry) {
+  Note(entry.plan_id, [&](output::ManifestPlan& plan) {
+    plan.state = "drained";
+    plan.ledger = entry.ledger;
+  });
+  journal_->AfterSaved([this, entry] {
+    feed_(Drained{entry.plan_id, entry.reason});
+    Event event;
+    event.kind = EventKind::kDrained;
+    event.plan_id = entry.plan_id;
+    event.collected = entry.collected;
+    event.ledger = entry.ledger;
+    event.busy_seconds = entry.busy_seconds;
+    Quietly([&] { tell_(std::move(event)); });
+  });
+}
+
+void BoardReader::OnEntry(const drain::SinkFailed& entry) {
+  Tell(EventKind::kDegraded, entry.status.message() + "; rows wait in memory and are tried again");
+}
+
+void BoardReader::OnEntry(const drain::SinkRecovered&) {
+  Tell(EventKind::kRecovered, "rows are written again");
+}
+
+void BoardReader::OnEntry(const drain::AlarmsRaised& entry) {
+  Event event;
+  event.kind = EventKind::kAlarm;
+  event.plan_id = entry.plan_id;
+  event.step = entry.step;
+  for (const std::string& sentence : entry.sentences) {
+    Quietly([&] {
+      event.message = sentence;
+      tell_(event);
+    });
+  }
+  if (entry.further == 0) return;
+  event.message =
+      std::to_string(entry.further) + " further alarms at step " + std::to_string(entry.step) + ", not told one by one";
+  tell_(std::move(event));
+}
+
+void BoardReader::OnEntry(const drain::AnomalyFileFailed& entry) {
+  Tell(EventKind::kDegraded, entry.status.message() + "; alarms wait in memory and are tried again");
+}
+
+void BoardReader::OnEntry(const drain::AnomalyFileRecovered&) {
+  Tell(EventKind::kRecovered, "anomaly.json is written again");
+}
+
+void BoardReader::Tell(EventKind kind, std::string message) {
+  Event event;
+  event.kind = kind;
+  event.message = std::move(message);
+  tell_(std::move(event));
+}
+
+}  // namespace stepwatch::reload

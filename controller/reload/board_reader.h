@@ -1,0 +1,47 @@
+// What the drain has posted: fed to the state machine, kept in the manifest, told as events. Loop thread only.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "controller/reload/machine.h"
+#include "controller/reload/run_journal.h"
+#include "src/drain/status_board.h"
+#include "stepwatch/event.h"
+
+namespace stepwatch::reload {
+
+class BoardReader {
+ public:
+  // The board and the journal outlive the reader.
+  BoardReader(drain::StatusBoard* board, RunJournal* journal, std::function<void(const Input&)> feed,
+              std::function<void(Event)> tell)
+      : board_(board), journal_(journal), feed_(std::move(feed)), tell_(std::move(tell)) {}
+
+  // Takes in what is posted. An entry that the machine finds no memory for stays, with all after it, for the next call.
+  void Read();
+
+ private:
+  void OnEntry(const drain::PlanBegan& entry);
+  void OnEntry(const drain::PlanFinished& entry);
+  void OnEntry(const drain::PlanDrained& entry);
+  void OnEntry(const drain::SinkFailed& entry);
+  void OnEntry(const drain::SinkRecovered&);
+  void OnEntry(const drain::AlarmsRaised& entry);
+  void OnEntry(const drain::AnomalyFileFailed& entry);
+  void OnEntry(const drain::AnomalyFileRecovered&);
+  template <class Change>
+  void Note(PlanId plan_id, const Change& change) noexcept;
+  void Tell(EventKind kind, std::string message);
+
+  drain::StatusBoard* const board_;
+  RunJournal* const journal_;
+  const std::function<void(const Input&)> feed_;
+  const std::function<void(Event)> tell_;
+  std::vector<drain::BoardEntry> entries_;  // from next_entry_ on not taken in
+  size_t next_entry_ = 0;
+};
+
+}  // namespace stepwatch::reload

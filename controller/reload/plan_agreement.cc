@@ -1,0 +1,324 @@
+#include "controller/reload/plan_agreement.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "controller/reload/quietly.h"
+#include "src/output/run_directory.h"
+
+namespace stepwatch::reload {
+namespace {
+
+constexpr std::chrono::milliseconds kAfterFault{100};
+// For rows that other ranks still write when the last step is over.
+constexpr std::chrono::seconds kWriteTime{30};
+
+agree::Mode ModeOf(config::Coordination coordination) {
+  switch (coordination) {
+    case config::Coordination::kStrict: return agree::Mode::kStrict;
+    case config::Coordination::kBestEffort: return agree::Mode::kBestEffort;
+    case config::Coordination::kLocal: return agree::Mode::kLocal;
+  }
+  return agree::Mode::kStrict;
+}
+
+// For the time of a commit.
+class Committing {
+ public:
+  Committing(const agree::Proposal** place, const agree::Proposal* proposal) : place_(place) { *place = proposal; }
+  ~Committing() { *place_ = nullptr; }
+  Committing(const Committing&) = delete;
+  Committing& operator=(const Committing&) = delete;
+
+ private:
+  const agree::Proposal** const place_;
+};
+
+agree::Settings SettingsFrom(const Options& options, bool dynamic) {
+  agree::Settings settings;
+  settings.prefix = options.store_prefix;
+  settings.rank = options.rank;
+  settings.world_size = options.world_size;
+  settings.incarnation = output::ShortId(output::RandomRunId());
+  settings.run_id = options.run_id;
+  settings.steers = dynamic;
+  settings.poll = options.store_poll;
+  settings.poll_max = std::max(settings.poll_max, options.store_poll);
+  settings.busy_poll = std::min(settings.busy_poll, options.store_poll);
+  return settings;
+}
+
+agree::Decision Cannot(int rank, std::string reason) {
+  return {false, agree::Cause::kCannot, rank, 0, std::move(reason), 0};
+}
+
+}  // namespace
+
+PlanAgreement::PlanAgreement(const Options& options, bool dynamic, boost::asio::io_context& loop,
+                             step::DataPlane* data_plane, Owner* owner)
+    : owner_(owner),
+      data_plane_(data_plane),
+      rank_(options.rank),
+      mailbox_(std::make_shared<watch::LoopMailbox>(loop)),
+      timer_(loop),
+      retry_timer_(loop),
+      coordinator_(std::make_shared<agree::Coordinator>(SettingsFrom(options, dynamic), options.store,
+                                                        static_cast<agree::RankDelegate*>(this), ForCoordinator())) {}
+
+agree::Coordinator::Dependencies PlanAgreement::ForCoordinator() {
+  agree::Coordinator::Dependencies dependencies;
+  dependencies.now = [] { return std::chrono::steady_clock::now(); };
+  dependencies.post = [mailbox = mailbox_](std::function<void()> work) { mailbox->Post(std::move(work)); };
+  dependencies.wake_at = [this](agree::Time time) {
+    proposed_step_.store(coordinator_->proposed_step().value_or(-1), std::memory_order_relaxed);
+    WakeAt(time);
+  };
+  return dependencies;
+}
+
+PlanAgreement::~PlanAgreement() {
+  Leave();
+}
+
+void PlanAgreement::Enter() {
+  if (std::exchange(has_entered_, true)) return;
+  Advance();
+}
+
+void PlanAgreement::Leave() {
+  WriteBackNow();
+  mailbox_->Close();
+  coordinator_->Stop();
+  timer_.cancel();
+  retry_timer_.cancel();
+  Release();
+}
+
+void PlanAgreement::WakeAt(agree::Time time) {
+  timer_.expires_at(time);
+  timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) Advance();
+  });
+}
+
+void PlanAgreement::Advance() {
+  try {
+    coordinator_->Advance();
+  } catch (...) {  // the loop tells of it; the job's other ranks still count on this one
+    WakeAt(std::chrono::steady_clock::now() + kAfterFault);
+    throw;
+  }
+  ReportDoubt();
+}
+
+// --- rank 0 proposes ---
+
+void PlanAgreement::Submit(std::unique_ptr<step::PendingPlan> plan, const Edit& edit) {
+  if (committing_ != nullptr) return Place(std::move(plan), *committing_);
+  Propose(std::move(plan), edit);
+}
+
+void PlanAgreement::SubmitAgain(std::unique_ptr<step::PendingPlan> plan, const Edit& edit) {
+  if (waiting_.empty() && placed_) return Place(std::move(plan), *placed_);
+  Propose(std::move(plan), edit);
+}
+
+void PlanAgreement::Propose(std::unique_ptr<step::PendingPlan> plan, const Edit& edit) {
+  Waiting waiting;
+  waiting.ticket = ++tickets_;
+  waiting.change.mode = ModeOf(edit.parsed.value().config.own.coordination);
+  waiting.change.plan_id = plan->pipeline ? plan->plan().layout.plan_id : 0;
+  waiting.change.sha256 = edit.sha256;
+  waiting.change.bytes = edit.text;
+  waiting.plan = std::move(plan);
+  const agree::Change change = waiting.change;
+  waiting_.push_back(std::move(waiting));
+  coordinator_->Want(change, tickets_);
+}
+
+void PlanAgreement::Settle(const agree::Settled& settled) {
+  const agree::Decision& decision = settled.decision;
+  // Without a vote the commit here may come later than the one for the job; it takes what waits.
+  if (!settled.retries && !decision.commit) DiscardWaiting(settled.ticket);
+  DiscardOlder(decision.commit ? settled.ticket : tickets_);
+  if (settled.retries || decision.commit || settled.ticket != tickets_) return;
+  if (decision.cause == agree::Cause::kRenumber) return owner_->Renumber(decision.next_plan_id);
+  owner_->TakeRejection(settled.proposal.change, decision);
+}
+
+void PlanAgreement::DiscardWaiting(int64_t ticket) {
+  std::erase_if(waiting_, [&](const Waiting& each) { return each.ticket == ticket; });
+}
+
+// Only the newest is proposed again.
+void PlanAgreement::DiscardOlder(int64_t kept) {
+  const auto is_over = [&](const Waiting& each) { return each.ticket < tickets_ && each.ticket != kept; };
+  for (const Waiting& each : waiting_)
+    if (is_over(each) && each.plan->pipeline)
+      owner_->Tell(EventKind::kSuperseded, "a newer edit came before the ranks agreed on it", each.change.plan_id);
+  std::erase_if(waiting_, is_over);
+}
+
+// --- every rank ---
+
+PlanId PlanAgreement::IdFor(const agree::Proposal& proposal) const {
+  return std::max(owner_->next_plan_id(), proposal.change.plan_id);
+}
+
+std::optional<agree::Decision> PlanAgreement::Build(const agree::Proposal& proposal) {
+  if (rank_ == 0) return std::nullopt;  // built before it was proposed
+  const PlanId id = IdFor(proposal);
+  if (proposal.change.plan_id != 0 && proposal.change.plan_id < id)
+    return agree::Decision{false, agree::Cause::kRenumber, rank_, id, "", 0};
+  built_.reset();
+  try {
+    Built built = BuildFrom(proposal);
+    if (built.edit.intent == EditIntent::kRefused) return Cannot(rank_, built.edit.refusal.ToString());
+    built_ = std::move(built);
+    return std::nullopt;
+  } catch (const std::exception& error) {  // no memory, for the plan's ring perhaps
+    return Cannot(rank_, error.what());
+  }
+}
+
+PlanAgreement::Built PlanAgreement::BuildFrom(const agree::Proposal& proposal) {
+  return {owner_->Build(proposal.change, IdFor(proposal)), proposal.number};
+}
+
+std::unique_ptr<step::PendingPlan> PlanAgreement::TakeBuilt(const std::shared_ptr<const plan::Plan>& plan) {
+  if (!built_ || !built_->plan || built_->plan->pipeline->plan != plan) return nullptr;
+  return std::move(built_->plan);
+}
+
+// The other ranks go over, so this one has to: what fails for want of memory is tried until it succeeds.
+void PlanAgreement::Commit(const agree::Proposal& proposal) {
+  try {
+    if (rank_ == 0)
+      CommitOwn(proposal);
+    else
+      CommitProposed(proposal);
+    EndDoubt();
+    if (std::exchange(retries_commit_, false)) owner_->EndFault();
+  } catch (const std::exception& error) {
+    retries_commit_ = true;
+    owner_->TellFault(error.what());
+    retry_timer_.expires_after(kAfterFault);
+    retry_timer_.async_wait([this, proposal](const boost::system::error_code& fault) {
+      if (!fault) Commit(proposal);
+    });
+  }
+}
+
+void PlanAgreement::CommitOwn(const agree::Proposal& proposal) {
+  const auto ours = std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& each) {
+    return each.change.plan_id == proposal.change.plan_id && each.change.sha256 == proposal.change.sha256;
+  });
+  if (ours == waiting_.end()) return;
+  const Committing committing(&committing_, &proposal);
+  Place(std::move(ours->plan), proposal);
+  waiting_.erase(ours);
+}
+
+// As if these bytes had been seen in the file, with the step that was agreed on.
+void PlanAgreement::CommitProposed(const agree::Proposal& proposal) {
+  const PlanId id = IdFor(proposal);
+  // The model may have grown since the vote, or a call of this rank's program have used the id.
+  const bool is_current =
+      built_ && built_->number == proposal.number &&
+      (built_->edit.intent != EditIntent::kRun || (built_->plan && built_->plan->plan().layout.plan_id == id));
+  if (!is_current) built_ = BuildFrom(proposal);
+  {
+    const Committing committing(&committing_, &proposal);
+    owner_->TakeAgreed(built_->edit, proposal.change.plan_id);
+  }
+  built_.reset();
+}
+
+void PlanAgreement::Place(std::unique_ptr<step::PendingPlan>&& plan, const agree::Proposal& proposal) {
+  const bool is_local = proposal.change.mode == agree::Mode::kLocal;
+  plan->at_step = is_local ? begun() + 1 : proposal.at_step;
+  const std::shared_ptr<const plan::Plan> armed = plan->pipeline ? plan->pipeline->plan : nullptr;
+  if (armed) plan->effect = step::NewWindow{is_local ? step::StartRule::kWhenApplied : step::StartRule::kAtStep};
+  const int64_t late = begun() + 1 - plan->at_step;
+  placed_ = proposal;
+  const std::string when = is_local ? "" : ", from step " + std::to_string(plan->at_step);
+  owner_->PutInSlot(std::move(plan));
+  if (armed) {
+    if (committing_ != nullptr) Release();  // nobody need wait at the gate for what comes after
+    owner_->TellArmed(*armed, when);
+  }
+  if (late > 0) Quietly([&] { TellLate(proposal, late, armed ? armed->layout.plan_id : 0); });
+}
+
+void PlanAgreement::TellLate(const agree::Proposal& proposal, int64_t steps, PlanId plan_id) {
+  owner_->Tell(EventKind::kDegraded,
+               "the edit for step " + std::to_string(proposal.at_step) + " reached this rank " + std::to_string(steps) +
+                   (steps == 1 ? " step late" : " steps late") + "; it holds from the next boundary",
+               plan_id);
+}
+
+void PlanAgreement::Drop(const agree::Proposal& proposal, const agree::Decision& decision) {
+  if (built_ && built_->number == proposal.number) built_.reset();
+  std::string text = proposal.at_step > 0 ? "the edit for step " + std::to_string(proposal.at_step) : "an edit";
+  text += " was not applied on any rank: " + agree::AbortText(decision);
+  if (decision.cause == agree::Cause::kLate || decision.cause == agree::Cause::kSilent)
+    text += "; rank 0 proposes it again for a later one";
+  owner_->Tell(EventKind::kAborted, std::move(text), proposal.change.plan_id);
+  EndDoubt();
+}
+
+void PlanAgreement::Join(const std::string& run_id) {
+  owner_->JoinRun(run_id);
+  has_joined_run_ = true;
+}
+
+// --- the write-back ---
+
+void PlanAgreement::WriteBackWhenWritten(const WriteBack& action) {
+  write_back_ = action;
+  if (action.plan_id == 0) return WriteBackNow();  // no rows
+  coordinator_->AwaitWritten(AgreedId(action.plan_id), std::chrono::steady_clock::now() + kWriteTime,
+                             [this] { WriteBackNow(); });
+}
+
+// The id by which all ranks know a window that is complete: on some of them a plan of their own may have carried it on.
+PlanId PlanAgreement::AgreedId(PlanId plan_id) const {
+  return placed_ && placed_->change.plan_id != 0 ? placed_->change.plan_id : plan_id;
+}
+
+void PlanAgreement::WriteBackNow() {
+  if (!write_back_) return;
+  const WriteBack action = *std::exchange(write_back_, std::nullopt);
+  owner_->WriteBackNow(action);
+}
+
+// --- what is told ---
+
+void PlanAgreement::LeaderIsSilent(std::chrono::milliseconds time) {
+  owner_->Tell(EventKind::kDegraded,
+               "nothing was heard of rank 0 within " + std::to_string(time.count()) +
+                   " ms. It alone reads the config file of a job of several ranks: until a monitor is attached there "
+                   "too, edits reach no rank");
+}
+
+void PlanAgreement::StoreChanged(const Status& status) {
+  if (status.ok()) return owner_->Tell(EventKind::kRecovered, "the job's store answers again");
+  owner_->Tell(EventKind::kDegraded, "the job's store does not answer (" + status.message() +
+                                         "); it is tried again, and until then edits reach no rank, or not all");
+}
+
+void PlanAgreement::ReportDoubt() {
+  const int64_t timeouts = data_plane_->gate.timeouts();
+  if (std::exchange(timeouts_told_, timeouts) == timeouts) return;
+  doubt_told_ = true;
+  owner_->Tell(EventKind::kDegraded,
+               "a step began without the job's decision about an edit for it; the plan stays "
+               "as it is, and rows are marked in doubt until the decision is known");
+}
+
+void PlanAgreement::EndDoubt() {
+  if (std::exchange(doubt_told_, false)) owner_->Tell(EventKind::kRecovered, "the job's decision is known");
+}
+
+}  // namespace stepwatch::reload

@@ -1,0 +1,159 @@
+// One rank's part in a job of several that share a store: rank 0 proposes what its machine wants, all agree on it, and
+// each puts it into its plan slot for the agreed step. Loop thread only.
+#pragma once
+
+#include <atomic>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "controller/agree/coordinator.h"
+#include "controller/reload/edit_pipeline.h"
+#include "controller/reload/machine.h"
+#include "controller/watch/loop_mailbox.h"
+#include "src/step/data_plane.h"
+#include "src/step/pending_plan.h"
+#include "stepwatch/event.h"
+#include "stepwatch/options.h"
+
+namespace stepwatch::reload {
+
+class PlanAgreement final : private agree::RankDelegate {
+ public:
+  // What the bytes of a proposal became on this rank.
+  struct BuiltEdit {
+    Edit edit;
+    std::unique_ptr<step::PendingPlan> plan;  // kRun
+  };
+
+  // Carries out on this rank what the ranks decide. What throws has not been done, and is tried again.
+  class Owner {
+   public:
+    virtual ~Owner() = default;
+    // The first id that no plan of this rank has used.
+    virtual PlanId next_plan_id() const = 0;
+    virtual BuiltEdit Build(const agree::Change& change, PlanId plan_id) = 0;
+    // All ranks but 0: as if these bytes had been seen in the file. Submits the plan or the stop that they ask for.
+    virtual void TakeAgreed(const Edit& edit, PlanId plan_id) = 0;
+    // Rank 0: a rank cannot do it.
+    virtual void TakeRejection(const agree::Change& change, const agree::Decision& decision) = 0;
+    // Rank 0: a rank has used the plan's id. Submits the armed plan under one that is free.
+    virtual void Renumber(PlanId next_plan_id) = 0;
+    // A plan or a stop, which waits for its at_step from now on. Takes it unless it throws.
+    virtual void PutInSlot(std::unique_ptr<step::PendingPlan>&& plan) = 0;
+    virtual void TellArmed(const plan::Plan& plan, const std::string& when) noexcept = 0;
+    virtual void WriteBackNow(const WriteBack& action) = 0;
+    virtual void JoinRun(const std::string& run_id) = 0;
+    // A commit failed, and is tried again; EndFault: it has succeeded.
+    virtual void TellFault(const std::string& what) = 0;
+    virtual void EndFault() = 0;
+    virtual void Tell(EventKind kind, std::string message, PlanId plan_id = 0) = 0;
+  };
+
+  // The loop, the data plane and the owner outlive it.
+  PlanAgreement(const Options& options, bool dynamic, boost::asio::io_context& loop, step::DataPlane* data_plane,
+                Owner* owner);
+  ~PlanAgreement() override;
+
+  void Enter();
+  // Nothing is agreed on after this; a step thread that waits goes on.
+  void Leave();
+
+  // Rank 0 alone reads and writes the config file.
+  bool reads_the_file() const { return rank_ == 0; }
+  bool knows_run_id() const { return reads_the_file() || has_joined_run_; }
+  // An edit is under way that is not decided on.
+  bool undecided() const { return !waiting_.empty() || coordinator_->busy(); }
+  // The step for which such an edit is proposed; -1: none. Any thread.
+  int64_t proposed_step() const { return proposed_step_.load(std::memory_order_relaxed); }
+
+  // Proposes a plan or a stop that `edit` asks for, or puts it into the slot in the midst of a commit.
+  void Submit(std::unique_ptr<step::PendingPlan> plan, const Edit& edit);
+  // The plan was compiled again. If the ranks have agreed on it, it goes into the slot for the step that they agreed
+  // on.
+  void SubmitAgain(std::unique_ptr<step::PendingPlan> plan, const Edit& edit);
+
+  // What was made ready for this plan when the rank voted; null: nothing.
+  std::unique_ptr<step::PendingPlan> TakeBuilt(const std::shared_ptr<const plan::Plan>& plan);
+  // The model has grown: what was compiled for a vote is compiled again for the commit.
+  void DiscardBuilt() { built_.reset(); }
+
+  // This rank has written all rows of the plan.
+  void TellWritten(PlanId plan_id) { coordinator_->TellWritten(AgreedId(plan_id)); }
+  // Rank 0: writes back when all ranks have written their rows, after 30 s at the latest, and when this rank leaves;
+  // not at all if a new edit comes before.
+  void WriteBackWhenWritten(const WriteBack& action);
+  void DiscardWriteBack() { write_back_.reset(); }
+
+ private:
+  // Rank 0: a plan or a stop on which the ranks have not decided.
+  struct Waiting {
+    int64_t ticket = 0;
+    agree::Change change;
+    std::unique_ptr<step::PendingPlan> plan;
+  };
+  // Other ranks: made ready for a vote.
+  struct Built : BuiltEdit {
+    int64_t number = 0;  // of the proposal
+  };
+
+  // agree::RankDelegate
+  int64_t arriving() override { return data_plane_->gate.arriving(); }
+  int64_t begun() override { return data_plane_->running.number(); }
+  int64_t HoldAt(int64_t step) override { return data_plane_->gate.HoldAt(step); }
+  void Release() override { data_plane_->gate.Release(); }
+  std::optional<agree::Decision> Build(const agree::Proposal& proposal) override;
+  void Commit(const agree::Proposal& proposal) override;
+  void Drop(const agree::Proposal& proposal, const agree::Decision& decision) override;
+  void Settle(const agree::Settled& settled) override;
+  void Join(const std::string& run_id) override;
+  void StoreChanged(const Status& status) override;
+  void LeaderIsSilent(std::chrono::milliseconds time) override;
+
+  agree::Coordinator::Dependencies ForCoordinator();
+  void WakeAt(agree::Time time);
+  void Advance();
+  void Propose(std::unique_ptr<step::PendingPlan> plan, const Edit& edit);
+  void DiscardWaiting(int64_t ticket);
+  void DiscardOlder(int64_t kept);
+  // The id for this proposal's plan: the agreed one, if this rank has it free.
+  PlanId IdFor(const agree::Proposal& proposal) const;
+  Built BuildFrom(const agree::Proposal& proposal);
+  void CommitOwn(const agree::Proposal& proposal);
+  void CommitProposed(const agree::Proposal& proposal);
+  // Takes the plan unless it throws.
+  void Place(std::unique_ptr<step::PendingPlan>&& plan, const agree::Proposal& proposal);
+  void TellLate(const agree::Proposal& proposal, int64_t steps, PlanId plan_id);
+  void WriteBackNow();
+  PlanId AgreedId(PlanId plan_id) const;
+  void ReportDoubt();
+  void EndDoubt();
+
+  Owner* const owner_;
+  step::DataPlane* const data_plane_;
+  const int rank_;
+  const std::shared_ptr<watch::LoopMailbox> mailbox_;
+  boost::asio::steady_timer timer_;
+  boost::asio::steady_timer retry_timer_;  // of a commit that failed
+  const std::shared_ptr<agree::Coordinator> coordinator_;
+  std::atomic<int64_t> proposed_step_{-1};
+  bool has_entered_ = false;
+  bool has_joined_run_ = false;
+  bool retries_commit_ = false;
+
+  std::vector<Waiting> waiting_;  // by ticket
+  int64_t tickets_ = 0;
+  std::optional<Built> built_;
+  const agree::Proposal* committing_ = nullptr;
+  std::optional<agree::Proposal> placed_;  // the newest that went into the slot
+  std::optional<WriteBack> write_back_;
+  int64_t timeouts_told_ = 0;
+  bool doubt_told_ = false;
+};
+
+}  // namespace stepwatch::reload
