@@ -1,5 +1,5 @@
-# Installs the build tree BUILD under WORK, and builds and runs the project STRANGER with what was installed. With
-# TORCH=ON its program for LibTorch as well, which takes a minute.
+# Installs the build tree BUILD under WORK, and builds and runs the project STRANGER with what was installed; with
+# TORCH=ON its program for LibTorch as well.
 
 function(run)
   execute_process(COMMAND ${ARGN} COMMAND_ERROR_IS_FATAL ANY)
@@ -7,8 +7,16 @@ endfunction()
 
 file(REMOVE_RECURSE ${WORK})
 run(${CMAKE_COMMAND} --install ${BUILD} --component cpp --prefix ${WORK}/prefix)
-set(prefixes ${WORK}/prefix ${TORCH_PREFIX})
-run(${CMAKE_COMMAND} -G Ninja -S ${STRANGER} -B ${WORK}/build "-DCMAKE_PREFIX_PATH=${prefixes}" -DTORCH=${TORCH}
+set(ENV{CMAKE_PREFIX_PATH} ${WORK}/prefix:${TORCH_PREFIX})
+run(${CMAKE_COMMAND} -G Ninja -S ${STRANGER} -B ${WORK}/build -DTORCH=${TORCH}
     -DCMAKE_CXX_COMPILER=${COMPILER} "-DCMAKE_CXX_FLAGS=${FLAGS}")
 run(${CMAKE_COMMAND} --build ${WORK}/build)
 run(${WORK}/build/core)
+if(TORCH)
+  file(WRITE ${WORK}/config.json "{\"dynamic_on\": false, \"targets\": {}, \"wg_distribution\": true, \"ops\": [\"norm\"]}")
+  run(${WORK}/build/training WORKING_DIRECTORY ${WORK})
+  file(GLOB rows ${WORK}/monitor_output/*/grad_reduced_0-0.csv)
+  if(NOT rows)
+    message(FATAL_ERROR "the program trained, and no rows are below ${WORK}/monitor_output")
+  endif()
+endif()
