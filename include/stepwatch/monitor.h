@@ -141,16 +141,16 @@ class Monitor {
   // Has the loop tell the event by Options::on_event, as it tells its own. Waits for nobody, so that a front end can
   // report from inside a step. While the loop is busy for long, events are only counted.
   void Report(Event event) noexcept;
-  // Has the loop write the model's structure for print_struct, JSON text, to
-  // {base}/module_struct/rank{R}/module_struct.json.
+  // Has the model's structure for print_struct, JSON text, written to
+  // {base}/module_struct/rank{R}/module_struct.json. Refresh returns after it.
   void PublishStructure(std::string json);
-  // Has the loop write the rows of stack_info, (module such as "0:fc", from where it was called), to stack_info.csv in
+  // Has the rows of stack_info, (module such as "0:fc", from where it was called), written to stack_info.csv in
   // the run's directory. A file that is there already stays as it is.
   void PublishStacks(std::vector<std::pair<std::string, std::string>> rows);
 
   // --- step thread, outside of any step's work ---
 
-  // Ends the window, drains, writes back, stops both threads, all within the timeout. After it every call does nothing,
+  // Ends the window, drains, writes back, stops the threads, all within the timeout. After it every call does nothing,
   // and no function of Options is called any more, unless on_event hangs in a call that had begun. Records that are not
   // written shortly before the deadline are dropped and counted. kTimedOut: that was so, or a sink, a file system or
   // on_event hangs; its thread is left behind with all that it uses.
