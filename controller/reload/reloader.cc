@@ -132,6 +132,7 @@ void Reloader::JoinRanks() {
 void Reloader::StopWatching() {
   if (agreement_) agreement_->Leave();
   config_writer_.Stop();
+  journal_.Stop();
   if (watcher_) watcher_->Stop();
 }
 

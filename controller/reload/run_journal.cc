@@ -14,6 +14,7 @@ namespace {
 // For a file system that hangs or is slow: longer than that nobody waits for a manifest.
 constexpr std::chrono::seconds kPatience{1};
 constexpr std::chrono::milliseconds kAfterFault{100};
+constexpr std::chrono::seconds kBetweenTries{1};
 
 }  // namespace
 
@@ -45,7 +46,8 @@ RunJournal::RunJournal(const Options& options, bool dynamic, boost::asio::io_con
       rank_(options.rank),
       record_(options, dynamic),
       waiting_(std::make_shared<Waiting>()),
-      timer_(loop) {}
+      timer_(loop),
+      retry_timer_(loop) {}
 
 void RunJournal::SetRunId(const std::string& run_id) {
   if (directory_.empty()) record_.SetRunId(run_id);
@@ -108,14 +110,32 @@ void RunJournal::Save() {
 
 void RunJournal::OnSaved(const Saved& saved) {
   saved_version_ = saved.version;
-  const bool was_failing = std::exchange(is_failing_, !saved.status.ok());
-  if (!saved.status.ok() && !was_failing) {
-    try {
-      callbacks_.tell(EventKind::kDegraded, "manifest.json: " + saved.status.message());
-    } catch (...) {  // no memory to tell of it
-    }
-  }
+  TellHealth(saved.status);
+  if (!saved.status.ok()) SaveAgainLater();
   CallUpTo(saved_version_);
+}
+
+void RunJournal::TellHealth(const Status& saved) noexcept try {
+  const bool was_failing = std::exchange(is_failing_, !saved.ok());
+  if (was_failing == is_failing_) return;
+  if (is_failing_)
+    callbacks_.tell(EventKind::kDegraded, "manifest.json: " + saved.message() + "; it is tried again");
+  else
+    callbacks_.tell(EventKind::kRecovered, "manifest.json is written again");
+} catch (...) {  // no memory to tell of it
+}
+
+void RunJournal::SaveAgainLater() {
+  if (is_stopped_) return;
+  retry_timer_.expires_after(kBetweenTries);
+  retry_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) Save();
+  });
+}
+
+void RunJournal::Stop() {
+  is_stopped_ = true;
+  retry_timer_.cancel();
 }
 
 void RunJournal::AfterSaved(std::function<void()> then) {

@@ -54,6 +54,9 @@ class RunJournal {
   // Nothing waits to be called, and what was published is written.
   bool settled() const { return thens_.empty() && publications_ == 0; }
 
+  // A manifest that could not be written is not tried again any more.
+  void Stop();
+
   // See Monitor.
   void PublishStructure(std::string json);
   void PublishStacks(std::vector<std::pair<std::string, std::string>> rows);
@@ -72,6 +75,8 @@ class RunJournal {
   void Fix(std::string directory);
   void Save();
   void OnSaved(const Saved& saved);
+  void TellHealth(const Status& saved) noexcept;
+  void SaveAgainLater();
   void CallUpTo(uint64_t version);
   void WaitFor(std::chrono::milliseconds time);
   void TellSaved(const std::string& key, const Status& fault, const Result<std::string>& note);
@@ -88,9 +93,11 @@ class RunJournal {
   uint64_t version_ = 0;  // of the record
   uint64_t saved_version_ = 0;
   std::deque<AfterVersion> thens_;
-  int publications_ = 0;             // under way
-  boost::asio::steady_timer timer_;  // for the patience of the first of them
-  bool is_failing_ = false;          // the last manifest was not written, and that was told
+  int publications_ = 0;                   // under way
+  boost::asio::steady_timer timer_;        // for the patience of the first of them
+  boost::asio::steady_timer retry_timer_;  // of a manifest that was not written
+  bool is_stopped_ = false;
+  bool is_failing_ = false;  // the last manifest was not written, and that was told
 };
 
 }  // namespace stepwatch::reload

@@ -1,7 +1,12 @@
 // What the files hold.
+#include <atomic>
+#include <cerrno>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
+#include "controller/api/monitor_impl.h"
+#include "src/base/file_system.h"
 #include "tests/api/job.h"
 
 namespace stepwatch::testing {
@@ -74,6 +79,34 @@ TEST_CASE("the manifest tells which plans never began") {
   job.Edit(ConfigText(Off()));
   job.output_dir = job.monitor->GetStatus().output_dir;
   CHECK(Eventually([&] { return Manifest(job)["plans"][0]["state"] == "superseded"; }));
+}
+
+// A file system that has no room for a manifest until somebody makes some.
+class NoRoomForManifest final : public base::FileSystemWrapper {
+ public:
+  int Rename(const char* from, const char* to) override {
+    if (!has_room && std::string_view(to).find("manifest.json") != std::string_view::npos) return errno = ENOSPC, -1;
+    return FileSystemWrapper::Rename(from, to);
+  }
+
+  std::atomic<bool> has_room{false};
+};
+
+TEST_CASE("a manifest that cannot be written is told once, tried again, and there in the end") {
+  NoRoomForManifest files;
+  Job job(ConfigText({.collect_times = 2}));
+  auto created = Monitor::Impl::CreateMonitor(job.options, files);
+  REQUIRE(created.ok());
+  job.monitor = std::move(created).value();
+  REQUIRE(job.Attach().ok());
+  job.TrainSteps(4);
+  REQUIRE(job.WaitFor(EventKind::kWroteBack));
+  CHECK(job.Count(EventKind::kDegraded) == 1);
+  CHECK(job.Events(EventKind::kDegraded)[0].message.find("manifest.json: ") == 0);
+  files.has_room = true;
+  CHECK(job.WaitFor(EventKind::kRecovered));
+  job.Close();
+  CHECK(Manifest(job)["plans"][0]["state"] == "drained");
 }
 
 TEST_CASE("print_struct writes the structure and the run goes on") {

@@ -13,7 +13,7 @@ run(${CMAKE_COMMAND} -G Ninja -S ${STRANGER} -B ${WORK}/build -DTORCH=${TORCH}
 run(${CMAKE_COMMAND} --build ${WORK}/build)
 run(${WORK}/build/core)
 if(TORCH)
-  file(WRITE ${WORK}/config.json "{\"dynamic_on\": false, \"targets\": {}, \"wg_distribution\": true, \"ops\": [\"norm\"]}")
+  file(WRITE ${WORK}/config.json [[{"targets": {}, "wg_distribution": true, "ops": ["norm"]}]])
   run(${WORK}/build/training WORKING_DIRECTORY ${WORK})
   file(GLOB rows ${WORK}/monitor_output/*/grad_reduced_0-0.csv)
   if(NOT rows)
