@@ -224,6 +224,7 @@ def test_ctrl_c_stops_a_conversion(base: Path, tmp_path: Path) -> None:
     script = (
         "import os, pathlib, signal, sys, threading, time\n"
         "from stepwatch.csv2tb import csv2tensorboard_by_step\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's job in the background ignores it\n"
         "def interrupt():\n"
         f"    while not list(pathlib.Path({str(tmp_path)!r}).rglob('.stepwatch-*')):  # the conversion is under way\n"
         "        time.sleep(0.001)\n"
