@@ -78,7 +78,8 @@ TEST_CASE("the manifest tells which plans never began") {
   job.Edit(ConfigText({.collect_times = 1}));
   job.Edit(ConfigText(Off()));
   job.output_dir = job.monitor->GetStatus().output_dir;
-  CHECK(Eventually([&] { return Manifest(job)["plans"][0]["state"] == "superseded"; }));
+  const std::string path = job.output_dir + "/manifest.json";
+  CHECK(Eventually([&] { return Contents(path).find(R"("state": "superseded")") != std::string::npos; }));
 }
 
 // A file system that has no room for a manifest until somebody makes some.
