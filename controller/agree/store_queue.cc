@@ -1,87 +1,111 @@
+#include <deque>
 #include <exception>
 #include <thread>
 #include <utility>
 
+#include "src/base/mutex.h"
 #include "src/base/worker_thread.h"
 #include "stepwatch/stores.h"
 
 namespace stepwatch {
 
+class StoreQueue::Requests {
+ public:
+  // False, and nothing taken: the queue is closed.
+  bool Push(Request& request) {
+    const base::MutexLock lock(&mutex_);
+    if (closed_) return false;
+    (request.call == Call::kListen ? listening_ : at_once_).push_back(std::move(request));
+    changed_.NotifyAll();
+    return true;
+  }
+  std::optional<Request> Pop(bool listening, std::chrono::milliseconds timeout) {
+    const auto end = std::chrono::steady_clock::now() + timeout;
+    const base::MutexLock lock(&mutex_);
+    std::deque<Request>& requests = listening ? listening_ : at_once_;
+    while (!closed_ && requests.empty() && changed_.WaitUntil(&mutex_, end)) continue;
+    if (closed_ || requests.empty()) return std::nullopt;
+    Request request = std::move(requests.front());
+    requests.pop_front();
+    return request;
+  }
+  std::deque<Request> TakeListening() {
+    const base::MutexLock lock(&mutex_);
+    return std::exchange(listening_, {});
+  }
+  // Takes what waits.
+  std::deque<Request> Close() {
+    const base::MutexLock lock(&mutex_);
+    closed_ = true;
+    changed_.NotifyAll();
+    for (Request& request : std::exchange(listening_, {})) at_once_.push_back(std::move(request));
+    return std::exchange(at_once_, {});
+  }
+  bool closed() const {
+    const base::MutexLock lock(&mutex_);
+    return closed_;
+  }
+
+ private:
+  mutable base::Mutex mutex_;
+  base::Condition changed_;
+  std::deque<Request> at_once_ STEPWATCH_GUARDED_BY(mutex_);
+  std::deque<Request> listening_ STEPWATCH_GUARDED_BY(mutex_);
+  bool closed_ STEPWATCH_GUARDED_BY(mutex_) = false;
+};
+
+StoreQueue::StoreQueue() : StoreQueue(Abilities{}) {}
+StoreQueue::StoreQueue(Abilities abilities)
+    : appends_(abilities.appends), listens_(abilities.listens), requests_(std::make_unique<Requests>()) {}
+StoreQueue::~StoreQueue() {
+  Close();
+}
+
 void StoreQueue::Set(const std::string& key, const std::string& value, Done done) {
-  Push(&requests_, {Call::kSet, key, value, {}, std::move(done)});
+  Push({Call::kSet, key, value, {}, std::move(done)});
 }
 void StoreQueue::Get(const std::string& key, Done done) {
-  Push(&requests_, {Call::kGet, key, "", {}, std::move(done)});
+  Push({Call::kGet, key, "", {}, std::move(done)});
 }
 void StoreQueue::SetOnce(const std::string& key, const std::string& value, Done done) {
-  Push(&requests_, {Call::kSetOnce, key, value, {}, std::move(done)});
+  Push({Call::kSetOnce, key, value, {}, std::move(done)});
 }
 void StoreQueue::SetAll(const std::vector<std::string>& keys, const std::string& value, Done done) {
-  Push(&requests_, {Call::kSetAll, "", value, keys, std::move(done)});
+  Push({Call::kSetAll, "", value, keys, std::move(done)});
 }
 void StoreQueue::Append(const std::string& key, const std::string& text, Done done) {
-  Push(&requests_, {Call::kAppend, key, text, {}, std::move(done)});
+  Push({Call::kAppend, key, text, {}, std::move(done)});
 }
 void StoreQueue::Listen(const std::string& key, Done done) {
   if (!listens_) return Store::Listen(key, std::move(done));
-  Push(&listeners_, {Call::kListen, key, "", {}, std::move(done)});
+  Push({Call::kListen, key, "", {}, std::move(done)});
 }
 
-void StoreQueue::Push(Requests* requests, Request request) {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (!closed_) {
-      requests->push_back(std::move(request));
-      wake_.notify_all();
-      return;
-    }
-  }
-  request.done(Status(StatusCode::kUnavailable, "the store is closed"));
+void StoreQueue::Push(Request request) {
+  if (!requests_->Push(request)) request.done(Status(StatusCode::kUnavailable, "the store is closed"));
 }
 
 std::optional<StoreQueue::Request> StoreQueue::Next(std::chrono::milliseconds timeout) {
-  return Pop(&requests_, timeout);
+  return requests_->Pop(/*listening=*/false, timeout);
 }
 
 std::optional<StoreQueue::Request> StoreQueue::NextListen(std::chrono::milliseconds timeout) {
-  return Pop(&listeners_, timeout);
-}
-
-std::optional<StoreQueue::Request> StoreQueue::Pop(Requests* requests, std::chrono::milliseconds timeout) {
-  std::unique_lock<std::mutex> lock(mutex_);
-  wake_.wait_for(lock, timeout, [&] { return closed_ || !requests->empty(); });
-  if (closed_ || requests->empty()) return std::nullopt;
-  Request request = std::move(requests->front());
-  requests->pop_front();
-  return request;
+  return requests_->Pop(/*listening=*/true, timeout);
 }
 
 void StoreQueue::StopListening() {
   listens_ = false;
-  Requests left;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    left.swap(listeners_);
-  }
-  for (const Request& request : left) request.done(Status(StatusCode::kUnavailable, "the store does not listen"));
+  for (const Request& request : requests_->TakeListening())
+    request.done(Status(StatusCode::kUnavailable, "the store does not listen"));
 }
 
 void StoreQueue::Close() {
-  Requests left;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    closed_ = true;
-    left.swap(requests_);
-    for (Request& request : listeners_) left.push_back(std::move(request));
-    listeners_.clear();
-    wake_.notify_all();
-  }
-  for (const Request& request : left) request.done(Status(StatusCode::kUnavailable, "the store is closed"));
+  for (const Request& request : requests_->Close())
+    request.done(Status(StatusCode::kUnavailable, "the store is closed"));
 }
 
 bool StoreQueue::closed() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return closed_;
+  return requests_->closed();
 }
 
 namespace {

@@ -5,12 +5,12 @@
 #include <cctype>
 #include <cstdlib>
 #include <exception>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "controller/api/event_log.h"
 #include "controller/api/monitor_impl.h"
+#include "src/base/mutex.h"
 #include "src/output/run_directory.h"
 
 namespace stepwatch {
@@ -26,9 +26,9 @@ constexpr milliseconds kLoopReserve{1000};
 // leak checker finds them.
 template <class Parts>
 void KeepForEver(std::unique_ptr<Parts> parts) noexcept {
-  static auto& mutex = *new std::mutex;
+  static auto& mutex = *new base::Mutex;
   static auto& kept = *new std::vector<std::unique_ptr<Parts>>;
-  const std::lock_guard<std::mutex> lock(mutex);
+  const base::MutexLock lock(&mutex);
   try {
     kept.push_back(std::move(parts));
   } catch (...) {
@@ -185,7 +185,7 @@ MonitorStatus Monitor::GetStatus() const {
   status.decision_waits = gate.waits();
   status.decision_timeouts = gate.timeouts();
   status.decision_wait_seconds = gate.seconds_waited();
-  const std::lock_guard<std::mutex> lock(impl_->mutex_);
+  const base::MutexLock lock(&impl_->mutex_);
   status.output_dir = impl_->output_dir_;
   status.fault = impl_->fault_;
   return status;

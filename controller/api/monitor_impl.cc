@@ -109,7 +109,7 @@ void Monitor::Impl::OnBoard() {
 
 void Monitor::Impl::PublishState() {
   loop_state_.store(reloader_.state(), std::memory_order_relaxed);
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   output_dir_ = reloader_.output_dir();
   fault_ = reloader_.fault();
 }

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "controller/api/event_door.h"
@@ -14,6 +13,7 @@
 #include "controller/reload/reloader.h"
 #include "src/base/file_system.h"
 #include "src/base/io_executor.h"
+#include "src/base/mutex.h"
 #include "src/drain/drain.h"
 #include "src/drain/status_board.h"
 #include "src/stats/engine.h"
@@ -74,9 +74,9 @@ class Monitor::Impl {
   bool knows_run_id_ = false;  // or need not: asked once
   bool awaited_look_ = false;  // the first look, by the first Attach
   std::atomic<RunState> loop_state_{RunState::kOff};
-  mutable std::mutex mutex_;
-  std::string output_dir_;  // guarded by mutex_
-  std::string fault_;       // guarded by mutex_
+  mutable base::Mutex mutex_;
+  std::string output_dir_ STEPWATCH_GUARDED_BY(mutex_);
+  std::string fault_ STEPWATCH_GUARDED_BY(mutex_);
 
  private:
   void TellFault(const char* what);

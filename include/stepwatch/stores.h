@@ -4,11 +4,8 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,9 +27,9 @@ class StoreQueue final : public Store {
     Done done;
   };
 
-  StoreQueue() = default;
-  explicit StoreQueue(Abilities abilities) : appends_(abilities.appends), listens_(abilities.listens) {}
-  ~StoreQueue() override { Close(); }
+  StoreQueue();
+  explicit StoreQueue(Abilities abilities);
+  ~StoreQueue() override;
   void Set(const std::string& key, const std::string& value, Done done) override;
   void Get(const std::string& key, Done done) override;
   void SetOnce(const std::string& key, const std::string& value, Done done) override;
@@ -52,17 +49,12 @@ class StoreQueue final : public Store {
   bool closed() const;
 
  private:
-  using Requests = std::deque<Request>;
-  void Push(Requests* requests, Request request);
-  std::optional<Request> Pop(Requests* requests, std::chrono::milliseconds timeout);
+  class Requests;
+  void Push(Request request);
 
-  const bool appends_ = false;
-  std::atomic<bool> listens_{false};
-  mutable std::mutex mutex_;
-  std::condition_variable wake_;
-  Requests requests_;    // guarded by mutex_
-  Requests listeners_;   // guarded by mutex_
-  bool closed_ = false;  // guarded by mutex_
+  const bool appends_;
+  std::atomic<bool> listens_;
+  const std::unique_ptr<Requests> requests_;
 };
 
 // Performs the calls on a thread of its own. The thread ends, and `store` with it, once the last call that is under way

@@ -53,6 +53,7 @@ Engine::Engine(std::unique_ptr<Driver> driver, const DeviceEngineOptions& option
       notes_(SlotsFor(options.slots)) {}
 
 bool Engine::Allocate() {
+  const base::MutexLock lock(&mutex_);  // for the analysis: nobody else knows the engine yet
   for (size_t i = 0; i < kTables; ++i) {
     tables_.push_back(std::make_unique<BatchTable>());
     if (!BatchTable::Allocate(driver_.get(), tables_.back().get())) return false;
@@ -86,7 +87,7 @@ void Engine::Enqueue(DeviceItem* items, size_t count, const MeasureOptions& opti
 }
 
 void Engine::EnqueueRun(DeviceItem* items, size_t count, const MeasureOptions& options) noexcept {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   const Stream producer = items->tensor.stream;
   if (CapturedOrRefused(items, count, options, producer, nullptr)) return;
   const TicketRing::Range tickets = ring_.Reserve(count);
@@ -137,12 +138,12 @@ size_t Engine::graph_slots() const noexcept {
 }
 
 StatusCode Engine::EndGraphStep(void* stream, uint64_t* ended) noexcept {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   return graphs_ == nullptr ? StatusCode::kUnsupported : graphs_->EndStep(stream, ended);
 }
 
 StatusCode Engine::SwitchGraphs(void* stream, bool on) noexcept {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   return graphs_ == nullptr ? StatusCode::kUnsupported : graphs_->Switch(on, stream);
 }
 
@@ -194,7 +195,7 @@ void Engine::MeasureInline(DeviceItem* items, const TicketRing::Range& tickets, 
   Packer packer(launch.inline_entries, kInlineEntries, launch.inline_shapes, kInlineShapes);
   launch.entries = nullptr;
   launch.shapes = nullptr;
-  const auto run = [&] {
+  const auto run = [&]() STEPWATCH_REQUIRES(mutex_) {
     RunSegments(packer, launch.inline_entries, items, tickets, options, stream);
     packer.Clear();
   };
@@ -284,7 +285,7 @@ void Engine::MeasureTable(BatchTable* table, DeviceItem* items, const TicketRing
 }
 
 DeviceItem Engine::EnqueueAgreement(const TensorView& a, const TensorView& b) noexcept {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(&mutex_);
   DeviceItem item{a};
   Layout layout;
   Pair pair;

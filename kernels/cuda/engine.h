@@ -5,7 +5,6 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "kernels/cuda/answers.h"
@@ -16,6 +15,7 @@
 #include "kernels/cuda/scratch.h"
 #include "kernels/cuda/ticket_ring.h"
 #include "kernels/device_engine.h"
+#include "src/base/mutex.h"
 
 namespace stepwatch::kernels::cuda {
 
@@ -42,10 +42,10 @@ class Engine : public DeviceEngine {
   StatusCode Prepare(const TensorView& tensor, Layout* layout) const noexcept;
   void EnqueueRun(DeviceItem* items, size_t count, const MeasureOptions& options) noexcept;
   void MeasureInline(DeviceItem* items, const TicketRing::Range& tickets, const MeasureOptions& options,
-                     Stream stream) noexcept;
+                     Stream stream) noexcept STEPWATCH_REQUIRES(mutex_);
   void MeasureTable(BatchTable* table, DeviceItem* items, const TicketRing::Range& tickets,
-                    const MeasureOptions& options, Stream stream) noexcept;
-  BatchTable* TableFor(const DeviceItem* items, size_t count, Stream stream) noexcept;
+                    const MeasureOptions& options, Stream stream) noexcept STEPWATCH_REQUIRES(mutex_);
+  BatchTable* TableFor(const DeviceItem* items, size_t count, Stream stream) noexcept STEPWATCH_REQUIRES(mutex_);
   bool FillTable(BatchTable* table, const DeviceItem* items, size_t count) noexcept;
   uint32_t KernelBit(DType dtype) const noexcept;
   bool PrepareItem(uint64_t ticket, DeviceItem* item, Layout* layout) noexcept;
@@ -53,10 +53,10 @@ class Engine : public DeviceEngine {
   void Refuse(uint64_t ticket, StatusCode code, DeviceItem* item) noexcept;
   // Runs what the packer holds; refuses the items of launches that the device refused.
   void RunSegments(const Packer& packer, const Entry* entries, DeviceItem* items, const TicketRing::Range& tickets,
-                   const MeasureOptions& options, Stream stream) noexcept;
+                   const MeasureOptions& options, Stream stream) noexcept STEPWATCH_REQUIRES(mutex_);
   bool RunSegment(const Segment& segment, const MeasureOptions& options, const TicketRing::Range& tickets,
-                  Stream stream, Launch* launch) noexcept;
-  bool RunAgreement(const Pair& pair, const TicketRing::Range& tickets) noexcept;
+                  Stream stream, Launch* launch) noexcept STEPWATCH_REQUIRES(mutex_);
+  bool RunAgreement(const Pair& pair, const TicketRing::Range& tickets) noexcept STEPWATCH_REQUIRES(mutex_);
   // True if the items, all on `stream`, have their answer, because a graph is captured there.
   bool CapturedOrRefused(DeviceItem* items, size_t count, const MeasureOptions& options, Stream stream,
                          const Pair* pair) noexcept;
@@ -68,12 +68,12 @@ class Engine : public DeviceEngine {
   TicketRing ring_;
   std::vector<Note> notes_;  // written before the ticket is handed out, read by who holds it
 
-  std::mutex mutex_;  // guards what follows
-  std::vector<std::unique_ptr<BatchTable>> tables_;
-  ScratchAreas scratch_;
-  std::unique_ptr<GraphSlots> graphs_;  // null: none are wanted; Read needs no mutex
-  Launch inline_launch_{};
-  uint64_t uses_ = 0;
+  base::Mutex mutex_;
+  std::vector<std::unique_ptr<BatchTable>> tables_ STEPWATCH_GUARDED_BY(mutex_);
+  ScratchAreas scratch_ STEPWATCH_GUARDED_BY(mutex_);
+  std::unique_ptr<GraphSlots> graphs_;  // null: none are wanted; changed with mutex_ held, Read needs none
+  Launch inline_launch_ STEPWATCH_GUARDED_BY(mutex_){};
+  uint64_t uses_ STEPWATCH_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace stepwatch::kernels::cuda
