@@ -34,7 +34,7 @@ class TemporaryFile {
   char path_[32] = "/tmp/stepwatch-bench-XXXXXX";
 };
 
-// Runs this program with `arguments` and the variable set, its table thrown away; true if it ended well.
+// Runs this program with `arguments` and the variable set and discards its table; true if it ended well.
 bool RunChild(const char* target, std::vector<std::string> arguments) {
   const char* given = std::getenv(kVariable);
   const std::optional<std::string> before = given == nullptr ? std::nullopt : std::make_optional<std::string>(given);

@@ -78,7 +78,7 @@ class DeviceEngine {
   // True, once for a ticket, when its result is there; the ticket is then used up.
   virtual bool Harvest(uint64_t ticket, Statistics* statistics) noexcept = 0;
   // Nobody will ask for this ticket again; its slot is reused after the device has written to it.
-  virtual void Abandon(uint64_t ticket) noexcept = 0;
+  virtual void Discard(uint64_t ticket) noexcept = 0;
   // As often as one likes.
   virtual GraphAnswer HarvestGraph(uint32_t slot, uint64_t step, Statistics* statistics) noexcept = 0;
 };

@@ -105,8 +105,8 @@ void Coordinator::Act(const agree::Commit& action) {
   delegate_->Release();
 }
 
-void Coordinator::Act(const agree::Drop& action) {
-  delegate_->Drop(action.proposal, action.decision);
+void Coordinator::Act(const agree::Discard& action) {
+  delegate_->Discard(action.proposal, action.decision);
   delegate_->Release();
 }
 

@@ -48,8 +48,8 @@ class RankDelegate {
   virtual std::optional<Decision> Build(const Proposal& proposal) = 0;
   // The change holds from its step, or from the next boundary if that is past.
   virtual void Commit(const Proposal& proposal) = 0;
-  virtual void Drop(const Proposal& proposal, const Decision& decision) = 0;
-  // On the leader, after Commit or Drop.
+  virtual void Discard(const Proposal& proposal, const Decision& decision) = 0;
+  // On the leader, after Commit or Discard.
   virtual void Settle(const Settled& settled) = 0;
   // The job's run id is known.
   virtual void Join(const std::string& run_id) = 0;
@@ -123,7 +123,7 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
   void Feed(const LeaderInput& input);
   void Act(const Prepare& action);
   void Act(const Commit& action);
-  void Act(const Drop& action);
+  void Act(const Discard& action);
 
   void AdvanceLeader();
   void Announce();

@@ -30,7 +30,7 @@ void Stepper::operator()(const Seen& input) {
   if (state.pending) return (*this)(Settle{});
   state.known = input.proposal.number;
   if (input.decision) {
-    if (!input.decision->commit) actions.push_back(Drop{input.proposal, *input.decision});
+    if (!input.decision->commit) actions.push_back(Discard{input.proposal, *input.decision});
     return;
   }
   const bool is_for_us = IsForUs(input.proposal);
@@ -84,7 +84,7 @@ void Stepper::Finish(const Decision& decision) {
   const bool is_for_us = state.pending->is_for_us;
   const Proposal proposal = std::exchange(state.pending, std::nullopt)->proposal;
   if (!decision.commit) {
-    actions.push_back(Drop{proposal, decision});
+    actions.push_back(Discard{proposal, decision});
     return;
   }
   if (!is_for_us) return;

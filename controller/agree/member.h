@@ -9,7 +9,7 @@
 // abort, so that the leader proposes the change again, for the new one. Without votes (Mode::kBestEffort, kLocal) a
 // rank that had not come when the roll was called follows as well.
 //
-//   WAITING --turn--> PREPARING --built, in time--> VOTING --written--> VOTED --decision--> (commit or drop)
+//   WAITING --turn--> PREPARING --built, in time--> VOTING --written--> VOTED --decision--> (commit or discard)
 //      |                  | cannot, too late          |                   | step reached, newer proposal
 //      +---- too late ----+---------------------------+---> CLOSING <-----+
 #pragma once
@@ -35,7 +35,7 @@ enum class MemberPhase : uint8_t {
 struct MemberState {
   int rank = 0;
   Incarnation incarnation;
-  int64_t known = 0;  // newest number that was taken up or passed over
+  int64_t known = 0;  // newest number that was taken up or skipped
   struct Pending {
     Proposal proposal;
     bool is_for_us = true;
@@ -84,11 +84,11 @@ struct Commit {
   Proposal proposal;
 };
 // It does not: the gate opens.
-struct Drop {
+struct Discard {
   Proposal proposal;
   Decision decision;
 };
-using MemberAction = std::variant<Prepare, Commit, Drop>;
+using MemberAction = std::variant<Prepare, Commit, Discard>;
 
 struct MemberTransition {
   MemberState state;

@@ -258,7 +258,7 @@ void PlanAgreement::TellLate(const agree::Proposal& proposal, int64_t steps, Pla
                plan_id);
 }
 
-void PlanAgreement::Drop(const agree::Proposal& proposal, const agree::Decision& decision) {
+void PlanAgreement::Discard(const agree::Proposal& proposal, const agree::Decision& decision) {
   if (built_ && built_->number == proposal.number) built_.reset();
   std::string text = proposal.at_step > 0 ? "the edit for step " + std::to_string(proposal.at_step) : "an edit";
   text += " was not applied on any rank: " + agree::AbortText(decision);

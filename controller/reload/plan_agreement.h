@@ -109,7 +109,7 @@ class PlanAgreement final : private agree::RankDelegate {
   void Release() override { data_plane_->gate.Release(); }
   std::optional<agree::Decision> Build(const agree::Proposal& proposal) override;
   void Commit(const agree::Proposal& proposal) override;
-  void Drop(const agree::Proposal& proposal, const agree::Decision& decision) override;
+  void Discard(const agree::Proposal& proposal, const agree::Decision& decision) override;
   void Settle(const agree::Settled& settled) override;
   void Join(const std::string& run_id) override;
   void StoreChanged(const Status& status) override;

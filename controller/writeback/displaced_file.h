@@ -1,7 +1,7 @@
 // The file that a write-back took out of the config's place, kept until nobody can be about to write to it.
 //
 // An editor that looked the config up before our exchange may open what it found a little later and write into it, long
-// after we let go of every lease. No look at one moment can tell whether such an editor exists. So the file keeps a
+// after we released every lease. No look at one moment can tell whether such an editor exists. So the file keeps a
 // name beside the config for a grace, a descriptor to it stays open, and it is looked at again and again: what was
 // written there is the newest edit, and goes into the config's place by an exchange. While a writer has the file open,
 // the grace starts again. Only then is the file removed.

@@ -28,15 +28,15 @@ struct WriteResult {
 };
 
 // All calls come from the drain thread, one at a time, frames in step order within a plan. A sink may block (it is not
-// the training thread that waits) but should give up on a stuck operation and return an error: the drain keeps the
+// the training thread that waits) but should end a stuck operation and return an error: the drain keeps the
 // frame, backs off and calls Write again with the same frame. Rows of it that already reached their file must then not
 // be written twice.
 class Sink {
  public:
   virtual ~Sink() = default;
   virtual WriteResult Write(const RecordLayout& layout, const StepFrame& frame) = 0;
-  // The drain gives up on the frame of the last failed Write.
-  virtual void Abandon(const RecordLayout& layout, const StepFrame& frame) { (void)layout, (void)frame; }
+  // The frame of the last failed Write will not come again: the drain has discarded what is left of it.
+  virtual void Discard(const RecordLayout& layout, const StepFrame& frame) { (void)layout, (void)frame; }
   // No more frames of this plan will come. Files may be closed.
   virtual void EndPlan(const RecordLayout& layout) { (void)layout; }
   // Makes everything accepted so far visible to readers.

@@ -77,7 +77,7 @@ class HostBlock {
     std::atomic_thread_fence(std::memory_order_release);
   }
   void Write(ResultSlot* slot, const Partial& totals, uint64_t sequence) const {
-    // A reader may look while a row of a graph is written anew; it then finds out, and drops what it has read.
+    // A reader may look while a row of a graph is written anew; it then finds out, and discards what it has read.
     StoreRelaxed(&slot->totals.sum, totals.sum);
     StoreRelaxed(&slot->totals.sum_of_squares, totals.sum_of_squares);
     StoreRelaxed(&slot->totals.low, totals.low);

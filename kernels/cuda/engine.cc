@@ -326,8 +326,8 @@ bool Engine::Harvest(uint64_t ticket, Statistics* statistics) noexcept {
   return true;
 }
 
-void Engine::Abandon(uint64_t ticket) noexcept {
-  ring_.Abandon(ticket);
+void Engine::Discard(uint64_t ticket) noexcept {
+  ring_.Discard(ticket);
 }
 
 }  // namespace stepwatch::kernels::cuda

@@ -32,7 +32,7 @@ class Engine : public DeviceEngine {
   StatusCode EndGraphStep(void* stream, uint64_t* ended) noexcept override;
   StatusCode SwitchGraphs(void* stream, bool on) noexcept override;
   bool Harvest(uint64_t ticket, Statistics* statistics) noexcept override;
-  void Abandon(uint64_t ticket) noexcept override;
+  void Discard(uint64_t ticket) noexcept override;
   GraphAnswer HarvestGraph(uint32_t slot, uint64_t step, Statistics* statistics) noexcept override;
 
  private:

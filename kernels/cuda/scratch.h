@@ -25,7 +25,7 @@ class ScratchAreas {
     return true;
   }
 
-  // A tensor was left half measured: its counters will never come back to zero, and the area is given up.
+  // A tensor was left half measured: its counters will never come back to zero, and the area is not lent again.
   void Retire(const Launch& launch) {
     for (Area& area : areas_) area.retired |= area.counters == launch.counters;
   }

@@ -76,10 +76,10 @@ bool TicketRing::Take(uint64_t ticket, Partial* totals) noexcept {
   return true;
 }
 
-void TicketRing::Abandon(uint64_t ticket) noexcept {
+void TicketRing::Discard(uint64_t ticket) noexcept {
   std::atomic<uint64_t>& ended = ended_[ticket & mask_];
   if (ended.load(std::memory_order_relaxed) / 2 == ticket + 1) return;
-  ended.store((ticket + 1) * 2 + kAbandoned, std::memory_order_release);
+  ended.store((ticket + 1) * 2 + kDiscarded, std::memory_order_release);
 }
 
 }  // namespace stepwatch::kernels::cuda

@@ -1,7 +1,7 @@
 // Which result slot belongs to whom: ticket t has slot t modulo their number.
 //
-// Threads of the trainer reserve, one reader takes and abandons; nobody waits or locks. A slot is used again when the
-// ticket before it was taken, or was abandoned and written. A reader that leaves one ticket lying therefore stops the
+// Threads of the trainer reserve, one reader takes and discards; nobody waits or locks. A slot is used again when the
+// ticket before it was taken, or was discarded and written. A reader that leaves one ticket lying therefore stops the
 // ring after one turn: then nothing can be reserved, which is its way to say that it is late.
 #pragma once
 
@@ -41,13 +41,13 @@ class TicketRing {
   bool IsReady(uint64_t ticket) const noexcept;
   // True once for a ticket, when it is ready. Its slot may then be reserved again.
   bool Take(uint64_t ticket, Partial* totals) noexcept;
-  void Abandon(uint64_t ticket) noexcept;
+  void Discard(uint64_t ticket) noexcept;
 
   size_t slots() const { return mask_ + 1; }
   uint64_t mask() const { return mask_; }
 
  private:
-  enum Ending : uint64_t { kTaken = 0, kAbandoned = 1 };
+  enum Ending : uint64_t { kTaken = 0, kDiscarded = 1 };
 
   uint64_t Sequence(uint64_t ticket) const noexcept;
   bool IsFree(uint64_t ticket) const noexcept;

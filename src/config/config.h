@@ -78,7 +78,7 @@ struct Config {
   CcDistribution cc_distribution;
   Alert alert;
   OutputFormat format = OutputFormat::kCsv;
-  std::vector<Stat> ops;  // normalised: unknown ones dropped, norm if empty, shape and dtype last unless placed
+  std::vector<Stat> ops;  // normalised: unknown ones left out, norm if empty, shape and dtype last unless placed
   double eps = 1e-8;
   std::optional<int> ndigits;  // unset: shortest text that reads back to the same double
   int64_t step_count_per_record = 1;

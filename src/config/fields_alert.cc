@@ -11,7 +11,7 @@ constexpr std::string_view kTurbulence = "AnomalyTurbulence";
 constexpr std::string_view kNan = "AnomalyNan";
 constexpr std::string_view kArgsAccepted = "an object such as {\"threshold\": 0.5}";
 
-// A rule as written. `usable` turns false where msProbe drops the rule and goes on.
+// A rule as written. `usable` turns false where msProbe leaves the rule out and goes on.
 struct RuleText {
   AlertRule rule;
   bool usable = true;

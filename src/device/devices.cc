@@ -41,12 +41,12 @@ std::string Sentence(const std::string& place, uint8_t trouble, const std::strin
 
 }  // namespace
 
-DisownedTickets::DisownedTickets(size_t tickets)
+RetiredTickets::RetiredTickets(size_t tickets)
     : mask_(std::bit_ceil(std::max<size_t>(tickets, 1)) - 1), cells_(new std::atomic<uint64_t>[mask_ + 1]) {
   for (size_t i = 0; i <= mask_; ++i) cells_[i].store(0, std::memory_order_relaxed);
 }
 
-void DisownedTickets::Add(uint64_t ticket) noexcept {
+void RetiredTickets::Add(uint64_t ticket) noexcept {
   // The bound is there for an engine that hands out more tickets than it said: the surplus is never given back.
   for (size_t tries = 0; tries <= mask_; ++tries) {
     uint64_t free = 0;
@@ -75,7 +75,7 @@ kernels::DeviceEngine* Devices::Make(int index) noexcept {
     auto made = make_ ? make_(index, results_max_)
                       : Status(StatusCode::kUnsupported, "this monitor has no engine for device memory");
     if (made.ok()) {
-      slot.disowned = std::make_unique<DisownedTickets>(results_max_);
+      slot.retired = std::make_unique<RetiredTickets>(results_max_);
       slot.graphs = std::make_unique<GraphTable>(made.value()->graph_slots());
       slot.owned = std::move(made).value();
     } else {
@@ -96,9 +96,9 @@ kernels::DeviceEngine* Devices::Make(int index) noexcept {
   return slot.owned.get();
 }
 
-void Devices::Disown(int index, uint64_t ticket) noexcept {
+void Devices::Retire(int index, uint64_t ticket) noexcept {
   if (Slot& slot = slots_[static_cast<size_t>(index)]; slot.engine.load(std::memory_order_acquire) != nullptr)
-    slot.disowned->Add(ticket);
+    slot.retired->Add(ticket);
 }
 
 void Devices::Note(Device device, StatusCode code) noexcept {
@@ -138,7 +138,7 @@ kernels::DeviceEngine* Devices::Made(int index) noexcept {
 void Devices::Sweep() noexcept {
   for (Slot& slot : slots_) {
     kernels::DeviceEngine* engine = slot.engine.load(std::memory_order_acquire);
-    if (engine != nullptr) slot.disowned->TakeAll([engine](uint64_t ticket) { engine->Abandon(ticket); });
+    if (engine != nullptr) slot.retired->TakeAll([engine](uint64_t ticket) { engine->Discard(ticket); });
   }
 }
 

@@ -24,11 +24,12 @@ namespace stepwatch::device {
 using MakeDeviceEngine =
     std::function<Result<std::unique_ptr<kernels::DeviceEngine>>(int device_index, size_t results)>;
 
-// Tickets that the trainer's threads cannot use and only the reader may give back. Neither side waits or allocates.
-class DisownedTickets {
+// Tickets whose numbers nobody takes, on their way to the reader, which alone may give them back to the device.
+// Neither side waits or allocates.
+class RetiredTickets {
  public:
   // `tickets`: how many can be under way at once; there is then always a free place.
-  explicit DisownedTickets(size_t tickets);
+  explicit RetiredTickets(size_t tickets);
   void Add(uint64_t ticket) noexcept;
   // Reader.
   template <class Take>
@@ -59,7 +60,8 @@ class Devices {
 
   // The engine of a device, which is made if this is the first call for it: tens of milliseconds. Null: there is none.
   kernels::DeviceEngine* Get(Device device) noexcept;
-  void Disown(int index, uint64_t ticket) noexcept;
+  // The reader gives the ticket back in Sweep; any thread.
+  void Retire(int index, uint64_t ticket) noexcept;
   // A tensor could not be measured: kept as a bit, told later by the reader.
   void Note(Device device, StatusCode code) noexcept;
   // An observation of a captured graph, which exists only where an engine does.
@@ -77,7 +79,7 @@ class Devices {
   const GraphTable* Graphs(int index) const noexcept { return slots_[static_cast<size_t>(index)].graphs.get(); }
   // Captured under an eps that is not the plan's.
   void NoteOtherEps(int index) noexcept;
-  // Gives back what was disowned.
+  // Gives the retired tickets back.
   void Sweep() noexcept;
   // Why tensors cannot be measured: sentences, each reason once for each device.
   std::vector<std::string> TakeDiagnostics();
@@ -88,7 +90,7 @@ class Devices {
     std::atomic<bool> failed{false};
     std::atomic<uint8_t> diagnostics{0};  // a bit for each kind
     std::unique_ptr<kernels::DeviceEngine> owned;
-    std::unique_ptr<DisownedTickets> disowned;
+    std::unique_ptr<RetiredTickets> retired;
     std::unique_ptr<GraphTable> graphs;
     std::string reason;  // why there is no engine, once `failed`
     uint8_t told = 0;    // reader only

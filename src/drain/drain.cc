@@ -48,8 +48,8 @@ void Drain::Start() {
 
 void Drain::SetSinks(std::vector<std::shared_ptr<Sink>> sinks) {
   std::list<SinkQueue> queues;
-  const SinkQueue::Credit credit = [this](PlanId plan, uint64_t written, uint64_t given_up) {
-    Credit(plan, written, given_up);
+  const SinkQueue::Credit credit = [this](PlanId plan, uint64_t written, uint64_t discarded) {
+    Credit(plan, written, discarded);
   };
   for (auto& sink : sinks)
     queues.emplace_back(std::move(sink), backlog_bytes_max_, queues.empty() ? credit : SinkQueue::Credit());
@@ -113,7 +113,7 @@ bool Drain::Rounds() noexcept {
 }
 
 void Drain::Conclude() noexcept {
-  for (SinkQueue& sink : sinks_) sink.GiveUp();
+  for (SinkQueue& sink : sinks_) sink.DiscardAll();
   ReportDrained(true);
 }
 
@@ -150,7 +150,7 @@ void Drain::ReportFault(const char* what) noexcept {
 void Drain::Round(bool now_or_never, bool last_call) noexcept {
   const SteadyTime now = std::chrono::steady_clock::now();
   fault_in_round_ = false;
-  TakeOrders();
+  TakeRequests();
   TakeBegunPlans();
   Guarded([&] { EmptyRings(last_call); });
   for (PlanStream& stream : streams_) TellBeginAndFinish(&stream);
@@ -166,7 +166,7 @@ void Drain::Round(bool now_or_never, bool last_call) noexcept {
   board_->Remind();
 }
 
-void Drain::TakeOrders() noexcept {
+void Drain::TakeRequests() noexcept {
   mailbox_.Take();
   if (mailbox_.keeps_latest() && !latest_) latest_.emplace();
   const base::MutexLock lock(&mutex_);
@@ -213,7 +213,7 @@ void Drain::PassOnFrames(PlanStream* stream, bool last_call) {
       PassOn(stream, *frame);
     } catch (const std::bad_alloc&) {
       if (!last_call) throw;
-      stream->LoseReady();
+      stream->DiscardReady();
     }
   }
   if (stream->exhausted() && !stream->told_end) PassOnEnd(stream, last_call);
@@ -243,9 +243,9 @@ void Drain::MakeRoomInSinks() {
   for (SinkQueue& sink : sinks_) sink.MakeRoom();
 }
 
-void Drain::Credit(PlanId plan, uint64_t written, uint64_t given_up) noexcept {
+void Drain::Credit(PlanId plan, uint64_t written, uint64_t discarded) noexcept {
   for (PlanStream& stream : streams_)
-    if (stream.id() == plan) stream.Credit(written, given_up);
+    if (stream.id() == plan) stream.Credit(written, discarded);
 }
 
 bool Drain::AnyPending() const {

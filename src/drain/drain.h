@@ -61,7 +61,7 @@ class Drain {
   // Drains all that is there, results under way included, stops trying at `give_up_at`, ends the thread. Call after the
   // step thread's side is closed. A thread that has not ended at `hangs_at` hangs: call again, or Detach.
   StopOutcome Stop(SteadyTime give_up_at, SteadyTime hangs_at);
-  // Lets a thread go that hangs in a sink. Nothing that the drain uses may be freed then.
+  // Detaches a thread that hangs in a sink. Nothing that the drain uses may be freed then.
   void Detach();
 
   // --- any thread but the drain's ---
@@ -73,7 +73,7 @@ class Drain {
 
   // --- the drain thread, or whoever drives a drain that was not started ---
   // One look at everything. `now_or_never`: sinks do not wait after a failure. `last_call`: what cannot be passed on is
-  // given up. Does not throw.
+  // discarded. Does not throw.
   void Round(bool now_or_never, bool last_call) noexcept;
   // After the last round: counts what the sinks have not taken, and reports all plans.
   void Conclude() noexcept;
@@ -82,11 +82,11 @@ class Drain {
 
  private:
   void Run() noexcept;
-  // False: it gave up on records.
+  // False: it discarded records.
   bool Rounds() noexcept;
   template <class Stage>
   void Guarded(const Stage& stage) noexcept;
-  void TakeOrders() noexcept;
+  void TakeRequests() noexcept;
   void EmptyRings(bool last_call);
   void TellBeginAndFinish(PlanStream* stream) noexcept;
   void PassOnFrames(bool last_call);
@@ -94,7 +94,7 @@ class Drain {
   void PassOn(PlanStream* stream, const AssembledFrame& frame);
   void PassOnEnd(PlanStream* stream, bool last_call);
   void MakeRoomInSinks();
-  void Credit(PlanId plan, uint64_t written, uint64_t given_up) noexcept;
+  void Credit(PlanId plan, uint64_t written, uint64_t discarded) noexcept;
   void AnswerQuestions();
   void ReportDrained(bool last_call) noexcept;
   void TellLoss(const PlanStream& stream, const Ledger& ledger) noexcept;

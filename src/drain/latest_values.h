@@ -15,7 +15,7 @@ class LatestValues {
  public:
   // Records of one step in the order in which they were produced: those of a site take the place of what is known of
   // it, unless that is of a later step. The same step may come again when more of it is known. A record without its
-  // numbers is passed over. A newer plan begins a new table.
+  // numbers is skipped. A newer plan begins a new table.
   void Add(const std::shared_ptr<const plan::Plan>& plan, const std::vector<Record>& records);
   // In the order of the plan's sites; of one site in the order in which they were produced, each place in a step once,
   // with the last that was seen there. Tags for this rank.

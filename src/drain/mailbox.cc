@@ -12,15 +12,15 @@ constexpr std::chrono::milliseconds kGrace{100};
 }  // namespace
 
 bool Mailbox::Flush(Time deadline) {
-  const auto order = std::make_shared<FlushOrder>();
-  order->deadline = deadline;
+  const auto request = std::make_shared<FlushRequest>();
+  request->deadline = deadline;
   const base::MutexLock lock(&mutex_);
   if (closed_) return true;
-  new_flush_orders_.push_back(order);
+  new_flush_requests_.push_back(request);
   wake_up_->Post();
-  while (!order->done && !closed_ && answer_.WaitUntil(&mutex_, deadline + kGrace)) {
+  while (!request->done && !closed_ && answer_.WaitUntil(&mutex_, deadline + kGrace)) {
   }
-  return closed_ || order->in_time;
+  return closed_ || request->in_time;
 }
 
 std::vector<LatestValue> Mailbox::Latest(SiteKind kind, int rank, Time deadline) {
@@ -46,17 +46,17 @@ void Mailbox::KeepLatest() {
 void Mailbox::Take() noexcept {
   const base::MutexLock lock(&mutex_);
   questions_.splice(questions_.end(), new_questions_);
-  flush_orders_.splice(flush_orders_.end(), new_flush_orders_);
+  flush_requests_.splice(flush_requests_.end(), new_flush_requests_);
   takes_latest_ = keep_latest_;
 }
 
 void Mailbox::AnswerFlushes(bool is_out, Time now) noexcept {
-  if (flush_orders_.empty()) return;
+  if (flush_requests_.empty()) return;
   const base::MutexLock lock(&mutex_);
-  flush_orders_.remove_if([&](const std::shared_ptr<FlushOrder>& order) {
-    if (!is_out && now < order->deadline) return false;
-    order->in_time = is_out;
-    return order->done = true;
+  flush_requests_.remove_if([&](const std::shared_ptr<FlushRequest>& request) {
+    if (!is_out && now < request->deadline) return false;
+    request->in_time = is_out;
+    return request->done = true;
   });
   answer_.NotifyAll();
 }

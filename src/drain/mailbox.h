@@ -43,7 +43,7 @@ class Mailbox {
   void Close() noexcept;
 
  private:
-  struct FlushOrder {
+  struct FlushRequest {
     Time deadline;
     bool done = false;     // guarded by the mutex of the mailbox
     bool in_time = false;  // likewise
@@ -61,13 +61,13 @@ class Mailbox {
   base::Mutex mutex_;
   base::Condition answer_;  // something was answered, or the mailbox was closed
   std::list<std::shared_ptr<Question>> new_questions_ STEPWATCH_GUARDED_BY(mutex_);
-  std::list<std::shared_ptr<FlushOrder>> new_flush_orders_ STEPWATCH_GUARDED_BY(mutex_);
+  std::list<std::shared_ptr<FlushRequest>> new_flush_requests_ STEPWATCH_GUARDED_BY(mutex_);
   bool keep_latest_ STEPWATCH_GUARDED_BY(mutex_) = false;
   bool closed_ STEPWATCH_GUARDED_BY(mutex_) = false;
 
   // Drain thread only.
   std::list<std::shared_ptr<Question>> questions_;
-  std::list<std::shared_ptr<FlushOrder>> flush_orders_;
+  std::list<std::shared_ptr<FlushRequest>> flush_requests_;
   bool takes_latest_ = false;
 };
 

@@ -51,8 +51,7 @@ void PlanStream::TakeEntry(const step::RingEntry& entry, Time now) noexcept {
   const uint64_t late_before = assembler_.late();
   if (auto frame = assembler_.Add(entry)) waiting_.Add(*std::move(frame), now);
   if (assembler_.late() == late_before) return;
-  if (const auto* record = std::get_if<Record>(&entry); record != nullptr && record->pending())
-    engine_->Abandon(*record);
+  if (const auto* record = std::get_if<Record>(&entry)) engine_->Discard(*record);
 }
 
 // They were put down before the step's frame was closed.
@@ -72,15 +71,15 @@ const AssembledFrame* PlanStream::Ready(Time now, bool last_call) {
     } catch (const std::bad_alloc&) {
       merged_ += before - frame->records.size();
       if (!last_call) throw;
-      LoseReady();
+      DiscardReady();
     }
   }
   return nullptr;
 }
 
-void PlanStream::Credit(uint64_t written, uint64_t given_up) noexcept {
+void PlanStream::Credit(uint64_t written, uint64_t discarded) noexcept {
   written_ += written;
-  given_up_ += given_up;
+  discarded_ += discarded;
 }
 
 Ledger PlanStream::account() const noexcept {
@@ -92,7 +91,7 @@ Ledger PlanStream::account() const noexcept {
   ledger.dropped[static_cast<size_t>(DropReason::kUnsupported)] = count(pipeline_->dropped_unsupported);
   ledger.dropped[static_cast<size_t>(DropReason::kLate)] =
       assembler_.late() + waiting_.late() + count(pipeline_->dropped_late);
-  ledger.dropped[static_cast<size_t>(DropReason::kSinkFailed)] = given_up_;
+  ledger.dropped[static_cast<size_t>(DropReason::kSinkFailed)] = discarded_;
   return ledger;
 }
 

@@ -32,14 +32,14 @@ class PlanStream final : public step::BegunPlan, public boost::intrusive::slist_
   bool EmptyRing(size_t waiting_bytes_max, Time now, bool last_call);
   // Asks the device for what it owes.
   void Fetch() noexcept { waiting_.Fetch(&assembler_.open()); }
-  // The next frame if it is whole, with the records that are one row merged. Throws std::bad_alloc, or loses and counts
-  // the frame, in the last call.
+  // The next frame if it is whole, with the records that are one row merged. Throws std::bad_alloc, or discards and
+  // counts the frame, in the last call.
   const AssembledFrame* Ready(Time now, bool last_call);
   // The frame that Ready has given leaves.
   std::shared_ptr<const AssembledFrame> Take() noexcept { return waiting_.Take(); }
-  void LoseReady() noexcept { waiting_.LoseReady(); }
-  // What was taken is with the sinks now, or is given up by them.
-  void Credit(uint64_t written, uint64_t given_up) noexcept;
+  void DiscardReady() noexcept { waiting_.DiscardReady(); }
+  // What became of records that were taken: the sinks have written them or discarded them.
+  void Credit(uint64_t written, uint64_t discarded) noexcept;
 
   const std::shared_ptr<step::Pipeline>& pipeline() const { return pipeline_; }
   const std::shared_ptr<const plan::Plan>& plan() const { return pipeline_->plan; }
@@ -82,7 +82,7 @@ class PlanStream final : public step::BegunPlan, public boost::intrusive::slist_
   FrameAssembler assembler_;
   WaitingFrames waiting_;
   uint64_t written_ = 0;
-  uint64_t given_up_ = 0;
+  uint64_t discarded_ = 0;
   uint64_t merged_ = 0;  // records that went into the rows of others
 };
 

@@ -73,8 +73,8 @@ Status SinkQueue::Guarded(Call call) noexcept {
   }
 }
 
-void SinkQueue::Tell(const Item& item, uint64_t written, uint64_t given_up) noexcept {
-  if (credit_ && written + given_up > 0) credit_(item.plan->layout.plan_id, written, given_up);
+void SinkQueue::Tell(const Item& item, uint64_t written, uint64_t discarded) noexcept {
+  if (credit_ && written + discarded > 0) credit_(item.plan->layout.plan_id, written, discarded);
 }
 
 // True if the sink has taken the frame whole.
@@ -127,7 +127,7 @@ void SinkQueue::PopFront() noexcept {
   items_.pop_front();
 }
 
-void SinkQueue::GiveUpFront() noexcept {
+void SinkQueue::DiscardFront() noexcept {
   const Item& item = items_.front();
   if (!item.frame) {
     EndPlan(item);
@@ -135,7 +135,7 @@ void SinkQueue::GiveUpFront() noexcept {
   }
   if (item.tried)
     (void)Guarded([&] {
-      sink_->Abandon(item.plan->layout, FrameView(*item.frame));
+      sink_->Discard(item.plan->layout, FrameView(*item.frame));
       return Status();
     });
   hopeless_ = false;
@@ -152,7 +152,7 @@ void SinkQueue::PassOnItems(SteadyTime now) noexcept {
       retry_at_.reset();
       back_off_ = std::chrono::milliseconds(0);
     } else if (hopeless_) {
-      GiveUpFront();
+      DiscardFront();
       continue;
     } else {
       back_off_ = std::clamp(back_off_ * 2, kBackOffMin, kBackOffMax);
@@ -167,12 +167,12 @@ void SinkQueue::Advance(SteadyTime now, bool now_or_never) noexcept {
   const bool waits = retry_at_ && now < *retry_at_ && !now_or_never;
   if (!waits) PassOnItems(now);
   // The oldest frames go first: whoever looks after a full disk wants the latest.
-  while (backlog_bytes_ > backlog_bytes_max_) GiveUpFront();
+  while (backlog_bytes_ > backlog_bytes_max_) DiscardFront();
   Flush();
 }
 
-void SinkQueue::GiveUp() noexcept {
-  while (!items_.empty()) GiveUpFront();
+void SinkQueue::DiscardAll() noexcept {
+  while (!items_.empty()) DiscardFront();
   Flush();
 }
 

@@ -21,7 +21,7 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 class SinkQueue {
  public:
   // Is told what became of records of a plan.
-  using Credit = std::function<void(PlanId plan, uint64_t written, uint64_t given_up)>;
+  using Credit = std::function<void(PlanId plan, uint64_t written, uint64_t discarded)>;
 
   // `credit` may be empty and must not throw.
   SinkQueue(std::shared_ptr<Sink> sink, size_t backlog_bytes_max, Credit credit = nullptr);
@@ -34,8 +34,8 @@ class SinkQueue {
 
   // Passes on what the sink takes; after a failure waits before it tries again, unless `now_or_never`.
   void Advance(SteadyTime now, bool now_or_never) noexcept;
-  // Counts everything that is left as given up.
-  void GiveUp() noexcept;
+  // Discards everything that is left, and counts it.
+  void DiscardAll() noexcept;
 
   bool empty() const { return items_.empty(); }
   // A frame of this plan is still to be taken.
@@ -57,13 +57,13 @@ class SinkQueue {
   template <class Call>
   Status Guarded(Call call) noexcept;
   void Add(Item item);
-  void Tell(const Item& item, uint64_t written, uint64_t given_up) noexcept;
+  void Tell(const Item& item, uint64_t written, uint64_t discarded) noexcept;
   bool Write(Item* item) noexcept;
   void EndPlan(const Item& item) noexcept;
   void Flush() noexcept;
   void PopFront() noexcept;
   void PassOnItems(SteadyTime now) noexcept;
-  void GiveUpFront() noexcept;
+  void DiscardFront() noexcept;
 
   const std::shared_ptr<Sink> sink_;
   const size_t backlog_bytes_max_;

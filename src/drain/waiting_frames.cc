@@ -13,7 +13,7 @@ void WaitingFrames::MakeRoom(size_t count) {
 }
 
 void WaitingFrames::Add(AssembledFrame frame, Time now) noexcept {
-  if (!frames_.has_room() || frames_.room().frame == nullptr) return Lose(&frame);
+  if (!frames_.has_room() || frames_.room().frame == nullptr) return Discard(&frame);
   Waiting& waiting = frames_.room();
   waiting.due = now + kResultsDueAfter;
   waiting.counted = frame.records.size();
@@ -77,15 +77,15 @@ void WaitingFrames::CountLost(const step::RingEntry& entry) noexcept {
   const auto* record = std::get_if<Record>(&entry);
   if (record == nullptr) return;
   ++late_;
-  if (record->pending()) engine_->Abandon(*record);
+  engine_->Discard(*record);
 }
 
-AssembledFrame* WaitingFrames::Ready(Time now, bool give_up) noexcept {
+AssembledFrame* WaitingFrames::Ready(Time now, bool last_call) noexcept {
   while (!frames_.empty()) {
     AssembledFrame* first = frames_.front().frame.get();
     const bool waits = !first->pending.empty() || !first->graph_steps.empty();
-    if (waits && now < frames_.front().due && !give_up) return nullptr;
-    DropPending(first);
+    if (waits && now < frames_.front().due && !last_call) return nullptr;
+    DiscardPending(first);
     if (!first->empty()) return first;
     (void)Take();
   }
@@ -99,24 +99,24 @@ std::shared_ptr<const AssembledFrame> WaitingFrames::Take() noexcept {
   return taken;
 }
 
-void WaitingFrames::LoseReady() noexcept {
-  Lose(frames_.front().frame.get());
+void WaitingFrames::DiscardReady() noexcept {
+  Discard(frames_.front().frame.get());
   (void)Take();
 }
 
-void WaitingFrames::Lose(AssembledFrame* frame) noexcept {
-  DropPending(frame);
+void WaitingFrames::Discard(AssembledFrame* frame) noexcept {
+  DiscardPending(frame);
   late_ += frame->records.size();
 }
 
-void WaitingFrames::DropPending(AssembledFrame* frame) noexcept {
+void WaitingFrames::DiscardPending(AssembledFrame* frame) noexcept {
   pending_ -= std::min(pending_, frame->pending.size() + frame->graph_steps.size());
   // What the device would have said is not known: each may have been replayed.
   for (const step::GraphStep& step : frame->graph_steps)
     CountLostRows(engine_->CountGraphRows(step.on, pipeline_->graph_reader));
   frame->graph_steps.clear();
   if (frame->pending.empty()) return;
-  for (const uint32_t position : frame->pending) engine_->Abandon(frame->records[position]);
+  for (const uint32_t position : frame->pending) engine_->Discard(frame->records[position]);
   late_ += frame->pending.size();
   std::erase_if(frame->records, [](const Record& record) { return record.pending(); });
   frame->pending.clear();

@@ -29,17 +29,17 @@ class WaitingFrames {
 
   // The next `count` calls of Add allocate nothing. Throws std::bad_alloc.
   void MakeRoom(size_t count);
-  // Without room the frame is lost, and its records are counted as late.
+  // Without room the frame is discarded, and its records are counted as late.
   void Add(AssembledFrame frame, Time now) noexcept;
   // Fetches the numbers that have arrived, for these frames and for the one that is still open.
   void Fetch(AssembledFrame* open) noexcept;
   // The frame of the earliest step if nothing of it is under way any more, otherwise null; what is overdue (or all that
-  // is under way, if `give_up`) is dropped. Frames in which nothing is left are passed over.
-  AssembledFrame* Ready(Time now, bool give_up) noexcept;
+  // is under way, if `last_call`) is dropped. Frames in which nothing is left are skipped.
+  AssembledFrame* Ready(Time now, bool last_call) noexcept;
   // The frame that Ready has given leaves.
   std::shared_ptr<const AssembledFrame> Take() noexcept;
   // The same, but its records are counted as late.
-  void LoseReady() noexcept;
+  void DiscardReady() noexcept;
   // Records, and what a graph step may have given, that never got here.
   void CountLost(const step::RingEntry& entry) noexcept;
 
@@ -65,8 +65,8 @@ class WaitingFrames {
   void Fetch(AssembledFrame* frame, size_t* still_pending) noexcept;
   void FetchGraphSteps(Waiting* waiting) noexcept;
   bool FetchGraphStep(const step::GraphStep& step, Waiting* waiting);
-  void Lose(AssembledFrame* frame) noexcept;
-  void DropPending(AssembledFrame* frame) noexcept;
+  void Discard(AssembledFrame* frame) noexcept;
+  void DiscardPending(AssembledFrame* frame) noexcept;
   void CountLostRows(uint64_t count) noexcept;
 
   stats::Engine* const engine_;

@@ -15,7 +15,7 @@ namespace stepwatch::offline {
 // What a piece of work shares with the others.
 class WorkState {
  public:
-  // The bytes of input that were dealt with since the last call. False: give up, the result is not wanted any more.
+  // The bytes of input that were dealt with since the last call. False: stop, nobody wants the result any more.
   bool Advance(uint64_t bytes) {
     done_.fetch_add(bytes, std::memory_order_relaxed);
     return !stop_.load(std::memory_order_relaxed);

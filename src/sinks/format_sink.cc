@@ -36,8 +36,8 @@ WriteResult FormatSink::Write(const RecordLayout& layout, const StepFrame& frame
   return {Status(StatusCode::kUnavailable, "the directory that append_output names is still looked for"), 0};
 }
 
-void FormatSink::Abandon(const RecordLayout& layout, const StepFrame& frame) {
-  if (Sink* sink = SinkOf(layout.format)) sink->Abandon(layout, frame);
+void FormatSink::Discard(const RecordLayout& layout, const StepFrame& frame) {
+  if (Sink* sink = SinkOf(layout.format)) sink->Discard(layout, frame);
 }
 
 void FormatSink::EndPlan(const RecordLayout& layout) {

@@ -22,7 +22,7 @@ class FormatSink final : public Sink {
   void SetDirectory(std::string directory);
 
   WriteResult Write(const RecordLayout& layout, const StepFrame& frame) override;
-  void Abandon(const RecordLayout& layout, const StepFrame& frame) override;
+  void Discard(const RecordLayout& layout, const StepFrame& frame) override;
   void EndPlan(const RecordLayout& layout) override;
   Status Flush() override;
 

@@ -59,7 +59,7 @@ StatusCode Engine::TakeTicket(const RecordLayout& layout, const kernels::DeviceI
                               Record* record) noexcept {
   if (item.code != StatusCode::kOk) return Refuse(item);
   if (!records::Fits(layout)) {
-    if (!item.captured) devices_.Disown(tensor.device.index, item.ticket);
+    if (!item.captured) devices_.Retire(tensor.device.index, item.ticket);
     return StatusCode::kInternal;
   }
   records::Describe(tensor, record);
@@ -139,10 +139,10 @@ StatusCode Engine::AskAgreement(const TensorView& gradient, const TensorView& mo
   return StatusCode::kOk;
 }
 
-void Engine::Disown(const Record& record) noexcept {
+void Engine::Discard(const Record& record) noexcept {
   if (!record.pending()) return;
   const records::PendingResult claim = records::PendingResultOf(record);
-  if (!claim.captured) devices_.Disown(claim.device, claim.ticket);
+  if (!claim.captured) devices_.Retire(claim.device, claim.ticket);
 }
 
 void Engine::Keep(const PlannedSite& site, const kernels::MeasureOptions& options, const Record& captured) noexcept {
@@ -173,11 +173,6 @@ bool Engine::Harvest(const RecordLayout& layout, const kernels::MeasureOptions& 
   else
     records::FillValues(layout, statistics, record);
   return true;
-}
-
-void Engine::Abandon(const Record& record) noexcept {
-  const records::PendingResult claim = records::PendingResultOf(record);
-  devices_.Made(claim.device)->Abandon(claim.ticket);
 }
 
 }  // namespace stepwatch::stats

@@ -63,8 +63,8 @@ class Engine {
                       BatchRoom* room) noexcept;
   StatusCode Take(const RecordLayout& layout, const BatchRoom& room, size_t i, const TensorView& tensor,
                   Record* record) noexcept;
-  // A record that will not be harvested: nothing to do unless it is pending.
-  void Disown(const Record& record) noexcept;
+  // Nobody will harvest this record, if it is pending: Sweep gives its ticket back to the device. Any thread.
+  void Discard(const Record& record) noexcept;
   // Remembers a record that IsCaptured: the graph observes `site`, and gives a row of it at each replay.
   void Keep(const PlannedSite& site, const kernels::MeasureOptions& options, const Record& captured) noexcept;
   // A measurement of this tensor would become part of a CUDA graph.
@@ -81,8 +81,6 @@ class Engine {
 
   // True if the record's numbers are there: it is then no longer pending.
   bool Harvest(const RecordLayout& layout, const kernels::MeasureOptions& options, Record* record) noexcept;
-  // Nobody waits for this pending record any more.
-  void Abandon(const Record& record) noexcept;
   // Rows of what captured graphs measured in a step. False: the device is not through with it.
   bool HarvestGraphs(const kernels::DeviceStep& step, const device::GraphReader& reader, device::GraphRows* rows) {
     return reader.Harvest(&devices_, step, rows);
@@ -91,7 +89,7 @@ class Engine {
   size_t CountGraphRows(const kernels::DeviceStep& step, const device::GraphReader& reader) const noexcept {
     return reader.Count(devices_, step);
   }
-  // Gives back what was disowned.
+  // Gives back the tickets of discarded records.
   void Sweep() noexcept { devices_.Sweep(); }
   std::vector<std::string> TakeDiagnostics() { return devices_.TakeDiagnostics(); }
 

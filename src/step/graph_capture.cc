@@ -29,7 +29,7 @@ void GraphCapture::Capture(const PlannedSite& site, const Observation& at, const
   } else if (records::IsCaptured(record)) {
     engine_->Keep(site, measure, record);
   } else {
-    engine_->Disown(record);  // the capture was over in the meantime
+    engine_->Discard(record);  // the capture was over in the meantime
   }
 }
 

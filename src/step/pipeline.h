@@ -16,7 +16,7 @@
 namespace stepwatch::step {
 
 // Shared by the step thread (pushes, counts) and the drain (pops, writes). Freed when the drain has finished with it
-// and the step thread has passed another boundary since it let go.
+// and the step thread has passed another boundary since it retired the plan.
 struct Pipeline {
   Pipeline(std::shared_ptr<const plan::Plan> its_plan, size_t ring_records)
       : plan(std::move(its_plan)),

@@ -24,7 +24,7 @@ class PlanSlot {
   PlanSlot(const PlanSlot&) = delete;
   PlanSlot& operator=(const PlanSlot&) = delete;
 
-  // Returns the plan that still waited and is superseded by this one, if any.
+  // Returns the plan that still waited and is replaced by this one, if any.
   std::unique_ptr<PendingPlan> Publish(std::unique_ptr<PendingPlan> plan) noexcept {
     return std::unique_ptr<PendingPlan>(waiting_.exchange(plan.release(), std::memory_order_acq_rel));
   }
@@ -38,7 +38,7 @@ class PlanSlot {
     if (plan == nullptr || plan->at_step <= step) return std::unique_ptr<PendingPlan>(plan);
     PendingPlan* expected = nullptr;
     if (waiting_.compare_exchange_strong(expected, plan, std::memory_order_acq_rel)) return nullptr;
-    // A newer plan came in between: it supersedes this one. The loop may not have fetched an earlier one yet; only
+    // A newer plan came in between: it replaces this one. The loop may not have fetched an earlier one yet; only
     // this thread puts anything there, so between the two exchanges nothing can be lost.
     plan->next = superseded_.exchange(nullptr, std::memory_order_acquire);
     superseded_.store(plan, std::memory_order_release);

@@ -28,7 +28,7 @@ class RingRecorder final : public Recorder {
                         const TensorView& momentum) noexcept override;
   bool Measure(const Observation& at, const TensorView& tensor, Record* record) noexcept override;
   void Enqueue(const Record& record) noexcept override;
-  void Discard(const Record& record) noexcept override { engine_->Disown(record); }
+  void Discard(const Record& record) noexcept override { engine_->Discard(record); }
 
  private:
   void FillKey(const Pipeline& pipeline, const Observation& at, Record* record) noexcept;

@@ -321,7 +321,7 @@ class Explorer {
     rank.slot_step = action.proposal.at_step;
     rank.gate = kNever;
   }
-  void Act(World* world, size_t i, const Drop& action) {
+  void Act(World* world, size_t i, const Discard& action) {
     aborts_ = true;
     if (world->decisions[static_cast<size_t>(action.proposal.number - 1)]->commit)
       fault_ = "a commit was told as abort";

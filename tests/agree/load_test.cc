@@ -31,7 +31,7 @@ class CountedRank final : public RankDelegate {
     plan = proposal.change.plan_id;
     committed_early = arriving() < proposal.at_step;
   }
-  void Drop(const Proposal&, const Decision&) override { ++aborts; }
+  void Discard(const Proposal&, const Decision&) override { ++aborts; }
   void Settle(const Settled&) override {}
   void Join(const std::string&) override { has_joined = true; }
   void StoreChanged(const Status&) override {}

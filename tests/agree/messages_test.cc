@@ -63,8 +63,7 @@ TEST_CASE("what is not a message is none") {
     CHECK_FALSE(LatestFrom(text));
 }
 
-TEST_CASE(
-    "of the words that ranks add to a text the newest of each counts, and a line that is no word is passed over") {
+TEST_CASE("of the words that ranks add to a text the newest of each counts, and a line that is no word is skipped") {
   const std::string text = WordLine(3, "ab") + WordLine(0, "cd") + WordLine(3, "ab") + WordLine(3, "ef") + "x y\n\n7\n";
   const std::map<int, std::string> expected{{0, "cd"}, {3, "ef"}};
   CHECK(WordsFrom(text) == expected);

@@ -51,7 +51,7 @@ class SimulatedRank final : public RankDelegate {
   void Release() override { gate_ = kNever; }
   std::optional<Decision> Build(const Proposal& proposal) override;
   void Commit(const Proposal& proposal) override;
-  void Drop(const Proposal& proposal, const Decision& decision) override;
+  void Discard(const Proposal& proposal, const Decision& decision) override;
   void LeaderIsSilent(std::chrono::milliseconds) override { ++silences_told_; }
   void Settle(const Settled& settled) override;
   void Join(const std::string& run_id) override { joined_ = run_id; }
@@ -333,7 +333,7 @@ inline std::optional<Decision> SimulatedRank::Build(const Proposal& proposal) {
 
 inline void SimulatedRank::Commit(const Proposal& proposal) {
   const std::string& history_ = job_->history_;
-  // Only one change waits at a time, or a rank could pass over one that others apply.
+  // Only one change waits at a time, or a rank could skip one that others apply.
   if (job_->is_strict_) MUST(!slot_);
   // Whoever obeys a vote had voted: its step thread stood at the gate, or gave up waiting there.
   if (begun_ >= proposal.at_step) late_ = true;
@@ -341,7 +341,7 @@ inline void SimulatedRank::Commit(const Proposal& proposal) {
   slot_ = proposal;
 }
 
-inline void SimulatedRank::Drop(const Proposal& proposal, const Decision&) {
+inline void SimulatedRank::Discard(const Proposal& proposal, const Decision&) {
   dropped_.insert(proposal.number);
 }
 

@@ -136,7 +136,7 @@ class Job {
   bool WaitFor(EventKind kind, size_t count = 1) const {
     return Eventually([&] { return Count(kind) >= count; });
   }
-  void ForgetEvents() {
+  void DiscardEvents() {
     const std::lock_guard<std::mutex> lock(mutex_);
     events_.clear();
   }

@@ -135,7 +135,7 @@ TEST_CASE("several amendments in one step add up, and the last one runs") {
   }
 }
 
-TEST_CASE("an amendment in the last collected step is passed over, and the file is written back all the same") {
+TEST_CASE("an amendment in the last collected step is skipped, and the file is written back all the same") {
   Job job(ConfigText({.collect_times = 2}));
   job.Start();
   job.TrainSteps(2);

@@ -15,7 +15,7 @@ class DoubtSink final : public Sink {
       if ((frame.records[i].flags & Record::kInDoubt) != 0) steps_.insert(frame.step);
     return {Status(), frame.count};
   }
-  void Abandon(const RecordLayout&, const StepFrame&) override {}
+  void Discard(const RecordLayout&, const StepFrame&) override {}
   void EndPlan(const RecordLayout&) override {}
   Status Flush() override { return Status(); }
 

@@ -76,7 +76,7 @@ class FakeDevice {
     const std::lock_guard<std::mutex> lock(mutex_);
     return on_;
   }
-  // Tickets that were neither harvested nor abandoned.
+  // Tickets that were neither harvested nor discarded.
   size_t outstanding() const {
     const std::lock_guard<std::mutex> lock(mutex_);
     size_t count = 0;
@@ -84,7 +84,7 @@ class FakeDevice {
     return count;
   }
   uint64_t harvested() const { return harvested_; }
-  uint64_t abandoned() const { return abandoned_; }
+  uint64_t discarded() const { return discarded_; }
   int launches() const { return launches_; }
   // Empty, or how the face of device engines was misused.
   std::string misuse() const {
@@ -119,12 +119,12 @@ class FakeDevice {
     ++harvested_;
     return true;
   }
-  void Abandon(uint64_t ticket) noexcept {
+  void Discard(uint64_t ticket) noexcept {
     const std::lock_guard<std::mutex> lock(mutex_);
     Slot* slot = Find(ticket);
     if (slot == nullptr) return;
-    slot->state = slot->state == State::kFinished ? State::kFree : State::kAbandoned;
-    ++abandoned_;
+    slot->state = slot->state == State::kFinished ? State::kFree : State::kDiscarded;
+    ++discarded_;
   }
   void CountLaunch() noexcept { ++launches_; }
   bool Captures(const void* stream) const noexcept {
@@ -170,12 +170,12 @@ class FakeDevice {
   static constexpr size_t kDepth = 64;
 
  private:
-  enum class State : uint8_t { kFree, kAsked, kFinished, kAbandoned };
+  enum class State : uint8_t { kFree, kAsked, kFinished, kDiscarded };
   struct Slot {
     State state = State::kFree;
     uint64_t generation = 0;
     Statistics result;
-    void Finish() { state = state == State::kAbandoned ? State::kFree : State::kFinished; }
+    void Finish() { state = state == State::kDiscarded ? State::kFree : State::kFinished; }
   };
 
   struct GraphRow {
@@ -202,7 +202,7 @@ class FakeDevice {
     const size_t index = ticket & 0xffffffff;
     Slot* slot = index < slots_.size() ? &slots_[index] : nullptr;
     const bool known = slot != nullptr && slot->generation == ticket >> 32 && slot->state != State::kFree &&
-                       slot->state != State::kAbandoned;
+                       slot->state != State::kDiscarded;
     if (!known) misuse_ = "a ticket that is not there, or is used up";
     return known ? slot : nullptr;
   }
@@ -222,7 +222,7 @@ class FakeDevice {
   std::deque<GraphSlot> graph_;
   std::atomic<bool> at_once_{false};
   std::atomic<StatusCode> refusal_{StatusCode::kOk};
-  std::atomic<uint64_t> harvested_{0}, abandoned_{0};
+  std::atomic<uint64_t> harvested_{0}, discarded_{0};
   std::atomic<int> launches_{0};
 };
 
@@ -273,7 +273,7 @@ class FakeDeviceEngine final : public kernels::DeviceEngine {
   bool Harvest(uint64_t ticket, Statistics* statistics) noexcept override {
     return device_->Harvest(ticket, statistics);
   }
-  void Abandon(uint64_t ticket) noexcept override { device_->Abandon(ticket); }
+  void Discard(uint64_t ticket) noexcept override { device_->Discard(ticket); }
   kernels::GraphAnswer HarvestGraph(uint32_t slot, uint64_t step, Statistics* statistics) noexcept override {
     return device_->HarvestGraph(slot, step, statistics);
   }

@@ -60,7 +60,7 @@ TEST_CASE("a pending record becomes, bit for bit, the record of the same tensor 
   }
 }
 
-TEST_CASE("a ticket goes back to the device when its record is disowned, abandoned or never fitted") {
+TEST_CASE("a ticket goes back to the device when its record is discarded or never fitted") {
   FakeDevices devices(1, 4);
   stats::Engine engine({devices.Maker(), 4});
   const RecordLayout layout = LayoutOf({Stat::kNorm});
@@ -68,11 +68,10 @@ TEST_CASE("a ticket goes back to the device when its record is disowned, abandon
   for (int round = 0; round < 10; ++round) {
     for (int i = 0; i < 4; ++i) {
       REQUIRE(engine.Enqueue(layout, {}, View(), &record) == StatusCode::kOk);
-      if (i < 3) engine.Disown(record);
+      engine.Discard(record);
     }
     CHECK(engine.Enqueue(layout, {}, View(), &record) == StatusCode::kExhausted);
-    engine.Abandon(record);
-    CHECK(devices[0].outstanding() == 3);  // until the reader comes by
+    CHECK(devices[0].outstanding() == 4);  // until the reader comes by
     engine.Sweep();
     CHECK(devices[0].outstanding() == 0);
     CHECK(engine.Enqueue(layout, {}, View(), &record) == StatusCode::kExhausted);  // the device still writes there
@@ -85,12 +84,12 @@ TEST_CASE("a ticket goes back to the device when its record is disowned, abandon
   CHECK(devices[0].misuse() == "");
   Record measured;
   REQUIRE(engine.Enqueue(layout, {}, View({}), &measured) == StatusCode::kOk);
-  engine.Disown(measured);  // has no ticket
+  engine.Discard(measured);  // has no ticket
   engine.Sweep();
   CHECK(devices[0].misuse() == "");
 }
 
-TEST_CASE("many threads disown while the reader sweeps: every ticket comes back") {
+TEST_CASE("many threads discard while the reader sweeps: every ticket comes back") {
   FakeDevices devices(1, 64);
   devices[0].FinishAtOnce();
   stats::Engine engine({devices.Maker(), 64});
@@ -104,7 +103,7 @@ TEST_CASE("many threads disown while the reader sweeps: every ticket comes back"
         Record record;
         if (engine.Enqueue(layout, {}, View(), &record) != StatusCode::kOk) continue;
         ++asked;
-        engine.Disown(record);
+        engine.Discard(record);
       }
       --running;
     });
@@ -112,7 +111,7 @@ TEST_CASE("many threads disown while the reader sweeps: every ticket comes back"
   for (std::thread& thread : threads) thread.join();
   engine.Sweep();
   CHECK(devices[0].outstanding() == 0);
-  CHECK(devices[0].abandoned() == asked.load());
+  CHECK(devices[0].discarded() == asked.load());
   CHECK(devices[0].misuse() == "");
 }
 

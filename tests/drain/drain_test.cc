@@ -40,14 +40,14 @@ TEST_CASE("a sink that fails for ever: what was not taken is counted when the ru
 }
 
 TEST_CASE(
-    "a backlog that is full gives up its oldest frames, exactly counted, and never says that the sink recovered") {
+    "a backlog that is full discards its oldest frames, exactly counted, and never says that the sink recovered") {
   constexpr size_t kFrames = 4;
   Run run(kFrames * 3 * sizeof(Record));
   run.sink->SetScript(Refuse);
   run.Start();
   run.PublishPlan({1, {0, 1, 10}});
   for (int i = 0; i < 11; ++i) run.TrainStep(3);
-  REQUIRE(Eventually([&] { return run.sink->abandoned() > 0; }));
+  REQUIRE(Eventually([&] { return run.sink->discarded() > 0; }));
   run.PublishPlan({2, {0, 1, 4}});
   for (int i = 0; i < 6; ++i) run.TrainStep(3);
   REQUIRE(run.WaitDrained(1));  // its last frame had to give way to those of the second plan
@@ -76,7 +76,7 @@ TEST_CASE("a frame that a sink takes piece by piece is written once and counted 
   CHECK(run.drained[1].ledger.written == 21);
 }
 
-TEST_CASE("a frame that is given up half written: the written half counts as written") {
+TEST_CASE("a frame that is discarded half written: the written half counts as written") {
   Run run;
   std::atomic<bool> first{true};
   run.sink->SetScript([&first](const RecordLayout& layout, const StepFrame& left) {

@@ -117,7 +117,7 @@ TEST_CASE("what has not come 5 s after the end of its step is dropped as late, t
   CHECK(run.sink->writes() == 0);
   run.PassTime(kDue - kAlmostDue);
   REQUIRE(WaitWritten(run, 3));
-  CHECK(run.devices[0].abandoned() == 1);
+  CHECK(run.devices[0].discarded() == 1);
   CHECK(StepsWritten(run) == std::vector<int64_t>{1, 1, 2});
   CHECK(run.sink->records()[1].site == 2);
   run.devices[0].FinishAll();  // too late
@@ -142,7 +142,7 @@ TEST_CASE("a frame of which nothing comes is no frame, and does not keep later o
   run.TrainStep();
   WaitUntilTaken(run, *pipeline);
   run.PassTime(std::chrono::milliseconds(2000));
-  REQUIRE(Eventually([&] { return run.devices[0].abandoned() == 1; }));
+  REQUIRE(Eventually([&] { return run.devices[0].discarded() == 1; }));
   CHECK(run.sink->writes() == 0);
   run.devices[0].FinishAll();
   REQUIRE(WaitWritten(run, 2));
@@ -179,7 +179,7 @@ TEST_CASE("closing gives up at its deadline: what is under way is dropped as lat
   run.Finish(std::chrono::milliseconds(30));
   CHECK(run.drained[1].ledger.written == 3);
   CHECK(run.Dropped(1, DropReason::kLate) == 1);
-  CHECK(run.devices[0].abandoned() == 1);
+  CHECK(run.devices[0].discarded() == 1);
 }
 
 TEST_CASE("a plan is drained only when nothing of it is under way, and frames of the next plan wait behind it") {
@@ -284,7 +284,7 @@ TEST_CASE("a full ring gives the ticket of the row that it refuses back to the d
   run.Start();
   run.Finish();
   CHECK(run.Dropped(1, DropReason::kRingFull) > 0);
-  CHECK(run.devices[0].abandoned() == run.Dropped(1, DropReason::kRingFull));
+  CHECK(run.devices[0].discarded() == run.Dropped(1, DropReason::kRingFull));
 }
 
 TEST_CASE(
@@ -309,8 +309,8 @@ TEST_CASE(
   run.plane.recorder.ObserveMissing({0});
   run.Produced(1, 1);
   run.Finish();
-  CHECK(run.devices[0].abandoned() + run.devices[0].harvested() == 3);
-  CHECK(run.devices[0].abandoned() >= 2);
+  CHECK(run.devices[0].discarded() + run.devices[0].harvested() == 3);
+  CHECK(run.devices[0].discarded() >= 2);
   CHECK(run.drained[1].ledger.produced == 2);
 }
 

@@ -67,7 +67,7 @@ class ScriptedSink final : public Sink {
     taken_of_frame_ += now_taken;
     return result;
   }
-  void Abandon(const RecordLayout&, const StepFrame&) override { ++abandoned_; }
+  void Discard(const RecordLayout&, const StepFrame&) override { ++discarded_; }
   void EndPlan(const RecordLayout& layout) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     ended_.push_back(layout.plan_id);
@@ -95,7 +95,7 @@ class ScriptedSink final : public Sink {
     const std::lock_guard<std::mutex> lock(mutex_);
     return writes_;
   }
-  int abandoned() const { return abandoned_; }
+  int discarded() const { return discarded_; }
   int flushes() const { return flushes_; }
 
  private:
@@ -107,7 +107,7 @@ class ScriptedSink final : public Sink {
   int64_t frame_step_ = INT64_MIN;
   size_t taken_of_frame_ = 0;
   int writes_ = 0;
-  std::atomic<int> abandoned_{0};
+  std::atomic<int> discarded_{0};
   std::atomic<int> flushes_{0};
 };
 

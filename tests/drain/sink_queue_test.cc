@@ -83,7 +83,7 @@ TEST_CASE("after a failure a queue waits, longer each time, at most a second") {
   CHECK(*each.queue.retry_at() - each.now == milliseconds(50));
 }
 
-TEST_CASE("a queue beyond its limit gives up its oldest frames, and tells a sink only about those that it has seen") {
+TEST_CASE("a queue beyond its limit discards its oldest frames, and tells a sink only about those that it has seen") {
   Queue each(10);
   each.sink->SetScript(Refuse);
   each.Add(1, 4);
@@ -93,11 +93,11 @@ TEST_CASE("a queue beyond its limit gives up its oldest frames, and tells a sink
   each.Add(3, 4);
   each.Advance();
   CHECK(each.given_up == 4);
-  CHECK(each.sink->abandoned() == 1);
+  CHECK(each.sink->discarded() == 1);
   each.Add(4, 4);
   each.Advance();  // still waits: the second frame was never tried
   CHECK(each.given_up == 8);
-  CHECK(each.sink->abandoned() == 1);
+  CHECK(each.sink->discarded() == 1);
   each.sink->SetScript({});
   each.now += std::chrono::seconds(2);
   each.Advance();
@@ -105,7 +105,7 @@ TEST_CASE("a queue beyond its limit gives up its oldest frames, and tells a sink
   CHECK(each.queue.empty());
 }
 
-TEST_CASE("a frame larger than the whole limit is taken by a sink that works, and given up by one that does not") {
+TEST_CASE("a frame larger than the whole limit is taken by a sink that works, and discarded where one does not") {
   Queue each(3);
   each.Add(1, 100);
   each.Advance();
@@ -149,7 +149,7 @@ TEST_CASE("a sink may miscount, the account may not") {
   each.Advance(true);
   each.Advance(true);
   CHECK(each.written == 7);
-  each.queue.GiveUp();
+  each.queue.DiscardAll();
   CHECK(each.given_up == 0);
 }
 
@@ -165,7 +165,7 @@ TEST_CASE("giving up counts all that is left and still ends the plans") {
   each.queue.AddEnd(each.plan);
   each.Advance();
   CHECK(each.written == 1);
-  each.queue.GiveUp();
+  each.queue.DiscardAll();
   CHECK(each.given_up == 7);
   CHECK(each.sink->ended().size() == 1);
   CHECK(each.queue.empty());
@@ -186,7 +186,7 @@ TEST_CASE("a flush that fails is a failure of the sink") {
   CHECK(queue.failure()->message() == "rows may be missing");
 }
 
-TEST_CASE("a frame that a sink can never take is given up at once, and the next one is written") {
+TEST_CASE("a frame that a sink can never take is discarded at once, and the next one is written") {
   Queue each;
   each.sink->SetScript([](const RecordLayout&, const StepFrame& left) -> WriteResult {
     if (left.step == 1) throw sinks::ImpossibleFrame("thrown on purpose");

@@ -186,7 +186,7 @@ TEST_CASE("a full disk and a file grown too big are told apart from other diagno
   }
 }
 
-TEST_CASE("an abandoned frame leaves no half line and the next frames go on") {
+TEST_CASE("an discarded frame leaves no half line and the next frames go on") {
   TemporaryDirectory base;
   RecordLayout layout = Layout({Site(SiteKind::kParamOrigin, "w", 0)});
   layout.step_count_per_record = 10;
@@ -211,7 +211,7 @@ TEST_CASE("an abandoned frame leaves no half line and the next frames go on") {
   REQUIRE(sink->Write(layout, first.view).status.ok());
   CHECK_FALSE(sink->Write(layout, lost.view).status.ok());
   CHECK(ReadDirectory(base / "run").at("param_origin_0-9.csv").back() != '\n');
-  sink->Abandon(layout, lost.view);
+  sink->Discard(layout, lost.view);
   CHECK(sink->Write(layout, third.view).status.ok());
   CHECK(ReadDirectory(base / "run").at("param_origin_0-9.csv") ==
         "vpp_stage,name,step,norm,shape,dtype\n0,w,0,1.0,[2],torch.float32\n0,w,2,1.0,[2],torch.float32\n");

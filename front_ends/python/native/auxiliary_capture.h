@@ -33,7 +33,7 @@ class AuxiliaryCapture {
   std::vector<size_t> updates() const;
   bool watches_before_operators() const { return watches_before_operators_; }
 
-  // Which call of the step the one is that a feature's hook sees; nothing if it is to be passed over.
+  // Which call of the step a feature's hook sees; nothing if the call is to be skipped.
   std::optional<front_end::CallPosition> NextCall(const Feature& feature);
   void ObserveFeature(const Feature& feature, front_end::CallPosition at, const std::vector<double>& values);
   // The tensor at `position` of a call of `SiteIndex::operators[which]`, before it or after it.

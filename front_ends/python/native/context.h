@@ -36,7 +36,7 @@ struct Context {
   bool GradientsEnabled() const;
   // Micro-batches of a chunk that have begun in this step, as far as marks or the root's entries say; 0: neither does.
   uint32_t MicroBatchesBegun(size_t chunk) const;
-  // Inside of a backward pass: a forward that runs there recomputes what a checkpoint has thrown away.
+  // Inside of a backward pass: a forward that runs there recomputes what a checkpoint has discarded.
   bool InBackward() const;
   // The number that the next node of the graph gets in this thread; -1 where torch does not tell.
   long NextSequence() const;

@@ -8,7 +8,7 @@
 namespace stepwatch::python {
 namespace {
 
-// A call of more nodes is given up: nothing of it is worth the time.
+// A call of more nodes is skipped: nothing of it is worth the time.
 constexpr size_t kNodesMax = size_t{1} << 20;
 
 // Nodes that accumulate into a leaf have the largest number of all.

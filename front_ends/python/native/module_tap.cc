@@ -58,10 +58,10 @@ ModuleTap::ModuleTap(std::shared_ptr<Context> context, int chunk, std::string ke
     : context_(std::move(context)), chunk_(chunk), key_(std::move(key)), is_root_(is_root) {}
 
 ModuleTap::~ModuleTap() {
-  ForgetCalls();
+  DiscardCalls();
 }
 
-void ModuleTap::ForgetCalls() noexcept {
+void ModuleTap::DiscardCalls() noexcept {
   for (const Call& call : running_)
     for (const Record& record : call.inputs)
       if (context_->recorder != nullptr) context_->recorder->Discard(record);

@@ -54,7 +54,7 @@ class ModuleTap {
   void Before(PyObject* module, PyObject* args, PyObject* kwargs) noexcept;
   void After(PyObject* output) noexcept;
   // Calls that never came to their end.
-  void ForgetCalls() noexcept;
+  void DiscardCalls() noexcept;
 
  private:
   struct Call {

@@ -10,7 +10,7 @@ ParameterTap::ParameterTap(std::shared_ptr<Context> context, PyObject* parameter
   WantNothing();
 }
 
-void ParameterTap::Forget() {
+void ParameterTap::Detach() {
   WantNothing();
   late_hook_ = Ref();
   parameter_ = nullptr;

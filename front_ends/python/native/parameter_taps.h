@@ -11,7 +11,7 @@ namespace stepwatch::python {
 
 class ParameterTap : public std::enable_shared_from_this<ParameterTap> {
  public:
-  // `parameter` is borrowed until `Forget`: a reference from here, which the garbage collector does not see, would
+  // `parameter` is borrowed until `Detach`: a reference from here, which the garbage collector does not see, would
   // close a circle through its hooks. `main_grad`: the gradient is read from `parameter.main_grad` where there is one.
   ParameterTap(std::shared_ptr<Context> context, PyObject* parameter, bool main_grad);
 
@@ -21,8 +21,8 @@ class ParameterTap : public std::enable_shared_from_this<ParameterTap> {
   bool wanted() const;
   void set_each_micro_batch(bool each) { each_ = each; }
   PyObject* parameter() const { return parameter_; }
-  // The parameter may go.
-  void Forget();
+  // Takes everything off the parameter, which may then be freed.
+  void Detach();
 
   // Its gradient has been accumulated once more: the hook on it, on an autograd thread.
   void OnAccumulated() noexcept;

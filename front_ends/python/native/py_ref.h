@@ -6,7 +6,7 @@
 
 namespace stepwatch::python {
 
-// Drops the error that is set, if any. What is no Exception, such as the KeyboardInterrupt of a signal that came while
+// Clears the error that is set, if any. What is no Exception, such as the KeyboardInterrupt of a signal that came while
 // torch ran for us, is the trainer's: it is raised again where the main thread goes on.
 void ClearError();
 

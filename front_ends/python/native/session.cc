@@ -46,7 +46,7 @@ Status Session::Attach(std::vector<ModuleEntry> modules, const std::vector<Found
   ++context_->generation;
   on_swap_ = std::move(on_swap);
   modules_.clear();
-  ForgetParameters();
+  DetachParameters();
   parameters_.clear();
   counts_reduced_.clear();
   groups_.clear();
@@ -85,8 +85,8 @@ Status Session::Attach(std::vector<ModuleEntry> modules, const std::vector<Found
   });
 }
 
-void Session::ForgetParameters() {
-  for (const auto& tap : parameters_) tap->Forget();
+void Session::DetachParameters() {
+  for (const auto& tap : parameters_) tap->Detach();
   kept_ = Ref();
 }
 
@@ -99,7 +99,7 @@ void Session::Swap(const RecordLayout* layout, const FrontEndRequests& requests)
     context_->measured.Clear();
     for (const auto& tap : modules_) {
       tap->sites() = ModuleSites();
-      tap->ForgetCalls();
+      tap->DiscardCalls();
     }
     for (const auto& tap : parameters_) tap->WantNothing();
     requests_ = requests;
@@ -180,7 +180,7 @@ void Session::EndStep() {
   context_->answered.clear();
   for (const auto& call : answered) call->Finish();
   if (context_->Collecting() != nullptr)
-    for (const auto& tap : modules_) tap->ForgetCalls();
+    for (const auto& tap : modules_) tap->DiscardCalls();
   ++context_->step;
   context_->measured.Clear();
   if (options_.store == nullptr) {
@@ -242,7 +242,7 @@ Status Session::Close(std::chrono::milliseconds timeout) {
   Swap(nullptr, {});
   context_->recorder = nullptr;
   on_swap_ = nullptr;
-  ForgetParameters();
+  DetachParameters();
   return closed;
 }
 

@@ -84,7 +84,7 @@ class Session final : public HookTable {
   // The parameters, which belong to the session and not to their taps, so that the garbage collector sees who holds
   // them.
   PyObject* kept() const { return kept_.ptr(); }
-  void ForgetParameters();
+  void DetachParameters();
 
   void Swap(const RecordLayout* layout, const FrontEndRequests& requests) noexcept override;
 

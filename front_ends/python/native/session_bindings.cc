@@ -98,7 +98,7 @@ nb::list FeaturesOf(Session& session) {
   return out;
 }
 
-// (micro-step, call), or None if the call is to be passed over.
+// (micro-step, call), or None if the call is to be skipped.
 nb::object NextFeatureCall(Session& session, const std::string& kind, size_t module) {
   const auto at = session.extras().NextCall({KindFromName(kind), module});
   if (!at) return nb::none();
@@ -175,7 +175,7 @@ int Traverse(PyObject* self, visitproc visit, void* arg) {
 }
 
 int Clear(PyObject* self) {
-  if (nb::inst_ready(self)) nb::inst_ptr<Session>(self)->ForgetParameters();
+  if (nb::inst_ready(self)) nb::inst_ptr<Session>(self)->DetachParameters();
   return 0;
 }
 

@@ -99,7 +99,7 @@ const char* ProblemOf(const TensorView& view) {
 // an address is looked at only below this bound, and then compared.
 constexpr uintptr_t kOffsetsBelow = uintptr_t{1} << 40;
 
-void ForgetBareOffset(PyObject* tensor, TensorView* view) {
+void ClearBareOffset(PyObject* tensor, TensorView* view) {
   const auto address = reinterpret_cast<uintptr_t>(view->data);
   if (address == 0 || address >= kOffsetsBelow) return;
   const Ref elements = CallMethod(tensor, "storage_offset");
@@ -204,7 +204,7 @@ SeenTensor TensorReader::Read(PyObject* tensor) {
   SeenTensor seen;
   if (!ReadTable(*table, tensor, &seen)) return Unmeasurable(kNotReadable);
   if (seen.problem != nullptr) return seen;
-  ForgetBareOffset(tensor, &seen.view);
+  ClearBareOffset(tensor, &seen.view);
   if (seen.view.data == nullptr && seen.view.numel > 0) {
     const Ref local = Attribute(tensor, "_local_tensor");  // of a DTensor
     if (local && Py_TYPE(local.ptr()) != Py_TYPE(tensor) && IsTensor(local.ptr())) return Read(local.ptr());
@@ -279,7 +279,7 @@ SeenTensor TensorReader::ReadAttributes(PyObject* tensor) {
   const Ref address = CallMethod(tensor, "data_ptr");  // raises for fake tensors and wrappers
   seen.view.data = address ? PyLong_AsVoidPtr(address.ptr()) : nullptr;
   ClearError();
-  ForgetBareOffset(tensor, &seen.view);
+  ClearBareOffset(tensor, &seen.view);
   return Checked(seen);
 }
 

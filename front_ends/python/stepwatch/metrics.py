@@ -55,7 +55,7 @@ def statistics_of(tensor: Any, names: tuple[str, ...]) -> dict[str, Any]:
     ----------
     tensor : torch.Tensor
     names : tuple of str
-        Of norm, mean, min, max; others are passed over.
+        Of norm, mean, min, max; others are skipped.
 
     Returns
     -------

@@ -141,7 +141,7 @@ TEST_CASE("a reader that is late stops new measurements, and nothing waits") {
   for (size_t i = 0; i < 8; ++i) CHECK(items[i].code == StatusCode::kOk);
 }
 
-TEST_CASE("an abandoned ticket frees its slot once the device has written it") {
+TEST_CASE("an discarded ticket frees its slot once the device has written it") {
   std::mt19937_64 random(13);
   FakeDevice device(13);
   device.run_at_once = false;
@@ -151,8 +151,8 @@ TEST_CASE("an abandoned ticket frees its slot once the device has written it") {
   const DeviceTensor tensor = FlatTensor(DType::kFloat32, 100, 0, Fill::kOrdinary, &random);
   std::vector<DeviceItem> items(2, DeviceItem{tensor.view});
   engine->Enqueue(items.data(), 2, {});
-  engine->Abandon(items[0].ticket);
-  engine->Abandon(items[1].ticket);
+  engine->Discard(items[0].ticket);
+  engine->Discard(items[1].ticket);
   DeviceItem next{tensor.view};
   engine->Enqueue(&next, 1, {});
   REQUIRE(next.code == StatusCode::kExhausted);
@@ -183,7 +183,7 @@ TEST_CASE("thousands of batches pass through a small ring, beyond 32 bits of tic
     for (; waiting.size() > 20; waiting.pop_back()) {
       Statistics found;
       if (Below(10, &random) == 0) {
-        engine->Abandon(waiting.back().ticket);
+        engine->Discard(waiting.back().ticket);
         continue;
       }
       REQUIRE(engine->Harvest(waiting.back().ticket, &found));
@@ -191,7 +191,7 @@ TEST_CASE("thousands of batches pass through a small ring, beyond 32 bits of tic
     }
     // The oldest stops the ring if it is left lying too long.
     if (batch % 4 == 0)
-      for (; !waiting.empty(); waiting.pop_back()) engine->Abandon(waiting.back().ticket);
+      for (; !waiting.empty(); waiting.pop_back()) engine->Discard(waiting.back().ticket);
   }
 }
 

@@ -38,7 +38,7 @@ class FakeDevice {
   // Queues what was recorded on a stream, once more, on the same or another.
   void Replay(Stream recorded, Stream on);
   void Replay(Stream stream) { Replay(stream, stream); }
-  // Forgets what was recorded on the stream.
+  // Discards what was recorded on the stream.
   void DestroyGraph(Stream stream) { recorded_.erase(stream); }
 
   size_t launches = 0;

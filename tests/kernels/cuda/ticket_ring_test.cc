@@ -51,11 +51,11 @@ TEST_CASE("slots come free out of order, and the oldest that lies holds up the r
   CHECK(ring.Reserve(9).count == 4);
 }
 
-TEST_CASE("abandoned slots wait for the device, cancelled ones do not") {
+TEST_CASE("discarded slots wait for the device, cancelled ones do not") {
   std::vector<ResultSlot> slots(2);
   TicketRing ring(slots.data(), 2);
   ring.Reserve(2);
-  ring.Abandon(0);
+  ring.Discard(0);
   ring.Cancel(1);
   CHECK(ring.Reserve(1).count == 0);
   ring.Answer(0, Marked(0));

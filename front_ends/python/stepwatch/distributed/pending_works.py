@@ -47,7 +47,7 @@ class PendingWorks:
             self._groups[work] = group
 
     def clear(self) -> None:
-        """Forget all that is pending and give the classes their own `wait` back."""
+        """Discard all that is pending and give the classes their own `wait` back."""
         self._patches.remove()
         self._groups.clear()
 

@@ -11,7 +11,7 @@ from stepwatch.hooks.device_numbers import numbers_of
 if TYPE_CHECKING:
     import torch
 
-# Features of one step; more are passed over, where steps never end.
+# Features of one step; more are skipped, where steps never end.
 _PENDING_MAX = 100_000
 
 # (kind, module, micro-step, call) of a feature, and its columns as a tensor on the module's device.
@@ -95,7 +95,7 @@ class FeatureHooks:
             self._session.observe_feature(kind, number, micro_step, call, values)
 
     def remove(self) -> None:
-        """Take the hooks off; what is under way is forgotten."""
+        """Take the hooks off and discard what is under way."""
         for handle in reversed(self._handles):
             self._guard("taking off a hook", lambda: handle.remove())  # noqa: B023
         self._handles.clear()

@@ -90,7 +90,7 @@ class UpdateRatios:
         self._session.observe_updates(rows)
 
     def remove(self) -> None:
-        """Want nothing; what is under way is forgotten."""
+        """Want nothing and discard what is under way."""
         self._wanted.clear()
         self._pending.clear()
 
@@ -149,7 +149,7 @@ def _wide(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _histogram(tensor: torch.Tensor) -> torch.Tensor:
-    # Passes over NaN and what lies beyond the ends.
+    # Skips NaN and what lies beyond the ends.
     return tensor.histc(_BINS, _LEAST, _MOST).long()
 
 

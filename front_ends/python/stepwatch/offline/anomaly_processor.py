@@ -203,7 +203,7 @@ class AnomalyDataLoader:
 
     @staticmethod
     def create_instances_from_dict(anomalies_dict: dict[str, dict[str, Any]]) -> list[GradAnomalyData]:
-        """Return the alarms of one file; fields that are not ours are passed over, what is no alarm is logged."""
+        """Return the alarms of one file; fields that are not ours are skipped, what is no alarm is logged."""
         names = GradAnomalyData.__dataclass_fields__
         anomalies = []
         for key, values in anomalies_dict.items():
