@@ -18,6 +18,30 @@ enum class OutputFormat : uint8_t {
   kTensorBoard,
   kApi,  // nowhere: there is Monitor::Latest, and there are alarms
 };
+inline constexpr int kOutputFormatCount = 3;
+
+struct OutputFormatTraits {
+  OutputFormat format;
+  const char* name;           // in the config
+  const char* where_rows_go;  // in Markdown, for docs/config.md and the schema
+};
+
+// One row for each format, in their order. Adding one adds a row here; CONTRIBUTING.md names the other places.
+inline constexpr OutputFormatTraits kOutputFormats[] = {
+    {OutputFormat::kCsv, "csv", "CSV files"},
+    {OutputFormat::kTensorBoard, "tensorboard", "TensorBoard's [event files](tensorboard.md)"},
+    {OutputFormat::kApi, "api",
+     "with `\"api\"` nowhere: no file, no directory, no manifest; the latest values can be asked for in the program, "
+     "and "
+     "alarms are raised"},
+};
+
+constexpr bool EveryOutputFormatHasItsRow() {
+  for (int i = 0; i < kOutputFormatCount; ++i)
+    if (kOutputFormats[i].format != static_cast<OutputFormat>(i)) return false;
+  return sizeof(kOutputFormats) / sizeof(kOutputFormats[0]) == kOutputFormatCount;
+}
+static_assert(EveryOutputFormatHasItsRow(), "kOutputFormats is in the order of OutputFormat");
 
 // Immutable, shared by the step thread, the drain and the sinks.
 struct RecordLayout {

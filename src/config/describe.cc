@@ -1,6 +1,7 @@
 #include "src/config/describe.h"
 
 #include <cctype>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <span>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "src/config/fields.h"
+#include "stepwatch/record_layout.h"
 #include "stepwatch/site_kind.h"
 #include "stepwatch/statistics.h"
 
@@ -75,16 +77,21 @@ std::vector<Described> Table(std::string_view name) {
 
 // Where `{ops}` and the like stand, the names of their tables, each with `before` and `after` it.
 std::string WithNames(std::string_view given, const std::string& before, const std::string& after) {
-  std::string ops, features, formats;
+  std::string ops, features, formats, where_rows_go;
   const auto add = [&](const char* name, std::string* list) {
     list->append(list->empty() ? "" : ", ").append(before).append(name).append(after);
   };
   for (int i = 0; i < kOpCount; ++i) add(kStatTraits[i].name, &ops);
   for (const SiteKindTraits& traits : kSiteKindTraits)
     if (IsFeature(traits.kind)) add(traits.name, &features);
-  for (const OutputFormatTraits& traits : kOutputFormats) add(traits.name, &formats);
+  for (const OutputFormatTraits& traits : kOutputFormats) {
+    add(traits.name, &formats);
+    const bool last = &traits == std::end(kOutputFormats) - 1;
+    where_rows_go.append(where_rows_go.empty() ? "" : last ? ", or " : ", ").append(traits.where_rows_go);
+  }
   std::string text(given);
-  for (const auto& [mark, names] : {std::pair{"{ops}", ops}, {"{features}", features}, {"{formats}", formats}})
+  for (const auto& [mark, names] :
+       {std::pair{"{ops}", ops}, {"{features}", features}, {"{formats}", formats}, {"{where rows go}", where_rows_go}})
     if (const size_t at = text.find(mark); at != std::string::npos)
       text.replace(at, std::string_view(mark).size(), names);
   return text;

@@ -25,17 +25,6 @@ std::span<const KeyRule<Alert>> InsideAlert();
 std::span<const KeyRule<CcDistribution>> InsideCcDistribution();
 std::span<const KeyRule<OwnOptions>> InsideStepwatch();
 
-// The words of `format`.
-struct OutputFormatTraits {
-  OutputFormat format;
-  const char* name;
-};
-inline constexpr OutputFormatTraits kOutputFormats[] = {
-    {OutputFormat::kCsv, "csv"},
-    {OutputFormat::kTensorBoard, "tensorboard"},
-    {OutputFormat::kApi, "api"},
-};
-
 // Why an element of `ops` is left out: what would be accepted, and what happens instead.
 struct OpLeftOut {
   std::string accepted;

@@ -125,10 +125,8 @@ constexpr KeyRule<Config> kFields[] = {
       "anything else is out of range, wrong types and `null` included",
       R"("type": "integer", "minimum": 0, "maximum": 20)"},
      ReadNdigits},
-    {{"format", "{formats}", "\"csv\"",
-      "where rows go: CSV files, TensorBoard's [event files](tensorboard.md), or with `\"api\"` nowhere: no file, no "
-      "directory, no manifest; the latest values can be asked for in the program, and alarms are raised",
-      "anything else: warning, csv is used", R"("anyOf": [{"enum": [{formats}]}, true])"},
+    {{"format", "{formats}", "\"csv\"", "where rows go: {where rows go}", "anything else: warning, csv is used",
+      R"("anyOf": [{"enum": [{formats}]}, true])"},
      ReadFormat},
     {{"step_count_per_record", "integer 1 to 1000000", "1", "steps in one file", "",
       R"("type": "integer", "minimum": 1, "maximum": 1000000)"},

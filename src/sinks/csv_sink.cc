@@ -1,5 +1,3 @@
-#include "src/sinks/csv_sink.h"
-
 #include <array>
 #include <bitset>
 #include <new>
@@ -10,6 +8,7 @@
 #include "src/base/step_bucket.h"
 #include "src/sinks/csv_file.h"
 #include "src/sinks/row_text.h"
+#include "src/sinks/sink_makers.h"
 
 namespace stepwatch::sinks {
 namespace {
@@ -22,8 +21,8 @@ std::string FileStem(SiteKind kind, int64_t step, int64_t steps_per_file) {
 
 class CsvSink final : public Sink {
  public:
-  CsvSink(std::string directory, base::FileSystem& files) : directory_{std::move(directory), false} {
-    for (auto& file : files_) file = std::make_unique<CsvFile>(files, &directory_);
+  explicit CsvSink(SinkPlace place) : directory_{std::move(place.directory), false} {
+    for (auto& file : files_) file = std::make_unique<CsvFile>(place.files, &directory_);
   }
 
   WriteResult Write(const RecordLayout& layout, const StepFrame& frame) override {
@@ -83,8 +82,8 @@ class CsvSink final : public Sink {
 
 }  // namespace
 
-std::unique_ptr<Sink> MakeCsvSink(std::string directory, base::FileSystem& files) {
-  return std::make_unique<CsvSink>(std::move(directory), files);
+std::unique_ptr<Sink> MakeCsvSink(SinkPlace place) {
+  return std::make_unique<CsvSink>(std::move(place));
 }
 
 }  // namespace stepwatch::sinks

@@ -2,8 +2,7 @@
 
 #include <utility>
 
-#include "src/sinks/csv_sink.h"
-#include "src/sinks/tensorboard_sink.h"
+#include "src/sinks/sink_makers.h"
 
 namespace stepwatch::sinks {
 
@@ -12,42 +11,34 @@ void FormatSink::SetDirectory(std::string directory) {
   if (directory_.empty()) directory_ = std::move(directory);
 }
 
-Sink* FormatSink::SinkOf(OutputFormat format) const {
-  switch (format) {
-    case OutputFormat::kCsv: return csv_.get();
-    case OutputFormat::kTensorBoard: return tensorboard_.get();
-    case OutputFormat::kApi: break;
-  }
-  return nullptr;
-}
-
 void FormatSink::MakeSinkFor(OutputFormat format) {
-  if (SinkOf(format) != nullptr) return;
+  std::unique_ptr<Sink>& sink = SinkOf(format);
+  const MakeSink make = kSinkMakers[static_cast<size_t>(format)];
+  if (sink != nullptr || make == nullptr) return;
   const base::MutexLock lock(&mutex_);
-  if (directory_.empty()) return;
-  if (format == OutputFormat::kCsv) csv_ = MakeCsvSink(directory_, files_);
-  if (format == OutputFormat::kTensorBoard) tensorboard_ = MakeTensorBoardSink({directory_, rank_, {}}, files_);
+  if (!directory_.empty()) sink = make({directory_, rank_, nullptr, files_});
 }
 
 WriteResult FormatSink::Write(const RecordLayout& layout, const StepFrame& frame) {
   MakeSinkFor(layout.format);
-  if (layout.format == OutputFormat::kApi) return {Status(), frame.count};
-  if (Sink* sink = SinkOf(layout.format)) return sink->Write(layout, frame);
+  if (const auto& sink = SinkOf(layout.format)) return sink->Write(layout, frame);
+  if (kSinkMakers[static_cast<size_t>(layout.format)] == nullptr) return {Status(), frame.count};
   return {Status(StatusCode::kUnavailable, "the directory that append_output names is still looked for"), 0};
 }
 
 void FormatSink::Discard(const RecordLayout& layout, const StepFrame& frame) {
-  if (Sink* sink = SinkOf(layout.format)) sink->Discard(layout, frame);
+  if (const auto& sink = SinkOf(layout.format)) sink->Discard(layout, frame);
 }
 
 void FormatSink::EndPlan(const RecordLayout& layout) {
-  if (Sink* sink = SinkOf(layout.format)) sink->EndPlan(layout);
+  if (const auto& sink = SinkOf(layout.format)) sink->EndPlan(layout);
 }
 
 Status FormatSink::Flush() {
-  Status flushed = csv_ ? csv_->Flush() : Status();
-  Status also = tensorboard_ ? tensorboard_->Flush() : Status();
-  return flushed.ok() ? also : flushed;
+  Status first_failure;
+  for (const auto& sink : sinks_)
+    if (Status flushed = sink ? sink->Flush() : Status(); first_failure.ok()) first_failure = std::move(flushed);
+  return first_failure;
 }
 
 }  // namespace stepwatch::sinks

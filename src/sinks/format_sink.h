@@ -1,19 +1,21 @@
 // The run's own output: sends the frames of each plan to the files of the plan's `format`.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 
 #include "src/base/file_system.h"
 #include "src/base/mutex.h"
+#include "stepwatch/record_layout.h"
 #include "stepwatch/sink.h"
 
 namespace stepwatch::sinks {
 
 // All calls but SetDirectory come from the drain thread.
 //
-// Frames of the format `api` go to no file: they count as written, being in the table of Monitor::Latest and judged for
-// alarms by then.
+// Frames of a format without files, as of `api`, count as written: they are in the table of Monitor::Latest and judged
+// for alarms by then.
 class FormatSink final : public Sink {
  public:
   explicit FormatSink(int rank, base::FileSystem& files = base::FileSystem::Real()) : rank_(rank), files_(files) {}
@@ -28,15 +30,14 @@ class FormatSink final : public Sink {
 
  private:
   // Null: the format has no files, or there was no frame for them yet.
-  Sink* SinkOf(OutputFormat format) const;
+  std::unique_ptr<Sink>& SinkOf(OutputFormat format) { return sinks_[static_cast<size_t>(format)]; }
   void MakeSinkFor(OutputFormat format);
 
   const int rank_;
   base::FileSystem& files_;
   base::Mutex mutex_;
   std::string directory_ STEPWATCH_GUARDED_BY(mutex_);
-  std::unique_ptr<Sink> csv_;
-  std::unique_ptr<Sink> tensorboard_;
+  std::array<std::unique_ptr<Sink>, kOutputFormatCount> sinks_;
 };
 
 }  // namespace stepwatch::sinks

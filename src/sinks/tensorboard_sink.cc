@@ -1,5 +1,3 @@
-#include "src/sinks/tensorboard_sink.h"
-
 #include <unistd.h>
 
 #include <array>
@@ -12,6 +10,7 @@
 #include "src/sinks/event_file.h"
 #include "src/sinks/heatmap.h"
 #include "src/sinks/impossible_frame.h"
+#include "src/sinks/sink_makers.h"
 #include "stepwatch/tag.h"
 
 namespace stepwatch::sinks {
@@ -54,11 +53,12 @@ SummaryEvent EventOf(Image image, int64_t step, double wall_time) {
 
 class TensorBoardSink final : public Sink {
  public:
-  TensorBoardSink(TensorBoardOptions options, base::FileSystem& files)
-      : rank_(options.rank),
-        wall_clock_(options.wall_clock ? std::move(options.wall_clock) : SystemSeconds),
-        file_(std::move(options.directory),
-              EventFileName(static_cast<int64_t>(wall_clock_()), HostName(), static_cast<int>(::getpid())), files) {}
+  explicit TensorBoardSink(SinkPlace place)
+      : rank_(place.rank),
+        wall_clock_(place.wall_clock ? std::move(place.wall_clock) : SystemSeconds),
+        file_(std::move(place.directory),
+              EventFileName(static_cast<int64_t>(wall_clock_()), HostName(), static_cast<int>(::getpid())),
+              place.files) {}
 
   WriteResult Write(const RecordLayout& layout, const StepFrame& frame) override {
     const std::pair<PlanId, int64_t> which{layout.plan_id, frame.step};
@@ -110,8 +110,8 @@ class TensorBoardSink final : public Sink {
 
 }  // namespace
 
-std::unique_ptr<Sink> MakeTensorBoardSink(TensorBoardOptions options, base::FileSystem& files) {
-  return std::make_unique<TensorBoardSink>(std::move(options), files);
+std::unique_ptr<Sink> MakeTensorBoardSink(SinkPlace place) {
+  return std::make_unique<TensorBoardSink>(std::move(place));
 }
 
 }  // namespace stepwatch::sinks

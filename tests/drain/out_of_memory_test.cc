@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <limits>
 
-#include "src/sinks/csv_sink.h"
+#include "src/sinks/sink_makers.h"
 #include "tests/drain/run_fixture.h"
 #include "tests/failing_memory.h"
 #include "tests/sinks/sink_fixture.h"
@@ -37,7 +37,7 @@ class Job {
     run.drain.SetAlertManager(
         std::make_unique<AlertManager>(alerts::AlarmOrigin{0, 0, {0}}, std::move(file), &run.board));
     std::vector<std::shared_ptr<Sink>> sinks{run.sink};
-    if (csv) sinks.insert(sinks.begin(), sinks::MakeCsvSink(directory_ / "rows"));
+    if (csv) sinks.insert(sinks.begin(), sinks::MakeCsvSink({directory_ / "rows"}));
     run.drain.SetSinks(std::move(sinks));
     run.drain.KeepLatest();
     run.DriveByHand();

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "src/base/file.h"
-#include "src/sinks/csv_sink.h"
+#include "src/sinks/sink_makers.h"
 #include "tests/catch.h"
 #include "tests/fault/faulty_files.h"
 #include "tests/sinks/sink_fixture.h"
@@ -64,7 +64,7 @@ Outcome RunScenario(const Fault& fault, bool directory_exists) {
   }
   {
     FaultyFiles faulty(fault, &outcome.journal);
-    const std::unique_ptr<Sink> sink = MakeCsvSink(directory, faulty);
+    const std::unique_ptr<Sink> sink = MakeCsvSink({.directory = directory, .files = faulty});
     for (int64_t step = 0; step < 4; ++step) WriteFrame(sink.get(), layout, step, &outcome);
     sink->EndPlan(layout);
     layout.plan_id = 2;
@@ -165,7 +165,7 @@ TEST_CASE("a full disk and a file grown too big are told apart from other diagno
     Journal journal;
     {
       FaultyFiles faulty({}, &calls);
-      const auto sink = MakeCsvSink(base / "probe", faulty);
+      const auto sink = MakeCsvSink({.directory = base / "probe", .files = faulty});
       REQUIRE(sink->Write(layout, first.view).status.ok());
       REQUIRE(sink->Write(layout, second.view).status.ok());
     }
@@ -175,7 +175,7 @@ TEST_CASE("a full disk and a file grown too big are told apart from other diagno
     fault.at = static_cast<int>(calls.calls.rend() - last_write) - 1;
     fault.error_number = error_number;
     FaultyFiles faulty(fault, &journal);
-    const auto sink = MakeCsvSink(base / "probe", faulty);
+    const auto sink = MakeCsvSink({.directory = base / "probe", .files = faulty});
     REQUIRE(sink->Write(layout, first.view).status.ok());
     const WriteResult failed = sink->Write(layout, second.view);
     INFO(failed.status.message());
@@ -196,7 +196,7 @@ TEST_CASE("an discarded frame leaves no half line and the next frames go on") {
   Journal calls;
   {
     FaultyFiles faulty({}, &calls);
-    const auto sink = MakeCsvSink(base / "clean", faulty);
+    const auto sink = MakeCsvSink({.directory = base / "clean", .files = faulty});
     REQUIRE(sink->Write(layout, first.view).status.ok());
   }
   Fault fault;
@@ -207,7 +207,7 @@ TEST_CASE("an discarded frame leaves no half line and the next frames go on") {
   fault.error_number = ENOSPC;
   Journal journal;
   FaultyFiles faulty(fault, &journal);
-  const auto sink = MakeCsvSink(base / "run", faulty);
+  const auto sink = MakeCsvSink({.directory = base / "run", .files = faulty});
   REQUIRE(sink->Write(layout, first.view).status.ok());
   CHECK_FALSE(sink->Write(layout, lost.view).status.ok());
   CHECK(ReadDirectory(base / "run").at("param_origin_0-9.csv").back() != '\n');
@@ -248,7 +248,7 @@ TEST_CASE("a file that somebody makes at the same moment is never replaced") {
   for (bool can_rename : {true, false}) {
     TemporaryDirectory base;
     RacingFiles racing(header + "0,w,0,0.5,[2],x\n", can_rename);
-    const auto sink = MakeCsvSink(base / "run", racing);
+    const auto sink = MakeCsvSink({.directory = base / "run", .files = racing});
     CHECK(sink->Write(layout, frame.view).status.ToString() == "ok");
     CHECK(ReadDirectory(base / "run") == Files{{"param_origin_1-1.csv", header + "0,w,0,0.5,[2],x\n" + row}});
   }

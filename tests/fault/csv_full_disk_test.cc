@@ -11,7 +11,7 @@
 #include <functional>
 #include <string>
 
-#include "src/sinks/csv_sink.h"
+#include "src/sinks/sink_makers.h"
 #include "tests/catch.h"
 #include "tests/sinks/sink_fixture.h"
 
@@ -65,7 +65,7 @@ std::string ExpectedText(int64_t steps) {
 // Writes steps until one fails, frees space, goes on to the last step.
 std::string WriteThroughFullDisk(const std::string& directory, const std::function<void()>& free_space) {
   constexpr int64_t kSteps = 400;
-  const std::unique_ptr<Sink> sink = MakeCsvSink(directory);
+  const std::unique_ptr<Sink> sink = MakeCsvSink({directory});
   const RecordLayout layout = TwoKinds();
   std::vector<Record> records(14, NormRecord(0, 0.1));
   for (size_t i = 7; i < 14; ++i) records[i].site = 1;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/base/file.h"
-#include "src/sinks/tensorboard_sink.h"
+#include "src/sinks/sink_makers.h"
 #include "tests/catch.h"
 #include "tests/fault/faulty_files.h"
 #include "tests/sinks/event_reader.h"
@@ -38,7 +38,7 @@ Outcome RunScenario(const Fault& fault) {
   RecordLayout layout = Layout({Site(SiteKind::kParamOrigin, "w", 0), Site(SiteKind::kParamUpdated, "w", 0)});
   {
     FaultyFiles faulty(fault, &outcome.journal);
-    const auto sink = MakeTensorBoardSink({base / "run", 0, [] { return 1.0; }}, faulty);
+    const auto sink = MakeTensorBoardSink({base / "run", 0, [] { return 1.0; }, faulty});
     for (int64_t step = 0; step < 4; ++step) {
       const Frame frame(step, {NormRecord(0, 1), NormRecord(1, 0.25)});
       WriteResult result = sink->Write(layout, frame.view);

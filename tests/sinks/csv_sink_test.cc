@@ -1,11 +1,10 @@
-#include "src/sinks/csv_sink.h"
-
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <string>
 
+#include "src/sinks/sink_makers.h"
 #include "tests/catch.h"
 #include "tests/sinks/sink_fixture.h"
 
@@ -42,7 +41,7 @@ Status WriteStep(Sink* sink, const RecordLayout& layout, int64_t step) {
 TEST_CASE("the directory and the file appear with the first row") {
   TemporaryDirectory base;
   const std::string directory = base / "a/b/run";
-  const std::unique_ptr<Sink> sink = MakeCsvSink(directory);
+  const std::unique_ptr<Sink> sink = MakeCsvSink({directory});
   CHECK(sink->Write(OneWeight(), StepFrame{}).status.ok());
   CHECK_FALSE(fs::exists(directory));
   const Frame frame(4, {NormRecord(0, 1)});
@@ -54,7 +53,7 @@ TEST_CASE("the directory and the file appear with the first row") {
 
 TEST_CASE("steps go to absolute buckets") {
   TemporaryDirectory base;
-  const std::unique_ptr<Sink> sink = MakeCsvSink(base.path());
+  const std::unique_ptr<Sink> sink = MakeCsvSink({base.path()});
   RecordLayout layout = OneWeight();
   layout.step_count_per_record = 5;
   for (int64_t step : {-1, 0, 4, 5, 1004, 1005}) CHECK(WriteStep(sink.get(), layout, step).ok());
@@ -67,7 +66,7 @@ TEST_CASE("steps go to absolute buckets") {
 
 TEST_CASE("each kind has its file and an empty kind has none") {
   TemporaryDirectory base;
-  const std::unique_ptr<Sink> sink = MakeCsvSink(base.path());
+  const std::unique_ptr<Sink> sink = MakeCsvSink({base.path()});
   const RecordLayout layout = Layout({Site(SiteKind::kActv, ".input", 0, Port::kInput),
                                       Site(SiteKind::kMgDirection, "w", 0), Site(SiteKind::kExpAvg, "w", 0)});
   const Frame frame(2, {NormRecord(1, 0.5), NormRecord(0, 2), NormRecord(0, 3, 1)});
@@ -81,7 +80,7 @@ TEST_CASE("each kind has its file and an empty kind has none") {
 
 TEST_CASE("the same frame is not written twice") {
   TemporaryDirectory base;
-  const std::unique_ptr<Sink> sink = MakeCsvSink(base.path());
+  const std::unique_ptr<Sink> sink = MakeCsvSink({base.path()});
   const Frame frame(1, {NormRecord(0, 1)});
   CHECK(sink->Write(OneWeight(), frame.view).written == 1);
   const WriteResult again = sink->Write(OneWeight(), frame.view);
@@ -94,12 +93,12 @@ TEST_CASE("a file with the same header is appended to, by another sink or after 
   TemporaryDirectory base;
   RecordLayout layout = OneWeight();
   layout.step_count_per_record = 10;
-  const std::unique_ptr<Sink> first = MakeCsvSink(base.path());
+  const std::unique_ptr<Sink> first = MakeCsvSink({base.path()});
   CHECK(WriteStep(first.get(), layout, 1).ok());
   first->EndPlan(layout);
   layout.plan_id = 2;
   CHECK(WriteStep(first.get(), layout, 2).ok());
-  CHECK(WriteStep(MakeCsvSink(base.path()).get(), layout, 3).ok());
+  CHECK(WriteStep(MakeCsvSink({base.path()}).get(), layout, 3).ok());
   CHECK(WriteStep(first.get(), layout, 4).ok());
   CHECK(first->Flush().ok());
   CHECK(ReadDirectory(base.path()) == Files{{"param_origin_0-9.csv", kHeader + Row(1) + Row(2) + Row(3) + Row(4)}});
@@ -109,7 +108,7 @@ TEST_CASE("a file with another header gets a sibling named by the plan") {
   TemporaryDirectory base;
   RecordLayout layout = OneWeight();
   layout.step_count_per_record = 10;
-  const std::unique_ptr<Sink> sink = MakeCsvSink(base.path());
+  const std::unique_ptr<Sink> sink = MakeCsvSink({base.path()});
   CHECK(WriteStep(sink.get(), layout, 1).ok());
   RecordLayout other = layout;
   other.plan_id = 2;
@@ -129,7 +128,7 @@ TEST_CASE("when the sibling has yet another header a number is added") {
   WriteInPlace(base / "param_origin_1-1.csv", "x\n");
   WriteInPlace(base / "param_origin_1-1_p1.csv", kHeader.substr(0, 12));
   WriteInPlace(base / "param_origin_1-1_p1_2.csv", "vpp_stage,name,step,norm,shape,dtype,plan_id\n");
-  const std::unique_ptr<Sink> sink = MakeCsvSink(base.path());
+  const std::unique_ptr<Sink> sink = MakeCsvSink({base.path()});
   CHECK(WriteStep(sink.get(), OneWeight(), 1).ok());
   const Files files = ReadDirectory(base.path());
   CHECK(files.size() == 4);
@@ -149,7 +148,7 @@ TEST_CASE("half a line of a killed writer is cut off") {
   SECTION("of a file of one block and one byte") {
     WriteInPlace(path, kHeader + Row(0) + std::string(4097, 'x'));
   }
-  CHECK(WriteStep(MakeCsvSink(base.path()).get(), OneWeight(), 1).ok());
+  CHECK(WriteStep(MakeCsvSink({base.path()}).get(), OneWeight(), 1).ok());
   CHECK(Contents(path) == kHeader + Row(0) + Row(1));
 }
 
@@ -157,7 +156,7 @@ TEST_CASE("an empty file gets its header") {
   TemporaryDirectory base;
   const std::string path = base / "param_origin_1-1.csv";
   WriteInPlace(path, "");
-  CHECK(WriteStep(MakeCsvSink(base.path()).get(), OneWeight(), 1).ok());
+  CHECK(WriteStep(MakeCsvSink({base.path()}).get(), OneWeight(), 1).ok());
   CHECK(Contents(path) == kHeader + Row(1));
 }
 
@@ -181,7 +180,7 @@ TEST_CASE("what cannot be a CSV file is named in a sentence, and others are writ
     fs::create_symlink(path, path);
     expected = "symbolic link";
   }
-  const std::unique_ptr<Sink> sink = MakeCsvSink(base.path());
+  const std::unique_ptr<Sink> sink = MakeCsvSink({base.path()});
   const RecordLayout layout = Layout({Site(SiteKind::kParamOrigin, "w", 0), Site(SiteKind::kParamUpdated, "w", 0)});
   const Frame frame(1, {NormRecord(0, 1), NormRecord(1, 1)});
   const WriteResult failed = sink->Write(layout, frame.view);
@@ -204,14 +203,14 @@ TEST_CASE("a symbolic link to a file of ours is followed") {
   TemporaryDirectory elsewhere;
   WriteInPlace(elsewhere / "w.csv", kHeader);
   fs::create_symlink(elsewhere / "w.csv", base / "param_origin_1-1.csv");
-  CHECK(WriteStep(MakeCsvSink(base.path()).get(), OneWeight(), 1).ok());
+  CHECK(WriteStep(MakeCsvSink({base.path()}).get(), OneWeight(), 1).ok());
   CHECK(Contents(elsewhere / "w.csv") == kHeader + Row(1));
 }
 
 TEST_CASE("a directory that cannot be made is reported") {
   TemporaryDirectory base;
   WriteInPlace(base / "file", "");
-  const std::unique_ptr<Sink> sink = MakeCsvSink(base / "file/run");
+  const std::unique_ptr<Sink> sink = MakeCsvSink({base / "file/run"});
   const Status status = WriteStep(sink.get(), OneWeight(), 1);
   CHECK_FALSE(status.ok());
   CHECK(status.message().find(base / "file/run") != std::string::npos);
@@ -220,7 +219,7 @@ TEST_CASE("a directory that cannot be made is reported") {
 TEST_CASE("a directory removed under an open file is reported once and made again") {
   TemporaryDirectory base;
   const std::string directory = base / "run";
-  const std::unique_ptr<Sink> sink = MakeCsvSink(directory);
+  const std::unique_ptr<Sink> sink = MakeCsvSink({directory});
   RecordLayout layout = OneWeight();
   layout.step_count_per_record = 10;
   CHECK(WriteStep(sink.get(), layout, 1).ok());
@@ -242,7 +241,7 @@ TEST_CASE("a directory removed under an open file is reported once and made agai
 TEST_CASE("what others do to an open file is noticed") {
   TemporaryDirectory base;
   const std::string path = base / "param_origin_0-9.csv";
-  const std::unique_ptr<Sink> sink = MakeCsvSink(base.path());
+  const std::unique_ptr<Sink> sink = MakeCsvSink({base.path()});
   RecordLayout layout = OneWeight();
   layout.step_count_per_record = 10;
   CHECK(WriteStep(sink.get(), layout, 1).ok());
@@ -276,7 +275,7 @@ TEST_CASE("a reader never sees a file without its header") {
   // The name appears by one rename: before it there is only a hidden temporary file.
   TemporaryDirectory base;
   WriteInPlace(base / (".stepwatch-param_origin_1-1.csv." + std::to_string(::getpid())), "left by an earlier try");
-  CHECK(WriteStep(MakeCsvSink(base.path()).get(), OneWeight(), 1).ok());
+  CHECK(WriteStep(MakeCsvSink({base.path()}).get(), OneWeight(), 1).ok());
   CHECK(ReadDirectory(base.path()) == Files{{"param_origin_1-1.csv", kHeader + Row(1)}});
 }
 
@@ -289,7 +288,7 @@ size_t OpenDescriptors() {
 TEST_CASE("at most one descriptor is held for each kind, and none after the plan") {
   TemporaryDirectory base;
   const size_t before = OpenDescriptors();
-  const std::unique_ptr<Sink> sink = MakeCsvSink(base.path());
+  const std::unique_ptr<Sink> sink = MakeCsvSink({base.path()});
   const RecordLayout layout = Layout({Site(SiteKind::kParamOrigin, "w", 0), Site(SiteKind::kParamUpdated, "w", 0)});
   for (int64_t step = 0; step < 50; ++step) {
     const Frame frame(step, {NormRecord(0, 1), NormRecord(1, 1)});

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/sinks/tensorboard_sink.h"
+#include "src/sinks/sink_makers.h"
 #include "tests/catch.h"
 #include "tests/sinks/event_reader.h"
 #include "tests/sinks/picture.h"
@@ -98,7 +98,7 @@ TEST_CASE("a step that is written again after a failure stands in the image once
   };
   TemporaryDirectory base;
   FullOnce files;
-  const auto sink = MakeTensorBoardSink({base.path(), 0, {}}, files);
+  const auto sink = MakeTensorBoardSink({base.path(), 0, {}, files});
   CHECK(Write(sink.get(), TwoMaps(), 1, {OneBin(0, 2)}).status.ok());
   CHECK_FALSE(Write(sink.get(), TwoMaps(), 2, {OneBin(0, 3)}).status.ok());
   CHECK(Write(sink.get(), TwoMaps(), 2, {OneBin(0, 3)}).status.ok());

@@ -1,11 +1,10 @@
-#include "src/sinks/tensorboard_sink.h"
-
 #include <cmath>
 #include <filesystem>
 #include <limits>
 #include <string>
 
 #include "src/sinks/format_sink.h"
+#include "src/sinks/sink_makers.h"
 #include "tests/catch.h"
 #include "tests/sinks/event_reader.h"
 #include "tests/sinks/sink_fixture.h"

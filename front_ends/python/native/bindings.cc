@@ -7,6 +7,7 @@
 #include "front_ends/python/native/log_lines.h"
 #include "front_ends/python/native/raise_status.h"
 #include "stepwatch/monitor.h"
+#include "stepwatch/record_layout.h"
 #include "stepwatch/version.h"
 
 namespace nb = nanobind;
@@ -25,6 +26,10 @@ NB_MODULE(_core, m) {
   using namespace stepwatch::python;
   nb::set_leak_warnings(false);  // hooks live as long as the graphs of tensors, which may outlive the interpreter
   m.attr("__version__") = stepwatch::kVersion;
+  nb::dict formats;
+  for (const stepwatch::OutputFormatTraits& traits : stepwatch::kOutputFormats)
+    formats[traits.name] = traits.where_rows_go;
+  m.attr("output_formats") = formats;
   BindHooks(m);
   BindSession(m);
   BindOffline(m);

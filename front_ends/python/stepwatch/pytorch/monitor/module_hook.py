@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+from stepwatch import _core
 from stepwatch.distributed.ranks import is_data_parallel_duplicate, is_not_tensor_parallel_duplicate
 from stepwatch.trainer_mon import TrainerMon
 
@@ -26,8 +27,8 @@ __all__ = [
     "start_step",
 ]
 
-# Values of `format`, and what writes them.
-FORMAT_MAPPING = {"csv": "CSV files", "tensorboard": "TensorBoard event files", "api": "nothing: TrainerMon.generate_*"}
+# Values of `format`, and where their rows go.
+FORMAT_MAPPING = dict(_core.output_formats)
 # Kept for imports only: each monitor is told its own, by set_monitor(start_iteration=...).
 start_step = 0
 
