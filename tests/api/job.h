@@ -19,6 +19,8 @@
 #include <utility>
 #include <vector>
 
+#include "controller/api/monitor_impl.h"
+#include "src/base/file_system.h"
 #include "src/testing/synthetic_model.h"
 #include "stepwatch/graph_recorder.h"
 #include "stepwatch/hook_table.h"
@@ -89,14 +91,15 @@ class Job {
   }
   ~Job() { Close(); }
 
-  Status Create() {
-    auto created = Monitor::Create(options);
-    if (created.ok()) monitor = std::move(created).value();
-    return created.status();
-  }
+  Status Create() { return Take(Monitor::Create(options)); }
   Status Attach() { return monitor->Attach(model.Sites(), &model); }
   void Start() {
     REQUIRE(Create().ok());
+    REQUIRE(Attach().ok());
+  }
+  // Over a file system of the test's.
+  void Start(base::FileSystem& files) {
+    REQUIRE(Take(Monitor::Impl::CreateMonitor(options, files)).ok());
     REQUIRE(Attach().ok());
   }
 
@@ -200,6 +203,11 @@ class Job {
   bool counts_rows = true;  // false: the files hold more than this job's rows
 
  private:
+  Status Take(Result<std::unique_ptr<Monitor>> created) {
+    if (created.ok()) monitor = std::move(created).value();
+    return created.status();
+  }
+
   mutable std::mutex mutex_;
   std::vector<Event> events_;
 };

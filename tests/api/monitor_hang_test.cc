@@ -1,10 +1,8 @@
 // The config or the output lies on a mount that hangs: training, the loop and Close go on.
 #include <chrono>
 #include <filesystem>
-#include <memory>
 #include <string>
 
-#include "controller/api/monitor_impl.h"
 #include "tests/api/job.h"
 #include "tests/watch/hanging_files.h"
 
@@ -27,12 +25,7 @@ class HangingJob : public Job {
     files.AwaitHeld(0);
     Close();
   }
-  void Start() {
-    auto created = Monitor::Impl::CreateMonitor(options, files);
-    REQUIRE(created.ok());
-    monitor = std::move(created).value();
-    REQUIRE(Attach().ok());
-  }
+  void Start() { Job::Start(files); }
   // The next look hangs, in the midst of the window.
   void HangInALook() {
     TrainStep();

@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "controller/api/monitor_impl.h"
 #include "controller/writeback/write_back.h"
 #include "src/base/file.h"
 #include "src/base/sha256.h"
@@ -89,10 +88,7 @@ TEST_CASE("a monitor begins with the edit that a killed one left beside the conf
 TEST_CASE("a write-back that the file system refuses leaves the file as it is and says why") {
   HookedFiles files([](std::string_view call) { return call == "faccessat" ? EROFS : 0; });
   Job job(ConfigText({.collect_times = 1}));
-  auto created = Monitor::Impl::CreateMonitor(job.options, files);
-  REQUIRE(created.ok());
-  job.monitor = std::move(created).value();
-  REQUIRE(job.Attach().ok());
+  job.Start(files);
   job.TrainSteps(2);
   REQUIRE(job.WaitFor(EventKind::kWroteBack));
   CHECK(job.Events(EventKind::kWroteBack)[0].message.find("is read-only: Read-only file system") != std::string::npos);
@@ -110,10 +106,7 @@ TEST_CASE("a write-back that runs out of memory is done a moment later") {
     });
     Job job(ConfigText({.collect_times = 1}));
     job.options.look_interval = std::chrono::milliseconds(20);
-    auto created = Monitor::Impl::CreateMonitor(job.options, files);
-    REQUIRE(created.ok());
-    job.monitor = std::move(created).value();
-    REQUIRE(job.Attach().ok());
+    job.Start(files);
     job.TrainStep();
     REQUIRE(job.WaitFor(EventKind::kApplied));
     fails = true;

@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "controller/api/monitor_impl.h"
 #include "src/base/file_system.h"
 #include "tests/api/job.h"
 
@@ -96,10 +95,7 @@ class NoRoomForManifest final : public base::FileSystemWrapper {
 TEST_CASE("a manifest that cannot be written is told once, tried again, and there in the end") {
   NoRoomForManifest files;
   Job job(ConfigText({.collect_times = 2}));
-  auto created = Monitor::Impl::CreateMonitor(job.options, files);
-  REQUIRE(created.ok());
-  job.monitor = std::move(created).value();
-  REQUIRE(job.Attach().ok());
+  job.Start(files);
   job.TrainSteps(4);
   REQUIRE(job.WaitFor(EventKind::kWroteBack));
   CHECK(job.Count(EventKind::kDegraded) == 1);

@@ -1,7 +1,6 @@
 // Sinks that fail: nothing is lost in silence, nobody else waits.
 #include "src/drain/drain.h"
 
-#include <future>
 #include <stdexcept>
 
 #include "tests/drain/run_fixture.h"
@@ -101,7 +100,6 @@ TEST_CASE("what a sink throws is a failure like any other: frames before and beh
     if (call == 3) throw 7;  // NOLINT(hicpp-exception-baseclass): on purpose
     return {Status(), left.count};
   });
-  std::promise<void> release;
   run.PublishPlan({1, {0, 1, 6}});
   for (int i = 0; i < 8; ++i) run.TrainStep(2);  // all frames lie in the ring when the drain begins
   run.Start();
@@ -186,22 +184,15 @@ TEST_CASE("sinks are flushed once rows are theirs") {
 
 TEST_CASE("a sink that hangs does not hang the end of the run for ever") {
   Run run;
-  std::promise<void> release;
-  std::shared_future<void> released = release.get_future().share();
-  std::atomic<bool> hangs{false};
-  run.sink->SetScript([released, &hangs](const RecordLayout&, const StepFrame& left) {
-    hangs = true;
-    released.wait();
-    return WriteResult{Status(), left.count};
-  });
+  run.sink->Hang();
   run.Start();
   run.PublishPlan({1, {0, 1, 1}});
   for (int i = 0; i < 3; ++i) run.TrainStep();
-  REQUIRE(Eventually([&] { return hangs.load(); }));
+  REQUIRE(Eventually([&] { return run.sink->writes() == 1; }));
   run.plane.plans.Close();
   const SteadyTime at_once = std::chrono::steady_clock::now();
   CHECK(run.drain.Stop(at_once, at_once) == StopOutcome::kHangs);
-  release.set_value();
+  run.sink->LetGo();
   run.Finish();
   CHECK(run.drained[1].ledger.written == 1);
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -45,14 +46,18 @@ class ScriptedSink final : public Sink {
     const std::lock_guard<std::mutex> lock(mutex_);
     script_ = std::move(script);
   }
+  // Every write waits for LetGo before it does anything; Run calls it at its end.
+  void Hang() { SetHanging(true); }
+  void LetGo() { SetHanging(false); }
 
   WriteResult Write(const RecordLayout& layout, const StepFrame& frame) override {
     Script script;
     size_t taken = 0;
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      script = script_;
+      std::unique_lock<std::mutex> lock(mutex_);
       ++writes_;
+      changed_.wait(lock, [this] { return !hangs_; });
+      script = script_;
       if (frame_plan_ != layout.plan_id || frame_step_ != frame.step) taken_of_frame_ = 0;
       frame_plan_ = layout.plan_id;
       frame_step_ = frame.step;
@@ -99,7 +104,15 @@ class ScriptedSink final : public Sink {
   int flushes() const { return flushes_; }
 
  private:
+  void SetHanging(bool hangs) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    hangs_ = hangs;
+    changed_.notify_all();
+  }
+
   mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool hangs_ = false;
   Script script_;
   std::vector<Record> records_;
   std::vector<PlanId> ended_;
@@ -166,7 +179,10 @@ class Run {
     drain.SetSinks(std::move(sinks));
     drain.Start();
   }
-  ~Run() { Finish(); }
+  ~Run() {
+    sink->LetGo();
+    Finish();
+  }
 
   // As the loop does it.
   std::unique_ptr<step::PendingPlan> MakePending(const PlanSpec& spec, size_t ring_records = 1024) {

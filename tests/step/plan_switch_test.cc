@@ -1,7 +1,6 @@
 // The step thread's side and the drain together: windows, swaps, the ledger.
 #include "src/step/plan_switch.h"
 
-#include <future>
 #include <set>
 
 #include "tests/drain/run_fixture.h"
@@ -253,12 +252,7 @@ TEST_CASE("a plan that was armed when the monitor closed never begins") {
 
 TEST_CASE("a slow sink with two plans alive: frames stay in order, every row arrives") {
   Run run;
-  std::promise<void> release;
-  std::shared_future<void> released = release.get_future().share();
-  run.sink->SetScript([released](const RecordLayout&, const StepFrame& left) {
-    released.wait();
-    return WriteResult{Status(), left.count};
-  });
+  run.sink->Hang();
   run.Start();
   run.PublishPlan({1});
   for (int i = 0; i < 5; ++i) run.TrainStep(3);
@@ -267,7 +261,7 @@ TEST_CASE("a slow sink with two plans alive: frames stay in order, every row arr
   CHECK(run.plane.plans.plan_id() == 0);  // the second plan is over too, and the first still has rows in its ring
   run.Collect();
   CHECK(run.drained.empty());
-  release.set_value();
+  run.sink->LetGo();
   REQUIRE(run.WaitDrained(2));
   const std::vector<Record> records = run.sink->records();
   for (size_t i = 1; i < records.size(); ++i) {

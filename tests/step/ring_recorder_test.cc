@@ -1,6 +1,4 @@
 // What hooks observe, on its way into the ring and to the drain.
-#include <future>
-
 #include "tests/drain/run_fixture.h"
 
 namespace stepwatch::step {
@@ -10,17 +8,12 @@ namespace {
 
 TEST_CASE("a ring that is full drops records and counts them") {
   Run run;
-  std::promise<void> release;
-  std::shared_future<void> released = release.get_future().share();
-  run.sink->SetScript([released](const RecordLayout&, const StepFrame& left) {
-    released.wait();
-    return WriteResult{Status(), left.count};
-  });
+  run.sink->Hang();
   run.Start();
   run.PublishPlan({1}, 64);
   run.TrainStep();
   for (int i = 0; i < 20; ++i) run.TrainStep(50);  // the drain hangs in the first frame
-  release.set_value();
+  run.sink->LetGo();
   run.Finish();
   CHECK(run.Dropped(1, DropReason::kRingFull) > 0);
   CHECK(run.drained[1].ledger.written >= 64);
