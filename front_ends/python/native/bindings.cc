@@ -8,6 +8,7 @@
 #include "front_ends/python/native/raise_status.h"
 #include "stepwatch/monitor.h"
 #include "stepwatch/record_layout.h"
+#include "stepwatch/statistics.h"
 #include "stepwatch/version.h"
 
 namespace nb = nanobind;
@@ -30,6 +31,9 @@ NB_MODULE(_core, m) {
   for (const stepwatch::OutputFormatTraits& traits : stepwatch::kOutputFormats)
     formats[traits.name] = traits.where_rows_go;
   m.attr("output_formats") = formats;
+  nb::list ops;
+  for (int i = 0; i < stepwatch::kOpCount; ++i) ops.append(stepwatch::kStatTraits[i].name);
+  m.attr("OPS") = nb::tuple(ops);
   BindHooks(m);
   BindSession(m);
   BindOffline(m);

@@ -15,7 +15,7 @@ from jobs import mlp, train, write_config
 
 import stepwatch
 import torch
-from stepwatch import TrainerMon
+from stepwatch import TrainerMon, _core
 from stepwatch.core.monitor import utils
 from stepwatch.pytorch.monitor import csv2tb, module_hook
 from stepwatch.pytorch.monitor.utils import get_nan_tensor, get_param_struct
@@ -35,6 +35,13 @@ from stepwatch.pytorch.monitor.utils import get_nan_tensor, get_param_struct
 def test_modules_are_where_msprobe_has_them(name: str) -> None:
     assert importlib.import_module(f"stepwatch.{name}")
     assert importlib.import_module("stepwatch.pytorch").TrainerMon is stepwatch.TrainerMon
+
+
+def test_the_check_of_ops_knows_every_statistic_of_the_config() -> None:
+    assert utils.validate_ops(list(_core.OPS)) == list(_core.OPS)
+    assert {"norm", "abs_max"} < set(_core.OPS)
+    assert utils.validate_ops(["median", "max"]) == ["max", "shape", "dtype"]
+    assert utils.validate_ops([]) == ["norm", "shape", "dtype"]
 
 
 @pytest.mark.parametrize(

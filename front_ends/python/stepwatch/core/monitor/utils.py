@@ -56,8 +56,6 @@ logger = logging.getLogger(__name__)
 MVResult = namedtuple("MVResult", ("exp_avg", "exp_avg_sq", "update", "ratio"))
 
 _COLLECT_TIMES_FOREVER = 100_000_000
-_OPS = ("norm", "mean", "min", "max", "zeros", "nans", "id", "shape", "dtype", "infs", "std", "abs_max")
-
 
 # Where in the text it stands, which whoever hands over a dict has not written.
 _PLACE = re.compile(r"^line \d+, column \d+, ")
@@ -128,9 +126,9 @@ def validate_ops(ops: Any) -> list[str]:
     """
     _check("ops", ops)
     for op in ops:
-        if op not in _OPS:
-            logger.warning("ops: %r is not known and left out; known are %s", op, ", ".join(_OPS))
-    known = [op for op in ops if op in _OPS] or ["norm"]
+        if op not in _core.OPS:
+            logger.warning("ops: %r is not known and left out; known are %s", op, ", ".join(_core.OPS))
+    known = [op for op in ops if op in _core.OPS] or ["norm"]
     return known + [op for op in ("shape", "dtype") if op not in known]
 
 
