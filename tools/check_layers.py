@@ -72,8 +72,6 @@ GUARDED: dict[str, tuple[str, ...]] = {
         "src/alerts",
         "src/output",
         "src/offline",
-        "front_ends/shared",
-        "src/testing",
         "controller/cli",
         "tests",
         "bench",

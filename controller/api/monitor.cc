@@ -195,9 +195,9 @@ void Monitor::Report(Event event) noexcept {
   if (impl_->data_plane_.InOwner() && !impl_->closed_) impl_->Report(std::move(event));
 }
 
-void Monitor::PublishStructure(std::string json) {
+void Monitor::PublishStructure(std::vector<ModuleStructure> modules) {
   if (!impl_->data_plane_.InOwner() || impl_->closed_) return;
-  impl_->loop_.Post([&impl = *impl_, json = std::move(json)] { impl.reloader_.PublishStructure(json); });
+  impl_->loop_.Post([&impl = *impl_, modules = std::move(modules)] { impl.reloader_.PublishStructure(modules); });
 }
 
 void Monitor::PublishStacks(std::vector<std::pair<std::string, std::string>> rows) {

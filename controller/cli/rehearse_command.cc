@@ -125,7 +125,7 @@ int RunRehearse(const RehearseArguments& arguments) {
   auto next = std::chrono::steady_clock::now();
   for (int64_t i = 0; i < arguments.steps && interrupted == 0; ++i) {
     model.TrainStep(monitor.recorder(), monitor.step());
-    std::string structure = model.TakeStructure();
+    std::vector<ModuleStructure> structure = model.TakeStructure();
     if (!structure.empty()) monitor.PublishStructure(std::move(structure));
     next += arguments.step_time;
     std::this_thread::sleep_until(next);

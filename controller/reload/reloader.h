@@ -83,7 +83,7 @@ class Reloader final : private PlanAgreement::Owner {
   bool knows_run_id() const { return !agreement_ || agreement_->knows_run_id(); }
   // The step for which an edit is proposed that is not decided on; -1: none. Any thread.
   int64_t proposed_step() const { return agreement_ ? agreement_->proposed_step() : -1; }
-  void PublishStructure(std::string json) { journal_.PublishStructure(std::move(json)); }
+  void PublishStructure(std::vector<ModuleStructure> modules) { journal_.PublishStructure(std::move(modules)); }
   void PublishStacks(std::vector<std::pair<std::string, std::string>> rows) { journal_.PublishStacks(std::move(rows)); }
 
   RunState state() const;

@@ -166,10 +166,10 @@ void RunJournal::WaitFor(std::chrono::milliseconds time) {
   });
 }
 
-void RunJournal::PublishStructure(std::string json) {
+void RunJournal::PublishStructure(std::vector<ModuleStructure> modules) {
   const auto saved = std::make_shared<Result<std::string>>(Status());
-  file_work_->Do([saved, base = base_, rank = rank_, json = std::move(json),
-                  files = files_] { *saved = output::SaveStructure(base, rank, json, *files); },
+  file_work_->Do([saved, base = base_, rank = rank_, modules = std::move(modules),
+                  files = files_] { *saved = output::SaveStructure(base, rank, modules, *files); },
                  [this, saved](const Status& fault) { TellSaved("print_struct", fault, *saved); });
   ++publications_;
 }

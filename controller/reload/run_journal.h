@@ -20,6 +20,7 @@
 #include "src/base/file_system.h"
 #include "src/output/run_record.h"
 #include "stepwatch/event.h"
+#include "stepwatch/module_structure.h"
 #include "stepwatch/options.h"
 
 namespace stepwatch::reload {
@@ -58,7 +59,7 @@ class RunJournal {
   void Stop();
 
   // See Monitor.
-  void PublishStructure(std::string json);
+  void PublishStructure(std::vector<ModuleStructure> modules);
   void PublishStacks(std::vector<std::pair<std::string, std::string>> rows);
 
  private:

@@ -1,25 +1,10 @@
 #include "front_ends/shared/structure.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 namespace stepwatch::front_end {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-Json PortJson(const PortStructure& port) {
-  Json json = Json::object();
-  if (port.empty()) return json;
-  json["config"] = port.config;
-  if (port.config == "tensor") {
-    json["tensor"] = port.elements.empty() ? kNoTensor : port.elements[0];
-    return json;
-  }
-  for (size_t i = 0; i < port.elements.size(); ++i) json[std::to_string(i)] = port.elements[i];
-  return json;
-}
 
 // Gradients come one by one: those that never come stay "no tensor". There may be more than the tensors that were seen
 // on the way forward, since an argument that is no tensor has its number as well.
@@ -31,18 +16,6 @@ void SetGradient(PortStructure* port, size_t expected, size_t element, std::stri
 }
 
 }  // namespace
-
-std::string StructureJson(const std::deque<ModuleStructure>& modules) {
-  Json json = Json::object();
-  for (const ModuleStructure& module : modules) {
-    Json& entry = json[module.key];
-    entry["input"] = PortJson(module.input);
-    entry["output"] = PortJson(module.output);
-    entry["input_grad"] = PortJson(module.input_grad);
-    entry["output_grad"] = PortJson(module.output_grad);
-  }
-  return json.dump(2, ' ', false, Json::error_handler_t::replace);
-}
 
 std::string TupleText(const int64_t* sizes, size_t count) {
   std::string text = "(";
@@ -75,9 +48,9 @@ bool StructureRecorder::empty() const {
   return modules_.empty();
 }
 
-std::string StructureRecorder::Json() const {
+std::vector<ModuleStructure> StructureRecorder::Modules() const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return StructureJson(modules_);
+  return modules_;
 }
 
 }  // namespace stepwatch::front_end

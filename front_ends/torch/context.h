@@ -29,8 +29,6 @@ inline constexpr SiteId kNoSite = ~SiteId{0};
 // What is shared with other front ends.
 using front_end::CallCounter;
 using front_end::CallPosition;
-using front_end::kNoTensor;
-using front_end::PortStructure;
 using front_end::Reporter;
 using front_end::StepCounter;
 using front_end::StructureRecorder;

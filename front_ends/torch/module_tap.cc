@@ -22,7 +22,6 @@ using torch_front::Context;
 using torch_front::DescribeTensor;
 using torch_front::InputEdge;
 using torch_front::kNoSite;
-using torch_front::PortStructure;
 
 TapPoint::~TapPoint() {
   if (attached_ != nullptr) attached_->PointDied();
@@ -202,8 +201,8 @@ void ForwardCall::Frame::DescribeCall(const OutputList& outputs) {
   PortStructure output;
   output.config = outputs.is_tuple ? "tuple[" + std::to_string(outputs.tensors.size()) + "]" : "tensor";
   for (const at::Tensor* tensor : outputs.tensors)
-    output.elements.push_back(tensor == nullptr ? torch_front::kNoTensor : DescribeTensor(*tensor));
-  if (outputs.tensors.empty()) output.config = torch_front::kNoTensor;
+    output.elements.push_back(tensor == nullptr ? kNoTensor : DescribeTensor(*tensor));
+  if (outputs.tensors.empty()) output.config = kNoTensor;
   const int entry = structure->AddForward(tap.key_, std::move(input_structure), std::move(output));
   if (gradients == nullptr) return;
   gradients->Describe(structure, entry);

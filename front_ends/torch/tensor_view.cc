@@ -12,7 +12,6 @@
 
 namespace stepwatch::torch_front {
 
-using front_end::kNoTensor;
 using front_end::TupleText;
 
 namespace {

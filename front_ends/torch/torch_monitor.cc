@@ -275,7 +275,8 @@ void TorchMonitor::Impl::NameReplayStreams() noexcept {
 }
 
 void TorchMonitor::Impl::PublishStructure() noexcept {
-  torch_front::Guarded(*context_, "print_struct", [this] { monitor_->PublishStructure(context_->structure->Json()); });
+  torch_front::Guarded(*context_, "print_struct",
+                       [this] { monitor_->PublishStructure(context_->structure->Modules()); });
   context_->structure.reset();
   ArmModules();
 }

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "stepwatch/event.h"
+#include "stepwatch/module_structure.h"
 #include "stepwatch/options.h"
 #include "stepwatch/record.h"
 #include "stepwatch/record_layout.h"
@@ -141,9 +142,9 @@ class Monitor {
   // Has the loop tell the event by Options::on_event, as it tells its own. Waits for nobody, so that a front end can
   // report from inside a step. While the loop is busy for long, events are only counted.
   void Report(Event event) noexcept;
-  // Has the model's structure for print_struct, JSON text, written to
-  // {base}/module_struct/rank{R}/module_struct.json. Refresh returns after it.
-  void PublishStructure(std::string json);
+  // Has the model's structure for print_struct written to {base}/module_struct/rank{R}/module_struct.json. Refresh
+  // returns after it.
+  void PublishStructure(std::vector<ModuleStructure> modules);
   // Has the rows of stack_info, (module such as "0:fc", from where it was called), written to stack_info.csv in
   // the run's directory. A file that is there already stays as it is.
   void PublishStacks(std::vector<std::pair<std::string, std::string>> rows);

@@ -1,84 +1,16 @@
 #include "src/output/manifest.h"
 
 #include <nlohmann/json.hpp>
-#include <string_view>
 #include <utility>
 
 #include "src/base/text.h"
+#include "src/output/json_text.h"
 #include "stepwatch/version.h"
 
 namespace stepwatch::output {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// Builds JSON text with one blank of indent a level. It keeps no tree: destroying one of nlohmann's takes memory, and a
-// process that has none left would end by it.
-class JsonText {
- public:
-  template <class Members>
-  void Object(const Members& members) {
-    Enclose('{', members, '}');
-  }
-  template <class Values, class Write>
-  void Array(const Values& values, const Write& write) {
-    const auto elements = [&] {
-      for (const auto& value : values) {
-        Next();
-        write(value);
-      }
-    };
-    Enclose('[', elements, ']');
-  }
-  template <class T>
-  void Member(std::string_view key, const T& value) {
-    Key(key);
-    Value(value);
-  }
-  void Key(std::string_view key) {
-    Next();
-    Value(key);
-    text_ += ": ";
-  }
-  // Names come from users' models: what is not UTF-8 is replaced, never thrown over.
-  void Value(std::string_view text) {
-    text_ += nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  }
-  void Value(const char* text) { Value(std::string_view(text)); }
-  void Value(const std::string& text) { Value(std::string_view(text)); }
-  void Value(bool value) { text_ += value ? "true" : "false"; }
-  template <class Integer>
-  void Value(Integer value) {
-    text_ += std::to_string(value);
-  }
-  template <class Element>
-  void Value(const std::vector<Element>& values) {
-    Array(values, [this](const Element& element) { Value(element); });
-  }
-
-  std::string Take() { return std::move(text_); }
-
- private:
-  template <class Inside>
-  void Enclose(char begin, const Inside& inside, char end) {
-    text_ += begin;
-    ++depth_;
-    is_first_ = true;
-    inside();
-    --depth_;
-    if (!is_first_) text_.append("\n").append(depth_, ' ');
-    is_first_ = false;
-    text_ += end;
-  }
-  void Next() {
-    text_.append(is_first_ ? "\n" : ",\n").append(depth_, ' ');
-    is_first_ = false;
-  }
-
-  std::string text_;
-  size_t depth_ = 0;
-  bool is_first_ = true;
-};
 
 void WriteSites(const SiteIndex& sites, JsonText* json) {
   json->Key("modules");
@@ -167,7 +99,7 @@ ParameterEntry ParameterFromJson(const Json& json) {
 }  // namespace
 
 std::string ManifestText(const Manifest& manifest) {
-  JsonText json;
+  JsonText json(1);
   json.Object([&] { WriteManifest(manifest, &json); });
   return json.Take() + "\n";
 }

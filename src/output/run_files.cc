@@ -3,6 +3,7 @@
 #include "src/base/file.h"
 #include "src/output/run_directory.h"
 #include "src/output/stack_info.h"
+#include "src/output/structure_text.h"
 
 namespace stepwatch::output {
 namespace {
@@ -40,9 +41,10 @@ Status SaveManifest(const std::string& directory, const Manifest& manifest, base
   return SaveIn(directory, "manifest.json", ManifestText(manifest), files);
 }
 
-Result<std::string> SaveStructure(const std::string& base, int rank, const std::string& json, base::FileSystem& files) {
+Result<std::string> SaveStructure(const std::string& base, int rank, const std::vector<ModuleStructure>& modules,
+                                  base::FileSystem& files) {
   const std::string directory = base::JoinPath(base, "module_struct/rank" + std::to_string(rank));
-  const Status saved = SaveIn(directory, "module_struct.json", json, files);
+  const Status saved = SaveIn(directory, "module_struct.json", StructureText(modules), files);
   if (!saved.ok()) return saved;
   return "the structure is in " + base::JoinPath(directory, "module_struct.json");
 }

@@ -7,6 +7,7 @@
 
 #include "src/base/file_system.h"
 #include "src/output/manifest.h"
+#include "stepwatch/module_structure.h"
 #include "stepwatch/status.h"
 
 namespace stepwatch::output {
@@ -25,7 +26,8 @@ OlderDirectory TakeOverDirectory(const std::string& base, int rank, const std::s
 Status SaveManifest(const std::string& directory, const Manifest& manifest, base::FileSystem& files);
 
 // {base}/module_struct/rank{R}/module_struct.json; answers where the structure is.
-Result<std::string> SaveStructure(const std::string& base, int rank, const std::string& json, base::FileSystem& files);
+Result<std::string> SaveStructure(const std::string& base, int rank, const std::vector<ModuleStructure>& modules,
+                                  base::FileSystem& files);
 
 // stack_info.csv in the directory, unless one is there. Rows are (module, stack); answers what became of them.
 Result<std::string> SaveStacks(const std::string& directory,

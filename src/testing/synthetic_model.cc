@@ -1,6 +1,6 @@
 #include "src/testing/synthetic_model.h"
 
-#include <nlohmann/json.hpp>
+#include <string>
 
 namespace stepwatch::testing {
 namespace {
@@ -115,16 +115,14 @@ void SyntheticModel::TrainStep(Recorder& recorder, int64_t step) {
   ++steps_trained_;
 }
 
-std::string SyntheticModel::TakeStructure() {
-  if (!wants_structure_ || structure_taken_) return {};
+std::vector<ModuleStructure> SyntheticModel::TakeStructure() {
+  std::vector<ModuleStructure> structure;
+  if (!wants_structure_ || structure_taken_) return structure;
   structure_taken_ = true;
-  const nlohmann::ordered_json tensor = {{"config", "tensor"},
-                                         {"tensor", "size=(" + std::to_string(elements_) + ",), dtype=torch.float32"}};
-  nlohmann::ordered_json structure = nlohmann::ordered_json::object();
+  const PortStructure tensor{"tensor", {"size=(" + std::to_string(elements_) + ",), dtype=torch.float32"}};
   for (size_t i = 0; i < layers_.size(); ++i)
-    structure["0:" + LayerName(i)] = {
-        {"input", tensor}, {"output", tensor}, {"input_grad", tensor}, {"output_grad", tensor}};
-  return structure.dump(2);
+    structure.push_back({"0:" + LayerName(i), tensor, tensor, tensor, tensor});
+  return structure;
 }
 
 }  // namespace stepwatch::testing

@@ -6,10 +6,10 @@
 
 #include <array>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "stepwatch/hook_table.h"
+#include "stepwatch/module_structure.h"
 #include "stepwatch/record_layout.h"
 #include "stepwatch/recorder.h"
 #include "stepwatch/site.h"
@@ -25,8 +25,8 @@ class SyntheticModel final : public HookTable {
   void Swap(const RecordLayout* layout, const FrontEndRequests& requests) noexcept override;
   // One training step up to, and without, Monitor::EndStep.
   void TrainStep(Recorder& recorder, int64_t step);
-  // The text of module_struct.json, if the plan in force asked for it and it was not taken yet; otherwise empty.
-  std::string TakeStructure();
+  // If the plan in force asked for it and it was not taken yet; otherwise empty.
+  std::vector<ModuleStructure> TakeStructure();
 
  private:
   static constexpr SiteId kNoSite = ~SiteId{0};

@@ -105,7 +105,7 @@ class Job {
 
   void TrainStep() {
     model.TrainStep(monitor->recorder(), monitor->step());
-    std::string structure = model.TakeStructure();
+    std::vector<ModuleStructure> structure = model.TakeStructure();
     if (!structure.empty()) monitor->PublishStructure(std::move(structure));
     monitor->EndStep();
   }

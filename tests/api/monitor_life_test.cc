@@ -63,7 +63,7 @@ TEST_CASE("after Close every call does nothing") {
   recorder.ObserveAgreement(at, view, view);
   job.monitor->graphs().Capture({}, at, view);
   CHECK_FALSE(job.Attach().ok());
-  job.monitor->PublishStructure("{}");
+  job.monitor->PublishStructure({});
   CHECK(job.monitor->Close(std::chrono::seconds(1)).ok());
   CHECK(job.monitor->GetStatus().state == RunState::kIdle);
 }
@@ -146,7 +146,7 @@ TEST_CASE("a forked child has no monitor: it writes nothing, takes nothing away 
                          job.monitor->Refresh(std::chrono::seconds(60)) == RefreshOutcome::kUnchanged &&
                          !job.Attach().ok() && job.monitor->GetStatus().plan_id == 0 &&
                          job.monitor->Close(std::chrono::seconds(60)).ok();
-    job.monitor->PublishStructure("{}");
+    job.monitor->PublishStructure({});
     job.monitor.reset();
     return nothing && std::chrono::steady_clock::now() - before < std::chrono::seconds(30) ? 0 : 1;
   });

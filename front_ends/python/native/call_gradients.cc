@@ -70,7 +70,7 @@ void CallGradients::On(SiteId site, std::vector<Element>* elements, uint16_t ele
     Show(*context_->recorder, site, element, gradient);
     if (structure_entry_ < 0) return;
     AddToStructure(elements == &inputs_, element,
-                   gradient == Py_None ? front_end::kNoTensor : context_->reader.Describe(gradient));
+                   gradient == Py_None ? kNoTensor : context_->reader.Describe(gradient));
   });
 }
 
@@ -192,7 +192,7 @@ void CallGradients::CompleteStructure() noexcept {
       for (const Element& expected : *elements) {
         if (expected.seen) continue;
         AddToStructure(elements == &inputs_, expected.element,
-                       any_seen && expected.zeros ? DescribeView(*expected.zeros) : front_end::kNoTensor);
+                       any_seen && expected.zeros ? DescribeView(*expected.zeros) : kNoTensor);
       }
     }
   });

@@ -228,10 +228,10 @@ void ModuleTap::WatchUsedOutputs(const std::vector<GradientEdge>& edges, Call* c
 
 void ModuleTap::DescribeCall(PyObject* output, const std::vector<FoundTensor>& outputs, Call* call) {
   call->structure.config = "list[" + std::to_string(call->structure.elements.size()) + "]";
-  front_end::PortStructure port;
+  PortStructure port;
   port.config = KindOfResult(context_->reader, output);
   for (const FoundTensor& found : outputs)
-    port.elements.push_back(!found.is_tensor() ? front_end::kNoTensor : context_->reader.Describe(found.tensor.ptr()));
+    port.elements.push_back(!found.is_tensor() ? kNoTensor : context_->reader.Describe(found.tensor.ptr()));
   const int entry = context_->structure->AddForward(key_, std::move(call->structure), std::move(port));
   if (call->gradients != nullptr) call->gradients->Describe(context_->structure, entry);
 }

@@ -65,7 +65,7 @@ class ModuleTap {
     std::vector<GradientEdge> edges;  // of inputs whose gradient is watched
     long first_sequence = -1;         // of the nodes that the call makes
     const void* handled = nullptr;    // the exception that was being handled when the call began
-    front_end::PortStructure structure;
+    PortStructure structure;
   };
 
   bool IsTraining(PyObject* module) const;

@@ -4,8 +4,6 @@
 #include <set>
 #include <utility>
 
-#include "stepwatch/tag.h"
-
 namespace stepwatch::python {
 namespace {
 
@@ -200,7 +198,7 @@ bool Session::PassStep() {
 bool Session::PublishStructure() {
   if (context_->Collecting() == nullptr || context_->structure == nullptr || context_->structure->empty()) return false;
   for (const auto& call : context_->answered) call->CompleteStructure();
-  monitor_->PublishStructure(context_->structure->Json());
+  monitor_->PublishStructure(context_->structure->Modules());
   context_->structure.reset();
   TellSwap();
   // The loop does one thing after the other: when it has looked at the config, it has written the structure.

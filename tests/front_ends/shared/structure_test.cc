@@ -1,7 +1,8 @@
-// What front ends share: micro-batches and the text of module_struct.json.
+// What front ends share: micro-batches and the structure of a model, with the text that is made of it.
 #include "front_ends/shared/structure.h"
 
 #include "front_ends/shared/micro_batches.h"
+#include "src/output/structure_text.h"
 #include "tests/catch.h"
 
 namespace stepwatch::front_end {
@@ -63,7 +64,7 @@ TEST_CASE("the structure lists modules in the order of completion, and gradients
   CHECK(book.AddForward("0:fc", {"list[1]", {in}}, {"tensor", {out}}) == -1);
   book.AddOutputGradient(fc, 0, out);
   book.AddInputGradient(root, 1, in);
-  CHECK(book.Json() == R"({
+  CHECK(output::StructureText(book.Modules()) == R"({
   "0:fc": {
     "input": {
       "config": "list[1]",
@@ -98,6 +99,11 @@ TEST_CASE("the structure lists modules in the order of completion, and gradients
     "output_grad": {}
   }
 })");
+}
+
+TEST_CASE("a structure without modules is an empty object, and bytes that are not UTF-8 are replaced in names") {
+  CHECK(output::StructureText({}) == "{}");
+  CHECK(output::StructureText({{"0:\xff", {}, {}, {}, {}}}).find("\"0:\xEF\xBF\xBD\": {") != std::string::npos);
 }
 
 }  // namespace stepwatch::front_end
