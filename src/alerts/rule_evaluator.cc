@@ -5,8 +5,6 @@
 #include <limits>
 #include <stdexcept>
 
-#include "stepwatch/tag.h"
-
 namespace stepwatch::alerts {
 namespace {
 

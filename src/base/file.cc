@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <system_error>
 
+#include "src/base/write_whole.h"
+
 namespace stepwatch::base {
 
 UniqueFd& UniqueFd::operator=(UniqueFd&& other) noexcept {
@@ -71,12 +73,8 @@ Result<std::string> ReadFile(const std::string& path, size_t bytes_max, FileSyst
 }
 
 Status WriteAll(int fd, std::string_view bytes, FileSystem& files) {
-  while (!bytes.empty()) {
-    const ssize_t put = RepeatInterrupted([&] { return files.Write(fd, bytes.data(), bytes.size()); });
-    if (put <= 0) return ErrnoStatus("cannot write", "the file", put == 0 ? EIO : errno);
-    bytes.remove_prefix(static_cast<size_t>(put));
-  }
-  return Status();
+  const int error = WriteWhole(files, fd, bytes);
+  return error == 0 ? Status() : ErrnoStatus("cannot write", "the file", error);
 }
 
 Status ReplaceFile(const std::string& path, std::string_view bytes, FileSystem& files) {

@@ -23,7 +23,6 @@ class Statement {
   void Bind(int place, std::string_view text) {
     sqlite3_bind_text64(statement_.get(), place, text.data(), text.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
   }
-  void BindNull(int place) { sqlite3_bind_null(statement_.get(), place); }
   // For statements that give no rows. The values stay bound.
   Status Run();
 

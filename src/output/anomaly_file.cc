@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "src/base/file.h"
+#include "src/base/write_whole.h"
 
 namespace stepwatch::output {
 namespace {
@@ -83,12 +84,8 @@ Status AnomalyFile::WriteTemporary(const std::string& temporary) {
 }
 
 Status AnomalyFile::Write(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t put = base::RepeatInterrupted([&] { return files_.Write(fd, text.data(), text.size()); });
-    if (put <= 0) return base::ErrnoStatus("cannot write", path_, put == 0 ? EIO : errno);
-    text.remove_prefix(static_cast<size_t>(put));
-  }
-  return Status();
+  const int error = base::WriteWhole(files_, fd, text);
+  return error == 0 ? Status() : base::ErrnoStatus("cannot write", path_, error);
 }
 
 int AnomalyFile::OpenTemporary(const std::string& temporary) {

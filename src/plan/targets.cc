@@ -43,10 +43,6 @@ bool MatchesParameter(const TargetKey& key, int chunk, std::string_view name, st
   return OfChunk(key, chunk) && (ContinuesParameter(name, key.text) || ContinuesParameter(squashed_name, key.text));
 }
 
-bool MatchesModule(const TargetKey& key, int chunk, std::string_view name, std::string_view squashed_name) {
-  return OfChunk(key, chunk) && (name == key.text || squashed_name == key.text);
-}
-
 TargetKeys::TargetKeys(const std::vector<std::string>& texts) {
   keys_.reserve(texts.size());  // so that the views stay
   for (const std::string& text : texts) {

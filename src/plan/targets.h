@@ -22,8 +22,6 @@ TargetKey SplitTargetKey(std::string_view key);
 // A parameter is selected by a name equal to the key or continuing it with "."; "" and a key that ends in "." are plain
 // prefixes. So "layers.1" selects layers.1.weight and never layers.10.weight.
 bool MatchesParameter(const TargetKey& key, int chunk, std::string_view name, std::string_view squashed_name);
-// A module is selected by its exact name; children are not included.
-bool MatchesModule(const TargetKey& key, int chunk, std::string_view name, std::string_view squashed_name);
 
 // A list of keys, found by the names that they select: the work grows with the number of names, not with names times
 // keys.
@@ -37,8 +35,10 @@ class TargetKeys {
   size_t size() const { return keys_.size(); }
   const TargetKey& operator[](size_t i) const { return keys_[i]; }
 
-  // The keys that select a module, or a parameter, as MatchesModule and MatchesParameter say; an index may come twice.
+  // The keys that select a module: those that are its exact name, children are not included. An index may come twice,
+  // here and below.
   std::vector<size_t> OfModule(const SiteName& name) const;
+  // The keys that select a parameter, as MatchesParameter says.
   std::vector<size_t> OfParameter(const SiteName& name) const;
 
  private:

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "stepwatch/tag.h"
-
 namespace stepwatch::records {
 namespace {
 

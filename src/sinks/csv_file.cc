@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "src/base/file.h"
+#include "src/base/write_whole.h"
 
 namespace stepwatch::sinks {
 namespace {
@@ -168,8 +169,8 @@ Result<bool> CsvFile::Create(std::string_view rows) {
   Result<bool> published = false;
   if (files_.Fstat(fd_, &about) != 0) {
     published = FileStatus("cannot look at", temporary_, errno);
-  } else if (WriteAll(buffer_) != 0) {
-    published = FileStatus("cannot write", path_, errno, "; its first rows wait for the next try");
+  } else if (const int error = base::WriteWhole(files_, fd_, buffer_)) {
+    published = FileStatus("cannot write", path_, error, "; its first rows wait for the next try");
   } else {
     published = Publish();
   }
@@ -250,26 +251,15 @@ Status CsvFile::CheckUnchanged() {
 Status CsvFile::AppendRows(std::string_view rows) {
   std::string_view text = rows;
   if (size_ == 0) text = buffer_.assign(wanted_.header).append(rows);
-  if (WriteAll(text) == 0) {
+  const int error = base::WriteWhole(files_, fd_, text);
+  if (error == 0) {
     size_ += static_cast<off_t>(text.size());
     return Status();
   }
-  const int error_number = errno;
   torn_ = TruncateTo(size_) != 0;
-  return FileStatus("cannot append to", path_, error_number,
+  return FileStatus("cannot append to", path_, error,
                     torn_ ? "; it could not be cut back to whole lines, the next try begins with that"
                           : "; it was cut back to whole lines and the rows wait for the next try");
-}
-
-// One call, unless the system takes less than all (2 GiB at once, a signal, the last free block). 0, or -1 and errno.
-int CsvFile::WriteAll(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t put = base::RepeatInterrupted([&] { return files_.Write(fd_, bytes.data(), bytes.size()); });
-    if (put == 0) errno = EIO;
-    if (put <= 0) return -1;
-    bytes.remove_prefix(static_cast<size_t>(put));
-  }
-  return 0;
 }
 
 int CsvFile::TruncateTo(off_t size) {

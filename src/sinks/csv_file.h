@@ -52,7 +52,6 @@ class CsvFile {
   Result<bool> Publish();
   Status CheckUnchanged();
   Status AppendRows(std::string_view rows);
-  int WriteAll(std::string_view bytes);
   int TruncateTo(off_t size);
   void CloseAsItIs();
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "src/base/file.h"
+#include "src/base/write_whole.h"
 
 namespace stepwatch::sinks {
 namespace {
@@ -41,13 +42,13 @@ Status EventFile::Append(std::span<const SummaryEvent> events) {
   std::string bytes;
   if (size_ == 0) AppendVersionRecord(events.front().wall_time, &bytes);
   for (const SummaryEvent& event : events) AppendSummaryRecord(event, &bytes);
-  if (WriteAll(bytes) == 0) {
+  const int error = base::WriteWhole(files_, fd_, bytes);
+  if (error == 0) {
     size_ += static_cast<off_t>(bytes.size());
     return Status();
   }
-  const int error_number = errno;
   torn_ = TruncateTo(size_) != 0;
-  return FileStatus("cannot append to", path_, error_number,
+  return FileStatus("cannot append to", path_, error,
                     torn_ ? "; it could not be cut back to whole records yet" : "; it was cut back to whole records");
 }
 
@@ -121,18 +122,6 @@ Status EventFile::CheckUnchanged() {
     torn_ = false;
   }
   return Status();
-}
-
-// One call, unless the system takes less than all. 0, or -1 and errno.
-int EventFile::WriteAll(const std::string& bytes) {
-  std::string_view rest = bytes;
-  while (!rest.empty()) {
-    const ssize_t put = base::RepeatInterrupted([&] { return files_.Write(fd_, rest.data(), rest.size()); });
-    if (put == 0) errno = EIO;
-    if (put <= 0) return -1;
-    rest.remove_prefix(static_cast<size_t>(put));
-  }
-  return 0;
 }
 
 int EventFile::TruncateTo(off_t size) {

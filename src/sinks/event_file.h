@@ -37,7 +37,6 @@ class EventFile {
  private:
   Status Create();
   Status CheckUnchanged();
-  int WriteAll(const std::string& bytes);
   int TruncateTo(off_t size);
 
   base::FileSystem& files_;

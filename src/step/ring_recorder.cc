@@ -6,7 +6,6 @@
 
 #include "src/records/pending_result.h"
 #include "src/records/record_values.h"
-#include "stepwatch/tag.h"
 
 namespace stepwatch::step {
 namespace {

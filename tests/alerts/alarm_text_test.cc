@@ -10,11 +10,7 @@ namespace stepwatch::alerts {
 namespace {
 
 using nlohmann::json;
-using sinks::test::Integer;
-using sinks::test::Layout;
-using sinks::test::NormRecord;
-using sinks::test::Real;
-using sinks::test::Site;
+using namespace sinks::test;
 
 std::string Entry(const std::string& name, const std::vector<int>& group) {
   const RecordLayout layout = Layout({Site(SiteKind::kGradReduced, name, 0, Port::kNone, 1)});

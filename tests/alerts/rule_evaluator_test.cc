@@ -11,14 +11,7 @@
 namespace stepwatch::alerts {
 namespace {
 
-using sinks::test::AddValue;
-using sinks::test::Frame;
-using sinks::test::Integer;
-using sinks::test::Layout;
-using sinks::test::NormRecord;
-using sinks::test::Real;
-using sinks::test::SetShape;
-using sinks::test::Site;
+using namespace sinks::test;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInf = std::numeric_limits<double>::infinity();

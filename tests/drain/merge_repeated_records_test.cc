@@ -10,12 +10,7 @@
 namespace stepwatch::drain {
 namespace {
 
-using sinks::test::AddValue;
-using sinks::test::Integer;
-using sinks::test::Layout;
-using sinks::test::Real;
-using sinks::test::SetShape;
-using sinks::test::Site;
+using namespace sinks::test;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInf = std::numeric_limits<double>::infinity();

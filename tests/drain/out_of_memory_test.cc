@@ -13,9 +13,7 @@
 namespace stepwatch::drain {
 namespace {
 
-using testing::Failure;
-using testing::memory_failure;
-using testing::TemporaryDirectory;
+using namespace testing;
 
 constexpr int kSteps = 2;  // of each plan
 

@@ -10,16 +10,10 @@
 #include "tests/fault/faulty_files.h"
 #include "tests/sinks/sink_fixture.h"
 
-namespace stepwatch::runtime {
+namespace stepwatch::output {
 namespace {
 
-using sinks::test::Contents;
-using sinks::test::Fault;
-using sinks::test::FaultyFiles;
-using sinks::test::Journal;
-using sinks::test::ReadDirectory;
-using sinks::test::TemporaryDirectory;
-using sinks::test::WriteInPlace;
+using namespace sinks::test;
 
 // Looks at the file like a reader, between all calls that could change it.
 class WatchedFiles final : public FaultyFiles {
@@ -129,4 +123,4 @@ TEST_CASE("half a write and a full disk leave the earlier document") {
 }
 
 }  // namespace
-}  // namespace stepwatch::runtime
+}  // namespace stepwatch::output

@@ -19,16 +19,7 @@
 namespace stepwatch::sinks {
 namespace {
 
-using test::Fault;
-using test::FaultyFiles;
-using test::Frame;
-using test::Journal;
-using test::Layout;
-using test::NormRecord;
-using test::ReadDirectory;
-using test::Site;
-using test::TemporaryDirectory;
-using test::WriteInPlace;
+using namespace test;
 using Files = std::map<std::string, std::string>;
 
 // Two kinds, four steps in files of two, then a plan with other columns in the last bucket; one file has half a line of

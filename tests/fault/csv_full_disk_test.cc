@@ -18,13 +18,7 @@
 namespace stepwatch::sinks {
 namespace {
 
-using test::Contents;
-using test::Frame;
-using test::Layout;
-using test::NormRecord;
-using test::ReadDirectory;
-using test::Site;
-using test::TemporaryDirectory;
+using namespace test;
 
 const std::string kNotPossible = "not possible here";
 

@@ -15,16 +15,7 @@
 namespace stepwatch::sinks {
 namespace {
 
-using test::EventFiles;
-using test::Fault;
-using test::FaultyFiles;
-using test::Frame;
-using test::Journal;
-using test::Layout;
-using test::NormRecord;
-using test::ReadPoints;
-using test::Site;
-using test::TemporaryDirectory;
+using namespace test;
 
 struct Outcome {
   std::string points;

@@ -9,8 +9,7 @@
 namespace stepwatch::offline {
 namespace {
 
-using test::Put;
-using test::TemporaryDirectory;
+using namespace test;
 using Rows = std::vector<std::vector<std::string>>;
 
 struct ReadResult {

@@ -12,10 +12,7 @@
 namespace stepwatch::offline {
 namespace {
 
-using test::Contains;
-using test::Contents;
-using test::Put;
-using test::TemporaryDirectory;
+using namespace test;
 
 using Rows = std::vector<std::string>;
 

@@ -11,11 +11,7 @@
 namespace stepwatch::offline {
 namespace {
 
-using test::Contains;
-using test::kRank0;
-using test::Put;
-using test::ReadTree;
-using test::TemporaryDirectory;
+using namespace test;
 
 constexpr const char* kHeader = "vpp_stage,name,step,norm\n";
 

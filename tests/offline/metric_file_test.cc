@@ -12,9 +12,7 @@
 namespace stepwatch::offline {
 namespace {
 
-using test::Contains;
-using test::Put;
-using test::TemporaryDirectory;
+using namespace test;
 
 MetricFile OpenText(const TemporaryDirectory& base, const std::string& text, std::vector<std::string> wanted = {}) {
   Result<MetricFile> file = MetricFile::Open(Put(base.path(), "actv_0-4.csv", text), wanted);

@@ -13,9 +13,7 @@
 namespace stepwatch::offline {
 namespace {
 
-using test::Contains;
-using test::Put;
-using test::TemporaryDirectory;
+using namespace test;
 
 struct Found {
   std::map<int, std::string> names;  // of the directories, without the base

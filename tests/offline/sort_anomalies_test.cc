@@ -10,10 +10,7 @@
 namespace stepwatch::offline {
 namespace {
 
-using test::Contains;
-using test::Contents;
-using test::Put;
-using test::TemporaryDirectory;
+using namespace test;
 using Json = nlohmann::ordered_json;
 
 Json Entry(int rank, int step, int pp, int vpp, int call, const std::string& tag, const std::string& message) {

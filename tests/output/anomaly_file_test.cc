@@ -10,10 +10,7 @@
 namespace stepwatch::output {
 namespace {
 
-using sinks::test::Contents;
-using sinks::test::ReadDirectory;
-using sinks::test::TemporaryDirectory;
-using sinks::test::WriteInPlace;
+using namespace sinks::test;
 using std::chrono::milliseconds;
 
 struct File {

@@ -12,14 +12,7 @@ namespace stepwatch::sinks {
 namespace {
 
 namespace fs = std::filesystem;
-using test::Contents;
-using test::Frame;
-using test::Layout;
-using test::NormRecord;
-using test::ReadDirectory;
-using test::Site;
-using test::TemporaryDirectory;
-using test::WriteInPlace;
+using namespace test;
 using Files = std::map<std::string, std::string>;
 
 const std::string kHeader = "vpp_stage,name,step,norm,shape,dtype\n";

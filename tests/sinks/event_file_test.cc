@@ -16,10 +16,7 @@
 namespace stepwatch::sinks {
 namespace {
 
-using test::Contents;
-using test::ReadDirectory;
-using test::TemporaryDirectory;
-using test::WriteInPlace;
+using namespace test;
 
 // Makes call number `at` fail with `error_number`; a failing write, unless interrupted, first takes half of its bytes.
 class FailingCalls final : public testing::HookedFiles {

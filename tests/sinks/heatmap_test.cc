@@ -7,9 +7,7 @@
 namespace stepwatch::sinks {
 namespace {
 
-using test::Colour;
-using test::Picture;
-using test::ReadPng;
+using namespace test;
 
 constexpr size_t kBinHeight = Heatmap::kHeight / kHeatmapBins;
 const Colour kEmpty{11, 0, 0}, kFull{255, 255, 255};

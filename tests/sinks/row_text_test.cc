@@ -10,14 +10,7 @@
 namespace stepwatch::sinks {
 namespace {
 
-using test::AddValue;
-using test::Frame;
-using test::Integer;
-using test::Layout;
-using test::NormRecord;
-using test::Real;
-using test::SetShape;
-using test::Site;
+using namespace test;
 
 std::string Rows(const RecordLayout& layout, const Frame& frame, SiteKind kind) {
   RowFormatter formatter;

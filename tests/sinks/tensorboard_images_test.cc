@@ -12,16 +12,7 @@
 namespace stepwatch::sinks {
 namespace {
 
-using test::EventFiles;
-using test::ImagePoint;
-using test::Layout;
-using test::NormRecord;
-using test::Picture;
-using test::ReadImages;
-using test::ReadPng;
-using test::ReadPoints;
-using test::Site;
-using test::TemporaryDirectory;
+using namespace test;
 
 HeatmapColumn OneBin(SiteId site, size_t bin) {
   HeatmapColumn column;

@@ -12,20 +12,7 @@
 namespace stepwatch::sinks {
 namespace {
 
-using test::AddValue;
-using test::Contents;
-using test::EventFiles;
-using test::Frame;
-using test::Integer;
-using test::Layout;
-using test::NormRecord;
-using test::PointsText;
-using test::ReadDirectory;
-using test::ReadPoints;
-using test::Real;
-using test::SetShape;
-using test::Site;
-using test::TemporaryDirectory;
+using namespace test;
 
 std::unique_ptr<Sink> SinkAt(const std::string& directory, int rank = 0) {
   return MakeTensorBoardSink({directory, rank, [] { return 1700000000.5; }});

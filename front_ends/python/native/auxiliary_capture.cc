@@ -1,7 +1,5 @@
 #include "front_ends/python/native/auxiliary_capture.h"
 
-#include "stepwatch/tag.h"
-
 namespace stepwatch::python {
 
 void AuxiliaryCapture::Clear() {
