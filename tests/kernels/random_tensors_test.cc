@@ -1,7 +1,6 @@
 // Random dtype, shape, strides, address and data against the model.
 
 #include <algorithm>
-#include <numeric>
 
 #include "kernels/cpu_engine.h"
 #include "kernels/reference.h"
@@ -17,34 +16,11 @@ struct Subject {
   TensorView view;
 };
 
-int64_t Below(int64_t bound, std::mt19937_64* random) {
-  return static_cast<int64_t>((*random)() % static_cast<uint64_t>(bound));
-}
-
 std::vector<int64_t> RandomSizes(std::mt19937_64* random) {
   std::vector<int64_t> sizes(static_cast<size_t>(Below(kDimsMax + 1, random)));
   const int64_t largest = sizes.size() <= 2 ? 50 : sizes.size() <= 4 ? 7 : 3;
   for (int64_t& size : sizes) size = Below(20, random) == 0 ? 0 : 1 + Below(largest, random);
   return sizes;
-}
-
-// Dense in a random order of dimensions, then perhaps with gaps, repeats, arbitrary or negative strides.
-std::vector<int64_t> RandomStrides(const std::vector<int64_t>& sizes, std::mt19937_64* random) {
-  std::vector<size_t> order(sizes.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  if (Below(2, random) == 0) std::shuffle(order.begin(), order.end(), *random);
-  const bool gaps = Below(2, random) == 0, wild = Below(4, random) == 0, repeats = Below(3, random) == 0;
-  std::vector<int64_t> strides(sizes.size());
-  int64_t stride = gaps && Below(2, random) == 0 ? 1 + Below(3, random) : 1;
-  for (size_t i = order.size(); i-- > 0;) {
-    const size_t dim = order[i];
-    strides[dim] = stride;
-    if (wild) strides[dim] = Below(9, random) - 2;
-    if (repeats && Below(2, random) == 0) strides[dim] = 0;
-    stride *= std::max<int64_t>(sizes[dim], 1);
-    if (gaps && Below(2, random) == 0) stride += Below(4, random);
-  }
-  return strides;
 }
 
 Subject RandomSubject(DType dtype, std::mt19937_64* random) {
@@ -63,13 +39,6 @@ Subject RandomSubject(DType dtype, std::mt19937_64* random) {
                            static_cast<int>(sizes.size()));
   std::copy(strides.begin(), strides.end(), subject.view.strides.begin());
   return subject;
-}
-
-std::string Describe(const TensorView& view) {
-  std::string text = DTypeName(view.dtype);
-  for (size_t i = 0; i < static_cast<size_t>(view.ndim); ++i)
-    text += " " + std::to_string(view.sizes[i]) + "/" + std::to_string(view.strides[i]);
-  return text;
 }
 
 TEST_CASE("random tensors are measured as the model says, by all paths alike", "[slow][random]") {

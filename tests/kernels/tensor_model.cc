@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <stdexcept>
 
 #include "tests/random_seed.h"
@@ -278,6 +279,36 @@ Statistics MeasureOrFail(const TensorView& tensor, const MeasureOptions& options
 
 uint64_t RandomSeed() {
   return stepwatch::test::RandomSeed();
+}
+
+int64_t Below(int64_t bound, std::mt19937_64* random) {
+  return static_cast<int64_t>((*random)() % static_cast<uint64_t>(bound));
+}
+
+std::vector<int64_t> RandomStrides(const std::vector<int64_t>& sizes, std::mt19937_64* random) {
+  std::vector<size_t> order(sizes.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  if (Below(3, random) == 0) std::shuffle(order.begin(), order.end(), *random);
+  const bool gaps = Below(2, random) == 0, wild = Below(5, random) == 0, repeats = Below(4, random) == 0;
+  const int64_t unit = Below(2, random) == 0 ? 16 : 1;  // of gaps
+  std::vector<int64_t> strides(sizes.size());
+  int64_t stride = gaps && Below(4, random) == 0 ? 1 + Below(3, random) : 1;
+  for (size_t i = order.size(); i-- > 0;) {
+    const size_t dim = order[i];
+    strides[dim] = stride;
+    if (wild) strides[dim] = Below(9, random) - 2;
+    if (repeats && Below(2, random) == 0) strides[dim] = 0;
+    stride *= std::max<int64_t>(sizes[dim], 1);
+    if (gaps && Below(2, random) == 0) stride += unit * Below(4, random);
+  }
+  return strides;
+}
+
+std::string Describe(const TensorView& view) {
+  std::string text = DTypeName(view.dtype);
+  for (size_t i = 0; i < static_cast<size_t>(view.ndim); ++i)
+    text += " " + std::to_string(view.sizes[i]) + "/" + std::to_string(view.strides[i]);
+  return text + " at " + std::to_string(reinterpret_cast<uintptr_t>(view.data) % 16);
 }
 
 }  // namespace stepwatch::kernels::test

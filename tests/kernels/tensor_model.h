@@ -55,5 +55,12 @@ std::string Difference(const Statistics& a, const Statistics& b);
 Statistics MeasureOrFail(const TensorView& tensor, const MeasureOptions& options = {});
 
 uint64_t RandomSeed();
+// From 0 to `bound` - 1.
+int64_t Below(int64_t bound, std::mt19937_64* random);
+// Dense in a random order of dimensions, then perhaps with gaps, pitches, repeats, arbitrary or negative strides.
+std::vector<int64_t> RandomStrides(const std::vector<int64_t>& sizes, std::mt19937_64* random);
+
+// Dtype, sizes and strides of a tensor, and where its address lies between two multiples of 16.
+std::string Describe(const TensorView& view);
 
 }  // namespace stepwatch::kernels::test

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <numeric>
 #include <stdexcept>
 
 #include "kernels/cuda/order.h"
@@ -12,6 +11,7 @@ namespace {
 
 using kernels::test::kAllDTypes;
 using kernels::test::kAllFills;
+using kernels::test::RandomStrides;
 
 std::vector<int64_t> RandomSizes(std::mt19937_64* random) {
   std::vector<int64_t> sizes(static_cast<size_t>(Below(kDimsMax + 1, random)));
@@ -23,26 +23,6 @@ std::vector<int64_t> RandomSizes(std::mt19937_64* random) {
   for (int64_t& size : sizes) size = Below(30, random) == 0 ? 0 : 1 + Below(largest, random);
   if (sizes.size() >= 2 && Below(3, random) == 0) sizes.back() = (sizes.back() + 15) / 16 * 16;  // whole vectors
   return sizes;
-}
-
-// Dense in a random order of dimensions, then perhaps with gaps, pitches, repeats, arbitrary or negative strides.
-std::vector<int64_t> RandomStrides(const std::vector<int64_t>& sizes, std::mt19937_64* random) {
-  std::vector<size_t> order(sizes.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  if (Below(3, random) == 0) std::shuffle(order.begin(), order.end(), *random);
-  const bool gaps = Below(2, random) == 0, wild = Below(5, random) == 0, repeats = Below(4, random) == 0;
-  const int64_t unit = Below(2, random) == 0 ? 16 : 1;  // of gaps
-  std::vector<int64_t> strides(sizes.size());
-  int64_t stride = gaps && Below(4, random) == 0 ? 1 + Below(3, random) : 1;
-  for (size_t i = order.size(); i-- > 0;) {
-    const size_t dim = order[i];
-    strides[dim] = stride;
-    if (wild) strides[dim] = Below(9, random) - 2;
-    if (repeats && Below(2, random) == 0) strides[dim] = 0;
-    stride *= std::max<int64_t>(sizes[dim], 1);
-    if (gaps && Below(2, random) == 0) stride += unit * Below(4, random);
-  }
-  return strides;
 }
 
 // Memory for elements `lowest` to `highest` around the view's first.
@@ -58,10 +38,6 @@ DeviceTensor Allocate(DType dtype, int64_t lowest, int64_t highest, int shift, F
 }
 
 }  // namespace
-
-int64_t Below(int64_t bound, std::mt19937_64* random) {
-  return static_cast<int64_t>((*random)() % static_cast<uint64_t>(bound));
-}
 
 TensorView OnCpu(TensorView view) {
   view.device = Device{};
@@ -93,13 +69,6 @@ DeviceTensor AnyTensor(std::mt19937_64* random) {
   std::copy(sizes.begin(), sizes.end(), tensor.view.sizes.begin());
   std::copy(strides.begin(), strides.end(), tensor.view.strides.begin());
   return tensor;
-}
-
-std::string Describe(const TensorView& view) {
-  std::string text = DTypeName(view.dtype);
-  for (size_t i = 0; i < static_cast<size_t>(view.ndim); ++i)
-    text += " " + std::to_string(view.sizes[i]) + "/" + std::to_string(view.strides[i]);
-  return text + " at " + std::to_string(reinterpret_cast<uintptr_t>(view.data) % 16);
 }
 
 Statistics Expected(const TensorView& view, const MeasureOptions& options) {

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <random>
-#include <string>
 #include <vector>
 
 #include "kernels/device_engine.h"
@@ -12,6 +11,8 @@
 
 namespace stepwatch::kernels::cuda::test {
 
+using kernels::test::Below;
+using kernels::test::Describe;
 using kernels::test::Fill;
 
 // A view and the memory under it, which ends exactly where the view does.
@@ -29,11 +30,7 @@ DeviceTensor FlatTensor(DType dtype, int64_t count, int shift, Fill fill, std::m
 // Any dtype, sizes, strides, address and data; mostly small, now and then of several tiles.
 DeviceTensor AnyTensor(std::mt19937_64* random);
 
-std::string Describe(const TensorView& view);
-
 // What the reference says of the tensor in the order of the tiles.
 Statistics Expected(const TensorView& view, const MeasureOptions& options);
-
-int64_t Below(int64_t bound, std::mt19937_64* random);
 
 }  // namespace stepwatch::kernels::cuda::test
