@@ -30,7 +30,7 @@ NB_MODULE(_core, m) {
   nb::dict formats;
   for (const stepwatch::OutputFormatTraits& traits : stepwatch::kOutputFormats)
     formats[traits.name] = traits.where_rows_go;
-  m.attr("output_formats") = formats;
+  m.attr("OUTPUT_FORMATS") = formats;
   nb::list ops;
   for (int i = 0; i < stepwatch::kOpCount; ++i) ops.append(stepwatch::kStatTraits[i].name);
   m.attr("OPS") = nb::tuple(ops);

@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 # Values of `format`, and where their rows go.
-FORMAT_MAPPING = dict(_core.output_formats)
+FORMAT_MAPPING = dict(_core.OUTPUT_FORMATS)
 # Kept for imports only: each monitor is told its own, by set_monitor(start_iteration=...).
 start_step = 0
 
