@@ -23,6 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 RACE_ROUNDS = 2000
+EXPLORED_STATES = 50_000
 ROUND_SECONDS_MAX = 1200
 SHOWN_LINES = 40
 REPORT_SECONDS = 60
@@ -54,6 +55,13 @@ def race_tests(tests: list[Test], directories: list[Path]) -> list[Test]:
         )
         for test in tests
         for directory in directories
+    ]
+
+
+def explorations(tests: list[Test]) -> list[Test]:
+    """Return the explorations of the agreement, with many states each."""
+    return [
+        dataclasses.replace(test, variables=(("STEPWATCH_EXPLORED_STATES", str(EXPLORED_STATES)),)) for test in tests
     ]
 
 
@@ -150,7 +158,9 @@ def main() -> int:
         places = [memory, Path(on_disk)] if os.access(memory, os.W_OK) else [Path(on_disk)]
         labelled = ctest_entries(given.build, "random")
         races = [test for test in labelled if "write_back" in test.name]
-        tests = [test for test in labelled if test not in races] + race_tests(races, places)
+        orders = [test for test in labelled if "in any order" in test.name]
+        tests = [test for test in labelled if test not in races + orders]
+        tests += race_tests(races, places) + explorations(orders)
         tests += fuzzers(given.build) + python_tests()
         tests = [test for test in tests if given.only in test.name]
         if not tests:

@@ -34,6 +34,7 @@ Coordinator::Coordinator(Settings settings, std::shared_ptr<Store> store, RankDe
   member_.incarnation = settings_.incarnation;
   leader_.world_size = settings_.world_size;
   leader_.vote_time = settings_.vote_time;
+  leader_.margin_first = settings_.margin;
   if (is_leader()) session_ = leader_.session = settings_.incarnation;
 }
 

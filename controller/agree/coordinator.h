@@ -80,6 +80,8 @@ struct Settings {
   // A request that is not answered by then is made again.
   std::chrono::milliseconds answer_time{5000};
   std::chrono::milliseconds vote_time{30000};
+  // Steps between the next boundary and the first one that is proposed.
+  int64_t margin = 2;
 };
 
 class Coordinator : public std::enable_shared_from_this<Coordinator> {

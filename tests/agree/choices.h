@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 namespace stepwatch::agree {
@@ -10,24 +11,24 @@ namespace stepwatch::agree {
 class Choices {
  public:
   // The next path: as the one before it up to the last choice that has an alternative left.
-  bool Begin() {
-    position_ = 0;
-    if (is_first_) {
-      is_first_ = false;
-      return true;
-    }
-    while (!path_.empty() && path_.back().value + 1 == path_.back().bound) path_.pop_back();
-    if (path_.empty()) return false;
-    ++path_.back().value;
-    return true;
-  }
+  bool Begin() { return std::exchange(is_first_, false) || Retry(0); }
   // 0 ... bound - 1. On one path the bounds depend on nothing but the choices before them.
   size_t Below(size_t bound) {
     if (position_ == path_.size()) path_.push_back({0, bound});
     return path_[position_++].value;
   }
-  // All that follows is met for the first time on this way.
-  bool is_beyond_the_path_before() const { return position_ >= path_.size(); }
+  size_t position() const { return position_; }
+  // Choices of this path that are still made as on the path before it, but for the last of them.
+  size_t left() const { return path_.size() - position_; }
+  // What was chosen from `position` on led back to the place where it was chosen: the next alternative is gone at once,
+  // without a new beginning. False: there is none.
+  bool Retry(size_t position) {
+    position_ = position;
+    while (path_.size() > position && path_.back().value + 1 == path_.back().bound) path_.pop_back();
+    if (path_.size() == position) return false;
+    ++path_.back().value;
+    return true;
+  }
 
  private:
   struct Choice {

@@ -2,6 +2,7 @@
 // answered, delayed or lost by hand, and step threads that move by hand. What must hold is checked after every move.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -38,16 +39,12 @@ class SimulatedRank final : public RankDelegate {
  public:
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
-  SimulatedRank(SimulatedJob* job, int rank, int64_t step) : job_(job), rank_(rank), arriving_(step), begun_(step) {}
+  SimulatedRank(SimulatedJob* job, int rank, Incarnation incarnation, int64_t step)
+      : job_(job), rank_(rank), incarnation_(std::move(incarnation)), arriving_(step), begun_(step) {}
 
   int64_t arriving() override { return arriving_; }
   int64_t begun() override { return begun_; }
-  int64_t HoldAt(int64_t step) override {
-    const int64_t read_before = arriving_;
-    while (reads_step_before_gate_ && arriving_ < step) EndStep();
-    gate_ = step;
-    return reads_step_before_gate_ ? read_before : arriving_;
-  }
+  int64_t HoldAt(int64_t step) override;
   void Release() override { gate_ = kNever; }
   std::optional<Decision> Build(const Proposal& proposal) override;
   void Commit(const Proposal& proposal) override;
@@ -73,6 +70,7 @@ class SimulatedRank final : public RankDelegate {
 
   SimulatedJob* const job_;
   const int rank_;
+  const Incarnation incarnation_;
   int64_t arriving_, begun_;
   int64_t gate_ = kNever, doubted_gate_ = kNever;
   std::optional<Proposal> slot_;
@@ -87,14 +85,16 @@ class SimulatedRank final : public RankDelegate {
   int silences_told_ = 0;
   std::set<int64_t> dropped_;  // proposals of the session that it was told are off
   std::shared_ptr<Coordinator> coordinator_;
+  std::chrono::milliseconds clock_ahead_{0};  // of the other ranks' clocks
 
  private:
+  std::optional<Decision> DecisionInStore(int64_t number) const;
   void Begin(bool timed_out);
 };
 
 class SimulatedJob {
  public:
-  // `is_timeless`: the clock stands still, and nothing is paced by it.
+  // `is_timeless`: nothing is paced by the clock, and no time ends unless PassAnswerTime or PassVoteTime is called.
   explicit SimulatedJob(int world, int64_t first_step = 0, Store::Abilities abilities = {}, bool is_timeless = false)
       : abilities_(abilities), is_timeless_(is_timeless), world_size_(world) {
     for (int rank = 0; rank < world; ++rank) Start(rank, first_step);
@@ -106,7 +106,7 @@ class SimulatedJob {
   // --- moves ---
   void Tick(int rank) {
     history_ += " tick" + std::to_string(rank);
-    if (!is_timeless_) now_ += std::chrono::milliseconds(1);
+    now_ += std::chrono::milliseconds(is_timeless_ ? 1000 : 1);  // the pause after a fault is over then
     at(rank).coordinator_->Advance();
   }
   void EndStep(int rank) {
@@ -122,6 +122,9 @@ class SimulatedJob {
     at(rank).TimeOut();
   }
   void Pass(std::chrono::milliseconds time) { now_ += time; }
+  // On one rank, which acts on it at once.
+  void PassAnswerTime(int rank) { PassOn(rank, kAnswerTime); }
+  void PassVoteTime(int rank) { PassOn(rank, kVoteTime + std::chrono::hours(1)); }
   void Want(Mode mode = Mode::kStrict) {
     const PlanId id = ++plans_;
     wanted_ = id;
@@ -145,8 +148,9 @@ class SimulatedJob {
     std::string key, value;
     std::vector<std::string> keys;
     Store::Done done;
-    bool is_performed = false;
+    bool is_performed = false, is_answered = false;
     std::optional<std::string> result;
+    Time asked;
   };
   size_t requests() const { return requests_.size(); }
   const Request& request(size_t i) const { return requests_[i]; }
@@ -165,6 +169,8 @@ class SimulatedJob {
     request.result = found == values_.end() ? std::nullopt : std::optional<std::string>(found->second);
     if (request.call == Call::kListen) values_.erase(request.key);
   }
+  // By the process that asked, which would make it again.
+  bool is_late(size_t i) const { return NowOn(requests_[i].rank) - requests_[i].asked >= kAnswerTime; }
   // What listens waits for as long as it takes.
   bool can_be_answered(size_t i) const {
     const Request& request = requests_[i];
@@ -175,6 +181,13 @@ class SimulatedJob {
     Perform(i);
     history_ += " answer";
     Take(i, [](const Request& request) { request.done(request.result); });
+  }
+  // And a second time, whenever one likes.
+  void AnswerTwice(size_t i) {
+    Perform(i);
+    history_ += " answer-once";
+    requests_[i].is_answered = true;
+    Store::Done(requests_[i].done)(requests_[i].result);
   }
   void Fail(size_t i) {
     history_ += " fail";
@@ -200,6 +213,11 @@ class SimulatedJob {
     history_ += " kill" + std::to_string(rank);
     if (at(rank).coordinator_) at(rank).coordinator_->Stop();
     at(rank).coordinator_.reset();
+    // What it wrote may still arrive at the store.
+    const auto is_over = [rank](const Request& each) {
+      return each.rank == rank && (each.is_performed || each.call == StoreQueue::Call::kGet);
+    };
+    requests_.erase(std::remove_if(requests_.begin(), requests_.end(), is_over), requests_.end());
   }
   void Restart(int rank) {
     history_ += " restart" + std::to_string(rank);
@@ -242,8 +260,13 @@ class SimulatedJob {
     const auto [plan, is_first] = plan_of_step_.emplace(rank.begun_, rank.plan_);
     MUST(plan->second == rank.plan_);
   }
-  std::string Decision(int64_t number) const {
-    const auto found = values_.find("job/" + session_ + "/d/" + std::to_string(number));
+  // What the step thread does while the loop thread is at work.
+  void Meanwhile(int rank) {
+    if (meanwhile_) meanwhile_(rank);
+  }
+  std::string Decision(int64_t number) const { return Decision(number, session_); }
+  std::string Decision(int64_t number, const std::string& session) const {
+    const auto found = values_.find("job/" + session + "/d/" + std::to_string(number));
     return found == values_.end() ? "" : found->second;
   }
 
@@ -255,33 +278,49 @@ class SimulatedJob {
   bool is_strict_ = true;
   int64_t doubts_ = 0;
   std::string session_;
+  std::function<void(int rank)> meanwhile_;
 
  private:
+  static constexpr std::chrono::hours kVoteTime{100}, kAnswerTime{10000};  // without pace
+
   class RankStore final : public Store {
    public:
     RankStore(SimulatedJob* job, int rank) : job_(job), rank_(rank), process_(job->incarnations_) {}
     void Set(const std::string& key, const std::string& value, Done done) override {
-      Push({rank_, process_, StoreQueue::Call::kSet, key, value, {}, std::move(done), false, {}});
+      Push({rank_, process_, StoreQueue::Call::kSet, key, value, {}, std::move(done), false, false, {}, {}});
     }
     void Get(const std::string& key, Done done) override {
-      Push({rank_, process_, StoreQueue::Call::kGet, key, "", {}, std::move(done), false, {}});
+      Push({rank_, process_, StoreQueue::Call::kGet, key, "", {}, std::move(done), false, false, {}, {}});
     }
     void SetOnce(const std::string& key, const std::string& value, Done done) override {
-      Push({rank_, process_, StoreQueue::Call::kSetOnce, key, value, {}, std::move(done), false, {}});
+      Push({rank_, process_, StoreQueue::Call::kSetOnce, key, value, {}, std::move(done), false, false, {}, {}});
     }
     Abilities abilities() const override { return job_->abilities_; }
     void SetAll(const std::vector<std::string>& keys, const std::string& value, Done done) override {
-      Push({rank_, process_, StoreQueue::Call::kSetAll, keys.front(), value, keys, std::move(done), false, {}});
+      Push({rank_,
+            process_,
+            StoreQueue::Call::kSetAll,
+            keys.front(),
+            value,
+            keys,
+            std::move(done),
+            false,
+            false,
+            {},
+            {}});
     }
     void Append(const std::string& key, const std::string& text, Done done) override {
-      Push({rank_, process_, StoreQueue::Call::kAppend, key, text, {}, std::move(done), false, {}});
+      Push({rank_, process_, StoreQueue::Call::kAppend, key, text, {}, std::move(done), false, false, {}, {}});
     }
     void Listen(const std::string& key, Done done) override {
-      Push({rank_, process_, StoreQueue::Call::kListen, key, "", {}, std::move(done), false, {}});
+      Push({rank_, process_, StoreQueue::Call::kListen, key, "", {}, std::move(done), false, false, {}, {}});
     }
 
    private:
-    void Push(Request request) { job_->requests_.push_back(std::move(request)); }
+    void Push(Request request) {
+      request.asked = job_->NowOn(rank_);
+      job_->requests_.push_back(std::move(request));
+    }
 
     SimulatedJob* const job_;
     const int rank_, process_;
@@ -298,15 +337,30 @@ class SimulatedJob {
     settings.look = std::chrono::milliseconds(400);
     settings.answer_time = std::chrono::milliseconds(40);
     settings.vote_time = std::chrono::milliseconds(400);
-    if (is_timeless_) settings.poll = settings.poll_max = settings.busy_poll = settings.poll_for_leader_max = {};
-    auto process = std::make_unique<SimulatedRank>(this, rank, step);
+    if (is_timeless_) {
+      settings.poll = settings.poll_max = settings.busy_poll = settings.poll_for_leader_max = {};
+      settings.answer_time = kAnswerTime;
+      settings.vote_time = kVoteTime;
+      settings.margin = 1;
+    }
+    auto process = std::make_unique<SimulatedRank>(this, rank, settings.incarnation, step);
     process->coordinator_ = std::make_shared<Coordinator>(
         settings, std::make_shared<RankStore>(this, rank), process.get(),
-        Coordinator::Dependencies{[this] { return now_; }, [](std::function<void()> work) { work(); }, [](Time) {}});
+        Coordinator::Dependencies{[this, rank] { return NowOn(rank); }, [](std::function<void()> work) { work(); },
+                                  [](Time) {}});
     if (static_cast<size_t>(rank) == ranks_.size())
       ranks_.push_back(std::move(process));
     else
       ranks_[static_cast<size_t>(rank)] = std::move(process);
+  }
+  Time NowOn(int rank) const {
+    const auto index = static_cast<size_t>(rank);
+    return now_ + (index < ranks_.size() ? ranks_[index]->clock_ahead_ : std::chrono::milliseconds(0));
+  }
+  void PassOn(int rank, std::chrono::milliseconds time) {
+    history_ += " time-passes";
+    at(rank).clock_ahead_ += time;
+    Tick(rank);
   }
   template <class Work>
   void Take(size_t i, Work work) {
@@ -333,16 +387,37 @@ inline std::optional<Decision> SimulatedRank::Build(const Proposal& proposal) {
 
 inline void SimulatedRank::Commit(const Proposal& proposal) {
   const std::string& history_ = job_->history_;
-  // Only one change waits at a time, or a rank could skip one that others apply.
-  if (job_->is_strict_) MUST(!slot_);
-  // Whoever obeys a vote had voted: its step thread stood at the gate, or gave up waiting there.
   if (begun_ >= proposal.at_step) late_ = true;
-  if (job_->is_strict_) MUST(!late_ || gave_up_);
+  if (job_->is_strict_) {
+    // Only one change waits at a time, or a rank could pass over one that others apply.
+    MUST(!slot_);
+    // Whoever obeys a vote had voted: its step thread stood at the gate, or gave up waiting there.
+    MUST(!late_ || gave_up_);
+    MUST(MeantFor(proposal, rank_) == incarnation_);
+    const std::optional<agree::Decision> standing = DecisionInStore(proposal.number);
+    MUST(standing && standing->commit);
+  }
   slot_ = proposal;
 }
 
 inline void SimulatedRank::Discard(const Proposal& proposal, const Decision&) {
+  const std::string& history_ = job_->history_;
+  const std::optional<agree::Decision> standing = DecisionInStore(proposal.number);
+  MUST(!standing || !standing->commit);
   dropped_.insert(proposal.number);
+}
+
+// Under the keys of the session that this rank follows.
+inline std::optional<Decision> SimulatedRank::DecisionInStore(int64_t number) const {
+  return DecisionFrom(job_->Decision(number, joined_.substr(joined_.find(' ') + 1)));
+}
+
+inline int64_t SimulatedRank::HoldAt(int64_t step) {
+  const int64_t read_before = arriving_;
+  job_->Meanwhile(rank_);
+  gate_ = step;
+  job_->Meanwhile(rank_);
+  return reads_step_before_gate_ ? read_before : arriving_;
 }
 
 inline void SimulatedRank::Settle(const Settled& settled) {
@@ -353,7 +428,11 @@ inline void SimulatedRank::Begin(bool timed_out) {
   begun_ = arriving_;
   if (timed_out) ++job_->doubts_;
   in_doubt_ = begun_ >= gate_;
-  if (slot_ && slot_->at_step <= begun_) plan_ = std::exchange(slot_, std::nullopt)->change.plan_id;
+  if (slot_ && slot_->at_step <= begun_) {
+    const std::string& history_ = job_->history_;
+    MUST(slot_->change.plan_id >= plan_ || !job_->is_strict_);
+    plan_ = std::exchange(slot_, std::nullopt)->change.plan_id;
+  }
   job_->OnBegun(*this);
 }
 
