@@ -13,7 +13,6 @@
 
 #include "stepwatch/record_layout.h"
 
-
 namespace stepwatch::agree {
 
 // How the ranks choose the step at which they apply an edit.

@@ -9,7 +9,6 @@
 #include "stepwatch/site.h"
 #include "stepwatch/site_kind.h"
 
-
 namespace stepwatch::device {
 
 // What a site is whatever the plan. Owners are positions, which shift when the model grows; the name tells.
