@@ -2,7 +2,7 @@
 
 find_package(Threads REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
-find_package(Boost 1.74 REQUIRED)  # Asio is header-only
+find_package(Boost 1.81 REQUIRED)  # Asio, Beast, CRC and Intrusive are header-only
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
