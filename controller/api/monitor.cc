@@ -45,11 +45,6 @@ bool DynamicFromEnvironment() {
 
 }  // namespace
 
-const char* RunStateName(RunState state) {
-  static constexpr const char* kNames[] = {"OFF", "IDLE", "PREPARING", "ARMED", "COLLECTING", "DRAINING", "FAILED"};
-  return kNames[static_cast<int>(state)];
-}
-
 Monitor::Monitor(std::unique_ptr<Impl> impl)
     : impl_(std::move(impl)), recorder_(&impl_->data_plane_.recorder), graphs_(&impl_->data_plane_.graphs) {}
 

@@ -1,6 +1,7 @@
 // The names behind the enumerations of include/stepwatch.
 
 #include "stepwatch/event.h"
+#include "stepwatch/monitor.h"
 #include "stepwatch/record.h"
 #include "stepwatch/statistics.h"
 #include "stepwatch/tensor_view.h"
@@ -69,6 +70,11 @@ std::optional<Stat> StatFromName(std::string_view name) {
 const char* DropReasonName(DropReason reason) {
   static constexpr const char* kNames[kDropReasonCount] = {"ring_full", "unsupported", "late", "sink_failed"};
   return kNames[static_cast<int>(reason)];
+}
+
+const char* RunStateName(RunState state) {
+  static constexpr const char* kNames[] = {"OFF", "IDLE", "PREPARING", "ARMED", "COLLECTING", "DRAINING", "FAILED"};
+  return kNames[static_cast<int>(state)];
 }
 
 const char* EventKindName(EventKind kind) {

@@ -1,0 +1,27 @@
+// An HTTP answer before it is on its way, and the ones that say no.
+#pragma once
+
+#include <string>
+
+namespace stepwatch::door {
+
+struct Answer {
+  int status = 200;
+  std::string content_type = "application/json";
+  std::string body;
+  std::string etag;     // the hash of what the config file held at the last look; empty: none
+  std::string allow;    // the methods that the path has; empty: not said
+  int retry_after = 0;  // seconds; 0: not said
+};
+
+Answer BadRequest(const std::string& message);                           // 400
+Answer Forbidden(const std::string& message);                            // 403
+Answer NoSuchPath(const std::string& path_untrusted);                    // 404
+Answer NoSuchMethod(const std::string& path, const std::string& allow);  // 405
+Answer TooSlow(const std::string& what);                                 // 408
+Answer TooLarge(const std::string& message);                             // 413
+Answer HeaderTooLarge(const std::string& message);                       // 431
+Answer Failed(const std::string& message);                               // 500
+Answer Busy(const std::string& message);                                 // 503, with Retry-After
+
+}  // namespace stepwatch::door

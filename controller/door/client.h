@@ -1,0 +1,42 @@
+// The other side of the door, for the command line and for tests: blocks, and gives up at a deadline.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "stepwatch/status.h"
+
+namespace stepwatch::door {
+
+// What a monitor has answered, whatever the answer is.
+struct Reply {
+  int status = 0;  // 200, 404, ...
+  std::string body;
+};
+
+class Client {
+ public:
+  static constexpr std::chrono::milliseconds kUsualTime{5000};
+
+  explicit Client(std::string socket_path) : path_(std::move(socket_path)) {}
+
+  // One question on a connection of its own. kUnavailable: nobody answers there, or it is not to be trusted: the socket
+  // must be served by this user, or by root. kTimedOut: not in time.
+  Result<Reply> Ask(const std::string& method, const std::string& target, const std::string& body = "",
+                    std::chrono::milliseconds time = kUsualTime) const;
+  Result<Reply> Get(const std::string& target, std::chrono::milliseconds time = kUsualTime) const {
+    return Ask("GET", target, "", time);
+  }
+
+  // Calls `on_event` with the data of each event that is newer than `after`, JSON on one line, until it returns false
+  // or the other end closes the connection: both are Ok. `name` is that of the event: "applied", "gap".
+  using OnEvent = std::function<bool(const std::string& name, const std::string& data)>;
+  Status Follow(uint64_t after, const OnEvent& on_event) const;
+
+ private:
+  const std::string path_;
+};
+
+}  // namespace stepwatch::door

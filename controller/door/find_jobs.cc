@@ -1,0 +1,98 @@
+#include "controller/door/find_jobs.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <future>
+#include <optional>
+
+#include "controller/door/client.h"
+#include "controller/door/listener.h"
+#include "controller/door/runtime_directory.h"
+#include "src/base/file.h"
+
+namespace stepwatch::door {
+namespace {
+
+// At one time; a directory with more of them is asked in turns.
+constexpr size_t kAskedAtOnceMax = 32;
+constexpr size_t kEndingBytes = 5;  // ".sock"
+
+struct Candidate {
+  std::string path;
+  std::string file_name;
+  pid_t pid = 0;
+};
+
+std::vector<Candidate> SocketsIn(const std::string& directory, base::FileSystem& files) {
+  std::vector<Candidate> found;
+  const auto names = base::ListDirectory(directory, files);
+  if (!names.ok()) return found;
+  for (const std::string& name : names.value()) {
+    const pid_t pid = PidOfSocketName(name);
+    if (pid > 0) found.push_back({base::JoinPath(directory, name), name, pid});
+  }
+  return found;
+}
+
+// Nothing: there is no job.
+std::optional<FoundJob> Ask(const Candidate& candidate, const FindOptions& options) {
+  base::FileSystem& files = *options.files;
+  struct stat about {};
+  if (files.Lstat(candidate.path.c_str(), &about) != 0 || !S_ISSOCK(about.st_mode)) return std::nullopt;
+  if (IsDeaf(candidate.path)) {
+    if (about.st_uid == ::geteuid() && IsDead(candidate.pid)) (void)files.Unlink(candidate.path.c_str());
+    return std::nullopt;
+  }
+  if (candidate.file_name.starts_with('.')) return std::nullopt;  // a moment before it is in its place
+  FoundJob job;
+  job.name = candidate.file_name.substr(0, candidate.file_name.size() - kEndingBytes);
+  job.path = candidate.path;
+  job.pid = candidate.pid;
+  const Result<Reply> reply = Client(candidate.path).Get("/v1/status", options.answer_time);
+  if (!reply.ok())
+    job.why = reply.status().message();
+  else if (reply.value().status != 200)
+    job.why = candidate.path + " has answered with the status " + std::to_string(reply.value().status);
+  else
+    job.status = reply.value().body;
+  return job;
+}
+
+}  // namespace
+
+bool IsDead(pid_t pid) {
+  const base::UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (process.valid()) {
+    pollfd ended{process.get(), POLLIN, 0};  // readable once it has: a zombie, too
+    return ::poll(&ended, 1, 0) > 0;
+  }
+  if (errno == ESRCH) return true;
+  return errno == ENOSYS && ::kill(pid, 0) != 0 && errno == ESRCH;
+}
+
+std::vector<FoundJob> FindJobs(const FindOptions& options) {
+  std::vector<Candidate> candidates;
+  for (const std::string& directory : options.directories) {
+    if (!CheckRuntimeDirectory(directory, ::geteuid(), *options.files).ok()) continue;
+    std::vector<Candidate> found = SocketsIn(directory, *options.files);
+    candidates.insert(candidates.end(), found.begin(), found.end());
+  }
+  std::vector<FoundJob> jobs;
+  for (size_t begin = 0; begin < candidates.size(); begin += kAskedAtOnceMax) {
+    std::vector<std::future<std::optional<FoundJob>>> answers;
+    for (size_t i = begin; i < std::min(candidates.size(), begin + kAskedAtOnceMax); ++i)
+      answers.push_back(
+          std::async(std::launch::async, [&options, &candidate = candidates[i]] { return Ask(candidate, options); }));
+    for (auto& answer : answers)
+      if (std::optional<FoundJob> job = answer.get()) jobs.push_back(std::move(*job));
+  }
+  std::stable_sort(jobs.begin(), jobs.end(), [](const FoundJob& a, const FoundJob& b) { return a.pid < b.pid; });
+  return jobs;
+}
+
+}  // namespace stepwatch::door

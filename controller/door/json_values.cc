@@ -1,0 +1,223 @@
+#include "controller/door/json_values.h"
+
+#include <cmath>
+
+#include "stepwatch/version.h"
+
+namespace stepwatch::door {
+namespace {
+
+Json OrNull(const std::string& text) {
+  return text.empty() ? Json() : Json(text);
+}
+template <class Number>
+Json OrNull(Number number, Number none) {
+  return number == none ? Json() : Json(number);
+}
+
+Json Answer() {
+  return {{"version", kAnswerVersion}};
+}
+
+Json PlaceJson(const TextPlace& place, const std::string& message) {
+  Json json = Json::object();
+  if (!place.key.empty()) json["key"] = place.key;
+  if (place.line > 0) json["line"] = place.line, json["column"] = place.column;
+  json["message"] = message;
+  return json;
+}
+
+Json RefusalJson(const RefusedEdit& refusal) {
+  Json json = PlaceJson(refusal.place, refusal.message);
+  json["sha256"] = refusal.sha256;
+  return json;
+}
+
+Json PlanJson(const PlanFacts& plan) {
+  return {{"plan_id", plan.plan_id},
+          {"config_sha256", plan.config_sha256},
+          {"collect_times", plan.collect_times},
+          {"step_interval", plan.step_interval},
+          {"at_step", OrNull<int64_t>(plan.at_step, -1)},
+          {"sites", plan.sites},
+          {"rows_per_step", plan.rows_per_step}};
+}
+
+// JSON has no words for these.
+Json NumberJson(double number) {
+  if (std::isnan(number)) return "NaN";
+  if (std::isinf(number)) return number > 0 ? "Infinity" : "-Infinity";
+  return number;
+}
+
+Json ValueJson(const LatestValue& value) {
+  const Record& record = value.record;
+  Json json = {{"name", value.name},
+               {"tag", value.tag},
+               {"chunk", value.chunk},
+               {"step", record.step},
+               {"micro_step", record.micro_step}};
+  if (record.element != kNoElement) json["element"] = record.element;
+  if (record.call != 0) json["call"] = record.call;
+  if (record.missing()) json["missing"] = true;
+  Json& values = json["values"] = Json::object();
+  for (size_t i = 0; i < record.value_count; ++i) {
+    const StatValue& each = record.values[i];
+    values[StatName(each.stat)] = each.is_integer ? Json(each.i64) : NumberJson(each.f64);
+  }
+  return json;
+}
+
+}  // namespace
+
+Json LedgerJson(const Ledger& ledger) {
+  Json dropped = Json::object();
+  for (int i = 0; i < kDropReasonCount; ++i)
+    dropped[DropReasonName(static_cast<DropReason>(i))] = ledger.dropped[static_cast<size_t>(i)];
+  return {{"produced", ledger.produced}, {"written", ledger.written}, {"dropped", dropped}};
+}
+
+Json EventJson(const Event& event) {
+  Json json = {{"event", EventKindName(event.kind)}};
+  if (event.plan_id != 0) json["plan"] = event.plan_id;
+  if (event.step >= 0) json["step"] = event.step;
+  if (event.collected >= 0) json["collected_steps"] = event.collected;
+  if (!event.place.key.empty()) json["key"] = event.place.key;
+  if (event.place.line > 0) json["line"] = event.place.line, json["column"] = event.place.column;
+  if (!event.sha256.empty()) json["sha256"] = event.sha256, json["bytes"] = event.bytes;
+  if (event.kind == EventKind::kDrained) {
+    json["ledger"] = LedgerJson(event.ledger);
+    json["busy_ms"] = event.busy_seconds * 1e3;
+  }
+  if (!event.message.empty()) json["message"] = event.message;
+  json["t"] = event.t;
+  return json;
+}
+
+Json StatusJson(const JobStatus& status) {
+  const MonitorStatus& monitor = status.monitor;
+  Json json = Answer();
+  json["stepwatch"] = kVersion;
+  json["pid"] = status.pid;
+  json["run_id"] = status.run_id;
+  json["rank"] = status.rank;
+  json["world_size"] = status.world_size;
+  json["dynamic"] = status.dynamic;
+  json["uptime_seconds"] = status.uptime_seconds;
+  json["state"] = RunStateName(monitor.state);
+  json["step"] = monitor.step;
+  json["collecting_step"] = monitor.collecting_step;
+  json["plan_id"] = OrNull<PlanId>(monitor.plan_id, 0);
+  json["collected"] = monitor.collected;
+  json["collect_times"] = status.plan ? Json(status.plan->collect_times) : Json();
+  json["at_step"] = status.armed ? OrNull<int64_t>(status.armed->at_step, -1) : Json();
+  json["plan"] = status.plan ? PlanJson(*status.plan) : Json();
+  json["armed"] = status.armed ? PlanJson(*status.armed) : Json();
+  json["config_path"] = status.config_path;
+  json["file_sha256"] = OrNull(status.file_sha256);
+  json["running_sha256"] = OrNull(status.running_sha256);
+  json["drift"] = !status.drift.empty();
+  json["drift_reason"] = OrNull(status.drift);
+  json["file_trouble"] = OrNull(status.file_trouble);
+  json["refusal"] = status.refusal ? RefusalJson(*status.refusal) : Json();
+  json["write_back"] = OrNull(status.write_back);
+  json["fault"] = OrNull(monitor.fault);
+  json["watch_mode"] = OrNull(status.watch_mode);
+  json["output_dir"] = OrNull(monitor.output_dir);
+  json["ledger"] = LedgerJson(status.ledger);
+  json["measuring_seconds"] = status.measuring_seconds;
+  json["step_seconds"] = status.step_seconds ? Json(*status.step_seconds) : Json();
+  json["proposed_step"] = OrNull<int64_t>(monitor.proposed_step, -1);
+  json["in_doubt"] = monitor.in_doubt;
+  json["decision_waits"] = monitor.decision_waits;
+  json["decision_timeouts"] = monitor.decision_timeouts;
+  json["decision_wait_seconds"] = monitor.decision_wait_seconds;
+  json["newest_event"] = status.events;
+  return json;
+}
+
+Json RanksJson(const JobStatus& status) {
+  const Json rank = {{"rank", status.rank},
+                     {"pid", status.pid},
+                     {"state", RunStateName(status.monitor.state)},
+                     {"step", status.monitor.step},
+                     {"plan_id", OrNull<PlanId>(status.monitor.plan_id, 0)},
+                     {"config_sha256", OrNull(status.running_sha256)},
+                     {"fault", OrNull(status.monitor.fault)}};
+  Json json = Answer();
+  json["world_size"] = status.world_size;
+  json["complete"] = status.world_size == 1;
+  json["ranks"] = Json::array({rank});
+  return json;
+}
+
+Json LatestJson(SiteKind kind, const std::vector<LatestValue>& values) {
+  Json json = Answer();
+  json["kind"] = TraitsOf(kind).name;
+  Json& list = json["values"] = Json::array();
+  for (const LatestValue& value : values) list.push_back(ValueJson(value));
+  return json;
+}
+
+Json DoctorJson(const DoctorReport& report) {
+  Json json = Answer();
+  json["stepwatch"] = kVersion;
+  json["cpu"] = {{"target", report.cpu_target},
+                 {"available", report.cpu_available},
+                 {"wanted", OrNull(report.cpu_wanted)},
+                 {"granted", report.cpu_granted}};
+  json["cuda"] = {
+      {"built", report.cuda_built}, {"devices", report.cuda_devices}, {"reason", OrNull(report.cuda_reason)}};
+  json["watch_mode"] = OrNull(report.watch_mode);
+  return json;
+}
+
+Json ValidationJson(const std::string& sha256, const Result<config::ParsedConfig>& parsed) {
+  Json json = Answer();
+  json["valid"] = parsed.ok();
+  if (parsed.ok()) {
+    json["sha256"] = sha256;
+    json["warnings"] = Json::array();
+    for (const config::Warning& warning : parsed.value().warnings)
+      json["warnings"].push_back(PlaceJson(warning.place, warning.message));
+  } else {
+    const Status refusal = parsed.status();
+    json["error"] = PlaceJson(refusal.place(), refusal.message());
+  }
+  return json;
+}
+
+Json ErrorJson(const std::string& code, const std::string& message) {
+  Json json = Answer();
+  json["error"] = {{"code", code}, {"message", message}};
+  return json;
+}
+
+std::string Dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Result<Json> ParseJson(std::string_view text_untrusted) {
+  // The parser itself has no limit, and takes memory for each level.
+  int depth = 0;
+  bool in_text = false;
+  for (size_t i = 0; i < text_untrusted.size(); ++i) {
+    const char c = text_untrusted[i];
+    if (in_text) {
+      if (c == '\\') ++i;
+      in_text = c != '"';
+    } else if (c == '"') {
+      in_text = true;
+    } else if (c == '{' || c == '[') {
+      if (++depth > kJsonDepthMax)
+        return Status(StatusCode::kExhausted, "is nested deeper than " + std::to_string(kJsonDepthMax) + " levels");
+    } else if (c == '}' || c == ']') {
+      --depth;
+    }
+  }
+  Json json = Json::parse(text_untrusted, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) return Status(StatusCode::kInvalid, "is no JSON");
+  return json;
+}
+
+}  // namespace stepwatch::door

@@ -1,0 +1,39 @@
+// What the door says, as JSON: flat, snake_case, every answer with "version": 1.
+//
+// A later release only ever adds members. Whoever reads an answer passes over members that it does not know.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "controller/door/job.h"
+#include "src/config/config.h"
+#include "stepwatch/status.h"
+
+namespace stepwatch::door {
+
+using Json = nlohmann::ordered_json;
+
+inline constexpr int kAnswerVersion = 1;
+inline constexpr int kJsonDepthMax = 32;
+
+Json StatusJson(const JobStatus& status);
+// What is known of the ranks of the job: this one.
+Json RanksJson(const JobStatus& status);
+Json LatestJson(SiteKind kind, const std::vector<LatestValue>& values);
+Json DoctorJson(const DoctorReport& report);
+// Whether a config is usable, and what is odd about it.
+Json ValidationJson(const std::string& sha256, const Result<config::ParsedConfig>& parsed);
+Json ErrorJson(const std::string& code, const std::string& message);
+// One event, without a version: a line of `rehearse --json`, the data of /v1/events.
+Json EventJson(const Event& event);
+Json LedgerJson(const Ledger& ledger);
+
+// One line. What is no UTF-8 in it is replaced.
+std::string Dump(const Json& json);
+// Refuses what is no JSON, and what is nested deeper than kJsonDepthMax.
+Result<Json> ParseJson(std::string_view text_untrusted);
+
+}  // namespace stepwatch::door

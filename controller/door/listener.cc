@@ -1,0 +1,104 @@
+#include "controller/door/listener.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <charconv>
+#include <random>
+
+#include "controller/door/unix_address.h"
+#include "src/base/file.h"
+
+namespace stepwatch::door {
+namespace {
+
+constexpr int kNumbersMax = 1000;
+constexpr int kBacklog = 128;
+constexpr mode_t kOnlyOurs = 0600;
+
+base::UnforkedFd MakeSocket() {
+  return base::UnforkedFd::Make([] { return ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); });
+}
+
+// A rename that replaces nothing. Not every file system has it.
+int MoveIntoPlace(const char* from, const char* to, base::FileSystem& files) {
+  if (files.RenameNew(from, to) == 0) return 0;
+  if (errno != EINVAL && errno != ENOSYS && errno != EPERM) return -1;
+  if (files.Link(from, to) != 0) return -1;
+  (void)files.Unlink(from);
+  return 0;
+}
+
+}  // namespace
+
+Result<Listener> Listener::Open(const std::string& directory, pid_t pid, base::FileSystem& files) {
+  // Beside the others of the same pid, for a moment.
+  const std::string temporary = base::JoinPath(directory, fmt::format(".{}-{:08x}", pid, std::random_device{}()));
+  const std::optional<sockaddr_un> address = UnixAddress(temporary);
+  if (!address || directory.size() + fmt::format("/{}-{}.sock", pid, kNumbersMax).size() > kSocketPathBytesMax)
+    return Status(StatusCode::kOutOfRange, fmt::format("the path {} is too long: with the name of a socket it may have "
+                                                       "{} bytes; choose a shorter one with STEPWATCH_RUNTIME_DIR",
+                                                       directory, kSocketPathBytesMax));
+  Listener listener;
+  listener.files_ = &files;
+  listener.fd_ = MakeSocket();
+  const auto failed = [&](const char* what) {
+    const Status status = base::ErrnoStatus(what, temporary, errno);
+    (void)files.Unlink(temporary.c_str());
+    return status;
+  };
+  if (!listener.valid()) return base::ErrnoStatus("cannot make a socket for", directory, errno);
+  // The file takes over the mode that the socket has: nobody else gets in, not even before a chmod.
+  if (files.ChangeMode(listener.fd(), kOnlyOurs) != 0) return failed("cannot close to others");
+  if (::bind(listener.fd(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0)
+    return failed("cannot bind");
+  if (::listen(listener.fd(), kBacklog) != 0) return failed("cannot listen at");
+  struct stat about {};
+  if (files.Lstat(temporary.c_str(), &about) != 0) return failed("cannot look at");
+  listener.device_ = about.st_dev;
+  listener.inode_ = about.st_ino;
+  for (int number = 1; number <= kNumbersMax; ++number) {
+    listener.path_ = base::JoinPath(directory, fmt::format("{}-{}.sock", pid, number));
+    if (MoveIntoPlace(temporary.c_str(), listener.path_.c_str(), files) == 0) return listener;
+    if (errno != EEXIST) return failed("cannot put into place");
+    if (!IsDeaf(listener.path_)) continue;
+    (void)files.Unlink(listener.path_.c_str());
+    if (MoveIntoPlace(temporary.c_str(), listener.path_.c_str(), files) == 0) return listener;
+  }
+  errno = EEXIST;
+  return failed("cannot put into place");
+}
+
+bool Listener::IsInPlace() const {
+  struct stat about {};
+  if (!valid() || base::RepeatInterrupted([&] { return files_->Lstat(path_.c_str(), &about); }) != 0) return false;
+  return about.st_dev == device_ && about.st_ino == inode_;
+}
+
+base::UnforkedFd Listener::Accept() const {
+  return base::UnforkedFd::Make([this] { return ::accept4(fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); });
+}
+
+void Listener::Close() {
+  if (IsInPlace()) (void)files_->Unlink(path_.c_str());
+  fd_.Reset();
+}
+
+pid_t PidOfSocketName(const std::string& name) {
+  const size_t begin = name.starts_with('.') ? 1 : 0;
+  pid_t pid = -1;
+  const auto [end, error] = std::from_chars(name.data() + begin, name.data() + name.size(), pid);
+  const bool is_name = error == std::errc() && *end == '-' && pid > 0 && (begin == 1 || name.ends_with(".sock"));
+  return is_name ? pid : -1;
+}
+
+bool IsDeaf(const std::string& path) {
+  const std::optional<sockaddr_un> address = UnixAddress(path);
+  const base::UnforkedFd socket = MakeSocket();
+  if (!address || !socket.valid()) return false;
+  return ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0 &&
+         errno == ECONNREFUSED;
+}
+
+}  // namespace stepwatch::door

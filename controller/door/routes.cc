@@ -1,0 +1,102 @@
+#include "controller/door/routes.h"
+
+#include "controller/door/json_values.h"
+#include "controller/door/metrics.h"
+#include "src/base/sha256.h"
+#include "src/base/text.h"
+#include "src/config/parse_config.h"
+
+namespace stepwatch::door {
+namespace {
+
+using Way = Route::Way;
+
+// For the drain, and for devices that owe numbers. What is missing then is left out.
+constexpr std::chrono::milliseconds kLatestTime{1000};
+
+Answer Of(const Json& json) {
+  Answer answer;
+  answer.body = Dump(json);
+  return answer;
+}
+
+Answer GetStatus(const Request&, Job& job) {
+  const JobStatus status = job.GetStatus();
+  Answer answer = Of(StatusJson(status));
+  answer.etag = status.file_sha256;
+  return answer;
+}
+
+Answer GetRanks(const Request&, Job& job) {
+  return Of(RanksJson(job.GetStatus()));
+}
+
+Answer PostValidate(const Request& request, Job&) {
+  return Of(ValidationJson(base::Sha256Hex(request.body), config::ParseConfig(request.body)));
+}
+
+Answer GetLatest(const Request& request, Job& job) {
+  std::string kinds;
+  for (const SiteKindTraits& traits : kSiteKindTraits) {
+    if (request.parameter == traits.name) return Of(LatestJson(traits.kind, job.Latest(traits.kind, kLatestTime)));
+    kinds += (kinds.empty() ? "" : ", ") + std::string(traits.name);
+  }
+  Answer answer = NoSuchPath(request.parameter);
+  answer.body = Dump(ErrorJson(
+      "not_found", "there is no kind \"" + base::Printable(request.parameter) + "\"; the kinds are " + kinds));
+  return answer;
+}
+
+Answer GetMetrics(const Request&, Job& job) {
+  Answer answer;
+  answer.content_type = kMetricsContentType;
+  answer.body = MetricsText(job.GetStatus());
+  return answer;
+}
+
+Answer GetDoctor(const Request&, Job& job) {
+  return Of(DoctorJson(job.Examine()));
+}
+
+struct PathMatch {
+  bool matches = false;
+  std::string_view parameter;
+};
+
+PathMatch MatchPath(std::string_view pattern, std::string_view path) {
+  const size_t brace = pattern.find('{');
+  if (brace == std::string_view::npos) return {pattern == path, ""};
+  if (!path.starts_with(pattern.substr(0, brace))) return {};
+  const std::string_view parameter = path.substr(brace);
+  return {!parameter.empty() && parameter.find('/') == std::string_view::npos, parameter};
+}
+
+}  // namespace
+
+const std::vector<Route>& Routes() {
+  static const std::vector<Route> routes = {
+      {"GET", "/v1/status", Way::kAtOnce, GetStatus},         {"GET", "/v1/ranks", Way::kAtOnce, GetRanks},
+      {"POST", "/v1/validate", Way::kOnWorker, PostValidate}, {"GET", "/v1/latest/{kind}", Way::kOnWorker, GetLatest},
+      {"GET", "/v1/events", Way::kEvents, nullptr},           {"GET", "/v1/doctor", Way::kOnWorker, GetDoctor},
+      {"GET", "/metrics", Way::kAtOnce, GetMetrics},
+  };
+  return routes;
+}
+
+Match FindRoute(std::string_view method, std::string_view target_untrusted) {
+  const std::string_view path = target_untrusted.substr(0, target_untrusted.find('?'));
+  Match match;
+  for (const Route& route : Routes()) {
+    const PathMatch found = MatchPath(route.path, path);
+    if (!found.matches) continue;
+    if (method == route.method) {
+      match.route = &route;
+      match.parameter = found.parameter;
+      return match;
+    }
+    match.allow += (match.allow.empty() ? "" : ", ") + std::string(route.method);
+  }
+  return match;
+}
+
+}  // namespace stepwatch::door

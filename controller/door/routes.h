@@ -1,0 +1,42 @@
+// The table of what a door can be asked.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "controller/door/answers.h"
+#include "controller/door/job.h"
+
+namespace stepwatch::door {
+
+struct Request {
+  std::string parameter;  // what the path has in the place of {…}
+  std::string body;
+};
+
+struct Route {
+  enum class Way : uint8_t {
+    kAtOnce,    // on the door's thread: takes no time
+    kOnWorker,  // on the worker, with a deadline
+    kEvents,    // a stream of events, without an end
+  };
+
+  const char* method;
+  const char* path;  // a last part {…} stands for any
+  Way way;
+  Answer (*answer)(const Request& request, Job& job);  // null for kEvents
+};
+
+const std::vector<Route>& Routes();
+
+struct Match {
+  const Route* route = nullptr;
+  std::string parameter;
+  std::string allow;  // the methods of the path, if it has others; empty: there is no such path
+};
+// The query, from '?' on, is passed over.
+Match FindRoute(std::string_view method, std::string_view target_untrusted);
+
+}  // namespace stepwatch::door

@@ -1,0 +1,334 @@
+#include "controller/door/server.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cerrno>
+#include <map>
+#include <new>
+#include <utility>
+
+#include "controller/door/listener.h"
+#include "controller/door/runtime_directory.h"
+#include "controller/door/session.h"
+#include "src/base/io_executor.h"
+#include "src/base/mutex.h"
+#include "src/base/worker_thread.h"
+
+namespace stepwatch::door {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// When there is no descriptor for a connection, or no memory.
+constexpr milliseconds kPause{100};
+constexpr int kAcceptsPerWakeup = 64;
+constexpr std::chrono::seconds kStopTime{1};
+
+// For whom there is not even a session.
+void TurnAway(int fd, const Answer& answer) {
+  const std::string text =
+      "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: " + std::to_string(answer.retry_after) +
+      "\r\nContent-Type: application/json\r\nContent-Length: " + std::to_string(answer.body.size()) + "\r\n\r\n" +
+      answer.body;
+  (void)::send(fd, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+}  // namespace
+
+// Everything but the methods named below belongs to the door's thread.
+class Server::Core : public std::enable_shared_from_this<Core> {
+ public:
+  Core(ServerOptions options, std::shared_ptr<Job> job) : options_(std::move(options)), job_(std::move(job)) {}
+
+  void Run() noexcept;
+
+  // --- any thread ---
+  void Wake() noexcept;
+  void BeginToFinish();
+  bool AwaitEnd(steady_clock::time_point deadline);
+  bool StopWorker(steady_clock::time_point deadline) { return worker_.Stop(deadline); }
+  std::string path() const;
+
+ private:
+  struct Guest {
+    std::shared_ptr<Session> session;
+    bool is_refused = false;
+  };
+
+  void Prepare();
+  void Tick();
+  void Open();
+  void Close();
+  void TellTrouble(const std::string& why);
+  void SetPath(const std::string& path);
+  void AwaitConnection();
+  void AcceptSome();
+  void Admit(base::UnforkedFd fd);
+  size_t CountRefused() const;
+  void Finish();
+  void OnEnd(Session* session);
+  template <class Call>
+  void ForEachGuest(const Call& call);
+
+  const ServerOptions options_;
+  std::shared_ptr<Job> job_;
+  const uid_t owner_ = ::geteuid();
+  const uid_t overflow_ = OverflowUid();
+
+  // The sessions refer to these, and handlers that were never called hold sessions: destroyed after the context.
+  Session::Around around_;
+  std::map<Session*, Guest> guests_;
+  Listener listener_;
+  base::IoThread worker_{"stepwatch-ask"};
+
+  boost::asio::io_context context_{1};
+  boost::asio::posix::stream_descriptor acceptor_{context_};
+  boost::asio::steady_timer tick_{context_};
+  boost::asio::steady_timer pause_{context_};
+  boost::asio::steady_timer finish_time_{context_};
+  bool trouble_told_ = false;
+  bool finishes_ = false;
+  std::atomic<bool> is_woken_{false};
+
+  mutable base::Mutex mutex_;
+  base::Condition end_;
+  std::string path_ STEPWATCH_GUARDED_BY(mutex_);
+  bool ended_ STEPWATCH_GUARDED_BY(mutex_) = false;
+};
+
+void Server::Core::Run() noexcept {
+  try {
+    Prepare();
+  } catch (const std::exception&) {  // no memory: nobody will ever ask
+  }
+  for (;;) {
+    try {
+      context_.run();
+      break;
+    } catch (const std::exception&) {  // of one connection, or one tick: the others go on
+    }
+  }
+  try {
+    ForEachGuest([](Session& session) { session.End(); });
+    context_.restart();
+    context_.poll();
+  } catch (const std::exception&) {
+  }
+  job_.reset();
+  around_.job.reset();
+  const base::MutexLock lock(&mutex_);
+  ended_ = true;
+  end_.NotifyAll();
+}
+
+void Server::Core::Prepare() {
+  around_ = {&context_, &options_.limits, job_,
+             &worker_,  weak_from_this(), [this](Session* session) { OnEnd(session); }};
+  tick_.expires_after(milliseconds(0));
+  tick_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) Tick();
+  });
+}
+
+void Server::Core::Tick() {
+  tick_.expires_after(options_.limits.tick);
+  tick_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) Tick();
+  });
+  if (finishes_) return;
+  job_->Tick();
+  if (!listener_.IsInPlace()) Open();
+}
+
+// --- the socket ---
+
+void Server::Core::Open() {
+  Close();
+  Result<Listener> opened = Status();
+  const Result<std::string> directory = OpenRuntimeDirectory(options_.directories, owner_, *options_.files);
+  if (directory.ok())
+    opened = Listener::Open(directory.value(), ::getpid(), *options_.files);
+  else
+    opened = directory.status();
+  if (!opened.ok()) return TellTrouble(opened.status().message());
+  listener_ = std::move(opened).value();
+  boost::system::error_code error;
+  acceptor_.assign(listener_.fd(), error);
+  if (error) {
+    listener_.Close();
+    return TellTrouble("the door's event loop refused the socket: " + error.message());
+  }
+  trouble_told_ = false;
+  SetPath(listener_.path());
+  AwaitConnection();
+}
+
+void Server::Core::TellTrouble(const std::string& why) {
+  if (!std::exchange(trouble_told_, true) && options_.on_trouble) options_.on_trouble(why);
+}
+
+void Server::Core::Close() {
+  if (acceptor_.is_open()) (void)acceptor_.release();
+  listener_.Close();
+  SetPath("");
+}
+
+void Server::Core::SetPath(const std::string& path) {
+  const base::MutexLock lock(&mutex_);
+  path_ = path;
+}
+
+std::string Server::Core::path() const {
+  const base::MutexLock lock(&mutex_);
+  return path_;
+}
+
+// --- connections ---
+
+void Server::Core::AwaitConnection() {
+  acceptor_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                       [this](const boost::system::error_code& error) {
+                         if (!error) AcceptSome();
+                       });
+}
+
+void Server::Core::AcceptSome() {
+  for (int i = 0; i < kAcceptsPerWakeup; ++i) {
+    base::UnforkedFd fd = listener_.Accept();
+    if (fd.valid()) {
+      Admit(std::move(fd));
+      continue;
+    }
+    if (errno == EINTR || errno == ECONNABORTED) continue;
+    if (errno == EAGAIN) break;
+    // Too many descriptors, most likely, while the connection still waits: without a pause this would turn in circles.
+    pause_.expires_after(kPause);
+    pause_.async_wait([this](const boost::system::error_code& error) {
+      if (!error && acceptor_.is_open()) AwaitConnection();
+    });
+    return;
+  }
+  AwaitConnection();
+}
+
+void Server::Core::Admit(base::UnforkedFd fd) {
+  const bool is_allowed = IsAllowed(options_.credentials_of(fd.get()), owner_, overflow_);
+  const size_t refused = CountRefused();
+  const bool has_room = guests_.size() - refused < options_.limits.connections;
+  const auto busy = [&] {
+    return Busy("the door serves " + std::to_string(options_.limits.connections) +
+                " connections at a time, and that many are open; try again");
+  };
+  if ((!is_allowed || !has_room) && refused >= options_.limits.connections) {
+    if (is_allowed) TurnAway(fd.get(), busy());
+    return;
+  }
+  const auto session = std::make_shared<Session>(&around_, std::move(fd));
+  guests_[session.get()] = {session, !is_allowed || !has_room};
+  if (!is_allowed)
+    session->Refuse(Forbidden("this job takes questions from uid " + std::to_string(owner_) + " and from root"));
+  else if (!has_room)
+    session->Refuse(busy());
+  else
+    session->Start();
+}
+
+size_t Server::Core::CountRefused() const {
+  size_t count = 0;
+  for (const auto& [key, guest] : guests_) count += guest.is_refused ? 1 : 0;
+  return count;
+}
+
+void Server::Core::OnEnd(Session* session) {
+  guests_.erase(session);
+  if (finishes_ && guests_.empty()) context_.stop();
+}
+
+// A call may end sessions.
+template <class Call>
+void Server::Core::ForEachGuest(const Call& call) {
+  std::vector<std::shared_ptr<Session>> sessions;
+  for (const auto& [key, guest] : guests_) sessions.push_back(guest.session);
+  for (const auto& session : sessions) call(*session);
+}
+
+void Server::Core::Wake() noexcept {
+  if (is_woken_.exchange(true)) return;
+  try {
+    boost::asio::post(context_, [this] {
+      is_woken_ = false;
+      ForEachGuest([](Session& session) { session.Wake(); });
+    });
+  } catch (const std::bad_alloc&) {  // with the next event, or the next heartbeat
+    is_woken_ = false;
+  }
+}
+
+// --- the end ---
+
+void Server::Core::BeginToFinish() {
+  boost::asio::post(context_, [this] { Finish(); });
+}
+
+void Server::Core::Finish() {
+  finishes_ = true;
+  Close();
+  finish_time_.expires_after(options_.limits.finish_time);
+  finish_time_.async_wait([this](const boost::system::error_code&) { context_.stop(); });
+  ForEachGuest([](Session& session) { session.Finish(); });
+  if (guests_.empty()) context_.stop();
+}
+
+bool Server::Core::AwaitEnd(steady_clock::time_point deadline) {
+  const base::MutexLock lock(&mutex_);
+  while (!ended_ && end_.WaitUntil(&mutex_, deadline)) {
+  }
+  return ended_;
+}
+
+// --- Server ---
+
+Server::Server(ServerOptions options, std::shared_ptr<Job> job)
+    : core_(std::make_shared<Core>(std::move(options), std::move(job))) {}
+
+Server::~Server() {
+  if (guard_.InOwner()) {
+    (void)Stop(steady_clock::now() + kStopTime);
+    return;
+  }
+  // The threads are not here, and everything else is as it was at the fork, in the midst of whatever they did.
+  new std::shared_ptr<Core>(std::move(core_));
+  new std::thread(std::move(thread_));
+}
+
+void Server::Start() {
+  thread_ = base::StartWorkerThread("stepwatch-door", [core = core_] { core->Run(); });
+}
+
+void Server::Wake() noexcept {
+  core_->Wake();
+}
+
+bool Server::Stop(steady_clock::time_point deadline) {
+  if (!thread_.joinable()) return true;
+  core_->BeginToFinish();
+  const bool has_ended = core_->AwaitEnd(deadline);
+  if (has_ended)
+    thread_.join();
+  else
+    thread_.detach();
+  return core_->StopWorker(deadline) && has_ended;
+}
+
+std::string Server::path() const {
+  return core_->path();
+}
+
+}  // namespace stepwatch::door

@@ -1,0 +1,59 @@
+// The door: HTTP/1.1 over a Unix socket, on a thread of its own.
+//
+// It takes no lock of the trainer's language, and whatever clients do costs nobody but the door's thread. What it asks
+// of the job and cannot be answered at once runs on a worker. In a forked child there is no door: its descriptors are
+// closed there, and the socket stays the parent's.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "controller/door/job.h"
+#include "controller/door/limits.h"
+#include "controller/door/peer.h"
+#include "src/base/file_system.h"
+#include "src/base/fork_guard.h"
+
+namespace stepwatch::door {
+
+struct ServerOptions {
+  std::vector<std::string> directories;  // see RuntimeDirectories
+  Limits limits = {};
+  // Told, on the door's thread, why there is no socket: once, until there is one. It is tried again.
+  std::function<void(const std::string& why)> on_trouble = {};
+  CredentialsOf credentials_of = PeerOf;
+  base::FileSystem* files = &base::FileSystem::Real();  // outlives whatever hangs in it
+};
+
+class Server {
+ public:
+  // The job is let go of at the end of the thread.
+  Server(ServerOptions options, std::shared_ptr<Job> job);
+  // Stops, and leaves a thread behind that has not ended within a second. Does nothing in a forked child.
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  // Starts the thread, which opens the socket a moment later. Throws std::system_error if there is no thread left.
+  void Start();
+  // Any thread: there are new events for those who read them.
+  void Wake() noexcept;
+  // Removes the socket, lets answers under way leave, and ends the threads. False: one of them hangs, in a file system
+  // or in the job, and is left behind with all that it uses.
+  bool Stop(std::chrono::steady_clock::time_point deadline);
+  // Any thread. Where the socket is; empty: there is none.
+  std::string path() const;
+
+ private:
+  class Core;
+
+  base::ForkGuard guard_;
+  std::shared_ptr<Core> core_;  // shared with the thread
+  std::thread thread_;
+};
+
+}  // namespace stepwatch::door

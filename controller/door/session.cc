@@ -1,0 +1,259 @@
+#include "controller/door/session.h"
+
+#include <fmt/format.h>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/http/error.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/write.hpp>
+#include <exception>
+#include <utility>
+
+#include "src/base/text.h"
+#include "stepwatch/version.h"
+
+namespace stepwatch::door {
+namespace {
+
+namespace http = boost::beast::http;
+using std::chrono::milliseconds;
+
+// Beyond the header, what has arrived of the body with it.
+constexpr size_t kBufferBytesMax = size_t{64} << 10;
+constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+
+bool IsMalformed(const boost::system::error_code& error) {
+  return error.category() == http::make_error_code(http::error::bad_method).category() &&
+         error != http::error::end_of_stream && error != http::error::partial_message;
+}
+
+// What the job throws ends here.
+Answer AnswerOf(const Route& route, const Request& request, Job& job) try {
+  return route.answer(request, job);
+} catch (const std::exception& error) {
+  return Failed(std::string("the question could not be answered: ") + error.what());
+} catch (...) {
+  return Failed("the question could not be answered");
+}
+
+}  // namespace
+
+Session::Session(const Around* around, base::UnforkedFd fd)
+    : around_(*around),
+      fd_(std::move(fd)),
+      socket_(*around->context),
+      timer_(*around->context),
+      buffer_(kBufferBytesMax) {
+  ErrorCode error;
+  socket_.assign(boost::asio::local::stream_protocol(), fd_.get(), error);
+  ended_ = static_cast<bool>(error);  // no memory, or no watch left
+}
+
+Session::~Session() {
+  End();
+}
+
+void Session::End() {
+  if (std::exchange(ended_, true)) return;
+  StopWaiting();
+  // The socket must not close the descriptor: a fork would find a number that is another file's.
+  ErrorCode ignored;
+  (void)socket_.release(ignored);
+  fd_.Reset();
+  around_.on_end(this);
+}
+
+void Session::Start() {
+  if (ended_) return around_.on_end(this);
+  AwaitRequest();
+}
+
+void Session::Refuse(const Answer& answer) {
+  if (ended_) return around_.on_end(this);
+  Send(answer);
+}
+
+// --- time ---
+
+void Session::Within(milliseconds time, void (Session::*on_time)()) {
+  timer_.expires_after(time);
+  timer_.async_wait([weak = weak_from_this(), wait = ++waits_, on_time](const ErrorCode& error) {
+    const auto self = weak.lock();
+    if (self && !error && !self->ended_ && self->waits_ == wait) (self.get()->*on_time)();
+  });
+}
+
+void Session::StopWaiting() {
+  ++waits_;
+  timer_.cancel();
+}
+
+// The read ends with an error.
+void Session::OnReadTime() {
+  read_timed_out_ = true;
+  ErrorCode ignored;
+  socket_.cancel(ignored);
+}
+
+void Session::OnWorkerTime() {
+  ++questions_;
+  Send(Busy(fmt::format("the job has not answered within {} ms; try again", around_.limits->answer_time.count())));
+}
+
+// --- a request ---
+
+void Session::AwaitRequest() {
+  if (finishes_) return End();
+  parser_.emplace();
+  parser_->header_limit(around_.limits->header_bytes);
+  parser_->body_limit(around_.limits->body_bytes);
+  read_timed_out_ = false;
+  if (buffer_.size() > 0) return ReadHeader();
+  Within(around_.limits->idle_time, &Session::End);
+  socket_.async_wait(socket_.wait_read, [self = shared_from_this()](const ErrorCode& error) {
+    if (self->ended_) return;
+    if (error) return self->End();
+    self->ReadHeader();
+  });
+}
+
+void Session::ReadHeader() {
+  Within(around_.limits->header_time, &Session::OnReadTime);
+  http::async_read_header(socket_, buffer_, *parser_, [self = shared_from_this()](const ErrorCode& error, size_t) {
+    if (!self->ended_) self->OnHeader(error);
+  });
+}
+
+void Session::OnHeader(const ErrorCode& error) {
+  StopWaiting();
+  if (error) return OnReadError(error);
+  const auto& header = parser_->get();
+  keeps_alive_ = header.keep_alive();
+  const std::string method(header.method_string());
+  const std::string target(header.target());
+  match_ = FindRoute(method, target);
+  if (match_.route == nullptr) {
+    keeps_alive_ = keeps_alive_ && parser_->is_done();
+    return Send(match_.allow.empty() ? NoSuchPath(target) : NoSuchMethod(target, match_.allow));
+  }
+  if (!parser_->is_done() && boost::beast::iequals(header[http::field::expect], "100-continue")) return InviteBody();
+  ReadBody();
+}
+
+void Session::InviteBody() {
+  Within(around_.limits->send_time, &Session::End);
+  boost::asio::async_write(socket_, boost::asio::buffer(kContinue),
+                           [self = shared_from_this()](const ErrorCode& error, size_t) {
+                             if (self->ended_) return;
+                             if (error) return self->End();
+                             self->ReadBody();
+                           });
+}
+
+void Session::ReadBody() {
+  if (parser_->is_done()) return Perform();
+  Within(around_.limits->body_time, &Session::OnReadTime);
+  http::async_read(socket_, buffer_, *parser_, [self = shared_from_this()](const ErrorCode& error, size_t) {
+    if (!self->ended_) self->OnBody(error);
+  });
+}
+
+void Session::OnBody(const ErrorCode& error) {
+  StopWaiting();
+  if (error) return OnReadError(error);
+  Perform();
+}
+
+void Session::OnReadError(const ErrorCode& error) {
+  keeps_alive_ = false;
+  const Limits& limits = *around_.limits;
+  if (read_timed_out_)
+    return Send(TooSlow(fmt::format("the request was not complete within {} ms",
+                                    (parser_->is_header_done() ? limits.body_time : limits.header_time).count())));
+  if (error == http::error::header_limit || error == http::error::buffer_overflow)
+    return Send(HeaderTooLarge(fmt::format("the header of a request may have {} bytes", limits.header_bytes)));
+  if (error == http::error::body_limit)
+    return Send(TooLarge(fmt::format("the body of a request may have {} bytes", limits.body_bytes)));
+  if (IsMalformed(error)) return Send(BadRequest("this is no HTTP/1.1: " + error.message()));
+  End();
+}
+
+void Session::Perform() {
+  if (match_.route->way == Route::Way::kEvents) return StreamEvents();
+  Request request{std::move(match_.parameter), std::move(parser_->get().body())};
+  if (match_.route->way == Route::Way::kOnWorker) return AskWorker(std::move(request));
+  Send(AnswerOf(*match_.route, request, *around_.job));
+}
+
+void Session::AskWorker(Request request) {
+  const uint64_t question = ++questions_;
+  // The worker may hold the question for longer than this session lives, and answers a door that is still there.
+  auto ask = [weak = weak_from_this(), owner = around_.owner.lock(), job = around_.job, context = around_.context,
+              route = match_.route, request = std::move(request), question] {
+    auto answer = std::make_shared<Answer>(AnswerOf(*route, request, *job));
+    boost::asio::post(*context, [weak, answer, question] {
+      const auto self = weak.lock();
+      if (!self || self->ended_ || self->questions_ != question) return;
+      self->StopWaiting();
+      self->Send(*answer);
+    });
+  };
+  is_waiting_for_worker_ = true;
+  if (!around_.worker->Post(std::move(ask))) return Send(Busy("too many questions wait already; try again"));
+  Within(around_.limits->answer_time, &Session::OnWorkerTime);
+}
+
+// --- an answer ---
+
+void Session::Send(const Answer& answer) {
+  is_waiting_for_worker_ = false;
+  response_.emplace(static_cast<http::status>(answer.status), 11);
+  response_->set(http::field::server, std::string("stepwatch/") + kVersion);
+  response_->set(http::field::content_type, answer.content_type);
+  response_->set(http::field::cache_control, "no-store");
+  if (!answer.etag.empty()) response_->set(http::field::etag, "\"" + answer.etag + "\"");
+  if (!answer.allow.empty()) response_->set(http::field::allow, answer.allow);
+  if (answer.retry_after > 0) response_->set(http::field::retry_after, std::to_string(answer.retry_after));
+  response_->keep_alive(keeps_alive_ && !finishes_);
+  response_->body() = answer.body;
+  response_->prepare_payload();
+  Within(around_.limits->send_time, &Session::End);
+  http::async_write(socket_, *response_, [self = shared_from_this()](const ErrorCode& error, size_t) {
+    if (!self->ended_) self->OnSent(error);
+  });
+}
+
+void Session::OnSent(const ErrorCode& error) {
+  StopWaiting();
+  if (error) return End();
+  const bool keeps_alive = response_->keep_alive();
+  response_.reset();
+  if (keeps_alive) return AwaitRequest();
+  if (finishes_) return End();
+  Linger();
+}
+
+void Session::Linger() {
+  ErrorCode ignored;
+  socket_.shutdown(socket_.shutdown_send, ignored);
+  Within(around_.limits->linger_time, &Session::End);
+  Discard();
+}
+
+void Session::Discard() {
+  socket_.async_read_some(boost::asio::buffer(discarded_), [self = shared_from_this()](const ErrorCode& error, size_t) {
+    if (self->ended_) return;
+    if (error) return self->End();
+    self->Discard();
+  });
+}
+
+void Session::Finish() {
+  finishes_ = true;
+  if (streams_) return Wake();
+  if (!response_ && !is_waiting_for_worker_) End();
+}
+
+}  // namespace stepwatch::door

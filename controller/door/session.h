@@ -1,0 +1,109 @@
+// One connection: requests in, answers out, one after the other, each within its time. Door thread only.
+//
+// Whatever the other end does, or leaves undone, costs one connection for a limited time and a limited piece of memory:
+// what it sends is bounded, what it does not read is not made.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/message.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "controller/door/answers.h"
+#include "controller/door/job.h"
+#include "controller/door/limits.h"
+#include "controller/door/routes.h"
+#include "src/base/io_executor.h"
+#include "src/base/unforked_fd.h"
+
+namespace stepwatch::door {
+
+class Session : public std::enable_shared_from_this<Session> {
+ public:
+  // What all sessions of a door share; outlives them.
+  struct Around {
+    boost::asio::io_context* context = nullptr;
+    const Limits* limits = nullptr;
+    std::shared_ptr<Job> job;
+    base::IoExecutor* worker = nullptr;
+    std::weak_ptr<const void> owner;       // of all the above: held by work that may be left behind
+    std::function<void(Session*)> on_end;  // the connection is closed; called once
+  };
+
+  Session(const Around* around, base::UnforkedFd fd);
+  ~Session();
+
+  void Start();
+  // Instead of Start: says this, whatever is asked, and closes.
+  void Refuse(const Answer& answer);
+  // There are new events.
+  void Wake();
+  // The door closes: an answer that is under way and the events that were told still leave, nothing else is taken.
+  void Finish();
+  // Closes at once.
+  void End();
+
+ private:
+  using ErrorCode = boost::system::error_code;
+
+  void AwaitRequest();
+  void ReadHeader();
+  void OnHeader(const ErrorCode& error);
+  // Invites the body that a careful client holds back until it is wanted.
+  void InviteBody();
+  void ReadBody();
+  void OnBody(const ErrorCode& error);
+  void OnReadError(const ErrorCode& error);
+  void Perform();
+  void AskWorker(Request request);
+  void Send(const Answer& answer);
+  void OnSent(const ErrorCode& error);
+  // Closes when the other end has, so that it can read what it was told before it has sent all that it wants to.
+  void Linger();
+  void Discard();
+
+  void StreamEvents();
+  void SendEvents();
+  void SendStreamText(std::string text);
+
+  // Calls `on_time` if nothing else is waited for until then.
+  void Within(std::chrono::milliseconds time, void (Session::*on_time)());
+  void StopWaiting();
+  void OnReadTime();
+  void OnWorkerTime();
+  void SendHeartbeat();
+
+  const Around& around_;
+  base::UnforkedFd fd_;
+  boost::asio::local::stream_protocol::socket socket_;
+  boost::asio::steady_timer timer_;
+  uint64_t waits_ = 0;  // numbers what the timer was set for: a handler that is late finds another number
+  boost::beast::flat_buffer buffer_;
+  std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> parser_;
+  std::optional<boost::beast::http::response<boost::beast::http::string_body>> response_;
+  Match match_;
+  uint64_t questions_ = 0;  // to the worker: an answer that comes late finds another number
+  bool keeps_alive_ = false;
+  bool is_waiting_for_worker_ = false;
+  bool read_timed_out_ = false;
+  bool finishes_ = false;
+  bool ended_ = false;
+
+  // A stream of events.
+  bool streams_ = false;
+  bool is_sending_ = false;
+  bool has_begun_ = false;   // the first page is on its way
+  uint64_t last_event_ = 0;  // that was sent
+  std::string stream_text_;
+  char discarded_[4096];
+};
+
+}  // namespace stepwatch::door

@@ -1,0 +1,168 @@
+// A door of a job that is not there, in a directory of its own, and people who stand before it.
+#pragma once
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "controller/door/client.h"
+#include "controller/door/event_ring.h"
+#include "controller/door/json_values.h"
+#include "controller/door/server.h"
+#include "controller/door/unix_address.h"
+#include "src/base/file.h"
+#include "tests/catch.h"
+#include "tests/temporary_directory.h"
+
+namespace stepwatch::door {
+
+using namespace std::chrono_literals;
+
+inline bool Eventually(const std::function<bool()>& condition) {
+  const auto deadline = std::chrono::steady_clock::now() + 20s;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(1ms);
+  }
+  return true;
+}
+
+class FakeJob final : public Job {
+ public:
+  JobStatus GetStatus() override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return status_;
+  }
+  EventPage EventsAfter(uint64_t id, size_t count) override { return events.After(id, count); }
+  void Tick() override { ++ticks; }
+  std::vector<LatestValue> Latest(SiteKind, std::chrono::milliseconds) override {
+    ++latest_asked;
+    while (holds_latest) std::this_thread::sleep_for(1ms);
+    return {};
+  }
+  DoctorReport Examine() override {
+    DoctorReport report;
+    report.cpu_target = "scalar";
+    report.cpu_available = {"scalar"};
+    report.cuda_reason = "not asked for";
+    return report;
+  }
+
+  void SetStatus(const JobStatus& status) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    status_ = status;
+  }
+
+  EventRing events;
+  std::atomic<int> ticks{0};
+  std::atomic<int> latest_asked{0};
+  std::atomic<bool> holds_latest{false};
+
+ private:
+  std::mutex mutex_;
+  JobStatus status_;
+};
+
+// A server in a directory of its own.
+struct OpenDoor {
+  explicit OpenDoor(const std::function<void(ServerOptions*)>& change = {}) : job(std::make_shared<FakeJob>()) {
+    ServerOptions options;
+    options.directories = {runtime};
+    options.on_trouble = [this](const std::string& why) {
+      const std::lock_guard<std::mutex> lock(mutex);
+      troubles.push_back(why);
+    };
+    options.limits.tick = 5ms;
+    if (change) change(&options);
+    server = std::make_unique<Server>(std::move(options), job);
+    server->Start();
+  }
+  ~OpenDoor() { job->holds_latest = false; }
+
+  std::string Path() const {
+    REQUIRE(Eventually([&] { return !server->path().empty(); }));
+    return server->path();
+  }
+  Client client() const { return Client(Path()); }
+  Json GetJson(const std::string& target) const {
+    const Result<Reply> reply = client().Get(target);
+    REQUIRE(reply.status().ToString() == "ok");
+    const Result<Json> json = ParseJson(reply.value().body);
+    REQUIRE(json.ok());
+    return json.value();
+  }
+  std::vector<std::string> Troubles() {
+    const std::lock_guard<std::mutex> lock(mutex);
+    return troubles;
+  }
+
+  testing::TemporaryDirectory directory;
+  const std::string runtime = directory / "run";
+  std::mutex mutex;
+  std::vector<std::string> troubles;
+  std::shared_ptr<FakeJob> job;
+  std::unique_ptr<Server> server;
+};
+
+// Somebody who says what he likes.
+class Visitor {
+ public:
+  explicit Visitor(const std::string& path) : fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    const auto address = UnixAddress(path);
+    REQUIRE(address);
+    REQUIRE(::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) == 0);
+  }
+  // False: the other end has closed.
+  bool Say(const std::string& text) {
+    size_t said = 0;
+    while (said < text.size()) {
+      const ssize_t put = ::send(fd_.get(), text.data() + said, text.size() - said, MSG_NOSIGNAL);
+      if (put < 0) return false;
+      said += static_cast<size_t>(put);
+    }
+    return true;
+  }
+  // Up to the end of what is said; whatever came if that takes too long.
+  std::string HearAll() {
+    std::string heard;
+    char bytes[4096];
+    for (;;) {
+      pollfd waiting{fd_.get(), POLLIN, 0};
+      if (::poll(&waiting, 1, 20000) <= 0) return heard + "(and then nothing for 20 s)";
+      const ssize_t got = ::recv(fd_.get(), bytes, sizeof bytes, 0);
+      if (got <= 0) return heard;
+      heard.append(bytes, static_cast<size_t>(got));
+    }
+  }
+  // Up to and with this text.
+  std::string HearUntil(const std::string& end) {
+    std::string heard;
+    char byte = 0;
+    while (heard.find(end) == std::string::npos) {
+      pollfd waiting{fd_.get(), POLLIN, 0};
+      if (::poll(&waiting, 1, 20000) <= 0) return heard + "(and then nothing for 20 s)";
+      if (::recv(fd_.get(), &byte, 1, 0) != 1) return heard + "(and then the end)";
+      heard += byte;
+    }
+    return heard;
+  }
+
+ private:
+  base::UniqueFd fd_;
+};
+
+inline bool Has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace stepwatch::door

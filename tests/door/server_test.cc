@@ -1,0 +1,240 @@
+#include "controller/door/server.h"
+
+#include <sys/wait.h>
+
+#include "controller/door/listener.h"
+#include "tests/door/open_door.h"
+
+namespace stepwatch::door {
+namespace {
+
+constexpr const char* kAsk = "GET /v1/status HTTP/1.1\r\nHost: x\r\n\r\n";
+
+TEST_CASE("a status is asked for and answered, with the hash of the file as its tag") {
+  OpenDoor door;
+  JobStatus status;
+  status.file_sha256 = "abc";
+  status.monitor.step = 17;
+  door.job->SetStatus(status);
+  Visitor visitor(door.Path());
+  REQUIRE(visitor.Say("GET /v1/status HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
+  const std::string heard = visitor.HearAll();
+  CHECK(heard.starts_with("HTTP/1.1 200 OK\r\n"));
+  CHECK(Has(heard, "ETag: \"abc\"\r\n"));
+  CHECK(Has(heard, "Content-Type: application/json\r\n"));
+  CHECK(door.GetJson("/v1/status")["step"] == 17);
+}
+
+TEST_CASE("one connection takes several questions, also when they come at once") {
+  OpenDoor door;
+  Visitor visitor(door.Path());
+  REQUIRE(visitor.Say(kAsk));
+  CHECK(Has(visitor.HearUntil("\"version\":1"), "200 OK"));
+  REQUIRE(visitor.Say(std::string(kAsk) + "GET /v1/ranks HTTP/1.1\r\nConnection: close\r\n\r\n"));
+  CHECK(Has(visitor.HearAll(), "\"ranks\":[{\"rank\":0"));
+}
+
+TEST_CASE("only the owner finds and opens the socket") {
+  OpenDoor door;
+  struct stat about {};
+  REQUIRE(::lstat(door.Path().c_str(), &about) == 0);
+  CHECK((about.st_mode & 0777) == 0600);
+  REQUIRE(::lstat(door.runtime.c_str(), &about) == 0);
+  CHECK((about.st_mode & 0777) == 0700);
+  CHECK(door.Path() == door.runtime + "/" + std::to_string(::getpid()) + "-1.sock");
+}
+
+TEST_CASE("another user is refused, and so is one whom the kernel cannot name") {
+  for (const auto& credentials : {std::optional<Peer>(Peer{1, ::geteuid() + 1}), std::optional<Peer>()}) {
+    OpenDoor door([&](ServerOptions* options) { options->credentials_of = [=](int) { return credentials; }; });
+    Visitor visitor(door.Path());
+    REQUIRE(visitor.Say(kAsk));
+    const std::string heard = visitor.HearAll();
+    CHECK(heard.starts_with("HTTP/1.1 403 Forbidden\r\n"));
+    CHECK(Has(heard, "\"code\":\"forbidden\""));
+    CHECK_FALSE(Has(heard, "state"));
+  }
+}
+
+TEST_CASE("what is not there, and methods that a path does not take, are said") {
+  OpenDoor door;
+  const Client client = door.client();
+  CHECK(client.Get("/v1/nothing").value().status == 404);
+  CHECK(client.Get("/v1/latest/nothing").value().status == 404);
+  CHECK(Has(client.Get("/v1/latest/nothing").value().body, "grad_reduced"));
+  CHECK(client.Get("/v1/latest/actv").value().status == 200);
+  CHECK(client.Ask("POST", "/v1/status").value().status == 405);
+  CHECK(client.Get("/v1/status?pretty").value().status == 200);
+}
+
+TEST_CASE("a config is validated as on the command line") {
+  OpenDoor door;
+  const auto ask = [&](const std::string& text) {
+    const Result<Reply> reply = door.client().Ask("POST", "/v1/validate", text);
+    REQUIRE(reply.ok());
+    CHECK(reply.value().status == 200);
+    return ParseJson(reply.value().body).value();
+  };
+  CHECK(ask("{\"opps\": []}")["warnings"][0]["key"] == "opps");
+  const Json refused = ask("{\n  \"ops\": \"norm\"\n}");
+  CHECK(refused["valid"] == false);
+  CHECK(refused["error"]["line"] == 2);
+  CHECK(refused["version"] == 1);
+}
+
+TEST_CASE("a body that is held back until it is wanted is invited") {
+  OpenDoor door;
+  Visitor visitor(door.Path());
+  REQUIRE(visitor.Say("POST /v1/validate HTTP/1.1\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n"));
+  CHECK(visitor.HearUntil("\r\n\r\n") == "HTTP/1.1 100 Continue\r\n\r\n");
+  REQUIRE(visitor.Say("{}"));
+  CHECK(Has(visitor.HearUntil("}"), "\"valid\":true"));
+}
+
+TEST_CASE("a job that does not answer is told of at a deadline, and the door answers others meanwhile") {
+  OpenDoor door([](ServerOptions* options) { options->limits.answer_time = 50ms; });
+  door.job->holds_latest = true;
+  const Reply reply = door.client().Get("/v1/latest/actv").value();
+  CHECK(reply.status == 503);
+  CHECK(Has(reply.body, "has not answered within 50 ms"));
+  CHECK(door.client().Get("/v1/status").value().status == 200);
+}
+
+TEST_CASE("a socket that vanished, or was replaced, is there again") {
+  OpenDoor door;
+  const std::string path = door.Path();
+  REQUIRE(::unlink(path.c_str()) == 0);
+  REQUIRE(Eventually([&] { return ::access(path.c_str(), F_OK) == 0; }));
+  CHECK(door.client().Get("/v1/status").ok());
+  std::filesystem::remove_all(door.runtime);
+  REQUIRE(Eventually([&] { return ::access(path.c_str(), F_OK) == 0; }));
+  CHECK(Eventually([&] { return door.client().Get("/v1/status").ok(); }));
+}
+
+TEST_CASE("a connection that was open stays open when the socket is bound again") {
+  OpenDoor door;
+  const std::string path = door.Path();
+  Visitor visitor(path);
+  REQUIRE(visitor.Say(kAsk));
+  visitor.HearUntil("\"version\":1");
+  REQUIRE(::unlink(path.c_str()) == 0);
+  REQUIRE(Eventually([&] { return ::access(path.c_str(), F_OK) == 0; }));
+  REQUIRE(visitor.Say(kAsk));
+  CHECK(Has(visitor.HearUntil("\"version\":1"), "200 OK"));
+}
+
+TEST_CASE("two doors of one process have a socket each, and closing takes one away") {
+  OpenDoor first;
+  const std::string path = first.Path();
+  OpenDoor second([&](ServerOptions* options) { options->directories = {first.runtime}; });
+  CHECK(second.Path() == first.runtime + "/" + std::to_string(::getpid()) + "-2.sock");
+  CHECK(first.client().Get("/v1/status").ok());
+  CHECK(second.server->Stop(std::chrono::steady_clock::now() + 10s));
+  CHECK(testing::EntriesOf(first.runtime) == 1);
+  CHECK(first.server->Stop(std::chrono::steady_clock::now() + 10s));
+  CHECK(testing::EntriesOf(first.runtime) == 0);
+  CHECK(first.server->path().empty());
+}
+
+TEST_CASE("a socket that a dead process of this pid has left is replaced") {
+  testing::TemporaryDirectory directory;
+  const std::string stale = directory / (std::to_string(::getpid()) + "-1.sock");
+  {
+    const base::UniqueFd dead(::socket(AF_UNIX, SOCK_STREAM, 0));
+    const auto address = UnixAddress(stale);
+    REQUIRE(::bind(dead.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) == 0);
+  }
+  OpenDoor door([&](ServerOptions* options) { options->directories = {directory.path()}; });
+  CHECK(door.Path() == stale);
+  CHECK(door.client().Get("/v1/status").ok());
+}
+
+TEST_CASE("without a directory there is no door, which is said once, and there is one when there can be") {
+  testing::TemporaryDirectory directory;
+  const std::string missing = directory / "later/run";
+  OpenDoor door([&](ServerOptions* options) { options->directories = {missing}; });
+  REQUIRE(Eventually([&] { return door.job->ticks > 5; }));
+  CHECK(door.Troubles().size() == 1);
+  CHECK(Has(door.Troubles().front(), "cannot look at " + missing));
+  std::filesystem::create_directory(directory / "later");
+  CHECK(door.Path().starts_with(missing));
+  CHECK(door.client().Get("/v1/status").ok());
+}
+
+TEST_CASE("a forked child has no door, and its end takes nothing from the parent") {
+  OpenDoor door;
+  const std::string path = door.Path();
+  Visitor visitor(path);
+  REQUIRE(visitor.Say(kAsk));
+  visitor.HearUntil("\"version\":1");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    door.server.reset();
+    ::pause();
+    ::_exit(0);
+  }
+  // The child still runs, and holds neither the socket nor the connection.
+  CHECK(door.client().Get("/v1/status").ok());
+  CHECK(door.server->Stop(std::chrono::steady_clock::now() + 10s));
+  CHECK_FALSE(Has(visitor.HearAll(), "nothing for"));
+  CHECK(::access(path.c_str(), F_OK) != 0);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+}
+
+TEST_CASE("an orphaned child does not make the door of its dead parent look open") {
+  testing::TemporaryDirectory directory;
+  int pipe[2];
+  REQUIRE(::pipe(pipe) == 0);
+  const pid_t parent = ::fork();
+  if (parent == 0) {
+    Server server({.directories = {directory.path()}}, std::make_shared<FakeJob>());
+    server.Start();
+    while (server.path().empty()) ::usleep(1000);
+    const pid_t orphan = ::fork();
+    if (orphan == 0) {
+      ::pause();
+      ::_exit(0);
+    }
+    (void)!::write(pipe[1], &orphan, sizeof orphan);
+    ::pause();
+    ::_exit(0);
+  }
+  pid_t orphan = 0;
+  REQUIRE(::read(pipe[0], &orphan, sizeof orphan) == sizeof orphan);
+  const std::string path = directory / (std::to_string(parent) + "-1.sock");
+  CHECK(Client(path).Get("/v1/status").ok());
+  ::kill(parent, SIGKILL);
+  ::waitpid(parent, nullptr, 0);
+  CHECK(IsDeaf(path));
+  CHECK_FALSE(Client(path).Get("/v1/status").ok());
+  ::kill(orphan, SIGKILL);
+}
+
+TEST_CASE("closing waits for an answer under way, and no longer than it must") {
+  OpenDoor door;
+  door.job->holds_latest = true;
+  Visitor visitor(door.Path());
+  REQUIRE(visitor.Say("GET /v1/latest/actv HTTP/1.1\r\n\r\n"));
+  REQUIRE(Eventually([&] { return door.job->latest_asked > 0; }));
+  door.job->holds_latest = false;
+  CHECK(door.server->Stop(std::chrono::steady_clock::now() + 10s));
+  CHECK(Has(visitor.HearAll(), "200 OK"));
+}
+
+TEST_CASE("a job that hangs is left behind, and finds all that it needs when it comes back") {
+  OpenDoor door([](ServerOptions* options) { options->limits.finish_time = 10ms; });
+  door.job->holds_latest = true;
+  Visitor visitor(door.Path());
+  REQUIRE(visitor.Say("GET /v1/latest/actv HTTP/1.1\r\n\r\n"));
+  REQUIRE(Eventually([&] { return door.job->latest_asked > 0; }));
+  CHECK_FALSE(door.server->Stop(std::chrono::steady_clock::now() + 100ms));
+  door.server.reset();
+  const std::weak_ptr<FakeJob> job = door.job;
+  door.job->holds_latest = false;
+  door.job = std::make_shared<FakeJob>();
+  CHECK(Eventually([&] { return job.expired(); }));
+}
+
+}  // namespace
+}  // namespace stepwatch::door
