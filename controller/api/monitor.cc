@@ -106,6 +106,7 @@ Monitor::~Monitor() {
 Status Monitor::Attach(SiteIndex sites, HookTable* hooks) {
   if (!impl_->data_plane_.InOwner() || impl_->closed_) return Status(StatusCode::kUnavailable, "the monitor is closed");
   impl_->data_plane_.plans.SetHooks(hooks);
+  impl_->OpenDoor();
   impl_->AwaitRunId();
   // Shared with the handler: it may run after this call has given up on a file system that hangs.
   auto shared_sites = std::make_shared<SiteIndex>(std::move(sites));
@@ -166,24 +167,7 @@ bool Monitor::Flush(milliseconds timeout) {
 }
 
 MonitorStatus Monitor::GetStatus() const {
-  MonitorStatus status;
-  status.step = impl_->data_plane_.running.number();
-  if (!impl_->data_plane_.InOwner())
-    return status;  // a thread that held the lock at the fork is not there to release it
-  status.state = impl_->State();
-  status.plan_id = impl_->data_plane_.plans.plan_id();
-  status.collected = status.plan_id == 0 ? 0 : impl_->data_plane_.plans.collected();
-  status.collecting_step = recorder_->collecting();
-  const step::StepGate& gate = impl_->data_plane_.gate;
-  status.proposed_step = impl_->reloader_.proposed_step();
-  status.in_doubt = gate.in_doubt();
-  status.decision_waits = gate.waits();
-  status.decision_timeouts = gate.timeouts();
-  status.decision_wait_seconds = gate.seconds_waited();
-  const base::MutexLock lock(&impl_->mutex_);
-  status.output_dir = impl_->output_dir_;
-  status.fault = impl_->fault_;
-  return status;
+  return impl_->GetStatus();
 }
 
 void Monitor::Report(Event event) noexcept {
@@ -223,7 +207,9 @@ Status Monitor::Close(milliseconds timeout) {
   const bool loop_ended = loop_answered && impl_->loop_.Stop(deadline);
   if (!loop_ended) impl_->loop_.Detach();
   (void)impl_->door_.Close(deadline);
-  impl_->hung_ = sink_hangs || !loop_ended;
+  // Last, so that whoever follows the events hears of the end.
+  const bool door_ended = !impl_->server_ || impl_->server_->Stop(deadline);
+  impl_->hung_ = sink_hangs || !loop_ended || !door_ended;
   if (!loop_ended)
     return Status(StatusCode::kTimedOut, "the loop thread hangs, perhaps in on_event, and was left behind");
   if (sink_hangs)

@@ -1,12 +1,17 @@
 #include "controller/api/monitor_impl.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <new>
+#include <string_view>
 #include <thread>
 #include <utility>
 
+#include "controller/door/runtime_directory.h"
 #include "kernels/device_engine.h"
 #include "src/drain/alert_manager.h"
 #include "src/output/run_directory.h"
@@ -21,6 +26,11 @@ constexpr milliseconds kAskAgain{1};
 
 double SecondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+bool WantsDoor(const Options& options) {
+  const char* value = std::getenv("STEPWATCH_DOOR");
+  return options.door && (value == nullptr || std::string_view(value) != "0");
 }
 
 std::unique_ptr<drain::AlertManager> MakeAlertManager(const Options& options, base::FileSystem& files,
@@ -61,7 +71,37 @@ Monitor::Impl::Impl(Options options, bool dynamic, base::FileSystem& files)
       data_plane_(options_.start_iteration, &engine_, &wake_up_, options_.decision_wait),
       drain_(&board_, &engine_, &wake_up_, &data_plane_.plans.begun_plans(), options_.backlog_bytes_max),
       reloader_(options_, dynamic, {&loop_.context(), &data_plane_, &drain_, &board_, &io_, &output_io_, &files_},
-                [this](Event event) { Tell(std::move(event)); }) {}
+                [this](Event event) { Tell(std::move(event)); }),
+      job_(WantsDoor(options_) ? std::make_shared<api::MonitorJob>(this) : nullptr),
+      server_(MakeServer()) {}
+
+std::unique_ptr<door::Server> Monitor::Impl::MakeServer() {
+  if (!job_) return nullptr;
+  door::ServerOptions options;
+  options.directories = door::RuntimeDirectories(::geteuid());
+  options.on_trouble = [this](const std::string& why) { TellOfDoor(why); };
+  options.files = &files_;
+  return std::make_unique<door::Server>(std::move(options), job_);
+}
+
+void Monitor::Impl::TellOfDoor(const std::string& why) {
+  Event event;
+  event.kind = EventKind::kNote;
+  event.message = "nobody can ask this run how it is (stepwatch ps, status): " + why + "; training goes on";
+  Report(std::move(event));
+}
+
+void Monitor::Impl::OpenDoor() noexcept {
+  if (!server_ || std::exchange(opened_door_, true)) return;
+  try {
+    server_->Start();
+  } catch (const std::exception& error) {  // no thread left
+    try {
+      TellOfDoor(error.what());
+    } catch (const std::bad_alloc&) {
+    }
+  }
+}
 
 void Monitor::Impl::Start() {
   if (!dynamic_) loop_.Post([this] { reloader_.JoinRanks(); });
@@ -75,6 +115,8 @@ void Monitor::Impl::Start() {
 void Monitor::Impl::Tell(Event event) {
   PublishState();
   event.t = SecondsSince(start_);
+  if (job_) job_->Note(event);
+  if (server_) server_->Wake();
   door_.Tell(event);
 }
 
@@ -109,9 +151,37 @@ void Monitor::Impl::OnBoard() {
 
 void Monitor::Impl::PublishState() {
   loop_state_.store(reloader_.state(), std::memory_order_relaxed);
+  {
+    const base::MutexLock lock(&mutex_);
+    output_dir_ = reloader_.output_dir();
+    fault_ = reloader_.fault();
+  }
+  if (job_) PublishView();
+}
+
+void Monitor::Impl::PublishView() noexcept try {
+  job_->Publish(reloader_.View());
+} catch (const std::bad_alloc&) {  // the last one stays until the next
+}
+
+MonitorStatus Monitor::Impl::GetStatus() const {
+  MonitorStatus status;
+  status.step = data_plane_.running.number();
+  if (!data_plane_.InOwner()) return status;  // a thread that held the lock at the fork is not there to release it
+  status.state = State();
+  status.plan_id = data_plane_.plans.plan_id();
+  status.collected = status.plan_id == 0 ? 0 : data_plane_.plans.collected();
+  status.collecting_step = data_plane_.recorder.collecting();
+  const step::StepGate& gate = data_plane_.gate;
+  status.proposed_step = reloader_.proposed_step();
+  status.in_doubt = gate.in_doubt();
+  status.decision_waits = gate.waits();
+  status.decision_timeouts = gate.timeouts();
+  status.decision_wait_seconds = gate.seconds_waited();
   const base::MutexLock lock(&mutex_);
-  output_dir_ = reloader_.output_dir();
-  fault_ = reloader_.fault();
+  status.output_dir = output_dir_;
+  status.fault = fault_;
+  return status;
 }
 
 bool Monitor::Impl::Await(bool (reload::Reloader::*question)() const, std::chrono::steady_clock::time_point deadline) {

@@ -10,6 +10,8 @@
 #include "controller/api/event_door.h"
 #include "controller/api/event_queue.h"
 #include "controller/api/loop_thread.h"
+#include "controller/api/monitor_job.h"
+#include "controller/door/server.h"
 #include "controller/reload/reloader.h"
 #include "src/base/file_system.h"
 #include "src/base/io_executor.h"
@@ -53,6 +55,10 @@ class Monitor::Impl {
   Status ChangePlan(std::function<reload::Replanned()> change, bool awaits_look = false);
   // Any thread.
   RunState State() const;
+  MonitorStatus GetStatus() const;
+
+  // Step thread. What goes wrong is a note among the events.
+  void OpenDoor() noexcept;
 
   const Options options_;
   const bool dynamic_;
@@ -77,9 +83,16 @@ class Monitor::Impl {
   mutable base::Mutex mutex_;
   std::string output_dir_ STEPWATCH_GUARDED_BY(mutex_);
   std::string fault_ STEPWATCH_GUARDED_BY(mutex_);
+  // Null: nobody may ask.
+  const std::shared_ptr<api::MonitorJob> job_;
+  const std::unique_ptr<door::Server> server_;
+  bool opened_door_ = false;
 
  private:
   void TellFault(const char* what);
+  std::unique_ptr<door::Server> MakeServer();
+  void TellOfDoor(const std::string& why);
+  void PublishView() noexcept;
 };
 
 }  // namespace stepwatch

@@ -16,7 +16,7 @@ struct Limits {
   std::chrono::milliseconds body_time{10000};
   std::chrono::milliseconds answer_time{5000};  // of the job
   std::chrono::milliseconds send_time{10000};   // for the other end to take an answer, or a page of events
-  std::chrono::milliseconds linger_time{1000};  // for the other end to read an answer that ends the connection
+  std::chrono::milliseconds linger_time{5000};  // for the other end to read an answer that ends the connection
   std::chrono::milliseconds heartbeat{15000};   // of a stream without events
   std::chrono::milliseconds finish_time{200};   // for what is under way when the door closes
   std::chrono::milliseconds tick{1000};         // between two looks whether the socket is in its place

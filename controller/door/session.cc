@@ -130,7 +130,8 @@ void Session::OnHeader(const ErrorCode& error) {
   StopWaiting();
   if (error) return OnReadError(error);
   const auto& header = parser_->get();
-  keeps_alive_ = header.keep_alive();
+  // What follows the answer to HEAD is no body to its sender, but the beginning of the next answer.
+  keeps_alive_ = header.keep_alive() && header.method() != http::verb::head;
   const std::string method(header.method_string());
   const std::string target(header.target());
   match_ = FindRoute(method, target);

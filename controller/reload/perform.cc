@@ -163,7 +163,10 @@ std::unique_ptr<step::PendingPlan> Reloader::PendingOf(PlanId plan_id) {
 }
 
 void Reloader::PutInSlot(std::unique_ptr<step::PendingPlan>&& plan) {
-  if (plan->pipeline) PrepareOutput(plan->plan());
+  if (plan->pipeline) {
+    PrepareOutput(plan->plan());
+    in_slot_ = {plan->plan().layout.plan_id, plan->at_step};
+  }
   plans_.PutInSlot(std::move(plan));
 }
 

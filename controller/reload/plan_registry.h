@@ -24,6 +24,11 @@ class PlanRegistry {
                std::function<void(PlanId)> on_replaced);
 
   const Edit& Source(PlanId plan_id) const { return sources_.at(plan_id); }
+  // Null: it is over.
+  const Edit* Find(PlanId plan_id) const {
+    const auto source = sources_.find(plan_id);
+    return source == sources_.end() ? nullptr : &source->second;
+  }
   // Leaves what is there: the plan was compiled again.
   const Edit& AddSource(PlanId plan_id, const Edit& edit) { return sources_.try_emplace(plan_id, edit).first->second; }
   void SetSource(PlanId plan_id, const Edit& edit) { sources_.insert_or_assign(plan_id, edit); }

@@ -88,7 +88,8 @@ void Reloader::MakeWatcher() {
       *parts_.loop, *parts_.io, watch_options,
       watch::Watcher::Callbacks{[this](const watch::FileSnapshot& snapshot) { OnLook(snapshot); },
                                 [this](const std::string& bytes) { return pipeline_.LooksWhole(bytes); },
-                                [this](const std::string& what) { TellFault(what); }, [this] { EndFault(); }},
+                                [this](const std::string& what) { TellFault(what); }, [this] { EndFault(); },
+                                [this] { looks_.fetch_add(1, std::memory_order_relaxed); }},
       *parts_.files);
 }
 

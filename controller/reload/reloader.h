@@ -2,6 +2,7 @@
 // back, and tells what happened. Everything here runs on the loop thread.
 #pragma once
 
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cstdint>
@@ -19,6 +20,7 @@
 #include "controller/reload/file_queue.h"
 #include "controller/reload/plan_agreement.h"
 #include "controller/reload/plan_registry.h"
+#include "controller/reload/reload_view.h"
 #include "controller/reload/run_journal.h"
 #include "controller/watch/watcher.h"
 #include "src/base/file_system.h"
@@ -90,6 +92,9 @@ class Reloader final : private PlanAgreement::Owner {
   // Why the newest edit is not taken over, although it is tried; empty: it is.
   const std::string& fault() const { return fault_; }
   const std::string& output_dir() const { return journal_.directory(); }
+  ReloadView View() const;
+  // At the file. Any thread.
+  uint64_t looks() const { return looks_.load(std::memory_order_relaxed); }
 
  private:
   // Changes a config; false: it is as wanted. Empty: the plan is left as it is.
@@ -101,6 +106,7 @@ class Reloader final : private PlanAgreement::Owner {
   bool undecided() const { return agreement_ && agreement_->undecided(); }
   // A window has ended, and that is being written down or back.
   bool is_recording() const { return config_writer_.busy() || !journal_.settled(); }
+  std::optional<PlanView> ViewOf(PlanId plan_id) const;
   Status AttachFirst();
   void MakeWatcher();
   Replanned AttachAgain();
@@ -166,6 +172,11 @@ class Reloader final : private PlanAgreement::Owner {
   std::shared_ptr<sinks::FormatSink> output_;            // from the first plan on
   std::string fault_;
   int looks_awaited_ = 0;
+  std::atomic<uint64_t> looks_{0};
+  struct {
+    PlanId plan_id = 0;
+    int64_t at_step = -1;
+  } in_slot_;                              // the newest that was put there
   boost::asio::steady_timer board_timer_;  // of an entry that found no memory
   std::unique_ptr<watch::Watcher> watcher_;
   FileQueue config_work_;

@@ -243,6 +243,7 @@ void Watcher::Impl::BeginLook(std::vector<Done> impatient) {
     return;
   }
   ++looks_;
+  if (callbacks_.on_look) callbacks_.on_look();
   last_look_ = Clock::now();
   Guarded([&] {
     auto look = std::make_shared<Look>();

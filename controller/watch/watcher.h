@@ -42,6 +42,8 @@ class Watcher {
     std::function<void(const std::string& what)> on_fault = {};
     // The first change after a fault has been taken over.
     std::function<void()> on_recovery = {};
+    // A look begins.
+    std::function<void()> on_look = {};
   };
 
   // Loop, executor and file system outlive the watcher, and the file system whatever still hangs in it.

@@ -75,6 +75,11 @@ struct Options {
   // on.
   bool keep_latest = false;
 
+  // Opens a door to the running monitor with the first Attach: HTTP over a Unix socket, for `stepwatch ps`, `status`
+  // and other programs of this user (docs/control_api.md). STEPWATCH_DOOR=0 in the environment keeps it shut. A door
+  // that cannot be opened is a note among the events, and nothing else.
+  bool door = true;
+
   // Told about every event, on the loop thread (or on the caller's while Attach and Refresh look). Must not call back
   // into the monitor. Empty: events go to standard error as log lines.
   std::function<void(const Event&)> on_event;

@@ -44,6 +44,7 @@ std::unique_ptr<step::BegunPlan> Drain::MakeStream(std::shared_ptr<step::Pipelin
 
 void Drain::Start() {
   thread_ = base::StartWorkerThread("stepwatch-drain", [this] { Run(); });
+  has_begun_ = true;
 }
 
 void Drain::SetSinks(std::vector<std::shared_ptr<Sink>> sinks) {
@@ -77,12 +78,12 @@ void Drain::Detach() {
 }
 
 std::vector<LatestValue> Drain::Latest(SiteKind kind, std::chrono::milliseconds timeout, int rank) {
-  if (!thread_.joinable()) return {};
+  if (!has_begun_) return {};
   return mailbox_.Latest(kind, rank, std::chrono::steady_clock::now() + timeout);
 }
 
 bool Drain::Flush(std::chrono::milliseconds timeout) {
-  return !thread_.joinable() || mailbox_.Flush(std::chrono::steady_clock::now() + timeout);
+  return !has_begun_ || mailbox_.Flush(std::chrono::steady_clock::now() + timeout);
 }
 
 void Drain::Run() noexcept {

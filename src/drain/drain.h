@@ -8,6 +8,7 @@
 // be kept is counted.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -111,7 +112,8 @@ class Drain {
   const size_t backlog_bytes_max_;
   const Clock clock_;
   Mailbox mailbox_;
-  std::thread thread_;  // loop thread only
+  std::thread thread_;                  // loop thread only
+  std::atomic<bool> has_begun_{false};  // the thread; when it has ended the mailbox is closed
 
   base::Mutex mutex_;
   std::list<SinkQueue> new_sinks_ STEPWATCH_GUARDED_BY(mutex_);

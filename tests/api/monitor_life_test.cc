@@ -105,7 +105,7 @@ TEST_CASE("idle steps cost no thread and no descriptor, and nothing is left behi
     job.Start();
     job.TrainStep();
     const int threads_running = Threads(), descriptors_running = Descriptors();
-    CHECK(threads_running == threads + 3);
+    CHECK(threads_running == threads + 4);
     job.TrainSteps(100000);
     CHECK(Threads() == threads_running);
     CHECK(Descriptors() == descriptors_running);
@@ -126,7 +126,7 @@ TEST_CASE("many windows, one after the other, leave nothing behind") {
       job.TrainSteps(5);
     }
     job.Settle();
-    CHECK(Threads() == threads + 4);
+    CHECK(Threads() == threads + 5);
     CHECK(job.Count(EventKind::kWroteBack) == 50);
   }
   CHECK(Threads() == threads);

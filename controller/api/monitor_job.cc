@@ -1,0 +1,157 @@
+#include "controller/api/monitor_job.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "controller/api/monitor_impl.h"
+#include "kernels/device_engine.h"
+#include "kernels/kernels.h"
+#include "src/base/file.h"
+
+namespace stepwatch::api {
+namespace {
+
+using std::chrono::steady_clock;
+
+double SecondsOf(steady_clock::duration time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+door::PlanFacts FactsOf(const reload::PlanView& view) {
+  return {view.plan_id, view.config_sha256, view.collect_times, view.step_interval,
+          view.at_step, view.sites,         view.rows_per_step};
+}
+
+// Why what the file says is not what runs, or is about to.
+std::string DriftOf(const reload::ReloadView& view, const std::string& running, const std::string& fault) {
+  if (!view.file_trouble.empty()) return "the config file cannot be read: " + view.file_trouble;
+  if (view.refusal) return "what the config file holds was refused";
+  if (!fault.empty()) return "what the config file holds could not be taken over: " + fault;
+  if (running.empty() || view.stopping || running == view.file_sha256 || view.file_sha256.empty()) return "";
+  return "the plan that runs comes from other bytes than the config file holds";
+}
+
+}  // namespace
+
+void StepTime::Look(int64_t step, Time now) {
+  if (!samples_.empty() && samples_.back().step == step) return;
+  if (samples_.size() == kSamplesMax) samples_.pop_front();
+  samples_.push_back({step, now});
+}
+
+std::optional<double> StepTime::Seconds(Time now) const {
+  constexpr double kSilentTimes = 5;
+  constexpr double kSilentSeconds = 5;
+  if (samples_.size() < 2) return std::nullopt;
+  const auto steps = static_cast<double>(samples_.back().step - samples_.front().step);
+  const double seconds = SecondsOf(samples_.back().at - samples_.front().at) / steps;
+  const double silent = SecondsOf(now - samples_.back().at);
+  if (silent > std::max(kSilentSeconds, kSilentTimes * seconds)) return std::nullopt;
+  return seconds;
+}
+
+MonitorJob::MonitorJob(Monitor::Impl* impl) : impl_(*impl) {
+  if (impl_.files_.CurrentDirectory(&directory_) != 0) directory_.clear();
+}
+
+std::string MonitorJob::Absolute(const std::string& path) const {
+  return path.empty() || path.front() == '/' || directory_.empty() ? path : base::JoinPath(directory_, path);
+}
+
+void MonitorJob::Publish(const reload::ReloadView& view) noexcept try {
+  reload::ReloadView copy = view;
+  const base::MutexLock lock(&mutex_);
+  view_ = std::move(copy);
+} catch (const std::bad_alloc&) {  // the last one stays until the next
+}
+
+void MonitorJob::Note(const Event& event) noexcept {
+  events_.Add(event);
+  try {
+    const base::MutexLock lock(&mutex_);
+    Count(event);
+  } catch (const std::bad_alloc&) {
+  }
+}
+
+void MonitorJob::Count(const Event& event) {
+  ++told_.events;
+  switch (event.kind) {
+    case EventKind::kRefused: ++told_.refusals; break;
+    case EventKind::kApplied:
+      ++told_.applied;
+      told_.last_applied_unix = SecondsOf(std::chrono::system_clock::now().time_since_epoch());
+      applied_plan_ = event.plan_id;
+      applied_at_ = event.step;
+      break;
+    case EventKind::kDrained:
+      told_.ledger.produced += event.ledger.produced;
+      told_.ledger.written += event.ledger.written;
+      for (size_t i = 0; i < event.ledger.dropped.size(); ++i) told_.ledger.dropped[i] += event.ledger.dropped[i];
+      told_.measuring_seconds += event.busy_seconds;
+      break;
+    case EventKind::kWroteBack: told_.write_back = event.message; break;
+    default: break;
+  }
+}
+
+door::JobStatus MonitorJob::GetStatus() {
+  const auto now = steady_clock::now();
+  const MonitorStatus monitor = impl_.GetStatus();
+  const Options& options = impl_.options_;
+  const base::MutexLock lock(&mutex_);
+  door::JobStatus status = told_;
+  status.monitor = monitor;
+  status.pid = ::getpid();
+  status.run_id = options.run_id;
+  status.rank = options.rank;
+  status.world_size = options.world_size;
+  status.dynamic = impl_.dynamic_;
+  status.uptime_seconds = SecondsOf(now - impl_.start_);
+  // The step thread may have taken an armed plan, or ended a window, and the loop does not know yet.
+  for (const auto& view : {view_.in_force, view_.armed}) {
+    if (!view) continue;
+    if (view->plan_id == monitor.plan_id) {
+      status.plan = FactsOf(*view);
+      if (applied_plan_ == view->plan_id) status.plan->at_step = applied_at_;
+    }
+  }
+  if (view_.armed && view_.armed->plan_id != monitor.plan_id) status.armed = FactsOf(*view_.armed);
+  status.running_sha256 = status.armed ? status.armed->config_sha256 : status.plan ? status.plan->config_sha256 : "";
+  status.config_path = Absolute(options.config_path);
+  status.monitor.output_dir = Absolute(monitor.output_dir);
+  status.file_sha256 = view_.file_sha256;
+  status.file_trouble = view_.file_trouble;
+  status.drift = DriftOf(view_, status.running_sha256, monitor.fault);
+  if (view_.refusal)
+    status.refusal = door::RefusedEdit{view_.file_sha256, view_.refusal->message(), view_.refusal->place()};
+  status.watch_mode = view_.watch_mode;
+  status.looks = impl_.reloader_.looks();
+  status.step_seconds = step_time_.Seconds(now);
+  return status;
+}
+
+void MonitorJob::Tick() {
+  const int64_t step = impl_.data_plane_.running.number();
+  const base::MutexLock lock(&mutex_);
+  step_time_.Look(step, steady_clock::now());
+}
+
+std::vector<LatestValue> MonitorJob::Latest(SiteKind kind, std::chrono::milliseconds timeout) {
+  return impl_.closed_ ? std::vector<LatestValue>() : impl_.drain_.Latest(kind, timeout, impl_.options_.rank);
+}
+
+door::DoctorReport MonitorJob::Examine() {
+  const kernels::CpuReport cpu = kernels::AskCpu();
+  const kernels::CudaReport cuda = kernels::AskCuda();
+  door::DoctorReport report{cpu.in_use, cpu.available, cpu.wanted,  cpu.granted,
+                            cuda.built, cuda.devices,  cuda.reason, ""};
+  const base::MutexLock lock(&mutex_);
+  report.watch_mode = view_.watch_mode;
+  return report;
+}
+
+}  // namespace stepwatch::api

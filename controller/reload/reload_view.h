@@ -1,0 +1,33 @@
+// What the loop knows of file and plans, as a value for people on other threads.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "stepwatch/record_layout.h"
+#include "stepwatch/status.h"
+
+namespace stepwatch::reload {
+
+struct PlanView {
+  PlanId plan_id = 0;
+  std::string config_sha256;
+  int64_t collect_times = 0;
+  int64_t step_interval = 1;
+  int64_t at_step = -1;  // for which it waits; -1: the ranks have not agreed on one
+  int64_t sites = 0;
+  int64_t rows_per_step = 0;
+};
+
+struct ReloadView {
+  std::string file_sha256;           // what the file held at the last look; empty: not read yet
+  std::optional<Status> refusal;     // of those bytes
+  std::string file_trouble;          // the file is missing or unreadable; empty: it is not
+  std::optional<PlanView> in_force;  // what the loop believes to be; the step thread may be a moment ahead
+  std::optional<PlanView> armed;
+  bool stopping = false;   // what is in force ends at the next boundary
+  std::string watch_mode;  // empty: nobody watches the file
+};
+
+}  // namespace stepwatch::reload

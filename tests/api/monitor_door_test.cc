@@ -1,0 +1,257 @@
+// The door of a real monitor: what people and programs of this user are told of a run.
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "controller/api/monitor_impl.h"
+#include "controller/api/monitor_job.h"
+#include "controller/door/client.h"
+#include "controller/door/find_jobs.h"
+#include "controller/door/json_values.h"
+#include "controller/door/runtime_directory.h"
+#include "tests/api/job.h"
+
+namespace stepwatch::testing {
+namespace {
+
+using door::Json;
+
+// An environment variable for one test.
+class Variable {
+ public:
+  Variable(const char* name, const std::string& value) : name_(name) { ::setenv(name, value.c_str(), 1); }
+  ~Variable() { ::unsetenv(name_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* const name_;
+};
+
+struct Doors {
+  std::vector<door::FoundJob> Find(size_t count = 1) const {
+    std::vector<door::FoundJob> found;
+    REQUIRE(Eventually([&] {
+      found = door::FindJobs({.directories = {runtime}});
+      return found.size() == count;
+    }));
+    return found;
+  }
+  door::Client client() const { return door::Client(Find().front().path); }
+  Json Get(const std::string& target) const {
+    const auto reply = client().Get(target);
+    REQUIRE(reply.status().ToString() == "ok");
+    REQUIRE(reply.value().status == 200);
+    return door::ParseJson(reply.value().body).value();
+  }
+  Json Status() const { return Get("/v1/status"); }
+  bool Says(const char* name, const Json& value) const {
+    return Eventually([&] { return Status()[name] == value; });
+  }
+
+  TemporaryDirectory directory;
+  const std::string runtime = directory / "run";
+  const Variable variable{"STEPWATCH_RUNTIME_DIR", runtime};
+};
+
+TEST_CASE("the status follows an edit through the life of its plan") {
+  const Doors doors;
+  Job job(ConfigText(Off()));
+  job.options.rank = 0;
+  job.Start();
+  Json status = doors.Status();
+  CHECK(status["state"] == "IDLE");
+  CHECK(status["pid"] == ::getpid());
+  CHECK(status["config_path"] == job.config_path);
+  CHECK(status["drift"] == false);
+  CHECK(status["plan"].is_null());
+  const std::string off = status["file_sha256"];
+  CHECK(off.size() == 64);
+
+  job.TrainSteps(2);
+  REQUIRE(job.Edit(ConfigText({.collect_times = 3})) == RefreshOutcome::kArmed);
+  status = doors.Status();
+  CHECK(status["state"] == "ARMED");
+  CHECK(status["at_step"] == job.monitor->step() + 1);
+  CHECK(status["armed"]["plan_id"] == 1);
+  CHECK(status["armed"]["collect_times"] == 3);
+  CHECK(status["file_sha256"] != off);
+  CHECK(status["running_sha256"] == status["file_sha256"]);
+
+  job.TrainStep();
+  status = doors.Status();
+  CHECK(status["state"] == "COLLECTING");
+  CHECK(status["plan_id"] == 1);
+  CHECK(status["armed"].is_null());
+  CHECK(status["collect_times"] == 3);
+  CHECK(doors.Says("output_dir", job.monitor->GetStatus().output_dir));
+  job.TrainSteps(5);
+  REQUIRE(job.WaitFor(EventKind::kWroteBack));
+  CHECK(doors.Says("state", "IDLE"));
+  status = doors.Status();
+  CHECK(status["ledger"]["produced"] == status["ledger"]["written"]);
+  CHECK(status["ledger"]["written"] > 0);
+  CHECK(status["write_back"].get<std::string>().find("dynamic_on is false") == 0);
+  CHECK(status["drift"] == false);
+  CHECK(status["measuring_seconds"] > 0);
+}
+
+TEST_CASE("a refused edit is shown with its place and as drift, until a good one comes") {
+  const Doors doors;
+  Job job(ConfigText({.collect_times = 50}));
+  job.Start();
+  job.TrainSteps(2);
+  REQUIRE(job.Edit("{\n  \"ops\": \"norm\"\n}") == RefreshOutcome::kRefused);
+  Json status = doors.Status();
+  CHECK(status["drift"] == true);
+  CHECK(status["refusal"]["line"] == 2);
+  CHECK(status["refusal"]["column"] == 10);
+  CHECK(status["refusal"]["key"] == "ops");
+  CHECK(status["refusal"]["sha256"] == status["file_sha256"]);
+  CHECK(status["running_sha256"] != status["file_sha256"]);
+  CHECK(status["state"] == "COLLECTING");
+  CHECK(doors.client().Get("/metrics").value().body.find("stepwatch_refusals_total 1\n") != std::string::npos);
+  REQUIRE(job.Edit(ConfigText({.collect_times = 60})) == RefreshOutcome::kArmed);
+  status = doors.Status();
+  CHECK(status["drift"] == false);
+  CHECK(status["refusal"].is_null());
+}
+
+TEST_CASE("a file that is gone is drift") {
+  const Doors doors;
+  Job job(ConfigText({.collect_times = 50}));
+  job.Start();
+  job.TrainSteps(2);
+  std::filesystem::remove(job.config_path);
+  REQUIRE(job.Refresh() == RefreshOutcome::kMissing);
+  const Json status = doors.Status();
+  CHECK(status["drift"] == true);
+  CHECK(status["file_trouble"].get<std::string>().find(job.config_path) != std::string::npos);
+}
+
+TEST_CASE("events are told through the door as to the program, with the end of the run") {
+  const Doors doors;
+  Job job(ConfigText({.collect_times = 50}));
+  job.Start();
+  std::vector<std::string> told;
+  std::thread reader([&told, client = doors.client()] {
+    (void)client.Follow(0, [&told](const std::string& name, const std::string&) {
+      told.push_back(name);
+      return true;
+    });
+  });
+  job.TrainSteps(3);
+  job.Close();
+  reader.join();
+  std::vector<std::string> expected;
+  for (const Event& event : job.Events()) expected.push_back(EventKindName(event.kind));
+  CHECK(told == expected);
+  CHECK(told.back() == "drained");
+}
+
+TEST_CASE("the latest values are those that the program gets") {
+  const Doors doors;
+  Job job(ConfigText({.collect_times = 50}));
+  job.options.keep_latest = true;
+  job.Start();
+  job.TrainSteps(3);
+  const std::vector<LatestValue> values = job.monitor->Latest(SiteKind::kGradReduced);
+  REQUIRE_FALSE(values.empty());
+  const Json told = doors.Get("/v1/latest/grad_reduced")["values"];
+  REQUIRE(told.size() == values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    CHECK(told[i]["tag"] == values[i].tag);
+    CHECK(told[i]["step"] == values[i].record.step);
+    CHECK(told[i]["values"]["norm"] == values[i].record.values[0].f64);
+  }
+  CHECK(doors.Get("/v1/latest/actv")["values"].empty());
+}
+
+TEST_CASE("doctor, ranks and metrics answer") {
+  const Doors doors;
+  Job job(ConfigText(Off()));
+  job.Start();
+  CHECK(doors.Get("/v1/doctor")["cpu"]["granted"] == true);
+  const Json ranks = doors.Get("/v1/ranks");
+  CHECK(ranks["complete"] == true);
+  CHECK(ranks["ranks"][0]["state"] == "IDLE");
+  const uint64_t looks = job.Count(EventKind::kSeen);
+  CHECK(looks >= 1);
+  const std::string metrics = doors.client().Get("/metrics").value().body;
+  CHECK(metrics.find("stepwatch_looks_total 1\n") != std::string::npos);
+  CHECK(metrics.find("stepwatch_state{state=\"IDLE\"} 1\n") != std::string::npos);
+}
+
+TEST_CASE("two monitors of one process have a door each, and closing takes it away") {
+  const Doors doors;
+  Job first(ConfigText(Off())), second(ConfigText(Off()));
+  first.Start(), second.Start();
+  const auto found = doors.Find(2);
+  CHECK(found[0].name == std::to_string(::getpid()) + "-1");
+  CHECK(found[1].name == std::to_string(::getpid()) + "-2");
+  first.Close(), second.Close();
+  CHECK(EntriesOf(doors.runtime) == 0);
+}
+
+TEST_CASE("a door that is not wanted is not there: no socket, no thread") {
+  const Doors doors;
+  const auto check = [&](Job& job) {
+    job.Start();
+    job.TrainSteps(3);
+    job.Close();
+    CHECK_FALSE(std::filesystem::exists(doors.runtime));
+  };
+  Job by_option(ConfigText({.collect_times = 2}));
+  by_option.options.door = false;
+  check(by_option);
+  const Variable variable("STEPWATCH_DOOR", "0");
+  Job by_environment(ConfigText({.collect_times = 2}));
+  check(by_environment);
+}
+
+// Has no directory for sockets.
+class NoRuntimeFiles final : public base::FileSystemWrapper {
+ public:
+  int Lstat(const char* path, struct stat* about) override {
+    if (std::find(refused_.begin(), refused_.end(), path) == refused_.end())
+      return FileSystemWrapper::Lstat(path, about);
+    errno = EACCES;
+    return -1;
+  }
+
+ private:
+  const std::vector<std::string> refused_ = door::RuntimeDirectories(::geteuid());
+};
+
+TEST_CASE("a door that cannot be opened is one note, and the run goes on") {
+  const Doors doors;
+  NoRuntimeFiles files;
+  Job job(ConfigText({.collect_times = 2}));
+  auto created = Monitor::Impl::CreateMonitor(job.options, files);
+  REQUIRE(created.ok());
+  job.monitor = std::move(created).value();
+  REQUIRE(job.Attach().ok());
+  REQUIRE(job.WaitFor(EventKind::kNote));
+  job.TrainSteps(5);
+  job.Settle();
+  CHECK(job.Count(EventKind::kNote) == 1);
+  CHECK(job.Events(EventKind::kNote)[0].message.find("nobody can ask this run how it is") == 0);
+  CHECK(job.Count(EventKind::kDrained) == 1);
+}
+
+TEST_CASE("the time of a step is that of the last looks, and there is none while no step ends") {
+  using std::chrono::seconds;
+  const auto start = std::chrono::steady_clock::now();
+  api::StepTime time;
+  CHECK_FALSE(time.Seconds(start));
+  for (int i = 0; i < 30; ++i) time.Look(i < 20 ? i : 20 + (i - 20) * 4, start + seconds(i));
+  CHECK(time.Seconds(start + seconds(29)) == 0.25);
+  time.Look(56, start + seconds(31));
+  CHECK(time.Seconds(start + seconds(33)) == 0.25);
+  CHECK_FALSE(time.Seconds(start + seconds(40)));
+}
+
+}  // namespace
+}  // namespace stepwatch::testing
