@@ -8,6 +8,7 @@
 
 #include "controller/cli/doctor_command.h"
 #include "controller/cli/exit_code.h"
+#include "controller/cli/job_commands.h"
 #include "controller/cli/offline_commands.h"
 #include "controller/cli/plan_command.h"
 #include "controller/cli/rehearse_command.h"
@@ -53,6 +54,26 @@ void AddDoctor(CLI::App* app, DoctorArguments* arguments, int* exit_code) {
   CLI::App* verb = app->add_subcommand("doctor", "Say which engines measure on this machine");
   verb->add_flag("--json", arguments->json, "one JSON object instead of lines");
   verb->callback([=] { *exit_code = RunDoctor(*arguments); });
+}
+
+constexpr const char* kJob =
+    "as `stepwatch ps` names it, a pid, a socket, a config file or the beginning of a run id "
+    "(default: the only job)";
+
+void AddJobs(CLI::App* app, PsArguments* ps, StatusArguments* status, EventsArguments* events, int* exit_code) {
+  CLI::App* list = app->add_subcommand("ps", "List the running jobs of this user on this machine");
+  list->add_flag("--json", ps->json, "one JSON object instead of a table");
+  list->callback([=] { *exit_code = RunPs(*ps); });
+  CLI::App* show = app->add_subcommand("status", "Say what a running job does, and what its config file says");
+  show->add_option("JOB", status->job, kJob);
+  show->add_flag("--json", status->json, "one JSON object instead of lines");
+  show->add_flag("--watch", status->watch, "again every second, until it is interrupted");
+  show->callback([=] { *exit_code = RunStatus(*status); });
+  CLI::App* follow =
+      app->add_subcommand("events", "Tell the events of a running job as they come, the last ones first");
+  follow->add_option("JOB", events->job, kJob);
+  follow->add_flag("--json", events->json, "one JSON object for each event");
+  follow->callback([=] { *exit_code = RunEvents(*events); });
 }
 
 void AddWatch(CLI::App* app, WatchArguments* arguments, int* exit_code) {
@@ -157,6 +178,9 @@ int main(int argc, char** argv) try {
   WatchArguments watch;
   RehearseArguments rehearse;
   DoctorArguments doctor;
+  PsArguments ps;
+  StatusArguments status;
+  EventsArguments events;
   stepwatch::offline::CsvToTensorBoardOptions csv_to_tensorboard;
   CsvToDatabaseArguments csv_to_database;
   AnomalyArguments anomaly;
@@ -165,6 +189,7 @@ int main(int argc, char** argv) try {
   AddWatch(&app, &watch, &exit_code);
   AddRehearse(&app, &rehearse, &exit_code);
   AddDoctor(&app, &doctor, &exit_code);
+  AddJobs(&app, &ps, &status, &events, &exit_code);
   AddCsvToTensorBoard(&app, &csv_to_tensorboard, &exit_code);
   AddCsvToDatabase(&app, &csv_to_database, &exit_code);
   AddAnomaly(&app, &anomaly, &exit_code);

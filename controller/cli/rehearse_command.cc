@@ -2,11 +2,11 @@
 
 #include <csignal>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "controller/cli/config_file.h"
 #include "controller/cli/exit_code.h"
+#include "controller/door/json_values.h"
 #include "src/base/mutex.h"
 #include "src/testing/synthetic_model.h"
 #include "stepwatch/monitor.h"
@@ -14,35 +14,9 @@
 namespace stepwatch::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 volatile std::sig_atomic_t interrupted = 0;
 void OnInterrupt(int) {
   interrupted = 1;
-}
-
-Json LedgerJson(const Ledger& ledger) {
-  Json dropped = Json::object();
-  for (int i = 0; i < kDropReasonCount; ++i)
-    dropped[DropReasonName(static_cast<DropReason>(i))] = ledger.dropped[static_cast<size_t>(i)];
-  return {{"produced", ledger.produced}, {"written", ledger.written}, {"dropped", dropped}};
-}
-
-Json EventJson(const Event& event) {
-  Json json = {{"event", EventKindName(event.kind)}};
-  if (event.plan_id != 0) json["plan"] = event.plan_id;
-  if (event.step >= 0) json["step"] = event.step;
-  if (event.collected >= 0) json["collected_steps"] = event.collected;
-  if (!event.place.key.empty()) json["key"] = event.place.key;
-  if (event.place.line > 0) json["line"] = event.place.line, json["column"] = event.place.column;
-  if (!event.sha256.empty()) json["sha256"] = event.sha256, json["bytes"] = event.bytes;
-  if (event.kind == EventKind::kDrained) {
-    json["ledger"] = LedgerJson(event.ledger);
-    json["busy_ms"] = event.busy_seconds * 1e3;
-  }
-  if (!event.message.empty()) json["message"] = event.message;
-  json["t"] = event.t;
-  return json;
 }
 
 std::string Margin(const Event& event) {
@@ -56,7 +30,7 @@ class Printer {
 
   void Print(const Event& event) {
     const base::MutexLock lock(&mutex_);
-    Line(json_ ? Dump(EventJson(event)) : Margin(event) + EventText(event));
+    Line(json_ ? door::Dump(door::EventJson(event)) : Margin(event) + EventText(event));
   }
   // Ends the step and prints it in one piece, so that an event told before the line was there before the boundary.
   void EndStep(Monitor* monitor) {
@@ -65,10 +39,10 @@ class Printer {
     monitor->EndStep();
     collected_ = collected_ || status.collecting_step;
     if (json_) {
-      Line(Dump({{"step", status.step},
-                 {"plan", status.plan_id},
-                 {"collected", status.collecting_step},
-                 {"state", RunStateName(status.state)}}));
+      Line(door::Dump({{"step", status.step},
+                       {"plan", status.plan_id},
+                       {"collected", status.collecting_step},
+                       {"state", RunStateName(status.state)}}));
     } else if (status.collecting_step) {
       Line("step " + std::to_string(status.step) + ": collected by plan " + std::to_string(status.plan_id));
     }
@@ -86,8 +60,6 @@ class Printer {
   }
 
  private:
-  static std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
-
   const bool json_;
   base::Mutex mutex_;
   bool collected_ = false;

@@ -1,35 +1,18 @@
 #include "controller/cli/validate_command.h"
 
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
 #include "controller/cli/config_file.h"
 #include "controller/cli/exit_code.h"
+#include "controller/door/json_values.h"
 
 namespace stepwatch::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-Json PlaceJson(const TextPlace& place, const std::string& message) {
-  Json json = Json::object();
-  if (!place.key.empty()) json["key"] = place.key;
-  if (place.line > 0) json["line"] = place.line, json["column"] = place.column;
-  json["message"] = message;
-  return json;
-}
-
 void PrintJson(const Result<ConfigFile>& file) {
-  Json json = {{"valid", file.ok()}};
-  if (file.ok()) {
-    json["sha256"] = file.value().sha256;
-    json["warnings"] = Json::array();
-    for (const config::Warning& warning : file.value().parsed.warnings)
-      json["warnings"].push_back(PlaceJson(warning.place, warning.message));
-  } else {
-    json["error"] = PlaceJson(file.status().place(), file.status().message());
-  }
-  std::printf("%s\n", json.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
+  const door::Json json = file.ok() ? door::ValidationJson(file.value().sha256, file.value().parsed)
+                                    : door::ValidationJson("", file.status());
+  std::printf("%s\n", door::Dump(json).c_str());
 }
 
 void PrintLines(const std::string& path, const Result<ConfigFile>& file) {

@@ -1,0 +1,26 @@
+// Which job the words of a command line mean.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "controller/door/find_jobs.h"
+#include "stepwatch/status.h"
+
+namespace stepwatch::cli {
+
+// All jobs of this user on this machine.
+std::vector<door::FoundJob> AllJobs();
+
+// `wanted`: the name that `stepwatch ps` shows, a pid, the path of a socket or of a config file, or the beginning of a
+// run id; empty: the only job there is. kUnavailable: there is none; kInvalid: there are several.
+Result<door::FoundJob> FindJob(const std::string& wanted);
+
+// The same among these. A relative path is one of `directory`. Pure.
+Result<door::FoundJob> ChooseJob(const std::vector<door::FoundJob>& jobs, const std::string& wanted,
+                                 const std::string& directory);
+
+// Prints why there is no job to ask, to standard error; the exit code.
+int NoJob(const Status& status);
+
+}  // namespace stepwatch::cli

@@ -1,0 +1,99 @@
+#include "controller/cli/job_commands.h"
+
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
+#include "controller/cli/exit_code.h"
+#include "controller/cli/find_job.h"
+#include "controller/cli/status_text.h"
+#include "controller/cli/text_table.h"
+#include "controller/door/client.h"
+
+namespace stepwatch::cli {
+namespace {
+
+using door::Json;
+
+constexpr std::chrono::seconds kRefresh{1};
+constexpr const char* kClearScreen = "\x1b[H\x1b[2J";
+
+// False: nobody reads standard output any more.
+bool Print(const std::string& text) {
+  return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+}
+
+Json PsJson(const std::vector<door::FoundJob>& jobs) {
+  Json list = Json::array();
+  for (const door::FoundJob& job : jobs) {
+    Json entry = {{"job", job.name}, {"pid", job.pid}, {"socket", job.path}};
+    const Result<Json> status = door::ParseJson(job.status);
+    if (status.ok())
+      entry["status"] = status.value();
+    else
+      entry["error"] = job.why.empty() ? "its answer " + status.status().message() : job.why;
+    list.push_back(entry);
+  }
+  return {{"version", door::kAnswerVersion}, {"jobs", list}};
+}
+
+Result<Json> AskStatus(const door::FoundJob& job) {
+  const Result<door::Reply> reply = door::Client(job.path).Get("/v1/status");
+  if (!reply.ok()) return reply.status();
+  Result<Json> status = door::ParseJson(reply.value().body);
+  if (reply.value().status != 200 || !status.ok() || !status.value().is_object())
+    return Status(StatusCode::kUnavailable, job.path + " has answered with the status " +
+                                                std::to_string(reply.value().status) + " and no object");
+  return status;
+}
+
+}  // namespace
+
+int RunPs(const PsArguments& arguments) {
+  const std::vector<door::FoundJob> jobs = AllJobs();
+  if (arguments.json)
+    (void)Print(door::Dump(PsJson(jobs)) + "\n");
+  else if (!jobs.empty())
+    (void)Print(PsText(jobs));
+  else
+    std::fprintf(stderr, "stepwatch: no job of this user runs here with its door open\n");
+  for (const door::FoundJob& job : jobs)
+    if (job.status.empty()) return kExitDegraded;
+  return kExitDone;
+}
+
+int RunStatus(const StatusArguments& arguments) {
+  const Result<door::FoundJob> job = FindJob(arguments.job);
+  if (!job.ok()) return NoJob(job.status());
+  for (;;) {
+    const Result<Json> status = AskStatus(job.value());
+    if (!status.ok()) return NoJob(Status(StatusCode::kUnavailable, status.status().message()));
+    std::string text =
+        arguments.json ? door::Dump(status.value()) + "\n" : StatusText(job.value().name, status.value());
+    if (arguments.watch && !arguments.json) text = IsTerminal() ? kClearScreen + text : text + "\n";
+    if (!Print(text) || !arguments.watch) return IsDegraded(status.value()) ? kExitDegraded : kExitDone;
+    std::this_thread::sleep_for(kRefresh);
+  }
+}
+
+// A reader that was cut off comes again; a door that is shut then is the end of the job.
+int RunEvents(const EventsArguments& arguments) {
+  const Result<door::FoundJob> job = FindJob(arguments.job);
+  if (!job.ok()) return NoJob(job.status());
+  const door::Client client(job.value().path);
+  uint64_t last = 0;
+  bool is_read = true;
+  const auto print = [&](const std::string& name, const std::string& data) {
+    const Result<Json> event = door::ParseJson(data);
+    if (!event.ok() || !event.value().is_object()) return true;
+    const auto id = event.value().find("id");
+    if (id != event.value().end() && id->is_number_unsigned()) last = id->get<uint64_t>();
+    return is_read = Print((arguments.json ? data : EventLine(name, event.value())) + "\n");
+  };
+  Status followed = client.Follow(0, print);
+  if (!followed.ok()) return NoJob(Status(StatusCode::kUnavailable, followed.message()));
+  while (is_read && followed.ok()) followed = client.Follow(last, print);
+  return kExitDone;
+}
+
+}  // namespace stepwatch::cli

@@ -1,0 +1,194 @@
+#include "controller/cli/status_text.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "controller/cli/text_table.h"
+#include "src/base/text.h"
+
+namespace stepwatch::cli {
+namespace {
+
+using door::Json;
+
+constexpr size_t kHashShown = 12;
+constexpr size_t kTextBytesMax = 1000;
+
+std::string Text(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  if (found == object.end() || !found->is_string()) return "";
+  return base::Printable(found->get<std::string>(), kTextBytesMax);
+}
+double Number(const Json& object, const char* name, double none = 0) {
+  const auto found = object.find(name);
+  return found == object.end() || !found->is_number() ? none : found->get<double>();
+}
+// -1: there is none.
+int64_t Whole(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  return found == object.end() || !found->is_number_integer() ? -1 : found->get<int64_t>();
+}
+const Json& Part(const Json& object, const char* name) {
+  static const Json none = Json::object();
+  const auto found = object.find(name);
+  return found == object.end() || !found->is_object() ? none : *found;
+}
+bool IsTrue(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_boolean() && found->get<bool>();
+}
+
+std::string Duration(double seconds) {
+  const auto whole = static_cast<int64_t>(std::max(0.0, seconds));
+  if (whole < 60) return fmt::format("{} s", whole);
+  if (whole < 3600) return fmt::format("{} m {:02} s", whole / 60, whole % 60);
+  if (whole < 86400) return fmt::format("{} h {:02} m", whole / 3600, whole / 60 % 60);
+  return fmt::format("{} d {:02} h", whole / 86400, whole / 3600 % 24);
+}
+
+std::string StepTimeText(double seconds) {
+  if (seconds < 1e-3) return fmt::format("{:.0f} us", seconds * 1e6);
+  return seconds < 1 ? fmt::format("{:.1f} ms", seconds * 1e3) : fmt::format("{:.2f} s", seconds);
+}
+
+Colour ColourOf(const std::string& state) {
+  if (state == "COLLECTING") return Colour::kGreen;
+  if (state == "FAILED") return Colour::kRed;
+  if (state == "PREPARING" || state == "ARMED" || state == "DRAINING") return Colour::kYellow;
+  return Colour::kDim;
+}
+
+// "5/100", or "5" without an end in sight.
+std::string Progress(const Json& status) {
+  const int64_t collected = Whole(status, "collected"), times = Whole(status, "collect_times");
+  if (Whole(status, "plan_id") < 0 || collected < 0) return "-";
+  return times < 0 || times >= config::kCollectTimesForever ? fmt::format("{}", collected)
+                                                            : fmt::format("{}/{}", collected, times);
+}
+
+std::string OrDash(int64_t number) {
+  return number < 0 ? "-" : std::to_string(number);
+}
+
+std::vector<Cell> RowOf(const door::FoundJob& job) {
+  const Result<Json> parsed = door::ParseJson(job.status);
+  if (job.status.empty() || !parsed.ok() || !parsed.value().is_object())
+    return {{job.name}, {"-"}, {"no answer", Colour::kRed}, {"-"}, {"-"}, {"-"}, {job.why, Colour::kDim}};
+  const Json& status = parsed.value();
+  const std::string state = Text(status, "state");
+  return {{job.name},
+          {fmt::format("{}/{}", Whole(status, "rank"), Whole(status, "world_size"))},
+          {state, ColourOf(state)},
+          {OrDash(Whole(status, "step"))},
+          {OrDash(Whole(status, "plan_id"))},
+          {Progress(status)},
+          {Text(status, "config_path") + (IsTrue(status, "drift") ? " (drift)" : "")}};
+}
+
+std::string StateLine(const Json& status) {
+  const std::string state = Text(status, "state");
+  std::string line = Coloured(state, ColourOf(state));
+  const Json& plan = Part(status, "plan");
+  if (const int64_t id = Whole(status, "plan_id"); id > 0)
+    line += fmt::format(", plan {}: {} steps collected", id, Progress(status));
+  if (const int64_t interval = Whole(plan, "step_interval"); interval > 1) line += fmt::format(", 1 of {}", interval);
+  if (const Json& armed = Part(status, "armed"); Whole(armed, "plan_id") > 0)
+    line += fmt::format(", plan {} waits{}", Whole(armed, "plan_id"),
+                        Whole(armed, "at_step") < 0 ? "" : fmt::format(" for step {}", Whole(armed, "at_step")));
+  if (const int64_t proposed = Whole(status, "proposed_step"); proposed >= 0)
+    line += fmt::format(", the ranks decide about step {}", proposed);
+  return line;
+}
+
+std::string RowsLine(const Json& ledger) {
+  std::string line = fmt::format("{} produced, {} written", Whole(ledger, "produced"), Whole(ledger, "written"));
+  int64_t total = 0;
+  std::string reasons;
+  for (const auto& [reason, count] : Part(ledger, "dropped").items()) {
+    if (!count.is_number_integer() || count.get<int64_t>() <= 0) continue;
+    total += count.get<int64_t>();
+    reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", count.get<int64_t>(), base::Printable(reason));
+  }
+  return total == 0 ? line : line + ", " + Coloured(fmt::format("{} dropped ({})", total, reasons), Colour::kRed);
+}
+
+std::string RefusalLine(const Json& refusal) {
+  std::string line;
+  if (Whole(refusal, "line") > 0)
+    line += fmt::format("line {}, column {}, ", Whole(refusal, "line"), Whole(refusal, "column"));
+  if (const std::string key = Text(refusal, "key"); !key.empty()) line += "\"" + key + "\": ";
+  return line + Text(refusal, "message");
+}
+
+class Screen {
+ public:
+  // Without a value there is no line.
+  void Line(const char* name, const std::string& value) {
+    if (!value.empty()) text_ += fmt::format("{:<12}{}\n", name, value);
+  }
+  std::string text() && { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
+}  // namespace
+
+std::string PsText(const std::vector<door::FoundJob>& jobs) {
+  std::vector<std::vector<Cell>> rows(1);
+  for (const char* name : {"JOB", "RANK", "STATE", "STEP", "PLAN", "COLLECTED", "CONFIG"})
+    rows[0].push_back({name, Colour::kBold});
+  for (const door::FoundJob& job : jobs) rows.push_back(RowOf(job));
+  return TableText(rows);
+}
+
+std::string StatusText(const std::string& name, const Json& status) {
+  Screen screen;
+  screen.Line("job",
+              fmt::format("{}, rank {} of {}, run {}, up {}", name, Whole(status, "rank"), Whole(status, "world_size"),
+                          Text(status, "run_id").substr(0, 8), Duration(Number(status, "uptime_seconds"))));
+  screen.Line("state", StateLine(status));
+  const double step_seconds = Number(status, "step_seconds", -1);
+  screen.Line("step", OrDash(Whole(status, "step")) +
+                          (step_seconds < 0 ? "" : fmt::format(", {} each lately", StepTimeText(step_seconds))));
+  const std::string hash = Text(status, "file_sha256");
+  screen.Line("config", Text(status, "config_path") +
+                            (hash.empty() ? ", not read yet" : ", sha256 " + hash.substr(0, kHashShown)) +
+                            (IsTrue(status, "dynamic") ? "" : ", read once: the mode is static"));
+  screen.Line("drift", IsTrue(status, "drift") ? Coloured(Text(status, "drift_reason"), Colour::kYellow) : "");
+  if (const Json& refusal = Part(status, "refusal"); !refusal.empty())
+    screen.Line("refused", Coloured(RefusalLine(refusal), Colour::kRed));
+  screen.Line("fault", Coloured(Text(status, "fault"), Colour::kRed));
+  screen.Line("write-back", Text(status, "write_back"));
+  screen.Line("output", Text(status, "output_dir"));
+  if (const Json& ledger = Part(status, "ledger"); Whole(ledger, "produced") > 0)
+    screen.Line("rows",
+                RowsLine(ledger) + fmt::format("; measuring took {:.3f} s", Number(status, "measuring_seconds")));
+  if (Whole(status, "decision_timeouts") > 0)
+    screen.Line("decisions",
+                fmt::format("waited for {} times, {} of them in vain, {:.3f} s in all", Whole(status, "decision_waits"),
+                            Whole(status, "decision_timeouts"), Number(status, "decision_wait_seconds")));
+  screen.Line("watch", Text(status, "watch_mode"));
+  return std::move(screen).text();
+}
+
+std::string EventLine(const std::string& name, const Json& event) {
+  if (name == "gap") return fmt::format("{:>12}  {} events are not kept any more", "", Whole(event, "missed"));
+  std::string line = fmt::format("{:10.3f} s  ", Number(event, "t"));
+  const bool is_bad = name == "refused" || name == "degraded" || name == "aborted" || name == "unreadable";
+  line += Coloured(fmt::format("{:<10}", base::Printable(name)), is_bad ? Colour::kRed : Colour::kPlain);
+  if (const int64_t plan = Whole(event, "plan"); plan > 0) line += fmt::format("  plan {}", plan);
+  if (const int64_t step = Whole(event, "step"); step >= 0) line += fmt::format("  step {}", step);
+  if (const int64_t collected = Whole(event, "collected_steps"); collected >= 0)
+    line += fmt::format("  {} collected", collected);
+  if (const Json& ledger = Part(event, "ledger"); !ledger.empty()) line += "  " + RowsLine(ledger);
+  if (const std::string message = RefusalLine(event); !message.empty()) line += "  " + message;
+  return line;
+}
+
+bool IsDegraded(const Json& status) {
+  return Text(status, "state") == "FAILED" || !Text(status, "fault").empty() || !Part(status, "refusal").empty();
+}
+
+}  // namespace stepwatch::cli

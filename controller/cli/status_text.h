@@ -1,0 +1,22 @@
+// The answers of a door as text for people. What is in an answer was written by another process: it is read as it is
+// found, and what is missing is left out.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "controller/door/find_jobs.h"
+#include "controller/door/json_values.h"
+
+namespace stepwatch::cli {
+
+// The table of `stepwatch ps`.
+std::string PsText(const std::vector<door::FoundJob>& jobs);
+// The screen of `stepwatch status`.
+std::string StatusText(const std::string& name, const door::Json& status_untrusted);
+// A line of `stepwatch events`.
+std::string EventLine(const std::string& name, const door::Json& event_untrusted);
+// The newest edit is not taken over: it was refused, or is tried in vain.
+bool IsDegraded(const door::Json& status_untrusted);
+
+}  // namespace stepwatch::cli

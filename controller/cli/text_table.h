@@ -1,0 +1,24 @@
+// Columns that line up, and colours, for terminals.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace stepwatch::cli {
+
+enum class Colour { kPlain, kDim, kGreen, kYellow, kRed, kBold };
+
+// The text as it is unless standard output is a terminal. NO_COLOR in the environment keeps it plain there, too.
+std::string Coloured(const std::string& text, Colour colour);
+bool IsTerminal();
+int TerminalWidth();  // 0: no terminal
+
+struct Cell {
+  std::string text;
+  Colour colour = Colour::kPlain;
+};
+
+// The first row is the heading. On a terminal lines are cut at its width.
+std::string TableText(const std::vector<std::vector<Cell>>& rows);
+
+}  // namespace stepwatch::cli
