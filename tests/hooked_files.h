@@ -5,6 +5,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <sys/file.h>
 
 #include <cerrno>
 #include <functional>
@@ -70,6 +71,9 @@ class HookedFiles : public base::FileSystem {
     return Make(type == F_UNLCK ? "F_UNLCK" : "F_SETLEASE", &FileSystem::SetLease, fd, type);
   }
   int GetLease(int fd) override { return Make("F_GETLEASE", &FileSystem::GetLease, fd); }
+  int Lock(int fd, int operation) override {
+    return Make(operation == LOCK_UN ? "LOCK_UN" : "flock", &FileSystem::Lock, fd, operation);
+  }
   int Rename(const char* from, const char* to) override { return Make("rename", &FileSystem::Rename, from, to); }
   int RenameNew(const char* from, const char* to) override {
     return Make("renameat2", &FileSystem::RenameNew, from, to);

@@ -35,7 +35,7 @@ ConfigWriter::Looked ConfigWriter::LookAt(Displaced* displaced) {
 
 writeback::WriteBackResult ConfigWriter::WriteBackNow(Displaced* displaced, const std::string& path,
                                                       const std::string& base_sha256, base::FileSystem& files) {
-  writeback::WriteBackResult result = writeback::WriteBackDynamicOff(path, base_sha256, files);
+  writeback::WriteBackResult result = writeback::SetDynamicOn(path, base_sha256, false, files);
   displaced->files.AddOurs(result.sha256);
   if (result.displaced) displaced->files.Add(std::move(*result.displaced));
   result.displaced.reset();

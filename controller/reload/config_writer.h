@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "controller/reload/file_queue.h"
+#include "controller/writeback/config_edit.h"
 #include "controller/writeback/displaced_file.h"
-#include "controller/writeback/write_back.h"
 #include "src/base/file_system.h"
 #include "stepwatch/status.h"
 

@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "controller/writeback/edit_turn.h"
 #include "controller/writeback/exchange.h"
 #include "controller/writeback/leased_file.h"
 #include "controller/writeback/temporary_file.h"
@@ -94,6 +95,7 @@ bool DisplacedFile::IsNewerThanTarget() const {
 
 DisplacedFile::Finding DisplacedFile::PutIn(const std::string& bytes, Clock::time_point now,
                                             const std::set<std::string>& ours, Last last) {
+  const EditTurn turn(files_, base::DirectoryOf(target_));
   // Another process, or a look that an exception cut short, has put it in.
   if (IsAt(target_)) return AfterPuttingIn(TakeHandAgain(ours), now);
   const Version target = Inspect(files_, target_);
@@ -138,7 +140,7 @@ ExchangeResult DisplacedFile::TakeHandAgain(const std::set<std::string>& ours) {
 
 DisplacedFile::Finding DisplacedFile::AfterPuttingIn(ExchangeResult result, Clock::time_point now) {
   Finding finding;
-  const std::string what = "an edit that was written to the file which the write-back had just replaced ";
+  const std::string what = "an edit that was written to the file that had just been replaced ";
   const bool is_in_place = result.kept_as.empty() || IsAt(target_);
   finding.kind = is_in_place ? Finding::Kind::kPutBack : Finding::Kind::kKept;
   if (!is_in_place) {
@@ -181,7 +183,7 @@ DisplacedFile::Finding DisplacedFile::RetryOrTell(Clock::time_point now, Last la
   if (last == Last::kNo && now < *ends_at_ + kDisplacedGrace) return LookAgain(now);
   Finding finding;
   finding.kind = Finding::Kind::kStuck;
-  const std::string name = path_.empty() ? "the file that the write-back replaced" : base::Printable(path_, 200);
+  const std::string name = path_.empty() ? "the file that was replaced" : base::Printable(path_, 200);
   finding.message = name + " " + what + ": " + std::generic_category().message(error);
   return finding;
 }

@@ -75,6 +75,15 @@ int RenameToFreeName(base::FileSystem& files, const std::string& from, const std
   return ErrnoOf([&] { return files.RenameNew(from.c_str(), to.c_str()); });
 }
 
+int MoveToFreeName(base::FileSystem& files, const std::string& from, const std::string& to) {
+  const int error = RenameToFreeName(files, from, to);
+  if (error == 0 || error == EEXIST || error == ENOENT) return error;
+  struct stat status = {};
+  const int found = StatusOfName(files, to, &status);
+  if (found == ENOENT) return Rename(files, from, to);
+  return found == 0 ? EEXIST : found;
+}
+
 int Exchange(base::FileSystem& files, const std::string& a, const std::string& b) {
   return ErrnoOf([&] { return files.Exchange(a.c_str(), b.c_str()); });
 }

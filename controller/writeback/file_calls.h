@@ -34,6 +34,8 @@ int Sync(base::FileSystem& files, int fd);
 void CopyAttributes(base::FileSystem& files, int from, int to);
 int Rename(base::FileSystem& files, const std::string& from, const std::string& to);
 int RenameToFreeName(base::FileSystem& files, const std::string& from, const std::string& to);
+// The same, as well as it can be done, where renameat2(2) knows no flags.
+int MoveToFreeName(base::FileSystem& files, const std::string& from, const std::string& to);
 int Exchange(base::FileSystem& files, const std::string& a, const std::string& b);
 int SetLease(base::FileSystem& files, int fd, int type);
 

@@ -22,7 +22,7 @@ bool LeadsElsewhere(base::FileSystem& files, const std::string& path, int fd) {
   return StatusOf(files, fd, &opened) == 0 && (named.st_dev != opened.st_dev || named.st_ino != opened.st_ino);
 }
 
-// The disk block for the byte more, before anything is changed. Where it cannot be asked for, the write itself will
+// The disk blocks for the bytes more, before anything is changed. Where it cannot be asked for, the write itself will
 // tell.
 int ReserveRoom(base::FileSystem& files, int fd, size_t from, size_t to) {
   if (from >= to) return 0;
@@ -30,9 +30,32 @@ int ReserveRoom(base::FileSystem& files, int fd, size_t from, size_t to) {
   return error == ENOSPC || error == EDQUOT || error == EIO ? error : 0;
 }
 
-InPlaceResult Undo(base::FileSystem& files, int fd, std::string_view old_tail, size_t from, int error) {
-  const auto offset = static_cast<int64_t>(from);
-  const bool is_undone = WriteWhole(files, fd, old_tail, offset) == 0 || WriteWhole(files, fd, old_tail, offset) == 0;
+// Cuts off what covers the rest of a longer text, and nothing that somebody else has appended.
+int CutTo(base::FileSystem& files, int fd, size_t size, size_t expected_size) {
+  struct stat status = {};
+  if (const int error = StatusOf(files, fd, &status)) return error;
+  if (static_cast<size_t>(status.st_size) != expected_size) return 0;
+  return ErrnoOf([&] { return files.Truncate(fd, static_cast<off_t>(size)); });
+}
+
+int WriteOver(base::FileSystem& files, int fd, std::string_view old_text, std::string_view new_text, size_t from) {
+  std::string tail(new_text.substr(from));
+  if (new_text.size() < old_text.size()) tail.append(old_text.size() - new_text.size(), ' ');
+  if (const int error = WriteWhole(files, fd, tail, static_cast<int64_t>(from))) return error;
+  return new_text.size() < old_text.size() ? CutTo(files, fd, new_text.size(), old_text.size()) : 0;
+}
+
+// Part of our text may be in the file, and may have made it longer.
+int Restore(base::FileSystem& files, int fd, std::string_view base, size_t from) {
+  struct stat status = {};
+  if (const int error = WriteWhole(files, fd, base.substr(from), static_cast<int64_t>(from))) return error;
+  if (const int error = StatusOf(files, fd, &status)) return error;
+  if (static_cast<size_t>(status.st_size) <= base.size()) return 0;
+  return ErrnoOf([&] { return files.Truncate(fd, static_cast<off_t>(base.size())); });
+}
+
+InPlaceResult Undo(base::FileSystem& files, int fd, std::string_view base, size_t from, int error) {
+  const bool is_undone = Restore(files, fd, base, from) == 0 || Restore(files, fd, base, from) == 0;
   return {is_undone ? End::kFailed : End::kDamaged, error};
 }
 
@@ -51,8 +74,7 @@ InPlaceResult WriteInPlace(base::FileSystem& files, const std::string& target, c
   const auto differs = std::mismatch(base.begin(), base.end(), ours.begin(), ours.end());
   const auto from = static_cast<size_t>(differs.first - base.begin());
   const std::string_view tail = std::string_view(ours).substr(from);
-  if (const int error = WriteWhole(files, file.fd(), tail, static_cast<int64_t>(from)))
-    return Undo(files, file.fd(), std::string_view(base).substr(from), from, error);
+  if (const int error = WriteOver(files, file.fd(), base, ours, from)) return Undo(files, file.fd(), base, from, error);
   Sync(files, file.fd());  // a disk that fails now fails whoever writes next; the text is in the file for all to read
 
   std::string found;

@@ -1,8 +1,9 @@
 // Writes our text over the old one in the same file: for files whose owner, hard links or mount must stay.
 //
-// `false` is one byte longer than `true`, so the text grows and nothing is ever cut off. A write lease keeps others out
-// while it lasts; where there are no leases, a save within the same microseconds can be damaged, and no way is known to
-// avoid it.
+// The text is written from its first byte that differs on, with one call. If the old one is longer, spaces cover the
+// rest of it, which is then cut off: what is read in between, or after a kill, means what ours does. A write lease
+// keeps others out while it lasts; where there are no leases, a save within the same microseconds can be damaged, and
+// no way is known to avoid it.
 #pragma once
 
 #include <string>

@@ -27,21 +27,12 @@ int ToFreeName(const std::string& target, const std::string& suffix, TryName try
   return error;
 }
 
-// Also where renameat2(2) knows no flags.
-int MoveToFreeName(base::FileSystem& files, const std::string& from, const std::string& to) {
-  const int error = RenameToFreeName(files, from, to);
-  if (error == 0 || error == EEXIST || error == ENOENT) return error;
-  struct stat status = {};
-  const int found = StatusOfName(files, to, &status);
-  if (found == ENOENT) return Rename(files, from, to);
-  return found == 0 ? EEXIST : found;
-}
-
-int OpenFreshName(base::FileSystem& files, const std::string& target, std::string* path, base::UniqueFd* fd) {
+int OpenFreshName(base::FileSystem& files, const std::string& target, mode_t mode, std::string* path,
+                  base::UniqueFd* fd) {
   int error = EEXIST;
   for (int n = 0; n < kNamesMax && error == EEXIST; ++n) {
     *path = BesideName(target, std::to_string(::getpid()) + "-" + std::to_string(n));
-    error = OpenFile(files, *path, O_RDWR | O_CREAT | O_EXCL, fd, S_IRUSR | S_IWUSR);
+    error = OpenFile(files, *path, O_RDWR | O_CREAT | O_EXCL, fd, mode);
   }
   return error;
 }
@@ -58,8 +49,7 @@ int Resemble(base::FileSystem& files, int like, int fd) {
   return ErrnoOf([&] { return files.ChangeMode(fd, wanted.st_mode & 07777); });
 }
 
-int Fill(base::FileSystem& files, int like, std::string_view bytes, int fd, Version* version) {
-  if (const int error = Resemble(files, like, fd)) return error;
+int Fill(base::FileSystem& files, std::string_view bytes, int fd, Version* version) {
   if (const int error = WriteWhole(files, fd, bytes, 0)) return error;
   if (const int error = Sync(files, fd)) return error;
   struct stat status = {};
@@ -73,9 +63,21 @@ int Fill(base::FileSystem& files, int like, std::string_view bytes, int fd, Vers
 TemporaryFile WriteBeside(base::FileSystem& files, const std::string& target, int like, std::string_view bytes) {
   TemporaryFile file;
   base::UniqueFd fd;
-  file.error = OpenFreshName(files, target, &file.path, &fd);
+  file.error = OpenFreshName(files, target, S_IRUSR | S_IWUSR, &file.path, &fd);
   if (file.error != 0) return file;
-  file.error = Fill(files, like, bytes, fd.get(), &file.version);
+  file.error = Resemble(files, like, fd.get());
+  if (file.error == 0) file.error = Fill(files, bytes, fd.get(), &file.version);
+  if (file.error != 0) RemoveOurs(files, file.path);
+  return file;
+}
+
+TemporaryFile WriteNewBeside(base::FileSystem& files, const std::string& target, std::string_view bytes) {
+  constexpr mode_t kAsTheUmaskSays = 0666;
+  TemporaryFile file;
+  base::UniqueFd fd;
+  file.error = OpenFreshName(files, target, kAsTheUmaskSays, &file.path, &fd);
+  if (file.error != 0) return file;
+  file.error = Fill(files, bytes, fd.get(), &file.version);
   if (file.error != 0) RemoveOurs(files, file.path);
   return file;
 }

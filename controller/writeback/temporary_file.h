@@ -19,6 +19,9 @@ struct TemporaryFile {
 // owner cannot be kept.
 TemporaryFile WriteBeside(base::FileSystem& files, const std::string& target, int like, std::string_view bytes);
 
+// The same for a target that does not exist: with the mode that any new file of this process gets.
+TemporaryFile WriteNewBeside(base::FileSystem& files, const std::string& target, std::string_view bytes);
+
 // Tells texts of one config apart: the first quarter of their SHA-256, in hex.
 constexpr size_t kTextIdSize = 16;
 std::string TextId(std::string_view bytes);

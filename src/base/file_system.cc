@@ -6,6 +6,7 @@
 #include <linux/fs.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/inotify.h>
 #include <sys/syscall.h>
 #include <sys/xattr.h>
@@ -59,6 +60,7 @@ class RealFileSystem final : public FileSystem {
     return ::fcntl(fd, F_SETLEASE, type);
   }
   int GetLease(int fd) override { return ::fcntl(fd, F_GETLEASE); }
+  int Lock(int fd, int operation) override { return ::flock(fd, operation); }
 
   int Rename(const char* from, const char* to) override { return ::rename(from, to); }
   int RenameNew(const char* from, const char* to) override { return RenameAt2(from, to, RENAME_NOREPLACE); }
@@ -162,6 +164,9 @@ int FileSystemWrapper::SetLease(int fd, int type) {
 }
 int FileSystemWrapper::GetLease(int fd) {
   return target_.GetLease(fd);
+}
+int FileSystemWrapper::Lock(int fd, int operation) {
+  return target_.Lock(fd, operation);
 }
 int FileSystemWrapper::Rename(const char* from, const char* to) {
   return target_.Rename(from, to);

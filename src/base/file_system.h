@@ -54,7 +54,8 @@ class FileSystem {
   // fcntl F_SETLEASE with F_RDLCK, F_WRLCK or F_UNLCK. Somebody who wants in meanwhile waits, and the calling thread is
   // sent SIGURG, which ends no process (the default, SIGIO, does).
   virtual int SetLease(int fd, int type) = 0;
-  virtual int GetLease(int fd) = 0;  // fcntl F_GETLEASE
+  virtual int GetLease(int fd) = 0;             // fcntl F_GETLEASE
+  virtual int Lock(int fd, int operation) = 0;  // flock
 
   // Names.
   virtual int Rename(const char* from, const char* to) = 0;
@@ -101,6 +102,7 @@ class FileSystemWrapper : public FileSystem {
   int SetAttribute(int fd, const char* name, const void* value, size_t size, int flags) override;
   int SetLease(int fd, int type) override;
   int GetLease(int fd) override;
+  int Lock(int fd, int operation) override;
   int Rename(const char* from, const char* to) override;
   int RenameNew(const char* from, const char* to) override;
   int Exchange(const char* a, const char* b) override;

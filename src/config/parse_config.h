@@ -20,8 +20,8 @@ inline constexpr int kConfigDepthMax = 32;
 // kOutOfRange or kExhausted (size, depth).
 Result<ParsedConfig> ParseConfig(std::string_view text_untrusted);
 
-// The same text with the value of the top-level key "dynamic_on" turned from true to false, every other byte kept.
-// Refused if the text does not parse, has no such key, or the value is not true.
-Result<std::string> SpliceDynamicOnFalse(std::string_view text_untrusted);
+// The same text with `on` for the value of the top-level key "dynamic_on", every other byte kept. Refused if the text
+// is no JSON object, has no such key, or the value is neither true nor false.
+Result<std::string> SpliceDynamicOn(std::string_view text_untrusted, bool on);
 
 }  // namespace stepwatch::config

@@ -6,19 +6,19 @@
 
 namespace stepwatch::config {
 
-Result<std::string> SpliceDynamicOnFalse(std::string_view text_untrusted) {
+Result<std::string> SpliceDynamicOn(std::string_view text_untrusted, bool on) {
   Result<JsonDocument> document = ReadConfigText(text_untrusted);
   if (!document.ok()) return document.status();
   const Field top{document.value().root, ""};
   const JsonValue* value = top.value.Member("dynamic_on");
   if (value == nullptr)
-    return Status(StatusCode::kNotFound, "found no key \"dynamic_on\"; accepted: \"dynamic_on\": true");
-  const Field field = MemberOf(top, *value);
+    return Status(StatusCode::kNotFound,
+                  "found no key \"dynamic_on\"; add \"dynamic_on\": false, as a line of its own, after the first {");
   const Notes notes(document.value());
-  if (!value->Is(JsonValue::Kind::kBool)) return notes.Refuse(StatusCode::kWrongType, field, "true");
-  if (!value->boolean) return notes.Refuse(StatusCode::kOutOfRange, field, "true");
+  if (!value->Is(JsonValue::Kind::kBool))
+    return notes.Refuse(StatusCode::kWrongType, MemberOf(top, *value), "true, false");
   std::string text(text_untrusted.substr(0, value->range.begin));
-  text += "false";
+  text += on ? "true" : "false";
   text += text_untrusted.substr(value->range.end);
   // "false" is one byte longer than "true": a text that fills the limit would become one that nobody reads again.
   if (text.size() > kConfigBytesMax)

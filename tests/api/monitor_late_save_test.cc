@@ -2,7 +2,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "controller/writeback/write_back.h"
+#include "controller/writeback/config_edit.h"
 #include "src/base/file.h"
 #include "src/base/sha256.h"
 #include "tests/api/job.h"
@@ -74,7 +74,7 @@ TEST_CASE("a monitor that closes leaves the late edit in the config, and nothing
 TEST_CASE("a monitor begins with the edit that a killed one left beside the config") {
   Job job(ConfigText({.collect_times = 1}));
   const std::string base = ConfigText({.collect_times = 1});
-  writeback::WriteBackResult killed = writeback::WriteBackDynamicOff(job.config_path, base::Sha256Hex(base));
+  writeback::WriteBackResult killed = writeback::SetDynamicOn(job.config_path, base::Sha256Hex(base), false);
   REQUIRE(killed.displaced);
   for (const auto& entry : std::filesystem::directory_iterator(job.directory.path())) {
     if (entry.path() != job.config_path) WriteInPlace(entry.path().string(), ConfigText({.collect_times = 3}));

@@ -1,12 +1,12 @@
-// SpliceDynamicOnFalse: one token changes, everything else stays.
+// SpliceDynamicOn: one token changes, everything else stays.
 
 #include "tests/config/config_cases.h"
 
 namespace stepwatch::config {
 namespace {
 
-std::string Spliced(const std::string& text) {
-  const Result<std::string> spliced = SpliceDynamicOnFalse(text);
+std::string Spliced(const std::string& text, bool on = false) {
+  const Result<std::string> spliced = SpliceDynamicOn(text, on);
   INFO(text);
   INFO(spliced.status().ToString());
   REQUIRE(spliced.ok());
@@ -24,28 +24,36 @@ TEST_CASE("only the top-level value of dynamic_on changes") {
         "{\"x\": \"\\\"dynamic_on\\\": true, \", \"start_step\": 1,\"dynamic_on\":false}");
 }
 
-TEST_CASE("a text without a true dynamic_on is refused") {
+TEST_CASE("dynamic_on becomes true as it becomes false, and a text that says so already stays") {
+  const std::string off =
+      "\xef\xbb\xbf{\r\n\t\"dynamic_on\" : false , // \"dynamic_on\": true\r\n \"ops\": []\r\n}\r\n";
+  const std::string on = Spliced(off, true);
+  CHECK(on == "\xef\xbb\xbf{\r\n\t\"dynamic_on\" : true , // \"dynamic_on\": true\r\n \"ops\": []\r\n}\r\n");
+  CHECK(Spliced(on, true) == on);
+  CHECK(Spliced(off, false) == off);
+}
+
+TEST_CASE("a text whose dynamic_on is missing or neither true nor false is refused") {
   const auto refusal = [](const std::string& text) {
-    const Result<std::string> spliced = SpliceDynamicOnFalse(text);
+    const Result<std::string> spliced = SpliceDynamicOn(text, false);
     REQUIRE_FALSE(spliced.ok());
     return spliced.status();
   };
   CHECK(refusal("{}").code() == StatusCode::kNotFound);
   CHECK(refusal("{\"targets\": {\"dynamic_on\": true}}").code() == StatusCode::kNotFound);
-  CHECK(refusal("{\"dynamic_on\": false}").code() == StatusCode::kOutOfRange);
   CHECK(refusal("{\"dynamic_on\": \"true\"}").code() == StatusCode::kWrongType);
   CHECK(refusal("[true]").code() == StatusCode::kWrongType);
   CHECK(refusal("{\"dynamic_on\": true").code() == StatusCode::kInvalid);
   CHECK(refusal("{\"dynamic_on\": true, \"dynamic_on\": true}").code() == StatusCode::kInvalid);
   CHECK(refusal("").code() == StatusCode::kInvalid);
-  CHECK(refusal("{\"dynamic_on\": false}").place().column == 16);
+  CHECK(refusal("{\"dynamic_on\": 0}").place().column == 16);
 }
 
 TEST_CASE("a text that would outgrow the limit by its longer token is refused") {
   std::string text = "{\"dynamic_on\": true} //";
   text.resize(kConfigBytesMax, ' ');
   CHECK(ParseConfig(text).ok());
-  CHECK(SpliceDynamicOnFalse(text).status().code() == StatusCode::kExhausted);
+  CHECK(SpliceDynamicOn(text, false).status().code() == StatusCode::kExhausted);
   text.pop_back();
   CHECK(ParseConfig(Spliced(text)).ok());
 }
@@ -123,6 +131,7 @@ TEST_CASE("in a text of any formatting, the splice changes dynamic_on and no oth
     INFO(text);
     const std::string after = Spliced(text);
     REQUIRE(after == text.substr(0, value_begin) + "false" + text.substr(value_begin + 4));
+    REQUIRE(Spliced(after, true) == text);
     const ParsedConfig before_parsed = Accepted(text);
     ParsedConfig after_parsed = Accepted(after);
     REQUIRE(before_parsed.config.dynamic_on);

@@ -1,6 +1,7 @@
 #include "controller/writeback/displaced_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -424,6 +425,8 @@ TEST_CASE("a child that is forked at any call of a write-back keeps nobody from 
       // Refused as long as there is a lease.
       CHECK(base::UniqueFd(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC)).valid());
       CHECK(late.Open(O_WRONLY | O_NONBLOCK).valid());
+      const base::UniqueFd place(::open(directory.path().c_str(), O_RDONLY | O_CLOEXEC));
+      CHECK(::flock(place.get(), LOCK_EX | LOCK_NB) == 0);
       ::kill(child, SIGKILL);
       ::waitpid(child, nullptr, 0);
     }

@@ -7,13 +7,14 @@
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "controller/writeback/config_edit.h"
 #include "controller/writeback/displaced_file.h"
-#include "controller/writeback/write_back.h"
 #include "src/base/sha256.h"
 #include "tests/hooked_files.h"
 #include "tests/temporary_directory.h"
@@ -27,7 +28,31 @@ inline const std::string kOurs =
 
 inline writeback::WriteBackResult WriteBack(const std::string& path,
                                             base::FileSystem& files = base::FileSystem::Real()) {
-  return writeback::WriteBackDynamicOff(path, base::Sha256Hex(kBase), files);
+  return writeback::SetDynamicOn(path, base::Sha256Hex(kBase), false, files);
+}
+
+// A change of kBase to `ours`.
+struct Change {
+  const char* name;
+  std::string ours;
+  std::function<writeback::WriteBackResult(const std::string& path, base::FileSystem& files)> make;
+};
+
+inline Change WriteBackChange() {
+  return {"write-back", kOurs, WriteBack};
+}
+
+// `if_match_sha256`: as ReplaceConfig takes it.
+inline Change Replacement(const char* name, const std::string& ours,
+                          const std::string& if_match_sha256 = base::Sha256Hex(kBase)) {
+  return {name, ours, [ours, if_match_sha256](const std::string& path, base::FileSystem& files) {
+            return writeback::ReplaceConfig(path, if_match_sha256, ours, files);
+          }};
+}
+
+inline std::vector<Change> Changes() {
+  return {WriteBackChange(), Replacement("shorter text", kBase.substr(0, 20) + "}\n"),
+          Replacement("longer text", kBase + "// " + std::string(9000, '.') + "\n")};
 }
 
 // What a write-back leaves to be looked at.

@@ -60,6 +60,7 @@ struct Mode {
   const char* name;
   World world;
   Save save;
+  Change change = WriteBackChange();
 };
 
 // In one round both start together; one of them waits a random 0 to 60 us first. The write-back needs about as long
@@ -104,7 +105,7 @@ class Race {
       mode_.save({path, first, last, [pause] { std::this_thread::sleep_for(pause); }});
       is_editor_done = true;
     });
-    WriteBackResult result = WriteBack(path, files);
+    WriteBackResult result = mode_.change.make(path, files);
     DisplacedFiles displaced = Displaced(result);
     Findings findings;
     while (!is_editor_done) {
@@ -122,16 +123,20 @@ class Race {
   void Judge(int round, const std::string& path, const std::string& first, const std::string& last,
              const WriteBackResult& result) {
     INFO(mode_.name << ", round " << round << ": " << result.message);
-    CHECK(Contents(path) == last);
+    // Told to replace whatever is there, we may have read the edit before we replaced it.
+    const bool was_read = result.outcome == WriteBackOutcome::kWritten && result.found_sha256 == base::Sha256Hex(last);
+    const std::string& expected = was_read ? mode_.change.ours : last;
+    CHECK(Contents(path) == expected);
     CHECK(result.outcome != WriteBackOutcome::kImpossible);
-    ++counts[result.outcome == WriteBackOutcome::kWritten ? "written, then edited" : "edited"];
+    const bool is_written = result.outcome == WriteBackOutcome::kWritten;
+    ++counts[was_read ? "edited, then written" : is_written ? "written, then edited" : "edited"];
     ++counts[result.method];
-    if (Contents(path) != last) ++counts["LOST"];
+    if (Contents(path) != expected) ++counts["LOST"];
     for (const std::string& name : NamesIn(directory_)) {
       if (name == "config.json" || name == "other") continue;
       ++counts["kept as conflict"];
       CHECK(name.find(".config.json.stepwatch-conflict-") == 0);
-      CHECK((Contents(directory_ / name) == first || Contents(directory_ / name) == kOurs));
+      CHECK((Contents(directory_ / name) == first || Contents(directory_ / name) == mode_.change.ours));
       fs::remove(directory_ / name);
     }
   }
@@ -179,21 +184,21 @@ void PausedAfterOpen(const SaveOrder& order) {
   const auto put = ::write(fd.get(), order.last.data(), order.last.size());
   CHECK(put == static_cast<ssize_t>(order.last.size()));
 }
+// Tries again if it is told that the file was edited meanwhile: by us.
+void ByReplaceConfig(const SaveOrder& order) {
+  for (;;) {
+    WriteBackResult result = ReplaceConfig(order.path, "", order.last);
+    LookToTheEnd(result);
+    if (result.outcome == WriteBackOutcome::kWritten) return;
+    INFO(result.message);
+    CHECK(result.outcome == WriteBackOutcome::kEdited);
+  }
+}
 
-}  // namespace
-
-TEST_CASE("an edit saved at the moment of our write-back is never lost", "[random]") {
+void RunRaces(const std::vector<Mode>& modes) {
   const int rounds = FromEnvironment("STEPWATCH_RACE_ROUNDS", 100);
   const auto seed = static_cast<unsigned>(test::RandomSeed());
-  for (const Mode& mode :
-       {Mode{"rename", World::kPlain, ByRename}, Mode{"in place", World::kPlain, InPlace},
-        Mode{"two renames", World::kPlain, TwoRenames}, Mode{"two in place", World::kPlain, TwiceInPlace},
-        Mode{"paused in open", World::kPlain, PausedInOpen}, Mode{"paused after open", World::kPlain, PausedAfterOpen},
-        Mode{"in place, hard link", World::kHardLink, InPlace},
-        Mode{"paused in open, hard link", World::kHardLink, PausedInOpen},
-        Mode{"paused after open, hard link", World::kHardLink, PausedAfterOpen},
-        Mode{"in place, no exchange", World::kNoExchange, InPlace},
-        Mode{"paused in open, no exchange", World::kNoExchange, PausedInOpen}}) {
+  for (const Mode& mode : modes) {
     INFO("repeat with STEPWATCH_SEED=" << seed << " STEPWATCH_RACE_ROUNDS=" << rounds);
     Race race(mode, seed);
     race.Run(rounds);
@@ -202,6 +207,45 @@ TEST_CASE("an edit saved at the moment of our write-back is never lost", "[rando
     for (const auto& [what, count] : race.counts) summary += "  " + what + " " + std::to_string(count);
     if (std::getenv("STEPWATCH_RACE_ROUNDS") != nullptr) std::fprintf(stderr, "%-30s%s\n", mode.name, summary.c_str());
   }
+}
+
+}  // namespace
+
+TEST_CASE("an edit saved at the moment of our write-back is never lost", "[random]") {
+  RunRaces({{"rename", World::kPlain, ByRename},
+            {"in place", World::kPlain, InPlace},
+            {"two renames", World::kPlain, TwoRenames},
+            {"two in place", World::kPlain, TwiceInPlace},
+            {"paused in open", World::kPlain, PausedInOpen},
+            {"paused after open", World::kPlain, PausedAfterOpen},
+            {"in place, hard link", World::kHardLink, InPlace},
+            {"paused in open, hard link", World::kHardLink, PausedInOpen},
+            {"paused after open, hard link", World::kHardLink, PausedAfterOpen},
+            {"in place, no exchange", World::kNoExchange, InPlace},
+            {"paused in open, no exchange", World::kNoExchange, PausedInOpen}});
+}
+
+TEST_CASE("an edit saved at the moment at which the config is replaced is never lost", "[random]") {
+  const Change shorter = Changes()[1], longer = Changes()[2];
+  const Change whatever_is_there = Replacement("whatever is there", longer.ours, "");
+  RunRaces({{"replaced: rename", World::kPlain, ByRename, shorter},
+            {"replaced: in place", World::kPlain, InPlace, longer},
+            {"replaced: two renames", World::kPlain, TwoRenames, longer},
+            {"replaced: two in place", World::kPlain, TwiceInPlace, shorter},
+            {"replaced: paused in open", World::kPlain, PausedInOpen, shorter},
+            {"replaced: paused after open", World::kPlain, PausedAfterOpen, longer},
+            {"replaced: hard link, shorter", World::kHardLink, InPlace, shorter},
+            {"replaced: hard link, longer", World::kHardLink, InPlace, longer},
+            {"replaced: no exchange", World::kNoExchange, InPlace, shorter},
+            {"without a hash: rename", World::kPlain, ByRename, whatever_is_there},
+            {"without a hash: in place", World::kPlain, PausedInOpen, whatever_is_there}});
+}
+
+// The editor is another process of ours, which has files to look after as well.
+TEST_CASE("a config that is replaced at the moment of our write-back holds the new text, or its writer was told") {
+  RunRaces({{"ReplaceConfig against us", World::kPlain, ByReplaceConfig},
+            {"ReplaceConfig, hard link", World::kHardLink, ByReplaceConfig},
+            {"ReplaceConfig, no exchange", World::kNoExchange, ByReplaceConfig}});
 }
 
 }  // namespace stepwatch::writeback

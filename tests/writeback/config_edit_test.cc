@@ -1,4 +1,4 @@
-#include "controller/writeback/write_back.h"
+#include "controller/writeback/config_edit.h"
 
 #include <sys/stat.h>
 #include <sys/xattr.h>
@@ -28,7 +28,7 @@ TEST_CASE("only the token changes") {
   TemporaryDirectory directory;
   const std::string path = directory / "config.json";
   testing::WriteInPlace(path, kBase);
-  WriteBackResult result = WriteBackDynamicOff(path, base::Sha256Hex(kBase));
+  WriteBackResult result = SetDynamicOn(path, base::Sha256Hex(kBase), false);
   CHECK(result.outcome == WriteBackOutcome::kWritten);
   CHECK(result.message.empty());
   CHECK(Contents(path) == kOurs);
@@ -107,9 +107,9 @@ TEST_CASE("what cannot be written back says why, and nothing changes") {
   }
   SECTION("no such key") {
     testing::WriteInPlace(path, "{}");
-    const WriteBackResult result = WriteBackDynamicOff(path, base::Sha256Hex("{}"));
-    CHECK(result.outcome == WriteBackOutcome::kImpossible);
-    CHECK(Says(result, "dynamic_on"));
+    const WriteBackResult result = SetDynamicOn(path, base::Sha256Hex("{}"), false);
+    CHECK(result.outcome == WriteBackOutcome::kRefused);
+    CHECK(Says(result, "add \"dynamic_on\": false"));
     CHECK(Contents(path) == "{}");
   }
   SECTION("a read-only file") {
@@ -205,6 +205,106 @@ TEST_CASE("a program that keeps the file open for writing goes on with the same 
   REQUIRE(::write(writer.get(), "{}", 2) == 2);
   CHECK(Contents(path) == "{}");
   CHECK(NamesIn(directory) == std::vector<std::string>{"config.json"});
+}
+
+TEST_CASE("dynamic_on is made true and false without a hash, and only when it is not so already") {
+  TemporaryDirectory directory;
+  const std::string path = directory / "config.json";
+  testing::WriteInPlace(path, kOurs);
+  WriteBackResult on = SetDynamicOn(path, "", true);
+  CHECK(on.outcome == WriteBackOutcome::kWritten);
+  CHECK(on.found_sha256 == base::Sha256Hex(kOurs));
+  CHECK(Contents(path) == kBase);
+  LookToTheEnd(on);
+  WriteBackResult again = SetDynamicOn(path, "", true);
+  CHECK(again.outcome == WriteBackOutcome::kUnchanged);
+  CHECK(Says(again, "holds that text already"));
+  CHECK(!again.displaced);
+  CHECK(SetDynamicOn(path, base::Sha256Hex(kOurs), false).outcome == WriteBackOutcome::kEdited);
+  CHECK(Contents(path) == kBase);
+}
+
+TEST_CASE("a config is replaced byte for byte, with mode and links kept") {
+  for (const Change& change : Changes()) {
+    for (const bool has_hard_link : {false, true}) {
+      INFO(change.name << (has_hard_link ? ", hard link" : ""));
+      TemporaryDirectory directory;
+      const std::string path = directory / "config.json";
+      testing::WriteInPlace(path, kBase);
+      REQUIRE(::chmod(path.c_str(), 0640) == 0);
+      if (has_hard_link) fs::create_hard_link(path, directory / "other.json");
+      WriteBackResult result = change.make(path, base::FileSystem::Real());
+      CHECK(result.outcome == WriteBackOutcome::kWritten);
+      CHECK(result.method == (has_hard_link ? "in place" : "exchange"));
+      CHECK(result.sha256 == base::Sha256Hex(change.ours));
+      LookToTheEnd(result);
+      CHECK(Contents(path) == change.ours);
+      CHECK(fs::status(path).permissions() == fs::perms(0640));
+      CHECK(NamesIn(directory).size() == (has_hard_link ? 2 : 1));
+    }
+  }
+}
+
+TEST_CASE("a config that is not there is created whole, unless somebody was faster or a hash was given") {
+  TemporaryDirectory directory;
+  const std::string path = directory / "config.json";
+  SECTION("with the mode of any new file") {
+    const WriteBackResult result = ReplaceConfig(path, "", kOurs);
+    CHECK(result.outcome == WriteBackOutcome::kWritten);
+    CHECK(result.method == "created");
+    CHECK(!result.displaced);
+    CHECK(Contents(path) == kOurs);
+    testing::WriteInPlace(directory / "any", "");
+    CHECK(fs::status(path).permissions() == fs::status(directory / "any").permissions());
+    CHECK(NamesIn(directory) == std::vector<std::string>{"any", "config.json"});
+  }
+  SECTION("somebody is faster, with and without a call that knows of it") {
+    const bool knows = GENERATE(true, false);
+    HookedFiles files([&](std::string_view call) {
+      if (call != "renameat2") return 0;
+      testing::WriteInPlace(path, kBase);
+      return knows ? 0 : EINVAL;
+    });
+    CHECK(ReplaceConfig(path, "", kOurs, files).outcome == WriteBackOutcome::kEdited);
+    CHECK(Contents(path) == kBase);
+    CHECK(NamesIn(directory) == std::vector<std::string>{"config.json"});
+  }
+  SECTION("a hash of what it should hold") {
+    CHECK(ReplaceConfig(path, base::Sha256Hex(kBase), kOurs).outcome == WriteBackOutcome::kEdited);
+    CHECK(NamesIn(directory).empty());
+  }
+  SECTION("a link that leads nowhere, a directory that is not there") {
+    fs::create_symlink("nowhere.json", path);
+    CHECK(Says(ReplaceConfig(path, "", kOurs), "is a link that leads nowhere"));
+    CHECK(Says(ReplaceConfig(directory / "no/config.json", "", kOurs), "cannot be created: No such file or directory"));
+    CHECK(SetDynamicOn(directory / "other.json", "", true).outcome == WriteBackOutcome::kImpossible);
+    CHECK(NamesIn(directory) == std::vector<std::string>{"config.json"});
+  }
+}
+
+TEST_CASE("a file that another writer keeps to itself for a moment is waited for") {
+  TemporaryDirectory directory;
+  const std::string path = directory / "config.json";
+  testing::WriteInPlace(path, kBase);
+  int refusals = 3;
+  HookedFiles files([&](std::string_view call) { return call == "open" && refusals-- > 0 ? EWOULDBLOCK : 0; });
+  CHECK(WriteBackToTheEnd(path, files).outcome == WriteBackOutcome::kWritten);
+  CHECK(Contents(path) == kOurs);
+}
+
+TEST_CASE("a text longer than anybody reads is refused, and so is a word where no text can be changed") {
+  TemporaryDirectory directory;
+  const std::string path = directory / "config.json";
+  testing::WriteInPlace(path, kBase);
+  const WriteBackResult result = ReplaceConfig(path, "", std::string((size_t{1} << 20) + 1, ' '));
+  CHECK(result.outcome == WriteBackOutcome::kRefused);
+  CHECK(Says(result, "accepted: at most 1048576"));
+  CHECK(Contents(path) == kBase);
+  for (const std::string text : {"{}", "{\"dynamic_on\": 1}", "{\"dynamic_on\": true"}) {
+    testing::WriteInPlace(path, text);
+    CHECK(SetDynamicOn(path, "", true).outcome == WriteBackOutcome::kRefused);
+    CHECK(Contents(path) == text);
+  }
 }
 
 }  // namespace stepwatch::writeback

@@ -1,13 +1,17 @@
-#include "controller/writeback/write_back.h"
+#include "controller/writeback/config_edit.h"
 
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
+#include <functional>
 #include <optional>
 #include <system_error>
+#include <thread>
 #include <utility>
 
+#include "controller/writeback/edit_turn.h"
 #include "controller/writeback/exchange.h"
 #include "controller/writeback/file_calls.h"
 #include "controller/writeback/in_place.h"
@@ -45,13 +49,26 @@ bool HasNoExchange(int error) {
   return error == EINVAL || error == ENOSYS || error == EOPNOTSUPP;
 }
 
-class WriteBack {
- public:
-  WriteBack(const std::string& path, const std::string& base_sha256, base::FileSystem& files)
-      : path_(path), base_sha256_(base_sha256), files_(files) {}
+// Another process of ours that writes in place keeps readers out for a moment.
+int OpenConfig(base::FileSystem& files, const std::string& target, base::UniqueFd* fd) {
+  const auto deadline = std::chrono::steady_clock::now() + kAwaitTime;
+  for (;;) {
+    const int error = OpenFile(files, target, O_RDONLY, fd);
+    if (error != EWOULDBLOCK || std::chrono::steady_clock::now() >= deadline) return error;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
 
-  WriteBackResult Run() {
-    if (std::optional<WriteBackResult> early = Prepare()) return std::move(*early);
+using MakeText = std::function<Result<std::string>(const std::string& found)>;
+enum class IfMissing : bool { kFail, kCreate };
+
+class ConfigEdit {
+ public:
+  ConfigEdit(const std::string& path, const std::string& if_match_sha256, MakeText make_text, base::FileSystem& files)
+      : path_(path), if_match_sha256_(if_match_sha256), make_text_(std::move(make_text)), files_(files) {}
+
+  WriteBackResult Run(IfMissing if_missing) {
+    if (std::optional<WriteBackResult> early = Prepare(if_missing)) return std::move(*early);
     struct stat status = {};
     if (const int error = StatusOf(files_, file_.get(), &status)) return Impossible("cannot be looked at", error);
     if (status.st_nlink > 1) return ReplaceInPlace();
@@ -62,8 +79,10 @@ class WriteBack {
   }
 
  private:
-  // Reads the file and makes the new text; a result says why there is nothing to write.
-  std::optional<WriteBackResult> Prepare();
+  // Reads the file and makes the new text; a result says why there is nothing to write over.
+  std::optional<WriteBackResult> Prepare(IfMissing if_missing);
+  std::optional<WriteBackResult> MakeOurs();
+  WriteBackResult Create();
   WriteBackResult ReplaceBy(TemporaryFile ours);
   WriteBackResult ReplaceByRename(const TemporaryFile& ours);
   WriteBackResult ReplaceInPlace();
@@ -72,40 +91,70 @@ class WriteBack {
   DisplacedName Texts() const { return {TextId(base_), TextId(ours_)}; }
   void Displaced(KeptFile kept);
 
+  // "config.json <what>"
+  WriteBackResult Ended(Outcome outcome, const std::string& what);
   WriteBackResult Impossible(const std::string& what, int error);
   WriteBackResult Edited(const std::string& kept_as = "");
   WriteBackResult Written();
 
   const std::string& path_;
-  const std::string& base_sha256_;
+  const std::string& if_match_sha256_;
+  const MakeText make_text_;
   base::FileSystem& files_;
   std::string target_;  // what the path leads to, free of links
   base::UniqueFd file_;
   std::string base_;
   std::string ours_;
+  std::optional<EditTurn> turn_;  // once all is ready that may take its time
   WriteBackResult result_;
 };
 
-std::optional<WriteBackResult> WriteBack::Prepare() {
+std::optional<WriteBackResult> ConfigEdit::Prepare(IfMissing if_missing) {
   struct stat status = {};
-  if (const int error = ErrnoOf([&] { return files_.RealPath(path_.c_str(), &target_); }))
-    return Impossible("cannot be found", error);
+  const int missing = ErrnoOf([&] { return files_.RealPath(path_.c_str(), &target_); });
+  if (missing == ENOENT && if_missing == IfMissing::kCreate) return Create();
+  if (missing != 0) return Impossible("cannot be found", missing);
   if (const int error = ErrnoOf([&] { return files_.Access(target_.c_str(), W_OK); }))
     return Impossible("is read-only", error);
   if (const int error = StatusOfName(files_, target_, &status)) return Impossible("cannot be found", error);
   if (!S_ISREG(status.st_mode)) return Impossible("is no regular file", 0);
-  if (const int error = OpenFile(files_, target_, O_RDONLY, &file_)) return Impossible("cannot be opened", error);
+  if (const int error = OpenConfig(files_, target_, &file_)) return Impossible("cannot be opened", error);
   if (const int error = ReadWhole(files_, file_.get(), &base_)) return Impossible("cannot be read", error);
-  if (base::Sha256Hex(base_) != base_sha256_) return Edited();
-  Result<std::string> spliced = config::SpliceDynamicOnFalse(base_);
-  if (!spliced.ok()) return Impossible("cannot be changed (" + spliced.status().ToString() + ")", 0);
-  ours_ = std::move(spliced).value();
+  result_.found_sha256 = base::Sha256Hex(base_);
+  if (!if_match_sha256_.empty() && result_.found_sha256 != if_match_sha256_) return Edited();
+  return MakeOurs();
+}
+
+std::optional<WriteBackResult> ConfigEdit::MakeOurs() {
+  Result<std::string> made = make_text_(base_);
+  if (!made.ok()) return Ended(Outcome::kRefused, "stays as it is: " + made.status().ToString());
+  ours_ = std::move(made).value();
+  if (ours_.size() > config::kConfigBytesMax)
+    return Ended(Outcome::kRefused, "stays as it is: the new text has " + std::to_string(ours_.size()) +
+                                        " bytes; accepted: at most " + std::to_string(config::kConfigBytesMax));
   result_.sha256 = base::Sha256Hex(ours_);
+  if (result_.sha256 == result_.found_sha256) return Ended(Outcome::kUnchanged, "holds that text already");
   return std::nullopt;
 }
 
-WriteBackResult WriteBack::ReplaceBy(TemporaryFile ours) {
+// Whoever creates the file at the same moment was first, and theirs stands.
+WriteBackResult ConfigEdit::Create() {
+  struct stat status = {};
+  if (StatusOfName(files_, path_, &status) == 0) return Impossible("is a link that leads nowhere", 0);
+  if (!if_match_sha256_.empty()) return Ended(Outcome::kEdited, "is not there, so it does not hold what it should");
+  if (std::optional<WriteBackResult> early = MakeOurs()) return std::move(*early);
+  result_.method = "created";
+  const TemporaryFile ours = WriteNewBeside(files_, path_, ours_);
+  if (ours.error != 0) return Impossible("cannot be created", ours.error);
+  const int error = MoveToFreeName(files_, ours.path, path_);
+  if (error == 0) return Written();
+  RemoveOurs(files_, ours.path);
+  return error == EEXIST ? Edited() : Impossible("cannot be created", error);
+}
+
+WriteBackResult ConfigEdit::ReplaceBy(TemporaryFile ours) {
   result_.method = "exchange";
+  turn_.emplace(files_, base::DirectoryOf(target_));
   if (const int error = NameDisplaced(files_, target_, Texts(), &ours.path)) return WithoutTemporaryFile(ours, error);
   // To write the temporary file took milliseconds; whoever saved within them is not even disturbed.
   if (Inspect(files_, target_).bytes != base_) {
@@ -125,7 +174,7 @@ WriteBackResult WriteBack::ReplaceBy(TemporaryFile ours) {
 }
 
 // The old file gets a second name first, so that it has one when the rename has taken its own.
-WriteBackResult WriteBack::ReplaceByRename(const TemporaryFile& ours) {
+WriteBackResult ConfigEdit::ReplaceByRename(const TemporaryFile& ours) {
   result_.method = "rename";
   base::UniqueFd fd;
   if (const int error = OpenFile(files_, target_, O_RDONLY, &fd)) return WithoutTemporaryFile(ours, error);
@@ -153,13 +202,14 @@ WriteBackResult WriteBack::ReplaceByRename(const TemporaryFile& ours) {
   return Written();
 }
 
-WriteBackResult WriteBack::WithoutTemporaryFile(const TemporaryFile& ours, int error) {
+WriteBackResult ConfigEdit::WithoutTemporaryFile(const TemporaryFile& ours, int error) {
   RemoveOurs(files_, ours.path);
   return InPlaceMayHelp(error) ? ReplaceInPlace() : Impossible("cannot be replaced", error);
 }
 
-WriteBackResult WriteBack::ReplaceInPlace() {
+WriteBackResult ConfigEdit::ReplaceInPlace() {
   result_.method = "in place";
+  if (!turn_) turn_.emplace(files_, base::DirectoryOf(target_));
   file_.Reset();  // our own reader would stand in the way of a write lease
   const InPlaceResult result = WriteInPlace(files_, target_, base_, ours_);
   switch (result.end) {
@@ -171,39 +221,49 @@ WriteBackResult WriteBack::ReplaceInPlace() {
       return edited;
     }
     case InPlaceResult::End::kDamaged:
-      return Impossible("could be neither changed nor restored: look at it", result.error);
+      return Ended(Outcome::kImpossible,
+                   "could be neither changed nor restored: look at it: " + ErrnoText(result.error));
     case InPlaceResult::End::kFailed: break;
   }
   return Impossible("cannot be written to", result.error);
 }
 
-void WriteBack::Displaced(KeptFile kept) {
+void ConfigEdit::Displaced(KeptFile kept) {
   result_.displaced.emplace(files_, target_, std::move(kept.path), std::move(kept.fd), TextId(kept.bytes));
 }
 
-WriteBackResult WriteBack::Impossible(const std::string& what, int error) {
-  result_.outcome = Outcome::kImpossible;
-  result_.message = base::Printable(path_, 200) + " " + what + (error == 0 ? "" : ": " + ErrnoText(error)) +
-                    "; \"dynamic_on\" stays as it is in the file";
+WriteBackResult ConfigEdit::Ended(Outcome outcome, const std::string& what) {
+  result_.outcome = outcome;
+  result_.message = base::Printable(path_, 200) + " " + what;
   return std::move(result_);
 }
 
-WriteBackResult WriteBack::Edited(const std::string& kept_as) {
-  result_.outcome = Outcome::kEdited;
-  result_.message = base::Printable(path_, 200) + " was edited meanwhile; the edit stands";
-  if (!kept_as.empty()) result_.message += ", and what it replaced is kept as " + base::Printable(kept_as, 200);
-  return std::move(result_);
+WriteBackResult ConfigEdit::Impossible(const std::string& what, int error) {
+  return Ended(Outcome::kImpossible, what + (error == 0 ? "" : ": " + ErrnoText(error)) + "; nothing was changed");
 }
 
-WriteBackResult WriteBack::Written() {
+WriteBackResult ConfigEdit::Edited(const std::string& kept_as) {
+  const std::string kept = kept_as.empty() ? "" : ", and what it replaced is kept as " + base::Printable(kept_as, 200);
+  return Ended(Outcome::kEdited, "was edited meanwhile; the edit stands" + kept);
+}
+
+WriteBackResult ConfigEdit::Written() {
   result_.outcome = Outcome::kWritten;
   return std::move(result_);
 }
 
 }  // namespace
 
-WriteBackResult WriteBackDynamicOff(const std::string& path, const std::string& base_sha256, base::FileSystem& files) {
-  return WriteBack(path, base_sha256, files).Run();
+WriteBackResult ReplaceConfig(const std::string& path, const std::string& if_match_sha256, const std::string& text,
+                              base::FileSystem& files) {
+  const auto make_text = [&text](const std::string&) { return Result<std::string>(text); };
+  return ConfigEdit(path, if_match_sha256, make_text, files).Run(IfMissing::kCreate);
+}
+
+WriteBackResult SetDynamicOn(const std::string& path, const std::string& if_match_sha256, bool on,
+                             base::FileSystem& files) {
+  const auto make_text = [on](const std::string& found) { return config::SpliceDynamicOn(found, on); };
+  return ConfigEdit(path, if_match_sha256, make_text, files).Run(IfMissing::kFail);
 }
 
 }  // namespace stepwatch::writeback
