@@ -40,7 +40,14 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
     "src/testing": (5, ("controller/api",)),
     "controller/cli": (
         5,
-        ("controller/watch", "controller/reload", "controller/door", "controller/api", "src/testing"),
+        (
+            "controller/watch",
+            "controller/writeback",
+            "controller/reload",
+            "controller/door",
+            "controller/api",
+            "src/testing",
+        ),
     ),
     "front_ends/shared": (6, ()),
     "front_ends/torch": (6, ()),

@@ -15,7 +15,7 @@ Result<ConfigFile> ReadConfigFile(const std::string& path) {
                   snapshot.error);
   auto parsed = config::ParseConfig(snapshot.bytes);
   if (!parsed.ok()) return parsed.status();
-  return ConfigFile{snapshot.sha256, std::move(parsed).value()};
+  return ConfigFile{snapshot.bytes, snapshot.sha256, std::move(parsed).value()};
 }
 
 std::string PlacedLine(const std::string& path, const char* level, const TextPlace& place, const std::string& message) {

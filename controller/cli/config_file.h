@@ -9,6 +9,7 @@
 namespace stepwatch::cli {
 
 struct ConfigFile {
+  std::string text;
   std::string sha256;
   config::ParsedConfig parsed;
 };

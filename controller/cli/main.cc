@@ -7,6 +7,7 @@
 #include <string>
 
 #include "controller/cli/doctor_command.h"
+#include "controller/cli/edit_verbs.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/job_commands.h"
 #include "controller/cli/offline_commands.h"
@@ -170,8 +171,11 @@ int main(int argc, char** argv) try {
       "  stepwatch validate config.json\n"
       "  stepwatch rehearse config.json --dynamic --steps 100 --step-time 50ms\n"
       "  stepwatch watch config.json --json\n"
+      "  stepwatch start config.json\n"
+      "  stepwatch apply gradients.json --config config.json\n"
       "  stepwatch csv2tb --monitor-path monitor_output\n"
-      "\nExit codes: 0 done, 2 unusable config or command line, 5 done in part, 130 interrupted.");
+      "\nExit codes: 0 done, 2 unusable config or command line, 3 conflict with another edit, 5 done in part or not\n"
+      "possible here, 7 no change, 130 interrupted.");
   int exit_code = kExitDone;
   ValidateArguments validate;
   PlanArguments plan;
@@ -188,6 +192,7 @@ int main(int argc, char** argv) try {
   AddPlan(&app, &plan, &exit_code);
   AddWatch(&app, &watch, &exit_code);
   AddRehearse(&app, &rehearse, &exit_code);
+  AddEditVerbs(&app, &exit_code);
   AddDoctor(&app, &doctor, &exit_code);
   AddJobs(&app, &ps, &status, &events, &exit_code);
   AddCsvToTensorBoard(&app, &csv_to_tensorboard, &exit_code);

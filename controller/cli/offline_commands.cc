@@ -1,11 +1,11 @@
 #include "controller/cli/offline_commands.h"
 
-#include <csignal>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "controller/cli/exit_code.h"
 #include "controller/cli/progress_bar.h"
+#include "controller/cli/stop_on_signals.h"
 #include "src/base/file.h"
 #include "src/base/text.h"
 
@@ -13,31 +13,6 @@ namespace stepwatch::cli {
 namespace {
 
 constexpr size_t kMappingBytesMax = size_t{16} << 20;
-
-// A signal handler can reach nothing else.
-volatile std::sig_atomic_t interrupted = 0;
-
-// While it lives, Ctrl-C and SIGTERM stop the work in order: what is half made is removed.
-class StopOnSignals {
- public:
-  StopOnSignals() {
-    interrupted = 0;
-    struct sigaction action {};
-    action.sa_handler = [](int) { interrupted = 1; };
-    ::sigaction(SIGINT, &action, &old_int_);
-    ::sigaction(SIGTERM, &action, &old_term_);
-  }
-  ~StopOnSignals() {
-    ::sigaction(SIGINT, &old_int_, nullptr);
-    ::sigaction(SIGTERM, &old_term_, nullptr);
-  }
-  StopOnSignals(const StopOnSignals&) = delete;
-  StopOnSignals& operator=(const StopOnSignals&) = delete;
-
- private:
-  struct sigaction old_int_ {};
-  struct sigaction old_term_ {};
-};
 
 int Fail(const Status& status) {
   if (interrupted != 0) {

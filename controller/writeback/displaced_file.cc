@@ -23,6 +23,13 @@ constexpr milliseconds kLookInterval{50};
 // A save that is being written ends first, if it ends soon: what goes into the config's place is then whole.
 constexpr milliseconds kWriterPatience{200};
 
+// By the time of its last change (ctime), a rename included.
+bool IsOlderThan(const struct stat& status, milliseconds age) {
+  using std::chrono::system_clock;
+  const auto changed = std::chrono::seconds(status.st_ctim.tv_sec) + std::chrono::nanoseconds(status.st_ctim.tv_nsec);
+  return age == milliseconds(0) || system_clock::now().time_since_epoch() - changed > age;
+}
+
 }  // namespace
 
 DisplacedFile::Finding DisplacedFile::Look(Clock::time_point now, const std::set<std::string>& ours) {
@@ -67,6 +74,10 @@ DisplacedFile::Finding DisplacedFile::LookAgain(Clock::time_point now, Finding f
 // False also where there are no leases: nobody can tell then.
 bool DisplacedFile::HasWriter() const {
   return ScopedLease(files_, fd_.get(), F_RDLCK).is_busy();
+}
+
+bool DisplacedFile::MayBeWrittenTo() const {
+  return !ScopedLease(files_, fd_.get(), F_RDLCK).is_granted();
 }
 
 int DisplacedFile::Locate(const std::string& path, bool* is_there) const {
@@ -221,6 +232,10 @@ std::vector<DisplacedFiles::Finding> DisplacedFiles::LastLook(Clock::time_point 
   return LookAtEach([&](DisplacedFile& file) { return file.LastLook(now, ours_); });
 }
 
+bool DisplacedFiles::MayBeWrittenTo() const {
+  return std::any_of(files_.begin(), files_.end(), [](const Entry& entry) { return entry.file.MayBeWrittenTo(); });
+}
+
 std::optional<DisplacedFiles::Clock::time_point> DisplacedFiles::look_at() const {
   std::optional<Clock::time_point> next;
   for (const Entry& entry : files_) {
@@ -229,7 +244,7 @@ std::optional<DisplacedFiles::Clock::time_point> DisplacedFiles::look_at() const
   return next;
 }
 
-DisplacedFiles FindDisplaced(const std::string& path, base::FileSystem& files) {
+DisplacedFiles FindDisplaced(const std::string& path, base::FileSystem& files, std::chrono::milliseconds older_than) {
   DisplacedFiles found;
   std::string target;
   struct stat config = {};
@@ -245,6 +260,7 @@ DisplacedFiles FindDisplaced(const std::string& path, base::FileSystem& files) {
     struct stat status = {};
     std::string bytes;
     if (OpenFile(files, file, O_RDONLY, &fd) != 0 || StatusOf(files, fd.get(), &status) != 0) continue;
+    if (!IsOlderThan(status, older_than)) continue;
     if (status.st_dev == config.st_dev && status.st_ino == config.st_ino) {
       RemoveOurs(files, file);  // a second name of the config, given just before it would have been replaced
       continue;

@@ -58,6 +58,7 @@ class DisplacedFile {
   // Ends the grace now, without waiting for anybody. A file that somebody has open for writing is left where it is, for
   // FindDisplaced.
   Finding LastLook(Clock::time_point now, const std::set<std::string>& ours);
+  bool MayBeWrittenTo() const;
 
  private:
   enum class Last : bool { kNo, kYes };
@@ -104,6 +105,8 @@ class DisplacedFiles {
   // Answers what is worth telling.
   std::vector<Finding> Look(Clock::time_point now);
   std::vector<Finding> LastLook(Clock::time_point now);
+  // False: at this moment nobody has one of them open for writing. True also where there are no leases to tell.
+  bool MayBeWrittenTo() const;
   // When to look again; none: there are no files.
   std::optional<Clock::time_point> look_at() const;
 
@@ -122,7 +125,8 @@ class DisplacedFiles {
 
 // Takes over what a killed process left beside the config at `path`. Only files of the config's owner count: in a
 // directory that is everybody's, nobody else can plant an edit. Errors mean that there is nothing to take over. `files`
-// outlives what is found.
-DisplacedFiles FindDisplaced(const std::string& path, base::FileSystem& files = base::FileSystem::Real());
+// outlives what is found. `older_than`: only files that nobody has touched for so long.
+DisplacedFiles FindDisplaced(const std::string& path, base::FileSystem& files = base::FileSystem::Real(),
+                             std::chrono::milliseconds older_than = std::chrono::milliseconds(0));
 
 }  // namespace stepwatch::writeback

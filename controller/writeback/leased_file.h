@@ -36,6 +36,7 @@ class ScopedLease {
   ScopedLease(const ScopedLease&) = delete;
   ScopedLease& operator=(const ScopedLease&) = delete;
 
+  bool is_granted() const { return error_ == 0; }
   bool is_busy() const { return error_ == EAGAIN || error_ == EBUSY; }  // somebody has the file open
   // True if somebody waits for the lease to end.
   bool is_wanted() const { return error_ == 0 && files_.GetLease(fd_) != type_; }

@@ -1,0 +1,59 @@
+#include "controller/cli/config_change.h"
+
+#include <chrono>
+#include <cstdio>
+#include <thread>
+#include <utility>
+
+#include "controller/cli/stop_on_signals.h"
+
+namespace stepwatch::cli {
+namespace {
+
+using Clock = writeback::DisplacedFiles::Clock;
+using Findings = std::vector<writeback::DisplacedFile::Finding>;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kInterval{20};
+// Longer than an editor takes from the lookup of a name to the opening of what it led to.
+constexpr milliseconds kQuiet{500};
+constexpr std::chrono::seconds kPatience{30};
+
+void Tell(const Findings& findings) {
+  for (const auto& finding : findings) std::fprintf(stderr, "note: %s\n", finding.message.c_str());
+}
+
+}  // namespace
+
+// A younger file is looked after by the process that displaced it.
+ConfigChange::ConfigChange(std::string path)
+    : path_(std::move(path)),
+      displaced_(writeback::FindDisplaced(path_, base::FileSystem::Real(), 2 * writeback::kDisplacedGrace)) {
+  Tell(displaced_.Look(Clock::now()));
+}
+
+writeback::WriteBackResult ConfigChange::Make(const std::function<writeback::WriteBackResult()>& edit) {
+  writeback::WriteBackResult result = edit();
+  displaced_.AddOurs(result.sha256);
+  if (result.displaced) displaced_.Add(std::move(*result.displaced));
+  result.displaced.reset();
+  return result;
+}
+
+void ConfigChange::LookAfterDisplaced() {
+  const StopOnSignals signals;
+  const Clock::time_point begin = Clock::now();
+  Clock::time_point quiet_since = begin;
+  for (;;) {
+    const Clock::time_point now = Clock::now();
+    const Findings findings = displaced_.Look(now);
+    Tell(findings);
+    if (!displaced_.look_at()) return;
+    if (!findings.empty() || displaced_.MayBeWrittenTo()) quiet_since = now;
+    if (interrupted != 0 || now - quiet_since >= kQuiet || now - begin >= kPatience) break;
+    std::this_thread::sleep_for(kInterval);
+  }
+  Tell(displaced_.LastLook(Clock::now()));
+}
+
+}  // namespace stepwatch::cli

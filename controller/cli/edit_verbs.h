@@ -1,0 +1,11 @@
+// The verbs that change the config file, as the command line knows them.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace stepwatch::cli {
+
+// Adds `start`, `stop` and `apply`. The verb that is called puts its exit code there.
+void AddEditVerbs(CLI::App* app, int* exit_code);
+
+}  // namespace stepwatch::cli

@@ -1,0 +1,33 @@
+// Lets a verb end in order when somebody presses Ctrl-C or sends SIGTERM.
+#pragma once
+
+#include <csignal>
+
+namespace stepwatch::cli {
+
+// A signal handler can reach nothing else.
+inline volatile std::sig_atomic_t interrupted = 0;
+
+// While it lives, both signals set `interrupted` and end nothing.
+class StopOnSignals {
+ public:
+  StopOnSignals() {
+    interrupted = 0;
+    struct sigaction action {};
+    action.sa_handler = [](int) { interrupted = 1; };
+    ::sigaction(SIGINT, &action, &old_int_);
+    ::sigaction(SIGTERM, &action, &old_term_);
+  }
+  ~StopOnSignals() {
+    ::sigaction(SIGINT, &old_int_, nullptr);
+    ::sigaction(SIGTERM, &old_term_, nullptr);
+  }
+  StopOnSignals(const StopOnSignals&) = delete;
+  StopOnSignals& operator=(const StopOnSignals&) = delete;
+
+ private:
+  struct sigaction old_int_ {};
+  struct sigaction old_term_ {};
+};
+
+}  // namespace stepwatch::cli
