@@ -9,7 +9,9 @@
 #include "controller/cli/config_file.h"
 #include "controller/cli/exit_code.h"
 #include "controller/watch/file_snapshot.h"
+#include "src/base/sha256.h"
 #include "src/base/text.h"
+#include "src/config/parse_config.h"
 
 namespace stepwatch::cli {
 namespace {
@@ -134,15 +136,24 @@ int RunStop(const SwitchArguments& arguments) {
 }
 
 int RunApply(const ApplyArguments& arguments) {
-  Request request{arguments.config, arguments.if_match, "", arguments.json};
   const Result<ConfigFile> file = ReadConfigFile(arguments.file);
-  if (!file.ok()) return Refuse(request, arguments.file, file.status());
-  for (const config::Warning& warning : file.value().parsed.warnings)
-    std::fprintf(stderr, "%s\n", PlacedLine(arguments.file, "warning", warning.place, warning.message).c_str());
-  request.done = fmt::format("holds {} now, sha256 {}", base::Printable(arguments.file, 200), file.value().sha256);
+  if (file.ok())
+    return ApplyText({arguments.file, file.value().text, arguments.config, arguments.if_match, arguments.json});
+  return Refuse({arguments.config, arguments.if_match, "", arguments.json}, arguments.file, file.status());
+}
+
+int ApplyText(const ApplyTextArguments& arguments) {
+  const Request request{
+      arguments.config, arguments.if_match,
+      fmt::format("holds {} now, sha256 {}", base::Printable(arguments.name, 200), base::Sha256Hex(arguments.text)),
+      arguments.json};
+  const Result<config::ParsedConfig> parsed = config::ParseConfig(arguments.text);
+  if (!parsed.ok()) return Refuse(request, arguments.name, parsed.status());
+  for (const config::Warning& warning : parsed.value().warnings)
+    std::fprintf(stderr, "%s\n", PlacedLine(arguments.name, "warning", warning.place, warning.message).c_str());
   ConfigChange change(arguments.config);
   const writeback::WriteBackResult result =
-      change.Make([&] { return writeback::ReplaceConfig(arguments.config, arguments.if_match, file.value().text); });
+      change.Make([&] { return writeback::ReplaceConfig(arguments.config, arguments.if_match, arguments.text); });
   const int exit_code = TellResult(request, result);
   change.LookAfterDisplaced();
   return exit_code;

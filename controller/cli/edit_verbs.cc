@@ -14,11 +14,6 @@ std::string CheckSha256(const std::string& text) {
   return text.size() == 64 && is_hex ? "" : "is not a SHA-256 of 64 digits, as `stepwatch validate --json` prints it";
 }
 
-void AddIfMatch(CLI::App* verb, std::string* if_match) {
-  verb->add_option("--if-match", *if_match, "only if the config holds the bytes with this SHA-256; otherwise exit 3")
-      ->check(CheckSha256);
-}
-
 std::string SwitchFooter(const std::string& name) {
   return "That word alone changes; comments and formatting stay. A config without the key is left alone.\n"
          "Example: stepwatch " +
@@ -53,6 +48,11 @@ void AddApply(CLI::App* app, int* exit_code) {
 }
 
 }  // namespace
+
+void AddIfMatch(CLI::App* verb, std::string* if_match) {
+  verb->add_option("--if-match", *if_match, "only if the config holds the bytes with this SHA-256; otherwise exit 3")
+      ->check(CheckSha256);
+}
 
 void AddEditVerbs(CLI::App* app, int* exit_code) {
   AddSwitch(app, "start", "Make \"dynamic_on\" true in a config: a job that watches it begins to collect", RunStart,

@@ -9,6 +9,7 @@
 #include "controller/cli/doctor_command.h"
 #include "controller/cli/edit_verbs.h"
 #include "controller/cli/exit_code.h"
+#include "controller/cli/history_verbs.h"
 #include "controller/cli/job_commands.h"
 #include "controller/cli/offline_commands.h"
 #include "controller/cli/plan_command.h"
@@ -173,6 +174,7 @@ int main(int argc, char** argv) try {
       "  stepwatch watch config.json --json\n"
       "  stepwatch start config.json\n"
       "  stepwatch apply gradients.json --config config.json\n"
+      "  stepwatch history monitor_output\n"
       "  stepwatch csv2tb --monitor-path monitor_output\n"
       "\nExit codes: 0 done, 2 unusable config or command line, 3 conflict with another edit, 5 done in part or not\n"
       "possible here, 7 no change, 130 interrupted.");
@@ -193,6 +195,7 @@ int main(int argc, char** argv) try {
   AddWatch(&app, &watch, &exit_code);
   AddRehearse(&app, &rehearse, &exit_code);
   AddEditVerbs(&app, &exit_code);
+  AddHistoryVerbs(&app, &exit_code);
   AddDoctor(&app, &doctor, &exit_code);
   AddJobs(&app, &ps, &status, &events, &exit_code);
   AddCsvToTensorBoard(&app, &csv_to_tensorboard, &exit_code);

@@ -31,6 +31,7 @@ void BoardReader::OnEntry(const drain::PlanBegan& entry) {
     plan.state = "collecting";
     plan.first_step = entry.first_step;
   });
+  history_->Applied(entry.plan_id, entry.first_step);
   Event event;
   event.kind = EventKind::kApplied;
   event.plan_id = entry.plan_id;
@@ -40,6 +41,7 @@ void BoardReader::OnEntry(const drain::PlanBegan& entry) {
 
 void BoardReader::OnEntry(const drain::PlanFinished& entry) {
   feed_(Finished{entry.plan_id, entry.reason});
+  history_->Finished(entry.plan_id, entry.last_step);
   Note(entry.plan_id, [&](output::ManifestPlan& plan) {
     plan.state = "finished";
     plan.last_step = entry.last_step;
@@ -57,8 +59,10 @@ void BoardReader::OnEntry(const drain::PlanFinished& entry) {
   });
 }
 
-// The account is in the manifest before the file says that the window is over: whoever sees the one finds the other.
+// The account is in history and manifest, in this order, before the file says that the window is over: whoever sees the
+// one finds the other.
 void BoardReader::OnEntry(const drain::PlanDrained& entry) {
+  history_->Ended(entry.plan_id, entry.reason, entry.collected, entry.ledger);
   Note(entry.plan_id, [&](output::ManifestPlan& plan) {
     plan.state = "drained";
     plan.ledger = entry.ledger;

@@ -1,4 +1,4 @@
-// What the drain has posted: fed to the state machine, kept in the manifest, told as events. Loop thread only.
+// What the drain has posted: fed to the state machine, kept in manifest and history, told as events. Loop thread only.
 #pragma once
 
 #include <functional>
@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "controller/reload/edit_history.h"
 #include "controller/reload/machine.h"
 #include "controller/reload/run_journal.h"
 #include "src/drain/status_board.h"
@@ -15,10 +16,10 @@ namespace stepwatch::reload {
 
 class BoardReader {
  public:
-  // The board and the journal outlive the reader.
-  BoardReader(drain::StatusBoard* board, RunJournal* journal, std::function<void(const Input&)> feed,
-              std::function<void(Event)> tell)
-      : board_(board), journal_(journal), feed_(std::move(feed)), tell_(std::move(tell)) {}
+  // The board, the journal and the history outlive the reader.
+  BoardReader(drain::StatusBoard* board, RunJournal* journal, EditHistory* history,
+              std::function<void(const Input&)> feed, std::function<void(Event)> tell)
+      : board_(board), journal_(journal), history_(history), feed_(std::move(feed)), tell_(std::move(tell)) {}
 
   // Takes in what is posted. An entry that the machine finds no memory for stays, with all after it, for the next call.
   void Read();
@@ -38,6 +39,7 @@ class BoardReader {
 
   drain::StatusBoard* const board_;
   RunJournal* const journal_;
+  EditHistory* const history_;
   const std::function<void(const Input&)> feed_;
   const std::function<void(Event)> tell_;
   std::vector<drain::BoardEntry> entries_;  // from next_entry_ on not taken in

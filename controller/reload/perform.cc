@@ -37,6 +37,7 @@ void Reloader::Perform(const ReportRefused&) {
   event.place = current_.refusal.place();
   event.message = current_.refusal.message() + (state_.window || state_.armed ? kPlanStays : "");
   Tell(std::move(event));
+  history_.Refused(current_.sha256, current_.refusal.place(), current_.refusal.message());
 }
 
 void Reloader::TakeRejection(const agree::Change& change, const agree::Decision& decision) {
@@ -45,6 +46,7 @@ void Reloader::TakeRejection(const agree::Change& change, const agree::Decision&
   event.message = agree::AbortText(decision) + (state_.window ? kPlanStays : "");
   outcome_ = RefreshOutcome::kRefused;
   Tell(std::move(event));
+  history_.Refused(change.sha256, {}, agree::AbortText(decision));
 }
 
 void Reloader::Perform(const ReportLost& lost) {
@@ -59,10 +61,12 @@ void Reloader::Perform(const ReportRestored&) {
 
 void Reloader::Perform(const ReportStopping&) {
   outcome_ = RefreshOutcome::kStopping;
+  const PlanId plan_id = state_.window ? state_.window->plan_id : 0;
   Tell(EventKind::kStopping,
        agreement_ ? "the collection ends at the step that the ranks agree on"
                   : "the collection ends at the next step boundary",
-       state_.window ? state_.window->plan_id : 0);
+       plan_id);
+  history_.Stopping(plan_id, current_.sha256);
 }
 
 void Reloader::Perform(const ReportSuperseded& superseded) {
@@ -77,6 +81,7 @@ void Reloader::TellSuperseded(PlanId plan_id, const char* why) {
 void Reloader::TellArmed(const plan::Plan& plan, const std::string& when) noexcept {
   outcome_ = RefreshOutcome::kArmed;
   Quietly([&] { journal_.AddPlan(plan); });
+  Quietly([&] { history_.Armed(plan.layout.plan_id, plan.config_sha256, plans_.Source(plan.layout.plan_id).text); });
   Quietly([&] {
     const size_t sites = plan.layout.sites.size();
     Tell(EventKind::kArmed, std::to_string(sites) + (sites == 1 ? " site" : " sites") + when, plan.layout.plan_id);
@@ -115,6 +120,8 @@ void Reloader::Warn(const std::vector<config::Warning>& warnings) {
 }
 
 void Reloader::Tell(EventKind kind, std::string message, PlanId plan_id) {
+  if (kind == EventKind::kSuperseded) history_.Superseded(plan_id);
+  if (kind == EventKind::kAborted) history_.Aborted(plan_id, message);
   Event event;
   event.kind = kind;
   event.plan_id = plan_id;

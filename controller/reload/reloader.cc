@@ -32,11 +32,16 @@ Reloader::Reloader(const Options& options, bool dynamic, Parts parts, std::funct
       output_work_(*parts.loop, *parts.output_io),
       config_writer_(*parts.loop, &config_work_, parts.files, options.config_path,
                      [this](const ConfigWriter::Finding& finding) { TellDisplaced(finding); }),
+      history_(options, *parts.loop, &output_work_, parts.files,
+               [this](EventKind kind, std::string message) { Tell(kind, std::move(message)); }),
       journal_(options, dynamic, *parts.loop, &output_work_, parts.files,
                {[this](EventKind kind, std::string message) { Tell(kind, std::move(message)); },
-                [this](const std::string& directory) { output_->SetDirectory(directory); }}),
+                [this](const std::string& directory) {
+                  output_->SetDirectory(directory);
+                  history_.SetDirectory(directory);
+                }}),
       board_reader_(
-          parts.board, &journal_, [this](const Input& input) { Feed(input); }, tell_) {
+          parts.board, &journal_, &history_, [this](const Input& input) { Feed(input); }, tell_) {
   state_.dynamic = dynamic;
   if (options_.store && options_.world_size > 1)
     agreement_ = std::make_unique<PlanAgreement>(options_, dynamic, *parts_.loop, parts_.data_plane,
@@ -49,6 +54,7 @@ Status Reloader::ReadOnce() {
     return Status(snapshot.kind == watch::SnapshotKind::kMissing ? StatusCode::kNotFound : StatusCode::kUnavailable,
                   snapshot.kind == watch::SnapshotKind::kUnstable ? options_.config_path + " changes while it is read"
                                                                   : snapshot.error);
+  history_.Seen(snapshot, "");
   current_ = pipeline_.Parse(snapshot.sha256, snapshot.bytes);
   return current_.parsed.status();
 }
@@ -134,6 +140,7 @@ void Reloader::StopWatching() {
   if (agreement_) agreement_->Leave();
   config_writer_.Stop();
   journal_.Stop();
+  history_.Stop();
   if (watcher_) watcher_->Stop();
 }
 
@@ -148,6 +155,7 @@ void Reloader::OnLook(const watch::FileSnapshot& snapshot) {
     return;
   }
   if (agreement_) agreement_->DiscardWriteBack();
+  history_.Seen(snapshot, state_.seen);
   current_ = pipeline_.Parse(snapshot.sha256, snapshot.bytes);
   Feed(BytesSeen{snapshot.sha256, pipeline_.Classify(&current_, state_.next_plan_id)});
 }
@@ -168,6 +176,7 @@ void Reloader::TakeAgreed(const Edit& edit, PlanId plan_id) {
 
 void Reloader::JoinRun(const std::string& run_id) {
   journal_.SetRunId(run_id);
+  history_.SetRunId(run_id);
 }
 
 void Reloader::Feed(const Input& input) {

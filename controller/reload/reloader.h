@@ -16,6 +16,7 @@
 
 #include "controller/reload/board_reader.h"
 #include "controller/reload/config_writer.h"
+#include "controller/reload/edit_history.h"
 #include "controller/reload/edit_pipeline.h"
 #include "controller/reload/file_queue.h"
 #include "controller/reload/plan_agreement.h"
@@ -182,6 +183,7 @@ class Reloader final : private PlanAgreement::Owner {
   FileQueue config_work_;
   FileQueue output_work_;
   ConfigWriter config_writer_;
+  EditHistory history_;
   RunJournal journal_;
   BoardReader board_reader_;
   std::unique_ptr<PlanAgreement> agreement_;  // null: this process decides alone

@@ -67,7 +67,7 @@ FileSnapshot NotConfigShaped(const std::string& path, const struct stat& status)
 
 FileStamp StampOf(const struct stat& status) {
   return {static_cast<uint64_t>(status.st_dev), static_cast<uint64_t>(status.st_ino), status.st_size,
-          Nanoseconds(status.st_mtim), Nanoseconds(status.st_ctim)};
+          Nanoseconds(status.st_mtim),          Nanoseconds(status.st_ctim),          status.st_uid};
 }
 
 FileSnapshot TakeSnapshot(const std::string& path, base::FileSystem& files) {

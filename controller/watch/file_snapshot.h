@@ -26,6 +26,7 @@ struct FileStamp {
   int64_t size = 0;
   int64_t modified_ns = 0;
   int64_t changed_ns = 0;
+  uint32_t owner_uid = 0;
 
   bool operator==(const FileStamp&) const = default;
 };

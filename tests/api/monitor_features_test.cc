@@ -151,7 +151,8 @@ TEST_CASE("call stacks that cannot be written are told, and a run without files 
   blocked.monitor->PublishStacks({{"0:fc", "File a.py"}});
   CHECK(Eventually([&] {
     const auto diagnostics = blocked.Events(EventKind::kDegraded);
-    return !diagnostics.empty() && diagnostics.back().message.rfind("stack_info: ", 0) == 0;
+    return std::any_of(diagnostics.begin(), diagnostics.end(),
+                       [](const Event& event) { return event.message.rfind("stack_info: ", 0) == 0; });
   }));
   blocked.Close();
 }

@@ -218,11 +218,11 @@ def test_a_running_job_takes_up_what_the_verbs_write(tmp_path: Path) -> None:
     with Rehearsal(tmp_path, text, "--steps", "100000", "--step-time", "5ms") as run:
         run.until_step(1)
         assert stepwatch("start", run.config).returncode == 0
-        assert run.until_event("armed")["plan_id"] == 1
+        assert run.until_event("armed")["plan"] == 1
         assert stepwatch("stop", run.config).returncode == 0
         run.until_event("drained")
         new = tmp_path / "new.json"
         new.write_text('{"dynamic_on": true, "wg_distribution": true, "collect_times": 2}')
         assert stepwatch("apply", new, "--config", run.config).returncode == 0
-        assert run.until_event("wrote_back")["plan_id"] == 2
+        assert run.until_event("wrote_back")["plan"] == 2
         assert json.loads(run.config.read_text())["dynamic_on"] is False

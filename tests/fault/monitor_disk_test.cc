@@ -14,15 +14,15 @@ TEST_CASE("an output directory that cannot be made: rows wait, and are all writt
   WriteInPlace(job.options.output_dir, "a file where the directory should be");
   job.Start();
   job.TrainSteps(8);
-  REQUIRE(job.WaitFor(EventKind::kDegraded, 2));  // the manifest and the rows
+  REQUIRE(job.WaitFor(EventKind::kDegraded, 3));  // the manifest, the history and the rows
   CHECK(job.Count(EventKind::kFinished) <= 1);
   std::filesystem::remove(job.options.output_dir);
-  REQUIRE(job.WaitFor(EventKind::kRecovered, 2));
+  REQUIRE(job.WaitFor(EventKind::kRecovered, 3));
   REQUIRE(job.WaitFor(EventKind::kWroteBack));
   job.Close();
   CHECK(job.Steps("grad_reduced") == Steps{1, 2, 3, 4, 5});
-  CHECK(job.Count(EventKind::kDegraded) == 2);
-  CHECK(job.Count(EventKind::kRecovered) == 2);
+  CHECK(job.Count(EventKind::kDegraded) == 3);
+  CHECK(job.Count(EventKind::kRecovered) == 3);
 }
 
 TEST_CASE("event files wait for their directory as CSV files do, and every scalar is there once") {
@@ -31,9 +31,9 @@ TEST_CASE("event files wait for their directory as CSV files do, and every scala
   WriteInPlace(job.options.output_dir, "a file where the directory should be");
   job.Start();
   job.TrainSteps(8);
-  REQUIRE(job.WaitFor(EventKind::kDegraded, 2));
+  REQUIRE(job.WaitFor(EventKind::kDegraded, 3));
   std::filesystem::remove(job.options.output_dir);
-  REQUIRE(job.WaitFor(EventKind::kRecovered, 2));
+  REQUIRE(job.WaitFor(EventKind::kRecovered, 3));
   job.Close();
   const auto files = sinks::test::EventFiles(job.output_dir);
   REQUIRE(files.size() == 1);
@@ -61,9 +61,9 @@ TEST_CASE("a small backlog keeps the latest rows of a sink that fails for long")
   WriteInPlace(job.options.output_dir, "a file where the directory should be");
   job.Start();
   job.TrainSteps(16);
-  REQUIRE(job.WaitFor(EventKind::kDegraded, 2));
+  REQUIRE(job.WaitFor(EventKind::kDegraded, 3));
   std::filesystem::remove(job.options.output_dir);
-  REQUIRE(job.WaitFor(EventKind::kRecovered, 2));
+  REQUIRE(job.WaitFor(EventKind::kRecovered, 3));
   job.TrainSteps(6);
   job.Close();
   const Steps steps = job.Steps("grad_reduced");

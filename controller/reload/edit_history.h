@@ -1,0 +1,100 @@
+// What became of each edit and of each plan, for stepwatch_history.jsonl (src/output/history.h).
+//
+// Loop thread only; the files are touched on the executor, in the order of the calls here. In a job of ranks, rank 0
+// alone writes. Nothing is written before the run has a directory: what happened until then waits in memory. What
+// cannot be written is told once and tried again. Nothing here fails: a history that has no memory for a line has a
+// gap.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "controller/reload/file_queue.h"
+#include "controller/watch/file_snapshot.h"
+#include "src/base/file_system.h"
+#include "src/output/history.h"
+#include "src/step/record_ring.h"
+#include "stepwatch/event.h"
+#include "stepwatch/options.h"
+
+namespace stepwatch::reload {
+
+class EditHistory {
+ public:
+  using Tell = std::function<void(EventKind, std::string)>;
+
+  // `file_work` and `files` outlive the history, and `files` whatever hangs in it.
+  EditHistory(const Options& options, boost::asio::io_context& loop, FileQueue* file_work, base::FileSystem* files,
+              Tell tell);
+
+  // What happened until now is written there, and what happens from now on.
+  void SetDirectory(const std::string& directory) noexcept;
+  // Only before the directory is fixed; afterwards nothing changes.
+  void SetRunId(const std::string& run_id) noexcept;
+
+  // The file holds new bytes. `old_sha256`: those that it held before.
+  void Seen(const watch::FileSnapshot& snapshot, const std::string& old_sha256) noexcept;
+  // The bytes that were seen last are refused: here, or by a rank of the job.
+  void Refused(const std::string& sha256, const TextPlace& place, const std::string& message) noexcept;
+  // The ranks did not agree on them. Told once for each edit: it is proposed again and again.
+  void Aborted(PlanId plan_id, const std::string& message) noexcept;
+  // They end the window of this plan; 0: of one that is not known to have begun.
+  void Stopping(PlanId plan_id, const std::string& sha256) noexcept;
+
+  // A plan of these bytes waits for its step.
+  void Armed(PlanId plan_id, const std::string& sha256, const std::string& text) noexcept;
+  // Something newer took its place: of an armed plan, or of the edit before the last that the ranks had not agreed on.
+  void Superseded(PlanId plan_id) noexcept;
+  void Applied(PlanId plan_id, int64_t first_step) noexcept;
+  void Finished(PlanId plan_id, int64_t last_step) noexcept;
+  // All its rows are accounted for.
+  void Ended(PlanId plan_id, step::EndReason reason, int64_t collected, const Ledger& ledger) noexcept;
+
+  // What could not be written is not tried again any more.
+  void Stop() noexcept;
+
+ private:
+  struct Waiting;
+  // Where bytes came from.
+  struct Edit {
+    std::string sha256;
+    std::string old_sha256;
+    std::shared_ptr<const std::string> text;  // null: not known, or kept already
+    int64_t bytes = -1;
+    int64_t owner_uid = -1;
+    std::string modified;
+  };
+  struct Plan {
+    Edit edit;
+    int64_t last_step = -1;
+  };
+
+  Edit EditOf(const std::string& sha256) const;
+  void Add(const Edit& edit, output::HistoryLine line);
+  void Write();
+  void OnWritten(const Status& status);
+  void TellHealth(const Status& status);
+  void WriteLater();
+
+  const bool writes_;
+  FileQueue* const file_work_;
+  base::FileSystem* const files_;
+  const Tell tell_;
+  std::string config_path_;
+  std::string run_id_;
+  std::string directory_;         // empty: not fixed
+  Edit seen_;                     // the newest
+  Edit before_;                   // the one before it
+  std::string told_aborted_;      // the hash of the edit whose abort is told
+  std::map<PlanId, Plan> plans_;  // armed and not over
+  std::shared_ptr<Waiting> waiting_;
+  boost::asio::steady_timer retry_timer_;
+  bool is_stopped_ = false;
+  bool is_failing_ = false;
+};
+
+}  // namespace stepwatch::reload

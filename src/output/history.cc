@@ -1,0 +1,184 @@
+#include "src/output/history.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "src/base/text.h"
+
+namespace stepwatch::output {
+namespace {
+
+using Json = nlohmann::json;
+
+// One flat object on one line. As in manifest.cc, no tree of values: to destroy one takes memory.
+class LineText {
+ public:
+  void Member(std::string_view key, std::string_view value) {
+    Key(key);
+    text_ += Json(value).dump(-1, ' ', false, Json::error_handler_t::replace);
+  }
+  void Member(std::string_view key, int64_t value) {
+    Key(key);
+    text_ += std::to_string(value);
+  }
+  void MemberUnlessEmpty(std::string_view key, std::string_view value) {
+    if (!value.empty()) Member(key, value);
+  }
+  void MemberFrom(int64_t smallest, std::string_view key, int64_t value) {
+    if (value >= smallest) Member(key, value);
+  }
+  void Object(std::string_view key, const LineText& members) {
+    Key(key);
+    text_ += members.Take();
+  }
+  std::string Take() const { return "{" + text_ + "}"; }
+
+ private:
+  void Key(std::string_view key) {
+    if (!text_.empty()) text_ += ", ";
+    text_.append("\"").append(key).append("\": ");
+  }
+
+  std::string text_;
+};
+
+LineText LedgerText(const Ledger& ledger) {
+  LineText text, dropped;
+  text.Member("produced", static_cast<int64_t>(ledger.produced));
+  text.Member("written", static_cast<int64_t>(ledger.written));
+  for (int i = 0; i < kDropReasonCount; ++i)
+    dropped.Member(DropReasonName(static_cast<DropReason>(i)),
+                   static_cast<int64_t>(ledger.dropped[static_cast<size_t>(i)]));
+  text.Object("dropped", dropped);
+  return text;
+}
+
+std::string TextOf(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+int64_t NumberOf(const Json& json, const char* key, int64_t otherwise) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_number_integer() ? found->get<int64_t>() : otherwise;
+}
+
+// A hash names a file: nothing else may stand there.
+std::string HashOf(const Json& json, const char* key) {
+  std::string text = TextOf(json, key);
+  return IsSha256(text) ? text : std::string();
+}
+
+std::optional<Ledger> LedgerOf(const Json& json) {
+  const auto found = json.find("ledger");
+  if (found == json.end() || !found->is_object()) return std::nullopt;
+  Ledger ledger;
+  ledger.produced = static_cast<uint64_t>(NumberOf(*found, "produced", 0));
+  ledger.written = static_cast<uint64_t>(NumberOf(*found, "written", 0));
+  const auto dropped = found->find("dropped");
+  for (int i = 0; dropped != found->end() && dropped->is_object() && i < kDropReasonCount; ++i)
+    ledger.dropped[static_cast<size_t>(i)] =
+        static_cast<uint64_t>(NumberOf(*dropped, DropReasonName(static_cast<DropReason>(i)), 0));
+  return ledger;
+}
+
+// 0 for what the type cannot hold.
+template <class Integer>
+Integer SmallOf(const Json& json, const char* key) {
+  const int64_t number = NumberOf(json, key, 0);
+  return number == static_cast<int64_t>(static_cast<Integer>(number)) ? static_cast<Integer>(number) : 0;
+}
+
+std::optional<HistoryLine> LineOf(std::string_view text) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object() || NumberOf(json, "version", 0) < 1 || TextOf(json, "outcome").empty()) return std::nullopt;
+  HistoryLine line;
+  line.time = TextOf(json, "time");
+  line.run_id = TextOf(json, "run_id");
+  line.pid = SmallOf<int>(json, "pid");
+  line.config_path = TextOf(json, "config");
+  line.plan_id = SmallOf<PlanId>(json, "plan_id");
+  line.outcome = TextOf(json, "outcome");
+  line.sha256 = HashOf(json, "sha256");
+  line.old_sha256 = HashOf(json, "old_sha256");
+  line.bytes = NumberOf(json, "bytes", -1);
+  line.owner_uid = NumberOf(json, "owner_uid", -1);
+  line.modified = TextOf(json, "modified");
+  line.step = NumberOf(json, "step", -1);
+  line.collected = NumberOf(json, "collected", -1);
+  line.place = {TextOf(json, "key"), SmallOf<int>(json, "line"), SmallOf<int>(json, "column")};
+  line.message = TextOf(json, "message");
+  line.ledger = LedgerOf(json);
+  return line;
+}
+
+}  // namespace
+
+std::string HistoryText(const HistoryLine& line) {
+  LineText text;
+  text.Member("version", 1);
+  text.Member("time", line.time);
+  text.Member("outcome", line.outcome);
+  text.MemberFrom(1, "plan_id", static_cast<int64_t>(line.plan_id));
+  text.MemberFrom(0, "step", line.step);
+  text.MemberFrom(0, "collected", line.collected);
+  text.MemberUnlessEmpty("message", line.message);
+  text.MemberFrom(1, "line", line.place.line);
+  text.MemberFrom(1, "column", line.place.column);
+  text.MemberUnlessEmpty("key", line.place.key);
+  text.MemberUnlessEmpty("sha256", line.sha256);
+  text.MemberUnlessEmpty("old_sha256", line.old_sha256);
+  text.MemberFrom(0, "bytes", line.bytes);
+  text.MemberFrom(0, "owner_uid", line.owner_uid);
+  text.MemberUnlessEmpty("modified", line.modified);
+  if (line.ledger) text.Object("ledger", LedgerText(*line.ledger));
+  text.Member("config", line.config_path);
+  text.Member("run_id", line.run_id);
+  text.Member("pid", line.pid);
+  return text.Take() + "\n";
+}
+
+Result<History> ReadHistory(std::string_view text_untrusted) {
+  History history;
+  size_t left_out = 0;
+  bool is_last_torn = false;
+  for (size_t begin = 0; begin < text_untrusted.size();) {
+    const size_t end = std::min(text_untrusted.find('\n', begin), text_untrusted.size());
+    const std::string_view text = text_untrusted.substr(begin, end - begin);
+    const bool is_cut_off = end == text_untrusted.size();
+    std::optional<HistoryLine> line = LineOf(text);
+    if (line)
+      history.lines.push_back(std::move(*line));
+    else if (is_cut_off)
+      is_last_torn = true;
+    else if (!text.empty())
+      ++left_out;
+    begin = end + 1;
+  }
+  if (is_last_torn) history.notes.push_back("the last line was cut off while it was written, and is left out");
+  if (left_out > 0)
+    history.notes.push_back(std::to_string(left_out) + (left_out == 1 ? " line is" : " lines are") +
+                            " no line of a history, and left out");
+  if (history.lines.empty() && left_out > 0)
+    return Status(StatusCode::kInvalid, "not a stepwatch_history.jsonl: no line of it can be read");
+  return history;
+}
+
+bool IsSha256(std::string_view text) {
+  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+std::string UtcText(int64_t nanoseconds_since_1970) {
+  const std::time_t seconds = nanoseconds_since_1970 / 1'000'000'000;
+  const auto milliseconds = static_cast<int>(nanoseconds_since_1970 / 1'000'000 % 1000);
+  std::tm utc{};
+  ::gmtime_r(&seconds, &utc);
+  char text[40];
+  const size_t length = std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &utc);
+  std::snprintf(text + length, sizeof text - length, ".%03dZ", milliseconds);
+  return text;
+}
+
+}  // namespace stepwatch::output

@@ -1,0 +1,57 @@
+// stepwatch_history.jsonl: what became of each edit of a run's config, one line for each outcome. Format:
+// docs/history.md.
+//
+// Pure text in both directions. Lines are only ever appended.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "stepwatch/record.h"
+#include "stepwatch/record_layout.h"
+#include "stepwatch/status.h"
+
+namespace stepwatch::output {
+
+struct HistoryLine {
+  std::string time;  // UTC, ISO 8601, so that lines of several runs sort as texts
+  std::string run_id;
+  int pid = 0;
+  std::string config_path;  // absolute
+  PlanId plan_id = 0;       // 0: the edit led to no plan
+  std::string outcome;  // "applied", "finished", "stopping", "stopped", "replaced", "closed", "superseded", "refused",
+                        // "aborted"
+  std::string sha256;   // of the config's bytes that the line is about
+  std::string old_sha256;  // of what the file held before; empty: not known
+  int64_t bytes = -1;
+  int64_t owner_uid = -1;        // of the file when it was read
+  std::string modified;          // when it had been saved; UTC, ISO 8601
+  int64_t step = -1;             // applied: the first of the plan; its end: the last one
+  int64_t collected = -1;        // at its end
+  TextPlace place;               // refused
+  std::string message;           // refused, aborted: why
+  std::optional<Ledger> ledger;  // at its end
+};
+
+// With the line feed.
+std::string HistoryText(const HistoryLine& line);
+
+struct History {
+  std::vector<HistoryLine> lines;
+  std::vector<std::string> notes;  // what was left out: one sentence each
+};
+
+// A line that was cut off when the process died is left out with a note, and so is any other that is no line of a
+// history. Refused if that leaves nothing of a text that is not empty.
+Result<History> ReadHistory(std::string_view text_untrusted);
+
+// 64 hex digits in lower case.
+bool IsSha256(std::string_view text);
+
+// "2026-11-22T17:34:39.123Z"
+std::string UtcText(int64_t nanoseconds_since_1970);
+
+}  // namespace stepwatch::output
