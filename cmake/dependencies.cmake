@@ -11,3 +11,4 @@ find_package(hwy REQUIRED)
 find_package(Protobuf 3.12 REQUIRED)  # with the package come protoc and the function protobuf_generate
 find_package(SQLite3 3.35 REQUIRED)
 find_package(PNG 1.6 REQUIRED)
+include(${CMAKE_CURRENT_LIST_DIR}/re2.cmake)  # re2::re2

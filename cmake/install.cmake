@@ -50,4 +50,4 @@ configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/stepwatchConfig.cmake.in
   ${PROJECT_BINARY_DIR}/stepwatchConfig.cmake INSTALL_DESTINATION ${stepwatch_package})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/stepwatchConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/stepwatchConfig.cmake ${PROJECT_BINARY_DIR}/stepwatchConfigVersion.cmake
-  DESTINATION ${stepwatch_package} COMPONENT cpp)
+  ${CMAKE_CURRENT_LIST_DIR}/re2.cmake DESTINATION ${stepwatch_package} COMPONENT cpp)

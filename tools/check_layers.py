@@ -75,6 +75,7 @@ GUARDED: dict[str, tuple[str, ...]] = {
     r"boost/intrusive": ("src/drain",),
     r"google/protobuf/": ("src/sinks",),
     r"hwy/": ("kernels",),
+    r"re2/": ("src/config",),
     r"png\.h": ("src/sinks", "tests/sinks"),
     r"sqlite3": ("src/offline", "tests/offline"),
     r"cuda": ("kernels/cuda", "tests/kernels/cuda", "bench/gpu"),

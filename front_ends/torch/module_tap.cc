@@ -110,7 +110,7 @@ ForwardCall::ForwardCall(ModuleTap& tap, bool training) noexcept {
   Recorder* recorder = context.Collecting();
   if (recorder == nullptr || !training) return;
   const CallPosition at = tap.NextCall();
-  if (!tap.sites_.any() && context.structure == nullptr) return;
+  if (!recorder->collects(tap.sites_.groups) && context.structure == nullptr) return;
   torch_front::Guarded(context, "watching a module",
                        [&] { frame_ = std::make_unique<Frame>(tap, context, *recorder, at); });
 }

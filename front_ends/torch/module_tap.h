@@ -20,6 +20,7 @@ struct ModuleSites {
   SiteId output = torch_front::kNoSite;
   SiteId input_grad = torch_front::kNoSite;
   SiteId output_grad = torch_front::kNoSite;
+  GroupSet groups = 0;  // of these sites
 
   bool any_grad() const { return input_grad != torch_front::kNoSite || output_grad != torch_front::kNoSite; }
   bool any() const { return input != torch_front::kNoSite || output != torch_front::kNoSite || any_grad(); }

@@ -219,6 +219,7 @@ void TorchMonitor::Impl::Swap(const RecordLayout* layout, const FrontEndRequests
     const bool is_input = site.port == Port::kInput;
     SiteId& id = is_actv ? (is_input ? sites.input : sites.output) : (is_input ? sites.input_grad : sites.output_grad);
     id = static_cast<SiteId>(i);
+    sites.groups |= GroupSet{1} << site.group;
   }
   parameter_taps_.Swap(layout);
   context_->structure.reset();

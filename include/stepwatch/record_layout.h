@@ -1,6 +1,7 @@
 // How the records of one plan become rows.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -43,6 +44,12 @@ constexpr bool EveryOutputFormatHasItsRow() {
 }
 static_assert(EveryOutputFormatHasItsRow(), "kOutputFormats is in the order of OutputFormat");
 
+// What the sites of one group have of their own: an entry of "stepwatch": {"sites": ...}.
+struct GroupLayout {
+  int64_t every = 1;          // of the collected steps, counted from the start of the window; 0: none
+  std::vector<Stat> stats{};  // like RecordLayout::stats; empty: those
+};
+
 // Immutable, shared by the step thread, the drain and the sinks.
 struct RecordLayout {
   PlanId plan_id = 0;
@@ -53,6 +60,9 @@ struct RecordLayout {
   bool micro_step_in_grad_unreduced = false;  // monitor_mbs_grad
   OutputFormat format = OutputFormat::kCsv;
   bool plan_id_column = false;  // "stepwatch": {"columns": ["plan_id"]}
+  std::vector<GroupLayout> groups{};
+  // By the kind of a file: its columns where groups add some to those of `stats`; empty: those.
+  std::array<std::vector<Stat>, kSiteKindCount> columns{};
 };
 
 // Whether records of this kind say in which micro-batch they were seen.
@@ -62,8 +72,8 @@ inline bool HasMicroStep(const RecordLayout& layout, SiteKind kind) {
          (micro_steps == MicroSteps::kWithMbsGrad && layout.micro_step_in_grad_unreduced);
 }
 
-// The statistics of records of this kind, in the order of columns: a feature's own, or those of `ops`, shape and dtype
-// included. Valid as long as the layout.
+// The columns of the files of this kind: a feature's own, or those of `ops` and of groups, shape and dtype included.
+// Valid as long as the layout.
 struct Columns {
   const Stat* stats = nullptr;
   size_t count = 0;
@@ -74,7 +84,24 @@ struct Columns {
 inline Columns ColumnsOf(const RecordLayout& layout, SiteKind kind) {
   const SiteKindTraits& traits = TraitsOf(kind);
   if (IsFeature(kind)) return {traits.columns, traits.column_count};
-  return {layout.stats.data(), layout.stats.size()};
+  const std::vector<Stat>& of_kind = layout.columns[static_cast<size_t>(FileKind(kind))];
+  const std::vector<Stat>& stats = of_kind.empty() ? layout.stats : of_kind;
+  return {stats.data(), stats.size()};
+}
+
+// The statistics of the records of one site that is no feature, shape and dtype included: the others of its columns are
+// empty cells.
+inline const std::vector<Stat>& StatsOf(const RecordLayout& layout, SiteId site) {
+  const size_t group = site < layout.sites.size() ? layout.sites[site].group : 0;
+  if (group == 0 || group > layout.groups.size() || layout.groups[group - 1].stats.empty()) return layout.stats;
+  return layout.groups[group - 1].stats;
+}
+
+// A set of groups, as a mask: bit 0 stands for the sites of no group.
+using GroupSet = uint64_t;
+inline constexpr GroupSet kAllGroups = ~GroupSet{0};
+inline bool HasGroup(GroupSet set, uint8_t group) {
+  return (set >> group & 1) != 0;
 }
 
 }  // namespace stepwatch

@@ -2,7 +2,7 @@
 //
 // Threads: the step thread, and autograd threads that run inside the step. No call waits, formats, opens files or
 // throws, and none but ObserveHeatmaps takes a lock: a record goes through a ring to the drain thread. In a step that
-// is not collected, after Monitor::Close and in a forked child the calls do nothing.
+// is not collected, or not for the site, after Monitor::Close and in a forked child the calls do nothing.
 #pragma once
 
 #include <atomic>
@@ -18,12 +18,16 @@ namespace stepwatch {
 // A Recorder lives as long as the Monitor that gave it.
 class Recorder {
  public:
-  // `collecting` outlives the recorder.
-  explicit Recorder(const std::atomic<bool>* collecting) : collecting_(collecting) {}
+  // Both outlive the recorder.
+  Recorder(const std::atomic<bool>* collecting, const std::atomic<GroupSet>* due)
+      : collecting_(collecting), due_(due) {}
   virtual ~Recorder() = default;
 
   // True if the running step is collected: one relaxed load.
   bool collecting() const noexcept { return collecting_->load(std::memory_order_relaxed); }
+  // Of a collected step: true if sites of one of these groups (PlannedSite::group) are collected in it. What is
+  // observed of others is passed over, so this only saves the work of getting there.
+  bool collects(GroupSet groups) const noexcept { return (due_->load(std::memory_order_relaxed) & groups) != 0; }
 
   // Measures a tensor and enqueues its record. A CPU tensor is read before this returns; the reading of one in CUDA
   // memory is queued on its stream, and its numbers follow.
@@ -56,6 +60,7 @@ class Recorder {
 
  private:
   const std::atomic<bool>* const collecting_;
+  const std::atomic<GroupSet>* const due_;
 };
 
 }  // namespace stepwatch

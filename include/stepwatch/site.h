@@ -53,7 +53,8 @@ struct PlannedSite {
   Port port = Port::kNone;  // kCommunication: kInput before the operator, kOutput after it
   uint32_t owner = 0;       // see OwnerOf; or kNoOwner
   int chunk = 0;
-  std::string name;  // the CSV name cell without element and call suffix: "fc.input", "fc.weight", "all_reduce.post"
+  std::string name;   // the CSV name cell without element and call suffix: "fc.input", "fc.weight", "all_reduce.post"
+  uint8_t group = 0;  // RecordLayout::groups, counted from 1; 0: none
 };
 
 }  // namespace stepwatch

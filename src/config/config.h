@@ -3,6 +3,7 @@
 // A value type: made by ParseConfig, never changed afterwards, copied freely.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "stepwatch/record_layout.h"
+#include "stepwatch/site_kind.h"
 #include "stepwatch/statistics.h"
 #include "stepwatch/status.h"
 
@@ -47,12 +49,28 @@ enum class Coordination : uint8_t {
   kLocal,       // each at its own next boundary
 };
 
+inline constexpr size_t kSiteGroupsMax = 63;  // with the sites of no group they fit into a mask of 64 bits
+inline constexpr size_t kExcludesMax = 16;    // of one group
+
+// One entry of "stepwatch": {"sites": ...}. Of several that name a site the first decides: how often it is collected,
+// and which statistics of it.
+struct SiteGroup {
+  std::string match;                 // a NamePattern, like those of `exclude`
+  std::vector<std::string> exclude;  // not what these match
+  std::vector<SiteKind> kinds;       // in the order of SiteKind; empty: all that is selected without it
+  int64_t every = 1;                 // of the collected steps, counted from start_step; 0: none
+  std::vector<Stat> ops;             // like Config::ops; empty: those
+
+  bool operator==(const SiteGroup&) const = default;
+};
+
 // The object "stepwatch": what is ours.
 struct OwnOptions {
   bool plan_id_column = false;                        // "columns": ["plan_id"]
   EpsMode eps_mode = EpsMode::kParity;                // "eps_mode": "parity" | "exact"
   Coordination coordination = Coordination::kStrict;  // "coordination": "strict" | "besteffort" | "local"
   bool exit_after_struct = true;                      // the run ends when print_struct has its structure
+  std::vector<SiteGroup> sites;                       // at most kSiteGroupsMax
 
   bool operator==(const OwnOptions&) const = default;
 };

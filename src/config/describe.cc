@@ -33,6 +33,7 @@ constexpr const char* kDescription =
 struct Described {
   FieldText text;
   std::vector<Described> inside{};
+  bool is_list = false;  // of such objects
 };
 
 template <class T>
@@ -40,6 +41,15 @@ std::vector<Described> Describe(std::span<const KeyRule<T>> rules) {
   std::vector<Described> described;
   for (const KeyRule<T>& rule : rules) described.push_back({rule.text});
   return described;
+}
+
+std::vector<Described> OwnFields() {
+  std::vector<Described> fields = Describe(InsideStepwatch());
+  for (Described& field : fields) {
+    field.is_list = field.text.key == "sites";
+    if (field.is_list) field.inside = Describe(InsideSites());
+  }
+  return fields;
 }
 
 std::vector<Described> FeatureHooks() {
@@ -59,7 +69,7 @@ std::vector<Described> Fields(std::span<const KeyRule<T>> rules) {
     if (field.text.key == "alert") field.inside = Describe(InsideAlert());
     if (field.text.key == "cc_distribution") field.inside = Describe(InsideCcDistribution());
     if (field.text.key == "l2_targets") field.inside = FeatureHooks();
-    if (field.text.key == "stepwatch") field.inside = Describe(InsideStepwatch());
+    if (field.text.key == "stepwatch") field.inside = OwnFields();
   }
   return fields;
 }
@@ -72,12 +82,13 @@ std::vector<Described> Table(std::string_view name) {
   if (name == "alert") return Fields(AlertFields());
   if (name == "features") return Fields(FeatureFields());
   if (name == "stepwatch") return Describe(InsideStepwatch());
+  if (name == "sites") return Describe(InsideSites());
   return {};
 }
 
 // Where `{ops}` and the like stand, the names of their tables, each with `before` and `after` it.
 std::string WithNames(std::string_view given, const std::string& before, const std::string& after) {
-  std::string ops, features, formats, where_rows_go;
+  std::string ops, features, formats, where_rows_go, kinds;
   const auto add = [&](const char* name, std::string* list) {
     list->append(list->empty() ? "" : ", ").append(before).append(name).append(after);
   };
@@ -89,9 +100,13 @@ std::string WithNames(std::string_view given, const std::string& before, const s
     const bool last = &traits == std::end(kOutputFormats) - 1;
     where_rows_go.append(where_rows_go.empty() ? "" : last ? ", or " : ", ").append(traits.where_rows_go);
   }
+  for (const KindWord& known : kKindWords) add(known.word, &kinds);
   std::string text(given);
-  for (const auto& [mark, names] :
-       {std::pair{"{ops}", ops}, {"{features}", features}, {"{formats}", formats}, {"{where rows go}", where_rows_go}})
+  for (const auto& [mark, names] : {std::pair{"{ops}", ops},
+                                    {"{features}", features},
+                                    {"{formats}", formats},
+                                    {"{where rows go}", where_rows_go},
+                                    {"{kinds}", kinds}})
     if (const size_t at = text.find(mark); at != std::string::npos)
       text.replace(at, std::string_view(mark).size(), names);
   return text;
@@ -116,7 +131,8 @@ Json Property(const Described& field) {
   if (!field.text.fallback.empty()) property["default"] = Json::parse(field.text.fallback);
   const std::string notes = Sentence(field.text.notes);
   property["description"] = Sentence(field.text.what) + (notes.empty() ? "" : " ") + notes;
-  for (const Described& inside : field.inside) property["properties"][std::string(inside.text.key)] = Property(inside);
+  Json& object = field.is_list ? property["items"] : property;
+  for (const Described& inside : field.inside) object["properties"][std::string(inside.text.key)] = Property(inside);
   return property;
 }
 

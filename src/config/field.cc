@@ -52,6 +52,12 @@ Status Notes::RefuseWord(StatusCode code, const Field& field, const std::vector<
   return Refuse(code, field, AcceptedWords(words) + DidYouMean(field.value.string, words));
 }
 
+Status Notes::RefuseInside(StatusCode code, const Field& field, size_t byte, std::string_view accepted) const {
+  const size_t at = PlaceInString(document_.text, field.value.range, byte);
+  return Status(code, "found " + Found(field.value) + "; accepted: " + std::string(accepted),
+                document_.index.Place(at, field.path));
+}
+
 Status Notes::RefuseKey(const Field& member, const std::vector<std::string_view>& keys) const {
   return Status(StatusCode::kWrongType,
                 "found the key \"" + base::Printable(member.value.key) + "\"; accepted: " + AcceptedWords(keys) +

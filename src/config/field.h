@@ -40,6 +40,8 @@ class Notes {
   Status Refuse(StatusCode code, const Field& field, std::string_view accepted) const;
   // The same for a string outside the words a field takes, with the nearest of them.
   Status RefuseWord(StatusCode code, const Field& field, const std::vector<std::string_view>& words) const;
+  // The same at a byte of a string's value.
+  Status RefuseInside(StatusCode code, const Field& field, size_t byte, std::string_view accepted) const;
   // The same for a key that an object does not take.
   Status RefuseKey(const Field& member, const std::vector<std::string_view>& keys) const;
 

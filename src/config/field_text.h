@@ -7,7 +7,7 @@ namespace stepwatch::config {
 
 // Texts are Markdown. Of the schema's description they make sentences without marks and links. In all of them {ops} and
 // {features} stand for the names that the tables of statistics and of site kinds hold, {formats} for those of the table
-// of output formats, and {where rows go} for what it says of each.
+// of output formats, {where rows go} for what it says of each, and {kinds} for the words of `kinds`.
 struct FieldText {
   std::string_view key = {};
   std::string_view type = {};      // for people: "integer ≥ 0"

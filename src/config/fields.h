@@ -2,6 +2,7 @@
 // are made of their texts (describe.h).
 #pragma once
 
+#include <array>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,6 +25,30 @@ std::span<const KeyRule<Config>> ObjectFields();   // "stepwatch", and what is n
 std::span<const KeyRule<Alert>> InsideAlert();
 std::span<const KeyRule<CcDistribution>> InsideCcDistribution();
 std::span<const KeyRule<OwnOptions>> InsideStepwatch();
+std::span<const KeyRule<SiteGroup>> InsideSites();
+
+// The words of `kinds`: kinds of tensors by the names of their files, and the fields that stand for some.
+struct KindWord {
+  const char* word;
+  std::array<SiteKind, 2> kinds;
+};
+inline constexpr KindWord kKindWords[] = {
+    {"actv", {SiteKind::kActv, SiteKind::kActv}},
+    {"actv_grad", {SiteKind::kActvGrad, SiteKind::kActvGrad}},
+    {"grad_unreduced", {SiteKind::kGradUnreduced, SiteKind::kGradUnreduced}},
+    {"grad_reduced", {SiteKind::kGradReduced, SiteKind::kGradReduced}},
+    {"param_origin", {SiteKind::kParamOrigin, SiteKind::kParamOrigin}},
+    {"param_updated", {SiteKind::kParamUpdated, SiteKind::kParamUpdated}},
+    {"exp_avg", {SiteKind::kExpAvg, SiteKind::kExpAvg}},
+    {"exp_avg_sq", {SiteKind::kExpAvgSq, SiteKind::kExpAvgSq}},
+    {"mg_direction", {SiteKind::kMgDirection, SiteKind::kMgDirection}},
+    {"xy_distribution", {SiteKind::kActv, SiteKind::kActvGrad}},
+    {"wg_distribution", {SiteKind::kGradUnreduced, SiteKind::kGradReduced}},
+    {"param_distribution", {SiteKind::kParamOrigin, SiteKind::kParamUpdated}},
+    {"mv_distribution", {SiteKind::kExpAvg, SiteKind::kExpAvgSq}},
+};
+
+Status ReadSites(const Field& field, Notes& notes, OwnOptions& own);
 
 // Why an element of `ops` is left out: what would be accepted, and what happens instead.
 struct OpLeftOut {

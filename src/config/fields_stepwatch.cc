@@ -64,6 +64,13 @@ constexpr KeyRule<OwnOptions> kInside[] = {
         "exit_after_struct",
         "false: the run goes on when `print_struct` has written the structure. In C++ it goes on in any case", "",
         true),
+    {{"sites", "list of objects", "[]",
+      "groups of sites with an interval and statistics of their own, in patterns of names: "
+      "[groups of sites](#groups-of-sites)",
+      "more than 63: out of range",
+      R"("type": "array", "maxItems": 63, "items": {"type": "object", "required": ["match"], )"
+      R"("additionalProperties": false})"},
+     ReadSites},
 };
 
 Status ReadOwn(const Field& field, Notes& notes, Config& config) {

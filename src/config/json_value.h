@@ -49,6 +49,9 @@ struct JsonDocument {
 // double.
 Result<JsonDocument> ReadJson(std::string_view text_untrusted, int depth_max);
 
+// Where in `text` a byte of the value of a string is written, whose range is `written`. An escape is one place.
+size_t PlaceInString(std::string_view text, ByteRange written, size_t byte);
+
 // Dotted paths of places: "alert" + "rules" + 0 is "alert.rules[0]".
 std::string PathOfMember(const std::string& parent, std::string_view key_untrusted);
 std::string PathOfElement(const std::string& parent, size_t i);

@@ -8,14 +8,20 @@
 namespace stepwatch::device {
 
 GraphReader::GraphReader(const RecordLayout& layout, const kernels::MeasureOptions& measure)
-    : layout_(layout),
-      measure_(measure),
-      sites_(layout),
-      wants_zeros_(std::find(layout.stats.begin(), layout.stats.end(), Stat::kZeros) != layout.stats.end()) {}
+    : layout_(layout), measure_(measure), sites_(layout) {}
 
-bool GraphReader::OtherEps(const CapturedObservation& observation) const noexcept {
-  return wants_zeros_ && !observation.agreement &&
-         (observation.measure.eps != measure_.eps || observation.measure.eps_mode != measure_.eps_mode);
+bool GraphReader::OtherEps(const CapturedObservation& observation, SiteId site) const noexcept {
+  if (observation.agreement ||
+      (observation.measure.eps == measure_.eps && observation.measure.eps_mode == measure_.eps_mode))
+    return false;
+  const std::vector<Stat>& stats = StatsOf(layout_, site);
+  return std::find(stats.begin(), stats.end(), Stat::kZeros) != stats.end();
+}
+
+std::optional<SiteId> GraphReader::SiteOf(const CapturedObservation* observation, GroupSet due) const noexcept {
+  if (observation == nullptr) return std::nullopt;
+  const std::optional<SiteId> site = sites_.Find(observation->site);
+  return site && HasGroup(due, layout_.sites[*site].group) ? site : std::nullopt;
 }
 
 Record GraphReader::RowOf(const CapturedObservation& observation, SiteId site, const Statistics& statistics,
@@ -38,12 +44,11 @@ Record GraphReader::RowOf(const CapturedObservation& observation, SiteId site, c
 bool GraphReader::Harvest(Devices* devices, const kernels::DeviceStep& step, GraphRows* rows) const {
   kernels::DeviceEngine* engine = devices->Made(step.device);
   const GraphTable* captured = devices->Graphs(step.device);
-  if (!records::Fits(layout_)) return true;
-  rows->records->reserve(rows->records->size() + Count(*devices, step));  // what throws, throws now
+  rows->records->reserve(rows->records->size() + Count(*devices, step, rows->due));  // what throws, throws now
   for (uint32_t slot = 0; slot < step.end; ++slot) {
     const CapturedObservation* observation = captured->Find(slot);
-    const auto site = observation == nullptr ? std::nullopt : sites_.Find(observation->site);
-    if (!site) continue;
+    const std::optional<SiteId> site = SiteOf(observation, rows->due);
+    if (!site || !records::Fits(layout_, *site)) continue;
     Statistics statistics;
     const kernels::GraphAnswer answer = engine->HarvestGraph(slot, step.number, &statistics);
     if (answer == kernels::GraphAnswer::kNotYet) return false;  // as at the first slot
@@ -52,7 +57,7 @@ bool GraphReader::Harvest(Devices* devices, const kernels::DeviceStep& step, Gra
       ++rows->lost;
       continue;
     }
-    if (OtherEps(*observation)) {
+    if (OtherEps(*observation, *site)) {
       statistics.zeros = std::numeric_limits<double>::quiet_NaN();
       devices->NoteOtherEps(step.device);
     }
@@ -61,12 +66,10 @@ bool GraphReader::Harvest(Devices* devices, const kernels::DeviceStep& step, Gra
   return true;
 }
 
-size_t GraphReader::Count(const Devices& devices, const kernels::DeviceStep& step) const noexcept {
+size_t GraphReader::Count(const Devices& devices, const kernels::DeviceStep& step, GroupSet due) const noexcept {
   size_t count = 0;
-  for (uint32_t slot = 0; slot < step.end; ++slot) {
-    const CapturedObservation* observation = devices.Graphs(step.device)->Find(slot);
-    if (observation != nullptr && sites_.Find(observation->site)) ++count;
-  }
+  for (uint32_t slot = 0; slot < step.end; ++slot)
+    if (SiteOf(devices.Graphs(step.device)->Find(slot), due)) ++count;
   return count;
 }
 

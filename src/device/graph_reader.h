@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "kernels/device_engine.h"
@@ -16,13 +17,14 @@
 namespace stepwatch::device {
 
 struct GraphRows {
-  Record like;  // step, plan and flags of the rows
+  Record like;                // step, plan and flags of the rows
+  GroupSet due = kAllGroups;  // the groups that the step collects
   std::vector<Record>* records = nullptr;
   uint64_t lost = 0;  // there may have been so many more, which came too late or under a step that is not known
 };
 
 // A plan's view of what was captured under this plan or an earlier one: an observation whose site the plan does not
-// watch gives no row.
+// watch, or not in this step, gives no row.
 class GraphReader {
  public:
   // `layout` outlives it.
@@ -31,17 +33,18 @@ class GraphReader {
   // Appends a row for each observation that was replayed in the step, in the order in which they were captured. False:
   // the device is not through with the step, and nothing was done.
   bool Harvest(Devices* devices, const kernels::DeviceStep& step, GraphRows* rows) const;
-  size_t Count(const Devices& devices, const kernels::DeviceStep& step) const noexcept;
+  size_t Count(const Devices& devices, const kernels::DeviceStep& step, GroupSet due) const noexcept;
 
  private:
   Record RowOf(const CapturedObservation& observation, SiteId site, const Statistics& statistics,
                const Record& like) const noexcept;
-  bool OtherEps(const CapturedObservation& observation) const noexcept;
+  bool OtherEps(const CapturedObservation& observation, SiteId site) const noexcept;
+  // Nothing: the plan does not watch it, or not in this step.
+  std::optional<SiteId> SiteOf(const CapturedObservation* observation, GroupSet due) const noexcept;
 
   const RecordLayout& layout_;
   const kernels::MeasureOptions measure_;
   const SiteLookup sites_;
-  const bool wants_zeros_;
 };
 
 }  // namespace stepwatch::device

@@ -55,6 +55,7 @@ bool WaitingFrames::FetchGraphStep(const step::GraphStep& step, Waiting* waiting
   rows.like.step = step.step;
   rows.like.plan_id = pipeline_->plan->layout.plan_id;
   rows.like.flags = step.flags;
+  rows.due = step.due;
   rows.records = &frame.records;
   const size_t before = frame.records.size();
   if (!engine_->HarvestGraphs(step.on, pipeline_->graph_reader, &rows)) return false;
@@ -73,7 +74,7 @@ void WaitingFrames::CountLostRows(uint64_t count) noexcept {
 
 void WaitingFrames::CountLost(const step::RingEntry& entry) noexcept {
   if (const auto* graph_step = std::get_if<step::GraphStep>(&entry))
-    CountLostRows(engine_->CountGraphRows(graph_step->on, pipeline_->graph_reader));
+    CountLostRows(engine_->CountGraphRows(graph_step->on, pipeline_->graph_reader, graph_step->due));
   const auto* record = std::get_if<Record>(&entry);
   if (record == nullptr) return;
   ++late_;
@@ -113,7 +114,7 @@ void WaitingFrames::DiscardPending(AssembledFrame* frame) noexcept {
   pending_ -= std::min(pending_, frame->pending.size() + frame->graph_steps.size());
   // What the device would have said is not known: each may have been replayed.
   for (const step::GraphStep& step : frame->graph_steps)
-    CountLostRows(engine_->CountGraphRows(step.on, pipeline_->graph_reader));
+    CountLostRows(engine_->CountGraphRows(step.on, pipeline_->graph_reader, step.due));
   frame->graph_steps.clear();
   if (frame->pending.empty()) return;
   for (const uint32_t position : frame->pending) engine_->Discard(frame->records[position]);

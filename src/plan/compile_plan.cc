@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -6,6 +7,7 @@
 #include "src/plan/front_end_requests.h"
 #include "src/plan/plan.h"
 #include "src/plan/selection.h"
+#include "src/plan/site_groups.h"
 
 namespace stepwatch::plan {
 namespace {
@@ -17,50 +19,51 @@ bool RankWrites(const Config& config, int rank) {
   return ranks.empty() || std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
 }
 
-std::vector<SiteKind> ModuleKinds(const Config& config) {
-  if (!config.xy_distribution || (config.forward_only && config.backward_only)) return {};
-  if (config.forward_only) return {SiteKind::kActv};
-  if (config.backward_only) return {SiteKind::kActvGrad};
-  return {SiteKind::kActv, SiteKind::kActvGrad};
+bool Contains(const std::vector<SiteKind>& kinds, SiteKind kind) {
+  return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
 }
 
-std::vector<SiteKind> ParameterKinds(const Config& config, const SiteIndex& index) {
-  std::vector<SiteKind> kinds;
-  if (config.wg_distribution) kinds.insert(kinds.end(), {SiteKind::kGradUnreduced, SiteKind::kGradReduced});
-  if (config.param_distribution) kinds.insert(kinds.end(), {SiteKind::kParamOrigin, SiteKind::kParamUpdated});
-  if (config.mv_distribution) kinds.insert(kinds.end(), {SiteKind::kExpAvg, SiteKind::kExpAvgSq});
-  if (config.mg_direction) kinds.push_back(SiteKind::kMgDirection);
-  if (config.ur_distribution && config.format == OutputFormat::kTensorBoard && index.heatmaps)
-    kinds.insert(kinds.end(), {SiteKind::kAdamUpdate, SiteKind::kAdamRatio});
-  return kinds;
+bool DrawsHeatmaps(const Config& config, const SiteIndex& index) {
+  return config.ur_distribution && config.format == OutputFormat::kTensorBoard && index.heatmaps;
 }
 
-void AddModules(const Config& config, const SiteIndex& index, const Selection& selection, const Features& features,
-                std::vector<PlannedSite>* sites) {
-  const std::vector<SiteKind> kinds = ModuleKinds(config);
+void AddModules(const SiteIndex& index, const std::vector<SiteKind>& kinds, const Selection& selection,
+                const Features& features, SiteGroups* groups, std::vector<PlannedSite>* sites) {
   for (size_t i = 0; i < index.modules.size(); ++i) {
-    if (!index.modules[i].watchable) continue;
-    const auto owner = static_cast<uint32_t>(i);
     const SiteName& name = selection.modules()[i];
-    if (!kinds.empty() && selection.SelectsModule(i)) {
-      for (SiteKind kind : kinds) {
-        sites->push_back({kind, Port::kInput, owner, name.chunk, name.display + ".input"});
-        sites->push_back({kind, Port::kOutput, owner, name.chunk, name.display + ".output"});
-      }
+    const std::vector<size_t> matching = groups->OfModule(name);
+    if (!index.modules[i].watchable) {
+      groups->NoteUnwatchable(matching, name);
+      continue;
     }
-    for (SiteKind kind : features.Of(name))
+    const auto owner = static_cast<uint32_t>(i);
+    const bool selected = selection.SelectsModule(i);
+    for (const SiteKind kind : {SiteKind::kActv, SiteKind::kActvGrad}) {
+      const auto group = groups->Place(matching, kind, selected && Contains(kinds, kind));
+      if (!group) continue;
+      sites->push_back({kind, Port::kInput, owner, name.chunk, name.display + ".input", *group});
+      sites->push_back({kind, Port::kOutput, owner, name.chunk, name.display + ".output", *group});
+    }
+    for (const SiteKind kind : features.Of(name))
       sites->push_back({kind, Port::kNone, owner, name.chunk, Features::NameOf(kind, name)});
   }
 }
 
-void AddParameters(const Config& config, const SiteIndex& index, const Selection& selection,
-                   std::vector<PlannedSite>* sites) {
-  const std::vector<SiteKind> kinds = ParameterKinds(config, index);
-  for (size_t i = 0; i < index.parameters.size() && !kinds.empty(); ++i) {
-    if (!selection.SelectsParameter(i)) continue;
+void AddParameters(const SiteIndex& index, const std::vector<SiteKind>& kinds, bool heatmaps,
+                   const Selection& selection, SiteGroups* groups, std::vector<PlannedSite>* sites) {
+  for (size_t i = 0; i < index.parameters.size(); ++i) {
     const SiteName& name = selection.parameters()[i];
-    for (SiteKind kind : kinds)
-      sites->push_back({kind, Port::kNone, static_cast<uint32_t>(i), name.chunk, name.display});
+    const std::vector<size_t> matching = groups->OfParameter(name);
+    if (!index.parameters[i].requires_grad) continue;
+    const auto owner = static_cast<uint32_t>(i);
+    const bool selected = selection.SelectsParameter(i);
+    for (const SiteKindTraits& traits : kSiteKindTraits) {
+      if (traits.owner != SiteOwner::kParameter) continue;
+      const auto group = HasHeatmap(traits.kind)
+                             ? (selected && heatmaps ? std::optional<uint8_t>(0) : std::nullopt)
+                             : groups->Place(matching, traits.kind, selected && Contains(kinds, traits.kind));
+      if (group) sites->push_back({traits.kind, Port::kNone, owner, name.chunk, name.display, *group});
+    }
   }
 }
 
@@ -84,6 +87,7 @@ RecordLayout LayoutOf(const Config& config, PlanId plan_id) {
   layout.micro_step_in_grad_unreduced = config.monitor_mbs_grad;
   layout.format = config.format;
   layout.plan_id_column = config.own.plan_id_column;
+  LayOutGroups(config, &layout);
   return layout;
 }
 
@@ -114,10 +118,13 @@ Result<CompiledPlan> CompilePlan(const Config& config, const SiteIndex& sites, c
   if (plan->rank_writes) {
     const Selection selection(config, sites);
     const Features features(config, sites);
-    AddModules(config, sites, selection, features, &plan->layout.sites);
-    AddParameters(config, sites, selection, &plan->layout.sites);
+    const std::vector<SiteKind> kinds = KindsOf(config);
+    SiteGroups groups(config);
+    AddModules(sites, kinds, selection, features, &groups, &plan->layout.sites);
+    AddParameters(sites, kinds, DrawsHeatmaps(config, sites), selection, &groups, &plan->layout.sites);
     AddOperators(config, sites, &plan->layout.sites);
-    for (auto warnings : {selection.Warnings(), features.Warnings(selection.modules()), BeyondFrontEnd(config, sites)})
+    for (auto warnings : {selection.Warnings(), features.Warnings(selection.modules()),
+                          groups.Warnings(selection.modules(), selection.parameters()), BeyondFrontEnd(config, sites)})
       compiled.warnings.insert(compiled.warnings.end(), warnings.begin(), warnings.end());
   }
   compiled.plan = std::move(plan);

@@ -17,11 +17,21 @@ uint64_t MicroBatches(int micro_batches) {
 
 }  // namespace
 
+GroupSet Plan::DueGroups(int64_t round) const noexcept {
+  GroupSet due = kAllGroups;
+  for (size_t i = 0; i < layout.groups.size(); ++i)
+    if (layout.groups[i].every == 0 || round % layout.groups[i].every != 0) due &= ~(GroupSet{1} << (i + 1));
+  return due;
+}
+
 uint64_t Plan::RowsPerStep(int micro_batches) const {
   uint64_t rows = 0;
-  for (const PlannedSite& site : layout.sites)
-    rows += HasHeatmap(site.kind) ? 0 : HasMicroStep(layout, site.kind) ? MicroBatches(micro_batches) : 1;
+  for (const PlannedSite& site : layout.sites) rows += RowsPerStep(site, micro_batches);
   return rows;
+}
+
+uint64_t Plan::RowsPerStep(const PlannedSite& site, int micro_batches) const {
+  return HasHeatmap(site.kind) ? 0 : HasMicroStep(layout, site.kind) ? MicroBatches(micro_batches) : 1;
 }
 
 uint64_t Plan::RecordsPerStep(int micro_batches) const {

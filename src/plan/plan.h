@@ -25,9 +25,14 @@ struct Plan {
   config::Config config;
   std::vector<std::string> append_output;
 
-  // Of one collected step, `micro_batches` as the job runs it; a module called more than once adds to them, and so does
-  // a communication operator with more than one tensor.
+  // The groups of sites that a collected step collects; `round` is StepRule::Round of it.
+  GroupSet DueGroups(int64_t round) const noexcept;
+
+  // Of a collected step that collects all groups, `micro_batches` as the job runs it; a module called more than once
+  // adds to them, and so does a communication operator with more than one tensor.
   uint64_t RowsPerStep(int micro_batches) const;
+  // The same of one of its sites.
+  uint64_t RowsPerStep(const PlannedSite& site, int micro_batches) const;
   // Observations behind those rows: the calls of a communication operator in one step are one row.
   uint64_t RecordsPerStep(int micro_batches) const;
 };

@@ -17,17 +17,13 @@ bool WantsParameters(const config::Config& config) {
          config.ur_distribution;
 }
 
-bool WantsMore(const config::Config& config) {
-  return config.recording_l2_features || config.cc_distribution.enable || config.stack_info || config.print_struct;
+bool GroupsSelect(const config::Config& config) {
+  return std::any_of(config.own.sites.begin(), config.own.sites.end(),
+                     [](const config::SiteGroup& group) { return !group.kinds.empty() && group.every > 0; });
 }
 
-std::string_view NearestName(std::string_view text, const std::vector<SiteName>& modules,
-                             const std::vector<SiteName>& parameters, base::SearchBudget* budget) {
-  std::vector<std::string_view> names;
-  for (const auto* list : {&modules, &parameters})
-    for (const SiteName& name : *list)
-      if (!name.display.empty()) names.push_back(name.display);
-  return base::NearestWord(text, names, budget);
+bool WantsMore(const config::Config& config) {
+  return config.recording_l2_features || config.cc_distribution.enable || config.stack_info || config.print_struct;
 }
 
 // A module that somebody who wrote `text` may have meant: the first one below it, otherwise the deepest one above it.
@@ -46,6 +42,26 @@ std::string_view RelatedModule(const TargetKey& key, const std::vector<SiteName>
 }
 
 }  // namespace
+
+std::vector<SiteKind> KindsOf(const config::Config& config) {
+  std::vector<SiteKind> kinds;
+  if (config.xy_distribution && !config.backward_only) kinds.push_back(SiteKind::kActv);
+  if (config.xy_distribution && !config.forward_only) kinds.push_back(SiteKind::kActvGrad);
+  if (config.wg_distribution) kinds.insert(kinds.end(), {SiteKind::kGradUnreduced, SiteKind::kGradReduced});
+  if (config.param_distribution) kinds.insert(kinds.end(), {SiteKind::kParamOrigin, SiteKind::kParamUpdated});
+  if (config.mv_distribution) kinds.insert(kinds.end(), {SiteKind::kExpAvg, SiteKind::kExpAvgSq});
+  if (config.mg_direction) kinds.push_back(SiteKind::kMgDirection);
+  return kinds;
+}
+
+std::string_view NearestName(std::string_view text, const std::vector<SiteName>& modules,
+                             const std::vector<SiteName>& parameters, base::SearchBudget* budget) {
+  std::vector<std::string_view> names;
+  for (const auto* list : {&modules, &parameters})
+    for (const SiteName& name : *list)
+      if (!name.display.empty()) names.push_back(name.display);
+  return base::NearestWord(text, names, budget);
+}
 
 Selection::Selection(const config::Config& config, const SiteIndex& sites)
     : config_(config),
@@ -76,7 +92,7 @@ std::vector<config::Warning> Selection::Warnings() const {
   for (size_t i = 0; i < keys_.size(); ++i) CheckKey(i, &stale);
   std::vector<config::Warning> warnings = stale.TakeWarnings();
   if (config_.xy_distribution && config_.forward_only + config_.backward_only < 2) CheckWatchable(&warnings);
-  if (!config_.xy_distribution && !WantsParameters(config_) && !WantsMore(config_))
+  if (!config_.xy_distribution && !WantsParameters(config_) && !WantsMore(config_) && !GroupsSelect(config_))
     warnings.push_back(Note("",
                             "this config collects nothing: xy_distribution, wg_distribution, param_distribution, "
                             "mv_distribution, mg_direction, ur_distribution, recording_l2_features, "

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/config/config.h"
@@ -9,8 +10,16 @@
 #include "src/plan/stale_names.h"
 #include "src/plan/targets.h"
 #include "stepwatch/site.h"
+#include "stepwatch/site_kind.h"
 
 namespace stepwatch::plan {
+
+// The kinds of tensors that the boolean fields of a config turn on, in the order of SiteKind.
+std::vector<SiteKind> KindsOf(const config::Config& config);
+
+// The name of a module or parameter that somebody who wrote `text` may have meant; empty if there is none.
+std::string_view NearestName(std::string_view text, const std::vector<SiteName>& modules,
+                             const std::vector<SiteName>& parameters, base::SearchBudget* budget);
 
 class Selection {
  public:

@@ -18,6 +18,8 @@ struct StepRule {
   bool Collects(int64_t step, int64_t collected) const {
     return collected < times && step >= start && (step - start) % interval == 0;
   }
+  // Which of the collected steps this one is, counted from 0, whether or not those before it were missed.
+  int64_t Round(int64_t step) const { return (step - start) / interval; }
   // Steps that were collected before `step`, if none was missed.
   int64_t CollectedBefore(int64_t step) const {
     return step <= start ? 0 : std::min(times, (step - start - 1) / interval + 1);

@@ -1,8 +1,5 @@
 #include "src/plan/targets.h"
 
-#include <charconv>
-#include <limits>
-
 namespace stepwatch::plan {
 namespace {
 
@@ -27,17 +24,6 @@ std::string_view AfterLastDot(std::string_view name, std::string_view word, std:
 }
 
 }  // namespace
-
-TargetKey SplitTargetKey(std::string_view key) {
-  const size_t colon = key.find(':');
-  const size_t digits = key.find_first_not_of("0123456789");
-  if (colon == std::string_view::npos || colon == 0 || digits != colon) return {-1, std::string(key)};
-  TargetKey split;
-  const auto end = std::from_chars(key.data(), key.data() + colon, split.chunk);
-  if (end.ec != std::errc()) split.chunk = std::numeric_limits<int>::max();  // no model has it
-  split.text = key.substr(colon + 1);
-  return split;
-}
 
 bool MatchesParameter(const TargetKey& key, int chunk, std::string_view name, std::string_view squashed_name) {
   return OfChunk(key, chunk) && (ContinuesParameter(name, key.text) || ContinuesParameter(squashed_name, key.text));

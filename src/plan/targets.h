@@ -7,17 +7,13 @@
 #include <unordered_map>
 #include <vector>
 
+#include "src/config/target_key.h"
 #include "src/plan/site_names.h"
 
 namespace stepwatch::plan {
 
-// One key, split: "1:layers.0" is {1, "layers.0"}, "layers.0" holds for every chunk (-1).
-struct TargetKey {
-  int chunk = -1;
-  std::string text;
-};
-
-TargetKey SplitTargetKey(std::string_view key);
+using config::SplitTargetKey;
+using config::TargetKey;
 
 // A parameter is selected by a name equal to the key or continuing it with "."; "" and a key that ends in "." are plain
 // prefixes. So "layers.1" selects layers.1.weight and never layers.10.weight.

@@ -34,8 +34,9 @@ bool NeedsValue(Stat stat) {
 
 }  // namespace
 
-bool Fits(const RecordLayout& layout) noexcept {
-  return std::count_if(layout.stats.begin(), layout.stats.end(), NeedsValue) <= kValuesMax;
+bool Fits(const RecordLayout& layout, SiteId site) noexcept {
+  const std::vector<Stat>& stats = StatsOf(layout, site);
+  return std::count_if(stats.begin(), stats.end(), NeedsValue) <= kValuesMax;
 }
 
 void Describe(const TensorView& tensor, Record* record) noexcept {
@@ -47,7 +48,7 @@ void Describe(const TensorView& tensor, Record* record) noexcept {
 
 void FillValues(const RecordLayout& layout, const Statistics& statistics, Record* record) noexcept {
   record->value_count = 0;
-  for (Stat stat : layout.stats)
+  for (Stat stat : StatsOf(layout, record->site))
     if (NeedsValue(stat)) record->values[record->value_count++] = ValueOf(TraitsOf(stat), statistics, record->ndim);
 }
 

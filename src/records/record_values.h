@@ -10,15 +10,15 @@
 
 namespace stepwatch::records {
 
-// False: the plan asks for more statistics than a record holds.
-bool Fits(const RecordLayout& layout) noexcept;
+// False: the plan asks for more statistics of this site than a record holds.
+bool Fits(const RecordLayout& layout, SiteId site) noexcept;
 
 // Fills dtype and dims.
 void Describe(const TensorView& tensor, Record* record) noexcept;
 
-// Fills the values of `layout.stats`, in their order, into a record that Describe has filled. shape and dtype, which
-// the record holds already, get no value. nans, infs and the extremes of an integer tensor are i64, all else is f64.
-// `id` is the element of a scalar, otherwise NaN.
+// Fills the values of the statistics of the record's site (StatsOf), in their order, into a record that Describe has
+// filled. shape and dtype, which the record holds already, get no value. nans, infs and the extremes of an integer
+// tensor are i64, all else is f64. `id` is the element of a scalar, otherwise NaN.
 void FillValues(const RecordLayout& layout, const Statistics& statistics, Record* record) noexcept;
 
 // Fills the record of an L2 feature from numbers that were computed elsewhere, one for each column. False: the kind is

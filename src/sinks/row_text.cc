@@ -56,6 +56,10 @@ void AppendStat(const Record& record, Stat stat, int ndigits, std::string* text)
   }
 }
 
+bool Contains(const std::vector<Stat>& stats, Stat stat) {
+  return std::find(stats.begin(), stats.end(), stat) != stats.end();
+}
+
 void AppendName(const PlannedSite& site, const Record& record, std::string* text) {
   if (record.element == kNoElement && record.call == 0) {
     vocabulary::AppendCell(site.name, text);
@@ -75,9 +79,11 @@ void AppendRow(const RecordLayout& layout, const Record& record, std::string* te
     text->push_back(',');
     vocabulary::AppendInteger(record.micro_step, text);
   }
+  const bool has_all = layout.groups.empty() || IsFeature(site.kind);
+  const std::vector<Stat>* of_site = has_all ? nullptr : &StatsOf(layout, record.site);
   for (Stat stat : ColumnsOf(layout, site.kind)) {
     text->push_back(',');
-    AppendStat(record, stat, layout.ndigits, text);
+    if (of_site == nullptr || Contains(*of_site, stat)) AppendStat(record, stat, layout.ndigits, text);
   }
   if (layout.plan_id_column) {
     text->push_back(',');

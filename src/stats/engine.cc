@@ -49,7 +49,7 @@ StatusCode Engine::TakeMeasured(const RecordLayout& layout, const kernels::Batch
                                 Record* record) noexcept {
   if (!Known(tensor)) return StatusCode::kUnsupported;
   if (item.code != StatusCode::kOk) return Refuse(tensor, item.code);
-  if (!records::Fits(layout)) return StatusCode::kInternal;
+  if (!records::Fits(layout, record->site)) return StatusCode::kInternal;
   records::Describe(tensor, record);
   records::FillValues(layout, item.statistics, record);
   return StatusCode::kOk;
@@ -58,7 +58,7 @@ StatusCode Engine::TakeMeasured(const RecordLayout& layout, const kernels::Batch
 StatusCode Engine::TakeTicket(const RecordLayout& layout, const kernels::DeviceItem& item, const TensorView& tensor,
                               Record* record) noexcept {
   if (item.code != StatusCode::kOk) return Refuse(item);
-  if (!records::Fits(layout)) {
+  if (!records::Fits(layout, record->site)) {
     if (!item.captured) devices_.Retire(tensor.device.index, item.ticket);
     return StatusCode::kInternal;
   }
@@ -119,7 +119,7 @@ StatusCode Engine::Take(const RecordLayout& layout, const BatchRoom& room, size_
 StatusCode Engine::EnqueueAgreement(const RecordLayout& layout, const kernels::MeasureOptions& options,
                                     const TensorView& gradient, const TensorView& momentum, Record* record) noexcept {
   if (!Known(gradient) || !Known(momentum)) return StatusCode::kUnsupported;
-  if (!records::Fits(layout)) return StatusCode::kInternal;
+  if (!records::Fits(layout, record->site)) return StatusCode::kInternal;
   if (!OnCpu(gradient) || !OnCpu(momentum)) return AskAgreement(gradient, momentum, record);
   double agreement = 0;
   const StatusCode code = kernels::SignAgreement(gradient, momentum, &agreement).code();

@@ -86,8 +86,9 @@ class Engine {
     return reader.Harvest(&devices_, step, rows);
   }
   // Rows that the step may have, at most.
-  size_t CountGraphRows(const kernels::DeviceStep& step, const device::GraphReader& reader) const noexcept {
-    return reader.Count(devices_, step);
+  size_t CountGraphRows(const kernels::DeviceStep& step, const device::GraphReader& reader,
+                        GroupSet due) const noexcept {
+    return reader.Count(devices_, step, due);
   }
   // Gives back the tickets of discarded records.
   void Sweep() noexcept { devices_.Sweep(); }

@@ -8,7 +8,7 @@ namespace stepwatch::step {
 void GraphCapture::EndStep() noexcept {
   Pipeline* pipeline = running_->CollectingPipeline();
   engine_->graphs().EndStep([&](const kernels::DeviceStep& on) {
-    const GraphStep replayed{running_->number(), on, running_->record_flags()};
+    const GraphStep replayed{running_->number(), on, running_->record_flags(), running_->due()};
     if (pipeline == nullptr || pipeline->ring.TryPush(replayed)) return;
     pipeline->produced.fetch_add(on.end, std::memory_order_relaxed);
     pipeline->dropped_ring_full.fetch_add(on.end, std::memory_order_relaxed);

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "kernels/kernels.h"
 #include "src/plan/plan.h"
@@ -23,7 +24,8 @@ struct Pipeline {
         measure{plan->eps, plan->eps_mode},
         graph_reader(plan->layout, measure),
         ring(ring_records),
-        batch_room(BatchCapacity(*plan)) {}
+        batch_room(BatchCapacity(*plan)),
+        due_room(plan->layout.groups.empty() ? 0 : BatchCapacity(*plan)) {}
 
   const std::shared_ptr<const plan::Plan> plan;
   const kernels::MeasureOptions measure;
@@ -31,8 +33,16 @@ struct Pipeline {
   RecordRing ring;
   HeatmapQueue heatmaps;
 
-  // Taken by one thread at a time.
+  // Where the tensors of a batch come together that the step collects, if it does not collect all groups.
+  struct DueRoom {
+    explicit DueRoom(size_t count) : at(count), tensors(count) {}
+    std::vector<Observation> at;
+    std::vector<TensorView> tensors;
+  };
+
+  // Taken, both, by one thread at a time.
   stats::BatchRoom batch_room;
+  DueRoom due_room;
   std::atomic_flag batch_room_taken;
 
   std::atomic<uint64_t> produced{0};

@@ -133,7 +133,8 @@ void PlanSwitch::EndWindow(EndReason reason, int64_t last_step) noexcept {
 void PlanSwitch::SetCollecting() noexcept {
   const bool collects =
       current_ != nullptr && rule_.Collects(running_->number(), collected_.load(std::memory_order_relaxed));
-  running_->SetCollecting(collects);
+  running_->SetCollecting(collects,
+                          collects ? current_->plan().DueGroups(rule_.Round(running_->number())) : kAllGroups);
   graph_clock_->Switch(collects);
 }
 

@@ -39,7 +39,8 @@ struct FrameEnd {
 struct GraphStep {
   int64_t step = 0;
   kernels::DeviceStep on;
-  uint8_t flags = 0;  // of its records
+  uint8_t flags = 0;          // of its records
+  GroupSet due = kAllGroups;  // the groups that the step collects
 };
 struct PlanEnd {
   EndReason reason = EndReason::kClosed;

@@ -34,11 +34,16 @@ class BusyTime {
 }  // namespace
 
 RingRecorder::RingRecorder(RunningStep* running, stats::Engine* engine, WakeUp* drain_wake_up)
-    : Recorder(&running->collecting()),
+    : Recorder(&running->collecting(), &running->due_groups()),
       running_(running),
       engine_(engine),
       drain_wake_up_(drain_wake_up),
       wake_after_results_(std::max<size_t>(1, engine->device_results_max() / kWakesPerRound)) {}
+
+Pipeline* RingRecorder::PipelineFor(SiteId site) const noexcept {
+  Pipeline* pipeline = running_->CollectingPipeline();
+  return pipeline != nullptr && running_->Collects(pipeline->plan->layout, site) ? pipeline : nullptr;
+}
 
 void RingRecorder::FillKey(const Pipeline& pipeline, const Observation& at, Record* record) noexcept {
   record->step = running_->number();
@@ -60,7 +65,7 @@ bool RingRecorder::MeasureFor(Pipeline* pipeline, const Observation& at, const T
 }
 
 bool RingRecorder::Measure(const Observation& at, const TensorView& tensor, Record* record) noexcept {
-  Pipeline* pipeline = running_->CollectingPipeline();
+  Pipeline* pipeline = PipelineFor(at.site);
   if (pipeline == nullptr) return false;
   const BusyTime busy(pipeline);
   return MeasureFor(pipeline, at, tensor, record);
@@ -111,11 +116,15 @@ void RingRecorder::ObserveBatch(const Observation* at, const TensorView* tensors
   if (pipeline->batch_room_taken.test_and_set(std::memory_order_acquire)) {
     for (size_t i = 0; i < count; ++i) {
       Record record;
+      if (!running_->Collects(pipeline->plan->layout, at[i].site)) continue;
       if (MeasureFor(pipeline, at[i], tensors[i], &record)) Push(pipeline, record);
     }
     return;
   }
-  ObserveWithRoom(pipeline, at, tensors, count);
+  if (running_->due() == kAllGroups)
+    ObserveWithRoom(pipeline, at, tensors, count);
+  else
+    ObserveDue(pipeline, at, tensors, count);
   pipeline->batch_room_taken.clear(std::memory_order_release);
 }
 
@@ -136,8 +145,23 @@ void RingRecorder::ObserveWithRoom(Pipeline* pipeline, const Observation* at, co
   }
 }
 
+// Brings together those that the step collects, as many at a time as there is room for.
+void RingRecorder::ObserveDue(Pipeline* pipeline, const Observation* at, const TensorView* tensors,
+                              size_t count) noexcept {
+  Pipeline::DueRoom& room = pipeline->due_room;
+  size_t taken = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (!running_->Collects(pipeline->plan->layout, at[i].site)) continue;
+    room.at[taken] = at[i];
+    room.tensors[taken] = tensors[i];
+    if (++taken == room.at.size()) ObserveWithRoom(pipeline, room.at.data(), room.tensors.data(), taken);
+    taken %= room.at.size();
+  }
+  if (taken > 0) ObserveWithRoom(pipeline, room.at.data(), room.tensors.data(), taken);
+}
+
 void RingRecorder::ObserveMissing(const Observation& at) noexcept {
-  Pipeline* pipeline = running_->CollectingPipeline();
+  Pipeline* pipeline = PipelineFor(at.site);
   if (pipeline == nullptr) return;
   Record record;
   FillKey(*pipeline, at, &record);
@@ -146,7 +170,7 @@ void RingRecorder::ObserveMissing(const Observation& at) noexcept {
 }
 
 void RingRecorder::ObserveValues(const Observation& at, const double* values, size_t count) noexcept {
-  Pipeline* pipeline = running_->CollectingPipeline();
+  Pipeline* pipeline = PipelineFor(at.site);
   if (pipeline == nullptr) return;
   Record record;
   FillKey(*pipeline, at, &record);
@@ -159,7 +183,7 @@ void RingRecorder::ObserveValues(const Observation& at, const double* values, si
 
 void RingRecorder::ObserveAgreement(const Observation& at, const TensorView& gradient,
                                     const TensorView& momentum) noexcept {
-  Pipeline* pipeline = running_->CollectingPipeline();
+  Pipeline* pipeline = PipelineFor(at.site);
   if (pipeline == nullptr) return;
   const BusyTime busy(pipeline);
   Record record;

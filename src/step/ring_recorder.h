@@ -31,11 +31,14 @@ class RingRecorder final : public Recorder {
   void Discard(const Record& record) noexcept override { engine_->Discard(record); }
 
  private:
+  // The pipeline if the step collects the site, otherwise null.
+  Pipeline* PipelineFor(SiteId site) const noexcept;
   void FillKey(const Pipeline& pipeline, const Observation& at, Record* record) noexcept;
   bool MeasureFor(Pipeline* pipeline, const Observation& at, const TensorView& tensor, Record* record) noexcept;
   void Push(Pipeline* pipeline, const Record& record) noexcept;
   void PushIfMeasured(Pipeline* pipeline, StatusCode code, const Record& record) noexcept;
   void ObserveWithRoom(Pipeline* pipeline, const Observation* at, const TensorView* tensors, size_t count) noexcept;
+  void ObserveDue(Pipeline* pipeline, const Observation* at, const TensorView* tensors, size_t count) noexcept;
   void WakeForResults() noexcept;
 
   RunningStep* const running_;

@@ -22,6 +22,8 @@ class RunningStep {
   int64_t number() const noexcept { return number_.load(std::memory_order_acquire); }
   // The step is collected. False in every forked child.
   const std::atomic<bool>& collecting() const noexcept { return collecting_; }
+  // The groups of sites that the step collects, if it is collected.
+  const std::atomic<GroupSet>& due_groups() const noexcept { return due_groups_; }
   // Something was observed in the step. Exact while the step thread waits for the caller.
   bool observed() const noexcept { return observed_step_.load(std::memory_order_relaxed) == number(); }
 
@@ -32,6 +34,11 @@ class RunningStep {
   Pipeline* CollectingPipeline() const noexcept {
     return collecting_.load(std::memory_order_relaxed) ? pipeline() : nullptr;
   }
+  GroupSet due() const noexcept { return due_groups_.load(std::memory_order_relaxed); }
+  bool Collects(const RecordLayout& layout, SiteId site) const noexcept {
+    const GroupSet due = this->due();
+    return due == kAllGroups || site >= layout.sites.size() || HasGroup(due, layout.sites[site].group);
+  }
   uint8_t record_flags() const noexcept { return gate_->in_doubt() ? Record::kInDoubt : 0; }
   void NoteObserved() noexcept {
     if (!observed()) observed_step_.store(number(), std::memory_order_relaxed);
@@ -40,13 +47,17 @@ class RunningStep {
   // --- step thread, between steps ---
   void SetNumber(int64_t number) noexcept { number_.store(number, std::memory_order_release); }
   void SetPipeline(Pipeline* pipeline) noexcept { pipeline_.store(pipeline, std::memory_order_release); }
-  void SetCollecting(bool collecting) noexcept { collecting_.store(collecting, std::memory_order_release); }
+  void SetCollecting(bool collecting, GroupSet due) noexcept {
+    due_groups_.store(due, std::memory_order_relaxed);
+    collecting_.store(collecting, std::memory_order_release);
+  }
   void StopCollecting() noexcept { collecting_.store(false, std::memory_order_relaxed); }
 
  private:
   const StepGate* const gate_;
   base::ForkGuard guard_;
   std::atomic<bool>& collecting_ = guard_.flag();
+  std::atomic<GroupSet> due_groups_{kAllGroups};
   std::atomic<int64_t> number_;
   std::atomic<int64_t> observed_step_{-1};  // the last in which something was observed
   // Read by autograd threads inside a step; changed between steps only.

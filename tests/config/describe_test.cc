@@ -23,7 +23,7 @@ TEST_CASE("the tables in the documentation are those that the table of keys make
   INFO(kHowToMend);
   const std::string document = ReadFromRoot("docs/config.md");
   CHECK(document == WithTables(document));
-  for (const char* name : {"what", "when", "output", "alert", "features", "stepwatch"})
+  for (const char* name : {"what", "when", "output", "alert", "features", "stepwatch", "sites"})
     CHECK(Contains(document, "<!-- keys: " + std::string(name) + " -->\n| key | type |"));
 }
 

@@ -11,6 +11,7 @@ const char* const kRefusedInDocs[] = {
     R"({"ndigits": 21})",
     R"({"cc_distribution": {"enabled": true}})",
     R"({"alert": {"rules": [{"rule_name": "AnomalyTurbulence", "args": {"threshold": -0.5}}]}})",
+    R"({"stepwatch": {"sites": [{"match": "layers.[ab"}]}})",
     "{\"dynamic_on\": true\n \"ops\": []}",
     R"({"dynamic_on": true,})",
     R"({"dynamic_on": True})",

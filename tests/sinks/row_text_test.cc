@@ -213,5 +213,28 @@ TEST_CASE("a formatter keeps nothing of the frame before") {
   CHECK(formatter.rows(SiteKind::kParamOrigin).text.empty());
 }
 
+TEST_CASE("a statistic that a site's group does not have is an empty cell, and what the tensor does not have is nan") {
+  RecordLayout layout =
+      test::Layout({test::Site(SiteKind::kGradReduced, "a", 0), test::Site(SiteKind::kGradReduced, "b", 1),
+                    test::Site(SiteKind::kMgDirection, "c", 2)});
+  layout.sites[1].group = 1;
+  layout.groups = {{1, {Stat::kMax, Stat::kShape, Stat::kDtype}}};
+  layout.columns[static_cast<size_t>(SiteKind::kGradReduced)] = {Stat::kNorm, Stat::kMax, Stat::kShape, Stat::kDtype};
+  Record of_group = test::NormRecord(1, 0);
+  of_group.values[0] = test::Real(Stat::kMax, 2);
+  Record missing = of_group;
+  missing.flags |= Record::kMissing;
+  const test::Frame frame(7, {test::NormRecord(0, 1.5), of_group, missing, test::NormRecord(2, 0.5)});
+  RowFormatter formatter;
+  formatter.Format(layout, frame.view);
+  CHECK(HeaderLine(layout, SiteKind::kGradReduced) == "vpp_stage,name,step,norm,max,shape,dtype\n");
+  CHECK(formatter.rows(SiteKind::kGradReduced).text ==
+        "0,a,7,1.5,,[2],torch.float32\n"
+        "0,b,7,,2.0,[2],torch.float32\n"
+        "0,b,7,,nan,nan,nan\n");
+  CHECK(HeaderLine(layout, SiteKind::kMgDirection) == "vpp_stage,name,step,norm,shape,dtype\n");
+  CHECK(formatter.rows(SiteKind::kMgDirection).text == "0,c,7,0.5,[2],torch.float32\n");
+}
+
 }  // namespace
 }  // namespace stepwatch::sinks

@@ -51,13 +51,16 @@ bool Context::MeasureView(Recorder& to, const Observation& at, const TensorView&
 }
 
 bool Context::Measure(Recorder& to, SiteKind kind, const Observation& at, PyObject* tensor, Record* record) {
+  if (!to.collects(GroupOf(at.site))) return false;
   const SeenTensor seen = reader.Read(tensor);
   if (seen.problem != nullptr) reporter.Unmeasurable(kind, seen.problem);
   // Never a gradient: collectives write into one without counting its version.
   if (kind != SiteKind::kActv || !MeasuredActivations::IsWorthwhile(seen.view))
     return MeasureView(to, at, seen.view, record);
   const MeasuredActivations::Contents contents{seen.view, VersionOf(names, tensor)};
-  if (const Record* same = measured.Find(reader, contents)) {
+  // Sites of another group may have other statistics.
+  if (const Record* same = measured.Find(reader, contents);
+      same != nullptr && GroupOf(same->site) == GroupOf(at.site)) {
     *record = *same;
     record->site = at.site;
     record->micro_step = at.micro_step;

@@ -33,6 +33,9 @@ struct Context {
   // Returns false if there is nothing to enqueue.
   bool Measure(Recorder& to, SiteKind kind, const Observation& at, PyObject* tensor, Record* record);
 
+  // The groups of sites to which this one belongs, as a set.
+  GroupSet GroupOf(SiteId site) const { return GroupSet{1} << (site < groups.size() ? groups[site] : 0); }
+
   bool GradientsEnabled() const;
   // Micro-batches of a chunk that have begun in this step, as far as marks or the root's entries say; 0: neither does.
   uint32_t MicroBatchesBegun(size_t chunk) const;
@@ -43,6 +46,7 @@ struct Context {
 
   Recorder* recorder = nullptr;  // null once closed
   uint64_t generation = 1;       // grows whenever the wanted sites change: site ids hold for one generation only
+  std::vector<uint8_t> groups;   // PlannedSite::group of the wanted sites; empty: none is in one
   uint32_t step = 0;             // changes at every end of a step
   int grad_acc_steps = 1;
   front_end::StepCounter marks;                                // begin_micro_batch

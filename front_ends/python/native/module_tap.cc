@@ -84,7 +84,7 @@ void ModuleTap::Before(PyObject* module, PyObject* args, PyObject* kwargs) noexc
     Call call;
     call.recomputes = context_->InBackward();
     call.at = NextCall(call.recomputes);
-    if (!sites_.any() && context_->structure == nullptr) return;
+    if (!recorder->collects(sites_.groups) && context_->structure == nullptr) return;
     call.handled = HandledException();
     if (!call.recomputes) ReadInputs(*recorder, args, kwargs, &call);
     if ((sites_.any_grad() || context_->structure != nullptr) && context_->GradientsEnabled())

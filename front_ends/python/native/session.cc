@@ -95,6 +95,7 @@ void Session::Swap(const RecordLayout* layout, const FrontEndRequests& requests)
     ++context_->generation;
     context_->answered.clear();
     context_->measured.Clear();
+    context_->groups.clear();
     for (const auto& tap : modules_) {
       tap->sites() = ModuleSites();
       tap->DiscardCalls();
@@ -121,6 +122,8 @@ void Session::TellSwap() {
 
 void Session::SetSites(const RecordLayout& layout) {
   for (const Stat stat : layout.stats) ops_.emplace_back(StatName(stat));
+  if (!layout.groups.empty())
+    for (const PlannedSite& site : layout.sites) context_->groups.push_back(site.group);
   for (size_t i = 0; i < layout.sites.size(); ++i) {
     const PlannedSite& site = layout.sites[i];
     if (site.owner == kNoOwner) continue;
@@ -134,6 +137,7 @@ void Session::SetSites(const RecordLayout& layout) {
       } else {
         (is_input ? sites.input_grad : sites.output_grad) = id;
       }
+      sites.groups |= GroupSet{1} << site.group;
       continue;
     }
     if (OwnerOf(site.kind) != SiteOwner::kParameter || HasHeatmap(site.kind)) {
