@@ -9,6 +9,7 @@
 
 #include "controller/cli/config_file.h"
 #include "controller/cli/exit_code.h"
+#include "controller/cli/plan_groups.h"
 #include "src/base/file.h"
 #include "src/output/manifest.h"
 #include "src/plan/plan.h"
@@ -64,34 +65,10 @@ std::string StepsText(const config::Config& config, bool dynamic) {
   return text + (dynamic ? "   (e: the step after the one in which the edit is accepted)" : "");
 }
 
-// Bytes that the kernels read in one collected step: weights, gradients and moments of the selected parameters.
-// Activations depend on the batch and are not in the site index.
-uint64_t ParameterBytes(const plan::Plan& plan, const SiteIndex& sites, int micro_batches) {
-  uint64_t bytes = 0;
-  for (const PlannedSite& site : plan.layout.sites) {
-    if (OwnerOf(site.kind) != SiteOwner::kParameter) continue;
-    const ParameterEntry& parameter = sites.parameters[site.owner];
-    uint64_t elements = 1;
-    for (int64_t size : parameter.shape) elements *= static_cast<uint64_t>(size);
-    const bool each_micro_batch = site.kind == SiteKind::kGradUnreduced && plan.layout.micro_step_in_grad_unreduced;
-    const uint64_t reads = site.kind == SiteKind::kMgDirection ? 2
-                           : each_micro_batch                  ? static_cast<uint64_t>(micro_batches)
-                                                               : 1;
-    bytes += elements * static_cast<uint64_t>(ElementSize(parameter.dtype)) * reads;
-  }
-  return bytes;
-}
-
 std::array<uint64_t, kSiteKindCount> SitesByKind(const plan::Plan& plan) {
   std::array<uint64_t, kSiteKindCount> counts{};
   for (const PlannedSite& site : plan.layout.sites) ++counts[static_cast<size_t>(site.kind)];
   return counts;
-}
-
-std::string OpsText(const config::Config& config) {
-  std::string text;
-  for (Stat stat : config.ops) text += (text.empty() ? "" : ", ") + std::string(StatName(stat));
-  return text;
 }
 
 void PrintLines(const PlanArguments& arguments, const Preview& preview) {
@@ -100,7 +77,7 @@ void PrintLines(const PlanArguments& arguments, const Preview& preview) {
     std::printf("%s\n", PlacedLine(arguments.file, "warning", warning.place, warning.message).c_str());
   std::printf("mode        %s\n", arguments.dynamic ? "dynamic" : "static");
   std::printf("steps       %s\n", StepsText(config, arguments.dynamic).c_str());
-  std::printf("statistics  %s\n", OpsText(config).c_str());
+  std::printf("statistics  %s\n", OpsText(config.ops).c_str());
   if (!preview.compiled) {
     std::printf("sites       unknown; --sites MANIFEST names a run's manifest.json\n");
     return;
@@ -115,11 +92,13 @@ void PrintLines(const PlanArguments& arguments, const Preview& preview) {
     if (counts[static_cast<size_t>(kind)] > 0)
       std::printf("%-22s %llu sites\n", SiteKindName(static_cast<SiteKind>(kind)),
                   static_cast<unsigned long long>(counts[static_cast<size_t>(kind)]));
-  const int micro_batches = preview.job->grad_acc_steps;
+  const std::vector<GroupCost> costs = CostsByGroup(plan, preview.job->sites, preview.job->grad_acc_steps);
+  PrintGroups(plan, costs);
+  const GroupCost all = CostOfAll(costs);
   std::printf(
       "a collected step: %llu rows, %.1f MB of parameters, gradients and moments read (activations come on top)\n",
-      static_cast<unsigned long long>(plan.RowsPerStep(micro_batches)),
-      static_cast<double>(ParameterBytes(plan, preview.job->sites, micro_batches)) / 1e6);
+      static_cast<unsigned long long>(all.rows), static_cast<double>(all.bytes) / 1e6);
+  PrintMean(plan, costs);
 }
 
 void PrintJson(const PlanArguments& arguments, const Preview& preview) {
@@ -137,8 +116,10 @@ void PrintJson(const PlanArguments& arguments, const Preview& preview) {
     const auto counts = SitesByKind(plan);
     for (int kind = 0; kind < kSiteKindCount; ++kind)
       json["sites"][SiteKindName(static_cast<SiteKind>(kind))] = counts[static_cast<size_t>(kind)];
-    json["rows_per_step"] = plan.RowsPerStep(preview.job->grad_acc_steps);
-    json["parameter_bytes_per_step"] = ParameterBytes(plan, preview.job->sites, preview.job->grad_acc_steps);
+    const std::vector<GroupCost> costs = CostsByGroup(plan, preview.job->sites, preview.job->grad_acc_steps);
+    json["rows_per_step"] = CostOfAll(costs).rows;
+    json["parameter_bytes_per_step"] = CostOfAll(costs).bytes;
+    AddGroups(plan, costs, &json);
   }
   std::printf("%s\n", json.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
 }
