@@ -20,7 +20,7 @@ TEST_CASE("the account of a plan is in the manifest before the config says, or a
   process.output_io.Hold();
   process.Tell(drain::PlanDrained{
       .plan_id = 1, .reason = EndReason::kTimes, .collected = 1, .ledger = {.produced = 6, .written = 6}});
-  CHECK(process.output_io.held() == 1);
+  CHECK(process.output_io.held() == 2);  // history and manifest
   CHECK(process.config_io.held() == 0);
   CHECK(process.Count(EventKind::kDrained) == 0);
 
