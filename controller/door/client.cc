@@ -139,13 +139,14 @@ http::request<Body> MakeRequest(http::verb verb, const std::string& target) {
 
 }  // namespace
 
-Result<Reply> Client::Ask(const std::string& method, const std::string& target, const std::string& body,
-                          std::chrono::milliseconds time) const {
+Result<Reply> Client::Ask(const Question& question, std::chrono::milliseconds time) const {
   auto connected = Connect(path_, Clock::now() + time);
   if (!connected.ok()) return connected.status();
   Stream& stream = connected.value();
-  auto request = MakeRequest<http::string_body>(http::string_to_verb(method), target);
-  request.body() = body;
+  auto request = MakeRequest<http::string_body>(http::string_to_verb(question.method), question.target);
+  if (!question.if_match.empty()) request.set(http::field::if_match, "\"" + question.if_match + "\"");
+  if (!question.request_id.empty()) request.set("Idempotency-Key", question.request_id);
+  request.body() = question.body;
   request.prepare_payload();
   error_code unsent;
   http::write(stream, request, unsent);  // who refuses to read on may have answered nevertheless

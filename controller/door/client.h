@@ -16,6 +16,14 @@ struct Reply {
   std::string body;
 };
 
+struct Question {
+  std::string method = "GET";
+  std::string target;
+  std::string body;
+  std::string if_match;    // empty: none
+  std::string request_id;  // empty: none
+};
+
 class Client {
  public:
   static constexpr std::chrono::milliseconds kUsualTime{5000};
@@ -24,8 +32,11 @@ class Client {
 
   // One question on a connection of its own. kUnavailable: nobody answers there, or it is not to be trusted: the socket
   // must be served by this user, or by root. kTimedOut: not in time.
+  Result<Reply> Ask(const Question& question, std::chrono::milliseconds time = kUsualTime) const;
   Result<Reply> Ask(const std::string& method, const std::string& target, const std::string& body = "",
-                    std::chrono::milliseconds time = kUsualTime) const;
+                    std::chrono::milliseconds time = kUsualTime) const {
+    return Ask(Question{method, target, body, "", ""}, time);
+  }
   Result<Reply> Get(const std::string& target, std::chrono::milliseconds time = kUsualTime) const {
     return Ask("GET", target, "", time);
   }

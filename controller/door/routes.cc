@@ -86,6 +86,7 @@ const std::vector<Route>& Routes() {
 Match FindRoute(std::string_view method, std::string_view target_untrusted) {
   const std::string_view path = target_untrusted.substr(0, target_untrusted.find('?'));
   Match match;
+  if (path.size() < target_untrusted.size()) match.query = target_untrusted.substr(path.size() + 1);
   for (const Route& route : Routes()) {
     const PathMatch found = MatchPath(route.path, path);
     if (!found.matches) continue;

@@ -2,18 +2,25 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "controller/door/answers.h"
 #include "controller/door/job.h"
+#include "controller/door/peer.h"
 
 namespace stepwatch::door {
 
 struct Request {
   std::string parameter;  // what the path has in the place of {…}
+  std::string query;      // what follows '?' in the target, as it was sent
   std::string body;
+  std::string accept;        // the header of that name
+  std::string if_match;      // the header If-Match without its quotes; empty: whatever is there
+  std::string request_id;    // the header Idempotency-Key: the same request, sent again, is performed once
+  std::optional<Peer> peer;  // nothing: the kernel does not say who asks
 };
 
 struct Route {
@@ -34,9 +41,9 @@ const std::vector<Route>& Routes();
 struct Match {
   const Route* route = nullptr;
   std::string parameter;
+  std::string query;
   std::string allow;  // the methods of the path, if it has others; empty: there is no such path
 };
-// The query, from '?' on, is passed over.
 Match FindRoute(std::string_view method, std::string_view target_untrusted);
 
 }  // namespace stepwatch::door

@@ -219,7 +219,8 @@ void Server::Core::AcceptSome() {
 }
 
 void Server::Core::Admit(base::UnforkedFd fd) {
-  const bool is_allowed = IsAllowed(options_.credentials_of(fd.get()), owner_, overflow_);
+  const std::optional<Peer> peer = options_.credentials_of(fd.get());
+  const bool is_allowed = IsAllowed(peer, owner_, overflow_);
   const size_t refused = CountRefused();
   const bool has_room = guests_.size() - refused < options_.limits.connections;
   const auto busy = [&] {
@@ -230,7 +231,7 @@ void Server::Core::Admit(base::UnforkedFd fd) {
     if (is_allowed) TurnAway(fd.get(), busy());
     return;
   }
-  const auto session = std::make_shared<Session>(&around_, std::move(fd));
+  const auto session = std::make_shared<Session>(&around_, std::move(fd), peer);
   guests_[session.get()] = {session, !is_allowed || !has_room};
   if (!is_allowed)
     session->Refuse(Forbidden("this job takes questions from uid " + std::to_string(owner_) + " and from root"));

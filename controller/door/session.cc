@@ -29,6 +29,11 @@ bool IsMalformed(const boost::system::error_code& error) {
          error != http::error::end_of_stream && error != http::error::partial_message;
 }
 
+std::string WithoutQuotes(std::string_view text) {
+  const bool is_quoted = text.size() >= 2 && text.front() == '"' && text.back() == '"';
+  return std::string(is_quoted ? text.substr(1, text.size() - 2) : text);
+}
+
 // What the job throws ends here.
 Answer AnswerOf(const Route& route, const Request& request, Job& job) try {
   return route.answer(request, job);
@@ -40,9 +45,10 @@ Answer AnswerOf(const Route& route, const Request& request, Job& job) try {
 
 }  // namespace
 
-Session::Session(const Around* around, base::UnforkedFd fd)
+Session::Session(const Around* around, base::UnforkedFd fd, const std::optional<Peer>& peer)
     : around_(*around),
       fd_(std::move(fd)),
+      peer_(peer),
       socket_(*around->context),
       timer_(*around->context),
       buffer_(kBufferBytesMax) {
@@ -181,9 +187,22 @@ void Session::OnReadError(const ErrorCode& error) {
   End();
 }
 
+Request Session::TakeRequest() {
+  auto& sent = parser_->get();
+  Request request;
+  request.parameter = std::move(match_.parameter);
+  request.query = std::move(match_.query);
+  request.body = std::move(sent.body());
+  request.accept = sent[http::field::accept];
+  request.if_match = WithoutQuotes(sent[http::field::if_match]);
+  request.request_id = sent["Idempotency-Key"];
+  request.peer = peer_;
+  return request;
+}
+
 void Session::Perform() {
   if (match_.route->way == Route::Way::kEvents) return StreamEvents();
-  Request request{std::move(match_.parameter), std::move(parser_->get().body())};
+  Request request = TakeRequest();
   if (match_.route->way == Route::Way::kOnWorker) return AskWorker(std::move(request));
   Send(AnswerOf(*match_.route, request, *around_.job));
 }

@@ -20,6 +20,7 @@
 #include "controller/door/answers.h"
 #include "controller/door/job.h"
 #include "controller/door/limits.h"
+#include "controller/door/peer.h"
 #include "controller/door/routes.h"
 #include "src/base/io_executor.h"
 #include "src/base/unforked_fd.h"
@@ -38,7 +39,7 @@ class Session : public std::enable_shared_from_this<Session> {
     std::function<void(Session*)> on_end;  // the connection is closed; called once
   };
 
-  Session(const Around* around, base::UnforkedFd fd);
+  Session(const Around* around, base::UnforkedFd fd, const std::optional<Peer>& peer);
   ~Session();
 
   void Start();
@@ -62,6 +63,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void ReadBody();
   void OnBody(const ErrorCode& error);
   void OnReadError(const ErrorCode& error);
+  Request TakeRequest();
   void Perform();
   void AskWorker(Request request);
   void Send(const Answer& answer);
@@ -83,6 +85,7 @@ class Session : public std::enable_shared_from_this<Session> {
 
   const Around& around_;
   base::UnforkedFd fd_;
+  const std::optional<Peer> peer_;
   boost::asio::local::stream_protocol::socket socket_;
   boost::asio::steady_timer timer_;
   uint64_t waits_ = 0;  // numbers what the timer was set for: a handler that is late finds another number
