@@ -70,6 +70,7 @@ def python_tests() -> list[Test]:
     pytest = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
     return [
         Test("saves in random ways", (*pytest, "tests/end_to_end/watch_saves_test.py", "-k", "random")),
+        Test("scenarios of saves", (*pytest, "tests/watch")),
         Test("a random series of edits", (*pytest, "tests/end_to_end/rehearse_test.py", "-k", "random_series")),
         Test("kill -9", (*pytest, "tests/end_to_end/rehearse_test.py", "-k", "kill_9")),
     ]

@@ -1,4 +1,6 @@
-"""Every way to save a file, watched by the real binary with inotify and by the one-second look alone.
+"""Saves that a program has to think up, watched by the real binary with inotify and by the one-second look alone.
+
+The ways of people and machines to save a file are in tests/watch/scenarios.
 
 Each story has its own process and directory and spends its time waiting, so all of them run at the same time; the tests
 collect what came out. --seed repeats the random story, STEPWATCH_NOISE_FILES and STEPWATCH_RANDOM_SAVES make it
@@ -6,11 +8,9 @@ longer.
 """
 
 import concurrent.futures
-import mmap
 import os
 import pathlib
 import random
-import shutil
 import subprocess
 import time
 
@@ -63,25 +63,18 @@ class Story:
         self._poll_only = poll_only
         self.latencies: list[float] = []
 
-    def watch(self, path: pathlib.Path | None = None, is_privileged: bool = True) -> WatchProcess:
-        process = WatchProcess(path or self.path, self._poll_only, is_privileged)
+    def watch(self) -> WatchProcess:
+        process = WatchProcess(self.path, self._poll_only)
         self.latencies = process.latencies
         return process
 
-    def watch_good(self, is_privileged: bool = True) -> WatchProcess:
+    def watch_good(self) -> WatchProcess:
         """Watches an ordinary file whose first version was accepted."""
         write(self.path, config(0))
-        process = self.watch(is_privileged=is_privileged)
+        process = self.watch()
         process.version(config(0))
         process.wait_good(config(0))
         return process
-
-
-def rename_save(story: Story):
-    with story.watch_good() as watch:
-        for number in (1, 2, 3):
-            rename_over(story.path, watch.version(config(number)))
-            watch.wait_good(config(number))
 
 
 def write_in_pieces_with_pauses(story: Story):
@@ -113,62 +106,6 @@ def hostile_text_is_refused(story: Story):
         watch.wait_good(config(1))
 
 
-def config_map_swap(story: Story):
-    for version in (1, 2, 3, 4):
-        (story.directory / f"..v{version}").mkdir()
-        write(story.directory / f"..v{version}" / "config.json", config(min(version, 3)))
-    os.symlink("..v1", story.directory / "..data")
-    os.symlink("..data/config.json", story.path)
-    with story.watch() as watch:
-        for version in (1, 2, 3):
-            watch.version(config(version))
-        watch.wait_good(config(1))
-        for version in (2, 3, 1, 3):
-            swap_link(story.directory / "..data", f"..v{version}")
-            watch.wait_good(config(version))
-        count = len(watch.events)
-        swap_link(story.directory / "..data", "..v4")  # equal content: no event
-        shutil.rmtree(story.directory / "..v3")
-        write(story.directory / "..v4" / "config.json", watch.version(config(4)))
-        watch.wait_good(config(4))
-        assert len(watch.events) == count + 1
-
-
-def delete_and_recreate(story: Story):
-    with story.watch_good() as watch:
-        story.path.unlink()
-        watch.wait_event("missing")
-        write(story.path, config(0))
-        assert watch.wait_good(config(0))["event"] == "restored"
-        story.path.unlink()
-        write(story.path, watch.version(config(1)))
-        watch.wait_good(config(1))
-
-
-def missing_at_first(story: Story):
-    with story.watch(story.directory / "not" / "yet" / "config.json") as watch:
-        watch.wait_event("missing")
-        (story.directory / "not" / "yet").mkdir(parents=True)
-        write(story.directory / "not" / "yet" / "config.json", watch.version(config(1)))
-        watch.wait_good(config(1))
-
-
-def same_size_and_time(story: Story):
-    with story.watch_good() as watch:
-        for number, save in ((1, rename_over), (2, write), (3, rename_over), (4, write)):
-            times = story.path.stat()
-            new = watch.version(config(number))
-            assert len(new) == times.st_size
-            if save is rename_over:
-                write(story.directory / "new", new)
-                os.utime(story.directory / "new", ns=(times.st_atime_ns, times.st_mtime_ns))
-                os.rename(story.directory / "new", story.path)
-            else:
-                write(story.path, new)
-                os.utime(story.path, ns=(times.st_atime_ns, times.st_mtime_ns))
-            watch.wait_good(new)
-
-
 def two_saves_within_a_millisecond(story: Story):
     with story.watch_good() as watch:
         for save in (write, rename_over):
@@ -178,105 +115,6 @@ def two_saves_within_a_millisecond(story: Story):
                 save(story.path, second)
                 time.sleep(0.03)
             watch.wait_good(config(20))
-
-
-def directory_replaced(story: Story):
-    inner = story.directory / "d"
-    inner.mkdir()
-    write(inner / "config.json", config(0))
-    with story.watch(inner / "config.json") as watch:
-        watch.version(config(0))
-        watch.wait_good(config(0))
-        for number in (1, 2):
-            os.rename(inner, story.directory / f"old{number}")
-            inner.mkdir()
-            write(inner / "config.json", watch.version(config(number)))
-            watch.wait_good(config(number))
-            write(story.directory / f"old{number}" / "config.json", config(99))  # the old one is nobody's config now
-        write(inner / "config.json", watch.version(config(3)))
-        watch.wait_good(config(3))
-
-
-def links_changed_at_each_hop(story: Story):
-    for name in ("a", "b", "c"):
-        (story.directory / name).mkdir()
-    files = []
-    for number in (1, 2, 3, 4):
-        files.append(story.directory / "c" / f"real{number}.json")
-        write(files[-1], config(number))
-    os.symlink("../b/link", story.directory / "a" / "config.json")
-    os.symlink(story.directory / "c" / "link", story.directory / "b" / "link")
-    os.symlink("real1.json", story.directory / "c" / "link")
-    with story.watch(story.directory / "a" / "config.json") as watch:
-        for number in (1, 2, 3, 4):
-            watch.version(config(number))
-        watch.wait_good(config(1))
-        swap_link(story.directory / "c" / "link", "real2.json")
-        watch.wait_good(config(2))
-        swap_link(story.directory / "b" / "link", "../c/real3.json")
-        watch.wait_good(config(3))
-        swap_link(story.directory / "a" / "config.json", str(files[3]))
-        watch.wait_good(config(4))
-        write(files[3], watch.version(config(5)))
-        watch.wait_good(config(5))
-
-
-def hard_link_edited_elsewhere(story: Story):
-    elsewhere = story.directory / "elsewhere"
-    elsewhere.mkdir()
-    with story.watch_good() as watch:
-        os.link(story.path, elsewhere / "same")
-        for number in (1, 2):
-            write(elsewhere / "same", watch.version(config(number)))
-            watch.wait_good(config(number))
-
-
-def writer_keeps_the_file_open(story: Story):
-    with story.watch_good() as watch, open(story.path, "r+b", buffering=0) as file:
-        for number in (1, 2):
-            file.seek(0)
-            file.write(watch.version(config(number)))
-            watch.wait_good(config(number))
-        with mmap.mmap(file.fileno(), 0) as memory:
-            memory[:] = watch.version(config(3))
-            watch.wait_good(config(3))
-
-
-def no_permission_for_a_while(story: Story):
-    with story.watch_good(is_privileged=False) as watch:
-        story.path.chmod(0)
-        watch.wait_event("unreadable")
-        story.path.chmod(0o644)
-        assert watch.wait_good(config(0))["event"] == "restored"
-
-
-def something_else_in_its_place(story: Story):
-    with story.watch_good() as watch:
-        story.path.unlink()
-        os.mkfifo(story.path)
-        assert "FIFO" in watch.wait_event("unreadable")["error"]
-        story.path.unlink()
-        write(story.path, config(0))
-        assert watch.wait_good(config(0))["event"] == "restored"
-        story.path.unlink()
-        story.path.mkdir()
-        assert "directory" in watch.wait_event("unreadable")["error"]
-        story.path.rmdir()
-        os.symlink("config.json", story.path)
-        assert "symbolic links" in watch.wait_for("a loop", lambda e: "symbolic" in e.get("error", ""))["error"]
-        story.path.unlink()
-        write(story.path, watch.version(config(1)))
-        watch.wait_good(config(1))
-
-
-def too_big_a_file(story: Story):
-    with story.watch_good() as watch:
-        write(story.path, b" " * (2 << 20))
-        assert "2097152 bytes" in watch.wait_event("unreadable")["error"]
-        with open(story.path, "ab") as file:
-            file.truncate(1 << 34)  # a sparse one of 16 GiB costs no memory
-        write(story.path, watch.version(config(1)))
-        watch.wait_good(config(1))
 
 
 def noise_beside_it(story: Story):
@@ -325,25 +163,14 @@ def hundreds_of_random_saves(story: Story):
 
 STORIES = [
     hundreds_of_random_saves,
-    rename_save,
     write_in_pieces_with_pauses,
     broken_text_is_refused_with_its_place,
     hostile_text_is_refused,
-    config_map_swap,
-    delete_and_recreate,
-    missing_at_first,
-    same_size_and_time,
     two_saves_within_a_millisecond,
-    directory_replaced,
-    links_changed_at_each_hop,
-    hard_link_edited_elsewhere,
-    writer_keeps_the_file_open,
-    no_permission_for_a_while,
-    something_else_in_its_place,
-    too_big_a_file,
     noise_beside_it,
 ]
 MODES = ["inotify", "poll"]
+pytestmark = pytest.mark.xdist_group("watch-saves")  # one worker plays all of them
 
 
 @pytest.fixture(scope="module")
