@@ -1,0 +1,132 @@
+// The life of a job as a script: attach, an edit, a window, its write-back, questions at the door, an edit once more
+// and the end. It plays in a process of its own, so that whatever a fault does there is seen from outside.
+#pragma once
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "controller/door/find_jobs.h"
+#include "controller/door/runtime_directory.h"
+#include "tests/api/job.h"
+#include "tests/hooked_files.h"
+
+namespace stepwatch::testing {
+
+// One call fails: the `number`-th of this name, from 0 on.
+struct CallFault {
+  std::string name;
+  int number = -1;
+  int error_number = 0;
+};
+
+class JobLife {
+ public:
+  explicit JobLife(CallFault fault) : fault_(std::move(fault)) {
+    files_.before = [this](std::string_view call) { return BeforeCall(call); };
+    ::setenv("STEPWATCH_RUNTIME_DIR", runtime_.c_str(), 1);
+    job_.options.use_inotify = true;
+    job_.options.look_interval = std::chrono::milliseconds(200);
+  }
+
+  // What went wrong with it; empty: nothing.
+  std::string Play() {
+    std::string trouble = Live();
+    if (trouble.empty()) return trouble;
+    for (const Event& event : job_.Events()) trouble += "\n    " + EventText(event);
+    return trouble;
+  }
+  std::map<std::string, int> calls() const { return calls_; }
+
+ private:
+  static constexpr std::chrono::seconds kDeadline{30};
+
+  int BeforeCall(std::string_view call) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const int number = calls_[std::string(call)]++;
+    return call == fault_.name && number == fault_.number ? fault_.error_number : 0;
+  }
+
+  std::string Live() {
+    auto created = Monitor::Impl::CreateMonitor(job_.options, files_);
+    if (!created.ok()) return "no monitor: " + created.status().ToString();
+    job_.monitor = std::move(created).value();
+    if (const Status attached = job_.Attach(); !attached.ok()) return "not attached: " + attached.ToString();
+    job_.TrainSteps(2);
+    if (!PlayWindow(1)) return "the edit was not collected";
+    if (!AskAtTheDoor()) return "the door does not answer";
+    if (!PlayWindow(2)) return "the next good edit was not collected";
+    if (const std::string trouble = AwaitRecovery(); !trouble.empty()) return trouble;
+    const Status closed = job_.monitor->Close(kDeadline);
+    const std::string directory = job_.monitor->GetStatus().output_dir;
+    job_.monitor.reset();
+    return closed.ok() ? CheckRows(directory) : "not closed: " + closed.ToString();
+  }
+
+  bool IsTroubled() const { return job_.Count(EventKind::kDegraded) != job_.Count(EventKind::kRecovered); }
+  // A file that could not be closed is a trouble until the next one takes rows.
+  std::string AwaitRecovery() {
+    if (job_.Count(EventKind::kRefused) != 0) return "a good edit was refused";
+    if (job_.Count(EventKind::kDegraded) > 1) return "the trouble was told more than once";
+    if (IsTroubled() && job_.Events(EventKind::kDegraded)[0].message.find("closing ") == 0 && !PlayWindow(++windows_))
+      return "the edit after that was not collected";
+    return TrainUntil([&] { return !IsTroubled(); }) ? "" : "the end of the trouble was not told";
+  }
+  std::string CheckRows(const std::string& directory) const {
+    const auto drained = job_.Events(EventKind::kDrained);
+    if (drained.size() != windows_) return "not as many accounts as windows";
+    for (const Event& event : drained)
+      if (!event.ledger.balanced() || event.ledger.dropped_total() != 0 || event.collected != 2) return "rows are lost";
+    const std::string manifest = Contents(directory + "/manifest.json");
+    size_t ended = 0;
+    for (size_t at = 0; (at = manifest.find("\"state\": \"drained\"", at)) != std::string::npos; ++at) ++ended;
+    return ended == windows_ ? "" : "the manifest does not have the end of each plan:\n" + manifest;
+  }
+
+  // Trains until the condition holds.
+  bool TrainUntil(const std::function<bool()>& condition) {
+    const auto deadline = std::chrono::steady_clock::now() + kDeadline;
+    while (!condition()) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      job_.TrainStep();
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    return true;
+  }
+  // A window of two steps, to the end of its write-back.
+  bool PlayWindow(size_t number) {
+    const std::string format = number == 2 ? "tensorboard" : "csv";
+    job_.Save(ConfigText({.collect_times = 2},
+                         ", \"format\": \"" + format + "\", \"step_count_per_record\": " + std::to_string(number)));
+    return TrainUntil([&] { return job_.Count(EventKind::kWroteBack) == number; });
+  }
+
+  bool AskAtTheDoor() {
+    return TrainUntil([&] {
+      for (const door::FoundJob& job : door::FindJobs({.directories = door::RuntimeDirectories(::geteuid())}))
+        if (job.pid == ::getpid() && !job.status.empty()) return true;
+      return false;
+    });
+  }
+
+  const CallFault fault_;
+  std::mutex mutex_;
+  std::map<std::string, int> calls_;
+  HookedFiles files_;
+  TemporaryDirectory directory_{PlaceInMemory()};
+  const std::string runtime_ = directory_ / "run";
+  Job job_{ConfigText(Off())};
+  size_t windows_ = 2;
+};
+
+}  // namespace stepwatch::testing
