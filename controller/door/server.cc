@@ -16,6 +16,7 @@
 #include "controller/door/listener.h"
 #include "controller/door/runtime_directory.h"
 #include "controller/door/session.h"
+#include "src/base/file.h"
 #include "src/base/io_executor.h"
 #include "src/base/mutex.h"
 #include "src/base/worker_thread.h"
@@ -64,7 +65,9 @@ class Server::Core : public std::enable_shared_from_this<Core> {
 
   void Prepare();
   void Tick();
+  bool IsInPlace() const;
   void Open();
+  Result<Listener> Bind();
   void Close();
   void TellTrouble(const std::string& why);
   void SetPath(const std::string& path);
@@ -144,19 +147,32 @@ void Server::Core::Tick() {
   });
   if (finishes_) return;
   job_->Tick();
-  if (!listener_.IsInPlace()) Open();
+  if (!IsInPlace()) Open();
 }
 
 // --- the socket ---
 
+// A directory that is led elsewhere, or opened to others, is one that clients do not look into.
+bool Server::Core::IsInPlace() const {
+  return listener_.IsInPlace() &&
+         CheckRuntimeDirectory(base::DirectoryOf(listener_.path()), owner_, *options_.files).ok();
+}
+
+Result<Listener> Server::Core::Bind() {
+  const Result<std::string> directory = OpenRuntimeDirectory(options_.directories, owner_, *options_.files);
+  if (!directory.ok()) return directory.status();
+  Result<Listener> opened = Listener::Open(directory.value(), ::getpid(), *options_.files);
+  if (!opened.ok()) return opened;
+  // Somebody may have put another directory there since it was checked.
+  Status still = CheckRuntimeDirectory(directory.value(), owner_, *options_.files);
+  if (still.ok()) return opened;
+  opened.value().Close();
+  return still;
+}
+
 void Server::Core::Open() {
   Close();
-  Result<Listener> opened = Status();
-  const Result<std::string> directory = OpenRuntimeDirectory(options_.directories, owner_, *options_.files);
-  if (directory.ok())
-    opened = Listener::Open(directory.value(), ::getpid(), *options_.files);
-  else
-    opened = directory.status();
+  Result<Listener> opened = Bind();
   if (!opened.ok()) return TellTrouble(opened.status().message());
   listener_ = std::move(opened).value();
   boost::system::error_code error;

@@ -132,6 +132,7 @@ class Visitor {
     }
     return true;
   }
+  int fd() const { return fd_.get(); }
   // Up to the end of what is said; whatever came if that takes too long.
   std::string HearAll() {
     std::string heard;

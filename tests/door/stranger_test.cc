@@ -1,0 +1,150 @@
+// A second user of the machine before somebody else's door: real processes of another uid, and directories that are
+// swapped while the door is opened.
+#include <dirent.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "controller/door/find_jobs.h"
+#include "tests/door/open_door.h"
+#include "tests/hooked_files.h"
+
+namespace stepwatch::door {
+namespace {
+
+constexpr uid_t kStranger = 54321;
+
+bool CanBecomeAnother() {
+  if (::geteuid() == 0) return true;
+  WARN("only root can become another user: nothing is shown here");
+  return false;
+}
+
+// The exit code of a process of another user.
+int AsStranger(const std::function<int()>& action) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::setgroups(0, nullptr) != 0 || ::setresgid(kStranger, kStranger, kStranger) != 0 ||
+        ::setresuid(kStranger, kStranger, kStranger) != 0)
+      ::_exit(100);
+    ::_exit(action());
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  return WEXITSTATUS(status);
+}
+
+// 0: refused for want of permission.
+int Refused(int result) {
+  return result != 0 && errno == EACCES ? 0 : 1;
+}
+
+int Connect(const std::string& path, base::UniqueFd* fd) {
+  *fd = base::UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const auto address = UnixAddress(path);
+  return ::connect(fd->get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address);
+}
+
+TEST_CASE("a second user can neither look into the directory of a door nor reach, remove or replace its socket") {
+  if (!CanBecomeAnother()) return;
+  const mode_t before = ::umask(0);  // what is made must not depend on it
+  OpenDoor door;
+  const std::string path = door.Path();
+  ::umask(before);
+  REQUIRE(::chmod(door.directory.path().c_str(), 01777) == 0);  // as /tmp is
+  base::UniqueFd fd;
+  CHECK(AsStranger([&] { return Refused(Connect(path, &fd)); }) == 0);
+  CHECK(AsStranger([&] { return ::opendir(door.runtime.c_str()) == nullptr && errno == EACCES ? 0 : 1; }) == 0);
+  CHECK(AsStranger([&] { return Refused(::unlink(path.c_str())); }) == 0);
+  CHECK(AsStranger([&] { return Refused(::rename(path.c_str(), (path + "x").c_str())); }) == 0);
+  CHECK(AsStranger([&] { return ::open((door.runtime + "/x").c_str(), O_CREAT | O_WRONLY, 0600) < 0 ? 0 : 1; }) == 0);
+  CHECK(AsStranger([&] {
+          return ::rename(door.runtime.c_str(), (door.runtime + "x").c_str()) != 0 && errno == EPERM ? 0 : 1;
+        }) == 0);
+  CHECK(door.client().Get("/v1/status").value().status == 200);
+}
+
+TEST_CASE("a second user who gets as far as the socket hears that the job is not his, whatever he asks") {
+  if (!CanBecomeAnother()) return;
+  OpenDoor door([](ServerOptions* options) { options->limits.tick = 1h; });  // in which nobody sees to the directory
+  const std::string path = door.Path();
+  // As somebody might who wants to share it.
+  REQUIRE(::chmod(door.directory.path().c_str(), 0755) == 0);
+  REQUIRE(::chmod(door.runtime.c_str(), 0755) == 0);
+  REQUIRE(::chmod(path.c_str(), 0666) == 0);
+  for (const char* question : {"GET /v1/status", "GET /v1/events", "GET /metrics", "GET /v1/doctor",
+                               "POST /v1/validate", "POST /v1/apply", "POST /v1/stop", "nonsense"}) {
+    INFO(question);
+    CHECK(AsStranger([&] {
+            base::UniqueFd fd;
+            if (Connect(path, &fd) != 0) return 2;
+            const std::string text = std::string(question) + " HTTP/1.1\r\nContent-Length: 0\r\n\r\n";
+            (void)::send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL);
+            char heard[12];
+            if (::recv(fd.get(), heard, sizeof heard, MSG_WAITALL) != sizeof heard) return 3;
+            return std::string(heard, sizeof heard) == "HTTP/1.1 403" ? 0 : 4;
+          }) == 0);
+  }
+  CHECK(door.client().Get("/v1/status").value().status == 200);
+}
+
+TEST_CASE("a directory that another user has put in the place of ours is not used, and ours is when it is back") {
+  if (!CanBecomeAnother()) return;
+  OpenDoor door;
+  (void)door.Path();
+  REQUIRE(::chmod(door.directory.path().c_str(), 0777) == 0);  // anybody may rename what lies in it
+  const std::string stolen = door.runtime + "-stolen";
+  const std::vector<std::pair<const char*, std::function<int()>>> fakes{
+      {"belongs to uid 54321", [&] { return ::mkdir(door.runtime.c_str(), 0700); }},
+      {"is a link", [&] { return ::symlink(stolen.c_str(), door.runtime.c_str()); }}};
+  size_t told = 0;
+  for (const auto& [why, fake] : fakes) {
+    REQUIRE(AsStranger([&, &make = fake] {
+              return ::rename(door.runtime.c_str(), stolen.c_str()) == 0 && make() == 0 ? 0 : 1;
+            }) == 0);
+    REQUIRE(Eventually([&] { return door.Troubles().size() > told; }));
+    CHECK(Has(door.Troubles().back(), why));
+    CHECK(door.server->path().empty());
+    CHECK(FindJobs({.directories = {door.runtime}}).empty());
+    REQUIRE(std::remove(door.runtime.c_str()) == 0);
+    REQUIRE(::rename(stolen.c_str(), door.runtime.c_str()) == 0);
+    CHECK(Eventually([&] { return !door.server->path().empty(); }));
+    CHECK(door.client().Get("/v1/status").value().status == 200);
+    CHECK(door.Troubles().size() == ++told);
+  }
+}
+
+TEST_CASE("a directory that is swapped for a link between its check and the bind gets no socket") {
+  struct Swap {
+    testing::TemporaryDirectory elsewhere;
+    std::atomic<bool> is_wanted{true};
+    std::string runtime;
+  } swap;
+  testing::HookedFiles files([&swap](std::string_view call) {
+    // The socket's mode is set just before it is bound.
+    if (call != "fchmod" || !swap.is_wanted.exchange(false)) return 0;
+    std::filesystem::rename(swap.runtime, swap.runtime + "-ours");
+    std::filesystem::create_directory_symlink(swap.elsewhere.path(), swap.runtime);
+    return 0;
+  });
+  const testing::TemporaryDirectory directory;
+  swap.runtime = directory / "run";
+  OpenDoor door([&](ServerOptions* options) {
+    options->directories = {swap.runtime};
+    options->files = &files;
+  });
+  REQUIRE(Eventually([&] { return !door.Troubles().empty(); }));
+  CHECK(Has(door.Troubles().front(), "is a link"));
+  CHECK(testing::EntriesOf(swap.elsewhere.path()) == 0);
+  std::filesystem::remove(swap.runtime);
+  std::filesystem::rename(swap.runtime + "-ours", swap.runtime);
+  CHECK(door.client().Get("/v1/status").value().status == 200);
+  CHECK(door.Troubles().size() == 1);
+}
+
+}  // namespace
+}  // namespace stepwatch::door
