@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <exception>
 #include <functional>
 #include <map>
@@ -16,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "controller/door/client.h"
 #include "controller/door/find_jobs.h"
 #include "controller/door/runtime_directory.h"
 #include "tests/api/job.h"
@@ -23,12 +26,14 @@
 
 namespace stepwatch::testing {
 
-// One call fails: the `number`-th of this name, from 0 on.
+// One call fails: the `number`-th of this name, from 0 on. Or it hangs: the `number`-th of the thread that reads and
+// writes the config.
 struct CallFault {
   std::string name;
   int number = -1;
   int error_number = 0;
 };
+constexpr char kHangs[] = "(of the config's thread)";
 
 class JobLife {
  public:
@@ -41,7 +46,12 @@ class JobLife {
 
   // What went wrong with it; empty: nothing.
   std::string Play() {
+    std::thread asker;
+    if (fault_.name == kHangs) asker = std::thread([this] { AskInTheHang(); });
     std::string trouble = Live();
+    Release();
+    if (asker.joinable()) asker.join();
+    if (trouble.empty()) trouble = trouble_in_the_hang_;
     if (trouble.empty()) return trouble;
     for (const Event& event : job_.Events()) trouble += "\n    " + EventText(event);
     return trouble;
@@ -52,9 +62,51 @@ class JobLife {
   static constexpr std::chrono::seconds kDeadline{30};
 
   int BeforeCall(std::string_view call) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    std::unique_lock<std::mutex> lock(mutex_);
     const int number = calls_[std::string(call)]++;
-    return call == fault_.name && number == fault_.number ? fault_.error_number : 0;
+    if (call == fault_.name && number == fault_.number) return fault_.error_number;
+    char thread[16] = "";
+    (void)::pthread_getname_np(::pthread_self(), thread, sizeof thread);
+    if (thread != std::string_view("stepwatch-io") || calls_[kHangs]++ != fault_.number || fault_.name != kHangs)
+      return 0;
+    is_held_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return is_released_; });
+    return 0;
+  }
+  void Release() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    is_released_ = true;
+    changed_.notify_all();
+  }
+
+  // While the call hangs the door answers, and steps end; a trainer waits in Attach and Close only.
+  void AskInTheHang() {
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      changed_.wait(lock, [this] { return is_held_ || is_released_; });
+    }
+    if (!is_closing_) trouble_in_the_hang_ = AskAllQuestions();
+    const int64_t step = steps_;
+    if (!Eventually([&] { return !is_attached_ || is_closing_ || steps_ > step + 1; }))
+      trouble_in_the_hang_ = "in the hang no step ends";
+    Release();
+  }
+  std::string AskAllQuestions() const {
+    std::string path;
+    if (!Eventually([&] { return !(path = SocketPath()).empty() || is_closing_; }))
+      return "there is no door in the hang";
+    for (const char* target : {"/v1/doctor", "/v1/ranks", "/metrics", "/v1/latest/actv", "/v1/status"}) {
+      const auto reply = door::Client(path).Get(target);
+      if (!is_closing_ && (!reply.ok() || reply.value().status != 200))
+        return std::string("in the hang nobody answers ") + target;
+    }
+    return "";
+  }
+  std::string SocketPath() const {
+    for (const door::FoundJob& job : door::FindJobs({.directories = door::RuntimeDirectories(::geteuid())}))
+      if (job.pid == ::getpid() && !job.status.empty()) return job.path;
+    return "";
   }
 
   std::string Live() {
@@ -62,11 +114,13 @@ class JobLife {
     if (!created.ok()) return "no monitor: " + created.status().ToString();
     job_.monitor = std::move(created).value();
     if (const Status attached = job_.Attach(); !attached.ok()) return "not attached: " + attached.ToString();
+    is_attached_ = true;
     job_.TrainSteps(2);
     if (!PlayWindow(1)) return "the edit was not collected";
     if (!AskAtTheDoor()) return "the door does not answer";
     if (!PlayWindow(2)) return "the next good edit was not collected";
     if (const std::string trouble = AwaitRecovery(); !trouble.empty()) return trouble;
+    is_closing_ = true;
     const Status closed = job_.monitor->Close(kDeadline);
     const std::string directory = job_.monitor->GetStatus().output_dir;
     job_.monitor.reset();
@@ -99,6 +153,7 @@ class JobLife {
     while (!condition()) {
       if (std::chrono::steady_clock::now() > deadline) return false;
       job_.TrainStep();
+      ++steps_;
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
     return true;
@@ -112,15 +167,16 @@ class JobLife {
   }
 
   bool AskAtTheDoor() {
-    return TrainUntil([&] {
-      for (const door::FoundJob& job : door::FindJobs({.directories = door::RuntimeDirectories(::geteuid())}))
-        if (job.pid == ::getpid() && !job.status.empty()) return true;
-      return false;
-    });
+    return TrainUntil([this] { return !SocketPath().empty(); });
   }
 
   const CallFault fault_;
+  std::atomic<int64_t> steps_{0};
+  std::atomic<bool> is_attached_{false}, is_closing_{false};
+  std::string trouble_in_the_hang_;
   std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_held_ = false, is_released_ = false;
   std::map<std::string, int> calls_;
   HookedFiles files_;
   TemporaryDirectory directory_{PlaceInMemory()};
