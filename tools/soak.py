@@ -76,6 +76,12 @@ def python_tests() -> list[Test]:
     ]
 
 
+def cycles(build: Path) -> list[Test]:
+    """Return a hundred thousand starts and stops of one monitor, of which nothing may be left."""
+    name = "collecting is started and stopped thousands of times*"
+    return [Test(name, (str(build / "bin/monitor_test"), name), (("STEPWATCH_CYCLES", "100000"),))]
+
+
 def fuzzers(build: Path) -> list[Test]:
     """Return the fuzzers with many inputs each."""
     names = sorted(path.name for path in (build / "bin").glob("*_fuzz"))
@@ -162,7 +168,7 @@ def main() -> int:
         orders = [test for test in labelled if "in any order" in test.name]
         tests = [test for test in labelled if test not in races + orders]
         tests += race_tests(races, places) + explorations(orders)
-        tests += fuzzers(given.build) + python_tests()
+        tests += fuzzers(given.build) + cycles(given.build) + python_tests()
         tests = [test for test in tests if given.only in test.name]
         if not tests:
             parser.error(f"no test has {given.only!r} in its name")

@@ -1,0 +1,84 @@
+// Crowds before the door of a real run: the run collects all that it was told to, and others are answered.
+#include "controller/door/find_jobs.h"
+#include "tests/api/job.h"
+#include "tests/door/open_door.h"
+
+namespace stepwatch::testing {
+namespace {
+
+using door::Visitor;
+
+constexpr int kQuestions = 10000;
+const std::string kQuestion = "GET /v1/status HTTP/1.1\r\n\r\n";
+
+struct CrowdedJob : Job {
+  CrowdedJob() : Job(ConfigText({.collect_times = 200})) {
+    ::setenv("STEPWATCH_RUNTIME_DIR", runtime.c_str(), 1);
+    Start();
+    REQUIRE(Eventually([this] { return door::FindJobs({.directories = {runtime}}).size() == 1; }));
+    path = door::FindJobs({.directories = {runtime}}).front().path;
+  }
+  // A window while the crowd does what it does; somebody else asks meanwhile.
+  void Collect() {
+    for (int i = 0; i < 20; ++i) {
+      TrainSteps(10);
+      const auto reply = door::Client(path).Get("/v1/status", std::chrono::seconds(30));
+      REQUIRE(reply.status().ToString() == "ok");
+      CHECK(reply.value().status == 200);
+    }
+    TrainSteps(2);
+    REQUIRE(WaitFor(EventKind::kDrained));
+    CHECK(Events(EventKind::kDrained)[0].collected == 200);
+    CHECK(Events(EventKind::kDrained)[0].ledger.dropped_total() == 0);
+  }
+
+  const std::string runtime = directory / "run";
+  std::string path;
+};
+
+TEST_CASE("ten thousand questions at once are all answered, and so is somebody else meanwhile") {
+  CrowdedJob job;
+  constexpr int kVisitors = 20;
+  std::vector<std::thread> crowd;
+  std::atomic<int> answers{0};
+  for (int i = 0; i < kVisitors; ++i)
+    crowd.emplace_back([&] {
+      Visitor visitor(job.path);
+      std::thread asking([&] {
+        for (int asked = 1; asked < kQuestions / kVisitors; ++asked) (void)visitor.Say(kQuestion);
+        (void)visitor.Say("GET /v1/status HTTP/1.1\r\nConnection: close\r\n\r\n");
+      });
+      const std::string heard = visitor.HearAll();
+      for (size_t at = 0; (at = heard.find("HTTP/1.1 200 OK", at)) != std::string::npos; ++at) ++answers;
+      asking.join();
+    });
+  job.Collect();
+  for (std::thread& visitor : crowd) visitor.join();
+  CHECK(answers == kQuestions);
+}
+
+TEST_CASE("visitors who never read, who say a byte now and then or nothing at all keep nobody waiting") {
+  CrowdedJob job;
+  std::vector<std::unique_ptr<Visitor>> crowd;
+  for (int i = 0; i < 45; ++i) crowd.push_back(std::make_unique<Visitor>(job.path));
+  std::atomic<bool> ends{false};
+  std::thread deaf([&] {
+    // Ends when the door has shown him out, or no longer reads what he says.
+    for (int i = 0; i < kQuestions && !ends; ++i)
+      if (::send(crowd[0]->fd(), kQuestion.data(), kQuestion.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) return;
+  });
+  std::thread dripping([&] {
+    for (size_t i = 1; i < 20; ++i) (void)crowd[i]->Say("GET /v1/status HTTP/1.1\r\nX: ");
+    while (!ends) {
+      for (size_t i = 1; i < 20; ++i) (void)crowd[i]->Say("a");
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  });
+  job.Collect();
+  ends = true;
+  deaf.join();
+  dripping.join();
+}
+
+}  // namespace
+}  // namespace stepwatch::testing

@@ -1,0 +1,27 @@
+"""The benchmark of the door runs and writes the figures that others read from its file. Nothing is timed here."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BENCH = Path(os.environ.get("STEPWATCH_DOOR_BENCH", ROOT / "build/bin/door_bench"))
+
+pytestmark = pytest.mark.skipif(not BENCH.exists(), reason=f"{BENCH} is not built")
+
+
+def test_each_crowd_has_its_ratio_and_others_are_answered_meanwhile(tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    command = [str(BENCH), "--rounds", "2", "--json", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(file.read_text(encoding="utf-8"))
+    crowds = {"door_idle", "door_never_read", "door_byte_a_second", "door_ten_thousand"}
+    expected = {f"{crowd}_{what}" for crowd in crowds for what in ("added_over_step", "steps_over_none")}
+    assert {ratio["name"] for ratio in found["ratios"]} == expected
+    assert {figure["name"] for figure in found["figures"]} >= {f"{crowd}_answer_ms" for crowd in crowds}
