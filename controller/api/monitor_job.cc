@@ -69,12 +69,31 @@ void MonitorJob::Publish(const reload::ReloadView& view) noexcept try {
 }
 
 void MonitorJob::Note(const Event& event) noexcept {
-  events_.Add(event);
+  std::optional<output::EditPeer> peer;
   try {
     const base::MutexLock lock(&mutex_);
+    peer = PeerOf(event);
     Count(event);
   } catch (const std::bad_alloc&) {
   }
+  events_.Add(event, peer);
+}
+
+void MonitorJob::Expect(const std::string& sha256, const output::EditPeer& peer) {
+  const base::MutexLock lock(&mutex_);
+  sent_ = sha256;
+  sender_ = peer;
+}
+
+// The same bytes may be saved again by somebody else.
+std::optional<output::EditPeer> MonitorJob::PeerOf(const Event& event) {
+  if (event.kind == EventKind::kSeen) {
+    seen_ = event.sha256;
+    seen_peer_ = sent_ == event.sha256 ? std::optional(sender_) : std::nullopt;
+    sent_.clear();
+    return seen_peer_;
+  }
+  return event.kind == EventKind::kRefused && event.sha256 == seen_ ? seen_peer_ : std::nullopt;
 }
 
 void MonitorJob::Count(const Event& event) {
@@ -131,6 +150,7 @@ door::JobStatus MonitorJob::GetStatus() {
   status.watch_mode = view_.watch_mode;
   status.looks = impl_.reloader_.looks();
   status.step_seconds = step_time_.Seconds(now);
+  status.written_plan_id = impl_.drain_.written_plan();
   return status;
 }
 

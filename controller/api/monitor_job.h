@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -49,10 +50,25 @@ class MonitorJob final : public door::Job {
   void Tick() override;
   std::vector<LatestValue> Latest(SiteKind kind, std::chrono::milliseconds timeout) override;
   door::DoctorReport Examine() override;
+  void ChangeConfig(door::ConfigChange change, std::function<void(const door::ChangeReport&)> then) override;
+  void ReadHistory(std::function<void(const door::HistoryReport&)> then) override;
+  void ReadConfig(const std::string& sha256, std::function<void(const Result<std::string>&)> then) override;
 
  private:
-  void Count(const Event& event) STEPWATCH_REQUIRES(mutex_);
+  // --- loop thread ---
+  void Order(const door::ConfigChange& change, const door::ChangeReport& report,
+             const std::function<void(const door::ChangeReport&)>& then);
+  void RollBack(const door::ConfigChange& change, const door::ChangeReport& report,
+                const std::function<void(const door::ChangeReport&)>& then);
+  static void SayNotReady(door::ChangeReport report, const Status& why,
+                          const std::function<void(const door::ChangeReport&)>& then);
+  // The bytes with this hash are this peer's.
+  void Expect(const std::string& sha256, const output::EditPeer& peer);
 
+  // Does something with the directory of the run, in turn with what is written there.
+  void OnOutput(std::function<void(const std::string& directory)> work, std::function<void(const Status& fault)> then);
+  void Count(const Event& event) STEPWATCH_REQUIRES(mutex_);
+  std::optional<output::EditPeer> PeerOf(const Event& event) STEPWATCH_REQUIRES(mutex_);
   std::string Absolute(const std::string& path) const;
 
   Monitor::Impl& impl_;
@@ -64,6 +80,10 @@ class MonitorJob final : public door::Job {
   door::JobStatus told_ STEPWATCH_GUARDED_BY(mutex_);
   PlanId applied_plan_ STEPWATCH_GUARDED_BY(mutex_) = 0;
   int64_t applied_at_ STEPWATCH_GUARDED_BY(mutex_) = -1;
+  std::string sent_ STEPWATCH_GUARDED_BY(mutex_);  // the hash of what came through the door and nobody has seen
+  output::EditPeer sender_ STEPWATCH_GUARDED_BY(mutex_);
+  std::string seen_ STEPWATCH_GUARDED_BY(mutex_);  // the hash of what was seen last
+  std::optional<output::EditPeer> seen_peer_ STEPWATCH_GUARDED_BY(mutex_);
   StepTime step_time_ STEPWATCH_GUARDED_BY(mutex_);
 };
 

@@ -3,126 +3,171 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <nlohmann/json.hpp>
+#include <optional>
 
 #include "controller/cli/config_change.h"
 #include "controller/cli/config_file.h"
-#include "controller/cli/exit_code.h"
+#include "controller/cli/edit_target.h"
+#include "controller/cli/find_job.h"
 #include "controller/watch/file_snapshot.h"
 #include "src/base/sha256.h"
 #include "src/base/text.h"
 #include "src/config/parse_config.h"
+#include "src/output/applied_configs.h"
+#include "src/output/run_directory.h"
 
 namespace stepwatch::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using door::Json;
 using Outcome = writeback::WriteBackOutcome;
 
 // More saves than anybody makes while a word is changed.
 constexpr int kTriesMax = 20;
 
-// What a verb was asked to do.
-struct Request {
-  std::string config;    // that is changed
-  std::string if_match;  // empty: whatever is there
-  std::string done;      // what is to be said of the config once it is changed
-  bool json = false;
-};
-
-void PrintLine(const Json& json) {
-  std::printf("%s\n", json.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
-  std::fflush(stdout);
-}
-
-int Refuse(const Request& request, const std::string& path, const Status& status) {
-  if (request.json) {
-    Json error = {{"code", "invalid"}, {"message", status.message()}};
-    const TextPlace& place = status.place();
-    if (place.line > 0) error["line"] = place.line, error["column"] = place.column;
-    if (!place.key.empty()) error["key"] = place.key;
-    PrintLine({{"version", 1}, {"error", error}});
-  } else {
-    std::fprintf(stderr, "%s; nothing was changed\n",
-                 PlacedLine(path, "error", status.place(), status.message()).c_str());
-  }
-  return kExitInvalid;
-}
-
-int Fail(const Request& request, const char* code, const std::string& message, ExitCode exit_code) {
-  if (request.json)
-    PrintLine({{"version", 1}, {"error", {{"code", code}, {"message", message}}}});
-  else
-    std::fprintf(stderr, "stepwatch: error: %s\n", message.c_str());
-  return exit_code;
-}
-
-int TellConflict(const Request& request, const writeback::WriteBackResult& result) {
-  if (request.if_match.empty()) return Fail(request, "conflict", result.message, kExitConflict);
-  const watch::FileSnapshot snapshot = watch::TakeSnapshot(request.config);
+EditResult Conflict(const std::string& config, const std::string& if_match, const writeback::WriteBackResult& result) {
+  if (if_match.empty()) return Failure(kExitConflict, "file", "conflict", result.message);
+  const watch::FileSnapshot snapshot = watch::TakeSnapshot(config);
   const std::string found = snapshot.kind == watch::SnapshotKind::kBytes ? snapshot.sha256 : "";
-  const std::string message =
-      fmt::format("{} holds {}, not {}; nothing was changed", base::Printable(request.config, 200),
-                  found.empty() ? "no config" : found, request.if_match);
-  if (!request.json) return Fail(request, "conflict", message, kExitConflict);
-  PrintLine(
-      {{"version", 1},
-       {"error",
-        {{"code", "conflict"}, {"message", message}, {"expected_sha256", request.if_match}, {"found_sha256", found}}}});
-  return kExitConflict;
+  EditResult told = Failure(kExitConflict, "file", "conflict",
+                            fmt::format("{} holds {}, not {}; nothing was changed", base::Printable(config, 200),
+                                        found.empty() ? "no config" : found, if_match));
+  told.json["error"]["expected_sha256"] = if_match;
+  told.json["error"]["found_sha256"] = found;
+  return told;
 }
 
-int TellDone(const Request& request, const writeback::WriteBackResult& result) {
+EditResult Done(const std::string& config, const std::string& done, const writeback::WriteBackResult& result) {
   const bool is_written = result.outcome == Outcome::kWritten;
-  if (request.json)
-    PrintLine({{"version", 1},
-               {"config", request.config},
-               {"outcome", is_written ? "written" : "unchanged"},
-               {"method", result.method},
-               {"replaced_sha256", result.found_sha256},
-               {"sha256", result.sha256}});
-  else
-    std::printf("%s %s\n", base::Printable(request.config, 200).c_str(),
-                is_written ? request.done.c_str() : "holds that already: no change");
-  std::fflush(stdout);
-  return is_written ? kExitDone : kExitNoChange;
+  EditResult told{is_written ? kExitDone : kExitNoChange,
+                  {{"version", 1},
+                   {"config", config},
+                   {"outcome", is_written ? "written" : "unchanged"},
+                   {"method", result.method},
+                   {"replaced_sha256", result.found_sha256},
+                   {"sha256", result.sha256},
+                   {"via", "file"}},
+                  base::Printable(config, 200)};
+  told.line += " " + (is_written ? done : "holds that already: no change");
+  return told;
 }
 
-int TellResult(const Request& request, const writeback::WriteBackResult& result) {
+// Of a change of the file.
+EditResult ResultOf(const std::string& config, const std::string& if_match, const std::string& done,
+                    const writeback::WriteBackResult& result) {
   switch (result.outcome) {
     case Outcome::kWritten:
-    case Outcome::kUnchanged: return TellDone(request, result);
-    case Outcome::kEdited: return TellConflict(request, result);
-    case Outcome::kRefused: return Fail(request, "invalid", result.message, kExitInvalid);
+    case Outcome::kUnchanged: return Done(config, done, result);
+    case Outcome::kEdited: return Conflict(config, if_match, result);
+    case Outcome::kRefused: return Failure(kExitInvalid, "file", "invalid", result.message);
     case Outcome::kImpossible: break;
   }
-  return Fail(request, "unwritable",
-              result.message +
-                  ". Change it as its owner, or where it comes from (a ConfigMap, an image, a mount): a "
-                  "running job takes that up as well",
-              kExitDegraded);
+  return Failure(kExitDegraded, "file", "unwritable",
+                 result.message +
+                     ". Change it as its owner, or where it comes from (a ConfigMap, an image, a mount): a running job "
+                     "takes that up as well");
 }
 
 // A text that no job would take is not touched: the word alone would have no effect.
-int Switch(const SwitchArguments& arguments, bool on) {
-  const Request request{arguments.file, arguments.if_match,
-                        fmt::format("says \"dynamic_on\": {} now; a running job takes it up at its next step", on),
-                        arguments.json};
-  ConfigChange change(arguments.file);
-  int exit_code = kExitInvalid;
+int SwitchFile(const std::string& config, const SwitchArguments& arguments, bool on) {
+  const std::string done =
+      fmt::format("says \"dynamic_on\": {} now; a job in dynamic mode takes it up at its next step", on);
+  ConfigChange change(config);
+  EditResult told;
   for (int i = 1; i <= kTriesMax; ++i) {
-    const Result<ConfigFile> file = ReadConfigFile(arguments.file);
-    if (!file.ok()) return Refuse(request, arguments.file, file.status());
+    const Result<ConfigFile> file = ReadConfigFile(config);
+    if (!file.ok()) return Print(Unusable("file", config, file.status()), arguments.json);
     const std::string& expected = arguments.if_match.empty() ? file.value().sha256 : arguments.if_match;
     const writeback::WriteBackResult result =
-        change.Make([&] { return writeback::SetDynamicOn(arguments.file, expected, on); });
+        change.Make([&] { return writeback::SetDynamicOn(config, expected, on); });
     // Somebody saved meanwhile: the word is changed in what they saved.
     if (result.outcome == Outcome::kEdited && arguments.if_match.empty() && i < kTriesMax) continue;
-    exit_code = TellResult(request, result);
+    told = ResultOf(config, arguments.if_match, done, result);
     break;
   }
+  const int exit_code = Print(told, arguments.json);
   change.LookAfterDisplaced();
   return exit_code;
+}
+
+struct Text {
+  std::string name;  // for messages
+  std::string text;
+};
+
+int ApplyToFile(const std::string& config, const std::string& if_match, const Text& text, const std::string& done,
+                bool json) {
+  ConfigChange change(config);
+  const writeback::WriteBackResult result =
+      change.Make([&] { return writeback::ReplaceConfig(config, if_match, text.text); });
+  const int exit_code = Print(ResultOf(config, if_match, done, result), json);
+  change.LookAfterDisplaced();
+  return exit_code;
+}
+
+// Through the door of the job, if there is one that takes it; nothing: the file is to be written.
+std::optional<int> GoThroughDoor(const EditTarget& target, const DoorEdit& edit, const WaitArguments& wait, bool json) {
+  std::optional<EditResult> result = target.job ? EditThroughDoor(*target.job, edit) : std::nullopt;
+  if (result) {
+    WaitArguments arguments = wait;
+    arguments.tells = !json;
+    AwaitEdit(*target.job, arguments, &*result);
+    return Print(*result, json);
+  }
+  const std::string config = base::Printable(target.config, 200);
+  if (!wait.goal.empty())
+    return Print(Failure(kExitUnreachable, "file", "no_job",
+                         fmt::format("no job in dynamic mode that could be waited for watches {}; nothing was changed",
+                                     config.empty() ? "a config" : config)),
+                 json);
+  if (target.config.empty())
+    return Print(Failure(kExitUnreachable, "file", "no_job", "the job takes no changes, and does not name its config"),
+                 json);
+  return std::nullopt;
+}
+
+int NoTarget(const Status& status, bool json) {
+  if (!json) return NoJob(status);
+  const bool is_unclear = status.code() == StatusCode::kInvalid;
+  return Print(Failure(is_unclear ? kExitInvalid : kExitUnreachable, "file", is_unclear ? "invalid" : "no_job",
+                       status.message()),
+               json);
+}
+
+int Switch(const SwitchArguments& arguments, bool on) {
+  const Result<EditTarget> target = FindTarget(arguments.target);
+  if (!target.ok()) return NoTarget(target.status(), arguments.json);
+  const DoorEdit edit{on ? "/v1/start" : "/v1/stop", "", arguments.if_match, target.value().config,
+                      fmt::format("says \"dynamic_on\": {} now", on)};
+  if (const auto exit_code = GoThroughDoor(target.value(), edit, arguments.wait, arguments.json)) return *exit_code;
+  return SwitchFile(target.value().config, arguments, on);
+}
+
+// Prints what is odd about a text, to standard error.
+Status Check(const Text& text) {
+  const Result<config::ParsedConfig> parsed = config::ParseConfig(text.text);
+  if (!parsed.ok()) return parsed.status();
+  for (const config::Warning& warning : parsed.value().warnings)
+    std::fprintf(stderr, "%s\n", PlacedLine(text.name, "warning", warning.place, warning.message).c_str());
+  return Status();
+}
+
+std::string HoldsNow(const Text& text) {
+  return fmt::format("holds {} now, sha256 {}", base::Printable(text.name, 200), base::Sha256Hex(text.text));
+}
+
+// What FILE holds, and whether a job would take it; nothing is changed.
+int DryRun(const EditTarget& target, const Text& text, bool json) {
+  std::optional<EditResult> result;
+  if (target.job) result = ValidateThroughDoor(*target.job, text.name, text.text);
+  if (!result) {
+    const Result<config::ParsedConfig> parsed = config::ParseConfig(text.text);
+    result = EditResult{parsed.ok() ? kExitDone : kExitInvalid,
+                        door::ValidationJson(base::Sha256Hex(text.text), parsed), text.name + ": usable"};
+    result->json["via"] = "file";
+    if (!parsed.ok()) result->line = PlacedLine(text.name, "error", parsed.status().place(), parsed.status().message());
+  }
+  return Print(*result, json);
 }
 
 }  // namespace
@@ -136,27 +181,47 @@ int RunStop(const SwitchArguments& arguments) {
 }
 
 int RunApply(const ApplyArguments& arguments) {
-  const Result<ConfigFile> file = ReadConfigFile(arguments.file);
-  if (file.ok())
-    return ApplyText({arguments.file, file.value().text, arguments.config, arguments.if_match, arguments.json});
-  return Refuse({arguments.config, arguments.if_match, "", arguments.json}, arguments.file, file.status());
+  const watch::FileSnapshot file = watch::TakeSnapshot(arguments.file);
+  if (file.kind != watch::SnapshotKind::kBytes) {
+    const bool is_unstable = file.kind == watch::SnapshotKind::kUnstable;
+    const Status why(StatusCode::kUnavailable, is_unstable ? "changes while it is read" : file.error);
+    return Print(Unusable("file", arguments.file, why), arguments.json);
+  }
+  const Text text{arguments.file, file.bytes};
+  const bool needs_no_target = arguments.dry_run && arguments.config.empty() && AllJobs().empty();
+  const Result<EditTarget> target = needs_no_target ? EditTarget() : FindTarget(arguments.config);
+  if (!target.ok()) return NoTarget(target.status(), arguments.json);
+  const Status refusal = Check(text);
+  if (arguments.dry_run) return DryRun(target.value(), text, arguments.json);
+  if (!refusal.ok()) return Print(Unusable("file", text.name, refusal), arguments.json);
+  const DoorEdit edit{"/v1/apply", text.text, arguments.if_match, text.name, HoldsNow(text)};
+  if (const auto exit_code = GoThroughDoor(target.value(), edit, arguments.wait, arguments.json)) return *exit_code;
+  return ApplyToFile(target.value().config, arguments.if_match, text, edit.done, arguments.json);
 }
 
-int ApplyText(const ApplyTextArguments& arguments) {
-  const Request request{
-      arguments.config, arguments.if_match,
-      fmt::format("holds {} now, sha256 {}", base::Printable(arguments.name, 200), base::Sha256Hex(arguments.text)),
-      arguments.json};
-  const Result<config::ParsedConfig> parsed = config::ParseConfig(arguments.text);
-  if (!parsed.ok()) return Refuse(request, arguments.name, parsed.status());
-  for (const config::Warning& warning : parsed.value().warnings)
-    std::fprintf(stderr, "%s\n", PlacedLine(arguments.name, "warning", warning.place, warning.message).c_str());
-  ConfigChange change(arguments.config);
-  const writeback::WriteBackResult result =
-      change.Make([&] { return writeback::ReplaceConfig(arguments.config, arguments.if_match, arguments.text); });
-  const int exit_code = TellResult(request, result);
-  change.LookAfterDisplaced();
-  return exit_code;
+// The job knows where the histories of its runs lie.
+int RunRollback(const RollbackArguments& arguments) {
+  const Result<EditTarget> target = FindTarget(arguments.config);
+  if (!target.ok()) return NoTarget(target.status(), arguments.json);
+  const std::string& config = target.value().config;
+  if (target.value().job && arguments.history.empty()) {
+    const std::string plan = arguments.plan_id == 0 ? "" : fmt::format("?plan={}", arguments.plan_id);
+    const DoorEdit edit{"/v1/rollback" + plan, "", arguments.if_match, config, "holds an earlier config now"};
+    if (const auto exit_code = GoThroughDoor(target.value(), edit, arguments.wait, arguments.json)) return *exit_code;
+  }
+  const Result<output::OldConfig> old =
+      output::FindOldConfig(output::OutputBase(arguments.history), config, arguments.plan_id);
+  if (!old.ok()) {
+    const std::string why = base::Printable(old.status().message(), 1000);
+    return Print(Failure(kExitInvalid, "file", "no_old_config", why), arguments.json);
+  }
+  const output::AppliedConfig& from = old.value().from;
+  const Text text{fmt::format("the config of plan {} in {}", from.line.plan_id, from.directory), old.value().text};
+  const Status refusal = Check(text);
+  if (!refusal.ok()) return Print(Unusable("file", text.name, refusal), arguments.json);
+  const DoorEdit edit{"/v1/apply", text.text, arguments.if_match, text.name, HoldsNow(text)};
+  if (const auto exit_code = GoThroughDoor(target.value(), edit, arguments.wait, arguments.json)) return *exit_code;
+  return ApplyToFile(config, arguments.if_match, text, edit.done, arguments.json);
 }
 
 }  // namespace stepwatch::cli

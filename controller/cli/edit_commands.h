@@ -1,38 +1,47 @@
-// `stepwatch start FILE`, `stop FILE` and `apply FILE --config TARGET`: they change the config file, whether or not a
-// job runs. A job that does takes the change up as it takes up every edit.
+// `stepwatch start`, `stop`, `apply` and `rollback`: they change a config file, whether or not a job runs. If one
+// watches just this file, they go through its door, and say what it makes of the change.
 #pragma once
 
+#include <cstdint>
 #include <string>
+
+#include "controller/cli/door_edit.h"
 
 namespace stepwatch::cli {
 
 struct SwitchArguments {
-  std::string file;
+  std::string target;    // a config file or a job; empty: the only job
   std::string if_match;  // empty: whatever the file holds
+  WaitArguments wait;
   bool json = false;
 };
 
 struct ApplyArguments {
   std::string file;
-  std::string config;
+  std::string config;  // as SwitchArguments::target
   std::string if_match;
+  WaitArguments wait;
+  bool dry_run = false;
   bool json = false;
 };
 
-// A text that FILE need not be.
-struct ApplyTextArguments {
-  std::string name;  // for messages
-  std::string text;
-  std::string config;
+struct RollbackArguments {
+  uint32_t plan_id = 0;  // 0: the last one with another config than the one that ran last
+  std::string config;    // as SwitchArguments::target
+  std::string
+      history;  // a history, or a directory with one or several; empty: where the job writes, or the output base
   std::string if_match;
+  WaitArguments wait;
   bool json = false;
 };
 
-// 0: written; 2: the config is unusable, or has no "dynamic_on"; 3: the config holds something else than it should, or
-// somebody saved it at the same moment; 5: the config cannot be written; 7: it says so already.
+// 0: done; 2: the config is unusable, or has no "dynamic_on", or there is no such plan; 3: the config holds something
+// else than it should, or somebody saved it at the same moment; 4: refused by the job, or superseded; 5: the config
+// cannot be written, or it has not come in time as far as it was waited for; 6: no such job, or it is gone; 7: the
+// config says so already.
 int RunStart(const SwitchArguments& arguments);
 int RunStop(const SwitchArguments& arguments);
 int RunApply(const ApplyArguments& arguments);
-int ApplyText(const ApplyTextArguments& arguments);
+int RunRollback(const RollbackArguments& arguments);
 
 }  // namespace stepwatch::cli

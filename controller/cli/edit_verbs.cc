@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "controller/cli/edit_commands.h"
 
@@ -14,52 +15,103 @@ std::string CheckSha256(const std::string& text) {
   return text.size() == 64 && is_hex ? "" : "is not a SHA-256 of 64 digits, as `stepwatch validate --json` prints it";
 }
 
-std::string SwitchFooter(const std::string& name) {
-  return "That word alone changes; comments and formatting stay. A config without the key is left alone.\n"
-         "Example: stepwatch " +
-         name +
-         " config.json\n"
-         "Exit codes: 0 written, 2 unusable config, 3 conflict, 5 the file cannot be written, 7 no change.";
-}
-
-void AddSwitch(CLI::App* app, const std::string& name, const std::string& what, int (*run)(const SwitchArguments&),
-               int* exit_code) {
-  const auto arguments = std::make_shared<SwitchArguments>();
-  CLI::App* verb = app->add_subcommand(name, what);
-  verb->add_option("FILE", arguments->file, "config.json")->required();
-  AddIfMatch(verb, &arguments->if_match);
-  verb->add_flag("--json", arguments->json, "one JSON object instead of a line");
-  verb->footer(SwitchFooter(name));
-  verb->callback([=] { *exit_code = run(*arguments); });
-}
-
-void AddApply(CLI::App* app, int* exit_code) {
-  const auto arguments = std::make_shared<ApplyArguments>();
-  CLI::App* verb = app->add_subcommand("apply", "Put a config in the place of the one that a job watches");
-  verb->add_option("FILE", arguments->file, "the new config")->required();
-  verb->add_option("--config", arguments->config, "the config.json of the job; created if it is not there")->required();
-  AddIfMatch(verb, &arguments->if_match);
-  verb->add_flag("--json", arguments->json, "one JSON object instead of a line");
-  verb->footer(
-      "FILE is checked first, as `stepwatch validate` does. An edit saved at the same moment is never lost.\n"
-      "Example: stepwatch apply gradients.json --config config.json\n"
-      "Exit codes: 0 written, 2 unusable FILE, 3 conflict, 5 the config cannot be written, 7 no change.");
-  verb->callback([=] { *exit_code = RunApply(*arguments); });
-}
-
-}  // namespace
+constexpr const char* kTarget =
+    "a config.json, or a job as `stepwatch ps` names it, a pid, a socket or the beginning of a run id (default: the "
+    "only job)";
+constexpr const char* kExitCodes =
+    "Exit codes: 0 done, 2 unusable config, 3 conflict, 4 refused or superseded, 5 the file cannot be written, or not "
+    "in\n"
+    "time, 6 no such job, 7 no change.";
 
 void AddIfMatch(CLI::App* verb, std::string* if_match) {
   verb->add_option("--if-match", *if_match, "only if the config holds the bytes with this SHA-256; otherwise exit 3")
       ->check(CheckSha256);
 }
 
+void AddWait(CLI::App* verb, WaitArguments* wait, const std::vector<std::string>& goals, const char* what) {
+  CLI::Option* goal = verb->add_option("--wait", wait->goal, what)->check(CLI::IsMember(goals));
+  verb->add_option("--timeout", wait->timeout, "seconds to wait; then exit 5 (default: for ever)")
+      ->check(CLI::PositiveNumber)
+      ->needs(goal);
+}
+
+void AddBegin(CLI::App* verb, WaitArguments* wait) {
+  AddWait(verb, wait, {"applied", "drained"},
+          "until rows of the first collected step are written, or all rows of the plan");
+}
+
+void AddStart(CLI::App* app, int* exit_code) {
+  const auto arguments = std::make_shared<SwitchArguments>();
+  CLI::App* verb =
+      app->add_subcommand("start", "Make \"dynamic_on\" true in a config: a job that watches it begins to collect");
+  verb->add_option("TARGET", arguments->target, kTarget);
+  AddIfMatch(verb, &arguments->if_match);
+  AddBegin(verb, &arguments->wait);
+  verb->add_flag("--json", arguments->json, "one JSON object instead of a line");
+  verb->footer(std::string("That word alone changes; comments and formatting stay. A config without the key is left "
+                           "alone.\nExamples:\n  stepwatch start config.json\n  stepwatch start --wait applied\n") +
+               kExitCodes);
+  verb->callback([=] { *exit_code = RunStart(*arguments); });
+}
+
+void AddStop(CLI::App* app, int* exit_code) {
+  const auto arguments = std::make_shared<SwitchArguments>();
+  CLI::App* verb = app->add_subcommand(
+      "stop", "Make \"dynamic_on\" false in a config: a job that watches it stops at its next step");
+  verb->add_option("TARGET", arguments->target, kTarget);
+  AddIfMatch(verb, &arguments->if_match);
+  AddWait(verb, &arguments->wait, {"drained"}, "until all rows are written");
+  verb->add_flag("--json", arguments->json, "one JSON object instead of a line");
+  verb->footer(std::string("That word alone changes; comments and formatting stay. A config without the key is left "
+                           "alone.\nExamples:\n  stepwatch stop config.json\n  stepwatch stop --wait drained\n") +
+               kExitCodes);
+  verb->callback([=] { *exit_code = RunStop(*arguments); });
+}
+
+void AddApply(CLI::App* app, int* exit_code) {
+  const auto arguments = std::make_shared<ApplyArguments>();
+  CLI::App* verb = app->add_subcommand("apply", "Put a config in the place of the one that a job watches");
+  verb->add_option("FILE", arguments->file, "the new config")->required();
+  verb->add_option("--config", arguments->config, std::string(kTarget) + "; a file that is not there is created");
+  AddIfMatch(verb, &arguments->if_match);
+  AddBegin(verb, &arguments->wait);
+  verb->add_flag("--dry-run", arguments->dry_run, "only say whether the job would take FILE; nothing is changed");
+  verb->add_flag("--json", arguments->json, "one JSON object instead of a line");
+  verb->footer(
+      std::string(
+          "FILE is checked first, as `stepwatch validate` does. An edit saved at the same moment is never lost.\n"
+          "Examples:\n  stepwatch apply gradients.json --config config.json\n"
+          "  stepwatch apply gradients.json --wait drained\n") +
+      kExitCodes);
+  verb->callback([=] { *exit_code = RunApply(*arguments); });
+}
+
+void AddRollback(CLI::App* app, int* exit_code) {
+  const auto arguments = std::make_shared<RollbackArguments>();
+  CLI::App* verb = app->add_subcommand("rollback", "Put the config of an earlier plan back in place");
+  verb->add_option("PLAN", arguments->plan_id,
+                   "its number (default: the last one with another config than the one that ran last)");
+  verb->add_option("--config", arguments->config, kTarget);
+  verb->add_option("--history", arguments->history,
+                   "a run's directory, its stepwatch_history.jsonl, or the output base with all runs (default: where "
+                   "the job writes, else MONITOR_OUTPUT_DIR, else ./monitor_output)");
+  AddIfMatch(verb, &arguments->if_match);
+  AddBegin(verb, &arguments->wait);
+  verb->add_flag("--json", arguments->json, "one JSON object instead of a line");
+  verb->footer(
+      std::string("The bytes go into the config as `stepwatch apply` puts them there; a running job takes them "
+                  "up as a new plan.\nExample: stepwatch rollback --config config.json\n") +
+      kExitCodes);
+  verb->callback([=] { *exit_code = RunRollback(*arguments); });
+}
+
+}  // namespace
+
 void AddEditVerbs(CLI::App* app, int* exit_code) {
-  AddSwitch(app, "start", "Make \"dynamic_on\" true in a config: a job that watches it begins to collect", RunStart,
-            exit_code);
-  AddSwitch(app, "stop", "Make \"dynamic_on\" false in a config: a job that watches it stops at its next step", RunStop,
-            exit_code);
+  AddStart(app, exit_code);
+  AddStop(app, exit_code);
   AddApply(app, exit_code);
+  AddRollback(app, exit_code);
 }
 
 }  // namespace stepwatch::cli

@@ -2,18 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdio>
-#include <functional>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <vector>
 
-#include "controller/cli/edit_commands.h"
 #include "controller/cli/exit_code.h"
 #include "src/base/text.h"
+#include "src/output/applied_configs.h"
 #include "src/output/history_file.h"
-#include "src/output/run_directory.h"
 
 namespace stepwatch::cli {
 namespace {
@@ -61,7 +57,8 @@ std::string Details(const HistoryLine& line) {
 
 void PrintLine(const HistoryLine& line) {
   const std::string plan = line.plan_id == 0 ? "-" : "plan " + std::to_string(line.plan_id);
-  const std::string who = line.owner_uid < 0 ? "" : fmt::format("  uid {} {}", line.owner_uid, line.modified);
+  std::string who = line.owner_uid < 0 ? "" : fmt::format("  uid {} {}", line.owner_uid, line.modified);
+  if (line.peer) who += "  through the door: " + output::PeerText(*line.peer);
   std::printf("%s\n", base::Printable(fmt::format("{}  {:<8} {:<10} {} <- {}{}{}", line.time, plan, line.outcome,
                                                   Short(line.sha256), Short(line.old_sha256), who, Details(line)),
                                       2000)
@@ -83,58 +80,6 @@ void PrintJsonLine(const FoundHistory& run, const HistoryLine& line) {
   PrintObject(json);
 }
 
-// A config that was applied, and the run whose history keeps it.
-struct AppliedConfig {
-  std::string directory;
-  HistoryLine line;
-};
-
-// Oldest first.
-std::vector<AppliedConfig> AppliedConfigs(const std::vector<FoundHistory>& runs,
-                                          const std::function<bool(const HistoryLine&)>& is_wanted) {
-  std::vector<AppliedConfig> all;
-  for (const FoundHistory& run : runs)
-    for (const HistoryLine& line : run.history.lines)
-      if (line.outcome == "applied" && is_wanted(line)) all.push_back({run.directory, line});
-  std::stable_sort(all.begin(), all.end(),
-                   [](const AppliedConfig& a, const AppliedConfig& b) { return a.line.time < b.line.time; });
-  return all;
-}
-
-std::optional<AppliedConfig> LastOf(const std::vector<AppliedConfig>& all,
-                                    const std::function<bool(const HistoryLine&)>& is_wanted) {
-  const auto found = std::find_if(all.rbegin(), all.rend(), [&](const auto& each) { return is_wanted(each.line); });
-  return found == all.rend() ? std::nullopt : std::optional(*found);
-}
-
-Result<AppliedConfig> FindPlan(const std::vector<AppliedConfig>& all, uint32_t plan_id, const std::string& where) {
-  const auto found = LastOf(all, [plan_id](const HistoryLine& line) { return line.plan_id == plan_id; });
-  if (found) return *found;
-  return Status(StatusCode::kNotFound,
-                fmt::format("no plan {} was applied in what {} tells; `stepwatch history {}` lists the plans", plan_id,
-                            where, where));
-}
-
-// What is wanted is another config, and not the same one begun once more.
-Result<AppliedConfig> FindBefore(const std::vector<AppliedConfig>& all, const std::string& config) {
-  if (!all.empty()) {
-    const std::string last = all.back().line.sha256;
-    const auto found = LastOf(all, [&last](const HistoryLine& line) { return line.sha256 != last; });
-    if (found) return *found;
-  }
-  return Status(StatusCode::kNotFound, fmt::format("{} has {}: there is none to go back to", config,
-                                                   all.empty() ? "no history here, or --history leads elsewhere"
-                                                               : "run with one config only"));
-}
-
-// Both names lead to one file, or are the same.
-bool IsSamePath(const std::string& a, const std::string& b) {
-  std::string real_a, real_b;
-  base::FileSystem& files = base::FileSystem::Real();
-  if (files.RealPath(a.c_str(), &real_a) != 0 || files.RealPath(b.c_str(), &real_b) != 0) return a == b;
-  return real_a == real_b;
-}
-
 }  // namespace
 
 int RunHistory(const HistoryArguments& arguments) {
@@ -151,8 +96,8 @@ int RunHistory(const HistoryArguments& arguments) {
 int RunShow(const ShowArguments& arguments) {
   const auto runs = output::FindHistories(arguments.path);
   if (!runs.ok()) return Fail(runs.status(), arguments.json);
-  const auto all = AppliedConfigs(runs.value(), [](const HistoryLine&) { return true; });
-  const Result<AppliedConfig> found = FindPlan(all, arguments.plan_id, arguments.path);
+  const auto all = output::AppliedConfigs(runs.value(), [](const HistoryLine&) { return true; });
+  const Result<output::AppliedConfig> found = output::FindPlan(all, arguments.plan_id, arguments.path);
   if (!found.ok()) return Fail(found.status(), arguments.json);
   const Result<std::string> text = output::KeptConfig(found.value().directory, found.value().line.sha256);
   if (!text.ok()) return Fail(text.status(), arguments.json);
@@ -165,21 +110,6 @@ int RunShow(const ShowArguments& arguments) {
   else
     std::fwrite(text.value().data(), 1, text.value().size(), stdout);
   return kExitDone;
-}
-
-int RunRollback(const RollbackArguments& arguments) {
-  const std::string where = output::OutputBase(arguments.history);
-  const auto runs = output::FindHistories(where);
-  if (!runs.ok()) return Fail(runs.status(), arguments.json);
-  const auto all = AppliedConfigs(
-      runs.value(), [&](const HistoryLine& line) { return IsSamePath(line.config_path, arguments.config); });
-  const Result<AppliedConfig> found =
-      arguments.plan_id != 0 ? FindPlan(all, arguments.plan_id, where) : FindBefore(all, arguments.config);
-  if (!found.ok()) return Fail(found.status(), arguments.json);
-  const Result<std::string> text = output::KeptConfig(found.value().directory, found.value().line.sha256);
-  if (!text.ok()) return Fail(text.status(), arguments.json);
-  return ApplyText({fmt::format("the config of plan {} in {}", found.value().line.plan_id, found.value().directory),
-                    text.value(), arguments.config, arguments.if_match, arguments.json});
 }
 
 }  // namespace stepwatch::cli

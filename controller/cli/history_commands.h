@@ -1,4 +1,4 @@
-// `stepwatch history`, `show` and `rollback`: what became of the edits of a run, with which bytes, and back to them.
+// `stepwatch history` and `show`: what became of the edits of a run, and with which bytes.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +17,8 @@ struct ShowArguments {
   bool json = false;
 };
 
-struct RollbackArguments {
-  uint32_t plan_id = 0;  // 0: the last one with another config than the one that ran last
-  std::string config;
-  std::string history;  // as HistoryArguments::path; empty: the output base
-  std::string if_match;
-  bool json = false;
-};
-
 // 0: done; 2: there is no such history or plan, or what is there cannot be read; 5: part of it is left out.
 int RunHistory(const HistoryArguments& arguments);
 int RunShow(const ShowArguments& arguments);
-// As RunApply.
-int RunRollback(const RollbackArguments& arguments);
 
 }  // namespace stepwatch::cli

@@ -2,7 +2,6 @@
 
 #include <memory>
 
-#include "controller/cli/edit_verbs.h"
 #include "controller/cli/history_commands.h"
 
 namespace stepwatch::cli {
@@ -34,29 +33,11 @@ void AddShow(CLI::App* app, int* exit_code) {
   verb->callback([=] { *exit_code = RunShow(*arguments); });
 }
 
-void AddRollback(CLI::App* app, int* exit_code) {
-  const auto arguments = std::make_shared<RollbackArguments>();
-  CLI::App* verb = app->add_subcommand("rollback", "Put the config of an earlier plan back in place");
-  verb->add_option("PLAN", arguments->plan_id,
-                   "its number (default: the last one with another config than the one that ran last)");
-  verb->add_option("--config", arguments->config, "the config.json of the job")->required();
-  verb->add_option("--history", arguments->history,
-                   std::string(kWhere) + " (default: MONITOR_OUTPUT_DIR, else ./monitor_output)");
-  AddIfMatch(verb, &arguments->if_match);
-  verb->add_flag("--json", arguments->json, "one JSON object instead of a line");
-  verb->footer(
-      "The bytes go into the config as `stepwatch apply` puts them there; a running job takes them up as a new plan.\n"
-      "Example: stepwatch rollback --config config.json\n"
-      "Exit codes: 0 written, 2 no such plan, 3 conflict, 5 the config cannot be written, 7 no change.");
-  verb->callback([=] { *exit_code = RunRollback(*arguments); });
-}
-
 }  // namespace
 
 void AddHistoryVerbs(CLI::App* app, int* exit_code) {
   AddHistory(app, exit_code);
   AddShow(app, exit_code);
-  AddRollback(app, exit_code);
 }
 
 }  // namespace stepwatch::cli

@@ -52,6 +52,11 @@ Answer Failed(const std::string& message) {
   return Error(500, "internal", message);
 }
 
+Answer RequestIdReused() {
+  return Error(422, "request_id_reused",
+               "another request had this Idempotency-Key; choose a new one for each thing that is to be done once");
+}
+
 Answer Busy(const std::string& message) {
   Answer answer = Error(503, "busy", message);
   answer.retry_after = kRetryAfterSeconds;

@@ -19,6 +19,7 @@ Answer Forbidden(const std::string& message);                            // 403
 Answer NoSuchPath(const std::string& path_untrusted);                    // 404
 Answer NoSuchMethod(const std::string& path, const std::string& allow);  // 405
 Answer TooSlow(const std::string& what);                                 // 408
+Answer RequestIdReused();                                                // 422
 Answer TooLarge(const std::string& message);                             // 413
 Answer HeaderTooLarge(const std::string& message);                       // 431
 Answer Failed(const std::string& message);                               // 500

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/core/buffers_to_string.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
@@ -29,6 +30,7 @@ using Clock = std::chrono::steady_clock;
 constexpr uint64_t kReplyBytesMax = uint64_t{256} << 20;
 // A stream says something every 15 s.
 constexpr std::chrono::seconds kSilenceMax{60};
+constexpr std::chrono::milliseconds kQuiet{100};
 constexpr size_t kEventBytesMax = size_t{1} << 20;
 
 // A connected socket whose every call ends at the deadline: a SyncStream of Beast.
@@ -159,7 +161,7 @@ Result<Reply> Client::Ask(const Question& question, std::chrono::milliseconds ti
   return Reply{static_cast<int>(parser.get().result_int()), std::move(parser.get().body())};
 }
 
-Status Client::Follow(uint64_t after, const OnEvent& on_event) const {
+Status Client::Follow(uint64_t after, const OnEvent& on_event, const OnQuiet& on_quiet) const {
   auto connected = Connect(path_, Clock::now() + kUsualTime);
   if (!connected.ok()) return connected.status();
   Stream& stream = connected.value();
@@ -176,6 +178,7 @@ Status Client::Follow(uint64_t after, const OnEvent& on_event) const {
 
   std::string name, data;
   std::string text = boost::beast::buffers_to_string(buffer.data());
+  Clock::time_point silent_since = Clock::now();
   for (;;) {
     size_t end = 0;
     while ((end = text.find('\n')) != std::string::npos) {
@@ -190,10 +193,16 @@ Status Client::Follow(uint64_t after, const OnEvent& on_event) const {
     }
     if (text.size() > kEventBytesMax) return Status(StatusCode::kInvalid, path_ + " tells events without an end");
     char bytes[4096];
-    stream.SetDeadline(Clock::now() + kSilenceMax);
+    const Clock::time_point patience_ends = silent_since + kSilenceMax;
+    stream.SetDeadline(on_quiet ? std::min(Clock::now() + kQuiet, patience_ends) : patience_ends);
     const size_t got = stream.read_some(boost::asio::buffer(bytes), error);
     if (error == boost::asio::error::eof) return Status();
+    if (error == boost::asio::error::timed_out && on_quiet && Clock::now() < patience_ends) {
+      if (!on_quiet()) return Status();
+      continue;
+    }
     if (error) return Failure(path_, error);
+    silent_since = Clock::now();
     text.append(bytes, got);
   }
 }

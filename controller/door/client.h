@@ -43,8 +43,10 @@ class Client {
 
   // Calls `on_event` with the data of each event that is newer than `after`, JSON on one line, until it returns false
   // or the other end closes the connection: both are Ok. `name` is that of the event: "applied", "gap".
+  // `on_quiet` is called ten times a second while nothing is told, and ends it likewise.
   using OnEvent = std::function<bool(const std::string& name, const std::string& data)>;
-  Status Follow(uint64_t after, const OnEvent& on_event) const;
+  using OnQuiet = std::function<bool()>;
+  Status Follow(uint64_t after, const OnEvent& on_event, const OnQuiet& on_quiet = {}) const;
 
  private:
   const std::string path_;

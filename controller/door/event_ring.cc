@@ -5,12 +5,12 @@
 
 namespace stepwatch::door {
 
-void EventRing::Add(const Event& event) noexcept {
+void EventRing::Add(const Event& event, const std::optional<output::EditPeer>& peer) noexcept {
   const base::MutexLock lock(&mutex_);
   ++newest_;
   try {
     if (events_.size() == kEventsMax) events_.pop_front();
-    events_.push_back({newest_, event});
+    events_.push_back({newest_, event, peer});
   } catch (const std::bad_alloc&) {
   }
 }

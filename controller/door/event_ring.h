@@ -15,7 +15,8 @@ class EventRing {
  public:
   static constexpr size_t kEventsMax = 1000;
 
-  void Add(const Event& event) noexcept;
+  // `peer`: see NumberedEvent.
+  void Add(const Event& event, const std::optional<output::EditPeer>& peer = std::nullopt) noexcept;
   EventPage After(uint64_t id, size_t count) const;
 
  private:

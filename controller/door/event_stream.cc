@@ -19,6 +19,7 @@ constexpr std::string_view kStreamHeader =
 std::string EventText(const NumberedEvent& each) {
   Json json = {{"version", kAnswerVersion}, {"id", each.id}};
   json.update(EventJson(each.event));
+  if (each.peer) json["peer"] = PeerJson(*each.peer);
   return "id: " + std::to_string(each.id) + "\nevent: " + EventKindName(each.event.kind) + "\ndata: " + Dump(json) +
          "\n\n";
 }

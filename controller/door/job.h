@@ -3,10 +3,12 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "src/output/history.h"
 #include "stepwatch/event.h"
 #include "stepwatch/monitor.h"
 
@@ -63,11 +65,13 @@ struct JobStatus {
   uint64_t refusals = 0;
   uint64_t looks = 0;  // at the config file
   uint64_t events = 0;
+  PlanId written_plan_id = 0;  // the newest plan of which rows are written; 0: none
 };
 
 struct NumberedEvent {
   uint64_t id = 0;  // from 1 in each monitor
   Event event;
+  std::optional<output::EditPeer> peer;  // who sent the bytes that it is about through the door; nothing: nobody did
 };
 
 struct EventPage {
@@ -86,7 +90,60 @@ struct DoctorReport {
   std::string watch_mode;
 };
 
+// What somebody asks of the config file.
+struct ConfigChange {
+  enum class Verb : uint8_t { kApply, kStart, kStop, kRollback };
+
+  Verb verb = Verb::kApply;
+  std::string text;      // kApply
+  PlanId plan_id = 0;    // kRollback: back to its config; 0: to the one before the config that ran last
+  std::string if_match;  // only if the file holds the bytes with this SHA-256; empty: whatever it holds
+  output::EditPeer peer;
+};
+
+struct ChangeReport {
+  enum class Outcome : uint8_t {
+    kWritten,
+    kUnchanged,    // the file held the text already
+    kConflict,     // it holds something else than it should
+    kEdited,       // somebody saved at the same moment; theirs stands
+    kInvalid,      // the text is unusable
+    kUnwritable,   // the file cannot be changed
+    kNoOldConfig,  // kRollback: there is none to go back to
+    kStatic,       // the job has read its config once, and does not look again
+    kNotReader,    // another process of the job reads the config
+    kNotReady,     // not now
+  };
+  // What the monitor makes of the text that is in the file.
+  enum class Taken : uint8_t { kPending, kArmed, kRunning, kStopping, kOff, kRefused, kSuperseded };
+
+  Outcome outcome = Outcome::kNotReady;
+  std::string config_path;
+  std::string method;           // how it was written
+  std::string message;          // unless kWritten or kUnchanged
+  TextPlace place;              // kInvalid
+  std::string replaced_sha256;  // what the file held; empty: nothing, or it was not read
+  std::string sha256;           // of the text
+  PlanId old_plan_id = 0;       // kRollback: whose config it is
+
+  // kWritten, kUnchanged
+  Taken taken = Taken::kPending;
+  PlanId plan_id = 0;  // of the plan that it is about; 0: none
+  int64_t at_step = -1;
+  std::string refusal;  // kRefused
+  TextPlace refusal_place;
+};
+
+// The history of a run, as far as it is on the disk.
+struct HistoryReport {
+  Status status;
+  std::string directory;  // of the run
+  output::History history;
+};
+
 // Thread-safe. GetStatus, EventsAfter and Tick answer at once; the others may take a while, and wait for no file.
+// Those with `then` begin something and answer when it is done, on any thread, once. `then` may be called at once, and
+// is destroyed uncalled if the monitor closes first.
 class Job {
  public:
   virtual ~Job() = default;
@@ -99,6 +156,12 @@ class Job {
   // See Monitor::Latest.
   virtual std::vector<LatestValue> Latest(SiteKind kind, std::chrono::milliseconds timeout) = 0;
   virtual DoctorReport Examine() = 0;
+
+  // Changes the config file, and has the monitor look at it at once.
+  virtual void ChangeConfig(ConfigChange change, std::function<void(const ChangeReport&)> then) = 0;
+  virtual void ReadHistory(std::function<void(const HistoryReport&)> then) = 0;
+  // The bytes with this hash that the history of the run keeps.
+  virtual void ReadConfig(const std::string& sha256, std::function<void(const Result<std::string>&)> then) = 0;
 };
 
 }  // namespace stepwatch::door

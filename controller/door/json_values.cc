@@ -1,5 +1,6 @@
 #include "controller/door/json_values.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "stepwatch/version.h"
@@ -48,6 +49,20 @@ Json NumberJson(double number) {
   if (std::isnan(number)) return "NaN";
   if (std::isinf(number)) return number > 0 ? "Infinity" : "-Infinity";
   return number;
+}
+
+const char* TakenName(ChangeReport::Taken taken) {
+  using Taken = ChangeReport::Taken;
+  switch (taken) {
+    case Taken::kPending: return "pending";
+    case Taken::kArmed: return "armed";
+    case Taken::kRunning: return "running";
+    case Taken::kStopping: return "stopping";
+    case Taken::kOff: return "off";
+    case Taken::kRefused: return "refused";
+    case Taken::kSuperseded: return "superseded";
+  }
+  return "";
 }
 
 Json ValueJson(const LatestValue& value) {
@@ -133,6 +148,7 @@ Json StatusJson(const JobStatus& status) {
   json["decision_timeouts"] = monitor.decision_timeouts;
   json["decision_wait_seconds"] = monitor.decision_wait_seconds;
   json["newest_event"] = status.events;
+  json["written_plan_id"] = OrNull<PlanId>(status.written_plan_id, 0);
   return json;
 }
 
@@ -188,8 +204,44 @@ Json ValidationJson(const std::string& sha256, const Result<config::ParsedConfig
 }
 
 Json ErrorJson(const std::string& code, const std::string& message) {
+  return ErrorJson(code, message, {});
+}
+
+Json ErrorJson(const std::string& code, const std::string& message, const TextPlace& place) {
   Json json = Answer();
-  json["error"] = {{"code", code}, {"message", message}};
+  Json& error = json["error"] = {{"code", code}};
+  error.update(PlaceJson(place, message));
+  return json;
+}
+
+Json PeerJson(const output::EditPeer& peer) {
+  return {{"uid", peer.uid}, {"pid", OrNull<int64_t>(peer.pid, -1)}, {"exe", OrNull(peer.exe)}};
+}
+
+Json ChangeJson(const ChangeReport& report) {
+  Json json = Answer();
+  json["config"] = report.config_path;
+  json["outcome"] = report.outcome == ChangeReport::Outcome::kWritten ? "written" : "unchanged";
+  json["method"] = report.method;
+  json["replaced_sha256"] = report.replaced_sha256;
+  json["sha256"] = report.sha256;
+  if (report.old_plan_id != 0) json["old_plan_id"] = report.old_plan_id;
+  json["taken"] = TakenName(report.taken);
+  json["plan_id"] = OrNull<PlanId>(report.plan_id, 0);
+  json["at_step"] = OrNull<int64_t>(report.at_step, -1);
+  if (report.taken == ChangeReport::Taken::kRefused) json["refusal"] = PlaceJson(report.refusal_place, report.refusal);
+  return json;
+}
+
+Json HistoryJson(const HistoryReport& report, size_t count) {
+  Json json = Answer();
+  const std::vector<output::HistoryLine>& lines = report.history.lines;
+  json["directory"] = report.directory;
+  json["lines_in_all"] = lines.size();
+  Json& list = json["lines"] = Json::array();
+  for (size_t i = lines.size() - std::min(count, lines.size()); i < lines.size(); ++i)
+    list.push_back(Json::parse(output::HistoryText(lines[i]), nullptr, false));
+  json["notes"] = report.history.notes;
   return json;
 }
 

@@ -29,6 +29,13 @@ Json ValidationJson(const std::string& sha256, const Result<config::ParsedConfig
 Json ErrorJson(const std::string& code, const std::string& message);
 // One event, without a version: a line of `rehearse --json`, the data of /v1/events.
 Json EventJson(const Event& event);
+Json PeerJson(const output::EditPeer& peer);
+// What became of a change, with what the monitor makes of it.
+Json ChangeJson(const ChangeReport& report);
+// The newest lines of a history, at most `count`, the newest last.
+Json HistoryJson(const HistoryReport& report, size_t count);
+// `place`: as far as it is known.
+Json ErrorJson(const std::string& code, const std::string& message, const TextPlace& place);
 Json LedgerJson(const Ledger& ledger);
 
 // One line. What is no UTF-8 in it is replaced.

@@ -1,5 +1,6 @@
 #include "controller/door/routes.h"
 
+#include "controller/door/change_routes.h"
 #include "controller/door/json_values.h"
 #include "controller/door/metrics.h"
 #include "src/base/sha256.h"
@@ -75,10 +76,19 @@ PathMatch MatchPath(std::string_view pattern, std::string_view path) {
 
 const std::vector<Route>& Routes() {
   static const std::vector<Route> routes = {
-      {"GET", "/v1/status", Way::kAtOnce, GetStatus},         {"GET", "/v1/ranks", Way::kAtOnce, GetRanks},
-      {"POST", "/v1/validate", Way::kOnWorker, PostValidate}, {"GET", "/v1/latest/{kind}", Way::kOnWorker, GetLatest},
-      {"GET", "/v1/events", Way::kEvents, nullptr},           {"GET", "/v1/doctor", Way::kOnWorker, GetDoctor},
+      {"GET", "/v1/status", Way::kAtOnce, GetStatus},
+      {"GET", "/v1/ranks", Way::kAtOnce, GetRanks},
+      {"POST", "/v1/validate", Way::kOnWorker, PostValidate},
+      {"GET", "/v1/latest/{kind}", Way::kOnWorker, GetLatest},
+      {"GET", "/v1/events", Way::kEvents, nullptr},
+      {"GET", "/v1/doctor", Way::kOnWorker, GetDoctor},
       {"GET", "/metrics", Way::kAtOnce, GetMetrics},
+      {"POST", "/v1/apply", Way::kLater, nullptr, BeginApply, true},
+      {"POST", "/v1/start", Way::kLater, nullptr, BeginStart, true},
+      {"POST", "/v1/stop", Way::kLater, nullptr, BeginStop, true},
+      {"POST", "/v1/rollback", Way::kLater, nullptr, BeginRollback, true},
+      {"GET", "/v1/history", Way::kLater, nullptr, BeginHistory},
+      {"GET", "/v1/configs/{sha256}", Way::kLater, nullptr, BeginConfig},
   };
   return routes;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,19 +22,28 @@ struct Request {
   std::string if_match;      // the header If-Match without its quotes; empty: whatever is there
   std::string request_id;    // the header Idempotency-Key: the same request, sent again, is performed once
   std::optional<Peer> peer;  // nothing: the kernel does not say who asks
+  std::string exe;           // the program of the peer, for a route that changes something; empty: not known
 };
+
+// Takes an answer when there is one: on any thread, once.
+using OnAnswer = std::function<void(const Answer&)>;
 
 struct Route {
   enum class Way : uint8_t {
     kAtOnce,    // on the door's thread: takes no time
     kOnWorker,  // on the worker, with a deadline
+    kLater,     // begun on the worker, answered with the same deadline by whoever has the answer
     kEvents,    // a stream of events, without an end
   };
 
   const char* method;
   const char* path;  // a last part {…} stands for any
   Way way;
-  Answer (*answer)(const Request& request, Job& job);  // null for kEvents
+  Answer (*answer)(const Request& request, Job& job);  // kAtOnce, kOnWorker
+  // kLater.
+  void (*begin)(const Request& request, Job& job, OnAnswer then) = nullptr;
+  // It changes what the job does: only the owner and root may ask for it, and a request with an id is performed once.
+  bool changes = false;
 };
 
 const std::vector<Route>& Routes();

@@ -132,8 +132,13 @@ void Server::Core::Run() noexcept {
 }
 
 void Server::Core::Prepare() {
-  around_ = {&context_, &options_.limits, job_,
-             &worker_,  weak_from_this(), [this](Session* session) { OnEnd(session); }};
+  around_ = {&context_,
+             &options_.limits,
+             job_,
+             &worker_,
+             std::make_shared<RequestLog>(),
+             weak_from_this(),
+             [this](Session* session) { OnEnd(session); }};
   tick_.expires_after(milliseconds(0));
   tick_.async_wait([this](const boost::system::error_code& error) {
     if (!error) Tick();

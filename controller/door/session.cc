@@ -105,7 +105,12 @@ void Session::OnReadTime() {
 
 void Session::OnWorkerTime() {
   ++questions_;
-  Send(Busy(fmt::format("the job has not answered within {} ms; try again", around_.limits->answer_time.count())));
+  const auto time = around_.limits->answer_time.count();
+  Send(Busy(match_.route->changes
+                ? fmt::format("the job has not answered within {} ms, and goes on with the request; the same request "
+                              "with the same Idempotency-Key asks what became of it",
+                              time)
+                : fmt::format("the job has not answered within {} ms; try again", time)));
 }
 
 // --- a request ---
@@ -197,6 +202,7 @@ Request Session::TakeRequest() {
   request.if_match = WithoutQuotes(sent[http::field::if_match]);
   request.request_id = sent["Idempotency-Key"];
   request.peer = peer_;
+  if (match_.route->changes && peer_) request.exe = ProgramOf(fd_.get(), *peer_);
   return request;
 }
 
@@ -204,24 +210,38 @@ void Session::Perform() {
   if (match_.route->way == Route::Way::kEvents) return StreamEvents();
   Request request = TakeRequest();
   if (match_.route->way == Route::Way::kOnWorker) return AskWorker(std::move(request));
+  if (match_.route->way == Route::Way::kLater) return BeginOnWorker(std::move(request));
   Send(AnswerOf(*match_.route, request, *around_.job));
 }
 
-void Session::AskWorker(Request request) {
-  const uint64_t question = ++questions_;
-  // The worker may hold the question for longer than this session lives, and answers a door that is still there.
-  auto ask = [weak = weak_from_this(), owner = around_.owner.lock(), job = around_.job, context = around_.context,
-              route = match_.route, request = std::move(request), question] {
-    auto answer = std::make_shared<Answer>(AnswerOf(*route, request, *job));
-    boost::asio::post(*context, [weak, answer, question] {
+// The worker may hold the question for longer than this session lives, and answers a door that is still there.
+OnAnswer Session::AnswerTo(uint64_t question) {
+  return [weak = weak_from_this(), owner = around_.owner, context = around_.context, question](const Answer& answer) {
+    const std::shared_ptr<const void> alive = owner.lock();
+    if (!alive) return;
+    boost::asio::post(*context, [weak, answer = std::make_shared<Answer>(answer), question] {
       const auto self = weak.lock();
       if (!self || self->ended_ || self->questions_ != question) return;
       self->StopWaiting();
       self->Send(*answer);
     });
   };
+}
+
+void Session::AskWorker(Request request) {
+  Await([owner = around_.owner.lock(), job = around_.job, route = match_.route, request = std::move(request),
+         then = AnswerTo(++questions_)] { then(AnswerOf(*route, request, *job)); });
+}
+
+void Session::BeginOnWorker(Request request) {
+  Await([owner = around_.owner.lock(), job = around_.job, route = match_.route, request = std::move(request),
+         requests = around_.requests,
+         then = AnswerTo(++questions_)] { BeginRequest(*route, request, *job, *requests, then); });
+}
+
+void Session::Await(std::function<void()> work) {
   is_waiting_for_worker_ = true;
-  if (!around_.worker->Post(std::move(ask))) return Send(Busy("too many questions wait already; try again"));
+  if (!around_.worker->Post(std::move(work))) return Send(Busy("too many questions wait already; try again"));
   Within(around_.limits->answer_time, &Session::OnWorkerTime);
 }
 

@@ -33,9 +33,9 @@ ConfigWriter::Looked ConfigWriter::LookAt(Displaced* displaced) {
   return {displaced->files.Look(Clock::now()), displaced->files.look_at()};
 }
 
-writeback::WriteBackResult ConfigWriter::WriteBackNow(Displaced* displaced, const std::string& path,
-                                                      const std::string& base_sha256, base::FileSystem& files) {
-  writeback::WriteBackResult result = writeback::SetDynamicOn(path, base_sha256, false, files);
+writeback::WriteBackResult ConfigWriter::MakeNow(Displaced* displaced, const std::string& path, const Change& change,
+                                                 base::FileSystem& files) {
+  writeback::WriteBackResult result = change();
   displaced->files.AddOurs(result.sha256);
   if (result.displaced) displaced->files.Add(std::move(*result.displaced));
   result.displaced.reset();
@@ -63,6 +63,18 @@ void ConfigWriter::Stop() {
 }
 
 void ConfigWriter::WriteBack(const std::string& base_sha256, std::function<bool()> is_unchanged, Then then) {
+  Make(
+      [path = config_path_, base_sha256, is_unchanged = std::move(is_unchanged), files = files_] {
+        return is_unchanged() ? writeback::SetDynamicOn(path, base_sha256, false, *files) : Edited(path);
+      },
+      [this, then = std::move(then)](const Status& fault, const writeback::WriteBackResult& result) {
+        --write_backs_;
+        then(fault, result);
+      });
+  ++write_backs_;
+}
+
+void ConfigWriter::Make(Change change, Then then) {
   struct Outcome {
     writeback::WriteBackResult result;
     Looked before;
@@ -70,20 +82,17 @@ void ConfigWriter::WriteBack(const std::string& base_sha256, std::function<bool(
   };
   const auto outcome = std::make_shared<Outcome>();
   file_work_->Do(
-      [outcome, displaced = displaced_, path = config_path_, base_sha256, is_unchanged = std::move(is_unchanged),
-       files = files_] {
+      [outcome, displaced = displaced_, path = config_path_, change = std::move(change), files = files_] {
         outcome->before = LookAt(displaced.get());  // a late edit is in the file before it is compared
-        outcome->result = is_unchanged() ? WriteBackNow(displaced.get(), path, base_sha256, *files) : Edited(path);
+        outcome->result = MakeNow(displaced.get(), path, change, *files);
         outcome->after = LookAt(displaced.get());
       },
       [this, outcome, then = std::move(then)](const Status& fault) {
-        --write_backs_;
         TakeIn(outcome->before);
         TakeIn(outcome->after);
         if (!fault.ok()) TakeOver();  // it may have displaced a file by then
         then(fault, outcome->result);
       });
-  ++write_backs_;
 }
 
 // What a look throws is no reason not to look again.

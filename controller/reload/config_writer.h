@@ -1,5 +1,5 @@
-// Writes `dynamic_on: false` into the config file, and looks after the files that this displaces until their grace is
-// over (controller/writeback).
+// Writes into the config file, `dynamic_on: false` or what somebody orders, and looks after the files that this
+// displaces until their grace is over (controller/writeback).
 //
 // Loop thread only; the files are touched on the executor on which the config is looked at as well, one after the other
 // in the order in which that was asked for: a look that comes after a write-back is answered after it.
@@ -31,11 +31,16 @@ class ConfigWriter {
   ConfigWriter(boost::asio::io_context& loop, FileQueue* file_work, base::FileSystem* files, std::string config_path,
                std::function<void(const Finding&)> tell);
 
+  // Changes the file with the functions of controller/writeback. On the executor: owns or shares what it touches.
+  using Change = std::function<writeback::WriteBackResult()>;
+
   // Takes over what a killed process left beside the config.
   void TakeOver();
   // Makes `dynamic_on` false in the file if it still holds the text with this hash, and `is_unchanged`, asked on the
   // executor, says that no look has found another text since. Throws, with nothing done, as FileQueue::Do does.
   void WriteBack(const std::string& base_sha256, std::function<bool()> is_unchanged, Then then);
+  // Makes another change of the file, between two looks and two write-backs. Throws likewise.
+  void Make(Change change, Then then);
   // A write-back is under way.
   bool busy() const { return write_backs_ > 0; }
   // Looks at the displaced files.
@@ -53,8 +58,8 @@ class ConfigWriter {
     std::optional<writeback::DisplacedFiles::Clock::time_point> look_at;
   };
   static Looked LookAt(Displaced* displaced);
-  static writeback::WriteBackResult WriteBackNow(Displaced* displaced, const std::string& path,
-                                                 const std::string& base_sha256, base::FileSystem& files);
+  static writeback::WriteBackResult MakeNow(Displaced* displaced, const std::string& path, const Change& change,
+                                            base::FileSystem& files);
 
   void Look(std::function<Looked(Displaced*)> look) noexcept;
   void TakeIn(const Looked& looked) noexcept;

@@ -113,6 +113,13 @@ void EditHistory::SetRunId(const std::string& run_id) noexcept {
   });
 }
 
+void EditHistory::Expect(const std::string& sha256, const output::EditPeer& peer) noexcept {
+  Quietly([&] {
+    expected_ = sha256;
+    expected_peer_ = peer;
+  });
+}
+
 void EditHistory::Seen(const watch::FileSnapshot& snapshot, const std::string& old_sha256) noexcept {
   Quietly([&] {
     Edit edit;
@@ -122,6 +129,8 @@ void EditHistory::Seen(const watch::FileSnapshot& snapshot, const std::string& o
     edit.bytes = static_cast<int64_t>(snapshot.bytes.size());
     edit.owner_uid = snapshot.stamp.owner_uid;
     edit.modified = output::UtcText(snapshot.stamp.modified_ns);
+    if (expected_ == edit.sha256) edit.peer = expected_peer_;
+    expected_.clear();
     before_ = std::exchange(seen_, std::move(edit));
     told_aborted_.clear();
   });
@@ -237,6 +246,7 @@ void EditHistory::Add(const Edit& edit, output::HistoryLine line) {
   line.bytes = edit.bytes;
   line.owner_uid = edit.owner_uid;
   line.modified = edit.modified;
+  line.peer = edit.peer;
   const bool is_first = waiting_->Put({std::move(line), edit.text});
   if (is_first && !directory_.empty()) Write();
 }

@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "controller/reload/file_queue.h"
@@ -36,8 +37,12 @@ class EditHistory {
   // Only before the directory is fixed; afterwards nothing changes.
   void SetRunId(const std::string& run_id) noexcept;
 
+  // The next bytes that are seen are this peer's, if they are these: it has sent them through the door.
+  void Expect(const std::string& sha256, const output::EditPeer& peer) noexcept;
   // The file holds new bytes. `old_sha256`: those that it held before.
   void Seen(const watch::FileSnapshot& snapshot, const std::string& old_sha256) noexcept;
+  // Who sent the bytes that were seen last; nothing: they were saved in the file.
+  const std::optional<output::EditPeer>& seen_peer() const { return seen_.peer; }
   // The bytes that were seen last are refused: here, or by a rank of the job.
   void Refused(const std::string& sha256, const TextPlace& place, const std::string& message) noexcept;
   // The ranks did not agree on them. Told once for each edit: it is proposed again and again.
@@ -67,6 +72,7 @@ class EditHistory {
     int64_t bytes = -1;
     int64_t owner_uid = -1;
     std::string modified;
+    std::optional<output::EditPeer> peer;
   };
   struct Plan {
     Edit edit;
@@ -86,9 +92,11 @@ class EditHistory {
   const Tell tell_;
   std::string config_path_;
   std::string run_id_;
-  std::string directory_;         // empty: not fixed
-  Edit seen_;                     // the newest
-  Edit before_;                   // the one before it
+  std::string directory_;  // empty: not fixed
+  Edit seen_;              // the newest
+  Edit before_;            // the one before it
+  std::string expected_;   // the hash of what a peer has sent and nobody has seen; empty: nothing
+  output::EditPeer expected_peer_;
   std::string told_aborted_;      // the hash of the edit whose abort is told
   std::map<PlanId, Plan> plans_;  // armed and not over
   std::shared_ptr<Waiting> waiting_;

@@ -25,8 +25,12 @@ Event EventAbout(EventKind kind, const std::string& sha256, const std::string& t
 
 void Reloader::Perform(const ReportSeen&) {
   Event event = EventAbout(EventKind::kSeen, current_.sha256, current_.text);
-  event.message =
-      "new bytes in " + options_.config_path + (agrees() && !agreement_->reads_the_file() ? " (from rank 0)" : "");
+  const std::optional<output::EditPeer>& peer = history_.seen_peer();
+  event.message = "new bytes in " + options_.config_path;
+  if (agrees() && !agreement_->reads_the_file())
+    event.message += " (from rank 0)";
+  else if (peer)
+    event.message += " (through the door: " + output::PeerText(*peer) + ")";
   Tell(std::move(event));
   if (current_.parsed.ok()) Warn(current_.parsed.value().warnings);
 }

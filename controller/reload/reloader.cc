@@ -119,9 +119,12 @@ void Reloader::Refresh() {
   if (watcher_) LookNow();
 }
 
-void Reloader::LookNow() {
+void Reloader::LookNow(std::function<void()> then) {
   ++looks_awaited_;
-  watcher_->LookNow([this] { --looks_awaited_; });
+  watcher_->LookNow([this, then = std::move(then)] {
+    --looks_awaited_;
+    if (then) then();
+  });
 }
 
 RunState Reloader::state() const {
@@ -137,6 +140,7 @@ void Reloader::JoinRanks() {
 }
 
 void Reloader::StopWatching() {
+  is_stopped_ = true;
   if (agreement_) agreement_->Leave();
   config_writer_.Stop();
   journal_.Stop();

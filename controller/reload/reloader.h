@@ -5,6 +5,7 @@
 #include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -19,6 +20,7 @@
 #include "controller/reload/edit_history.h"
 #include "controller/reload/edit_pipeline.h"
 #include "controller/reload/file_queue.h"
+#include "controller/reload/ordered_edit.h"
 #include "controller/reload/plan_agreement.h"
 #include "controller/reload/plan_registry.h"
 #include "controller/reload/reload_view.h"
@@ -70,6 +72,13 @@ class Reloader final : private PlanAgreement::Owner {
   // Begins a look. What it found is known when settled() is true; until then the file is read or written back, or the
   // ranks of the job decide on what it holds.
   void Refresh();
+  // Changes the config file as ordered, looks at it at once, and calls `then` when it is known what became of that,
+  // with the verdict of this process as far as it is known within a second. In dynamic mode. StopWatching discards
+  // `then`. Throws, with nothing done, as FileQueue::Do does.
+  using OnOrdered = std::function<void(const OrderOutcome&)>;
+  void Order(const std::shared_ptr<const EditOrder>& order, OnOrdered then);
+  // Does something with the files beside the rows, in turn with what is written there. See FileQueue::Do.
+  void OnOutputFiles(FileQueue::Work work, FileQueue::Then then) { output_work_.Do(std::move(work), std::move(then)); }
   RefreshOutcome outcome() const { return outcome_; }
   bool settled() const { return looked() && !undecided() && !is_recording(); }
   // The looks that Attach and Refresh have begun are over, and it is known where the output goes.
@@ -101,7 +110,13 @@ class Reloader final : private PlanAgreement::Owner {
   // Changes a config; false: it is as wanted. Empty: the plan is left as it is.
   using Change = std::function<bool(config::Config*)>;
 
-  void LookNow();
+  void LookNow(std::function<void()> then = {});
+  void TryOrder(const std::shared_ptr<const EditOrder>& order, OnOrdered then, int number);
+  void OnOrderWritten(const EditOrder& order, const std::shared_ptr<OrderOutcome>& outcome, const OnOrdered& then);
+  void AwaitVerdict(const std::shared_ptr<OrderOutcome>& outcome, const OnOrdered& then, const std::string& seen_before,
+                    std::chrono::steady_clock::time_point deadline);
+  // On these bytes, which were put in the file when others had been seen last.
+  Verdict VerdictOn(const std::string& sha256, const std::string& seen_before) const;
   // An edit takes effect when the ranks have agreed on it.
   bool agrees() const { return agreement_ && dynamic_; }
   bool undecided() const { return agreement_ && agreement_->undecided(); }
@@ -163,6 +178,7 @@ class Reloader final : private PlanAgreement::Owner {
 
   EditPipeline pipeline_;
   bool attached_ = false;
+  bool is_stopped_ = false;
   MachineState state_;
   Edit current_;  // what the bytes seen last became
   PlanRegistry plans_;

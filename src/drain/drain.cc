@@ -247,6 +247,8 @@ void Drain::MakeRoomInSinks() {
 void Drain::Credit(PlanId plan, uint64_t written, uint64_t discarded) noexcept {
   for (PlanStream& stream : streams_)
     if (stream.id() == plan) stream.Credit(written, discarded);
+  if (written > 0 && plan > written_plan_.load(std::memory_order_relaxed))
+    written_plan_.store(plan, std::memory_order_relaxed);
 }
 
 bool Drain::AnyPending() const {

@@ -65,6 +65,10 @@ class Drain {
   // Detaches a thread that hangs in a sink. Nothing that the drain uses may be freed then.
   void Detach();
 
+  // --- any thread ---
+  // The newest plan of which the first sink has written rows; 0: none.
+  PlanId written_plan() const { return written_plan_.load(std::memory_order_relaxed); }
+
   // --- any thread but the drain's ---
   // See Monitor::Latest; tags are for `rank`.
   std::vector<LatestValue> Latest(SiteKind kind, std::chrono::milliseconds timeout, int rank = 0);
@@ -112,7 +116,8 @@ class Drain {
   const size_t backlog_bytes_max_;
   const Clock clock_;
   Mailbox mailbox_;
-  std::thread thread_;                  // loop thread only
+  std::thread thread_;  // loop thread only
+  std::atomic<PlanId> written_plan_{0};
   std::atomic<bool> has_begun_{false};  // the thread; when it has ended the mailbox is closed
 
   base::Mutex mutex_;

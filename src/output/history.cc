@@ -44,6 +44,14 @@ class LineText {
   std::string text_;
 };
 
+LineText PeerMembers(const EditPeer& peer) {
+  LineText text;
+  text.Member("uid", peer.uid);
+  text.MemberFrom(0, "pid", peer.pid);
+  text.MemberUnlessEmpty("exe", peer.exe);
+  return text;
+}
+
 LineText LedgerText(const Ledger& ledger) {
   LineText text, dropped;
   text.Member("produced", static_cast<int64_t>(ledger.produced));
@@ -84,6 +92,12 @@ std::optional<Ledger> LedgerOf(const Json& json) {
   return ledger;
 }
 
+std::optional<EditPeer> PeerOf(const Json& json) {
+  const auto found = json.find("peer");
+  if (found == json.end() || !found->is_object()) return std::nullopt;
+  return EditPeer{NumberOf(*found, "uid", -1), NumberOf(*found, "pid", -1), TextOf(*found, "exe")};
+}
+
 // 0 for what the type cannot hold.
 template <class Integer>
 Integer SmallOf(const Json& json, const char* key) {
@@ -106,6 +120,7 @@ std::optional<HistoryLine> LineOf(std::string_view text) {
   line.bytes = NumberOf(json, "bytes", -1);
   line.owner_uid = NumberOf(json, "owner_uid", -1);
   line.modified = TextOf(json, "modified");
+  line.peer = PeerOf(json);
   line.step = NumberOf(json, "step", -1);
   line.collected = NumberOf(json, "collected", -1);
   line.place = {TextOf(json, "key"), SmallOf<int>(json, "line"), SmallOf<int>(json, "column")};
@@ -115,6 +130,13 @@ std::optional<HistoryLine> LineOf(std::string_view text) {
 }
 
 }  // namespace
+
+std::string PeerText(const EditPeer& peer) {
+  std::string text = "uid " + std::to_string(peer.uid);
+  if (peer.pid >= 0) text += ", pid " + std::to_string(peer.pid);
+  if (!peer.exe.empty()) text += ", " + peer.exe;
+  return text;
+}
 
 std::string HistoryText(const HistoryLine& line) {
   LineText text;
@@ -133,6 +155,7 @@ std::string HistoryText(const HistoryLine& line) {
   text.MemberFrom(0, "bytes", line.bytes);
   text.MemberFrom(0, "owner_uid", line.owner_uid);
   text.MemberUnlessEmpty("modified", line.modified);
+  if (line.peer) text.Object("peer", PeerMembers(*line.peer));
   if (line.ledger) text.Object("ledger", LedgerText(*line.ledger));
   text.Member("config", line.config_path);
   text.Member("run_id", line.run_id);

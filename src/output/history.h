@@ -16,6 +16,18 @@
 
 namespace stepwatch::output {
 
+// Who sent an edit through the door of the monitor, by the kernel's word.
+struct EditPeer {
+  int64_t uid = -1;
+  int64_t pid = -1;  // -1: not known, for instance of a process in another namespace
+  std::string exe;   // its program; empty: not known
+
+  bool operator==(const EditPeer&) const = default;
+};
+
+// "uid 1000, pid 4711, /usr/bin/stepwatch"
+std::string PeerText(const EditPeer& peer);
+
 struct HistoryLine {
   std::string time;  // UTC, ISO 8601, so that lines of several runs sort as texts
   std::string run_id;
@@ -29,6 +41,7 @@ struct HistoryLine {
   int64_t bytes = -1;
   int64_t owner_uid = -1;        // of the file when it was read
   std::string modified;          // when it had been saved; UTC, ISO 8601
+  std::optional<EditPeer> peer;  // nothing: it was saved in the file
   int64_t step = -1;             // applied: the first of the plan; its end: the last one
   int64_t collected = -1;        // at its end
   TextPlace place;               // refused

@@ -58,6 +58,38 @@ class FakeJob final : public Job {
     return report;
   }
 
+  // Answers with `change_report`, at once or, while `holds_changes`, when Release is called.
+  void ChangeConfig(ConfigChange change, std::function<void(const ChangeReport&)> then) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    changes_.push_back(std::move(change));
+    if (holds_changes)
+      held_.push_back(std::move(then));
+    else
+      then(change_report);
+  }
+  void ReadHistory(std::function<void(const HistoryReport&)> then) override { then(history); }
+  void ReadConfig(const std::string& sha256, std::function<void(const Result<std::string>&)> then) override {
+    then(sha256 == kept_sha256 ? Result<std::string>(kept_text)
+                               : Result<std::string>(Status(StatusCode::kNotFound, "no such config is kept")));
+  }
+  std::vector<ConfigChange> Changes() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return changes_;
+  }
+  void Release() {
+    std::vector<std::function<void(const ChangeReport&)>> held;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      held.swap(held_);
+    }
+    for (const auto& then : held) then(change_report);
+  }
+  // The monitor ends before it has an answer.
+  void Lose() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    held_.clear();
+  }
+
   void SetStatus(const JobStatus& status) {
     const std::lock_guard<std::mutex> lock(mutex_);
     status_ = status;
@@ -67,10 +99,17 @@ class FakeJob final : public Job {
   std::atomic<int> ticks{0};
   std::atomic<int> latest_asked{0};
   std::atomic<bool> holds_latest{false};
+  // Set before anybody asks.
+  ChangeReport change_report;
+  std::atomic<bool> holds_changes{false};
+  HistoryReport history;
+  std::string kept_sha256, kept_text;
 
  private:
   std::mutex mutex_;
   JobStatus status_;
+  std::vector<ConfigChange> changes_;
+  std::vector<std::function<void(const ChangeReport&)>> held_;
 };
 
 // A server in a directory of its own.

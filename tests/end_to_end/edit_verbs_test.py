@@ -55,6 +55,7 @@ def test_what_a_verb_did_is_one_json_object(config: Path) -> None:
     answer = json.loads(stepwatch("start", config, "--json").stdout)
     assert answer == {
         "version": 1,
+        "via": "file",
         "config": str(config),
         "outcome": "written",
         "method": "exchange",

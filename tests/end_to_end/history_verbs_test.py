@@ -84,7 +84,7 @@ def test_rollback_looks_in_the_usual_place_and_only_for_this_config(run: Rehears
     other = tmp_path / "other.json"
     other.write_text("{}")
     none = stepwatch("rollback", "--config", other, cwd=tmp_path)
-    assert none.returncode == 2 and "no history here" in none.stderr
+    assert none.returncode == 2 and "has no history in ./monitor_output" in none.stderr
     assert other.read_text() == "{}"
 
 

@@ -80,6 +80,19 @@ TEST_CASE("a line of the history is one line of JSON that reads back") {
   CHECK(read.value().lines[1].message == refused.message);
 }
 
+TEST_CASE("a line says who has sent the bytes through the door, as far as that is known") {
+  for (const EditPeer& peer : {EditPeer{1000, 7, "/usr/bin/a \"b\""}, EditPeer{0, -1, ""}}) {
+    HistoryLine line = Applied(1);
+    line.peer = peer;
+    const auto history = ReadHistory(HistoryText(line));
+    REQUIRE(history.ok());
+    CHECK(history.value().lines.at(0).peer == peer);
+  }
+  CHECK_FALSE(ReadHistory(HistoryText(Applied(1))).value().lines.at(0).peer);
+  CHECK(PeerText({1000, 7, "/bin/a"}) == "uid 1000, pid 7, /bin/a");
+  CHECK(PeerText({1000, -1, ""}) == "uid 1000");
+}
+
 TEST_CASE("a history that was cut off anywhere gives all whole lines, and a note if one was torn") {
   const std::string first = HistoryText(Applied(1)), text = first + HistoryText(Applied(2));
   for (size_t size = 0; size <= text.size(); ++size) {

@@ -1,0 +1,176 @@
+// What the door of a monitor changes, and reads beside its rows: all of it on the executors of the loop, which passes
+// it on and waits for nothing.
+#include <exception>
+#include <utility>
+
+#include "controller/api/monitor_impl.h"
+#include "controller/api/monitor_job.h"
+#include "src/output/applied_configs.h"
+#include "src/output/run_directory.h"
+
+namespace stepwatch::api {
+namespace {
+
+using door::ChangeReport;
+using reload::EditOrder;
+using reload::OrderOutcome;
+using reload::Verdict;
+using OnReport = std::function<void(const ChangeReport&)>;
+
+ChangeReport::Outcome OutcomeOf(const OrderOutcome& outcome) {
+  switch (outcome.kind) {
+    case OrderOutcome::Kind::kDone:
+      return outcome.is_written ? ChangeReport::Outcome::kWritten : ChangeReport::Outcome::kUnchanged;
+    case OrderOutcome::Kind::kConflict: return ChangeReport::Outcome::kConflict;
+    case OrderOutcome::Kind::kEdited: return ChangeReport::Outcome::kEdited;
+    case OrderOutcome::Kind::kInvalid: return ChangeReport::Outcome::kInvalid;
+    case OrderOutcome::Kind::kUnwritable: return ChangeReport::Outcome::kUnwritable;
+    case OrderOutcome::Kind::kNotReader: return ChangeReport::Outcome::kNotReader;
+    case OrderOutcome::Kind::kNotAttached: break;
+  }
+  return ChangeReport::Outcome::kNotReady;
+}
+
+ChangeReport::Taken TakenOf(Verdict::Kind kind) {
+  switch (kind) {
+    case Verdict::Kind::kPending: break;
+    case Verdict::Kind::kArmed: return ChangeReport::Taken::kArmed;
+    case Verdict::Kind::kRunning: return ChangeReport::Taken::kRunning;
+    case Verdict::Kind::kStopping: return ChangeReport::Taken::kStopping;
+    case Verdict::Kind::kOff: return ChangeReport::Taken::kOff;
+    case Verdict::Kind::kRefused: return ChangeReport::Taken::kRefused;
+    case Verdict::Kind::kSuperseded: return ChangeReport::Taken::kSuperseded;
+  }
+  return ChangeReport::Taken::kPending;
+}
+
+ChangeReport ReportOf(const OrderOutcome& outcome, ChangeReport report) {
+  report.outcome = OutcomeOf(outcome);
+  report.method = outcome.method;
+  report.message = outcome.kind == OrderOutcome::Kind::kNotAttached
+                       ? "the monitor does not look at its config yet; try again"
+                       : outcome.message;
+  report.place = outcome.place;
+  report.replaced_sha256 = outcome.found_sha256;
+  report.sha256 = outcome.sha256;
+  report.taken = TakenOf(outcome.verdict.kind);
+  report.plan_id = outcome.verdict.plan_id;
+  report.at_step = outcome.verdict.at_step;
+  report.refusal = outcome.verdict.refusal.message();
+  report.refusal_place = outcome.verdict.refusal.place();
+  return report;
+}
+
+EditOrder::Kind KindOf(door::ConfigChange::Verb verb) {
+  switch (verb) {
+    case door::ConfigChange::Verb::kStart: return EditOrder::Kind::kStart;
+    case door::ConfigChange::Verb::kStop: return EditOrder::Kind::kStop;
+    case door::ConfigChange::Verb::kApply:
+    case door::ConfigChange::Verb::kRollback: break;
+  }
+  return EditOrder::Kind::kReplace;
+}
+
+// Calls what answers if the work, on the loop, cannot be begun.
+template <class Work, class OnFault>
+void OrSay(const Work& work, const OnFault& on_fault) {
+  try {
+    work();
+  } catch (const std::exception& error) {
+    on_fault(Status(StatusCode::kUnavailable, error.what()));
+  }
+}
+
+}  // namespace
+
+void MonitorJob::ChangeConfig(door::ConfigChange change, OnReport then) {
+  ChangeReport report;
+  report.config_path = Absolute(impl_.options_.config_path);
+  if (!impl_.dynamic_) {
+    report.outcome = ChangeReport::Outcome::kStatic;
+    return then(report);
+  }
+  impl_.loop_.Post([this, change = std::move(change), then = std::move(then), report = std::move(report)] {
+    OrSay(
+        [&] {
+          change.verb == door::ConfigChange::Verb::kRollback ? RollBack(change, report, then)
+                                                             : Order(change, report, then);
+        },
+        [&](const Status& fault) { SayNotReady(report, fault, then); });
+  });
+}
+
+void MonitorJob::Order(const door::ConfigChange& change, const ChangeReport& report, const OnReport& then) {
+  const auto order = std::make_shared<EditOrder>();
+  order->kind = KindOf(change.verb);
+  order->text = change.text;
+  order->if_match_sha256 = change.if_match;
+  order->peer = change.peer;
+  order->on_written = [this, peer = change.peer](const std::string& sha256) { Expect(sha256, peer); };
+  impl_.reloader_.Order(order, [this, then, report](const OrderOutcome& outcome) {
+    impl_.PublishState();
+    then(ReportOf(outcome, report));
+  });
+}
+
+// The histories of all runs of this config are read: those of the run before a restart count as well.
+void MonitorJob::RollBack(const door::ConfigChange& change, const ChangeReport& report, const OnReport& then) {
+  const auto found = std::make_shared<Result<output::OldConfig>>(Status(StatusCode::kNotFound, ""));
+  impl_.reloader_.OnOutputFiles(
+      [found, where = Absolute(output::OutputBase(impl_.options_.output_dir)), path = report.config_path,
+       plan_id = change.plan_id] { *found = output::FindOldConfig(where, path, plan_id); },
+      [this, found, change, report, then](const Status& fault) {
+        if (!fault.ok()) return SayNotReady(report, fault, then);
+        ChangeReport next = report;
+        if (!found->ok()) {
+          next.outcome = ChangeReport::Outcome::kNoOldConfig;
+          next.message = found->status().message();
+          return then(next);
+        }
+        door::ConfigChange apply = change;
+        apply.text = found->value().text;
+        next.old_plan_id = found->value().from.line.plan_id;
+        OrSay([&] { Order(apply, next, then); }, [&](const Status& again) { SayNotReady(report, again, then); });
+      });
+}
+
+void MonitorJob::SayNotReady(ChangeReport report, const Status& why, const OnReport& then) {
+  report.outcome = ChangeReport::Outcome::kNotReady;
+  report.message = "the monitor cannot take this now: " + why.message() + "; try again";
+  then(report);
+}
+
+void MonitorJob::ReadHistory(std::function<void(const door::HistoryReport&)> then) {
+  const auto report = std::make_shared<door::HistoryReport>();
+  OnOutput(
+      [report](const std::string& directory) {
+        report->directory = directory;
+        const auto found = output::FindHistories(directory);
+        report->status = found.status();
+        if (found.ok() && !found.value().empty()) report->history = found.value().front().history;
+      },
+      [report, then = std::move(then)](const Status& fault) {
+        if (!fault.ok()) report->status = fault;
+        then(*report);
+      });
+}
+
+void MonitorJob::ReadConfig(const std::string& sha256, std::function<void(const Result<std::string>&)> then) {
+  const auto text = std::make_shared<Result<std::string>>(Status());
+  OnOutput(
+      [text, sha256](const std::string& directory) { *text = output::KeptConfig(directory, sha256); },
+      [text, then = std::move(then)](const Status& fault) { then(fault.ok() ? *text : Result<std::string>(fault)); });
+}
+
+void MonitorJob::OnOutput(std::function<void(const std::string& directory)> work,
+                          std::function<void(const Status& fault)> then) {
+  impl_.loop_.Post([this, work = std::move(work), then = std::move(then)] {
+    const std::string& directory = impl_.reloader_.output_dir();
+    if (directory.empty())
+      return then(Status(StatusCode::kNotFound,
+                         "this run has no history: no plan of it has written rows yet, or its format keeps no files"));
+    OrSay([&] { impl_.reloader_.OnOutputFiles([work, path = Absolute(directory)] { work(path); }, then); }, then);
+  });
+}
+
+}  // namespace stepwatch::api

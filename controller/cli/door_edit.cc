@@ -1,0 +1,204 @@
+#include "controller/cli/door_edit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <thread>
+#include <utility>
+
+#include "controller/cli/config_file.h"
+#include "controller/cli/edit_wait.h"
+#include "controller/cli/text_table.h"
+#include "controller/door/client.h"
+#include "src/base/text.h"
+#include "src/output/run_directory.h"
+
+namespace stepwatch::cli {
+namespace {
+
+using door::Json;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kAnswerTime{10};
+constexpr std::chrono::seconds kPatience{60};
+constexpr std::chrono::milliseconds kAgain{200};
+constexpr int kBusy = 503;
+
+std::string Text(const Json& json, const char* name) {
+  const auto found = json.find(name);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+int64_t Number(const Json& json, const char* name) {
+  const auto found = json.find(name);
+  return found != json.end() && found->is_number_integer() ? found->get<int64_t>() : 0;
+}
+
+ExitCode ExitCodeOf(int status, const std::string& code) {
+  if (code == "conflict") return kExitConflict;
+  if (code == "invalid" || code == "no_old_config" || status == 400) return kExitInvalid;
+  if (status == 409) return kExitDegraded;  // not possible here
+  return kExitUnreachable;
+}
+
+std::string TakenText(const Json& change) {
+  const std::string taken = Text(change, "taken");
+  const int64_t plan = Number(change, "plan_id");
+  if (taken == "armed") return fmt::format("plan {} waits for step {}", plan, Number(change, "at_step"));
+  if (taken == "running") return fmt::format("plan {} is in force", plan);
+  if (taken == "stopping") return fmt::format("plan {} ends at the next step", plan);
+  if (taken == "off") return "nothing is to be collected";
+  if (taken == "superseded") return "somebody has saved something newer";
+  if (taken == "pending") return "it is not decided yet";
+  return taken == "refused" ? "refused: " + Text(change.value("refusal", Json::object()), "message") : taken;
+}
+
+EditResult ErrorResult(const door::FoundJob& job, const DoorEdit& edit, int status, const Json& json) {
+  const Json error = json.contains("error") && json["error"].is_object() ? json["error"] : Json::object();
+  EditResult result{ExitCodeOf(status, Text(error, "code")), json, ""};
+  result.json["via"] = "door";
+  result.json["job"] = job.name;
+  const std::string message = Text(error, "message");
+  if (result.exit_code == kExitInvalid && error.contains("line"))
+    result.line = PlacedLine(
+        edit.name, "error",
+        {Text(error, "key"), static_cast<int>(Number(error, "line")), static_cast<int>(Number(error, "column"))},
+        message);
+  else
+    result.line = base::Printable(fmt::format("stepwatch: error: {} says: {}", job.name, message), 2000);
+  return result;
+}
+
+EditResult DoneResult(const door::FoundJob& job, const DoorEdit& edit, const Json& json) {
+  const bool is_written = Text(json, "outcome") == "written";
+  const std::string taken = Text(json, "taken");
+  EditResult result{is_written ? kExitDone : kExitNoChange, json, ""};
+  if (taken == "refused" || taken == "superseded") result.exit_code = kExitNotAgreed;
+  result.json["via"] = "door";
+  result.json["job"] = job.name;
+  const int64_t old_plan = Number(json, "old_plan_id");
+  const std::string done = old_plan == 0 ? edit.done : fmt::format("holds the config of plan {} again", old_plan);
+  result.line =
+      base::Printable(fmt::format("{} {}; {}: {}", Text(json, "config"),
+                                  is_written ? done : "holds that already: no change", job.name, TakenText(json)),
+                      2000);
+  return result;
+}
+
+// Nobody has taken the request.
+bool IsUntaken(const Result<door::Reply>& reply, const std::string& code) {
+  return reply.ok() ? (reply.value().status == 404 && code == "not_found") || reply.value().status == 405
+                    : reply.status().code() != StatusCode::kTimedOut;
+}
+
+Json ObjectIn(const Result<door::Reply>& reply) {
+  const Result<Json> json = reply.ok() ? door::ParseJson(reply.value().body) : Result<Json>(reply.status());
+  return json.ok() && json.value().is_object() ? json.value() : Json::object();
+}
+
+Json AskStatus(const door::Client& client) {
+  return ObjectIn(client.Get("/v1/status"));
+}
+
+}  // namespace
+
+std::optional<EditResult> EditThroughDoor(const door::FoundJob& job, const DoorEdit& edit) {
+  const door::Client client(job.path);
+  const door::Question question{"POST", edit.target, edit.body, edit.if_match, output::RandomRunId()};
+  const Clock::time_point deadline = Clock::now() + kPatience;
+  for (bool is_first = true;; is_first = false) {
+    const Result<door::Reply> reply = client.Ask(question, kAnswerTime);
+    const Json json = ObjectIn(reply);
+    if (IsUntaken(reply, Text(json.value("error", Json::object()), "code"))) {
+      if (is_first) return std::nullopt;
+      return Failure(kExitUnreachable, "door", "gone",
+                     job.name + " is gone, and it is not known whether it has changed its config");
+    }
+    if (reply.ok() && reply.value().status == 200) return DoneResult(job, edit, json);
+    if (reply.ok() && reply.value().status != kBusy) return ErrorResult(job, edit, reply.value().status, json);
+    if (Clock::now() >= deadline)
+      return Failure(kExitUnreachable, "door", "timeout",
+                     job.name +
+                         " has not said within a minute what became of this; `stepwatch status` tells what its "
+                         "config holds");
+    std::this_thread::sleep_for(kAgain);
+  }
+}
+
+std::optional<EditResult> ValidateThroughDoor(const door::FoundJob& job, const std::string& name,
+                                              const std::string& text) {
+  const Result<door::Reply> reply = door::Client(job.path).Ask("POST", "/v1/validate", text);
+  const Json json = ObjectIn(reply);
+  if (!reply.ok() || reply.value().status != 200 || !json.contains("valid")) return std::nullopt;
+  const bool is_valid = json["valid"] == true;
+  EditResult result{is_valid ? kExitDone : kExitInvalid, json, ""};
+  result.json["via"] = "door";
+  result.json["job"] = job.name;
+  const Json error = json.value("error", Json::object());
+  const TextPlace place{Text(error, "key"), static_cast<int>(Number(error, "line")),
+                        static_cast<int>(Number(error, "column"))};
+  result.line = is_valid ? base::Printable(name + ": usable, says " + job.name, 2000)
+                         : PlacedLine(name, "error", place, Text(error, "message"));
+  return result;
+}
+
+void AwaitEdit(const door::FoundJob& job, const WaitArguments& arguments, EditResult* result) {
+  const bool may_wait = result->exit_code == kExitDone || result->exit_code == kExitNoChange;
+  if (arguments.goal.empty() || !may_wait) return;
+  const door::Client client(job.path);
+  EditWait wait(arguments.goal == "drained" ? EditWait::Goal::kDrained : EditWait::Goal::kApplied, result->json);
+  const bool tells = arguments.tells && IsTerminal();
+  const auto tell = [tells](const std::vector<std::string>& lines) {
+    for (const std::string& line : lines)
+      if (tells) std::printf("%s\n", base::Printable(line, 2000).c_str());
+    if (tells) std::fflush(stdout);
+  };
+  if (arguments.tells) std::printf("%s\n", result->line.c_str());
+  std::fflush(stdout);
+  const Clock::time_point begin = Clock::now();
+  const auto is_late = [&] {
+    return arguments.timeout > 0 && Clock::now() - begin >= std::chrono::duration<double>(arguments.timeout);
+  };
+  // From before the verb: a plan may have begun, and ended, by now.
+  const Result<Json> before = door::ParseJson(job.status);
+  uint64_t last =
+      before.ok() && before.value().is_object() ? static_cast<uint64_t>(Number(before.value(), "newest_event")) : 0;
+  bool is_gone = false;
+  const auto ask = [&] {
+    const Json status = AskStatus(client);
+    if (!status.empty()) tell(wait.OnStatus(status));
+    return !wait.end() && !is_late();
+  };
+  while (!wait.end() && !is_late() && !is_gone) {
+    const Status followed = client.Follow(
+        last,
+        [&](const std::string& name, const std::string& data) {
+          const Result<Json> event = door::ParseJson(data);
+          if (!event.ok() || !event.value().is_object()) return true;
+          last = std::max(last, static_cast<uint64_t>(Number(event.value(), "id")));
+          tell(wait.OnEvent(name, event.value()));
+          return ask();
+        },
+        ask);
+    is_gone = !followed.ok() && followed.code() != StatusCode::kTimedOut;
+  }
+  if (is_gone) wait.OnGone();
+  result->json.update(wait.facts());
+  result->json["reached"] = wait.end() == EditWait::End::kReached;
+  if (wait.plan_id() != 0) result->json["plan_id"] = wait.plan_id();
+  if (wait.end() == EditWait::End::kReached) {
+    result->line = base::Printable(fmt::format("{}: {}", job.name, arguments.goal), 2000);
+    return;
+  }
+  const bool is_refused = wait.end() == EditWait::End::kFailed || wait.is_aborted();
+  result->exit_code = is_refused ? kExitNotAgreed : is_gone ? kExitUnreachable : kExitDegraded;
+  const std::string why = is_refused ? wait.why()
+                          : is_gone  ? "the job is gone"
+                                     : fmt::format("not {} within {} s; it goes on", arguments.goal, arguments.timeout);
+  result->json["why"] = why;
+  result->line = base::Printable("stepwatch: error: " + job.name + ": " + why, 2000);
+}
+
+}  // namespace stepwatch::cli

@@ -1,0 +1,26 @@
+// What a verb that changes a config has to say, whether it went through the door of a job or wrote the file.
+#pragma once
+
+#include <string>
+
+#include "controller/cli/exit_code.h"
+#include "controller/door/json_values.h"
+#include "stepwatch/status.h"
+
+namespace stepwatch::cli {
+
+struct EditResult {
+  ExitCode exit_code = kExitDone;
+  door::Json json;   // for --json
+  std::string line;  // for people
+};
+
+// As the door answers with errors; `via`: "door" or "file".
+EditResult Failure(ExitCode exit_code, const char* via, const char* code, const std::string& message);
+// An unusable text, which people find at `path`.
+EditResult Unusable(const char* via, const std::string& path, const Status& refusal);
+
+// Prints the result: one JSON object, or a line, on standard error unless it is done. Answers the exit code.
+int Print(const EditResult& result, bool as_json);
+
+}  // namespace stepwatch::cli

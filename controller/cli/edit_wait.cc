@@ -1,0 +1,126 @@
+#include "controller/cli/edit_wait.h"
+
+#include <fmt/format.h>
+
+namespace stepwatch::cli {
+namespace {
+
+using door::Json;
+
+std::string Text(const Json& json, const char* name) {
+  const auto found = json.find(name);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+uint64_t Number(const Json& json, const char* name) {
+  const auto found = json.find(name);
+  return found != json.end() && found->is_number_integer() && *found > 0 ? found->get<uint64_t>() : 0;
+}
+
+// The member if it is an object.
+const Json& Object(const Json& json, const char* name) {
+  static const Json none = Json::object();
+  const auto found = json.find(name);
+  return found != json.end() && found->is_object() ? *found : none;
+}
+
+bool IsQuiet(const std::string& state) {
+  return state == "IDLE" || state == "OFF" || state == "FAILED";
+}
+
+}  // namespace
+
+EditWait::EditWait(Goal goal, const Json& change)
+    : goal_(goal),
+      sha256_(Text(change, "sha256")),
+      is_stop_(Text(change, "taken") == "stopping" || Text(change, "taken") == "off"),
+      plan_id_(Number(change, "plan_id")) {
+  const std::string taken = Text(change, "taken");
+  if (taken == "refused") Fail("refused: " + Text(Object(change, "refusal"), "message"));
+  if (taken == "superseded") Fail("somebody has saved something newer");
+  if (is_stop_ && goal == Goal::kApplied) end_ = End::kReached;  // there is nothing that would be applied
+}
+
+void EditWait::Fail(const std::string& why) {
+  end_ = End::kFailed;
+  why_ = why;
+}
+
+std::vector<std::string> EditWait::OnEvent(const std::string& name, const Json& event) {
+  if (end_) return {};
+  const std::string message = Text(event, "message");
+  if (name == "refused" && Text(event, "sha256") == sha256_) {
+    Fail("refused: " + message);
+    return {why_};
+  }
+  if (plan_id_ == 0 || Number(event, "plan") != plan_id_) return {};
+  if (name == "aborted") {
+    is_aborted_ = true;
+    why_ = "the ranks did not agree: " + message;
+    return {why_ + "; it is proposed again"};
+  }
+  if (name == "superseded") {
+    is_superseded_ = true;
+    why_ = "superseded: " + message;
+    return {};
+  }
+  if (name == "applied") {
+    is_aborted_ = false;
+    facts_["applied_step"] = Number(event, "step");
+    return {fmt::format("plan {} applied: first step {}", plan_id_, Number(event, "step"))};
+  }
+  if (name == "finished") return {fmt::format("plan {} finished: {}", plan_id_, message)};
+  if (name != "drained") return {};
+  is_drained_ = true;
+  const Json& ledger = Object(event, "ledger");
+  facts_["collected_steps"] = Number(event, "collected_steps");
+  facts_["ledger"] = ledger;
+  return {fmt::format("plan {} drained: {} of {} rows are written", plan_id_, Number(ledger, "written"),
+                      Number(ledger, "produced"))};
+}
+
+uint64_t EditWait::PlanIn(const Json& status) const {
+  for (const char* name : {"armed", "plan"}) {
+    const Json& plan = Object(status, name);
+    if (Text(plan, "config_sha256") == sha256_) return Number(plan, "plan_id");
+  }
+  return 0;
+}
+
+std::vector<std::string> EditWait::OnStatus(const Json& status) {
+  if (end_) return {};
+  if (is_stop_) {
+    const bool is_over = plan_id_ != 0 ? is_drained_ : IsQuiet(Text(status, "state"));
+    if (is_over) end_ = End::kReached;
+    return {};
+  }
+  // The plan of an edit gets a new number when the model grows, or a rank has used the old one.
+  const uint64_t plan_id = PlanIn(status);
+  std::vector<std::string> lines;
+  if (plan_id != 0 && plan_id != plan_id_) {
+    plan_id_ = plan_id;
+    is_drained_ = is_superseded_ = false;
+    lines.push_back(fmt::format("plan {} is made of it", plan_id));
+  }
+  const bool is_ours = !is_superseded_ && (plan_id != 0 || Text(status, "file_sha256") == sha256_);
+  const Json& plan = Object(status, "plan");
+  const bool is_in_force = plan_id_ != 0 && Number(plan, "plan_id") == plan_id_;
+  const bool writes_nothing = is_in_force && Number(plan, "rows_per_step") == 0 && Number(status, "collected") > 0;
+  if (!has_rows_ && plan_id_ != 0 && (Number(status, "written_plan_id") == plan_id_ || writes_nothing)) {
+    has_rows_ = true;
+    lines.push_back(writes_nothing ? "this rank writes no rows" : "rows of the first collected step are written");
+  }
+  if (is_drained_ || (goal_ == Goal::kApplied && has_rows_))
+    end_ = End::kReached;
+  else if (is_superseded_)
+    Fail(why_);
+  else if (plan_id_ == 0 && !is_ours)
+    Fail("somebody has saved something newer");
+  return lines;
+}
+
+void EditWait::OnGone() {
+  if (!end_ && is_drained_) end_ = End::kReached;
+}
+
+}  // namespace stepwatch::cli

@@ -1,0 +1,167 @@
+#include "controller/door/change_routes.h"
+
+#include <charconv>
+#include <limits>
+#include <utility>
+
+#include "controller/door/json_values.h"
+#include "src/base/text.h"
+
+namespace stepwatch::door {
+namespace {
+
+using Outcome = ChangeReport::Outcome;
+
+constexpr uint64_t kLinesUsual = 100;
+constexpr uint64_t kLinesMax = 10000;
+
+Answer With(int status, const Json& json) {
+  Answer answer;
+  answer.status = status;
+  answer.body = Dump(json);
+  return answer;
+}
+
+Answer Refusal(int status, const char* code, const std::string& message, const TextPlace& place = {}) {
+  return With(status, ErrorJson(code, message, place));
+}
+
+Answer Conflict(const ChangeReport& report, const std::string& if_match) {
+  const std::string found = report.replaced_sha256.empty() ? "no config" : report.replaced_sha256;
+  Json json = ErrorJson("conflict", report.config_path + " holds " + found + ", not " + base::Printable(if_match) +
+                                        "; nothing was changed");
+  json["error"]["expected_sha256"] = if_match;
+  json["error"]["found_sha256"] = report.replaced_sha256;
+  Answer answer = With(412, json);
+  answer.etag = report.replaced_sha256;
+  return answer;
+}
+
+Answer AnswerOf(const ChangeReport& report, const std::string& if_match) {
+  switch (report.outcome) {
+    case Outcome::kConflict: return Conflict(report, if_match);
+    case Outcome::kEdited: return Refusal(409, "conflict", report.message);
+    case Outcome::kInvalid: return Refusal(422, "invalid", report.message, report.place);
+    case Outcome::kUnwritable:
+      return Refusal(409, "unwritable",
+                     report.message +
+                         ". Change it as its owner, or where it comes from (a ConfigMap, an image, a mount): this job "
+                         "takes that up as well");
+    case Outcome::kNoOldConfig: return Refusal(404, "no_old_config", report.message);
+    case Outcome::kStatic:
+      return Refusal(409, "static",
+                     "this job has read its config once, at its start, and does not look again: it is not in dynamic "
+                     "mode (DYNAMIC_MONITOR=true). Nothing was changed");
+    case Outcome::kNotReader:
+      return Refusal(409, "not_reader", "rank 0 of this job reads the config; ask its door. Nothing was changed");
+    case Outcome::kNotReady: return Busy(report.message);
+    case Outcome::kWritten:
+    case Outcome::kUnchanged: break;
+  }
+  Answer answer = With(200, ChangeJson(report));
+  answer.etag = report.sha256;
+  return answer;
+}
+
+void Begin(const Request& request, Job& job, ConfigChange change, OnAnswer then) {
+  change.if_match = request.if_match == "*" ? "" : request.if_match;
+  if (request.peer) change.peer = {request.peer->uid, request.peer->pid > 0 ? request.peer->pid : -1, request.exe};
+  job.ChangeConfig(std::move(change), [then = std::move(then), if_match = request.if_match](
+                                          const ChangeReport& report) { then(AnswerOf(report, if_match)); });
+}
+
+// The number of the only parameter that the query may have; nothing: it is something else. `otherwise`: there is none.
+std::optional<uint64_t> NumberOf(const std::string& query_untrusted, std::string_view name, uint64_t otherwise) {
+  if (query_untrusted.empty()) return otherwise;
+  const std::string begin = std::string(name) + "=";
+  if (name.empty() || !query_untrusted.starts_with(begin)) return std::nullopt;
+  const char* first = query_untrusted.data() + begin.size();
+  const char* last = query_untrusted.data() + query_untrusted.size();
+  uint64_t number = 0;
+  const auto [end, error] = std::from_chars(first, last, number);
+  return first != last && error == std::errc() && end == last ? std::optional(number) : std::nullopt;
+}
+
+// A word that a later release knows must not be passed over: what it asks for would be done in another way.
+bool AsksForMore(const Request& request, const OnAnswer& then) {
+  if (request.query.empty() && request.body.empty()) return false;
+  then(BadRequest("this takes neither parameters nor a body: \"" +
+                  base::Printable(request.query.empty() ? request.body : request.query) + "\""));
+  return true;
+}
+
+void BeginSwitch(const Request& request, Job& job, ConfigChange::Verb verb, OnAnswer then) {
+  if (AsksForMore(request, then)) return;
+  ConfigChange change;
+  change.verb = verb;
+  Begin(request, job, std::move(change), std::move(then));
+}
+
+// Nothing: neither of the two ways to name a plan.
+std::optional<PlanId> PlanOf(const Request& request) {
+  std::optional<uint64_t> number = NumberOf(request.query, "plan", 0);
+  if (!request.body.empty()) {
+    const Result<Json> json = ParseJson(request.body);
+    if (!json.ok() || !json.value().is_object() || json.value().size() > 1 || !request.query.empty())
+      return std::nullopt;
+    const auto plan = json.value().find("plan");
+    if (plan == json.value().end()) return json.value().empty() ? std::optional<PlanId>(0) : std::nullopt;
+    number = plan->is_number_unsigned() ? std::optional(plan->get<uint64_t>()) : std::nullopt;
+  }
+  if (!number || *number > std::numeric_limits<PlanId>::max()) return std::nullopt;
+  return static_cast<PlanId>(*number);
+}
+
+}  // namespace
+
+void BeginApply(const Request& request, Job& job, OnAnswer then) {
+  if (!request.query.empty())
+    return then(BadRequest("this takes no parameters: \"" + base::Printable(request.query) + "\""));
+  ConfigChange change;
+  change.text = request.body;
+  Begin(request, job, std::move(change), std::move(then));
+}
+
+void BeginStart(const Request& request, Job& job, OnAnswer then) {
+  BeginSwitch(request, job, ConfigChange::Verb::kStart, std::move(then));
+}
+
+void BeginStop(const Request& request, Job& job, OnAnswer then) {
+  BeginSwitch(request, job, ConfigChange::Verb::kStop, std::move(then));
+}
+
+void BeginRollback(const Request& request, Job& job, OnAnswer then) {
+  const std::optional<PlanId> plan_id = PlanOf(request);
+  if (!plan_id)
+    return then(
+        BadRequest("a rollback takes ?plan=N or the body {\"plan\": N}, with the number of a plan, or neither"));
+  ConfigChange change;
+  change.verb = ConfigChange::Verb::kRollback;
+  change.plan_id = *plan_id;
+  Begin(request, job, std::move(change), std::move(then));
+}
+
+void BeginHistory(const Request& request, Job& job, OnAnswer then) {
+  const std::optional<uint64_t> count = NumberOf(request.query, "limit", kLinesUsual);
+  if (!count || *count > kLinesMax)
+    return then(BadRequest("a history takes ?limit=N, with a number up to " + std::to_string(kLinesMax)));
+  job.ReadHistory([then = std::move(then), count = *count](const HistoryReport& report) {
+    then(report.status.ok() ? With(200, HistoryJson(report, count))
+                            : Refusal(404, "not_found", report.status.message()));
+  });
+}
+
+void BeginConfig(const Request& request, Job& job, OnAnswer then) {
+  if (!output::IsSha256(request.parameter))
+    return then(Refusal(404, "not_found", "a config is named by its SHA-256: 64 digits, as /v1/history tells them"));
+  job.ReadConfig(request.parameter, [then = std::move(then), sha256 = request.parameter](const auto& text) {
+    if (!text.ok()) return then(Refusal(404, "not_found", text.status().message()));
+    Answer answer;
+    answer.content_type = "application/octet-stream";
+    answer.body = text.value();
+    answer.etag = sha256;
+    then(answer);
+  });
+}
+
+}  // namespace stepwatch::door

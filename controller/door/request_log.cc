@@ -1,0 +1,129 @@
+#include "controller/door/request_log.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <exception>
+#include <optional>
+#include <utility>
+
+#include "src/base/sha256.h"
+
+namespace stepwatch::door {
+namespace {
+
+constexpr size_t kIdBytesMax = 200;
+
+// Sees to it that somebody who waits gets one answer, whatever becomes of those who were to give it.
+class Promise {
+ public:
+  explicit Promise(OnAnswer then) : then_(std::move(then)) {}
+  ~Promise() {
+    if (is_kept_) return;
+    try {
+      then_(Busy("the monitor has ended before it had an answer; what the config file holds counts"));
+    } catch (...) {  // no memory to say so: the other end sees its connection close
+    }
+  }
+  Promise(const Promise&) = delete;
+  Promise& operator=(const Promise&) = delete;
+
+  void Keep(const Answer& answer) {
+    if (!is_kept_.exchange(true)) then_(answer);
+  }
+
+ private:
+  const OnAnswer then_;
+  std::atomic<bool> is_kept_{false};
+};
+
+OnAnswer Promised(OnAnswer then) {
+  return [promise = std::make_shared<Promise>(std::move(then))](const Answer& answer) { promise->Keep(answer); };
+}
+
+// What the job throws ends here.
+void Begin(const Route& route, const Request& request, Job& job, const OnAnswer& then) try {
+  route.begin(request, job, then);
+} catch (const std::exception& error) {
+  then(Busy(std::string("the request could not be begun: ") + error.what()));
+} catch (...) {
+  then(Busy("the request could not be begun"));
+}
+
+// Whatever belongs to a request. The parts cannot run into each other: none of the first three has a line feed.
+std::string DigestOf(const Route& route, const Request& request) {
+  return base::Sha256Hex(std::string(route.method) + " " + route.path + " " + request.parameter + "\n" + request.query +
+                         "\n" + request.if_match + "\n" + request.body);
+}
+
+// The door itself turns others away. A door that lets more people read lets nobody else write.
+std::optional<Answer> WhyNot(const Request& request) {
+  if (!IsAllowed(request.peer, ::geteuid(), OverflowUid()))
+    return Forbidden("only uid " + std::to_string(::geteuid()) + " and root change what this job does");
+  if (request.request_id.size() > kIdBytesMax)
+    return BadRequest("an Idempotency-Key may have " + std::to_string(kIdBytesMax) + " bytes");
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool RequestLog::IsBegun(const std::string& id, const std::string& digest, const OnAnswer& then, Answer* answer) {
+  const base::MutexLock lock(&mutex_);
+  const auto found = entries_.find(id);
+  if (found == entries_.end()) {
+    if (entries_.size() - answered_.size() < kRequestsMax) {
+      entries_[id] = Entry{digest, false, {}, {then}};
+      return false;
+    }
+    *answer = Busy("too many requests are under way; try again");
+  } else if (found->second.digest != digest) {
+    *answer = RequestIdReused();
+  } else if (found->second.is_answered) {
+    *answer = found->second.answer;
+  } else {
+    found->second.waiting.push_back(then);
+  }
+  return true;
+}
+
+void RequestLog::Perform(const std::string& id, const std::string& digest, OnAnswer then,
+                         const std::function<void(OnAnswer)>& begin) {
+  Answer answer;
+  answer.status = 0;
+  if (IsBegun(id, digest, then, &answer)) {
+    if (answer.status != 0) then(answer);
+    return;
+  }
+  begin(Promised([log = shared_from_this(), id](const Answer& given) { log->Finish(id, given); }));
+}
+
+void RequestLog::Finish(const std::string& id, const Answer& answer) {
+  std::vector<OnAnswer> waiting;
+  {
+    const base::MutexLock lock(&mutex_);
+    Entry& entry = entries_[id];
+    waiting.swap(entry.waiting);
+    if (answer.retry_after > 0) {
+      entries_.erase(id);
+    } else {
+      entry.answer = answer;
+      entry.is_answered = true;
+      answered_.push_back(id);
+    }
+    if (answered_.size() > kRequestsMax) {
+      entries_.erase(answered_.front());
+      answered_.pop_front();
+    }
+  }
+  for (const OnAnswer& then : waiting) then(answer);
+}
+
+void BeginRequest(const Route& route, const Request& request, Job& job, RequestLog& log, OnAnswer then) {
+  if (route.changes)
+    if (const std::optional<Answer> no = WhyNot(request)) return then(*no);
+  if (!route.changes || request.request_id.empty()) return Begin(route, request, job, Promised(std::move(then)));
+  log.Perform(request.request_id, DigestOf(route, request), std::move(then),
+              [&](const OnAnswer& finish) { Begin(route, request, job, finish); });
+}
+
+}  // namespace stepwatch::door

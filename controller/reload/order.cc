@@ -1,0 +1,96 @@
+// Edits that are ordered through the door: the file is changed on the executor, looked at at once, and whoever ordered
+// it hears what this process makes of it.
+#include <chrono>
+#include <utility>
+
+#include "controller/reload/ordered_edit.h"
+#include "controller/reload/quietly.h"
+#include "controller/reload/reloader.h"
+
+namespace stepwatch::reload {
+namespace {
+
+// For the ranks to decide, and for a file that cannot be looked at for a moment. Whoever waits longer asks again.
+constexpr std::chrono::milliseconds kVerdictTime{1000};
+constexpr std::chrono::milliseconds kAskAgain{2};
+
+// More saves than anybody makes while a word is changed.
+constexpr int kTriesMax = 20;
+
+bool IsWorthAnotherTry(const EditOrder& order, const OrderOutcome& outcome) {
+  return outcome.kind == OrderOutcome::Kind::kEdited && order.kind != EditOrder::Kind::kReplace &&
+         order.if_match_sha256.empty();
+}
+
+}  // namespace
+
+void Reloader::Order(const std::shared_ptr<const EditOrder>& order, OnOrdered then) {
+  if (watcher_) return TryOrder(order, std::move(then), 1);
+  OrderOutcome outcome;
+  outcome.kind = agreement_ && attached_ ? OrderOutcome::Kind::kNotReader : OrderOutcome::Kind::kNotAttached;
+  then(outcome);
+}
+
+// Compiled on the executor, by a pipeline of its own and the same sites: nothing that runs is touched.
+void Reloader::TryOrder(const std::shared_ptr<const EditOrder>& order, OnOrdered then, int number) {
+  const auto outcome = std::make_shared<OrderOutcome>();
+  const auto pipeline = std::make_shared<EditPipeline>(pipeline_);
+  config_writer_.Make(
+      [outcome, order, pipeline, path = options_.config_path, id = state_.next_plan_id, files = parts_.files] {
+        writeback::WriteBackResult result;
+        *outcome = MakeOrderedEdit(path, *order, pipeline.get(), id, *files, &result);
+        return result;
+      },
+      [this, outcome, order, then = std::move(then), number](const Status& fault, const writeback::WriteBackResult&) {
+        if (!fault.ok())
+          outcome->message = "it is not known whether " + options_.config_path + " was changed: " + fault.message();
+        else if (number < kTriesMax && IsWorthAnotherTry(*order, *outcome))
+          return TryOrder(order, then, number + 1);
+        else if (outcome->kind == OrderOutcome::Kind::kDone)
+          return OnOrderWritten(*order, outcome, then);
+        then(*outcome);
+      });
+}
+
+void Reloader::OnOrderWritten(const EditOrder& order, const std::shared_ptr<OrderOutcome>& outcome,
+                              const OnOrdered& then) {
+  if (outcome->is_written) {
+    history_.Expect(outcome->sha256, order.peer);
+    if (order.on_written) Quietly([&] { order.on_written(outcome->sha256); });
+  }
+  LookNow([this, outcome, then, before = state_.seen] {
+    AwaitVerdict(outcome, then, before, std::chrono::steady_clock::now() + kVerdictTime);
+  });
+}
+
+// The file was looked at. In a job of ranks they have to agree first.
+void Reloader::AwaitVerdict(const std::shared_ptr<OrderOutcome>& outcome, const OnOrdered& then,
+                            const std::string& seen_before, std::chrono::steady_clock::time_point deadline) {
+  outcome->verdict = VerdictOn(outcome->sha256, seen_before);
+  if (outcome->verdict.kind != Verdict::Kind::kPending || is_stopped_ || std::chrono::steady_clock::now() >= deadline)
+    return then(*outcome);
+  const auto timer = std::make_shared<boost::asio::steady_timer>(*parts_.loop, kAskAgain);
+  timer->async_wait([this, timer, outcome, then, seen_before, deadline](const boost::system::error_code& error) {
+    if (!error) AwaitVerdict(outcome, then, seen_before, deadline);
+  });
+}
+
+Verdict Reloader::VerdictOn(const std::string& sha256, const std::string& seen_before) const {
+  const auto about = [this](Verdict::Kind kind, PlanId plan_id) {
+    Verdict verdict{kind, plan_id, -1, Status()};
+    const std::optional<PlanView> view = ViewOf(plan_id);
+    if (view) verdict.at_step = view->at_step;
+    return verdict;
+  };
+  if (state_.seen != sha256)
+    return about(state_.lost || state_.seen == seen_before ? Verdict::Kind::kPending : Verdict::Kind::kSuperseded, 0);
+  if (state_.refused) return {Verdict::Kind::kRefused, 0, -1, current_.sha256 == sha256 ? current_.refusal : Status()};
+  if (state_.armed && state_.armed->sha256 == sha256)
+    return about(undecided() ? Verdict::Kind::kPending : Verdict::Kind::kArmed, state_.armed->plan_id);
+  if (state_.stopping && state_.window)
+    return about(undecided() ? Verdict::Kind::kPending : Verdict::Kind::kStopping, state_.window->plan_id);
+  if (state_.window && state_.window->sha256 == sha256) return about(Verdict::Kind::kRunning, state_.window->plan_id);
+  return about(undecided() ? Verdict::Kind::kPending : Verdict::Kind::kOff, 0);
+}
+
+}  // namespace stepwatch::reload

@@ -1,0 +1,86 @@
+#include "controller/reload/ordered_edit.h"
+
+#include <utility>
+
+#include "controller/watch/file_snapshot.h"
+#include "src/base/sha256.h"
+#include "src/base/text.h"
+#include "src/config/parse_config.h"
+
+namespace stepwatch::reload {
+namespace {
+
+using writeback::WriteBackOutcome;
+
+OrderOutcome Failed(OrderOutcome::Kind kind, std::string message, TextPlace place = {}) {
+  OrderOutcome outcome;
+  outcome.kind = kind;
+  outcome.message = std::move(message);
+  outcome.place = std::move(place);
+  return outcome;
+}
+
+// Ok: this process would take the text.
+Status Check(const std::string& text, EditPipeline* pipeline, PlanId plan_id) {
+  Edit edit = pipeline->Parse(base::Sha256Hex(text), text);
+  return pipeline->Classify(&edit, plan_id) == EditIntent::kRefused ? edit.refusal : Status();
+}
+
+OrderOutcome OutcomeOf(const writeback::WriteBackResult& result, const std::string& if_match_sha256) {
+  OrderOutcome outcome;
+  outcome.method = result.method;
+  outcome.message = result.message;
+  outcome.found_sha256 = result.found_sha256;
+  outcome.sha256 = result.sha256;
+  switch (result.outcome) {
+    case WriteBackOutcome::kWritten:
+    case WriteBackOutcome::kUnchanged: outcome.kind = OrderOutcome::Kind::kDone; break;
+    case WriteBackOutcome::kEdited:
+      outcome.kind = if_match_sha256.empty() || result.found_sha256 == if_match_sha256 ? OrderOutcome::Kind::kEdited
+                                                                                       : OrderOutcome::Kind::kConflict;
+      break;
+    case WriteBackOutcome::kRefused: outcome.kind = OrderOutcome::Kind::kInvalid; break;
+    case WriteBackOutcome::kImpossible: outcome.kind = OrderOutcome::Kind::kUnwritable; break;
+  }
+  outcome.is_written = result.outcome == WriteBackOutcome::kWritten;
+  if (outcome.kind == OrderOutcome::Kind::kDone) outcome.message.clear();
+  return outcome;
+}
+
+OrderOutcome Replace(const std::string& path, const EditOrder& order, EditPipeline* pipeline, PlanId plan_id,
+                     base::FileSystem& files, writeback::WriteBackResult* result) {
+  const Status refusal = Check(order.text, pipeline, plan_id);
+  if (!refusal.ok())
+    return Failed(OrderOutcome::Kind::kInvalid, refusal.message() + "; nothing was changed", refusal.place());
+  *result = writeback::ReplaceConfig(path, order.if_match_sha256, order.text, files);
+  return OutcomeOf(*result, order.if_match_sha256);
+}
+
+OrderOutcome Switch(const std::string& path, const EditOrder& order, EditPipeline* pipeline, PlanId plan_id,
+                    base::FileSystem& files, writeback::WriteBackResult* result) {
+  const bool on = order.kind == EditOrder::Kind::kStart;
+  const watch::FileSnapshot file = watch::TakeSnapshot(path, files);
+  if (file.kind == watch::SnapshotKind::kUnstable)
+    return Failed(OrderOutcome::Kind::kEdited, base::Printable(path, 200) + " changes while it is read");
+  if (file.kind != watch::SnapshotKind::kBytes)
+    return Failed(OrderOutcome::Kind::kInvalid, file.error + "; nothing was changed");
+  const std::string& expected = order.if_match_sha256.empty() ? file.sha256 : order.if_match_sha256;
+  if (expected == file.sha256) {
+    const Result<std::string> text = config::SpliceDynamicOn(file.bytes, on);
+    const Status refusal = text.ok() ? Check(text.value(), pipeline, plan_id) : text.status();
+    if (!refusal.ok())
+      return Failed(OrderOutcome::Kind::kInvalid, refusal.message() + "; nothing was changed", refusal.place());
+  }
+  *result = writeback::SetDynamicOn(path, expected, on, files);
+  return OutcomeOf(*result, order.if_match_sha256);
+}
+
+}  // namespace
+
+OrderOutcome MakeOrderedEdit(const std::string& path, const EditOrder& order, EditPipeline* pipeline, PlanId plan_id,
+                             base::FileSystem& files, writeback::WriteBackResult* result) {
+  const auto make = order.kind == EditOrder::Kind::kReplace ? Replace : Switch;
+  return make(path, order, pipeline, plan_id, files, result);
+}
+
+}  // namespace stepwatch::reload

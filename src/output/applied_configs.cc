@@ -1,0 +1,67 @@
+#include "src/output/applied_configs.h"
+
+#include <algorithm>
+
+namespace stepwatch::output {
+namespace {
+
+std::optional<AppliedConfig> LastOf(const std::vector<AppliedConfig>& all,
+                                    const std::function<bool(const HistoryLine&)>& is_wanted) {
+  const auto found = std::find_if(all.rbegin(), all.rend(), [&](const auto& each) { return is_wanted(each.line); });
+  return found == all.rend() ? std::nullopt : std::optional(*found);
+}
+
+// What is wanted is another config, and not the same one begun once more.
+Result<AppliedConfig> FindBefore(const std::vector<AppliedConfig>& all, const std::string& config,
+                                 const std::string& where) {
+  if (!all.empty()) {
+    const std::string last = all.back().line.sha256;
+    const auto found = LastOf(all, [&last](const HistoryLine& line) { return line.sha256 != last; });
+    if (found) return *found;
+  }
+  return Status(StatusCode::kNotFound,
+                config + (all.empty() ? " has no history in " + where : " has run with one config only") +
+                    ": there is none to go back to");
+}
+
+// Both names lead to one file, or are the same.
+bool IsSamePath(const std::string& a, const std::string& b) {
+  std::string real_a, real_b;
+  base::FileSystem& files = base::FileSystem::Real();
+  if (files.RealPath(a.c_str(), &real_a) != 0 || files.RealPath(b.c_str(), &real_b) != 0) return a == b;
+  return real_a == real_b;
+}
+
+}  // namespace
+
+std::vector<AppliedConfig> AppliedConfigs(const std::vector<FoundHistory>& runs,
+                                          const std::function<bool(const HistoryLine&)>& is_wanted) {
+  std::vector<AppliedConfig> all;
+  for (const FoundHistory& run : runs)
+    for (const HistoryLine& line : run.history.lines)
+      if (line.outcome == "applied" && is_wanted(line)) all.push_back({run.directory, line});
+  std::stable_sort(all.begin(), all.end(),
+                   [](const AppliedConfig& a, const AppliedConfig& b) { return a.line.time < b.line.time; });
+  return all;
+}
+
+Result<AppliedConfig> FindPlan(const std::vector<AppliedConfig>& all, PlanId plan_id, const std::string& where) {
+  const auto found = LastOf(all, [plan_id](const HistoryLine& line) { return line.plan_id == plan_id; });
+  if (found) return *found;
+  return Status(StatusCode::kNotFound, "no plan " + std::to_string(plan_id) + " was applied in what " + where +
+                                           " tells; `stepwatch history " + where + "` lists the plans");
+}
+
+Result<OldConfig> FindOldConfig(const std::string& where, const std::string& config_path, PlanId plan_id) {
+  const Result<std::vector<FoundHistory>> runs = FindHistories(where);
+  if (!runs.ok()) return runs.status();
+  const auto all =
+      AppliedConfigs(runs.value(), [&](const HistoryLine& line) { return IsSamePath(line.config_path, config_path); });
+  Result<AppliedConfig> found = plan_id != 0 ? FindPlan(all, plan_id, where) : FindBefore(all, config_path, where);
+  if (!found.ok()) return found.status();
+  Result<std::string> text = KeptConfig(found.value().directory, found.value().line.sha256);
+  if (!text.ok()) return text.status();
+  return OldConfig{std::move(found).value(), std::move(text).value()};
+}
+
+}  // namespace stepwatch::output

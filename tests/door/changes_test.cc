@@ -1,0 +1,282 @@
+// Requests that change something: what the routes ask of the job, what they answer, and that each is performed once.
+#include <unistd.h>
+
+#include <optional>
+
+#include "controller/door/change_routes.h"
+#include "controller/door/request_log.h"
+#include "src/base/sha256.h"
+#include "tests/door/open_door.h"
+
+namespace stepwatch::door {
+namespace {
+
+using Outcome = ChangeReport::Outcome;
+using Taken = ChangeReport::Taken;
+
+struct Answered {
+  int status = 0;
+  Json json;
+};
+
+Answered Ask(const OpenDoor& door, const Question& question) {
+  const Result<Reply> reply = door.client().Ask(question);
+  REQUIRE(reply.status().ToString() == "ok");
+  return {reply.value().status, ParseJson(reply.value().body).value()};
+}
+
+Question Post(const std::string& target, const std::string& body = "", const std::string& id = "") {
+  return {"POST", target, body, "", id};
+}
+
+TEST_CASE("a change is asked of the job with its text, its condition and who sends it") {
+  OpenDoor door;
+  door.job->change_report.outcome = Outcome::kWritten;
+  door.job->change_report.config_path = "/c.json";
+  door.job->change_report.method = "exchange";
+  door.job->change_report.replaced_sha256 = "aa";
+  door.job->change_report.sha256 = "bb";
+  door.job->change_report.taken = Taken::kArmed;
+  door.job->change_report.plan_id = 3;
+  door.job->change_report.at_step = 41;
+  const Answered answered = Ask(door, {"POST", "/v1/apply", "{} // as it is\n", "aa", ""});
+  CHECK(answered.status == 200);
+  CHECK(answered.json == Json({{"version", 1},
+                               {"config", "/c.json"},
+                               {"outcome", "written"},
+                               {"method", "exchange"},
+                               {"replaced_sha256", "aa"},
+                               {"sha256", "bb"},
+                               {"taken", "armed"},
+                               {"plan_id", 3},
+                               {"at_step", 41}}));
+  REQUIRE(Ask(door, Post("/v1/start")).status == 200);
+  REQUIRE(Ask(door, Post("/v1/stop")).status == 200);
+  REQUIRE(Ask(door, Post("/v1/rollback")).status == 200);
+  REQUIRE(Ask(door, Post("/v1/rollback?plan=7")).status == 200);
+  REQUIRE(Ask(door, Post("/v1/rollback", "{\"plan\": 8}")).status == 200);
+  const std::vector<ConfigChange> changes = door.job->Changes();
+  REQUIRE(changes.size() == 6);
+  CHECK(changes[0].text == "{} // as it is\n");
+  CHECK(changes[0].if_match == "aa");
+  CHECK(changes[0].peer.uid == ::geteuid());
+  CHECK(changes[0].peer.pid == ::getpid());
+  std::string self;
+  REQUIRE(base::FileSystem::Real().RealPath("/proc/self/exe", &self) == 0);
+  CHECK((changes[0].peer.exe == self || changes[0].peer.exe.empty()));  // a kernel before 6.5 does not tell
+  CHECK(changes[1].verb == ConfigChange::Verb::kStart);
+  CHECK(changes[2].verb == ConfigChange::Verb::kStop);
+  CHECK(changes[3].verb == ConfigChange::Verb::kRollback);
+  CHECK(changes[3].plan_id == 0);
+  CHECK(changes[4].plan_id == 7);
+  CHECK(changes[5].plan_id == 8);
+}
+
+TEST_CASE("what a route does not know is refused, and not done in another way") {
+  OpenDoor door;
+  for (const Question& question :
+       {Post("/v1/stop?now=1"), Post("/v1/stop", "{}"), Post("/v1/start?at_step=3"), Post("/v1/apply?dry_run=ranks"),
+        Post("/v1/rollback?plan="), Post("/v1/rollback?plan=-1"), Post("/v1/rollback?plan=99999999999"),
+        Post("/v1/rollback?to=1"), Post("/v1/rollback", "{\"plan\": \"2\"}"), Post("/v1/rollback", "{\"to\": 2}"),
+        Post("/v1/rollback", "["), Question{"GET", "/v1/history?limit=x", "", "", ""},
+        Question{"GET", "/v1/history?limit=1000000", "", "", ""}}) {
+    const Answered answered = Ask(door, question);
+    CHECK(answered.status == 400);
+    CHECK(answered.json["error"]["code"] == "bad_request");
+  }
+  CHECK(Ask(door, {"GET", "/v1/apply", "", "", ""}).status == 405);
+  CHECK(door.job->Changes().empty());
+}
+
+TEST_CASE("each refusal has its status, its code and what there is to know") {
+  OpenDoor door;
+  ChangeReport& report = door.job->change_report;
+  report.message = "a sentence";
+  report.replaced_sha256 = "found";
+  const auto ask = [&](Outcome outcome) {
+    report.outcome = outcome;
+    return Ask(door, {"POST", "/v1/apply", "{}", "expected", ""});
+  };
+  const Answered conflict = ask(Outcome::kConflict);
+  CHECK(conflict.status == 412);
+  CHECK(conflict.json["error"]["code"] == "conflict");
+  CHECK(conflict.json["error"]["expected_sha256"] == "expected");
+  CHECK(conflict.json["error"]["found_sha256"] == "found");
+  CHECK(ask(Outcome::kEdited).status == 409);
+  report.place = {"ops", 2, 10};
+  const Answered invalid = ask(Outcome::kInvalid);
+  CHECK(invalid.status == 422);
+  CHECK(invalid.json["error"] ==
+        Json({{"code", "invalid"}, {"key", "ops"}, {"line", 2}, {"column", 10}, {"message", "a sentence"}}));
+  const Answered unwritable = ask(Outcome::kUnwritable);
+  CHECK(unwritable.status == 409);
+  CHECK(unwritable.json["error"]["code"] == "unwritable");
+  CHECK(Has(unwritable.json["error"]["message"].get<std::string>(), "as its owner"));
+  CHECK(ask(Outcome::kNoOldConfig).status == 404);
+  CHECK(ask(Outcome::kStatic).json["error"]["code"] == "static");
+  CHECK(ask(Outcome::kNotReader).json["error"]["code"] == "not_reader");
+  CHECK(ask(Outcome::kNotReady).status == 503);
+}
+
+TEST_CASE("a request with an id is performed once, and gives the same answer again") {
+  OpenDoor door;
+  door.job->change_report.outcome = Outcome::kWritten;
+  door.job->change_report.plan_id = 1;
+  const Answered first = Ask(door, Post("/v1/apply", "{}", "one"));
+  door.job->change_report.plan_id = 2;
+  const Answered again = Ask(door, Post("/v1/apply", "{}", "one"));
+  CHECK(again.json == first.json);
+  CHECK(door.job->Changes().size() == 1);
+  for (const Question& other : {Post("/v1/apply", "{ }", "one"), Post("/v1/start", "", "one"),
+                                Question{"POST", "/v1/apply", "{}", "aa", "one"}}) {
+    const Answered reused = Ask(door, other);
+    CHECK(reused.status == 422);
+    CHECK(reused.json["error"]["code"] == "request_id_reused");
+  }
+  CHECK(Ask(door, Post("/v1/apply", "{}", "two")).json["plan_id"] == 2);
+  CHECK(Ask(door, Post("/v1/apply", "{}", std::string(201, 'x'))).status == 400);
+  CHECK(door.job->Changes().size() == 2);
+}
+
+TEST_CASE("two at once with one id are one request") {
+  const auto log = std::make_shared<RequestLog>();
+  std::vector<OnAnswer> begun;
+  std::vector<int> statuses;
+  for (int i = 0; i < 2; ++i)
+    log->Perform(
+        "same", "digest", [&](const Answer& answer) { statuses.push_back(answer.status); },
+        [&](OnAnswer finish) { begun.push_back(std::move(finish)); });
+  CHECK(statuses.empty());
+  REQUIRE(begun.size() == 1);
+  begun.front()(Answer());
+  CHECK(statuses == std::vector<int>{200, 200});
+}
+
+TEST_CASE("whoever is too early asks again with the same id what became of the request") {
+  OpenDoor door([](ServerOptions* options) { options->limits.answer_time = 20ms; });
+  door.job->holds_changes = true;
+  door.job->change_report.outcome = Outcome::kWritten;
+  const Answered late = Ask(door, Post("/v1/apply", "{}", "slow"));
+  CHECK(late.status == 503);
+  CHECK(Has(late.json["error"]["message"].get<std::string>(), "Idempotency-Key"));
+  door.job->Release();
+  CHECK(Ask(door, Post("/v1/apply", "{}", "slow")).status == 200);
+  CHECK(door.job->Changes().size() == 1);
+}
+
+TEST_CASE("a request that is lost, or is to be tried again, leaves its id free") {
+  OpenDoor door;
+  door.job->holds_changes = true;
+  Answered lost;
+  std::thread asker([&] { lost = Ask(door, Post("/v1/apply", "{}", "id")); });
+  REQUIRE(Eventually([&] { return door.job->Changes().size() == 1; }));
+  door.job->Lose();
+  asker.join();
+  CHECK(lost.status == 503);
+  door.job->holds_changes = false;
+  door.job->change_report.outcome = Outcome::kNotReady;
+  CHECK(Ask(door, Post("/v1/apply", "{}", "id")).status == 503);
+  door.job->change_report.outcome = Outcome::kWritten;
+  CHECK(Ask(door, Post("/v1/apply", "{}", "id")).status == 200);
+  CHECK(door.job->Changes().size() == 3);
+}
+
+TEST_CASE("of the answers the last ones are kept") {
+  const auto log = std::make_shared<RequestLog>();
+  int performed = 0;
+  const auto perform = [&](int id) {
+    log->Perform(
+        std::to_string(id), "digest", [](const Answer&) {},
+        [&](const OnAnswer& finish) {
+          ++performed;
+          finish(Answer());
+        });
+  };
+  for (int id = 0; id <= static_cast<int>(RequestLog::kRequestsMax); ++id) perform(id);
+  const int all = performed;
+  perform(1);
+  CHECK(performed == all);
+  perform(0);
+  CHECK(performed == all + 1);
+}
+
+TEST_CASE("no more requests are under way than the log has room for") {
+  const auto log = std::make_shared<RequestLog>();
+  std::vector<OnAnswer> under_way;
+  const auto perform = [&](size_t id, int* status) {
+    log->Perform(
+        std::to_string(id), "", [status](const Answer& answer) { *status = answer.status; },
+        [&](OnAnswer finish) { under_way.push_back(std::move(finish)); });
+  };
+  std::vector<int> statuses(RequestLog::kRequestsMax + 1, 0);
+  for (size_t id = 0; id < statuses.size(); ++id) perform(id, &statuses[id]);
+  CHECK(statuses.back() == 503);
+  CHECK(under_way.size() == RequestLog::kRequestsMax);
+  under_way.clear();
+  CHECK(statuses.front() == 503);
+}
+
+TEST_CASE("a door that lets more people read lets nobody else change anything") {
+  const auto log = std::make_shared<RequestLog>();
+  FakeJob job;
+  job.change_report.outcome = Outcome::kWritten;
+  const Route& start = *FindRoute("POST", "/v1/start").route;
+  const auto ask = [&](const std::optional<Peer>& peer) {
+    Request request;
+    request.peer = peer;
+    int status = 0;
+    BeginRequest(start, request, job, *log, [&](const Answer& answer) { status = answer.status; });
+    return status;
+  };
+  CHECK(ask(std::nullopt) == 403);
+  CHECK(ask(Peer{1, ::geteuid() + 1}) == 403);
+  CHECK(ask(Peer{1, OverflowUid()}) == 403);
+  CHECK(job.Changes().empty());
+  CHECK(ask(Peer{1, ::geteuid()}) == 200);
+  CHECK(ask(Peer{1, 0}) == 200);
+}
+
+TEST_CASE("a history is told with its newest lines last, and a config byte for byte") {
+  OpenDoor door;
+  door.job->history.directory = "/out/run";
+  for (int i = 1; i <= 3; ++i) {
+    output::HistoryLine line;
+    line.outcome = "applied";
+    line.plan_id = static_cast<PlanId>(i);
+    line.peer = output::EditPeer{1000, 7, "/bin/x"};
+    door.job->history.history.lines.push_back(line);
+  }
+  const Json told = door.GetJson("/v1/history?limit=2");
+  CHECK(told["directory"] == "/out/run");
+  CHECK(told["lines_in_all"] == 3);
+  REQUIRE(told["lines"].size() == 2);
+  CHECK(told["lines"][0]["plan_id"] == 2);
+  CHECK(told["lines"][1]["plan_id"] == 3);
+  CHECK(told["lines"][1]["peer"] == Json({{"uid", 1000}, {"pid", 7}, {"exe", "/bin/x"}}));
+  door.job->kept_text = "{} // \xff\n";
+  door.job->kept_sha256 = base::Sha256Hex(door.job->kept_text);
+  CHECK(door.client().Get("/v1/configs/" + door.job->kept_sha256).value().body == door.job->kept_text);
+  CHECK(door.client().Get("/v1/configs/" + std::string(64, '0')).value().status == 404);
+  CHECK(door.client().Get("/v1/configs/..%2fx").value().status == 404);
+  door.job->history.status = Status(StatusCode::kNotFound, "none yet");
+  CHECK(door.client().Get("/v1/history").value().status == 404);
+}
+
+TEST_CASE("the stream of events names who has sent the bytes") {
+  OpenDoor door;
+  Event event;
+  event.kind = EventKind::kSeen;
+  door.job->events.Add(event, output::EditPeer{1000, -1, ""});
+  door.job->events.Add(event);
+  std::vector<Json> told;
+  (void)door.client().Follow(0, [&told](const std::string&, const std::string& data) {
+    told.push_back(ParseJson(data).value());
+    return told.size() < 2;
+  });
+  REQUIRE(told.size() == 2);
+  CHECK(told[0]["peer"] == Json({{"uid", 1000}, {"pid", nullptr}, {"exe", nullptr}}));
+  CHECK_FALSE(told[1].contains("peer"));
+}
+
+}  // namespace
+}  // namespace stepwatch::door
