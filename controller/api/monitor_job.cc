@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "controller/api/monitor_impl.h"
+#include "controller/api/preview.h"
 #include "kernels/device_engine.h"
 #include "kernels/kernels.h"
 #include "src/base/file.h"
@@ -111,6 +112,7 @@ void MonitorJob::Count(const Event& event) {
       told_.ledger.written += event.ledger.written;
       for (size_t i = 0; i < event.ledger.dropped.size(); ++i) told_.ledger.dropped[i] += event.ledger.dropped[i];
       told_.measuring_seconds += event.busy_seconds;
+      measured_ = door::MeasuredPlan{event.plan_id, event.collected, event.busy_seconds};
       break;
     case EventKind::kWroteBack: told_.write_back = event.message; break;
     default: break;
@@ -172,6 +174,27 @@ door::DoctorReport MonitorJob::Examine() {
   const base::MutexLock lock(&mutex_);
   report.watch_mode = view_.watch_mode;
   return report;
+}
+
+Result<door::PlanPreview> MonitorJob::Preview(const std::string& text_untrusted) {
+  const bool collects = impl_.GetStatus().plan_id != 0;
+  PreviewInputs inputs;
+  inputs.rank = impl_.options_.rank;
+  inputs.dynamic = impl_.dynamic_;
+  inputs.micro_batches = impl_.options_.grad_acc_steps;
+  {
+    const base::MutexLock lock(&mutex_);
+    if (view_.sites == nullptr) return Status(StatusCode::kUnavailable, "the model is not attached yet; try again");
+    inputs.file_sha256 = view_.file_sha256;
+    inputs.sites = view_.sites;
+    inputs.in_file = view_.in_file;
+    inputs.measured = measured_;
+    if (view_.armed)
+      inputs.running = view_.armed;
+    else if (collects && !view_.stopping)
+      inputs.running = view_.in_force;
+  }
+  return MakePreview(inputs, text_untrusted);
 }
 
 }  // namespace stepwatch::api

@@ -53,6 +53,7 @@ class MonitorJob final : public door::Job {
   void ChangeConfig(door::ConfigChange change, std::function<void(const door::ChangeReport&)> then) override;
   void ReadHistory(std::function<void(const door::HistoryReport&)> then) override;
   void ReadConfig(const std::string& sha256, std::function<void(const Result<std::string>&)> then) override;
+  Result<door::PlanPreview> Preview(const std::string& text_untrusted) override;
 
  private:
   // --- loop thread ---
@@ -78,6 +79,7 @@ class MonitorJob final : public door::Job {
   reload::ReloadView view_ STEPWATCH_GUARDED_BY(mutex_);
   // What the events have told.
   door::JobStatus told_ STEPWATCH_GUARDED_BY(mutex_);
+  std::optional<door::MeasuredPlan> measured_ STEPWATCH_GUARDED_BY(mutex_);
   PlanId applied_plan_ STEPWATCH_GUARDED_BY(mutex_) = 0;
   int64_t applied_at_ STEPWATCH_GUARDED_BY(mutex_) = -1;
   std::string sent_ STEPWATCH_GUARDED_BY(mutex_);  // the hash of what came through the door and nobody has seen

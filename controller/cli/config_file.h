@@ -14,6 +14,8 @@ struct ConfigFile {
   config::ParsedConfig parsed;
 };
 
+// Whatever the text is.
+Result<std::string> ReadConfigText(const std::string& path);
 Result<ConfigFile> ReadConfigFile(const std::string& path);
 
 // "FILE:3:5: error: "ops": …", as compilers print it, with control characters escaped.

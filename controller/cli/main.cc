@@ -43,12 +43,24 @@ void AddValidate(CLI::App* app, ValidateArguments* arguments, int* exit_code) {
 }
 
 void AddPlan(CLI::App* app, PlanArguments* arguments, int* exit_code) {
-  CLI::App* verb = app->add_subcommand("plan", "Say what would be collected when");
+  CLI::App* verb =
+      app->add_subcommand("plan", "Say what a config would change in a running job, or collect in one to come");
   verb->add_option("FILE", arguments->file, "config.json")->required();
-  verb->add_option("--sites", arguments->sites, "manifest.json of a run: adds sites, rows and bytes a step");
+  CLI::Option* job = verb->add_option("--job", arguments->job,
+                                      "compare with what this job runs: its name in `stepwatch ps`, a pid, a socket, a "
+                                      "config file or the beginning of a run id (default: the job that watches FILE)");
+  verb->add_option("--sites", arguments->sites,
+                   "no job, but the model of a run's manifest.json: adds sites, rows and bytes a step")
+      ->excludes(job);
   verb->add_option("--rank", arguments->rank, "the rank that module_ranks is asked about")->check(kFromZero);
   verb->add_flag("--dynamic", arguments->dynamic, "as in dynamic mode");
   verb->add_flag("--json", arguments->json, "one JSON object instead of lines");
+  verb->footer(
+      "The job compiles the config for its model, and arms nothing. Without a job, the exit code is 0 or 2.\n"
+      "Examples:\n"
+      "  stepwatch plan gradients.json --job config.json\n"
+      "  stepwatch plan config.json --sites monitor_output/Dec03_21-34-40-rank0-1a2b3c4d/manifest.json\n"
+      "Exit codes: 0 the same as what runs, 1 differs, 2 unusable FILE, 6 no such job, or it does not answer.");
   verb->callback([=] { *exit_code = RunPlan(*arguments); });
 }
 

@@ -9,7 +9,9 @@
 
 #include "controller/cli/config_file.h"
 #include "controller/cli/exit_code.h"
+#include "controller/cli/find_job.h"
 #include "controller/cli/plan_groups.h"
+#include "controller/cli/plan_job.h"
 #include "src/base/file.h"
 #include "src/output/manifest.h"
 #include "src/plan/plan.h"
@@ -92,9 +94,9 @@ void PrintLines(const PlanArguments& arguments, const Preview& preview) {
     if (counts[static_cast<size_t>(kind)] > 0)
       std::printf("%-22s %llu sites\n", SiteKindName(static_cast<SiteKind>(kind)),
                   static_cast<unsigned long long>(counts[static_cast<size_t>(kind)]));
-  const std::vector<GroupCost> costs = CostsByGroup(plan, preview.job->sites, preview.job->grad_acc_steps);
+  const std::vector<plan::PlanCost> costs = plan::CostsByGroup(plan, preview.job->sites, preview.job->grad_acc_steps);
   PrintGroups(plan, costs);
-  const GroupCost all = CostOfAll(costs);
+  const plan::PlanCost all = plan::CostOfAll(costs);
   std::printf(
       "a collected step: %llu rows, %.1f MB of parameters, gradients and moments read (activations come on top)\n",
       static_cast<unsigned long long>(all.rows), static_cast<double>(all.bytes) / 1e6);
@@ -116,9 +118,9 @@ void PrintJson(const PlanArguments& arguments, const Preview& preview) {
     const auto counts = SitesByKind(plan);
     for (int kind = 0; kind < kSiteKindCount; ++kind)
       json["sites"][SiteKindName(static_cast<SiteKind>(kind))] = counts[static_cast<size_t>(kind)];
-    const std::vector<GroupCost> costs = CostsByGroup(plan, preview.job->sites, preview.job->grad_acc_steps);
-    json["rows_per_step"] = CostOfAll(costs).rows;
-    json["parameter_bytes_per_step"] = CostOfAll(costs).bytes;
+    const std::vector<plan::PlanCost> costs = plan::CostsByGroup(plan, preview.job->sites, preview.job->grad_acc_steps);
+    json["rows_per_step"] = plan::CostOfAll(costs).rows;
+    json["parameter_bytes_per_step"] = plan::CostOfAll(costs).bytes;
     AddGroups(plan, costs, &json);
   }
   std::printf("%s\n", json.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
@@ -127,6 +129,16 @@ void PrintJson(const PlanArguments& arguments, const Preview& preview) {
 }  // namespace
 
 int RunPlan(const PlanArguments& arguments) {
+  if (!arguments.job.empty()) {
+    const Result<door::FoundJob> job = FindJob(arguments.job);
+    return job.ok() ? RunPlanOfJob(arguments.file, job.value(), arguments.json) : NoJob(job.status());
+  }
+  if (arguments.sites.empty()) {
+    std::string here;
+    (void)base::FileSystem::Real().CurrentDirectory(&here);
+    if (const auto job = JobThatWatches(AllJobs(), arguments.file, here))
+      return RunPlanOfJob(arguments.file, *job, arguments.json);
+  }
   const Result<Preview> preview = MakePreview(arguments);
   if (!preview.ok()) {
     std::fprintf(stderr, "%s\n",

@@ -1,4 +1,4 @@
-// `stepwatch plan FILE`: what would be collected when; with a job's site index also how much.
+// `stepwatch plan FILE`: what would change in a running job, or, without one, what would be collected when.
 #pragma once
 
 #include <string>
@@ -8,12 +8,14 @@ namespace stepwatch::cli {
 struct PlanArguments {
   std::string file;
   std::string sites;  // a run's manifest.json; empty: no model is known
+  std::string job;    // as FindJob takes it; empty: that which watches the file, if there is one
   int rank = 0;
   bool dynamic = false;
   bool json = false;
 };
 
-// 0: printed; 2: the config or the manifest is unusable.
+// 0: printed, or the same as what runs; 1: it differs; 2: the config or the manifest is unusable; 6: the job does not
+// answer. With a manifest no job is asked.
 int RunPlan(const PlanArguments& arguments);
 
 }  // namespace stepwatch::cli

@@ -8,20 +8,8 @@
 namespace stepwatch::cli {
 namespace {
 
-uint64_t BytesOf(const plan::Plan& plan, const PlannedSite& site, const SiteIndex& sites, int micro_batches) {
-  if (OwnerOf(site.kind) != SiteOwner::kParameter) return 0;
-  const ParameterEntry& parameter = sites.parameters[site.owner];
-  uint64_t elements = 1;
-  for (int64_t size : parameter.shape) elements *= static_cast<uint64_t>(size);
-  const bool each_micro_batch = site.kind == SiteKind::kGradUnreduced && plan.layout.micro_step_in_grad_unreduced;
-  const uint64_t reads = site.kind == SiteKind::kMgDirection ? 2
-                         : each_micro_batch                  ? static_cast<uint64_t>(micro_batches)
-                                                             : 1;
-  return elements * static_cast<uint64_t>(ElementSize(parameter.dtype)) * reads;
-}
-
 // Rows and bytes of a collected step, in the mean over the steps of a long window.
-std::pair<double, double> MeanOf(const plan::Plan& plan, const std::vector<GroupCost>& costs) {
+std::pair<double, double> MeanOf(const plan::Plan& plan, const std::vector<plan::PlanCost>& costs) {
   double rows = 0, bytes = 0;
   for (size_t group = 0; group < costs.size(); ++group) {
     if (costs[group].sites == 0) continue;
@@ -43,37 +31,16 @@ unsigned long long Printed(uint64_t number) {
 
 }  // namespace
 
-std::vector<GroupCost> CostsByGroup(const plan::Plan& plan, const SiteIndex& sites, int micro_batches) {
-  std::vector<GroupCost> costs(1 + plan.layout.groups.size());
-  for (const PlannedSite& site : plan.layout.sites) {
-    GroupCost& cost = costs[site.group];
-    ++cost.sites;
-    cost.rows += plan.RowsPerStep(site, micro_batches);
-    cost.bytes += BytesOf(plan, site, sites, micro_batches);
-  }
-  return costs;
-}
-
-GroupCost CostOfAll(const std::vector<GroupCost>& costs) {
-  GroupCost all;
-  for (const GroupCost& cost : costs) {
-    all.sites += cost.sites;
-    all.rows += cost.rows;
-    all.bytes += cost.bytes;
-  }
-  return all;
-}
-
 std::string OpsText(const std::vector<Stat>& ops) {
   std::string text;
   for (Stat stat : ops) text += (text.empty() ? "" : ", ") + std::string(StatName(stat));
   return text;
 }
 
-void PrintGroups(const plan::Plan& plan, const std::vector<GroupCost>& costs) {
+void PrintGroups(const plan::Plan& plan, const std::vector<plan::PlanCost>& costs) {
   const auto& groups = plan.config.own.sites;
   for (size_t i = 0; i < groups.size(); ++i) {
-    const GroupCost& cost = costs[i + 1];
+    const plan::PlanCost& cost = costs[i + 1];
     std::printf("sites[%zu]    \"%s\": ", i, base::Printable(groups[i].match).c_str());
     if (groups[i].every == 0) {
       std::printf("not collected\n");
@@ -86,13 +53,13 @@ void PrintGroups(const plan::Plan& plan, const std::vector<GroupCost>& costs) {
   }
 }
 
-void PrintMean(const plan::Plan& plan, const std::vector<GroupCost>& costs) {
+void PrintMean(const plan::Plan& plan, const std::vector<plan::PlanCost>& costs) {
   if (plan.layout.groups.empty()) return;
   const auto [rows, bytes] = MeanOf(plan, costs);
   std::printf("that is the first one, with all groups; in the mean %.1f rows, %.1f MB\n", rows, bytes / 1e6);
 }
 
-void AddGroups(const plan::Plan& plan, const std::vector<GroupCost>& costs, nlohmann::ordered_json* json) {
+void AddGroups(const plan::Plan& plan, const std::vector<plan::PlanCost>& costs, nlohmann::ordered_json* json) {
   if (plan.layout.groups.empty()) return;
   const auto [rows, bytes] = MeanOf(plan, costs);
   (*json)["mean_rows_per_step"] = rows;

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "controller/cli/read_json.h"
 #include "controller/cli/text_table.h"
 #include "src/base/text.h"
 
@@ -13,31 +14,6 @@ namespace {
 using door::Json;
 
 constexpr size_t kHashShown = 12;
-constexpr size_t kTextBytesMax = 1000;
-
-std::string Text(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  if (found == object.end() || !found->is_string()) return "";
-  return base::Printable(found->get<std::string>(), kTextBytesMax);
-}
-double Number(const Json& object, const char* name, double none = 0) {
-  const auto found = object.find(name);
-  return found == object.end() || !found->is_number() ? none : found->get<double>();
-}
-// -1: there is none.
-int64_t Whole(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  return found == object.end() || !found->is_number_integer() ? -1 : found->get<int64_t>();
-}
-const Json& Part(const Json& object, const char* name) {
-  static const Json none = Json::object();
-  const auto found = object.find(name);
-  return found == object.end() || !found->is_object() ? none : *found;
-}
-bool IsTrue(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_boolean() && found->get<bool>();
-}
 
 std::string Duration(double seconds) {
   const auto whole = static_cast<int64_t>(std::max(0.0, seconds));
@@ -86,9 +62,9 @@ std::vector<Cell> RowOf(const door::FoundJob& job) {
           {Text(status, "config_path") + (IsTrue(status, "drift") ? " (drift)" : "")}};
 }
 
-std::string StateLine(const Json& status) {
-  const std::string state = Text(status, "state");
-  std::string line = Coloured(state, ColourOf(state));
+// What follows the word of the state.
+std::string ProgressText(const Json& status) {
+  std::string line;
   const Json& plan = Part(status, "plan");
   if (const int64_t id = Whole(status, "plan_id"); id > 0)
     line += fmt::format(", plan {}: {} steps collected", id, Progress(status));
@@ -99,6 +75,16 @@ std::string StateLine(const Json& status) {
   if (const int64_t proposed = Whole(status, "proposed_step"); proposed >= 0)
     line += fmt::format(", the ranks decide about step {}", proposed);
   return line;
+}
+
+std::string StateLine(const Json& status) {
+  const std::string state = Text(status, "state");
+  return Coloured(state, ColourOf(state)) + ProgressText(status);
+}
+
+std::string StepText(const Json& status) {
+  const double seconds = Number(status, "step_seconds", -1);
+  return OrDash(Whole(status, "step")) + (seconds < 0 ? "" : fmt::format(", {} each lately", StepTimeText(seconds)));
 }
 
 std::string RowsLine(const Json& ledger) {
@@ -133,6 +119,11 @@ class Screen {
   std::string text_;
 };
 
+std::string JobLine(const std::string& name, const Json& status) {
+  return fmt::format("{}, rank {} of {}, run {}, up {}", name, Whole(status, "rank"), Whole(status, "world_size"),
+                     Text(status, "run_id").substr(0, 8), Duration(Number(status, "uptime_seconds")));
+}
+
 }  // namespace
 
 std::string PsText(const std::vector<door::FoundJob>& jobs) {
@@ -145,13 +136,9 @@ std::string PsText(const std::vector<door::FoundJob>& jobs) {
 
 std::string StatusText(const std::string& name, const Json& status) {
   Screen screen;
-  screen.Line("job",
-              fmt::format("{}, rank {} of {}, run {}, up {}", name, Whole(status, "rank"), Whole(status, "world_size"),
-                          Text(status, "run_id").substr(0, 8), Duration(Number(status, "uptime_seconds"))));
+  screen.Line("job", JobLine(name, status));
   screen.Line("state", StateLine(status));
-  const double step_seconds = Number(status, "step_seconds", -1);
-  screen.Line("step", OrDash(Whole(status, "step")) +
-                          (step_seconds < 0 ? "" : fmt::format(", {} each lately", StepTimeText(step_seconds))));
+  screen.Line("step", StepText(status));
   const std::string hash = Text(status, "file_sha256");
   screen.Line("config", Text(status, "config_path") +
                             (hash.empty() ? ", not read yet" : ", sha256 " + hash.substr(0, kHashShown)) +

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "controller/door/plan_preview.h"
 #include "src/output/history.h"
 #include "stepwatch/event.h"
 #include "stepwatch/monitor.h"
@@ -162,6 +163,8 @@ class Job {
   virtual void ReadHistory(std::function<void(const HistoryReport&)> then) = 0;
   // The bytes with this hash that the history of the run keeps.
   virtual void ReadConfig(const std::string& sha256, std::function<void(const Result<std::string>&)> then) = 0;
+  // What the config would mean; nothing is armed. kUnavailable: no model is attached yet.
+  virtual Result<PlanPreview> Preview(const std::string& text_untrusted) = 0;
 };
 
 }  // namespace stepwatch::door

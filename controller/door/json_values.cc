@@ -20,14 +20,6 @@ Json Answer() {
   return {{"version", kAnswerVersion}};
 }
 
-Json PlaceJson(const TextPlace& place, const std::string& message) {
-  Json json = Json::object();
-  if (!place.key.empty()) json["key"] = place.key;
-  if (place.line > 0) json["line"] = place.line, json["column"] = place.column;
-  json["message"] = message;
-  return json;
-}
-
 Json RefusalJson(const RefusedEdit& refusal) {
   Json json = PlaceJson(refusal.place, refusal.message);
   json["sha256"] = refusal.sha256;
@@ -84,6 +76,14 @@ Json ValueJson(const LatestValue& value) {
 }
 
 }  // namespace
+
+Json PlaceJson(const TextPlace& place, const std::string& message) {
+  Json json = Json::object();
+  if (!place.key.empty()) json["key"] = place.key;
+  if (place.line > 0) json["line"] = place.line, json["column"] = place.column;
+  json["message"] = message;
+  return json;
+}
 
 Json LedgerJson(const Ledger& ledger) {
   Json dropped = Json::object();

@@ -26,6 +26,7 @@ Json LatestJson(SiteKind kind, const std::vector<LatestValue>& values);
 Json DoctorJson(const DoctorReport& report);
 // Whether a config is usable, and what is odd about it.
 Json ValidationJson(const std::string& sha256, const Result<config::ParsedConfig>& parsed);
+Json PlanPreviewJson(const PlanPreview& preview);
 Json ErrorJson(const std::string& code, const std::string& message);
 // One event, without a version: a line of `rehearse --json`, the data of /v1/events.
 Json EventJson(const Event& event);
@@ -37,6 +38,8 @@ Json HistoryJson(const HistoryReport& report, size_t count);
 // `place`: as far as it is known.
 Json ErrorJson(const std::string& code, const std::string& message, const TextPlace& place);
 Json LedgerJson(const Ledger& ledger);
+// Key, line and column as far as they are known, and the message.
+Json PlaceJson(const TextPlace& place, const std::string& message);
 
 // One line. What is no UTF-8 in it is replaced.
 std::string Dump(const Json& json);

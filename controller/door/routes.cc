@@ -36,6 +36,11 @@ Answer PostValidate(const Request& request, Job&) {
   return Of(ValidationJson(base::Sha256Hex(request.body), config::ParseConfig(request.body)));
 }
 
+Answer PostPlan(const Request& request, Job& job) {
+  const Result<PlanPreview> preview = job.Preview(request.body);
+  return preview.ok() ? Of(PlanPreviewJson(preview.value())) : Busy(preview.status().message());
+}
+
 Answer GetLatest(const Request& request, Job& job) {
   std::string kinds;
   for (const SiteKindTraits& traits : kSiteKindTraits) {
@@ -79,6 +84,7 @@ const std::vector<Route>& Routes() {
       {"GET", "/v1/status", Way::kAtOnce, GetStatus},
       {"GET", "/v1/ranks", Way::kAtOnce, GetRanks},
       {"POST", "/v1/validate", Way::kOnWorker, PostValidate},
+      {"POST", "/v1/plan", Way::kOnWorker, PostPlan},
       {"GET", "/v1/latest/{kind}", Way::kOnWorker, GetLatest},
       {"GET", "/v1/events", Way::kEvents, nullptr},
       {"GET", "/v1/doctor", Way::kOnWorker, GetDoctor},

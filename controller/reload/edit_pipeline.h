@@ -28,7 +28,8 @@ class EditPipeline {
  public:
   EditPipeline(int rank, bool dynamic) : rank_(rank), dynamic_(dynamic) {}
 
-  void SetSites(SiteIndex sites) { sites_ = std::make_shared<const SiteIndex>(std::move(sites)); }
+  void SetSites(SiteIndex sites) { SetSites(std::make_shared<const SiteIndex>(std::move(sites))); }
+  void SetSites(std::shared_ptr<const SiteIndex> sites) { sites_ = std::move(sites); }
   const SiteIndex& sites() const { return *sites_; }
   const std::shared_ptr<const SiteIndex>& shared_sites() const { return sites_; }
 

@@ -1,5 +1,8 @@
 #include "controller/reload/reload_view.h"
 
+#include <memory>
+#include <utility>
+
 #include "controller/reload/reloader.h"
 
 namespace stepwatch::reload {
@@ -16,10 +19,23 @@ std::optional<PlanView> Reloader::ViewOf(PlanId plan_id) const {
   if (in_slot_.plan_id == plan_id) view.at_step = in_slot_.at_step;
   view.sites = static_cast<int64_t>(plan.layout.sites.size());
   view.rows_per_step = static_cast<int64_t>(plan.RowsPerStep(options_.grad_acc_steps));
+  view.plan = source->compiled.plan;
+  view.model = source->sites;
   return view;
 }
 
-ReloadView Reloader::View() const {
+// What a write-back has made of the text is not parsed: it differs from what was read in one word.
+std::shared_ptr<const config::Config> Reloader::ConfigInFile() {
+  const bool is_usable = current_.parsed.ok() && current_.intent != EditIntent::kRefused && !state_.seen.empty();
+  if (!is_usable) return nullptr;
+  if (in_file_.config && in_file_.read == current_.sha256 && in_file_.seen == state_.seen) return in_file_.config;
+  auto config = std::make_shared<config::Config>(current_.parsed.value().config);
+  if (current_.sha256 != state_.seen) config->dynamic_on = false;
+  in_file_ = {current_.sha256, state_.seen, std::move(config)};
+  return in_file_.config;
+}
+
+ReloadView Reloader::View() {
   ReloadView view;
   view.file_sha256 = state_.seen;
   if (state_.refused && current_.sha256 == state_.seen) view.refusal = current_.refusal;
@@ -29,6 +45,8 @@ ReloadView Reloader::View() const {
   if (state_.armed) view.armed = ViewOf(state_.armed->plan_id);
   view.stopping = state_.stopping;
   if (watcher_) view.watch_mode = watcher_->mode();
+  if (attached_) view.sites = pipeline_.shared_sites();
+  view.in_file = ConfigInFile();
   return view;
 }
 

@@ -2,10 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
+#include "src/plan/plan.h"
 #include "stepwatch/record_layout.h"
+#include "stepwatch/site.h"
 #include "stepwatch/status.h"
 
 namespace stepwatch::reload {
@@ -18,6 +21,8 @@ struct PlanView {
   int64_t at_step = -1;  // for which it waits; -1: the ranks have not agreed on one
   int64_t sites = 0;
   int64_t rows_per_step = 0;
+  std::shared_ptr<const plan::Plan> plan;  // not null
+  std::shared_ptr<const SiteIndex> model;  // that it was compiled for; not null
 };
 
 struct ReloadView {
@@ -26,8 +31,10 @@ struct ReloadView {
   std::string file_trouble;          // the file is missing or unreadable; empty: it is not
   std::optional<PlanView> in_force;  // what the loop believes to be; the step thread may be a moment ahead
   std::optional<PlanView> armed;
-  bool stopping = false;   // what is in force ends at the next boundary
-  std::string watch_mode;  // empty: nobody watches the file
+  bool stopping = false;                          // what is in force ends at the next boundary
+  std::string watch_mode;                         // empty: nobody watches the file
+  std::shared_ptr<const SiteIndex> sites;         // of the model; null: no model is attached
+  std::shared_ptr<const config::Config> in_file;  // that the file holds; null: not usable, or not read yet
 };
 
 }  // namespace stepwatch::reload

@@ -102,7 +102,7 @@ class Reloader final : private PlanAgreement::Owner {
   // Why the newest edit is not taken over, although it is tried; empty: it is.
   const std::string& fault() const { return fault_; }
   const std::string& output_dir() const { return journal_.directory(); }
-  ReloadView View() const;
+  ReloadView View();
   // At the file. Any thread.
   uint64_t looks() const { return looks_.load(std::memory_order_relaxed); }
 
@@ -123,6 +123,7 @@ class Reloader final : private PlanAgreement::Owner {
   // A window has ended, and that is being written down or back.
   bool is_recording() const { return config_writer_.busy() || !journal_.settled(); }
   std::optional<PlanView> ViewOf(PlanId plan_id) const;
+  std::shared_ptr<const config::Config> ConfigInFile();
   Status AttachFirst();
   void MakeWatcher();
   Replanned AttachAgain();
@@ -181,6 +182,10 @@ class Reloader final : private PlanAgreement::Owner {
   bool is_stopped_ = false;
   MachineState state_;
   Edit current_;  // what the bytes seen last became
+  struct {
+    std::string read, seen;  // the hashes of `current_` and of the file
+    std::shared_ptr<const config::Config> config;
+  } in_file_;  // made by ConfigInFile for these
   PlanRegistry plans_;
   std::unique_ptr<step::PendingPlan> continuation_;      // made by the call under way
   std::string look_error_;                               // of the last look that found no bytes

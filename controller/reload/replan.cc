@@ -69,6 +69,7 @@ Replanned Reloader::Amend(const Amendment& amendment) {
   };
   if (!attached_ && !dynamic_) {
     change(&current_.parsed.value().config);
+    in_file_ = {};
     return {};
   }
   LearnWhatBegan();

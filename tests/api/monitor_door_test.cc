@@ -1,5 +1,4 @@
 // The door of a real monitor: what people and programs of this user are told of a run.
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,54 +6,14 @@
 
 #include "controller/api/monitor_impl.h"
 #include "controller/api/monitor_job.h"
-#include "controller/door/client.h"
-#include "controller/door/find_jobs.h"
-#include "controller/door/json_values.h"
 #include "controller/door/runtime_directory.h"
+#include "tests/api/doors.h"
 #include "tests/api/job.h"
 
 namespace stepwatch::testing {
 namespace {
 
 using door::Json;
-
-// An environment variable for one test.
-class Variable {
- public:
-  Variable(const char* name, const std::string& value) : name_(name) { ::setenv(name, value.c_str(), 1); }
-  ~Variable() { ::unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* const name_;
-};
-
-struct Doors {
-  std::vector<door::FoundJob> Find(size_t count = 1) const {
-    std::vector<door::FoundJob> found;
-    REQUIRE(Eventually([&] {
-      found = door::FindJobs({.directories = {runtime}});
-      return found.size() == count;
-    }));
-    return found;
-  }
-  door::Client client() const { return door::Client(Find().front().path); }
-  Json Get(const std::string& target) const {
-    const auto reply = client().Get(target);
-    REQUIRE(reply.status().ToString() == "ok");
-    REQUIRE(reply.value().status == 200);
-    return door::ParseJson(reply.value().body).value();
-  }
-  Json Status() const { return Get("/v1/status"); }
-  bool Says(const char* name, const Json& value) const {
-    return Eventually([&] { return Status()[name] == value; });
-  }
-
-  TemporaryDirectory directory;
-  const std::string runtime = directory / "run";
-  const Variable variable{"STEPWATCH_RUNTIME_DIR", runtime};
-};
 
 TEST_CASE("the status follows an edit through the life of its plan") {
   const Doors doors;

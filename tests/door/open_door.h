@@ -57,6 +57,12 @@ class FakeJob final : public Job {
     report.cuda_reason = "not asked for";
     return report;
   }
+  Result<PlanPreview> Preview(const std::string& text) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!preview_) return Status(StatusCode::kUnavailable, "no model is attached");
+    preview_->sha256 = text;
+    return *preview_;
+  }
 
   // Answers with `change_report`, at once or, while `holds_changes`, when Release is called.
   void ChangeConfig(ConfigChange change, std::function<void(const ChangeReport&)> then) override {
@@ -94,6 +100,10 @@ class FakeJob final : public Job {
     const std::lock_guard<std::mutex> lock(mutex_);
     status_ = status;
   }
+  void SetPreview(const PlanPreview& preview) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    preview_ = preview;
+  }
 
   EventRing events;
   std::atomic<int> ticks{0};
@@ -110,6 +120,7 @@ class FakeJob final : public Job {
   JobStatus status_;
   std::vector<ConfigChange> changes_;
   std::vector<std::function<void(const ChangeReport&)>> held_;
+  std::optional<PlanPreview> preview_;
 };
 
 // A server in a directory of its own.

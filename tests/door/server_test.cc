@@ -82,6 +82,19 @@ TEST_CASE("a config is validated as on the command line") {
   CHECK(refused["version"] == 1);
 }
 
+TEST_CASE("what a config would mean is asked of the job, or told to be asked again") {
+  OpenDoor door;
+  CHECK(door.client().Ask("POST", "/v1/plan", "{}").value().status == 503);
+  PlanPreview preview;
+  preview.state = PlanPreview::State::kInvalid;
+  preview.refusal = Status(StatusCode::kWrongType, "is no list", {"ops", 2, 10});
+  door.job->SetPreview(preview);
+  const Reply reply = door.client().Ask("POST", "/v1/plan", "the text").value();
+  CHECK(reply.status == 200);
+  CHECK(reply.body == R"({"version":1,"state":"invalid","sha256":"the text","warnings":[],)"
+                      R"("error":{"key":"ops","line":2,"column":10,"message":"is no list"}})");
+}
+
 TEST_CASE("a body that is held back until it is wanted is invited") {
   OpenDoor door;
   Visitor visitor(door.Path());

@@ -1,0 +1,83 @@
+#include "controller/cli/plan_job.h"
+
+#include <cstdio>
+
+#include "controller/cli/config_file.h"
+#include "controller/cli/exit_code.h"
+#include "controller/cli/find_job.h"
+#include "controller/cli/preview_text.h"
+#include "controller/cli/read_json.h"
+#include "controller/door/client.h"
+#include "controller/door/json_values.h"
+#include "src/base/file.h"
+
+namespace stepwatch::cli {
+namespace {
+
+using door::Json;
+
+Result<Json> Ask(const door::FoundJob& job, const std::string& text) {
+  const Result<door::Reply> reply = door::Client(job.path).Ask("POST", "/v1/plan", text);
+  if (!reply.ok()) return Status(StatusCode::kUnavailable, reply.status().message());
+  const Result<Json> answer = door::ParseJson(reply.value().body);
+  if (reply.value().status == 404 || reply.value().status == 405)
+    return Status(StatusCode::kUnavailable,
+                  "job " + job.name + " runs an older stepwatch, which cannot say what a config would mean for it");
+  if (reply.value().status != 200 || !answer.ok() || Text(answer.value(), "state").empty()) {
+    const std::string why = answer.ok() ? Text(Part(answer.value(), "error"), "message") : "";
+    return Status(StatusCode::kUnavailable, "job " + job.name + " has not said what the config would mean: " +
+                                                (why.empty() ? "its answer is not understood" : why));
+  }
+  return answer;
+}
+
+TextPlace PlaceOf(const Json& found) {
+  return {Text(found, "key"), static_cast<int>(Whole(found, "line")), static_cast<int>(Whole(found, "column"))};
+}
+
+void PrintLines(const std::string& file, const door::FoundJob& job, const Json& answer) {
+  for (const Json& warning : List(answer, "warnings"))
+    std::printf("%s\n", PlacedLine(file, "warning", PlaceOf(warning), Text(warning, "message")).c_str());
+  if (Text(answer, "state") == "invalid") {
+    const Json& error = Part(answer, "error");
+    std::fprintf(stderr, "%s\n", PlacedLine(file, "error", PlaceOf(error), Text(error, "message")).c_str());
+  } else {
+    std::printf("%s", PreviewText(job.name, answer).c_str());
+  }
+}
+
+}  // namespace
+
+std::optional<door::FoundJob> JobThatWatches(const std::vector<door::FoundJob>& jobs, const std::string& file,
+                                             const std::string& directory) {
+  const std::string path = file.starts_with('/') ? file : base::JoinPath(directory, file);
+  std::optional<door::FoundJob> found;
+  int64_t found_rank = 0;
+  for (const door::FoundJob& job : jobs) {
+    const Result<Json> status = door::ParseJson(job.status);
+    if (!status.ok() || Text(status.value(), "config_path") != path) continue;
+    const int64_t rank = Whole(status.value(), "rank");
+    if (found && found_rank <= rank) continue;
+    found = job;
+    found_rank = rank;
+  }
+  return found;
+}
+
+int RunPlanOfJob(const std::string& file, const door::FoundJob& job, bool json) {
+  const Result<std::string> text = ReadConfigText(file);
+  if (!text.ok()) {
+    std::fprintf(stderr, "%s\n", PlacedLine(file, "error", {}, text.status().message()).c_str());
+    return kExitInvalid;
+  }
+  const Result<Json> answer = Ask(job, text.value());
+  if (!answer.ok()) return NoJob(answer.status());
+  if (json)
+    std::printf("%s\n", door::Dump(answer.value()).c_str());
+  else
+    PrintLines(file, job, answer.value());
+  const std::string state = Text(answer.value(), "state");
+  return state == "same" ? kExitDone : state == "differs" ? kExitDiffers : kExitInvalid;
+}
+
+}  // namespace stepwatch::cli

@@ -1,0 +1,13 @@
+// What a job has answered to a proposed config (POST /v1/plan), as text for people.
+#pragma once
+
+#include <string>
+
+#include "controller/door/json_values.h"
+
+namespace stepwatch::cli {
+
+// `job` as `stepwatch ps` names it. Without the warnings.
+std::string PreviewText(const std::string& job, const door::Json& preview_untrusted);
+
+}  // namespace stepwatch::cli

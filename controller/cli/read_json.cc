@@ -1,0 +1,53 @@
+#include "controller/cli/read_json.h"
+
+#include "src/base/text.h"
+
+namespace stepwatch::cli {
+namespace {
+
+using door::Json;
+
+constexpr size_t kTextBytesMax = 1000;
+
+// Null: no object, or it has no such member.
+const Json* Member(const Json& object, const char* name) {
+  if (!object.is_object()) return nullptr;
+  const auto found = object.find(name);
+  return found == object.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+std::string Text(const Json& object, const char* name) {
+  const Json* member = Member(object, name);
+  return member != nullptr && member->is_string() ? base::Printable(member->get<std::string>(), kTextBytesMax) : "";
+}
+
+double Number(const Json& object, const char* name, double none) {
+  const Json* member = Member(object, name);
+  return member != nullptr && member->is_number() ? member->get<double>() : none;
+}
+
+int64_t Whole(const Json& object, const char* name) {
+  const Json* member = Member(object, name);
+  return member != nullptr && member->is_number_integer() ? member->get<int64_t>() : -1;
+}
+
+bool IsTrue(const Json& object, const char* name) {
+  const Json* member = Member(object, name);
+  return member != nullptr && member->is_boolean() && member->get<bool>();
+}
+
+const Json& Part(const Json& object, const char* name) {
+  static const Json none = Json::object();
+  const Json* member = Member(object, name);
+  return member != nullptr && member->is_object() ? *member : none;
+}
+
+const Json& List(const Json& object, const char* name) {
+  static const Json none = Json::array();
+  const Json* member = Member(object, name);
+  return member != nullptr && member->is_array() ? *member : none;
+}
+
+}  // namespace stepwatch::cli

@@ -1,0 +1,108 @@
+#include "controller/cli/preview_text.h"
+
+#include "controller/cli/plan_job.h"
+#include "tests/catch.h"
+
+namespace stepwatch::cli {
+namespace {
+
+using door::Json;
+using door::PlanPreview;
+
+bool Has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+PlanPreview Differing() {
+  PlanPreview preview;
+  preview.state = PlanPreview::State::kDiffers;
+  preview.effect = PlanPreview::Effect::kCollects;
+  preview.compared_with = PlanPreview::ComparedWith::kPlan;
+  preview.differences = {{"step_interval", "1", "10"},
+                         {"ops", R"(["norm","max"])", R"(["norm","std"])"},
+                         {"targets", R"({"fc":{}})", R"({"fc":{},"head":{}})"}};
+  preview.sites = {{SiteKind::kActv, 4, 0, 2}, {SiteKind::kGradReduced, 0, 3, 0}};
+  preview.running =
+      door::PlanSide{.config_sha256 = "abc", .plan_id = 3, .collect_times = 50, .cost = {5, 10, 2'000'000}};
+  preview.proposed =
+      door::PlanSide{.config_sha256 = "abc", .collect_times = 100, .step_interval = 10, .cost = {6, 12, 2'000'000}};
+  preview.measured = door::MeasuredPlan{2, 10, 0.015};
+  return preview;
+}
+
+TEST_CASE("what would change is shown by key, by hook and by cost") {
+  CHECK(PreviewText("7-1", PlanPreviewJson(Differing())) ==
+        "differs     job 7-1, compared with plan 3, which runs\n"
+        "if saved    a new window begins at the next step, 100 steps are collected, one of 10\n"
+        "\n"
+        "- step_interval  1\n"
+        "+ step_interval  10\n"
+        "- ops            \"max\"\n"
+        "+ ops            \"std\"\n"
+        "+ targets        \"head\"\n"
+        "\n"
+        "SITES         ADDED  REMOVED  KEPT\n"
+        "actv          +4     -        2\n"
+        "grad_reduced  -      -3       -\n"
+        "\n"
+        "a collected step: 5 -> 6 sites, 10 -> 12 rows, 2.0 MB of parameters, gradients and moments read (activations "
+        "come on top)\n"
+        "measured: a collected step of plan 2 has taken 1.500 ms of the trainer's time\n");
+}
+
+TEST_CASE("a cost that is not known is left out, and long lists are cut") {
+  PlanPreview preview = Differing();
+  preview.measured = {};
+  Json long_list = Json::array();
+  for (int i = 0; i < 30; ++i) long_list.push_back(i);
+  preview.differences = {{"module_ranks", "[]", long_list.dump()}};
+  const std::string text = PreviewText("7-1", PlanPreviewJson(preview));
+  CHECK_FALSE(Has(text, "measured"));
+  CHECK(Has(text, "+ module_ranks  9\n+ module_ranks  and 20 more\n"));
+  preview.differences = {{"ops", R"(["norm","max"])", R"(["max","norm"])"}};
+  CHECK(Has(PreviewText("7-1", PlanPreviewJson(preview)), "~ ops  the same entries in another order\n"));
+}
+
+TEST_CASE("a stop, a static job and a job with nothing to do are told apart") {
+  PlanPreview preview = Differing();
+  preview.effect = PlanPreview::Effect::kStops;
+  preview.proposed = {};
+  CHECK(Has(PreviewText("7-1", PlanPreviewJson(preview)), "if saved    collecting stops at the next step\n"));
+  CHECK(Has(PreviewText("7-1", PlanPreviewJson(preview)), "5 -> 0 sites"));
+  preview.effect = PlanPreview::Effect::kAtRestart;
+  CHECK(Has(PreviewText("7-1", PlanPreviewJson(preview)), "the file is read when the job starts"));
+  PlanPreview same;
+  same.compared_with = PlanPreview::ComparedWith::kFile;
+  CHECK(PreviewText("7-1", PlanPreviewJson(same)) ==
+        "same        job 7-1, compared with what its config file holds; nothing runs\n"
+        "if saved    nothing changes in what is collected\n");
+}
+
+TEST_CASE("a preview of any shape is shown as far as it goes, and cannot write to the terminal") {
+  for (const char* odd : {"{}", R"({"differences": [3, {"key": 1}, {"was": 1}], "sites": [[], 7], "running": []})",
+                          R"({"differences": {"a": 1}, "proposed": {"sites": "x"}, "measured": 3})"})
+    CHECK(Has(PreviewText("7-1", Json::parse(odd)), "job 7-1"));
+  Json answer = PlanPreviewJson(Differing());
+  answer["differences"][0]["now"] = "\x1b[2J\r\n";
+  answer["sites"][0]["kind"] = "\x1b[2J";
+  CHECK_FALSE(Has(PreviewText("7-1", answer), "\x1b"));
+  CHECK_FALSE(Has(PreviewText("7-1", answer), "\r"));
+}
+
+TEST_CASE("of the jobs that watch a file the first rank is asked") {
+  const auto job = [](const std::string& name, int rank, const std::string& path) {
+    door::FoundJob found;
+    found.name = name;
+    found.status = Json{{"rank", rank}, {"config_path", path}}.dump();
+    return found;
+  };
+  const std::vector<door::FoundJob> jobs{job("5-1", 1, "/x/a.json"), job("4-1", 0, "/x/a.json"),
+                                         job("6-1", 0, "/x/b.json"), door::FoundJob()};
+  CHECK(JobThatWatches(jobs, "a.json", "/x")->name == "4-1");
+  CHECK(JobThatWatches(jobs, "/x/b.json", "/y")->name == "6-1");
+  CHECK_FALSE(JobThatWatches(jobs, "c.json", "/x"));
+  CHECK_FALSE(JobThatWatches({}, "a.json", "/x"));
+}
+
+}  // namespace
+}  // namespace stepwatch::cli

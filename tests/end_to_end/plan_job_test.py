@@ -1,0 +1,105 @@
+"""`stepwatch plan` beside a running job: what a config would change."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from rehearse_process import BINARY, ROOT, Rehearsal, save
+
+pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
+
+API = json.loads((ROOT / "schemas/control_api.json").read_text())
+OFF = '{"dynamic_on": false}'
+ON = '{"dynamic_on": true, "collect_times": 1000000, "wg_distribution": true, "ops": ["norm", "max"]}'
+
+
+def stepwatch(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [str(BINARY.resolve()), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=cwd, check=False)
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rehearsal]:
+    monkeypatch.setenv("STEPWATCH_RUNTIME_DIR", str(tmp_path / "r"))
+    with Rehearsal(tmp_path, OFF, "--steps", "1000000", "--step-time", "5ms") as rehearsal:
+        rehearsal.until_step(1)
+        yield rehearsal
+
+
+def preview(*arguments: object) -> tuple[int, dict]:
+    answer = stepwatch("plan", *arguments, "--json")
+    value = json.loads(answer.stdout)
+    reference = {"$ref": "#/components/schemas/Preview", "components": API["components"]}
+    jsonschema.Draft202012Validator(reference).validate(value)
+    return answer.returncode, value
+
+
+def test_the_exit_code_says_whether_something_would_change(job: Rehearsal, tmp_path: Path) -> None:
+    new = tmp_path / "new.json"
+    new.write_text(ON)
+    code, value = preview(new, "--job", job.config)
+    assert (code, value["state"], value["effect"]) == (1, "differs", "collects")
+    assert [each["key"] for each in value["differences"]] == [
+        "wg_distribution",
+        "dynamic_on",
+        "collect_times",
+        "ops",
+    ]
+    save(job.config, ON)
+    job.until_event("applied")
+    code, value = preview(new, "--job", job.config)
+    assert (code, value["state"], value["compared_with"]) == (0, "same", "plan")
+    new.write_text('{\n  "ops": 3\n}')
+    code, value = preview(new, "--job", job.config)
+    assert (code, value["state"], value["error"]["line"]) == (2, "invalid", 2)
+    new.write_text(OFF)
+    assert preview(new, "--job", job.config)[1]["effect"] == "stops"
+    assert job.config.read_text() == ON
+    job.until_step(job.steps()[-1]["step"] + 5)
+    assert job.steps()[-1]["collected"] and not job.events("armed")[1:]
+
+
+def test_the_job_that_watches_the_file_is_asked_without_being_named(job: Rehearsal, tmp_path: Path) -> None:
+    same = stepwatch("plan", "config.json", cwd=tmp_path)
+    assert same.returncode == 0
+    assert same.stdout.startswith("same  ") and "compared with what its config file holds" in same.stdout
+    other = tmp_path / "other.json"
+    other.write_text(ON)
+    alone = stepwatch("plan", other)
+    assert alone.returncode == 0 and "sites       unknown" in alone.stdout
+    nobody = stepwatch("plan", other, "--job", "nobody")
+    assert nobody.returncode == 6 and "nobody" in nobody.stderr
+    job.process.kill()
+    job.process.wait()
+    assert "sites       unknown" in stepwatch("plan", job.config).stdout
+
+
+def test_the_table_is_for_people_and_plain_in_a_pipe(job: Rehearsal, tmp_path: Path) -> None:
+    new = tmp_path / "new.json"
+    new.write_text(ON.replace("{", '{"opps": [], ', 1))
+    shown = stepwatch("plan", new, "--job", job.process.pid)
+    assert shown.returncode == 1
+    assert f"{new}:1:2: warning:" in shown.stdout and 'did you mean "ops"' in shown.stdout
+    assert '+ ops              "max"\n' in shown.stdout
+    assert "\x1b" not in shown.stdout
+    new.write_text('{\n  "ops": 3\n}')
+    refused = stepwatch("plan", new, "--job", job.process.pid)
+    assert refused.returncode == 2 and f"{new}:2:10: error:" in refused.stderr
+    missing = stepwatch("plan", tmp_path / "missing.json", "--job", job.process.pid)
+    assert missing.returncode == 2 and "missing.json" in missing.stderr
+
+
+def test_without_its_door_a_job_is_not_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STEPWATCH_RUNTIME_DIR", str(tmp_path / "r"))
+    config = tmp_path / "config.json"
+    config.write_text(ON)
+    assert stepwatch("plan", config, "--job", config).returncode == 6
+    assert stepwatch("plan", config, "--job", "x", "--sites", "y").returncode == 2
+    assert os.listdir(tmp_path) == ["config.json"]
