@@ -102,6 +102,7 @@ RAW_FILE_CALL = re.compile(
 # What may make which of them all the same, and why.
 RAW_FILE_CALLERS = {
     "controller/watch/inotify_hint.cc": ("::read(",),  # the queue of events, which lies on no mount
+    "controller/cli/terminal.cc": ("::read(",),  # keys, signals and a counter
 }
 PROJECT = ("include/", "src/", "kernels/", "controller/", "front_ends/")
 CODE_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)

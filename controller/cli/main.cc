@@ -14,6 +14,7 @@
 #include "controller/cli/offline_commands.h"
 #include "controller/cli/plan_command.h"
 #include "controller/cli/rehearse_command.h"
+#include "controller/cli/top_command.h"
 #include "controller/cli/validate_command.h"
 #include "controller/cli/watch_command.h"
 #include "stepwatch/version.h"
@@ -88,6 +89,38 @@ void AddJobs(CLI::App* app, PsArguments* ps, StatusArguments* status, EventsArgu
   follow->add_option("JOB", events->job, kJob);
   follow->add_flag("--json", events->json, "one JSON object for each event");
   follow->callback([=] { *exit_code = RunEvents(*events); });
+}
+
+std::vector<std::string> KindNames() {
+  std::vector<std::string> names;
+  for (const SiteKindTraits& traits : kSiteKindTraits) names.emplace_back(traits.name);
+  return names;
+}
+
+void AddTop(CLI::App* app, TopArguments* arguments, int* exit_code) {
+  CLI::App* verb = app->add_subcommand("top", "Show the latest values of a running job, live");
+  verb->add_option("JOB", arguments->job, kJob);
+  verb->add_option("--kind", arguments->kind, "of sites: grad_reduced, actv, ... (default: the first with values)")
+      ->check(CLI::IsMember(KindNames()));
+  verb->add_option("--sort", arguments->choice.sort, "a statistic, such as norm: the largest first");
+  verb->add_flag("--reverse", arguments->choice.ascending, "the smallest first");
+  verb->add_option("--filter", arguments->choice.filter, "only sites with this in their name");
+  verb->add_option("--interval", arguments->interval_seconds, "seconds between two questions")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->capture_default_str();
+  verb->add_flag("--once", arguments->once, "print one table and end, as without a terminal");
+  verb->add_flag("--json", arguments->json, "one JSON object: status, ranks and all values of the kind");
+  verb->footer(
+      "Keys: q leaves, Tab and k go to the next kind with values (Shift-Tab and K back), < and > or the left and "
+      "right\n"
+      "arrows choose the statistic that sorts, r reverses, / filters by name (Enter keeps, Esc clears), arrows,\n"
+      "PageUp, PageDown, Home and End scroll. Values that are no number come first, in red.\n"
+      "Examples:\n"
+      "  stepwatch top\n"
+      "  stepwatch top config.json --kind grad_reduced --sort norm\n"
+      "  stepwatch top --once --sort max | head -20\n"
+      "Exit codes: 0 done, 2 several jobs could be meant, 6 no such job, or it has ended, 130 interrupted.");
+  verb->callback([=] { *exit_code = RunTop(*arguments); });
 }
 
 void AddWatch(CLI::App* app, WatchArguments* arguments, int* exit_code) {
@@ -199,6 +232,7 @@ int main(int argc, char** argv) try {
   PsArguments ps;
   StatusArguments status;
   EventsArguments events;
+  TopArguments top;
   stepwatch::offline::CsvToTensorBoardOptions csv_to_tensorboard;
   CsvToDatabaseArguments csv_to_database;
   AnomalyArguments anomaly;
@@ -210,6 +244,7 @@ int main(int argc, char** argv) try {
   AddHistoryVerbs(&app, &exit_code);
   AddDoctor(&app, &doctor, &exit_code);
   AddJobs(&app, &ps, &status, &events, &exit_code);
+  AddTop(&app, &top, &exit_code);
   AddCsvToTensorBoard(&app, &csv_to_tensorboard, &exit_code);
   AddCsvToDatabase(&app, &csv_to_database, &exit_code);
   AddAnomaly(&app, &anomaly, &exit_code);

@@ -119,11 +119,6 @@ class Screen {
   std::string text_;
 };
 
-std::string JobLine(const std::string& name, const Json& status) {
-  return fmt::format("{}, rank {} of {}, run {}, up {}", name, Whole(status, "rank"), Whole(status, "world_size"),
-                     Text(status, "run_id").substr(0, 8), Duration(Number(status, "uptime_seconds")));
-}
-
 }  // namespace
 
 std::string PsText(const std::vector<door::FoundJob>& jobs) {
@@ -132,6 +127,25 @@ std::string PsText(const std::vector<door::FoundJob>& jobs) {
     rows[0].push_back({name, Colour::kBold});
   for (const door::FoundJob& job : jobs) rows.push_back(RowOf(job));
   return TableText(rows);
+}
+
+std::string JobLine(const std::string& name, const Json& status) {
+  return fmt::format("{}, rank {} of {}, run {}, up {}", name, Whole(status, "rank"), Whole(status, "world_size"),
+                     Text(status, "run_id").substr(0, 8), Duration(Number(status, "uptime_seconds")));
+}
+
+std::string PlainStateLine(const Json& status) {
+  return Text(status, "state") + ProgressText(status);
+}
+
+std::string CostLine(const Json& status) {
+  std::string line = "step " + StepText(status);
+  if (const int64_t rows = Whole(Part(status, "plan"), "rows_per_step"); rows > 0)
+    line += fmt::format("; {} rows in a collected one", rows);
+  const Json& ledger = Part(status, "ledger");
+  if (Whole(ledger, "produced") <= 0) return line;
+  return line + fmt::format("; before: {} rows, measuring took {:.3f} s", Whole(ledger, "produced"),
+                            Number(status, "measuring_seconds"));
 }
 
 std::string StatusText(const std::string& name, const Json& status) {

@@ -14,6 +14,10 @@ namespace stepwatch::cli {
 std::string PsText(const std::vector<door::FoundJob>& jobs);
 // The screen of `stepwatch status`.
 std::string StatusText(const std::string& name, const door::Json& status_untrusted);
+// Lines of it, without colours: who, in which state, and what a step and its rows cost.
+std::string JobLine(const std::string& name, const door::Json& status_untrusted);
+std::string PlainStateLine(const door::Json& status_untrusted);
+std::string CostLine(const door::Json& status_untrusted);
 // A line of `stepwatch events`.
 std::string EventLine(const std::string& name, const door::Json& event_untrusted);
 // The newest edit is not taken over: it was refused, or is tried in vain.

@@ -11,22 +11,6 @@ namespace {
 
 constexpr size_t kGap = 2;
 
-// Characters, not bytes.
-size_t WidthOf(const std::string& text) {
-  return static_cast<size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
-}
-
-std::string Cut(const std::string& text, size_t width) {
-  size_t characters = 0, end = 0;
-  while (end < text.size()) {
-    const bool begins = (static_cast<unsigned char>(text[end]) & 0xc0) != 0x80;
-    if (begins && ++characters > width) break;
-    ++end;
-  }
-  return text.substr(0, end);
-}
-
 const char* CodeOf(Colour colour) {
   switch (colour) {
     case Colour::kPlain: break;
@@ -54,6 +38,21 @@ int TerminalWidth() {
 std::string Coloured(const std::string& text, Colour colour) {
   static const bool on = IsTerminal() && std::getenv("NO_COLOR") == nullptr;
   return on && colour != Colour::kPlain && !text.empty() ? CodeOf(colour) + text + "\x1b[0m" : text;
+}
+
+size_t WidthOf(const std::string& text) {
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
+std::string Cut(const std::string& text, size_t width) {
+  size_t characters = 0, end = 0;
+  while (end < text.size()) {
+    const bool begins = (static_cast<unsigned char>(text[end]) & 0xc0) != 0x80;
+    if (begins && ++characters > width) break;
+    ++end;
+  }
+  return text.substr(0, end);
 }
 
 std::string TableText(const std::vector<std::vector<Cell>>& rows) {

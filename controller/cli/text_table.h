@@ -13,6 +13,11 @@ std::string Coloured(const std::string& text, Colour colour);
 bool IsTerminal();
 int TerminalWidth();  // 0: no terminal
 
+// In characters, not bytes.
+size_t WidthOf(const std::string& text);
+// The text, or as much of it as is not wider.
+std::string Cut(const std::string& text, size_t width);
+
 struct Cell {
   std::string text;
   Colour colour = Colour::kPlain;

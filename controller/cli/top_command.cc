@@ -1,0 +1,88 @@
+#include "controller/cli/top_command.h"
+
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
+#include "controller/cli/exit_code.h"
+#include "controller/cli/find_job.h"
+#include "controller/cli/read_json.h"
+#include "controller/cli/terminal.h"
+#include "controller/cli/top_keys.h"
+#include "controller/cli/top_source.h"
+
+namespace stepwatch::cli {
+namespace {
+
+using door::Json;
+using std::chrono::steady_clock;
+
+constexpr int kExitInterrupted = 130;
+// A job keeps its latest values from the first question on, so the first answer of one that collects has none.
+constexpr std::chrono::seconds kFirstValues{2};
+constexpr std::chrono::milliseconds kAskAgain{50};
+
+int HasEnded(const std::string& job) {
+  return NoJob(Status(StatusCode::kUnavailable, "job " + job + " has ended, or does not answer any more"));
+}
+
+Json SnapshotJson(const TopAnswers& answers) {
+  return {{"version", door::kAnswerVersion}, {"job", answers.job},   {"status", answers.status},
+          {"ranks", answers.ranks},          {"kind", answers.kind}, {"values", List(answers.latest, "values")}};
+}
+
+int PrintOnce(const TopArguments& arguments, const door::FoundJob& job) {
+  const auto end = steady_clock::now() + kFirstValues;
+  std::optional<TopAnswers> answers = AskForTop(job, {arguments.kind, 0});
+  while (answers && List(answers->latest, "values").empty() && Whole(answers->status, "plan_id") > 0 &&
+         steady_clock::now() < end) {
+    std::this_thread::sleep_for(kAskAgain);
+    answers = AskForTop(job, {arguments.kind, 0});
+  }
+  if (!answers) return HasEnded(job.name);
+  if (!answers->trouble.empty()) return NoJob(Status(StatusCode::kUnavailable, answers->trouble));
+  if (arguments.json) {
+    std::printf("%s\n", door::Dump(SnapshotJson(*answers)).c_str());
+  } else {
+    for (const std::string& line : TopLinesOfAll(*answers, arguments.choice)) std::printf("%s\n", line.c_str());
+  }
+  return kExitDone;
+}
+
+int RunLive(const TopArguments& arguments, const door::FoundJob& job) {
+  Terminal terminal;
+  const auto interval = std::chrono::duration<double>(arguments.interval_seconds);
+  TopSource source(job, arguments.kind, std::chrono::ceil<std::chrono::milliseconds>(interval));
+  TopChoice choice = arguments.choice;
+  for (;;) {
+    const std::optional<TopAnswers> answers = source.Answers();
+    if (!answers) break;
+    const TopSize size = terminal.Size();
+    terminal.Show(TopLines(*answers, choice, size));
+    const Terminal::Input input = terminal.Wait(source.wake_up());
+    if (input.ends) return kExitInterrupted;
+    const TopTable table = TableOf(answers->latest);
+    for (const TopPress& press : PressesIn(input.bytes)) {
+      switch (Press(press, table, TopPage(*answers, size), &choice)) {
+        case TopWish::kQuit: return kExitDone;
+        case TopWish::kNextKind: source.Move(1); break;
+        case TopWish::kPreviousKind: source.Move(-1); break;
+        case TopWish::kNone: break;
+      }
+    }
+  }
+  return kExitUnreachable;
+}
+
+}  // namespace
+
+int RunTop(const TopArguments& arguments) {
+  const Result<door::FoundJob> job = FindJob(arguments.job);
+  if (!job.ok()) return NoJob(job.status());
+  if (arguments.once || arguments.json || !CanTakeTerminal()) return PrintOnce(arguments, job.value());
+  const int exit_code = RunLive(arguments, job.value());
+  // On the screen that was there before.
+  return exit_code == kExitUnreachable ? HasEnded(job.value().name) : exit_code;
+}
+
+}  // namespace stepwatch::cli
