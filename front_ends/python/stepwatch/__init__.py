@@ -1,9 +1,54 @@
-"""Stepwatch sees inside a PyTorch training job while it runs, steered by edits of one config file."""
+"""Stepwatch sees inside a PyTorch training job while it runs, steered by edits of one config file.
+
+`stepwatch.jobs` asks running jobs from outside and needs neither torch nor the native core, which are loaded when
+something else is first used.
+"""
 
 from __future__ import annotations
 
-from stepwatch._core import __version__
-from stepwatch.trainer_mon import TrainerMon
-from stepwatch.watch import Watch, watch
+import importlib
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["TrainerMon", "Watch", "__version__", "watch"]
+if TYPE_CHECKING:
+    from stepwatch._core import __version__
+    from stepwatch.jobs import Job, JobError, JobUnreachableError, jobs
+    from stepwatch.trainer_mon import TrainerMon
+    from stepwatch.watch import Watch, watch
+
+__all__ = ["Job", "JobError", "JobUnreachableError", "TrainerMon", "Watch", "__version__", "jobs", "watch"]
+
+_MODULES = {
+    "Job": "jobs",
+    "JobError": "jobs",
+    "JobUnreachableError": "jobs",
+    "TrainerMon": "trainer_mon",
+    "Watch": "watch",
+    "__version__": "_core",
+    "jobs": "jobs",
+    "watch": "watch",
+}
+
+
+class _Package(ModuleType):
+    """The functions `jobs` and `watch` keep their names, which are those of their modules as well."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        is_module_of_function = isinstance(value, ModuleType) and _MODULES.get(name) == name
+        super().__setattr__(name, getattr(value, name) if is_module_of_function else value)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+sys.modules[__name__].__class__ = _Package
