@@ -45,6 +45,21 @@ if(TARGET stepwatch_torch)
 endif()
 
 install(TARGETS stepwatch RUNTIME COMPONENT cpp)
+# Manual pages and completion are what the program says of itself.
+install(CODE "
+  set(stepwatch_share \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/share\")
+  execute_process(COMMAND \"$<TARGET_FILE:stepwatch>\" manual --to \"\${stepwatch_share}/man/man1\"
+                  COMMAND_ERROR_IS_FATAL ANY)
+  foreach(shell_and_file bash=bash-completion/completions/stepwatch zsh=zsh/site-functions/_stepwatch
+                         fish=fish/vendor_completions.d/stepwatch.fish)
+    string(REPLACE = \";\" shell_and_file \"\${shell_and_file}\")
+    list(GET shell_and_file 0 shell)
+    list(GET shell_and_file 1 file)
+    get_filename_component(folder \"\${stepwatch_share}/\${file}\" DIRECTORY)
+    file(MAKE_DIRECTORY \"\${folder}\")
+    execute_process(COMMAND \"$<TARGET_FILE:stepwatch>\" completion \"\${shell}\"
+                    OUTPUT_FILE \"\${stepwatch_share}/\${file}\" COMMAND_ERROR_IS_FATAL ANY)
+  endforeach()" COMPONENT cpp)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/stepwatch DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT cpp)
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/stepwatchConfig.cmake.in
   ${PROJECT_BINARY_DIR}/stepwatchConfig.cmake INSTALL_DESTINATION ${stepwatch_package})

@@ -14,6 +14,7 @@
 #include "controller/cli/offline_commands.h"
 #include "controller/cli/plan_command.h"
 #include "controller/cli/rehearse_command.h"
+#include "controller/cli/text_verbs.h"
 #include "controller/cli/top_command.h"
 #include "controller/cli/validate_command.h"
 #include "controller/cli/watch_command.h"
@@ -248,6 +249,7 @@ int main(int argc, char** argv) try {
   AddCsvToTensorBoard(&app, &csv_to_tensorboard, &exit_code);
   AddCsvToDatabase(&app, &csv_to_database, &exit_code);
   AddAnomaly(&app, &anomaly, &exit_code);
+  AddTextVerbs(&app, &exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -12,6 +12,12 @@ run(${CMAKE_COMMAND} -G Ninja -S ${STRANGER} -B ${WORK}/build -DTORCH=${TORCH}
     -DCMAKE_CXX_COMPILER=${COMPILER} "-DCMAKE_CXX_FLAGS=${FLAGS}")
 run(${CMAKE_COMMAND} --build ${WORK}/build)
 run(${WORK}/build/core)
+foreach(file man/man1/stepwatch.1 man/man1/stepwatch-top.1 bash-completion/completions/stepwatch
+             zsh/site-functions/_stepwatch fish/vendor_completions.d/stepwatch.fish)
+  if(NOT EXISTS ${WORK}/prefix/share/${file})
+    message(FATAL_ERROR "${file} was not installed")
+  endif()
+endforeach()
 if(TORCH)
   file(WRITE ${WORK}/config.json [[{"targets": {}, "wg_distribution": true, "ops": ["norm"]}]])
   run(${WORK}/build/training WORKING_DIRECTORY ${WORK})
