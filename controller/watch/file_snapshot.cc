@@ -70,6 +70,13 @@ FileStamp StampOf(const struct stat& status) {
           Nanoseconds(status.st_mtim),          Nanoseconds(status.st_ctim),          status.st_uid};
 }
 
+FileSnapshot NeverStable(const std::string& path, std::chrono::seconds time) {
+  return Unreadable(path, EBUSY,
+                    "could not be read as one version for " + std::to_string(time.count()) +
+                        " s: somebody writes to it or holds it without a pause, or its file system does not say its "
+                        "size; a config rests for a moment between two saves");
+}
+
 FileSnapshot TakeSnapshot(const std::string& path, base::FileSystem& files) {
   FileSnapshot snapshot;
   snapshot.kind = SnapshotKind::kUnstable;

@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -45,5 +46,8 @@ struct FileSnapshot {
 // Opens without blocking (a FIFO cannot hang it), follows links, reads at most the size limit of a config, and accepts
 // only if device, inode, size, mtime and ctime are the same before and after.
 FileSnapshot TakeSnapshot(const std::string& path, base::FileSystem& files = base::FileSystem::Real());
+
+// What becomes of looks that were kUnstable one after the other for so long.
+FileSnapshot NeverStable(const std::string& path, std::chrono::seconds time);
 
 }  // namespace stepwatch::watch

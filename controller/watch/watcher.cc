@@ -26,6 +26,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kLooksApart{10};
 constexpr milliseconds kImpatientTime{100};
 constexpr milliseconds kImpatientRetry{2};
+constexpr std::chrono::seconds kUnstableTimeMax{5};
 constexpr milliseconds kPauseAfterFault{100};
 constexpr milliseconds kPauseAfterFaultMax{30000};
 
@@ -110,6 +111,7 @@ class Watcher::Impl : public std::enable_shared_from_this<Impl> {
   void OnLooked(const std::shared_ptr<Look>& look);
   void TakeIn(Look* look);
   bool TryAgain(Look* look);
+  void TellOfUnrest(Look* look);
   void Act(const Debouncer::SettleDecision& decision, const FileSnapshot& snapshot);
   template <class Action>
   void Guarded(Action action);
@@ -137,6 +139,7 @@ class Watcher::Impl : public std::enable_shared_from_this<Impl> {
   bool retry_timer_is_set_ = false;
   Clock::time_point patience_ends_;
   Clock::time_point last_look_;
+  std::optional<Clock::time_point> unstable_since_;
   bool is_running_ = false;
   uint64_t looks_ = 0;
   uint64_t faults_ = 0;
@@ -287,9 +290,18 @@ void Watcher::Impl::TakeIn(Look* look) {
   if (look->failure) std::rethrow_exception(look->failure);
   version_ = look->version;
   if (TryAgain(look)) return;
+  TellOfUnrest(look);
   Act(look->impatient.empty() ? debouncer_.OnLook(look->snapshot, look->taken_at)
                               : debouncer_.OnImpatientLook(look->snapshot, look->taken_at),
       look->snapshot);
+}
+
+// Whoever waits for his edit is told in the end that it cannot be read; after that the slow looks are enough.
+void Watcher::Impl::TellOfUnrest(Look* look) {
+  if (look->snapshot.kind != SnapshotKind::kUnstable) return unstable_since_.reset();
+  if (!unstable_since_) unstable_since_ = look->taken_at;
+  if (look->taken_at - *unstable_since_ >= kUnstableTimeMax)
+    look->snapshot = NeverStable(options_.path, kUnstableTimeMax);
 }
 
 // An impatient look at a file that is being written is repeated for a while.
