@@ -172,6 +172,7 @@ MonitorStatus Monitor::Impl::GetStatus() const {
   status.plan_id = data_plane_.plans.plan_id();
   status.collected = status.plan_id == 0 ? 0 : data_plane_.plans.collected();
   status.collecting_step = data_plane_.recorder.collecting();
+  status.paused = data_plane_.plans.paused();
   const step::StepGate& gate = data_plane_.gate;
   status.proposed_step = reloader_.proposed_step();
   status.in_doubt = gate.in_doubt();

@@ -31,6 +31,9 @@ std::string DriftOf(const reload::ReloadView& view, const std::string& running, 
   if (!view.file_trouble.empty()) return "the config file cannot be read: " + view.file_trouble;
   if (view.refusal) return "what the config file holds was refused";
   if (!fault.empty()) return "what the config file holds could not be taken over: " + fault;
+  if (view.given)
+    return "what runs, or ran last, was given with --volatile; the config file holds other bytes, which take its place "
+           "when they change";
   if (running.empty() || view.stopping || running == view.file_sha256 || view.file_sha256.empty()) return "";
   return "the plan that runs comes from other bytes than the config file holds";
 }
@@ -150,6 +153,7 @@ door::JobStatus MonitorJob::GetStatus() {
   if (view_.refusal)
     status.refusal = door::RefusedEdit{view_.file_sha256, view_.refusal->message(), view_.refusal->place()};
   status.watch_mode = view_.watch_mode;
+  status.segment = view_.segment.segment;
   status.looks = impl_.reloader_.looks();
   status.step_seconds = step_time_.Seconds(now);
   status.written_plan_id = impl_.drain_.written_plan();

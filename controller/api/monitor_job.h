@@ -54,6 +54,8 @@ class MonitorJob final : public door::Job {
   void ReadHistory(std::function<void(const door::HistoryReport&)> then) override;
   void ReadConfig(const std::string& sha256, std::function<void(const Result<std::string>&)> then) override;
   Result<door::PlanPreview> Preview(const std::string& text_untrusted) override;
+  door::PauseResult Pause(bool pause, std::chrono::milliseconds time) override;
+  door::RotateResult Rotate(std::chrono::milliseconds time) override;
 
  private:
   // --- loop thread ---

@@ -11,6 +11,7 @@
 #include "controller/cli/exit_code.h"
 #include "controller/cli/history_verbs.h"
 #include "controller/cli/job_commands.h"
+#include "controller/cli/motion_verbs.h"
 #include "controller/cli/offline_commands.h"
 #include "controller/cli/plan_command.h"
 #include "controller/cli/rehearse_command.h"
@@ -221,6 +222,7 @@ int main(int argc, char** argv) try {
       "  stepwatch start config.json\n"
       "  stepwatch apply gradients.json --config config.json\n"
       "  stepwatch history monitor_output\n"
+      "  stepwatch pause\n"
       "  stepwatch csv2tb --monitor-path monitor_output\n"
       "\nExit codes: 0 done, 2 unusable config or command line, 3 conflict with another edit, 5 done in part or not\n"
       "possible here, 7 no change, 130 interrupted.");
@@ -243,6 +245,7 @@ int main(int argc, char** argv) try {
   AddRehearse(&app, &rehearse, &exit_code);
   AddEditVerbs(&app, &exit_code);
   AddHistoryVerbs(&app, &exit_code);
+  AddMotionVerbs(&app, &exit_code);
   AddDoctor(&app, &doctor, &exit_code);
   AddJobs(&app, &ps, &status, &events, &exit_code);
   AddTop(&app, &top, &exit_code);

@@ -79,7 +79,8 @@ std::string ProgressText(const Json& status) {
 
 std::string StateLine(const Json& status) {
   const std::string state = Text(status, "state");
-  return Coloured(state, ColourOf(state)) + ProgressText(status);
+  const std::string paused = IsTrue(status, "paused") ? ", " + Coloured("paused", Colour::kYellow) : "";
+  return Coloured(state, ColourOf(state)) + paused + ProgressText(status);
 }
 
 std::string StepText(const Json& status) {

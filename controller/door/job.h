@@ -56,6 +56,7 @@ struct JobStatus {
   std::optional<RefusedEdit> refusal;
   std::string write_back;  // what became of `dynamic_on` in the file; empty: nothing was to be written
   std::string watch_mode;  // "inotify", or "poll" with the reason; empty: nobody watches the file
+  int64_t segment = 1;     // of the run's files: one more after each rotation
 
   // Counted since the monitor was created. The ledger is that of all plans that are drained.
   Ledger ledger;
@@ -67,6 +68,39 @@ struct JobStatus {
   uint64_t looks = 0;  // at the config file
   uint64_t events = 0;
   PlanId written_plan_id = 0;  // the newest plan of which rows are written; 0: none
+};
+
+// What became of the wish to pause the collection, or to go on with it.
+struct PauseResult {
+  enum class Outcome : uint8_t {
+    kDone,
+    kUnchanged,      // it was so already
+    kAsked,          // the running step has not ended in time; it is done when it does
+    kNotCollecting,  // no plan is in force
+    kEnding,         // its window has ended, or is about to, or another plan takes its place
+    kRanks,          // one rank of a job that agrees on its steps is not paused alone
+    kNoAnswer,       // the loop hangs
+  };
+  Outcome outcome = Outcome::kNoAnswer;
+  bool paused = false;  // at this moment
+  PlanId plan_id = 0;   // in force, 0: none
+  int64_t step = 0;     // that runs
+};
+
+// What became of the wish to close the files with what is recorded so far.
+struct RotateResult {
+  enum class Outcome : uint8_t {
+    kDone,
+    kAsked,          // the running step has not ended in time, or its rows are not written yet
+    kUnderWay,       // an earlier wish is not done
+    kNotCollecting,  // no plan is in force, so no file is open
+    kNoAnswer,       // the loop hangs
+  };
+  Outcome outcome = Outcome::kNoAnswer;
+  int64_t segment = 0;             // the one that begins
+  int64_t last_step = -1;          // of the one before; -1: the plan had ended, and its files are closed
+  std::string directory;           // of this run and rank; empty: none
+  std::vector<std::string> files;  // that were open: names in the directory
 };
 
 struct NumberedEvent {
@@ -165,6 +199,12 @@ class Job {
   virtual void ReadConfig(const std::string& sha256, std::function<void(const Result<std::string>&)> then) = 0;
   // What the config would mean; nothing is armed. kUnavailable: no model is attached yet.
   virtual Result<PlanPreview> Preview(const std::string& text_untrusted) = 0;
+  // From the next step boundary on the plan in force collects nothing, and keeps its window and its count; or it
+  // collects again. Waits for the boundary, at most that long.
+  virtual PauseResult Pause(bool pause, std::chrono::milliseconds time) = 0;
+  // Closes the files with what is recorded up to the next step boundary; what comes goes to files of other names. Waits
+  // until that is done, at most that long.
+  virtual RotateResult Rotate(std::chrono::milliseconds time) = 0;
 };
 
 }  // namespace stepwatch::door

@@ -122,6 +122,7 @@ Json StatusJson(const JobStatus& status) {
   json["state"] = RunStateName(monitor.state);
   json["step"] = monitor.step;
   json["collecting_step"] = monitor.collecting_step;
+  json["paused"] = monitor.paused;
   json["plan_id"] = OrNull<PlanId>(monitor.plan_id, 0);
   json["collected"] = monitor.collected;
   json["collect_times"] = status.plan ? Json(status.plan->collect_times) : Json();
@@ -139,6 +140,7 @@ Json StatusJson(const JobStatus& status) {
   json["fault"] = OrNull(monitor.fault);
   json["watch_mode"] = OrNull(status.watch_mode);
   json["output_dir"] = OrNull(monitor.output_dir);
+  json["segment"] = status.segment;
   json["ledger"] = LedgerJson(status.ledger);
   json["measuring_seconds"] = status.measuring_seconds;
   json["step_seconds"] = status.step_seconds ? Json(*status.step_seconds) : Json();

@@ -54,6 +54,8 @@ void AddState(Page* page, const JobStatus& status) {
     page->Sample(status.monitor.state == state ? 1 : 0, fmt::format("state=\"{}\"", RunStateName(state)));
   }
   page->One("stepwatch_plan_id", "gauge", "The plan in force, 0 for none.", status.monitor.plan_id);
+  page->One("stepwatch_paused", "gauge", "1 if the plan in force collects nothing until it is resumed.",
+            status.monitor.paused ? 1 : 0);
   page->One("stepwatch_drift", "gauge", "1 if the config file says something else than what runs.",
             status.drift.empty() ? 0 : 1);
   page->One("stepwatch_fault", "gauge", "1 if the newest edit is not taken over although it is tried.",

@@ -3,6 +3,7 @@
 #include "controller/door/change_routes.h"
 #include "controller/door/json_values.h"
 #include "controller/door/metrics.h"
+#include "controller/door/motion_routes.h"
 #include "src/base/sha256.h"
 #include "src/base/text.h"
 #include "src/config/parse_config.h"
@@ -93,6 +94,9 @@ const std::vector<Route>& Routes() {
       {"POST", "/v1/start", Way::kLater, nullptr, BeginStart, true},
       {"POST", "/v1/stop", Way::kLater, nullptr, BeginStop, true},
       {"POST", "/v1/rollback", Way::kLater, nullptr, BeginRollback, true},
+      {"POST", "/v1/pause", Way::kOnWorker, PostPause, nullptr, true},
+      {"POST", "/v1/resume", Way::kOnWorker, PostResume, nullptr, true},
+      {"POST", "/v1/rotate", Way::kOnWorker, PostRotate, nullptr, true},
       {"GET", "/v1/history", Way::kLater, nullptr, BeginHistory},
       {"GET", "/v1/configs/{sha256}", Way::kLater, nullptr, BeginConfig},
   };

@@ -112,6 +112,20 @@ void BoardReader::OnEntry(const drain::AnomalyFileRecovered&) {
   Tell(EventKind::kRecovered, "anomaly.json is written again");
 }
 
+void BoardReader::OnEntry(const drain::PlanPaused& entry) {
+  Event event;
+  event.kind = entry.paused ? EventKind::kPaused : EventKind::kResumed;
+  event.plan_id = entry.plan_id;
+  event.step = entry.step;
+  const std::string from = "from step " + std::to_string(entry.step) + " on the plan collects ";
+  event.message = from + (entry.paused ? "nothing; it keeps its window and its count" : "again");
+  Quietly([&] { tell_(std::move(event)); });
+}
+
+void BoardReader::OnEntry(const drain::SegmentBegun& entry) {
+  on_segment_(entry);
+}
+
 void BoardReader::Tell(EventKind kind, std::string message) {
   Event event;
   event.kind = kind;

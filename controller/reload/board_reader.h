@@ -18,8 +18,14 @@ class BoardReader {
  public:
   // The board, the journal and the history outlive the reader.
   BoardReader(drain::StatusBoard* board, RunJournal* journal, EditHistory* history,
-              std::function<void(const Input&)> feed, std::function<void(Event)> tell)
-      : board_(board), journal_(journal), history_(history), feed_(std::move(feed)), tell_(std::move(tell)) {}
+              std::function<void(const Input&)> feed, std::function<void(const drain::SegmentBegun&)> on_segment,
+              std::function<void(Event)> tell)
+      : board_(board),
+        journal_(journal),
+        history_(history),
+        feed_(std::move(feed)),
+        on_segment_(std::move(on_segment)),
+        tell_(std::move(tell)) {}
 
   // Takes in what is posted. An entry that the machine finds no memory for stays, with all after it, for the next call.
   void Read();
@@ -33,6 +39,8 @@ class BoardReader {
   void OnEntry(const drain::AlarmsRaised& entry);
   void OnEntry(const drain::AnomalyFileFailed& entry);
   void OnEntry(const drain::AnomalyFileRecovered&);
+  void OnEntry(const drain::PlanPaused& entry);
+  void OnEntry(const drain::SegmentBegun& entry);
   template <class Change>
   void Note(PlanId plan_id, const Change& change) noexcept;
   void Tell(EventKind kind, std::string message);
@@ -41,6 +49,7 @@ class BoardReader {
   RunJournal* const journal_;
   EditHistory* const history_;
   const std::function<void(const Input&)> feed_;
+  const std::function<void(const drain::SegmentBegun&)> on_segment_;
   const std::function<void(Event)> tell_;
   std::vector<drain::BoardEntry> entries_;  // from next_entry_ on not taken in
   size_t next_entry_ = 0;

@@ -136,6 +136,18 @@ void EditHistory::Seen(const watch::FileSnapshot& snapshot, const std::string& o
   });
 }
 
+void EditHistory::Given(const std::string& sha256, const std::string& text, const std::string& old_sha256) noexcept {
+  Quietly([&] {
+    Edit edit;
+    edit.sha256 = sha256;
+    edit.old_sha256 = old_sha256;
+    edit.text = std::make_shared<const std::string>(text);
+    edit.bytes = static_cast<int64_t>(text.size());
+    before_ = std::exchange(seen_, std::move(edit));
+    told_aborted_.clear();
+  });
+}
+
 void EditHistory::Refused(const std::string& sha256, const TextPlace& place, const std::string& message) noexcept {
   Quietly([&] {
     output::HistoryLine line;

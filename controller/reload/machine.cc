@@ -23,8 +23,13 @@ struct Stepper {
   void operator()(const Renumbered& input);
   void operator()(const Recompiled& input);
   void operator()(const Discarded& input);
+  void operator()(const BytesGiven& input);
+  void operator()(const PauseWanted& input);
 
  private:
+  bool FileIsAsItWas(const BytesSeen& input);
+  const MachinePlan* NewestToCome() const;
+  void TakeNew(const std::string& sha256, EditIntent intent);
   void Run(const std::string& sha256, bool was_refused);
   template <class Publish>
   void Arm(const std::string& sha256);
@@ -37,28 +42,56 @@ struct Stepper {
 
 void Stepper::operator()(const BytesSeen& input) {
   const bool was_lost = std::exchange(state.lost, std::nullopt).has_value();
-  if (input.sha256 == state.seen) {
+  if (FileIsAsItWas(input)) {
     if (was_lost) actions.push_back(state.refused ? Action(ReportRefused{}) : Action(ReportRestored{}));
     return WriteBackIfDue();
   }
-  const bool was_refused = std::exchange(state.refused, input.intent == EditIntent::kRefused);
-  state.seen = input.sha256;
+  state.in_file.reset();  // the file wins
+  TakeNew(input.sha256, input.intent);
+}
+
+// Bytes that were given run on while the file holds what it held before. If somebody puts them into the file while they
+// run, it is as it should be.
+bool Stepper::FileIsAsItWas(const BytesSeen& input) {
+  if (!state.in_file) return input.sha256 == state.seen;
+  if (*state.in_file == input.sha256) return true;
+  const MachinePlan* newest = NewestToCome();
+  if (input.sha256 != state.seen || newest == nullptr || newest->sha256 != input.sha256) return false;
+  state.in_file.reset();
+  return true;
+}
+
+const MachinePlan* Stepper::NewestToCome() const {
+  if (state.armed) return &*state.armed;
+  return state.window && !state.stopping ? &*state.window : nullptr;
+}
+
+void Stepper::TakeNew(const std::string& sha256, EditIntent intent) {
+  const bool was_refused = std::exchange(state.refused, intent == EditIntent::kRefused);
+  state.seen = sha256;
   state.due.reset();
   actions.push_back(ReportSeen{});
-  switch (input.intent) {
+  switch (intent) {
     case EditIntent::kRefused: actions.push_back(ReportRefused{}); return;
-    case EditIntent::kRun: return Run(input.sha256, was_refused);
+    case EditIntent::kRun: return Run(sha256, was_refused);
     case EditIntent::kOff: return Stop();
     case EditIntent::kEmpty:
-      state.due = MachinePlan{0, input.sha256};
+      if (!state.in_file) state.due = MachinePlan{0, sha256};
       Stop();
       return WriteBackIfDue();
   }
 }
 
+void Stepper::operator()(const BytesGiven& input) {
+  if (input.intent == EditIntent::kRefused) return;
+  if (!state.in_file) state.in_file = state.seen;
+  if (*state.in_file == input.sha256) state.in_file.reset();
+  TakeNew(input.sha256, input.intent);
+}
+
 void Stepper::Run(const std::string& sha256, bool was_refused) {
   // Going back from a refused edit to the bytes in force clears the error and disturbs nothing.
-  const MachinePlan* newest = state.armed ? &*state.armed : state.window && !state.stopping ? &*state.window : nullptr;
+  const MachinePlan* newest = NewestToCome();
   if (was_refused && newest != nullptr && newest->sha256 == sha256) {
     actions.push_back(ReportRestored{});
     return;
@@ -70,6 +103,7 @@ void Stepper::Run(const std::string& sha256, bool was_refused) {
 template <class Publish>
 void Stepper::Arm(const std::string& sha256) {
   state.armed = MachinePlan{state.next_plan_id++, sha256};
+  state.armed->window = state.armed->plan_id;
   state.published.push_back(*state.armed);
   actions.push_back(Publish{state.armed->plan_id});
 }
@@ -123,7 +157,7 @@ MachinePlan* Stepper::FindBegun(PlanId MachinePlan::*field, PlanId plan_id) {
 
 // The plan's continuation has begun.
 void Stepper::Continue(MachinePlan* plan) {
-  const MachinePlan next{std::exchange(plan->continuation, 0), plan->sha256};
+  const MachinePlan next{std::exchange(plan->continuation, 0), plan->sha256, 0, plan->window, plan->paused};
   const bool in_force = state.window && plan == &*state.window;
   state.draining.push_back(in_force ? *std::exchange(state.window, next) : next);
 }
@@ -150,11 +184,12 @@ void Stepper::operator()(const Drained& input) {
   const MachinePlan drained = *plan;
   state.draining.erase(plan);
   const bool complete = input.reason == step::EndReason::kTimes;
-  if (state.dynamic && complete && state.seen == drained.sha256) state.due = drained;
+  if (state.dynamic && complete && !state.in_file && state.seen == drained.sha256) state.due = drained;
   WriteBackIfDue();
 }
 
 void Stepper::operator()(const WroteBack& input) {
+  if (state.in_file && *state.in_file == input.base_sha256) state.in_file = input.sha256;
   if (state.seen != input.base_sha256) return;
   state.seen = input.sha256;
   state.refused = false;
@@ -169,7 +204,10 @@ void Stepper::operator()(const FoundEdited& input) {
 void Stepper::operator()(const Rejected& input) {
   if (input.plan_id == 0) state.stopping = false;
   if (!state.armed || state.armed->plan_id != input.plan_id) return;  // a newer edit has taken its place
-  state.refused = state.refused || state.seen == state.armed->sha256;
+  if (state.seen == state.armed->sha256) {
+    state.refused = state.refused || !state.in_file;
+    if (state.in_file) state.seen = *std::exchange(state.in_file, std::nullopt);  // as if they had not been given
+  }
   state.armed.reset();
   std::erase_if(state.published, [&](const MachinePlan& plan) { return plan.plan_id == input.plan_id; });
 }
@@ -199,6 +237,13 @@ void Stepper::operator()(const Recompiled& input) {
 
 void Stepper::operator()(const Discarded& input) {
   if (MachinePlan* plan = FindBegun(&MachinePlan::continuation, input.plan_id)) DiscardContinuation(plan);
+}
+
+void Stepper::operator()(const PauseWanted& input) {
+  if (!state.window || state.window->paused == input.pause) return;
+  if (input.pause && (state.stopping || state.armed)) return;
+  state.window->paused = input.pause;
+  actions.push_back(SetPause{state.window->window, input.pause});
 }
 
 }  // namespace

@@ -80,12 +80,22 @@ struct Renumbered {
 struct Recompiled {
   bool in_force = true;
 };
+// Somebody wants these bytes to run although the file holds others, and cannot be changed. kRefused changes nothing.
+struct BytesGiven {
+  std::string sha256;
+  EditIntent intent = EditIntent::kOff;
+};
+// Somebody wants the window in force to collect nothing for a while, or to go on. Without a window, or if it is about
+// to end or to be replaced, nothing follows.
+struct PauseWanted {
+  bool pause = true;
+};
 // The step thread does not take the plan that was to continue the window: it has stopped waiting.
 struct Discarded {
   PlanId plan_id = 0;
 };
 using Input = std::variant<BytesSeen, FileLost, Applied, Finished, Drained, WroteBack, FoundEdited, AgreedBytes,
-                           Rejected, Renumbered, Recompiled, Discarded>;
+                           Rejected, Renumbered, Recompiled, Discarded, BytesGiven, PauseWanted>;
 
 // --- actions ---
 struct ReportSeen {};     // new bytes; precedes what is done about them
@@ -112,28 +122,36 @@ struct ContinueWindow {
 };
 // Withdraws the armed plan, and ends the window at the next boundary.
 struct PublishStop {};
+// From the next boundary on the window that this plan began is paused, or goes on.
+struct SetPause {
+  PlanId window = 0;
+  bool pause = true;
+};
 // If the file still holds these bytes, make its dynamic_on false.
 struct WriteBack {
   std::string base_sha256;
   PlanId plan_id = 0;
 };
 using Action = std::variant<ReportSeen, ReportRefused, ReportLost, ReportRestored, ReportStopping, ReportSuperseded,
-                            PublishPlan, RepublishPlan, ContinueWindow, PublishStop, WriteBack>;
+                            PublishPlan, RepublishPlan, ContinueWindow, PublishStop, SetPause, WriteBack>;
 
 // A plan that was armed or is in force.
 struct MachinePlan {
   PlanId plan_id = 0;
   std::string sha256;       // of the config bytes it came from
   PlanId continuation = 0;  // waits to continue its window, or has, which is not known yet; 0: none
+  PlanId window = 0;        // the plan that began its window
+  bool paused = false;      // the window is, or is about to be
 };
 
 struct MachineState {
   bool dynamic = false;
   PlanId next_plan_id = 1;
 
-  std::string seen;               // hash of the bytes seen last, our own write-back included
-  bool refused = false;           // those bytes were refused
-  std::optional<EventKind> lost;  // the file is missing or unreadable since
+  std::string seen;                    // hash of the bytes seen last, our own write-back included
+  std::optional<std::string> in_file;  // `seen` was given and not read: what the file held then; empty: not known
+  bool refused = false;                // those bytes were refused
+  std::optional<EventKind> lost;       // the file is missing or unreadable since
 
   // Published and not yet known to be applied or withdrawn, oldest first: the step thread may have taken one that the
   // loop still believes armed, or already replaced.

@@ -27,7 +27,9 @@ void Reloader::Perform(const ReportSeen&) {
   Event event = EventAbout(EventKind::kSeen, current_.sha256, current_.text);
   const std::optional<output::EditPeer>& peer = history_.seen_peer();
   event.message = "new bytes in " + options_.config_path;
-  if (agrees() && !agreement_->reads_the_file())
+  if (state_.in_file)
+    event.message = "new bytes through the door; " + options_.config_path + " stays as it is";
+  else if (agrees() && !agreement_->reads_the_file())
     event.message += " (from rank 0)";
   else if (peer)
     event.message += " (through the door: " + output::PeerText(*peer) + ")";
@@ -224,7 +226,7 @@ void Reloader::OnWroteBack(const WriteBack& action, const writeback::WriteBackRe
   const bool is_edited = result.outcome == writeback::WriteBackOutcome::kEdited;
   const bool is_written = result.outcome == writeback::WriteBackOutcome::kWritten;
   // An edit that was seen while the write-back was under way is newer than both.
-  const bool is_news = state_.seen == action.base_sha256;
+  const bool is_news = state_.in_file.value_or(state_.seen) == action.base_sha256;
   const std::string holds = is_edited || !is_news ? "" : is_written ? result.sha256 : action.base_sha256;
   if (is_edited)
     Feed(FoundEdited{action.base_sha256, action.plan_id});

@@ -37,7 +37,9 @@ std::shared_ptr<const config::Config> Reloader::ConfigInFile() {
 
 ReloadView Reloader::View() {
   ReloadView view;
-  view.file_sha256 = state_.seen;
+  view.file_sha256 = state_.in_file.value_or(state_.seen);
+  view.given = state_.in_file.has_value();
+  view.segment = segment_;
   if (state_.refused && current_.sha256 == state_.seen) view.refusal = current_.refusal;
   if (state_.lost) view.file_trouble = look_error_;
   if (state_.window)

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "controller/reload/motion.h"
 #include "src/plan/plan.h"
 #include "stepwatch/record_layout.h"
 #include "stepwatch/site.h"
@@ -31,9 +32,11 @@ struct ReloadView {
   std::string file_trouble;          // the file is missing or unreadable; empty: it is not
   std::optional<PlanView> in_force;  // what the loop believes to be; the step thread may be a moment ahead
   std::optional<PlanView> armed;
-  bool stopping = false;                          // what is in force ends at the next boundary
-  std::string watch_mode;                         // empty: nobody watches the file
-  std::shared_ptr<const SiteIndex> sites;         // of the model; null: no model is attached
+  bool given = false;                      // what runs, or ran last, was given and not read: the file holds other bytes
+  SegmentView segment;                     // of the files
+  bool stopping = false;                   // what is in force ends at the next boundary
+  std::string watch_mode;                  // empty: nobody watches the file
+  std::shared_ptr<const SiteIndex> sites;  // of the model; null: no model is attached
   std::shared_ptr<const config::Config> in_file;  // that the file holds; null: not usable, or not read yet
 };
 

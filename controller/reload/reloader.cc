@@ -15,7 +15,7 @@ template <class Performed>
 constexpr bool kIsReport =
     !std::is_same_v<Performed, const PublishPlan&> && !std::is_same_v<Performed, const RepublishPlan&> &&
     !std::is_same_v<Performed, const ContinueWindow&> && !std::is_same_v<Performed, const PublishStop&> &&
-    !std::is_same_v<Performed, const WriteBack&>;
+    !std::is_same_v<Performed, const SetPause&> && !std::is_same_v<Performed, const WriteBack&>;
 
 }  // namespace
 
@@ -41,7 +41,8 @@ Reloader::Reloader(const Options& options, bool dynamic, Parts parts, std::funct
                   history_.SetDirectory(directory);
                 }}),
       board_reader_(
-          parts.board, &journal_, &history_, [this](const Input& input) { Feed(input); }, tell_) {
+          parts.board, &journal_, &history_, [this](const Input& input) { Feed(input); },
+          [this](const drain::SegmentBegun& begun) { OnSegment(begun); }, tell_) {
   state_.dynamic = dynamic;
   if (options_.store && options_.world_size > 1)
     agreement_ = std::make_unique<PlanAgreement>(options_, dynamic, *parts_.loop, parts_.data_plane,
@@ -154,7 +155,7 @@ void Reloader::OnLook(const watch::FileSnapshot& snapshot) {
     Feed(FileLost{snapshot.kind == watch::SnapshotKind::kMissing ? EventKind::kMissing : EventKind::kUnreadable});
     return;
   }
-  if (snapshot.sha256 == state_.seen) {
+  if (snapshot.sha256 == state_.in_file.value_or(state_.seen)) {
     Feed(BytesSeen{snapshot.sha256, EditIntent::kOff});  // nothing new: the intent is not looked at
     return;
   }
@@ -202,6 +203,7 @@ void Reloader::Feed(const Input& input) {
     throw;
   }
   plans_.DiscardOldSources(state_);
+  EndRotation();
 }
 
 }  // namespace stepwatch::reload

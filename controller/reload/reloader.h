@@ -20,6 +20,7 @@
 #include "controller/reload/edit_history.h"
 #include "controller/reload/edit_pipeline.h"
 #include "controller/reload/file_queue.h"
+#include "controller/reload/motion.h"
 #include "controller/reload/ordered_edit.h"
 #include "controller/reload/plan_agreement.h"
 #include "controller/reload/plan_registry.h"
@@ -79,6 +80,14 @@ class Reloader final : private PlanAgreement::Owner {
   void Order(const std::shared_ptr<const EditOrder>& order, OnOrdered then);
   // Does something with the files beside the rows, in turn with what is written there. See FileQueue::Do.
   void OnOutputFiles(FileQueue::Work work, FileQueue::Then then) { output_work_.Do(std::move(work), std::move(then)); }
+  // From the next boundary on the window in force collects nothing, keeping its count, or collects again.
+  PauseVerdict Pause(bool pause);
+  // Closes the files with what was collected up to the next boundary; what comes goes to new ones. Known to be done
+  // when View().segment is that of the verdict.
+  CutVerdict Rotate();
+  // Takes bytes over as if the file held them, until the file changes. The file is left alone, also at the window's
+  // end.
+  GivenVerdict Give(const std::string& text);
   RefreshOutcome outcome() const { return outcome_; }
   bool settled() const { return looked() && !undecided() && !is_recording(); }
   // The looks that Attach and Refresh have begun are over, and it is known where the output goes.
@@ -145,12 +154,15 @@ class Reloader final : private PlanAgreement::Owner {
   void Perform(const RepublishPlan& action);
   void Perform(const ContinueWindow& action);
   void Perform(const PublishStop&);
+  void Perform(const SetPause& action);
   void Perform(const WriteBack& action);
 
   void OnWroteBack(const WriteBack& action, const writeback::WriteBackResult& result);
   void RetryWriteBack(const WriteBack& action, const std::string& why);
   void TellDisplaced(const ConfigWriter::Finding& finding);
 
+  void OnSegment(const drain::SegmentBegun& begun);
+  void EndRotation();
   std::unique_ptr<step::PendingPlan> PendingOf(PlanId plan_id);
   void PrepareOutput(const plan::Plan& plan);
   void TellSuperseded(PlanId plan_id, const char* why);
@@ -198,7 +210,9 @@ class Reloader final : private PlanAgreement::Owner {
   struct {
     PlanId plan_id = 0;
     int64_t at_step = -1;
-  } in_slot_;                              // the newest that was put there
+  } in_slot_;  // the newest that was put there
+  int64_t segment_asked_ = 1;
+  SegmentView segment_;
   boost::asio::steady_timer board_timer_;  // of an entry that found no memory
   std::unique_ptr<watch::Watcher> watcher_;
   FileQueue config_work_;

@@ -87,6 +87,11 @@ void RunJournal::Update(PlanId plan_id, const std::function<void(output::Manifes
   Save();
 }
 
+void RunJournal::AddSegment(output::ManifestSegment segment) {
+  record_.AddSegment(std::move(segment));
+  Save();
+}
+
 void RunJournal::Save() {
   ++version_;
   if (directory_.empty() || !waiting_->Put(record_.manifest(), version_)) return;

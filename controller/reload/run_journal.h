@@ -49,6 +49,7 @@ class RunJournal {
   // Each of these has manifest.json written anew, a moment later.
   void AddPlan(const plan::Plan& plan);
   void Update(PlanId plan_id, const std::function<void(output::ManifestPlan&)>& change);
+  void AddSegment(output::ManifestSegment segment);
   // Calls `then` when manifest.json says all that was changed so far: now if it does, later if it is being written, and
   // in any case after a second. Several are called in the order in which they came. One that throws is called again.
   void AfterSaved(std::function<void()> then);

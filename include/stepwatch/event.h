@@ -29,6 +29,9 @@ enum class EventKind : uint8_t {
   kRecovered,   // the trouble is over
   kAlarm,       // a rule of `alert` hit a value; `step`, `message`
   kAborted,     // the ranks of the job did not agree on a step: nothing was changed; `message` says why
+  kPaused,      // from `step` on the plan in force collects nothing, and keeps its window and its count
+  kResumed,     // from `step` on it collects again
+  kRotated,     // the files with the rows up to `step` are closed, and later rows go to new ones
 };
 
 const char* EventKindName(EventKind kind);  // "seen", "refused", ...

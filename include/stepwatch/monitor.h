@@ -47,6 +47,7 @@ struct MonitorStatus {
   int64_t step = 0;              // the step that runs now
   int64_t collected = 0;         // collected steps of the plan in force
   bool collecting_step = false;  // the step that runs now is collected
+  bool paused = false;           // the plan in force collects nothing until it is resumed
   std::string output_dir;        // of this run and rank; empty until the first plan
   std::string fault;             // why the newest edit is not taken over, although it is tried; empty: it is
   // Of a job with a store:

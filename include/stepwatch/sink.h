@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
 
 #include "stepwatch/heatmap.h"
 #include "stepwatch/record.h"
@@ -39,6 +42,10 @@ class Sink {
   virtual void Discard(const RecordLayout& layout, const StepFrame& frame) { (void)layout, (void)frame; }
   // No more frames of this plan will come. Files may be closed.
   virtual void EndPlan(const RecordLayout& layout) { (void)layout; }
+  // What was accepted so far is to be left alone from here on: its files are closed, and what comes goes to files of
+  // other names. `segment` counts within the run: 2 when the first segment ends, 3 for the next. Returns the paths of
+  // the files that were open.
+  virtual std::vector<std::string> BeginSegment(int64_t segment) { return (void)segment, std::vector<std::string>(); }
   // Makes everything accepted so far visible to readers.
   virtual Status Flush() { return Status(); }
 };

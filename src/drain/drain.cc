@@ -52,8 +52,10 @@ void Drain::SetSinks(std::vector<std::shared_ptr<Sink>> sinks) {
   const SinkQueue::Credit credit = [this](PlanId plan, uint64_t written, uint64_t discarded) {
     Credit(plan, written, discarded);
   };
+  const SinkQueue::OnSegment on_segment = [this](SegmentBegun begun) { board_->Post(std::move(begun)); };
   for (auto& sink : sinks)
-    queues.emplace_back(std::move(sink), backlog_bytes_max_, queues.empty() ? credit : SinkQueue::Credit());
+    queues.emplace_back(std::move(sink), backlog_bytes_max_,
+                        queues.empty() ? SinkQueue::Callbacks{credit, on_segment} : SinkQueue::Callbacks{});
   const base::MutexLock lock(&mutex_);
   new_sinks_ = std::move(queues);
 }
@@ -191,12 +193,18 @@ void Drain::TellBeginAndFinish(PlanStream* stream) noexcept {
     if (alert_manager_) alert_manager_->BeginPlan(*stream->plan());
     board_->Post(PlanBegan{stream->id(), stream->begin().first_step});
   }
+  TellPauses(stream);
   if (!stream->told_finish && stream->finished()) {
     stream->told_finish = true;
     const step::PlanEnd& end = stream->end();
     const bool had_steps = end.last_step >= stream->begin().first_step;
     board_->Post(PlanFinished{stream->id(), end.reason, had_steps ? end.last_step : -1, end.collected});
   }
+}
+
+void Drain::TellPauses(PlanStream* stream) noexcept {
+  for (const step::PauseMark& mark : stream->TakePauseMarks())
+    board_->Post(PlanPaused{stream->id(), mark.step, mark.paused});
 }
 
 // Frames of a plan wait until those of the plan before it are with the sinks; its results are fetched all the same.
@@ -224,7 +232,7 @@ void Drain::PassOnFrames(PlanStream* stream, bool last_call) {
 void Drain::PassOn(PlanStream* stream, const AssembledFrame& frame) {
   if (latest_) latest_->Add(stream->plan(), frame.records);
   MakeRoomInSinks();
-  if (alert_manager_) alert_manager_->Look(*stream->plan(), frame);
+  if (alert_manager_ && !frame.has_nothing_to_write()) alert_manager_->Look(*stream->plan(), frame);
   const std::shared_ptr<const AssembledFrame> taken = stream->Take();
   for (SinkQueue& sink : sinks_) sink.AddFrame(stream->plan(), taken);
 }

@@ -65,6 +65,13 @@ std::optional<AssembledFrame> FrameAssembler::Add(step::HeatmapStep step) {
   return done;
 }
 
+// The step before it is closed in any case; no record of it comes behind.
+std::optional<AssembledFrame> FrameAssembler::AddCut(const step::SegmentCut& cut) {
+  if (open_.empty()) open_.step = cut.last_step;
+  open_.next_segment = cut.segment;
+  return Close();
+}
+
 std::optional<AssembledFrame> FrameAssembler::Add(const step::RingEntry& entry) {
   if (const auto* record = std::get_if<Record>(&entry)) return AddRecord(*record);
   if (const auto* step = std::get_if<step::GraphStep>(&entry)) return AddGraphStep(*step);
@@ -79,6 +86,8 @@ std::optional<AssembledFrame> FrameAssembler::Add(const step::RingEntry& entry) 
     closed_step_ = std::max(closed_step_, frame_end->step);
     return done;
   }
+  if (const auto* cut = std::get_if<step::SegmentCut>(&entry)) return AddCut(*cut);
+  if (std::holds_alternative<step::PauseMark>(entry)) return std::nullopt;
   end_ = std::get<step::PlanEnd>(entry);
   return Close();
 }

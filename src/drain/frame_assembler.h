@@ -20,8 +20,11 @@ struct AssembledFrame {
   std::vector<uint32_t> pending{};  // positions of the records whose numbers are still on their way, ascending
   std::vector<step::GraphStep> graph_steps{};  // that may give further records
   std::vector<HeatmapColumn> columns{};
+  int64_t next_segment = 0;  // that begins behind this frame; 0: none does
 
-  bool empty() const { return records.empty() && graph_steps.empty() && columns.empty(); }
+  bool empty() const { return records.empty() && graph_steps.empty() && columns.empty() && next_segment == 0; }
+  // It is there for the sake of the next segment alone.
+  bool has_nothing_to_write() const { return records.empty() && columns.empty(); }
 };
 
 class FrameAssembler {
@@ -29,7 +32,7 @@ class FrameAssembler {
   // What one entry, and the columns of its step, may need. Throws std::bad_alloc, and has changed nothing then.
   void MakeRoom();
   // Takes the next entry; returns the frame that it completes, if it completes one with at least one record, graph step
-  // or column.
+  // or column, or the last one of a segment.
   std::optional<AssembledFrame> Add(const step::RingEntry& entry);
   // The same for columns, which come before the step's FrameEnd.
   std::optional<AssembledFrame> Add(step::HeatmapStep step);
@@ -48,6 +51,7 @@ class FrameAssembler {
   bool IsLate(const T& entry, std::optional<AssembledFrame>* done);
   std::optional<AssembledFrame> AddRecord(const Record& record);
   std::optional<AssembledFrame> AddGraphStep(const step::GraphStep& step);
+  std::optional<AssembledFrame> AddCut(const step::SegmentCut& cut);
 
   std::optional<step::PlanBegin> begin_;
   std::optional<step::PlanEnd> end_;

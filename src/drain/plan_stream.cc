@@ -17,6 +17,7 @@ constexpr size_t kFramesOfEntry = 2;
 
 void PlanStream::MakeRoom() {
   assembler_.MakeRoom();
+  pause_marks_.reserve(pause_marks_.size() + 1);
   waiting_.MakeRoom(kFramesOfEntry);
 }
 
@@ -48,6 +49,8 @@ bool PlanStream::EmptyRing(size_t waiting_bytes_max, Time now, bool last_call) {
 
 void PlanStream::TakeEntry(const step::RingEntry& entry, Time now) noexcept {
   if (const auto* end = std::get_if<step::FrameEnd>(&entry)) TakeColumns(end->step, now);
+  const auto* mark = std::get_if<step::PauseMark>(&entry);
+  if (mark != nullptr && pause_marks_.size() < pause_marks_.capacity()) pause_marks_.push_back(*mark);
   const uint64_t late_before = assembler_.late();
   if (auto frame = assembler_.Add(entry)) waiting_.Add(*std::move(frame), now);
   if (assembler_.late() == late_before) return;
@@ -75,6 +78,10 @@ const AssembledFrame* PlanStream::Ready(Time now, bool last_call) {
     }
   }
   return nullptr;
+}
+
+std::vector<step::PauseMark> PlanStream::TakePauseMarks() noexcept {
+  return std::exchange(pause_marks_, {});
 }
 
 void PlanStream::Credit(uint64_t written, uint64_t discarded) noexcept {

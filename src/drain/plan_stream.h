@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "src/drain/frame_assembler.h"
 #include "src/drain/waiting_frames.h"
@@ -54,6 +55,8 @@ class PlanStream final : public step::BegunPlan, public boost::intrusive::slist_
   bool pending() const { return waiting_.pending(); }
   const step::PlanBegin& begin() const { return *assembler_.begin(); }
   const step::PlanEnd& end() const { return *assembler_.end(); }
+  // What it was told of pauses since the last call.
+  std::vector<step::PauseMark> TakePauseMarks() noexcept;
   // Of what its steps have announced, records that are in no account.
   bool misses_records(const Ledger& account) const;
   // Final when it balances and the first sink has nothing of the plan left.
@@ -81,6 +84,7 @@ class PlanStream final : public step::BegunPlan, public boost::intrusive::slist_
   stats::Engine* const engine_;
   FrameAssembler assembler_;
   WaitingFrames waiting_;
+  std::vector<step::PauseMark> pause_marks_;
   uint64_t written_ = 0;
   uint64_t discarded_ = 0;
   uint64_t merged_ = 0;  // records that went into the rows of others

@@ -33,8 +33,8 @@ Status Thrown(const char* what, const char* why) noexcept {
 
 }  // namespace
 
-SinkQueue::SinkQueue(std::shared_ptr<Sink> sink, size_t backlog_bytes_max, Credit credit)
-    : sink_(std::move(sink)), backlog_bytes_max_(backlog_bytes_max), credit_(std::move(credit)) {}
+SinkQueue::SinkQueue(std::shared_ptr<Sink> sink, size_t backlog_bytes_max, Callbacks callbacks)
+    : sink_(std::move(sink)), backlog_bytes_max_(backlog_bytes_max), callbacks_(std::move(callbacks)) {}
 
 void SinkQueue::Add(Item item) {
   const size_t bytes = item.bytes;
@@ -74,11 +74,12 @@ Status SinkQueue::Guarded(Call call) noexcept {
 }
 
 void SinkQueue::Tell(const Item& item, uint64_t written, uint64_t discarded) noexcept {
-  if (credit_ && written + discarded > 0) credit_(item.plan->layout.plan_id, written, discarded);
+  if (callbacks_.credit && written + discarded > 0) callbacks_.credit(item.plan->layout.plan_id, written, discarded);
 }
 
 // True if the sink has taken the frame whole.
 bool SinkQueue::Write(Item* item) noexcept {
+  if (item->frame->has_nothing_to_write()) return true;
   item->tried = true;
   size_t said = 0;
   Status status = Guarded([&] {
@@ -108,6 +109,20 @@ void SinkQueue::EndPlan(const Item& item) noexcept {
   hopeless_ = false;
   if (!ended.ok()) failure_ = std::move(ended);
   flush_due_ = true;
+}
+
+void SinkQueue::BeginSegmentBehind(const Item& item) noexcept {
+  if (item.frame->next_segment == 0) return;
+  Flush();
+  SegmentBegun begun{item.frame->next_segment, item.plan->layout.plan_id, item.frame->step, {}};
+  Status status = Guarded([&] {
+    begun.files = sink_->BeginSegment(begun.segment);
+    return Status();
+  });
+  hopeless_ = false;
+  if (!status.ok()) failure_ = std::move(status);
+  flush_due_ = true;
+  if (callbacks_.on_segment) callbacks_.on_segment(std::move(begun));
 }
 
 void SinkQueue::Flush() noexcept {
@@ -140,6 +155,7 @@ void SinkQueue::DiscardFront() noexcept {
     });
   hopeless_ = false;
   Tell(item, 0, item.frame->records.size() - item.written);
+  BeginSegmentBehind(item);
   PopFront();
 }
 
@@ -151,6 +167,7 @@ void SinkQueue::PassOnItems(SteadyTime now) noexcept {
     } else if (Write(&item)) {
       retry_at_.reset();
       back_off_ = std::chrono::milliseconds(0);
+      BeginSegmentBehind(item);
     } else if (hopeless_) {
       DiscardFront();
       continue;

@@ -11,6 +11,7 @@
 
 #include "src/drain/frame_assembler.h"
 #include "src/drain/prepared_queue.h"
+#include "src/drain/status_board.h"
 #include "src/step/pipeline.h"
 #include "stepwatch/sink.h"
 
@@ -22,9 +23,15 @@ class SinkQueue {
  public:
   // Is told what became of records of a plan.
   using Credit = std::function<void(PlanId plan, uint64_t written, uint64_t discarded)>;
+  // Is told that the sink has closed a segment.
+  using OnSegment = std::function<void(SegmentBegun begun)>;
+  // Any may be empty, and none may throw.
+  struct Callbacks {
+    Credit credit;
+    OnSegment on_segment;
+  };
 
-  // `credit` may be empty and must not throw.
-  SinkQueue(std::shared_ptr<Sink> sink, size_t backlog_bytes_max, Credit credit = nullptr);
+  SinkQueue(std::shared_ptr<Sink> sink, size_t backlog_bytes_max, Callbacks callbacks = {});
 
   // The next call of AddFrame or AddEnd allocates nothing. Throws std::bad_alloc.
   void MakeRoom() { items_.MakeRoom(); }
@@ -60,6 +67,7 @@ class SinkQueue {
   void Tell(const Item& item, uint64_t written, uint64_t discarded) noexcept;
   bool Write(Item* item) noexcept;
   void EndPlan(const Item& item) noexcept;
+  void BeginSegmentBehind(const Item& item) noexcept;
   void Flush() noexcept;
   void PopFront() noexcept;
   void PassOnItems(SteadyTime now) noexcept;
@@ -67,7 +75,7 @@ class SinkQueue {
 
   const std::shared_ptr<Sink> sink_;
   const size_t backlog_bytes_max_;
-  const Credit credit_;
+  const Callbacks callbacks_;
   PreparedQueue<Item> items_;
   size_t backlog_bytes_ = 0;
   std::optional<SteadyTime> retry_at_;

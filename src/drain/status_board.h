@@ -28,6 +28,19 @@ struct PlanFinished {
   int64_t last_step = -1;  // -1: it had none, another plan took its place before its first step
   int64_t collected = 0;
 };
+// From `step` on the plan collects nothing, or collects again.
+struct PlanPaused {
+  PlanId plan_id = 0;
+  int64_t step = 0;
+  bool paused = false;
+};
+// The rows up to `last_step` are in files that are closed; later ones go to those of `segment`.
+struct SegmentBegun {
+  int64_t segment = 0;
+  PlanId plan_id = 0;
+  int64_t last_step = 0;
+  std::vector<std::string> files;  // that were open
+};
 // Every record of the plan is written or counted as dropped.
 struct PlanDrained {
   PlanId plan_id = 0;
@@ -52,7 +65,7 @@ struct AnomalyFileFailed {
 };
 struct AnomalyFileRecovered {};
 using BoardEntry = std::variant<PlanBegan, PlanFinished, PlanDrained, SinkFailed, SinkRecovered, AlarmsRaised,
-                                AnomalyFileFailed, AnomalyFileRecovered>;
+                                AnomalyFileFailed, AnomalyFileRecovered, PlanPaused, SegmentBegun>;
 
 class StatusBoard {
  public:

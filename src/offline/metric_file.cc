@@ -70,6 +70,13 @@ bool IsPlanSuffix(std::string_view text) {
   return ParseWhole(text, &number);
 }
 
+// "_s2", of a file behind a rotation; moves `text` behind it.
+bool TakeSegment(std::string_view* text, int64_t* segment) {
+  if (text->substr(0, 2) != "_s") return true;
+  text->remove_prefix(2);
+  return TakeStep(text, segment);
+}
+
 }  // namespace
 
 std::optional<MetricFileName> ParseMetricFileName(std::string_view name, std::span<const std::string> kinds) {
@@ -78,10 +85,10 @@ std::optional<MetricFileName> ParseMetricFileName(std::string_view name, std::sp
   for (const std::string& kind : kinds) {
     if (name.substr(0, kind.size()) != kind || name.size() <= kind.size() || name[kind.size()] != '_') continue;
     std::string_view rest = name.substr(kind.size() + 1);
-    MetricFileName parsed{kind, 0, 0};
+    MetricFileName parsed{kind, 0, 0, 1};
     if (!TakeStep(&rest, &parsed.first_step) || rest.empty() || rest.front() != '-') continue;
     rest.remove_prefix(1);
-    if (!TakeStep(&rest, &parsed.last_step)) continue;
+    if (!TakeStep(&rest, &parsed.last_step) || !TakeSegment(&rest, &parsed.segment)) continue;
     if (rest.empty() || IsPlanSuffix(rest)) return parsed;
   }
   return std::nullopt;
@@ -105,7 +112,7 @@ Result<MetricFileList> ListMetricFiles(const std::string& directory, std::span<c
     }
   }
   std::sort(list.files.begin(), list.files.end(), [](const MetricFileEntry& a, const MetricFileEntry& b) {
-    return std::tie(a.name.first_step, a.path) < std::tie(b.name.first_step, b.path);
+    return std::tie(a.name.first_step, a.name.segment, a.path) < std::tie(b.name.first_step, b.name.segment, b.path);
   });
   return list;
 }

@@ -13,11 +13,13 @@
 
 namespace stepwatch::offline {
 
-// One file of a run directory: "actv_0-4.csv", or "actv_0-4_p2.csv" after an edit that changed the columns.
+// One file of a run directory: "actv_0-4.csv", "actv_0-4_p2.csv" after an edit that changed the columns,
+// "actv_0-4_s2.csv" of the second segment.
 struct MetricFileName {
   std::string kind;
   int64_t first_step = 0;
   int64_t last_step = 0;
+  int64_t segment = 1;
 };
 
 // Nothing if this is not the name of a metric file of one of `kinds`.
@@ -30,7 +32,7 @@ struct MetricFileEntry {
 };
 
 struct MetricFileList {
-  std::vector<MetricFileEntry> files;  // by first step, then name
+  std::vector<MetricFileEntry> files;  // by first step, then segment, then name
   std::vector<std::string> notes;      // files that look like metrics but cannot be read
 };
 Result<MetricFileList> ListMetricFiles(const std::string& directory, std::span<const std::string> kinds,

@@ -63,6 +63,12 @@ void WritePlan(const ManifestPlan& plan, JsonText* json) {
   if (!plan.write_back.empty()) json->Member("write_back", plan.write_back);
 }
 
+void WriteSegment(const ManifestSegment& segment, JsonText* json) {
+  json->Member("segment", segment.segment);
+  json->Member("last_step", segment.last_step);
+  json->Member("files", segment.files);
+}
+
 void WriteManifest(const Manifest& manifest, JsonText* json) {
   json->Member("format", 1);
   json->Member("stepwatch", kVersion);
@@ -76,6 +82,9 @@ void WriteManifest(const Manifest& manifest, JsonText* json) {
   json->Member("dynamic", manifest.dynamic);
   json->Key("plans");
   json->Array(manifest.plans, [json](const ManifestPlan& plan) { json->Object([&] { WritePlan(plan, json); }); });
+  json->Key("segments");
+  json->Array(manifest.segments,
+              [json](const ManifestSegment& segment) { json->Object([&] { WriteSegment(segment, json); }); });
   json->Key("sites");
   json->Object([&] { WriteSites(manifest.sites ? *manifest.sites : SiteIndex(), json); });
 }

@@ -28,6 +28,13 @@ struct ManifestPlan {
   std::string write_back;  // what became of dynamic_on in the file; empty: nothing to do
 };
 
+// Files that a rotation has closed: those whose names end with "_s" and the number, or for 1 with neither.
+struct ManifestSegment {
+  int64_t segment = 1;
+  int64_t last_step = -1;
+  std::vector<std::string> files;  // those that were open: names in the directory of the run
+};
+
 struct Manifest {
   std::string run_id;
   int rank = 0;
@@ -39,6 +46,7 @@ struct Manifest {
   bool dynamic = false;
   std::shared_ptr<const SiteIndex> sites;  // null: the model is not known
   std::vector<ManifestPlan> plans;
+  std::vector<ManifestSegment> segments;
 };
 
 std::string ManifestText(const Manifest& manifest);

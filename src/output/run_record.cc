@@ -9,6 +9,7 @@ namespace stepwatch::output {
 namespace {
 
 constexpr size_t kPlansKept = 1000;
+constexpr size_t kSegmentsKept = 1000;
 
 std::string LocalTime(std::time_t now) {
   std::tm local{};
@@ -38,6 +39,11 @@ void RunRecord::AddPlan(const plan::Plan& plan) {
   entry.state = "armed";
   manifest_.plans.push_back(std::move(entry));
   if (manifest_.plans.size() > kPlansKept) manifest_.plans.erase(manifest_.plans.begin());
+}
+
+void RunRecord::AddSegment(ManifestSegment segment) {
+  manifest_.segments.push_back(std::move(segment));
+  if (manifest_.segments.size() > kSegmentsKept) manifest_.segments.erase(manifest_.segments.begin());
 }
 
 void RunRecord::Update(PlanId plan_id, const std::function<void(ManifestPlan&)>& change) {

@@ -22,6 +22,8 @@ class RunRecord {
   void AddPlan(const plan::Plan& plan);
   // Changes the entry of a plan; unknown ids are ignored.
   void Update(PlanId plan_id, const std::function<void(ManifestPlan&)>& change);
+  // Keeps the newest likewise.
+  void AddSegment(ManifestSegment segment);
   const Manifest& manifest() const { return manifest_; }
 
  private:

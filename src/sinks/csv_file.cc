@@ -37,6 +37,7 @@ Status CsvFile::Append(const WantedFile& wanted, std::string_view rows) {
     Status usable = wanted == wanted_ ? CheckUnchanged() : Close();
     if (!usable.ok()) return usable;
   }
+  if (!(wanted == wanted_)) attempt_ = -1;
   wanted_ = wanted;
   bool appended = false;
   if (fd_ < 0) {
@@ -75,16 +76,24 @@ void CsvFile::CloseAsItIs() {
 Status CsvFile::OpenOrCreate(std::string_view rows, bool* appended) {
   for (int attempt = 0; attempt < kNamesMax; ++attempt) {
     path_ = base::JoinPath(directory_.path, CandidateName(wanted_, attempt));
-    Result<Found> found = OpenExisting();
+    const bool is_ours = !wanted_.is_new || attempt == attempt_;
+    Result<Found> found = is_ours ? OpenExisting() : Found::kNothing;
     if (found.ok() && found.value() == Found::kNothing) {
       const Result<bool> created = Create(rows);
       if (!created.ok()) return created.status();
       *appended = created.value();
-      if (*appended) return Status();
+      if (*appended) {
+        attempt_ = attempt;
+        return Status();
+      }
+      if (!is_ours) continue;
       found = OpenExisting();  // somebody made it in between
     }
     if (!found.ok()) return found.status();
-    if (found.value() == Found::kOurs) return Status();
+    if (found.value() == Found::kOurs) {
+      attempt_ = attempt;
+      return Status();
+    }
     if (found.value() == Found::kNothing)
       return Status(StatusCode::kUnavailable,
                     "cannot write " + path_ + ": it is a symbolic link to nowhere; remove it and the rows are written");

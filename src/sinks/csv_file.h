@@ -20,9 +20,10 @@ struct CsvDirectory {
 };
 
 struct WantedFile {
-  std::string stem;    // "actv_0-4", of "actv_0-4.csv"
-  std::string header;  // its first line, "\n" included
-  PlanId plan_id = 0;  // for the name of a second file, when the first has another header
+  std::string stem;     // "actv_0-4", of "actv_0-4.csv"
+  std::string header;   // its first line, "\n" included
+  PlanId plan_id = 0;   // for the name of a second file, when the first has another header
+  bool is_new = false;  // a file that is there already is left alone, unless it was made for the same wish
 
   bool operator==(const WantedFile&) const = default;
 };
@@ -38,6 +39,8 @@ class CsvFile {
   Status Append(const WantedFile& wanted, std::string_view rows);
   // An error means that rows appended earlier may be missing (network file systems tell only now).
   Status Close();
+  // Of the file that is open; empty: none is.
+  std::string path() const { return fd_ < 0 ? "" : path_; }
 
  private:
   enum class Found { kNothing, kOurs, kOtherHeader };
@@ -59,6 +62,7 @@ class CsvFile {
   CsvDirectory& directory_;
   WantedFile wanted_;
   std::string path_;
+  int attempt_ = -1;       // of its name; -1: the wanted file was not found or made yet
   std::string temporary_;  // not empty: a name of ours that must still be unlinked
   std::string buffer_;     // header and first rows
   int fd_ = -1;

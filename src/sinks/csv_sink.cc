@@ -13,10 +13,11 @@
 namespace stepwatch::sinks {
 namespace {
 
-std::string FileStem(SiteKind kind, int64_t step, int64_t steps_per_file) {
+// "actv_0-4", and "actv_0-4_s2" in the second segment.
+std::string FileStem(SiteKind kind, int64_t step, int64_t steps_per_file, int64_t segment) {
   const int64_t first = base::FileBucket(step, steps_per_file);
   return std::string(SiteKindName(kind)) + "_" + std::to_string(first) + "-" +
-         std::to_string(first + steps_per_file - 1);
+         std::to_string(first + steps_per_file - 1) + (segment > 1 ? "_s" + std::to_string(segment) : "");
 }
 
 class CsvSink final : public Sink {
@@ -45,22 +46,34 @@ class CsvSink final : public Sink {
     return result;
   }
 
-  void EndPlan(const RecordLayout&) override {
-    for (auto& file : files_) {
-      Status closed = file->Close();
-      if (!closed.ok() && unreported_.ok()) unreported_ = std::move(closed);
-    }
+  void EndPlan(const RecordLayout&) override { CloseFiles(); }
+
+  std::vector<std::string> BeginSegment(int64_t segment) override {
+    std::vector<std::string> open;
+    for (const auto& file : files_)
+      if (std::string path = file->path(); !path.empty()) open.push_back(std::move(path));
+    CloseFiles();
+    segment_ = segment;
+    return open;
   }
 
   // Every append is visible at once; what is left to say is what closing found out.
   Status Flush() override { return std::exchange(unreported_, Status()); }
 
  private:
+  void CloseFiles() {
+    for (auto& file : files_) {
+      Status closed = file->Close();
+      if (!closed.ok() && unreported_.ok()) unreported_ = std::move(closed);
+    }
+  }
+
   // What throws must not hide what other kinds have written.
   Status Append(const RecordLayout& layout, SiteKind kind, int64_t step, std::string_view rows) noexcept {
     try {
-      return files_[static_cast<size_t>(kind)]->Append(
-          {FileStem(kind, step, layout.step_count_per_record), HeaderLine(layout, kind), layout.plan_id}, rows);
+      return files_[static_cast<size_t>(kind)]->Append({FileStem(kind, step, layout.step_count_per_record, segment_),
+                                                        HeaderLine(layout, kind), layout.plan_id, segment_ > 1},
+                                                       rows);
     } catch (const std::bad_alloc&) {
       return Status(StatusCode::kExhausted, "out of memory");  // short enough to need none
     }
@@ -76,6 +89,7 @@ class CsvSink final : public Sink {
   CsvDirectory directory_;
   std::array<std::unique_ptr<CsvFile>, kSiteKindCount> files_;
   RowFormatter formatter_;
+  int64_t segment_ = 1;
   Written written_;
   Status unreported_;
 };

@@ -66,6 +66,14 @@ Status EventFile::Close() {
   return status;
 }
 
+Status EventFile::EndFile() {
+  if (path_.empty()) return Status();
+  Status closed = Close();
+  path_.clear();
+  ++serial_;
+  return closed;
+}
+
 Status EventFile::Create() {
   bool made = false;
   for (int attempt = 0; attempt < kNamesMax; ++attempt) {

@@ -31,7 +31,9 @@ class EventFile {
   Status Append(std::span<const SummaryEvent> events);
   // An error means that events appended earlier may be missing (network file systems tell only now).
   Status Close();
-  // Empty before the first append.
+  // The same, and what is appended later goes to a file of another name.
+  Status EndFile();
+  // Empty before the first append, and behind EndFile until the next.
   const std::string& path() const { return path_; }
 
  private:

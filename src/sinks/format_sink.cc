@@ -34,6 +34,16 @@ void FormatSink::EndPlan(const RecordLayout& layout) {
   if (const auto& sink = SinkOf(layout.format)) sink->EndPlan(layout);
 }
 
+std::vector<std::string> FormatSink::BeginSegment(int64_t segment) {
+  std::vector<std::string> files;
+  for (const auto& sink : sinks_) {
+    if (sink == nullptr) continue;
+    std::vector<std::string> closed = sink->BeginSegment(segment);
+    files.insert(files.end(), closed.begin(), closed.end());
+  }
+  return files;
+}
+
 Status FormatSink::Flush() {
   Status first_failure;
   for (const auto& sink : sinks_)

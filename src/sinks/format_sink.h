@@ -4,6 +4,7 @@
 #include <array>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "src/base/file_system.h"
 #include "src/base/mutex.h"
@@ -26,6 +27,7 @@ class FormatSink final : public Sink {
   WriteResult Write(const RecordLayout& layout, const StepFrame& frame) override;
   void Discard(const RecordLayout& layout, const StepFrame& frame) override;
   void EndPlan(const RecordLayout& layout) override;
+  std::vector<std::string> BeginSegment(int64_t segment) override;
   Status Flush() override;
 
  private:

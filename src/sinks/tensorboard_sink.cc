@@ -79,6 +79,14 @@ class TensorBoardSink final : public Sink {
     return {Status(), frame.count};
   }
 
+  std::vector<std::string> BeginSegment(int64_t) override {
+    std::string path = file_.path();
+    closed_ = file_.EndFile();
+    return path.empty() ? std::vector<std::string>() : std::vector<std::string>{std::move(path)};
+  }
+
+  Status Flush() override { return std::exchange(closed_, Status()); }
+
  private:
   std::string TagOf(const RecordLayout& layout, const HeatmapColumn& column) const {
     if (column.site >= layout.sites.size())
@@ -102,7 +110,8 @@ class TensorBoardSink final : public Sink {
 
   const int rank_;
   const std::function<double()> wall_clock_;
-  EventFile file_;  // open as long as the run: TensorBoard reads one file after the other and never goes back
+  EventFile file_;  // open as long as its segment: TensorBoard reads one file after the other and never goes back
+  Status closed_;   // not told yet
   std::pair<PlanId, int64_t> written_{0, 0};
   std::map<std::string, Heatmap> heatmaps_;  // by tag
   std::pair<PlanId, int64_t> added_{0, 0};   // the frame whose columns went there last

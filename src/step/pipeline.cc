@@ -17,6 +17,12 @@ size_t Pipeline::BatchCapacity(const plan::Plan& plan) {
   return std::clamp<size_t>(plan.layout.sites.size(), 1, kBatchMax);
 }
 
+FrontEndRequests Pipeline::RequestsAfterPause(const plan::Plan& plan) {
+  FrontEndRequests requests = plan.requests;
+  requests.structure = requests.exit_after_structure = requests.stacks = requests.communication_log_only = false;
+  return requests;
+}
+
 void Pipeline::CountUnmeasured(StatusCode code) noexcept {
   produced.fetch_add(1, std::memory_order_relaxed);
   auto& dropped = code == StatusCode::kExhausted ? dropped_ring_full : dropped_unsupported;

@@ -21,6 +21,7 @@ namespace stepwatch::step {
 struct Pipeline {
   Pipeline(std::shared_ptr<const plan::Plan> its_plan, size_t ring_records)
       : plan(std::move(its_plan)),
+        requests_after_pause(RequestsAfterPause(*plan)),
         measure{plan->eps, plan->eps_mode},
         graph_reader(plan->layout, measure),
         ring(ring_records),
@@ -28,6 +29,7 @@ struct Pipeline {
         due_room(plan->layout.groups.empty() ? 0 : BatchCapacity(*plan)) {}
 
   const std::shared_ptr<const plan::Plan> plan;
+  const FrontEndRequests requests_after_pause;  // those of the plan but what is done once
   const kernels::MeasureOptions measure;
   const device::GraphReader graph_reader;
   RecordRing ring;
@@ -56,6 +58,7 @@ struct Pipeline {
 
  private:
   static size_t BatchCapacity(const plan::Plan& plan);
+  static FrontEndRequests RequestsAfterPause(const plan::Plan& plan);
 };
 
 // Places for two steps of the plan's records, within the memory limit.

@@ -81,6 +81,38 @@ void PlanSwitch::Close() noexcept {
 void PlanSwitch::TakePlans(int64_t next_step) noexcept {
   if (continuation_ != nullptr) Apply(std::move(continuation_), next_step);
   if (slot_.waiting()) Apply(slot_.AtStep(next_step), next_step);
+  TakeWishes(next_step);
+}
+
+// Behind the plans: a wish about a window that has just ended is for nothing.
+void PlanSwitch::TakeWishes(int64_t next_step) noexcept {
+  if (pause_asked_.load(std::memory_order_relaxed) != 0) {
+    const int64_t asked = pause_asked_.exchange(0, std::memory_order_relaxed);
+    if (current_ != nullptr && asked / 2 == static_cast<int64_t>(window_)) SetPaused(asked % 2 == 1);
+  }
+  if (current_ == nullptr) return;
+  if (paused() != pause_told_ && current_->pipeline->ring.TryPush(PauseMark{next_step, paused()})) {
+    pause_told_ = paused();
+    drain_wake_up_->Post();
+  }
+  Cut(next_step - 1);
+}
+
+// A pause may be long: its steps cost what steps without a plan do, so the hooks come off.
+void PlanSwitch::SetPaused(bool paused) noexcept {
+  if (paused_.exchange(paused, std::memory_order_relaxed) == paused || hooks_ == nullptr) return;
+  if (paused)
+    hooks_->Swap(nullptr, kNoRequests);
+  else
+    hooks_->Swap(&current_->plan().layout, current_->pipeline->requests_after_pause);
+}
+
+void PlanSwitch::Cut(int64_t last_step) noexcept {
+  if (cut_asked_.load(std::memory_order_relaxed) == 0) return;
+  const int64_t segment = cut_asked_.exchange(0, std::memory_order_relaxed);
+  if (segment == 0) return;
+  current_->pipeline->ring.Push(SegmentCut{last_step, segment});
+  drain_wake_up_->Post();
 }
 
 void PlanSwitch::Apply(std::unique_ptr<PendingPlan> plan, int64_t next_step) noexcept {
@@ -92,7 +124,11 @@ void PlanSwitch::Apply(std::unique_ptr<PendingPlan> plan, int64_t next_step) noe
     return Retire(std::move(plan));
   }
   if (current_ != nullptr) EndWindow(EndReason::kReplaced, next_step - 1);
-  if (window != nullptr) SetRule(plan->plan().rule, *window, plan->at_step, next_step);
+  if (window != nullptr) {
+    SetRule(plan->plan().rule, *window, plan->at_step, next_step);
+    window_ = plan->plan().layout.plan_id;
+    paused_.store(pause_told_ = false, std::memory_order_relaxed);
+  }
   Begin(std::move(plan), next_step);
 }
 
@@ -114,7 +150,7 @@ void PlanSwitch::Begin(std::unique_ptr<PendingPlan> plan, int64_t first_step) no
   current_->pipeline->ring.Push(PlanBegin{first_step});
   begun_plans_.Push(std::move(current_->for_drain));
   running_->SetPipeline(current_->pipeline.get());
-  if (hooks_ != nullptr) hooks_->Swap(&begun.layout, begun.requests);
+  if (hooks_ != nullptr && !paused()) hooks_->Swap(&begun.layout, begun.requests);
   // A plan that may collect nothing ends where it began.
   if (rule_.times <= collected()) EndWindow(EndReason::kTimes, first_step - 1);
   drain_wake_up_->Post();
@@ -123,6 +159,8 @@ void PlanSwitch::Begin(std::unique_ptr<PendingPlan> plan, int64_t first_step) no
 void PlanSwitch::EndWindow(EndReason reason, int64_t last_step) noexcept {
   running_->StopCollecting();
   running_->SetPipeline(nullptr);
+  Cut(last_step);
+  if (reason != EndReason::kReplaced) paused_.store(false, std::memory_order_relaxed);
   current_->pipeline->ring.Push(PlanEnd{reason, last_step, collected() - collected_before_plan_});
   plan_id_.store(0, std::memory_order_relaxed);
   if (hooks_ != nullptr && reason != EndReason::kReplaced) hooks_->Swap(nullptr, kNoRequests);
@@ -131,8 +169,8 @@ void PlanSwitch::EndWindow(EndReason reason, int64_t last_step) noexcept {
 }
 
 void PlanSwitch::SetCollecting() noexcept {
-  const bool collects =
-      current_ != nullptr && rule_.Collects(running_->number(), collected_.load(std::memory_order_relaxed));
+  const bool collects = current_ != nullptr && !paused() &&
+                        rule_.Collects(running_->number(), collected_.load(std::memory_order_relaxed));
   running_->SetCollecting(collects,
                           collects ? current_->plan().DueGroups(rule_.Round(running_->number())) : kAllGroups);
   graph_clock_->Switch(collects);

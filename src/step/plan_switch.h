@@ -53,9 +53,21 @@ class PlanSwitch {
   PlanId newest_begun() const { return newest_begun_.load(std::memory_order_acquire); }
   int64_t collected() const { return collected_.load(std::memory_order_relaxed); }
   bool plan_waiting() const { return slot_.waiting(); }
+  // The window in force collects nothing until it is resumed.
+  bool paused() const { return paused_.load(std::memory_order_relaxed); }
 
   // --- loop thread ---
   PlanSlot& slot() { return slot_; }
+  // From the next boundary on the window that this plan has begun collects nothing, or collects again. Replaces an
+  // earlier wish. If another window is in force by then, nothing happens.
+  void AskForPause(PlanId window, bool pause) noexcept {
+    pause_asked_.store(static_cast<int64_t>(window) * 2 + (pause ? 1 : 0), std::memory_order_relaxed);
+  }
+  // At the next boundary the plan in force is told to begin this segment, at the latest before its end; without one the
+  // next plan is. Not before the cut that was asked for earlier has come out of the ring, or was withdrawn.
+  void AskForCut(int64_t segment) noexcept { cut_asked_.store(segment, std::memory_order_relaxed); }
+  // False: the cut is in a ring, or was.
+  bool WithdrawCut() noexcept { return cut_asked_.exchange(0, std::memory_order_relaxed) != 0; }
   // Frees plans that no thread can still be using.
   void Reclaim() noexcept;
 
@@ -69,6 +81,9 @@ class PlanSwitch {
   void SetRule(plan::StepRule rule, const NewWindow& window, int64_t at_step, int64_t first_step) noexcept;
   void Begin(std::unique_ptr<PendingPlan> plan, int64_t first_step) noexcept;
   void EndWindow(EndReason reason, int64_t last_step) noexcept;
+  void TakeWishes(int64_t next_step) noexcept;
+  void SetPaused(bool paused) noexcept;
+  void Cut(int64_t last_step) noexcept;
   void SetCollecting() noexcept;
   void Retire(std::unique_ptr<PendingPlan> plan) noexcept;
   void PutBack(PendingPlan* plan) noexcept;
@@ -87,6 +102,8 @@ class PlanSwitch {
   plan::StepRule rule_;
   uint64_t produced_before_frame_ = 0;
   int64_t collected_before_plan_ = 0;  // of the window
+  PlanId window_ = 0;                  // the plan that began it
+  bool pause_told_ = false;            // the drain knows that the window is paused
   bool closed_ = false;
 
   PlanSlot slot_;
@@ -96,6 +113,9 @@ class PlanSwitch {
   std::atomic<int64_t> collected_{0};
   std::atomic<uint64_t> boundaries_{0};
   std::atomic<PendingPlan*> retired_{nullptr};
+  std::atomic<bool> paused_{false};
+  std::atomic<int64_t> pause_asked_{0};  // twice the window, and 1 for a pause; 0: nothing is asked
+  std::atomic<int64_t> cut_asked_{0};    // the segment; 0: nothing is asked
 };
 
 }  // namespace stepwatch::step

@@ -41,12 +41,16 @@ bool RecordRing::Push(const T& payload, size_t keep_free) {
 void RecordRing::Push(const PlanBegin& begin) {
   STEPWATCH_CHECK(Push(begin, 0));
 }
+void RecordRing::Push(const SegmentCut& cut) {
+  STEPWATCH_CHECK(Push(cut, 0));
+}
 void RecordRing::Push(const PlanEnd& end) {
   STEPWATCH_CHECK(Push(end, 0));
 }
 template bool RecordRing::Push(const Record&, size_t);
 template bool RecordRing::Push(const FrameEnd&, size_t);
 template bool RecordRing::Push(const GraphStep&, size_t);
+template bool RecordRing::Push(const PauseMark&, size_t);
 
 bool RecordRing::Empty() const {
   const uint64_t position = head_.load(std::memory_order_relaxed);

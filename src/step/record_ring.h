@@ -42,12 +42,22 @@ struct GraphStep {
   uint8_t flags = 0;          // of its records
   GroupSet due = kAllGroups;  // the groups that the step collects
 };
+// What was collected up to this step is to be closed, and what comes goes to files of its own.
+struct SegmentCut {
+  int64_t last_step = 0;
+  int64_t segment = 0;  // the one that begins
+};
+// From `step` on the plan collects nothing, or collects again.
+struct PauseMark {
+  int64_t step = 0;
+  bool paused = false;
+};
 struct PlanEnd {
   EndReason reason = EndReason::kClosed;
   int64_t last_step = 0;
   int64_t collected = 0;
 };
-using RingEntry = std::variant<Record, PlanBegin, FrameEnd, PlanEnd, GraphStep>;
+using RingEntry = std::variant<Record, PlanBegin, FrameEnd, PlanEnd, GraphStep, SegmentCut, PauseMark>;
 
 class RecordRing {
  public:
@@ -60,7 +70,11 @@ class RecordRing {
   // Frame ends may be refused when the drain is stuck for long: the drain then closes the frame at the next record.
   [[nodiscard]] bool TryPush(const FrameEnd& end) { return Push(end, kReservedForPlan); }
   [[nodiscard]] bool TryPush(const GraphStep& step) { return Push(step, kReservedForPlan); }
+  // May be refused likewise: tell it at a later boundary.
+  [[nodiscard]] bool TryPush(const PauseMark& mark) { return Push(mark, kReservedForPlan); }
+  // One of each at most is in the ring.
   void Push(const PlanBegin& begin);
+  void Push(const SegmentCut& cut);
   void Push(const PlanEnd& end);
 
   // --- drain thread ---
@@ -74,7 +88,7 @@ class RecordRing {
   static size_t EntryBytes() { return sizeof(Cell); }
 
  private:
-  static constexpr size_t kReservedForPlan = 2;  // one begin, one end
+  static constexpr size_t kReservedForPlan = 3;  // one begin, one cut, one end
   static constexpr size_t kReservedForFrames = 32;
 
   struct Cell {

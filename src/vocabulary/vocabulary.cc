@@ -80,7 +80,8 @@ const char* RunStateName(RunState state) {
 const char* EventKindName(EventKind kind) {
   static constexpr const char* kNames[] = {"seen",     "refused",    "warning",    "note",      "missing", "unreadable",
                                            "restored", "armed",      "superseded", "stopping",  "applied", "finished",
-                                           "drained",  "wrote_back", "degraded",   "recovered", "alarm",   "aborted"};
+                                           "drained",  "wrote_back", "degraded",   "recovered", "alarm",   "aborted",
+                                           "paused",   "resumed",    "rotated"};
   return kNames[static_cast<int>(kind)];
 }
 
@@ -103,7 +104,10 @@ EventSeverity SeverityOf(EventKind kind) {
     case EventKind::kFinished:
     case EventKind::kDrained:
     case EventKind::kWroteBack:
-    case EventKind::kRecovered: break;
+    case EventKind::kRecovered:
+    case EventKind::kPaused:
+    case EventKind::kResumed:
+    case EventKind::kRotated: break;
   }
   return EventSeverity::kInfo;
 }

@@ -42,6 +42,12 @@ TEST_CASE("the screen of a collecting job") {
   CHECK_FALSE(IsDegraded(Collecting()));
 }
 
+TEST_CASE("a pause is shown beside the state") {
+  Json status = Collecting();
+  status["paused"] = true;
+  CHECK(Has(StatusText("7-1", status), "\nstate       COLLECTING, paused, plan 3: 5/100 steps collected, 1 of 10\n"));
+}
+
 TEST_CASE("a refusal and its place are on the screen, and the job is degraded") {
   Json status = Collecting();
   status["refusal"] = {{"key", "ops"}, {"line", 2}, {"column", 10}, {"message", "is no list"}, {"sha256", "b"}};

@@ -96,6 +96,14 @@ class FakeJob final : public Job {
     held_.clear();
   }
 
+  PauseResult Pause(bool pause, std::chrono::milliseconds) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    PauseResult result = pause_result;
+    result.paused = pause;
+    return result;
+  }
+  RotateResult Rotate(std::chrono::milliseconds) override { return rotate_result; }
+
   void SetStatus(const JobStatus& status) {
     const std::lock_guard<std::mutex> lock(mutex_);
     status_ = status;
@@ -114,6 +122,9 @@ class FakeJob final : public Job {
   std::atomic<bool> holds_changes{false};
   HistoryReport history;
   std::string kept_sha256, kept_text;
+  // Set before anybody asks.
+  PauseResult pause_result;
+  RotateResult rotate_result;
 
  private:
   std::mutex mutex_;

@@ -77,6 +77,11 @@ class ScriptedSink final : public Sink {
     const std::lock_guard<std::mutex> lock(mutex_);
     ended_.push_back(layout.plan_id);
   }
+  std::vector<std::string> BeginSegment(int64_t) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    segments_.push_back(records_.size());
+    return {};
+  }
   Status Flush() override {
     ++flushes_;
     return Status();
@@ -95,6 +100,11 @@ class ScriptedSink final : public Sink {
   std::vector<PlanId> ended() const {
     const std::lock_guard<std::mutex> lock(mutex_);
     return ended_;
+  }
+  // How many records had come when each segment began.
+  std::vector<size_t> segments() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return segments_;
   }
   int writes() const {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -116,6 +126,7 @@ class ScriptedSink final : public Sink {
   Script script_;
   std::vector<Record> records_;
   std::vector<PlanId> ended_;
+  std::vector<size_t> segments_;
   PlanId frame_plan_ = 0;
   int64_t frame_step_ = INT64_MIN;
   size_t taken_of_frame_ = 0;
@@ -231,6 +242,8 @@ class Run {
       if (const auto* done = std::get_if<PlanDrained>(&entry)) drained[done->plan_id] = *done;
       if (const auto* failed = std::get_if<SinkFailed>(&entry)) failures.push_back(failed->status.message());
       if (std::holds_alternative<SinkRecovered>(entry)) ++recoveries;
+      if (const auto* paused = std::get_if<PlanPaused>(&entry)) pauses.push_back(*paused);
+      if (const auto* segment = std::get_if<SegmentBegun>(&entry)) segments.push_back(*segment);
       if (const auto* raised = std::get_if<AlarmsRaised>(&entry)) alarms.push_back(*raised);
       if (std::holds_alternative<AnomalyFileFailed>(entry)) ++file_failures;
       if (std::holds_alternative<AnomalyFileRecovered>(entry)) ++file_recoveries;
@@ -302,6 +315,8 @@ class Run {
   std::vector<std::string> failures;
   std::vector<std::string> diagnostics;
   int recoveries = 0;
+  std::vector<PlanPaused> pauses;
+  std::vector<SegmentBegun> segments;
   std::vector<AlarmsRaised> alarms;
   int file_failures = 0;  // of anomaly.json
   int file_recoveries = 0;

@@ -25,11 +25,13 @@ struct Queue {
   uint64_t given_up = 0;
 
   explicit Queue(size_t backlog_records = 1000)
-      : queue(sink, backlog_records * sizeof(Record), [this](PlanId id, uint64_t more_written, uint64_t more_given_up) {
-          CHECK(id == 1);
-          written += more_written;
-          given_up += more_given_up;
-        }) {}
+      : queue(sink, backlog_records * sizeof(Record),
+              {[this](PlanId id, uint64_t more_written, uint64_t more_given_up) {
+                 CHECK(id == 1);
+                 written += more_written;
+                 given_up += more_given_up;
+               },
+               nullptr}) {}
 
   void Add(int64_t step, size_t records) { queue.AddFrame(plan, FrameOf(step, records)); }
   void Advance(bool now_or_never = false) { queue.Advance(now, now_or_never); }
@@ -178,7 +180,8 @@ TEST_CASE("a flush that fails is a failure of the sink") {
     Status Flush() override { return Status(StatusCode::kUnavailable, "rows may be missing"); }
   };
   uint64_t written = 0;
-  SinkQueue queue(std::make_shared<NoFlush>(), 1000, [&](PlanId, uint64_t more, uint64_t) { written += more; });
+  SinkQueue queue(std::make_shared<NoFlush>(), 1000,
+                  {[&](PlanId, uint64_t more, uint64_t) { written += more; }, nullptr});
   queue.AddFrame(MakePlan({1}), FrameOf(1, 1));
   queue.Advance(SteadyTime(), false);
   CHECK(written == 1);

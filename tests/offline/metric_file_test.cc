@@ -111,21 +111,24 @@ TEST_CASE("names of metric files tell kind and steps") {
   CHECK(parsed->kind == "actv_grad");
   CHECK(parsed->first_step == 10);
   CHECK(parsed->last_step == 19);
-  for (const char* name : {"actv_0-0.csv", "actv_0-4_p2.csv", "exp_avg_sq_0-4_p12_3.csv"})
+  for (const char* name : {"actv_0-0.csv", "actv_0-4_p2.csv", "exp_avg_sq_0-4_p12_3.csv", "actv_0-4_s2_p1.csv"})
     CHECK(ParseMetricFileName(name, kinds));
   for (const char* name :
        {"actv.csv", "actv_0.csv", "actv_0-4.csv.bak", "actv_0-4_part_1.csv", "actv_a-b.csv", "stack_info.csv",
-        ".stepwatch-actv_0-4.csv.12", "actv_-1-4.csv", "exp_avg_sq2_0-4.csv", "actv_0-4_p.csv", ""})
+        ".stepwatch-actv_0-4.csv.12", "actv_-1-4.csv", "exp_avg_sq2_0-4.csv", "actv_0-4_p.csv", "actv_0-4_s.csv", ""})
     CHECK(!ParseMetricFileName(name, kinds));
 }
 
 TEST_CASE("files are listed by their first step, parts without a header are said") {
   TemporaryDirectory base;
-  for (const char* name : {"actv_10-19.csv", "actv_0-9_p2.csv", "actv_0-9.csv", "actv_0-9_part_0.csv", "other.txt"})
+  for (const char* name : {"actv_10-19.csv", "actv_0-9_p2.csv", "actv_0-9.csv", "actv_0-9_part_0.csv", "other.txt",
+                           "actv_10-19_s10.csv", "actv_10-19_s9.csv"})
     Put(base.path(), name, "x\n");
   const Result<MetricFileList> list = ListMetricFiles(base.path(), MainKinds());
   REQUIRE(list.ok());
-  REQUIRE(list.value().files.size() == 3);
+  REQUIRE(list.value().files.size() == 5);
+  CHECK(list.value().files[3].path == base / "actv_10-19_s9.csv");
+  CHECK(list.value().files[4].path == base / "actv_10-19_s10.csv");
   CHECK(list.value().files[0].path == base / "actv_0-9.csv");
   CHECK(list.value().files[1].path == base / "actv_0-9_p2.csv");
   CHECK(list.value().files[2].path == base / "actv_10-19.csv");

@@ -75,6 +75,16 @@ TEST_CASE("a manifest tells a plan's steps, its end and its ledger") {
   CHECK(json["plans"][0]["ledger"]["dropped"]["ring_full"] == 2);
 }
 
+TEST_CASE("a manifest names the segments that are closed") {
+  Manifest manifest = Example();
+  manifest.segments = {{1, 40, {"actv_0-99.csv"}}, {2, 80, {}}};
+  const auto segments = nlohmann::json::parse(ManifestText(manifest)).at("segments");
+  REQUIRE(segments.size() == 2);
+  CHECK(segments[0].at("last_step") == 40);
+  CHECK(segments[0].at("files").at(0) == "actv_0-99.csv");
+  CHECK(segments[1].at("segment") == 2);
+}
+
 TEST_CASE("names that are not UTF-8 do not keep a manifest from being written") {
   Manifest manifest = Example();
   SiteIndex sites = ExampleSites();

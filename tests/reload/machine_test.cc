@@ -8,37 +8,10 @@
 
 #include "tests/catch.h"
 #include "tests/random_seed.h"
-#include "tests/reload/simulated_run.h"
+#include "tests/reload/machine_moves.h"
 
 namespace stepwatch::reload {
 namespace {
-
-const Text kA{"A", EditIntent::kRun, {0, 1, 2}};
-const Text kB{"B", EditIntent::kRun, {0, 2, 1}};
-const Text kOffText{"off", EditIntent::kOff, {}};
-const Text kEmptyText{"empty", EditIntent::kEmpty, {}};
-const Text kBad{"bad", EditIntent::kRefused, {}};
-
-template <class Wanted>
-int Count(const SimulatedRun& run) {
-  int count = 0;
-  for (const Action& action : run.actions()) count += std::holds_alternative<Wanted>(action) ? 1 : 0;
-  return count;
-}
-
-void SaveAndLook(SimulatedRun* run, const Text& text) {
-  run->Save(text);
-  run->Look();
-}
-
-// A run with a window of kA in force, of which the loop has been told.
-SimulatedRun Running() {
-  SimulatedRun run(true, 0);
-  SaveAndLook(&run, kA);
-  run.EndStep();
-  run.DeliverAll();
-  return run;
-}
 
 TEST_CASE("refused bytes are reported once, keep the window, and going back says restored") {
   SimulatedRun run = Running();
@@ -273,65 +246,6 @@ TEST_CASE("states are named as people know them") {
 
 // --- all orders ---
 
-enum class Move {
-  kSaveA,
-  kSaveB,
-  kSaveOff,
-  kSaveEmpty,
-  kSaveBad,
-  kLose,
-  kUnseenB,
-  kEndStep,
-  kDeliverOne,
-  kDeliverAll,
-  kRecompile,
-  kRecompileInStep,
-  kCount,
-  kFinishWriteBack = kCount,  // with slow files
-  kCountSlow
-};
-
-void Make(Move move, SimulatedRun* run) {
-  switch (move) {
-    case Move::kSaveA: return SaveAndLook(run, kA);
-    case Move::kSaveB: return SaveAndLook(run, kB);
-    case Move::kSaveOff: return SaveAndLook(run, kOffText);
-    case Move::kSaveEmpty: return SaveAndLook(run, kEmptyText);
-    case Move::kSaveBad: return SaveAndLook(run, kBad);
-    case Move::kLose: run->Lose(); return run->Look();
-    case Move::kUnseenB: return run->Save(kB);
-    case Move::kEndStep: return run->EndStep();
-    case Move::kDeliverOne: run->DeliverOne(); return;
-    case Move::kDeliverAll: return run->DeliverAll();
-    case Move::kRecompile: return run->Recompile(true);
-    case Move::kRecompileInStep: return run->Recompile();
-    case Move::kFinishWriteBack: return run->FinishWriteBack();
-    case Move::kCountSlow: return;
-  }
-}
-
-// Every sequence of `length` moves from here, each run out to its end.
-int64_t PlayAll(const SimulatedRun& from, int length, Move end = Move::kCount) {
-  if (length == 0) {
-    SimulatedRun run = from;
-    run.CheckRunsOut();
-    return 1;
-  }
-  int64_t sequences = 0;
-  for (int move = 0; move < static_cast<int>(end); ++move) {
-    SimulatedRun next = from;
-    Make(static_cast<Move>(move), &next);
-    sequences += PlayAll(next, length - 1, end);
-  }
-  return sequences;
-}
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kLength = 4, kSequences = 20736, kSequencesSlow = 28561;
-#else
-constexpr int kLength = 5, kSequences = 248832, kSequencesSlow = 371293;
-#endif
-
 TEST_CASE("every sequence of five inputs, from six situations, keeps the rules and runs out clean", "[slow]") {
   SimulatedRun fresh(true, 0);
   CHECK(PlayAll(fresh, kLength) == kSequences);
@@ -368,6 +282,9 @@ TEST_CASE("a random walk of 100,000 inputs keeps the rules", "[random]") {
     const auto move = random() % (static_cast<uint32_t>(Move::kCountSlow) + 3);
     if (move < static_cast<uint32_t>(Move::kCountSlow)) {
       Make(static_cast<Move>(move), &run);
+    } else if (random() % 8 == 0) {
+      const Move further[] = {Move::kPause, Move::kResume, Move::kGiveA, Move::kGiveB, Move::kGiveOff};
+      Make(further[random() % std::size(further)], &run);
     } else if (random() % 8 == 0) {
       run.Recompile(false, false);
     } else if (random() % 8 == 0) {

@@ -55,6 +55,17 @@ class SimulatedRun {
     Feed(BytesSeen{file_->name, file_->intent});
   }
 
+  // --- somebody who asks the run itself ---
+  void Give(const Text& text) {
+    history_ += " give:" + text.name;
+    texts_[text.name] = text;
+    Feed(BytesGiven{text.name, text.intent});
+  }
+  void Pause(bool pause) {
+    history_ += pause ? " pause" : " resume";
+    Feed(PauseWanted{pause});
+  }
+
   // --- the step thread ---
   void BeginFirstStep() { TakePlans(step_); }
   void EndStep() {
@@ -65,6 +76,8 @@ class SimulatedRun {
     }
     TakePlans(step_ + 1);
     ++step_;
+    if (window_ && state_.window && window_->first_plan == state_.window->window)
+      MUST(window_->paused == state_.window->paused);
   }
 
   // --- the drain ---
@@ -102,9 +115,10 @@ class SimulatedRun {
     ++write_backs_;
     const bool written = file_ && file_->name == order.base_sha256 && version == version_;
     if (written) file_ = Text{order.base_sha256 + " with false", EditIntent::kOff, {}};
-    passed_on_ = written && state_.seen == order.base_sha256 ? file_->name : "";
+    const bool is_news = state_.seen == order.base_sha256 || state_.in_file == order.base_sha256;
+    passed_on_ = written && is_news ? file_->name : "";
     if (!written) return Feed(FoundEdited{order.base_sha256, order.plan_id});
-    Feed(WroteBack{order.base_sha256, passed_on_});
+    Feed(WroteBack{order.base_sha256, written ? file_->name : passed_on_});
   }
   // The step thread had stopped waiting for what it was to take.
   void Discard() {
@@ -117,6 +131,7 @@ class SimulatedRun {
     history_ += " |";
     Look();
     for (int i = 0; i < 12; ++i) {
+      if (state_.window && state_.window->paused) Pause(false);
       EndStep();
       DeliverAll();
       FinishWriteBack();
@@ -130,7 +145,8 @@ class SimulatedRun {
     MUST(!state_.stopping);
     MUST(state_.draining.empty());
     MUST(RunStateOf(state_) == (state_.dynamic ? RunState::kIdle : RunState::kOff));
-    if (file_ && state_.dynamic) MUST((file_->intent == EditIntent::kOff || file_->intent == EditIntent::kRefused));
+    if (file_ && state_.dynamic && !state_.in_file)
+      MUST((file_->intent == EditIntent::kOff || file_->intent == EditIntent::kRefused));
   }
 
   struct CollectedStep {
@@ -153,9 +169,11 @@ class SimulatedRun {
     PlanId plan_id = 0;
     plan::StepRule rule;
     int64_t collected = 0;
+    PlanId first_plan = 0;
+    bool paused = false;
   };
 
-  bool Collecting() const { return window_ && window_->rule.Collects(step_, window_->collected); }
+  bool Collecting() const { return window_ && !window_->paused && window_->rule.Collects(step_, window_->collected); }
 
   void EndWindow(step::EndReason reason) {
     const PlanId id = window_->plan_id;
@@ -166,9 +184,15 @@ class SimulatedRun {
   }
 
   void TakePlans(int64_t next_step) {
+    TakeSlot(next_step);
+    if (!pause_asked_) return;
+    const SetPause asked = *std::exchange(pause_asked_, std::nullopt);
+    if (window_ && window_->first_plan == asked.window) window_->paused = asked.pause;
+  }
+  void TakeSlot(int64_t next_step) {
     if (continuation_) {
       const PlanId id = *std::exchange(continuation_, std::nullopt);
-      if (window_) Begin({id, window_->rule, window_->collected});
+      if (window_) Begin({id, window_->rule, window_->collected, window_->first_plan, window_->paused});
     }
     if (!slot_ || slot_->at_step > next_step) return;
     const Pending plan = *std::exchange(slot_, std::nullopt);
@@ -176,7 +200,7 @@ class SimulatedRun {
       if (window_) EndWindow(step::EndReason::kStopped);
       return;
     }
-    Window next{plan.plan_id, plans_.at(plan.plan_id).rule, 0};
+    Window next{plan.plan_id, plans_.at(plan.plan_id).rule, 0, plan.plan_id, false};
     if (state_.dynamic) next.rule.start = next_step;
     Begin(next);
   }
@@ -220,7 +244,10 @@ class SimulatedRun {
     const auto of_recompilation = count([](const Action& action) {
       return std::holds_alternative<RepublishPlan>(action) || std::holds_alternative<ContinueWindow>(action);
     });
-    MUST(of_edit <= (std::holds_alternative<BytesSeen>(input) ? 1 : 0));
+    const bool is_edit = std::holds_alternative<BytesSeen>(input) || std::holds_alternative<BytesGiven>(input);
+    MUST(of_edit <= (is_edit ? 1 : 0));
+    const auto pauses = count([](const Action& action) { return std::holds_alternative<SetPause>(action); });
+    MUST(pauses == (std::holds_alternative<PauseWanted>(input) ? static_cast<int>(actions.size()) : 0));
     MUST(of_recompilation <= (std::holds_alternative<Recompiled>(input) ? 2 : 0));
     const bool our_own = std::holds_alternative<WroteBack>(input) || std::holds_alternative<FoundEdited>(input);
     if (our_own) MUST(actions.empty());
@@ -235,7 +262,7 @@ class SimulatedRun {
 
   void CheckWriteBack(const WriteBack& order) const {
     MUST(state_.dynamic);
-    MUST(order.base_sha256 == state_.seen);
+    MUST((order.base_sha256 == state_.seen && !state_.in_file));
     MUST((!state_.window && !state_.armed && state_.draining.empty() && !state_.lost));
     if (order.plan_id == 0) {
       MUST(texts_.at(order.base_sha256).intent == EditIntent::kEmpty);
@@ -260,6 +287,7 @@ class SimulatedRun {
     MUST(superseded.plan_id != newest_begun_);
     MUST(superseded_.insert(superseded.plan_id).second);
   }
+  void Perform(const SetPause& order) { pause_asked_ = order; }
   void Perform(const PublishStop&) { slot_ = Pending{0, step_ + 1}; }
   void Perform(const WriteBack& order) {
     ordered_.push_back({order, version_});
@@ -273,6 +301,7 @@ class SimulatedRun {
   int64_t step_;
   std::optional<Pending> slot_;
   std::optional<PlanId> continuation_;
+  std::optional<SetPause> pause_asked_;
   PlanId newest_begun_ = 0;
   std::optional<Window> window_;
   std::deque<Input> board_;

@@ -127,6 +127,11 @@ TEST_CASE("the step thread allocates and frees nothing: steps, records, swaps, s
               if (run.plane.recorder.Measure({0}, view, &record)) run.plane.recorder.Enqueue(record);
             run.plane.plans.EndStep();
           }) == 0);
+    run.plane.plans.AskForPause(id, true);
+    if (id % 3 == 0) run.plane.plans.AskForCut(id);
+    CHECK(AllocatedBy([&] { run.plane.plans.EndStep(); }) == 0);
+    run.plane.plans.AskForPause(id, false);
+    CHECK(AllocatedBy([&] { run.plane.plans.EndStep(); }) == 0);
     if (id % 5 == 0) run.PublishStop();
     CHECK(AllocatedBy([&] { run.plane.plans.EndStep(); }) == 0);
   }

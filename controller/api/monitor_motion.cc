@@ -1,0 +1,90 @@
+// What the door asks of a running monitor: to pause, to go on, to begin new files.
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "controller/api/monitor_impl.h"
+#include "controller/api/monitor_job.h"
+#include "src/base/file.h"
+
+namespace stepwatch::api {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kLookAgain{2};
+
+// Shared with the loop: it may answer when nobody waits any more.
+template <class Verdict, class Ask>
+std::optional<Verdict> AskLoop(Monitor::Impl& impl, const Ask& ask, steady_clock::time_point deadline) {
+  const auto verdict = std::make_shared<std::optional<Verdict>>();
+  const auto work = [&impl, verdict, ask] {
+    *verdict = ask(impl.reloader_);
+    impl.PublishState();
+  };
+  if (impl.closed_ || !impl.loop_.Call(work, deadline)) return std::nullopt;
+  return *verdict;
+}
+
+template <class Condition>
+bool WaitUntil(const Condition& condition, steady_clock::time_point deadline) {
+  while (!condition()) {
+    if (steady_clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(kLookAgain);
+  }
+  return true;
+}
+
+}  // namespace
+
+door::PauseResult MonitorJob::Pause(bool pause, std::chrono::milliseconds time) {
+  using Asked = reload::PauseVerdict::Outcome;
+  using Outcome = door::PauseResult::Outcome;
+  const auto deadline = steady_clock::now() + time;
+  const step::PlanSwitch& plans = impl_.data_plane_.plans;
+  const auto verdict = AskLoop<reload::PauseVerdict>(
+      impl_, [pause](reload::Reloader& reloader) { return reloader.Pause(pause); }, deadline);
+  const auto is = [&](Outcome outcome) {
+    return door::PauseResult{outcome, plans.paused(), plans.plan_id(), impl_.data_plane_.running.number()};
+  };
+  if (!verdict) return is(Outcome::kNoAnswer);
+  switch (verdict->outcome) {
+    case Asked::kUnchanged: return is(plans.paused() == pause ? Outcome::kUnchanged : Outcome::kAsked);
+    case Asked::kNotCollecting: return is(Outcome::kNotCollecting);
+    case Asked::kEnding: return is(Outcome::kEnding);
+    case Asked::kRanks: return is(Outcome::kRanks);
+    case Asked::kAsked: break;
+  }
+  const auto is_over = [&] { return plans.plan_id() == 0; };
+  if (!WaitUntil([&] { return plans.paused() == pause || is_over(); }, deadline))
+    return is(plans.plan_id() == verdict->plan_id ? Outcome::kAsked : Outcome::kEnding);
+  return is(is_over() ? Outcome::kEnding : Outcome::kDone);
+}
+
+door::RotateResult MonitorJob::Rotate(std::chrono::milliseconds time) {
+  using Asked = reload::CutVerdict::Outcome;
+  using Outcome = door::RotateResult::Outcome;
+  const auto deadline = steady_clock::now() + time;
+  const auto verdict = AskLoop<reload::CutVerdict>(
+      impl_, [](reload::Reloader& reloader) { return reloader.Rotate(); }, deadline);
+  door::RotateResult result;
+  result.directory = Absolute(impl_.GetStatus().output_dir);
+  if (!verdict) return result;
+  result.segment = verdict->segment;
+  result.outcome = verdict->outcome == Asked::kUnderWay        ? Outcome::kUnderWay
+                   : verdict->outcome == Asked::kNotCollecting ? Outcome::kNotCollecting
+                                                               : Outcome::kAsked;
+  if (result.outcome != Outcome::kAsked) return result;
+  const auto has_begun = [&] {
+    const base::MutexLock lock(&mutex_);
+    if (view_.segment.segment < verdict->segment) return false;
+    result.last_step = view_.segment.last_step;
+    result.files = view_.segment.files;
+    return true;
+  };
+  if (WaitUntil(has_begun, deadline)) result.outcome = Outcome::kDone;
+  for (std::string& file : result.files) file = base::BaseName(file);
+  return result;
+}
+
+}  // namespace stepwatch::api

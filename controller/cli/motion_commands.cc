@@ -1,0 +1,105 @@
+#include "controller/cli/motion_commands.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "controller/cli/exit_code.h"
+#include "controller/cli/find_job.h"
+#include "controller/door/client.h"
+#include "controller/door/json_values.h"
+#include "src/base/text.h"
+
+namespace stepwatch::cli {
+namespace {
+
+using door::Json;
+
+constexpr int kHttpDone = 200, kHttpAccepted = 202, kHttpConflict = 409;
+
+std::string TextOf(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_string() ? base::Printable(found->get<std::string>(), 1000) : "";
+}
+
+int64_t NumberOf(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_number_integer() ? found->get<int64_t>() : -1;
+}
+
+std::string ErrorOf(const Json& answer) {
+  const auto error = answer.find("error");
+  const std::string message = error != answer.end() && error->is_object() ? TextOf(*error, "message") : "";
+  return message.empty() ? "the job has answered with something else" : message;
+}
+
+// What the job does is asked for with this path; `text` says in a line what came of it.
+int Ask(const MotionArguments& arguments, const char* path, std::string (*text)(const Json& answer)) {
+  const Result<door::FoundJob> job = FindJob(arguments.job);
+  if (!job.ok()) return NoJob(job.status());
+  const Result<door::Reply> reply = door::Client(job.value().path).Ask("POST", path);
+  if (!reply.ok()) return NoJob(Status(StatusCode::kUnavailable, reply.status().message()));
+  const Result<Json> answer = door::ParseJson(reply.value().body);
+  if (!answer.ok() || !answer.value().is_object())
+    return NoJob(Status(StatusCode::kUnavailable, job.value().path + " has answered with no object"));
+  const int status = reply.value().status;
+  const bool is_taken = status == kHttpDone || status == kHttpAccepted;
+  if (arguments.json)
+    std::printf("%s\n", door::Dump(answer.value()).c_str());
+  else if (is_taken)
+    std::printf("%s\n", text(answer.value()).c_str());
+  else
+    std::fprintf(stderr, "stepwatch: %s\n", ErrorOf(answer.value()).c_str());
+  if (status == kHttpDone) return TextOf(answer.value(), "outcome") == "unchanged" ? kExitNoChange : kExitDone;
+  return is_taken || status == kHttpConflict ? kExitDegraded : kExitUnreachable;
+}
+
+std::string OneRank(const Json& answer) {
+  return TextOf(answer, "ranks") == "this" ? " (this rank alone)" : "";
+}
+
+std::string PauseText(const Json& answer, const char* done, const char* later) {
+  const std::string outcome = TextOf(answer, "outcome");
+  const std::string plan = fmt::format("plan {}", NumberOf(answer, "plan_id"));
+  if (outcome == "unchanged") return plan + " is " + done + " already";
+  if (outcome == "under_way")
+    return fmt::format("{} {} when step {} ends, which takes a while", plan, later, NumberOf(answer, "step"));
+  return plan + " is " + done + OneRank(answer);
+}
+
+std::string PausedText(const Json& answer) {
+  return PauseText(answer, "paused", "pauses");
+}
+
+std::string ResumedText(const Json& answer) {
+  return PauseText(answer, "resumed", "goes on");
+}
+
+std::string RotatedText(const Json& answer) {
+  const std::string segment = std::to_string(NumberOf(answer, "segment"));
+  if (TextOf(answer, "outcome") == "under_way")
+    return "segment " + segment + " begins when the running step has ended and its rows are written";
+  std::string text = "segment " + segment + " begins" + OneRank(answer);
+  if (const std::string directory = TextOf(answer, "directory"); !directory.empty()) text += "; closed in " + directory;
+  const auto files = answer.find("files");
+  if (files != answer.end() && files->is_array())
+    for (const Json& file : *files)
+      if (file.is_string()) text += "\n" + base::Printable(file.get<std::string>(), 1000);
+  return text;
+}
+
+}  // namespace
+
+int RunPause(const MotionArguments& arguments) {
+  return Ask(arguments, "/v1/pause", PausedText);
+}
+
+int RunResume(const MotionArguments& arguments) {
+  return Ask(arguments, "/v1/resume", ResumedText);
+}
+
+int RunRotate(const MotionArguments& arguments) {
+  return Ask(arguments, "/v1/rotate", RotatedText);
+}
+
+}  // namespace stepwatch::cli

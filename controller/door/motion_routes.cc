@@ -1,0 +1,91 @@
+#include "controller/door/motion_routes.h"
+
+#include "controller/door/json_values.h"
+
+namespace stepwatch::door {
+namespace {
+
+// For the job to come to the end of its step. A job of longer steps is told what will happen then.
+constexpr std::chrono::milliseconds kBoundaryTime{1000};
+
+constexpr const char* kNotCollecting = "nothing is collected: no plan is in force";
+constexpr const char* kLoopHangs = "the job's loop does not answer; what was asked may still happen";
+
+// Only the ranks of this process do what was asked.
+const char* RanksOf(Job& job) {
+  return job.GetStatus().world_size == 1 ? "all" : "this";
+}
+
+Answer Of(int status, const Json& json) {
+  Answer answer;
+  answer.status = status;
+  answer.body = Dump(json);
+  return answer;
+}
+
+Answer Conflict(const char* code, const std::string& message) {
+  return Of(409, ErrorJson(code, message));
+}
+
+Answer Pause(Job& job, bool pause) {
+  using Outcome = PauseResult::Outcome;
+  const PauseResult result = job.Pause(pause, kBoundaryTime);
+  switch (result.outcome) {
+    case Outcome::kNotCollecting: return Conflict("not_collecting", kNotCollecting);
+    case Outcome::kEnding:
+      return Conflict("ending", "the window ends, or another plan takes its place, at the next step boundary");
+    case Outcome::kRanks:
+      return Conflict("ranks",
+                      "the ranks of this job collect the same steps: one of them alone is not paused; stop the "
+                      "collection through the config file instead");
+    case Outcome::kNoAnswer: return Busy(kLoopHangs);
+    case Outcome::kDone:
+    case Outcome::kUnchanged:
+    case Outcome::kAsked: break;
+  }
+  const char* done = pause ? "paused" : "resumed";
+  const char* outcome = result.outcome == Outcome::kDone        ? done
+                        : result.outcome == Outcome::kUnchanged ? "unchanged"
+                                                                : "under_way";
+  return Of(result.outcome == Outcome::kAsked ? 202 : 200, {{"version", kAnswerVersion},
+                                                            {"outcome", outcome},
+                                                            {"paused", result.paused},
+                                                            {"plan_id", result.plan_id},
+                                                            {"step", result.step},
+                                                            {"ranks", RanksOf(job)}});
+}
+
+}  // namespace
+
+Answer PostPause(const Request&, Job& job) {
+  return Pause(job, true);
+}
+
+Answer PostResume(const Request&, Job& job) {
+  return Pause(job, false);
+}
+
+Answer PostRotate(const Request&, Job& job) {
+  using Outcome = RotateResult::Outcome;
+  const RotateResult result = job.Rotate(kBoundaryTime);
+  switch (result.outcome) {
+    case Outcome::kNotCollecting:
+      return Conflict("not_collecting", std::string(kNotCollecting) + ", and the files of the last one are closed");
+    case Outcome::kUnderWay:
+      return Conflict("under_way", "segment " + std::to_string(result.segment) +
+                                       " is about to begin, at the end of the running step; ask again when it has");
+    case Outcome::kNoAnswer: return Busy(kLoopHangs);
+    case Outcome::kDone:
+    case Outcome::kAsked: break;
+  }
+  const bool is_done = result.outcome == Outcome::kDone;
+  return Of(is_done ? 200 : 202, {{"version", kAnswerVersion},
+                                  {"outcome", is_done ? "rotated" : "under_way"},
+                                  {"segment", result.segment},
+                                  {"last_step", is_done && result.last_step >= 0 ? Json(result.last_step) : Json()},
+                                  {"directory", result.directory.empty() ? Json() : Json(result.directory)},
+                                  {"files", result.files},
+                                  {"ranks", RanksOf(job)}});
+}
+
+}  // namespace stepwatch::door

@@ -1,0 +1,95 @@
+// What is asked of the run itself: to pause, to begin new files, to run bytes that the config file does not hold.
+#include "controller/reload/motion.h"
+
+#include <utility>
+
+#include "controller/reload/reloader.h"
+#include "src/base/sha256.h"
+
+namespace stepwatch::reload {
+
+PauseVerdict Reloader::Pause(bool pause) {
+  using Outcome = PauseVerdict::Outcome;
+  const PlanId plan_id = parts_.data_plane->plans.plan_id();
+  if (agreement_) return {Outcome::kRanks, plan_id};
+  LearnWhatBegan();
+  if (plan_id == 0 || !state_.window) return {Outcome::kNotCollecting, plan_id};
+  if (state_.window->paused == pause) return {Outcome::kUnchanged, plan_id};
+  Feed(PauseWanted{pause});
+  return {state_.window->paused == pause ? Outcome::kAsked : Outcome::kEnding, plan_id};
+}
+
+void Reloader::Perform(const SetPause& action) {
+  parts_.data_plane->plans.AskForPause(action.window, action.pause);
+}
+
+CutVerdict Reloader::Rotate() {
+  using Outcome = CutVerdict::Outcome;
+  LearnWhatBegan();
+  if (segment_asked_ != segment_.segment) return {Outcome::kUnderWay, segment_asked_};
+  if (parts_.data_plane->plans.plan_id() == 0 || !state_.window) return {Outcome::kNotCollecting, 0};
+  parts_.data_plane->plans.AskForCut(++segment_asked_);
+  return {Outcome::kAsked, segment_asked_};
+}
+
+// Manifest first: whoever hears of the segment finds it there.
+void Reloader::OnSegment(const drain::SegmentBegun& begun) {
+  output::ManifestSegment segment;
+  segment.segment = begun.segment - 1;
+  segment.last_step = begun.last_step;
+  for (const std::string& file : begun.files) segment.files.push_back(base::BaseName(file));
+  journal_.AddSegment(std::move(segment));
+  journal_.AfterSaved([this, begun] {
+    segment_ = {begun.segment, begun.last_step, begun.files};
+    Event event;
+    event.kind = EventKind::kRotated;
+    event.plan_id = begun.plan_id;
+    event.step = begun.last_step;
+    const size_t files = begun.files.size();
+    event.message = std::to_string(files) + (files == 1 ? " file" : " files") + " with rows up to step " +
+                    std::to_string(begun.last_step) + (files == 1 ? " is" : " are") + " closed; segment " +
+                    std::to_string(begun.segment) + " begins";
+    Tell(std::move(event));
+  });
+}
+
+// Nothing is in force, so no boundary begins a segment; and the files of the last plan are closed.
+void Reloader::EndRotation() {
+  const bool is_over = !state_.window && state_.published.empty() && state_.draining.empty();
+  if (segment_asked_ == segment_.segment || !is_over) return;
+  (void)parts_.data_plane->plans.WithdrawCut();
+  segment_ = {segment_asked_, -1, {}};
+}
+
+GivenVerdict Reloader::Give(const std::string& text) {
+  using Outcome = GivenVerdict::Outcome;
+  GivenVerdict verdict;
+  verdict.sha256 = base::Sha256Hex(text);
+  const auto is = [&](Outcome outcome) {
+    verdict.outcome = outcome;
+    return verdict;
+  };
+  if (!dynamic_) return is(Outcome::kStatic);
+  if (agreement_ && !agreement_->reads_the_file()) return is(Outcome::kNotReader);
+  LearnWhatBegan();
+  const bool goes_on = state_.window && !state_.stopping && !state_.armed && state_.window->sha256 == verdict.sha256;
+  const bool waits = state_.armed && state_.armed->sha256 == verdict.sha256;
+  if (state_.seen == verdict.sha256 && (goes_on || waits)) return is(Outcome::kUnchanged);
+  Edit edit = pipeline_.Parse(verdict.sha256, text);
+  if (pipeline_.Classify(&edit, state_.next_plan_id) == EditIntent::kRefused) {
+    verdict.refusal = edit.refusal;
+    return is(Outcome::kRefused);
+  }
+  if (agreement_) agreement_->DiscardWriteBack();
+  history_.Given(verdict.sha256, text, state_.seen);
+  const Edit before = std::exchange(current_, std::move(edit));
+  try {
+    Feed(BytesGiven{verdict.sha256, current_.intent});
+  } catch (...) {
+    current_ = before;
+    throw;
+  }
+  return is(Outcome::kTaken);
+}
+
+}  // namespace stepwatch::reload

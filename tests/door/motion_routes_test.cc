@@ -1,0 +1,85 @@
+// Pausing, resuming and rotating through a door: what each outcome is told as.
+#include "tests/door/open_door.h"
+
+namespace stepwatch::door {
+namespace {
+
+struct Told {
+  int status = 0;
+  Json json;
+};
+
+Told Ask(OpenDoor& door, const std::string& target) {
+  const Result<Reply> reply = door.client().Ask("POST", target);
+  REQUIRE(reply.ok());
+  return {reply.value().status, ParseJson(reply.value().body).value()};
+}
+
+TEST_CASE("a pause that has begun says for which plan, and for which ranks") {
+  OpenDoor door;
+  door.job->pause_result = {PauseResult::Outcome::kDone, false, 3, 41};
+  Told told = Ask(door, "/v1/pause");
+  CHECK(told.status == 200);
+  CHECK(told.json ==
+        Json{{"version", 1}, {"outcome", "paused"}, {"paused", true}, {"plan_id", 3}, {"step", 41}, {"ranks", "all"}});
+  JobStatus status;
+  status.world_size = 4;
+  door.job->SetStatus(status);
+  told = Ask(door, "/v1/resume");
+  CHECK(told.json["outcome"] == "resumed");
+  CHECK(told.json["paused"] == false);
+  CHECK(told.json["ranks"] == "this");
+}
+
+TEST_CASE("what cannot be paused, or not yet, is told apart") {
+  using Outcome = PauseResult::Outcome;
+  const std::tuple<Outcome, int, const char*> cases[] = {{Outcome::kUnchanged, 200, "unchanged"},
+                                                         {Outcome::kAsked, 202, "under_way"},
+                                                         {Outcome::kNotCollecting, 409, "not_collecting"},
+                                                         {Outcome::kEnding, 409, "ending"},
+                                                         {Outcome::kRanks, 409, "ranks"},
+                                                         {Outcome::kNoAnswer, 503, "busy"}};
+  OpenDoor door;
+  for (const auto& [outcome, status, word] : cases) {
+    door.job->pause_result.outcome = outcome;
+    const Told told = Ask(door, "/v1/pause");
+    CHECK(told.status == status);
+    CHECK((status < 400 ? told.json["outcome"] : told.json["error"]["code"]) == word);
+  }
+}
+
+TEST_CASE("a rotation names the directory and the files that are closed, or says that it is under way") {
+  using Outcome = RotateResult::Outcome;
+  OpenDoor door;
+  door.job->rotate_result = {Outcome::kDone, 2, 40, "/out/run", {"actv_0-9.csv"}};
+  Told told = Ask(door, "/v1/rotate");
+  CHECK(told.status == 200);
+  CHECK(told.json == Json{{"version", 1},
+                          {"outcome", "rotated"},
+                          {"segment", 2},
+                          {"last_step", 40},
+                          {"directory", "/out/run"},
+                          {"files", Json::array({"actv_0-9.csv"})},
+                          {"ranks", "all"}});
+  door.job->rotate_result = {Outcome::kAsked, 3, -1, "/out/run", {}};
+  told = Ask(door, "/v1/rotate");
+  CHECK(told.status == 202);
+  CHECK(told.json["outcome"] == "under_way");
+  CHECK(told.json["last_step"].is_null());
+  for (const auto& [outcome, word] :
+       {std::pair{Outcome::kUnderWay, "under_way"}, {Outcome::kNotCollecting, "not_collecting"}}) {
+    door.job->rotate_result.outcome = outcome;
+    told = Ask(door, "/v1/rotate");
+    CHECK(told.status == 409);
+    CHECK(told.json["error"]["code"] == word);
+  }
+}
+
+TEST_CASE("none of them is done by asking for it with GET") {
+  OpenDoor door;
+  for (const char* path : {"/v1/pause", "/v1/resume", "/v1/rotate"})
+    CHECK(door.client().Get(path).value().status == 405);
+}
+
+}  // namespace
+}  // namespace stepwatch::door

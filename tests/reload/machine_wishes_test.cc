@@ -1,0 +1,177 @@
+// What the machine does with wishes beside the file: a pause, and bytes that the file does not hold.
+#include <vector>
+
+#include "tests/catch.h"
+#include "tests/reload/machine_moves.h"
+
+namespace stepwatch::reload {
+namespace {
+
+TEST_CASE("a pause keeps window and count, and a resumed window collects what it still may") {
+  SimulatedRun run = Running();
+  run.Pause(true);
+  CHECK(Count<SetPause>(run) == 1);
+  run.EndStep();  // the running step is collected
+  CHECK(run.collected().size() == 1);
+  for (int i = 0; i < 5; ++i) run.EndStep();
+  run.DeliverAll();
+  CHECK(run.collected().size() == 1);
+  REQUIRE(run.state().window);
+  CHECK(run.state().window->paused);
+  run.Pause(true);
+  CHECK(run.actions().empty());
+  run.Pause(false);
+  run.CheckRunsOut();
+  CHECK(run.collected().size() == 2);
+  CHECK(run.write_backs() == 1);
+}
+
+TEST_CASE("a pause ends with the next edit and with a stop, and is no matter without a window") {
+  SimulatedRun run(true, 0);
+  run.Pause(true);
+  CHECK(run.actions().empty());
+  run = Running();
+  run.Pause(true);
+  run.EndStep();
+  SimulatedRun stopped = run;
+  SaveAndLook(&run, kB);
+  run.EndStep();
+  run.DeliverAll();
+  CHECK_FALSE(run.state().window->paused);
+  run.EndStep();
+  CHECK(run.collected().size() == 2);
+
+  SaveAndLook(&stopped, kOffText);
+  stopped.EndStep();
+  stopped.DeliverAll();
+  CHECK_FALSE(stopped.state().window);
+}
+
+TEST_CASE("a window that is about to end or to be replaced is not paused, and a refused edit does not end a pause") {
+  SimulatedRun run = Running();
+  SaveAndLook(&run, kB);
+  run.Pause(true);
+  CHECK(run.actions().empty());
+  SaveAndLook(&run, kOffText);
+  run.Pause(true);
+  CHECK(run.actions().empty());
+
+  SimulatedRun refused = Running();
+  refused.Pause(true);
+  SaveAndLook(&refused, kBad);
+  SaveAndLook(&refused, kA);
+  CHECK(refused.state().window->paused);
+  refused.CheckRunsOut();
+}
+
+TEST_CASE("a model that grows in a pause stays paused") {
+  SimulatedRun run = Running();
+  run.Pause(true);
+  run.EndStep();
+  run.Recompile();
+  run.EndStep();
+  run.DeliverAll();
+  CHECK(run.state().window->plan_id == 2);
+  CHECK(run.state().window->paused);
+  run.EndStep();
+  CHECK(run.collected().size() == 1);
+  run.CheckRunsOut();
+  CHECK(run.collected().size() == 2);
+}
+
+TEST_CASE("bytes that are given run while the file holds others, and are not written back") {
+  SimulatedRun run = Running();
+  run.Give(kB);
+  CHECK(Count<PublishPlan>(run) == 1);
+  CHECK(run.state().in_file == "A");
+  run.Lose();
+  run.Look();
+  SaveAndLook(&run, kA);  // as it was
+  CHECK(Count<ReportRestored>(run) == 1);
+  CHECK(Count<PublishPlan>(run) == 0);
+  run.CheckRunsOut();
+  CHECK(run.collected().size() == 2);  // one of A in the step of the edit, one of B
+  CHECK(run.write_backs() == 0);
+  CHECK(run.file()->name == "A");
+  run.Give(kB);  // again
+  CHECK(Count<PublishPlan>(run) == 1);
+  run.CheckRunsOut();
+  CHECK(run.collected().size() == 3);
+}
+
+TEST_CASE("the file wins over bytes that were given when it changes, and agrees with them when it holds them") {
+  SimulatedRun run = Running();
+  run.Give(kB);
+  run.EndStep();
+  run.DeliverAll();
+  SimulatedRun same = run;
+  SaveAndLook(&run, kOffText);
+  CHECK(Count<PublishStop>(run) == 1);
+  CHECK_FALSE(run.state().in_file);
+  run.CheckRunsOut();
+
+  SaveAndLook(&same, kB);
+  CHECK(same.actions().empty());
+  CHECK_FALSE(same.state().in_file);
+  same.CheckRunsOut();
+  CHECK(same.write_backs() == 1);
+  CHECK(same.file()->intent == EditIntent::kOff);
+}
+
+TEST_CASE("bytes that are given while the file is being written back do not yield to our own text") {
+  SimulatedRun run = Running();
+  run.SlowFiles();
+  run.EndStep();
+  run.EndStep();
+  run.DeliverAll();
+  run.Give(kB);
+  run.FinishWriteBack();
+  run.Look();
+  CHECK(run.state().in_file == "A with false");
+  REQUIRE(run.state().armed);
+  run.CheckRunsOut();
+  CHECK(run.collected().size() == 3);
+}
+
+TEST_CASE("given bytes that are unusable, or that the ranks do not take, leave the file's in force") {
+  MachineState state;
+  state.dynamic = true;
+  state = Step(state, BytesSeen{"A", EditIntent::kRun}).state;
+  state = Step(state, Applied{1}).state;
+  CHECK(Step(state, BytesGiven{"B", EditIntent::kRefused}).actions.empty());
+  state = Step(state, BytesGiven{"B", EditIntent::kRun}).state;
+  state = Step(state, Rejected{2}).state;
+  CHECK(state.seen == "A");
+  CHECK_FALSE(state.in_file);
+  CHECK_FALSE(state.refused);
+}
+
+TEST_CASE("every sequence of inputs with pauses and given bytes among them keeps the rules and runs out clean",
+          "[slow]") {
+  const std::vector<Move> moves = {Move::kSaveA, Move::kSaveB,   Move::kSaveOff,    Move::kSaveBad,
+                                   Move::kLose,  Move::kEndStep, Move::kDeliverAll, Move::kRecompileInStep,
+                                   Move::kPause, Move::kResume,  Move::kGiveB,      Move::kGiveOff};
+  CHECK(PlayAll(Running(), kLength, moves) == kSequences);
+
+  SimulatedRun paused = Running();
+  paused.Pause(true);
+  paused.EndStep();
+  CHECK(PlayAll(paused, kLength - 1, moves) == kSequences / 12);
+
+  SimulatedRun given = Running();
+  given.Give(kB);
+  given.EndStep();
+  CHECK(PlayAll(given, kLength - 1, moves) == kSequences / 12);
+
+  SimulatedRun written_back = Running();
+  written_back.EndStep();
+  written_back.EndStep();
+  written_back.SlowFiles();
+  written_back.DeliverAll();
+  std::vector<Move> slow = moves;
+  slow[0] = Move::kFinishWriteBack;
+  CHECK(PlayAll(written_back, kLength - 1, slow) == kSequences / 12);
+}
+
+}  // namespace
+}  // namespace stepwatch::reload
