@@ -1,6 +1,9 @@
 // Bytes that run although the config file holds others.
+#include <functional>
+#include <memory>
 #include <string>
 
+#include "stepwatch/stores.h"
 #include "tests/reload/process_without_threads.h"
 
 namespace stepwatch::reload {
@@ -76,6 +79,36 @@ TEST_CASE("a file that comes to hold the given bytes is in step with what runs, 
   Drain(&process, 2, 2, EndReason::kTimes);
   CHECK(process.Count(EventKind::kWroteBack) == 1);
   CHECK(process.Config() == ConfigText({.dynamic_on = false, .collect_times = 1, .gradients = false}));
+}
+
+TEST_CASE("bytes that are given to rank 0 run on all ranks from one step, and no other rank takes any") {
+  const std::shared_ptr<Store> store = MakeMemoryStore();
+  const auto rank = [&](int number) {
+    return [=](Options* options) {
+      options->rank = number;
+      options->world_size = 2;
+      options->store = store;
+    };
+  };
+  const std::string off = ConfigText(testing::Off());
+  Process zero(off, rank(0)), one(off, rank(1));
+  const auto turn_until = [&](const std::function<bool()>& condition) {
+    return testing::Eventually([&] {
+      zero.loop.poll(), one.loop.poll();
+      return condition();
+    });
+  };
+  REQUIRE(turn_until([&] { return zero.Count(EventKind::kSeen) == 1; }));
+  CHECK(one.reloader.Give(kGiven).outcome == Outcome::kNotReader);
+  CHECK(zero.reloader.Give(kGiven).outcome == Outcome::kTaken);
+  REQUIRE(turn_until([&] { return zero.Count(EventKind::kArmed) == 1 && one.Count(EventKind::kArmed) == 1; }));
+  while (zero.plane.plans.plan_id() == 0 && zero.plane.running.number() < 10) {
+    zero.plane.plans.EndStep(), one.plane.plans.EndStep();
+    CHECK(zero.plane.plans.plan_id() == one.plane.plans.plan_id());
+  }
+  CHECK(zero.plane.plans.plan_id() == 1);
+  CHECK(zero.reloader.View().given);
+  CHECK(zero.Config() == off);
 }
 
 TEST_CASE("given bytes that are unusable change nothing, and say where they are") {

@@ -41,7 +41,9 @@ class HandIo final : public base::IoExecutor {
 // Nothing drains, so what is armed stays armed until the test ends a step.
 class Process {
  public:
-  explicit Process(const std::string& config) {
+  // `change`: of the options.
+  explicit Process(const std::string& config, const std::function<void(Options*)>& change = {})
+      : options_(OptionsIn(directory_, change)) {
     testing::WriteByRename(options_.config_path, config);
     events_.reserve(1000);
     REQUIRE(reloader.Attach(model_.Sites()).status.ok());
@@ -69,7 +71,7 @@ class Process {
   }
 
  private:
-  static Options OptionsIn(const testing::TemporaryDirectory& directory) {
+  static Options OptionsIn(const testing::TemporaryDirectory& directory, const std::function<void(Options*)>& change) {
     Options options;
     options.config_path = directory / "config.json";
     options.output_dir = directory / "out";
@@ -77,11 +79,12 @@ class Process {
     options.run_id = "0123456789abcdef";
     options.use_inotify = false;
     options.look_interval = std::chrono::hours(1);
+    if (change) change(&options);
     return options;
   }
 
   testing::TemporaryDirectory directory_{testing::PlaceInMemory()};
-  const Options options_ = OptionsIn(directory_);
+  const Options options_;
   testing::SyntheticModel model_{2, 8, 1};
   std::vector<Event> events_;
   step::WakeUp wake_up_;
