@@ -67,8 +67,9 @@ std::string MonitorJob::Absolute(const std::string& path) const {
 
 void MonitorJob::Publish(const reload::ReloadView& view) noexcept try {
   reload::ReloadView copy = view;
+  // What was there may be large, and is freed after the lock.
   const base::MutexLock lock(&mutex_);
-  view_ = std::move(copy);
+  std::swap(view_, copy);
 } catch (const std::bad_alloc&) {  // the last one stays until the next
 }
 

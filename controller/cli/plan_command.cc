@@ -134,9 +134,7 @@ int RunPlan(const PlanArguments& arguments) {
     return job.ok() ? RunPlanOfJob(arguments.file, job.value(), arguments.json) : NoJob(job.status());
   }
   if (arguments.sites.empty()) {
-    std::string here;
-    (void)base::FileSystem::Real().CurrentDirectory(&here);
-    if (const auto job = JobThatWatches(AllJobs(), arguments.file, here))
+    if (const auto job = JobThatWatches(AllJobs(), arguments.file))
       return RunPlanOfJob(arguments.file, *job, arguments.json);
   }
   const Result<Preview> preview = MakePreview(arguments);

@@ -31,6 +31,13 @@ Result<Json> Ask(const door::FoundJob& job, const std::string& text) {
   return answer;
 }
 
+// Without links and dots. As it is if it cannot be looked up.
+std::string Resolved(const std::string& path) {
+  std::string resolved;
+  const bool found = base::FileSystem::Real().RealPath(path.c_str(), &resolved) == 0;
+  return found ? resolved : path;
+}
+
 TextPlace PlaceOf(const Json& found) {
   return {Text(found, "key"), static_cast<int>(Whole(found, "line")), static_cast<int>(Whole(found, "column"))};
 }
@@ -48,14 +55,13 @@ void PrintLines(const std::string& file, const door::FoundJob& job, const Json& 
 
 }  // namespace
 
-std::optional<door::FoundJob> JobThatWatches(const std::vector<door::FoundJob>& jobs, const std::string& file,
-                                             const std::string& directory) {
-  const std::string path = file.starts_with('/') ? file : base::JoinPath(directory, file);
+std::optional<door::FoundJob> JobThatWatches(const std::vector<door::FoundJob>& jobs, const std::string& file) {
+  const std::string path = Resolved(file);
   std::optional<door::FoundJob> found;
   int64_t found_rank = 0;
   for (const door::FoundJob& job : jobs) {
     const Result<Json> status = door::ParseJson(job.status);
-    if (!status.ok() || Text(status.value(), "config_path") != path) continue;
+    if (!status.ok() || Resolved(Text(status.value(), "config_path")) != path) continue;
     const int64_t rank = Whole(status.value(), "rank");
     if (found && found_rank <= rank) continue;
     found = job;

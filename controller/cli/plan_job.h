@@ -9,9 +9,8 @@
 
 namespace stepwatch::cli {
 
-// The job that watches a config file; of several ranks the first. A relative path is one of `directory`. Pure.
-std::optional<door::FoundJob> JobThatWatches(const std::vector<door::FoundJob>& jobs, const std::string& file,
-                                             const std::string& directory);
+// The job that watches a config file, whatever either of them calls it; of several ranks the first.
+std::optional<door::FoundJob> JobThatWatches(const std::vector<door::FoundJob>& jobs, const std::string& file);
 
 // Asks the job and prints; the exit code: 0 the same, 1 differs, 2 invalid, 6 the job does not answer.
 int RunPlanOfJob(const std::string& file, const door::FoundJob& job, bool json);

@@ -72,12 +72,15 @@ void AskForKind(const door::Client& client, const TopKind& kind, TopAnswers* ans
 std::optional<TopAnswers> AskForTop(const door::FoundJob& job, const TopKind& kind) {
   const door::Client client(job.path);
   const Result<door::Reply> reply = client.Get("/v1/status", kAnswerTime);
-  if (!reply.ok() && reply.status().code() != StatusCode::kTimedOut) return std::nullopt;
+  // One whose socket has vanished binds another.
+  const bool is_shut = !reply.ok() && reply.status().code() != StatusCode::kTimedOut;
+  if (is_shut && door::IsDead(job.pid)) return std::nullopt;
   TopAnswers answers;
   answers.job = job.name;
   const Result<Json> status = door::ParseJson(reply.ok() ? reply.value().body : "");
   if (!reply.ok() || reply.value().status != 200 || !status.ok() || !status.value().is_object()) {
     answers.trouble = reply.ok() ? "the job has answered something else than its status"
+                      : is_shut  ? "the door of the job is shut; it is asked again"
                                  : "the job does not answer; it is asked again";
     return answers;
   }

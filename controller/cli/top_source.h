@@ -20,7 +20,7 @@ struct TopKind {
   int steps = 0;     // that many kinds with values further; below 0: back
 };
 
-// Asks once. Nothing: nobody answers there any more.
+// Asks once. Nothing: the job has ended.
 std::optional<TopAnswers> AskForTop(const door::FoundJob& job, const TopKind& kind);
 
 class TopSource {

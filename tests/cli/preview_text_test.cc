@@ -1,7 +1,10 @@
 #include "controller/cli/preview_text.h"
 
+#include <filesystem>
+
 #include "controller/cli/plan_job.h"
 #include "tests/catch.h"
+#include "tests/temporary_directory.h"
 
 namespace stepwatch::cli {
 namespace {
@@ -96,12 +99,17 @@ TEST_CASE("of the jobs that watch a file the first rank is asked") {
     found.status = Json{{"rank", rank}, {"config_path", path}}.dump();
     return found;
   };
-  const std::vector<door::FoundJob> jobs{job("5-1", 1, "/x/a.json"), job("4-1", 0, "/x/a.json"),
-                                         job("6-1", 0, "/x/b.json"), door::FoundJob()};
-  CHECK(JobThatWatches(jobs, "a.json", "/x")->name == "4-1");
-  CHECK(JobThatWatches(jobs, "/x/b.json", "/y")->name == "6-1");
-  CHECK_FALSE(JobThatWatches(jobs, "c.json", "/x"));
-  CHECK_FALSE(JobThatWatches({}, "a.json", "/x"));
+  const testing::TemporaryDirectory directory;
+  const std::string file = directory / "a.json", other = directory / "b.json";
+  for (const std::string& path : {file, other}) testing::WriteByRename(path, "{}");
+  const std::vector<door::FoundJob> jobs{job("5-1", 1, file), job("4-1", 0, file), job("6-1", 0, other),
+                                         job("8-1", 0, ""), door::FoundJob()};
+  CHECK(JobThatWatches(jobs, file)->name == "4-1");
+  CHECK(JobThatWatches(jobs, directory / "./b.json")->name == "6-1");
+  std::filesystem::create_symlink(file, directory / "link.json");
+  CHECK(JobThatWatches(jobs, directory / "link.json")->name == "4-1");
+  CHECK_FALSE(JobThatWatches(jobs, directory / "c.json"));
+  CHECK_FALSE(JobThatWatches({}, file));
 }
 
 }  // namespace

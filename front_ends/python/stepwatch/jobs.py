@@ -266,7 +266,10 @@ def _bytes_of(config: ConfigText) -> bytes:
 def _directories() -> list[str]:
     wanted = os.environ.get("STEPWATCH_RUNTIME_DIR", "")
     user = os.geteuid()
-    return ([wanted.rstrip("/") or "/"] if wanted else []) + [f"/run/user/{user}/stepwatch", f"/tmp/stepwatch-{user}"]
+    return ([wanted.rstrip("/")] if wanted.startswith("/") else []) + [
+        f"/run/user/{user}/stepwatch",
+        f"/tmp/stepwatch-{user}",
+    ]
 
 
 def _introduce(path: str) -> Job | None:
