@@ -26,7 +26,7 @@ ChangeReport::Outcome OutcomeOf(const OrderOutcome& outcome) {
     case OrderOutcome::Kind::kInvalid: return ChangeReport::Outcome::kInvalid;
     case OrderOutcome::Kind::kUnwritable: return ChangeReport::Outcome::kUnwritable;
     case OrderOutcome::Kind::kNotReader: return ChangeReport::Outcome::kNotReader;
-    case OrderOutcome::Kind::kNotAttached: break;
+    case OrderOutcome::Kind::kNotNow: break;
   }
   return ChangeReport::Outcome::kNotReady;
 }
@@ -47,9 +47,7 @@ ChangeReport::Taken TakenOf(Verdict::Kind kind) {
 ChangeReport ReportOf(const OrderOutcome& outcome, ChangeReport report) {
   report.outcome = OutcomeOf(outcome);
   report.method = outcome.method;
-  report.message = outcome.kind == OrderOutcome::Kind::kNotAttached
-                       ? "the monitor does not look at its config yet; try again"
-                       : outcome.message;
+  report.message = outcome.kind == OrderOutcome::Kind::kNotNow ? outcome.message + "; try again" : outcome.message;
   report.place = outcome.place;
   report.replaced_sha256 = outcome.found_sha256;
   report.sha256 = outcome.sha256;

@@ -34,7 +34,8 @@ EditWait::EditWait(Goal goal, const Json& change)
     : goal_(goal),
       sha256_(Text(change, "sha256")),
       is_stop_(Text(change, "taken") == "stopping" || Text(change, "taken") == "off"),
-      plan_id_(Number(change, "plan_id")) {
+      plan_id_(Number(change, "plan_id")),
+      is_told_of_(Text(change, "taken") == "running") {
   const std::string taken = Text(change, "taken");
   if (taken == "refused") Fail("refused: " + Text(Object(change, "refusal"), "message"));
   if (taken == "superseded") Fail("somebody has saved something newer");
@@ -49,6 +50,7 @@ void EditWait::Fail(const std::string& why) {
 std::vector<std::string> EditWait::OnEvent(const std::string& name, const Json& event) {
   if (end_) return {};
   const std::string message = Text(event, "message");
+  if (name == "gap") is_told_of_ = true;
   if (name == "refused" && Text(event, "sha256") == sha256_) {
     Fail("refused: " + message);
     return {why_};
@@ -66,6 +68,7 @@ std::vector<std::string> EditWait::OnEvent(const std::string& name, const Json& 
   }
   if (name == "applied") {
     is_aborted_ = false;
+    is_told_of_ = true;
     facts_["applied_step"] = Number(event, "step");
     return {fmt::format("plan {} applied: first step {}", plan_id_, Number(event, "step"))};
   }
@@ -110,7 +113,7 @@ std::vector<std::string> EditWait::OnStatus(const Json& status) {
     has_rows_ = true;
     lines.push_back(writes_nothing ? "this rank writes no rows" : "rows of the first collected step are written");
   }
-  if (is_drained_ || (goal_ == Goal::kApplied && has_rows_))
+  if (is_drained_ || (goal_ == Goal::kApplied && has_rows_ && is_told_of_))
     end_ = End::kReached;
   else if (is_superseded_)
     Fail(why_);

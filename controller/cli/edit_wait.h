@@ -46,6 +46,7 @@ class EditWait {
   const std::string sha256_;
   const bool is_stop_;  // there is nothing to begin
   uint64_t plan_id_;    // 0: not known yet, or none
+  bool is_told_of_;     // the beginning of the plan has been told, or will not be
   bool is_drained_ = false;
   bool is_superseded_ = false;
   bool is_aborted_ = false;

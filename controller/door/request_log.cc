@@ -13,6 +13,7 @@ namespace stepwatch::door {
 namespace {
 
 constexpr size_t kIdBytesMax = 200;
+constexpr const char* kTooMany = "too many changes are under way; try again";
 
 // Sees to it that somebody who waits gets one answer, whatever becomes of those who were to give it.
 class Promise {
@@ -21,7 +22,8 @@ class Promise {
   ~Promise() {
     if (is_kept_) return;
     try {
-      then_(Busy("the monitor has ended before it had an answer; what the config file holds counts"));
+      then_(Busy(
+          "nobody has an answer any more, for instance because the monitor ends; what the config file holds counts"));
     } catch (...) {  // no memory to say so: the other end sees its connection close
     }
   }
@@ -71,11 +73,11 @@ bool RequestLog::IsBegun(const std::string& id, const std::string& digest, const
   const base::MutexLock lock(&mutex_);
   const auto found = entries_.find(id);
   if (found == entries_.end()) {
-    if (entries_.size() - answered_.size() < kRequestsMax) {
+    if (!IsFull()) {
       entries_[id] = Entry{digest, false, {}, {then}};
       return false;
     }
-    *answer = Busy("too many requests are under way; try again");
+    *answer = Busy(kTooMany);
   } else if (found->second.digest != digest) {
     *answer = RequestIdReused();
   } else if (found->second.is_answered) {
@@ -94,7 +96,13 @@ void RequestLog::Perform(const std::string& id, const std::string& digest, OnAns
     if (answer.status != 0) then(answer);
     return;
   }
-  begin(Promised([log = shared_from_this(), id](const Answer& given) { log->Finish(id, given); }));
+  begin(Promised(
+      [log = shared_from_this(), under_way = under_way_, id](const Answer& given) { log->Finish(id, given); }));
+}
+
+void RequestLog::Perform(OnAnswer then, const std::function<void(OnAnswer)>& begin) {
+  if (IsFull()) return then(Busy(kTooMany));
+  begin(Promised([under_way = under_way_, then = std::move(then)](const Answer& answer) { then(answer); }));
 }
 
 void RequestLog::Finish(const std::string& id, const Answer& answer) {
@@ -110,7 +118,7 @@ void RequestLog::Finish(const std::string& id, const Answer& answer) {
       entry.is_answered = true;
       answered_.push_back(id);
     }
-    if (answered_.size() > kRequestsMax) {
+    if (answered_.size() > kAnswersMax) {
       entries_.erase(answered_.front());
       answered_.pop_front();
     }
@@ -119,11 +127,11 @@ void RequestLog::Finish(const std::string& id, const Answer& answer) {
 }
 
 void BeginRequest(const Route& route, const Request& request, Job& job, RequestLog& log, OnAnswer then) {
-  if (route.changes)
-    if (const std::optional<Answer> no = WhyNot(request)) return then(*no);
-  if (!route.changes || request.request_id.empty()) return Begin(route, request, job, Promised(std::move(then)));
-  log.Perform(request.request_id, DigestOf(route, request), std::move(then),
-              [&](const OnAnswer& finish) { Begin(route, request, job, finish); });
+  if (!route.changes) return Begin(route, request, job, Promised(std::move(then)));
+  if (const std::optional<Answer> no = WhyNot(request)) return then(*no);
+  const auto begin = [&](const OnAnswer& finish) { Begin(route, request, job, finish); };
+  if (request.request_id.empty()) return log.Perform(std::move(then), begin);
+  log.Perform(request.request_id, DigestOf(route, request), std::move(then), begin);
 }
 
 }  // namespace stepwatch::door

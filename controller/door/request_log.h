@@ -18,13 +18,16 @@ namespace stepwatch::door {
 // Any thread.
 class RequestLog : public std::enable_shared_from_this<RequestLog> {
  public:
-  // Answers that are kept, and requests that may be under way.
-  static constexpr size_t kRequestsMax = 256;
+  static constexpr size_t kAnswersMax = 256;
+  // At one time. Each may have a text of a megabyte, and waits for a file system that may hang.
+  static constexpr long kUnderWayMax = 32;
 
   // Begins what no request with this id has begun, and hands the answer to all who ask for it, now or later. `digest`
   // tells requests apart: the same id with another one is refused. An answer that asks to try again is not kept.
   void Perform(const std::string& id, const std::string& digest, OnAnswer then,
                const std::function<void(OnAnswer)>& begin);
+  // The same for a request without an id.
+  void Perform(OnAnswer then, const std::function<void(OnAnswer)>& begin);
 
  private:
   struct Entry {
@@ -37,7 +40,9 @@ class RequestLog : public std::enable_shared_from_this<RequestLog> {
   // Nothing: the answer comes later, to `then`, or the request is to be begun.
   bool IsBegun(const std::string& id, const std::string& digest, const OnAnswer& then, Answer* answer);
   void Finish(const std::string& id, const Answer& answer);
+  bool IsFull() const { return under_way_.use_count() > kUnderWayMax; }
 
+  const std::shared_ptr<int> under_way_ = std::make_shared<int>(0);  // each request under way shares it
   base::Mutex mutex_;
   std::map<std::string, Entry> entries_ STEPWATCH_GUARDED_BY(mutex_);
   std::deque<std::string> answered_ STEPWATCH_GUARDED_BY(mutex_);  // oldest first

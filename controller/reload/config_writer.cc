@@ -30,7 +30,8 @@ ConfigWriter::ConfigWriter(boost::asio::io_context& loop, FileQueue* file_work, 
       timer_(loop) {}
 
 ConfigWriter::Looked ConfigWriter::LookAt(Displaced* displaced) {
-  return {displaced->files.Look(Clock::now()), displaced->files.look_at()};
+  std::vector<Finding> findings = displaced->files.Look(Clock::now());
+  return {std::move(findings), displaced->files.look_at(), displaced->files.size()};
 }
 
 writeback::WriteBackResult ConfigWriter::MakeNow(Displaced* displaced, const std::string& path, const Change& change,
@@ -59,7 +60,7 @@ void ConfigWriter::LookNow() {
 void ConfigWriter::Stop() {
   is_stopped_ = true;
   timer_.cancel();
-  Look([](Displaced* displaced) { return Looked{displaced->files.LastLook(Clock::now()), std::nullopt}; });
+  Look([](Displaced* displaced) { return Looked{displaced->files.LastLook(Clock::now()), std::nullopt, 0}; });
 }
 
 void ConfigWriter::WriteBack(const std::string& base_sha256, std::function<bool()> is_unchanged, Then then) {
@@ -110,6 +111,7 @@ void ConfigWriter::Look(std::function<Looked(Displaced*)> look) noexcept {
 }
 
 void ConfigWriter::TakeIn(const Looked& looked) noexcept {
+  displaced_count_ = looked.count;
   LookAgainAt(looked.look_at);
   for (const Finding& finding : looked.findings) {
     try {

@@ -43,6 +43,8 @@ class ConfigWriter {
   void Make(Change change, Then then);
   // A write-back is under way.
   bool busy() const { return write_backs_ > 0; }
+  // How many files are looked after, each with a descriptor, as of the last look.
+  size_t displaced() const { return displaced_count_; }
   // Looks at the displaced files.
   void LookNow();
   // One more look, which waits for no other program; then the files are gone, or left for the next process.
@@ -56,6 +58,7 @@ class ConfigWriter {
   struct Looked {
     std::vector<Finding> findings;
     std::optional<writeback::DisplacedFiles::Clock::time_point> look_at;
+    size_t count = 0;
   };
   static Looked LookAt(Displaced* displaced);
   static writeback::WriteBackResult MakeNow(Displaced* displaced, const std::string& path, const Change& change,
@@ -72,6 +75,7 @@ class ConfigWriter {
   const std::shared_ptr<Displaced> displaced_ = std::make_shared<Displaced>();
   boost::asio::steady_timer timer_;
   int write_backs_ = 0;
+  size_t displaced_count_ = 0;
   bool is_stopped_ = false;
 };
 

@@ -14,6 +14,9 @@ namespace {
 constexpr std::chrono::milliseconds kVerdictTime{1000};
 constexpr std::chrono::milliseconds kAskAgain{2};
 
+// Each has a descriptor, and a process has no endless number of them.
+constexpr size_t kDisplacedMax = 64;
+
 // More saves than anybody makes while a word is changed.
 constexpr int kTriesMax = 20;
 
@@ -25,9 +28,17 @@ bool IsWorthAnotherTry(const EditOrder& order, const OrderOutcome& outcome) {
 }  // namespace
 
 void Reloader::Order(const std::shared_ptr<const EditOrder>& order, OnOrdered then) {
-  if (watcher_) return TryOrder(order, std::move(then), 1);
   OrderOutcome outcome;
-  outcome.kind = agreement_ && attached_ ? OrderOutcome::Kind::kNotReader : OrderOutcome::Kind::kNotAttached;
+  outcome.kind = OrderOutcome::Kind::kNotNow;
+  if (!watcher_ && agreement_ && attached_)
+    outcome.kind = OrderOutcome::Kind::kNotReader;
+  else if (!watcher_)
+    outcome.message = "the monitor does not look at its config yet";
+  else if (config_writer_.displaced() >= kDisplacedMax)
+    outcome.message = "the files that the last changes replaced are still looked after, for five seconds each, and " +
+                      std::to_string(kDisplacedMax) + " of them are enough";
+  else
+    return TryOrder(order, std::move(then), 1);
   then(outcome);
 }
 
@@ -58,9 +69,12 @@ void Reloader::OnOrderWritten(const EditOrder& order, const std::shared_ptr<Orde
     history_.Expect(outcome->sha256, order.peer);
     if (order.on_written) Quietly([&] { order.on_written(outcome->sha256); });
   }
-  LookNow([this, outcome, then, before = state_.seen] {
+  std::function<void()> done = [this, outcome, then, before = state_.seen] {
+    --looks_awaited_;
     AwaitVerdict(outcome, then, before, std::chrono::steady_clock::now() + kVerdictTime);
-  });
+  };
+  ++looks_awaited_;
+  watcher_->LookNow(std::move(done));
 }
 
 // The file was looked at. In a job of ranks they have to agree first.

@@ -50,19 +50,19 @@ struct Verdict {
 
 struct OrderOutcome {
   enum class Kind : uint8_t {
-    kDone,         // the file holds the text
-    kConflict,     // it holds something else than it should; nothing was changed
-    kEdited,       // somebody saved at the same moment; theirs stands
-    kInvalid,      // no plan could be made of the text; nothing was changed
-    kUnwritable,   // nothing was changed
-    kNotReader,    // another process of the job reads the file, and nothing was changed
-    kNotAttached,  // nor was anything changed: nobody looks at the file yet
+    kDone,        // the file holds the text
+    kConflict,    // it holds something else than it should; nothing was changed
+    kEdited,      // somebody saved at the same moment; theirs stands
+    kInvalid,     // no plan could be made of the text; nothing was changed
+    kUnwritable,  // nothing was changed
+    kNotReader,   // another process of the job reads the file, and nothing was changed
+    kNotNow,      // nor was anything changed; `message` says why
   };
 
   Kind kind = Kind::kUnwritable;
   bool is_written = false;   // kDone: false if it held the text before
   std::string method;        // see WriteBackResult
-  std::string message;       // unless kDone
+  std::string message;       // unless kDone or kNotReader
   TextPlace place;           // kInvalid: as far as it is known
   std::string found_sha256;  // of what the file held; empty: nothing, or it was not read
   std::string sha256;        // of the text

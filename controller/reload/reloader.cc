@@ -120,12 +120,9 @@ void Reloader::Refresh() {
   if (watcher_) LookNow();
 }
 
-void Reloader::LookNow(std::function<void()> then) {
+void Reloader::LookNow() {
   ++looks_awaited_;
-  watcher_->LookNow([this, then = std::move(then)] {
-    --looks_awaited_;
-    if (then) then();
-  });
+  watcher_->LookNow([this] { --looks_awaited_; });
 }
 
 RunState Reloader::state() const {

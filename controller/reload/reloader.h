@@ -119,7 +119,7 @@ class Reloader final : private PlanAgreement::Owner {
   // Changes a config; false: it is as wanted. Empty: the plan is left as it is.
   using Change = std::function<bool(config::Config*)>;
 
-  void LookNow(std::function<void()> then = {});
+  void LookNow();
   void TryOrder(const std::shared_ptr<const EditOrder>& order, OnOrdered then, int number);
   void OnOrderWritten(const EditOrder& order, const std::shared_ptr<OrderOutcome>& outcome, const OnOrdered& then);
   void AwaitVerdict(const std::shared_ptr<OrderOutcome>& outcome, const OnOrdered& then, const std::string& seen_before,

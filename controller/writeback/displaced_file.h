@@ -107,6 +107,7 @@ class DisplacedFiles {
   std::vector<Finding> LastLook(Clock::time_point now);
   // False: at this moment nobody has one of them open for writing. True also where there are no leases to tell.
   bool MayBeWrittenTo() const;
+  size_t size() const { return files_.size(); }
   // When to look again; none: there are no files.
   std::optional<Clock::time_point> look_at() const;
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <filesystem>
+#include <iterator>
 #include <map>
 #include <thread>
 #include <vector>
@@ -261,6 +263,17 @@ TEST_CASE("a save at the same moment stands") {
   CHECK(due == 0);
   CHECK(applied.status == 409);
   CHECK(steered.File() == theirs);
+}
+
+TEST_CASE("whoever changes the config without a pause is told to wait before descriptors run out") {
+  SteeredJob steered(ConfigText(Off()));
+  steered.job.Start();
+  for (int i = 0; i < 300; ++i) {
+    const int status = steered.Post(i % 2 == 0 ? "/v1/start" : "/v1/stop").status;
+    CHECK((status == 200 || status == 503));
+  }
+  const std::filesystem::directory_iterator beside(std::filesystem::path(steered.job.config_path).parent_path());
+  CHECK(std::distance(begin(beside), end(beside)) < 70);
 }
 
 TEST_CASE("in a job of ranks rank 0 takes changes, and all ranks apply them") {

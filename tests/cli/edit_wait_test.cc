@@ -31,6 +31,26 @@ TEST_CASE("a change has been applied when rows of its first step are written, no
   CHECK(wait.facts() == Json({{"applied_step", 41}}));
 }
 
+TEST_CASE("the first step is told, also when the status is ahead of the events") {
+  EditWait wait(Goal::kApplied, kArmed);
+  (void)wait.OnStatus(InForce(3, 3));
+  CHECK_FALSE(wait.end());
+  (void)wait.OnEvent("applied", {{"plan", 3}, {"step", 41}});
+  (void)wait.OnStatus(InForce(3, 3));
+  CHECK(wait.end() == End::kReached);
+  CHECK(wait.facts() == Json({{"applied_step", 41}}));
+}
+
+TEST_CASE("what began before the verb, or was told to nobody, is not waited for") {
+  EditWait running(Goal::kApplied, {{"sha256", "aa"}, {"taken", "running"}, {"plan_id", 3}});
+  (void)running.OnStatus(InForce(3, 3));
+  CHECK(running.end() == End::kReached);
+  EditWait gap(Goal::kApplied, kArmed);
+  (void)gap.OnEvent("gap", {{"missed", 7}});
+  (void)gap.OnStatus(InForce(3, 3));
+  CHECK(gap.end() == End::kReached);
+}
+
 TEST_CASE("a window that is over when it is first asked about has been applied as well") {
   EditWait wait(Goal::kApplied, kArmed);
   (void)wait.OnEvent("drained", {{"plan", 3}, {"ledger", {{"produced", 7}, {"written", 7}}}});
@@ -77,6 +97,7 @@ TEST_CASE("a plan that gets another number is followed") {
   (void)wait.OnStatus(InForce(4, nullptr));
   CHECK_FALSE(wait.end());
   CHECK(wait.plan_id() == 4);
+  (void)wait.OnEvent("applied", {{"plan", 4}, {"step", 9}});
   (void)wait.OnStatus(InForce(4, 4));
   CHECK(wait.end() == End::kReached);
 }
@@ -98,6 +119,7 @@ TEST_CASE("a rank that writes no rows has applied a plan when it has collected a
   (void)wait.OnStatus(status);
   CHECK_FALSE(wait.end());
   status["collected"] = 1;
+  (void)wait.OnEvent("applied", {{"plan", 3}, {"step", 9}});
   (void)wait.OnStatus(status);
   CHECK(wait.end() == End::kReached);
 }

@@ -192,7 +192,7 @@ TEST_CASE("of the answers the last ones are kept") {
           finish(Answer());
         });
   };
-  for (int id = 0; id <= static_cast<int>(RequestLog::kRequestsMax); ++id) perform(id);
+  for (int id = 0; id <= static_cast<int>(RequestLog::kAnswersMax); ++id) perform(id);
   const int all = performed;
   perform(1);
   CHECK(performed == all);
@@ -200,20 +200,35 @@ TEST_CASE("of the answers the last ones are kept") {
   CHECK(performed == all + 1);
 }
 
-TEST_CASE("no more requests are under way than the log has room for") {
+TEST_CASE("only so many changes are under way, and whoever asks what became of one is answered all the same") {
   const auto log = std::make_shared<RequestLog>();
   std::vector<OnAnswer> under_way;
-  const auto perform = [&](size_t id, int* status) {
-    log->Perform(
-        std::to_string(id), "", [status](const Answer& answer) { *status = answer.status; },
-        [&](OnAnswer finish) { under_way.push_back(std::move(finish)); });
-  };
-  std::vector<int> statuses(RequestLog::kRequestsMax + 1, 0);
-  for (size_t id = 0; id < statuses.size(); ++id) perform(id, &statuses[id]);
-  CHECK(statuses.back() == 503);
-  CHECK(under_way.size() == RequestLog::kRequestsMax);
+  const auto begin = [&](OnAnswer finish) { under_way.push_back(std::move(finish)); };
+  const size_t max = RequestLog::kUnderWayMax;
+  std::vector<int> statuses(max, 0);
+  for (size_t i = 0; i < max; ++i) {
+    const OnAnswer then = [&statuses, i](const Answer& answer) { statuses[i] = answer.status; };
+    if (i % 2 == 0)
+      log->Perform(std::to_string(i), "", then, begin);
+    else
+      log->Perform(then, begin);
+  }
+  REQUIRE(under_way.size() == max);
+  int refused = 0, asked = 0;
+  log->Perform(
+      "new", "", [&](const Answer& answer) { refused += answer.status; }, begin);
+  log->Perform([&](const Answer& answer) { refused += answer.status; }, begin);
+  CHECK(refused == 2 * 503);
+  log->Perform(
+      "0", "", [&](const Answer& answer) { asked = answer.status; }, begin);
+  CHECK(under_way.size() == max);
+  under_way.front()(Answer());
+  CHECK(statuses.front() == 200);
+  CHECK(asked == 200);
   under_way.clear();
-  CHECK(statuses.front() == 503);
+  CHECK(statuses.back() == 503);  // nobody has an answer any more
+  log->Perform([](const Answer&) {}, begin);
+  CHECK(under_way.size() == 1);
 }
 
 TEST_CASE("a door that lets more people read lets nobody else change anything") {

@@ -1,5 +1,7 @@
 // A look at the config file in which an allocation fails, each of them in turn: no edit is lost.
 #include <chrono>
+#include <memory>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -91,6 +93,38 @@ TEST_CASE(
     CHECK(manifest.substr(0, 2) == "{\n");
     CHECK(manifest.substr(manifest.size() - 3) == "\n}\n");
     CHECK(manifest.find("\"state\": \"armed\"") != std::string::npos);
+  }
+  CHECK(n > 100);
+}
+
+TEST_CASE("whatever allocation fails while an order is carried out, the file is whole and the next order is done") {
+  int64_t n = 0;
+  for (bool fails = true; fails; ++n) {
+    INFO("allocation " << n << " fails");
+    Process process(kOffText);
+    const auto order = std::make_shared<EditOrder>();
+    order->text = kOnText;
+    order->peer = {1000, 7, "/usr/bin/stepwatch"};
+    testing::memory_failure = {testing::Failure::kOnce, n + 1, false};
+    try {
+      process.reloader.Order(order, [](const OrderOutcome&) {});
+      process.loop.poll();
+    } catch (const std::bad_alloc&) {  // the loop of a monitor tells of it and goes on
+    }
+    fails = std::exchange(testing::memory_failure, {}).has_failed;
+    process.loop.poll();
+    CHECK((process.Config() == kOffText || process.Config() == kOnText));
+    int answers = 0;
+    process.reloader.Order(order, [&](const OrderOutcome& outcome) {
+      ++answers;
+      CHECK(outcome.kind == OrderOutcome::Kind::kDone);
+    });
+    process.loop.poll();
+    process.Refresh();
+    CHECK(answers == 1);
+    CHECK(process.Config() == kOnText);
+    REQUIRE(process.plane.plans.plan_waiting());
+    CHECK(process.reloader.settled());
   }
   CHECK(n > 100);
 }
