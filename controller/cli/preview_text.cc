@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "controller/cli/read_json.h"
@@ -26,8 +28,10 @@ std::string ValueText(const Json& value) {
 std::vector<std::string> EntriesLeft(const Json& value, const Json& other) {
   std::vector<std::string> entries;
   if (value.is_array() && other.is_array()) {
+    std::set<std::string> there;
+    for (const Json& entry : other) there.insert(door::Dump(entry));
     for (const Json& entry : value)
-      if (std::find(other.begin(), other.end(), entry) == other.end()) entries.push_back(ValueText(entry));
+      if (!there.contains(door::Dump(entry))) entries.push_back(ValueText(entry));
   } else if (value.is_object() && other.is_object()) {
     for (const auto& [name, entry] : value.items())
       if (const auto found = other.find(name); found == other.end() || *found != entry)

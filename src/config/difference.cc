@@ -52,12 +52,6 @@ Json GroupJson(const SiteGroup& group) {
   return json;
 }
 
-Json TargetsJson(const std::vector<std::string>& names) {
-  Json object = Json::object();
-  for (const std::string& name : names) object[name] = Json::object();
-  return object;
-}
-
 template <class Entry>
 Json ListJson(const std::vector<Entry>& entries, Json (*json_of)(const Entry&)) {
   Json list = Json::array();
@@ -77,7 +71,7 @@ class Values {
 };
 
 void AddSelection(const Config& config, Values* values) {
-  values->Add("targets", TargetsJson(config.targets));
+  values->Add("targets", config.targets);  // their names: of an object a JSON library would look each one up
   values->Add("xy_distribution", config.xy_distribution);
   values->Add("all_xy", config.all_xy);
   values->Add("forward_only", config.forward_only);

@@ -23,7 +23,7 @@ PlanPreview Differing() {
   preview.compared_with = PlanPreview::ComparedWith::kPlan;
   preview.differences = {{"step_interval", "1", "10"},
                          {"ops", R"(["norm","max"])", R"(["norm","std"])"},
-                         {"targets", R"({"fc":{}})", R"({"fc":{},"head":{}})"}};
+                         {"targets", R"(["fc"])", R"(["fc","head"])"}};
   preview.sites = {{SiteKind::kActv, 4, 0, 2}, {SiteKind::kGradReduced, 0, 3, 0}};
   preview.running =
       door::PlanSide{.config_sha256 = "abc", .plan_id = 3, .collect_times = 50, .cost = {5, 10, 2'000'000}};
