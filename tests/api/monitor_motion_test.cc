@@ -10,6 +10,8 @@
 namespace stepwatch::testing {
 namespace {
 
+using door::Json;
+
 struct Told {
   int status = 0;
   Json json;
