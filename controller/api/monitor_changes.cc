@@ -21,6 +21,7 @@ ChangeReport::Outcome OutcomeOf(const OrderOutcome& outcome) {
   switch (outcome.kind) {
     case OrderOutcome::Kind::kDone:
       return outcome.is_written ? ChangeReport::Outcome::kWritten : ChangeReport::Outcome::kUnchanged;
+    case OrderOutcome::Kind::kGiven: return ChangeReport::Outcome::kGiven;
     case OrderOutcome::Kind::kConflict: return ChangeReport::Outcome::kConflict;
     case OrderOutcome::Kind::kEdited: return ChangeReport::Outcome::kEdited;
     case OrderOutcome::Kind::kInvalid: return ChangeReport::Outcome::kInvalid;
@@ -104,6 +105,7 @@ void MonitorJob::Order(const door::ConfigChange& change, const ChangeReport& rep
   order->text = change.text;
   order->if_match_sha256 = change.if_match;
   order->peer = change.peer;
+  order->is_volatile = change.is_volatile;
   order->on_written = [this, peer = change.peer](const std::string& sha256) { Expect(sha256, peer); };
   impl_.reloader_.Order(order, [this, then, report](const OrderOutcome& outcome) {
     impl_.PublishState();

@@ -74,7 +74,8 @@ EditResult ErrorResult(const door::FoundJob& job, const DoorEdit& edit, int stat
 EditResult DoneResult(const door::FoundJob& job, const DoorEdit& edit, const Json& json) {
   const bool is_written = Text(json, "outcome") == "written";
   const std::string taken = Text(json, "taken");
-  EditResult result{is_written ? kExitDone : kExitNoChange, json, ""};
+  const bool is_given = Text(json, "outcome") == "given";
+  EditResult result{is_written || is_given ? kExitDone : kExitNoChange, json, ""};
   if (taken == "refused" || taken == "superseded") result.exit_code = kExitNotAgreed;
   result.json["via"] = "door";
   result.json["job"] = job.name;
@@ -82,7 +83,10 @@ EditResult DoneResult(const door::FoundJob& job, const DoorEdit& edit, const Jso
   const std::string done = old_plan == 0 ? edit.done : fmt::format("holds the config of plan {} again", old_plan);
   result.line =
       base::Printable(fmt::format("{} {}; {}: {}", Text(json, "config"),
-                                  is_written ? done : "holds that already: no change", job.name, TakenText(json)),
+                                  is_given     ? "stays as it is, and gives way to " + edit.name + " until it changes"
+                                  : is_written ? done
+                                               : "holds that already: no change",
+                                  job.name, TakenText(json)),
                       2000);
   return result;
 }

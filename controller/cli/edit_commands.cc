@@ -194,8 +194,14 @@ int RunApply(const ApplyArguments& arguments) {
   const Status refusal = Check(text);
   if (arguments.dry_run) return DryRun(target.value(), text, arguments.json);
   if (!refusal.ok()) return Print(Unusable("file", text.name, refusal), arguments.json);
-  const DoorEdit edit{"/v1/apply", text.text, arguments.if_match, text.name, HoldsNow(text)};
+  const std::string route = arguments.is_volatile ? "/v1/apply?volatile=1" : "/v1/apply";
+  const DoorEdit edit{route, text.text, arguments.if_match, text.name, HoldsNow(text)};
   if (const auto exit_code = GoThroughDoor(target.value(), edit, arguments.wait, arguments.json)) return *exit_code;
+  if (arguments.is_volatile)
+    return Print(Failure(kExitUnreachable, "file", "no_job",
+                         "no job in dynamic mode that could run this text watches " +
+                             base::Printable(target.value().config, 200) + "; nothing was changed"),
+                 arguments.json);
   return ApplyToFile(target.value().config, arguments.if_match, text, edit.done, arguments.json);
 }
 

@@ -22,6 +22,7 @@ struct ApplyArguments {
   std::string if_match;
   WaitArguments wait;
   bool dry_run = false;
+  bool is_volatile = false;  // the file is left alone: the job runs the text until the file changes
   bool json = false;
 };
 

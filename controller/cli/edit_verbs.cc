@@ -75,6 +75,8 @@ void AddApply(CLI::App* app, int* exit_code) {
   verb->add_option("--config", arguments->config, std::string(kTarget) + "; a file that is not there is created");
   AddIfMatch(verb, &arguments->if_match);
   AddBegin(verb, &arguments->wait);
+  verb->add_flag("--volatile", arguments->is_volatile,
+                 "leave the config alone, which cannot be written perhaps: the job runs FILE until the config changes");
   verb->add_flag("--dry-run", arguments->dry_run, "only say whether the job would take FILE; nothing is changed");
   verb->add_flag("--json", arguments->json, "one JSON object instead of a line");
   verb->footer(

@@ -46,7 +46,8 @@ Answer AnswerOf(const ChangeReport& report, const std::string& if_match) {
       return Refusal(409, "unwritable",
                      report.message +
                          ". Change it as its owner, or where it comes from (a ConfigMap, an image, a mount): this job "
-                         "takes that up as well");
+                         "takes that up as well. Or apply the text with ?volatile=1 (stepwatch apply --volatile): it "
+                         "then runs until the file changes, and a restart forgets it");
     case Outcome::kNoOldConfig: return Refusal(404, "no_old_config", report.message);
     case Outcome::kStatic:
       return Refusal(409, "static",
@@ -56,10 +57,11 @@ Answer AnswerOf(const ChangeReport& report, const std::string& if_match) {
       return Refusal(409, "not_reader", "rank 0 of this job reads the config; ask its door. Nothing was changed");
     case Outcome::kNotReady: return Busy(report.message);
     case Outcome::kWritten:
-    case Outcome::kUnchanged: break;
+    case Outcome::kUnchanged:
+    case Outcome::kGiven: break;
   }
   Answer answer = With(200, ChangeJson(report));
-  answer.etag = report.sha256;
+  answer.etag = report.outcome == Outcome::kGiven ? report.replaced_sha256 : report.sha256;
   return answer;
 }
 
@@ -115,9 +117,11 @@ std::optional<PlanId> PlanOf(const Request& request) {
 }  // namespace
 
 void BeginApply(const Request& request, Job& job, OnAnswer then) {
-  if (!request.query.empty())
-    return then(BadRequest("this takes no parameters: \"" + base::Printable(request.query) + "\""));
+  const std::optional<uint64_t> is_volatile = NumberOf(request.query, "volatile", 0);
+  if (!is_volatile || *is_volatile > 1)
+    return then(BadRequest("this takes ?volatile=1 and nothing else: \"" + base::Printable(request.query) + "\""));
   ConfigChange change;
+  change.is_volatile = *is_volatile == 1;
   change.text = request.body;
   Begin(request, job, std::move(change), std::move(then));
 }

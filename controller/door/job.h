@@ -130,9 +130,10 @@ struct ConfigChange {
   enum class Verb : uint8_t { kApply, kStart, kStop, kRollback };
 
   Verb verb = Verb::kApply;
-  std::string text;      // kApply
-  PlanId plan_id = 0;    // kRollback: back to its config; 0: to the one before the config that ran last
-  std::string if_match;  // only if the file holds the bytes with this SHA-256; empty: whatever it holds
+  std::string text;          // kApply
+  PlanId plan_id = 0;        // kRollback: back to its config; 0: to the one before the config that ran last
+  std::string if_match;      // only if the file holds the bytes with this SHA-256; empty: whatever it holds
+  bool is_volatile = false;  // kApply: the file is left alone, and what it holds takes over when it changes
   output::EditPeer peer;
 };
 
@@ -140,6 +141,7 @@ struct ChangeReport {
   enum class Outcome : uint8_t {
     kWritten,
     kUnchanged,    // the file held the text already
+    kGiven,        // the text runs, or is about to, and the file holds another
     kConflict,     // it holds something else than it should
     kEdited,       // somebody saved at the same moment; theirs stands
     kInvalid,      // the text is unusable
@@ -155,13 +157,13 @@ struct ChangeReport {
   Outcome outcome = Outcome::kNotReady;
   std::string config_path;
   std::string method;           // how it was written
-  std::string message;          // unless kWritten or kUnchanged
+  std::string message;          // unless kWritten, kUnchanged or kGiven
   TextPlace place;              // kInvalid
   std::string replaced_sha256;  // what the file held; empty: nothing, or it was not read
   std::string sha256;           // of the text
   PlanId old_plan_id = 0;       // kRollback: whose config it is
 
-  // kWritten, kUnchanged
+  // kWritten, kUnchanged, kGiven
   Taken taken = Taken::kPending;
   PlanId plan_id = 0;  // of the plan that it is about; 0: none
   int64_t at_step = -1;

@@ -136,12 +136,14 @@ void EditHistory::Seen(const watch::FileSnapshot& snapshot, const std::string& o
   });
 }
 
-void EditHistory::Given(const std::string& sha256, const std::string& text, const std::string& old_sha256) noexcept {
+void EditHistory::Given(const std::string& sha256, const std::string& text, const std::string& old_sha256,
+                        const std::optional<output::EditPeer>& peer) noexcept {
   Quietly([&] {
     Edit edit;
     edit.sha256 = sha256;
     edit.old_sha256 = old_sha256;
     edit.text = std::make_shared<const std::string>(text);
+    edit.peer = peer;
     edit.bytes = static_cast<int64_t>(text.size());
     before_ = std::exchange(seen_, std::move(edit));
     told_aborted_.clear();

@@ -44,7 +44,8 @@ class EditHistory {
   // Who sent the bytes that were seen last; nothing: they were saved in the file.
   const std::optional<output::EditPeer>& seen_peer() const { return seen_.peer; }
   // Somebody gave new bytes, and the file holds others.
-  void Given(const std::string& sha256, const std::string& text, const std::string& old_sha256) noexcept;
+  void Given(const std::string& sha256, const std::string& text, const std::string& old_sha256,
+             const std::optional<output::EditPeer>& peer) noexcept;
   // The bytes that were seen last are refused: here, or by a rank of the job.
   void Refused(const std::string& sha256, const TextPlace& place, const std::string& message) noexcept;
   // The ranks did not agree on them. Told once for each edit: it is proposed again and again.

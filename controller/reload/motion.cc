@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "controller/reload/quietly.h"
 #include "controller/reload/reloader.h"
 #include "src/base/sha256.h"
 
@@ -61,7 +62,8 @@ void Reloader::EndRotation() {
   segment_ = {segment_asked_, -1, {}};
 }
 
-GivenVerdict Reloader::Give(const std::string& text) {
+GivenVerdict Reloader::Give(const std::string& text, const std::optional<output::EditPeer>& peer,
+                            const std::function<void(const std::string& sha256)>& on_taken) {
   using Outcome = GivenVerdict::Outcome;
   GivenVerdict verdict;
   verdict.sha256 = base::Sha256Hex(text);
@@ -81,7 +83,8 @@ GivenVerdict Reloader::Give(const std::string& text) {
     return is(Outcome::kRefused);
   }
   if (agreement_) agreement_->DiscardWriteBack();
-  history_.Given(verdict.sha256, text, state_.seen);
+  if (on_taken) Quietly([&] { on_taken(verdict.sha256); });
+  history_.Given(verdict.sha256, text, state_.seen, peer);
   const Edit before = std::exchange(current_, std::move(edit));
   try {
     Feed(BytesGiven{verdict.sha256, current_.intent});

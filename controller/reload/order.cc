@@ -6,6 +6,7 @@
 #include "controller/reload/ordered_edit.h"
 #include "controller/reload/quietly.h"
 #include "controller/reload/reloader.h"
+#include "src/base/sha256.h"
 
 namespace stepwatch::reload {
 namespace {
@@ -38,8 +39,31 @@ void Reloader::Order(const std::shared_ptr<const EditOrder>& order, OnOrdered th
     outcome.message = "the files that the last changes replaced are still looked after, for five seconds each, and " +
                       std::to_string(kDisplacedMax) + " of them are enough";
   else
-    return TryOrder(order, std::move(then), 1);
+    return order->is_volatile ? OrderGiven(*order, then) : TryOrder(order, std::move(then), 1);
   then(outcome);
+}
+
+void Reloader::OrderGiven(const EditOrder& order, const OnOrdered& then) {
+  const auto outcome = std::make_shared<OrderOutcome>();
+  const std::string before = state_.seen;
+  outcome->found_sha256 = state_.in_file.value_or(before);
+  outcome->sha256 = base::Sha256Hex(order.text);
+  outcome->kind = OrderOutcome::Kind::kConflict;
+  if (!order.if_match_sha256.empty() && order.if_match_sha256 != outcome->found_sha256) return then(*outcome);
+  const GivenVerdict given = Give(order.text, order.peer, order.on_written);
+  switch (given.outcome) {
+    case GivenVerdict::Outcome::kRefused:
+      outcome->kind = OrderOutcome::Kind::kInvalid;
+      outcome->message = given.refusal.message();
+      outcome->place = given.refusal.place();
+      return then(*outcome);
+    case GivenVerdict::Outcome::kStatic:
+    case GivenVerdict::Outcome::kNotReader: outcome->kind = OrderOutcome::Kind::kNotReader; return then(*outcome);
+    case GivenVerdict::Outcome::kTaken:
+    case GivenVerdict::Outcome::kUnchanged: break;
+  }
+  outcome->kind = OrderOutcome::Kind::kGiven;
+  AwaitVerdict(outcome, then, before, std::chrono::steady_clock::now() + kVerdictTime);
 }
 
 // Compiled on the executor, by a pipeline of its own and the same sites: nothing that runs is touched.

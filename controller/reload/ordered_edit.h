@@ -26,7 +26,8 @@ struct EditOrder {
   std::string text;
   std::string if_match_sha256;  // empty: whatever the file holds
   output::EditPeer peer;        // who orders it
-  // Loop thread: the text with this hash is in the file, and nobody has looked yet. May be empty.
+  bool is_volatile = false;     // kReplace: the text runs until the file changes, and the file is left alone
+  // Loop thread: the text with this hash is in the file, or is given, and nobody has looked yet. May be empty.
   std::function<void(const std::string& sha256)> on_written;
 };
 
@@ -51,6 +52,7 @@ struct Verdict {
 struct OrderOutcome {
   enum class Kind : uint8_t {
     kDone,        // the file holds the text
+    kGiven,       // the text runs, or is about to, and the file holds another
     kConflict,    // it holds something else than it should; nothing was changed
     kEdited,      // somebody saved at the same moment; theirs stands
     kInvalid,     // no plan could be made of the text; nothing was changed
@@ -62,11 +64,11 @@ struct OrderOutcome {
   Kind kind = Kind::kUnwritable;
   bool is_written = false;   // kDone: false if it held the text before
   std::string method;        // see WriteBackResult
-  std::string message;       // unless kDone or kNotReader
+  std::string message;       // unless kDone, kGiven or kNotReader
   TextPlace place;           // kInvalid: as far as it is known
   std::string found_sha256;  // of what the file held; empty: nothing, or it was not read
   std::string sha256;        // of the text
-  Verdict verdict;           // kDone
+  Verdict verdict;           // kDone, kGiven
 };
 
 // Checks the text as this process would, which compiles `plan_id` of it, then changes the file. Blocking, on the

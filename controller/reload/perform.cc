@@ -28,7 +28,8 @@ void Reloader::Perform(const ReportSeen&) {
   const std::optional<output::EditPeer>& peer = history_.seen_peer();
   event.message = "new bytes in " + options_.config_path;
   if (state_.in_file)
-    event.message = "new bytes through the door; " + options_.config_path + " stays as it is";
+    event.message = "new bytes " + (peer ? "(through the door: " + output::PeerText(*peer) + ")" : "through a call") +
+                    "; " + options_.config_path + " stays as it is";
   else if (agrees() && !agreement_->reads_the_file())
     event.message += " (from rank 0)";
   else if (peer)

@@ -86,8 +86,9 @@ class Reloader final : private PlanAgreement::Owner {
   // when View().segment is that of the verdict.
   CutVerdict Rotate();
   // Takes bytes over as if the file held them, until the file changes. The file is left alone, also at the window's
-  // end.
-  GivenVerdict Give(const std::string& text);
+  // end. `peer` gives them. `on_taken` hears the hash of usable bytes before anything is told of them.
+  GivenVerdict Give(const std::string& text, const std::optional<output::EditPeer>& peer = std::nullopt,
+                    const std::function<void(const std::string& sha256)>& on_taken = {});
   RefreshOutcome outcome() const { return outcome_; }
   bool settled() const { return looked() && !undecided() && !is_recording(); }
   // The looks that Attach and Refresh have begun are over, and it is known where the output goes.
@@ -120,6 +121,7 @@ class Reloader final : private PlanAgreement::Owner {
   using Change = std::function<bool(config::Config*)>;
 
   void LookNow();
+  void OrderGiven(const EditOrder& order, const OnOrdered& then);
   void TryOrder(const std::shared_ptr<const EditOrder>& order, OnOrdered then, int number);
   void OnOrderWritten(const EditOrder& order, const std::shared_ptr<OrderOutcome>& outcome, const OnOrdered& then);
   void AwaitVerdict(const std::shared_ptr<OrderOutcome>& outcome, const OnOrdered& then, const std::string& seen_before,

@@ -199,6 +199,41 @@ TEST_CASE("a file that cannot be written stays, and the answer says what to do")
   CHECK(steered.File() == ConfigText(Off()));
 }
 
+TEST_CASE("a text that is applied without the file runs until the file changes, and the history says who sent it") {
+  SteeredJob steered(ConfigText(Off()));
+  Job& job = steered.job;
+  job.Start();
+  const std::string in_file = steered.File();
+  const std::string text = ConfigText({.collect_times = 1000});
+  CHECK(steered.Post("/v1/apply?volatile=1", text, base::Sha256Hex(text)).status == 412);
+  CHECK(steered.Post("/v1/apply?volatile=1", "{\"ops\": 7}").status == 422);
+  const Answered given = steered.Post("/v1/apply?volatile=1", text, base::Sha256Hex(in_file));
+  REQUIRE(given.status == 200);
+  CHECK(given.json["outcome"] == "given");
+  CHECK(given.json["replaced_sha256"] == base::Sha256Hex(in_file));
+  CHECK(given.json["sha256"] == base::Sha256Hex(text));
+  CHECK(given.json["taken"] == "armed");
+  job.TrainSteps(3);
+  CHECK(steered.File() == in_file);
+  REQUIRE(Eventually([&] { return steered.Get("/v1/status")["drift"] == true; }));
+  CHECK(steered.Get("/v1/status")["file_sha256"] == base::Sha256Hex(in_file));
+  const std::string seen = job.Events(EventKind::kSeen).back().message;
+  CHECK(seen.find("through the door: uid " + std::to_string(::geteuid())) != std::string::npos);
+
+  const Answered ended = steered.Post("/v1/apply", ConfigText(Off()) + "\n");
+  REQUIRE(ended.status == 200);
+  CHECK(ended.json["taken"] == "stopping");
+  REQUIRE(steered.TrainUntil([&] { return steered.Get("/v1/status")["state"] == "IDLE"; }));
+  CHECK(steered.Get("/v1/status")["drift"] == false);
+  Json history;
+  REQUIRE(Eventually([&] {
+    history = steered.Get("/v1/history");
+    return history.contains("lines") && history["lines"].size() >= 2;
+  }));
+  CHECK(history["lines"][0]["outcome"] == "applied");
+  CHECK(history["lines"][0]["peer"]["uid"] == ::geteuid());
+}
+
 TEST_CASE("a job in static mode says that it does not look again") {
   SteeredJob steered(ConfigText({.collect_times = 5}));
   steered.job.options.dynamic = false;

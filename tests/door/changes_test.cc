@@ -88,6 +88,22 @@ TEST_CASE("what a route does not know is refused, and not done in another way") 
   CHECK(door.job->Changes().empty());
 }
 
+TEST_CASE("a text may be applied without the file") {
+  OpenDoor door;
+  door.job->change_report.outcome = Outcome::kGiven;
+  door.job->change_report.replaced_sha256 = "in the file";
+  const Answered given = Ask(door, {"POST", "/v1/apply?volatile=1", "{}", "", ""});
+  CHECK(given.status == 200);
+  CHECK(given.json["outcome"] == "given");
+  REQUIRE(Ask(door, {"POST", "/v1/apply?volatile=0", "{}", "", ""}).status == 200);
+  CHECK(Ask(door, {"POST", "/v1/apply?volatile=2", "{}", "", ""}).status == 400);
+  CHECK(Ask(door, {"POST", "/v1/apply?volatile", "{}", "", ""}).status == 400);
+  const auto changes = door.job->Changes();
+  REQUIRE(changes.size() == 2);
+  CHECK(changes[0].is_volatile);
+  CHECK(!changes[1].is_volatile);
+}
+
 TEST_CASE("each refusal has its status, its code and what there is to know") {
   OpenDoor door;
   ChangeReport& report = door.job->change_report;
