@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "controller/cli/exit_code.h"
+#include "controller/cli/history_place.h"
 #include "src/base/text.h"
 #include "src/output/applied_configs.h"
 #include "src/output/history_file.h"
@@ -83,21 +84,21 @@ void PrintJsonLine(const FoundHistory& run, const HistoryLine& line) {
 }  // namespace
 
 int RunHistory(const HistoryArguments& arguments) {
-  const auto runs = output::FindHistories(arguments.path);
-  if (!runs.ok()) return Fail(runs.status(), arguments.json);
-  for (const FoundHistory& run : runs.value()) {
+  const Result<HistoryPlace> place = FindHistoryPlace(arguments.path);
+  if (!place.ok()) return Fail(place.status(), arguments.json);
+  for (const FoundHistory& run : place.value().runs) {
     if (!arguments.json) PrintRun(run);
     if (!arguments.json) continue;
     for (const HistoryLine& line : run.history.lines) PrintJsonLine(run, line);
   }
-  return TellNotes(runs.value()) ? kExitDegraded : kExitDone;
+  return TellNotes(place.value().runs) ? kExitDegraded : kExitDone;
 }
 
 int RunShow(const ShowArguments& arguments) {
-  const auto runs = output::FindHistories(arguments.path);
-  if (!runs.ok()) return Fail(runs.status(), arguments.json);
-  const auto all = output::AppliedConfigs(runs.value(), [](const HistoryLine&) { return true; });
-  const Result<output::AppliedConfig> found = output::FindPlan(all, arguments.plan_id, arguments.path);
+  const Result<HistoryPlace> place = FindHistoryPlace(arguments.path);
+  if (!place.ok()) return Fail(place.status(), arguments.json);
+  const auto all = output::AppliedConfigs(place.value().runs, [](const HistoryLine&) { return true; });
+  const Result<output::AppliedConfig> found = output::FindPlan(all, arguments.plan_id, place.value().path);
   if (!found.ok()) return Fail(found.status(), arguments.json);
   const Result<std::string> text = output::KeptConfig(found.value().directory, found.value().line.sha256);
   if (!text.ok()) return Fail(text.status(), arguments.json);

@@ -7,7 +7,7 @@
 namespace stepwatch::cli {
 
 struct HistoryArguments {
-  std::string path;  // a history, the directory of a run, or the directory with those of several
+  std::string path;  // see FindHistoryPlace
   bool json = false;
 };
 

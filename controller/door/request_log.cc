@@ -45,7 +45,8 @@ OnAnswer Promised(OnAnswer then) {
 
 // What the job throws ends here.
 void Begin(const Route& route, const Request& request, Job& job, const OnAnswer& then) try {
-  route.begin(request, job, then);
+  if (route.begin != nullptr) return route.begin(request, job, then);
+  then(route.answer(request, job));
 } catch (const std::exception& error) {
   then(Busy(std::string("the request could not be begun: ") + error.what()));
 } catch (...) {

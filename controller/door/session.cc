@@ -209,9 +209,10 @@ Request Session::TakeRequest() {
 void Session::Perform() {
   if (match_.route->way == Route::Way::kEvents) return StreamEvents();
   Request request = TakeRequest();
-  if (match_.route->way == Route::Way::kOnWorker) return AskWorker(std::move(request));
-  if (match_.route->way == Route::Way::kLater) return BeginOnWorker(std::move(request));
-  Send(AnswerOf(*match_.route, request, *around_.job));
+  const Route& route = *match_.route;
+  if (route.way == Route::Way::kLater || route.changes) return BeginOnWorker(std::move(request));
+  if (route.way == Route::Way::kOnWorker) return AskWorker(std::move(request));
+  Send(AnswerOf(route, request, *around_.job));
 }
 
 // The worker may hold the question for longer than this session lives, and answers a door that is still there.

@@ -31,6 +31,21 @@ TEST_CASE("a pause that has begun says for which plan, and for which ranks") {
   CHECK(told.json["ranks"] == "this");
 }
 
+TEST_CASE("a pause that is asked for again with its id is not asked of the job again") {
+  OpenDoor door;
+  const Question pause{"POST", "/v1/pause", "", "", "one"};
+  const auto outcome_of = [&](const Question& question) {
+    const Result<Reply> reply = door.client().Ask(question);
+    REQUIRE(reply.ok());
+    return ParseJson(reply.value().body).value()["outcome"];
+  };
+  door.job->pause_result.outcome = PauseResult::Outcome::kDone;
+  CHECK(outcome_of(pause) == "paused");
+  door.job->pause_result.outcome = PauseResult::Outcome::kUnchanged;
+  CHECK(outcome_of(pause) == "paused");
+  CHECK(outcome_of({"POST", "/v1/pause", "", "", "two"}) == "unchanged");
+}
+
 TEST_CASE("what cannot be paused, or not yet, is told apart") {
   using Outcome = PauseResult::Outcome;
   const std::tuple<Outcome, int, const char*> cases[] = {{Outcome::kUnchanged, 200, "unchanged"},

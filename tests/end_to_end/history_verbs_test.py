@@ -48,6 +48,15 @@ def test_history_lists_what_became_of_each_edit(run: Rehearsal) -> None:
     assert "plan 2   finished" in text.stdout and 'line 2, column 10  "ops"' in text.stdout
 
 
+def test_a_running_job_needs_no_directory(tmp_path: Path) -> None:
+    with Rehearsal(tmp_path, FIRST, "--steps", "100000", "--step-time", "2ms") as rehearsal:
+        rehearsal.until_event("wrote_back")
+        for where in (str(rehearsal.config), str(rehearsal.process.pid)):
+            lines = [json.loads(line) for line in stepwatch("history", where, "--json").stdout.splitlines()]
+            assert [line["outcome"] for line in lines] == ["applied", "finished"]
+            assert stepwatch("show", 1, where).stdout == FIRST
+
+
 def test_a_torn_last_line_is_left_out_and_told(run: Rehearsal) -> None:
     (history,) = run.out.glob("*/stepwatch_history.jsonl")
     with history.open("a") as file:
