@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
+import tempfile
 from collections.abc import Iterator
 
 import hypothesis
@@ -35,6 +37,15 @@ def pytest_configure(config: pytest.Config) -> None:
     if seed != FIXED_SEED:
         hypothesis.core.global_force_seed = seed
     _share_cores()
+    _open_doors_apart(config)
+
+
+def _open_doors_apart(config: pytest.Config) -> None:
+    """Let the jobs of this process have their doors in a directory that the jobs of no other process look into."""
+    # Short: the path of a socket has at most 107 bytes.
+    directory = tempfile.mkdtemp(prefix="sw")
+    os.environ["STEPWATCH_RUNTIME_DIR"] = directory
+    config.add_cleanup(lambda: shutil.rmtree(directory, ignore_errors=True))
 
 
 def _share_cores() -> None:
