@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <condition_variable>
 
+#include "tests/api/doors.h"
 #include "tests/api/job.h"
 
 namespace stepwatch::testing {
@@ -100,6 +101,7 @@ TEST_CASE("an exception in the training loop loses no row: the monitor's destruc
 TEST_CASE("idle steps cost no thread and no descriptor, and nothing is left behind") {
   const int threads = Threads(), descriptors = Descriptors();
   {
+    const Doors doors;
     Job job(ConfigText(Off()));
     job.options.use_inotify = true;
     job.options.look_interval = std::chrono::milliseconds(20);
@@ -107,12 +109,15 @@ TEST_CASE("idle steps cost no thread and no descriptor, and nothing is left behi
     job.TrainStep();
     const int threads_running = Threads();
     CHECK(threads_running == threads + 4);
-    // A look that is under way has the file open: what is open between two looks counts.
+    // The door opens on its own thread and the watches on the loop's, some time after Create. A look that is under way
+    // has the file open: what is open between two looks counts.
+    doors.Find();
+    job.Refresh();
     int descriptors_running = Descriptors();
     for (int i = 0; i < 100; ++i) descriptors_running = std::min(descriptors_running, Descriptors());
     job.TrainSteps(100000);
     CHECK(Threads() == threads_running);
-    CHECK(Eventually([&] { return Descriptors() == descriptors_running; }));
+    CHECK(Eventually([&] { return Descriptors() <= descriptors_running; }));
     CHECK_FALSE(std::filesystem::exists(job.options.output_dir));
   }
   CHECK(Threads() == threads);
