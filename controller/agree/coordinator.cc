@@ -65,6 +65,11 @@ void Coordinator::Want(agree::Change change, int64_t ticket) {
   Advance();
 }
 
+void Coordinator::TellAsked(int64_t number) {
+  asked_ = number;
+  Advance();
+}
+
 void Coordinator::TellWritten(PlanId plan_id) {
   written_.Tell(plan_id);
   Advance();
@@ -132,6 +137,7 @@ void Coordinator::Advance() {
 
 void Coordinator::AdvanceLeader() {
   if (!announced_) return Announce();
+  PublishAsked();
   Ring();
   Feed(LeaderInput(LeaderTick{delegate_->arriving(), around_.now()}));
   if (!leader_.ballot) return;
@@ -149,12 +155,24 @@ void Coordinator::AdvanceLeader() {
 }
 
 void Coordinator::Announce() {
-  store_.Set(&announce_, settings_.prefix + "/latest", Encode(Latest{session_, 0, settings_.run_id, rings_}),
-             [this](const auto&) {
-               announced_ = true;
-               ++rings_wanted_;
-               delegate_->Join(settings_.run_id);
-             });
+  said_ = Latest{session_, 0, settings_.run_id, rings_, 0};
+  store_.Set(&announce_, settings_.prefix + "/latest", Encode(said_), [this](const auto&) {
+    announced_ = true;
+    ++rings_wanted_;
+    delegate_->Join(settings_.run_id);
+  });
+}
+
+// Two writers of one key: this one waits until a proposal is published, and a proposal until this one is done.
+void Coordinator::PublishAsked() {
+  const bool is_publishing = leader_.ballot && leader_.ballot->phase == BallotPhase::kPublishing;
+  if (!tell_asked_.is_out && (is_publishing || said_.asked == asked_)) return;
+  Latest latest = said_;
+  latest.asked = asked_;
+  store_.Set(&tell_asked_, settings_.prefix + "/latest", Encode(latest), [this, latest](const auto&) {
+    said_ = latest;
+    ++rings_wanted_;
+  });
 }
 
 // What it tells of is in the store already.
@@ -196,8 +214,10 @@ void Coordinator::PublishBallot() {
   if (!proposal_is_in_store_)
     return store_.Set(&publish_, Key('p', number), Encode(proposal),
                       [this](const auto&) { proposal_is_in_store_ = true; });
-  const Latest latest{session_, number, settings_.run_id, rings_};
-  store_.Set(&publish_, settings_.prefix + "/latest", Encode(latest), [this, proposal, number](const auto&) {
+  if (tell_asked_.is_out) return;
+  const Latest latest{session_, number, settings_.run_id, rings_, asked_};
+  store_.Set(&publish_, settings_.prefix + "/latest", Encode(latest), [this, proposal, number, latest](const auto&) {
+    said_ = latest;
     proposal_is_in_store_ = false;
     ++rings_wanted_;
     Feed(LeaderInput(Published{number, around_.now()}));
@@ -272,12 +292,16 @@ void Coordinator::OnDecision(int64_t number, const std::string& text_untrusted) 
 void Coordinator::LookForProposals() {
   if (settings_.steers) ListenForBell();
   store_.Get(
-      &read_latest_, settings_.prefix + "/latest",
-      [this](const auto& text) { OnLatest(LatestFrom(text.value_or(""))); }, IdlePoll());
+      &read_latest_, settings_.prefix + "/latest", [this](const auto& text) { OnLatest(text.value_or("")); },
+      IdlePoll());
   if (!latest_) return TellOfSilence();
   const bool is_new = latest_->session != session_;
   // A newer proposal, or a new leader, means that the proposal before it is decided, or has to be, under its own keys.
   if (member_.pending && (is_new || latest_->number > member_.known)) Feed(MemberInput(agree::Settle{}));
+  if (!is_new && latest_->asked > asked_) {
+    asked_ = latest_->asked;
+    delegate_->Asked(session_, asked_);
+  }
   if (member_.pending) return;
   if (is_new) Follow(*latest_);
   if (!settings_.steers) return;
@@ -285,9 +309,15 @@ void Coordinator::LookForProposals() {
   if (latest_->number > member_.known) FetchNext();
 }
 
-void Coordinator::OnLatest(std::optional<Latest> latest) {
-  if (!latest) return;
-  const bool is_news = latest_ && (latest->session != latest_->session || latest->number > latest_->number);
+void Coordinator::OnLatest(const std::string& text_untrusted) {
+  std::optional<Latest> latest = LatestFrom(text_untrusted);
+  if (!latest) {
+    const std::string why = OtherVersion(text_untrusted);
+    if (!why.empty() && !std::exchange(is_silence_told_, true)) delegate_->LeaderIsForeign(why);
+    return;
+  }
+  const bool is_news = latest_ && (latest->session != latest_->session || latest->number > latest_->number ||
+                                   latest->asked > latest_->asked);
   if (is_news && !std::exchange(has_rung_, false)) bell_is_deaf_ = true;  // until it rings again
   latest_ = std::move(latest);
 }
@@ -318,6 +348,8 @@ void Coordinator::Follow(const Latest& latest) {
   // What was before this rank came is not for it, except the newest, if that is not decided yet.
   member_.known = std::max<int64_t>(latest.number - 1, 0);
   next_decision_.reset();
+  asked_ = latest.asked;
+  delegate_->Asked(session_, asked_);
   delegate_->Join(latest.run_id);
 }
 

@@ -57,6 +57,10 @@ class RankDelegate {
   virtual void StoreChanged(const Status& status) = 0;
   // On other ranks than the leader, once: nothing was heard of it for so long, and edits come from it alone.
   virtual void LeaderIsSilent(std::chrono::milliseconds time) = 0;
+  // On other ranks than the leader, once: its messages are of another version, and nothing can be agreed on.
+  virtual void LeaderIsForeign(const std::string& why) { (void)why; }
+  // On other ranks than the leader: the leader of this session, whom the rank follows, has asked so many questions.
+  virtual void Asked(const Incarnation& session, int64_t number) { (void)session, (void)number; }
 };
 
 struct Settings {
@@ -100,6 +104,8 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
   bool is_leader() const { return settings_.rank == 0; }
   // Leader: the newest change replaces one that is not settled yet.
   void Want(Change change, int64_t ticket);
+  // Leader: there is a new question to all ranks, whose number they are to know.
+  void TellAsked(int64_t number);
   // This rank has written all rows of the plan.
   void TellWritten(PlanId plan_id);
   // Leader: calls `then` once every other rank has told that of the plan, or at the deadline; replaces an earlier wish.
@@ -129,6 +135,7 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
 
   void AdvanceLeader();
   void Announce();
+  void PublishAsked();
   void Ring();
   void CallRoll();
   void PublishBallot();
@@ -138,7 +145,7 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
   void LookForProposals();
   void ListenForBell();
   void TellOfSilence();
-  void OnLatest(std::optional<Latest> latest);
+  void OnLatest(const std::string& text_untrusted);
   void Follow(const Latest& latest);
   void Enrol();
   void FetchNext();
@@ -163,6 +170,8 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
   bool next_was_over_ = false;             // at that time a newer one was there already
   bool announced_ = false;                 // leader: the session is in the store
   bool proposal_is_in_store_ = false;      // leader: of the ballot that is being published
+  Latest said_;                            // leader: what it has written last
+  int64_t asked_ = 0;                      // leader: to be written; others: told to the delegate
   const bool rings_;                       // leader: as `latest` says
   int64_t rings_wanted_ = 0, rings_done_ = 0;
   bool is_enrolled_ = false;  // the session's roll names this rank
@@ -170,7 +179,7 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
   bool has_rung_ = false;      // since `latest` was read
   bool bell_is_deaf_ = false;  // something new was there and it had not rung
   const Time started_;
-  bool is_silence_told_ = false;
+  bool is_silence_told_ = false;  // or that the leader is foreign
   Time busy_since_;
   bool was_busy_ = false;
 
@@ -188,7 +197,7 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
 
   WrittenTally written_;
   StoreClient::Request read_latest_, read_proposal_, read_decision_, write_vote_, read_outcome_, close_, decide_,
-      announce_, publish_, clear_, enrol_, ring_, listen_;
+      announce_, publish_, tell_asked_, clear_, enrol_, ring_, listen_;
   std::vector<StoreClient::Request> read_votes_, read_roll_;  // by rank
 };
 

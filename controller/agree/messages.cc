@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <utility>
+
+#include "controller/agree/head_reader.h"
 
 namespace stepwatch::agree {
 namespace {
@@ -13,51 +14,8 @@ constexpr std::array<std::string_view, 7> kCauses = {"none",   "late",     "sile
                                                      "cannot", "renumber", "newcomer"};
 // Of the format of all messages. Every rank reads Latest before it reads anything else.
 constexpr std::string_view kVersion = "v2";
+constexpr size_t kVersionBytesMax = 9;
 constexpr std::string_view kNobody = "-";
-
-// Words of a head line, then the rest after the line's end.
-class Reader {
- public:
-  explicit Reader(std::string_view text) {
-    const size_t end = text.find('\n');
-    head_ = text.substr(0, end);
-    if (end != std::string_view::npos) rest_ = text.substr(end + 1);
-  }
-
-  std::string_view Word() {
-    const size_t end = head_.find(' ');
-    const std::string_view word = head_.substr(0, end);
-    head_ = end == std::string_view::npos ? "" : head_.substr(end + 1);
-    return word;
-  }
-  template <class T>
-  T Number() {
-    const std::string_view word = Word();
-    T value = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-    if (error != std::errc() || end != word.data() + word.size()) is_good_ = false;
-    return value;
-  }
-  template <class E, size_t n>
-  E OneOf(const std::array<std::string_view, n>& words) {
-    const std::string_view word = Word();
-    for (size_t i = 0; i < n; ++i)
-      if (words[i] == word) return static_cast<E>(i);
-    is_good_ = false;
-    return E{};
-  }
-  std::string Rest() const { return std::string(rest_); }
-  void Need(bool condition) { is_good_ = is_good_ && condition; }
-  bool good() const { return is_good_; }
-
- private:
-  std::string_view head_, rest_;
-  bool is_good_ = true;
-};
-
-bool IsHex(std::string_view text) {
-  return !text.empty() && text.size() <= 64 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-}
 
 std::string RollText(const std::vector<Incarnation>& roll) {
   std::string text;
@@ -96,7 +54,7 @@ std::string Encode(const Proposal& proposal) {
 }
 
 std::optional<Proposal> ProposalFrom(std::string_view text_untrusted) {
-  Reader reader(text_untrusted);
+  HeadReader reader(text_untrusted);
   Proposal proposal;
   proposal.number = reader.Number<int64_t>();
   proposal.at_step = reader.Number<int64_t>();
@@ -117,7 +75,7 @@ std::string Encode(const Decision& decision) {
 }
 
 std::optional<Decision> DecisionFrom(std::string_view text_untrusted) {
-  Reader reader(text_untrusted);
+  HeadReader reader(text_untrusted);
   Decision decision;
   const std::string_view verdict = reader.Word();
   decision.commit = verdict == "commit";
@@ -133,19 +91,29 @@ std::optional<Decision> DecisionFrom(std::string_view text_untrusted) {
 
 std::string Encode(const Latest& latest) {
   return std::string(kVersion) + " " + latest.session + " " + std::to_string(latest.number) +
-         (latest.rings ? " rings" : " silent") + "\n" + latest.run_id;
+         (latest.rings ? " rings " : " silent ") + std::to_string(latest.asked) + "\n" + latest.run_id;
 }
 
 std::optional<Latest> LatestFrom(std::string_view text_untrusted) {
-  Reader reader(text_untrusted);
+  HeadReader reader(text_untrusted);
   Latest latest;
   reader.Need(reader.Word() == kVersion);
   latest.session = reader.Word();
   latest.number = reader.Number<int64_t>();
   latest.rings = reader.Word() == "rings";
+  if (!reader.at_end()) latest.asked = reader.Number<int64_t>();
   latest.run_id = reader.Rest();
   reader.Need(IsHex(latest.session) && latest.number >= 0);
   return reader.good() ? std::optional<Latest>(std::move(latest)) : std::nullopt;
+}
+
+std::string OtherVersion(std::string_view latest_untrusted) {
+  const std::string_view word = latest_untrusted.substr(0, latest_untrusted.find_first_of(" \n"));
+  const bool is_version = word.size() >= 2 && word.size() <= kVersionBytesMax && word.front() == 'v' &&
+                          word.find_first_not_of("0123456789", 1) == std::string_view::npos;
+  if (!is_version || word == kVersion) return "";
+  return "rank 0 speaks version " + std::string(word) + " of the agreement, this rank " + std::string(kVersion) +
+         ": all ranks of a job must run the same release of Stepwatch";
 }
 
 std::string WordLine(int rank, std::string_view word) {
@@ -156,7 +124,7 @@ std::map<int, std::string> WordsFrom(std::string_view text_untrusted) {
   std::map<int, std::string> words;
   while (!text_untrusted.empty()) {
     const size_t end = std::min(text_untrusted.find('\n'), text_untrusted.size());
-    Reader reader(text_untrusted.substr(0, end));
+    HeadReader reader(text_untrusted.substr(0, end));
     const int rank = reader.Number<int>();
     const std::string_view word = reader.Word();
     if (reader.good() && !word.empty()) words[rank] = word;

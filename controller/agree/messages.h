@@ -71,6 +71,7 @@ struct Latest {
   int64_t number = 0;
   std::string run_id;
   bool rings = false;  // the leader rings the bell of every rank when there is something new
+  int64_t asked = 0;   // the number of the newest question to all ranks; 0: none was asked
 };
 
 std::string Encode(const Proposal& proposal);
@@ -79,6 +80,8 @@ std::string Encode(const Latest& latest);
 std::optional<Proposal> ProposalFrom(std::string_view text_untrusted);
 std::optional<Decision> DecisionFrom(std::string_view text_untrusted);
 std::optional<Latest> LatestFrom(std::string_view text_untrusted);
+// Why a text that stands for Latest is none, if it is one of another version of the format; otherwise empty.
+std::string OtherVersion(std::string_view latest_untrusted);
 
 // Words that the ranks add to one text, a line for each. The newest word of a rank counts; a line that is there twice
 // means the same as once.

@@ -89,6 +89,10 @@ void StoreClient::Hurry(Request* request) {
   if (!request->is_out) request->not_before = std::min(request->not_before, around_.now());
 }
 
+void StoreClient::Restart(Request* request) {
+  *request = Request{.serial = request->serial + 1, .asked = {}, .not_before = around_.now()};
+}
+
 void StoreClient::Ask(Request* request, const Issue& issue, const Handler& handler, milliseconds pause) {
   const Time now = around_.now();
   if (request->is_out && now - request->asked < answer_time_) return;

@@ -64,6 +64,8 @@ class StoreClient {
 
   // The next request need not pause. If one is out it may have been performed already: another one follows it.
   void Hurry(Request* request);
+  // What was asked before is not awaited any more, and the next request goes out at once.
+  void Restart(Request* request);
   // Numbers mean something else now: answers to what was asked before are ignored.
   void IgnoreOldAnswers() { ++epoch_; }
   bool appends() const { return store_->abilities().appends; }

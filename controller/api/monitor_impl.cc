@@ -70,13 +70,16 @@ Monitor::Impl::Impl(Options options, bool dynamic, base::FileSystem& files)
       engine_(EngineOptionsOf(options_)),
       data_plane_(options_.start_iteration, &engine_, &wake_up_, options_.decision_wait),
       drain_(&board_, &engine_, &wake_up_, &data_plane_.plans.begun_plans(), options_.backlog_bytes_max),
-      reloader_(options_, dynamic, {&loop_.context(), &data_plane_, &drain_, &board_, &io_, &output_io_, &files_},
+      ranks_(this),
+      reloader_(options_, dynamic,
+                {&loop_.context(), &data_plane_, &drain_, &board_, &io_, &output_io_, &files_, &ranks_,
+                 [this] { PublishState(); }},
                 [this](Event event) { Tell(std::move(event)); }),
-      job_(WantsDoor(options_) ? std::make_shared<api::MonitorJob>(this) : nullptr),
+      job_(WantsDoor(options_) || ranks_.shares_store() ? std::make_shared<api::MonitorJob>(this) : nullptr),
       server_(MakeServer()) {}
 
 std::unique_ptr<door::Server> Monitor::Impl::MakeServer() {
-  if (!job_) return nullptr;
+  if (!WantsDoor(options_)) return nullptr;
   door::ServerOptions options;
   options.directories = door::RuntimeDirectories(::geteuid());
   options.on_trouble = [this](const std::string& why) { TellOfDoor(why); };

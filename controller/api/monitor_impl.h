@@ -9,6 +9,7 @@
 
 #include "controller/api/event_door.h"
 #include "controller/api/event_queue.h"
+#include "controller/api/job_ranks.h"
 #include "controller/api/loop_thread.h"
 #include "controller/api/monitor_job.h"
 #include "controller/door/server.h"
@@ -74,6 +75,7 @@ class Monitor::Impl {
   stats::Engine engine_;
   step::DataPlane data_plane_;
   drain::Drain drain_;
+  api::JobRanks ranks_;
   reload::Reloader reloader_;
   std::atomic<bool> closed_{true};  // until the loop runs, and after Close
   bool hung_ = false;
@@ -83,9 +85,8 @@ class Monitor::Impl {
   mutable base::Mutex mutex_;
   std::string output_dir_ STEPWATCH_GUARDED_BY(mutex_);
   std::string fault_ STEPWATCH_GUARDED_BY(mutex_);
-  // Null: nobody may ask.
-  const std::shared_ptr<api::MonitorJob> job_;
-  const std::unique_ptr<door::Server> server_;
+  const std::shared_ptr<api::MonitorJob> job_;  // null: nobody may ask
+  const std::unique_ptr<door::Server> server_;  // null: nobody may ask but other ranks
   bool opened_door_ = false;
 
  private:

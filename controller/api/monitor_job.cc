@@ -131,7 +131,8 @@ door::JobStatus MonitorJob::GetStatus() {
   door::JobStatus status = told_;
   status.monitor = monitor;
   status.pid = ::getpid();
-  status.run_id = options.run_id;
+  status.run_id = view_.run_id.empty() ? options.run_id : view_.run_id;
+  status.incarnation = view_.incarnation;
   status.rank = options.rank;
   status.world_size = options.world_size;
   status.dynamic = impl_.dynamic_;
@@ -169,6 +170,20 @@ void MonitorJob::Tick() {
 
 std::vector<LatestValue> MonitorJob::Latest(SiteKind kind, std::chrono::milliseconds timeout) {
   return impl_.closed_ ? std::vector<LatestValue>() : impl_.drain_.Latest(kind, timeout, impl_.options_.rank);
+}
+
+bool MonitorJob::Leads() const {
+  return impl_.ranks_.Leads();
+}
+
+void MonitorJob::AskRanks(const std::string& question, std::chrono::milliseconds time,
+                          std::function<void(Result<door::RankWords>)> then) {
+  impl_.ranks_.Ask(question, time, std::move(then));
+}
+
+void MonitorJob::Forward(const std::string& request, std::chrono::milliseconds time,
+                         std::function<void(Result<std::string>)> then) {
+  impl_.ranks_.Forward(request, time, std::move(then));
 }
 
 door::DoctorReport MonitorJob::Examine() {

@@ -56,6 +56,11 @@ class MonitorJob final : public door::Job {
   Result<door::PlanPreview> Preview(const std::string& text_untrusted) override;
   door::PauseResult Pause(bool pause, std::chrono::milliseconds time) override;
   door::RotateResult Rotate(std::chrono::milliseconds time) override;
+  bool Leads() const override;
+  void AskRanks(const std::string& question, std::chrono::milliseconds time,
+                std::function<void(Result<door::RankWords>)> then) override;
+  void Forward(const std::string& request, std::chrono::milliseconds time,
+               std::function<void(Result<std::string>)> then) override;
 
  private:
   // --- loop thread ---

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "controller/cli/edit_commands.h"
+#include "controller/cli/ranks_commands.h"
 
 namespace stepwatch::cli {
 namespace {
@@ -77,15 +78,26 @@ void AddApply(CLI::App* app, int* exit_code) {
   AddBegin(verb, &arguments->wait);
   verb->add_flag("--volatile", arguments->is_volatile,
                  "leave the config alone, which cannot be written perhaps: the job runs FILE until the config changes");
-  verb->add_flag("--dry-run", arguments->dry_run, "only say whether the job would take FILE; nothing is changed");
+  const auto dry_run = std::make_shared<std::string>();
+  verb->add_flag("--dry-run", *dry_run,
+                 "only say whether the job would take FILE; nothing is changed. --dry-run=ranks: has every rank of the "
+                 "job build the plan for its own model and throw it away, and says which would refuse it")
+      ->check(CLI::IsMember({"true", "ranks"}));
   verb->add_flag("--json", arguments->json, "one JSON object instead of a line");
   verb->footer(
       std::string(
           "FILE is checked first, as `stepwatch validate` does. An edit saved at the same moment is never lost.\n"
           "Examples:\n  stepwatch apply gradients.json --config config.json\n"
-          "  stepwatch apply gradients.json --wait drained\n") +
-      kExitCodes);
-  verb->callback([=] { *exit_code = RunApply(*arguments); });
+          "  stepwatch apply gradients.json --wait drained\n"
+          "  stepwatch apply gradients.json --config config.json --dry-run=ranks\n") +
+      kExitCodes +
+      "\nOf --dry-run=ranks: 0 every rank would take it, 2 none would, 4 not all, or not all were heard, 5 one alone\n"
+      "was asked, 6 no job runs.");
+  verb->callback([=] {
+    arguments->dry_run = !dry_run->empty();
+    *exit_code =
+        *dry_run == "ranks" ? RunDryRun({arguments->file, arguments->config, arguments->json}) : RunApply(*arguments);
+  });
 }
 
 void AddRollback(CLI::App* app, int* exit_code) {

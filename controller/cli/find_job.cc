@@ -25,6 +25,20 @@ bool IsMeant(const door::FoundJob& job, const std::string& wanted, const std::st
   return text("config_path") == path || text("run_id").starts_with(wanted);
 }
 
+// The ranks of one run are one job: the one with the lowest number stands for it.
+const door::FoundJob* OfOneRun(const std::vector<door::FoundJob>& jobs) {
+  const door::FoundJob* lowest = nullptr;
+  std::string run;
+  int64_t lowest_rank = 0;
+  for (const door::FoundJob& job : jobs) {
+    const RunRank own = RunRankOf(job);
+    if (own.run_id.empty() || (lowest != nullptr && own.run_id != run)) return nullptr;
+    run = own.run_id;
+    if (lowest == nullptr || own.rank < lowest_rank) lowest = &job, lowest_rank = own.rank;
+  }
+  return lowest;
+}
+
 std::string Names(const std::vector<door::FoundJob>& jobs) {
   std::string names;
   for (const door::FoundJob& job : jobs) names += (names.empty() ? "" : ", ") + job.name;
@@ -32,6 +46,19 @@ std::string Names(const std::vector<door::FoundJob>& jobs) {
 }
 
 }  // namespace
+
+RunRank RunRankOf(const door::FoundJob& job) {
+  RunRank own;
+  const Result<door::Json> status = door::ParseJson(job.status);
+  if (!status.ok() || !status.value().is_object()) return own;
+  const auto run = status.value().find("run_id"), rank = status.value().find("rank"),
+             world = status.value().find("world_size");
+  const auto end = status.value().end();
+  if (run != end && run->is_string()) own.run_id = run->get<std::string>();
+  if (rank != end && rank->is_number_integer()) own.rank = rank->get<int64_t>();
+  if (world != end && world->is_number_integer()) own.world_size = world->get<int64_t>();
+  return own;
+}
 
 std::vector<door::FoundJob> AllJobs() {
   door::FindOptions options;
@@ -45,6 +72,7 @@ Result<door::FoundJob> ChooseJob(const std::vector<door::FoundJob>& jobs, const 
   for (const door::FoundJob& job : jobs)
     if (IsMeant(job, wanted, directory)) meant.push_back(job);
   if (meant.size() == 1) return meant.front();
+  if (const door::FoundJob* job = OfOneRun(meant)) return *job;
   if (meant.size() > 1)
     return Status(StatusCode::kInvalid, "several jobs run: " + Names(meant) + "; name one (stepwatch ps lists them)");
   if (!jobs.empty())

@@ -1,6 +1,7 @@
 // Which job the words of a command line mean.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -9,11 +10,20 @@
 
 namespace stepwatch::cli {
 
+// Which rank of which run a job is, by its own word.
+struct RunRank {
+  std::string run_id;  // empty: it has not said
+  int64_t rank = 0;
+  int64_t world_size = 1;
+};
+RunRank RunRankOf(const door::FoundJob& job);
+
 // All jobs of this user on this machine.
 std::vector<door::FoundJob> AllJobs();
 
 // `wanted`: the name that `stepwatch ps` shows, a pid, the path of a socket or of a config file, or the beginning of a
-// run id; empty: the only job there is. kUnavailable: there is none; kInvalid: there are several.
+// run id; empty: the only job there is. The ranks of one run are one job, for which its lowest rank here stands.
+// kUnavailable: there is none; kInvalid: there are several.
 Result<door::FoundJob> FindJob(const std::string& wanted);
 
 // The same among these. A relative path is one of `directory`. Pure.

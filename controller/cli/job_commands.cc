@@ -6,6 +6,8 @@
 
 #include "controller/cli/exit_code.h"
 #include "controller/cli/find_job.h"
+#include "controller/cli/job_groups.h"
+#include "controller/cli/ranks_commands.h"
 #include "controller/cli/status_text.h"
 #include "controller/cli/text_table.h"
 #include "controller/door/client.h"
@@ -34,7 +36,17 @@ Json PsJson(const std::vector<door::FoundJob>& jobs) {
       entry["error"] = job.why.empty() ? "its answer " + status.status().message() : job.why;
     list.push_back(entry);
   }
-  return {{"version", door::kAnswerVersion}, {"jobs", list}};
+  Json runs = Json::array();
+  for (const JobGroup& group : GroupByRun(jobs)) {
+    if (group.run_id.empty()) continue;
+    Json ranks = Json::array(), names = Json::array();
+    for (const door::FoundJob& job : group.jobs) {
+      ranks.push_back(RunRankOf(job).rank);
+      names.push_back(job.name);
+    }
+    runs.push_back({{"run_id", group.run_id}, {"world_size", group.world_size}, {"ranks", ranks}, {"jobs", names}});
+  }
+  return {{"version", door::kAnswerVersion}, {"jobs", list}, {"runs", runs}};
 }
 
 Result<Json> AskStatus(const door::FoundJob& job) {
@@ -63,6 +75,7 @@ int RunPs(const PsArguments& arguments) {
 }
 
 int RunStatus(const StatusArguments& arguments) {
+  if (arguments.ranks) return RunRanks({arguments.job, arguments.json, arguments.watch});
   const Result<door::FoundJob> job = FindJob(arguments.job);
   if (!job.ok()) return NoJob(job.status());
   for (;;) {

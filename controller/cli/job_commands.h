@@ -13,6 +13,7 @@ struct StatusArguments {
   std::string job;  // see FindJob; empty: the only one
   bool json = false;
   bool watch = false;
+  bool ranks = false;  // all ranks of the job instead of this one
 };
 
 struct EventsArguments {

@@ -85,6 +85,7 @@ void AddJobs(CLI::App* app, PsArguments* ps, StatusArguments* status, EventsArgu
   show->add_option("JOB", status->job, kJob);
   show->add_flag("--json", status->json, "one JSON object instead of lines");
   show->add_flag("--watch", status->watch, "again every second, until it is interrupted");
+  show->add_flag("--ranks", status->ranks, "what each rank of the job says, asked through its store");
   show->callback([=] { *exit_code = RunStatus(*status); });
   CLI::App* follow =
       app->add_subcommand("events", "Tell the events of a running job as they come, the last ones first");
@@ -156,6 +157,13 @@ void AddRehearse(CLI::App* app, RehearseArguments* arguments, int* exit_code) {
       ->capture_default_str();
   verb->add_flag("--dynamic", arguments->dynamic, "dynamic mode (default: what DYNAMIC_MONITOR says)");
   verb->add_option("--out", arguments->out, "output base (default: MONITOR_OUTPUT_DIR, else ./monitor_output)");
+  verb->add_option("--rank", arguments->rank, "of this process, in a job of several")
+      ->check(CLI::Range(0, 100000))
+      ->capture_default_str();
+  verb->add_option("--world-size", arguments->world_size, "ranks of the job: one `rehearse` for each")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  verb->add_option("--store", arguments->store, "a new directory through which these ranks agree");
   verb->add_flag("--json", arguments->json, "one JSON object for each step and each event");
   verb->callback([=] { *exit_code = RunRehearse(*arguments); });
 }

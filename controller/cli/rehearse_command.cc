@@ -10,6 +10,7 @@
 #include "src/base/mutex.h"
 #include "src/testing/synthetic_model.h"
 #include "stepwatch/monitor.h"
+#include "stepwatch/stores.h"
 
 namespace stepwatch::cli {
 namespace {
@@ -72,6 +73,9 @@ Options MonitorOptions(const RehearseArguments& arguments, Printer* printer) {
   options.output_dir = arguments.out;
   options.grad_acc_steps = arguments.grad_acc;
   options.start_iteration = arguments.start_iteration;
+  options.rank = arguments.rank;
+  options.world_size = arguments.world_size;
+  if (!arguments.store.empty()) options.store = RunOnOwnThread(MakeFileStore(arguments.store));
   options.on_event = [printer](const Event& event) { printer->Print(event); };
   return options;
 }

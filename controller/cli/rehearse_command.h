@@ -18,6 +18,9 @@ struct RehearseArguments {
   int64_t start_iteration = 0;
   bool dynamic = false;  // false: DYNAMIC_MONITOR decides
   std::string out;       // empty: MONITOR_OUTPUT_DIR, else ./monitor_output
+  int rank = 0;
+  int world_size = 1;
+  std::string store;  // a directory that the ranks share; empty: each goes by itself
   bool json = false;
 };
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "controller/cli/job_groups.h"
 #include "controller/cli/read_json.h"
 #include "controller/cli/text_table.h"
 #include "src/base/text.h"
@@ -126,7 +127,21 @@ std::string PsText(const std::vector<door::FoundJob>& jobs) {
   std::vector<std::vector<Cell>> rows(1);
   for (const char* name : {"JOB", "RANK", "STATE", "STEP", "PLAN", "COLLECTED", "CONFIG"})
     rows[0].push_back({name, Colour::kBold});
-  for (const door::FoundJob& job : jobs) rows.push_back(RowOf(job));
+  for (const JobGroup& group : GroupByRun(jobs)) {
+    const bool is_ranked = group.jobs.size() > 1;
+    if (is_ranked)
+      rows.push_back({{"run " + base::Printable(group.run_id.substr(0, 8)), Colour::kBold},
+                      {fmt::format("{}/{} ranks", group.jobs.size(), group.world_size)},
+                      {},
+                      {},
+                      {},
+                      {},
+                      {}});
+    for (const door::FoundJob& job : group.jobs) {
+      rows.push_back(RowOf(job));
+      if (is_ranked) rows.back().front().text.insert(0, "  ");
+    }
+  }
   return TableText(rows);
 }
 

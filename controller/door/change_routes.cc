@@ -67,7 +67,12 @@ Answer AnswerOf(const ChangeReport& report, const std::string& if_match) {
 
 void Begin(const Request& request, Job& job, ConfigChange change, OnAnswer then) {
   change.if_match = request.if_match == "*" ? "" : request.if_match;
-  if (request.peer) change.peer = {request.peer->uid, request.peer->pid > 0 ? request.peer->pid : -1, request.exe};
+  change.peer.rank = request.from_rank;
+  if (request.peer) {
+    change.peer.uid = request.peer->uid;
+    change.peer.pid = request.peer->pid > 0 ? request.peer->pid : -1;
+    change.peer.exe = request.exe;
+  }
   job.ChangeConfig(std::move(change), [then = std::move(then), if_match = request.if_match](
                                           const ChangeReport& report) { then(AnswerOf(report, if_match)); });
 }

@@ -43,7 +43,7 @@ void Session::StreamEvents() {
   const boost::beast::string_view last = parser_->get()["Last-Event-ID"];
   last_event_ = NumberOf({last.data(), last.size()});
   // A number of another monitor, which had this socket before: this one begins at its beginning.
-  if (last_event_ > around_.job->EventsAfter(last_event_, 0).newest) last_event_ = 0;
+  if (last_event_ > around_.place.job->EventsAfter(last_event_, 0).newest) last_event_ = 0;
   stream_text_ = kStreamHeader;
   Discard();  // whatever a reader of events sends; its end is noticed
   SendEvents();
@@ -54,7 +54,7 @@ void Session::Wake() {
 }
 
 void Session::SendEvents() {
-  const EventPage page = around_.job->EventsAfter(last_event_, kEventsOfPage);
+  const EventPage page = around_.place.job->EventsAfter(last_event_, kEventsOfPage);
   std::string text = std::exchange(stream_text_, {});
   if (!page.events.empty()) {
     const uint64_t missed = page.events.front().id - last_event_ - 1;

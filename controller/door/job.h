@@ -36,7 +36,8 @@ struct RefusedEdit {
 struct JobStatus {
   // Who.
   int pid = 0;
-  std::string run_id;
+  std::string run_id;       // of all ranks, once this one has heard of it
+  std::string incarnation;  // of this process among the ranks; empty: it shares no store with them
   int rank = 0;
   int world_size = 1;
   bool dynamic = false;
@@ -178,6 +179,19 @@ struct HistoryReport {
   output::History history;
 };
 
+// What a rank of the job has said.
+struct RankWord {
+  int rank = 0;
+  std::string text_untrusted;  // empty: it has said nothing, or what it said is not understood
+  int64_t heard_ms = 0;        // after the question
+  std::string trouble;         // why the text is empty
+};
+
+struct RankWords {
+  std::vector<RankWord> words;  // by rank; this rank's own among them
+  std::string alone;            // why no other rank was asked; empty: all were
+};
+
 // Thread-safe. GetStatus, EventsAfter and Tick answer at once; the others may take a while, and wait for no file.
 // Those with `then` begin something and answer when it is done, on any thread, once. `then` may be called at once, and
 // is destroyed uncalled if the monitor closes first.
@@ -207,6 +221,15 @@ class Job {
   // Closes the files with what is recorded up to the next step boundary; what comes goes to files of other names. Waits
   // until that is done, at most that long.
   virtual RotateResult Rotate(std::chrono::milliseconds time) = 0;
+
+  // False: what concerns the whole job is for rank 0's door, to which Forward hands it on.
+  virtual bool Leads() const = 0;
+  // Rank 0: asks every rank; `then` is called once, within the call or on the door's worker, in so much time.
+  virtual void AskRanks(const std::string& question, std::chrono::milliseconds time,
+                        std::function<void(Result<RankWords>)> then) = 0;
+  // Other ranks: likewise, with rank 0's answer (forward.h).
+  virtual void Forward(const std::string& request, std::chrono::milliseconds time,
+                       std::function<void(Result<std::string>)> then) = 0;
 };
 
 }  // namespace stepwatch::door

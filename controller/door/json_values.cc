@@ -154,21 +154,6 @@ Json StatusJson(const JobStatus& status) {
   return json;
 }
 
-Json RanksJson(const JobStatus& status) {
-  const Json rank = {{"rank", status.rank},
-                     {"pid", status.pid},
-                     {"state", RunStateName(status.monitor.state)},
-                     {"step", status.monitor.step},
-                     {"plan_id", OrNull<PlanId>(status.monitor.plan_id, 0)},
-                     {"config_sha256", OrNull(status.running_sha256)},
-                     {"fault", OrNull(status.monitor.fault)}};
-  Json json = Answer();
-  json["world_size"] = status.world_size;
-  json["complete"] = status.world_size == 1;
-  json["ranks"] = Json::array({rank});
-  return json;
-}
-
 Json LatestJson(SiteKind kind, const std::vector<LatestValue>& values) {
   Json json = Answer();
   json["kind"] = TraitsOf(kind).name;
@@ -217,7 +202,10 @@ Json ErrorJson(const std::string& code, const std::string& message, const TextPl
 }
 
 Json PeerJson(const output::EditPeer& peer) {
-  return {{"uid", peer.uid}, {"pid", OrNull<int64_t>(peer.pid, -1)}, {"exe", OrNull(peer.exe)}};
+  return {{"uid", peer.uid},
+          {"pid", OrNull<int64_t>(peer.pid, -1)},
+          {"exe", OrNull(peer.exe)},
+          {"rank", OrNull<int64_t>(peer.rank, -1)}};
 }
 
 Json ChangeJson(const ChangeReport& report) {

@@ -20,8 +20,6 @@ inline constexpr int kAnswerVersion = 1;
 inline constexpr int kJsonDepthMax = 32;
 
 Json StatusJson(const JobStatus& status);
-// What is known of the ranks of the job: this one.
-Json RanksJson(const JobStatus& status);
 Json LatestJson(SiteKind kind, const std::vector<LatestValue>& values);
 Json DoctorJson(const DoctorReport& report);
 // Whether a config is usable, and what is odd about it.

@@ -4,9 +4,9 @@
 
 #include <atomic>
 #include <exception>
-#include <optional>
 #include <utility>
 
+#include "controller/door/perform.h"
 #include "src/base/sha256.h"
 
 namespace stepwatch::door {
@@ -45,8 +45,8 @@ OnAnswer Promised(OnAnswer then) {
 
 // What the job throws ends here.
 void Begin(const Route& route, const Request& request, Job& job, const OnAnswer& then) try {
-  if (route.begin != nullptr) return route.begin(request, job, then);
-  then(route.answer(request, job));
+  if (route.way != Route::Way::kLater) return then(AnswerNow(route, request, job));
+  route.begin(request, job, then);
 } catch (const std::exception& error) {
   then(Busy(std::string("the request could not be begun: ") + error.what()));
 } catch (...) {
@@ -59,16 +59,16 @@ std::string DigestOf(const Route& route, const Request& request) {
                          "\n" + request.if_match + "\n" + request.body);
 }
 
-// The door itself turns others away. A door that lets more people read lets nobody else write.
-std::optional<Answer> WhyNot(const Request& request) {
-  if (!IsAllowed(request.peer, ::geteuid(), OverflowUid()))
+}  // namespace
+
+std::optional<Answer> WhyNot(const Route& route, const Request& request) {
+  if (!route.changes) return std::nullopt;
+  if (request.from_rank < 0 && !IsAllowed(request.peer, ::geteuid(), OverflowUid()))
     return Forbidden("only uid " + std::to_string(::geteuid()) + " and root change what this job does");
   if (request.request_id.size() > kIdBytesMax)
     return BadRequest("an Idempotency-Key may have " + std::to_string(kIdBytesMax) + " bytes");
   return std::nullopt;
 }
-
-}  // namespace
 
 bool RequestLog::IsBegun(const std::string& id, const std::string& digest, const OnAnswer& then, Answer* answer) {
   const base::MutexLock lock(&mutex_);
@@ -128,8 +128,8 @@ void RequestLog::Finish(const std::string& id, const Answer& answer) {
 }
 
 void BeginRequest(const Route& route, const Request& request, Job& job, RequestLog& log, OnAnswer then) {
+  if (const std::optional<Answer> no = WhyNot(route, request)) return then(*no);
   if (!route.changes) return Begin(route, request, job, Promised(std::move(then)));
-  if (const std::optional<Answer> no = WhyNot(request)) return then(*no);
   const auto begin = [&](const OnAnswer& finish) { Begin(route, request, job, finish); };
   if (request.request_id.empty()) return log.Perform(std::move(then), begin);
   log.Perform(request.request_id, DigestOf(route, request), std::move(then), begin);

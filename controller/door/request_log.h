@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,7 +49,10 @@ class RequestLog : public std::enable_shared_from_this<RequestLog> {
   std::deque<std::string> answered_ STEPWATCH_GUARDED_BY(mutex_);  // oldest first
 };
 
-// Begins what a route with Way::kLater is asked for. `then` is called once, also if nobody has an answer.
+// Why the request is refused, whatever its answer would be. A door that lets more people read lets nobody else write;
+// whoever is known by another rank's door has been looked at there.
+std::optional<Answer> WhyNot(const Route& route, const Request& request);
+// Begins what a route is asked for. `then` is called once, also if nobody has an answer.
 void BeginRequest(const Route& route, const Request& request, Job& job, RequestLog& log, OnAnswer then);
 
 }  // namespace stepwatch::door

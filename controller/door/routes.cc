@@ -1,9 +1,12 @@
 #include "controller/door/routes.h"
 
+#include <utility>
+
 #include "controller/door/change_routes.h"
 #include "controller/door/json_values.h"
 #include "controller/door/metrics.h"
 #include "controller/door/motion_routes.h"
+#include "controller/door/ranks.h"
 #include "src/base/sha256.h"
 #include "src/base/text.h"
 #include "src/config/parse_config.h"
@@ -13,8 +16,15 @@ namespace {
 
 using Way = Route::Way;
 
+constexpr bool kReads = false, kChanges = true;
+constexpr bool kOfJob = true;
+
 // For the drain, and for devices that owe numbers. What is missing then is left out.
 constexpr std::chrono::milliseconds kLatestTime{1000};
+// For ranks to hear a question and to answer; longer if they are to compile a plan. What another rank's door hands on
+// has to be answered before that one gives up.
+constexpr std::chrono::milliseconds kReportTime{1500};
+constexpr std::chrono::milliseconds kTrialTime{3500};
 
 Answer Of(const Json& json) {
   Answer answer;
@@ -29,8 +39,24 @@ Answer GetStatus(const Request&, Job& job) {
   return answer;
 }
 
-Answer GetRanks(const Request&, Job& job) {
-  return Of(RanksJson(job.GetStatus()));
+void BeginRanks(const Request&, Job& job, OnAnswer then) {
+  job.AskRanks(QuestionText({RankMatter::kReport, ""}), kReportTime,
+               [own = job.GetStatus(), then = std::move(then)](const Result<RankWords>& words) {
+                 then(words.ok() ? Of(RanksJson(own, words.value())) : Busy(words.status().message()));
+               });
+}
+
+void BeginDryRun(const Request& request, Job& job, OnAnswer then) {
+  const JobStatus own = job.GetStatus();
+  const std::string sha256 = base::Sha256Hex(request.body);
+  Status refusal = config::ParseConfig(request.body).status();
+  if (refusal.ok() && base::ValidUtf8(request.body) != request.body)
+    refusal = Status(StatusCode::kInvalid, "the config is no UTF-8");
+  if (!refusal.ok()) return then(Of(RefusedTrialsJson(own, sha256, refusal)));
+  job.AskRanks(QuestionText({RankMatter::kTrial, request.body}), kTrialTime,
+               [own, sha256, then = std::move(then)](const Result<RankWords>& words) {
+                 then(words.ok() ? Of(TrialsJson(own, sha256, words.value())) : Busy(words.status().message()));
+               });
 }
 
 Answer PostValidate(const Request& request, Job&) {
@@ -83,22 +109,23 @@ PathMatch MatchPath(std::string_view pattern, std::string_view path) {
 const std::vector<Route>& Routes() {
   static const std::vector<Route> routes = {
       {"GET", "/v1/status", Way::kAtOnce, GetStatus},
-      {"GET", "/v1/ranks", Way::kAtOnce, GetRanks},
+      {"GET", "/v1/ranks", Way::kLater, nullptr, BeginRanks, kReads, kOfJob},
+      {"POST", "/v1/dry-run", Way::kLater, nullptr, BeginDryRun, kReads, kOfJob},
       {"POST", "/v1/validate", Way::kOnWorker, PostValidate},
       {"POST", "/v1/plan", Way::kOnWorker, PostPlan},
       {"GET", "/v1/latest/{kind}", Way::kOnWorker, GetLatest},
       {"GET", "/v1/events", Way::kEvents, nullptr},
       {"GET", "/v1/doctor", Way::kOnWorker, GetDoctor},
       {"GET", "/metrics", Way::kAtOnce, GetMetrics},
-      {"POST", "/v1/apply", Way::kLater, nullptr, BeginApply, true},
-      {"POST", "/v1/start", Way::kLater, nullptr, BeginStart, true},
-      {"POST", "/v1/stop", Way::kLater, nullptr, BeginStop, true},
-      {"POST", "/v1/rollback", Way::kLater, nullptr, BeginRollback, true},
-      {"POST", "/v1/pause", Way::kOnWorker, PostPause, nullptr, true},
-      {"POST", "/v1/resume", Way::kOnWorker, PostResume, nullptr, true},
-      {"POST", "/v1/rotate", Way::kOnWorker, PostRotate, nullptr, true},
-      {"GET", "/v1/history", Way::kLater, nullptr, BeginHistory},
-      {"GET", "/v1/configs/{sha256}", Way::kLater, nullptr, BeginConfig},
+      {"POST", "/v1/apply", Way::kLater, nullptr, BeginApply, kChanges, kOfJob},
+      {"POST", "/v1/start", Way::kLater, nullptr, BeginStart, kChanges, kOfJob},
+      {"POST", "/v1/stop", Way::kLater, nullptr, BeginStop, kChanges, kOfJob},
+      {"POST", "/v1/rollback", Way::kLater, nullptr, BeginRollback, kChanges, kOfJob},
+      {"POST", "/v1/pause", Way::kOnWorker, PostPause, nullptr, kChanges},
+      {"POST", "/v1/resume", Way::kOnWorker, PostResume, nullptr, kChanges},
+      {"POST", "/v1/rotate", Way::kOnWorker, PostRotate, nullptr, kChanges},
+      {"GET", "/v1/history", Way::kLater, nullptr, BeginHistory, kReads, kOfJob},
+      {"GET", "/v1/configs/{sha256}", Way::kLater, nullptr, BeginConfig, kReads, kOfJob},
   };
   return routes;
 }

@@ -15,6 +15,7 @@
 namespace stepwatch::door {
 
 struct Request {
+  std::string target;     // as it was sent
   std::string parameter;  // what the path has in the place of {…}
   std::string query;      // what follows '?' in the target, as it was sent
   std::string body;
@@ -23,6 +24,7 @@ struct Request {
   std::string request_id;    // the header Idempotency-Key: the same request, sent again, is performed once
   std::optional<Peer> peer;  // nothing: the kernel does not say who asks
   std::string exe;           // the program of the peer, for a route that changes something; empty: not known
+  int from_rank = -1;        // whose door has taken and checked it, and handed it on; -1: this one
 };
 
 // Takes an answer when there is one: on any thread, once.
@@ -44,6 +46,8 @@ struct Route {
   void (*begin)(const Request& request, Job& job, OnAnswer then) = nullptr;
   // It changes what the job does: only the owner and root may ask for it, and a request with an id is performed once.
   bool changes = false;
+  // What is asked belongs to the whole job: rank 0 alone answers it, and the door of any other rank hands it on.
+  bool is_of_job = false;
 };
 
 const std::vector<Route>& Routes();

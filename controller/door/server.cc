@@ -13,7 +13,10 @@
 #include <new>
 #include <utility>
 
+#include "controller/door/forward.h"
 #include "controller/door/listener.h"
+#include "controller/door/perform.h"
+#include "controller/door/request_log.h"
 #include "controller/door/runtime_directory.h"
 #include "controller/door/session.h"
 #include "src/base/file.h"
@@ -52,6 +55,8 @@ class Server::Core : public std::enable_shared_from_this<Core> {
 
   // --- any thread ---
   void Wake() noexcept;
+  void AnswerForwarded(int rank, std::string text_untrusted, std::function<void(std::string)> then);
+  bool OnWorker(std::function<void()> work) { return worker_.Post(std::move(work)); }
   void BeginToFinish();
   bool AwaitEnd(steady_clock::time_point deadline);
   bool StopWorker(steady_clock::time_point deadline) { return worker_.Stop(deadline); }
@@ -125,7 +130,7 @@ void Server::Core::Run() noexcept {
   } catch (const std::exception&) {
   }
   job_.reset();
-  around_.job.reset();
+  around_.place.job.reset();
   const base::MutexLock lock(&mutex_);
   ended_ = true;
   end_.NotifyAll();
@@ -134,10 +139,7 @@ void Server::Core::Run() noexcept {
 void Server::Core::Prepare() {
   around_ = {&context_,
              &options_.limits,
-             job_,
-             &worker_,
-             std::make_shared<RequestLog>(),
-             weak_from_this(),
+             {job_, &worker_, std::make_shared<RequestLog>(), weak_from_this()},
              [this](Session* session) { OnEnd(session); }};
   tick_.expires_after(milliseconds(0));
   tick_.async_wait([this](const boost::system::error_code& error) {
@@ -293,6 +295,14 @@ void Server::Core::Wake() noexcept {
   }
 }
 
+void Server::Core::AnswerForwarded(int rank, std::string text_untrusted, std::function<void(std::string)> then) {
+  boost::asio::post(context_, [this, rank, text = std::move(text_untrusted), then = std::move(then)] {
+    const bool is_open = !finishes_ && around_.place.worker != nullptr;
+    const bool is_taken = is_open && door::AnswerForwarded(around_.place, rank, text, then);
+    if (!is_taken) then(AnswerText(Busy("the door of rank 0 has too much to do, or closes; try again")));
+  });
+}
+
 // --- the end ---
 
 void Server::Core::BeginToFinish() {
@@ -336,6 +346,14 @@ void Server::Start() {
 
 void Server::Wake() noexcept {
   core_->Wake();
+}
+
+void Server::AnswerForwarded(int rank, std::string text_untrusted, std::function<void(std::string)> then) {
+  core_->AnswerForwarded(rank, std::move(text_untrusted), std::move(then));
+}
+
+bool Server::OnWorker(std::function<void()> work) {
+  return core_->OnWorker(std::move(work));
 }
 
 bool Server::Stop(steady_clock::time_point deadline) {

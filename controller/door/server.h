@@ -42,6 +42,12 @@ class Server {
   void Start();
   // Any thread: there are new events for those who read them.
   void Wake() noexcept;
+  // Any thread, while the door is open: answers what the door of another rank has taken and checked, and has handed on.
+  // `then` is called once, by any thread, with the text of the answer.
+  void AnswerForwarded(int rank, std::string text_untrusted, std::function<void(std::string)> then);
+  // Any thread: does what is too slow for the caller's. False, and nothing is done: too much waits, or the door is
+  // shut.
+  bool OnWorker(std::function<void()> work);
   // Removes the socket, lets answers under way leave, and ends the threads. False: one of them hangs, in a file system
   // or in the job, and is left behind with all that it uses.
   bool Stop(std::chrono::steady_clock::time_point deadline);

@@ -8,7 +8,6 @@
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/write.hpp>
-#include <exception>
 #include <utility>
 
 #include "src/base/text.h"
@@ -32,15 +31,6 @@ bool IsMalformed(const boost::system::error_code& error) {
 std::string WithoutQuotes(std::string_view text) {
   const bool is_quoted = text.size() >= 2 && text.front() == '"' && text.back() == '"';
   return std::string(is_quoted ? text.substr(1, text.size() - 2) : text);
-}
-
-// What the job throws ends here.
-Answer AnswerOf(const Route& route, const Request& request, Job& job) try {
-  return route.answer(request, job);
-} catch (const std::exception& error) {
-  return Failed(std::string("the question could not be answered: ") + error.what());
-} catch (...) {
-  return Failed("the question could not be answered");
 }
 
 }  // namespace
@@ -195,6 +185,7 @@ void Session::OnReadError(const ErrorCode& error) {
 Request Session::TakeRequest() {
   auto& sent = parser_->get();
   Request request;
+  request.target = sent.target();
   request.parameter = std::move(match_.parameter);
   request.query = std::move(match_.query);
   request.body = std::move(sent.body());
@@ -209,15 +200,14 @@ Request Session::TakeRequest() {
 void Session::Perform() {
   if (match_.route->way == Route::Way::kEvents) return StreamEvents();
   Request request = TakeRequest();
-  const Route& route = *match_.route;
-  if (route.way == Route::Way::kLater || route.changes) return BeginOnWorker(std::move(request));
-  if (route.way == Route::Way::kOnWorker) return AskWorker(std::move(request));
-  Send(AnswerOf(route, request, *around_.job));
+  const bool is_at_once = match_.route->way == Route::Way::kAtOnce && !IsForRank0(*match_.route, *around_.place.job);
+  if (!is_at_once) return AskWorker(std::move(request));
+  Send(AnswerNow(*match_.route, request, *around_.place.job));
 }
 
-// The worker may hold the question for longer than this session lives, and answers a door that is still there.
 OnAnswer Session::AnswerTo(uint64_t question) {
-  return [weak = weak_from_this(), owner = around_.owner, context = around_.context, question](const Answer& answer) {
+  return [weak = weak_from_this(), owner = around_.place.owner, context = around_.context,
+          question](const Answer& answer) {
     const std::shared_ptr<const void> alive = owner.lock();
     if (!alive) return;
     boost::asio::post(*context, [weak, answer = std::make_shared<Answer>(answer), question] {
@@ -230,19 +220,9 @@ OnAnswer Session::AnswerTo(uint64_t question) {
 }
 
 void Session::AskWorker(Request request) {
-  Await([owner = around_.owner.lock(), job = around_.job, route = match_.route, request = std::move(request),
-         then = AnswerTo(++questions_)] { then(AnswerOf(*route, request, *job)); });
-}
-
-void Session::BeginOnWorker(Request request) {
-  Await([owner = around_.owner.lock(), job = around_.job, route = match_.route, request = std::move(request),
-         requests = around_.requests,
-         then = AnswerTo(++questions_)] { BeginRequest(*route, request, *job, *requests, then); });
-}
-
-void Session::Await(std::function<void()> work) {
   is_waiting_for_worker_ = true;
-  if (!around_.worker->Post(std::move(work))) return Send(Busy("too many questions wait already; try again"));
+  if (!AnswerOnWorker(around_.place, *match_.route, std::move(request), AnswerTo(++questions_)))
+    return Send(Busy("too many questions wait already; try again"));
   Within(around_.limits->answer_time, &Session::OnWorkerTime);
 }
 

@@ -21,9 +21,8 @@
 #include "controller/door/job.h"
 #include "controller/door/limits.h"
 #include "controller/door/peer.h"
-#include "controller/door/request_log.h"
+#include "controller/door/perform.h"
 #include "controller/door/routes.h"
-#include "src/base/io_executor.h"
 #include "src/base/unforked_fd.h"
 
 namespace stepwatch::door {
@@ -34,10 +33,7 @@ class Session : public std::enable_shared_from_this<Session> {
   struct Around {
     boost::asio::io_context* context = nullptr;
     const Limits* limits = nullptr;
-    std::shared_ptr<Job> job;
-    base::IoExecutor* worker = nullptr;
-    std::shared_ptr<RequestLog> requests;
-    std::weak_ptr<const void> owner;       // of all the above: held by work that may be left behind
+    Workplace place;                       // its owner owns all of the above, too
     std::function<void(Session*)> on_end;  // the connection is closed; called once
   };
 
@@ -68,9 +64,6 @@ class Session : public std::enable_shared_from_this<Session> {
   Request TakeRequest();
   void Perform();
   void AskWorker(Request request);
-  void BeginOnWorker(Request request);
-  // Posts what a worker is to do for the request under way; a late answer is not sent.
-  void Await(std::function<void()> work);
   // Any thread: brings an answer to the question of this number, if anybody still waits for it.
   OnAnswer AnswerTo(uint64_t question);
   void Send(const Answer& answer);

@@ -56,15 +56,37 @@ agree::Decision Cannot(int rank, std::string reason) {
 }  // namespace
 
 PlanAgreement::PlanAgreement(const Options& options, bool dynamic, boost::asio::io_context& loop,
-                             step::DataPlane* data_plane, Owner* owner)
+                             step::DataPlane* data_plane, Owner* owner, agree::QuestionHost* host)
     : owner_(owner),
       data_plane_(data_plane),
       rank_(options.rank),
       mailbox_(std::make_shared<watch::LoopMailbox>(loop)),
       timer_(loop),
       retry_timer_(loop),
-      coordinator_(std::make_shared<agree::Coordinator>(SettingsFrom(options, dynamic), options.store,
-                                                        static_cast<agree::RankDelegate*>(this), ForCoordinator())) {}
+      question_timer_(loop),
+      settings_(SettingsFrom(options, dynamic)),
+      coordinator_(std::make_shared<agree::Coordinator>(settings_, options.store,
+                                                        static_cast<agree::RankDelegate*>(this), ForCoordinator())),
+      questions_(host == nullptr || !dynamic ? nullptr : MakeQuestions(options, host)) {}
+
+std::shared_ptr<agree::Questions> PlanAgreement::MakeQuestions(const Options& options, agree::QuestionHost* host) {
+  agree::Questions::Settings settings;
+  settings.prefix = settings_.prefix;
+  settings.rank = settings_.rank;
+  settings.world_size = settings_.world_size;
+  settings.incarnation = settings_.incarnation;
+  agree::Questions::Dependencies dependencies;
+  dependencies.now = [] { return std::chrono::steady_clock::now(); };
+  dependencies.post = [mailbox = mailbox_](std::function<void()> work) { mailbox->Post(std::move(work)); };
+  dependencies.wake_at = [this](agree::Time time) {
+    question_timer_.expires_at(time);
+    question_timer_.async_wait([this](const boost::system::error_code& error) {
+      if (!error) questions_->Advance();
+    });
+  };
+  dependencies.announce = [this](int64_t number) { coordinator_->TellAsked(number); };
+  return std::make_shared<agree::Questions>(std::move(settings), options.store, host, std::move(dependencies));
+}
 
 agree::Coordinator::Dependencies PlanAgreement::ForCoordinator() {
   agree::Coordinator::Dependencies dependencies;
@@ -84,14 +106,17 @@ PlanAgreement::~PlanAgreement() {
 void PlanAgreement::Enter() {
   if (std::exchange(has_entered_, true)) return;
   Advance();
+  if (questions_) questions_->Start();
 }
 
 void PlanAgreement::Leave() {
   WriteBackNow();
   mailbox_->Close();
   coordinator_->Stop();
+  if (questions_) questions_->Stop();
   timer_.cancel();
   retry_timer_.cancel();
+  question_timer_.cancel();
   Release();
 }
 
@@ -300,6 +325,14 @@ void PlanAgreement::LeaderIsSilent(std::chrono::milliseconds time) {
                "nothing was heard of rank 0 within " + std::to_string(time.count()) +
                    " ms. It alone reads the config file of a job of several ranks: until a monitor is attached there "
                    "too, edits reach no rank");
+}
+
+void PlanAgreement::LeaderIsForeign(const std::string& why) {
+  owner_->Tell(EventKind::kDegraded, why + ". Until they do, edits reach no rank");
+}
+
+void PlanAgreement::Asked(const agree::Incarnation& session, int64_t number) {
+  if (questions_) questions_->Asked(session, number);
 }
 
 void PlanAgreement::StoreChanged(const Status& status) {

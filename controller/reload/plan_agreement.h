@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "controller/agree/coordinator.h"
+#include "controller/agree/questions.h"
 #include "controller/reload/edit_pipeline.h"
 #include "controller/reload/machine.h"
 #include "controller/watch/loop_mailbox.h"
@@ -55,14 +56,18 @@ class PlanAgreement final : private agree::RankDelegate {
     virtual void Tell(EventKind kind, std::string message, PlanId plan_id = 0) = 0;
   };
 
-  // The loop, the data plane and the owner outlive it.
+  // The loop, the data plane, the owner and the host outlive it. Without a host the ranks ask each other nothing, nor
+  // in static mode, in which they hear nothing of each other.
   PlanAgreement(const Options& options, bool dynamic, boost::asio::io_context& loop, step::DataPlane* data_plane,
-                Owner* owner);
+                Owner* owner, agree::QuestionHost* host);
   ~PlanAgreement() override;
 
   void Enter();
   // Nothing is agreed on after this; a step thread that waits goes on.
   void Leave();
+
+  const std::string& incarnation() const { return settings_.incarnation; }
+  agree::Questions* questions() const { return questions_.get(); }  // null: none are asked
 
   // Rank 0 alone reads and writes the config file.
   bool reads_the_file() const { return rank_ == 0; }
@@ -114,7 +119,10 @@ class PlanAgreement final : private agree::RankDelegate {
   void Join(const std::string& run_id) override;
   void StoreChanged(const Status& status) override;
   void LeaderIsSilent(std::chrono::milliseconds time) override;
+  void LeaderIsForeign(const std::string& why) override;
+  void Asked(const agree::Incarnation& session, int64_t number) override;
 
+  std::shared_ptr<agree::Questions> MakeQuestions(const Options& options, agree::QuestionHost* host);
   agree::Coordinator::Dependencies ForCoordinator();
   void WakeAt(agree::Time time);
   void Advance();
@@ -140,7 +148,10 @@ class PlanAgreement final : private agree::RankDelegate {
   const std::shared_ptr<watch::LoopMailbox> mailbox_;
   boost::asio::steady_timer timer_;
   boost::asio::steady_timer retry_timer_;  // of a commit that failed
+  boost::asio::steady_timer question_timer_;
+  const agree::Settings settings_;
   const std::shared_ptr<agree::Coordinator> coordinator_;
+  const std::shared_ptr<agree::Questions> questions_;
   std::atomic<int64_t> proposed_step_{-1};
   bool has_entered_ = false;
   bool has_joined_run_ = false;

@@ -1,9 +1,11 @@
 #include "controller/reload/reload_view.h"
 
+#include <exception>
 #include <memory>
 #include <utility>
 
 #include "controller/reload/reloader.h"
+#include "src/base/sha256.h"
 
 namespace stepwatch::reload {
 
@@ -24,6 +26,25 @@ std::optional<PlanView> Reloader::ViewOf(PlanId plan_id) const {
   return view;
 }
 
+EditTrial Reloader::Try(const std::string& text) {
+  EditTrial trial;
+  try {
+    agree::Change change;
+    change.sha256 = base::Sha256Hex(text);
+    change.bytes = text;
+    const PlanAgreement::BuiltEdit built = Build(change, state_.next_plan_id);
+    if (built.edit.intent == EditIntent::kRefused) trial.refusal = built.edit.refusal;
+    if (!built.plan) return trial;
+    const plan::Plan& plan = built.plan->plan();
+    trial.collects = true;
+    trial.sites = static_cast<int64_t>(plan.layout.sites.size());
+    trial.rows_per_step = static_cast<int64_t>(plan.RowsPerStep(options_.grad_acc_steps));
+  } catch (const std::exception& error) {  // no memory, for the plan's ring perhaps
+    trial.refusal = Status(StatusCode::kExhausted, error.what());
+  }
+  return trial;
+}
+
 // What a write-back has made of the text is not parsed: it differs from what was read in one word.
 std::shared_ptr<const config::Config> Reloader::ConfigInFile() {
   const bool is_usable = current_.parsed.ok() && current_.intent != EditIntent::kRefused && !state_.seen.empty();
@@ -37,6 +58,8 @@ std::shared_ptr<const config::Config> Reloader::ConfigInFile() {
 
 ReloadView Reloader::View() {
   ReloadView view;
+  view.run_id = run_id_;
+  if (agreement_) view.incarnation = agreement_->incarnation();
   view.file_sha256 = state_.in_file.value_or(state_.seen);
   view.given = state_.in_file.has_value();
   view.segment = segment_;

@@ -26,7 +26,17 @@ struct PlanView {
   std::shared_ptr<const SiteIndex> model;  // that it was compiled for; not null
 };
 
+// What would become of a config if the file held it; nothing is armed.
+struct EditTrial {
+  Status refusal;         // Ok: it would be taken
+  bool collects = false;  // it asks for a plan, and that can be built
+  int64_t sites = 0;
+  int64_t rows_per_step = 0;
+};
+
 struct ReloadView {
+  std::string run_id;                // of the job, once this rank has heard of it
+  std::string incarnation;           // of this process among the ranks; empty: it shares no store with them
   std::string file_sha256;           // what the file held at the last look; empty: not read yet
   std::optional<Status> refusal;     // of those bytes
   std::string file_trouble;          // the file is missing or unreadable; empty: it is not

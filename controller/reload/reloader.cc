@@ -25,6 +25,7 @@ Reloader::Reloader(const Options& options, bool dynamic, Parts parts, std::funct
       parts_(parts),
       tell_(std::move(tell)),
       pipeline_(options.rank, dynamic),
+      run_id_(options.run_id),
       plans_(options_, dynamic, parts.data_plane, parts.drain,
              [this](PlanId id) { TellSuperseded(id, "a newer one took its place before it was applied"); }),
       board_timer_(*parts.loop),
@@ -46,7 +47,7 @@ Reloader::Reloader(const Options& options, bool dynamic, Parts parts, std::funct
   state_.dynamic = dynamic;
   if (options_.store && options_.world_size > 1)
     agreement_ = std::make_unique<PlanAgreement>(options_, dynamic, *parts_.loop, parts_.data_plane,
-                                                 static_cast<PlanAgreement::Owner*>(this));
+                                                 static_cast<PlanAgreement::Owner*>(this), parts_.question_host);
 }
 
 Status Reloader::ReadOnce() {
@@ -177,6 +178,8 @@ void Reloader::TakeAgreed(const Edit& edit, PlanId plan_id) {
 }
 
 void Reloader::JoinRun(const std::string& run_id) {
+  run_id_ = run_id;
+  if (parts_.on_change) parts_.on_change();
   journal_.SetRunId(run_id);
   history_.SetRunId(run_id);
 }

@@ -55,6 +55,8 @@ class Reloader final : private PlanAgreement::Owner {
     base::IoExecutor* io = nullptr;         // touches the config
     base::IoExecutor* output_io = nullptr;  // touches what is written beside the rows
     base::FileSystem* files = &base::FileSystem::Real();
+    agree::QuestionHost* question_host = nullptr;  // outlives the reloader; null: the ranks ask each other nothing
+    std::function<void()> on_change = nullptr;     // View says something else, and no event tells of it
   };
 
   // `options` normalised; `dynamic` decided. `tell` receives every event, on the loop thread.
@@ -113,6 +115,10 @@ class Reloader final : private PlanAgreement::Owner {
   const std::string& fault() const { return fault_; }
   const std::string& output_dir() const { return journal_.directory(); }
   ReloadView View();
+  // Builds what the file's bytes would lead to if they were these, and throws it away.
+  EditTrial Try(const std::string& text);
+  // Null: there are no other ranks, or they are asked nothing.
+  agree::Questions* questions() const { return agreement_ ? agreement_->questions() : nullptr; }
   // At the file. Any thread.
   uint64_t looks() const { return looks_.load(std::memory_order_relaxed); }
 
@@ -192,6 +198,7 @@ class Reloader final : private PlanAgreement::Owner {
   const std::function<void(Event)> tell_;
 
   EditPipeline pipeline_;
+  std::string run_id_;
   bool attached_ = false;
   bool is_stopped_ = false;
   MachineState state_;

@@ -49,6 +49,7 @@ LineText PeerMembers(const EditPeer& peer) {
   text.Member("uid", peer.uid);
   text.MemberFrom(0, "pid", peer.pid);
   text.MemberUnlessEmpty("exe", peer.exe);
+  text.MemberFrom(0, "rank", peer.rank);
   return text;
 }
 
@@ -95,7 +96,8 @@ std::optional<Ledger> LedgerOf(const Json& json) {
 std::optional<EditPeer> PeerOf(const Json& json) {
   const auto found = json.find("peer");
   if (found == json.end() || !found->is_object()) return std::nullopt;
-  return EditPeer{NumberOf(*found, "uid", -1), NumberOf(*found, "pid", -1), TextOf(*found, "exe")};
+  return EditPeer{NumberOf(*found, "uid", -1), NumberOf(*found, "pid", -1), TextOf(*found, "exe"),
+                  NumberOf(*found, "rank", -1)};
 }
 
 // 0 for what the type cannot hold.
@@ -135,6 +137,7 @@ std::string PeerText(const EditPeer& peer) {
   std::string text = "uid " + std::to_string(peer.uid);
   if (peer.pid >= 0) text += ", pid " + std::to_string(peer.pid);
   if (!peer.exe.empty()) text += ", " + peer.exe;
+  if (peer.rank >= 0) text += ", at the door of rank " + std::to_string(peer.rank);
   return text;
 }
 

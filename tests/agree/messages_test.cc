@@ -41,6 +41,16 @@ TEST_CASE("messages read back what was written, newlines and odd bytes in the co
   CHECK(latest->rings);
 }
 
+TEST_CASE("the newest proposal tells of questions, and is understood with and without that word") {
+  CHECK(LatestFrom(Encode(Latest{"0a1b", 5, "run", true, 9}))->asked == 9);
+  CHECK(LatestFrom("v2 0a1b 5 rings\nrun")->asked == 0);
+  CHECK(LatestFrom("v2 0a1b 5 rings 9 and more\nrun")->asked == 9);
+  CHECK_FALSE(LatestFrom("v2 0a1b 5 rings x\nrun"));
+  CHECK(OtherVersion("v1 0a1b").find("rank 0 speaks version v1 of the agreement, this rank v2") == 0);
+  for (const char* text : {"", "v2 0a1b 5 rings\nrun", "v2 nonsense", "v", "vx 1", "over", "v12345678901 a"})
+    CHECK(OtherVersion(text).empty());
+}
+
 TEST_CASE("why there was no commit is a clause for people") {
   CHECK(AbortText({false, Cause::kLate, 3, 0, "", 41}) == "rank 3 had reached step 41 before the decision");
   CHECK(AbortText({false, Cause::kLate, 0, 0, "rank 1 had not voted", 41}) ==

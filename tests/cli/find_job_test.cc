@@ -33,6 +33,20 @@ TEST_CASE("what means several jobs, or none, is refused with the names that ther
   CHECK(ChooseJob({}, "", "/").status().code() == StatusCode::kUnavailable);
 }
 
+TEST_CASE("the ranks of one run are one job, and the lowest of them stands for it") {
+  const auto rank = [](const std::string& name, int number, const std::string& run) {
+    return door::FoundJob{
+        name, "/run/" + name + ".sock", 1,
+        R"({"config_path": "/a/config.json", "run_id": ")" + run + R"(", "rank": )" + std::to_string(number) + "}", ""};
+  };
+  const std::vector<door::FoundJob> job = {rank("1-1", 3, "abc"), rank("2-1", 1, "abc"), rank("3-1", 2, "abc")};
+  CHECK(ChooseJob(job, "", "/").value().name == "2-1");
+  CHECK(ChooseJob(job, "/a/config.json", "/").value().name == "2-1");
+  CHECK(ChooseJob(job, "3-1", "/").value().name == "3-1");
+  CHECK(ChooseJob({job[0], rank("4-1", 0, "def")}, "", "/").status().code() == StatusCode::kInvalid);
+  CHECK(ChooseJob({job[0], kJobs[2]}, "", "/").status().code() == StatusCode::kInvalid);
+}
+
 TEST_CASE("the only job need not be named") {
   CHECK(ChooseJob({kJobs[2]}, "", "/").value().name == "7-1");
 }

@@ -274,7 +274,7 @@ TEST_CASE("a history is told with its newest lines last, and a config byte for b
     output::HistoryLine line;
     line.outcome = "applied";
     line.plan_id = static_cast<PlanId>(i);
-    line.peer = output::EditPeer{1000, 7, "/bin/x"};
+    line.peer = output::EditPeer{1000, 7, "/bin/x", 3};
     door.job->history.history.lines.push_back(line);
   }
   const Json told = door.GetJson("/v1/history?limit=2");
@@ -283,7 +283,7 @@ TEST_CASE("a history is told with its newest lines last, and a config byte for b
   REQUIRE(told["lines"].size() == 2);
   CHECK(told["lines"][0]["plan_id"] == 2);
   CHECK(told["lines"][1]["plan_id"] == 3);
-  CHECK(told["lines"][1]["peer"] == Json({{"uid", 1000}, {"pid", 7}, {"exe", "/bin/x"}}));
+  CHECK(told["lines"][1]["peer"] == Json({{"uid", 1000}, {"pid", 7}, {"exe", "/bin/x"}, {"rank", 3}}));
   door.job->kept_text = "{} // \xff\n";
   door.job->kept_sha256 = base::Sha256Hex(door.job->kept_text);
   CHECK(door.client().Get("/v1/configs/" + door.job->kept_sha256).value().body == door.job->kept_text);
@@ -297,7 +297,7 @@ TEST_CASE("the stream of events names who has sent the bytes") {
   OpenDoor door;
   Event event;
   event.kind = EventKind::kSeen;
-  door.job->events.Add(event, output::EditPeer{1000, -1, ""});
+  door.job->events.Add(event, output::EditPeer{1000, -1, "", -1});
   door.job->events.Add(event);
   std::vector<Json> told;
   (void)door.client().Follow(0, [&told](const std::string&, const std::string& data) {
@@ -305,7 +305,7 @@ TEST_CASE("the stream of events names who has sent the bytes") {
     return told.size() < 2;
   });
   REQUIRE(told.size() == 2);
-  CHECK(told[0]["peer"] == Json({{"uid", 1000}, {"pid", nullptr}, {"exe", nullptr}}));
+  CHECK(told[0]["peer"] == Json({{"uid", 1000}, {"pid", nullptr}, {"exe", nullptr}, {"rank", nullptr}}));
   CHECK_FALSE(told[1].contains("peer"));
 }
 

@@ -103,6 +103,17 @@ class FakeJob final : public Job {
     return result;
   }
   RotateResult Rotate(std::chrono::milliseconds) override { return rotate_result; }
+  bool Leads() const override { return leads; }
+  void AskRanks(const std::string& question, std::chrono::milliseconds,
+                std::function<void(Result<RankWords>)> then) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    questions_.push_back(question);
+    if (!holds_ranks) then(words_);
+  }
+  void Forward(const std::string& request, std::chrono::milliseconds,
+               std::function<void(Result<std::string>)> then) override {
+    if (forward) forward(request, then);
+  }
 
   void SetStatus(const JobStatus& status) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -113,7 +124,20 @@ class FakeJob final : public Job {
     preview_ = preview;
   }
 
+  void SetWords(const Result<RankWords>& words) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    words_ = words;
+  }
+  std::vector<std::string> Questions() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return questions_;
+  }
+
   EventRing events;
+  std::atomic<bool> leads{true};
+  std::atomic<bool> holds_ranks{false};
+  // Set before the door opens.
+  std::function<void(const std::string& request, std::function<void(Result<std::string>)> then)> forward;
   std::atomic<int> ticks{0};
   std::atomic<int> latest_asked{0};
   std::atomic<bool> holds_latest{false};
@@ -132,6 +156,8 @@ class FakeJob final : public Job {
   std::vector<ConfigChange> changes_;
   std::vector<std::function<void(const ChangeReport&)>> held_;
   std::optional<PlanPreview> preview_;
+  Result<RankWords> words_ = RankWords{};
+  std::vector<std::string> questions_;
 };
 
 // A server in a directory of its own.

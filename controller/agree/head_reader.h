@@ -1,0 +1,57 @@
+// Reads a message of the store: words of a head line, then the rest after the line's end. All of it is untrusted.
+#pragma once
+
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace stepwatch::agree {
+
+inline bool IsHex(std::string_view text) {
+  return !text.empty() && text.size() <= 64 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+class HeadReader {
+ public:
+  explicit HeadReader(std::string_view text) {
+    const size_t end = text.find('\n');
+    head_ = text.substr(0, end);
+    if (end != std::string_view::npos) rest_ = text.substr(end + 1);
+  }
+
+  std::string_view Word() {
+    const size_t end = head_.find(' ');
+    const std::string_view word = head_.substr(0, end);
+    head_ = end == std::string_view::npos ? "" : head_.substr(end + 1);
+    return word;
+  }
+  template <class T>
+  T Number() {
+    const std::string_view word = Word();
+    T value = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (error != std::errc() || end != word.data() + word.size()) is_good_ = false;
+    return value;
+  }
+  template <class E, size_t n>
+  E OneOf(const std::array<std::string_view, n>& words) {
+    const std::string_view word = Word();
+    for (size_t i = 0; i < n; ++i)
+      if (words[i] == word) return static_cast<E>(i);
+    is_good_ = false;
+    return E{};
+  }
+  // The head line has no more words.
+  bool at_end() const { return head_.empty(); }
+  std::string Rest() const { return std::string(rest_); }
+  void Need(bool condition) { is_good_ = is_good_ && condition; }
+  bool good() const { return is_good_; }
+
+ private:
+  std::string_view head_, rest_;
+  bool is_good_ = true;
+};
+
+}  // namespace stepwatch::agree

@@ -1,0 +1,69 @@
+// What the ranks say to each other beside the agreement: a question of the leader to all, their answers, a request that
+// a rank hands on to the leader, and its reply. All texts are read as untrusted.
+//
+// Whatever the version, a message keeps what stands before its first line's end, so that a rank of another release can
+// be told apart from one that is silent. What follows is read only if the version is our own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "controller/agree/messages.h"
+
+namespace stepwatch::agree {
+
+inline constexpr int kSpeechVersion = 1;
+// Of a text: a config of 1 MiB with all that is said about it. A store takes values of 2 MiB.
+inline constexpr size_t kQuestionBytesMax = (size_t{1} << 20) + (size_t{64} << 10);
+inline constexpr size_t kAnswerBytesMax = size_t{16} << 10;  // one for each rank
+inline constexpr size_t kReplyBytesMax = (size_t{3} << 20) / 2;
+
+struct Question {
+  int version = kSpeechVersion;
+  int64_t number = 0;  // from 1, by the leader
+  std::string text;
+};
+
+struct AnswerToQuestion {
+  int version = kSpeechVersion;
+  int64_t number = 0;
+  std::string text;
+};
+
+// Who hands a request on. The serial number begins anew with each process.
+struct ForwardId {
+  int rank = 0;
+  Incarnation incarnation;
+  int64_t serial = 0;
+
+  bool operator==(const ForwardId& other) const = default;
+};
+
+struct ForwardedRequest {
+  int version = kSpeechVersion;
+  ForwardId id;
+  std::string text;
+};
+
+struct ForwardReply {
+  int version = kSpeechVersion;
+  ForwardId id;
+  std::string text;
+};
+
+std::string Encode(const Question& question);
+std::string Encode(const AnswerToQuestion& answer);
+std::string Encode(const ForwardedRequest& request);
+std::string Encode(const ForwardReply& reply);
+std::optional<Question> QuestionFrom(std::string_view text_untrusted);
+std::optional<AnswerToQuestion> AnswerFrom(std::string_view text_untrusted);
+std::optional<ForwardedRequest> RequestFrom(std::string_view text_untrusted);
+std::optional<ForwardReply> ReplyFrom(std::string_view text_untrusted);
+
+// "rank 3 runs another release of Stepwatch ...": a sentence without its full stop.
+std::string ForeignText(int rank, int version);
+
+}  // namespace stepwatch::agree

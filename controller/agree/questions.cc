@@ -1,0 +1,269 @@
+#include "controller/agree/questions.h"
+
+#include <algorithm>
+#include <exception>
+
+namespace stepwatch::agree {
+namespace {
+
+using std::chrono::milliseconds;
+
+// What stands under a key whose text nobody needs any more.
+constexpr const char* kOver = "over";
+// Requests that the leader performs at one time; more wait in the store.
+constexpr size_t kPerformedMax = 16;
+constexpr milliseconds kBusyPollMax{100};
+// Of looks for answers, over the whole job: no more than one in this time.
+constexpr std::chrono::microseconds kBetweenLooks{100};
+
+std::string Within(milliseconds time) {
+  return "not heard within " + std::to_string(time.count()) + " ms";
+}
+
+}  // namespace
+
+Questions::Questions(Settings settings, std::shared_ptr<Store> store, QuestionHost* host, Dependencies dependencies)
+    : settings_(std::move(settings)),
+      host_(host),
+      around_(std::move(dependencies)),
+      store_(std::move(store), settings_.answer_time, ForStore()),
+      heard_(static_cast<size_t>(std::max(settings_.world_size, 1))),
+      read_answers_(heard_.size()),
+      write_replies_(heard_.size()) {
+  if (is_leader()) session_ = settings_.incarnation;
+}
+
+StoreClient::Dependencies Questions::ForStore() {
+  StoreClient::Dependencies dependencies;
+  dependencies.now = around_.now;
+  dependencies.post = around_.post;
+  dependencies.owner = [this]() -> std::shared_ptr<void> {
+    return host_ == nullptr ? nullptr : weak_from_this().lock();
+  };
+  dependencies.on_change = [this](const Status& status) { store_trouble_ = status.ok() ? "" : status.message(); };
+  dependencies.on_answer = [this] { Advance(); };
+  return dependencies;
+}
+
+void Questions::Start() {
+  has_started_ = true;
+  Advance();
+}
+
+void Questions::Stop() {
+  if (std::exchange(host_, nullptr) == nullptr) return;
+  const Status closed(StatusCode::kUnavailable, "the monitor is closed");
+  for (Asking& asking : std::exchange(questions_, {}))
+    for (const OnAnswers& then : asking.thens) then(closed);
+  for (Forwarding& forwarding : std::exchange(forwards_, {})) forwarding.then(closed);
+}
+
+void Questions::Advance() {
+  if (host_ == nullptr || !has_started_) return;
+  const auto wake = [this] {
+    if (const auto pause = Pause()) around_.wake_at(around_.now() + *pause);
+  };
+  wake();  // also if what follows finds no memory
+  if (is_leader()) {
+    AdvanceAsking();
+    AdvanceRequests();
+    WriteReplies();
+  } else {
+    AdvanceAnswering();
+    AdvanceForwarding();
+  }
+  AdvanceChores();
+  if (host_ != nullptr) wake();
+}
+
+std::optional<milliseconds> Questions::Pause() const {
+  const bool is_busy = !questions_.empty() || holds_question_ || !replies_.empty() || asked_ > answered_ || answer_ ||
+                       !forwards_.empty() || !chores_.empty();
+  if (is_busy) return settings_.busy_poll;
+  return is_leader() ? std::optional<milliseconds>(settings_.poll) : std::nullopt;
+}
+
+// What takes long is looked for less and less often.
+milliseconds Questions::BusyPoll(Time begun, size_t requests) const {
+  const auto age = std::chrono::duration_cast<milliseconds>(around_.now() - begun);
+  const auto shared = std::chrono::duration_cast<milliseconds>(kBetweenLooks * requests);
+  return std::max(std::clamp(age / 4, settings_.busy_poll, std::max(settings_.busy_poll, kBusyPollMax)), shared);
+}
+
+void Questions::Later(const std::string& key, const std::string& value) {
+  chores_.emplace_back(key, value);
+}
+
+void Questions::AdvanceChores() {
+  if (chores_.empty()) return;
+  store_.Set(&chore_, chores_.front().first, chores_.front().second, [this](const auto&) { chores_.pop_front(); });
+}
+
+Status Questions::Present() const {
+  if (host_ == nullptr) return Status(StatusCode::kUnavailable, "the monitor is closed");
+  if (!has_started_) return Status(StatusCode::kUnavailable, "this rank has not joined its job yet; try again");
+  return Status();
+}
+
+std::string Questions::AnswerHere(const std::string& question_untrusted) {
+  try {
+    std::string text = host_->Answer(question_untrusted);
+    return text.size() <= kAnswerBytesMax ? text : "";
+  } catch (const std::exception&) {  // no memory: to have no answer is an answer
+    return "";
+  }
+}
+
+// --- the leader asks ---
+
+void Questions::Ask(const std::string& text, milliseconds time, OnAnswers then) {
+  if (const Status present = Present(); !present.ok()) return then(present);
+  if (text.size() > kQuestionBytesMax)
+    return then(Status(StatusCode::kExhausted, "the question is larger than the " + std::to_string(kQuestionBytesMax) +
+                                                   " bytes that ranks take"));
+  const auto same = std::find_if(questions_.begin(), questions_.end(),
+                                 [&](const Asking& each) { return each.number == 0 && each.text == text; });
+  if (same != questions_.end()) return same->thens.push_back(std::move(then));
+  if (questions_.size() >= kQuestionsMax)
+    return then(Status(StatusCode::kExhausted, "the ranks are asked too many questions already; try again"));
+  Asking asking;
+  asking.text = text;
+  asking.time = time;
+  asking.thens.push_back(std::move(then));
+  questions_.push_back(std::move(asking));
+  Advance();
+}
+
+void Questions::AdvanceAsking() {
+  if (questions_.empty()) {
+    // The same request as publishes: the emptying of one never comes after the next.
+    if (holds_question_)
+      store_.Set(&write_question_, Key("q"), kOver, [this](const auto&) { holds_question_ = false; });
+    return;
+  }
+  Asking& asking = questions_.front();
+  if (asking.number == 0) Begin(&asking);
+  if (asking.is_published)
+    ReadAnswers(asking);
+  else
+    Publish(asking);
+  const bool is_complete = std::find(asking.is_heard.begin(), asking.is_heard.end(), false) == asking.is_heard.end();
+  if (is_complete || around_.now() >= asking.deadline) FinishAsking();
+}
+
+void Questions::Begin(Asking* asking) {
+  asking->answers.resize(heard_.size());
+  asking->is_heard.assign(heard_.size(), false);
+  for (size_t rank = 0; rank < heard_.size(); ++rank) asking->answers[rank].rank = static_cast<int>(rank);
+  asking->begun = around_.now();
+  asking->deadline = asking->begun + asking->time;
+  asking->number = ++numbers_;
+  for (StoreClient::Request& request : read_answers_) store_.Restart(&request);
+  OnAnswer(asking->number, settings_.rank,
+           Encode(AnswerToQuestion{kSpeechVersion, asking->number, AnswerHere(asking->text)}));
+}
+
+void Questions::Publish(const Asking& asking) {
+  holds_question_ = true;
+  store_.Set(&write_question_, Key("q"), Encode(Question{kSpeechVersion, asking.number, asking.text}),
+             [this, number = asking.number](const auto&) {
+               if (questions_.empty() || questions_.front().number != number) return;
+               questions_.front().is_published = true;
+               around_.announce(number);
+             });
+}
+
+void Questions::ReadAnswers(const Asking& asking) {
+  const milliseconds pause = BusyPoll(asking.begun, heard_.size());
+  for (size_t rank = 0; rank < heard_.size(); ++rank) {
+    if (asking.is_heard[rank]) continue;
+    store_.Get(
+        &read_answers_[rank], Key("a", static_cast<int64_t>(rank)),
+        [this, number = asking.number, rank](const auto& text) {
+          if (text) OnAnswer(number, static_cast<int>(rank), *text);
+        },
+        pause);
+  }
+}
+
+void Questions::OnAnswer(int64_t number, int rank, const std::string& text_untrusted) {
+  if (questions_.empty() || questions_.front().number != number) return;
+  Asking& asking = questions_.front();
+  RankAnswer& said = asking.answers.at(static_cast<size_t>(rank));
+  std::optional<AnswerToQuestion> answer = AnswerFrom(text_untrusted);
+  if (!answer) {
+    said.trouble = "its answer is unreadable";  // unless another one comes
+    return;
+  }
+  if (answer->number != number) return;  // to the question before
+  asking.is_heard.at(static_cast<size_t>(rank)) = true;
+  said.trouble.clear();
+  said.after = std::chrono::duration_cast<milliseconds>(around_.now() - asking.begun);
+  said.text_untrusted = std::move(answer->text);
+  if (answer->version != kSpeechVersion)
+    said.trouble = ForeignText(rank, answer->version);
+  else if (said.text_untrusted.empty())
+    said.trouble = "it could not answer";
+}
+
+void Questions::FinishAsking() {
+  Asking asking = std::move(questions_.front());
+  questions_.pop_front();
+  for (size_t rank = 0; rank < heard_.size(); ++rank)
+    if (!asking.is_heard[rank] && asking.answers[rank].trouble.empty())
+      asking.answers[rank].trouble =
+          Within(asking.time) + (store_trouble_.empty() ? "" : "; the job's store fails (" + store_trouble_ + ")");
+  for (const OnAnswers& then : asking.thens) then(asking.answers);
+}
+
+// --- the leader performs what others hand on ---
+
+void Questions::AdvanceRequests() {
+  if (store_.listens()) store_.Listen(&listen_, BellKey(), [this] { store_.Hurry(&read_request_); });
+  if (performing_ >= kPerformedMax) return;
+  store_.Get(
+      &read_request_, Key("f", next_slot_),
+      [this, slot = next_slot_](const auto& text) {
+        if (text && slot == next_slot_) OnRequest(slot, *text);
+      },
+      store_.listens() ? settings_.look : settings_.poll);
+}
+
+// The serial number tells a request that was posted twice, because the store was slow to say that it has it.
+void Questions::OnRequest(int64_t slot, const std::string& text_untrusted) {
+  ++next_slot_;
+  store_.Hurry(&read_request_);
+  const std::optional<ForwardedRequest> request = RequestFrom(text_untrusted);
+  if (text_untrusted != kOver) Later(Key("f", slot), kOver);
+  Later(Key("f", 0), std::to_string(next_slot_));
+  if (!request || static_cast<size_t>(request->id.rank) >= heard_.size()) return;
+  Heard& heard = heard_[static_cast<size_t>(request->id.rank)];
+  if (heard.incarnation == request->id.incarnation && heard.serial >= request->id.serial) return;
+  heard = Heard{request->id.incarnation, request->id.serial};
+  if (request->version == kSpeechVersion) return PerformRequest(*request);
+  replies_[request->id.rank] = ForwardReply{kSpeechVersion, request->id, ""};
+}
+
+void Questions::PerformRequest(const ForwardedRequest& request) {
+  ++performing_;
+  const auto reply = [this, alive = weak_from_this(), id = request.id,
+                      is_over = std::make_shared<bool>(false)](const std::string& text) {
+    const auto self = alive.lock();
+    if (!self || host_ == nullptr || std::exchange(*is_over, true)) return;
+    --performing_;
+    replies_[id.rank] = ForwardReply{kSpeechVersion, id, text.size() <= kReplyBytesMax ? text : std::string()};
+    Advance();
+  };
+  host_->Perform(request.id.rank, request.text, reply);
+}
+
+void Questions::WriteReplies() {
+  for (const auto& [rank, reply] : replies_)
+    store_.Set(&write_replies_[static_cast<size_t>(rank)], Key("g", rank), Encode(reply),
+               [this, id = reply.id](const auto&) {
+                 const auto written = replies_.find(id.rank);
+                 if (written != replies_.end() && written->second.id == id) replies_.erase(written);
+               });
+}
+
+}  // namespace stepwatch::agree

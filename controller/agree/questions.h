@@ -1,0 +1,197 @@
+// What the ranks of a job say to each other on request, through its store. Loop thread only; owns no thread and no
+// timer.
+//
+// The leader asks all ranks a question, and each answers for itself; any other rank hands a request on to the leader.
+// Whoever is asked is told nothing else than what is said here, and what does not come in time is missing, not guessed.
+//
+// Keys, under the job's prefix and the leader's session:
+//   q        the question that is open                       leader, replaced; emptied when it is over
+//   a/RANK   the rank's answer to the newest question        rank, replaced
+//   f/0      the first of the next keys that is free         leader, replaced
+//   f/N      a request that a rank hands on                  whoever is first; emptied by the leader
+//   g/RANK   the leader's reply to the rank                  leader, replaced; emptied by the rank
+//   b/0      (of the prefix) the leader's bell               a rank; removed by the leader
+//
+// Nobody makes a request of the store while nobody asks, with one exception: a leader whose store does not listen looks
+// for requests four times a second. Other ranks hear of a question as they hear of a proposal (coordinator.h).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "controller/agree/question_messages.h"
+#include "controller/agree/store_client.h"
+#include "stepwatch/status.h"
+#include "stepwatch/store.h"
+
+namespace stepwatch::agree {
+
+// Knows what to say on its rank.
+class QuestionHost {
+ public:
+  using Reply = std::function<void(std::string)>;
+
+  virtual ~QuestionHost() = default;
+  virtual std::string Answer(const std::string& question_untrusted) = 0;
+  // On the leader: calls `reply` once, on the loop thread, within the call or later.
+  virtual void Perform(int rank, const std::string& request_untrusted, Reply reply) = 0;
+};
+
+struct RankAnswer {
+  int rank = 0;
+  std::string text_untrusted;          // empty: it was not heard
+  std::chrono::milliseconds after{0};  // the question
+  std::string trouble;                 // why it was not heard, or not understood
+};
+
+class Questions : public std::enable_shared_from_this<Questions> {
+ public:
+  struct Settings {
+    std::string prefix = "stepwatch";
+    int rank = 0;
+    int world_size = 1;
+    Incarnation incarnation;
+    // How often a leader whose store does not listen looks for requests.
+    std::chrono::milliseconds poll{250};
+    // How often one with a bell looks nevertheless.
+    std::chrono::milliseconds look{60000};
+    // Between two looks for an answer, at first.
+    std::chrono::milliseconds busy_poll{5};
+    // A request of the store that is not answered by then is made again.
+    std::chrono::milliseconds answer_time{5000};
+  };
+  struct Dependencies {
+    std::function<Time()> now;
+    // Runs the work on the loop thread, never from within the call; safe from any thread, also when the loop is gone.
+    std::function<void(std::function<void()>)> post;
+    // Advance is wanted at this time; replaces what was wanted before.
+    std::function<void(Time)> wake_at;
+    // Leader: all ranks are to hear of the question of this number, which is in the store.
+    std::function<void(int64_t)> announce;
+  };
+  using OnAnswers = std::function<void(Result<std::vector<RankAnswer>>)>;  // by rank, the leader's own included
+  using OnReplied = std::function<void(Result<std::string>)>;
+
+  // At one time; more are refused.
+  static constexpr size_t kQuestionsMax = 8;
+  static constexpr size_t kForwardsMax = 8;
+
+  // `host` must outlive it, or its Stop.
+  Questions(Settings settings, std::shared_ptr<Store> store, QuestionHost* host, Dependencies dependencies);
+
+  bool is_leader() const { return settings_.rank == 0; }
+  // This rank has joined the job. Before that it asks nothing, and hands nothing on.
+  void Start();
+  // What waits is answered with kUnavailable.
+  void Stop();
+
+  // Leader: asks all ranks; calls `then` when all have answered, or in so much time. Questions are asked one after the
+  // other; one that is asked already, and not under way, is asked once for all.
+  void Ask(const std::string& text, std::chrono::milliseconds time, OnAnswers then);
+  // Other ranks: hands a request on to the leader. kTimedOut: no reply in time; whether the request was performed is
+  // not known then.
+  void Forward(const std::string& text, std::chrono::milliseconds time, OnReplied then);
+  // Other ranks: the leader whom this rank follows has asked so many questions.
+  void Asked(const Incarnation& session, int64_t number);
+  // Does what is due.
+  void Advance();
+
+ private:
+  struct Asking {
+    int64_t number = 0;  // 0: it waits
+    std::string text;
+    std::chrono::milliseconds time{0};
+    Time begun, deadline;
+    bool is_published = false;
+    std::vector<RankAnswer> answers;  // by rank
+    std::vector<bool> is_heard;
+    std::vector<OnAnswers> thens;
+  };
+  struct Forwarding {
+    int64_t serial = 0;
+    std::string message;
+    std::chrono::milliseconds time{0};
+    Time begun, deadline;
+    int64_t slot = 0;  // 0: it is not in the store
+    bool has_rung = false;
+    OnReplied then;
+  };
+  // The newest request that a rank has handed on.
+  struct Heard {
+    Incarnation incarnation;
+    int64_t serial = 0;
+  };
+
+  StoreClient::Dependencies ForStore();
+  std::string Key(const char* kind) const { return settings_.prefix + "/" + session_ + "/" + kind; }
+  std::string Key(const char* kind, int64_t number) const { return Key(kind) + "/" + std::to_string(number); }
+  std::string BellKey() const { return settings_.prefix + "/b/0"; }
+
+  void AdvanceAsking();
+  void Begin(Asking* asking);
+  void Publish(const Asking& asking);
+  void ReadAnswers(const Asking& asking);
+  void OnAnswer(int64_t number, int rank, const std::string& text_untrusted);
+  void FinishAsking();
+  std::string AnswerHere(const std::string& question_untrusted);
+  // Ok: this rank takes part in the job.
+  Status Present() const;
+
+  void AdvanceRequests();
+  void OnRequest(int64_t slot, const std::string& text_untrusted);
+  void PerformRequest(const ForwardedRequest& request);
+  void WriteReplies();
+
+  void AdvanceAnswering();
+  void OnQuestion(const std::string& text_untrusted);
+  void AdvanceForwarding();
+  void Post(Forwarding* forwarding);
+  void OnPosted(int64_t serial, int64_t slot, const std::string& message, const std::string& standing);
+  void OnReply(int64_t serial, const std::string& text_untrusted);
+  void EndForwarding(const Result<std::string>& reply);
+
+  void Later(const std::string& key, const std::string& value);
+  void AdvanceChores();
+  std::optional<std::chrono::milliseconds> Pause() const;
+  std::chrono::milliseconds BusyPoll(Time begun, size_t requests) const;
+
+  const Settings settings_;
+  QuestionHost* host_;  // null: stopped
+  const Dependencies around_;
+  StoreClient store_;
+  std::string store_trouble_;  // empty: the store answers
+  Incarnation session_;        // of the leader; empty: none is known yet
+  bool has_started_ = false;
+
+  // Leader.
+  std::deque<Asking> questions_;  // the first one is under way
+  int64_t numbers_ = 0;
+  bool holds_question_ = false;  // the store, of one that is over or not
+  int64_t next_slot_ = 1;
+  size_t performing_ = 0;
+  std::vector<Heard> heard_;             // by rank
+  std::map<int, ForwardReply> replies_;  // by rank, to be written
+
+  // Other ranks.
+  int64_t asked_ = 0, answered_ = 0;
+  std::optional<AnswerToQuestion> answer_;  // to be written
+  std::deque<Forwarding> forwards_;         // the first one is under way
+  int64_t serials_ = 0;
+  int64_t free_slot_ = 1;
+
+  // Keys to be emptied; nobody waits for that.
+  std::deque<std::pair<std::string, std::string>> chores_;
+  StoreClient::Request write_question_, read_request_, listen_, read_question_, write_answer_, post_, find_slot_, ring_,
+      read_reply_, chore_;
+  std::vector<StoreClient::Request> read_answers_, write_replies_;  // by rank
+};
+
+}  // namespace stepwatch::agree

@@ -1,0 +1,92 @@
+#include "controller/api/job_ranks.h"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "controller/api/monitor_impl.h"
+#include "controller/door/answers.h"
+#include "controller/door/forward.h"
+#include "controller/door/ranks.h"
+
+namespace stepwatch::api {
+namespace {
+
+door::RankWords WordsOf(std::vector<agree::RankAnswer> answers) {
+  door::RankWords words;
+  for (agree::RankAnswer& each : answers)
+    words.words.push_back({each.rank, std::move(each.text_untrusted), each.after.count(), std::move(each.trouble)});
+  return words;
+}
+
+}  // namespace
+
+bool JobRanks::shares_store() const {
+  return impl_.options_.store && impl_.options_.world_size > 1 && impl_.dynamic_;
+}
+
+bool JobRanks::Leads() const {
+  return impl_.options_.rank == 0 || !shares_store();
+}
+
+std::string JobRanks::WhyAlone() const {
+  if (impl_.options_.world_size <= 1 || shares_store()) return "";
+  return impl_.options_.store ? "in static mode the ranks share no more than the run id; this rank alone was asked"
+                              : "the ranks share no store; this rank alone was asked";
+}
+
+template <class Said>
+void JobRanks::Tell(const std::function<void(Result<Said>)>& then, Result<Said> said) {
+  const auto shared = std::make_shared<const Result<Said>>(std::move(said));
+  if (!impl_.server_ || !impl_.server_->OnWorker([then, shared] { then(*shared); }))
+    then(Status(StatusCode::kUnavailable, "the door is shut, or too many questions wait already"));
+}
+
+void JobRanks::Ask(const std::string& question, std::chrono::milliseconds time,
+                   std::function<void(Result<door::RankWords>)> then) {
+  impl_.loop_.Post([this, question, time, then = std::move(then)] {
+    agree::Questions* questions = impl_.reloader_.questions();
+    if (questions == nullptr) {
+      const door::RankWord own{impl_.options_.rank, Answer(question), 0, ""};
+      return Tell<door::RankWords>(then, door::RankWords{{own}, WhyAlone()});
+    }
+    questions->Ask(question, time, [this, then](Result<std::vector<agree::RankAnswer>> answers) {
+      if (!answers.ok()) return Tell<door::RankWords>(then, answers.status());
+      Tell<door::RankWords>(then, WordsOf(std::move(answers).value()));
+    });
+  });
+}
+
+void JobRanks::Forward(const std::string& request, std::chrono::milliseconds time,
+                       std::function<void(Result<std::string>)> then) {
+  impl_.loop_.Post([this, request, time, then = std::move(then)] {
+    agree::Questions* questions = impl_.reloader_.questions();
+    if (questions == nullptr)
+      return Tell<std::string>(then, Status(StatusCode::kUnavailable, "this rank shares no store with rank 0"));
+    questions->Forward(request, time,
+                       [this, then](Result<std::string> reply) { Tell<std::string>(then, std::move(reply)); });
+  });
+}
+
+std::string JobRanks::Answer(const std::string& question_untrusted) {
+  const door::RankQuestion question = door::RankQuestionFrom(question_untrusted);
+  switch (question.matter) {
+    case door::RankMatter::kReport: return door::ReportText(impl_.job_->GetStatus());
+    case door::RankMatter::kTrial: {
+      const reload::EditTrial trial = impl_.reloader_.Try(question.bytes);
+      return door::TrialText({trial.refusal, trial.collects, trial.sites, trial.rows_per_step});
+    }
+    case door::RankMatter::kUnknown: break;
+  }
+  return door::UnknownQuestionText();
+}
+
+void JobRanks::Perform(int rank, const std::string& request_untrusted, Reply reply) {
+  if (!impl_.server_)
+    return reply(door::AnswerText(door::Busy("rank 0 has no door, by its options or STEPWATCH_DOOR=0")));
+  impl_.server_->AnswerForwarded(rank, request_untrusted, [this, reply = std::move(reply)](const std::string& answer) {
+    impl_.loop_.Post([reply, answer] { reply(answer); });
+  });
+}
+
+}  // namespace stepwatch::api

@@ -1,0 +1,143 @@
+#include "controller/cli/ranks_commands.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <iterator>
+#include <set>
+#include <thread>
+
+#include "controller/cli/config_file.h"
+#include "controller/cli/exit_code.h"
+#include "controller/cli/find_job.h"
+#include "controller/cli/ranks_text.h"
+#include "controller/cli/text_table.h"
+#include "controller/door/client.h"
+#include "src/base/text.h"
+
+namespace stepwatch::cli {
+namespace {
+
+using door::Json;
+
+constexpr std::chrono::seconds kRefresh{1};
+constexpr std::chrono::seconds kAnswerTime{10};
+constexpr const char* kClearScreen = "\x1b[H\x1b[2J";
+constexpr const char* kOfThisHost = "the ranks share no store; these are the ranks of this run on this host";
+
+bool Print(const std::string& text) {
+  return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+}
+
+Status OddAnswer(const std::string& path, const door::Reply& reply) {
+  const Result<Json> json = door::ParseJson(reply.body);
+  std::string why = "has answered with the status " + std::to_string(reply.status);
+  if (json.ok() && json.value().is_object() && json.value().contains("error") && json.value()["error"].is_object() &&
+      json.value()["error"].contains("message") && json.value()["error"]["message"].is_string())
+    why += ": " + base::Printable(json.value()["error"]["message"].get<std::string>(), 1000);
+  return Status(StatusCode::kUnavailable, path + " " + why);
+}
+
+Result<Json> Ask(const std::string& path, const std::string& method, const std::string& target,
+                 const std::string& body = "") {
+  const Result<door::Reply> reply = door::Client(path).Ask(method, target, body, kAnswerTime);
+  if (!reply.ok()) return Status(StatusCode::kUnavailable, reply.status().message());
+  Result<Json> json = door::ParseJson(reply.value().body);
+  if (reply.value().status != 200 || !json.ok() || !json.value().is_object()) return OddAnswer(path, reply.value());
+  return json;
+}
+
+bool HasText(const Json& object, const char* name) {
+  return object.contains(name) && object[name].is_string();
+}
+
+bool IsTrue(const Json& object, const char* name) {
+  return object.contains(name) && object[name] == true;
+}
+
+std::string RunOf(const door::FoundJob& job) {
+  const Result<Json> status = door::ParseJson(job.status);
+  const bool is_told = status.ok() && status.value().is_object() && HasText(status.value(), "run_id");
+  return is_told ? status.value()["run_id"].get<std::string>() : "";
+}
+
+Result<Json> AskRanks(const door::FoundJob& job) {
+  Result<Json> answer = Ask(job.path, "GET", "/v1/ranks");
+  if (!answer.ok() || !HasText(answer.value(), "alone")) return answer;
+  const std::string run = RunOf(job);
+  std::vector<Json> answers{answer.value()};
+  for (const door::FoundJob& other : AllJobs()) {
+    if (other.path == job.path || run.empty() || RunOf(other) != run) continue;
+    if (Result<Json> said = Ask(other.path, "GET", "/v1/ranks"); said.ok()) answers.push_back(std::move(said).value());
+  }
+  return answers.size() == 1 ? answer : Result<Json>(CombineRanks(answers));
+}
+
+int Refuse(const DryRunArguments& arguments, const Status& refusal) {
+  if (arguments.json)
+    (void)Print(door::Dump(door::ErrorJson("invalid", refusal.message())) + "\n");
+  else
+    std::fprintf(stderr, "%s\n", PlacedLine(arguments.file, "error", refusal.place(), refusal.message()).c_str());
+  return kExitInvalid;
+}
+
+bool IsWell(const Json& ranks) {
+  const bool has_reasons = ranks.contains("reasons") && !ranks["reasons"].empty();
+  return IsTrue(ranks, "complete") && !has_reasons;
+}
+
+}  // namespace
+
+Json CombineRanks(const std::vector<Json>& answers) {
+  Json combined = answers.front();
+  std::vector<Json> ranks;
+  std::set<int64_t> known;
+  combined["reasons"] = Json::array();
+  for (const Json& answer : answers) {
+    for (const char* name : {"ranks", "reasons"}) {
+      if (!answer.contains(name) || !answer[name].is_array()) continue;
+      for (const Json& each : answer[name]) {
+        if (!each.is_object() || !each.contains("rank") || !each["rank"].is_number_integer()) continue;
+        if (name == std::string("reasons"))
+          combined["reasons"].push_back(each);
+        else if (known.insert(each["rank"].get<int64_t>()).second)
+          ranks.push_back(each);
+      }
+    }
+  }
+  std::sort(ranks.begin(), ranks.end(),
+            [](const Json& a, const Json& b) { return a["rank"].get<int64_t>() < b["rank"].get<int64_t>(); });
+  combined["complete"] = combined.contains("world_size") && combined["world_size"] == ranks.size();
+  combined["alone"] = kOfThisHost;
+  combined["ranks"] = ranks;
+  return combined;
+}
+
+int RunRanks(const RanksArguments& arguments) {
+  const Result<door::FoundJob> job = FindJob(arguments.job);
+  if (!job.ok()) return NoJob(job.status());
+  for (;;) {
+    const Result<Json> ranks = AskRanks(job.value());
+    if (!ranks.ok()) return NoJob(ranks.status());
+    std::string text = arguments.json ? door::Dump(ranks.value()) + "\n" : RanksText(ranks.value());
+    if (arguments.watch && !arguments.json) text = IsTerminal() ? kClearScreen + text : text + "\n";
+    if (!Print(text) || !arguments.watch) return IsWell(ranks.value()) ? kExitDone : kExitDegraded;
+    std::this_thread::sleep_for(kRefresh);
+  }
+}
+
+int RunDryRun(const DryRunArguments& arguments) {
+  const Result<ConfigFile> file = ReadConfigFile(arguments.file);
+  if (!file.ok()) return Refuse(arguments, file.status());
+  const Result<door::FoundJob> job = FindJob(arguments.config);
+  if (!job.ok()) return NoJob(job.status());
+  const Result<Json> trials = Ask(job.value().path, "POST", "/v1/dry-run", file.value().text);
+  if (!trials.ok()) return NoJob(trials.status());
+  (void)Print(arguments.json ? door::Dump(trials.value()) + "\n" : DryRunText(trials.value()));
+  if (IsTrue(trials.value(), "agreed")) return kExitDone;
+  if (trials.value().contains("error") && trials.value()["error"].is_object()) return kExitInvalid;
+  const bool is_refused = trials.value().contains("reasons") && !trials.value()["reasons"].empty();
+  return HasText(trials.value(), "alone") && !is_refused ? kExitDegraded : kExitNotAgreed;
+}
+
+}  // namespace stepwatch::cli

@@ -1,0 +1,34 @@
+// `stepwatch status --ranks` and `apply --dry-run=ranks`: all ranks of a job, asked through the door of one
+// (docs/control_api.md).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "controller/door/find_jobs.h"
+#include "controller/door/json_values.h"
+
+namespace stepwatch::cli {
+
+struct RanksArguments {
+  std::string job;  // see FindJob; empty: the only one
+  bool json = false;
+  bool watch = false;
+};
+
+struct DryRunArguments {
+  std::string file;    // the new config
+  std::string config;  // that the job watches
+  bool json = false;
+};
+
+// 0: all ranks are heard and well; 5: some are not; 2 and 6 as for status.
+int RunRanks(const RanksArguments& arguments);
+// 0: every rank would take it; 2: no rank would, it is unusable; 4: a rank refuses it, or was not heard; 5: the other
+// ranks could not be asked; 6: no job watches that config.
+int RunDryRun(const DryRunArguments& arguments);
+
+// Answers of ranks that share no store, as one. Pure.
+door::Json CombineRanks(const std::vector<door::Json>& answers_untrusted);
+
+}  // namespace stepwatch::cli

@@ -1,0 +1,210 @@
+// Ranks that ask each other through a store, on a clock that jumps from one wish to be woken to the next.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <queue>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "controller/agree/questions.h"
+#include "tests/catch.h"
+
+namespace stepwatch::agree {
+
+using std::chrono::milliseconds;
+
+class TalkingJob {
+ public:
+  // Says what the test wants it to say.
+  class Host final : public QuestionHost {
+   public:
+    std::string Answer(const std::string& question) override {
+      questions.push_back(question);
+      return answer;
+    }
+    void Perform(int rank, const std::string& request, Reply reply) override {
+      performed.emplace_back(rank, request);
+      replies.push_back(std::move(reply));
+      if (!holds_replies) replies.back()(request + " is done");
+    }
+    std::string answer = "well";
+    std::vector<std::string> questions;
+    std::vector<std::pair<int, std::string>> performed;
+    std::vector<Reply> replies;
+    bool holds_replies = false;
+  };
+
+  struct Rank {
+    Host host;
+    std::shared_ptr<Questions> questions;
+    int64_t wake = 0;
+    bool hears = true;  // of new questions
+  };
+
+  explicit TalkingJob(int count, Store::Abilities abilities = {}) : world(count), abilities_(abilities) {
+    for (int rank = 0; rank < count; ++rank) {
+      ranks.push_back(std::make_unique<Rank>());
+      StartProcess(rank);
+    }
+  }
+  ~TalkingJob() {
+    for (const auto& rank : ranks) rank->questions->Stop();
+  }
+
+  // The process before it, if there was one, is dead.
+  void StartProcess(int rank) {
+    Rank& process = *ranks.at(static_cast<size_t>(rank));
+    if (process.questions) process.questions->Stop();
+    Questions::Settings settings;
+    settings.prefix = "job";
+    settings.rank = rank;
+    settings.world_size = world;
+    settings.incarnation = "a" + std::to_string(1000 * (rank + 1) + ++processes_);
+    if (rank == 0) session = settings.incarnation, asked_ = 0;
+    Questions::Dependencies around;
+    around.now = [this] { return now_; };
+    around.post = [this](std::function<void()> work) { At(now_, std::move(work)); };
+    around.wake_at = [this, &process](Time time) {
+      process.wake = serials_ + 1;
+      At(time, [&process, wake = process.wake, questions = std::weak_ptr(process.questions)] {
+        const auto alive = questions.lock();
+        if (alive && process.wake == wake) alive->Advance();
+      });
+    };
+    around.announce = [this](int64_t number) {
+      asked_ = number;
+      TellAll();
+    };
+    process.questions = std::make_shared<Questions>(settings, std::make_shared<OneStore>(this), &process.host, around);
+    process.questions->Start();
+    TellAll();
+  }
+  // As the coordinators do: everybody knows the session, and the number of the newest question.
+  void TellAll() {
+    for (const auto& rank : ranks) {
+      if (!rank->questions || rank->questions->is_leader() || !rank->hears) continue;
+      At(now_ + milliseconds(1), [this, &rank = *rank] {
+        if (rank.hears) rank.questions->Asked(session, asked_);
+      });
+    }
+  }
+
+  void Run(milliseconds time) {
+    const Time end = now_ + time;
+    while (!events_.empty() && events_.top().time <= end) {
+      Event event = events_.top();
+      events_.pop();
+      now_ = std::max(now_, event.time);
+      event.work();
+    }
+    now_ = end;
+  }
+  Host& host(size_t rank) { return ranks.at(rank)->host; }
+
+  // Rank 0 asks; nothing: it has not been told yet.
+  struct Asked {
+    std::optional<Result<std::vector<RankAnswer>>> answers;
+    const std::vector<RankAnswer>& all() const { return answers.value().value(); }
+  };
+  std::shared_ptr<Asked> Ask(const std::string& text, milliseconds time = milliseconds(1000)) {
+    auto asked = std::make_shared<Asked>();
+    ranks[0]->questions->Ask(text, time, [asked](const auto& answers) { asked->answers = answers; });
+    return asked;
+  }
+  struct Forwarded {
+    std::optional<Result<std::string>> reply;
+    int told = 0;
+    std::string text() const {
+      if (!reply) return "nothing";
+      return reply->ok() ? reply->value() : reply->status().ToString();
+    }
+  };
+  std::shared_ptr<Forwarded> Forward(size_t rank, const std::string& text, milliseconds time = milliseconds(1000)) {
+    auto forwarded = std::make_shared<Forwarded>();
+    ranks[rank]->questions->Forward(text, time, [forwarded](const auto& reply) {
+      forwarded->reply = reply;
+      ++forwarded->told;
+    });
+    return forwarded;
+  }
+  std::string KeyOf(const std::string& rest) const { return "job/" + session + "/" + rest; }
+  int64_t TakeRequests() { return std::exchange(requests_, 0); }
+
+  const int world;
+  std::vector<std::unique_ptr<Rank>> ranks;
+  std::string session;
+  std::map<std::string, std::string> values;
+  bool hangs = false;  // the store answers nothing any more
+  bool fails = false;
+  // What comes back instead of an answer of the store: performed, and not told.
+  std::set<std::string> loses_answer_of;  // keys, once each
+
+ private:
+  struct Event {
+    Time time;
+    int64_t serial;
+    std::function<void()> work;
+    bool operator<(const Event& other) const { return std::pair(time, serial) > std::pair(other.time, other.serial); }
+  };
+
+  class OneStore final : public Store {
+   public:
+    explicit OneStore(TalkingJob* job) : job_(job) {}
+    void Set(const std::string& key, const std::string& value, Done done) override {
+      Reply(key, std::move(done), [&] { job_->Put(key, value); });
+    }
+    void Get(const std::string& key, Done done) override {
+      Reply(key, std::move(done), [] {});
+    }
+    void SetOnce(const std::string& key, const std::string& value, Done done) override {
+      Reply(key, std::move(done), [&] { job_->values.emplace(key, value); });
+    }
+    Abilities abilities() const override { return job_->abilities_; }
+    void Listen(const std::string& key, Done done) override {
+      ++job_->requests_;
+      if (job_->values.erase(key) != 0)
+        return job_->At(job_->now_ + milliseconds(1), [done] { done(std::optional<std::string>()); });
+      job_->listeners_[key] = std::move(done);
+    }
+
+   private:
+    template <class Write>
+    void Reply(const std::string& key, Done done, const Write& write) {
+      ++job_->requests_;
+      if (job_->hangs) return;
+      if (job_->fails)
+        return job_->At(job_->now_ + milliseconds(1),
+                        [done] { done(Status(StatusCode::kUnavailable, "connection reset")); });
+      write();
+      if (job_->loses_answer_of.erase(key) != 0) return;
+      const auto found = job_->values.find(key);
+      const auto value = found == job_->values.end() ? std::nullopt : std::optional<std::string>(found->second);
+      job_->At(job_->now_ + milliseconds(1), [done = std::move(done), value] { done(value); });
+    }
+    TalkingJob* const job_;
+  };
+
+  void Put(const std::string& key, const std::string& value) {
+    const auto listener = listeners_.find(key);
+    if (listener == listeners_.end()) {
+      values[key] = value;
+      return;
+    }
+    At(now_ + milliseconds(1), [done = std::move(listener->second)] { done(std::optional<std::string>()); });
+    listeners_.erase(listener);
+  }
+  void At(Time time, std::function<void()> work) { events_.push({time, ++serials_, std::move(work)}); }
+
+  const Store::Abilities abilities_;
+  Time now_{std::chrono::hours(1)};
+  std::priority_queue<Event> events_;
+  int64_t serials_ = 0, requests_ = 0, asked_ = 0;
+  int processes_ = 0;
+  std::map<std::string, Store::Done> listeners_;
+};
+
+}  // namespace stepwatch::agree

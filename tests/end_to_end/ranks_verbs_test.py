@@ -1,0 +1,144 @@
+"""Several processes as the ranks of one job: `stepwatch ps`, `status --ranks` and `apply --dry-run=ranks`."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from door_test import ask, check, stepwatch
+from rehearse_process import BINARY, Rehearsal
+
+pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
+
+WORLD = 3
+OFF = '{"dynamic_on": false}'
+ON = '{"dynamic_on": true, "collect_times": 1000000, "wg_distribution": true, "ops": ["norm"]}'
+
+
+@pytest.fixture
+def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "r"
+    monkeypatch.setenv("STEPWATCH_RUNTIME_DIR", str(path))
+    return path
+
+
+def start(directory: Path, rank: int, *arguments: str) -> Rehearsal:
+    ranked = ("--rank", str(rank), "--world-size", str(WORLD), "--steps", "1000000", "--step-time", "5ms")
+    return Rehearsal(directory, OFF, *ranked, *arguments)
+
+
+@pytest.fixture
+def job(tmp_path: Path, runtime: Path) -> Iterator[list[Rehearsal]]:
+    ranks = [start(tmp_path, rank, "--store", str(tmp_path / "store")) for rank in range(WORLD)]
+    for rank in ranks:
+        rank.until_step(1)
+    yield ranks
+    for rank in ranks:
+        rank.__exit__()
+
+
+def until(wanted: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not wanted():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def ranks_of(runtime: Path, *job: str) -> tuple[int, dict]:
+    done = stepwatch(runtime, "status", "--ranks", "--json", *job)
+    return done.returncode, json.loads(done.stdout) if done.stdout else {}
+
+
+def test_the_ranks_of_a_run_are_one_job(job: list[Rehearsal], runtime: Path) -> None:
+    until(lambda: ranks_of(runtime)[0] == 0)
+    _, ranks = ranks_of(runtime)
+    check("Ranks", ranks)
+    assert [rank["rank"] for rank in ranks["ranks"]] == [0, 1, 2]
+    assert [rank["pid"] for rank in ranks["ranks"]] == [rank.process.pid for rank in job]
+    assert ranks["complete"] and not ranks["missing"]
+    table = stepwatch(runtime, "status", "--ranks").stdout
+    assert "3 of 3 ranks" in table and table.count("IDLE") == 3
+    # Every rank's own door says the same.
+    for rank in job:
+        assert ranks_of(runtime, str(rank.process.pid))[1]["complete"]
+
+    listed = json.loads(stepwatch(runtime, "ps", "--json").stdout)
+    assert len(listed["jobs"]) == WORLD
+    assert [(run["ranks"], run["world_size"]) for run in listed["runs"]] == [([0, 1, 2], WORLD)]
+    text = stepwatch(runtime, "ps").stdout
+    assert f"run {listed['runs'][0]['run_id'][:8]}" in text and "3/3 ranks" in text
+    # The job need not be named, and rank 0 stands for it.
+    assert json.loads(stepwatch(runtime, "status", "--json").stdout)["pid"] == job[0].process.pid
+
+
+def test_a_rank_that_is_killed_is_missing(job: list[Rehearsal], runtime: Path) -> None:
+    until(lambda: ranks_of(runtime)[0] == 0)
+    job[1].process.send_signal(signal.SIGSTOP)
+    code, ranks = ranks_of(runtime, str(job[0].process.pid))
+    job[1].process.send_signal(signal.SIGCONT)
+    assert code == 5 and [rank["rank"] for rank in ranks["missing"]] == [1]
+    check("Ranks", ranks)
+    job[0].process.kill()
+    job[0].process.wait()
+    done = stepwatch(runtime, "status", "--ranks", str(job[2].process.pid))
+    assert done.returncode == 6 and "rank 0 has not answered" in done.stderr
+
+
+def test_a_dry_run_asks_every_rank_and_changes_nothing(job: list[Rehearsal], runtime: Path, tmp_path: Path) -> None:
+    until(lambda: ranks_of(runtime)[0] == 0)
+    new = tmp_path / "new.json"
+    new.write_text(ON)
+    config = job[0].config
+
+    def dry_run() -> subprocess.CompletedProcess[str]:
+        return stepwatch(runtime, "apply", new, "--config", config, "--dry-run=ranks", "--json")
+
+    done = dry_run()
+    assert done.returncode == 0, done.stderr
+    trials = json.loads(done.stdout)
+    check("DryRun", trials)
+    assert trials["accepted"] == WORLD and all(rank["rows_per_step"] > 0 for rank in trials["ranks"])
+    assert "3 of 3 ranks would take" in stepwatch(runtime, "apply", new, "--config", config, "--dry-run=ranks").stdout
+    assert config.read_text() == OFF
+    assert {rank["state"] for rank in ranks_of(runtime)[1]["ranks"]} == {"IDLE"}
+
+    new.write_text('{"ops": 3}')
+    refused = dry_run()
+    assert refused.returncode == 2 and json.loads(refused.stdout)["error"]["code"] == "invalid"
+    new.write_text(ON)
+    job[2].process.kill()
+    job[2].process.wait()
+    missing = dry_run()
+    assert missing.returncode == 4
+    check("DryRun", json.loads(missing.stdout))
+    assert stepwatch(runtime, "apply", new, "--config", tmp_path / "other.json", "--dry-run=ranks").returncode == 6
+
+
+def test_ranks_without_a_store_answer_for_themselves(tmp_path: Path, runtime: Path) -> None:
+    with start(tmp_path, 1) as rank:
+        rank.until_step(1)
+        until(lambda: stepwatch(runtime, "status").returncode == 0)
+        code, ranks = ranks_of(runtime)
+        check("Ranks", ranks)
+        assert code == 5 and ranks["alone"] and [each["rank"] for each in ranks["ranks"]] == [1]
+        new = tmp_path / "new.json"
+        new.write_text(ON)
+        done = stepwatch(runtime, "apply", new, "--config", rank.config, "--dry-run=ranks")
+        assert done.returncode == 5 and "this rank alone was asked" in done.stdout
+
+
+def test_what_belongs_to_the_job_is_asked_at_any_door_with_curl(job: list[Rehearsal], runtime: Path) -> None:
+    until(lambda: ranks_of(runtime)[0] == 0)
+    for path in runtime.glob("[0-9]*.sock"):
+        status, headers, text = ask(path, "GET", "/v1/ranks")
+        assert status == 200 and headers["Content-Type"] == "application/json"
+        check("Ranks", json.loads(text))
+        status, _, text = ask(path, "POST", "/v1/dry-run", "{")
+        assert status == 200
+        check("DryRun", json.loads(text))
