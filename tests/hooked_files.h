@@ -58,6 +58,12 @@ class HookedFiles : public base::FileSystem {
     return Make("fchown", &FileSystem::ChangeOwner, fd, user, group);
   }
   int ChangeMode(int fd, mode_t mode) override { return Make("fchmod", &FileSystem::ChangeMode, fd, mode); }
+  int ChangeOwnerAt(const char* path, uid_t user, gid_t group) override {
+    return Make("lchown", &FileSystem::ChangeOwnerAt, path, user, group);
+  }
+  int ChangeModeAt(const char* path, mode_t mode) override {
+    return Make("chmod", &FileSystem::ChangeModeAt, path, mode);
+  }
   ssize_t ListAttributes(int fd, char* names, size_t size) override {
     return Make("flistxattr", &FileSystem::ListAttributes, fd, names, size);
   }

@@ -94,7 +94,8 @@ GUARDED: dict[str, tuple[str, ...]] = {
 RAW_FILE_CALL = re.compile(
     r"(?<![\w>.)])::(?:open|openat|creat|read|pread|write|pwrite|fsync|fdatasync|fallocate|ftruncate|truncate"
     r"|rename|renameat2?|link|linkat|symlink|unlink|unlinkat|remove|stat|fstat|fstatat|lstat|statx|access|faccessat"
-    r"|mkdir|mkdirat|mkdtemp|mkstemp|rmdir|opendir|fdopendir|readdir|readlink|realpath|getcwd|chmod|fchmod|chown|fchown"
+    r"|mkdir|mkdirat|mkdtemp|mkstemp|rmdir|opendir|fdopendir|readdir|readlink|realpath|getcwd|chmod|fchmod"
+    r"|chown|fchown|lchown"
     r"|flistxattr|fgetxattr|fsetxattr|inotify_add_watch|fopen)\s*\("
     r"|\bstd::(?:[io]?fstream|fopen|rename|filesystem)\b(?=\s*[({:\s])"
     r"|\bfopen\s*\("

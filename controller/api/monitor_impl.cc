@@ -3,11 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <new>
-#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -26,11 +24,6 @@ constexpr milliseconds kAskAgain{1};
 
 double SecondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-bool WantsDoor(const Options& options) {
-  const char* value = std::getenv("STEPWATCH_DOOR");
-  return options.door && (value == nullptr || std::string_view(value) != "0");
 }
 
 std::unique_ptr<drain::AlertManager> MakeAlertManager(const Options& options, base::FileSystem& files,
@@ -75,32 +68,42 @@ Monitor::Impl::Impl(Options options, bool dynamic, base::FileSystem& files)
                 {&loop_.context(), &data_plane_, &drain_, &board_, &io_, &output_io_, &files_, &ranks_,
                  [this] { PublishState(); }},
                 [this](Event event) { Tell(std::move(event)); }),
-      job_(WantsDoor(options_) || ranks_.shares_store() ? std::make_shared<api::MonitorJob>(this) : nullptr),
+      door_settings_(api::SettingsOfDoor(options_)),
+      job_(door_settings_.is_wanted || ranks_.shares_store() ? std::make_shared<api::MonitorJob>(this) : nullptr),
       server_(MakeServer()) {}
 
 std::unique_ptr<door::Server> Monitor::Impl::MakeServer() {
-  if (!WantsDoor(options_)) return nullptr;
+  if (!door_settings_.is_wanted) return nullptr;
   door::ServerOptions options;
-  options.directories = door::RuntimeDirectories(::geteuid());
-  options.on_trouble = [this](const std::string& why) { TellOfDoor(why); };
+  const DoorOptions& wanted = door_settings_.options;
+  options.directories =
+      wanted.group.empty() ? door::RuntimeDirectories(::geteuid()) : door::SharedRuntimeDirectories(::geteuid());
+  options.on_trouble = [this](const std::string& why) {
+    ReportNote("nobody can ask this run how it is (stepwatch ps, status): " + why + "; training goes on");
+  };
+  options.on_note = [this](const std::string& note) { ReportNote(note); };
+  options.readers = wanted.group;
+  options.tcp = {wanted.tcp, wanted.token_file, wanted.tcp_name};
   options.files = &files_;
   return std::make_unique<door::Server>(std::move(options), job_);
 }
 
-void Monitor::Impl::TellOfDoor(const std::string& why) {
+void Monitor::Impl::ReportNote(std::string message) {
   Event event;
   event.kind = EventKind::kNote;
-  event.message = "nobody can ask this run how it is (stepwatch ps, status): " + why + "; training goes on";
+  event.message = std::move(message);
   Report(std::move(event));
 }
 
 void Monitor::Impl::OpenDoor() noexcept {
   if (!server_ || std::exchange(opened_door_, true)) return;
   try {
+    if (!door_settings_.trouble.empty()) ReportNote(door_settings_.trouble);
     server_->Start();
   } catch (const std::exception& error) {  // no thread left
     try {
-      TellOfDoor(error.what());
+      ReportNote(std::string("nobody can ask this run how it is (stepwatch ps, status): ") + error.what() +
+                 "; training goes on");
     } catch (const std::bad_alloc&) {
     }
   }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "controller/api/door_settings.h"
 #include "controller/api/event_door.h"
 #include "controller/api/event_queue.h"
 #include "controller/api/job_ranks.h"
@@ -85,6 +86,7 @@ class Monitor::Impl {
   mutable base::Mutex mutex_;
   std::string output_dir_ STEPWATCH_GUARDED_BY(mutex_);
   std::string fault_ STEPWATCH_GUARDED_BY(mutex_);
+  const api::DoorSettings door_settings_;
   const std::shared_ptr<api::MonitorJob> job_;  // null: nobody may ask
   const std::unique_ptr<door::Server> server_;  // null: nobody may ask but other ranks
   bool opened_door_ = false;
@@ -92,7 +94,8 @@ class Monitor::Impl {
  private:
   void TellFault(const char* what);
   std::unique_ptr<door::Server> MakeServer();
-  void TellOfDoor(const std::string& why);
+  // Any thread.
+  void ReportNote(std::string message);
   void PublishView() noexcept;
 };
 

@@ -21,6 +21,11 @@ double SecondsOf(steady_clock::duration time) {
   return std::chrono::duration<double>(time).count();
 }
 
+void Add(double seconds, door::Durations* durations) {
+  ++durations->count;
+  durations->seconds += std::max(0.0, seconds);
+}
+
 door::PlanFacts FactsOf(const reload::PlanView& view) {
   return {view.plan_id, view.config_sha256, view.collect_times, view.step_interval,
           view.at_step, view.sites,         view.rows_per_step};
@@ -104,9 +109,28 @@ std::optional<output::EditPeer> MonitorJob::PeerOf(const Event& event) {
 void MonitorJob::Count(const Event& event) {
   ++told_.events;
   switch (event.kind) {
-    case EventKind::kRefused: ++told_.refusals; break;
+    case EventKind::kSeen:
+      seen_at_ = event.t;
+      told_.last_aborted = false;
+      break;
+    case EventKind::kRefused:
+      ++told_.refusals;
+      seen_at_.reset();
+      break;
+    case EventKind::kAborted:
+      ++told_.aborts;
+      seen_at_.reset();
+      told_.last_aborted = true;
+      break;
+    case EventKind::kArmed:
+      if (seen_at_) Add(event.t - *seen_at_, &told_.decisions);
+      seen_at_.reset();
+      break;
+    case EventKind::kStopping: seen_at_.reset(); break;
+    case EventKind::kFinished: finished_at_.emplace(event.plan_id, event.t); break;
     case EventKind::kApplied:
       ++told_.applied;
+      told_.last_aborted = false;
       told_.last_applied_unix = SecondsOf(std::chrono::system_clock::now().time_since_epoch());
       applied_plan_ = event.plan_id;
       applied_at_ = event.step;
@@ -117,6 +141,10 @@ void MonitorJob::Count(const Event& event) {
       for (size_t i = 0; i < event.ledger.dropped.size(); ++i) told_.ledger.dropped[i] += event.ledger.dropped[i];
       told_.measuring_seconds += event.busy_seconds;
       measured_ = door::MeasuredPlan{event.plan_id, event.collected, event.busy_seconds};
+      if (const auto finished = finished_at_.find(event.plan_id); finished != finished_at_.end()) {
+        Add(event.t - finished->second, &told_.drains);
+        finished_at_.erase(finished);
+      }
       break;
     case EventKind::kWroteBack: told_.write_back = event.message; break;
     default: break;
@@ -156,10 +184,15 @@ door::JobStatus MonitorJob::GetStatus() {
     status.refusal = door::RefusedEdit{view_.file_sha256, view_.refusal->message(), view_.refusal->place()};
   status.watch_mode = view_.watch_mode;
   status.segment = view_.segment.segment;
+  if (impl_.server_) status.tcp_address = impl_.server_->tcp_address();
   status.looks = impl_.reloader_.looks();
   status.step_seconds = step_time_.Seconds(now);
   status.written_plan_id = impl_.drain_.written_plan();
   return status;
+}
+
+size_t MonitorJob::metrics_sites_max() const {
+  return impl_.door_settings_.options.metrics_sites_max;
 }
 
 void MonitorJob::Tick() {

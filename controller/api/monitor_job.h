@@ -4,6 +4,7 @@
 #include <chrono>
 #include <deque>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -61,6 +62,7 @@ class MonitorJob final : public door::Job {
                 std::function<void(Result<door::RankWords>)> then) override;
   void Forward(const std::string& request, std::chrono::milliseconds time,
                std::function<void(Result<std::string>)> then) override;
+  size_t metrics_sites_max() const override;
 
  private:
   // --- loop thread ---
@@ -93,6 +95,8 @@ class MonitorJob final : public door::Job {
   output::EditPeer sender_ STEPWATCH_GUARDED_BY(mutex_);
   std::string seen_ STEPWATCH_GUARDED_BY(mutex_);  // the hash of what was seen last
   std::optional<output::EditPeer> seen_peer_ STEPWATCH_GUARDED_BY(mutex_);
+  std::optional<double> seen_at_ STEPWATCH_GUARDED_BY(mutex_);         // an edit that has led to nothing yet
+  std::map<PlanId, double> finished_at_ STEPWATCH_GUARDED_BY(mutex_);  // plans that are not drained yet
   StepTime step_time_ STEPWATCH_GUARDED_BY(mutex_);
 };
 

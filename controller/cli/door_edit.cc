@@ -133,7 +133,7 @@ std::optional<EditResult> EditThroughDoor(const door::FoundJob& job, const DoorE
 
 std::optional<EditResult> ValidateThroughDoor(const door::FoundJob& job, const std::string& name,
                                               const std::string& text) {
-  const Result<door::Reply> reply = door::Client(job.path).Ask("POST", "/v1/validate", text);
+  const Result<door::Reply> reply = door::ClientOf(job).Ask("POST", "/v1/validate", text);
   const Json json = ObjectIn(reply);
   if (!reply.ok() || reply.value().status != 200 || !json.contains("valid")) return std::nullopt;
   const bool is_valid = json["valid"] == true;

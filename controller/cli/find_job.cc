@@ -45,6 +45,18 @@ std::string Names(const std::vector<door::FoundJob>& jobs) {
   return names;
 }
 
+door::FindOptions Everywhere() {
+  door::FindOptions options;
+  options.directories = door::RuntimeDirectories(::geteuid());
+  options.named = door::NamedRuntimeDirectory();
+  return options;
+}
+
+bool IsSocket(const std::string& path) {
+  struct stat about {};
+  return base::FileSystem::Real().Lstat(path.c_str(), &about) == 0 && S_ISSOCK(about.st_mode);
+}
+
 }  // namespace
 
 RunRank RunRankOf(const door::FoundJob& job) {
@@ -61,9 +73,7 @@ RunRank RunRankOf(const door::FoundJob& job) {
 }
 
 std::vector<door::FoundJob> AllJobs() {
-  door::FindOptions options;
-  options.directories = door::RuntimeDirectories(::geteuid());
-  return door::FindJobs(options);
+  return door::FindJobs(Everywhere());
 }
 
 Result<door::FoundJob> ChooseJob(const std::vector<door::FoundJob>& jobs, const std::string& wanted,
@@ -84,6 +94,12 @@ Result<door::FoundJob> ChooseJob(const std::vector<door::FoundJob>& jobs, const 
 Result<door::FoundJob> FindJob(const std::string& wanted) {
   std::string here;
   (void)base::FileSystem::Real().CurrentDirectory(&here);
+  // A socket that is named need not lie where sockets are looked for, and may be another user's.
+  if (const std::string path = wanted.starts_with('/') ? wanted : base::JoinPath(here, wanted); IsSocket(path)) {
+    auto found = door::FindJobAt(path, Everywhere());
+    if (!found.ok()) return found.status();
+    if (found.value()) return *std::move(found).value();
+  }
   Result<door::FoundJob> chosen = ChooseJob(AllJobs(), wanted, here);
   if (chosen.ok() || chosen.status().code() == StatusCode::kInvalid) return chosen;
   std::string looked;

@@ -1,5 +1,7 @@
 #include "controller/cli/job_commands.h"
 
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdio>
 #include <thread>
@@ -28,7 +30,7 @@ bool Print(const std::string& text) {
 Json PsJson(const std::vector<door::FoundJob>& jobs) {
   Json list = Json::array();
   for (const door::FoundJob& job : jobs) {
-    Json entry = {{"job", job.name}, {"pid", job.pid}, {"socket", job.path}};
+    Json entry = {{"job", job.name}, {"pid", job.pid}, {"uid", job.uid}, {"socket", job.path}};
     const Result<Json> status = door::ParseJson(job.status);
     if (status.ok())
       entry["status"] = status.value();
@@ -50,7 +52,7 @@ Json PsJson(const std::vector<door::FoundJob>& jobs) {
 }
 
 Result<Json> AskStatus(const door::FoundJob& job) {
-  const Result<door::Reply> reply = door::Client(job.path).Get("/v1/status");
+  const Result<door::Reply> reply = door::ClientOf(job).Get("/v1/status");
   if (!reply.ok()) return reply.status();
   Result<Json> status = door::ParseJson(reply.value().body);
   if (reply.value().status != 200 || !status.ok() || !status.value().is_object())
@@ -78,11 +80,12 @@ int RunStatus(const StatusArguments& arguments) {
   if (arguments.ranks) return RunRanks({arguments.job, arguments.json, arguments.watch});
   const Result<door::FoundJob> job = FindJob(arguments.job);
   if (!job.ok()) return NoJob(job.status());
+  const uid_t uid = job.value().uid;
+  const std::string name = job.value().name + (uid == ::geteuid() ? "" : " of uid " + std::to_string(uid));
   for (;;) {
     const Result<Json> status = AskStatus(job.value());
     if (!status.ok()) return NoJob(Status(StatusCode::kUnavailable, status.status().message()));
-    std::string text =
-        arguments.json ? door::Dump(status.value()) + "\n" : StatusText(job.value().name, status.value());
+    std::string text = arguments.json ? door::Dump(status.value()) + "\n" : StatusText(name, status.value());
     if (arguments.watch && !arguments.json) text = IsTerminal() ? kClearScreen + text : text + "\n";
     if (!Print(text) || !arguments.watch) return IsDegraded(status.value()) ? kExitDegraded : kExitDone;
     std::this_thread::sleep_for(kRefresh);
@@ -93,7 +96,7 @@ int RunStatus(const StatusArguments& arguments) {
 int RunEvents(const EventsArguments& arguments) {
   const Result<door::FoundJob> job = FindJob(arguments.job);
   if (!job.ok()) return NoJob(job.status());
-  const door::Client client(job.value().path);
+  const door::Client client = door::ClientOf(job.value());
   uint64_t last = 0;
   bool is_read = true;
   const auto print = [&](const std::string& name, const std::string& data) {

@@ -37,7 +37,7 @@ std::string ErrorOf(const Json& answer) {
 int Ask(const MotionArguments& arguments, const char* path, std::string (*text)(const Json& answer)) {
   const Result<door::FoundJob> job = FindJob(arguments.job);
   if (!job.ok()) return NoJob(job.status());
-  const Result<door::Reply> reply = door::Client(job.value().path).Ask("POST", path);
+  const Result<door::Reply> reply = door::ClientOf(job.value()).Ask("POST", path);
   if (!reply.ok()) return NoJob(Status(StatusCode::kUnavailable, reply.status().message()));
   const Result<Json> answer = door::ParseJson(reply.value().body);
   if (!answer.ok() || !answer.value().is_object())

@@ -17,7 +17,7 @@ namespace {
 using door::Json;
 
 Result<Json> Ask(const door::FoundJob& job, const std::string& text) {
-  const Result<door::Reply> reply = door::Client(job.path).Ask("POST", "/v1/plan", text);
+  const Result<door::Reply> reply = door::ClientOf(job).Ask("POST", "/v1/plan", text);
   if (!reply.ok()) return Status(StatusCode::kUnavailable, reply.status().message());
   const Result<Json> answer = door::ParseJson(reply.value().body);
   if (reply.value().status == 404 || reply.value().status == 405)

@@ -38,12 +38,12 @@ Status OddAnswer(const std::string& path, const door::Reply& reply) {
   return Status(StatusCode::kUnavailable, path + " " + why);
 }
 
-Result<Json> Ask(const std::string& path, const std::string& method, const std::string& target,
+Result<Json> Ask(const door::FoundJob& job, const std::string& method, const std::string& target,
                  const std::string& body = "") {
-  const Result<door::Reply> reply = door::Client(path).Ask(method, target, body, kAnswerTime);
+  const Result<door::Reply> reply = door::ClientOf(job).Ask(method, target, body, kAnswerTime);
   if (!reply.ok()) return Status(StatusCode::kUnavailable, reply.status().message());
   Result<Json> json = door::ParseJson(reply.value().body);
-  if (reply.value().status != 200 || !json.ok() || !json.value().is_object()) return OddAnswer(path, reply.value());
+  if (reply.value().status != 200 || !json.ok() || !json.value().is_object()) return OddAnswer(job.path, reply.value());
   return json;
 }
 
@@ -62,13 +62,13 @@ std::string RunOf(const door::FoundJob& job) {
 }
 
 Result<Json> AskRanks(const door::FoundJob& job) {
-  Result<Json> answer = Ask(job.path, "GET", "/v1/ranks");
+  Result<Json> answer = Ask(job, "GET", "/v1/ranks");
   if (!answer.ok() || !HasText(answer.value(), "alone")) return answer;
   const std::string run = RunOf(job);
   std::vector<Json> answers{answer.value()};
   for (const door::FoundJob& other : AllJobs()) {
     if (other.path == job.path || run.empty() || RunOf(other) != run) continue;
-    if (Result<Json> said = Ask(other.path, "GET", "/v1/ranks"); said.ok()) answers.push_back(std::move(said).value());
+    if (Result<Json> said = Ask(other, "GET", "/v1/ranks"); said.ok()) answers.push_back(std::move(said).value());
   }
   return answers.size() == 1 ? answer : Result<Json>(CombineRanks(answers));
 }
@@ -131,7 +131,7 @@ int RunDryRun(const DryRunArguments& arguments) {
   if (!file.ok()) return Refuse(arguments, file.status());
   const Result<door::FoundJob> job = FindJob(arguments.config);
   if (!job.ok()) return NoJob(job.status());
-  const Result<Json> trials = Ask(job.value().path, "POST", "/v1/dry-run", file.value().text);
+  const Result<Json> trials = Ask(job.value(), "POST", "/v1/dry-run", file.value().text);
   if (!trials.ok()) return NoJob(trials.status());
   (void)Print(arguments.json ? door::Dump(trials.value()) + "\n" : DryRunText(trials.value()));
   if (IsTrue(trials.value(), "agreed")) return kExitDone;

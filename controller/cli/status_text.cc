@@ -1,6 +1,7 @@
 #include "controller/cli/status_text.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cmath>
 
@@ -60,7 +61,8 @@ std::vector<Cell> RowOf(const door::FoundJob& job) {
           {OrDash(Whole(status, "step"))},
           {OrDash(Whole(status, "plan_id"))},
           {Progress(status)},
-          {Text(status, "config_path") + (IsTrue(status, "drift") ? " (drift)" : "")}};
+          {Text(status, "config_path") + (IsTrue(status, "drift") ? " (drift)" : "") +
+           (job.uid == ::geteuid() ? "" : fmt::format(" (of uid {})", job.uid))}};
 }
 
 // What follows the word of the state.
@@ -186,6 +188,7 @@ std::string StatusText(const std::string& name, const Json& status) {
     screen.Line("decisions",
                 fmt::format("waited for {} times, {} of them in vain, {:.3f} s in all", Whole(status, "decision_waits"),
                             Whole(status, "decision_timeouts"), Number(status, "decision_wait_seconds")));
+  screen.Line("tcp", Text(status, "tcp_address"));
   screen.Line("watch", Text(status, "watch_mode"));
   return std::move(screen).text();
 }

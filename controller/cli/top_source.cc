@@ -70,7 +70,7 @@ void AskForKind(const door::Client& client, const TopKind& kind, TopAnswers* ans
 }  // namespace
 
 std::optional<TopAnswers> AskForTop(const door::FoundJob& job, const TopKind& kind) {
-  const door::Client client(job.path);
+  const door::Client client = door::ClientOf(job);
   const Result<door::Reply> reply = client.Get("/v1/status", kAnswerTime);
   // One whose socket has vanished binds another.
   const bool is_shut = !reply.ok() && reply.status().code() != StatusCode::kTimedOut;

@@ -21,6 +21,12 @@ Answer BadRequest(const std::string& message) {
   return Error(400, "bad_request", message);
 }
 
+Answer Unauthorized(const std::string& message, const std::string& error) {
+  Answer answer = Error(401, "unauthorized", message);
+  answer.authenticate = "Bearer realm=\"stepwatch\"" + (error.empty() ? "" : ", error=\"" + error + "\"");
+  return answer;
+}
+
 Answer Forbidden(const std::string& message) {
   return Error(403, "forbidden", message);
 }

@@ -9,12 +9,15 @@ struct Answer {
   int status = 200;
   std::string content_type = "application/json";
   std::string body;
-  std::string etag;     // the hash of what the config file held at the last look; empty: none
-  std::string allow;    // the methods that the path has; empty: not said
-  int retry_after = 0;  // seconds; 0: not said
+  std::string etag;          // the hash of what the config file held at the last look; empty: none
+  std::string allow;         // the methods that the path has; empty: not said
+  int retry_after = 0;       // seconds; 0: not said
+  std::string authenticate;  // how to show who one is; empty: not said
 };
 
-Answer BadRequest(const std::string& message);                           // 400
+Answer BadRequest(const std::string& message);  // 400
+// 401. `error`: what is wrong with the token that was shown, in RFC 6750's words; empty: none was.
+Answer Unauthorized(const std::string& message, const std::string& error);
 Answer Forbidden(const std::string& message);                            // 403
 Answer NoSuchPath(const std::string& path_untrusted);                    // 404
 Answer NoSuchMethod(const std::string& path, const std::string& allow);  // 405

@@ -107,7 +107,15 @@ class Stream {
   Clock::time_point deadline_;
 };
 
-Result<Stream> Connect(const std::string& path, Clock::time_point deadline) {
+// A uid that may be anybody is nobody's.
+bool IsTrusted(const std::optional<Peer>& server, std::optional<uid_t> trusted) {
+  const uid_t self = ::geteuid();
+  if (!server) return false;
+  if (self == 0 || server->uid == 0) return true;
+  return (server->uid == self || server->uid == trusted) && server->uid != OverflowUid();
+}
+
+Result<Stream> Connect(const std::string& path, std::optional<uid_t> trusted, Clock::time_point deadline) {
   const std::optional<sockaddr_un> address = UnixAddress(path);
   if (!address) return Status(StatusCode::kOutOfRange, path + " is too long for the path of a socket");
   base::UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -119,10 +127,11 @@ Result<Stream> Connect(const std::string& path, Clock::time_point deadline) {
     (void)::poll(nullptr, 0, 1);
   }
   // Whoever listens could be somebody else, in a directory that is not what it was.
-  const std::optional<Peer> peer = PeerOf(fd.get());
-  const uid_t self = ::geteuid();
-  if (!peer || (self != 0 && peer->uid != self && peer->uid != 0))
-    return Status(StatusCode::kUnavailable, path + " is served by another user, and is not asked");
+  const std::optional<Peer> server = PeerOf(fd.get());
+  if (!IsTrusted(server, trusted))
+    return Status(StatusCode::kUnavailable, path + " is served by another user" +
+                                                (server ? ", uid " + std::to_string(server->uid) : "") +
+                                                ", and is not asked");
   return Stream(std::move(fd), deadline);
 }
 
@@ -142,7 +151,7 @@ http::request<Body> MakeRequest(http::verb verb, const std::string& target) {
 }  // namespace
 
 Result<Reply> Client::Ask(const Question& question, std::chrono::milliseconds time) const {
-  auto connected = Connect(path_, Clock::now() + time);
+  auto connected = Connect(path_, trusted_, Clock::now() + time);
   if (!connected.ok()) return connected.status();
   Stream& stream = connected.value();
   auto request = MakeRequest<http::string_body>(http::string_to_verb(question.method), question.target);
@@ -162,7 +171,7 @@ Result<Reply> Client::Ask(const Question& question, std::chrono::milliseconds ti
 }
 
 Status Client::Follow(uint64_t after, const OnEvent& on_event, const OnQuiet& on_quiet) const {
-  auto connected = Connect(path_, Clock::now() + kUsualTime);
+  auto connected = Connect(path_, trusted_, Clock::now() + kUsualTime);
   if (!connected.ok()) return connected.status();
   Stream& stream = connected.value();
   auto request = MakeRequest<http::empty_body>(http::verb::get, "/v1/events");

@@ -1,9 +1,12 @@
 // The other side of the door, for the command line and for tests: blocks, and gives up at a deadline.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "stepwatch/status.h"
@@ -28,10 +31,12 @@ class Client {
  public:
   static constexpr std::chrono::milliseconds kUsualTime{5000};
 
-  explicit Client(std::string socket_path) : path_(std::move(socket_path)) {}
+  // The socket must be served by this user, by root, or by the user that is named here.
+  explicit Client(std::string socket_path, std::optional<uid_t> trusted = std::nullopt)
+      : path_(std::move(socket_path)), trusted_(trusted) {}
 
-  // One question on a connection of its own. kUnavailable: nobody answers there, or it is not to be trusted: the socket
-  // must be served by this user, or by root. kTimedOut: not in time.
+  // One question on a connection of its own. kUnavailable: nobody answers there, or somebody who is not to be trusted.
+  // kTimedOut: not in time.
   Result<Reply> Ask(const Question& question, std::chrono::milliseconds time = kUsualTime) const;
   Result<Reply> Ask(const std::string& method, const std::string& target, const std::string& body = "",
                     std::chrono::milliseconds time = kUsualTime) const {
@@ -50,6 +55,7 @@ class Client {
 
  private:
   const std::string path_;
+  const std::optional<uid_t> trusted_;
 };
 
 }  // namespace stepwatch::door

@@ -10,7 +10,6 @@
 #include <future>
 #include <optional>
 
-#include "controller/door/client.h"
 #include "controller/door/listener.h"
 #include "controller/door/runtime_directory.h"
 #include "src/base/file.h"
@@ -26,17 +25,43 @@ struct Candidate {
   std::string path;
   std::string file_name;
   pid_t pid = 0;
+  uid_t uid = 0;  // see FoundJob
 };
 
-std::vector<Candidate> SocketsIn(const std::string& directory, base::FileSystem& files) {
+// For a directory that lets through whom it does not show what it holds.
+std::vector<std::string> NamesToTry(const std::string& directory, base::FileSystem& files) {
+  std::vector<std::string> names;
+  const auto processes = base::ListDirectory("/proc", files);
+  if (!processes.ok()) return names;
+  for (const std::string& pid : processes.value()) {
+    if (pid.find_first_not_of("0123456789") != std::string::npos) continue;
+    struct stat about {};
+    for (int number = 1;; ++number) {
+      const std::string name = pid + "-" + std::to_string(number) + ".sock";
+      if (files.Lstat(base::JoinPath(directory, name).c_str(), &about) != 0) break;
+      names.push_back(name);
+    }
+  }
+  return names;
+}
+
+std::vector<Candidate> SocketsIn(const std::string& directory, uid_t owner, base::FileSystem& files) {
   std::vector<Candidate> found;
-  const auto names = base::ListDirectory(directory, files);
-  if (!names.ok()) return found;
-  for (const std::string& name : names.value()) {
+  const auto listed = base::ListDirectory(directory, files);
+  if (!listed.ok() && owner == ::geteuid()) return found;
+  for (const std::string& name : listed.ok() ? listed.value() : NamesToTry(directory, files)) {
     const pid_t pid = PidOfSocketName(name);
-    if (pid > 0) found.push_back({base::JoinPath(directory, name), name, pid});
+    if (pid > 0) found.push_back({base::JoinPath(directory, name), name, pid, owner});
   }
   return found;
+}
+
+// Whose directory it is, if what lies there may be asked.
+Result<uid_t> OwnerOf(const std::string& directory, const FindOptions& options) {
+  const Status is_ours = CheckRuntimeDirectory(directory, ::geteuid(), *options.files);
+  if (is_ours.ok()) return ::geteuid();
+  const Result<uid_t> owner = OwnerOfRuntimeDirectory(directory, *options.files);
+  return owner.ok() && (owner.value() == ::geteuid() || directory != options.named) ? is_ours : owner;
 }
 
 // Nothing: there is no job.
@@ -53,7 +78,8 @@ std::optional<FoundJob> Ask(const Candidate& candidate, const FindOptions& optio
   job.name = candidate.file_name.substr(0, candidate.file_name.size() - kEndingBytes);
   job.path = candidate.path;
   job.pid = candidate.pid;
-  const Result<Reply> reply = Client(candidate.path).Get("/v1/status", options.answer_time);
+  job.uid = candidate.uid;
+  const Result<Reply> reply = ClientOf(job).Get("/v1/status", options.answer_time);
   if (!reply.ok())
     job.why = reply.status().message();
   else if (reply.value().status != 200)
@@ -78,8 +104,9 @@ bool IsDead(pid_t pid) {
 std::vector<FoundJob> FindJobs(const FindOptions& options) {
   std::vector<Candidate> candidates;
   for (const std::string& directory : options.directories) {
-    if (!CheckRuntimeDirectory(directory, ::geteuid(), *options.files).ok()) continue;
-    std::vector<Candidate> found = SocketsIn(directory, *options.files);
+    const Result<uid_t> owner = OwnerOf(directory, options);
+    if (!owner.ok()) continue;
+    std::vector<Candidate> found = SocketsIn(directory, owner.value(), *options.files);
     candidates.insert(candidates.end(), found.begin(), found.end());
   }
   std::vector<FoundJob> jobs;
@@ -93,6 +120,17 @@ std::vector<FoundJob> FindJobs(const FindOptions& options) {
   }
   std::stable_sort(jobs.begin(), jobs.end(), [](const FoundJob& a, const FoundJob& b) { return a.pid < b.pid; });
   return jobs;
+}
+
+Result<std::optional<FoundJob>> FindJobAt(const std::string& path, const FindOptions& options) {
+  const std::string directory = base::DirectoryOf(path), name = base::BaseName(path);
+  const pid_t pid = PidOfSocketName(name);
+  if (pid <= 0) return std::optional<FoundJob>();
+  FindOptions named = options;
+  named.named = directory;
+  const Result<uid_t> owner = OwnerOf(directory, named);
+  if (!owner.ok()) return owner.status();
+  return Ask({path, name, pid, owner.value()}, named);
 }
 
 }  // namespace stepwatch::door

@@ -2,33 +2,48 @@
 #pragma once
 
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "controller/door/client.h"
 #include "src/base/file_system.h"
+#include "stepwatch/status.h"
 
 namespace stepwatch::door {
 
 struct FoundJob {
-  std::string name;    // of its socket: "1234-1", the process and the number of the monitor in it
-  std::string path;    // of its socket
-  pid_t pid = 0;       // as the process itself knows it: a container may have another one for it
-  std::string status;  // the body of /v1/status; empty: it has not answered
-  std::string why;     // it has not answered
+  std::string name;         // of its socket: "1234-1", the process and the number of the monitor in it
+  std::string path;         // of its socket
+  pid_t pid = 0;            // as the process itself knows it: a container may have another one for it
+  std::string status;       // the body of /v1/status; empty: it has not answered
+  std::string why;          // it has not answered
+  uid_t uid = ::geteuid();  // whose directory it lies in, and so who is expected to serve it
 };
+
+// Asks that job, also another user's.
+inline Client ClientOf(const FoundJob& job) {
+  return Client(job.path, job.uid);
+}
 
 struct FindOptions {
   std::vector<std::string> directories;  // see RuntimeDirectories
+  std::string named = {};                // one of them, which may be another user's: this user has named it
   std::chrono::milliseconds answer_time{2000};
   base::FileSystem* files = &base::FileSystem::Real();
 };
 
 // Asks every socket of the directories for its status, all at the same time; sorted by pid. A directory that is not the
-// user's own is passed over. A socket that the user owns, that nobody listens at, and whose process is dead, is
-// removed.
+// user's own is passed over, unless it is the one that was named. Where that one cannot be listed, the sockets of the
+// processes of this machine are looked for in it. A socket that the user owns, that nobody listens at, and whose
+// process is dead, is removed.
 std::vector<FoundJob> FindJobs(const FindOptions& options);
+
+// Asks a socket that the user has named; nothing if there is no job. Refused if its directory is not to be trusted.
+Result<std::optional<FoundJob>> FindJobAt(const std::string& path, const FindOptions& options);
 
 // By a pidfd: the process has ended, or there is none of that number here.
 bool IsDead(pid_t pid);

@@ -33,6 +33,12 @@ struct RefusedEdit {
   TextPlace place;
 };
 
+// Things that took a while, counted and added up.
+struct Durations {
+  uint64_t count = 0;
+  double seconds = 0;
+};
+
 struct JobStatus {
   // Who.
   int pid = 0;
@@ -55,9 +61,10 @@ struct JobStatus {
   std::string drift;         // why that is not what runs; empty: it is, or is about to be
   std::string file_trouble;  // the file is missing or unreadable; empty: it is not
   std::optional<RefusedEdit> refusal;
-  std::string write_back;  // what became of `dynamic_on` in the file; empty: nothing was to be written
-  std::string watch_mode;  // "inotify", or "poll" with the reason; empty: nobody watches the file
-  int64_t segment = 1;     // of the run's files: one more after each rotation
+  std::string write_back;   // what became of `dynamic_on` in the file; empty: nothing was to be written
+  std::string watch_mode;   // "inotify", or "poll" with the reason; empty: nobody watches the file
+  std::string tcp_address;  // where the door is open on TCP; empty: nowhere
+  int64_t segment = 1;      // of the run's files: one more after each rotation
 
   // Counted since the monitor was created. The ledger is that of all plans that are drained.
   Ledger ledger;
@@ -66,7 +73,11 @@ struct JobStatus {
   uint64_t applied = 0;                // plans
   double last_applied_unix = 0;        // when the newest of them was, by the system's clock; 0: none was
   uint64_t refusals = 0;
-  uint64_t looks = 0;  // at the config file
+  uint64_t aborts = 0;        // edits on whose step the ranks did not agree
+  bool last_aborted = false;  // the newest edit was one of these
+  Durations decisions;        // from the look that saw an edit to its plan being armed
+  Durations drains;           // from the news that a plan has ended to its end in the drain
+  uint64_t looks = 0;         // at the config file
   uint64_t events = 0;
   PlanId written_plan_id = 0;  // the newest plan of which rows are written; 0: none
 };
@@ -230,6 +241,8 @@ class Job {
   // Other ranks: likewise, with rank 0's answer (forward.h).
   virtual void Forward(const std::string& request, std::chrono::milliseconds time,
                        std::function<void(Result<std::string>)> then) = 0;
+  // How many series of the latest statistics of sites the metrics show at most; 0: none.
+  virtual size_t metrics_sites_max() const { return 0; }
 };
 
 }  // namespace stepwatch::door

@@ -139,6 +139,7 @@ Json StatusJson(const JobStatus& status) {
   json["write_back"] = OrNull(status.write_back);
   json["fault"] = OrNull(monitor.fault);
   json["watch_mode"] = OrNull(status.watch_mode);
+  json["tcp_address"] = OrNull(status.tcp_address);
   json["output_dir"] = OrNull(monitor.output_dir);
   json["segment"] = status.segment;
   json["ledger"] = LedgerJson(status.ledger);
@@ -202,7 +203,7 @@ Json ErrorJson(const std::string& code, const std::string& message, const TextPl
 }
 
 Json PeerJson(const output::EditPeer& peer) {
-  return {{"uid", peer.uid},
+  return {{"uid", OrNull<int64_t>(peer.uid, -1)},
           {"pid", OrNull<int64_t>(peer.pid, -1)},
           {"exe", OrNull(peer.exe)},
           {"rank", OrNull<int64_t>(peer.rank, -1)}};

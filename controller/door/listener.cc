@@ -16,6 +16,7 @@ namespace {
 constexpr int kNumbersMax = 1000;
 constexpr int kBacklog = 128;
 constexpr mode_t kOnlyOurs = 0600;
+constexpr mode_t kAlsoReaders = 0660;
 
 base::UnforkedFd MakeSocket() {
   return base::UnforkedFd::Make([] { return ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); });
@@ -32,7 +33,8 @@ int MoveIntoPlace(const char* from, const char* to, base::FileSystem& files) {
 
 }  // namespace
 
-Result<Listener> Listener::Open(const std::string& directory, pid_t pid, base::FileSystem& files) {
+Result<Listener> Listener::Open(const std::string& directory, pid_t pid, base::FileSystem& files,
+                                std::optional<gid_t> readers) {
   // Beside the others of the same pid, for a moment.
   const std::string temporary = base::JoinPath(directory, fmt::format(".{}-{:08x}", pid, std::random_device{}()));
   const std::optional<sockaddr_un> address = UnixAddress(temporary);
@@ -53,6 +55,11 @@ Result<Listener> Listener::Open(const std::string& directory, pid_t pid, base::F
   if (files.ChangeMode(listener.fd(), kOnlyOurs) != 0) return failed("cannot close to others");
   if (::bind(listener.fd(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0)
     return failed("cannot bind");
+  // The group first: the mode would let in the group that it has.
+  if (readers && files.ChangeOwnerAt(temporary.c_str(), static_cast<uid_t>(-1), *readers) != 0)
+    return failed("cannot give to the readers' group");
+  if (readers && files.ChangeModeAt(temporary.c_str(), kAlsoReaders) != 0)
+    return failed("cannot open to the readers' group");
   if (::listen(listener.fd(), kBacklog) != 0) return failed("cannot listen at");
   struct stat about {};
   if (files.Lstat(temporary.c_str(), &about) != 0) return failed("cannot look at");
@@ -76,13 +83,13 @@ bool Listener::IsInPlace() const {
   return about.st_dev == device_ && about.st_ino == inode_;
 }
 
-base::UnforkedFd Listener::Accept() const {
-  return base::UnforkedFd::Make([this] { return ::accept4(fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); });
-}
-
 void Listener::Close() {
   if (IsInPlace()) (void)files_->Unlink(path_.c_str());
   fd_.Reset();
+}
+
+base::UnforkedFd AcceptAt(int listening) {
+  return base::UnforkedFd::Make([=] { return ::accept4(listening, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); });
 }
 
 pid_t PidOfSocketName(const std::string& name) {

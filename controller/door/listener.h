@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "src/base/file_system.h"
@@ -17,9 +18,10 @@ namespace stepwatch::door {
 class Listener {
  public:
   // Takes the first number from 1 that nobody listens at: a process may have several monitors, and a directory that
-  // containers share several processes of one pid. A socket there that refuses connections is removed. `files` outlives
-  // the listener.
-  static Result<Listener> Open(const std::string& directory, pid_t pid, base::FileSystem& files);
+  // containers share several processes of one pid. A socket there that refuses connections is removed. Users of the
+  // group `readers` can connect, too. `files` outlives the listener.
+  static Result<Listener> Open(const std::string& directory, pid_t pid, base::FileSystem& files,
+                               std::optional<gid_t> readers = std::nullopt);
 
   Listener() = default;
   bool valid() const { return fd_.valid(); }
@@ -27,8 +29,6 @@ class Listener {
   const std::string& path() const { return path_; }
   // False: somebody has removed or replaced the socket, so that nobody finds it.
   bool IsInPlace() const;
-  // The next connection, or an invalid descriptor and errno. Waits for none.
-  base::UnforkedFd Accept() const;
   // Removes the socket, if it is still this one, and stops listening.
   void Close();
 
@@ -39,6 +39,9 @@ class Listener {
   ino_t inode_ = 0;
   base::FileSystem* files_ = nullptr;
 };
+
+// The next connection of a listening socket, or an invalid descriptor and errno. Waits for none.
+base::UnforkedFd AcceptAt(int listening);
 
 // Of the name of a socket, "1234-1.sock", also of a temporary one: the pid; -1: it is no such name.
 pid_t PidOfSocketName(const std::string& name);

@@ -1,6 +1,7 @@
 #include "controller/door/metrics.h"
 
-#include <fmt/format.h>
+#include <boost/beast/core/string.hpp>
+#include <cstdlib>
 
 #include "src/base/text.h"
 #include "stepwatch/version.h"
@@ -8,44 +9,40 @@
 namespace stepwatch::door {
 namespace {
 
-// A label's value, as the format wants it: UTF-8, with \\, \" and \n.
+using Page = MetricsPage;
+
+constexpr std::string_view kOpenMetricsType = "application/openmetrics-text";
+constexpr std::string_view kTextType = "text/plain";
+
 std::string Label(const std::string& text) {
-  std::string escaped;
-  for (const char c : base::ValidUtf8(text)) {
-    if (c == '\\' || c == '"') escaped += '\\';
-    if (c == '\n') {
-      escaped += "\\n";
-    } else {
-      escaped += c;
-    }
-  }
-  return escaped;
+  return Page::Escaped(text);
 }
 
-class Page {
- public:
-  void Family(const char* name, const char* type, const char* help) {
-    name_ = name;
-    text_ += fmt::format("# HELP {0} {2}\n# TYPE {0} {1}\n", name, type, help);
-  }
-  template <class Number>
-  void Sample(Number value, const std::string& labels = "") {
-    text_ += labels.empty() ? fmt::format("{} {}\n", name_, value) : fmt::format("{}{{{}}} {}\n", name_, labels, value);
-  }
-  template <class Number>
-  void One(const char* name, const char* type, const char* help, Number value) {
-    Family(name, type, help);
-    Sample(value);
-  }
-  std::string text() && { return std::move(text_); }
+std::string_view Trimmed(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t");
+  return begin == std::string_view::npos ? "" : text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
+}
 
- private:
-  const char* name_ = "";
-  std::string text_;
-};
+// How much a header Accept likes a type, from 0 to 1; 0: it does not name it.
+double LikingOf(std::string_view accept, std::string_view type) {
+  while (!accept.empty()) {
+    std::string_view range = accept.substr(0, accept.find(','));
+    accept.remove_prefix(std::min(accept.size(), range.size() + 1));
+    const std::string_view name = Trimmed(range.substr(0, range.find(';')));
+    if (!boost::beast::iequals({name.data(), name.size()}, {type.data(), type.size()})) continue;
+    double liking = 1;
+    while (range.find(';') != std::string_view::npos) {
+      range.remove_prefix(range.find(';') + 1);
+      const std::string parameter(Trimmed(range.substr(0, range.find(';'))));
+      if (parameter.starts_with("q=")) liking = std::strtod(parameter.c_str() + 2, nullptr);
+    }
+    return liking;
+  }
+  return 0;
+}
 
 void AddState(Page* page, const JobStatus& status) {
-  page->Family("stepwatch_info", "gauge", "The run and this rank of it.");
+  page->Family("stepwatch", "info", "The run and this rank of it.");
   page->Sample(1, fmt::format("version=\"{}\",run_id=\"{}\",rank=\"{}\",world_size=\"{}\",config_path=\"{}\"", kVersion,
                               Label(status.run_id), status.rank, status.world_size, Label(status.config_path)));
   page->Family("stepwatch_state", "gauge", "1 for the state that the monitor is in, 0 for the others.");
@@ -56,6 +53,10 @@ void AddState(Page* page, const JobStatus& status) {
   page->One("stepwatch_plan_id", "gauge", "The plan in force, 0 for none.", status.monitor.plan_id);
   page->One("stepwatch_paused", "gauge", "1 if the plan in force collects nothing until it is resumed.",
             status.monitor.paused ? 1 : 0);
+  page->Family("stepwatch_watch_mode", "gauge", "1 for how edits are noticed: by events and looks, or by looks alone.");
+  const bool has_events = status.watch_mode == "inotify";
+  page->Sample(has_events ? 1 : 0, "mode=\"inotify\"");
+  page->Sample(!has_events && !status.watch_mode.empty() ? 1 : 0, "mode=\"poll\"");
   page->One("stepwatch_drift", "gauge", "1 if the config file says something else than what runs.",
             status.drift.empty() ? 0 : 1);
   page->One("stepwatch_fault", "gauge", "1 if the newest edit is not taken over although it is tried.",
@@ -68,41 +69,67 @@ void AddSteps(Page* page, const JobStatus& status) {
   if (status.step_seconds)
     page->One("stepwatch_step_seconds", "gauge", "How long a training step took lately, on average.",
               *status.step_seconds);
-  page->One("stepwatch_measuring_seconds_total", "counter",
+  page->One("stepwatch_measuring_seconds", "counter",
             "Time that threads of the trainer spent measuring, for plans that are drained.", status.measuring_seconds);
-  page->One("stepwatch_decision_waits_total", "counter", "Boundaries at which the job's decision was waited for.",
+  page->One("stepwatch_decision_waits", "counter", "Boundaries at which the job's decision was waited for.",
             status.monitor.decision_waits);
-  page->One("stepwatch_decision_timeouts_total", "counter", "Of those, in vain.", status.monitor.decision_timeouts);
+  page->One("stepwatch_decision_wait_seconds", "counter", "Time that the trainer waited at those boundaries.",
+            status.monitor.decision_wait_seconds);
+  page->One("stepwatch_decision_timeouts", "counter", "Boundaries at which it was waited for in vain.",
+            status.monitor.decision_timeouts);
 }
 
 void AddLedger(Page* page, const Ledger& ledger) {
-  page->One("stepwatch_rows_produced_total", "counter", "Rows of plans that are drained.", ledger.produced);
-  page->One("stepwatch_rows_written_total", "counter", "Of those, written.", ledger.written);
-  page->Family("stepwatch_rows_dropped_total", "counter", "Of those, dropped, by reason.");
+  page->One("stepwatch_rows_produced", "counter", "Rows of plans that are drained.", ledger.produced);
+  page->One("stepwatch_rows_written", "counter", "Of those, written.", ledger.written);
+  page->Family("stepwatch_rows_dropped", "counter", "Of those, dropped, by reason.");
   for (int i = 0; i < kDropReasonCount; ++i)
     page->Sample(ledger.dropped[static_cast<size_t>(i)],
                  fmt::format("reason=\"{}\"", DropReasonName(static_cast<DropReason>(i))));
 }
 
 void AddEdits(Page* page, const JobStatus& status) {
-  page->One("stepwatch_looks_total", "counter", "Looks at the config file.", status.looks);
-  page->One("stepwatch_refusals_total", "counter", "Edits that were refused.", status.refusals);
-  page->One("stepwatch_applied_total", "counter", "Plans that were applied.", status.applied);
+  page->One("stepwatch_looks", "counter", "Looks at the config file.", status.looks);
+  page->One("stepwatch_refusals", "counter", "Edits that were refused.", status.refusals);
+  page->One("stepwatch_aborts", "counter", "Edits on whose step the ranks did not agree.", status.aborts);
+  if (!status.file_sha256.empty())
+    page->One("stepwatch_last_edit_success", "gauge",
+              "1 if the newest edit was taken over, 0 if it was refused, aborted, or could not be.",
+              status.refusal || status.last_aborted || !status.monitor.fault.empty() ? 0 : 1);
+  page->Family("stepwatch_decision_latency_seconds", "summary",
+               "From the look that saw an edit to its plan being armed, the decision of the ranks included.");
+  page->SumAndCount(status.decisions.seconds, status.decisions.count);
+  page->Family("stepwatch_drain_seconds", "summary",
+               "From the news that a plan has ended to all its rows being written or counted as dropped.");
+  page->SumAndCount(status.drains.seconds, status.drains.count);
+  page->One("stepwatch_applied", "counter", "Plans that were applied.", status.applied);
   page->One("stepwatch_last_applied_timestamp_seconds", "gauge",
             "When the newest plan was applied, in seconds since 1970; 0 if none was.", status.last_applied_unix);
-  page->One("stepwatch_events_total", "counter", "Events that were told.", status.events);
+  page->One("stepwatch_events", "counter", "Events that were told.", status.events);
   page->One("stepwatch_uptime_seconds", "gauge", "Time since the monitor was created.", status.uptime_seconds);
 }
 
 }  // namespace
 
-std::string MetricsText(const JobStatus& status) {
-  Page page;
+MetricsFormat WantedFormat(std::string_view accept_untrusted) {
+  const double liking = LikingOf(accept_untrusted, kOpenMetricsType);
+  return liking > 0 && liking >= LikingOf(accept_untrusted, kTextType) ? MetricsFormat::kOpenMetrics
+                                                                       : MetricsFormat::kPrometheus;
+}
+
+const char* ContentTypeOf(MetricsFormat format) {
+  return format == MetricsFormat::kOpenMetrics ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+                                               : "text/plain; version=0.0.4; charset=utf-8";
+}
+
+std::string MetricsText(const JobStatus& status, MetricsFormat format, const SiteValues& sites) {
+  Page page(format);
   AddState(&page, status);
   AddSteps(&page, status);
   AddLedger(&page, status.ledger);
   AddEdits(&page, status);
-  return std::move(page).text();
+  AddSites(&page, sites);
+  return std::move(page).Finish();
 }
 
 }  // namespace stepwatch::door

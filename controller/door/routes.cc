@@ -80,10 +80,11 @@ Answer GetLatest(const Request& request, Job& job) {
   return answer;
 }
 
-Answer GetMetrics(const Request&, Job& job) {
+Answer GetMetrics(const Request& request, Job& job) {
+  const MetricsFormat format = WantedFormat(request.accept);
   Answer answer;
-  answer.content_type = kMetricsContentType;
-  answer.body = MetricsText(job.GetStatus());
+  answer.content_type = ContentTypeOf(format);
+  answer.body = MetricsText(job.GetStatus(), format, AskSites(job));
   return answer;
 }
 
@@ -116,7 +117,7 @@ const std::vector<Route>& Routes() {
       {"GET", "/v1/latest/{kind}", Way::kOnWorker, GetLatest},
       {"GET", "/v1/events", Way::kEvents, nullptr},
       {"GET", "/v1/doctor", Way::kOnWorker, GetDoctor},
-      {"GET", "/metrics", Way::kAtOnce, GetMetrics},
+      {"GET", "/metrics", Way::kOnWorker, GetMetrics},
       {"POST", "/v1/apply", Way::kLater, nullptr, BeginApply, kChanges, kOfJob},
       {"POST", "/v1/start", Way::kLater, nullptr, BeginStart, kChanges, kOfJob},
       {"POST", "/v1/stop", Way::kLater, nullptr, BeginStop, kChanges, kOfJob},

@@ -19,12 +19,13 @@ struct Request {
   std::string parameter;  // what the path has in the place of {…}
   std::string query;      // what follows '?' in the target, as it was sent
   std::string body;
-  std::string accept;        // the header of that name
-  std::string if_match;      // the header If-Match without its quotes; empty: whatever is there
-  std::string request_id;    // the header Idempotency-Key: the same request, sent again, is performed once
-  std::optional<Peer> peer;  // nothing: the kernel does not say who asks
-  std::string exe;           // the program of the peer, for a route that changes something; empty: not known
-  int from_rank = -1;        // whose door has taken and checked it, and handed it on; -1: this one
+  std::string accept;             // the header of that name
+  std::string if_match;           // the header If-Match without its quotes; empty: whatever is there
+  std::string request_id;         // the header Idempotency-Key: the same request, sent again, is performed once
+  std::optional<Peer> peer;       // nothing: the kernel does not say who asks
+  Access access = Access::kNone;  // of whoever asks at this door
+  std::string exe;                // the program of the peer, for a route that changes something; empty: not known
+  int from_rank = -1;             // whose door has taken and checked it, and handed it on; -1: this one
 };
 
 // Takes an answer when there is one: on any thread, once.

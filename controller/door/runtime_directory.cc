@@ -1,5 +1,6 @@
 #include "controller/door/runtime_directory.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <cerrno>
@@ -12,6 +13,8 @@ namespace stepwatch::door {
 namespace {
 
 constexpr mode_t kOnlyOurs = 0700;
+constexpr mode_t kLetsThrough = 0710;
+constexpr mode_t kOthersWrite = 0022;
 
 // A link with a slash behind it would be followed.
 std::string WithoutSlashes(std::string path) {
@@ -23,29 +26,48 @@ Status Refusal(const std::string& path, const std::string& why) {
   return Status(StatusCode::kUnavailable, base::Printable(path, 300) + " " + why);
 }
 
-}  // namespace
-
-std::vector<std::string> RuntimeDirectories(uid_t uid) {
-  std::vector<std::string> directories;
-  const char* wanted = std::getenv("STEPWATCH_RUNTIME_DIR");
-  if (wanted != nullptr && *wanted != '\0') directories.push_back(WithoutSlashes(wanted));
-  directories.push_back(fmt::format("/run/user/{}/stepwatch", uid));
-  directories.push_back(fmt::format("/tmp/stepwatch-{}", uid));
-  return directories;
-}
-
-Status CheckRuntimeDirectory(const std::string& path, uid_t uid, base::FileSystem& files) {
+// What it is, for its own sake: no link is followed.
+Result<struct stat> AboutDirectory(const std::string& path, base::FileSystem& files) {
   if (path.empty() || path.front() != '/') return Refusal(path, "is no absolute path");
   struct stat about {};
   if (base::RepeatInterrupted([&] { return files.Lstat(path.c_str(), &about); }) != 0)
     return base::ErrnoStatus("cannot look at", path, errno);
   if (S_ISLNK(about.st_mode)) return Refusal(path, "is a link, which could be led elsewhere; it must be a directory");
   if (!S_ISDIR(about.st_mode)) return Refusal(path, "is no directory");
-  if (about.st_uid != uid)
-    return Refusal(path, fmt::format("belongs to uid {}, and this process runs as uid {}", about.st_uid, uid));
-  if ((about.st_mode & 0777) != kOnlyOurs)
-    return Refusal(
-        path, fmt::format("has mode {:04o}; it must be 0700, so that nobody else can enter it", about.st_mode & 0777));
+  return about;
+}
+
+std::vector<std::string> Directories(uid_t uid, bool with_session) {
+  std::vector<std::string> directories;
+  if (const std::string named = NamedRuntimeDirectory(); !named.empty()) directories.push_back(named);
+  if (with_session) directories.push_back(fmt::format("/run/user/{}/stepwatch", uid));
+  directories.push_back(fmt::format("/tmp/stepwatch-{}", uid));
+  return directories;
+}
+
+}  // namespace
+
+std::string NamedRuntimeDirectory() {
+  const char* named = std::getenv("STEPWATCH_RUNTIME_DIR");
+  return named == nullptr ? "" : WithoutSlashes(named);
+}
+
+std::vector<std::string> RuntimeDirectories(uid_t uid) {
+  return Directories(uid, true);
+}
+
+std::vector<std::string> SharedRuntimeDirectories(uid_t uid) {
+  return Directories(uid, false);
+}
+
+Status CheckRuntimeDirectory(const std::string& path, uid_t uid, base::FileSystem& files) {
+  const auto about = AboutDirectory(path, files);
+  if (!about.ok()) return about.status();
+  if (about.value().st_uid != uid)
+    return Refusal(path, fmt::format("belongs to uid {}, and this process runs as uid {}", about.value().st_uid, uid));
+  const mode_t mode = about.value().st_mode & 0777;
+  if (mode != kOnlyOurs && mode != kLetsThrough)
+    return Refusal(path, fmt::format("has mode {:04o}; it must be 0700, so that nobody else can enter it", mode));
   return Status();
 }
 
@@ -60,6 +82,35 @@ Result<std::string> OpenRuntimeDirectory(const std::vector<std::string>& candida
     why += (why.empty() ? "" : "; ") + checked.message();
   }
   return Status(StatusCode::kUnavailable, why);
+}
+
+Status LetThrough(gid_t group, const std::string& path, base::FileSystem& files) {
+  auto opened = base::Open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, files);
+  if (!opened.ok()) return opened.status();
+  const int directory = opened.value().get();
+  struct stat about {};
+  if (files.Fstat(directory, &about) != 0) return base::ErrnoStatus("cannot look at", path, errno);
+  const bool is_shared = (about.st_mode & 0777) == kLetsThrough;
+  if (is_shared && about.st_gid == group) return Status();
+  if (is_shared)
+    return Refusal(path, fmt::format("lets users of group {} through to other jobs; give this one a directory of its "
+                                     "own with STEPWATCH_RUNTIME_DIR",
+                                     about.st_gid));
+  if (files.ChangeOwner(directory, static_cast<uid_t>(-1), group) != 0)
+    return base::ErrnoStatus(fmt::format("cannot give to group {}, of which this user must be one,", group), path,
+                             errno);
+  if (files.ChangeMode(directory, kLetsThrough) != 0)
+    return base::ErrnoStatus(fmt::format("cannot let group {} through", group), path, errno);
+  return Status();
+}
+
+Result<uid_t> OwnerOfRuntimeDirectory(const std::string& path, base::FileSystem& files) {
+  const auto about = AboutDirectory(path, files);
+  if (!about.ok()) return about.status();
+  if ((about.value().st_mode & kOthersWrite) != 0)
+    return Refusal(path,
+                   fmt::format("has mode {:04o}: anybody could have put a socket there", about.value().st_mode & 0777));
+  return about.value().st_uid;
 }
 
 }  // namespace stepwatch::door

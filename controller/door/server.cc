@@ -5,14 +5,13 @@
 
 #include <atomic>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <cerrno>
 #include <map>
 #include <new>
 #include <utility>
 
+#include "controller/door/entrance.h"
 #include "controller/door/forward.h"
 #include "controller/door/listener.h"
 #include "controller/door/perform.h"
@@ -30,9 +29,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// When there is no descriptor for a connection, or no memory.
-constexpr milliseconds kPause{100};
-constexpr int kAcceptsPerWakeup = 64;
 constexpr std::chrono::seconds kStopTime{1};
 
 // For whom there is not even a session.
@@ -61,10 +57,14 @@ class Server::Core : public std::enable_shared_from_this<Core> {
   bool AwaitEnd(steady_clock::time_point deadline);
   bool StopWorker(steady_clock::time_point deadline) { return worker_.Stop(deadline); }
   std::string path() const;
+  std::string tcp_address() const;
 
  private:
+  // Each sort has as many connections of its own: strangers, and readers, keep the owner out as little as the network.
+  enum class Sort : uint8_t { kOwner, kOtherUser, kNetwork };
   struct Guest {
     std::shared_ptr<Session> session;
+    Sort sort = Sort::kOwner;
     bool is_refused = false;
   };
 
@@ -75,20 +75,23 @@ class Server::Core : public std::enable_shared_from_this<Core> {
   Result<Listener> Bind();
   void Close();
   void TellTrouble(const std::string& why);
-  void SetPath(const std::string& path);
-  void AwaitConnection();
-  void AcceptSome();
-  void Admit(base::UnforkedFd fd);
-  size_t CountRefused() const;
+  void TellNote(const std::string& note);
+  void FindReaders();
+  void SetPaths();
+  void AdmitPeer(base::UnforkedFd fd);
+  void AdmitTcp(base::UnforkedFd fd);
+  // `refusal`: said to this one whatever is asked.
+  void Admit(base::UnforkedFd fd, Session::Caller caller, const std::optional<Answer>& refusal);
+  size_t Count(Sort sort, bool is_refused) const;
   void Finish();
   void OnEnd(Session* session);
+  void EndTcp();
   template <class Call>
   void ForEachGuest(const Call& call);
 
   const ServerOptions options_;
   std::shared_ptr<Job> job_;
-  const uid_t owner_ = ::geteuid();
-  const uid_t overflow_ = OverflowUid();
+  Admission admission_{::geteuid(), std::nullopt, OverflowUid(), OverflowGid()};
 
   // The sessions refer to these, and handlers that were never called hold sessions: destroyed after the context.
   Session::Around around_;
@@ -97,9 +100,14 @@ class Server::Core : public std::enable_shared_from_this<Core> {
   base::IoThread worker_{"stepwatch-ask"};
 
   boost::asio::io_context context_{1};
-  boost::asio::posix::stream_descriptor acceptor_{context_};
+  Entrance entrance_{context_, [this](base::UnforkedFd fd) { AdmitPeer(std::move(fd)); }};
+  TcpDoor tcp_{options_.tcp,
+               admission_.owner,
+               *options_.files,
+               context_,
+               {[this](base::UnforkedFd fd) { AdmitTcp(std::move(fd)); },
+                [this](const std::string& note) { TellNote(note); }, [this] { EndTcp(); }}};
   boost::asio::steady_timer tick_{context_};
-  boost::asio::steady_timer pause_{context_};
   boost::asio::steady_timer finish_time_{context_};
   bool trouble_told_ = false;
   bool finishes_ = false;
@@ -108,6 +116,7 @@ class Server::Core : public std::enable_shared_from_this<Core> {
   mutable base::Mutex mutex_;
   base::Condition end_;
   std::string path_ STEPWATCH_GUARDED_BY(mutex_);
+  std::string tcp_address_ STEPWATCH_GUARDED_BY(mutex_);
   bool ended_ STEPWATCH_GUARDED_BY(mutex_) = false;
 };
 
@@ -141,6 +150,7 @@ void Server::Core::Prepare() {
              &options_.limits,
              {job_, &worker_, std::make_shared<RequestLog>(), weak_from_this()},
              [this](Session* session) { OnEnd(session); }};
+  FindReaders();
   tick_.expires_after(milliseconds(0));
   tick_.async_wait([this](const boost::system::error_code& error) {
     if (!error) Tick();
@@ -155,6 +165,8 @@ void Server::Core::Tick() {
   if (finishes_) return;
   job_->Tick();
   if (!IsInPlace()) Open();
+  tcp_.Tick();
+  SetPaths();
 }
 
 // --- the socket ---
@@ -162,16 +174,22 @@ void Server::Core::Tick() {
 // A directory that is led elsewhere, or opened to others, is one that clients do not look into.
 bool Server::Core::IsInPlace() const {
   return listener_.IsInPlace() &&
-         CheckRuntimeDirectory(base::DirectoryOf(listener_.path()), owner_, *options_.files).ok();
+         CheckRuntimeDirectory(base::DirectoryOf(listener_.path()), admission_.owner, *options_.files).ok();
 }
 
 Result<Listener> Server::Core::Bind() {
-  const Result<std::string> directory = OpenRuntimeDirectory(options_.directories, owner_, *options_.files);
+  base::FileSystem& files = *options_.files;
+  const Result<std::string> directory = OpenRuntimeDirectory(options_.directories, admission_.owner, files);
   if (!directory.ok()) return directory.status();
-  Result<Listener> opened = Listener::Open(directory.value(), ::getpid(), *options_.files);
+  if (admission_.readers)
+    if (const Status shared = LetThrough(*admission_.readers, directory.value(), files); !shared.ok()) {
+      admission_.readers.reset();
+      TellNote("no group may read through the door: " + shared.message());
+    }
+  Result<Listener> opened = Listener::Open(directory.value(), ::getpid(), files, admission_.readers);
   if (!opened.ok()) return opened;
   // Somebody may have put another directory there since it was checked.
-  Status still = CheckRuntimeDirectory(directory.value(), owner_, *options_.files);
+  Status still = CheckRuntimeDirectory(directory.value(), admission_.owner, files);
   if (still.ok()) return opened;
   opened.value().Close();
   return still;
@@ -182,30 +200,41 @@ void Server::Core::Open() {
   Result<Listener> opened = Bind();
   if (!opened.ok()) return TellTrouble(opened.status().message());
   listener_ = std::move(opened).value();
-  boost::system::error_code error;
-  acceptor_.assign(listener_.fd(), error);
-  if (error) {
+  if (const Status entered = entrance_.Open(listener_.fd()); !entered.ok()) {
     listener_.Close();
-    return TellTrouble("the door's event loop refused the socket: " + error.message());
+    return TellTrouble(entered.message());
   }
   trouble_told_ = false;
-  SetPath(listener_.path());
-  AwaitConnection();
+}
+
+// Without them the door opens all the same, for the user alone.
+void Server::Core::FindReaders() {
+  if (options_.readers.empty()) return;
+  const Result<gid_t> group = FindGroup(options_.readers);
+  if (!group.ok()) return TellNote("no group may read through the door: " + group.status().message());
+  if (group.value() == admission_.overflow_gid)
+    return TellNote("no group may read through the door: the kernel shows group " + std::to_string(group.value()) +
+                    " for every group that this user namespace does not know");
+  admission_.readers = group.value();
 }
 
 void Server::Core::TellTrouble(const std::string& why) {
   if (!std::exchange(trouble_told_, true) && options_.on_trouble) options_.on_trouble(why);
 }
 
-void Server::Core::Close() {
-  if (acceptor_.is_open()) (void)acceptor_.release();
-  listener_.Close();
-  SetPath("");
+void Server::Core::TellNote(const std::string& note) {
+  if (options_.on_note) options_.on_note(note);
 }
 
-void Server::Core::SetPath(const std::string& path) {
+void Server::Core::Close() {
+  entrance_.Close();
+  listener_.Close();
+}
+
+void Server::Core::SetPaths() {
   const base::MutexLock lock(&mutex_);
-  path_ = path;
+  path_ = listener_.valid() ? listener_.path() : "";
+  tcp_address_ = tcp_.address();
 }
 
 std::string Server::Core::path() const {
@@ -213,61 +242,64 @@ std::string Server::Core::path() const {
   return path_;
 }
 
+std::string Server::Core::tcp_address() const {
+  const base::MutexLock lock(&mutex_);
+  return tcp_address_;
+}
+
 // --- connections ---
 
-void Server::Core::AwaitConnection() {
-  acceptor_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
-                       [this](const boost::system::error_code& error) {
-                         if (!error) AcceptSome();
-                       });
+void Server::Core::AdmitPeer(base::UnforkedFd fd) {
+  Session::Caller caller;
+  caller.peer = options_.credentials_of(fd.get());
+  caller.access = AccessOf(caller.peer, admission_);
+  std::optional<Answer> refusal;
+  if (caller.access == Access::kNone) refusal = Forbidden(WhoMayAsk(admission_));
+  Admit(std::move(fd), std::move(caller), refusal);
 }
 
-void Server::Core::AcceptSome() {
-  for (int i = 0; i < kAcceptsPerWakeup; ++i) {
-    base::UnforkedFd fd = listener_.Accept();
-    if (fd.valid()) {
-      Admit(std::move(fd));
-      continue;
-    }
-    if (errno == EINTR || errno == ECONNABORTED) continue;
-    if (errno == EAGAIN) break;
-    // Too many descriptors, most likely, while the connection still waits: without a pause this would turn in circles.
-    pause_.expires_after(kPause);
-    pause_.async_wait([this](const boost::system::error_code& error) {
-      if (!error && acceptor_.is_open()) AwaitConnection();
-    });
-    return;
-  }
-  AwaitConnection();
+void Server::Core::AdmitTcp(base::UnforkedFd fd) {
+  SetUpConnection(fd.get(), static_cast<int>(options_.limits.send_time.count()));
+  Session::Caller caller;
+  caller.gate = &tcp_.gate();
+  Admit(std::move(fd), std::move(caller), std::nullopt);
 }
 
-void Server::Core::Admit(base::UnforkedFd fd) {
-  const std::optional<Peer> peer = options_.credentials_of(fd.get());
-  const bool is_allowed = IsAllowed(peer, owner_, overflow_);
-  const size_t refused = CountRefused();
-  const bool has_room = guests_.size() - refused < options_.limits.connections;
+void Server::Core::Admit(base::UnforkedFd fd, Session::Caller caller, const std::optional<Answer>& refusal) {
+  const size_t most = options_.limits.connections;
+  const Sort sort = caller.gate != nullptr          ? Sort::kNetwork
+                    : caller.access == Access::kAll ? Sort::kOwner
+                                                    : Sort::kOtherUser;
+  const bool has_room = Count(sort, false) < most;
   const auto busy = [&] {
-    return Busy("the door serves " + std::to_string(options_.limits.connections) +
+    return Busy("the door serves " + std::to_string(most) +
                 " connections at a time, and that many are open; try again");
   };
-  if ((!is_allowed || !has_room) && refused >= options_.limits.connections) {
-    if (is_allowed) TurnAway(fd.get(), busy());
+  if ((refusal || !has_room) && Count(sort, true) >= most) {
+    if (!refusal) TurnAway(fd.get(), busy());
     return;
   }
-  const auto session = std::make_shared<Session>(&around_, std::move(fd), peer);
-  guests_[session.get()] = {session, !is_allowed || !has_room};
-  if (!is_allowed)
-    session->Refuse(Forbidden("this job takes questions from uid " + std::to_string(owner_) + " and from root"));
+  const auto session = std::make_shared<Session>(&around_, std::move(fd), std::move(caller));
+  guests_[session.get()] = {session, sort, refusal || !has_room};
+  if (refusal)
+    session->Refuse(*refusal);
   else if (!has_room)
     session->Refuse(busy());
   else
     session->Start();
 }
 
-size_t Server::Core::CountRefused() const {
+size_t Server::Core::Count(Sort sort, bool is_refused) const {
   size_t count = 0;
-  for (const auto& [key, guest] : guests_) count += guest.is_refused ? 1 : 0;
+  for (const auto& [key, guest] : guests_) count += guest.sort == sort && guest.is_refused == is_refused ? 1 : 0;
   return count;
+}
+
+void Server::Core::EndTcp() {
+  std::vector<std::shared_ptr<Session>> sessions;
+  for (const auto& [key, guest] : guests_)
+    if (guest.sort == Sort::kNetwork) sessions.push_back(guest.session);
+  for (const auto& session : sessions) session->End();
 }
 
 void Server::Core::OnEnd(Session* session) {
@@ -312,6 +344,8 @@ void Server::Core::BeginToFinish() {
 void Server::Core::Finish() {
   finishes_ = true;
   Close();
+  tcp_.Close();
+  SetPaths();
   finish_time_.expires_after(options_.limits.finish_time);
   finish_time_.async_wait([this](const boost::system::error_code&) { context_.stop(); });
   ForEachGuest([](Session& session) { session.Finish(); });
@@ -369,6 +403,10 @@ bool Server::Stop(steady_clock::time_point deadline) {
 
 std::string Server::path() const {
   return core_->path();
+}
+
+std::string Server::tcp_address() const {
+  return core_->tcp_address();
 }
 
 }  // namespace stepwatch::door

@@ -1,4 +1,4 @@
-// The door: HTTP/1.1 over a Unix socket, on a thread of its own.
+// The door: HTTP/1.1 over a Unix socket, and over TCP where that is wanted, on a thread of its own.
 //
 // It takes no lock of the trainer's language, and whatever clients do costs nobody but the door's thread. What it asks
 // of the job and cannot be answered at once runs on a worker. In a forked child there is no door: its descriptors are
@@ -15,6 +15,7 @@
 #include "controller/door/job.h"
 #include "controller/door/limits.h"
 #include "controller/door/peer.h"
+#include "controller/door/tcp_door.h"
 #include "src/base/file_system.h"
 #include "src/base/fork_guard.h"
 
@@ -25,6 +26,10 @@ struct ServerOptions {
   Limits limits = {};
   // Told, on the door's thread, why there is no socket: once, until there is one. It is tried again.
   std::function<void(const std::string& why)> on_trouble = {};
+  // Told, on the door's thread, what else is worth knowing: TCP is open or cannot be, the readers' group is none.
+  std::function<void(const std::string& note)> on_note = {};
+  std::string readers = {};  // the name or number of the group whose users may read; empty: there is none
+  TcpOptions tcp = {};
   CredentialsOf credentials_of = PeerOf;
   base::FileSystem* files = &base::FileSystem::Real();  // outlives whatever hangs in it
 };
@@ -53,6 +58,8 @@ class Server {
   bool Stop(std::chrono::steady_clock::time_point deadline);
   // Any thread. Where the socket is; empty: there is none.
   std::string path() const;
+  // Any thread. Where it is open on TCP, "127.0.0.1:9464"; empty: nowhere.
+  std::string tcp_address() const;
 
  private:
   class Core;

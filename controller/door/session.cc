@@ -1,6 +1,7 @@
 #include "controller/door/session.h"
 
 #include <fmt/format.h>
+#include <sys/socket.h>
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
@@ -28,6 +29,13 @@ bool IsMalformed(const boost::system::error_code& error) {
          error != http::error::end_of_stream && error != http::error::partial_message;
 }
 
+int FamilyOf(int fd) {
+  int family = AF_UNSPEC;
+  socklen_t size = sizeof family;
+  (void)::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &size);
+  return family;
+}
+
 std::string WithoutQuotes(std::string_view text) {
   const bool is_quoted = text.size() >= 2 && text.front() == '"' && text.back() == '"';
   return std::string(is_quoted ? text.substr(1, text.size() - 2) : text);
@@ -35,15 +43,15 @@ std::string WithoutQuotes(std::string_view text) {
 
 }  // namespace
 
-Session::Session(const Around* around, base::UnforkedFd fd, const std::optional<Peer>& peer)
+Session::Session(const Around* around, base::UnforkedFd fd, Caller caller)
     : around_(*around),
       fd_(std::move(fd)),
-      peer_(peer),
+      caller_(std::move(caller)),
       socket_(*around->context),
       timer_(*around->context),
       buffer_(kBufferBytesMax) {
   ErrorCode error;
-  socket_.assign(boost::asio::local::stream_protocol(), fd_.get(), error);
+  socket_.assign(boost::asio::generic::stream_protocol(FamilyOf(fd_.get()), 0), fd_.get(), error);
   ended_ = static_cast<bool>(error);  // no memory, or no watch left
 }
 
@@ -133,15 +141,26 @@ void Session::OnHeader(const ErrorCode& error) {
   const auto& header = parser_->get();
   // What follows the answer to HEAD is no body to its sender, but the beginning of the next answer.
   keeps_alive_ = header.keep_alive() && header.method() != http::verb::head;
-  const std::string method(header.method_string());
-  const std::string target(header.target());
-  match_ = FindRoute(method, target);
-  if (match_.route == nullptr) {
+  if (const std::optional<Answer> refusal = Refusal()) {
     keeps_alive_ = keeps_alive_ && parser_->is_done();
-    return Send(match_.allow.empty() ? NoSuchPath(target) : NoSuchMethod(target, match_.allow));
+    return Send(*refusal);
   }
   if (!parser_->is_done() && boost::beast::iequals(header[http::field::expect], "100-continue")) return InviteBody();
   ReadBody();
+}
+
+std::optional<Answer> Session::Refusal() {
+  const auto& header = parser_->get();
+  if (caller_.gate != nullptr)
+    if (std::optional<Answer> refusal = caller_.gate->Refusal(header)) return refusal;
+  const std::string method(header.method_string());
+  const std::string target(header.target());
+  match_ = FindRoute(method, target);
+  if (match_.route == nullptr) return match_.allow.empty() ? NoSuchPath(target) : NoSuchMethod(target, match_.allow);
+  if (caller_.access != Access::kAll && (method != "GET" || match_.route->changes))
+    return Forbidden("you may read what this job answers to GET, as a user of its readers' group; " + method +
+                     " is for the user that runs the job, and for root");
+  return std::nullopt;
 }
 
 void Session::InviteBody() {
@@ -192,8 +211,9 @@ Request Session::TakeRequest() {
   request.accept = sent[http::field::accept];
   request.if_match = WithoutQuotes(sent[http::field::if_match]);
   request.request_id = sent["Idempotency-Key"];
-  request.peer = peer_;
-  if (match_.route->changes && peer_) request.exe = ProgramOf(fd_.get(), *peer_);
+  request.peer = caller_.peer;
+  request.access = caller_.access;
+  if (match_.route->changes && caller_.peer) request.exe = ProgramOf(fd_.get(), *caller_.peer);
   return request;
 }
 
@@ -236,6 +256,7 @@ void Session::Send(const Answer& answer) {
   response_->set(http::field::cache_control, "no-store");
   if (!answer.etag.empty()) response_->set(http::field::etag, "\"" + answer.etag + "\"");
   if (!answer.allow.empty()) response_->set(http::field::allow, answer.allow);
+  if (!answer.authenticate.empty()) response_->set(http::field::www_authenticate, answer.authenticate);
   if (answer.retry_after > 0) response_->set(http::field::retry_after, std::to_string(answer.retry_after));
   response_->keep_alive(keeps_alive_ && !finishes_);
   response_->body() = answer.body;

@@ -4,8 +4,8 @@
 // what it sends is bounded, what it does not read is not made.
 #pragma once
 
+#include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/message.hpp>
@@ -23,6 +23,7 @@
 #include "controller/door/peer.h"
 #include "controller/door/perform.h"
 #include "controller/door/routes.h"
+#include "controller/door/tcp_gate.h"
 #include "src/base/unforked_fd.h"
 
 namespace stepwatch::door {
@@ -37,7 +38,14 @@ class Session : public std::enable_shared_from_this<Session> {
     std::function<void(Session*)> on_end;  // the connection is closed; called once
   };
 
-  Session(const Around* around, base::UnforkedFd fd, const std::optional<Peer>& peer);
+  // Who is at the other end.
+  struct Caller {
+    std::optional<Peer> peer;       // over a Unix socket
+    Access access = Access::kAll;   // of that one, or of whoever the gate lets in
+    const TcpGate* gate = nullptr;  // judges each request that comes over TCP; null over a Unix socket
+  };
+
+  Session(const Around* around, base::UnforkedFd fd, Caller caller);
   ~Session();
 
   void Start();
@@ -61,6 +69,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void ReadBody();
   void OnBody(const ErrorCode& error);
   void OnReadError(const ErrorCode& error);
+  // What to say to whoever may not ask this, or asks for what is not there; nothing: the request is performed.
+  std::optional<Answer> Refusal();
   Request TakeRequest();
   void Perform();
   void AskWorker(Request request);
@@ -85,8 +95,8 @@ class Session : public std::enable_shared_from_this<Session> {
 
   const Around& around_;
   base::UnforkedFd fd_;
-  const std::optional<Peer> peer_;
-  boost::asio::local::stream_protocol::socket socket_;
+  const Caller caller_;
+  boost::asio::generic::stream_protocol::socket socket_;
   boost::asio::steady_timer timer_;
   uint64_t waits_ = 0;  // numbers what the timer was set for: a handler that is late finds another number
   boost::beast::flat_buffer buffer_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -15,6 +16,23 @@
 #include "stepwatch/store.h"
 
 namespace stepwatch {
+
+// Whom the door lets in beside the user of the process and root, and what it tells (docs/control_api.md). What is left
+// empty here is taken from the environment variable that is named beside it; without both there is none of it.
+struct DoorOptions {
+  // STEPWATCH_DOOR_TCP: "127.0.0.1:9464", "[::1]:9464" or "localhost:9464" opens the door on TCP, too, at this one
+  // address. Port 0: a free one, which an event and the status tell. Needs a token.
+  std::string tcp;
+  // STEPWATCH_DOOR_TOKEN_FILE: holds the token that every request over TCP must show. A plain file of this user that
+  // nobody else can read.
+  std::string token_file;
+  // STEPWATCH_DOOR_TCP_NAME: the name of this machine by which clients ask over TCP, beside its addresses.
+  std::string tcp_name;
+  // STEPWATCH_DOOR_GROUP: users of this group may read through the socket, and change nothing.
+  std::string group;
+  // STEPWATCH_METRICS_SITES_MAX: so many series of the latest statistics of sites GET /metrics shows at most; 0: none.
+  size_t metrics_sites_max = 0;
+};
 
 struct Options {
   std::string config_path;
@@ -79,6 +97,7 @@ struct Options {
   // and other programs of this user (docs/control_api.md). STEPWATCH_DOOR=0 in the environment keeps it shut. A door
   // that cannot be opened is a note among the events, and nothing else.
   bool door = true;
+  DoorOptions door_options;
 
   // Told about every event, on the loop thread (or on the caller's while Attach and Refresh look). Must not call back
   // into the monitor. Empty: events go to standard error as log lines.

@@ -45,6 +45,8 @@ class RealFileSystem final : public FileSystem {
   int Access(const char* path, int mode) override { return ::faccessat(AT_FDCWD, path, mode, AT_EACCESS); }
   int ChangeOwner(int fd, uid_t user, gid_t group) override { return ::fchown(fd, user, group); }
   int ChangeMode(int fd, mode_t mode) override { return ::fchmod(fd, mode); }
+  int ChangeOwnerAt(const char* path, uid_t user, gid_t group) override { return ::lchown(path, user, group); }
+  int ChangeModeAt(const char* path, mode_t mode) override { return ::chmod(path, mode); }
   ssize_t ListAttributes(int fd, char* names, size_t size) override { return ::flistxattr(fd, names, size); }
   ssize_t GetAttribute(int fd, const char* name, void* value, size_t size) override {
     return ::fgetxattr(fd, name, value, size);
@@ -149,6 +151,12 @@ int FileSystemWrapper::ChangeOwner(int fd, uid_t user, gid_t group) {
 }
 int FileSystemWrapper::ChangeMode(int fd, mode_t mode) {
   return target_.ChangeMode(fd, mode);
+}
+int FileSystemWrapper::ChangeOwnerAt(const char* path, uid_t user, gid_t group) {
+  return target_.ChangeOwnerAt(path, user, group);
+}
+int FileSystemWrapper::ChangeModeAt(const char* path, mode_t mode) {
+  return target_.ChangeModeAt(path, mode);
 }
 ssize_t FileSystemWrapper::ListAttributes(int fd, char* names, size_t size) {
   return target_.ListAttributes(fd, names, size);

@@ -44,11 +44,14 @@ class FileSystem {
   virtual int Stat(const char* path, struct stat* about) = 0;
   virtual int Lstat(const char* path, struct stat* about) = 0;
   virtual int Fstat(int fd, struct stat* about) = 0;
-  virtual int Access(const char* path, int mode) = 0;                                    // as euid and egid
-  virtual int ChangeOwner(int fd, uid_t user, gid_t group) = 0;                          // fchown
-  virtual int ChangeMode(int fd, mode_t mode) = 0;                                       // fchmod
-  virtual ssize_t ListAttributes(int fd, char* names, size_t size) = 0;                  // flistxattr
-  virtual ssize_t GetAttribute(int fd, const char* name, void* value, size_t size) = 0;  // fgetxattr
+  virtual int Access(const char* path, int mode) = 0;            // as euid and egid
+  virtual int ChangeOwner(int fd, uid_t user, gid_t group) = 0;  // fchown
+  virtual int ChangeMode(int fd, mode_t mode) = 0;               // fchmod
+  // For sockets, which have no descriptor of their file.
+  virtual int ChangeOwnerAt(const char* path, uid_t user, gid_t group) = 0;                           // lchown
+  virtual int ChangeModeAt(const char* path, mode_t mode) = 0;                                        // chmod
+  virtual ssize_t ListAttributes(int fd, char* names, size_t size) = 0;                               // flistxattr
+  virtual ssize_t GetAttribute(int fd, const char* name, void* value, size_t size) = 0;               // fgetxattr
   virtual int SetAttribute(int fd, const char* name, const void* value, size_t size, int flags) = 0;  // fsetxattr
 
   // fcntl F_SETLEASE with F_RDLCK, F_WRLCK or F_UNLCK. Somebody who wants in meanwhile waits, and the calling thread is
@@ -97,6 +100,8 @@ class FileSystemWrapper : public FileSystem {
   int Access(const char* path, int mode) override;
   int ChangeOwner(int fd, uid_t user, gid_t group) override;
   int ChangeMode(int fd, mode_t mode) override;
+  int ChangeOwnerAt(const char* path, uid_t user, gid_t group) override;
+  int ChangeModeAt(const char* path, mode_t mode) override;
   ssize_t ListAttributes(int fd, char* names, size_t size) override;
   ssize_t GetAttribute(int fd, const char* name, void* value, size_t size) override;
   int SetAttribute(int fd, const char* name, const void* value, size_t size, int flags) override;

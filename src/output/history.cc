@@ -46,7 +46,7 @@ class LineText {
 
 LineText PeerMembers(const EditPeer& peer) {
   LineText text;
-  text.Member("uid", peer.uid);
+  text.MemberFrom(0, "uid", peer.uid);
   text.MemberFrom(0, "pid", peer.pid);
   text.MemberUnlessEmpty("exe", peer.exe);
   text.MemberFrom(0, "rank", peer.rank);
@@ -134,7 +134,7 @@ std::optional<HistoryLine> LineOf(std::string_view text) {
 }  // namespace
 
 std::string PeerText(const EditPeer& peer) {
-  std::string text = "uid " + std::to_string(peer.uid);
+  std::string text = peer.uid < 0 ? "with the token, over TCP" : "uid " + std::to_string(peer.uid);
   if (peer.pid >= 0) text += ", pid " + std::to_string(peer.pid);
   if (!peer.exe.empty()) text += ", " + peer.exe;
   if (peer.rank >= 0) text += ", at the door of rank " + std::to_string(peer.rank);

@@ -18,7 +18,7 @@ namespace stepwatch::output {
 
 // Who sent an edit through the door of the monitor, by the kernel's word.
 struct EditPeer {
-  int64_t uid = -1;
+  int64_t uid = -1;   // -1: it came over TCP, with the token
   int64_t pid = -1;   // -1: not known, for instance of a process in another namespace
   std::string exe;    // its program; empty: not known
   int64_t rank = -1;  // the rank whose door it came to, and which has handed it on; -1: it came to this one

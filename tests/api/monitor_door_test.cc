@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "controller/api/door_settings.h"
 #include "controller/api/monitor_impl.h"
 #include "controller/api/monitor_job.h"
 #include "controller/door/runtime_directory.h"
@@ -198,6 +199,66 @@ TEST_CASE("a door that cannot be opened is one note, and the run goes on") {
   CHECK(job.Count(EventKind::kNote) == 1);
   CHECK(job.Events(EventKind::kNote)[0].message.find("nobody can ask this run how it is") == 0);
   CHECK(job.Count(EventKind::kDrained) == 1);
+}
+
+TEST_CASE("what the program wants of the door goes before the environment") {
+  const Variable tcp("STEPWATCH_DOOR_TCP", "127.0.0.1:1"), group("STEPWATCH_DOOR_GROUP", "wheel");
+  const Variable sites("STEPWATCH_METRICS_SITES_MAX", "1000000000");
+  Options options;
+  options.door_options.tcp = "127.0.0.1:0";
+  const api::DoorSettings settings = api::SettingsOfDoor(options);
+  CHECK(settings.options.tcp == "127.0.0.1:0");
+  CHECK(settings.options.group == "wheel");
+  CHECK(settings.options.token_file.empty());
+  CHECK(settings.options.metrics_sites_max == 100000);
+  CHECK(settings.trouble.empty());
+}
+
+TEST_CASE("a number of series that is none is one note, and the door is open") {
+  const Doors doors;
+  const Variable sites("STEPWATCH_METRICS_SITES_MAX", "many");
+  Job job(ConfigText(Off()));
+  job.Start();
+  REQUIRE(job.WaitFor(EventKind::kNote));
+  CHECK(job.Events(EventKind::kNote)[0].message ==
+        "STEPWATCH_METRICS_SITES_MAX is \"many\", which is no whole number; /metrics shows no sites");
+  CHECK(doors.client().Get("/metrics").value().body.find("stepwatch_site") == std::string::npos);
+}
+
+TEST_CASE("the door is open on TCP when the program wants it, and the status and a note say where") {
+  const Doors doors;
+  const std::string token = doors.directory / "token";
+  WriteInPlace(token, "0123456789abcdef0123456789abcdef");
+  std::filesystem::permissions(token, std::filesystem::perms::owner_read);
+  Job job(ConfigText(Off()));
+  job.options.door_options.tcp = "localhost:0";
+  job.options.door_options.token_file = token;
+  job.Start();
+  REQUIRE(Eventually([&] { return doors.Status()["tcp_address"].is_string(); }));
+  const std::string address = doors.Status()["tcp_address"];
+  CHECK(address.starts_with("127.0.0.1:"));
+  REQUIRE(job.WaitFor(EventKind::kNote));
+  CHECK(job.Events(EventKind::kNote)[0].message ==
+        "the door is open on TCP at " + address + " for those who show the token");
+}
+
+TEST_CASE("the metrics count edits, and time decisions and drains, of what really happened") {
+  const Doors doors;
+  Job job(ConfigText({.collect_times = 2}));
+  job.Start();
+  job.TrainSteps(6);
+  job.Settle();
+  REQUIRE(Eventually([&] { return job.Count(EventKind::kDrained) == 1; }));
+  const auto says = [&](const std::string& line) {
+    return Eventually(
+        [&] { return doors.client().Get("/metrics").value().body.find("\n" + line) != std::string::npos; });
+  };
+  CHECK(says("stepwatch_decision_latency_seconds_count 1\n"));
+  CHECK(says("stepwatch_drain_seconds_count 1\n"));
+  CHECK(says("stepwatch_last_edit_success 1\n"));
+  REQUIRE(job.Edit(R"({"ops": 1})") == RefreshOutcome::kRefused);
+  CHECK(says("stepwatch_last_edit_success 0\n"));
+  CHECK(says("stepwatch_decision_latency_seconds_count 1\n"));
 }
 
 TEST_CASE("the time of a step is that of the last looks, and there is none while no step ends") {

@@ -124,6 +124,7 @@ TEST_CASE("a wrapper that overrides nothing changes nothing") {
   CHECK(files.Sync(fd) == 0);
   CHECK(files.ChangeMode(fd, 0600) == 0);
   CHECK(files.ChangeOwner(fd, ::geteuid(), ::getegid()) == 0);
+  CHECK(files.ChangeOwnerAt(a.c_str(), ::geteuid(), ::getegid()) == 0);
   char bytes[8] = {};
   CHECK(files.Read(fd, bytes, sizeof bytes, 0) == 4);
   CHECK(std::string(bytes) == "Jell");
@@ -132,6 +133,9 @@ TEST_CASE("a wrapper that overrides nothing changes nothing") {
   CHECK(files.Stat(a.c_str(), &of_name) == 0);
   CHECK(about.st_ino == of_name.st_ino);
   CHECK((about.st_mode & 0777) == 0600);
+  CHECK(files.ChangeModeAt(a.c_str(), 0640) == 0);
+  CHECK(files.Fstat(fd, &about) == 0);
+  CHECK((about.st_mode & 0777) == 0640);
   CHECK(files.Close(fd) == 0);
   CHECK(::fcntl(fd, F_GETFD) == -1);
 

@@ -1,5 +1,6 @@
 #include "controller/door/metrics.h"
 
+#include <cmath>
 #include <set>
 #include <sstream>
 
@@ -11,7 +12,9 @@ namespace {
 TEST_CASE("every metric has its help and its type before its samples, and is there once") {
   JobStatus status;
   status.step_seconds = 0.25;
-  std::istringstream lines(MetricsText(status));
+  SiteValues sites;
+  sites.series_max = 10;
+  std::istringstream lines(MetricsText(status, MetricsFormat::kPrometheus, sites));
   std::set<std::string> families;
   std::string family;
   for (std::string line; std::getline(lines, line);) {
@@ -21,7 +24,8 @@ TEST_CASE("every metric has its help and its type before its samples, and is the
     } else if (line.starts_with("# TYPE ")) {
       CHECK(line.substr(7, family.size() + 1) == family + " ");
     } else {
-      CHECK(line.substr(0, line.find_first_of(" {")) == family);
+      const std::string name = line.substr(0, line.find_first_of(" {"));
+      CHECK((name == family || name == family + "_sum" || name == family + "_count"));
     }
   }
   CHECK(families.count("stepwatch_step_seconds") == 1);
@@ -40,6 +44,78 @@ TEST_CASE("the state is 1 and all others are 0") {
   const std::string text = MetricsText(status);
   CHECK(text.find("stepwatch_state{state=\"COLLECTING\"} 1\n") != std::string::npos);
   CHECK(text.find("stepwatch_state{state=\"IDLE\"} 0\n") != std::string::npos);
+}
+
+TEST_CASE("OpenMetrics is told where it is asked for, and not liked less") {
+  const auto wanted = [](const char* accept) { return WantedFormat(accept) == MetricsFormat::kOpenMetrics; };
+  CHECK(wanted("application/openmetrics-text"));
+  CHECK(wanted("application/openmetrics-text; version=1.0.0; charset=utf-8"));
+  CHECK(wanted("application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.2,*/*;q=0.1"));
+  CHECK(wanted("text/html, Application/OpenMetrics-Text ;q=0.1"));
+  for (const char* accept :
+       {"", "*/*", "text/plain", "application/openmetrics-text;q=0", "application/json",
+        "application/openmetrics-text;q=0.2,text/plain;q=0.5", ",,;;q=,", "application/openmetrics-textual"})
+    CHECK_FALSE(wanted(accept));
+}
+
+TEST_CASE("in OpenMetrics a counter is called without its end, seconds have their unit, and the page has an end") {
+  const std::string text = MetricsText(JobStatus(), MetricsFormat::kOpenMetrics);
+  for (const char* line : {"# TYPE stepwatch_looks counter\n", "\nstepwatch_looks_total 0\n", "# TYPE stepwatch info\n",
+                           "\nstepwatch_info{", "# UNIT stepwatch_drain_seconds seconds\n",
+                           "# TYPE stepwatch_drain_seconds summary\n", "\nstepwatch_drain_seconds_count 0\n"})
+    CHECK(text.find(line) != std::string::npos);
+  CHECK(text.ends_with("\n# EOF\n"));
+  CHECK(MetricsText(JobStatus()).find("# EOF") == std::string::npos);
+  CHECK(MetricsText(JobStatus()).find("# TYPE stepwatch_looks_total counter\n") != std::string::npos);
+}
+
+LatestValue ValueOf(const std::string& name, double norm) {
+  LatestValue value;
+  value.name = name;
+  value.record.step = 7;
+  value.record.value_count = 2;
+  value.record.values[0].stat = Stat::kNorm;
+  value.record.values[0].f64 = norm;
+  value.record.values[1].stat = Stat::kNans;
+  value.record.values[1].is_integer = true;
+  value.record.values[1].i64 = 3;
+  return value;
+}
+
+std::string SitesText(const SiteValues& sites) {
+  return MetricsText(JobStatus(), MetricsFormat::kPrometheus, sites);
+}
+
+TEST_CASE("sites are shown with kind, name and statistic, as many series as are wanted") {
+  SiteValues sites;
+  sites.series_max = 3;
+  sites.kinds = {{SiteKind::kGradReduced, {ValueOf("fc.\"weight\"", 0.5), ValueOf("fc.bias", 2)}}};
+  const std::string text = SitesText(sites);
+  CHECK(text.find("stepwatch_site_value{kind=\"grad_reduced\",site=\"fc.\\\"weight\\\"\",op=\"norm\"} 0.5\n") !=
+        std::string::npos);
+  CHECK(text.find("site=\"fc.bias\",op=\"norm\"} 2\n") != std::string::npos);
+  CHECK(text.find("site=\"fc.bias\",op=\"nans\"}") == std::string::npos);
+  CHECK(text.find("stepwatch_site_series_left_out 1\n") != std::string::npos);
+  CHECK(text.find("stepwatch_site_step{kind=\"grad_reduced\"} 7\n") != std::string::npos);
+  sites.series_max = 0;
+  CHECK(SitesText(sites).find("stepwatch_site") == std::string::npos);
+}
+
+TEST_CASE("values that are no numbers have their words, a missing tensor has none, and no series is told twice") {
+  SiteValues sites;
+  sites.series_max = 100;
+  LatestValue missing = ValueOf("gone", 1);
+  missing.record.flags = Record::kMissing;
+  sites.kinds = {
+      {SiteKind::kActv,
+       {ValueOf("a", std::nan("")), ValueOf("b", HUGE_VAL), ValueOf("c", -HUGE_VAL), ValueOf("c", 1), missing}}};
+  const std::string text = SitesText(sites);
+  CHECK(text.find("site=\"a\",op=\"norm\"} NaN\n") != std::string::npos);
+  CHECK(text.find("site=\"b\",op=\"norm\"} +Inf\n") != std::string::npos);
+  CHECK(text.find("site=\"c\",op=\"norm\"} -Inf\n") != std::string::npos);
+  CHECK(text.find("site=\"c\",op=\"norm\"} 1\n") == std::string::npos);
+  CHECK(text.find("gone") == std::string::npos);
+  CHECK(text.find("stepwatch_site_series_left_out 2\n") != std::string::npos);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // A door of a job that is not there, in a directory of its own, and people who stand before it.
 #pragma once
 
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -45,11 +46,12 @@ class FakeJob final : public Job {
   }
   EventPage EventsAfter(uint64_t id, size_t count) override { return events.After(id, count); }
   void Tick() override { ++ticks; }
-  std::vector<LatestValue> Latest(SiteKind, std::chrono::milliseconds) override {
+  std::vector<LatestValue> Latest(SiteKind kind, std::chrono::milliseconds) override {
     ++latest_asked;
     while (holds_latest) std::this_thread::sleep_for(1ms);
-    return {};
+    return kind == SiteKind::kGradReduced ? gradients : std::vector<LatestValue>();
   }
+  size_t metrics_sites_max() const override { return sites_max; }
   DoctorReport Examine() override {
     DoctorReport report;
     report.cpu_target = "scalar";
@@ -138,6 +140,8 @@ class FakeJob final : public Job {
   std::atomic<bool> holds_ranks{false};
   // Set before the door opens.
   std::function<void(const std::string& request, std::function<void(Result<std::string>)> then)> forward;
+  std::vector<LatestValue> gradients;  // before anybody asks
+  std::atomic<size_t> sites_max{0};
   std::atomic<int> ticks{0};
   std::atomic<int> latest_asked{0};
   std::atomic<bool> holds_latest{false};
@@ -169,6 +173,10 @@ struct OpenDoor {
       const std::lock_guard<std::mutex> lock(mutex);
       troubles.push_back(why);
     };
+    options.on_note = [this](const std::string& note) {
+      const std::lock_guard<std::mutex> lock(mutex);
+      notes.push_back(note);
+    };
     options.limits.tick = 5ms;
     if (change) change(&options);
     server = std::make_unique<Server>(std::move(options), job);
@@ -193,10 +201,15 @@ struct OpenDoor {
     return troubles;
   }
 
+  std::vector<std::string> Notes() {
+    const std::lock_guard<std::mutex> lock(mutex);
+    return notes;
+  }
+
   testing::TemporaryDirectory directory;
   const std::string runtime = directory / "run";
   std::mutex mutex;
-  std::vector<std::string> troubles;
+  std::vector<std::string> troubles, notes;
   std::shared_ptr<FakeJob> job;
   std::unique_ptr<Server> server;
 };
@@ -208,6 +221,17 @@ class Visitor {
     const auto address = UnixAddress(path);
     REQUIRE(address);
     REQUIRE(::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) == 0);
+  }
+  // Over TCP, at "127.0.0.1:4711".
+  struct Tcp {
+    std::string address;
+  };
+  explicit Visitor(const Tcp& tcp) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<uint16_t>(std::stoi(tcp.address.substr(tcp.address.rfind(':') + 1))));
+    REQUIRE(::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
   }
   // False: the other end has closed.
   bool Say(const std::string& text) {

@@ -236,7 +236,7 @@ TEST_CASE(
   std::promise<int> said;
   Request request;
   request.target = "/v1/stop";
-  request.peer = Peer{1, ::geteuid() + 1};
+  request.access = Access::kRead;
   REQUIRE(AnswerOnWorker(place, *stop.route, request, [&](const Answer& answer) { said.set_value(answer.status); }));
   CHECK(said.get_future().get() == 403);
   CHECK(heard.empty());

@@ -195,7 +195,7 @@ def test_metrics_are_what_prometheus_reads(job: Rehearsal, runtime: Path) -> Non
     _, headers, text = ask(socket_of(runtime), "GET", "/metrics")
     assert headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
     sample = re.compile(r'^[a-z_]+(\{[a-z_]+="[^"\n]*"(,[a-z_]+="[^"\n]*")*\})? [-+0-9.e]+$')
-    comment = re.compile(r"^# (HELP [a-z_]+ \S.*|TYPE [a-z_]+ (gauge|counter))$")
+    comment = re.compile(r"^# (HELP [a-z_]+ \S.*|TYPE [a-z_]+ (gauge|counter|summary))$")
     lines = text.splitlines()
     assert text.endswith("\n")
     assert [line for line in lines if not sample.match(line) and not comment.match(line)] == []

@@ -1,0 +1,57 @@
+#include "controller/door/entrance.h"
+
+#include <cerrno>
+#include <chrono>
+
+#include "controller/door/listener.h"
+
+namespace stepwatch::door {
+namespace {
+
+// When there is no descriptor for a connection, or no memory.
+constexpr std::chrono::milliseconds kPause{100};
+constexpr int kAcceptsPerWakeup = 64;
+
+}  // namespace
+
+Status Entrance::Open(int listening) {
+  boost::system::error_code error;
+  acceptor_.assign(listening, error);
+  if (error) return Status(StatusCode::kUnavailable, "the door's event loop refused the socket: " + error.message());
+  Await();
+  return Status();
+}
+
+void Entrance::Close() {
+  ++opening_;
+  pause_.cancel();
+  if (acceptor_.is_open()) (void)acceptor_.release();
+}
+
+void Entrance::Await() {
+  acceptor_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                       [this, opening = opening_](const boost::system::error_code& error) {
+                         if (!error && opening == opening_) AcceptSome();
+                       });
+}
+
+void Entrance::AcceptSome() {
+  for (int i = 0; i < kAcceptsPerWakeup && acceptor_.is_open(); ++i) {
+    base::UnforkedFd connection = AcceptAt(acceptor_.native_handle());
+    if (connection.valid()) {
+      on_connection_(std::move(connection));
+      continue;
+    }
+    if (errno == EINTR || errno == ECONNABORTED) continue;
+    if (errno == EAGAIN) break;
+    // Too many descriptors, most likely, while the connection still waits: without a pause this would turn in circles.
+    pause_.expires_after(kPause);
+    pause_.async_wait([this, opening = opening_](const boost::system::error_code& error) {
+      if (!error && opening == opening_) Await();
+    });
+    return;
+  }
+  if (acceptor_.is_open()) Await();
+}
+
+}  // namespace stepwatch::door

@@ -1,0 +1,210 @@
+// Another user at the door: turned away, or let in to read as one of a group.
+#include <grp.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+
+#include "controller/door/find_jobs.h"
+#include "controller/door/listener.h"
+#include "controller/door/runtime_directory.h"
+#include "tests/door/open_door.h"
+
+namespace stepwatch::door {
+namespace {
+
+constexpr uid_t kStranger = 23456;
+constexpr gid_t kReaders = 34567, kOthers = 45678;
+
+// Only root can become somebody else.
+bool CanBeAnother() {
+  if (::geteuid() == 0) return true;
+  const char* all = std::getenv("STEPWATCH_REQUIRE_ALL");
+  if (all != nullptr && *all != '\0' && std::string(all) != "0") FAIL("needs root, and STEPWATCH_REQUIRE_ALL is set");
+  WARN("skipped: needs root");
+  return false;
+}
+
+// What `say` says as the stranger, in a process of its own.
+std::string AsStranger(const std::vector<gid_t>& groups, const std::function<std::string()>& say) {
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const bool is_stranger = ::setgroups(groups.size(), groups.data()) == 0 &&
+                             ::setresgid(kStranger, kStranger, kStranger) == 0 &&
+                             ::setresuid(kStranger, kStranger, kStranger) == 0;
+    const std::string said = is_stranger ? say() : "could not become another user";
+    (void)!::write(ends[1], said.data(), said.size());
+    ::_exit(0);
+  }
+  ::close(ends[1]);
+  std::string heard;
+  char bytes[4096];
+  for (ssize_t got; (got = ::read(ends[0], bytes, sizeof bytes)) > 0;) heard.append(bytes, static_cast<size_t>(got));
+  ::close(ends[0]);
+  ::waitpid(child, nullptr, 0);
+  return heard;
+}
+
+std::string Summary(const Result<Reply>& reply) {
+  return reply.ok() ? std::to_string(reply.value().status) + " " + reply.value().body : reply.status().message();
+}
+
+struct SharedDoor {
+  explicit SharedDoor(const std::string& group = std::to_string(kReaders)) {
+    door = std::make_unique<OpenDoor>([&](ServerOptions* options) { options->readers = group; });
+    REQUIRE(::chmod(door->directory.path().c_str(), 0711) == 0);
+    path = door->Path();
+  }
+  std::string Ask(const std::vector<gid_t>& groups, const std::string& method, const std::string& target) const {
+    return AsStranger(groups, [&] { return Summary(Client(path, 0).Ask(method, target, "{}")); });
+  }
+
+  std::unique_ptr<OpenDoor> door;
+  std::string path;
+};
+
+TEST_CASE("a user of the readers' group reads what GET answers and changes nothing") {
+  if (!CanBeAnother()) return;
+  const SharedDoor shared;
+  CHECK(Has(shared.Ask({kOthers, kReaders}, "GET", "/v1/status"), "200 {\"version\":1"));
+  CHECK(Has(shared.Ask({kReaders}, "GET", "/metrics"), "200 # HELP"));
+  const std::string refused = shared.Ask({kReaders}, "POST", "/v1/validate");
+  CHECK(Has(refused, "403 "));
+  CHECK(Has(refused, "POST is for the user that runs the job"));
+  struct stat about {};
+  REQUIRE(::lstat(shared.path.c_str(), &about) == 0);
+  CHECK((about.st_mode & 0777) == 0660);
+  CHECK(about.st_gid == kReaders);
+  REQUIRE(::lstat(shared.door->runtime.c_str(), &about) == 0);
+  CHECK((about.st_mode & 0777) == 0710);
+  CHECK(about.st_gid == kReaders);
+}
+
+TEST_CASE("who is not of the group does not even reach the socket") {
+  if (!CanBeAnother()) return;
+  const SharedDoor shared;
+  CHECK(Has(shared.Ask({kOthers}, "GET", "/v1/status"), "Permission denied"));
+  const OpenDoor closed;
+  REQUIRE(::chmod(closed.directory.path().c_str(), 0711) == 0);
+  const std::string path = closed.Path();
+  CHECK(Has(AsStranger({kReaders}, [&] { return Summary(Client(path, 0).Get("/v1/status")); }), "Permission denied"));
+}
+
+TEST_CASE("a reader finds the job in a directory that was named, and not otherwise") {
+  if (!CanBeAnother()) return;
+  const SharedDoor shared;
+  const std::string directory = shared.door->runtime;
+  const auto find = [&](const std::string& named) {
+    return AsStranger({kReaders}, [&] {
+      std::string text;
+      for (const FoundJob& job : FindJobs({.directories = {directory}, .named = named}))
+        text += job.path + " of " + std::to_string(job.uid) + " " + job.status + job.why;
+      return text;
+    });
+  };
+  CHECK(Has(find(directory), shared.path + " of 0 {\"version\":1"));
+  CHECK(find("").empty());
+  const std::string at = AsStranger({kReaders}, [&] {
+    const auto found = FindJobAt(shared.path, {});
+    return found.ok() && found.value() ? found.value()->status : found.status().ToString();
+  });
+  CHECK(Has(at, "{\"version\":1"));
+}
+
+TEST_CASE("a server that is not the one that was expected is not asked") {
+  if (!CanBeAnother()) return;
+  // The stranger serves, and a third user asks who trusts somebody else.
+  testing::TemporaryDirectory directory;
+  REQUIRE(::chmod(directory.path().c_str(), 0711) == 0);
+  const std::string runtime = directory / "run";
+  REQUIRE(::mkdir(runtime.c_str(), 0755) == 0);
+  REQUIRE(::chown(runtime.c_str(), kStranger, kStranger) == 0);
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  const pid_t server = ::fork();
+  if (server == 0) {
+    (void)!::setresuid(kStranger, kStranger, kStranger);
+    auto& files = base::FileSystem::Real();
+    auto listener = Listener::Open(runtime, 7, files);
+    (void)!::chmod(listener.value().path().c_str(), 0666);
+    (void)!::write(ends[1], "x", 1);
+    ::pause();
+    ::_exit(0);
+  }
+  char byte = 0;
+  REQUIRE(::read(ends[0], &byte, 1) == 1);
+  const std::string path = runtime + "/7-1.sock";
+  const auto ask = [&](uid_t self, uid_t trusted) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      (void)!::setresuid(self, self, self);
+      const auto reply = Client(path, trusted).Get("/v1/status", 50ms);
+      ::_exit(Has(reply.status().message(), "served by another user, uid 23456") ? 1 : 2);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return WEXITSTATUS(status);
+  };
+  CHECK(ask(kStranger + 1, kStranger + 1) == 1);
+  CHECK(ask(kStranger + 1, kStranger + 2) == 1);
+  CHECK(ask(kStranger + 1, kStranger) == 2);  // nobody answers in time
+  ::kill(server, SIGKILL);
+  ::waitpid(server, nullptr, 0);
+}
+
+TEST_CASE("a group that is none, or cannot be given, leaves the door to its owner, with a note") {
+  const SharedDoor shared("no-such-group");
+  REQUIRE(shared.door->Notes().size() == 1);
+  CHECK(shared.door->Notes()[0] == "no group may read through the door: there is no group no-such-group");
+  struct stat about {};
+  REQUIRE(::lstat(shared.path.c_str(), &about) == 0);
+  CHECK((about.st_mode & 0777) == 0600);
+}
+
+TEST_CASE("readers that take all the room they have leave the owner his") {
+  std::atomic<bool> is_reader{true};
+  OpenDoor door([&](ServerOptions* options) {
+    options->limits.connections = 2;
+    options->readers = std::to_string(::getegid());
+    options->credentials_of = [&](int) {
+      return std::optional<Peer>(is_reader ? Peer{1, kStranger, {::getegid()}} : Peer{1, ::geteuid()});
+    };
+  });
+  std::vector<std::unique_ptr<Visitor>> crowd;
+  for (int i = 0; i < 2; ++i) {
+    crowd.push_back(std::make_unique<Visitor>(door.Path()));
+    REQUIRE(crowd.back()->Say("GET /v1/status HTTP/1.1\r\n\r\n"));
+    CHECK(Has(crowd.back()->HearUntil("\"version\":1"), "200 OK"));
+  }
+  CHECK(door.client().Get("/v1/status").value().status == 503);
+  is_reader = false;
+  CHECK(door.client().Get("/v1/status").value().status == 200);
+}
+
+TEST_CASE("two groups do not share a directory") {
+  if (!CanBeAnother()) return;
+  const SharedDoor first;
+  OpenDoor second([&](ServerOptions* options) {
+    options->directories = {first.door->runtime};
+    options->readers = std::to_string(kOthers);
+  });
+  const std::string path = second.Path();
+  REQUIRE(second.Notes().size() == 1);
+  CHECK(Has(second.Notes()[0], "lets users of group 34567 through to other jobs"));
+  CHECK(Has(AsStranger({kReaders}, [&] { return Summary(Client(path, 0).Get("/v1/status")); }), "Permission denied"));
+  CHECK(Has(first.Ask({kReaders}, "GET", "/v1/status"), "200 "));
+  CHECK(FindJobs({.directories = {first.door->runtime}}).size() == 2);
+}
+
+TEST_CASE("a directory where anybody could put a socket is not looked into, named or not") {
+  testing::TemporaryDirectory directory;
+  REQUIRE(::chmod(directory.path().c_str(), 01777) == 0);
+  const auto owner = OwnerOfRuntimeDirectory(directory.path());
+  REQUIRE_FALSE(owner.ok());
+  CHECK(Has(owner.status().message(), "anybody could have put a socket there"));
+  CHECK_FALSE(FindJobAt(directory / "7-1.sock", {}).ok());
+}
+
+}  // namespace
+}  // namespace stepwatch::door
