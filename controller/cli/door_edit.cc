@@ -109,7 +109,7 @@ Json AskStatus(const door::Client& client) {
 }  // namespace
 
 std::optional<EditResult> EditThroughDoor(const door::FoundJob& job, const DoorEdit& edit) {
-  const door::Client client(job.path);
+  const door::Client client = door::ClientOf(job);
   const door::Question question{"POST", edit.target, edit.body, edit.if_match, output::RandomRunId()};
   const Clock::time_point deadline = Clock::now() + kPatience;
   for (bool is_first = true;; is_first = false) {
@@ -151,7 +151,7 @@ std::optional<EditResult> ValidateThroughDoor(const door::FoundJob& job, const s
 void AwaitEdit(const door::FoundJob& job, const WaitArguments& arguments, EditResult* result) {
   const bool may_wait = result->exit_code == kExitDone || result->exit_code == kExitNoChange;
   if (arguments.goal.empty() || !may_wait) return;
-  const door::Client client(job.path);
+  const door::Client client = door::ClientOf(job);
   EditWait wait(arguments.goal == "drained" ? EditWait::Goal::kDrained : EditWait::Goal::kApplied, result->json);
   const bool tells = arguments.tells && IsTerminal();
   const auto tell = [tells](const std::vector<std::string>& lines) {
