@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "src/base/file.h"
 #include "src/base/text.h"
 
 namespace stepwatch::api {
@@ -24,12 +25,16 @@ void FillIn(std::string* option, const char* name) {
 
 }  // namespace
 
-DoorSettings SettingsOfDoor(const Options& options) {
+DoorSettings SettingsOfDoor(const Options& options, base::FileSystem& files) {
   DoorSettings settings;
   settings.is_wanted = options.door && Variable("STEPWATCH_DOOR") != "0";
   settings.options = options.door_options;
   FillIn(&settings.options.tcp, "STEPWATCH_DOOR_TCP");
   FillIn(&settings.options.token_file, "STEPWATCH_DOOR_TOKEN_FILE");
+  std::string& token_file = settings.options.token_file;
+  std::string here;
+  if (!token_file.empty() && token_file.front() != '/' && files.CurrentDirectory(&here) == 0)
+    token_file = base::JoinPath(here, token_file);
   FillIn(&settings.options.tcp_name, "STEPWATCH_DOOR_TCP_NAME");
   FillIn(&settings.options.group, "STEPWATCH_DOOR_GROUP");
   size_t& series = settings.options.metrics_sites_max;

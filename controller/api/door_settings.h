@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "src/base/file_system.h"
 #include "stepwatch/options.h"
 
 namespace stepwatch::api {
@@ -13,6 +14,7 @@ struct DoorSettings {
   std::string trouble;  // something in the environment that cannot be used, as a sentence; empty: nothing
 };
 
-DoorSettings SettingsOfDoor(const Options& options);
+// A relative path is one of the directory that the process is in at this moment.
+DoorSettings SettingsOfDoor(const Options& options, base::FileSystem& files = base::FileSystem::Real());
 
 }  // namespace stepwatch::api

@@ -68,7 +68,7 @@ Monitor::Impl::Impl(Options options, bool dynamic, base::FileSystem& files)
                 {&loop_.context(), &data_plane_, &drain_, &board_, &io_, &output_io_, &files_, &ranks_,
                  [this] { PublishState(); }},
                 [this](Event event) { Tell(std::move(event)); }),
-      door_settings_(api::SettingsOfDoor(options_)),
+      door_settings_(api::SettingsOfDoor(options_, files_)),
       job_(door_settings_.is_wanted || ranks_.shares_store() ? std::make_shared<api::MonitorJob>(this) : nullptr),
       server_(MakeServer()) {}
 

@@ -39,7 +39,7 @@ std::optional<std::string_view> ShownToken(const http::fields& header) {
 
 std::optional<Answer> TcpGate::Refusal(const http::fields& header_untrusted) const {
   const auto& header = header_untrusted;
-  // A browser says with each such request which page sent it, and no other client does.
+  // A browser names the page whose script asks, and other clients name none.
   if (header.count(http::field::origin) > 0)
     return Forbidden("this door takes no questions from web pages, and the request has a header Origin");
   if (header.count(http::field::host) != 1)

@@ -212,6 +212,9 @@ TEST_CASE("what the program wants of the door goes before the environment") {
   CHECK(settings.options.token_file.empty());
   CHECK(settings.options.metrics_sites_max == 100000);
   CHECK(settings.trouble.empty());
+  // The trainer may go elsewhere later.
+  options.door_options.token_file = "token";
+  CHECK(api::SettingsOfDoor(options).options.token_file == std::filesystem::current_path().string() + "/token");
 }
 
 TEST_CASE("a number of series that is none is one note, and the door is open") {
