@@ -102,6 +102,30 @@ class HookedFiles : public base::FileSystem {
   int List(const char* path, std::vector<std::string>* names) override {
     return Make("opendir", &FileSystem::List, path, names);
   }
+  int OpenBeneath(int directory, const char* path, int flags, mode_t mode) override {
+    return Make("openat2", &FileSystem::OpenBeneath, directory, path, flags, mode);
+  }
+  int OpenAt(int directory, const char* name, int flags, mode_t mode) override {
+    return Make("openat", &FileSystem::OpenAt, directory, name, flags, mode);
+  }
+  int StatAt(int directory, const char* name, struct stat* about) override {
+    return Make("fstatat", &FileSystem::StatAt, directory, name, about);
+  }
+  int RenameAt(int from_directory, const char* from, int to_directory, const char* to, unsigned flags) override {
+    return Make("renameat2", &FileSystem::RenameAt, from_directory, from, to_directory, to, flags);
+  }
+  int LinkAt(int from_directory, const char* from, int to_directory, const char* to) override {
+    return Make("linkat", &FileSystem::LinkAt, from_directory, from, to_directory, to);
+  }
+  int UnlinkAt(int directory, const char* name, int flags) override {
+    return Make("unlinkat", &FileSystem::UnlinkAt, directory, name, flags);
+  }
+  int MakeDirectoryAt(int directory, const char* name, mode_t mode) override {
+    return Make("mkdirat", &FileSystem::MakeDirectoryAt, directory, name, mode);
+  }
+  int ListAt(int directory, std::vector<std::string>* names) override {
+    return Make("fdopendir", &FileSystem::ListAt, directory, names);
+  }
   int AddWatch(int queue, const char* path, uint32_t mask) override {
     return Make("inotify_add_watch", &FileSystem::AddWatch, queue, path, mask);
   }

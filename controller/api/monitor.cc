@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "controller/api/event_log.h"
+#include "controller/api/limits_in_force.h"
 #include "controller/api/monitor_impl.h"
 #include "src/base/mutex.h"
 #include "src/output/run_directory.h"
@@ -73,7 +74,14 @@ Result<std::unique_ptr<Monitor>> Monitor::Impl::CreateMonitor(Options options, b
                 std::to_string(options.world_size) + " ranks (from 0); this rank goes by itself, without the store. ";
     options.store = nullptr;
   }
-  std::unique_ptr<Monitor> monitor(new Monitor(std::make_unique<Impl>(std::move(options), dynamic, files)));
+  Result<Limits> limits = api::LimitsInForce(options.limits, api::SystemLimitSources(files));
+  if (!limits.ok()) return limits.status();
+  options.limits = std::move(limits).value();
+  reload::BoundQueues(&options);
+  auto storage = output::RunStorage::Open(options.limits, output::OutputBase(options.output_dir), files);
+  if (!storage.ok()) return storage.status();
+  std::unique_ptr<Monitor> monitor(
+      new Monitor(std::make_unique<Impl>(std::move(options), dynamic, std::move(storage).value(), files)));
   Impl& impl = *monitor->impl_;
   if (!replaced.empty()) {
     Event event;
@@ -209,7 +217,8 @@ Status Monitor::Close(milliseconds timeout) {
   (void)impl_->door_.Close(deadline);
   // Last, so that whoever follows the events hears of the end.
   const bool door_ended = !impl_->server_ || impl_->server_->Stop(deadline);
-  impl_->hung_ = sink_hangs || !loop_ended || !door_ended;
+  // What hangs in a file comes back with the limits, and where the output goes, in its hands.
+  impl_->hung_ = sink_hangs || !loop_ended || !door_ended || !config_stopped || !output_stopped;
   if (!loop_ended)
     return Status(StatusCode::kTimedOut, "the loop thread hangs, perhaps in on_event, and was left behind");
   if (sink_hangs)

@@ -53,10 +53,11 @@ stats::EngineOptions EngineOptionsOf(const Options& options) {
 
 }  // namespace
 
-Monitor::Impl::Impl(Options options, bool dynamic, base::FileSystem& files)
+Monitor::Impl::Impl(Options options, bool dynamic, std::unique_ptr<output::RunStorage> storage, base::FileSystem& files)
     : options_(std::move(options)),
       dynamic_(dynamic),
       files_(files),
+      storage_(std::move(storage)),
       door_(options_.on_event),
       loop_([this](const char* what) { TellFault(what); }),
       board_([this] { loop_.Post([this] { board_.Woken(), OnBoard(); }); }),
@@ -65,12 +66,21 @@ Monitor::Impl::Impl(Options options, bool dynamic, base::FileSystem& files)
       drain_(&board_, &engine_, &wake_up_, &data_plane_.plans.begun_plans(), options_.backlog_bytes_max),
       ranks_(this),
       reloader_(options_, dynamic,
-                {&loop_.context(), &data_plane_, &drain_, &board_, &io_, &output_io_, &files_, &ranks_,
+                {&loop_.context(), &data_plane_, &drain_, &board_, &io_, &output_io_, storage_.get(), &files_, &ranks_,
                  [this] { PublishState(); }},
                 [this](Event event) { Tell(std::move(event)); }),
       door_settings_(api::SettingsOfDoor(options_, files_)),
       job_(door_settings_.is_wanted || ranks_.shares_store() ? std::make_shared<api::MonitorJob>(this) : nullptr),
-      server_(MakeServer()) {}
+      server_(MakeServer()) {
+  storage_->OnLevel([this]() noexcept {
+    try {
+      loop_.Post([this] { reloader_.OnDiskLevel(); });
+      return true;
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+  });
+}
 
 std::unique_ptr<door::Server> Monitor::Impl::MakeServer() {
   if (!door_settings_.is_wanted) return nullptr;
@@ -114,7 +124,7 @@ void Monitor::Impl::Start() {
   loop_.Start();
   closed_ = false;
   if (options_.keep_latest) drain_.KeepLatest();
-  drain_.SetAlertManager(MakeAlertManager(options_, files_, &board_));
+  drain_.SetAlertManager(MakeAlertManager(options_, storage_->note_files(), &board_));
   drain_.Start();
 }
 

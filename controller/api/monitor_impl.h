@@ -20,6 +20,7 @@
 #include "src/base/mutex.h"
 #include "src/drain/drain.h"
 #include "src/drain/status_board.h"
+#include "src/output/run_storage.h"
 #include "src/stats/engine.h"
 #include "src/step/data_plane.h"
 #include "src/step/wake_up.h"
@@ -35,8 +36,8 @@ class Monitor::Impl {
   // Monitor::Create over a file system, which must outlive whatever hangs in it.
   static Result<std::unique_ptr<Monitor>> CreateMonitor(Options options, base::FileSystem& files);
 
-  // `options` with its defaults filled in. Nothing runs yet.
-  Impl(Options options, bool dynamic, base::FileSystem& files);
+  // `options` with its defaults filled in, and its limits those in force. Nothing runs yet.
+  Impl(Options options, bool dynamic, std::unique_ptr<output::RunStorage> storage, base::FileSystem& files);
   void Start();
 
   // Loop thread, or before it runs. What is told has changed what is published.
@@ -66,6 +67,7 @@ class Monitor::Impl {
   const bool dynamic_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   base::FileSystem& files_;
+  const std::unique_ptr<output::RunStorage> storage_;
   base::IoThread io_;                          // looks at the config and writes it back
   base::IoThread output_io_{"stepwatch-out"};  // writes manifest.json and other small files of the run
   api::EventDoor door_;

@@ -28,7 +28,44 @@ void Add(double seconds, door::Durations* durations) {
 
 door::PlanFacts FactsOf(const reload::PlanView& view) {
   return {view.plan_id, view.config_sha256, view.collect_times, view.step_interval,
-          view.at_step, view.sites,         view.rows_per_step};
+          view.at_step, view.sites,         view.rows_per_step, view.queue_bytes};
+}
+
+door::LimitFacts FactsOf(const Limits& limits, const base::DiskMeter* meter) {
+  door::LimitFacts facts;
+  facts.output_root = limits.output_root;
+  facts.bytes_max = limits.bytes_max;
+  facts.rows_per_step_max = limits.rows_per_step_max;
+  facts.queue_bytes_max = limits.queue_bytes_max;
+  if (limits.formats)
+    for (const OutputFormat format : *limits.formats)
+      facts.formats.emplace_back(kOutputFormats[static_cast<size_t>(format)].name);
+  if (meter != nullptr) {
+    facts.bytes_used = meter->used();
+    facts.bytes_used_up = meter->level() == base::DiskMeter::Level::kUsedUp;
+  }
+  return facts;
+}
+
+std::optional<door::CostFacts> FactsOf(const step::StepCost& cost) {
+  if (cost.collected == 0) return std::nullopt;
+  door::CostFacts facts;
+  facts.collected = cost.collected;
+  facts.steps = cost.steps;
+  facts.seconds = static_cast<double>(cost.total_ns()) * 1e-9;
+  facts.step_seconds = std::max(0.0, static_cast<double>(cost.elapsed_ns) * 1e-9 - facts.seconds);
+  for (size_t i = 0; i < cost.ns.size(); ++i)
+    if (cost.ns[i] > 0)
+      facts.parts.push_back({i == step::kBoundaryCost ? "boundary" : SiteKindName(static_cast<SiteKind>(i)),
+                             static_cast<double>(cost.ns[i]) * 1e-9});
+  return facts;
+}
+
+door::BudgetFacts FactsOf(const reload::BudgetView& view) {
+  door::BudgetFacts facts{view.percent,       view.why_not,   view.factor,       {},
+                          view.spent_percent, view.decisions, view.last_decision};
+  for (const SiteKind kind : view.left_out) facts.left_out.emplace_back(SiteKindName(kind));
+  return facts;
 }
 
 // Why what the file says is not what runs, or is about to.
@@ -164,6 +201,7 @@ door::JobStatus MonitorJob::GetStatus() {
   status.rank = options.rank;
   status.world_size = options.world_size;
   status.dynamic = impl_.dynamic_;
+  status.limits = FactsOf(options.limits, impl_.storage_->meter());
   status.uptime_seconds = SecondsOf(now - impl_.start_);
   // The step thread may have taken an armed plan, or ended a window, and the loop does not know yet.
   for (const auto& view : {view_.in_force, view_.armed}) {
@@ -182,6 +220,8 @@ door::JobStatus MonitorJob::GetStatus() {
   status.drift = DriftOf(view_, status.running_sha256, monitor.fault);
   if (view_.refusal)
     status.refusal = door::RefusedEdit{view_.file_sha256, view_.refusal->message(), view_.refusal->place()};
+  status.cost = FactsOf(impl_.board_.cost_so_far());
+  if (view_.budget) status.budget = FactsOf(*view_.budget);
   status.watch_mode = view_.watch_mode;
   status.segment = view_.segment.segment;
   if (impl_.server_) status.tcp_address = impl_.server_->tcp_address();
@@ -231,7 +271,9 @@ door::DoctorReport MonitorJob::Examine() {
 
 Result<door::PlanPreview> MonitorJob::Preview(const std::string& text_untrusted) {
   const bool collects = impl_.GetStatus().plan_id != 0;
+  const reload::PlanLimits limits(impl_.options_, impl_.storage_.get());
   PreviewInputs inputs;
+  inputs.limits = &limits;
   inputs.rank = impl_.options_.rank;
   inputs.dynamic = impl_.dynamic_;
   inputs.micro_batches = impl_.options_.grad_acc_steps;

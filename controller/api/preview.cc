@@ -52,7 +52,7 @@ PlanPreview MakePreview(const PreviewInputs& inputs, const std::string& text_unt
   PlanPreview preview;
   preview.sha256 = base::Sha256Hex(text_untrusted);
   preview.measured = inputs.measured;
-  reload::EditPipeline pipeline(inputs.rank, inputs.dynamic);
+  reload::EditPipeline pipeline(inputs.rank, inputs.dynamic, inputs.limits);
   pipeline.SetSites(inputs.sites);
   reload::Edit edit = pipeline.Parse(preview.sha256, text_untrusted);
   const bool is_usable = pipeline.Classify(&edit, /*plan_id=*/1) != reload::EditIntent::kRefused;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "controller/door/plan_preview.h"
+#include "controller/reload/plan_limits.h"
 #include "controller/reload/reload_view.h"
 
 namespace stepwatch::api {
@@ -14,6 +15,7 @@ namespace stepwatch::api {
 struct PreviewInputs {
   int rank = 0;
   bool dynamic = false;
+  const reload::PlanLimits* limits = nullptr;  // not null
   int micro_batches = 1;
   std::string file_sha256;                        // what the file held at the last look; empty: not read yet
   std::shared_ptr<const SiteIndex> sites;         // not null

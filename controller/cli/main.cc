@@ -14,6 +14,7 @@
 #include "controller/cli/motion_verbs.h"
 #include "controller/cli/offline_commands.h"
 #include "controller/cli/plan_command.h"
+#include "controller/cli/prune_command.h"
 #include "controller/cli/rehearse_command.h"
 #include "controller/cli/text_verbs.h"
 #include "controller/cli/top_command.h"
@@ -232,6 +233,7 @@ int main(int argc, char** argv) try {
       "  stepwatch history monitor_output\n"
       "  stepwatch pause\n"
       "  stepwatch csv2tb --monitor-path monitor_output\n"
+      "  stepwatch prune monitor_output --older-than 30d\n"
       "\nExit codes: 0 done, 2 unusable config or command line, 3 conflict with another edit, 5 done in part or not\n"
       "possible here, 7 no change, 130 interrupted.");
   int exit_code = kExitDone;
@@ -261,6 +263,7 @@ int main(int argc, char** argv) try {
   AddCsvToDatabase(&app, &csv_to_database, &exit_code);
   AddAnomaly(&app, &anomaly, &exit_code);
   AddTextVerbs(&app, &exit_code);
+  AddPrune(&app, &exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -80,6 +80,11 @@ void PrintLines(const PlanArguments& arguments, const Preview& preview) {
   std::printf("mode        %s\n", arguments.dynamic ? "dynamic" : "static");
   std::printf("steps       %s\n", StepsText(config, arguments.dynamic).c_str());
   std::printf("statistics  %s\n", OpsText(config.ops).c_str());
+  if (config.own.budget)
+    std::printf(
+        "budget      %g %% of the training time for measuring: while it takes more, fewer steps are collected than "
+        "that, and then fewer kinds\n",
+        config.own.budget->percent);
   if (!preview.compiled) {
     std::printf("sites       unknown; --sites MANIFEST names a run's manifest.json\n");
     return;
@@ -110,6 +115,7 @@ void PrintJson(const PlanArguments& arguments, const Preview& preview) {
                {"start_step", config.start_step},
                {"step_interval", config.step_interval},
                {"collect_times", config.collect_times}};
+  if (config.own.budget) json["budget_percent"] = config.own.budget->percent;
   json["ops"] = Json::array();
   for (Stat stat : config.ops) json["ops"].push_back(StatName(stat));
   if (preview.compiled) {

@@ -3,11 +3,15 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "controller/cli/job_groups.h"
 #include "controller/cli/read_json.h"
 #include "controller/cli/text_table.h"
+#include "src/base/byte_count.h"
 #include "src/base/text.h"
 
 namespace stepwatch::cli {
@@ -16,6 +20,10 @@ namespace {
 using door::Json;
 
 constexpr size_t kHashShown = 12;
+
+uint64_t WholeBytes(const Json& object, const char* name) {
+  return static_cast<uint64_t>(std::max<int64_t>(0, Whole(object, name)));
+}
 
 std::string Duration(double seconds) {
   const auto whole = static_cast<int64_t>(std::max(0.0, seconds));
@@ -111,6 +119,66 @@ std::string RefusalLine(const Json& refusal) {
   return line + Text(refusal, "message");
 }
 
+// What is limited, and what is used of it.
+std::string LimitsLine(const Json& status) {
+  const Json& limits = Part(status, "limits");
+  std::string line;
+  const auto add = [&line](const std::string& part) { line += (line.empty() ? "" : ", ") + part; };
+  if (const int64_t max = Whole(limits, "bytes_max"); max > 0) {
+    const std::string part = fmt::format("{} of {} on disk", base::ByteCountText(WholeBytes(limits, "bytes_used")),
+                                         base::ByteCountText(static_cast<uint64_t>(max)));
+    add(IsTrue(limits, "bytes_used_up") ? Coloured(part + ", used up", Colour::kRed) : part);
+  }
+  if (const int64_t max = Whole(limits, "rows_per_step_max"); max > 0) add(fmt::format("{} rows a step", max));
+  if (const int64_t max = Whole(limits, "queue_bytes_max"); max > 0)
+    add(base::ByteCountText(static_cast<uint64_t>(max)) + " of queues");
+  if (const auto formats = limits.find("formats"); formats != limits.end() && formats->is_array()) {
+    std::string names;
+    for (const Json& name : *formats)
+      if (name.is_string()) names += (names.empty() ? "" : "/") + base::Printable(name.get<std::string>());
+    add("formats " + names);
+  }
+  if (const std::string root = Text(limits, "output_root"); !root.empty()) add("output below " + root);
+  return line;
+}
+
+// What measuring takes, the most expensive kinds first.
+std::string MeasuringLine(const Json& cost) {
+  if (Whole(cost, "collected") <= 0) return "";
+  std::vector<std::pair<double, std::string>> parts;
+  for (const auto& [name, seconds] : Part(cost, "parts").items())
+    if (seconds.is_number()) parts.emplace_back(-seconds.get<double>(), base::Printable(name));
+  std::sort(parts.begin(), parts.end());
+  const double total = Number(cost, "seconds");
+  std::string line = StepTimeText(total / static_cast<double>(Whole(cost, "collected"))) + " a collected step";
+  const double percent = Number(cost, "percent", -1);
+  if (percent >= 0) line += fmt::format(", {:.3g} % of the training time", percent);
+  for (size_t i = 0; i < parts.size() && i < 3 && total > 0; ++i)
+    line += fmt::format("{}{} {:.0f} %", i == 0 ? "; of that " : ", ", parts[i].second, -100 * parts[i].first / total);
+  return line;
+}
+
+std::string BudgetLine(const Json& budget) {
+  const double percent = Number(budget, "percent", -1), spent = Number(budget, "spent_percent", -1);
+  if (percent < 0) return "";
+  std::string line = fmt::format("{} % of the training time", percent);
+  if (spent >= 0) {
+    const std::string taken = fmt::format("{:.3g} % taken lately", spent);
+    line += ", " + (spent > percent ? Coloured(taken, Colour::kYellow) : taken);
+  }
+  if (const int64_t factor = Whole(budget, "interval_factor"); factor > 1)
+    line += fmt::format(", {} times as long an interval as in the config", factor);
+  if (const auto left_out = budget.find("left_out"); left_out != budget.end() && left_out->is_array()) {
+    std::string names;
+    for (const Json& name : *left_out)
+      if (name.is_string()) names += (names.empty() ? "" : ", ") + base::Printable(name.get<std::string>());
+    if (!names.empty()) line += ", without " + names;
+  }
+  return IsTrue(budget, "acting")
+             ? line
+             : line + "; " + Coloured("only told", Colour::kYellow) + ": " + Text(budget, "reason");
+}
+
 class Screen {
  public:
   // Without a value there is no line.
@@ -184,11 +252,14 @@ std::string StatusText(const std::string& name, const Json& status) {
   if (const Json& ledger = Part(status, "ledger"); Whole(ledger, "produced") > 0)
     screen.Line("rows",
                 RowsLine(ledger) + fmt::format("; measuring took {:.3f} s", Number(status, "measuring_seconds")));
+  screen.Line("cost", MeasuringLine(Part(status, "cost")));
+  screen.Line("budget", BudgetLine(Part(status, "budget")));
   if (Whole(status, "decision_timeouts") > 0)
     screen.Line("decisions",
                 fmt::format("waited for {} times, {} of them in vain, {:.3f} s in all", Whole(status, "decision_waits"),
                             Whole(status, "decision_timeouts"), Number(status, "decision_wait_seconds")));
   screen.Line("tcp", Text(status, "tcp_address"));
+  screen.Line("limits", LimitsLine(status));
   screen.Line("watch", Text(status, "watch_mode"));
   return std::move(screen).text();
 }

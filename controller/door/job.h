@@ -20,10 +20,23 @@ struct PlanFacts {
   PlanId plan_id = 0;
   std::string config_sha256;
   int64_t collect_times = 0;
-  int64_t step_interval = 1;
-  int64_t at_step = -1;  // the first step that it may collect; -1: not known yet
+  int64_t step_interval = 1;  // the config's, or the longer one that its budget asks for
+  int64_t at_step = -1;       // the first step that it may collect; -1: not known yet
   int64_t sites = 0;
   int64_t rows_per_step = 0;  // of one collected step
+  int64_t queue_bytes = 0;    // memory of its ring
+};
+
+// What no config exceeds (Options::limits, the environment), and what is used of it. 0 or empty: there is no such
+// limit.
+struct LimitFacts {
+  std::string output_root;
+  uint64_t bytes_max = 0;
+  uint64_t bytes_used = 0;  // counted only with a limit
+  bool bytes_used_up = false;
+  int64_t rows_per_step_max = 0;
+  uint64_t queue_bytes_max = 0;
+  std::vector<std::string> formats;
 };
 
 // The bytes that the config file holds were not taken.
@@ -37,6 +50,30 @@ struct RefusedEdit {
 struct Durations {
   uint64_t count = 0;
   double seconds = 0;
+};
+
+// What measuring has taken so far, of the threads of the trainer.
+struct CostFacts {
+  struct Part {
+    std::string name;  // a kind, or "boundary": the ends of collected steps
+    double seconds = 0;
+  };
+  int64_t collected = 0;    // steps
+  int64_t steps = 0;        // collected or not, while a plan was in force
+  double seconds = 0;       // that measuring took in them
+  double step_seconds = 0;  // that they took, less that
+  std::vector<Part> parts;  // that took any
+};
+
+// How much that may be, by the config.
+struct BudgetFacts {
+  double percent = 0;                   // of the training time
+  std::string why_not;                  // why nothing is lowered; empty: it is
+  int64_t factor = 1;                   // on the config's step_interval
+  std::vector<std::string> left_out;    // kinds
+  std::optional<double> spent_percent;  // lately
+  uint64_t decisions = 0;
+  std::string last_decision;
 };
 
 struct JobStatus {
@@ -55,6 +92,8 @@ struct JobStatus {
   std::optional<PlanFacts> armed;  // waits for its step
   std::string running_sha256;      // of the config that is armed or in force; empty: nothing is
 
+  LimitFacts limits;
+
   // What the file says.
   std::string config_path;
   std::string file_sha256;   // what the file held at the last look; empty: it was not read yet
@@ -69,6 +108,8 @@ struct JobStatus {
   // Counted since the monitor was created. The ledger is that of all plans that are drained.
   Ledger ledger;
   double measuring_seconds = 0;        // of threads of the trainer, for the same plans
+  std::optional<CostFacts> cost;       // of all plans; nothing before the first collected step has ended
+  std::optional<BudgetFacts> budget;   // of the plan in force, or armed
   std::optional<double> step_seconds;  // lately; nothing while no step ends
   uint64_t applied = 0;                // plans
   double last_applied_unix = 0;        // when the newest of them was, by the system's clock; 0: none was

@@ -33,7 +33,40 @@ Json PlanJson(const PlanFacts& plan) {
           {"step_interval", plan.step_interval},
           {"at_step", OrNull<int64_t>(plan.at_step, -1)},
           {"sites", plan.sites},
-          {"rows_per_step", plan.rows_per_step}};
+          {"rows_per_step", plan.rows_per_step},
+          {"queue_bytes", plan.queue_bytes}};
+}
+
+Json LimitsJson(const LimitFacts& limits) {
+  const bool counts = limits.bytes_max > 0;
+  return {{"output_root", OrNull(limits.output_root)},
+          {"bytes_max", OrNull<uint64_t>(limits.bytes_max, 0)},
+          {"bytes_used", counts ? Json(limits.bytes_used) : Json()},
+          {"bytes_used_up", limits.bytes_used_up},
+          {"rows_per_step_max", OrNull<int64_t>(limits.rows_per_step_max, 0)},
+          {"queue_bytes_max", OrNull<uint64_t>(limits.queue_bytes_max, 0)},
+          {"formats", limits.formats.empty() ? Json() : Json(limits.formats)}};
+}
+
+Json CostJson(const CostFacts& cost) {
+  Json parts = Json::object();
+  for (const CostFacts::Part& part : cost.parts) parts[part.name] = part.seconds;
+  return {{"collected", cost.collected},
+          {"steps", cost.steps},
+          {"seconds", cost.seconds},
+          {"percent", cost.step_seconds > 0 ? Json(100 * cost.seconds / cost.step_seconds) : Json()},
+          {"parts", parts}};
+}
+
+Json BudgetJson(const BudgetFacts& budget) {
+  return {{"percent", budget.percent},
+          {"spent_percent", budget.spent_percent ? Json(*budget.spent_percent) : Json()},
+          {"acting", budget.why_not.empty()},
+          {"reason", OrNull(budget.why_not)},
+          {"interval_factor", budget.factor},
+          {"left_out", budget.left_out},
+          {"decisions", budget.decisions},
+          {"last_decision", OrNull(budget.last_decision)}};
 }
 
 // JSON has no words for these.
@@ -129,6 +162,7 @@ Json StatusJson(const JobStatus& status) {
   json["at_step"] = status.armed ? OrNull<int64_t>(status.armed->at_step, -1) : Json();
   json["plan"] = status.plan ? PlanJson(*status.plan) : Json();
   json["armed"] = status.armed ? PlanJson(*status.armed) : Json();
+  json["limits"] = LimitsJson(status.limits);
   json["config_path"] = status.config_path;
   json["file_sha256"] = OrNull(status.file_sha256);
   json["running_sha256"] = OrNull(status.running_sha256);
@@ -144,6 +178,8 @@ Json StatusJson(const JobStatus& status) {
   json["segment"] = status.segment;
   json["ledger"] = LedgerJson(status.ledger);
   json["measuring_seconds"] = status.measuring_seconds;
+  json["cost"] = status.cost ? CostJson(*status.cost) : Json();
+  json["budget"] = status.budget ? BudgetJson(*status.budget) : Json();
   json["step_seconds"] = status.step_seconds ? Json(*status.step_seconds) : Json();
   json["proposed_step"] = OrNull<int64_t>(monitor.proposed_step, -1);
   json["in_doubt"] = monitor.in_doubt;

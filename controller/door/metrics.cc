@@ -79,6 +79,32 @@ void AddSteps(Page* page, const JobStatus& status) {
             status.monitor.decision_timeouts);
 }
 
+void AddCost(Page* page, const JobStatus& status) {
+  if (status.cost) {
+    page->Family("stepwatch_cost_seconds", "counter",
+                 "Time that threads of the trainer spent measuring, by kinds of sites; boundary: ends of steps.");
+    for (const CostFacts::Part& part : status.cost->parts)
+      page->Sample(part.seconds, fmt::format("kind=\"{}\"", Page::Escaped(part.name)));
+    page->One("stepwatch_cost_steps", "counter", "Steps in which a plan was in force, collected or not.",
+              status.cost->steps);
+    page->One("stepwatch_cost_step_seconds", "counter", "The time that these took without that.",
+              status.cost->step_seconds);
+  }
+  if (!status.budget) return;
+  const BudgetFacts& budget = *status.budget;
+  page->One("stepwatch_budget_percent", "gauge", "How much of the training time measuring may take.", budget.percent);
+  if (budget.spent_percent)
+    page->One("stepwatch_budget_spent_percent", "gauge", "How much of it measuring took lately.",
+              *budget.spent_percent);
+  page->One("stepwatch_budget_acting", "gauge", "1 if less is collected when that is too much, 0 if it is only told.",
+            budget.why_not.empty() ? 1 : 0);
+  page->One("stepwatch_budget_interval_factor", "gauge", "How many times as long as in the config step_interval is.",
+            budget.factor);
+  page->One("stepwatch_budget_kinds_left_out", "gauge", "Kinds of sites that are not collected for want of budget.",
+            budget.left_out.size());
+  page->One("stepwatch_budget_decisions", "counter", "Changes of the two, of the edit in force.", budget.decisions);
+}
+
 void AddLedger(Page* page, const Ledger& ledger) {
   page->One("stepwatch_rows_produced", "counter", "Rows of plans that are drained.", ledger.produced);
   page->One("stepwatch_rows_written", "counter", "Of those, written.", ledger.written);
@@ -109,6 +135,25 @@ void AddEdits(Page* page, const JobStatus& status) {
   page->One("stepwatch_uptime_seconds", "gauge", "Time since the monitor was created.", status.uptime_seconds);
 }
 
+// Only what is limited is told.
+void AddLimits(Page* page, const JobStatus& status) {
+  const LimitFacts& limits = status.limits;
+  if (limits.bytes_max > 0) {
+    page->One("stepwatch_disk_bytes", "gauge", "Bytes on disk that this rank of the run has written.",
+              limits.bytes_used);
+    page->One("stepwatch_disk_bytes_max", "gauge", "The most that it may write (STEPWATCH_BYTES_MAX).",
+              limits.bytes_max);
+    page->One("stepwatch_disk_used_up", "gauge", "1 if the collection has ended because the disk bytes are used up.",
+              limits.bytes_used_up ? 1 : 0);
+  }
+  if (limits.rows_per_step_max > 0)
+    page->One("stepwatch_rows_per_step_max", "gauge", "The most rows that a collected step may have.",
+              limits.rows_per_step_max);
+  if (limits.queue_bytes_max > 0)
+    page->One("stepwatch_queue_bytes_max", "gauge", "The most memory for rows on their way to the files.",
+              limits.queue_bytes_max);
+}
+
 }  // namespace
 
 MetricsFormat WantedFormat(std::string_view accept_untrusted) {
@@ -126,8 +171,10 @@ std::string MetricsText(const JobStatus& status, MetricsFormat format, const Sit
   Page page(format);
   AddState(&page, status);
   AddSteps(&page, status);
+  AddCost(&page, status);
   AddLedger(&page, status.ledger);
   AddEdits(&page, status);
+  AddLimits(&page, status);
   AddSites(&page, sites);
   return std::move(page).Finish();
 }

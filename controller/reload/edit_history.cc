@@ -35,6 +35,7 @@ const char* OutcomeOf(step::EndReason reason) {
     case step::EndReason::kTimes: return "finished";
     case step::EndReason::kStopped: return "stopped";
     case step::EndReason::kReplaced: return "replaced";
+    case step::EndReason::kLimited: return "limited";
     case step::EndReason::kClosed: break;
   }
   return "closed";

@@ -31,8 +31,10 @@ EditIntent EditPipeline::Classify(Edit* edit, PlanId plan_id) const {
     edit->intent = EditIntent::kOff;
   else if (config.collect_times == 0)
     edit->intent = dynamic_ ? EditIntent::kEmpty : EditIntent::kOff;
-  else if (Compile(edit, plan_id))
-    edit->intent = EditIntent::kRun;
+  else if (Compile(edit, plan_id)) {
+    edit->refusal = limits_->Check(*edit->compiled.plan);
+    if (edit->refusal.ok()) edit->intent = EditIntent::kRun;
+  }
   return edit->intent;
 }
 
@@ -42,6 +44,7 @@ bool EditPipeline::Compile(Edit* edit, PlanId plan_id) const {
   inputs.rank = rank_;
   inputs.dynamic = dynamic_;
   inputs.config_sha256 = edit->sha256;
+  inputs.sampling = edit->sampling;
   auto compiled = plan::CompilePlan(edit->parsed.value().config, *sites_, inputs);
   edit->refusal = compiled.status();
   if (!compiled.ok()) return false;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "controller/reload/machine.h"
+#include "controller/reload/plan_limits.h"
 #include "src/config/config.h"
 #include "src/plan/plan.h"
 #include "stepwatch/site.h"
@@ -20,13 +21,15 @@ struct Edit {
   Result<config::ParsedConfig> parsed = Status();
   EditIntent intent = EditIntent::kRefused;
   Status refusal;                          // kRefused
+  plan::Sampling sampling;                 // that the plan is compiled with
   plan::CompiledPlan compiled;             // kRun
   std::shared_ptr<const SiteIndex> sites;  // kRun: those that it was compiled for
 };
 
 class EditPipeline {
  public:
-  EditPipeline(int rank, bool dynamic) : rank_(rank), dynamic_(dynamic) {}
+  // The limits outlive the pipeline.
+  EditPipeline(int rank, bool dynamic, const PlanLimits* limits) : rank_(rank), dynamic_(dynamic), limits_(limits) {}
 
   void SetSites(SiteIndex sites) { SetSites(std::make_shared<const SiteIndex>(std::move(sites))); }
   void SetSites(std::shared_ptr<const SiteIndex> sites) { sites_ = std::move(sites); }
@@ -36,7 +39,7 @@ class EditPipeline {
   // False if the text is no JSON: somebody may still be writing it. Parse finds the same text parsed.
   bool LooksWhole(const std::string& text);
   Edit Parse(const std::string& sha256, const std::string& text);
-  // Finds out what the text asks for, and compiles the plan if it asks for one.
+  // Finds out what the text asks for, and compiles the plan if it asks for one; a limit of the run may refuse it.
   EditIntent Classify(Edit* edit, PlanId plan_id) const;
   // False: refused, with the reason in the edit.
   bool Compile(Edit* edit, PlanId plan_id) const;
@@ -49,6 +52,7 @@ class EditPipeline {
 
   const int rank_;
   const bool dynamic_;
+  const PlanLimits* const limits_;
   std::shared_ptr<const SiteIndex> sites_ = std::make_shared<const SiteIndex>();
   std::optional<ParsedText> parsed_;  // the text that LooksWhole was asked about last
 };

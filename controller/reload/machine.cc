@@ -25,6 +25,7 @@ struct Stepper {
   void operator()(const Discarded& input);
   void operator()(const BytesGiven& input);
   void operator()(const PauseWanted& input);
+  void operator()(const LimitReached& input);
 
  private:
   bool FileIsAsItWas(const BytesSeen& input);
@@ -114,7 +115,7 @@ void Stepper::Stop() {
   state.armed.reset();
   state.stopping = state.window.has_value();
   actions.push_back(ReportStopping{});
-  actions.push_back(PublishStop{});
+  actions.push_back(PublishStop{step::EndReason::kStopped});
 }
 
 void Stepper::WriteBackIfDue() {
@@ -183,7 +184,7 @@ void Stepper::operator()(const Drained& input) {
   if (plan == state.draining.end()) return;
   const MachinePlan drained = *plan;
   state.draining.erase(plan);
-  const bool complete = input.reason == step::EndReason::kTimes;
+  const bool complete = input.reason == step::EndReason::kTimes || input.reason == step::EndReason::kLimited;
   if (state.dynamic && complete && !state.in_file && state.seen == drained.sha256) state.due = drained;
   WriteBackIfDue();
 }
@@ -244,6 +245,16 @@ void Stepper::operator()(const PauseWanted& input) {
   if (input.pause && (state.stopping || state.armed)) return;
   state.window->paused = input.pause;
   actions.push_back(SetPause{state.window->window, input.pause});
+}
+
+// The window is over for good, so the file is to say so like at any other end: the same text starts nothing again.
+void Stepper::operator()(const LimitReached&) {
+  if (!state.armed && (!state.window || state.stopping)) return;
+  if (state.dynamic && state.armed && !state.in_file && state.seen == state.armed->sha256) state.due = state.armed;
+  state.armed.reset();
+  state.stopping = state.window.has_value();
+  actions.push_back(PublishStop{step::EndReason::kLimited});
+  WriteBackIfDue();
 }
 
 }  // namespace

@@ -94,8 +94,10 @@ struct PauseWanted {
 struct Discarded {
   PlanId plan_id = 0;
 };
+// A limit of the run does not let the newest plan go on, whatever the file says.
+struct LimitReached {};
 using Input = std::variant<BytesSeen, FileLost, Applied, Finished, Drained, WroteBack, FoundEdited, AgreedBytes,
-                           Rejected, Renumbered, Recompiled, Discarded, BytesGiven, PauseWanted>;
+                           Rejected, Renumbered, Recompiled, Discarded, BytesGiven, PauseWanted, LimitReached>;
 
 // --- actions ---
 struct ReportSeen {};     // new bytes; precedes what is done about them
@@ -121,7 +123,9 @@ struct ContinueWindow {
   PlanId plan_id = 0;
 };
 // Withdraws the armed plan, and ends the window at the next boundary.
-struct PublishStop {};
+struct PublishStop {
+  step::EndReason reason = step::EndReason::kStopped;
+};
 // From the next boundary on the window that this plan began is paused, or goes on.
 struct SetPause {
   PlanId window = 0;

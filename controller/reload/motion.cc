@@ -83,6 +83,7 @@ GivenVerdict Reloader::Give(const std::string& text, const std::optional<output:
     return is(Outcome::kRefused);
   }
   if (agreement_) agreement_->DiscardWriteBack();
+  WithdrawResampled();
   if (on_taken) Quietly([&] { on_taken(verdict.sha256); });
   history_.Given(verdict.sha256, text, state_.seen, peer);
   const Edit before = std::exchange(current_, std::move(edit));

@@ -162,10 +162,11 @@ void Reloader::Perform(const ContinueWindow& action) {
   TellArmed(*compiled.plan, ", the window goes on");
 }
 
-void Reloader::Perform(const PublishStop&) {
-  auto stop = std::make_unique<step::PendingPlan>();
+// A limit is this rank's own: it waits for nobody, and the other ranks go on.
+void Reloader::Perform(const PublishStop& action) {
+  auto stop = std::make_unique<step::PendingPlan>(step::Stop{action.reason});
   stop->at_step = parts_.data_plane->running.number() + 1;
-  if (agrees()) return agreement_->Submit(std::move(stop), current_);
+  if (agrees() && action.reason != step::EndReason::kLimited) return agreement_->Submit(std::move(stop), current_);
   PutInSlot(std::move(stop));
 }
 
@@ -186,7 +187,8 @@ void Reloader::PutInSlot(std::unique_ptr<step::PendingPlan>&& plan) {
 
 void Reloader::PrepareOutput(const plan::Plan& plan) {
   if (output_ == nullptr) {
-    const auto output = std::make_shared<sinks::FormatSink>(options_.rank, *parts_.files);
+    const auto output =
+        std::make_shared<sinks::FormatSink>(options_.rank, parts_.storage->row_files(), parts_.storage->meter());
     std::vector<std::shared_ptr<Sink>> sinks{output};
     sinks.insert(sinks.end(), options_.extra_sinks.begin(), options_.extra_sinks.end());
     parts_.drain->SetSinks(std::move(sinks));

@@ -17,12 +17,13 @@ std::optional<PlanView> Reloader::ViewOf(PlanId plan_id) const {
   view.plan_id = plan_id;
   view.config_sha256 = plan.config_sha256;
   view.collect_times = plan.config.collect_times;
-  view.step_interval = plan.config.step_interval;
+  view.step_interval = plan.rule.interval;
   if (in_slot_.plan_id == plan_id) view.at_step = in_slot_.at_step;
   view.sites = static_cast<int64_t>(plan.layout.sites.size());
   view.rows_per_step = static_cast<int64_t>(plan.RowsPerStep(options_.grad_acc_steps));
   view.plan = source->compiled.plan;
   view.model = source->sites;
+  view.queue_bytes = static_cast<int64_t>(step::RingBytes(plan, options_.grad_acc_steps, options_.ring_bytes_max));
   return view;
 }
 
@@ -68,6 +69,8 @@ ReloadView Reloader::View() {
   if (state_.window)
     view.in_force = ViewOf(state_.window->continuation != 0 ? state_.window->continuation : state_.window->plan_id);
   if (state_.armed) view.armed = ViewOf(state_.armed->plan_id);
+  const PlanId newest = view.in_force ? view.in_force->plan_id : view.armed ? view.armed->plan_id : 0;
+  if (const Edit* source = plans_.Find(newest)) view.budget = budget_.View(*source);
   view.stopping = state_.stopping;
   if (watcher_) view.watch_mode = watcher_->mode();
   if (attached_) view.sites = pipeline_.shared_sites();

@@ -24,18 +24,21 @@ Reloader::Reloader(const Options& options, bool dynamic, Parts parts, std::funct
       dynamic_(dynamic),
       parts_(parts),
       tell_(std::move(tell)),
-      pipeline_(options.rank, dynamic),
+      limits_(options, parts.storage),
+      pipeline_(options.rank, dynamic, &limits_),
       run_id_(options.run_id),
       plans_(options_, dynamic, parts.data_plane, parts.drain,
              [this](PlanId id) { TellSuperseded(id, "a newer one took its place before it was applied"); }),
+      budget_(options.world_size,
+              [this](EventKind kind, std::string message, PlanId id) { Tell(kind, std::move(message), id); }),
       board_timer_(*parts.loop),
       config_work_(*parts.loop, *parts.io),
       output_work_(*parts.loop, *parts.output_io),
       config_writer_(*parts.loop, &config_work_, parts.files, options.config_path,
                      [this](const ConfigWriter::Finding& finding) { TellDisplaced(finding); }),
-      history_(options, *parts.loop, &output_work_, parts.files,
+      history_(options, *parts.loop, &output_work_, &parts.storage->note_files(),
                [this](EventKind kind, std::string message) { Tell(kind, std::move(message)); }),
-      journal_(options, dynamic, *parts.loop, &output_work_, parts.files,
+      journal_(options, dynamic, *parts.loop, &output_work_, &parts.storage->note_files(),
                {[this](EventKind kind, std::string message) { Tell(kind, std::move(message)); },
                 [this](const std::string& directory) {
                   output_->SetDirectory(directory);
@@ -112,6 +115,29 @@ void Reloader::OnBoard() {
     throw;
   }
   plans_.TidySlot();
+  StopIfDiskUsedUp();  // a plan may have begun that was armed before
+  KeepBudget();
+}
+
+void Reloader::OnDiskLevel() {
+  using Level = base::DiskMeter::Level;
+  const Level level = parts_.storage->meter()->level();
+  if (level <= std::exchange(told_disk_level_, level)) return;
+  if (level == Level::kNear)
+    Tell(EventKind::kLimited, limits_.DiskText() + "; when they are used up, the collection ends");
+  else
+    Tell(EventKind::kLimited,
+         limits_.DiskText() + ": the collection ends, and no more rows are written until it is started again");
+  StopIfDiskUsedUp();
+}
+
+void Reloader::StopIfDiskUsedUp() {
+  if (told_disk_level_ != base::DiskMeter::Level::kUsedUp) return;
+  const std::optional<MachinePlan>& newest = state_.armed ? state_.armed : state_.window;
+  const Edit* source = newest ? plans_.Find(newest->plan_id) : nullptr;
+  if (source == nullptr || !PlanLimits::WritesFiles(*source->compiled.plan)) return;
+  WithdrawResampled();
+  Feed(LimitReached{});
 }
 
 void Reloader::Refresh() {
@@ -158,6 +184,7 @@ void Reloader::OnLook(const watch::FileSnapshot& snapshot) {
     return;
   }
   if (agreement_) agreement_->DiscardWriteBack();
+  WithdrawResampled();
   history_.Seen(snapshot, state_.seen);
   current_ = pipeline_.Parse(snapshot.sha256, snapshot.bytes);
   Feed(BytesSeen{snapshot.sha256, pipeline_.Classify(&current_, state_.next_plan_id)});

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "controller/reload/board_reader.h"
+#include "controller/reload/budget_keeper.h"
 #include "controller/reload/config_writer.h"
 #include "controller/reload/edit_history.h"
 #include "controller/reload/edit_pipeline.h"
@@ -23,6 +24,7 @@
 #include "controller/reload/motion.h"
 #include "controller/reload/ordered_edit.h"
 #include "controller/reload/plan_agreement.h"
+#include "controller/reload/plan_limits.h"
 #include "controller/reload/plan_registry.h"
 #include "controller/reload/reload_view.h"
 #include "controller/reload/run_journal.h"
@@ -30,6 +32,7 @@
 #include "src/base/file_system.h"
 #include "src/base/io_executor.h"
 #include "src/drain/drain.h"
+#include "src/output/run_storage.h"
 #include "src/sinks/format_sink.h"
 #include "src/step/data_plane.h"
 #include "stepwatch/event.h"
@@ -54,6 +57,7 @@ class Reloader final : private PlanAgreement::Owner {
     drain::StatusBoard* board = nullptr;
     base::IoExecutor* io = nullptr;         // touches the config
     base::IoExecutor* output_io = nullptr;  // touches what is written beside the rows
+    output::RunStorage* storage = nullptr;  // where the output goes
     base::FileSystem* files = &base::FileSystem::Real();
     agree::QuestionHost* question_host = nullptr;  // outlives the reloader; null: the ranks ask each other nothing
     std::function<void()> on_change = nullptr;     // View says something else, and no event tells of it
@@ -101,6 +105,8 @@ class Reloader final : private PlanAgreement::Owner {
   bool recorded() const { return journal_.settled(); }
   // Takes what the drain has posted.
   void OnBoard();
+  // More of Limits::bytes_max is used than before.
+  void OnDiskLevel();
   void StopWatching();
   // Joins the ranks of a job that has a store. In dynamic mode Attach does it.
   void JoinRanks();
@@ -134,6 +140,7 @@ class Reloader final : private PlanAgreement::Owner {
                     std::chrono::steady_clock::time_point deadline);
   // On these bytes, which were put in the file when others had been seen last.
   Verdict VerdictOn(const std::string& sha256, const std::string& seen_before) const;
+  void StopIfDiskUsedUp();
   // An edit takes effect when the ranks have agreed on it.
   bool agrees() const { return agreement_ && dynamic_; }
   bool undecided() const { return agreement_ && agreement_->undecided(); }
@@ -147,7 +154,14 @@ class Reloader final : private PlanAgreement::Owner {
   void LearnWhatBegan();
   PlanId InForce() const;
   bool IsAboutToBeReplaced() const;
-  Replanned Replan(const Change& of_plan_in_force, const Change& of_armed_plan);
+  // What becomes of a plan that goes beyond a limit of the run; `over_limit` says which.
+  enum class OverLimit : uint8_t { kRefused, kAllowed };
+  Replanned Replan(const Change& of_plan_in_force, const Change& of_armed_plan, OverLimit over, Status* over_limit);
+  void KeepBudget();
+  bool MayResample(PlanId plan_id) const;
+  void Resample(PlanId plan_id, const SamplingGovernor::Decision& decision);
+  // Something newer comes: a plan that the budget has put into the slot does not begin, if it has not yet.
+  void WithdrawResampled();
   std::optional<Edit> Changed(PlanId plan_id, const Change& change) const;
   void OnLook(const watch::FileSnapshot& snapshot);
   // Takes the input in, and performs what follows; a throw leaves the state as it was.
@@ -161,7 +175,7 @@ class Reloader final : private PlanAgreement::Owner {
   void Perform(const PublishPlan& action);
   void Perform(const RepublishPlan& action);
   void Perform(const ContinueWindow& action);
-  void Perform(const PublishStop&);
+  void Perform(const PublishStop& action);
   void Perform(const SetPause& action);
   void Perform(const WriteBack& action);
 
@@ -197,6 +211,7 @@ class Reloader final : private PlanAgreement::Owner {
   const Parts parts_;
   const std::function<void(Event)> tell_;
 
+  const PlanLimits limits_;
   EditPipeline pipeline_;
   std::string run_id_;
   bool attached_ = false;
@@ -214,12 +229,15 @@ class Reloader final : private PlanAgreement::Owner {
   std::set<std::string> said_;                           // keys whose "not effective" has been told
   std::shared_ptr<sinks::FormatSink> output_;            // from the first plan on
   std::string fault_;
+  base::DiskMeter::Level told_disk_level_ = base::DiskMeter::Level::kFree;
   int looks_awaited_ = 0;
   std::atomic<uint64_t> looks_{0};
   struct {
     PlanId plan_id = 0;
     int64_t at_step = -1;
   } in_slot_;  // the newest that was put there
+  BudgetKeeper budget_;
+  PlanId resampled_ = 0;  // the newest that the budget has put there; 0: something newer came
   int64_t segment_asked_ = 1;
   SegmentView segment_;
   boost::asio::steady_timer board_timer_;  // of an entry that found no memory

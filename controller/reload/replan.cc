@@ -40,6 +40,7 @@ bool Reloader::IsAboutToBeReplaced() const {
 
 Replanned Reloader::AttachAgain() {
   LearnWhatBegan();
+  WithdrawResampled();
   if (agreement_) agreement_->DiscardBuilt();
   std::unique_ptr<step::MovedHooks> moved;
   if (InForce() != 0 && parts_.data_plane->running.observed()) {
@@ -51,8 +52,14 @@ Replanned Reloader::AttachAgain() {
     moved->requests.structure = moved->requests.exit_after_structure =
         false;  // half a step's: the next plan asks again
   }
-  Replanned replanned = Replan(IsAboutToBeReplaced() ? Change() : CompileAnew, CompileAnew);
+  Status over_limit;
+  Replanned replanned =
+      Replan(IsAboutToBeReplaced() ? Change() : CompileAnew, CompileAnew, OverLimit::kAllowed, &over_limit);
   replanned.moved_hooks = std::move(moved);
+  if (!over_limit.ok()) {  // the model has grown all the same: the window ends in good order, on its new sites
+    Tell(EventKind::kLimited, over_limit.message() + "; the model has grown, and the collection ends");
+    Feed(LimitReached{});
+  }
   return replanned;
 }
 
@@ -73,13 +80,19 @@ Replanned Reloader::Amend(const Amendment& amendment) {
     return {};
   }
   LearnWhatBegan();
+  WithdrawResampled();
   // What the ranks agree on is the same on all of them: a call cannot be, it comes before the edit on some and after it
   // on others.
   const bool is_agreed = agrees();
   if (InForce() == 0 && (!state_.armed || is_agreed))
     Tell(EventKind::kNote, state_.armed ? "what the program has set does not hold for the edit that the ranks agree on"
                                         : "no plan is in force: what the program has set has no effect");
-  return Replan(IsAboutToBeReplaced() ? Change() : change, is_agreed ? Change() : change);
+  Status over_limit;
+  Replanned replanned = Replan(IsAboutToBeReplaced() ? Change() : change, is_agreed ? Change() : change,
+                               OverLimit::kRefused, &over_limit);
+  if (!over_limit.ok())
+    Tell(EventKind::kLimited, over_limit.message() + "; what the program has set is not taken, and the plan stays");
+  return replanned;
 }
 
 void Reloader::Discard(const Replanned& replanned) {
@@ -93,7 +106,8 @@ std::optional<Edit> Reloader::Changed(PlanId plan_id, const Change& change) cons
   return edit;
 }
 
-Replanned Reloader::Replan(const Change& of_plan_in_force, const Change& of_armed_plan) {
+Replanned Reloader::Replan(const Change& of_plan_in_force, const Change& of_armed_plan, OverLimit over,
+                           Status* over_limit) {
   const PlanId armed_id = state_.armed ? state_.armed->plan_id : 0;
   std::optional<Edit> running = Changed(InForce(), of_plan_in_force);
   std::optional<Edit> armed = Changed(armed_id, of_armed_plan);
@@ -102,6 +116,9 @@ Replanned Reloader::Replan(const Change& of_plan_in_force, const Change& of_arme
   PlanId id = state_.next_plan_id;
   for (std::optional<Edit>* edit : {&running, &armed})
     if (*edit && !pipeline_.Compile(&**edit, id++)) return {(*edit)->refusal, nullptr, nullptr};
+  for (const std::optional<Edit>* edit : {&running, &armed})
+    if (*edit && over_limit->ok()) *over_limit = limits_.Check(*(*edit)->compiled.plan);
+  if (!over_limit->ok() && over == OverLimit::kRefused) return {};
   id = state_.next_plan_id;
   for (std::optional<Edit>* edit : {&running, &armed})
     if (*edit) plans_.SetSource(id++, **edit);

@@ -15,6 +15,7 @@ namespace {
 constexpr std::chrono::seconds kPatience{1};
 constexpr std::chrono::milliseconds kAfterFault{100};
 constexpr std::chrono::seconds kBetweenTries{1};
+constexpr std::chrono::hours kBetweenBeats{1};
 
 }  // namespace
 
@@ -47,7 +48,8 @@ RunJournal::RunJournal(const Options& options, bool dynamic, boost::asio::io_con
       record_(options, dynamic),
       waiting_(std::make_shared<Waiting>()),
       timer_(loop),
-      retry_timer_(loop) {}
+      retry_timer_(loop),
+      beat_timer_(loop) {}
 
 void RunJournal::SetRunId(const std::string& run_id) {
   if (directory_.empty()) record_.SetRunId(run_id);
@@ -75,6 +77,16 @@ void RunJournal::Fix(std::string directory) {
                                                                     output::ShortId(record_.manifest().run_id)));
   callbacks_.on_directory(directory_);
   Save();
+  SaveHourly();
+}
+
+void RunJournal::SaveHourly() {
+  beat_timer_.expires_after(kBetweenBeats);
+  beat_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (error) return;
+    SaveHourly();  // first: what throws here comes again
+    Save();
+  });
 }
 
 void RunJournal::AddPlan(const plan::Plan& plan) {
@@ -141,6 +153,7 @@ void RunJournal::SaveAgainLater() {
 void RunJournal::Stop() {
   is_stopped_ = true;
   retry_timer_.cancel();
+  beat_timer_.cancel();
 }
 
 void RunJournal::AfterSaved(std::function<void()> then) {

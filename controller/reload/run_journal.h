@@ -2,7 +2,9 @@
 // stacks.
 //
 // Loop thread only; the files are touched on the executor, in the order of the calls here. Nothing is created before
-// the first plan that writes; with the format `api` alone there is neither directory nor manifest.
+// the first plan that writes; with the format `api` alone there is neither directory nor manifest. While the run lasts
+// the manifest is written anew every hour, so that its age tells others, who cannot see the process, that it still
+// runs.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -79,6 +81,7 @@ class RunJournal {
   void OnSaved(const Saved& saved);
   void TellHealth(const Status& saved) noexcept;
   void SaveAgainLater();
+  void SaveHourly();
   void CallUpTo(uint64_t version);
   void WaitFor(std::chrono::milliseconds time);
   void TellSaved(const std::string& key, const Status& fault, const Result<std::string>& note);
@@ -98,6 +101,7 @@ class RunJournal {
   int publications_ = 0;                   // under way
   boost::asio::steady_timer timer_;        // for the patience of the first of them
   boost::asio::steady_timer retry_timer_;  // of a manifest that was not written
+  boost::asio::steady_timer beat_timer_;
   bool is_stopped_ = false;
   bool is_failing_ = false;  // the last manifest was not written, and that was told
 };

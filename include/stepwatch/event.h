@@ -32,6 +32,7 @@ enum class EventKind : uint8_t {
   kPaused,      // from `step` on the plan in force collects nothing, and keeps its window and its count
   kResumed,     // from `step` on it collects again
   kRotated,     // the files with the rows up to `step` are closed, and later rows go to new ones
+  kLimited,  // a limit of Options::limits is near, or has ended the collection; `message` says which, and what is used
 };
 
 const char* EventKindName(EventKind kind);  // "seen", "refused", ...

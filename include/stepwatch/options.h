@@ -12,6 +12,7 @@
 
 #include "stepwatch/event.h"
 #include "stepwatch/parallel_for.h"
+#include "stepwatch/record_layout.h"
 #include "stepwatch/sink.h"
 #include "stepwatch/store.h"
 
@@ -32,6 +33,24 @@ struct DoorOptions {
   std::string group;
   // STEPWATCH_METRICS_SITES_MAX: so many series of the latest statistics of sites GET /metrics shows at most; 0: none.
   size_t metrics_sites_max = 0;
+};
+
+// What no config exceeds, however it is edited. An edit that would is refused and what ran goes on. Each limit may be
+// set in the environment as well; of the two the stricter one holds, so neither loosens the other (docs/limits.md).
+struct Limits {
+  // All that a run writes stays below this directory, and no symbolic link is followed on the way. The directory is
+  // made if it is not there. Empty: STEPWATCH_OUTPUT_ROOT, and without it everywhere.
+  std::string output_root;
+  // Bytes on disk that the run of this rank writes (not by extra_sinks). When they are used up, the collection ends at
+  // the next step. 0: STEPWATCH_BYTES_MAX, and without it any number.
+  uint64_t bytes_max = 0;
+  // Rows of one collected step. 0: STEPWATCH_ROWS_PER_STEP_MAX, and without it any number.
+  int64_t rows_per_step_max = 0;
+  // Memory for records between the step thread and the files: rings, frames that are not complete, frames that wait for
+  // a sink. 0: STEPWATCH_QUEUE_BYTES_MAX, and without it what ring_bytes_max and backlog_bytes_max say.
+  uint64_t queue_bytes_max = 0;
+  // Formats that a config may name. Unset: STEPWATCH_FORMATS ("csv,api"), and without it all.
+  std::optional<std::vector<OutputFormat>> formats;
 };
 
 struct Options {
@@ -88,6 +107,9 @@ struct Options {
   size_t ring_bytes_max = size_t{256} << 20;
   // Memory for step frames that a failing sink could not take yet.
   size_t backlog_bytes_max = size_t{64} << 20;
+
+  // What no config exceeds.
+  Limits limits;
 
   // Keep the records of every site's last step for Monitor::Latest from the beginning; otherwise from its first call
   // on.

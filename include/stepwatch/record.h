@@ -67,7 +67,7 @@ enum class DropReason : uint8_t {
   kUnsupported,  // a tensor that cannot be measured: complex, a device without an engine
   kLate,         // arrived after its step frame or its plan was closed, or 5 s after the step had ended, or found no
                  // memory until the run ended
-  kSinkFailed,   // the sink kept failing until its backlog was full or the run ended
+  kSinkFailed,   // the sink kept failing until its backlog was full or the run ended, or Limits::bytes_max was used up
 };
 inline constexpr int kDropReasonCount = 4;
 const char* DropReasonName(DropReason reason);  // "ring_full", ...

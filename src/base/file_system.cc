@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/fs.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
@@ -22,6 +23,20 @@ namespace {
 // The system call itself: glibc before 2.28 and musl have no wrapper.
 int RenameAt2(const char* from, const char* to, unsigned flags) {
   return static_cast<int>(::syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, flags));
+}
+
+// Takes the stream. Null: it could not be opened.
+int ListAll(DIR* stream, std::vector<std::string>* names) {
+  const auto close = [](DIR* directory) { ::closedir(directory); };
+  const std::unique_ptr<DIR, decltype(close)> directory(stream, close);
+  if (directory == nullptr) return -1;
+  for (;;) {
+    errno = 0;  // readdir tells the end and a failure apart by errno alone
+    const dirent* entry = ::readdir(directory.get());
+    if (entry == nullptr) return errno == 0 ? 0 : -1;
+    if (std::strcmp(entry->d_name, ".") != 0 && std::strcmp(entry->d_name, "..") != 0)
+      names->emplace_back(entry->d_name);
+  }
 }
 
 class RealFileSystem final : public FileSystem {
@@ -86,17 +101,39 @@ class RealFileSystem final : public FileSystem {
   int MakeDirectory(const char* path, mode_t mode) override { return ::mkdir(path, mode); }
   int MakeUniqueDirectory(char* pattern) override { return ::mkdtemp(pattern) == nullptr ? -1 : 0; }
   int RemoveDirectory(const char* path) override { return ::rmdir(path); }
-  int List(const char* path, std::vector<std::string>* names) override {
-    const auto close = [](DIR* directory) { ::closedir(directory); };
-    const std::unique_ptr<DIR, decltype(close)> directory(::opendir(path), close);
-    if (directory == nullptr) return -1;
-    for (;;) {
-      errno = 0;  // readdir tells the end and a failure apart by errno alone
-      const dirent* entry = ::readdir(directory.get());
-      if (entry == nullptr) return errno == 0 ? 0 : -1;
-      if (std::strcmp(entry->d_name, ".") != 0 && std::strcmp(entry->d_name, "..") != 0)
-        names->emplace_back(entry->d_name);
-    }
+  int List(const char* path, std::vector<std::string>* names) override { return ListAll(::opendir(path), names); }
+
+  int OpenBeneath(int directory, const char* path, int flags, mode_t mode) override {
+    open_how how = {};
+    how.flags = static_cast<unsigned>(flags);
+    how.mode = (flags & O_CREAT) != 0 ? mode : 0;  // a mode of nothing is refused
+    how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+    return static_cast<int>(::syscall(SYS_openat2, directory, path, &how, sizeof how));
+  }
+  int OpenAt(int directory, const char* name, int flags, mode_t mode) override {
+    return ::openat(directory, name, flags | O_NOFOLLOW, mode);
+  }
+  int StatAt(int directory, const char* name, struct stat* about) override {
+    return ::fstatat(directory, name, about, AT_SYMLINK_NOFOLLOW);
+  }
+  int RenameAt(int from_directory, const char* from, int to_directory, const char* to, unsigned flags) override {
+    if (flags == 0) return ::renameat(from_directory, from, to_directory, to);
+    return static_cast<int>(::syscall(SYS_renameat2, from_directory, from, to_directory, to, flags));
+  }
+  int LinkAt(int from_directory, const char* from, int to_directory, const char* to) override {
+    return ::linkat(from_directory, from, to_directory, to, 0);
+  }
+  int UnlinkAt(int directory, const char* name, int flags) override { return ::unlinkat(directory, name, flags); }
+  int MakeDirectoryAt(int directory, const char* name, mode_t mode) override {
+    return ::mkdirat(directory, name, mode);
+  }
+  int ListAt(int directory, std::vector<std::string>* names) override {
+    // A descriptor of its own: reading moves the position, and closing the stream closes it.
+    const int own = ::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (own < 0) return -1;
+    DIR* const stream = ::fdopendir(own);
+    if (stream == nullptr) ::close(own);
+    return ListAll(stream, names);
   }
 
   int AddWatch(int queue, const char* path, uint32_t mask) override { return ::inotify_add_watch(queue, path, mask); }
@@ -211,6 +248,31 @@ int FileSystemWrapper::RemoveDirectory(const char* path) {
 }
 int FileSystemWrapper::List(const char* path, std::vector<std::string>* names) {
   return target_.List(path, names);
+}
+int FileSystemWrapper::OpenBeneath(int directory, const char* path, int flags, mode_t mode) {
+  return target_.OpenBeneath(directory, path, flags, mode);
+}
+int FileSystemWrapper::OpenAt(int directory, const char* name, int flags, mode_t mode) {
+  return target_.OpenAt(directory, name, flags, mode);
+}
+int FileSystemWrapper::StatAt(int directory, const char* name, struct stat* about) {
+  return target_.StatAt(directory, name, about);
+}
+int FileSystemWrapper::RenameAt(int from_directory, const char* from, int to_directory, const char* to,
+                                unsigned flags) {
+  return target_.RenameAt(from_directory, from, to_directory, to, flags);
+}
+int FileSystemWrapper::LinkAt(int from_directory, const char* from, int to_directory, const char* to) {
+  return target_.LinkAt(from_directory, from, to_directory, to);
+}
+int FileSystemWrapper::UnlinkAt(int directory, const char* name, int flags) {
+  return target_.UnlinkAt(directory, name, flags);
+}
+int FileSystemWrapper::MakeDirectoryAt(int directory, const char* name, mode_t mode) {
+  return target_.MakeDirectoryAt(directory, name, mode);
+}
+int FileSystemWrapper::ListAt(int directory, std::vector<std::string>* names) {
+  return target_.ListAt(directory, names);
 }
 int FileSystemWrapper::AddWatch(int queue, const char* path, uint32_t mask) {
   return target_.AddWatch(queue, path, mask);

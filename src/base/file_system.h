@@ -77,6 +77,18 @@ class FileSystem {
   // Appends the names in the directory, without "." and "..", in no order. After a failure some may be missing.
   virtual int List(const char* path, std::vector<std::string>* names) = 0;
 
+  // Names below an open directory. A link in the last place is not followed, and fails with ELOOP where it is opened.
+  // openat2 with RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS and RESOLVE_NO_MAGICLINKS: `path` may have several parts.
+  virtual int OpenBeneath(int directory, const char* path, int flags, mode_t mode) = 0;
+  virtual int OpenAt(int directory, const char* name, int flags, mode_t mode) = 0;  // openat with O_NOFOLLOW
+  virtual int StatAt(int directory, const char* name, struct stat* about) = 0;      // fstatat, AT_SYMLINK_NOFOLLOW
+  virtual int RenameAt(int from_directory, const char* from, int to_directory, const char* to,
+                       unsigned flags) = 0;  // renameat2
+  virtual int LinkAt(int from_directory, const char* from, int to_directory, const char* to) = 0;
+  virtual int UnlinkAt(int directory, const char* name, int flags) = 0;  // AT_REMOVEDIR: rmdir
+  virtual int MakeDirectoryAt(int directory, const char* name, mode_t mode) = 0;
+  virtual int ListAt(int directory, std::vector<std::string>* names) = 0;  // as List
+
   // inotify_add_watch: looks `path` up, and so waits for its mount like every other call.
   virtual int AddWatch(int queue, const char* path, uint32_t mask) = 0;
 };
@@ -120,6 +132,14 @@ class FileSystemWrapper : public FileSystem {
   int MakeUniqueDirectory(char* pattern) override;
   int RemoveDirectory(const char* path) override;
   int List(const char* path, std::vector<std::string>* names) override;
+  int OpenBeneath(int directory, const char* path, int flags, mode_t mode) override;
+  int OpenAt(int directory, const char* name, int flags, mode_t mode) override;
+  int StatAt(int directory, const char* name, struct stat* about) override;
+  int RenameAt(int from_directory, const char* from, int to_directory, const char* to, unsigned flags) override;
+  int LinkAt(int from_directory, const char* from, int to_directory, const char* to) override;
+  int UnlinkAt(int directory, const char* name, int flags) override;
+  int MakeDirectoryAt(int directory, const char* name, mode_t mode) override;
+  int ListAt(int directory, std::vector<std::string>* names) override;
   int AddWatch(int queue, const char* path, uint32_t mask) override;
 
  private:

@@ -64,6 +64,13 @@ struct SiteGroup {
   bool operator==(const SiteGroup&) const = default;
 };
 
+// How much of the training time measuring may take: "stepwatch": {"budget": ...}, docs/budget.md.
+struct Budget {
+  double percent = 0;  // above 0, at most 100
+
+  bool operator==(const Budget&) const = default;
+};
+
 // The object "stepwatch": what is ours.
 struct OwnOptions {
   bool plan_id_column = false;                        // "columns": ["plan_id"]
@@ -71,6 +78,7 @@ struct OwnOptions {
   Coordination coordination = Coordination::kStrict;  // "coordination": "strict" | "besteffort" | "local"
   bool exit_after_struct = true;                      // the run ends when print_struct has its structure
   std::vector<SiteGroup> sites;                       // at most kSiteGroupsMax
+  std::optional<Budget> budget;                       // unset: what is asked for is collected, whatever it costs
 
   bool operator==(const OwnOptions&) const = default;
 };

@@ -48,6 +48,7 @@ std::vector<Described> OwnFields() {
   for (Described& field : fields) {
     field.is_list = field.text.key == "sites";
     if (field.is_list) field.inside = Describe(InsideSites());
+    if (field.text.key == "budget") field.inside = Describe(InsideBudget());
   }
   return fields;
 }
@@ -83,6 +84,7 @@ std::vector<Described> Table(std::string_view name) {
   if (name == "features") return Fields(FeatureFields());
   if (name == "stepwatch") return Describe(InsideStepwatch());
   if (name == "sites") return Describe(InsideSites());
+  if (name == "budget") return Describe(InsideBudget());
   return {};
 }
 

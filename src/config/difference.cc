@@ -122,6 +122,7 @@ void AddOwn(const OwnOptions& own, Values* values) {
   values->Add("stepwatch.coordination", NameOf(own.coordination));
   values->Add("stepwatch.exit_after_struct", own.exit_after_struct);
   values->Add("stepwatch.sites", ListJson(own.sites, GroupJson));
+  values->Add("stepwatch.budget.percent", own.budget ? Json(own.budget->percent) : Json());
 }
 
 }  // namespace

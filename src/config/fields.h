@@ -26,6 +26,7 @@ std::span<const KeyRule<Alert>> InsideAlert();
 std::span<const KeyRule<CcDistribution>> InsideCcDistribution();
 std::span<const KeyRule<OwnOptions>> InsideStepwatch();
 std::span<const KeyRule<SiteGroup>> InsideSites();
+std::span<const KeyRule<Budget>> InsideBudget();
 
 // The words of `kinds`: kinds of tensors by the names of their files, and the fields that stand for some.
 struct KindWord {
@@ -49,6 +50,7 @@ inline constexpr KindWord kKindWords[] = {
 };
 
 Status ReadSites(const Field& field, Notes& notes, OwnOptions& own);
+Status ReadBudget(const Field& field, Notes& notes, OwnOptions& own);
 
 // Why an element of `ops` is left out: what would be accepted, and what happens instead.
 struct OpLeftOut {

@@ -71,6 +71,10 @@ constexpr KeyRule<OwnOptions> kInside[] = {
       R"("type": "array", "maxItems": 63, "items": {"type": "object", "required": ["match"], )"
       R"("additionalProperties": false})"},
      ReadSites},
+    {{"budget", "object", "", "how much of the training time measuring may take: [overhead budget](budget.md)",
+      "without `percent`, or with another key: wrong type",
+      R"("type": "object", "required": ["percent"], "additionalProperties": false)"},
+     ReadBudget},
 };
 
 Status ReadOwn(const Field& field, Notes& notes, Config& config) {

@@ -156,7 +156,10 @@ void Drain::Round(bool now_or_never, bool last_call) noexcept {
   TakeRequests();
   TakeBegunPlans();
   Guarded([&] { EmptyRings(last_call); });
-  for (PlanStream& stream : streams_) TellBeginAndFinish(&stream);
+  for (PlanStream& stream : streams_) {
+    TellBeginAndFinish(&stream);
+    TellCost(&stream);
+  }
   Guarded([&] { PassOnFrames(last_call); });
   Guarded([&] { AnswerQuestions(); });
   engine_->Sweep();
@@ -205,6 +208,13 @@ void Drain::TellBeginAndFinish(PlanStream* stream) noexcept {
 void Drain::TellPauses(PlanStream* stream) noexcept {
   for (const step::PauseMark& mark : stream->TakePauseMarks())
     board_->Post(PlanPaused{stream->id(), mark.step, mark.paused});
+}
+
+void Drain::TellCost(PlanStream* stream) noexcept {
+  const std::optional<step::StepCost> cost = stream->TakeCost();
+  if (!cost) return;
+  const bool is_first = !std::exchange(stream->told_cost, true);
+  board_->Post(StepsMeasured{stream->id(), is_first, *cost}, stream->plan()->config.own.budget.has_value());
 }
 
 // Frames of a plan wait until those of the plan before it are with the sinks; its results are fetched all the same.
@@ -285,8 +295,7 @@ void Drain::ReportDrained(bool last_call) noexcept {
     if ((waits || !ledger.balanced()) && !last_call) return;
     TellLoss(stream, ledger);
     const step::PlanEnd& end = stream.end();
-    const double busy_seconds = static_cast<double>(stream.pipeline()->busy_ns.load(std::memory_order_relaxed)) * 1e-9;
-    board_->Post(PlanDrained{stream.id(), end.reason, end.collected, ledger, busy_seconds});
+    board_->Post(PlanDrained{stream.id(), end.reason, end.collected, ledger, stream.pipeline()->cost.seconds()});
     streams_.pop_front_and_dispose(std::default_delete<PlanStream>());
   }
 }

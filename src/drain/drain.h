@@ -95,6 +95,7 @@ class Drain {
   void EmptyRings(bool last_call);
   void TellBeginAndFinish(PlanStream* stream) noexcept;
   void TellPauses(PlanStream* stream) noexcept;
+  void TellCost(PlanStream* stream) noexcept;
   void PassOnFrames(bool last_call);
   void PassOnFrames(PlanStream* stream, bool last_call);
   void PassOn(PlanStream* stream, const AssembledFrame& frame);

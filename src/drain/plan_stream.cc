@@ -48,7 +48,11 @@ bool PlanStream::EmptyRing(size_t waiting_bytes_max, Time now, bool last_call) {
 }
 
 void PlanStream::TakeEntry(const step::RingEntry& entry, Time now) noexcept {
-  if (const auto* end = std::get_if<step::FrameEnd>(&entry)) TakeColumns(end->step, now);
+  if (const auto* end = std::get_if<step::FrameEnd>(&entry)) {
+    TakeColumns(end->step, now);
+    if (!cost_) cost_.emplace();
+    cost_->Add(end->cost);
+  }
   const auto* mark = std::get_if<step::PauseMark>(&entry);
   if (mark != nullptr && pause_marks_.size() < pause_marks_.capacity()) pause_marks_.push_back(*mark);
   const uint64_t late_before = assembler_.late();

@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "src/drain/frame_assembler.h"
@@ -53,6 +55,8 @@ class PlanStream final : public step::BegunPlan, public boost::intrusive::slist_
   bool exhausted() const { return finished() && waiting_.empty(); }
   bool has_backlog() const { return !waiting_.empty() || !pipeline_->ring.Empty(); }
   bool pending() const { return waiting_.pending(); }
+  // What measuring has cost since the last call; nothing: no collected step has ended.
+  std::optional<step::StepCost> TakeCost() noexcept { return std::exchange(cost_, std::nullopt); }
   const step::PlanBegin& begin() const { return *assembler_.begin(); }
   const step::PlanEnd& end() const { return *assembler_.end(); }
   // What it was told of pauses since the last call.
@@ -73,6 +77,7 @@ class PlanStream final : public step::BegunPlan, public boost::intrusive::slist_
   bool told_begin = false;
   bool told_finish = false;
   bool told_end = false;  // to the sinks
+  bool told_cost = false;
 
  private:
   void MakeRoom();
@@ -85,6 +90,7 @@ class PlanStream final : public step::BegunPlan, public boost::intrusive::slist_
   FrameAssembler assembler_;
   WaitingFrames waiting_;
   std::vector<step::PauseMark> pause_marks_;
+  std::optional<step::StepCost> cost_;
   uint64_t written_ = 0;
   uint64_t discarded_ = 0;
   uint64_t merged_ = 0;  // records that went into the rows of others

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "src/sinks/beyond_limit.h"
 #include "src/sinks/impossible_frame.h"
 
 namespace stepwatch::drain {
@@ -82,10 +83,17 @@ bool SinkQueue::Write(Item* item) noexcept {
   if (item->frame->has_nothing_to_write()) return true;
   item->tried = true;
   size_t said = 0;
+  bool is_limited = false;
   Status status = Guarded([&] {
-    WriteResult result = sink_->Write(item->plan->layout, FrameView(*item->frame));
-    said = result.written;
-    return std::move(result.status);
+    try {
+      WriteResult result = sink_->Write(item->plan->layout, FrameView(*item->frame));
+      said = result.written;
+      return std::move(result.status);
+    } catch (const sinks::BeyondLimit& limit) {
+      said = limit.written();
+      is_limited = hopeless_ = true;
+      return Status(StatusCode::kExhausted, "");
+    }
   });
   // A sink may miscount, the ledger may not.
   const uint64_t left = item->frame->records.size() - item->written;
@@ -94,7 +102,7 @@ bool SinkQueue::Write(Item* item) noexcept {
   Tell(*item, written, 0);
   flush_due_ |= written > 0 || status.ok();
   const bool taken = status.ok();
-  if (taken)
+  if (taken || is_limited)  // a limit is told by whoever has set it
     failure_.reset();
   else
     failure_ = std::move(status);

@@ -22,6 +22,7 @@ bool IsHealth(const BoardEntry& entry) {
 StatusBoard::StatusBoard(std::function<void()> wake) : wake_(std::move(wake)) {
   entries_.reserve(kPlanEntriesMax + kAlarmEntriesMax + kHealthEntriesMax);
   diagnostics_.reserve(kDiagnosticsMax);
+  measured_.reserve(kMeasuredMax);
 }
 
 // Of a sink that fails and recovers all the time the newest state counts.
@@ -68,6 +69,35 @@ void StatusBoard::Post(AlarmsRaised alarms) noexcept {
   Wake();
 }
 
+void StatusBoard::Post(const StepsMeasured& measured, bool wakes) noexcept {
+  {
+    const base::MutexLock lock(&mutex_);
+    cost_so_far_.Add(measured.cost);
+    if (!wakes) return;
+    const bool full = measured_.size() == kMeasuredMax;
+    if (full && measured_.back().plan_id == measured.plan_id) {
+      measured_.back().cost.Add(measured.cost);
+    } else {
+      if (full) measured_.erase(measured_.begin());
+      measured_.push_back(measured);
+    }
+  }
+  Wake();
+}
+
+std::vector<StepsMeasured> StatusBoard::TakeMeasured() {
+  std::vector<StepsMeasured> taken;
+  const base::MutexLock lock(&mutex_);
+  taken = measured_;
+  measured_.clear();
+  return taken;
+}
+
+step::StepCost StatusBoard::cost_so_far() const {
+  const base::MutexLock lock(&mutex_);
+  return cost_so_far_;
+}
+
 void StatusBoard::PostDiagnostics(std::vector<std::string> sentences) noexcept {
   if (sentences.empty()) return;
   {
@@ -83,7 +113,7 @@ void StatusBoard::PostDiagnostics(std::vector<std::string> sentences) noexcept {
 void StatusBoard::Remind() noexcept {
   {
     const base::MutexLock lock(&mutex_);
-    if (entries_.empty() && diagnostics_.empty() && left_out_ == LeftOut{}) return;
+    if (entries_.empty() && diagnostics_.empty() && measured_.empty() && left_out_ == LeftOut{}) return;
   }
   Wake();
 }

@@ -64,6 +64,12 @@ struct AnomalyFileFailed {
   Status status;
 };
 struct AnomalyFileRecovered {};
+// What measuring has cost in the newest collected steps of a plan.
+struct StepsMeasured {
+  PlanId plan_id = 0;
+  bool is_first = false;  // the plan's first collected step is among them
+  step::StepCost cost;
+};
 using BoardEntry = std::variant<PlanBegan, PlanFinished, PlanDrained, SinkFailed, SinkRecovered, AlarmsRaised,
                                 AnomalyFileFailed, AnomalyFileRecovered, PlanPaused, SegmentBegun>;
 
@@ -75,6 +81,7 @@ class StatusBoard {
   static constexpr size_t kHealthEntriesMax = 64;
   static constexpr size_t kPlanEntriesMax = 192;
   static constexpr size_t kDiagnosticsMax = 256;
+  static constexpr size_t kMeasuredMax = 64;
 
   // `wake` schedules a call of Woken() on the loop, and does nothing else. At most one such call is outstanding.
   explicit StatusBoard(std::function<void()> wake);
@@ -85,6 +92,9 @@ class StatusBoard {
   void Post(AlarmsRaised alarms) noexcept;
   // Sentences for the user that steer nothing.
   void PostDiagnostics(std::vector<std::string> sentences) noexcept;
+  // Wakes the loop, and keeps the entry for it, only if it is to act upon it: with a budget. Of one that is far behind
+  // what was measured in the newest steps adds up.
+  void Post(const StepsMeasured& measured, bool wakes) noexcept;
   // Wakes the loop again if it was not to be woken for what lies here.
   void Remind() noexcept;
 
@@ -94,6 +104,10 @@ class StatusBoard {
   std::vector<BoardEntry> Take();
   // One more sentence says how much was left out, if anything was.
   std::vector<std::string> TakeDiagnostics();
+  std::vector<StepsMeasured> TakeMeasured();
+
+  // --- any thread ---
+  step::StepCost cost_so_far() const;
 
  private:
   struct LeftOut {
@@ -110,8 +124,10 @@ class StatusBoard {
   static std::string TextOf(const LeftOut& left_out);
 
   const std::function<void()> wake_;
-  base::Mutex mutex_;
+  mutable base::Mutex mutex_;
   std::vector<BoardEntry> entries_ STEPWATCH_GUARDED_BY(mutex_);
+  std::vector<StepsMeasured> measured_ STEPWATCH_GUARDED_BY(mutex_);
+  step::StepCost cost_so_far_ STEPWATCH_GUARDED_BY(mutex_);
   size_t alarm_sentences_ STEPWATCH_GUARDED_BY(mutex_) = 0;  // in entries_
   size_t alarm_entries_ STEPWATCH_GUARDED_BY(mutex_) = 0;    // in entries_
   size_t health_entries_ STEPWATCH_GUARDED_BY(mutex_) = 0;   // in entries_

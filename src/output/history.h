@@ -35,8 +35,8 @@ struct HistoryLine {
   int pid = 0;
   std::string config_path;  // absolute
   PlanId plan_id = 0;       // 0: the edit led to no plan
-  std::string outcome;  // "applied", "finished", "stopping", "stopped", "replaced", "closed", "superseded", "refused",
-                        // "aborted"
+  std::string outcome;  // "applied", "finished", "stopping", "stopped", "replaced", "closed", "limited", "superseded",
+                        // "refused", "aborted"
   std::string sha256;   // of the config's bytes that the line is about
   std::string old_sha256;  // of what the file held before; empty: not known
   int64_t bytes = -1;

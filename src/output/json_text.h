@@ -47,6 +47,8 @@ class JsonText {
   }
   void Value(const char* text) { Value(std::string_view(text)); }
   void Value(const std::string& text) { Value(std::string_view(text)); }
+  // The shortest text that reads back to the same number, which is finite.
+  void Value(double value) { text_ += nlohmann::json(value).dump(); }
   void Value(bool value) { text_ += value ? "true" : "false"; }
   template <class Integer>
   void Value(Integer value) {

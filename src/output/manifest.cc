@@ -60,6 +60,15 @@ void WritePlan(const ManifestPlan& plan, JsonText* json) {
     json->Key("ledger");
     json->Object([&] { WriteLedger(*plan.ledger, json); });
   }
+  if (plan.budget) {
+    json->Key("budget");
+    json->Object([&] {
+      json->Member("percent", plan.budget->percent);
+      json->Member("step_interval", plan.budget->step_interval);
+      json->Member("left_out", plan.budget->left_out);
+      if (!plan.budget->decision.empty()) json->Member("decision", plan.budget->decision);
+    });
+  }
   if (!plan.write_back.empty()) json->Member("write_back", plan.write_back);
 }
 
@@ -75,7 +84,11 @@ void WriteManifest(const Manifest& manifest, JsonText* json) {
   json->Member("run_id", manifest.run_id);
   json->Member("rank", manifest.rank);
   json->Member("world_size", manifest.world_size);
-  json->Member("pid", manifest.pid);
+  json->Member("pid", manifest.process.pid);
+  json->Member("pid_started", manifest.process.started);
+  json->Member("pid_namespace", manifest.process.pid_namespace);
+  json->Member("host", manifest.process.host);
+  json->Member("boot_id", manifest.process.boot_id);
   json->Member("grad_acc_steps", manifest.grad_acc_steps);
   json->Member("started", manifest.started);
   json->Member("config", manifest.config_path);

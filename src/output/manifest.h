@@ -9,12 +9,21 @@
 #include <string>
 #include <vector>
 
+#include "src/base/process_identity.h"
 #include "stepwatch/record.h"
 #include "stepwatch/record_layout.h"
 #include "stepwatch/site.h"
 #include "stepwatch/status.h"
 
 namespace stepwatch::output {
+
+// Of a plan whose config has a budget.
+struct ManifestBudget {
+  double percent = 0;
+  int64_t step_interval = 1;          // of the plan, where that of the config is shorter
+  std::vector<std::string> left_out;  // kinds
+  std::string decision;               // that made the plan; empty: none did
+};
 
 struct ManifestPlan {
   PlanId plan_id = 0;
@@ -25,6 +34,7 @@ struct ManifestPlan {
   int64_t collected = 0;
   std::string end_reason;
   std::optional<Ledger> ledger;
+  std::optional<ManifestBudget> budget;
   std::string write_back;  // what became of dynamic_on in the file; empty: nothing to do
 };
 
@@ -39,7 +49,7 @@ struct Manifest {
   std::string run_id;
   int rank = 0;
   int world_size = 1;
-  int pid = 0;
+  base::ProcessIdentity process;
   int grad_acc_steps = 1;
   std::string started;  // local time, ISO 8601
   std::string config_path;

@@ -1,7 +1,5 @@
 #include "src/output/run_record.h"
 
-#include <unistd.h>
-
 #include <ctime>
 #include <utility>
 
@@ -25,7 +23,7 @@ RunRecord::RunRecord(const Options& options, bool dynamic) {
   manifest_.run_id = options.run_id;
   manifest_.rank = options.rank;
   manifest_.world_size = options.world_size;
-  manifest_.pid = static_cast<int>(::getpid());
+  manifest_.process = base::ThisProcess();
   manifest_.grad_acc_steps = options.grad_acc_steps;
   manifest_.started = LocalTime(std::time(nullptr));
   manifest_.config_path = options.config_path;
@@ -37,6 +35,10 @@ void RunRecord::AddPlan(const plan::Plan& plan) {
   entry.plan_id = plan.layout.plan_id;
   entry.config_sha256 = plan.config_sha256;
   entry.state = "armed";
+  if (plan.config.own.budget) {
+    entry.budget = ManifestBudget{plan.config.own.budget->percent, plan.rule.interval, {}, ""};
+    for (const SiteKind kind : plan.sampling.left_out) entry.budget->left_out.emplace_back(SiteKindName(kind));
+  }
   manifest_.plans.push_back(std::move(entry));
   if (manifest_.plans.size() > kPlansKept) manifest_.plans.erase(manifest_.plans.begin());
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -91,6 +92,11 @@ RecordLayout LayoutOf(const Config& config, PlanId plan_id) {
   return layout;
 }
 
+int64_t IntervalOf(const Config& config, const Sampling& sampling) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  return config.step_interval > kMost / sampling.factor ? kMost : config.step_interval * sampling.factor;
+}
+
 Status AtLeastOne(const char* key, int64_t value) {
   if (value >= 1) return Status();
   return Status(StatusCode::kOutOfRange,
@@ -107,7 +113,8 @@ Result<CompiledPlan> CompilePlan(const Config& config, const SiteIndex& sites, c
   CompiledPlan compiled;
   auto plan = std::make_shared<Plan>();
   plan->layout = LayoutOf(config, inputs.plan_id);
-  plan->rule = {config.start_step, config.step_interval, config.collect_times};
+  plan->rule = {config.start_step, IntervalOf(config, inputs.sampling), config.collect_times};
+  plan->sampling = inputs.sampling;
   plan->eps = config.eps;
   plan->eps_mode = config.own.eps_mode;
   plan->rank_writes = RankWrites(config, inputs.rank);
@@ -123,6 +130,8 @@ Result<CompiledPlan> CompilePlan(const Config& config, const SiteIndex& sites, c
     AddModules(sites, kinds, selection, features, &groups, &plan->layout.sites);
     AddParameters(sites, kinds, DrawsHeatmaps(config, sites), selection, &groups, &plan->layout.sites);
     AddOperators(config, sites, &plan->layout.sites);
+    std::erase_if(plan->layout.sites,
+                  [&](const PlannedSite& site) { return Contains(inputs.sampling.left_out, site.kind); });
     for (auto warnings : {selection.Warnings(), features.Warnings(selection.modules()),
                           groups.Warnings(selection.modules(), selection.parameters()), BeyondFrontEnd(config, sites)})
       compiled.warnings.insert(compiled.warnings.end(), warnings.begin(), warnings.end());

@@ -14,6 +14,14 @@
 
 namespace stepwatch::plan {
 
+// How much less is collected than the config says, so that measuring stays within its budget.
+struct Sampling {
+  int64_t factor = 1;              // on step_interval
+  std::vector<SiteKind> left_out;  // kinds that are not collected at all, in the order of SiteKind
+
+  bool operator==(const Sampling&) const = default;
+};
+
 struct Plan {
   RecordLayout layout;  // id, sites, columns
   StepRule rule;
@@ -23,6 +31,7 @@ struct Plan {
   FrontEndRequests requests;
   std::string config_sha256;  // of the bytes it came from
   config::Config config;
+  Sampling sampling;  // what the rule and the sites already follow
   std::vector<std::string> append_output;
 
   // The groups of sites that a collected step collects; `round` is StepRule::Round of it.
@@ -43,6 +52,7 @@ struct PlanInputs {
   int rank = 0;
   bool dynamic = false;
   std::string config_sha256;
+  Sampling sampling{};
 };
 
 struct CompiledPlan {

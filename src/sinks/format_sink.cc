@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "src/sinks/beyond_limit.h"
 #include "src/sinks/sink_makers.h"
 
 namespace stepwatch::sinks {
@@ -21,9 +22,20 @@ void FormatSink::MakeSinkFor(OutputFormat format) {
 
 WriteResult FormatSink::Write(const RecordLayout& layout, const StepFrame& frame) {
   MakeSinkFor(layout.format);
-  if (const auto& sink = SinkOf(layout.format)) return sink->Write(layout, frame);
+  if (const auto& sink = SinkOf(layout.format))
+    return meter_ == nullptr ? sink->Write(layout, frame) : WriteMetered(sink.get(), layout, frame);
   if (kSinkMakers[static_cast<size_t>(layout.format)] == nullptr) return {Status(), frame.count};
   return {Status(StatusCode::kUnavailable, "the directory that append_output names is still looked for"), 0};
+}
+
+// Rows that the limit has refused are not tried again: there will not be more room.
+WriteResult FormatSink::WriteMetered(Sink* sink, const RecordLayout& layout, const StepFrame& frame) {
+  const uint64_t before = meter_->used();
+  WriteResult result = sink->Write(layout, frame);
+  if (!result.status.ok() && meter_->has_refused()) throw BeyondLimit(result.written);
+  const uint64_t after = meter_->used();
+  if (after > before) meter_->CountStep(after - before);
+  return result;
 }
 
 void FormatSink::Discard(const RecordLayout& layout, const StepFrame& frame) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/base/file_system.h"
+#include "src/base/metered_files.h"
 #include "src/base/mutex.h"
 #include "stepwatch/record_layout.h"
 #include "stepwatch/sink.h"
@@ -19,7 +20,9 @@ namespace stepwatch::sinks {
 // for alarms by then.
 class FormatSink final : public Sink {
  public:
-  explicit FormatSink(int rank, base::FileSystem& files = base::FileSystem::Real()) : rank_(rank), files_(files) {}
+  // `files` is where the rows go, and `meter`, if it is not null, what counts and limits them there.
+  explicit FormatSink(int rank, base::FileSystem& files = base::FileSystem::Real(), base::DiskMeter* meter = nullptr)
+      : rank_(rank), files_(files), meter_(meter) {}
 
   // Any thread: where files go. Later calls change nothing. Until then frames that go to files are not taken.
   void SetDirectory(std::string directory);
@@ -34,9 +37,11 @@ class FormatSink final : public Sink {
   // Null: the format has no files, or there was no frame for them yet.
   std::unique_ptr<Sink>& SinkOf(OutputFormat format) { return sinks_[static_cast<size_t>(format)]; }
   void MakeSinkFor(OutputFormat format);
+  WriteResult WriteMetered(Sink* sink, const RecordLayout& layout, const StepFrame& frame);
 
   const int rank_;
   base::FileSystem& files_;
+  base::DiskMeter* const meter_;
   base::Mutex mutex_;
   std::string directory_ STEPWATCH_GUARDED_BY(mutex_);
   std::array<std::unique_ptr<Sink>, kOutputFormatCount> sinks_;

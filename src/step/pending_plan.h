@@ -22,8 +22,11 @@ enum class StartRule : uint8_t {
 struct NewWindow {
   StartRule start = StartRule::kAsWritten;
 };
-struct Continue {};  // the window in force goes on, with its step rule and its count
-struct Stop {};      // the window in force ends; there is no plan
+// The window in force goes on: with its first step, its count and its end, and with the interval of the plan.
+struct Continue {};
+struct Stop {  // the window in force ends; there is no plan
+  EndReason reason = EndReason::kStopped;
+};
 
 // The drain's part of a plan, made together with it, so that the drain needs no memory to take a plan over that has
 // begun.
@@ -38,7 +41,7 @@ class BegunPlan {
 
 // Allocated off the step thread, which moves its parts but frees nothing.
 struct PendingPlan {
-  PendingPlan() : effect(Stop{}) {}
+  explicit PendingPlan(Stop stop = {}) : effect(stop) {}
   PendingPlan(std::variant<NewWindow, Continue, Stop> its_effect, std::shared_ptr<Pipeline> its_pipeline,
               std::unique_ptr<BegunPlan> its_part_for_drain)
       : effect(its_effect), pipeline(std::move(its_pipeline)), for_drain(std::move(its_part_for_drain)) {}

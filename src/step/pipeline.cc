@@ -11,6 +11,13 @@ constexpr uint64_t kRecordsMin = 1024;
 // Tensors that are measured at once, in one launch if they are in device memory.
 constexpr size_t kBatchMax = 1024;
 
+size_t RingRecords(const plan::Plan& plan, int micro_batches, size_t ring_bytes_max) {
+  const uint64_t records = plan.RecordsPerStep(micro_batches);
+  const uint64_t affordable = RecordRing::RecordsIn(ring_bytes_max / RecordRing::EntryBytes());
+  const uint64_t wanted = records == 0 ? 64 : std::max(kRecordsMin, kStepsInRing * records);
+  return static_cast<size_t>(std::min(wanted, affordable));
+}
+
 }  // namespace
 
 size_t Pipeline::BatchCapacity(const plan::Plan& plan) {
@@ -29,12 +36,18 @@ void Pipeline::CountUnmeasured(StatusCode code) noexcept {
   dropped.fetch_add(1, std::memory_order_relaxed);
 }
 
+uint64_t RingBytesNeeded(const plan::Plan& plan, int micro_batches) {
+  return RecordRing::CapacityFor(kStepsInRing * plan.RecordsPerStep(micro_batches)) * RecordRing::EntryBytes();
+}
+
+uint64_t RingBytes(const plan::Plan& plan, int micro_batches, size_t ring_bytes_max) {
+  return RecordRing::CapacityFor(RingRecords(plan, micro_batches, ring_bytes_max)) * RecordRing::EntryBytes();
+}
+
 std::shared_ptr<Pipeline> MakePipeline(std::shared_ptr<const plan::Plan> plan, int micro_batches,
                                        size_t ring_bytes_max) {
-  const uint64_t records = plan->RecordsPerStep(micro_batches);
-  const uint64_t affordable = std::max<uint64_t>(64, ring_bytes_max / RecordRing::EntryBytes() / 2);
-  const uint64_t wanted = records == 0 ? 64 : std::max(kRecordsMin, kStepsInRing * records);
-  return std::make_shared<Pipeline>(std::move(plan), static_cast<size_t>(std::min(wanted, affordable)));
+  const size_t records = RingRecords(*plan, micro_batches, ring_bytes_max);
+  return std::make_shared<Pipeline>(std::move(plan), records);
 }
 
 }  // namespace stepwatch::step

@@ -12,6 +12,7 @@
 #include "src/stats/engine.h"
 #include "src/step/heatmap_queue.h"
 #include "src/step/record_ring.h"
+#include "src/step/step_cost.h"
 #include "stepwatch/status.h"
 
 namespace stepwatch::step {
@@ -51,7 +52,7 @@ struct Pipeline {
   std::atomic<uint64_t> dropped_ring_full{0};
   std::atomic<uint64_t> dropped_unsupported{0};
   std::atomic<uint64_t> dropped_late{0};  // measured under another plan
-  std::atomic<uint64_t> busy_ns{0};       // time that trainer threads spent measuring for this plan
+  CostCounters cost;                      // of measuring for this plan
 
   // Something was produced that is no record.
   void CountUnmeasured(StatusCode code) noexcept;
@@ -60,6 +61,11 @@ struct Pipeline {
   static size_t BatchCapacity(const plan::Plan& plan);
   static FrontEndRequests RequestsAfterPause(const plan::Plan& plan);
 };
+
+// What a ring takes that has places for two steps of the plan's records, and no more.
+uint64_t RingBytesNeeded(const plan::Plan& plan, int micro_batches);
+// What the ring of MakePipeline takes.
+uint64_t RingBytes(const plan::Plan& plan, int micro_batches, size_t ring_bytes_max);
 
 // Places for two steps of the plan's records, within the memory limit.
 std::shared_ptr<Pipeline> MakePipeline(std::shared_ptr<const plan::Plan> plan, int micro_batches,

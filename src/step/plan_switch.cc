@@ -22,22 +22,25 @@ PlanSwitch::~PlanSwitch() {
   Reclaim();
 }
 
-void PlanSwitch::CloseFrame() noexcept {
-  Pipeline& pipeline = *current_->pipeline;
+void PlanSwitch::CloseFrame(CostMeter::Clock::time_point ended) noexcept {
+  Pipeline& pipeline = *current_->pipeline;  // stays until the next boundary, even if the window ends here
   const uint64_t produced = pipeline.produced.load(std::memory_order_relaxed);
   // Refused only when the drain is stuck; it then closes the frame at the next record that gets through.
-  (void)pipeline.ring.TryPush(FrameEnd{running_->number(), produced - produced_before_frame_});
+  const StepCost cost = meter_.EndFrame(pipeline.cost);
+  if (pipeline.ring.TryPush(FrameEnd{running_->number(), produced - produced_before_frame_, cost})) meter_.Hand(cost);
   produced_before_frame_ = produced;
   const int64_t collected = collected_.load(std::memory_order_relaxed) + 1;
   collected_.store(collected, std::memory_order_relaxed);
   if (collected >= rule_.times) EndWindow(EndReason::kTimes, running_->number());
   drain_wake_up_->Post();
+  pipeline.cost.Add(kBoundaryCost, CostMeter::Clock::now() - ended);
 }
 
 void PlanSwitch::EndStep() noexcept {
   if (!running_->InOwner() || closed_) return;
+  const auto ended = current_ == nullptr ? CostMeter::Clock::time_point() : meter_.EndStep();
   graph_capture_->EndStep();
-  if (running_->collecting().load(std::memory_order_relaxed)) CloseFrame();
+  if (running_->collecting().load(std::memory_order_relaxed)) CloseFrame(ended);
   const int64_t next = running_->number() + 1;
   boundaries_.fetch_add(1, std::memory_order_release);
   gate_->Arrive(next);
@@ -120,7 +123,8 @@ void PlanSwitch::Apply(std::unique_ptr<PendingPlan> plan, int64_t next_step) noe
   const auto* window = std::get_if<NewWindow>(&plan->effect);
   const bool continues = std::holds_alternative<Continue>(plan->effect);
   if (window == nullptr && (!continues || current_ == nullptr)) {
-    if (current_ != nullptr) EndWindow(EndReason::kStopped, next_step - 1);
+    const auto* stop = std::get_if<Stop>(&plan->effect);
+    if (stop != nullptr && current_ != nullptr) EndWindow(stop->reason, next_step - 1);
     return Retire(std::move(plan));
   }
   if (current_ != nullptr) EndWindow(EndReason::kReplaced, next_step - 1);
@@ -128,6 +132,8 @@ void PlanSwitch::Apply(std::unique_ptr<PendingPlan> plan, int64_t next_step) noe
     SetRule(plan->plan().rule, *window, plan->at_step, next_step);
     window_ = plan->plan().layout.plan_id;
     paused_.store(pause_told_ = false, std::memory_order_relaxed);
+  } else {
+    rule_.interval = plan->plan().rule.interval;
   }
   Begin(std::move(plan), next_step);
 }
@@ -141,7 +147,9 @@ void PlanSwitch::SetRule(plan::StepRule rule, const NewWindow& window, int64_t a
 }
 
 void PlanSwitch::Begin(std::unique_ptr<PendingPlan> plan, int64_t first_step) noexcept {
-  collected_before_plan_ = std::holds_alternative<Continue>(plan->effect) ? collected() : 0;
+  const bool continues = std::holds_alternative<Continue>(plan->effect);
+  collected_before_plan_ = continues ? collected() : 0;
+  meter_.BeginPlan(continues);
   produced_before_frame_ = 0;
   current_ = std::move(plan);
   const plan::Plan& begun = current_->plan();

@@ -13,6 +13,7 @@
 #include "src/step/pending_plan.h"
 #include "src/step/plan_slot.h"
 #include "src/step/running_step.h"
+#include "src/step/step_cost.h"
 #include "src/step/step_gate.h"
 #include "src/step/wake_up.h"
 #include "stepwatch/hook_table.h"
@@ -75,7 +76,7 @@ class PlanSwitch {
   BegunPlans& begun_plans() { return begun_plans_; }
 
  private:
-  void CloseFrame() noexcept;
+  void CloseFrame(CostMeter::Clock::time_point ended) noexcept;
   void TakePlans(int64_t next_step) noexcept;
   void Apply(std::unique_ptr<PendingPlan> plan, int64_t next_step) noexcept;
   void SetRule(plan::StepRule rule, const NewWindow& window, int64_t at_step, int64_t first_step) noexcept;
@@ -100,6 +101,7 @@ class PlanSwitch {
   std::unique_ptr<PendingPlan> current_;           // the window: its plan and pipeline
   std::unique_ptr<PendingPlan> continuation_;      // waits for the boundary
   plan::StepRule rule_;
+  CostMeter meter_;
   uint64_t produced_before_frame_ = 0;
   int64_t collected_before_plan_ = 0;  // of the window
   PlanId window_ = 0;                  // the plan that began it

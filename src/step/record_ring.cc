@@ -13,12 +13,20 @@ const char* EndReasonText(EndReason reason) {
     case EndReason::kStopped: return "stopped by the config";
     case EndReason::kReplaced: return "replaced by a newer plan";
     case EndReason::kClosed: return "monitor closed";
+    case EndReason::kLimited: return "a limit of the run was reached";
   }
   return "";
 }
 
-RecordRing::RecordRing(size_t records)
-    : mask_(std::bit_ceil(std::max<size_t>(records, 64) + 2 * kReservedForFrames) - 1), cells_(new Cell[mask_ + 1]) {
+size_t RecordRing::CapacityFor(size_t records) {
+  return std::bit_ceil(std::max(records, kRecordsMin) + 2 * kReservedForFrames);
+}
+
+size_t RecordRing::RecordsIn(size_t places) {
+  return std::bit_floor(std::max(places, CapacityFor(kRecordsMin))) - 2 * kReservedForFrames;
+}
+
+RecordRing::RecordRing(size_t records) : mask_(CapacityFor(records) - 1), cells_(new Cell[mask_ + 1]) {
   for (size_t i = 0; i <= mask_; ++i) cells_[i].sequence.store(i, std::memory_order_relaxed);
 }
 

@@ -15,6 +15,7 @@
 #include <variant>
 
 #include "kernels/device_engine.h"
+#include "src/step/step_cost.h"
 #include "stepwatch/record.h"
 
 namespace stepwatch::step {
@@ -24,6 +25,7 @@ enum class EndReason : uint8_t {
   kStopped,   // dynamic_on false, or collect_times 0
   kReplaced,  // another plan took over
   kClosed,    // the monitor was closed
+  kLimited,   // a limit of Options::limits was reached
 };
 const char* EndReasonText(EndReason reason);  // "collect_times reached", ...
 
@@ -33,7 +35,9 @@ struct PlanBegin {
 struct FrameEnd {
   int64_t step = 0;
   uint64_t produced = 0;  // records of this step, those included that found the ring full
+  StepCost cost{};        // since the frame before it
 };
+static_assert(sizeof(FrameEnd) <= sizeof(Record), "what is measured of a step makes no cell of the ring larger");
 // Captured graphs may have measured in this step: whether, and what, is found out where the device has ended it. Comes
 // before the step's FrameEnd, which does not count its records.
 struct GraphStep {
@@ -86,10 +90,14 @@ class RecordRing {
   size_t capacity() const { return mask_ + 1; }
 
   static size_t EntryBytes() { return sizeof(Cell); }
+  // The places of a ring for so many records, and the records of the largest ring with so many places.
+  static size_t CapacityFor(size_t records);
+  static size_t RecordsIn(size_t places);
 
  private:
   static constexpr size_t kReservedForPlan = 3;  // one begin, one cut, one end
   static constexpr size_t kReservedForFrames = 32;
+  static constexpr size_t kRecordsMin = 64;
 
   struct Cell {
     std::atomic<uint64_t> sequence;

@@ -1,7 +1,9 @@
 #include "src/step/ring_recorder.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cmath>
 #include <utility>
 
 #include "src/records/pending_result.h"
@@ -13,23 +15,54 @@ namespace {
 // The drain is woken so often while a device works through all the results that may be under way.
 constexpr uint64_t kWakesPerRound = 8;
 
-// Adds its lifetime to a plan's account: two clock reads, some 50 ns, beside a measurement of a tensor.
+using Clock = std::chrono::steady_clock;
+
+// Adds its lifetime to a plan's account, in the place of one kind.
 class BusyTime {
  public:
-  explicit BusyTime(Pipeline* pipeline) : pipeline_(pipeline), start_(std::chrono::steady_clock::now()) {}
-  ~BusyTime() {
-    const auto busy = std::chrono::steady_clock::now() - start_;
-    pipeline_->busy_ns.fetch_add(
-        static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(busy).count()),
-        std::memory_order_relaxed);
-  }
+  BusyTime(Pipeline* pipeline, SiteId site)
+      : pipeline_(pipeline), place_(CostPlace(*pipeline, site)), start_(Clock::now()) {}
+  ~BusyTime() { pipeline_->cost.Add(place_, Clock::now() - start_); }
   BusyTime(const BusyTime&) = delete;
   BusyTime& operator=(const BusyTime&) = delete;
 
+  // A site that is not the plan's is a late one of the plan before it.
+  static size_t CostPlace(const Pipeline& pipeline, SiteId site) {
+    const std::vector<PlannedSite>& sites = pipeline.plan->layout.sites;
+    return site < sites.size() ? static_cast<size_t>(sites[site].kind) : kBoundaryCost;
+  }
+
  private:
   Pipeline* const pipeline_;
-  const std::chrono::steady_clock::time_point start_;
+  const size_t place_;
+  const Clock::time_point start_;
 };
+
+// What measuring a tensor costs beside the reading of its bytes, in bytes of memory that are read meanwhile.
+constexpr uint64_t kBytesOfCall = 4096;
+
+uint64_t WeightOf(const TensorView& tensor) {
+  if (tensor.device.kind != DeviceKind::kCpu) return kBytesOfCall;
+  return kBytesOfCall + static_cast<uint64_t>(tensor.numel) * static_cast<uint64_t>(ElementSize(tensor.dtype));
+}
+
+// The time of a batch belongs to the kinds of its tensors that were measured, in proportion to what they weigh.
+void AddBatchTime(Pipeline* pipeline, const RunningStep& running, const Observation* at, const TensorView* tensors,
+                  size_t count, Clock::duration time) noexcept {
+  std::array<uint64_t, kCostCount> weights{};
+  uint64_t total = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (!running.Collects(pipeline->plan->layout, at[i].site)) continue;
+    const uint64_t weight = WeightOf(tensors[i]);
+    weights[BusyTime::CostPlace(*pipeline, at[i].site)] += weight;
+    total += weight;
+  }
+  if (total == 0) return pipeline->cost.Add(kBoundaryCost, time);
+  const double each = std::chrono::duration<double, std::nano>(time).count() / static_cast<double>(total);
+  for (size_t place = 0; place < weights.size(); ++place)
+    if (weights[place] > 0)
+      pipeline->cost.Add(place, std::chrono::nanoseconds(std::llround(each * static_cast<double>(weights[place]))));
+}
 
 }  // namespace
 
@@ -67,7 +100,7 @@ bool RingRecorder::MeasureFor(Pipeline* pipeline, const Observation& at, const T
 bool RingRecorder::Measure(const Observation& at, const TensorView& tensor, Record* record) noexcept {
   Pipeline* pipeline = PipelineFor(at.site);
   if (pipeline == nullptr) return false;
-  const BusyTime busy(pipeline);
+  const BusyTime busy(pipeline, at.site);
   return MeasureFor(pipeline, at, tensor, record);
 }
 
@@ -112,7 +145,13 @@ void RingRecorder::WakeForResults() noexcept {
 void RingRecorder::ObserveBatch(const Observation* at, const TensorView* tensors, size_t count) noexcept {
   Pipeline* pipeline = running_->CollectingPipeline();
   if (pipeline == nullptr) return;
-  const BusyTime busy(pipeline);
+  const Clock::time_point start = Clock::now();
+  MeasureBatch(pipeline, at, tensors, count);
+  AddBatchTime(pipeline, *running_, at, tensors, count, Clock::now() - start);
+}
+
+void RingRecorder::MeasureBatch(Pipeline* pipeline, const Observation* at, const TensorView* tensors,
+                                size_t count) noexcept {
   if (pipeline->batch_room_taken.test_and_set(std::memory_order_acquire)) {
     for (size_t i = 0; i < count; ++i) {
       Record record;
@@ -185,7 +224,7 @@ void RingRecorder::ObserveAgreement(const Observation& at, const TensorView& gra
                                     const TensorView& momentum) noexcept {
   Pipeline* pipeline = PipelineFor(at.site);
   if (pipeline == nullptr) return;
-  const BusyTime busy(pipeline);
+  const BusyTime busy(pipeline, at.site);
   Record record;
   FillKey(*pipeline, at, &record);
   const StatusCode code =

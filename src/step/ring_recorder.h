@@ -37,6 +37,7 @@ class RingRecorder final : public Recorder {
   bool MeasureFor(Pipeline* pipeline, const Observation& at, const TensorView& tensor, Record* record) noexcept;
   void Push(Pipeline* pipeline, const Record& record) noexcept;
   void PushIfMeasured(Pipeline* pipeline, StatusCode code, const Record& record) noexcept;
+  void MeasureBatch(Pipeline* pipeline, const Observation* at, const TensorView* tensors, size_t count) noexcept;
   void ObserveWithRoom(Pipeline* pipeline, const Observation* at, const TensorView* tensors, size_t count) noexcept;
   void ObserveDue(Pipeline* pipeline, const Observation* at, const TensorView* tensors, size_t count) noexcept;
   void WakeForResults() noexcept;

@@ -81,7 +81,7 @@ const char* EventKindName(EventKind kind) {
   static constexpr const char* kNames[] = {"seen",     "refused",    "warning",    "note",      "missing", "unreadable",
                                            "restored", "armed",      "superseded", "stopping",  "applied", "finished",
                                            "drained",  "wrote_back", "degraded",   "recovered", "alarm",   "aborted",
-                                           "paused",   "resumed",    "rotated"};
+                                           "paused",   "resumed",    "rotated",    "limited"};
   return kNames[static_cast<int>(kind)];
 }
 
@@ -92,7 +92,8 @@ EventSeverity SeverityOf(EventKind kind) {
     case EventKind::kMissing:
     case EventKind::kUnreadable:
     case EventKind::kAlarm:
-    case EventKind::kAborted: return EventSeverity::kWarning;
+    case EventKind::kAborted:
+    case EventKind::kLimited: return EventSeverity::kWarning;
     case EventKind::kDegraded: return EventSeverity::kError;
     case EventKind::kSeen:
     case EventKind::kNote:

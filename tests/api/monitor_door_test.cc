@@ -79,6 +79,35 @@ TEST_CASE("a refused edit is shown with its place and as drift, until a good one
   CHECK(status["refusal"].is_null());
 }
 
+TEST_CASE("the limits in force are told, and the bytes that lie on the disk") {
+  const Doors doors;
+  Job job(
+      ConfigText({.collect_times = 3}, ", \"alert\": {\"rules\": [{\"rule_name\": \"AnomalyNan\"}], \"dump\": true}"));
+  job.options.limits.bytes_max = 1 << 20;
+  job.options.limits.rows_per_step_max = 100;
+  job.options.limits.formats = {OutputFormat::kCsv};
+  job.options.limits.output_root = job.directory.path();
+  job.Start();
+  job.TrainSteps(5);
+  REQUIRE(job.WaitFor(EventKind::kWroteBack));
+  const auto on_disk = [&] {
+    uint64_t bytes = 0;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(job.directory / "out"))
+      if (entry.is_regular_file()) bytes += entry.file_size();
+    return bytes;
+  };
+  CHECK(Eventually([&] { return doors.Status()["limits"]["bytes_used"] == on_disk(); }));
+  const Json limits = doors.Status()["limits"];
+  CHECK(limits["bytes_max"] == 1 << 20);
+  CHECK(limits["bytes_used_up"] == false);
+  CHECK(limits["rows_per_step_max"] == 100);
+  CHECK(limits["formats"] == Json{"csv"});
+  CHECK(limits["output_root"] == job.directory.path());
+  CHECK(limits["queue_bytes_max"].is_null());
+  const auto page = doors.client().Get("/metrics");
+  CHECK(page.value().body.find("stepwatch_disk_bytes_max 1048576\n") != std::string::npos);
+}
+
 TEST_CASE("a file that is gone is drift") {
   const Doors doors;
   Job job(ConfigText({.collect_times = 50}));

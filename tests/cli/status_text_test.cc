@@ -48,6 +48,36 @@ TEST_CASE("a pause is shown beside the state") {
   CHECK(Has(StatusText("7-1", status), "\nstate       COLLECTING, paused, plan 3: 5/100 steps collected, 1 of 10\n"));
 }
 
+TEST_CASE("what measuring costs, and its budget, are a line each") {
+  door::JobStatus status;
+  status.cost =
+      door::CostFacts{.collected = 10,
+                      .steps = 100,
+                      .seconds = 0.05,
+                      .step_seconds = 10,
+                      .parts = {{"exp_avg", 0.001}, {"actv", 0.03}, {"grad_reduced", 0.015}, {"boundary", 0.004}}};
+  status.budget.emplace();
+  status.budget->percent = 1;
+  status.budget->spent_percent = 0.5;
+  std::string text = StatusText("7-1", door::StatusJson(status));
+  CHECK(Has(text,
+            "\ncost        5.0 ms a collected step, 0.5 % of the training time; of that actv 60 %, grad_reduced 30 %, "
+            "boundary 8 %\n"));
+  CHECK(Has(text, "\nbudget      1 % of the training time, 0.5 % taken lately\n"));
+  status.budget->factor = 8;
+  status.budget->left_out = {"actv", "exp_avg"};
+  status.budget->spent_percent = 1.25;
+  status.budget->why_not = "ranks";
+  text = StatusText("7-1", door::StatusJson(status));
+  CHECK(
+      Has(text,
+          "\nbudget      1 % of the training time, 1.25 % taken lately, 8 times as long an interval as in the config, "
+          "without actv, exp_avg; only told: ranks\n"));
+  for (const Json& odd : {Json{{"cost", 3}, {"budget", "x"}}, Json{{"cost", {{"collected", 1}, {"parts", 2}}}},
+                          Json{{"budget", {{"percent", 1}, {"left_out", {1, nullptr}}}}}})
+    CHECK(Has(StatusText("7-1", odd), "job "));
+}
+
 TEST_CASE("a refusal and its place are on the screen, and the job is degraded") {
   Json status = Collecting();
   status["refusal"] = {{"key", "ops"}, {"line", 2}, {"column", 10}, {"message", "is no list"}, {"sha256", "b"}};

@@ -33,6 +33,36 @@ TEST_CASE("a refusal is told with its place, an armed plan with its step") {
   CHECK(json["drift"] == true);
 }
 
+TEST_CASE("what measuring costs is told by kinds, and the budget with what became of it") {
+  JobStatus status;
+  CHECK(StatusJson(status)["cost"].is_null());
+  CHECK(StatusJson(status)["budget"].is_null());
+  status.cost = CostFacts{
+      .collected = 4, .steps = 40, .seconds = 0.5, .step_seconds = 20, .parts = {{"actv", 0.4}, {"boundary", 0.1}}};
+  status.budget.emplace();
+  status.budget->percent = 1;
+  status.budget->factor = 10;
+  status.budget->left_out = {"exp_avg"};
+  status.budget->spent_percent = 2.5;
+  status.budget->decisions = 2;
+  Json json = StatusJson(status);
+  CHECK(json["cost"]["percent"] == 2.5);
+  CHECK(json["cost"]["parts"] == Json{{"actv", 0.4}, {"boundary", 0.1}});
+  CHECK(json["budget"]["acting"] == true);
+  CHECK(json["budget"]["reason"].is_null());
+  CHECK(json["budget"]["interval_factor"] == 10);
+  CHECK(json["budget"]["left_out"] == Json{"exp_avg"});
+  CHECK(json["budget"]["spent_percent"] == 2.5);
+  status.budget->why_not = "ranks";
+  status.budget->spent_percent.reset();
+  status.cost->step_seconds = 0;
+  json = StatusJson(status);
+  CHECK(json["budget"]["acting"] == false);
+  CHECK(json["budget"]["reason"] == "ranks");
+  CHECK(json["budget"]["spent_percent"].is_null());
+  CHECK(json["cost"]["percent"].is_null());
+}
+
 TEST_CASE("numbers that JSON has no words for are told as texts") {
   LatestValue value;
   value.record.value_count = 4;

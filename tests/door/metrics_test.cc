@@ -12,6 +12,9 @@ namespace {
 TEST_CASE("every metric has its help and its type before its samples, and is there once") {
   JobStatus status;
   status.step_seconds = 0.25;
+  status.cost = CostFacts{.collected = 1, .steps = 1, .parts = {{"actv", 0.4}, {"boundary", 0.1}}};
+  status.budget.emplace();
+  status.budget->spent_percent = 0.5;
   SiteValues sites;
   sites.series_max = 10;
   std::istringstream lines(MetricsText(status, MetricsFormat::kPrometheus, sites));
@@ -30,6 +33,9 @@ TEST_CASE("every metric has its help and its type before its samples, and is the
   }
   CHECK(families.count("stepwatch_step_seconds") == 1);
   CHECK(families.count("stepwatch_rows_dropped_total") == 1);
+  CHECK(families.count("stepwatch_cost_seconds_total") == 1);
+  CHECK(families.count("stepwatch_budget_spent_percent") == 1);
+  CHECK(MetricsText(status).find("stepwatch_cost_seconds_total{kind=\"actv\"} 0.4\n") != std::string::npos);
 }
 
 TEST_CASE("what cannot stand in a label is escaped") {

@@ -206,7 +206,7 @@ TEST_CASE(
     leader.server->AnswerForwarded(3, request, [then](const std::string& answer) { then(answer); });
   };
   door.job->leads = false;
-  const Question apply{.method = "POST", .target = "/v1/apply", .body = "{}", .request_id = "one"};
+  const Question apply{.method = "POST", .target = "/v1/apply", .body = "{}", .if_match = "", .request_id = "one"};
   for (int i = 0; i < 2; ++i) {
     const auto reply = door.client().Ask(apply);
     REQUIRE(reply.ok());

@@ -85,7 +85,7 @@ struct Heard {
 
 Heard Tell(Session::Caller caller, std::string_view bytes) {
   boost::asio::io_context context(1);
-  Limits limits;
+  door::Limits limits;
   limits.idle_time = limits.header_time = limits.body_time = limits.linger_time = limits.send_time = milliseconds(100);
   NoWorker worker;
   const auto owner = std::make_shared<int>(0);

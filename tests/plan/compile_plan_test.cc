@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <string>
 #include <utility>
@@ -288,6 +289,22 @@ TEST_CASE("a plan that cannot work is refused") {
   config.step_interval = 1;
   config.step_count_per_record = -1;
   CHECK_FALSE(CompilePlan(config, SmallModel(), {}).ok());
+}
+
+TEST_CASE("a sampling makes the interval longer and leaves kinds out, and the config stays what it is") {
+  Config config = Targets({"layers.10"});
+  config.wg_distribution = config.param_distribution = true;
+  config.step_interval = 3;
+  PlanInputs inputs;
+  inputs.sampling = {7, {SiteKind::kGradUnreduced, SiteKind::kParamOrigin}};
+  const auto plan = Compile(config, SmallModel(), inputs).plan;
+  CHECK(plan->rule.interval == 21);
+  CHECK(plan->config.step_interval == 3);
+  CHECK(plan->sampling == inputs.sampling);
+  CHECK(Sites(*plan) == "grad_reduced layers.10.weight, param_updated layers.10.weight");
+  // No interval is too long for that.
+  config.step_interval = std::numeric_limits<int64_t>::max() / 2;
+  CHECK(Compile(config, SmallModel(), inputs).plan->rule.interval == std::numeric_limits<int64_t>::max());
 }
 
 TEST_CASE("the same inputs give the same plan") {

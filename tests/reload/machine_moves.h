@@ -51,7 +51,9 @@ enum class Move {
   kCount,
   kFinishWriteBack = kCount,  // with slow files
   kCountSlow,
-  kPause,
+  kLimit = kCountSlow,
+  kCountLimited,
+  kPause = kCountLimited,
   kResume,
   kGiveA,
   kGiveB,
@@ -78,7 +80,7 @@ inline void Make(Move move, SimulatedRun* run) {
     case Move::kGiveA: return run->Give(kA);
     case Move::kGiveB: return run->Give(kB);
     case Move::kGiveOff: return run->Give(kOffText);
-    case Move::kCountSlow: return;
+    case Move::kLimit: return run->Limit();
   }
 }
 

@@ -227,6 +227,42 @@ TEST_CASE("going back to the bytes in force does not take back the stop of a win
   CHECK(run.collected().size() == 3);  // one of the old window, two of the new
 }
 
+TEST_CASE("a limit ends the window at the next boundary, and the end is written back") {
+  SimulatedRun run = Running();
+  run.Limit();
+  REQUIRE(run.actions().size() == 1);
+  CHECK(std::get<PublishStop>(run.actions()[0]).reason == step::EndReason::kLimited);
+  run.Limit();
+  CHECK(run.actions().empty());
+  run.EndStep();
+  run.DeliverAll();
+  CHECK(run.collected().size() == 1);
+  CHECK(run.write_backs() == 1);
+  CHECK(run.file()->intent == EditIntent::kOff);
+  run.CheckRunsOut();
+}
+
+TEST_CASE("a limit withdraws a plan that waits, and its text starts nothing again") {
+  SimulatedRun run(true, 0);
+  SaveAndLook(&run, kA);
+  run.Limit();
+  CHECK(run.write_backs() == 1);
+  run.CheckRunsOut();
+  CHECK(run.collected().empty());
+}
+
+TEST_CASE("a limit in static mode ends the window and touches no file") {
+  SimulatedRun run(false, 0);
+  SaveAndLook(&run, kA);
+  run.BeginFirstStep();
+  run.DeliverAll();
+  run.Limit();
+  run.EndStep();
+  run.DeliverAll();
+  CHECK_FALSE(run.state().window);
+  CHECK(run.write_backs() == 0);
+}
+
 TEST_CASE("states are named as people know them") {
   SimulatedRun run(true, 0);
   CHECK(RunStateOf(run.state()) == RunState::kIdle);
@@ -272,6 +308,22 @@ TEST_CASE("every sequence of five inputs, from six situations, keeps the rules a
   CHECK(PlayAll(draining, kLength, Move::kCountSlow) == kSequencesSlow);
 }
 
+TEST_CASE("every sequence of four inputs, a limit among them, keeps the rules and runs out clean", "[slow]") {
+  constexpr int kLengthLimited = 4, kSequencesLimited = 38416;
+  SimulatedRun fresh(true, 0);
+  fresh.SlowFiles();
+  CHECK(PlayAll(fresh, kLengthLimited, Move::kCountLimited) == kSequencesLimited);
+
+  SimulatedRun armed_again = Running();
+  SaveAndLook(&armed_again, kB);
+  CHECK(PlayAll(armed_again, kLengthLimited, Move::kCountLimited) == kSequencesLimited);
+
+  SimulatedRun untold(true, 0);
+  SaveAndLook(&untold, kA);
+  untold.EndStep();
+  CHECK(PlayAll(untold, kLengthLimited, Move::kCountLimited) == kSequencesLimited);
+}
+
 TEST_CASE("a random walk of 100,000 inputs keeps the rules", "[random]") {
   const auto seed = static_cast<uint32_t>(test::RandomSeed());
   INFO("repeat with STEPWATCH_SEED=" << seed << " machine_test");
@@ -279,8 +331,8 @@ TEST_CASE("a random walk of 100,000 inputs keeps the rules", "[random]") {
   SimulatedRun run(true, 0);
   run.SlowFiles();
   for (int i = 0; i < 100000; ++i) {
-    const auto move = random() % (static_cast<uint32_t>(Move::kCountSlow) + 3);
-    if (move < static_cast<uint32_t>(Move::kCountSlow)) {
+    const auto move = random() % (static_cast<uint32_t>(Move::kCountLimited) + 3);
+    if (move < static_cast<uint32_t>(Move::kCountLimited)) {
       Make(static_cast<Move>(move), &run);
     } else if (random() % 8 == 0) {
       const Move further[] = {Move::kPause, Move::kResume, Move::kGiveA, Move::kGiveB, Move::kGiveOff};

@@ -23,7 +23,7 @@ using testing::ConfigText;
 // Keeps what a reloader would carry out.
 class Owner final : public PlanAgreement::Owner {
  public:
-  Owner(int rank, const SiteIndex& sites) : pipeline_(rank, true) { pipeline_.SetSites(sites); }
+  Owner(int rank, const SiteIndex& sites) : pipeline_(rank, true, &limits_) { pipeline_.SetSites(sites); }
 
   PlanId next_plan_id() const override { return next_plan_id_; }
   PlanAgreement::BuiltEdit Build(const agree::Change& change, PlanId plan_id) override {
@@ -80,13 +80,14 @@ class Owner final : public PlanAgreement::Owner {
     return built;
   }
 
+  const PlanLimits limits_{Options(), nullptr};
   EditPipeline pipeline_;
   PlanId next_plan_id_ = 1;
 };
 
 struct Rank {
   Rank(boost::asio::io_context& loop, const Options& options, const SiteIndex& sites)
-      : owner(options.rank, sites), agreement(options, true, loop, &plane, &owner) {
+      : owner(options.rank, sites), agreement(options, true, loop, &plane, &owner, nullptr) {
     owner.agreement = &agreement;
     agreement.Enter();
   }

@@ -105,6 +105,12 @@ class SimulatedRun {
     Feed(Recompiled{in_force && goes_on});
     if (between_steps) TakePlans(step_);
   }
+  // A limit of the run does not let the newest plan go on.
+  void Limit() {
+    history_ += " limit";
+    if (state_.armed) complete_.insert(state_.armed->plan_id);
+    Feed(LimitReached{});
+  }
   // From here on a write-back takes until FinishWriteBack, and other things happen meanwhile.
   void SlowFiles() { files_are_slow_ = true; }
   void FinishWriteBack() {
@@ -134,7 +140,7 @@ class SimulatedRun {
       if (state_.window && state_.window->paused) Pause(false);
       EndStep();
       DeliverAll();
-      FinishWriteBack();
+      while (!ordered_.empty()) FinishWriteBack();  // a limit may have ordered several
       Look();
     }
     MUST(ordered_.empty());
@@ -164,6 +170,7 @@ class SimulatedRun {
   struct Pending {
     PlanId plan_id = 0;  // 0: stop
     int64_t at_step = 0;
+    step::EndReason stop_reason = step::EndReason::kStopped;
   };
   struct Window {
     PlanId plan_id = 0;
@@ -177,7 +184,7 @@ class SimulatedRun {
 
   void EndWindow(step::EndReason reason) {
     const PlanId id = window_->plan_id;
-    if (reason == step::EndReason::kTimes) complete_.insert(id);
+    if (reason == step::EndReason::kTimes || reason == step::EndReason::kLimited) complete_.insert(id);
     window_.reset();
     board_.push_back(Finished{id, reason});
     board_.push_back(Drained{id, reason});
@@ -197,7 +204,7 @@ class SimulatedRun {
     if (!slot_ || slot_->at_step > next_step) return;
     const Pending plan = *std::exchange(slot_, std::nullopt);
     if (plan.plan_id == 0) {
-      if (window_) EndWindow(step::EndReason::kStopped);
+      if (window_) EndWindow(plan.stop_reason);
       return;
     }
     Window next{plan.plan_id, plans_.at(plan.plan_id).rule, 0, plan.plan_id, false};
@@ -244,8 +251,9 @@ class SimulatedRun {
     const auto of_recompilation = count([](const Action& action) {
       return std::holds_alternative<RepublishPlan>(action) || std::holds_alternative<ContinueWindow>(action);
     });
-    const bool is_edit = std::holds_alternative<BytesSeen>(input) || std::holds_alternative<BytesGiven>(input);
-    MUST(of_edit <= (is_edit ? 1 : 0));
+    const bool may_change = std::holds_alternative<BytesSeen>(input) || std::holds_alternative<BytesGiven>(input) ||
+                            std::holds_alternative<LimitReached>(input);
+    MUST(of_edit <= (may_change ? 1 : 0));
     const auto pauses = count([](const Action& action) { return std::holds_alternative<SetPause>(action); });
     MUST(pauses == (std::holds_alternative<PauseWanted>(input) ? static_cast<int>(actions.size()) : 0));
     MUST(of_recompilation <= (std::holds_alternative<Recompiled>(input) ? 2 : 0));
@@ -288,7 +296,7 @@ class SimulatedRun {
     MUST(superseded_.insert(superseded.plan_id).second);
   }
   void Perform(const SetPause& order) { pause_asked_ = order; }
-  void Perform(const PublishStop&) { slot_ = Pending{0, step_ + 1}; }
+  void Perform(const PublishStop& order) { slot_ = Pending{0, step_ + 1, order.reason}; }
   void Perform(const WriteBack& order) {
     ordered_.push_back({order, version_});
     if (!files_are_slow_) FinishWriteBack();

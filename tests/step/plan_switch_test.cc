@@ -128,13 +128,13 @@ TEST_CASE("a stop ends the window at the next boundary, and without a window doe
   CHECK(run.drained[1].ledger.written == 2);
 }
 
-TEST_CASE("a plan that continues the window goes on with its rule and count") {
+TEST_CASE("a plan that continues the window goes on with its first step, its count and its end") {
   Run run;
   run.Start();
   run.PublishPlan({1, {1, 2, 3}});
   for (int step = 0; step < 3; ++step) run.TrainStep();
   CHECK(run.plane.plans.collected() == 1);
-  auto grown = run.MakePending({2, {0, 1, 100}, 9});
+  auto grown = run.MakePending({2, {0, 2, 100}, 9});
   grown->effect = Continue{};
   run.plane.plans.ContinueWith(std::move(grown));
   for (int step = 3; step < 12; ++step) run.TrainStep();

@@ -29,7 +29,7 @@ TEST_CASE("every enumerator has a name of its own") {
   CheckDistinct<Stat>(kStatCount, StatName);
   CheckDistinct<SiteKind>(kSiteKindCount, SiteKindName);
   CheckDistinct<DropReason>(kDropReasonCount, DropReasonName);
-  CheckDistinct<EventKind>(static_cast<int>(EventKind::kRotated) + 1, EventKindName);
+  CheckDistinct<EventKind>(static_cast<int>(EventKind::kLimited) + 1, EventKindName);
 }
 
 TEST_CASE("names that files and people depend on") {
@@ -89,7 +89,7 @@ TEST_CASE(
     "what costs rows or steering is an error, what somebody should look at a warning, the life of a plan neither") {
   CHECK(SeverityOf(EventKind::kDegraded) == EventSeverity::kError);
   for (const EventKind kind : {EventKind::kRefused, EventKind::kWarning, EventKind::kMissing, EventKind::kUnreadable,
-                               EventKind::kAlarm, EventKind::kAborted})
+                               EventKind::kAlarm, EventKind::kAborted, EventKind::kLimited})
     CHECK(SeverityOf(kind) == EventSeverity::kWarning);
   for (const EventKind kind : {EventKind::kSeen, EventKind::kNote, EventKind::kApplied, EventKind::kRecovered})
     CHECK(SeverityOf(kind) == EventSeverity::kInfo);

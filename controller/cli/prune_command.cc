@@ -1,0 +1,253 @@
+#include "controller/cli/prune_command.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdio>
+#include <ctime>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "controller/cli/exit_code.h"
+#include "controller/cli/find_job.h"
+#include "controller/cli/text_table.h"
+#include "controller/door/json_values.h"
+#include "src/base/byte_count.h"
+#include "src/base/text.h"
+#include "src/offline/old_runs.h"
+
+namespace stepwatch::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using offline::RunVerdict;
+using offline::StoredRun;
+using offline::StoredRuns;
+using Kind = RunVerdict::Kind;
+
+// What was found, what is to become of it, and what became of it.
+struct Outcome {
+  StoredRuns found;
+  std::vector<RunVerdict> verdicts;            // of found.runs
+  std::vector<std::optional<Status>> removed;  // likewise; nothing: not tried
+  std::vector<std::string> failures;           // of leftovers
+  uint64_t bytes_to_remove = 0;
+  size_t to_remove = 0;  // leftovers apart
+};
+
+void PrintObject(const Json& json) {
+  std::printf("%s\n", json.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
+}
+
+int Fail(const Status& status, bool json) {
+  if (json)
+    PrintObject({{"version", 1}, {"error", {{"code", "invalid"}, {"message", status.message()}}}});
+  else
+    std::fprintf(stderr, "stepwatch: error: %s\n", base::Printable(status.message(), 1000).c_str());
+  return kExitInvalid;
+}
+
+// "30d", "12h", "90m", "45s", "2w".
+std::optional<int64_t> ParseAge(std::string_view text) {
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string_view unit = text.substr(static_cast<size_t>(end - text.data()));
+  constexpr int64_t kNumberMax = 100000;
+  if (error != std::errc() || number < 0 || number > kNumberMax || unit.size() != 1) return std::nullopt;
+  switch (unit[0]) {
+    case 's': return number;
+    case 'm': return number * 60;
+    case 'h': return number * 3600;
+    case 'd': return number * 86400;
+    case 'w': return number * 7 * 86400;
+    default: return std::nullopt;
+  }
+}
+
+std::set<std::string> AnsweringRuns() {
+  std::set<std::string> runs;
+  for (const door::FoundJob& job : AllJobs()) {
+    const Result<door::Json> status = door::ParseJson(job.status);
+    if (status.ok() && status.value().is_object() && status.value().contains("run_id") &&
+        status.value()["run_id"].is_string())
+      runs.insert(status.value()["run_id"].get<std::string>());
+  }
+  return runs;
+}
+
+std::vector<RunVerdict> VerdictsOf(const StoredRuns& found, const PruneArguments& arguments) {
+  const std::set<std::string> answering = AnsweringRuns();
+  const std::time_t now = std::time(nullptr);
+  std::vector<std::string> why_live;
+  for (const StoredRun& run : found.runs) why_live.push_back(offline::WhyLive(run, answering, now));
+  return offline::Judge(found.runs, why_live, {now, arguments.older_than, arguments.keep_bytes});
+}
+
+void RemoveAll(offline::RunStore* store, Outcome* outcome) {
+  for (const std::string& name : outcome->found.leftovers)
+    if (const Status removed = store->RemoveLeftover(name); !removed.ok())
+      outcome->failures.push_back(name + ": " + removed.message());
+  for (size_t i = 0; i < outcome->found.runs.size(); ++i)
+    if (outcome->verdicts[i].kind == Kind::kRemoved) outcome->removed[i] = store->Remove(outcome->found.runs[i]);
+}
+
+bool HasFailed(const Outcome& outcome) {
+  if (!outcome.failures.empty()) return true;
+  for (const auto& removed : outcome.removed)
+    if (removed && !removed->ok()) return true;
+  return false;
+}
+
+const char* Word(const Outcome& outcome, size_t run, bool yes) {
+  switch (outcome.verdicts[run].kind) {
+    case Kind::kKept: return "kept";
+    case Kind::kLive: return "live";
+    case Kind::kLeftAlone: return "left_alone";
+    case Kind::kRemoved: break;
+  }
+  return !yes ? "to_remove" : outcome.removed[run]->ok() ? "removed" : "failed";
+}
+
+std::string WhyOf(const Outcome& outcome, size_t run) {
+  const auto& removed = outcome.removed[run];
+  return removed && !removed->ok() ? removed->message() : outcome.verdicts[run].why;
+}
+
+void PrintJson(const Outcome& outcome, const PruneArguments& arguments) {
+  Json runs = Json::array();
+  for (size_t i = 0; i < outcome.found.runs.size(); ++i) {
+    const StoredRun& run = outcome.found.runs[i];
+    Json directories = Json::array();
+    for (const StoredRun::Directory& directory : run.directories) directories.push_back(directory.name);
+    runs.push_back({{"run_id", run.run_id},
+                    {"directories", directories},
+                    {"bytes", run.bytes},
+                    {"changed_unix", run.changed},
+                    {"verdict", Word(outcome, i, arguments.yes)},
+                    {"why", WhyOf(outcome, i).empty() ? Json() : Json(WhyOf(outcome, i))}});
+  }
+  Json strange = Json::array();
+  for (const offline::StrangeEntry& entry : outcome.found.strange)
+    strange.push_back({{"name", entry.name}, {"why", entry.why}});
+  PrintObject({{"version", 1},
+               {"directory", arguments.directory},
+               {"dry_run", !arguments.yes},
+               {"runs", runs},
+               {"leftovers", outcome.found.leftovers},
+               {"left_alone", strange},
+               {"failures", outcome.failures},
+               {"runs_to_remove", outcome.to_remove},
+               {"bytes_to_remove", outcome.bytes_to_remove}});
+}
+
+std::string TimeText(std::time_t time) {
+  std::tm local{};
+  ::localtime_r(&time, &local);
+  return fmt::format("{:%Y-%m-%d %H:%M}", local);
+}
+
+void PrintText(const Outcome& outcome, const PruneArguments& arguments) {
+  std::vector<std::vector<Cell>> rows(1);
+  for (const char* name : {"RUN", "RANKS", "SIZE", "LAST CHANGE", "VERDICT", "WHY"})
+    rows[0].push_back({name, Colour::kBold});
+  for (size_t i = 0; i < outcome.found.runs.size(); ++i) {
+    const StoredRun& run = outcome.found.runs[i];
+    std::string word = Word(outcome, i, arguments.yes);
+    if (word == "to_remove" || word == "left_alone") word[word.find('_')] = ' ';
+    const bool goes = outcome.verdicts[i].kind == Kind::kRemoved;
+    rows.push_back({{base::Printable(run.directories.front().name)},
+                    {std::to_string(run.directories.size())},
+                    {base::ByteCountText(run.bytes)},
+                    {TimeText(run.changed)},
+                    {word, goes ? Colour::kRed : Colour::kPlain},
+                    {base::Printable(WhyOf(outcome, i), 1000)}});
+  }
+  if (rows.size() > 1) std::printf("%s", TableText(rows).c_str());
+  for (const std::string& name : outcome.found.leftovers)
+    std::printf("%s: left over from a removal that was interrupted\n", base::Printable(name).c_str());
+  for (const offline::StrangeEntry& entry : outcome.found.strange)
+    std::printf("%s is left alone: it %s\n", base::Printable(entry.name).c_str(), entry.why.c_str());
+  for (const std::string& failure : outcome.failures)
+    std::fprintf(stderr, "stepwatch: error: %s\n", base::Printable(failure, 1000).c_str());
+  const std::string what = fmt::format("{} {} with {}", outcome.to_remove, outcome.to_remove == 1 ? "run" : "runs",
+                                       base::ByteCountText(outcome.bytes_to_remove));
+  if (outcome.to_remove + outcome.found.leftovers.size() == 0)
+    std::printf("nothing to remove\n");
+  else if (!arguments.yes)
+    std::printf("%s would be removed; nothing is yet: give --yes to remove them\n", what.c_str());
+  else if (HasFailed(outcome))
+    std::printf("not all of %s could be removed\n", what.c_str());
+  else
+    std::printf("removed %s\n", what.c_str());
+}
+
+}  // namespace
+
+int RunPrune(const PruneArguments& arguments) {
+  if (arguments.older_than < 0 && arguments.keep_bytes < 0)
+    return Fail(Status(StatusCode::kInvalid, "say which runs may go: --older-than 30d, --keep-bytes 50G, or both"),
+                arguments.json);
+  Result<offline::RunStore> store = offline::RunStore::Open(arguments.directory);
+  if (!store.ok()) return Fail(store.status(), arguments.json);
+  Result<StoredRuns> found = store.value().List();
+  if (!found.ok()) return Fail(found.status(), arguments.json);
+  Outcome outcome;
+  outcome.found = std::move(found).value();
+  outcome.verdicts = VerdictsOf(outcome.found, arguments);
+  outcome.removed.resize(outcome.verdicts.size());
+  for (size_t i = 0; i < outcome.verdicts.size(); ++i) {
+    if (outcome.verdicts[i].kind != Kind::kRemoved) continue;
+    ++outcome.to_remove;
+    outcome.bytes_to_remove += outcome.found.runs[i].bytes;
+  }
+  if (arguments.yes) RemoveAll(&store.value(), &outcome);
+  if (arguments.json)
+    PrintJson(outcome, arguments);
+  else
+    PrintText(outcome, arguments);
+  if (HasFailed(outcome)) return kExitDegraded;
+  return outcome.to_remove + outcome.found.leftovers.size() == 0 ? kExitNoChange : kExitDone;
+}
+
+void AddPrune(CLI::App* app, int* exit_code) {
+  const auto arguments = std::make_shared<PruneArguments>();
+  CLI::App* verb =
+      app->add_subcommand("prune", "Remove old runs, all ranks of a run at a time; says first what would go");
+  verb->add_option("DIR", arguments->directory, "the output base, with a directory for each run and rank")->required();
+  verb->add_option_function<std::string>(
+      "--older-than",
+      [arguments](const std::string& text) {
+        const auto age = ParseAge(text);
+        if (!age)
+          throw CLI::ValidationError("\"" + base::Printable(text) + "\" is no age; write for instance 30d, 12h or 2w");
+        arguments->older_than = *age;
+      },
+      "runs whose last change is longer ago: 30d, 12h, 2w");
+  verb->add_option_function<std::string>(
+      "--keep-bytes",
+      [arguments](const std::string& text) {
+        const auto bytes = base::ParseByteCount(text);
+        if (!bytes)
+          throw CLI::ValidationError("\"" + base::Printable(text) + "\" is no size; write for instance 50G or 800M");
+        arguments->keep_bytes = static_cast<int64_t>(*bytes);
+      },
+      "the oldest runs, until no more than this is left: 50G, 800M");
+  verb->add_flag("--yes", arguments->yes, "remove them; without it nothing is removed");
+  verb->add_flag("--json", arguments->json, "one JSON object instead of a table");
+  verb->footer(
+      "A run that may still be running stays, and so does a directory that holds anything no run writes.\n"
+      "Examples:\n"
+      "  stepwatch prune monitor_output --older-than 30d\n"
+      "  stepwatch prune monitor_output --older-than 30d --keep-bytes 50G --yes\n"
+      "Exit codes: 0 done (or, without --yes, there is something to remove), 2 no such directory, 5 not all of it "
+      "could\n"
+      "be removed, 7 nothing to remove.");
+  verb->callback([arguments, exit_code] { *exit_code = RunPrune(*arguments); });
+}
+
+}  // namespace stepwatch::cli

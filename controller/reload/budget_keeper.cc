@@ -1,0 +1,102 @@
+#include "controller/reload/budget_keeper.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "controller/reload/quietly.h"
+
+namespace stepwatch::reload {
+namespace {
+
+const config::Config& ConfigOf(const Edit& edit) {
+  return edit.compiled.plan->config;
+}
+
+SamplingGovernor::Limits LimitsOf(const config::Config& config) {
+  SamplingGovernor::Limits limits;
+  limits.percent = config.own.budget->percent;
+  limits.step_interval = config.step_interval;
+  for (const config::SiteGroup& group : config.own.sites)
+    limits.longest_every = std::max(limits.longest_every, group.every);
+  return limits;
+}
+
+std::string WhyNot(int world_size) {
+  if (world_size <= 1) return "";
+  return fmt::format(
+      "the ranks of a job are to collect the same steps, and each of these {} would decide for itself: "
+      "what measuring takes is told, and nothing is lowered",
+      world_size);
+}
+
+}  // namespace
+
+BudgetKeeper::BudgetKeeper(int world_size, Tell tell) : why_not_(WhyNot(world_size)), tell_(std::move(tell)) {}
+
+void BudgetKeeper::Meet(const Edit& edit) {
+  if (governor_ && sha256_ == edit.sha256) return;
+  governor_.emplace(LimitsOf(ConfigOf(edit)));
+  sha256_ = edit.sha256;
+  is_excess_told_ = false;
+  decisions_ = 0;
+  last_decision_.clear();
+}
+
+std::optional<SamplingGovernor::Decision> BudgetKeeper::Take(const drain::StepsMeasured& measured, const Edit& edit,
+                                                             bool may_act) {
+  if (!ConfigOf(edit).own.budget) return std::nullopt;
+  Meet(edit);
+  governor_->Add({measured.cost, measured.is_first}, edit.sampling);
+  std::optional<SamplingGovernor::Decision> decision = governor_->Decide(edit.sampling);
+  Quietly([&] { TellExcess(edit, measured.plan_id, decision); });
+  return acts() && may_act ? decision : std::nullopt;
+}
+
+// Once, until it is over.
+void BudgetKeeper::TellExcess(const Edit& edit, PlanId plan_id,
+                              const std::optional<SamplingGovernor::Decision>& decision) {
+  const std::optional<double> percent = governor_->percent(edit.sampling);
+  const double budget = ConfigOf(edit).own.budget->percent;
+  if (!percent || *percent <= budget) {
+    is_excess_told_ = is_excess_told_ && percent.has_value() && *percent > 0.8 * budget;
+    return;
+  }
+  const bool is_stuck = governor_->is_exhausted(edit.sampling);
+  if ((acts() && !is_stuck) || is_excess_told_) return;
+  is_excess_told_ = true;
+  std::string text =
+      acts()
+          ? fmt::format("budget of {} %: measuring takes {:.3g} % of the training time, and nothing is left to lower",
+                        budget, *percent)
+      : decision ? DecisionText(*decision, edit.sampling, budget, ConfigOf(edit).step_interval) +
+                       "; this is not done: " + why_not_
+                 : fmt::format("budget of {} %: measuring takes {:.3g} % of the training time; {}", budget, *percent,
+                               why_not_);
+  tell_(EventKind::kWarning, std::move(text), plan_id);
+}
+
+std::string BudgetKeeper::Follow(const SamplingGovernor::Decision& decision, const Edit& edit) {
+  governor_->Follow(decision, edit.sampling);
+  ++decisions_;
+  last_decision_ =
+      DecisionText(decision, edit.sampling, ConfigOf(edit).own.budget->percent, ConfigOf(edit).step_interval);
+  return last_decision_;
+}
+
+std::optional<BudgetView> BudgetKeeper::View(const Edit& edit) const {
+  if (!edit.compiled.plan || !ConfigOf(edit).own.budget) return std::nullopt;
+  BudgetView view;
+  view.percent = ConfigOf(edit).own.budget->percent;
+  view.why_not = why_not_;
+  view.factor = edit.sampling.factor;
+  view.left_out = edit.sampling.left_out;
+  if (!governor_ || sha256_ != edit.sha256) return view;
+  view.spent_percent = governor_->spent_percent();
+  view.decisions = decisions_;
+  view.last_decision = last_decision_;
+  return view;
+}
+
+}  // namespace stepwatch::reload

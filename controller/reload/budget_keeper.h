@@ -1,0 +1,49 @@
+// Keeps the budget of the window in force: has the governor look at what is measured, and says what it does not do.
+//
+// Loop thread only. One process decides for itself. Ranks of a job do not: each would collect other steps than the
+// others, so for them the budget is measured and told, and nothing is lowered.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "controller/reload/edit_pipeline.h"
+#include "controller/reload/reload_view.h"
+#include "controller/reload/sampling_governor.h"
+#include "src/drain/status_board.h"
+#include "stepwatch/event.h"
+
+namespace stepwatch::reload {
+
+class BudgetKeeper {
+ public:
+  using Tell = std::function<void(EventKind, std::string, PlanId)>;
+
+  BudgetKeeper(int world_size, Tell tell);
+
+  // What was measured of this plan, which came from `edit`. Returns what is to change, if it is the plan in force and
+  // nothing else is under way (`may_act`).
+  std::optional<SamplingGovernor::Decision> Take(const drain::StepsMeasured& measured, const Edit& edit, bool may_act);
+  // The decision becomes the plan of this id. Returns it as a sentence.
+  std::string Follow(const SamplingGovernor::Decision& decision, const Edit& edit);
+  // Of a plan that came from `edit`; nothing: it has no budget.
+  std::optional<BudgetView> View(const Edit& edit) const;
+
+ private:
+  bool acts() const { return why_not_.empty(); }
+  // Begins anew for an edit that is not the one before.
+  void Meet(const Edit& edit);
+  void TellExcess(const Edit& edit, PlanId plan_id, const std::optional<SamplingGovernor::Decision>& decision);
+
+  const std::string why_not_;  // empty: it acts
+  const Tell tell_;
+  std::string sha256_;  // of the edit that the governor is for
+  std::optional<SamplingGovernor> governor_;
+  bool is_excess_told_ = false;
+  uint64_t decisions_ = 0;
+  std::string last_decision_;
+};
+
+}  // namespace stepwatch::reload

@@ -1,0 +1,29 @@
+// Which process of which machine somebody was, for those who find its files later.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "src/base/file_system.h"
+
+namespace stepwatch::base {
+
+// A process is told from every other one, of this machine and of others. Empty or 0: not known.
+struct ProcessIdentity {
+  std::string host;
+  std::string boot_id;        // of the machine since it was started: two machines may have one name
+  std::string pid_namespace;  // in which the pid holds: a container has its own
+  int pid = 0;
+  uint64_t started = 0;  // in clock ticks since the machine was started: pids are used again
+
+  bool operator==(const ProcessIdentity&) const = default;
+};
+
+ProcessIdentity ThisProcess(FileSystem& files = FileSystem::Real());
+
+// Nothing: it cannot be known from here (another machine, another container, a machine that was started again under its
+// name).
+std::optional<bool> IsRunning(const ProcessIdentity& process, FileSystem& files = FileSystem::Real());
+
+}  // namespace stepwatch::base

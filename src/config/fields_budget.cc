@@ -1,0 +1,48 @@
+#include <string_view>
+
+#include "src/config/fields.h"
+
+namespace stepwatch::config {
+namespace {
+
+using Kind = JsonValue::Kind;
+
+Status ReadPercent(const Field& field, Notes& notes, Budget& budget) {
+  constexpr std::string_view kAccepted = "a number above 0 and at most 100, such as 1.0: per cent of the training time";
+  if (!field.value.Is(Kind::kInteger) && !field.value.Is(Kind::kFloat))
+    return notes.Refuse(StatusCode::kWrongType, field, kAccepted);
+  if (!(field.value.number > 0) || field.value.number > 100)
+    return notes.Refuse(StatusCode::kOutOfRange, field, kAccepted);
+  budget.percent = field.value.number;
+  return Status();
+}
+
+constexpr KeyRule<Budget> kInside[] = {
+    {{"percent", "number above 0, at most 100", "",
+      "so much of the training time, in the mean over all steps, may be spent measuring. Over it fewer steps are "
+      "collected than `step_interval` says, and then fewer kinds of tensors; under it all comes back",
+      "anything else: wrong type or out of range", R"("type": "number", "exclusiveMinimum": 0, "maximum": 100)"},
+     ReadPercent},
+};
+
+}  // namespace
+
+Status ReadBudget(const Field& field, Notes& notes, OwnOptions& own) {
+  constexpr std::string_view kAccepted = "an object such as {\"percent\": 1.0}";
+  if (!field.value.Is(Kind::kObject) || field.value.Member("percent") == nullptr) {
+    // A key that is not known says more than that one is missing.
+    if (field.value.Is(Kind::kObject) && !field.value.children.empty())
+      return notes.RefuseKey(MemberOf(field, field.value.children.front()), {"percent"});
+    return notes.Refuse(StatusCode::kWrongType, field, kAccepted);
+  }
+  Budget budget;
+  Status status = ReadMembers<Budget>(field, kInside, UnknownKeys::kRefuse, notes, budget);
+  if (status.ok()) own.budget = budget;
+  return status;
+}
+
+std::span<const KeyRule<Budget>> InsideBudget() {
+  return kInside;
+}
+
+}  // namespace stepwatch::config

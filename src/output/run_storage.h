@@ -1,0 +1,49 @@
+// Where a run of one rank may put its files, and how much: the file systems through which everything of it is written.
+//
+// Thread-safe.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "src/base/confined_files.h"
+#include "src/base/file_system.h"
+#include "src/base/metered_files.h"
+#include "stepwatch/options.h"
+#include "stepwatch/status.h"
+
+namespace stepwatch::output {
+
+class RunStorage {
+ public:
+  // Without limits both file systems are `files`, which outlives this. `base` is the directory of all output. An error:
+  // the root can neither be opened nor made.
+  static Result<std::unique_ptr<RunStorage>> Open(const Limits& limits, const std::string& base,
+                                                  base::FileSystem& files);
+
+  // Before the first write: who hears that Limits::bytes_max is nearly or wholly used. See base::DiskMeter.
+  void OnLevel(std::function<bool()> on_level);
+
+  // For rows: beyond Limits::bytes_max nothing is written.
+  base::FileSystem& row_files() { return row_files_ ? *row_files_ : *root_files_; }
+  // For what tells of the run (manifest, history, alarms, structure): counted, and written in any case.
+  base::FileSystem& note_files() { return note_files_ ? *note_files_ : *root_files_; }
+  // Why no file can be put below the base, as it was at the start; Ok: they can.
+  const Status& refusal() const { return refusal_; }
+  // Null: any number of bytes.
+  base::DiskMeter* meter() { return meter_ ? &*meter_ : nullptr; }
+
+ private:
+  explicit RunStorage(base::FileSystem& files) : root_files_(&files) {}
+
+  base::FileSystem* root_files_;
+  std::unique_ptr<base::ConfinedFiles> confined_;
+  std::optional<base::DiskMeter> meter_;
+  std::optional<base::MeteredFiles> row_files_;
+  std::optional<base::MeteredFiles> note_files_;
+  Status refusal_;
+};
+
+}  // namespace stepwatch::output

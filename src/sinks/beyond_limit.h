@@ -1,0 +1,21 @@
+// What the run's own sinks throw when Limits::bytes_max leaves no room for the rest of a frame: it is given up, which
+// is no trouble of the sink.
+#pragma once
+
+#include <cstddef>
+#include <exception>
+
+namespace stepwatch::sinks {
+
+class BeyondLimit final : public std::exception {
+ public:
+  explicit BeyondLimit(size_t written) : written_(written) {}
+  // As WriteResult::written.
+  size_t written() const { return written_; }
+  const char* what() const noexcept override { return "the disk space that this run may use is used up"; }
+
+ private:
+  size_t written_;
+};
+
+}  // namespace stepwatch::sinks

@@ -1,0 +1,109 @@
+"""Limits that no config exceeds, set in the environment, and `stepwatch prune`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from rehearse_process import BINARY, Rehearsal, save
+
+pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
+
+ENDLESS = '{"dynamic_on": true, "wg_distribution": true, "collect_times": 1000000}\n'
+SHORT = '{"dynamic_on": true, "wg_distribution": true, "collect_times": 2}\n'
+
+
+def prune(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [str(BINARY), "prune", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def files_below(directory: Path) -> list[Path]:
+    return sorted(directory.rglob("*"))
+
+
+def test_the_disk_limit_ends_the_collection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STEPWATCH_BYTES_MAX", "24K")
+    with Rehearsal(tmp_path, ENDLESS, "--steps", "100000", "--step-time", "2ms") as rehearsal:
+        assert "when they are used up" in rehearsal.until_event("limited")["message"]
+        assert "the collection ends" in rehearsal.until_event("limited")["message"]
+        rehearsal.until_event("wrote_back")
+        status = subprocess.run(
+            [str(BINARY), "status", str(rehearsal.process.pid)], capture_output=True, text=True, timeout=60
+        )
+        assert "on disk, used up" in status.stdout
+        save(rehearsal.config, ENDLESS)
+        assert "it writes no more rows" in rehearsal.until_event("refused")["message"]
+    assert sum(path.stat().st_size for path in rehearsal.out.rglob("*.csv")) <= 24 << 10
+    (history,) = rehearsal.out.glob("*/stepwatch_history.jsonl")
+    assert "limited" in [json.loads(line)["outcome"] for line in history.read_text().splitlines()]
+
+
+def test_output_outside_of_the_root_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STEPWATCH_OUTPUT_ROOT", str(tmp_path / "root"))
+    with Rehearsal(tmp_path, SHORT, "--steps", "100000", "--step-time", "2ms") as rehearsal:
+        message = rehearsal.until_event("refused")["message"]
+        assert str(rehearsal.out) in message and str(tmp_path / "root") in message
+    assert not rehearsal.out.exists()
+
+
+def test_a_limit_that_cannot_be_understood_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STEPWATCH_ROWS_PER_STEP_MAX", "many")
+    config = tmp_path / "config.json"
+    save(config, SHORT)
+    result = subprocess.run([str(BINARY), "rehearse", str(config)], capture_output=True, text=True, timeout=60)
+    assert result.returncode == 2
+    assert "STEPWATCH_ROWS_PER_STEP_MAX=many is not usable" in result.stderr
+
+
+def test_prune_says_first_what_would_go_and_spares_a_run_that_lives(tmp_path: Path) -> None:
+    with Rehearsal(tmp_path, SHORT, "--steps", "100000", "--step-time", "2ms") as rehearsal:
+        rehearsal.until_event("wrote_back")
+        before = files_below(rehearsal.out)
+        live = prune(rehearsal.out, "--keep-bytes", "0", "--yes", "--json")
+        assert live.returncode == 7
+        (run,) = json.loads(live.stdout)["runs"]
+        assert run["verdict"] == "live" and ("runs" in run["why"] or "door" in run["why"])
+        assert files_below(rehearsal.out) == before
+    (directory,) = rehearsal.out.iterdir()
+
+    dry = prune(rehearsal.out, "--keep-bytes", "0")
+    assert dry.returncode == 0
+    assert directory.name in dry.stdout and "give --yes" in dry.stdout
+    assert files_below(rehearsal.out) == before
+
+    (directory / "notes.txt").write_text("mine")
+    kept = prune(rehearsal.out, "--keep-bytes", "0", "--yes")
+    assert kept.returncode == 7 and 'holds "notes.txt"' in kept.stdout
+    (directory / "notes.txt").unlink()
+
+    young = prune(rehearsal.out, "--older-than", "1d", "--yes")
+    assert young.returncode == 7 and directory.exists()
+    done = prune(rehearsal.out, "--keep-bytes", "0", "--yes", "--json")
+    assert done.returncode == 0
+    assert [run["verdict"] for run in json.loads(done.stdout)["runs"]] == ["removed"]
+    assert files_below(rehearsal.out) == []
+    assert prune(rehearsal.out, "--keep-bytes", "0", "--yes").returncode == 7
+
+
+def test_prune_takes_runs_by_age_and_finishes_what_was_interrupted(tmp_path: Path) -> None:
+    with Rehearsal(tmp_path, SHORT, "--steps", "10") as rehearsal:
+        assert rehearsal.finish() == 0
+    (directory,) = rehearsal.out.iterdir()
+    for path in [*directory.rglob("*"), directory]:
+        os.utime(path, (1.7e9, 1.7e9))
+    directory.rename(directory.with_name(".stepwatch-pruned-" + directory.name))
+    assert "was interrupted" in prune(rehearsal.out, "--older-than", "30d").stdout
+    assert prune(rehearsal.out, "--older-than", "30d", "--yes").returncode == 0
+    assert files_below(rehearsal.out) == []
+
+
+def test_prune_without_a_rule_or_a_directory_is_an_error(tmp_path: Path) -> None:
+    assert "say which runs may go" in prune(tmp_path).stderr
+    for arguments in ([], ["--older-than", "soon"], ["--keep-bytes", "-1"]):
+        assert prune(tmp_path, *arguments).returncode == 2
+    assert prune(tmp_path / "none", "--older-than", "1d").returncode == 2
