@@ -190,7 +190,10 @@ void Stepper::operator()(const Drained& input) {
 }
 
 void Stepper::operator()(const WroteBack& input) {
-  if (state.in_file && *state.in_file == input.base_sha256) state.in_file = input.sha256;
+  if (state.in_file) {  // what was given runs on
+    if (*state.in_file == input.base_sha256) state.in_file = input.sha256;
+    return;
+  }
   if (state.seen != input.base_sha256) return;
   state.seen = input.sha256;
   state.refused = false;
@@ -198,7 +201,7 @@ void Stepper::operator()(const WroteBack& input) {
 }
 
 void Stepper::operator()(const FoundEdited& input) {
-  if (state.seen != input.base_sha256) return;
+  if (state.in_file || state.seen != input.base_sha256) return;
   state.due = MachinePlan{input.plan_id, input.base_sha256};  // should the edit be taken back before it is seen
 }
 

@@ -118,6 +118,24 @@ TEST_CASE("the file wins over bytes that were given when it changes, and agrees 
   CHECK(same.file()->intent == EditIntent::kOff);
 }
 
+TEST_CASE("bytes that were given are not written back because an earlier write-back of the same has found an edit") {
+  SimulatedRun run(true, 0);
+  run.SlowFiles();
+  SaveAndLook(&run, kB);
+  run.EndStep();
+  run.EndStep();
+  run.DeliverAll();  // the write-back of B is under way
+  run.Give(kA);
+  SaveAndLook(&run, kA);
+  run.Give(kB);
+  run.FinishWriteBack();
+  CHECK(run.state().in_file == "A");
+  CHECK_FALSE(run.state().due);
+  run.CheckRunsOut();
+  CHECK(run.write_backs() == 1);
+  CHECK(run.file()->name == "A");
+}
+
 TEST_CASE("bytes that are given while the file is being written back do not yield to our own text") {
   SimulatedRun run = Running();
   run.SlowFiles();

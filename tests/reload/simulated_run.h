@@ -121,7 +121,7 @@ class SimulatedRun {
     ++write_backs_;
     const bool written = file_ && file_->name == order.base_sha256 && version == version_;
     if (written) file_ = Text{order.base_sha256 + " with false", EditIntent::kOff, {}};
-    const bool is_news = state_.seen == order.base_sha256 || state_.in_file == order.base_sha256;
+    const bool is_news = state_.in_file.value_or(state_.seen) == order.base_sha256;
     passed_on_ = written && is_news ? file_->name : "";
     if (!written) return Feed(FoundEdited{order.base_sha256, order.plan_id});
     Feed(WroteBack{order.base_sha256, written ? file_->name : passed_on_});
