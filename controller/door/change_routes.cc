@@ -1,6 +1,7 @@
 #include "controller/door/change_routes.h"
 
 #include <charconv>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -104,16 +105,26 @@ void BeginSwitch(const Request& request, Job& job, ConfigChange::Verb verb, OnAn
   Begin(request, job, std::move(change), std::move(then));
 }
 
+// 3 and 3.0 are the same number in JSON.
+std::optional<uint64_t> WholeNumber(const Json& json) {
+  if (json.is_number_unsigned()) return json.get<uint64_t>();
+  constexpr double kWholeMax = 9007199254740992;  // 2^53
+  const double number = json.is_number_float() ? json.get<double>() : -1;
+  if (!(number >= 0 && number <= kWholeMax) || std::floor(number) != number) return std::nullopt;
+  return static_cast<uint64_t>(number);
+}
+
 // Nothing: neither of the two ways to name a plan.
 std::optional<PlanId> PlanOf(const Request& request) {
   std::optional<uint64_t> number = NumberOf(request.query, "plan", 0);
   if (!request.body.empty()) {
     const Result<Json> json = ParseJson(request.body);
-    if (!json.ok() || !json.value().is_object() || json.value().size() > 1 || !request.query.empty())
-      return std::nullopt;
-    const auto plan = json.value().find("plan");
-    if (plan == json.value().end()) return json.value().empty() ? std::optional<PlanId>(0) : std::nullopt;
-    number = plan->is_number_unsigned() ? std::optional(plan->get<uint64_t>()) : std::nullopt;
+    if (!json.ok() || !json.value().is_object()) return std::nullopt;
+    if (!json.value().empty()) {
+      const auto plan = json.value().find("plan");
+      if (plan == json.value().end() || json.value().size() > 1 || !request.query.empty()) return std::nullopt;
+      number = WholeNumber(*plan);
+    }
   }
   if (!number || *number > std::numeric_limits<PlanId>::max()) return std::nullopt;
   return static_cast<PlanId>(*number);

@@ -53,10 +53,11 @@ TEST_CASE("a change is asked of the job with its text, its condition and who sen
   REQUIRE(Ask(door, Post("/v1/start")).status == 200);
   REQUIRE(Ask(door, Post("/v1/stop")).status == 200);
   REQUIRE(Ask(door, Post("/v1/rollback")).status == 200);
-  REQUIRE(Ask(door, Post("/v1/rollback?plan=7")).status == 200);
+  REQUIRE(Ask(door, Post("/v1/rollback?plan=7", "{}")).status == 200);
   REQUIRE(Ask(door, Post("/v1/rollback", "{\"plan\": 8}")).status == 200);
+  REQUIRE(Ask(door, Post("/v1/rollback", "{\"plan\": 8.0}")).status == 200);
   const std::vector<ConfigChange> changes = door.job->Changes();
-  REQUIRE(changes.size() == 6);
+  REQUIRE(changes.size() == 7);
   CHECK(changes[0].text == "{} // as it is\n");
   CHECK(changes[0].if_match == "aa");
   CHECK(changes[0].peer.uid == ::geteuid());
@@ -70,6 +71,7 @@ TEST_CASE("a change is asked of the job with its text, its condition and who sen
   CHECK(changes[3].plan_id == 0);
   CHECK(changes[4].plan_id == 7);
   CHECK(changes[5].plan_id == 8);
+  CHECK(changes[6].plan_id == 8);
 }
 
 TEST_CASE("what a route does not know is refused, and not done in another way") {
@@ -77,9 +79,10 @@ TEST_CASE("what a route does not know is refused, and not done in another way") 
   for (const Question& question :
        {Post("/v1/stop?now=1"), Post("/v1/stop", "{}"), Post("/v1/start?at_step=3"), Post("/v1/apply?dry_run=ranks"),
         Post("/v1/rollback?plan="), Post("/v1/rollback?plan=-1"), Post("/v1/rollback?plan=99999999999"),
-        Post("/v1/rollback?to=1"), Post("/v1/rollback", "{\"plan\": \"2\"}"), Post("/v1/rollback", "{\"to\": 2}"),
-        Post("/v1/rollback", "["), Question{"GET", "/v1/history?limit=x", "", "", ""},
-        Question{"GET", "/v1/history?limit=1000000", "", "", ""}}) {
+        Post("/v1/rollback?to=1"), Post("/v1/rollback", "{\"plan\": \"2\"}"), Post("/v1/rollback", "{\"plan\": 2.5}"),
+        Post("/v1/rollback?plan=2", "{\"plan\": 2}"), Post("/v1/rollback", "{\"plan\": -1.0}"),
+        Post("/v1/rollback", "{\"to\": 2}"), Post("/v1/rollback", "["),
+        Question{"GET", "/v1/history?limit=x", "", "", ""}, Question{"GET", "/v1/history?limit=1000000", "", "", ""}}) {
     const Answered answered = Ask(door, question);
     CHECK(answered.status == 400);
     CHECK(answered.json["error"]["code"] == "bad_request");

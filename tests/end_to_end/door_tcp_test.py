@@ -8,6 +8,8 @@ import json
 import os
 import shutil
 import subprocess
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,6 +64,9 @@ def open_tcp(directory: Path) -> Iterator[TcpJob]:
     with rehearsal:
         note = rehearsal.until_event("note")["message"]
         assert note.startswith("the door is open on TCP at 127.0.0.1:"), note
+        # A job whose output nobody reads stands still when the pipe is full.
+        reader = threading.Thread(target=rehearsal.finish, daemon=True)
+        reader.start()
         yield TcpJob(rehearsal, note.split()[7])
         assert rehearsal.process.poll() is None, "the job has ended"
 
@@ -121,6 +126,16 @@ def test_no_route_answers_without_the_token(job: TcpJob, method: str, path: str)
     assert json.loads(text)["error"]["code"] == "unauthorized"
 
 
+def call_until_free(case: schemathesis.Case) -> schemathesis.Response:
+    """Wait as a client does: a job takes 64 changes of its file within five seconds."""
+    for _ in range(20):
+        response = case.call(headers={"Authorization": f"Bearer {TOKEN}"}, timeout=30)
+        if response.status_code != 503 or response.json()["error"]["code"] != "busy":
+            break
+        time.sleep(0.5)
+    return response
+
+
 def check_operation(operation: schemathesis.APIOperation, mode: schemathesis.GenerationMode) -> int:
     """Ask it what the description allows, or what it forbids; return how often."""
     asked = 0
@@ -130,12 +145,10 @@ def check_operation(operation: schemathesis.APIOperation, mode: schemathesis.Gen
     def check(case: schemathesis.Case) -> None:
         nonlocal asked
         asked += 1
+        # A description has no words for parameters that exclude each other.
+        hypothesis.assume(not (case.path == "/v1/rollback" and case.query and case.body))
         # What must be refused is said by the routes' own tests: some take any text, and say what is wrong with it.
-        case.call_and_validate(
-            headers={"Authorization": f"Bearer {TOKEN}"},
-            excluded_checks=[openapi_checks.negative_data_rejection],
-            timeout=30,
-        )
+        case.validate_response(call_until_free(case), excluded_checks=[openapi_checks.negative_data_rejection])
 
     # Nothing can be wrong with a request that has neither body nor parameter.
     with contextlib.suppress(hypothesis.errors.Unsatisfiable):
@@ -146,6 +159,8 @@ def check_operation(operation: schemathesis.APIOperation, mode: schemathesis.Gen
 def test_every_route_answers_as_the_description_says(steered_job: TcpJob) -> None:
     api = schemathesis.openapi.from_path(ROOT / "schemas/control_api.json").include(without_streams)
     api.config.update(base_url=f"http://{steered_job.address}")
+    # The description cannot say what the keys of a config mean, nor which hash the file has at this moment.
+    api.config.checks.positive_data_acceptance.expected_statuses += ["412", "422"]
     asked = dict.fromkeys(schemathesis.GenerationMode, 0)
     operations = [result.ok() for result in api.get_all_operations()]
     assert len(operations) == len(described_calls()) - 1
