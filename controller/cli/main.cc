@@ -50,9 +50,11 @@ void AddPlan(CLI::App* app, PlanArguments* arguments, int* exit_code) {
   CLI::App* verb =
       app->add_subcommand("plan", "Say what a config would change in a running job, or collect in one to come");
   verb->add_option("FILE", arguments->file, "config.json")->required();
-  CLI::Option* job = verb->add_option("--job", arguments->job,
-                                      "compare with what this job runs: its name in `stepwatch ps`, a pid, a socket, a "
-                                      "config file or the beginning of a run id (default: the job that watches FILE)");
+  CLI::Option* job =
+      verb->add_option("--job", arguments->job,
+                       "compare with what this job runs: its name in `stepwatch ps`, a pid, a socket, a "
+                       "config file or the beginning of a run id (default: the job that watches FILE, else the "
+                       "only job)");
   verb->add_option("--sites", arguments->sites,
                    "no job, but the model of a run's manifest.json: adds sites, rows and bytes a step")
       ->excludes(job);

@@ -132,6 +132,17 @@ void PrintJson(const PlanArguments& arguments, const Preview& preview) {
   std::printf("%s\n", json.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
 }
 
+// Where `apply` would put the file, so that this says what it would do.
+std::optional<door::FoundJob> JobAsked(const PlanArguments& arguments) {
+  if (!arguments.sites.empty()) return std::nullopt;
+  const std::vector<door::FoundJob> jobs = AllJobs();
+  if (jobs.empty() || arguments.dynamic || arguments.rank != 0) return JobThatWatches(jobs, arguments.file);
+  Result<door::FoundJob> job = JobForFile(jobs, arguments.file);
+  if (job.ok()) return std::move(job).value();
+  std::fprintf(stderr, "stepwatch: compared with no job: %s\n", job.status().message().c_str());
+  return std::nullopt;
+}
+
 }  // namespace
 
 int RunPlan(const PlanArguments& arguments) {
@@ -139,10 +150,7 @@ int RunPlan(const PlanArguments& arguments) {
     const Result<door::FoundJob> job = FindJob(arguments.job);
     return job.ok() ? RunPlanOfJob(arguments.file, job.value(), arguments.json) : NoJob(job.status());
   }
-  if (arguments.sites.empty()) {
-    if (const auto job = JobThatWatches(AllJobs(), arguments.file))
-      return RunPlanOfJob(arguments.file, *job, arguments.json);
-  }
+  if (const auto job = JobAsked(arguments)) return RunPlanOfJob(arguments.file, *job, arguments.json);
   const Result<Preview> preview = MakePreview(arguments);
   if (!preview.ok()) {
     std::fprintf(stderr, "%s\n",

@@ -8,7 +8,8 @@ namespace stepwatch::cli {
 struct PlanArguments {
   std::string file;
   std::string sites;  // a run's manifest.json; empty: no model is known
-  std::string job;    // as FindJob takes it; empty: that which watches the file, if there is one
+  std::string job;    // as FindJob takes it; empty: that which watches the file, or the only one
+  // Of a job to come: with either of them the only job is not asked, unless it watches the file.
   int rank = 0;
   bool dynamic = false;
   bool json = false;

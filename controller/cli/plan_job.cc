@@ -70,6 +70,11 @@ std::optional<door::FoundJob> JobThatWatches(const std::vector<door::FoundJob>& 
   return found;
 }
 
+Result<door::FoundJob> JobForFile(const std::vector<door::FoundJob>& jobs, const std::string& file) {
+  auto job = JobThatWatches(jobs, file);
+  return job ? *std::move(job) : ChooseJob(jobs, "", "");
+}
+
 int RunPlanOfJob(const std::string& file, const door::FoundJob& job, bool json) {
   const Result<std::string> text = ReadConfigText(file);
   if (!text.ok()) {

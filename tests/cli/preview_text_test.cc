@@ -110,6 +110,9 @@ TEST_CASE("of the jobs that watch a file the first rank is asked") {
   CHECK(JobThatWatches(jobs, directory / "link.json")->name == "4-1");
   CHECK_FALSE(JobThatWatches(jobs, directory / "c.json"));
   CHECK_FALSE(JobThatWatches({}, file));
+  CHECK(JobForFile(jobs, file).value().name == "4-1");
+  CHECK(JobForFile({jobs[0]}, directory / "c.json").value().name == jobs[0].name);
+  CHECK(JobForFile(jobs, directory / "c.json").status().code() == StatusCode::kInvalid);
 }
 
 }  // namespace

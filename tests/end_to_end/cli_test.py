@@ -68,7 +68,7 @@ def test_what_is_no_config_file_is_2_with_a_sentence(tmp_path: Path) -> None:
 
 
 def test_plan_tells_steps_rows_and_bytes(tmp_path: Path, good: Path) -> None:
-    assert "0, 2, 4" in stepwatch("plan", good).stdout
+    assert "0, 2, 4" in stepwatch("plan", good, "--rank", "1").stdout  # of no job that may run here
     with Rehearsal(
         tmp_path, good.read_text(), "--steps", "2", "--sites", "3", "--elements", "100", dynamic=False
     ) as run:

@@ -73,13 +73,13 @@ def test_the_job_that_watches_the_file_is_asked_without_being_named(job: Rehears
     assert same.stdout.startswith("same  ") and "compared with what its config file holds" in same.stdout
     other = tmp_path / "other.json"
     other.write_text(ON)
-    alone = stepwatch("plan", other)
+    alone = stepwatch("plan", other, "--dynamic")
     assert alone.returncode == 0 and "sites       unknown" in alone.stdout
     nobody = stepwatch("plan", other, "--job", "nobody")
     assert nobody.returncode == 6 and "nobody" in nobody.stderr
     job.process.kill()
     job.process.wait()
-    assert "sites       unknown" in stepwatch("plan", job.config).stdout
+    assert "sites       unknown" in stepwatch("plan", job.config, "--dynamic").stdout
 
 
 def test_the_table_is_for_people_and_plain_in_a_pipe(job: Rehearsal, tmp_path: Path) -> None:
