@@ -21,6 +21,10 @@ double SecondsOf(steady_clock::duration time) {
   return std::chrono::duration<double>(time).count();
 }
 
+double UnixNow() {
+  return SecondsOf(std::chrono::system_clock::now().time_since_epoch());
+}
+
 void Add(double seconds, door::Durations* durations) {
   ++durations->count;
   durations->seconds += std::max(0.0, seconds);
@@ -66,6 +70,18 @@ door::BudgetFacts FactsOf(const reload::BudgetView& view) {
                           view.spent_percent, view.decisions, view.last_decision};
   for (const SiteKind kind : view.left_out) facts.left_out.emplace_back(SiteKindName(kind));
   return facts;
+}
+
+door::LookCounts LooksOf(const reload::Reloader& reloader) {
+  using watch::LookCause;
+  return {reloader.looks(LookCause::kEvent), reloader.looks(LookCause::kSlow), reloader.looks(LookCause::kAgain),
+          reloader.looks(LookCause::kRefresh)};
+}
+
+door::RefusalCounts RefusalsOf(const reload::Reloader& reloader) {
+  using reload::RefusalReason;
+  return {reloader.refusals(RefusalReason::kSyntax), reloader.refusals(RefusalReason::kValue),
+          reloader.refusals(RefusalReason::kLimit), reloader.refusals(RefusalReason::kRank)};
 }
 
 // Why what the file says is not what runs, or is about to.
@@ -150,10 +166,7 @@ void MonitorJob::Count(const Event& event) {
       seen_at_ = event.t;
       told_.last_aborted = false;
       break;
-    case EventKind::kRefused:
-      ++told_.refusals;
-      seen_at_.reset();
-      break;
+    case EventKind::kRefused: seen_at_.reset(); break;
     case EventKind::kAborted:
       ++told_.aborts;
       seen_at_.reset();
@@ -168,7 +181,7 @@ void MonitorJob::Count(const Event& event) {
     case EventKind::kApplied:
       ++told_.applied;
       told_.last_aborted = false;
-      told_.last_applied_unix = SecondsOf(std::chrono::system_clock::now().time_since_epoch());
+      told_.last_applied_unix = UnixNow();
       applied_plan_ = event.plan_id;
       applied_at_ = event.step;
       break;
@@ -225,7 +238,14 @@ door::JobStatus MonitorJob::GetStatus() {
   status.watch_mode = view_.watch_mode;
   status.segment = view_.segment.segment;
   if (impl_.server_) status.tcp_address = impl_.server_->tcp_address();
-  status.looks = impl_.reloader_.looks();
+  status.looks = LooksOf(impl_.reloader_);
+  status.refusals = RefusalsOf(impl_.reloader_);
+  const step::SwapTimes swaps = impl_.data_plane_.plans.swap_times();
+  status.swaps = {swaps.swaps, static_cast<double>(swaps.total_ns) * 1e-9};
+  status.longest_swap_seconds = static_cast<double>(swaps.longest_ns) * 1e-9;
+  // Ranks that share no store answer for themselves alone, each at its own door.
+  const int others = impl_.ranks_.shares_store() ? options.world_size - 1 : 0;
+  if (impl_.ranks_.Leads()) status.ranks = rank_states_.Now(monitor.state, others, now);
   status.step_seconds = step_time_.Seconds(now);
   status.written_plan_id = impl_.drain_.written_plan();
   return status;
@@ -251,7 +271,19 @@ bool MonitorJob::Leads() const {
 
 void MonitorJob::AskRanks(const std::string& question, std::chrono::milliseconds time,
                           std::function<void(Result<door::RankWords>)> then) {
-  impl_.ranks_.Ask(question, time, std::move(then));
+  if (door::RankQuestionFrom(question).matter != door::RankMatter::kReport)
+    return impl_.ranks_.Ask(question, time, std::move(then));
+  impl_.ranks_.Ask(question, time, [this, then = std::move(then)](Result<door::RankWords> words) {
+    if (words.ok()) NoteStates(words.value());
+    then(std::move(words));
+  });
+}
+
+void MonitorJob::NoteStates(const door::RankWords& words) {
+  if (!words.alone.empty()) return;
+  const door::StatesHeard heard = door::StatesFrom(impl_.options_.rank, words);
+  const base::MutexLock lock(&mutex_);
+  rank_states_.Hear(heard, steady_clock::now(), UnixNow());
 }
 
 void MonitorJob::Forward(const std::string& request, std::chrono::milliseconds time,

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "controller/api/rank_states.h"
 #include "controller/door/event_ring.h"
 #include "controller/door/job.h"
 #include "controller/reload/reload_view.h"
@@ -78,6 +79,7 @@ class MonitorJob final : public door::Job {
   // Does something with the directory of the run, in turn with what is written there.
   void OnOutput(std::function<void(const std::string& directory)> work, std::function<void(const Status& fault)> then);
   void Count(const Event& event) STEPWATCH_REQUIRES(mutex_);
+  void NoteStates(const door::RankWords& words);
   std::optional<output::EditPeer> PeerOf(const Event& event) STEPWATCH_REQUIRES(mutex_);
   std::string Absolute(const std::string& path) const;
 
@@ -98,6 +100,7 @@ class MonitorJob final : public door::Job {
   std::optional<double> seen_at_ STEPWATCH_GUARDED_BY(mutex_);         // an edit that has led to nothing yet
   std::map<PlanId, double> finished_at_ STEPWATCH_GUARDED_BY(mutex_);  // plans that are not drained yet
   StepTime step_time_ STEPWATCH_GUARDED_BY(mutex_);
+  RankStates rank_states_ STEPWATCH_GUARDED_BY(mutex_);
 };
 
 }  // namespace stepwatch::api

@@ -1,6 +1,7 @@
 // What a door can be asked: values in, values out. The API implements it over a monitor, tests with what they like.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -76,6 +77,31 @@ struct BudgetFacts {
   std::string last_decision;
 };
 
+// Looks at the config file, by what has caused them.
+struct LookCounts {
+  uint64_t event = 0;    // inotify has told of something
+  uint64_t slow = 0;     // the look that always runs
+  uint64_t again = 0;    // what the look before it found was to rest first, or could not be taken over
+  uint64_t refresh = 0;  // somebody has asked for it, or the watching begins
+};
+
+// Edits that were refused, by where on their way.
+struct RefusalCounts {
+  uint64_t syntax = 0;  // no JSON
+  uint64_t value = 0;   // a key holds what it cannot take
+  uint64_t limit = 0;   // it goes beyond a limit of the run
+  uint64_t rank = 0;    // another rank cannot do it
+};
+
+inline constexpr size_t kRunStateCount = static_cast<size_t>(RunState::kFailed) + 1;
+
+// What the rank whose door answers for the job knows of the ranks, without asking them.
+struct RankStates {
+  std::array<int, kRunStateCount> ranks{};  // by RunState
+  int unknown = 0;                          // not heard of lately
+  double asked_unix = 0;                    // when all were asked last, by the system's clock; 0: never
+};
+
 struct JobStatus {
   // Who.
   int pid = 0;
@@ -113,14 +139,17 @@ struct JobStatus {
   std::optional<double> step_seconds;  // lately; nothing while no step ends
   uint64_t applied = 0;                // plans
   double last_applied_unix = 0;        // when the newest of them was, by the system's clock; 0: none was
-  uint64_t refusals = 0;
+  RefusalCounts refusals;
   uint64_t aborts = 0;        // edits on whose step the ranks did not agree
   bool last_aborted = false;  // the newest edit was one of these
   Durations decisions;        // from the look that saw an edit to its plan being armed
   Durations drains;           // from the news that a plan has ended to its end in the drain
-  uint64_t looks = 0;         // at the config file
+  Durations swaps;            // what taking a plan over has taken of the step thread
+  double longest_swap_seconds = 0;
+  LookCounts looks;
   uint64_t events = 0;
-  PlanId written_plan_id = 0;  // the newest plan of which rows are written; 0: none
+  PlanId written_plan_id = 0;       // the newest plan of which rows are written; 0: none
+  std::optional<RankStates> ranks;  // nothing: another rank's door answers for the job
 };
 
 // What became of the wish to pause the collection, or to go on with it.

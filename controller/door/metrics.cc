@@ -46,7 +46,7 @@ void AddState(Page* page, const JobStatus& status) {
   page->Sample(1, fmt::format("version=\"{}\",run_id=\"{}\",rank=\"{}\",world_size=\"{}\",config_path=\"{}\"", kVersion,
                               Label(status.run_id), status.rank, status.world_size, Label(status.config_path)));
   page->Family("stepwatch_state", "gauge", "1 for the state that the monitor is in, 0 for the others.");
-  for (int i = 0; i <= static_cast<int>(RunState::kFailed); ++i) {
+  for (size_t i = 0; i < kRunStateCount; ++i) {
     const auto state = static_cast<RunState>(i);
     page->Sample(status.monitor.state == state ? 1 : 0, fmt::format("state=\"{}\"", RunStateName(state)));
   }
@@ -61,6 +61,17 @@ void AddState(Page* page, const JobStatus& status) {
             status.drift.empty() ? 0 : 1);
   page->One("stepwatch_fault", "gauge", "1 if the newest edit is not taken over although it is tried.",
             status.monitor.fault.empty() ? 0 : 1);
+}
+
+void AddRanks(Page* page, const JobStatus& status) {
+  if (!status.ranks) return;
+  page->Family("stepwatch_ranks", "gauge",
+               "Ranks of the job by state, as they were heard last; UNKNOWN: none of them was lately.");
+  for (size_t i = 0; i < kRunStateCount; ++i)
+    page->Sample(status.ranks->ranks[i], fmt::format("state=\"{}\"", RunStateName(static_cast<RunState>(i))));
+  page->Sample(status.ranks->unknown, "state=\"UNKNOWN\"");
+  page->One("stepwatch_ranks_asked_timestamp_seconds", "gauge",
+            "When all ranks were asked last, in seconds since 1970; 0 if they were not.", status.ranks->asked_unix);
 }
 
 void AddSteps(Page* page, const JobStatus& status) {
@@ -115,8 +126,16 @@ void AddLedger(Page* page, const Ledger& ledger) {
 }
 
 void AddEdits(Page* page, const JobStatus& status) {
-  page->One("stepwatch_looks", "counter", "Looks at the config file.", status.looks);
-  page->One("stepwatch_refusals", "counter", "Edits that were refused.", status.refusals);
+  page->Family("stepwatch_looks", "counter", "Looks at the config file, by what has caused them.");
+  page->Sample(status.looks.event, "cause=\"event\"");
+  page->Sample(status.looks.slow, "cause=\"slow\"");
+  page->Sample(status.looks.again, "cause=\"again\"");
+  page->Sample(status.looks.refresh, "cause=\"refresh\"");
+  page->Family("stepwatch_refusals", "counter", "Edits that were refused, by reason.");
+  page->Sample(status.refusals.syntax, "reason=\"syntax\"");
+  page->Sample(status.refusals.value, "reason=\"value\"");
+  page->Sample(status.refusals.limit, "reason=\"limit\"");
+  page->Sample(status.refusals.rank, "reason=\"rank\"");
   page->One("stepwatch_aborts", "counter", "Edits on whose step the ranks did not agree.", status.aborts);
   if (!status.file_sha256.empty())
     page->One("stepwatch_last_edit_success", "gauge",
@@ -125,6 +144,10 @@ void AddEdits(Page* page, const JobStatus& status) {
   page->Family("stepwatch_decision_latency_seconds", "summary",
                "From the look that saw an edit to its plan being armed, the decision of the ranks included.");
   page->SumAndCount(status.decisions.seconds, status.decisions.count);
+  page->Family("stepwatch_swap_seconds", "summary",
+               "Time that taking a plan over, or a stop, took of the training thread between two steps.");
+  page->SumAndCount(status.swaps.seconds, status.swaps.count);
+  page->One("stepwatch_longest_swap_seconds", "gauge", "The longest of these.", status.longest_swap_seconds);
   page->Family("stepwatch_drain_seconds", "summary",
                "From the news that a plan has ended to all its rows being written or counted as dropped.");
   page->SumAndCount(status.drains.seconds, status.drains.count);
@@ -170,6 +193,7 @@ const char* ContentTypeOf(MetricsFormat format) {
 std::string MetricsText(const JobStatus& status, MetricsFormat format, const SiteValues& sites) {
   Page page(format);
   AddState(&page, status);
+  AddRanks(&page, status);
   AddSteps(&page, status);
   AddCost(&page, status);
   AddLedger(&page, status.ledger);

@@ -213,6 +213,21 @@ Json RanksJson(const JobStatus& own, const RankWords& words) {
   return std::move(tally).Finish();
 }
 
+StatesHeard StatesFrom(int own_rank, const RankWords& words) {
+  StatesHeard heard;
+  for (const RankWord& word : words.words) {
+    const Result<Json> said = ObjectOf(word);
+    if (word.rank == own_rank || !said.ok()) continue;
+    const std::string state = TextOf(said.value(), "state");
+    for (size_t i = 0; i < kRunStateCount; ++i) {
+      if (state != RunStateName(static_cast<RunState>(i))) continue;
+      ++heard.ranks[i];
+      ++heard.count;
+    }
+  }
+  return heard;
+}
+
 Json TrialsJson(const JobStatus& own, const std::string& sha256, const RankWords& words) {
   Tally tally(own, words);
   int64_t accepted = 0;

@@ -1,6 +1,7 @@
 // What the ranks of a job are asked and say, and what a door makes of it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -39,6 +40,13 @@ std::string TrialText(const Trial& trial);
 std::string UnknownQuestionText();
 
 // --- of a door ---
+
+// The states that ranks have told of themselves, without this rank's own.
+struct StatesHeard {
+  std::array<int, kRunStateCount> ranks{};  // by RunState
+  int count = 0;
+};
+StatesHeard StatesFrom(int own_rank, const RankWords& words);
 
 // Of these many ranks the reasons are at hand without a look at each.
 inline constexpr size_t kReasonsMax = 8;

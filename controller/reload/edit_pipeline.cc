@@ -24,6 +24,7 @@ EditIntent EditPipeline::Classify(Edit* edit, PlanId plan_id) const {
   edit->intent = EditIntent::kRefused;
   if (!edit->parsed.ok()) {
     edit->refusal = edit->parsed.status();
+    edit->refused_for = edit->refusal.code() == StatusCode::kInvalid ? RefusalReason::kSyntax : RefusalReason::kValue;
     return edit->intent;
   }
   const config::Config& config = edit->parsed.value().config;
@@ -33,6 +34,7 @@ EditIntent EditPipeline::Classify(Edit* edit, PlanId plan_id) const {
     edit->intent = dynamic_ ? EditIntent::kEmpty : EditIntent::kOff;
   else if (Compile(edit, plan_id)) {
     edit->refusal = limits_->Check(*edit->compiled.plan);
+    edit->refused_for = RefusalReason::kLimit;
     if (edit->refusal.ok()) edit->intent = EditIntent::kRun;
   }
   return edit->intent;
@@ -47,6 +49,7 @@ bool EditPipeline::Compile(Edit* edit, PlanId plan_id) const {
   inputs.sampling = edit->sampling;
   auto compiled = plan::CompilePlan(edit->parsed.value().config, *sites_, inputs);
   edit->refusal = compiled.status();
+  edit->refused_for = RefusalReason::kValue;
   if (!compiled.ok()) return false;
   edit->compiled = std::move(compiled).value();
   edit->sites = sites_;

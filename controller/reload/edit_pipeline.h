@@ -1,6 +1,8 @@
 // The way of an edit on the loop: bytes, config, intent, plan. Nothing here knows what runs.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,16 +16,26 @@
 
 namespace stepwatch::reload {
 
+// Where on its way an edit was refused.
+enum class RefusalReason : uint8_t {
+  kSyntax,  // it is no JSON
+  kValue,   // a key holds what it cannot take
+  kLimit,   // it goes beyond a limit of the run
+  kRank,    // another rank of the job cannot do it
+};
+inline constexpr size_t kRefusalReasonCount = 4;
+
 // A text of the config file, and what became of it.
 struct Edit {
   std::string sha256;
   std::string text;
   Result<config::ParsedConfig> parsed = Status();
   EditIntent intent = EditIntent::kRefused;
-  Status refusal;                          // kRefused
-  plan::Sampling sampling;                 // that the plan is compiled with
-  plan::CompiledPlan compiled;             // kRun
-  std::shared_ptr<const SiteIndex> sites;  // kRun: those that it was compiled for
+  Status refusal;                                      // kRefused
+  RefusalReason refused_for = RefusalReason::kSyntax;  // kRefused
+  plan::Sampling sampling;                             // that the plan is compiled with
+  plan::CompiledPlan compiled;                         // kRun
+  std::shared_ptr<const SiteIndex> sites;              // kRun: those that it was compiled for
 };
 
 class EditPipeline {

@@ -43,6 +43,7 @@ void Reloader::Perform(const ReportRefused&) {
   Event event = EventAbout(EventKind::kRefused, current_.sha256, current_.text);
   event.place = current_.refusal.place();
   event.message = current_.refusal.message() + (state_.window || state_.armed ? kPlanStays : "");
+  ++refusals_[static_cast<size_t>(current_.refused_for)];
   Tell(std::move(event));
   history_.Refused(current_.sha256, current_.refusal.place(), current_.refusal.message());
 }
@@ -52,6 +53,7 @@ void Reloader::TakeRejection(const agree::Change& change, const agree::Decision&
   Event event = EventAbout(EventKind::kRefused, change.sha256, change.bytes);
   event.message = agree::AbortText(decision) + (state_.window ? kPlanStays : "");
   outcome_ = RefreshOutcome::kRefused;
+  ++refusals_[static_cast<size_t>(RefusalReason::kRank)];
   Tell(std::move(event));
   history_.Refused(change.sha256, {}, agree::AbortText(decision));
 }

@@ -100,7 +100,7 @@ void Reloader::MakeWatcher() {
       watch::Watcher::Callbacks{[this](const watch::FileSnapshot& snapshot) { OnLook(snapshot); },
                                 [this](const std::string& bytes) { return pipeline_.LooksWhole(bytes); },
                                 [this](const std::string& what) { TellFault(what); }, [this] { EndFault(); },
-                                [this] { looks_.fetch_add(1, std::memory_order_relaxed); }},
+                                [this](watch::LookCause cause) { ++looks_[static_cast<size_t>(cause)]; }},
       *parts_.files);
 }
 

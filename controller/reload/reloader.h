@@ -2,6 +2,7 @@
 // back, and tells what happened. Everything here runs on the loop thread.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -125,8 +126,9 @@ class Reloader final : private PlanAgreement::Owner {
   EditTrial Try(const std::string& text);
   // Null: there are no other ranks, or they are asked nothing.
   agree::Questions* questions() const { return agreement_ ? agreement_->questions() : nullptr; }
-  // At the file. Any thread.
-  uint64_t looks() const { return looks_.load(std::memory_order_relaxed); }
+  // At the file, and edits that were refused. Any thread.
+  uint64_t looks(watch::LookCause cause) const { return looks_[static_cast<size_t>(cause)]; }
+  uint64_t refusals(RefusalReason reason) const { return refusals_[static_cast<size_t>(reason)]; }
 
  private:
   // Changes a config; false: it is as wanted. Empty: the plan is left as it is.
@@ -231,7 +233,8 @@ class Reloader final : private PlanAgreement::Owner {
   std::string fault_;
   base::DiskMeter::Level told_disk_level_ = base::DiskMeter::Level::kFree;
   int looks_awaited_ = 0;
-  std::atomic<uint64_t> looks_{0};
+  std::array<std::atomic<uint64_t>, watch::kLookCauseCount> looks_{};
+  std::array<std::atomic<uint64_t>, kRefusalReasonCount> refusals_{};
   struct {
     PlanId plan_id = 0;
     int64_t at_step = -1;

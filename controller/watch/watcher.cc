@@ -102,11 +102,11 @@ class Watcher::Impl : public std::enable_shared_from_this<Impl> {
 
  private:
   void ScheduleSlowLook();
-  void LookSoon(Clock::time_point at);
+  void LookSoon(Clock::time_point at, LookCause cause);
   void OnHint();
-  void OrdinaryLook();
+  void OrdinaryLook(LookCause cause);
   void ImpatientLook();
-  void BeginLook(std::vector<Done> impatient);
+  void BeginLook(LookCause cause, std::vector<Done> impatient);
   bool HandOver(const std::shared_ptr<Look>& look) noexcept;
   void OnLooked(const std::shared_ptr<Look>& look);
   void TakeIn(Look* look);
@@ -134,8 +134,8 @@ class Watcher::Impl : public std::enable_shared_from_this<Impl> {
   std::shared_ptr<Look> under_way_;           // null: none
   // The loop has work while a look is under way, and does not end.
   std::optional<boost::asio::executor_work_guard<boost::asio::io_context::executor_type>> work_;
-  bool look_again_ = false;    // something happened while a look was under way
-  std::vector<Done> waiting_;  // for an impatient look that has not begun
+  std::optional<LookCause> look_again_;  // something happened while a look was under way
+  std::vector<Done> waiting_;            // for an impatient look that has not begun
   bool retry_timer_is_set_ = false;
   Clock::time_point patience_ends_;
   Clock::time_point last_look_;
@@ -158,7 +158,8 @@ void Watcher::Impl::Start() {
         files_);
   }
   ScheduleSlowLook();
-  if (!under_way_ || hint_) OrdinaryLook();  // a look that began before there were watches does not see every edit
+  if (!under_way_ || hint_)
+    OrdinaryLook(LookCause::kRefresh);  // a look that began before there were watches does not see every edit
 }
 
 void Watcher::Impl::Stop() {
@@ -171,7 +172,7 @@ void Watcher::Impl::Stop() {
   if (under_way_) under_way_->impatient.clear();
   under_way_.reset();
   work_.reset();
-  look_again_ = false;
+  look_again_.reset();
   waiting_.clear();
   if (hint_) hint_->Stop();
 }
@@ -203,50 +204,50 @@ void Watcher::Impl::ScheduleSlowLook() {
     const auto self = weak.lock();
     if (error || !self || !self->is_running_) return;
     self->ScheduleSlowLook();
-    self->OrdinaryLook();
+    self->OrdinaryLook(LookCause::kSlow);
   });
 }
 
-void Watcher::Impl::LookSoon(Clock::time_point at) {
+void Watcher::Impl::LookSoon(Clock::time_point at, LookCause cause) {
   if (!is_running_ || (soon_at_ && *soon_at_ <= at)) return;
   soon_at_ = at;
   soon_timer_.expires_at(at);
-  soon_timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
+  soon_timer_.async_wait([weak = weak_from_this(), cause](const boost::system::error_code& error) {
     const auto self = weak.lock();
     if (error || !self || !self->is_running_) return;
     self->soon_at_.reset();
-    self->OrdinaryLook();
+    self->OrdinaryLook(cause);
   });
 }
 
 void Watcher::Impl::OnHint() {
   if (!is_running_) return;
   if (under_way_) {
-    look_again_ = true;  // it may have read the file before this happened
+    look_again_ = LookCause::kEvent;  // it may have read the file before this happened
   } else {
-    LookSoon(std::max(Clock::now(), last_look_ + kLooksApart));
+    LookSoon(std::max(Clock::now(), last_look_ + kLooksApart), LookCause::kEvent);
   }
 }
 
-void Watcher::Impl::OrdinaryLook() {
+void Watcher::Impl::OrdinaryLook(LookCause cause) {
   // A result whose message could not be sent, for want of memory, is fetched.
   const std::shared_ptr<Look> look = under_way_;
   if (look && look->is_finished.load(std::memory_order_acquire)) OnLooked(look);
-  BeginLook({});
+  BeginLook(cause, {});
 }
 
 void Watcher::Impl::ImpatientLook() {
-  if (!under_way_ && !waiting_.empty()) BeginLook(std::exchange(waiting_, {}));
+  if (!under_way_ && !waiting_.empty()) BeginLook(LookCause::kRefresh, std::exchange(waiting_, {}));
 }
 
 // At most one look is under way, however long the file system takes for it.
-void Watcher::Impl::BeginLook(std::vector<Done> impatient) {
+void Watcher::Impl::BeginLook(LookCause cause, std::vector<Done> impatient) {
   if (under_way_) {
-    look_again_ = true;
+    look_again_ = look_again_.value_or(cause);
     return;
   }
   ++looks_;
-  if (callbacks_.on_look) callbacks_.on_look();
+  if (callbacks_.on_look) callbacks_.on_look(cause);
   last_look_ = Clock::now();
   Guarded([&] {
     auto look = std::make_shared<Look>();
@@ -282,7 +283,8 @@ void Watcher::Impl::OnLooked(const std::shared_ptr<Look>& look) {
   Guarded([&] { TakeIn(look.get()); });
   for (const Done& done : look->impatient) Guarded([&] { done(); });
   if (!waiting_.empty() && !retry_timer_is_set_) return ImpatientLook();
-  if (std::exchange(look_again_, false) && is_running_) LookSoon(std::max(Clock::now(), last_look_ + kLooksApart));
+  const std::optional<LookCause> again = std::exchange(look_again_, std::nullopt);
+  if (again && is_running_) LookSoon(std::max(Clock::now(), last_look_ + kLooksApart), *again);
 }
 
 void Watcher::Impl::TakeIn(Look* look) {
@@ -326,7 +328,7 @@ void Watcher::Impl::Act(const Debouncer::SettleDecision& decision, const FileSna
   // What is pending now replaces what was: a look has just been.
   soon_at_.reset();
   soon_timer_.cancel();
-  if (decision.look_at) LookSoon(*decision.look_at);
+  if (decision.look_at) LookSoon(*decision.look_at, LookCause::kAgain);
   if (!decision.pass_on) return;
   if (callbacks_.on_change) callbacks_.on_change(snapshot);
   if (std::exchange(pause_after_fault_, milliseconds(0)) > milliseconds(0) && callbacks_.on_recovery)
@@ -352,7 +354,7 @@ void Watcher::Impl::OnFault(const char* what) noexcept {
   debouncer_.Reopen();
   pause_after_fault_ = std::clamp(pause_after_fault_ * 2, kPauseAfterFault, kPauseAfterFaultMax);
   try {
-    LookSoon(Clock::now() + pause_after_fault_);
+    LookSoon(Clock::now() + pause_after_fault_, LookCause::kAgain);
     if (callbacks_.on_fault) callbacks_.on_fault(what);
   } catch (...) {  // no memory to tell of it; the next slow look comes in any case
   }

@@ -8,6 +8,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -29,6 +30,15 @@ struct WatcherOptions {
   std::chrono::milliseconds half_written_time{500};
 };
 
+// Why the file is looked at.
+enum class LookCause : uint8_t {
+  kEvent,    // inotify has told that something may have changed
+  kSlow,     // the look that always runs, whatever inotify says
+  kAgain,    // what the last look found is to rest first, or could not be taken over
+  kRefresh,  // somebody has asked for it, or the watching begins
+};
+inline constexpr size_t kLookCauseCount = 4;
+
 class Watcher {
  public:
   struct Callbacks {
@@ -43,7 +53,7 @@ class Watcher {
     // The first change after a fault has been taken over.
     std::function<void()> on_recovery = {};
     // A look begins.
-    std::function<void()> on_look = {};
+    std::function<void(LookCause)> on_look = {};
   };
 
   // Loop, executor and file system outlive the watcher, and the file system whatever still hangs in it.

@@ -1,5 +1,6 @@
 #include "src/step/plan_switch.h"
 
+#include <chrono>
 #include <utility>
 
 namespace stepwatch::step {
@@ -82,9 +83,16 @@ void PlanSwitch::Close() noexcept {
 
 // The window goes on before it may end: an edit, or a stop, then meets it as it is to be.
 void PlanSwitch::TakePlans(int64_t next_step) noexcept {
-  if (continuation_ != nullptr) Apply(std::move(continuation_), next_step);
-  if (slot_.waiting()) Apply(slot_.AtStep(next_step), next_step);
+  if (continuation_ != nullptr) Swap(std::move(continuation_), next_step);
+  if (slot_.waiting()) Swap(slot_.AtStep(next_step), next_step);
   TakeWishes(next_step);
+}
+
+void PlanSwitch::Swap(std::unique_ptr<PendingPlan> plan, int64_t next_step) noexcept {
+  if (plan == nullptr) return;
+  const auto began = std::chrono::steady_clock::now();
+  Apply(std::move(plan), next_step);
+  swap_meter_.Add(std::chrono::steady_clock::now() - began);
 }
 
 // Behind the plans: a wish about a window that has just ended is for nothing.
@@ -119,7 +127,6 @@ void PlanSwitch::Cut(int64_t last_step) noexcept {
 }
 
 void PlanSwitch::Apply(std::unique_ptr<PendingPlan> plan, int64_t next_step) noexcept {
-  if (plan == nullptr) return;
   const auto* window = std::get_if<NewWindow>(&plan->effect);
   const bool continues = std::holds_alternative<Continue>(plan->effect);
   if (window == nullptr && (!continues || current_ == nullptr)) {

@@ -15,6 +15,7 @@
 #include "src/step/running_step.h"
 #include "src/step/step_cost.h"
 #include "src/step/step_gate.h"
+#include "src/step/swap_meter.h"
 #include "src/step/wake_up.h"
 #include "stepwatch/hook_table.h"
 #include "stepwatch/record_layout.h"
@@ -54,6 +55,8 @@ class PlanSwitch {
   PlanId newest_begun() const { return newest_begun_.load(std::memory_order_acquire); }
   int64_t collected() const { return collected_.load(std::memory_order_relaxed); }
   bool plan_waiting() const { return slot_.waiting(); }
+  // What taking plans over, and stops, has taken of the step thread.
+  SwapTimes swap_times() const { return swap_meter_.Read(); }
   // The window in force collects nothing until it is resumed.
   bool paused() const { return paused_.load(std::memory_order_relaxed); }
 
@@ -78,6 +81,7 @@ class PlanSwitch {
  private:
   void CloseFrame(CostMeter::Clock::time_point ended) noexcept;
   void TakePlans(int64_t next_step) noexcept;
+  void Swap(std::unique_ptr<PendingPlan> plan, int64_t next_step) noexcept;
   void Apply(std::unique_ptr<PendingPlan> plan, int64_t next_step) noexcept;
   void SetRule(plan::StepRule rule, const NewWindow& window, int64_t at_step, int64_t first_step) noexcept;
   void Begin(std::unique_ptr<PendingPlan> plan, int64_t first_step) noexcept;
@@ -110,6 +114,7 @@ class PlanSwitch {
 
   PlanSlot slot_;
   BegunPlans begun_plans_;
+  SwapMeter swap_meter_;
   std::atomic<PlanId> plan_id_{0};
   std::atomic<PlanId> newest_begun_{0};
   std::atomic<int64_t> collected_{0};

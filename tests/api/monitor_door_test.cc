@@ -72,7 +72,8 @@ TEST_CASE("a refused edit is shown with its place and as drift, until a good one
   CHECK(status["refusal"]["sha256"] == status["file_sha256"]);
   CHECK(status["running_sha256"] != status["file_sha256"]);
   CHECK(status["state"] == "COLLECTING");
-  CHECK(doors.client().Get("/metrics").value().body.find("stepwatch_refusals_total 1\n") != std::string::npos);
+  CHECK(doors.client().Get("/metrics").value().body.find("stepwatch_refusals_total{reason=\"value\"} 1\n") !=
+        std::string::npos);
   REQUIRE(job.Edit(ConfigText({.collect_times = 60})) == RefreshOutcome::kArmed);
   status = doors.Status();
   CHECK(status["drift"] == false);
@@ -290,6 +291,11 @@ TEST_CASE("the metrics count edits, and time decisions and drains, of what reall
   CHECK(says("stepwatch_last_edit_success 1\n"));
   REQUIRE(job.Edit(R"({"ops": 1})") == RefreshOutcome::kRefused);
   CHECK(says("stepwatch_last_edit_success 0\n"));
+  CHECK(says("stepwatch_swap_seconds_count 1\n"));
+  CHECK(says("stepwatch_refusals_total{reason=\"value\"} 1\n"));
+  REQUIRE(job.Edit(R"({"ops": )") == RefreshOutcome::kRefused);
+  CHECK(says("stepwatch_refusals_total{reason=\"syntax\"} 1\n"));
+  CHECK(says("stepwatch_ranks{state=\"IDLE\"} 1\n"));
   CHECK(says("stepwatch_decision_latency_seconds_count 1\n"));
 }
 

@@ -80,6 +80,29 @@ TEST_CASE("any rank's door answers for all ranks: plan, state, step, and the run
   job.Close();
 }
 
+TEST_CASE("the metrics of rank 0 count the ranks by the states that they told last, and ask nobody") {
+  RankedJob job(3, ConfigText(Off()));
+  const OpenDoors doors;
+  job.Start();
+  const auto says = [&](size_t rank, const std::string& line) {
+    const auto page = doors.client(rank).Get("/metrics", std::chrono::seconds(20));
+    return page.ok() && page.value().body.find("stepwatch_ranks" + line) != std::string::npos;
+  };
+  CHECK(says(0, "{state=\"IDLE\"} 1\n"));
+  CHECK(says(0, "{state=\"UNKNOWN\"} 2\n"));
+  CHECK(says(0, "_asked_timestamp_seconds 0\n"));
+  REQUIRE(doors.AllAreHeard(1));  // the question goes to rank 0
+  CHECK(says(0, "{state=\"IDLE\"} 3\n"));
+  CHECK(says(0, "{state=\"UNKNOWN\"} 0\n"));
+  CHECK_FALSE(says(0, "_asked_timestamp_seconds 0\n"));
+  CHECK_FALSE(says(1, ""));
+  job.stores[2]->Hold();
+  REQUIRE(Eventually([&] { return doors.Ranks(0)["ranks"].size() == 2; }));
+  CHECK(says(0, "{state=\"UNKNOWN\"} 1\n"));
+  job.stores[2]->LetGo();
+  job.Close();
+}
+
 TEST_CASE("a rank that cannot be heard is missing, and is heard again when it can") {
   RankedJob job(3, ConfigText(Off()));
   const OpenDoors doors;

@@ -15,6 +15,7 @@ TEST_CASE("every metric has its help and its type before its samples, and is the
   status.cost = CostFacts{.collected = 1, .steps = 1, .parts = {{"actv", 0.4}, {"boundary", 0.1}}};
   status.budget.emplace();
   status.budget->spent_percent = 0.5;
+  status.ranks.emplace();
   SiteValues sites;
   sites.series_max = 10;
   std::istringstream lines(MetricsText(status, MetricsFormat::kPrometheus, sites));
@@ -52,6 +53,37 @@ TEST_CASE("the state is 1 and all others are 0") {
   CHECK(text.find("stepwatch_state{state=\"IDLE\"} 0\n") != std::string::npos);
 }
 
+TEST_CASE("looks are counted by cause, refused edits by reason, and swaps are timed") {
+  JobStatus status;
+  status.looks = {.event = 1, .slow = 2, .again = 3, .refresh = 4};
+  status.refusals = {.syntax = 5, .value = 6, .limit = 8, .rank = 9};
+  status.swaps = {.count = 3, .seconds = 6e-6};
+  status.longest_swap_seconds = 4e-6;
+  const std::string text = MetricsText(status);
+  for (const char* line :
+       {"looks_total{cause=\"event\"} 1", "looks_total{cause=\"slow\"} 2", "looks_total{cause=\"again\"} 3",
+        "looks_total{cause=\"refresh\"} 4", "refusals_total{reason=\"syntax\"} 5", "refusals_total{reason=\"value\"} 6",
+        "refusals_total{reason=\"limit\"} 8", "refusals_total{reason=\"rank\"} 9", "swap_seconds_sum 6e-06",
+        "swap_seconds_count 3", "longest_swap_seconds 4e-06"}) {
+    INFO(line);
+    CHECK(text.find(std::string("\nstepwatch_") + line + "\n") != std::string::npos);
+  }
+}
+
+TEST_CASE("ranks are counted by state where the job is answered for, and nowhere else") {
+  JobStatus status;
+  CHECK(MetricsText(status).find("stepwatch_ranks") == std::string::npos);
+  status.ranks.emplace();
+  status.ranks->ranks[static_cast<size_t>(RunState::kCollecting)] = 6;
+  status.ranks->unknown = 2;
+  status.ranks->asked_unix = 1.5e9;
+  const std::string text = MetricsText(status);
+  CHECK(text.find("stepwatch_ranks{state=\"COLLECTING\"} 6\n") != std::string::npos);
+  CHECK(text.find("stepwatch_ranks{state=\"IDLE\"} 0\n") != std::string::npos);
+  CHECK(text.find("stepwatch_ranks{state=\"UNKNOWN\"} 2\n") != std::string::npos);
+  CHECK(text.find("stepwatch_ranks_asked_timestamp_seconds 1500000000\n") != std::string::npos);
+}
+
 TEST_CASE("OpenMetrics is told where it is asked for, and not liked less") {
   const auto wanted = [](const char* accept) { return WantedFormat(accept) == MetricsFormat::kOpenMetrics; };
   CHECK(wanted("application/openmetrics-text"));
@@ -66,8 +98,8 @@ TEST_CASE("OpenMetrics is told where it is asked for, and not liked less") {
 
 TEST_CASE("in OpenMetrics a counter is called without its end, seconds have their unit, and the page has an end") {
   const std::string text = MetricsText(JobStatus(), MetricsFormat::kOpenMetrics);
-  for (const char* line : {"# TYPE stepwatch_looks counter\n", "\nstepwatch_looks_total 0\n", "# TYPE stepwatch info\n",
-                           "\nstepwatch_info{", "# UNIT stepwatch_drain_seconds seconds\n",
+  for (const char* line : {"# TYPE stepwatch_looks counter\n", "\nstepwatch_events_total 0\n",
+                           "# TYPE stepwatch info\n", "\nstepwatch_info{", "# UNIT stepwatch_drain_seconds seconds\n",
                            "# TYPE stepwatch_drain_seconds summary\n", "\nstepwatch_drain_seconds_count 0\n"})
     CHECK(text.find(line) != std::string::npos);
   CHECK(text.ends_with("\n# EOF\n"));

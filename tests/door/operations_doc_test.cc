@@ -23,11 +23,17 @@ TEST_CASE("the page for the person on call names all that a job tells of itself"
   for (int i = 0; i < kDropReasonCount; ++i) names(DropReasonName(static_cast<DropReason>(i)));
   JobStatus status;
   status.step_seconds = 1;
+  status.ranks.emplace();
   std::istringstream lines(MetricsText(status));
   for (std::string mark, kind, metric, line; std::getline(lines, line);) {
     std::istringstream words(line);
     words >> mark >> kind >> metric;
     if (kind == "TYPE") names(metric);
+    for (const char* label : {"{cause=\"", "{reason=\""})
+      if (const size_t at = line.find(label); at != std::string::npos) {
+        const size_t word = line.find('"', at) + 1;
+        names(line.substr(word, line.find('"', word) - word));
+      }
   }
 }
 

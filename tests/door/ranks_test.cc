@@ -48,6 +48,22 @@ TEST_CASE("the ranks are told with what each has said, and those that have said 
   CHECK(ranks["reasons"][0]["reason"] == "disk full");
 }
 
+TEST_CASE("the states that other ranks have told are counted, whatever else they say") {
+  JobStatus failed = StatusOf(1, 6);
+  failed.monitor.state = RunState::kFailed;
+  const RankWords words{{Said(0, ReportText(StatusOf(0, 6))),
+                         Said(1, ReportText(failed)),
+                         Said(2, ReportText(failed)),
+                         Said(3, R"({"state": "DREAMING"})"),
+                         Said(4, R"({"state": 3})"),
+                         {5, "", 0, "not heard within 1500 ms"}},
+                        ""};
+  const StatesHeard heard = StatesFrom(0, words);
+  CHECK(heard.count == 2);
+  CHECK(heard.ranks[static_cast<size_t>(RunState::kFailed)] == 2);
+  CHECK(heard.ranks[static_cast<size_t>(RunState::kIdle)] == 0);
+}
+
 TEST_CASE("what a rank says that is not of its kind is passed over, and control characters are made visible") {
   const RankWords words{
       {Said(0, R"({"state": "IDLE", "step": 3, "pid": 1, "plan_id": "x", "fault": "a\u001b[2J", "more": {"a": [1]}})"),

@@ -48,6 +48,29 @@ TEST_CASE("a plan collects the steps of its rule and then ends by itself") {
   CHECK(run.sink->ended() == std::vector<PlanId>{1});
 }
 
+TEST_CASE("the time of each swap is added up, of plans and of stops, and a plan that waits for its step costs none") {
+  Run run;
+  run.Start();
+  run.PublishPlan({1, {0, 1, 1000}});
+  run.TrainStep();
+  const SwapTimes first = run.plane.plans.swap_times();
+  CHECK(first.swaps == 1);
+  CHECK(first.total_ns == first.longest_ns);
+  auto later = run.MakePending({2, {0, 1, 1000}});
+  later->at_step = 5;
+  run.Put(std::move(later));
+  for (int i = 0; i < 2; ++i) run.TrainStep();
+  CHECK(run.plane.plans.swap_times().swaps == 1);
+  for (int i = 0; i < 3; ++i) run.TrainStep();
+  REQUIRE(run.plane.plans.plan_id() == 2);
+  run.PublishStop();
+  for (int i = 0; i < 10; ++i) run.TrainStep();
+  const SwapTimes all = run.plane.plans.swap_times();
+  CHECK(all.swaps == 3);
+  CHECK(all.longest_ns >= first.longest_ns);
+  CHECK(all.total_ns > all.longest_ns);
+}
+
 TEST_CASE("what a plan asks of the front end beside its sites is told at the swap, and taken back at its end") {
   Run run;
   RecordingHooks hooks;

@@ -18,6 +18,7 @@
 #include "tests/catch.h"
 #include "tests/temporary_directory.h"
 #include "tests/watch/hanging_files.h"
+#include "tests/watch/watched.h"
 
 namespace stepwatch::watch {
 namespace {
@@ -27,69 +28,6 @@ using namespace std::chrono_literals;
 using testing::TemporaryDirectory;
 using testing::WriteByRename;
 using testing::WriteInPlace;
-
-// A watcher on a real loop that this thread runs, and what it passed on: the bytes, "(missing)" or "(unreadable)".
-class Watched {
- public:
-  // The slow look is off the stage where events are tested, and quick where it alone is.
-  explicit Watched(const std::string& path, bool use_inotify = true)
-      : Watched(path, use_inotify, use_inotify ? 1h : std::chrono::milliseconds(50ms)) {}
-  Watched(const std::string& path, bool use_inotify, std::chrono::milliseconds look_interval,
-          base::FileSystem& files = base::FileSystem::Real())
-      : watcher_(std::make_unique<Watcher>(loop_, io_, Options(path, use_inotify, look_interval), Calls(), files)) {}
-
-  Watcher& watcher() { return *watcher_; }
-  void Destroy() { watcher_.reset(); }
-  base::IoThread& io() { return io_; }
-  boost::asio::io_context& loop() { return loop_; }
-  const std::vector<std::string>& heard() const { return heard_; }
-  std::function<void(const FileSnapshot&)> also;
-
-  // Looks now; false: the look is not over in time.
-  bool LookNow() {
-    bool is_over = false;
-    watcher_->LookNow([&is_over] { is_over = true; });
-    return RunUntil([&is_over] { return is_over; });
-  }
-  // Runs the loop until the last thing heard is this.
-  bool Hears(const std::string& last) {
-    return RunUntil([&] { return !heard_.empty() && heard_.back() == last; });
-  }
-  bool RunUntil(const std::function<bool()>& holds) {
-    const auto deadline = std::chrono::steady_clock::now() + 10s;
-    while (!holds() && std::chrono::steady_clock::now() < deadline) {
-      if (loop_.stopped()) loop_.restart();
-      loop_.run_one_for(100ms);
-    }
-    return holds();
-  }
-
- private:
-  static WatcherOptions Options(const std::string& path, bool use_inotify, std::chrono::milliseconds look_interval) {
-    WatcherOptions options;
-    options.path = path;
-    options.use_inotify = use_inotify;
-    options.look_interval = look_interval;
-    options.quiet_time = 20ms;
-    options.half_written_time = 60ms;
-    return options;
-  }
-  Watcher::Callbacks Calls() {
-    return {.on_change = [this](const FileSnapshot& snapshot) { OnChange(snapshot); },
-            .looks_whole = [](const std::string& bytes) { return !bytes.empty() && bytes.back() == '}'; }};
-  }
-  void OnChange(const FileSnapshot& snapshot) {
-    if (snapshot.kind == SnapshotKind::kBytes) heard_.push_back(snapshot.bytes);
-    if (snapshot.kind == SnapshotKind::kMissing) heard_.push_back("(missing)");
-    if (snapshot.kind == SnapshotKind::kUnreadable) heard_.push_back("(unreadable)");
-    if (also) also(snapshot);
-  }
-
-  boost::asio::io_context loop_;
-  base::IoThread io_;
-  std::vector<std::string> heard_;
-  std::unique_ptr<Watcher> watcher_;
-};
 
 }  // namespace
 
@@ -127,6 +65,34 @@ TEST_CASE("mode says how edits are noticed, and why not by events") {
   Watched without(directory / "config.json", false);
   without.watcher().Start();
   CHECK(without.watcher().mode().substr(0, 6) == "poll (");
+}
+
+TEST_CASE("each look has its cause: events, the slow look, bytes that are to rest, a call") {
+  TemporaryDirectory directory;
+  const std::string path = directory / "config.json";
+  WriteInPlace(path, "{1}");
+  Watched by_events(path);
+  by_events.watcher().Start();
+  CHECK(by_events.Hears("{1}"));
+  CHECK(by_events.looks(LookCause::kRefresh) == 1);
+  CHECK(by_events.looks(LookCause::kAgain) >= 1);
+  WriteByRename(path, "{2}");
+  CHECK(by_events.Hears("{2}"));
+  CHECK(by_events.looks(LookCause::kEvent) >= 1);
+  CHECK(by_events.looks(LookCause::kSlow) == 0);
+  REQUIRE(by_events.LookNow());
+  CHECK(by_events.looks(LookCause::kRefresh) == 2);
+
+  Watched by_looks(path, false);
+  by_looks.watcher().Start();
+  CHECK(by_looks.Hears("{2}"));
+  CHECK(by_looks.RunUntil([&] { return by_looks.looks(LookCause::kSlow) >= 2; }));
+  CHECK(by_looks.looks(LookCause::kEvent) == 0);
+  for (const Watched* watched : {&by_events, &by_looks}) {
+    uint64_t sum = 0;
+    for (size_t cause = 0; cause < kLookCauseCount; ++cause) sum += watched->looks(static_cast<LookCause>(cause));
+    CHECK(sum == watched->watcher().looks());
+  }
 }
 
 TEST_CASE("events follow links, replaced directories and files that come back") {

@@ -1,0 +1,42 @@
+// What is known of the states of a job's ranks without asking them: what they said when somebody asked last. Pure.
+#pragma once
+
+#include <chrono>
+
+#include "controller/door/job.h"
+#include "controller/door/ranks.h"
+
+namespace stepwatch::api {
+
+class RankStates {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  // What a rank has said of itself is not taken for its state for longer.
+  static constexpr std::chrono::minutes kHoldFor{5};
+
+  // All ranks were asked. `unix_seconds`: that time by the system's clock.
+  void Hear(const door::StatesHeard& heard, Time now, double unix_seconds) {
+    heard_ = heard;
+    asked_ = now;
+    asked_unix_ = unix_seconds;
+  }
+  // With this rank's own state; the others are as many as that.
+  door::RankStates Now(RunState own, int others, Time now) const {
+    door::RankStates states;
+    ++states.ranks[static_cast<size_t>(own)];
+    states.unknown = others;
+    states.asked_unix = asked_unix_;
+    if (asked_unix_ == 0 || now - asked_ > kHoldFor) return states;
+    states.unknown -= heard_.count;
+    for (size_t i = 0; i < states.ranks.size(); ++i) states.ranks[i] += heard_.ranks[i];
+    return states;
+  }
+
+ private:
+  door::StatesHeard heard_;  // without this rank
+  Time asked_;
+  double asked_unix_ = 0;  // 0: never
+};
+
+}  // namespace stepwatch::api
