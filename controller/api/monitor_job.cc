@@ -51,17 +51,19 @@ door::LimitFacts FactsOf(const Limits& limits, const base::DiskMeter* meter) {
   return facts;
 }
 
-std::optional<door::CostFacts> FactsOf(const step::StepCost& cost) {
+std::optional<door::CostFacts> CostOf(const drain::StatusBoard& board) {
+  const step::StepCost cost = board.cost_so_far();
   if (cost.collected == 0) return std::nullopt;
   door::CostFacts facts;
   facts.collected = cost.collected;
   facts.steps = cost.steps;
   facts.seconds = static_cast<double>(cost.total_ns()) * 1e-9;
   facts.step_seconds = std::max(0.0, static_cast<double>(cost.elapsed_ns) * 1e-9 - facts.seconds);
+  const auto per_collected = board.cost_per_collected_step();
   for (size_t i = 0; i < cost.ns.size(); ++i)
     if (cost.ns[i] > 0)
       facts.parts.push_back({i == step::kBoundaryCost ? "boundary" : SiteKindName(static_cast<SiteKind>(i)),
-                             static_cast<double>(cost.ns[i]) * 1e-9});
+                             static_cast<double>(cost.ns[i]) * 1e-9, per_collected[i]});
   return facts;
 }
 
@@ -233,7 +235,7 @@ door::JobStatus MonitorJob::GetStatus() {
   status.drift = DriftOf(view_, status.running_sha256, monitor.fault);
   if (view_.refusal)
     status.refusal = door::RefusedEdit{view_.file_sha256, view_.refusal->message(), view_.refusal->place()};
-  status.cost = FactsOf(impl_.board_.cost_so_far());
+  status.cost = CostOf(impl_.board_);
   if (view_.budget) status.budget = FactsOf(*view_.budget);
   status.watch_mode = view_.watch_mode;
   status.segment = view_.segment.segment;

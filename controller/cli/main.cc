@@ -100,13 +100,16 @@ void AddJobs(CLI::App* app, PsArguments* ps, StatusArguments* status, EventsArgu
 std::vector<std::string> KindNames() {
   std::vector<std::string> names;
   for (const SiteKindTraits& traits : kSiteKindTraits) names.emplace_back(traits.name);
+  names.emplace_back(kCostKind);
   return names;
 }
 
 void AddTop(CLI::App* app, TopArguments* arguments, int* exit_code) {
   CLI::App* verb = app->add_subcommand("top", "Show the latest values of a running job, live");
   verb->add_option("JOB", arguments->job, kJob);
-  verb->add_option("--kind", arguments->kind, "of sites: grad_reduced, actv, ... (default: the first with values)")
+  verb->add_option("--kind", arguments->kind,
+                   "of sites: grad_reduced, actv, ... (default: the first with values), or cost: what measuring takes, "
+                   "by kinds")
       ->check(CLI::IsMember(KindNames()));
   verb->add_option("--sort", arguments->choice.sort, "a statistic, such as norm: the largest first");
   verb->add_flag("--reverse", arguments->choice.ascending, "the smallest first");
@@ -124,6 +127,7 @@ void AddTop(CLI::App* app, TopArguments* arguments, int* exit_code) {
       "Examples:\n"
       "  stepwatch top\n"
       "  stepwatch top config.json --kind grad_reduced --sort norm\n"
+      "  stepwatch top --kind cost --sort ms/step\n"
       "  stepwatch top --once --sort max | head -20\n"
       "Exit codes: 0 done, 2 several jobs could be meant, 6 no such job, or it has ended, 130 interrupted.");
   verb->callback([=] { *exit_code = RunTop(*arguments); });

@@ -68,15 +68,22 @@ Cell Count(const char* sign, int64_t count, Colour colour) {
   return count <= 0 ? Cell{"-", Colour::kDim} : Cell{sign + std::to_string(count), colour};
 }
 
+// What the kind takes of a collected step.
+Cell MeasuredCell(const Json& kind) {
+  const double seconds = Number(kind, "seconds_per_collected_step", -1);
+  return seconds < 0 ? Cell{"not known", Colour::kDim} : Cell{fmt::format("{:.3f} ms a step", seconds * 1e3)};
+}
+
 std::string SitesText(const Json& sites) {
   if (sites.empty()) return "";
   std::vector<std::vector<Cell>> rows(1);
-  for (const char* name : {"SITES", "ADDED", "REMOVED", "KEPT"}) rows[0].push_back({name, Colour::kBold});
+  for (const char* name : {"SITES", "ADDED", "REMOVED", "KEPT", "MEASURED"}) rows[0].push_back({name, Colour::kBold});
   for (const Json& each : sites)
     rows.push_back({{Text(each, "kind")},
                     Count("+", Whole(each, "added"), Colour::kGreen),
                     Count("-", Whole(each, "removed"), Colour::kRed),
-                    Count("", Whole(each, "kept"), Colour::kPlain)});
+                    Count("", Whole(each, "kept"), Colour::kPlain),
+                    MeasuredCell(each)});
   return TableText(rows);
 }
 

@@ -39,31 +39,33 @@ std::optional<Json> Get(const door::Client& client, const std::string& target) {
   return std::move(answer).value();
 }
 
-Json Latest(const door::Client& client, const std::string& kind) {
+Json Latest(const door::Client& client, const std::string& kind, const Json& status) {
+  if (kind == kCostKind) return CostAsLatest(status);
   return Get(client, "/v1/latest/" + kind).value_or(Json::object());
 }
 
 // The first kind with values, from `begin` on in a ring; without any, that one.
 size_t FindValues(const door::Client& client, const std::vector<std::string>& kinds, size_t begin, size_t by,
-                  Json* latest) {
+                  TopAnswers* answers) {
   for (size_t i = 0, at = begin; i < kinds.size(); ++i, at = (at + by) % kinds.size()) {
-    *latest = Latest(client, kinds[at]);
-    if (!List(*latest, "values").empty()) return at;
+    answers->latest = Latest(client, kinds[at], answers->status);
+    if (!List(answers->latest, "values").empty()) return at;
   }
-  *latest = Json::object();
+  answers->latest = Json::object();
   return begin;
 }
 
+// The cost is shown to those who look for it: it is no kind of sites.
 void AskForKind(const door::Client& client, const TopKind& kind, TopAnswers* answers) {
-  const std::vector<std::string> kinds = Kinds();
+  std::vector<std::string> kinds = Kinds();
+  if (kind.steps != 0 || kind.name == kCostKind) kinds.emplace_back(kCostKind);
   const auto found = std::find(kinds.begin(), kinds.end(), kind.name);
   const bool is_chosen = found != kinds.end();
   auto at = is_chosen ? static_cast<size_t>(found - kinds.begin()) : 0;
   const size_t by = kind.steps < 0 ? kinds.size() - 1 : 1;
-  if (kind.steps == 0 && is_chosen) answers->latest = Latest(client, kinds[at]);
-  if (kind.steps == 0 && !is_chosen) at = FindValues(client, kinds, 0, 1, &answers->latest);
-  for (int i = 0; i < std::abs(kind.steps); ++i)
-    at = FindValues(client, kinds, (at + by) % kinds.size(), by, &answers->latest);
+  if (kind.steps == 0 && is_chosen) answers->latest = Latest(client, kinds[at], answers->status);
+  if (kind.steps == 0 && !is_chosen) at = FindValues(client, kinds, 0, 1, answers);
+  for (int i = 0; i < std::abs(kind.steps); ++i) at = FindValues(client, kinds, (at + by) % kinds.size(), by, answers);
   answers->kind = kinds[at];
 }
 

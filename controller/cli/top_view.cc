@@ -158,6 +158,24 @@ std::vector<std::string> Lines(const TopAnswers& answers, const TopChoice& choic
 
 }  // namespace
 
+Json CostAsLatest(const Json& status) {
+  const Json& cost = Part(status, "cost");
+  double all = 0;
+  for (const Json& seconds : Part(cost, "per_collected_step"))
+    if (seconds.is_number()) all += seconds.get<double>();
+  Json values = Json::array();
+  for (const auto& [name, seconds] : Part(cost, "per_collected_step").items()) {
+    if (!seconds.is_number()) continue;
+    const double each = seconds.get<double>();
+    values.push_back({{"name", name},
+                      {"values",
+                       {{"ms/step", each * 1e3},
+                        {"percent", all > 0 ? Json(100 * each / all) : Json()},
+                        {"seconds", Number(Part(cost, "parts"), name.c_str())}}}});
+  }
+  return {{"values", values}};
+}
+
 TopTable TableOf(const Json& latest) {
   TopTable table;
   for (const Json& value : List(latest, "values")) {

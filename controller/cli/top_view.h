@@ -35,6 +35,11 @@ struct TopTable {
 
 TopTable TableOf(const door::Json& latest_untrusted);
 
+// In the place of a kind of sites: what measuring takes of a collected step, a row for each kind.
+inline constexpr const char* kCostKind = "cost";
+// As an answer of /v1/latest/{kind} would be.
+door::Json CostAsLatest(const door::Json& status_untrusted);
+
 // What the watcher has chosen.
 struct TopChoice {
   std::string sort{};      // a statistic; empty: the order of the plan

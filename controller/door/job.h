@@ -58,6 +58,7 @@ struct CostFacts {
   struct Part {
     std::string name;  // a kind, or "boundary": the ends of collected steps
     double seconds = 0;
+    double per_collected = 0;  // seconds a collected step, of the newest plan in which it took any
   };
   int64_t collected = 0;    // steps
   int64_t steps = 0;        // collected or not, while a plan was in force

@@ -49,13 +49,17 @@ Json LimitsJson(const LimitFacts& limits) {
 }
 
 Json CostJson(const CostFacts& cost) {
-  Json parts = Json::object();
-  for (const CostFacts::Part& part : cost.parts) parts[part.name] = part.seconds;
+  Json parts = Json::object(), per_collected = Json::object();
+  for (const CostFacts::Part& part : cost.parts) {
+    parts[part.name] = part.seconds;
+    per_collected[part.name] = part.per_collected;
+  }
   return {{"collected", cost.collected},
           {"steps", cost.steps},
           {"seconds", cost.seconds},
           {"percent", cost.step_seconds > 0 ? Json(100 * cost.seconds / cost.step_seconds) : Json()},
-          {"parts", parts}};
+          {"parts", parts},
+          {"per_collected_step", per_collected}};
 }
 
 Json BudgetJson(const BudgetFacts& budget) {

@@ -63,9 +63,24 @@ Answer PostValidate(const Request& request, Job&) {
   return Of(ValidationJson(base::Sha256Hex(request.body), config::ParseConfig(request.body)));
 }
 
+// Beside each kind of sites what it takes of a collected step, as far as that was ever measured in this run.
+void AddCosts(const std::optional<CostFacts>& cost, Json* preview) {
+  const auto sites = preview->find("sites");
+  if (sites == preview->end()) return;
+  for (Json& kind : *sites) {
+    Json& seconds = kind["seconds_per_collected_step"] = Json();
+    if (!cost) continue;
+    for (const CostFacts::Part& part : cost->parts)
+      if (kind["kind"] == part.name) seconds = part.per_collected;
+  }
+}
+
 Answer PostPlan(const Request& request, Job& job) {
   const Result<PlanPreview> preview = job.Preview(request.body);
-  return preview.ok() ? Of(PlanPreviewJson(preview.value())) : Busy(preview.status().message());
+  if (!preview.ok()) return Busy(preview.status().message());
+  Json json = PlanPreviewJson(preview.value());
+  AddCosts(job.GetStatus().cost, &json);
+  return Of(json);
 }
 
 Answer GetLatest(const Request& request, Job& job) {

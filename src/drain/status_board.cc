@@ -73,6 +73,7 @@ void StatusBoard::Post(const StepsMeasured& measured, bool wakes) noexcept {
   {
     const base::MutexLock lock(&mutex_);
     cost_so_far_.Add(measured.cost);
+    kind_costs_.Add(measured.plan_id, measured.cost);
     if (!wakes) return;
     const bool full = measured_.size() == kMeasuredMax;
     if (full && measured_.back().plan_id == measured.plan_id) {
@@ -96,6 +97,11 @@ std::vector<StepsMeasured> StatusBoard::TakeMeasured() {
 step::StepCost StatusBoard::cost_so_far() const {
   const base::MutexLock lock(&mutex_);
   return cost_so_far_;
+}
+
+std::array<double, step::kCostCount> StatusBoard::cost_per_collected_step() const {
+  const base::MutexLock lock(&mutex_);
+  return kind_costs_.PerCollectedStep();
 }
 
 void StatusBoard::PostDiagnostics(std::vector<std::string> sentences) noexcept {

@@ -4,6 +4,7 @@
 // when it is made, and counts what a loop that hangs leaves no room for. Posting never fails for lack of memory.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "src/base/mutex.h"
+#include "src/drain/kind_costs.h"
 #include "src/step/record_ring.h"
 #include "stepwatch/record.h"
 #include "stepwatch/status.h"
@@ -108,6 +110,8 @@ class StatusBoard {
 
   // --- any thread ---
   step::StepCost cost_so_far() const;
+  // What each kind takes, in seconds by place; 0: not known.
+  std::array<double, step::kCostCount> cost_per_collected_step() const;
 
  private:
   struct LeftOut {
@@ -128,6 +132,7 @@ class StatusBoard {
   std::vector<BoardEntry> entries_ STEPWATCH_GUARDED_BY(mutex_);
   std::vector<StepsMeasured> measured_ STEPWATCH_GUARDED_BY(mutex_);
   step::StepCost cost_so_far_ STEPWATCH_GUARDED_BY(mutex_);
+  KindCosts kind_costs_ STEPWATCH_GUARDED_BY(mutex_);
   size_t alarm_sentences_ STEPWATCH_GUARDED_BY(mutex_) = 0;  // in entries_
   size_t alarm_entries_ STEPWATCH_GUARDED_BY(mutex_) = 0;    // in entries_
   size_t health_entries_ STEPWATCH_GUARDED_BY(mutex_) = 0;   // in entries_

@@ -137,6 +137,9 @@ TEST_CASE("without a budget the same job collects each step, and its cost is tol
   CHECK(parts["boundary"] > 0);
   CHECK(parts["grad_unreduced"] > parts["grad_reduced"]);
   CHECK_FALSE(parts.contains("actv"));
+  const Json& each = status["cost"]["per_collected_step"];
+  CHECK(each["grad_unreduced"].get<double>() * 19 == Approx(parts["grad_unreduced"].get<double>()));
+  CHECK(each.size() == parts.size());
   job.Close();
   CHECK(job.Decisions().empty());
   CHECK(job.Steps("grad_reduced").size() == 19);

@@ -122,6 +122,13 @@ TEST_CASE("a window that is over is told of with its cost, and its text in the f
   CHECK(again["state"] == "differs");
   CHECK(Keys(again) == "dynamic_on");
   CHECK(again["effect"] == "collects");
+  REQUIRE(!again["sites"].empty());
+  for (const Json& kind : again["sites"]) CHECK(kind["seconds_per_collected_step"] > 0);
+  const Json other = Preview(doors, ConfigText({.collect_times = 2, .gradients = false}));
+  bool is_known = true;
+  for (const Json& kind : other["sites"])
+    if (kind["kind"] == "param_origin") is_known = !kind["seconds_per_collected_step"].is_null();
+  CHECK_FALSE(is_known);
 }
 
 TEST_CASE("what the program has set is what a config is compared with") {

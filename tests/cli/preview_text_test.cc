@@ -34,7 +34,10 @@ PlanPreview Differing() {
 }
 
 TEST_CASE("what would change is shown by key, by hook and by cost") {
-  CHECK(PreviewText("7-1", PlanPreviewJson(Differing())) ==
+  Json answer = PlanPreviewJson(Differing());
+  answer["sites"][0]["seconds_per_collected_step"] = nullptr;
+  answer["sites"][1]["seconds_per_collected_step"] = 0.00125;
+  CHECK(PreviewText("7-1", answer) ==
         "differs     job 7-1, compared with plan 3, which runs\n"
         "if saved    a new window begins at the next step, 100 steps are collected, one of 10\n"
         "\n"
@@ -44,9 +47,9 @@ TEST_CASE("what would change is shown by key, by hook and by cost") {
         "+ ops            \"std\"\n"
         "+ targets        \"head\"\n"
         "\n"
-        "SITES         ADDED  REMOVED  KEPT\n"
-        "actv          +4     -        2\n"
-        "grad_reduced  -      -3       -\n"
+        "SITES         ADDED  REMOVED  KEPT  MEASURED\n"
+        "actv          +4     -        2     not known\n"
+        "grad_reduced  -      -3       -     1.250 ms a step\n"
         "\n"
         "a collected step: 5 -> 6 sites, 10 -> 12 rows, 2.0 MB of parameters, gradients and moments read (activations "
         "come on top)\n"

@@ -54,6 +54,29 @@ bool Has(const std::string& text, const std::string& part) {
 
 using Strings = std::vector<std::string>;
 
+TEST_CASE("what measuring takes is a table of its own, by kinds, and sorts like the others") {
+  TopAnswers answers = Answers();
+  answers.kind = kCostKind;
+  answers.latest = CostAsLatest(answers.status);
+  CHECK(Has(Screen(answers, {}, {80, 12}), "cost: no values yet"));
+  door::JobStatus status;
+  status.cost = door::CostFacts{.collected = 4,
+                                .steps = 40,
+                                .seconds = 0.5,
+                                .step_seconds = 20,
+                                .parts = {{"actv", 0.1, 0.025}, {"boundary", 0.1, 0.025}, {"grad_reduced", 0.3, 0.05}}};
+  answers.status["cost"] = door::StatusJson(status)["cost"];
+  answers.latest = CostAsLatest(answers.status);
+  CHECK(Names(answers, {.sort = "ms/step"}) == Strings{"grad_reduced", "actv", "boundary"});
+  CHECK(Names(answers, {.sort = "ms/step", .ascending = true}) == Strings{"actv", "boundary", "grad_reduced"});
+  const std::string screen = Screen(answers, {.sort = "ms/step"}, {80, 12});
+  CHECK(Has(screen, "cost: 3 rows, sorted by ms/step\n"));
+  CHECK(Has(screen, "grad_reduced                               -          50          50         0.3\n"));
+  for (const Json& odd : {Json{{"cost", 3}}, Json{{"cost", {{"per_collected_step", 2}}}},
+                          Json{{"cost", {{"per_collected_step", {{"actv", "x"}, {"b", {1}}}}}}}})
+    CHECK(CostAsLatest(odd) == Json{{"values", Json::array()}});
+}
+
 TEST_CASE("a small terminal shows who, what, the table and the keys") {
   CHECK(Screen(Answers(), {.sort = "norm"}, {80, 10}) ==
         "stepwatch top  7-1, rank 0 of 4, run 01234567, up 1 m 01 s\n"

@@ -37,8 +37,11 @@ TEST_CASE("what measuring costs is told by kinds, and the budget with what becam
   JobStatus status;
   CHECK(StatusJson(status)["cost"].is_null());
   CHECK(StatusJson(status)["budget"].is_null());
-  status.cost = CostFacts{
-      .collected = 4, .steps = 40, .seconds = 0.5, .step_seconds = 20, .parts = {{"actv", 0.4}, {"boundary", 0.1}}};
+  status.cost = CostFacts{.collected = 4,
+                          .steps = 40,
+                          .seconds = 0.5,
+                          .step_seconds = 20,
+                          .parts = {{"actv", 0.4, 0.2}, {"boundary", 0.1, 0.025}}};
   status.budget.emplace();
   status.budget->percent = 1;
   status.budget->factor = 10;
@@ -48,6 +51,7 @@ TEST_CASE("what measuring costs is told by kinds, and the budget with what becam
   Json json = StatusJson(status);
   CHECK(json["cost"]["percent"] == 2.5);
   CHECK(json["cost"]["parts"] == Json{{"actv", 0.4}, {"boundary", 0.1}});
+  CHECK(json["cost"]["per_collected_step"] == Json{{"actv", 0.2}, {"boundary", 0.025}});
   CHECK(json["budget"]["acting"] == true);
   CHECK(json["budget"]["reason"].is_null());
   CHECK(json["budget"]["interval_factor"] == 10);

@@ -66,6 +66,29 @@ def test_the_exit_code_says_whether_something_would_change(job: Rehearsal, tmp_p
     assert job.steps()[-1]["collected"] and not job.events("armed")[1:]
 
 
+def test_what_a_kind_has_cost_stands_beside_it(job: Rehearsal, tmp_path: Path) -> None:
+    new = tmp_path / "new.json"
+    new.write_text(ON.replace("{", '{"param_distribution": true, ', 1))
+    assert {kind["seconds_per_collected_step"] for kind in preview(new, "--job", job.config)[1]["sites"]} == {None}
+    save(job.config, ON)
+    job.until_event("applied")
+    job.until_step(job.steps()[-1]["step"] + 5)
+
+    def costs() -> dict[str, float | None]:
+        return {
+            kind["kind"]: kind["seconds_per_collected_step"] for kind in preview(new, "--job", job.config)[1]["sites"]
+        }
+
+    known = costs()
+    assert known["grad_unreduced"] and known["grad_reduced"]
+    assert known["param_origin"] is None and known["param_updated"] is None
+    table = stepwatch("plan", new, "--job", job.config).stdout
+    assert table.count(" ms a step\n") == 2 and table.count("not known\n") == 2
+    save(job.config, OFF)
+    job.until_event("drained")
+    assert costs()["grad_reduced"]  # also of a plan that is over
+
+
 def test_the_job_that_watches_the_file_is_asked_without_being_named(job: Rehearsal, tmp_path: Path) -> None:
     for name in ("config.json", "./config.json", f"../{tmp_path.name}/config.json"):
         same = stepwatch("plan", name, cwd=tmp_path)

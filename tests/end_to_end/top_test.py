@@ -251,6 +251,21 @@ def test_without_a_terminal_one_table_is_printed(job: Rehearsal, tmp_path: Path)
     terminal.close()
 
 
+def test_what_measuring_costs_is_a_table_like_the_others(job: Rehearsal) -> None:
+    terminal = Terminal("--kind", "cost", "--sort", "ms/step")
+    text = terminal.until(lambda text: "cost: " in text and has_values(text) and "boundary" in text)
+    assert {"grad_unreduced", "grad_reduced", "param_origin", "param_updated"} < set(text.split())
+    assert column(text, "*ms/step") == sorted(column(text, "*ms/step"), reverse=True)
+    assert sum(column(text, "percent")) == pytest.approx(100, abs=0.1)
+    terminal.type("\t")
+    terminal.until(lambda text: "grad_unreduced: " in text and has_values(text))
+    terminal.type("\x1b[Z")
+    terminal.until(lambda text: "cost: " in text and has_values(text))
+    terminal.type("q")
+    assert terminal.end() == 0
+    terminal.close()
+
+
 def test_an_idle_job_has_a_screen_without_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STEPWATCH_RUNTIME_DIR", str(tmp_path / "r"))
     with Rehearsal(tmp_path, OFF, "--steps", "1000000", "--step-time", "5ms") as idle:
