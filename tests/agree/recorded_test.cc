@@ -1,0 +1,109 @@
+// The messages of this version, as every build of it has written them: bytes that later builds must still read, and
+// write. A change that another build would not read asks for a new version, and for records of its own.
+#include <filesystem>
+
+#include "controller/agree/messages.h"
+#include "controller/agree/question_messages.h"
+#include "tests/catch.h"
+#include "tests/temporary_directory.h"
+
+namespace stepwatch::agree {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kRecorded = STEPWATCH_SOURCE_DIR "/tests/agree/recorded/";
+
+std::string FirstWord(const std::string& text) {
+  return text.substr(0, text.find(' '));
+}
+
+// Of this build.
+std::string AgreementVersion() {
+  return FirstWord(Encode(Latest{"0a", 1, "run"}));
+}
+std::string SpeechVersion() {
+  return FirstWord(Encode(Question{.number = 1, .text = ""}));
+}
+
+std::string Recorded(const std::string& version, const std::string& name) {
+  INFO("of a new version the messages are recorded in " << kRecorded + version);
+  REQUIRE(fs::exists(kRecorded + version + "/" + name));
+  return testing::Contents(kRecorded + version + "/" + name);
+}
+
+// Both ways: what was recorded is read as this message, and this message is written as it was.
+template <class Message, class Read>
+void Holds(const std::string& version, const std::string& name, const Message& message, Read read) {
+  INFO(version << "/" << name);
+  const std::string recorded = Recorded(version, name);
+  CHECK(Encode(message) == recorded);
+  const std::optional<Message> found = read(recorded);
+  REQUIRE(found);
+  CHECK(Encode(*found) == recorded);
+}
+
+TEST_CASE("proposals and decisions are what they were in every build of this version") {
+  const std::string version = AgreementVersion();
+  const auto latest = [&](const char* name, const Latest& message) { Holds(version, name, message, LatestFrom); };
+  latest("latest_first", {"0a1b2c3d", 0, "run-of-monday", false, 0});
+  latest("latest_rings", {"0a1b2c3d", 5, "run-of-monday", true, 9});
+
+  const auto proposal = [&](const char* name, const Proposal& message) { Holds(version, name, message, ProposalFrom); };
+  proposal("proposal_strict", {1,
+                               40,
+                               {Mode::kStrict, 1, "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                                "{\n  \"dynamic_on\": true, // the second line\n  \"ops\": [\"norm\"]\n}\n"},
+                               {"0a1b2c3d", "ff00aa11"}});
+  proposal("proposal_besteffort",
+           {12, 4611686018427387904, {Mode::kBestEffort, 4294967295, "abc", "{}"}, {"0a1b2c3d", "", "ff"}});
+  proposal("proposal_stop", {2, 41, {Mode::kLocal, 0, "abc", "{\"dynamic_on\": false}"}, {""}});
+
+  const auto decision = [&](const char* name, const Decision& message) { Holds(version, name, message, DecisionFrom); };
+  decision("decision_commit", {true, Cause::kNone, 0, 0, "", 0});
+  decision("decision_late", {false, Cause::kLate, 3, 0, "rank 1 had not voted", 41});
+  decision("decision_silent", {false, Cause::kSilent, 0, 0, "ranks 1 and 2 did not vote within 30 s", 0});
+  decision("decision_superseded", {false, Cause::kSuperseded, 0, 0, "", 0});
+  decision("decision_cannot", {false, Cause::kCannot, 2, 0, "line 3, column 5, \"ops\": \u00e9\nand a second line", 0});
+  decision("decision_renumber", {false, Cause::kRenumber, 1, 9, "", 0});
+  decision("decision_newcomer", {false, Cause::kNewcomer, 1, 0, "", 0});
+}
+
+TEST_CASE("votes are what they were in every build of this version") {
+  const std::string recorded = Recorded(AgreementVersion(), "votes");
+  CHECK(recorded == WordLine(0, "0a1b2c3d") + WordLine(1, "ff00aa11") + WordLine(1, "ff00aa12"));
+  CHECK(WordsFrom(recorded) == std::map<int, std::string>{{0, "0a1b2c3d"}, {1, "ff00aa12"}});
+}
+
+TEST_CASE("questions and what is handed on are what they were in every build of this version") {
+  const std::string version = SpeechVersion();
+  const ForwardId id{3, "ff00aa11", 2};
+  Holds(version, "question", Question{.number = 7, .text = "{\"version\":1,\"ask\":\"report\"}\n"}, QuestionFrom);
+  Holds(version, "answer", AnswerToQuestion{.number = 7, .text = "{\"version\":1,\"state\":\"IDLE\"}"}, AnswerFrom);
+  Holds(version, "request", ForwardedRequest{.id = id, .text = "{\"version\":1,\"method\":\"POST\"}\nbody"},
+        RequestFrom);
+  Holds(version, "reply", ForwardReply{.id = id, .text = "{\"version\":1,\"status\":200}\nbody"}, ReplyFrom);
+}
+
+TEST_CASE("messages of another version are refused with one sentence that names both") {
+  for (const fs::directory_entry& other : fs::directory_iterator(kRecorded)) {
+    const std::string latest = other.path() / "latest";
+    if (!fs::exists(latest)) continue;
+    const std::string text = testing::Contents(latest);
+    INFO(text);
+    CHECK_FALSE(LatestFrom(text));
+    CHECK(OtherVersion(text) == "rank 0 speaks version " + FirstWord(text) + " of the agreement, this rank " +
+                                    AgreementVersion() + ": all ranks of a job must run the same release of Stepwatch");
+  }
+  const std::optional<AnswerToQuestion> answer = AnswerFrom(Recorded("later", "answer"));
+  REQUIRE(answer);
+  CHECK(answer->version == kSpeechVersion + 1);
+  CHECK(answer->text.empty());
+  CHECK(ForeignText(3, answer->version) ==
+        "rank 3 runs another release of Stepwatch: it speaks version " + std::to_string(answer->version) +
+            " of what ranks say to each other, this rank version " + std::to_string(kSpeechVersion) +
+            ", and all ranks of a job must run the same release");
+}
+
+}  // namespace
+}  // namespace stepwatch::agree
