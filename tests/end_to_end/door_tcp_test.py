@@ -182,13 +182,15 @@ def values(families: list[Metric]) -> dict[str, float]:
 
 
 def scrape(job: TcpJob, accept: str) -> tuple[str, str]:
-    """A page that shows sites: they are kept from the first question on."""
-    for _ in range(1000):
+    """A page with all that takes a while: sites are kept from the first question on, costs and times are measured."""
+    for _ in range(3000):
         status, headers, text = job.ask("/metrics", Accept=accept)
         assert status == 200
-        if "stepwatch_site_value{" in text:
+        if all(sample in text for sample in ("_site_value{", '_cost_seconds_total{kind="boundary"}', "_step_seconds ")):
             return headers["Content-Type"], text
-    raise AssertionError("no site has been shown")
+        # It waits for somebody to read what it says, and would make no step.
+        job.rehearsal.until_step(job.rehearsal.steps()[-1]["step"] + 5 if job.rehearsal.steps() else 1)
+    raise AssertionError("not all has been shown")
 
 
 def test_both_formats_say_the_same_to_the_parsers_of_prometheus(job: TcpJob) -> None:
@@ -210,13 +212,33 @@ def test_both_formats_say_the_same_to_the_parsers_of_prometheus(job: TcpJob) -> 
     assert {family.unit for family in families} == {"", "seconds"}
 
 
+def promtool(*arguments: object, page: str = "") -> subprocess.CompletedProcess[str]:
+    found = shutil.which("promtool")
+    if found is None:
+        pytest.skip("promtool is not installed (apt-get install prometheus, 19 MB)")
+    return subprocess.run([found, *map(str, arguments)], input=page, capture_output=True, text=True, check=False)
+
+
 def test_promtool_finds_nothing_wrong(job: TcpJob) -> None:
-    promtool = shutil.which("promtool")
-    if promtool is None:
-        pytest.skip("promtool is not installed (apt-get install prometheus)")
-    _, page = scrape(job, "text/plain")
-    checked = subprocess.run([promtool, "check", "metrics"], input=page, capture_output=True, text=True, check=False)
+    checked = promtool("check", "metrics", page=scrape(job, "text/plain")[1])
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
+
+
+def test_prometheus_takes_every_sample_of_the_openmetrics_page(job: TcpJob, tmp_path: Path) -> None:
+    """`check metrics` reads the older format alone, so the page is stored as a scrape of it would be."""
+    _, page = scrape(job, OPENMETRICS)
+    sampled = tmp_path / "page"
+    now = int(time.time())
+    sampled.write_text("".join(line + ("" if line[0] == "#" else f" {now}") + "\n" for line in page.splitlines()))
+    stored = promtool("tsdb", "create-blocks-from", "openmetrics", sampled, tmp_path / "data")
+    assert stored.returncode == 0, stored.stderr
+    (tmp_path / "data/wal").mkdir()  # a server would have made it
+    dumped = promtool("tsdb", "dump", tmp_path / "data")
+    assert dumped.returncode == 0, dumped.stderr
+    taken = {line[line.index("{") : line.rindex("}") + 1] for line in dumped.stdout.splitlines()}
+    assert len(taken) == sum(not line.startswith("#") for line in page.splitlines())
+    sampled.write_text(page.replace("# EOF\n", ""))
+    assert promtool("tsdb", "create-blocks-from", "openmetrics", sampled, tmp_path / "less").returncode != 0
 
 
 def test_what_prometheus_itself_asks_for_is_openmetrics(job: TcpJob) -> None:
