@@ -9,10 +9,8 @@ keeps those few. Prints one JSON object with milliseconds.
 from __future__ import annotations
 
 import argparse
-import http.client
 import json
 import os
-import socket
 import statistics
 import subprocess
 import sys
@@ -20,42 +18,18 @@ import tempfile
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
+
+from door_client import ask, socket_of  # noqa: E402
+
 CONFIG = '{"dynamic_on": %s, "collect_times": 1000000, "wg_distribution": true, "ops": ["norm", "max"]}\n'
-
-
-class Door(http.client.HTTPConnection):
-    """HTTP over a Unix socket."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__("stepwatch", timeout=30)
-        self.path = path
-
-    def connect(self) -> None:
-        """Connect to the socket."""
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(30)
-        self.sock.connect(str(self.path))
-
-
-def wait_for_door(runtime: Path) -> Path:
-    """Return the socket of the job once it is there."""
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        sockets = list(runtime.glob("[0-9]*.sock")) if runtime.exists() else []
-        if sockets:
-            return sockets[0]
-        time.sleep(0.01)
-    raise SystemExit("the job has opened no door")
 
 
 def apply(path: Path, text: str) -> float:
     """Apply a config on a connection of its own; return the milliseconds until it is armed."""
     begin = time.perf_counter()
-    door = Door(path)
-    door.request("POST", "/v1/apply", text)
-    answer = json.loads(door.getresponse().read())
+    answer = json.loads(ask(path, "POST", "/v1/apply", text)[2])
     elapsed = (time.perf_counter() - begin) * 1e3
-    door.close()
     if answer.get("taken") != "armed":
         raise SystemExit(f"not armed: {answer}")
     return elapsed
@@ -78,7 +52,7 @@ def main() -> int:
         command += ["--step-time", arguments.step_time, "--out", str(directory / "out"), "--json"]
         environment = {**os.environ, "STEPWATCH_RUNTIME_DIR": str(runtime)}
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment) as job:
-            path = wait_for_door(runtime)
+            path = socket_of(runtime)
             texts = [(CONFIG % "true").replace("1000000", str(1000000 + i)) for i in range(arguments.count + 1)]
             apply(path, texts[0])
             times = []

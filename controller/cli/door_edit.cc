@@ -10,6 +10,7 @@
 
 #include "controller/cli/config_file.h"
 #include "controller/cli/edit_wait.h"
+#include "controller/cli/read_json.h"
 #include "controller/cli/text_table.h"
 #include "controller/door/client.h"
 #include "src/base/text.h"
@@ -26,16 +27,6 @@ constexpr std::chrono::seconds kPatience{60};
 constexpr std::chrono::milliseconds kAgain{200};
 constexpr int kBusy = 503;
 
-std::string Text(const Json& json, const char* name) {
-  const auto found = json.find(name);
-  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
-int64_t Number(const Json& json, const char* name) {
-  const auto found = json.find(name);
-  return found != json.end() && found->is_number_integer() ? found->get<int64_t>() : 0;
-}
-
 ExitCode ExitCodeOf(int status, const std::string& code) {
   if (code == "conflict") return kExitConflict;
   if (code == "invalid" || code == "no_old_config" || status == 400) return kExitInvalid;
@@ -45,27 +36,24 @@ ExitCode ExitCodeOf(int status, const std::string& code) {
 
 std::string TakenText(const Json& change) {
   const std::string taken = Text(change, "taken");
-  const int64_t plan = Number(change, "plan_id");
-  if (taken == "armed") return fmt::format("plan {} waits for step {}", plan, Number(change, "at_step"));
+  const uint64_t plan = Count(change, "plan_id");
+  if (taken == "armed") return fmt::format("plan {} waits for step {}", plan, Whole(change, "at_step"));
   if (taken == "running") return fmt::format("plan {} is in force", plan);
   if (taken == "stopping") return fmt::format("plan {} ends at the next step", plan);
   if (taken == "off") return "nothing is to be collected";
   if (taken == "superseded") return "somebody has saved something newer";
   if (taken == "pending") return "it is not decided yet";
-  return taken == "refused" ? "refused: " + Text(change.value("refusal", Json::object()), "message") : taken;
+  return taken == "refused" ? "refused: " + Text(Part(change, "refusal"), "message") : taken;
 }
 
 EditResult ErrorResult(const door::FoundJob& job, const DoorEdit& edit, int status, const Json& json) {
-  const Json error = json.contains("error") && json["error"].is_object() ? json["error"] : Json::object();
+  const Json& error = Part(json, "error");
   EditResult result{ExitCodeOf(status, Text(error, "code")), json, ""};
   result.json["via"] = "door";
   result.json["job"] = job.name;
   const std::string message = Text(error, "message");
-  if (result.exit_code == kExitInvalid && error.contains("line"))
-    result.line = PlacedLine(
-        edit.name, "error",
-        {Text(error, "key"), static_cast<int>(Number(error, "line")), static_cast<int>(Number(error, "column"))},
-        message);
+  if (result.exit_code == kExitInvalid && Count(error, "line") > 0)
+    result.line = PlacedLine(edit.name, "error", PlaceOf(error), message);
   else
     result.line = base::Printable(fmt::format("stepwatch: error: {} says: {}", job.name, message), 2000);
   return result;
@@ -79,7 +67,7 @@ EditResult DoneResult(const door::FoundJob& job, const DoorEdit& edit, const Jso
   if (taken == "refused" || taken == "superseded") result.exit_code = kExitNotAgreed;
   result.json["via"] = "door";
   result.json["job"] = job.name;
-  const int64_t old_plan = Number(json, "old_plan_id");
+  const uint64_t old_plan = Count(json, "old_plan_id");
   const std::string done = old_plan == 0 ? edit.done : fmt::format("holds the config of plan {} again", old_plan);
   result.line =
       base::Printable(fmt::format("{} {}; {}: {}", Text(json, "config"),
@@ -115,7 +103,7 @@ std::optional<EditResult> EditThroughDoor(const door::FoundJob& job, const DoorE
   for (bool is_first = true;; is_first = false) {
     const Result<door::Reply> reply = client.Ask(question, kAnswerTime);
     const Json json = ObjectIn(reply);
-    if (IsUntaken(reply, Text(json.value("error", Json::object()), "code"))) {
+    if (IsUntaken(reply, Text(Part(json, "error"), "code"))) {
       if (is_first) return std::nullopt;
       return Failure(kExitUnreachable, "door", "gone",
                      job.name + " is gone, and it is not known whether it has changed its config");
@@ -140,11 +128,9 @@ std::optional<EditResult> ValidateThroughDoor(const door::FoundJob& job, const s
   EditResult result{is_valid ? kExitDone : kExitInvalid, json, ""};
   result.json["via"] = "door";
   result.json["job"] = job.name;
-  const Json error = json.value("error", Json::object());
-  const TextPlace place{Text(error, "key"), static_cast<int>(Number(error, "line")),
-                        static_cast<int>(Number(error, "column"))};
+  const Json& error = Part(json, "error");
   result.line = is_valid ? base::Printable(name + ": usable, says " + job.name, 2000)
-                         : PlacedLine(name, "error", place, Text(error, "message"));
+                         : PlacedLine(name, "error", PlaceOf(error), Text(error, "message"));
   return result;
 }
 
@@ -167,8 +153,7 @@ void AwaitEdit(const door::FoundJob& job, const WaitArguments& arguments, EditRe
   };
   // From before the verb: a plan may have begun, and ended, by now.
   const Result<Json> before = door::ParseJson(job.status);
-  uint64_t last =
-      before.ok() && before.value().is_object() ? static_cast<uint64_t>(Number(before.value(), "newest_event")) : 0;
+  uint64_t last = before.ok() ? Count(before.value(), "newest_event") : 0;
   bool is_gone = false;
   const auto ask = [&] {
     const Json status = AskStatus(client);
@@ -181,7 +166,7 @@ void AwaitEdit(const door::FoundJob& job, const WaitArguments& arguments, EditRe
         [&](const std::string& name, const std::string& data) {
           const Result<Json> event = door::ParseJson(data);
           if (!event.ok() || !event.value().is_object()) return true;
-          last = std::max(last, static_cast<uint64_t>(Number(event.value(), "id")));
+          last = std::max(last, Count(event.value(), "id"));
           tell(wait.OnEvent(name, event.value()));
           return ask();
         },

@@ -2,27 +2,12 @@
 
 #include <fmt/format.h>
 
+#include "controller/cli/read_json.h"
+
 namespace stepwatch::cli {
 namespace {
 
 using door::Json;
-
-std::string Text(const Json& json, const char* name) {
-  const auto found = json.find(name);
-  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
-uint64_t Number(const Json& json, const char* name) {
-  const auto found = json.find(name);
-  return found != json.end() && found->is_number_integer() && *found > 0 ? found->get<uint64_t>() : 0;
-}
-
-// The member if it is an object.
-const Json& Object(const Json& json, const char* name) {
-  static const Json none = Json::object();
-  const auto found = json.find(name);
-  return found != json.end() && found->is_object() ? *found : none;
-}
 
 bool IsQuiet(const std::string& state) {
   return state == "IDLE" || state == "OFF" || state == "FAILED";
@@ -34,10 +19,10 @@ EditWait::EditWait(Goal goal, const Json& change)
     : goal_(goal),
       sha256_(Text(change, "sha256")),
       is_stop_(Text(change, "taken") == "stopping" || Text(change, "taken") == "off"),
-      plan_id_(Number(change, "plan_id")),
+      plan_id_(Count(change, "plan_id")),
       is_told_of_(Text(change, "taken") == "running") {
   const std::string taken = Text(change, "taken");
-  if (taken == "refused") Fail("refused: " + Text(Object(change, "refusal"), "message"));
+  if (taken == "refused") Fail("refused: " + Text(Part(change, "refusal"), "message"));
   if (taken == "superseded") Fail("somebody has saved something newer");
   if (is_stop_ && goal == Goal::kApplied) end_ = End::kReached;  // there is nothing that would be applied
 }
@@ -55,7 +40,7 @@ std::vector<std::string> EditWait::OnEvent(const std::string& name, const Json& 
     Fail("refused: " + message);
     return {why_};
   }
-  if (plan_id_ == 0 || Number(event, "plan") != plan_id_) return {};
+  if (plan_id_ == 0 || Count(event, "plan") != plan_id_) return {};
   if (name == "aborted") {
     is_aborted_ = true;
     why_ = "the ranks did not agree: " + message;
@@ -69,23 +54,23 @@ std::vector<std::string> EditWait::OnEvent(const std::string& name, const Json& 
   if (name == "applied") {
     is_aborted_ = false;
     is_told_of_ = true;
-    facts_["applied_step"] = Number(event, "step");
-    return {fmt::format("plan {} applied: first step {}", plan_id_, Number(event, "step"))};
+    facts_["applied_step"] = Count(event, "step");
+    return {fmt::format("plan {} applied: first step {}", plan_id_, Count(event, "step"))};
   }
   if (name == "finished") return {fmt::format("plan {} finished: {}", plan_id_, message)};
   if (name != "drained") return {};
   is_drained_ = true;
-  const Json& ledger = Object(event, "ledger");
-  facts_["collected_steps"] = Number(event, "collected_steps");
+  const Json& ledger = Part(event, "ledger");
+  facts_["collected_steps"] = Count(event, "collected_steps");
   facts_["ledger"] = ledger;
-  return {fmt::format("plan {} drained: {} of {} rows are written", plan_id_, Number(ledger, "written"),
-                      Number(ledger, "produced"))};
+  return {fmt::format("plan {} drained: {} of {} rows are written", plan_id_, Count(ledger, "written"),
+                      Count(ledger, "produced"))};
 }
 
 uint64_t EditWait::PlanIn(const Json& status) const {
   for (const char* name : {"armed", "plan"}) {
-    const Json& plan = Object(status, name);
-    if (Text(plan, "config_sha256") == sha256_) return Number(plan, "plan_id");
+    const Json& plan = Part(status, name);
+    if (Text(plan, "config_sha256") == sha256_) return Count(plan, "plan_id");
   }
   return 0;
 }
@@ -106,10 +91,10 @@ std::vector<std::string> EditWait::OnStatus(const Json& status) {
     lines.push_back(fmt::format("plan {} is made of it", plan_id));
   }
   const bool is_ours = !is_superseded_ && (plan_id != 0 || Text(status, "file_sha256") == sha256_);
-  const Json& plan = Object(status, "plan");
-  const bool is_in_force = plan_id_ != 0 && Number(plan, "plan_id") == plan_id_;
-  const bool writes_nothing = is_in_force && Number(plan, "rows_per_step") == 0 && Number(status, "collected") > 0;
-  if (!has_rows_ && plan_id_ != 0 && (Number(status, "written_plan_id") == plan_id_ || writes_nothing)) {
+  const Json& plan = Part(status, "plan");
+  const bool is_in_force = plan_id_ != 0 && Count(plan, "plan_id") == plan_id_;
+  const bool writes_nothing = is_in_force && Count(plan, "rows_per_step") == 0 && Count(status, "collected") > 0;
+  if (!has_rows_ && plan_id_ != 0 && (Count(status, "written_plan_id") == plan_id_ || writes_nothing)) {
     has_rows_ = true;
     lines.push_back(writes_nothing ? "this rank writes no rows" : "rows of the first collected step are written");
   }

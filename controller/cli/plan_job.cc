@@ -38,10 +38,6 @@ std::string Resolved(const std::string& path) {
   return found ? resolved : path;
 }
 
-TextPlace PlaceOf(const Json& found) {
-  return {Text(found, "key"), static_cast<int>(Whole(found, "line")), static_cast<int>(Whole(found, "column"))};
-}
-
 void PrintLines(const std::string& file, const door::FoundJob& job, const Json& answer) {
   for (const Json& warning : List(answer, "warnings"))
     std::printf("%s\n", PlacedLine(file, "warning", PlaceOf(warning), Text(warning, "message")).c_str());

@@ -1,5 +1,7 @@
 #include "controller/cli/read_json.h"
 
+#include <algorithm>
+
 #include "src/base/text.h"
 
 namespace stepwatch::cli {
@@ -33,6 +35,10 @@ int64_t Whole(const Json& object, const char* name) {
   return member != nullptr && member->is_number_integer() ? member->get<int64_t>() : -1;
 }
 
+uint64_t Count(const Json& object, const char* name) {
+  return static_cast<uint64_t>(std::max<int64_t>(0, Whole(object, name)));
+}
+
 bool IsTrue(const Json& object, const char* name) {
   const Json* member = Member(object, name);
   return member != nullptr && member->is_boolean() && member->get<bool>();
@@ -48,6 +54,10 @@ const Json& List(const Json& object, const char* name) {
   static const Json none = Json::array();
   const Json* member = Member(object, name);
   return member != nullptr && member->is_array() ? *member : none;
+}
+
+TextPlace PlaceOf(const Json& finding) {
+  return {Text(finding, "key"), static_cast<int>(Count(finding, "line")), static_cast<int>(Count(finding, "column"))};
 }
 
 }  // namespace stepwatch::cli

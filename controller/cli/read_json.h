@@ -5,6 +5,7 @@
 #include <string>
 
 #include "controller/door/json_values.h"
+#include "stepwatch/status.h"
 
 namespace stepwatch::cli {
 
@@ -13,10 +14,15 @@ std::string Text(const door::Json& object, const char* name);
 double Number(const door::Json& object, const char* name, double none = 0);
 // -1: there is none.
 int64_t Whole(const door::Json& object, const char* name);
+// 0: there is none, or it is below.
+uint64_t Count(const door::Json& object, const char* name);
 bool IsTrue(const door::Json& object, const char* name);
 // An empty object: there is none.
 const door::Json& Part(const door::Json& object, const char* name);
 // An empty list: there is none.
 const door::Json& List(const door::Json& object, const char* name);
+
+// Where in a config text a finding is.
+TextPlace PlaceOf(const door::Json& finding);
 
 }  // namespace stepwatch::cli

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import re
 import signal
-import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import jsonschema
 import pytest
 
+from door_client import ask, socket_of
 from rehearse_process import BINARY, ROOT, Rehearsal, save
 
 pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
@@ -23,28 +21,6 @@ pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not bu
 API = json.loads((ROOT / "schemas/control_api.json").read_text())
 OFF = '{"dynamic_on": false}'
 ON = '{"dynamic_on": true, "collect_times": 1000000, "wg_distribution": true, "ops": ["norm", "max"]}'
-
-
-class UnixConnection(http.client.HTTPConnection):
-    """HTTP over a Unix socket."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__("stepwatch", timeout=30)
-        self.path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(30)
-        self.sock.connect(str(self.path))
-
-
-def ask(path: Path, method: str, target: str, body: str | None = None) -> tuple[int, http.client.HTTPMessage, str]:
-    connection = UnixConnection(path)
-    connection.request(method, target, body)
-    answer = connection.getresponse()
-    text = answer.read().decode()
-    connection.close()
-    return answer.status, answer.headers, text
 
 
 def check(schema: str, instance: object) -> None:
@@ -56,17 +32,6 @@ def stepwatch(runtime: Path, *arguments: object) -> subprocess.CompletedProcess[
     environment = {**os.environ, "STEPWATCH_RUNTIME_DIR": str(runtime)}
     command = [str(BINARY), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=False)
-
-
-def socket_of(runtime: Path) -> Path:
-    """Wait for the one socket of the directory."""
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        found = list(runtime.glob("[0-9]*.sock")) if runtime.exists() else []
-        if found:
-            return found[0]
-        time.sleep(0.01)
-    raise AssertionError("no door has opened")
 
 
 @pytest.fixture

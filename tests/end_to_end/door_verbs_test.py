@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import http.client
 import json
 import os
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +13,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+import door_client
 from rehearse_process import BINARY, ROOT, Rehearsal
 
 pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
@@ -201,15 +200,9 @@ def test_answers_over_http_are_as_the_schema_says(job: Rehearsal, runtime: Path)
     path = next(runtime.glob("[0-9]*.sock"))
 
     def ask(method: str, target: str, body: str = "", **headers: str) -> tuple[int, dict]:
-        connection = http.client.HTTPConnection("stepwatch", timeout=30)
-        connection.sock = socket.socket(socket.AF_UNIX)
-        connection.sock.settimeout(30)
-        connection.sock.connect(str(path))
-        connection.request(method, target, body, {name.replace("_", "-"): text for name, text in headers.items()})
-        reply = connection.getresponse()
-        text = reply.read()
-        connection.close()
-        return reply.status, json.loads(text)
+        sent = {name.replace("_", "-"): text for name, text in headers.items()}
+        status, _, text = door_client.ask(path, method, target, body, sent)
+        return status, json.loads(text)
 
     status, change = ask("POST", "/v1/apply", ON, Idempotency_Key="one", If_Match=f'"{sha256(OFF)}"')
     assert status == 200

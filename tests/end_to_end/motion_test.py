@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from door_test import ask, check, socket_of, stepwatch
+from door_client import ask, socket_of
+from door_test import check, stepwatch
 from rehearse_process import BINARY, Rehearsal, save
 
 pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")

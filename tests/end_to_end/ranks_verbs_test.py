@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from door_test import ask, check, stepwatch
+from door_client import ask
+from door_test import check, stepwatch
 from rehearse_process import BINARY, Rehearsal
 
 pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
