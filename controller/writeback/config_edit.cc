@@ -81,6 +81,7 @@ class ConfigEdit {
  private:
   // Reads the file and makes the new text; a result says why there is nothing to write over.
   std::optional<WriteBackResult> Prepare(IfMissing if_missing);
+  std::optional<WriteBackResult> ReadAndMakeOurs();
   std::optional<WriteBackResult> MakeOurs();
   WriteBackResult Create();
   WriteBackResult ReplaceBy(TemporaryFile ours);
@@ -110,12 +111,18 @@ class ConfigEdit {
 };
 
 std::optional<WriteBackResult> ConfigEdit::Prepare(IfMissing if_missing) {
-  struct stat status = {};
   const int missing = ErrnoOf([&] { return files_.RealPath(path_.c_str(), &target_); });
   if (missing == ENOENT && if_missing == IfMissing::kCreate) return Create();
   if (missing != 0) return Impossible("cannot be found", missing);
-  if (const int error = ErrnoOf([&] { return files_.Access(target_.c_str(), W_OK); }))
-    return Impossible("is read-only", error);
+  // It may hold the new text already, and then nobody need write into it.
+  const int read_only = ErrnoOf([&] { return files_.Access(target_.c_str(), W_OK); });
+  std::optional<WriteBackResult> early = ReadAndMakeOurs();
+  const bool holds_it_already = early && early->outcome == Outcome::kUnchanged;
+  return read_only == 0 || holds_it_already ? std::move(early) : Impossible("is read-only", read_only);
+}
+
+std::optional<WriteBackResult> ConfigEdit::ReadAndMakeOurs() {
+  struct stat status = {};
   if (const int error = StatusOfName(files_, target_, &status)) return Impossible("cannot be found", error);
   if (!S_ISREG(status.st_mode)) return Impossible("is no regular file", 0);
   if (const int error = OpenConfig(files_, target_, &file_)) return Impossible("cannot be opened", error);

@@ -117,6 +117,7 @@ TEST_CASE("what cannot be written back says why, and nothing changes") {
     HookedFiles files([](std::string_view call) { return call == "faccessat" ? EACCES : 0; });
     CHECK(Says(WriteBack(path, files), "is read-only: Permission denied"));
     CHECK(Contents(path) == kBase);
+    CHECK(SetDynamicOn(path, "", true, files).outcome == WriteBackOutcome::kUnchanged);  // as it is already
   }
 }
 
