@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "src/base/text.h"
 #include "src/config/parse_config.h"
 
 namespace stepwatch::cli {
@@ -46,6 +47,11 @@ std::string ToJsonLine(const WatchEvent& event, double seconds) {
   if (event.line > 0) object["line"] = event.line;
   if (event.column > 0) object["column"] = event.column;
   if (!event.error.empty()) object["error"] = event.error;
+  for (const config::Warning& warning : event.warnings)
+    object["warnings"].push_back({{"key", warning.place.key},
+                                  {"line", warning.place.line},
+                                  {"column", warning.place.column},
+                                  {"message", warning.message}});
   object["t"] = ToMicroseconds(seconds);
   return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
@@ -54,6 +60,9 @@ std::string ToHumanLine(const WatchEvent& event, double seconds) {
   std::string line = fmt::format("{:10.3f} s  {:<10}", seconds, WatchEventName(event.kind));
   if (event.bytes >= 0) line += fmt::format("  {} bytes, sha256 {}", event.bytes, event.sha256.substr(0, kHashShown));
   if (!event.error.empty()) line += (event.bytes >= 0 ? ": " : "  ") + event.error;
+  for (const config::Warning& warning : event.warnings)
+    line += fmt::format("\n{:>14}{:<10}  {}", "", "warning",
+                        base::Printable(Status(StatusCode::kInvalid, warning.message, warning.place).ToString(), 1000));
   return line;
 }
 
@@ -76,6 +85,7 @@ WatchEvent WatchEvents::OnChange(const watch::FileSnapshot& snapshot) {
     return event;
   }
   event.kind = was_troubled && snapshot.sha256 == accepted_ ? Kind::kRestored : Kind::kAccepted;
+  event.warnings = parsed.value().warnings;
   accepted_ = snapshot.sha256;
   is_troubled_ = false;
   return event;

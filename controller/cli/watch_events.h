@@ -3,14 +3,16 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "controller/watch/file_snapshot.h"
+#include "src/config/config.h"
 
 namespace stepwatch::cli {
 
 struct WatchEvent {
   enum class Kind : uint8_t {
-    kAccepted,    // these bytes are a valid config
+    kAccepted,    // these bytes are a valid config; warnings say what in it is not as it should be
     kRefused,     // these are not: line, column and error say why
     kMissing,     // no file
     kUnreadable,  // there, but it cannot be read: error says why
@@ -23,11 +25,13 @@ struct WatchEvent {
   int line = 0;        // 0: not about a place
   int column = 0;
   std::string error;
+  std::vector<config::Warning> warnings;  // kAccepted, kRestored
 };
 
 const char* WatchEventName(WatchEvent::Kind kind);  // "accepted", "refused", ...
 
 // One object a line, without the newline. Fields that do not apply are left out; bytes that are not UTF-8 are replaced.
+// For people each warning has a line of its own.
 std::string ToJsonLine(const WatchEvent& event, double seconds);
 std::string ToHumanLine(const WatchEvent& event, double seconds);
 

@@ -53,6 +53,24 @@ TEST_CASE("good bytes are accepted, bad ones refused with their place") {
   CHECK_FALSE(bad.error.empty());
 }
 
+TEST_CASE("what is tolerated in accepted bytes is told with key and place") {
+  WatchEvents events;
+  const WatchEvent soon =
+      events.OnChange(Bytes("{\"dynamic_on\": true,\n \"start_step\": \"soon\", \"step_intervall\": 2}"));
+  CHECK(soon.kind == Kind::kAccepted);
+  REQUIRE(soon.warnings.size() == 2);
+  const auto json = nlohmann::json::parse(ToJsonLine(soon, 0));
+  CHECK(json["warnings"][0]["key"] == "start_step");
+  CHECK(json["warnings"][0]["line"] == 2);
+  CHECK(json["warnings"][0]["column"] == 16);
+  CHECK(json["warnings"][0]["message"] == "found \"soon\" (a string); accepted: an integer, at least 0; 0 is used");
+  CHECK(json["warnings"][1]["key"] == "step_intervall");
+  const std::string text = ToHumanLine(soon, 0);
+  CHECK(text.find("\n              warning     line 2, column 16, \"start_step\": found \"soon\"") !=
+        std::string::npos);
+  CHECK_FALSE(nlohmann::json::parse(ToJsonLine(events.OnChange(Bytes(kGood)), 0)).contains("warnings"));
+}
+
 TEST_CASE("the accepted bytes are restored after each kind of trouble, other bytes are accepted") {
   for (const watch::FileSnapshot& trouble : {Bytes(kBad), Missing(), Unreadable()}) {
     WatchEvents events;
