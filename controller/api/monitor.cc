@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "controller/api/event_log.h"
+#include "controller/api/job_id.h"
 #include "controller/api/limits_in_force.h"
 #include "controller/api/monitor_impl.h"
 #include "src/base/mutex.h"
@@ -57,6 +58,7 @@ Result<std::unique_ptr<Monitor>> Monitor::Impl::CreateMonitor(Options options, b
   const bool dynamic = options.dynamic.value_or(DynamicFromEnvironment());
   if (!options.on_event) options.on_event = api::MakeEventLog(options.rank, options.world_size);
   if (options.run_id.empty()) options.run_id = output::RandomRunId();
+  options.job_id = api::JobIdOr(options.job_id);
   std::string replaced;
   if (options.grad_acc_steps < 1) {
     replaced += "grad_acc_steps " + std::to_string(options.grad_acc_steps) + " is below 1; 1 is used. ";

@@ -47,6 +47,7 @@ ChangeReport::Taken TakenOf(Verdict::Kind kind) {
 
 ChangeReport ReportOf(const OrderOutcome& outcome, ChangeReport report) {
   report.outcome = OutcomeOf(outcome);
+  report.is_begun = outcome.is_begun;
   report.method = outcome.method;
   report.message = outcome.kind == OrderOutcome::Kind::kNotNow ? outcome.message + "; try again" : outcome.message;
   report.place = outcome.place;

@@ -212,6 +212,7 @@ door::JobStatus MonitorJob::GetStatus() {
   status.monitor = monitor;
   status.pid = ::getpid();
   status.run_id = view_.run_id.empty() ? options.run_id : view_.run_id;
+  status.job_id = options.job_id;
   status.incarnation = view_.incarnation;
   status.rank = options.rank;
   status.world_size = options.world_size;
@@ -231,6 +232,7 @@ door::JobStatus MonitorJob::GetStatus() {
   status.config_path = Absolute(options.config_path);
   status.monitor.output_dir = Absolute(monitor.output_dir);
   status.file_sha256 = view_.file_sha256;
+  status.not_begun = view_.not_begun;
   status.file_trouble = view_.file_trouble;
   status.drift = DriftOf(view_, status.running_sha256, monitor.fault);
   if (view_.refusal)

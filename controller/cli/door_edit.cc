@@ -63,7 +63,8 @@ EditResult DoneResult(const door::FoundJob& job, const DoorEdit& edit, const Jso
   const bool is_written = Text(json, "outcome") == "written";
   const std::string taken = Text(json, "taken");
   const bool is_given = Text(json, "outcome") == "given";
-  EditResult result{is_written || is_given ? kExitDone : kExitNoChange, json, ""};
+  const bool is_begun = json.value("begun_again", Json()) == true;
+  EditResult result{is_written || is_given || is_begun ? kExitDone : kExitNoChange, json, ""};
   if (taken == "refused" || taken == "superseded") result.exit_code = kExitNotAgreed;
   result.json["via"] = "door";
   result.json["job"] = job.name;
@@ -73,6 +74,7 @@ EditResult DoneResult(const door::FoundJob& job, const DoorEdit& edit, const Jso
       base::Printable(fmt::format("{} {}; {}: {}", Text(json, "config"),
                                   is_given     ? "stays as it is, and gives way to " + edit.name + " until it changes"
                                   : is_written ? done
+                                  : is_begun   ? "holds that already, and its window begins again"
                                                : "holds that already: no change",
                                   job.name, TakenText(json)),
                       2000);

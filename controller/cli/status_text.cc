@@ -244,6 +244,7 @@ std::string StatusText(const std::string& name, const Json& status) {
                             (hash.empty() ? ", not read yet" : ", sha256 " + hash.substr(0, kHashShown)) +
                             (IsTrue(status, "dynamic") ? "" : ", read once: the mode is static"));
   screen.Line("drift", IsTrue(status, "drift") ? Coloured(Text(status, "drift_reason"), Colour::kYellow) : "");
+  screen.Line("not begun", Coloured(Text(status, "not_begun"), Colour::kYellow));
   if (const Json& refusal = Part(status, "refusal"); !refusal.empty())
     screen.Line("refused", Coloured(RefusalLine(refusal), Colour::kRed));
   screen.Line("fault", Coloured(Text(status, "fault"), Colour::kRed));

@@ -107,6 +107,7 @@ struct JobStatus {
   // Who.
   int pid = 0;
   std::string run_id;       // of all ranks, once this one has heard of it
+  std::string job_id;       // of all starts of the job; empty: it has none
   std::string incarnation;  // of this process among the ranks; empty: it shares no store with them
   int rank = 0;
   int world_size = 1;
@@ -125,6 +126,7 @@ struct JobStatus {
   std::string config_path;
   std::string file_sha256;   // what the file held at the last look; empty: it was not read yet
   std::string drift;         // why that is not what runs; empty: it is, or is about to be
+  std::string not_begun;     // why what it asks for is not begun, as an earlier start has done it; empty: it is
   std::string file_trouble;  // the file is missing or unreadable; empty: it is not
   std::optional<RefusedEdit> refusal;
   std::string write_back;   // what became of `dynamic_on` in the file; empty: nothing was to be written
@@ -245,6 +247,7 @@ struct ChangeReport {
   std::string replaced_sha256;  // what the file held; empty: nothing, or it was not read
   std::string sha256;           // of the text
   PlanId old_plan_id = 0;       // kRollback: whose config it is
+  bool is_begun = false;        // kUnchanged: what the file asks for was over, or not begun, and is begun again
 
   // kWritten, kUnchanged, kGiven
   Taken taken = Taken::kPending;

@@ -152,6 +152,7 @@ Json StatusJson(const JobStatus& status) {
   json["stepwatch"] = kVersion;
   json["pid"] = status.pid;
   json["run_id"] = status.run_id;
+  json["job_id"] = OrNull(status.job_id);
   json["rank"] = status.rank;
   json["world_size"] = status.world_size;
   json["dynamic"] = status.dynamic;
@@ -172,6 +173,7 @@ Json StatusJson(const JobStatus& status) {
   json["running_sha256"] = OrNull(status.running_sha256);
   json["drift"] = !status.drift.empty();
   json["drift_reason"] = OrNull(status.drift);
+  json["not_begun"] = OrNull(status.not_begun);
   json["file_trouble"] = OrNull(status.file_trouble);
   json["refusal"] = status.refusal ? RefusalJson(*status.refusal) : Json();
   json["write_back"] = OrNull(status.write_back);
@@ -258,6 +260,7 @@ Json ChangeJson(const ChangeReport& report) {
   json["method"] = report.method;
   json["replaced_sha256"] = report.replaced_sha256;
   json["sha256"] = report.sha256;
+  if (report.is_begun) json["begun_again"] = true;
   if (report.old_plan_id != 0) json["old_plan_id"] = report.old_plan_id;
   json["taken"] = TakenName(report.taken);
   json["plan_id"] = OrNull<PlanId>(report.plan_id, 0);

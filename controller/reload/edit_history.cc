@@ -94,6 +94,7 @@ EditHistory::EditHistory(const Options& options, boost::asio::io_context& loop, 
       file_work_(file_work),
       files_(files),
       tell_(std::move(tell)),
+      job_id_(options.job_id),
       config_path_(Absolute(options.config_path, *files)),
       run_id_(options.run_id),
       waiting_(std::make_shared<Waiting>()),
@@ -138,9 +139,10 @@ void EditHistory::Seen(const watch::FileSnapshot& snapshot, const std::string& o
 }
 
 void EditHistory::Given(const std::string& sha256, const std::string& text, const std::string& old_sha256,
-                        const std::optional<output::EditPeer>& peer) noexcept {
+                        const std::optional<output::EditPeer>& peer, bool is_volatile) noexcept {
   Quietly([&] {
     Edit edit;
+    edit.is_volatile = is_volatile;
     edit.sha256 = sha256;
     edit.old_sha256 = old_sha256;
     edit.text = std::make_shared<const std::string>(text);
@@ -148,6 +150,32 @@ void EditHistory::Given(const std::string& sha256, const std::string& text, cons
     edit.bytes = static_cast<int64_t>(text.size());
     before_ = std::exchange(seen_, std::move(edit));
     told_aborted_.clear();
+  });
+}
+
+void EditHistory::AskedAgain(const output::EditPeer& peer) noexcept {
+  Quietly([&] { seen_.peer = peer; });
+}
+
+void EditHistory::NotBegun(const std::string& sha256, int64_t step, const std::string& message) noexcept {
+  Quietly([&] {
+    output::HistoryLine line;
+    line.outcome = "not_begun";
+    line.step = step;
+    line.message = message;
+    Add(EditOf(sha256), std::move(line));
+  });
+}
+
+void EditHistory::WroteBack(PlanId plan_id, const std::string& base_sha256, const std::string& sha256) noexcept {
+  Quietly([&] {
+    Edit edit;
+    edit.sha256 = sha256;
+    edit.old_sha256 = base_sha256;
+    output::HistoryLine line;
+    line.outcome = "written_back";
+    line.plan_id = plan_id;
+    Add(edit, std::move(line));
   });
 }
 
@@ -254,6 +282,7 @@ void EditHistory::Add(const Edit& edit, output::HistoryLine line) {
   if (!writes_) return;
   line.time = output::UtcText(NanosecondsNow());
   line.run_id = run_id_;
+  line.job_id = job_id_;
   line.pid = static_cast<int>(::getpid());
   line.config_path = config_path_;
   line.sha256 = edit.sha256;
@@ -262,6 +291,7 @@ void EditHistory::Add(const Edit& edit, output::HistoryLine line) {
   line.owner_uid = edit.owner_uid;
   line.modified = edit.modified;
   line.peer = edit.peer;
+  line.is_volatile = edit.is_volatile;
   const bool is_first = waiting_->Put({std::move(line), edit.text});
   if (is_first && !directory_.empty()) Write();
 }

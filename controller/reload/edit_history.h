@@ -43,9 +43,15 @@ class EditHistory {
   void Seen(const watch::FileSnapshot& snapshot, const std::string& old_sha256) noexcept;
   // Who sent the bytes that were seen last; nothing: they were saved in the file.
   const std::optional<output::EditPeer>& seen_peer() const { return seen_.peer; }
-  // Somebody gave new bytes, and the file holds others.
+  // Somebody gave new bytes. `is_volatile`: the file holds others.
   void Given(const std::string& sha256, const std::string& text, const std::string& old_sha256,
-             const std::optional<output::EditPeer>& peer) noexcept;
+             const std::optional<output::EditPeer>& peer, bool is_volatile) noexcept;
+  // The bytes that were seen last are begun again because this peer asks for it.
+  void AskedAgain(const output::EditPeer& peer) noexcept;
+  // They are not begun: an earlier start of the job has done their window, up to this step.
+  void NotBegun(const std::string& sha256, int64_t step, const std::string& message) noexcept;
+  // The write-back at a window's end has put `sha256` in the place of these bytes.
+  void WroteBack(PlanId plan_id, const std::string& base_sha256, const std::string& sha256) noexcept;
   // The bytes that were seen last are refused: here, or by a rank of the job.
   void Refused(const std::string& sha256, const TextPlace& place, const std::string& message) noexcept;
   // The ranks did not agree on them. Told once for each edit: it is proposed again and again.
@@ -62,6 +68,9 @@ class EditHistory {
   // All its rows are accounted for.
   void Ended(PlanId plan_id, step::EndReason reason, int64_t collected, const Ledger& ledger) noexcept;
 
+  // The config file that the lines name.
+  const std::string& config_path() const { return config_path_; }
+
   // What could not be written is not tried again any more.
   void Stop() noexcept;
 
@@ -76,6 +85,7 @@ class EditHistory {
     int64_t owner_uid = -1;
     std::string modified;
     std::optional<output::EditPeer> peer;
+    bool is_volatile = false;
   };
   struct Plan {
     Edit edit;
@@ -93,6 +103,7 @@ class EditHistory {
   FileQueue* const file_work_;
   base::FileSystem* const files_;
   const Tell tell_;
+  const std::string job_id_;
   std::string config_path_;
   std::string run_id_;
   std::string directory_;  // empty: not fixed

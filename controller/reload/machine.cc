@@ -24,6 +24,7 @@ struct Stepper {
   void operator()(const Recompiled& input);
   void operator()(const Discarded& input);
   void operator()(const BytesGiven& input);
+  void operator()(const AskedAgain& input);
   void operator()(const PauseWanted& input);
   void operator()(const LimitReached& input);
 
@@ -76,6 +77,7 @@ void Stepper::TakeNew(const std::string& sha256, EditIntent intent) {
     case EditIntent::kRefused: actions.push_back(ReportRefused{}); return;
     case EditIntent::kRun: return Run(sha256, was_refused);
     case EditIntent::kOff: return Stop();
+    case EditIntent::kDone: actions.push_back(ReportNotBegun{}); [[fallthrough]];
     case EditIntent::kEmpty:
       if (!state.in_file) state.due = MachinePlan{0, sha256};
       Stop();
@@ -88,6 +90,13 @@ void Stepper::operator()(const BytesGiven& input) {
   if (!state.in_file) state.in_file = state.seen;
   if (*state.in_file == input.sha256) state.in_file.reset();
   TakeNew(input.sha256, input.intent);
+}
+
+void Stepper::operator()(const AskedAgain& input) {
+  if (state.in_file || state.refused || state.seen != input.sha256) return;
+  if (state.armed || state.window || !state.draining.empty()) return;
+  state.due.reset();
+  Run(input.sha256, false);
 }
 
 void Stepper::Run(const std::string& sha256, bool was_refused) {

@@ -27,6 +27,7 @@ enum class EditIntent : uint8_t {
   kOff,      // dynamic_on is false
   kEmpty,    // dynamic_on is true, collect_times is 0: stop, and write false back
   kRun,      // collect; the compiled plan carries MachineState::next_plan_id
+  kDone,     // collect, which an earlier start of the job has done: nothing begins, and false is written back
 };
 
 // --- inputs ---
@@ -85,6 +86,11 @@ struct BytesGiven {
   std::string sha256;
   EditIntent intent = EditIntent::kOff;
 };
+// Somebody wants the bytes that were seen last to begin, which the file holds already: their window is over, or was not
+// begun because it had been done. They ask for a plan; while there is one, nothing follows.
+struct AskedAgain {
+  std::string sha256;
+};
 // Somebody wants the window in force to collect nothing for a while, or to go on. Without a window, or if it is about
 // to end or to be replaced, nothing follows.
 struct PauseWanted {
@@ -96,12 +102,14 @@ struct Discarded {
 };
 // A limit of the run does not let the newest plan go on, whatever the file says.
 struct LimitReached {};
-using Input = std::variant<BytesSeen, FileLost, Applied, Finished, Drained, WroteBack, FoundEdited, AgreedBytes,
-                           Rejected, Renumbered, Recompiled, Discarded, BytesGiven, PauseWanted, LimitReached>;
+using Input =
+    std::variant<BytesSeen, FileLost, Applied, Finished, Drained, WroteBack, FoundEdited, AgreedBytes, Rejected,
+                 Renumbered, Recompiled, Discarded, BytesGiven, AskedAgain, PauseWanted, LimitReached>;
 
 // --- actions ---
-struct ReportSeen {};     // new bytes; precedes what is done about them
-struct ReportRefused {};  // with the error that made the intent
+struct ReportSeen {};      // new bytes; precedes what is done about them
+struct ReportRefused {};   // with the error that made the intent
+struct ReportNotBegun {};  // the bytes ask for what was done
 struct ReportLost {
   EventKind kind = EventKind::kMissing;
 };
@@ -136,8 +144,9 @@ struct WriteBack {
   std::string base_sha256;
   PlanId plan_id = 0;
 };
-using Action = std::variant<ReportSeen, ReportRefused, ReportLost, ReportRestored, ReportStopping, ReportSuperseded,
-                            PublishPlan, RepublishPlan, ContinueWindow, PublishStop, SetPause, WriteBack>;
+using Action =
+    std::variant<ReportSeen, ReportRefused, ReportNotBegun, ReportLost, ReportRestored, ReportStopping,
+                 ReportSuperseded, PublishPlan, RepublishPlan, ContinueWindow, PublishStop, SetPause, WriteBack>;
 
 // A plan that was armed or is in force.
 struct MachinePlan {
@@ -164,8 +173,8 @@ struct MachineState {
   std::optional<MachinePlan> window;
   bool stopping = false;  // the window ends at the next boundary
   std::vector<MachinePlan> draining;
-  // Of `seen`: its window is complete, or it asked for zero steps (plan id 0). Written back once nothing collects any
-  // more and the file is there.
+  // Of `seen`: its window is complete, or it asked for zero steps or for what was done (plan id 0). Written back once
+  // nothing collects any more and the file is there.
   std::optional<MachinePlan> due;
 };
 

@@ -85,7 +85,7 @@ GivenVerdict Reloader::Give(const std::string& text, const std::optional<output:
   if (agreement_) agreement_->DiscardWriteBack();
   WithdrawResampled();
   if (on_taken) Quietly([&] { on_taken(verdict.sha256); });
-  history_.Given(verdict.sha256, text, state_.seen, peer);
+  history_.Given(verdict.sha256, text, state_.seen, peer, verdict.sha256 != state_.in_file.value_or(state_.seen));
   const Edit before = std::exchange(current_, std::move(edit));
   try {
     Feed(BytesGiven{verdict.sha256, current_.intent});

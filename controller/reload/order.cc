@@ -93,8 +93,10 @@ void Reloader::OnOrderWritten(const EditOrder& order, const std::shared_ptr<Orde
     history_.Expect(outcome->sha256, order.peer);
     if (order.on_written) Quietly([&] { order.on_written(outcome->sha256); });
   }
-  std::function<void()> done = [this, outcome, then, before = state_.seen] {
+  const bool may_begin = !outcome->is_written && order.kind != EditOrder::Kind::kStop;
+  std::function<void()> done = [this, outcome, then, may_begin, peer = order.peer, before = state_.seen] {
     --looks_awaited_;
+    if (may_begin) Quietly([&] { outcome->is_begun = BeginAgain(outcome->sha256, peer); });
     AwaitVerdict(outcome, then, before, std::chrono::steady_clock::now() + kVerdictTime);
   };
   ++looks_awaited_;

@@ -63,6 +63,7 @@ struct OrderOutcome {
 
   Kind kind = Kind::kUnwritable;
   bool is_written = false;   // kDone: false if it held the text before
+  bool is_begun = false;     // kDone, not written: what it asks for was over, or not begun, and is begun again
   std::string method;        // see WriteBackResult
   std::string message;       // unless kDone, kGiven or kNotReader
   TextPlace place;           // kInvalid: as far as it is known

@@ -24,6 +24,7 @@ Event EventAbout(EventKind kind, const std::string& sha256, const std::string& t
 // --- reports ---
 
 void Reloader::Perform(const ReportSeen&) {
+  not_begun_.clear();
   Event event = EventAbout(EventKind::kSeen, current_.sha256, current_.text);
   const std::optional<output::EditPeer>& peer = history_.seen_peer();
   event.message = "new bytes in " + options_.config_path;
@@ -142,6 +143,8 @@ void Reloader::Tell(EventKind kind, std::string message, PlanId plan_id) {
 
 void Reloader::Perform(const PublishPlan& action) {
   std::unique_ptr<step::PendingPlan> plan = PendingOf(action.plan_id);
+  not_begun_.clear();
+  if (dynamic_) Quietly([&] { WarnIfForgotten(plan->plan()); });
   if (agrees()) return agreement_->Submit(std::move(plan), plans_.Source(action.plan_id));
   // In dynamic mode an edit accepted during step n holds from n + 1; all else holds from the step about to begin.
   plan->at_step = parts_.data_plane->running.number() + (dynamic_ ? 1 : 0);
@@ -237,6 +240,8 @@ void Reloader::OnWroteBack(const WriteBack& action, const writeback::WriteBackRe
     Feed(FoundEdited{action.base_sha256, action.plan_id});
   else
     Feed(WroteBack{action.base_sha256, holds});
+  if (is_written && current_.sha256 == action.base_sha256 && IsOnce())
+    history_.WroteBack(action.plan_id, action.base_sha256, result.sha256);
   watcher_->SetKnown(holds);  // unknown: whatever the file holds is looked at, the base bytes included
   const std::string message = is_written ? "dynamic_on is false in the file now (" + result.method + ")"
                                          : "dynamic_on was not written back: " + result.message;

@@ -65,6 +65,7 @@ ReloadView Reloader::View() {
   view.given = state_.in_file.has_value();
   view.segment = segment_;
   if (state_.refused && current_.sha256 == state_.seen) view.refusal = current_.refusal;
+  view.not_begun = not_begun_;
   if (state_.lost) view.file_trouble = look_error_;
   if (state_.window)
     view.in_force = ViewOf(state_.window->continuation != 0 ? state_.window->continuation : state_.window->plan_id);

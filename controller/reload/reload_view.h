@@ -53,6 +53,7 @@ struct ReloadView {
   std::string incarnation;           // of this process among the ranks; empty: it shares no store with them
   std::string file_sha256;           // what the file held at the last look; empty: not read yet
   std::optional<Status> refusal;     // of those bytes
+  std::string not_begun;             // why what the file asks for is not begun; empty: it is
   std::string file_trouble;          // the file is missing or unreadable; empty: it is not
   std::optional<PlanView> in_force;  // what the loop believes to be; the step thread may be a moment ahead
   std::optional<PlanView> armed;

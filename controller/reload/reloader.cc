@@ -74,6 +74,7 @@ Status Reloader::AttachFirst() {
   if (!dynamic_) {
     const EditIntent intent = pipeline_.Classify(&current_, state_.next_plan_id);
     if (intent == EditIntent::kRefused) return current_.refusal;
+    if (current_.compiled.plan) WarnIfForgotten(*current_.compiled.plan);
     Feed(BytesSeen{current_.sha256, intent});
     attached_ = true;
     return Status();
@@ -174,6 +175,7 @@ void Reloader::StopWatching() {
 }
 
 void Reloader::OnLook(const watch::FileSnapshot& snapshot) {
+  restart_question_.reset();
   if (snapshot.kind != watch::SnapshotKind::kBytes) {
     look_error_ = snapshot.error;
     Feed(FileLost{snapshot.kind == watch::SnapshotKind::kMissing ? EventKind::kMissing : EventKind::kUnreadable});
@@ -185,9 +187,11 @@ void Reloader::OnLook(const watch::FileSnapshot& snapshot) {
   }
   if (agreement_) agreement_->DiscardWriteBack();
   WithdrawResampled();
-  history_.Seen(snapshot, state_.seen);
+  history_.Seen(snapshot, state_.seen.empty() && first_seen_ != snapshot.sha256 ? first_seen_ : state_.seen);
   current_ = pipeline_.Parse(snapshot.sha256, snapshot.bytes);
-  Feed(BytesSeen{snapshot.sha256, pipeline_.Classify(&current_, state_.next_plan_id)});
+  const EditIntent intent = pipeline_.Classify(&current_, state_.next_plan_id);
+  if (MayBeDone(snapshot, intent)) return AskHistory();
+  Feed(BytesSeen{snapshot.sha256, intent});
 }
 
 // --- what the ranks have agreed on ---

@@ -98,8 +98,9 @@ class Reloader final : private PlanAgreement::Owner {
                     const std::function<void(const std::string& sha256)>& on_taken = {});
   RefreshOutcome outcome() const { return outcome_; }
   bool settled() const { return looked() && !undecided() && !is_recording(); }
-  // The looks that Attach and Refresh have begun are over, and it is known where the output goes.
-  bool looked() const { return looks_awaited_ == 0 && !journal_.is_fixing_directory(); }
+  // The looks that Attach and Refresh have begun are over, and it is known where the output goes and whether an earlier
+  // start of the job has done what was found.
+  bool looked() const { return looks_awaited_ == 0 && !journal_.is_fixing_directory() && !restart_question_; }
   // No call on a file is under way but those of looks.
   bool written() const { return config_work_.idle() && output_work_.idle() && journal_.settled(); }
   // What became of every plan that has ended is written down, and acted upon.
@@ -166,10 +167,22 @@ class Reloader final : private PlanAgreement::Owner {
   void WithdrawResampled();
   std::optional<Edit> Changed(PlanId plan_id, const Change& change) const;
   void OnLook(const watch::FileSnapshot& snapshot);
+  bool IsOnce() const;
+  // Why no restart can know what this one has done; empty: it can.
+  std::string WhyNotRemembered() const;
+  void WarnIfForgotten(const plan::Plan& plan);
+  bool MayBeDone(const watch::FileSnapshot& snapshot, EditIntent intent);
+  // Finds out whether an earlier start of the job has done what `current_` asks for, and takes it in then.
+  void AskHistory();
+  void OnHistory(const Result<std::optional<output::HistoryLine>>& done);
+  // Begins what the file asks for, which is over or was not begun, because somebody asks for it. False: there is no
+  // such thing.
+  bool BeginAgain(const std::string& sha256, const output::EditPeer& peer);
   // Takes the input in, and performs what follows; a throw leaves the state as it was.
   void Feed(const Input& input);
   void Perform(const ReportSeen&);
   void Perform(const ReportRefused&);
+  void Perform(const ReportNotBegun&);
   void Perform(const ReportLost& lost);
   void Perform(const ReportRestored&);
   void Perform(const ReportStopping&);
@@ -224,6 +237,14 @@ class Reloader final : private PlanAgreement::Owner {
     std::string read, seen;  // the hashes of `current_` and of the file
     std::shared_ptr<const config::Config> config;
   } in_file_;  // made by ConfigInFile for these
+  // The look at the histories that is under way.
+  struct RestartQuestion {
+    bool is_asked_for = false;  // somebody wants the bytes to begin, whatever the answer is
+  };
+  std::shared_ptr<RestartQuestion> restart_question_;  // null: there is none, or it does not matter any more
+  std::string first_seen_;                             // the hash of the first usable bytes
+  output::HistoryLine done_before_;                    // the end of the window that is not begun again
+  std::string not_begun_;                              // why what the file asks for is not begun; empty: it is
   PlanRegistry plans_;
   std::unique_ptr<step::PendingPlan> continuation_;      // made by the call under way
   std::string look_error_;                               // of the last look that found no bytes

@@ -32,7 +32,8 @@ enum class EventKind : uint8_t {
   kPaused,      // from `step` on the plan in force collects nothing, and keeps its window and its count
   kResumed,     // from `step` on it collects again
   kRotated,     // the files with the rows up to `step` are closed, and later rows go to new ones
-  kLimited,  // a limit of Options::limits is near, or has ended the collection; `message` says which, and what is used
+  kLimited,   // a limit of Options::limits is near, or has ended the collection; `message` says which, and what is used
+  kNotBegun,  // an earlier start of the job has done this window ("on_restart": "once"); `step` is the last one of it
 };
 
 const char* EventKindName(EventKind kind);  // "seen", "refused", ...

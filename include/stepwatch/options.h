@@ -67,8 +67,11 @@ struct Options {
   int pp_stage = 0;              // pipeline stage of this rank, for the order of alarms; 0 without pipeline parallelism
   std::vector<int> group_mates;  // ranks of this rank's group, for anomaly.json; empty: all ranks of the job
   std::string run_id;            // shared by all ranks of a run; empty: a random one
-  int grad_acc_steps = 1;        // micro-batches of a step; below 1: taken as 1, with a warning
-  int64_t start_iteration = 0;   // number of the first step; below 0: taken as 0, with a warning
+  // The same in every start of the job, and in no other job: by it a restart knows what an earlier start has done (the
+  // config's on_restart). Empty: STEPWATCH_JOB_ID, else what the launcher has set (docs/config.md); without all: none.
+  std::string job_id;
+  int grad_acc_steps = 1;       // micro-batches of a step; below 1: taken as 1, with a warning
+  int64_t start_iteration = 0;  // number of the first step; below 0: taken as 0, with a warning
 
   // What the ranks of the job share (world_size above 1; without it each rank goes by itself, and ranks may apply an
   // edit at different steps). In dynamic mode rank 0 alone reads and writes the config file; an edit reaches the others

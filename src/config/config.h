@@ -71,11 +71,18 @@ struct Budget {
   bool operator==(const Budget&) const = default;
 };
 
+// What a start of a job does with a window that an earlier start of it has done, if the file still asks for it.
+enum class OnRestart : uint8_t {
+  kStart,  // begins it again
+  kOnce,   // does not, until somebody asks for it
+};
+
 // The object "stepwatch": what is ours.
 struct OwnOptions {
   bool plan_id_column = false;                        // "columns": ["plan_id"]
   EpsMode eps_mode = EpsMode::kParity;                // "eps_mode": "parity" | "exact"
   Coordination coordination = Coordination::kStrict;  // "coordination": "strict" | "besteffort" | "local"
+  OnRestart on_restart = OnRestart::kStart;           // "on_restart": "start" | "once"
   bool exit_after_struct = true;                      // the run ends when print_struct has its structure
   std::vector<SiteGroup> sites;                       // at most kSiteGroupsMax
   std::optional<Budget> budget;                       // unset: what is asked for is collected, whatever it costs

@@ -24,6 +24,10 @@ const char* NameOf(Coordination coordination) {
   return "strict";
 }
 
+const char* NameOf(OnRestart on_restart) {
+  return on_restart == OnRestart::kOnce ? "once" : "start";
+}
+
 Json OpsJson(const std::vector<Stat>& ops) {
   Json list = Json::array();
   for (const Stat stat : ops) list.push_back(StatName(stat));
@@ -120,6 +124,7 @@ void AddOwn(const OwnOptions& own, Values* values) {
   values->Add("stepwatch.columns", own.plan_id_column ? Json::array({"plan_id"}) : Json::array());
   values->Add("stepwatch.eps_mode", NameOf(own.eps_mode));
   values->Add("stepwatch.coordination", NameOf(own.coordination));
+  values->Add("stepwatch.on_restart", NameOf(own.on_restart));
   values->Add("stepwatch.exit_after_struct", own.exit_after_struct);
   values->Add("stepwatch.sites", ListJson(own.sites, GroupJson));
   values->Add("stepwatch.budget.percent", own.budget ? Json(own.budget->percent) : Json());

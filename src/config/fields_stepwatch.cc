@@ -41,6 +41,15 @@ Status ReadCoordination(const Field& field, Notes& notes, OwnOptions& own) {
   return Status();
 }
 
+Status ReadOnRestart(const Field& field, Notes& notes, OwnOptions& own) {
+  std::string word;
+  Status status = ReadString(field, notes, "\"start\" or \"once\"", word);
+  if (!status.ok()) return status;
+  if (word != "start" && word != "once") return notes.RefuseWord(StatusCode::kOutOfRange, field, {"start", "once"});
+  own.on_restart = word == "once" ? OnRestart::kOnce : OnRestart::kStart;
+  return Status();
+}
+
 constexpr KeyRule<OwnOptions> kInside[] = {
     {{"columns", "list of strings", "[]",
       "`[\"plan_id\"]` adds the column with the number of the plan to every CSV file", "another name: out of range",
@@ -60,6 +69,12 @@ constexpr KeyRule<OwnOptions> kInside[] = {
       "late follows at its next boundary; `\"local\"`: each at its own next boundary. One process: no difference",
       "another text: out of range", R"("enum": ["strict", "besteffort", "local"])"},
      ReadCoordination},
+    {{"on_restart", "string", "\"start\"",
+      "dynamic mode only: what a start of the job does if an earlier one has done this window and the file still asks "
+      "for it, because it could not be written: `\"start\"` begins it again, `\"once\"` does not "
+      "([restarts](#restarts))",
+      "another text: out of range", R"("enum": ["start", "once"])"},
+     ReadOnRestart},
     Bool<&OwnOptions::exit_after_struct, OwnOptions>(
         "exit_after_struct",
         "false: the run goes on when `print_struct` has written the structure. In C++ it goes on in any case", "",

@@ -26,10 +26,35 @@ Result<AppliedConfig> FindBefore(const std::vector<AppliedConfig>& all, const st
 
 // Both names lead to one file, or are the same.
 bool IsSamePath(const std::string& a, const std::string& b) {
+  if (a == b) return true;
   std::string real_a, real_b;
   base::FileSystem& files = base::FileSystem::Real();
   if (files.RealPath(a.c_str(), &real_a) != 0 || files.RealPath(b.c_str(), &real_b) != 0) return a == b;
   return real_a == real_b;
+}
+
+bool IsEnd(const HistoryLine& line) {
+  return line.outcome == "finished" || line.outcome == "limited";
+}
+
+// What the file held, and what became of it, oldest first.
+std::vector<HistoryLine> LinesOfJob(const std::vector<FoundHistory>& runs, const std::string& job_id,
+                                    const std::string& config_path) {
+  std::vector<HistoryLine> lines;
+  for (const FoundHistory& run : runs)
+    for (const HistoryLine& line : run.history.lines)
+      if (line.job_id == job_id && !line.is_volatile && IsSamePath(line.config_path, config_path))
+        lines.push_back(line);
+  std::stable_sort(lines.begin(), lines.end(),
+                   [](const HistoryLine& a, const HistoryLine& b) { return a.time < b.time; });
+  return lines;
+}
+
+// A history of which nothing can be read has no lines and says why.
+std::string UnreadableOf(const std::vector<FoundHistory>& runs) {
+  for (const FoundHistory& run : runs)
+    if (run.history.lines.empty() && !run.history.notes.empty()) return run.history.notes.front();
+  return "";
 }
 
 }  // namespace
@@ -62,6 +87,23 @@ Result<OldConfig> FindOldConfig(const std::string& where, const std::string& con
   Result<std::string> text = KeptConfig(found.value().directory, found.value().line.sha256);
   if (!text.ok()) return text.status();
   return OldConfig{std::move(found).value(), std::move(text).value()};
+}
+
+Result<std::optional<HistoryLine>> FindDoneWindow(const std::string& where, const std::string& job_id,
+                                                  const std::string& config_path, const std::string& sha256) {
+  const std::optional<HistoryLine> not_done;
+  const Result<std::vector<FoundHistory>> runs = FindHistories(where);
+  if (!runs.ok() && runs.status().code() == StatusCode::kNotFound) return not_done;
+  if (!runs.ok()) return Status(StatusCode::kUnavailable, runs.status().message());
+  const std::vector<HistoryLine> lines = LinesOfJob(runs.value(), job_id, config_path);
+  const bool is_done =
+      !lines.empty() && lines.back().sha256 == sha256 && (IsEnd(lines.back()) || lines.back().outcome == "not_begun");
+  const auto end = std::find_if(lines.rbegin(), lines.rend(),
+                                [&](const HistoryLine& line) { return line.sha256 == sha256 && IsEnd(line); });
+  if (is_done) return std::optional(end == lines.rend() ? lines.back() : *end);
+  const std::string unreadable = UnreadableOf(runs.value());
+  return unreadable.empty() ? Result<std::optional<HistoryLine>>(not_done)
+                            : Status(StatusCode::kUnavailable, unreadable);
 }
 
 }  // namespace stepwatch::output

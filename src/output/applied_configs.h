@@ -1,4 +1,5 @@
-// Which configs the runs of one config file have applied, and which of them somebody wants to go back to.
+// Which configs the runs of one config file have applied, which of them somebody wants to go back to, and which of them
+// a job has done.
 #pragma once
 
 #include <cstdint>
@@ -34,5 +35,11 @@ struct OldConfig {
 // What a rollback of the config at `config_path` puts in: the config of the last plan of that number; 0: the last one
 // that differs from the one that was applied last. `where`: see FindHistories; only the runs of just this file count.
 Result<OldConfig> FindOldConfig(const std::string& where, const std::string& config_path, PlanId plan_id);
+
+// The window of these bytes, if the job's last word about its config file is that it was done. Nothing: it was not, or
+// something else was in the file since. What was given while the file held other bytes does not count. `where`: see
+// FindHistories; without one nothing was done. kUnavailable: none says that it was done, and one cannot be read.
+Result<std::optional<HistoryLine>> FindDoneWindow(const std::string& where, const std::string& job_id,
+                                                  const std::string& config_path, const std::string& sha256);
 
 }  // namespace stepwatch::output

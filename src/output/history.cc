@@ -29,6 +29,10 @@ class LineText {
   void MemberFrom(int64_t smallest, std::string_view key, int64_t value) {
     if (value >= smallest) Member(key, value);
   }
+  void Flag(std::string_view key) {
+    Key(key);
+    text_ += "true";
+  }
   void Object(std::string_view key, const LineText& members) {
     Key(key);
     text_ += members.Take();
@@ -113,6 +117,7 @@ std::optional<HistoryLine> LineOf(std::string_view text) {
   HistoryLine line;
   line.time = TextOf(json, "time");
   line.run_id = TextOf(json, "run_id");
+  line.job_id = TextOf(json, "job_id");
   line.pid = SmallOf<int>(json, "pid");
   line.config_path = TextOf(json, "config");
   line.plan_id = SmallOf<PlanId>(json, "plan_id");
@@ -123,6 +128,7 @@ std::optional<HistoryLine> LineOf(std::string_view text) {
   line.owner_uid = NumberOf(json, "owner_uid", -1);
   line.modified = TextOf(json, "modified");
   line.peer = PeerOf(json);
+  line.is_volatile = json.value("volatile", Json()) == true;
   line.step = NumberOf(json, "step", -1);
   line.collected = NumberOf(json, "collected", -1);
   line.place = {TextOf(json, "key"), SmallOf<int>(json, "line"), SmallOf<int>(json, "column")};
@@ -159,9 +165,11 @@ std::string HistoryText(const HistoryLine& line) {
   text.MemberFrom(0, "owner_uid", line.owner_uid);
   text.MemberUnlessEmpty("modified", line.modified);
   if (line.peer) text.Object("peer", PeerMembers(*line.peer));
+  if (line.is_volatile) text.Flag("volatile");
   if (line.ledger) text.Object("ledger", LedgerText(*line.ledger));
   text.Member("config", line.config_path);
   text.Member("run_id", line.run_id);
+  text.MemberUnlessEmpty("job_id", line.job_id);
   text.Member("pid", line.pid);
   return text.Take() + "\n";
 }

@@ -33,16 +33,18 @@ struct HistoryLine {
   std::string time;  // UTC, ISO 8601, so that lines of several runs sort as texts
   std::string run_id;
   int pid = 0;
+  std::string job_id;       // of all starts of the job; empty: it has none
   std::string config_path;  // absolute
   PlanId plan_id = 0;       // 0: the edit led to no plan
   std::string outcome;  // "applied", "finished", "stopping", "stopped", "replaced", "closed", "limited", "superseded",
-                        // "refused", "aborted"
+                        // "refused", "aborted", "not_begun", "written_back"
   std::string sha256;   // of the config's bytes that the line is about
   std::string old_sha256;  // of what the file held before; empty: not known
   int64_t bytes = -1;
   int64_t owner_uid = -1;        // of the file when it was read
   std::string modified;          // when it had been saved; UTC, ISO 8601
   std::optional<EditPeer> peer;  // nothing: it was saved in the file
+  bool is_volatile = false;      // the bytes were given, and the file held others
   int64_t step = -1;             // applied: the first of the plan; its end: the last one
   int64_t collected = -1;        // at its end
   TextPlace place;               // refused

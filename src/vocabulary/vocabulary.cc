@@ -78,10 +78,10 @@ const char* RunStateName(RunState state) {
 }
 
 const char* EventKindName(EventKind kind) {
-  static constexpr const char* kNames[] = {"seen",     "refused",    "warning",    "note",      "missing", "unreadable",
-                                           "restored", "armed",      "superseded", "stopping",  "applied", "finished",
-                                           "drained",  "wrote_back", "degraded",   "recovered", "alarm",   "aborted",
-                                           "paused",   "resumed",    "rotated",    "limited"};
+  static constexpr const char* kNames[] = {
+      "seen",       "refused",  "warning", "note",     "missing", "unreadable", "restored", "armed",
+      "superseded", "stopping", "applied", "finished", "drained", "wrote_back", "degraded", "recovered",
+      "alarm",      "aborted",  "paused",  "resumed",  "rotated", "limited",    "not_begun"};
   return kNames[static_cast<int>(kind)];
 }
 
@@ -97,6 +97,7 @@ EventSeverity SeverityOf(EventKind kind) {
     case EventKind::kDegraded: return EventSeverity::kError;
     case EventKind::kSeen:
     case EventKind::kNote:
+    case EventKind::kNotBegun:
     case EventKind::kRestored:
     case EventKind::kArmed:
     case EventKind::kSuperseded:

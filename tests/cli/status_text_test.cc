@@ -83,9 +83,11 @@ TEST_CASE("a refusal and its place are on the screen, and the job is degraded") 
   status["refusal"] = {{"key", "ops"}, {"line", 2}, {"column", 10}, {"message", "is no list"}, {"sha256", "b"}};
   status["drift"] = true;
   status["drift_reason"] = "what the config file holds was refused";
+  status["not_begun"] = "this window was done at step 5 in an earlier start of this job";
   const std::string text = StatusText("7-1", status);
   CHECK(Has(text, "\nrefused     line 2, column 10, \"ops\": is no list\n"));
   CHECK(Has(text, "\ndrift       what the config file holds was refused\n"));
+  CHECK(Has(text, "\nnot begun   this window was done at step 5 in an earlier start of this job\n"));
   CHECK(IsDegraded(status));
 }
 

@@ -32,6 +32,8 @@ TEST_CASE("each key that differs is named with both values") {
         "ndigits: null -> 6\n");
   CHECK(DifferencesText(R"({"targets": {"fc\u001b": {}}})", R"({"stepwatch": {"coordination": "local"}})") ==
         "targets: [\"fc\\u001b\"] -> []\nstepwatch.coordination: \"strict\" -> \"local\"\n");
+  CHECK(DifferencesText(R"({"stepwatch": {"on_restart": "once"}})", "{}") ==
+        "stepwatch.on_restart: \"once\" -> \"start\"\n");
   CHECK(
       DifferencesText("{}", R"({"stepwatch": {"sites": [{"match": "a.*", "kinds": ["mg_direction"], "every": 0}]}})") ==
       "stepwatch.sites: [] -> [{\"match\":\"a.*\",\"kinds\":[\"mg_direction\"],\"every\":0}]\n");

@@ -12,8 +12,9 @@ TEST_CASE("of a monitor that has done nothing yet the status says so with nulls"
   const Json json = StatusJson({});
   CHECK(json["version"] == 1);
   CHECK(json["state"] == "IDLE");
-  for (const char* name : {"plan_id", "plan", "armed", "at_step", "collect_times", "file_sha256", "refusal", "fault",
-                           "output_dir", "drift_reason", "step_seconds", "write_back", "proposed_step"})
+  for (const char* name :
+       {"plan_id", "plan", "armed", "at_step", "collect_times", "file_sha256", "refusal", "fault", "output_dir",
+        "drift_reason", "not_begun", "job_id", "step_seconds", "write_back", "proposed_step"})
     CHECK(json[name].is_null());
   CHECK(json["drift"] == false);
   CHECK(json["ledger"]["dropped"]["ring_full"] == 0);

@@ -19,7 +19,7 @@ TEST_CASE("the page for the person on call names all that a job tells of itself"
     CHECK((page.find("`" + word + "`") != std::string::npos || page.find("`" + word + "{") != std::string::npos));
   };
   for (int i = 0; i <= static_cast<int>(RunState::kFailed); ++i) names(RunStateName(static_cast<RunState>(i)));
-  for (int i = 0; i <= static_cast<int>(EventKind::kLimited); ++i) names(EventKindName(static_cast<EventKind>(i)));
+  for (int i = 0; i <= static_cast<int>(EventKind::kNotBegun); ++i) names(EventKindName(static_cast<EventKind>(i)));
   for (int i = 0; i < kDropReasonCount; ++i) names(DropReasonName(static_cast<DropReason>(i)));
   JobStatus status;
   status.step_seconds = 1;

@@ -67,6 +67,8 @@ TEST_CASE("a line of the history is one line of JSON that reads back") {
   refused.old_sha256 = base::Sha256Hex("before");
   refused.place = {"ops", 2, 10};
   refused.message = "found\n\"norm\"; accepted: a list";
+  refused.job_id = "slurm \"12\"";
+  refused.is_volatile = true;
   const std::string text = HistoryText(ended) + HistoryText(refused);
   CHECK(std::count(text.begin(), text.end(), '\n') == 2);
   const auto read = ReadHistory(text);
@@ -78,6 +80,9 @@ TEST_CASE("a line of the history is one line of JSON that reads back") {
   CHECK(read.value().lines[0].ledger->dropped[2] == 2);
   CHECK(read.value().lines[1].place.column == 10);
   CHECK(read.value().lines[1].message == refused.message);
+  CHECK(read.value().lines[1].job_id == refused.job_id);
+  CHECK(read.value().lines[1].is_volatile);
+  CHECK_FALSE(read.value().lines[0].is_volatile);
 }
 
 TEST_CASE("a line says who has sent the bytes through the door, as far as that is known") {

@@ -58,6 +58,7 @@ enum class Move {
   kGiveA,
   kGiveB,
   kGiveOff,
+  kAskA,
 };
 
 inline void Make(Move move, SimulatedRun* run) {
@@ -80,6 +81,7 @@ inline void Make(Move move, SimulatedRun* run) {
     case Move::kGiveA: return run->Give(kA);
     case Move::kGiveB: return run->Give(kB);
     case Move::kGiveOff: return run->Give(kOffText);
+    case Move::kAskA: return run->AskAgain(kA);
     case Move::kLimit: return run->Limit();
   }
 }

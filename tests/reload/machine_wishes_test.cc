@@ -191,5 +191,57 @@ TEST_CASE("every sequence of inputs with pauses and given bytes among them keeps
   CHECK(PlayAll(written_back, kLength - 1, slow) == kSequences / 12);
 }
 
+// What an earlier start of the job has done.
+const Text kDoneA{"A", EditIntent::kDone, {0, 1, 2}};
+
+TEST_CASE("what was done before begins nothing, and false is written back") {
+  SimulatedRun run(true, 0);
+  SaveAndLook(&run, kDoneA);
+  CHECK(run.plans().empty());
+  CHECK(run.write_backs() == 1);
+  CHECK(run.file()->name == "A with false");
+  CHECK(RunStateOf(run.state()) == RunState::kIdle);
+  run.CheckRunsOut();
+
+  SaveAndLook(&run, kA);  // somebody wants it again
+  run.CheckRunsOut();
+  CHECK(run.collected().size() == 2);
+}
+
+TEST_CASE("what was done begins again in a file that nobody can write when somebody asks for it, each time anew") {
+  SimulatedRun run(true, 0);
+  run.Protect();
+  SaveAndLook(&run, kDoneA);
+  CHECK(run.collected().empty());
+  for (size_t windows = 1; windows <= 3; ++windows) {
+    run.AskAgain(kA);
+    CHECK(Count<PublishPlan>(run) == 1);
+    run.AskAgain(kA);  // it waits for its step
+    CHECK(run.actions().empty());
+    run.EndStep();
+    run.DeliverAll();
+    run.AskAgain(kA);  // it is in force
+    CHECK(run.actions().empty());
+    run.CheckRunsOut();
+    CHECK(run.collected().size() == 2 * windows);
+  }
+  SaveAndLook(&run, kBad);
+  run.AskAgain(kBad);
+  CHECK(run.actions().empty());
+}
+
+TEST_CASE("every sequence of wishes for what was done, edits and steps keeps the rules and runs out clean", "[slow]") {
+  const std::vector<Move> moves{Move::kAskA,  Move::kSaveA,   Move::kSaveB,      Move::kSaveOff,
+                                Move::kLose,  Move::kEndStep, Move::kDeliverOne, Move::kFinishWriteBack,
+                                Move::kGiveB, Move::kLimit};
+  for (const bool is_protected : {false, true}) {
+    SimulatedRun run(true, 0);
+    if (is_protected) run.Protect();
+    run.SlowFiles();
+    SaveAndLook(&run, kDoneA);
+    CHECK(PlayAll(run, 4, moves) == 10000);
+  }
+}
+
 }  // namespace
 }  // namespace stepwatch::reload

@@ -5,7 +5,9 @@
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,11 +43,13 @@ class HandIo final : public base::IoExecutor {
 // Nothing drains, so what is armed stays armed until the test ends a step.
 class Process {
  public:
-  // `change`: of the options.
-  explicit Process(const std::string& config, const std::function<void(Options*)>& change = {})
+  // `change`: of the options. `holds_output`: from the beginning, as if LetGo had to be waited for.
+  explicit Process(const std::string& config, const std::function<void(Options*)>& change = {},
+                   bool holds_output = false)
       : options_(OptionsIn(directory_, change)) {
     testing::WriteByRename(options_.config_path, config);
     events_.reserve(1000);
+    if (holds_output) output_io.Hold();
     REQUIRE(reloader.Attach(model_.Sites()).status.ok());
     loop.poll();
   }
@@ -64,6 +68,7 @@ class Process {
     board_.Post(std::move(entry));
     reloader.OnBoard();
   }
+  void Remove() { std::filesystem::remove(options_.config_path); }
   std::string Config() const { return testing::Contents(options_.config_path); }
   std::string Manifest() const { return testing::Contents(reloader.output_dir() + "/manifest.json"); }
   int64_t Count(EventKind kind) const {
@@ -90,6 +95,8 @@ class Process {
   step::WakeUp wake_up_;
   drain::StatusBoard board_{[] {}};
   stats::Engine engine_{stats::EngineOptions{}};
+  const std::unique_ptr<output::RunStorage> storage_ =
+      output::RunStorage::Open({}, options_.output_dir, base::FileSystem::Real()).value();
 
  public:
   boost::asio::io_context loop;
@@ -101,9 +108,10 @@ class Process {
   drain::Drain drain_{&board_, &engine_, &wake_up_, &plane.plans.begun_plans(), size_t{64} << 20};
 
  public:
-  Reloader reloader{options_, true, {&loop, &plane, &drain_, &board_, &config_io, &output_io}, [this](Event event) {
-                      events_.push_back(std::move(event));
-                    }};
+  Reloader reloader{
+      options_, true, {&loop, &plane, &drain_, &board_, &config_io, &output_io, storage_.get()}, [this](Event event) {
+        events_.push_back(std::move(event));
+      }};
 };
 
 }  // namespace stepwatch::reload

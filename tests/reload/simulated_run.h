@@ -52,6 +52,7 @@ class SimulatedRun {
     passed_on_ = identity;
     if (!file_) return Feed(FileLost{EventKind::kMissing});
     texts_[file_->name] = *file_;
+    if (file_->intent == EditIntent::kDone) done_.insert(file_->name);
     Feed(BytesSeen{file_->name, file_->intent});
   }
 
@@ -60,6 +61,14 @@ class SimulatedRun {
     history_ += " give:" + text.name;
     texts_[text.name] = text;
     Feed(BytesGiven{text.name, text.intent});
+  }
+  // For what the file asks for, once more. Whoever asks reads the file first.
+  void AskAgain(const Text& text) {
+    Look();
+    if (state_.seen != text.name) return;
+    history_ += " again:" + text.name;
+    texts_[text.name] = text;
+    Feed(AskedAgain{text.name});
   }
   void Pause(bool pause) {
     history_ += pause ? " pause" : " resume";
@@ -111,6 +120,8 @@ class SimulatedRun {
     if (state_.armed) complete_.insert(state_.armed->plan_id);
     Feed(LimitReached{});
   }
+  // Nobody can write into the file.
+  void Protect() { is_protected_ = true; }
   // From here on a write-back takes until FinishWriteBack, and other things happen meanwhile.
   void SlowFiles() { files_are_slow_ = true; }
   void FinishWriteBack() {
@@ -119,12 +130,13 @@ class SimulatedRun {
     const auto [order, version] = ordered_.front();
     ordered_.pop_front();
     ++write_backs_;
-    const bool written = file_ && file_->name == order.base_sha256 && version == version_;
+    const bool is_same = file_ && file_->name == order.base_sha256 && version == version_;
+    const bool written = is_same && !is_protected_;
     if (written) file_ = Text{order.base_sha256 + " with false", EditIntent::kOff, {}};
     const bool is_news = state_.in_file.value_or(state_.seen) == order.base_sha256;
-    passed_on_ = written && is_news ? file_->name : "";
-    if (!written) return Feed(FoundEdited{order.base_sha256, order.plan_id});
-    Feed(WroteBack{order.base_sha256, written ? file_->name : passed_on_});
+    passed_on_ = is_same && is_news ? file_->name : "";
+    if (!is_same) return Feed(FoundEdited{order.base_sha256, order.plan_id});
+    Feed(WroteBack{order.base_sha256, file_->name});
   }
   // The step thread had stopped waiting for what it was to take.
   void Discard() {
@@ -151,7 +163,7 @@ class SimulatedRun {
     MUST(!state_.stopping);
     MUST(state_.draining.empty());
     MUST(RunStateOf(state_) == (state_.dynamic ? RunState::kIdle : RunState::kOff));
-    if (file_ && state_.dynamic && !state_.in_file)
+    if (file_ && state_.dynamic && !state_.in_file && !is_protected_)
       MUST((file_->intent == EditIntent::kOff || file_->intent == EditIntent::kRefused));
   }
 
@@ -252,7 +264,7 @@ class SimulatedRun {
       return std::holds_alternative<RepublishPlan>(action) || std::holds_alternative<ContinueWindow>(action);
     });
     const bool may_change = std::holds_alternative<BytesSeen>(input) || std::holds_alternative<BytesGiven>(input) ||
-                            std::holds_alternative<LimitReached>(input);
+                            std::holds_alternative<AskedAgain>(input) || std::holds_alternative<LimitReached>(input);
     MUST(of_edit <= (may_change ? 1 : 0));
     const auto pauses = count([](const Action& action) { return std::holds_alternative<SetPause>(action); });
     MUST(pauses == (std::holds_alternative<PauseWanted>(input) ? static_cast<int>(actions.size()) : 0));
@@ -273,7 +285,8 @@ class SimulatedRun {
     MUST((order.base_sha256 == state_.seen && !state_.in_file));
     MUST((!state_.window && !state_.armed && state_.draining.empty() && !state_.lost));
     if (order.plan_id == 0) {
-      MUST(texts_.at(order.base_sha256).intent == EditIntent::kEmpty);
+      const bool is_done = done_.count(order.base_sha256) == 1;
+      MUST((is_done || texts_.at(order.base_sha256).intent == EditIntent::kEmpty));
     } else {
       MUST(complete_.count(order.plan_id) == 1);
       MUST(plans_.at(order.plan_id).name == order.base_sha256);
@@ -315,11 +328,13 @@ class SimulatedRun {
   std::deque<Input> board_;
   std::map<PlanId, Text> plans_;
   std::set<PlanId> complete_;
+  std::set<std::string> done_;  // texts that an earlier start of the job had done
   std::set<PlanId> superseded_;
   std::vector<CollectedStep> collected_;
   std::vector<Action> actions_;
   int write_backs_ = 0;
   bool files_are_slow_ = false;
+  bool is_protected_ = false;
   std::deque<std::pair<WriteBack, int>> ordered_;  // and what the looks had found by then
   std::string found_;                              // by the last look
   int version_ = 0;                                // of that

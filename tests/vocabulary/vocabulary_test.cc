@@ -29,7 +29,7 @@ TEST_CASE("every enumerator has a name of its own") {
   CheckDistinct<Stat>(kStatCount, StatName);
   CheckDistinct<SiteKind>(kSiteKindCount, SiteKindName);
   CheckDistinct<DropReason>(kDropReasonCount, DropReasonName);
-  CheckDistinct<EventKind>(static_cast<int>(EventKind::kLimited) + 1, EventKindName);
+  CheckDistinct<EventKind>(static_cast<int>(EventKind::kNotBegun) + 1, EventKindName);
 }
 
 TEST_CASE("names that files and people depend on") {
