@@ -60,9 +60,13 @@ std::optional<int64_t> Coordinator::proposed_step() const {
   return std::nullopt;
 }
 
-void Coordinator::Want(agree::Change change, int64_t ticket) {
-  Feed(LeaderInput(agree::Want{Wanted{std::move(change), ticket}}));
+void Coordinator::Want(agree::Change change, int64_t ticket, int64_t not_before) {
+  Feed(LeaderInput(agree::Want{Wanted{std::move(change), ticket, not_before}}));
   Advance();
+}
+
+void Coordinator::WithdrawDeferred() {
+  Feed(LeaderInput(Withdraw{}));
 }
 
 void Coordinator::TellAsked(int64_t number) {

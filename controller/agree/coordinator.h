@@ -102,8 +102,18 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
   Coordinator(Settings settings, std::shared_ptr<Store> store, RankDelegate* delegate, Dependencies dependencies);
 
   bool is_leader() const { return settings_.rank == 0; }
-  // Leader: the newest change replaces one that is not settled yet.
-  void Want(Change change, int64_t ticket);
+  // Leader: the newest change replaces one that is not settled yet. An edit for a step that is far is proposed when it
+  // comes near, and a pause replaces no edit that waits for that.
+  void Want(Change change, int64_t ticket, int64_t not_before = 0);
+  // Leader: the newest of what is wanted and not decided on.
+  std::optional<Deed> undecided() const {
+    if (leader_.wanted) return leader_.wanted->change.deed;
+    return leader_.ballot ? std::optional(leader_.ballot->proposal.change.deed) : std::nullopt;
+  }
+  // Leader: an edit waits for its step to come near.
+  bool defers() const { return leader_.later.has_value(); }
+  // Leader: it is not wanted any more.
+  void WithdrawDeferred();
   // Leader: there is a new question to all ranks, whose number they are to know.
   void TellAsked(int64_t number);
   // This rank has written all rows of the plan.

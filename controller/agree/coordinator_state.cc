@@ -23,6 +23,8 @@ void Print(std::ostream& out, const MemberState& member) {
 void Print(std::ostream& out, const LeaderState& leader) {
   out << " leader " << leader.number << " " << leader.margin << " " << leader.arriving << " " << leader.ahead << " "
       << leader.applies_at << " " << (leader.wanted ? leader.wanted->ticket : 0);
+  if (leader.later)
+    out << " later " << leader.later->ticket << "@" << leader.later->not_before << "+" << leader.pace.steps;
   if (!leader.ballot) return;
   out << " ";
   Print(out, leader.ballot->proposal);

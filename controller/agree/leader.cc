@@ -8,6 +8,8 @@ namespace stepwatch::agree {
 namespace {
 
 constexpr size_t kRanksNamed = 8;
+// An edit for a later step is proposed so many steps, and what the leader goes in Pace::time, before it.
+constexpr int64_t kLeadSteps = 4;
 
 std::string SilentText(const Ballot& ballot, std::chrono::milliseconds vote_time) {
   return RanksWithoutVote(ballot) + " did not answer within " + std::to_string(vote_time.count()) + " ms";
@@ -23,26 +25,60 @@ struct Stepper {
   void operator()(const VoteIn& input);
   void operator()(const Decided& input);
   void operator()(const LeaderTick& input);
+  void operator()(const Withdraw&) { state.later.reset(); }
 
  private:
+  bool IsFar(const Wanted& wanted) const;
+  bool IsReplaced() const;
+  void TakeUpLater();
+  void Replace();
+  void Measure(int64_t arriving, Time now);
   bool IsAbout(int64_t number, BallotPhase phase) const {
     return state.ballot && state.ballot->proposal.number == number && state.ballot->phase == phase;
   }
   void Decide(Cause cause, std::string reason = "");
   void Propose(int64_t arriving, Time now);
-  int64_t StepFor(int64_t arriving) const;
+  int64_t StepFor(int64_t arriving, int64_t not_before) const;
   void End(const Decision& decision, bool retries);
 };
 
 void Stepper::operator()(const Want& input) {
-  state.wanted = input.wanted;
+  const bool is_edit = input.wanted.change.deed == Deed::kEdit;
+  if (is_edit) state.later.reset();
+  if (is_edit && IsFar(input.wanted)) {
+    state.later = input.wanted;
+    if (state.wanted && state.wanted->change.deed == Deed::kEdit) state.wanted.reset();
+  } else {
+    state.wanted = input.wanted;
+  }
+  Replace();
+}
+
+// A pause that the ranks have not agreed on by then gives way.
+void Stepper::TakeUpLater() {
+  state.wanted = std::exchange(state.later, std::nullopt);
+  Replace();
+}
+
+void Stepper::Replace() {
   state.margin = state.margin_first;
   state.ahead = 0;
-  if (!state.ballot) return;
+  if (!IsReplaced()) return;
   if (state.ballot->phase == BallotPhase::kOpen) Decide(Cause::kSuperseded);
   if (state.ballot->phase != BallotPhase::kCalling) return;
   --state.number;  // nobody has seen it
   state.ballot.reset();
+}
+
+bool Stepper::IsFar(const Wanted& wanted) const {
+  const int64_t so_far = state.pace.from >= 0 ? state.arriving - state.pace.from : 0;
+  const int64_t lead = std::min(kLeadSteps + std::max(state.pace.steps, so_far), state.margin_max);
+  return wanted.not_before > state.arriving + lead;
+}
+
+// A pause goes on while an edit waits for its step.
+bool Stepper::IsReplaced() const {
+  return state.ballot && (state.wanted || (state.later && state.ballot->proposal.change.deed == Deed::kEdit));
 }
 
 // A vote needs all ranks, so it waits for those that have not come, until the step that was thought of is reached, or
@@ -57,7 +93,7 @@ void Stepper::operator()(const RollCalled& input) {
   const bool waits = proposal.change.mode == Mode::kStrict && input.arriving < proposal.at_step &&
                      input.now - ballot.opened <= state.vote_time;
   if (!is_complete && waits) return;
-  proposal.at_step = StepFor(input.arriving);
+  proposal.at_step = StepFor(input.arriving, ballot.not_before);
   ballot.phase = BallotPhase::kPublishing;
 }
 
@@ -67,7 +103,7 @@ void Stepper::operator()(const Published& input) {
     return End({true, Cause::kNone, state.rank, 0, "", 0}, false);
   state.ballot->phase = BallotPhase::kOpen;
   state.ballot->opened = input.now;
-  if (state.wanted) Decide(Cause::kSuperseded);
+  if (IsReplaced()) Decide(Cause::kSuperseded);
 }
 
 void Stepper::operator()(const VoteIn& input) {
@@ -82,9 +118,9 @@ void Stepper::operator()(const VoteIn& input) {
 void Stepper::operator()(const Decided& input) {
   if (!state.ballot || state.ballot->proposal.number != input.number) return;
   const Cause cause = input.decision.cause;
-  const bool retries = !state.wanted && !input.decision.commit && cause != Cause::kCannot && cause != Cause::kRenumber;
+  const bool retries = !IsReplaced() && !input.decision.commit && cause != Cause::kCannot && cause != Cause::kRenumber;
   if (retries) {
-    state.wanted = Wanted{state.ballot->proposal.change, state.ballot->ticket};
+    state.wanted = Wanted{state.ballot->proposal.change, state.ballot->ticket, state.ballot->not_before};
     if (cause != Cause::kNewcomer) state.margin = std::min(state.margin * 2, state.margin_max);
     if (cause == Cause::kLate) state.ahead = std::max(state.ahead, input.decision.step - state.arriving);
   }
@@ -93,9 +129,23 @@ void Stepper::operator()(const Decided& input) {
 
 void Stepper::operator()(const LeaderTick& input) {
   state.arriving = input.arriving;
+  Measure(input.arriving, input.now);
+  if (state.later && !IsFar(*state.later)) TakeUpLater();
   if (!state.ballot && state.wanted) return Propose(input.arriving, input.now);
-  if (state.ballot && state.ballot->phase == BallotPhase::kOpen && input.now - state.ballot->opened > state.vote_time)
+  if (!state.ballot || state.ballot->phase != BallotPhase::kOpen) return;
+  // No rank votes before the change before this one has begun: until then silence means nothing.
+  if (input.arriving < state.applies_at) state.ballot->opened = input.now;
+  if (input.now - state.ballot->opened > state.vote_time)
     Decide(Cause::kSilent, SilentText(*state.ballot, state.vote_time));
+}
+
+void Stepper::Measure(int64_t arriving, Time now) {
+  Pace& pace = state.pace;
+  if (pace.from >= 0 && now - pace.since < pace.time) return;
+  const auto stretch = std::chrono::duration_cast<std::chrono::milliseconds>(now - pace.since);
+  if (pace.from >= 0) pace.steps = (arriving - pace.from) * pace.time / stretch;
+  pace.since = now;
+  pace.from = arriving;
 }
 
 void Stepper::Decide(Cause cause, std::string reason) {
@@ -107,17 +157,18 @@ void Stepper::Propose(int64_t arriving, Time now) {
   const Wanted wanted = *std::exchange(state.wanted, std::nullopt);
   Ballot ballot;
   ballot.ticket = wanted.ticket;
+  ballot.not_before = wanted.not_before;
   ballot.opened = now;
   ballot.proposal.number = ++state.number;
-  ballot.proposal.at_step = StepFor(arriving);
+  ballot.proposal.at_step = StepFor(arriving, wanted.not_before);
   ballot.proposal.change = wanted.change;
   ballot.has_voted.assign(static_cast<size_t>(state.world_size), false);
   state.ballot = std::move(ballot);
 }
 
 // Never before the change that still waits for its step.
-int64_t Stepper::StepFor(int64_t arriving) const {
-  return std::max(arriving + state.ahead + 1 + state.margin, state.applies_at + state.margin);
+int64_t Stepper::StepFor(int64_t arriving, int64_t not_before) const {
+  return std::max({arriving + state.ahead + 1 + state.margin, state.applies_at + state.margin, not_before});
 }
 
 void Stepper::End(const Decision& decision, bool retries) {

@@ -2,6 +2,8 @@
 //
 // One proposal at a time. It is committed when every rank has voted; until then anybody may close it with an abort. One
 // that came too late for a rank is proposed again with a doubled margin; a newer edit takes the place of an older one.
+// An edit for a later step is proposed when that step comes near: until then nobody but the leader knows of it, other
+// changes are agreed on, and a newer edit takes its place.
 #pragma once
 
 #include <chrono>
@@ -27,6 +29,7 @@ enum class BallotPhase : uint8_t {
 struct Ballot {
   Proposal proposal;
   int64_t ticket = 0;
+  int64_t not_before = 0;
   BallotPhase phase = BallotPhase::kCalling;
   std::vector<bool> has_voted;  // by rank
   Time opened;                  // kCalling: begun
@@ -38,7 +41,16 @@ std::string RanksWithoutVote(const Ballot& ballot);
 
 struct Wanted {
   Change change;
-  int64_t ticket = 0;  // the caller's name for it
+  int64_t ticket = 0;      // the caller's name for it
+  int64_t not_before = 0;  // the step that it is for; one that is past means the next that the ranks can agree on
+};
+
+// How many steps the leader goes in `time`.
+struct Pace {
+  std::chrono::milliseconds time{2000};
+  int64_t steps = 0;  // in the last stretch of that length
+  Time since;         // the stretch under way
+  int64_t from = -1;  // its first step; -1: there is none
 };
 
 struct LeaderState {
@@ -55,6 +67,8 @@ struct LeaderState {
   int64_t arriving = 0;          // as told last
   int64_t ahead = 0;             // steps that another rank was before this one when it closed a ballot
   std::optional<Wanted> wanted;  // waits for the ballot to end
+  std::optional<Wanted> later;   // an edit that waits for its step to come near
+  Pace pace;
   std::optional<Ballot> ballot;
   int64_t applies_at = std::numeric_limits<int64_t>::min() / 2;  // step of the newest commit
 };
@@ -87,7 +101,9 @@ struct LeaderTick {
   int64_t arriving = 0;
   Time now;
 };
-using LeaderInput = std::variant<Want, RollCalled, Published, VoteIn, Decided, LeaderTick>;
+// The edit for a later step is not wanted any more.
+struct Withdraw {};
+using LeaderInput = std::variant<Want, RollCalled, Published, VoteIn, Decided, LeaderTick, Withdraw>;
 
 // --- action ---
 // A ballot is over. `retries`: the same change is proposed again.

@@ -9,7 +9,11 @@
 namespace stepwatch::agree {
 namespace {
 
-constexpr std::array<std::string_view, 3> kModes = {"strict", "besteffort", "local"};
+// For each deed its modes. A release that does not know a deed takes the whole text for no proposal, and does not vote.
+constexpr std::array<std::string_view, 9> kWays = {"strict",        "besteffort",        "local",
+                                                   "strict-pause",  "besteffort-pause",  "local-pause",
+                                                   "strict-resume", "besteffort-resume", "local-resume"};
+constexpr size_t kModes = 3;
 constexpr std::array<std::string_view, 7> kCauses = {"none",   "late",     "silent",  "superseded",
                                                      "cannot", "renumber", "newcomer"};
 // Of the format of all messages. Every rank reads Latest before it reads anything else.
@@ -49,8 +53,8 @@ Incarnation MeantFor(const Proposal& proposal, int rank) {
 std::string Encode(const Proposal& proposal) {
   const Change& change = proposal.change;
   return std::to_string(proposal.number) + " " + std::to_string(proposal.at_step) + " " +
-         std::string(kModes[static_cast<size_t>(change.mode)]) + " " + std::to_string(change.plan_id) + " " +
-         change.sha256 + " " + RollText(proposal.roll) + "\n" + change.bytes;
+         std::string(kWays[static_cast<size_t>(change.deed) * kModes + static_cast<size_t>(change.mode)]) + " " +
+         std::to_string(change.plan_id) + " " + change.sha256 + " " + RollText(proposal.roll) + "\n" + change.bytes;
 }
 
 std::optional<Proposal> ProposalFrom(std::string_view text_untrusted) {
@@ -58,7 +62,9 @@ std::optional<Proposal> ProposalFrom(std::string_view text_untrusted) {
   Proposal proposal;
   proposal.number = reader.Number<int64_t>();
   proposal.at_step = reader.Number<int64_t>();
-  proposal.change.mode = reader.OneOf<Mode>(kModes);
+  const auto way = reader.OneOf<size_t>(kWays);
+  proposal.change.mode = static_cast<Mode>(way % kModes);
+  proposal.change.deed = static_cast<Deed>(way / kModes);
   proposal.change.plan_id = reader.Number<PlanId>();
   proposal.change.sha256 = reader.Word();
   std::optional<std::vector<Incarnation>> roll = RollFrom(reader.Word());

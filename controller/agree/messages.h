@@ -22,12 +22,20 @@ enum class Mode : uint8_t {
   kLocal,       // each at its own next boundary
 };
 
-// An edit that the leader wants applied.
+// What the ranks are to do at the step.
+enum class Deed : uint8_t {
+  kEdit,    // to do what the bytes ask for
+  kPause,   // to collect nothing, and keep window and count
+  kResume,  // to collect again
+};
+
+// What the leader wants applied.
 struct Change {
   Mode mode = Mode::kStrict;
-  PlanId plan_id = 0;  // 0: it ends the collection
-  std::string sha256;
-  std::string bytes;  // of the config
+  PlanId plan_id = 0;  // kEdit; 0: it ends the collection
+  std::string sha256;  // of the config; unless kEdit, that of the plan in force
+  std::string bytes;   // kEdit: of the config
+  Deed deed = Deed::kEdit;
 };
 
 // A process that takes a rank's part: hex digits that it draws when it starts. A rank that restarts in place finds the

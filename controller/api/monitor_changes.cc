@@ -107,6 +107,7 @@ void MonitorJob::Order(const door::ConfigChange& change, const ChangeReport& rep
   order->if_match_sha256 = change.if_match;
   order->peer = change.peer;
   order->is_volatile = change.is_volatile;
+  order->at_step = change.at_step;
   order->on_written = [this, peer = change.peer](const std::string& sha256) { Expect(sha256, peer); };
   impl_.reloader_.Order(order, [this, then, report](const OrderOutcome& outcome) {
     impl_.PublishState();

@@ -44,8 +44,16 @@ door::PauseResult MonitorJob::Pause(bool pause, std::chrono::milliseconds time) 
   const step::PlanSwitch& plans = impl_.data_plane_.plans;
   const auto verdict = AskLoop<reload::PauseVerdict>(
       impl_, [pause](reload::Reloader& reloader) { return reloader.Pause(pause); }, deadline);
+  const bool is_of_all = impl_.options_.world_size == 1 || (verdict && verdict->is_agreed);
   const auto is = [&](Outcome outcome) {
-    return door::PauseResult{outcome, plans.paused(), plans.plan_id(), impl_.data_plane_.running.number()};
+    const bool paused = plans.paused();  // before the step of that is read
+    const bool is_asked = outcome == Outcome::kAsked;
+    return door::PauseResult{.outcome = outcome,
+                             .paused = paused,
+                             .plan_id = plans.plan_id(),
+                             .step = impl_.data_plane_.running.number(),
+                             .at_step = is_asked ? impl_.reloader_.proposed_step() : plans.pause_changed_at(),
+                             .is_of_all_ranks = is_of_all};
   };
   if (!verdict) return is(Outcome::kNoAnswer);
   switch (verdict->outcome) {
@@ -55,6 +63,8 @@ door::PauseResult MonitorJob::Pause(bool pause, std::chrono::milliseconds time) 
     case Asked::kRanks: return is(Outcome::kRanks);
     case Asked::kAsked: break;
   }
+  // What is taken back has not happened, and may be decided already.
+  if (verdict->is_agreed && plans.paused() == pause) return is(Outcome::kAsked);
   const auto is_over = [&] { return plans.plan_id() == 0; };
   if (!WaitUntil([&] { return plans.paused() == pause || is_over(); }, deadline))
     return is(plans.plan_id() == verdict->plan_id ? Outcome::kAsked : Outcome::kEnding);

@@ -156,6 +156,12 @@ std::string HoldsNow(const Text& text) {
   return fmt::format("holds {} now, sha256 {}", base::Printable(text.name, 200), base::Sha256Hex(text.text));
 }
 
+std::string ApplyRoute(const ApplyArguments& arguments) {
+  std::string query = arguments.is_volatile ? "volatile=1" : "";
+  if (arguments.at_step) query += fmt::format("{}at_step={}", query.empty() ? "" : "&", *arguments.at_step);
+  return query.empty() ? "/v1/apply" : "/v1/apply?" + query;
+}
+
 // What FILE holds, and whether a job would take it; nothing is changed.
 int DryRun(const EditTarget& target, const Text& text, bool json) {
   std::optional<EditResult> result;
@@ -194,12 +200,12 @@ int RunApply(const ApplyArguments& arguments) {
   const Status refusal = Check(text);
   if (arguments.dry_run) return DryRun(target.value(), text, arguments.json);
   if (!refusal.ok()) return Print(Unusable("file", text.name, refusal), arguments.json);
-  const std::string route = arguments.is_volatile ? "/v1/apply?volatile=1" : "/v1/apply";
-  const DoorEdit edit{route, text.text, arguments.if_match, text.name, HoldsNow(text)};
+  const DoorEdit edit{ApplyRoute(arguments), text.text, arguments.if_match, text.name, HoldsNow(text)};
   if (const auto exit_code = GoThroughDoor(target.value(), edit, arguments.wait, arguments.json)) return *exit_code;
-  if (arguments.is_volatile)
+  if (arguments.is_volatile || arguments.at_step)
     return Print(Failure(kExitUnreachable, "file", "no_job",
-                         "no job in dynamic mode that could run this text watches " +
+                         "no job in dynamic mode that could run this text" +
+                             std::string(arguments.at_step ? " from a step on" : "") + " watches " +
                              base::Printable(target.value().config, 200) + "; nothing was changed"),
                  arguments.json);
   return ApplyToFile(target.value().config, arguments.if_match, text, edit.done, arguments.json);

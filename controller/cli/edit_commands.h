@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "controller/cli/door_edit.h"
@@ -22,7 +23,8 @@ struct ApplyArguments {
   std::string if_match;
   WaitArguments wait;
   bool dry_run = false;
-  bool is_volatile = false;  // the file is left alone: the job runs the text until the file changes
+  bool is_volatile = false;        // the file is left alone: the job runs the text until the file changes
+  std::optional<int64_t> at_step;  // the job begins with it then
   bool json = false;
 };
 

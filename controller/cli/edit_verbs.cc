@@ -78,6 +78,10 @@ void AddApply(CLI::App* app, int* exit_code) {
   AddBegin(verb, &arguments->wait);
   verb->add_flag("--volatile", arguments->is_volatile,
                  "leave the config alone, which cannot be written perhaps: the job runs FILE until the config changes");
+  verb->add_option("--at-step", arguments->at_step,
+                   "the job begins with FILE at this step, on all its ranks; not later than the running step means "
+                   "the next. Until then what runs goes on, and a newer edit takes FILE's place")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 53));
   const auto dry_run = std::make_shared<std::string>();
   verb->add_flag("--dry-run", *dry_run,
                  "only say whether the job would take FILE; nothing is changed. --dry-run=ranks: has every rank of the "
@@ -89,6 +93,7 @@ void AddApply(CLI::App* app, int* exit_code) {
           "FILE is checked first, as `stepwatch validate` does. An edit saved at the same moment is never lost.\n"
           "Examples:\n  stepwatch apply gradients.json --config config.json\n"
           "  stepwatch apply gradients.json --wait drained\n"
+          "  stepwatch apply gradients.json --at-step 20000\n"
           "  stepwatch apply gradients.json --config config.json --dry-run=ranks\n") +
       kExitCodes +
       "\nOf --dry-run=ranks: 0 every rank would take it, 2 none would, 4 not all, or not all were heard, 5 one alone\n"

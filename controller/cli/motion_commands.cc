@@ -62,9 +62,15 @@ std::string PauseText(const Json& answer, const char* done, const char* later) {
   const std::string outcome = TextOf(answer, "outcome");
   const std::string plan = fmt::format("plan {}", NumberOf(answer, "plan_id"));
   if (outcome == "unchanged") return plan + " is " + done + " already";
+  const int64_t at_step = NumberOf(answer, "at_step");
+  const std::string from = at_step < 0 ? "" : fmt::format(" from step {} on", at_step);
   if (outcome == "under_way")
-    return fmt::format("{} {} when step {} ends, which takes a while", plan, later, NumberOf(answer, "step"));
-  return plan + " is " + done + OneRank(answer);
+    return from.empty() ? fmt::format(
+                              "{} {} when step {} ends, or at the step that the ranks agree on; this takes a "
+                              "while",
+                              plan, later, NumberOf(answer, "step"))
+                        : fmt::format("{} {}{}, if the ranks agree", plan, later, from);
+  return plan + " is " + done + from + OneRank(answer);
 }
 
 std::string PausedText(const Json& answer) {

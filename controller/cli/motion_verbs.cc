@@ -29,7 +29,7 @@ void AddMotionVerbs(CLI::App* app, int* exit_code) {
   AddVerb(
       app, "pause", "Let a running job collect nothing for a while",
       "From the next step on; the plan keeps its window and its count. The config file stays as it is, and the next\n"
-      "edit, or a stop, ends the pause. A job of ranks that share a store is not paused.",
+      "edit, or a stop, ends the pause. Ranks that share a store pause together, from the step that they agree on.",
       RunPause, exit_code);
   AddVerb(app, "resume", "Let a paused job collect again",
           "From the next step on, until the plan has the steps that it was to collect.", RunResume, exit_code);

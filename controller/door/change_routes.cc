@@ -15,6 +15,8 @@ using Outcome = ChangeReport::Outcome;
 
 constexpr uint64_t kLinesUsual = 100;
 constexpr uint64_t kLinesMax = 10000;
+// No run comes as far, and every reader of JSON can hold it.
+constexpr uint64_t kStepMax = uint64_t{1} << 53;
 
 Answer With(int status, const Json& json) {
   Answer answer;
@@ -90,6 +92,30 @@ std::optional<uint64_t> NumberOf(const std::string& query_untrusted, std::string
   return first != last && error == std::errc() && end == last ? std::optional(number) : std::nullopt;
 }
 
+// What the query of an apply says; nothing: something else, or something twice.
+struct ApplyQuery {
+  uint64_t is_volatile = 0;
+  uint64_t at_step = 0;
+};
+std::optional<ApplyQuery> ApplyQueryFrom(std::string_view query_untrusted) {
+  ApplyQuery query;
+  bool has_volatile = false, has_step = false;
+  while (!query_untrusted.empty()) {
+    const size_t end = query_untrusted.find('&');
+    const std::string each(query_untrusted.substr(0, end));
+    query_untrusted.remove_prefix(end == std::string_view::npos ? query_untrusted.size() : end + 1);
+    const std::optional<uint64_t> is_volatile = NumberOf(each, "volatile", 2);
+    const std::optional<uint64_t> at_step = NumberOf(each, "at_step", kStepMax + 1);
+    if (is_volatile && *is_volatile <= 1 && !std::exchange(has_volatile, true))
+      query.is_volatile = *is_volatile;
+    else if (at_step && *at_step <= kStepMax && !std::exchange(has_step, true))
+      query.at_step = *at_step;
+    else
+      return std::nullopt;
+  }
+  return query;
+}
+
 // A word that a later release knows must not be passed over: what it asks for would be done in another way.
 bool AsksForMore(const Request& request, const OnAnswer& then) {
   if (request.query.empty() && request.body.empty()) return false;
@@ -133,11 +159,13 @@ std::optional<PlanId> PlanOf(const Request& request) {
 }  // namespace
 
 void BeginApply(const Request& request, Job& job, OnAnswer then) {
-  const std::optional<uint64_t> is_volatile = NumberOf(request.query, "volatile", 0);
-  if (!is_volatile || *is_volatile > 1)
-    return then(BadRequest("this takes ?volatile=1 and nothing else: \"" + base::Printable(request.query) + "\""));
+  const std::optional<ApplyQuery> query = ApplyQueryFrom(request.query);
+  if (!query)
+    return then(BadRequest("this takes volatile=1 and at_step=N, each once, and nothing else: \"" +
+                           base::Printable(request.query) + "\""));
   ConfigChange change;
-  change.is_volatile = *is_volatile == 1;
+  change.is_volatile = query->is_volatile == 1;
+  change.at_step = static_cast<int64_t>(query->at_step);
   change.text = request.body;
   Begin(request, job, std::move(change), std::move(then));
 }

@@ -163,13 +163,16 @@ struct PauseResult {
     kAsked,          // the running step has not ended in time; it is done when it does
     kNotCollecting,  // no plan is in force
     kEnding,         // its window has ended, or is about to, or another plan takes its place
-    kRanks,          // one rank of a job that agrees on its steps is not paused alone
+    kRanks,          // a rank whose job agrees on no step is not paused alone
     kNoAnswer,       // the loop hangs
   };
   Outcome outcome = Outcome::kNoAnswer;
   bool paused = false;  // at this moment
   PlanId plan_id = 0;   // in force, 0: none
   int64_t step = 0;     // that runs
+  int64_t at_step =
+      -1;  // kDone, kUnchanged: since then it is so; kAsked: from then on, if the ranks agree; -1: not known
+  bool is_of_all_ranks = true;
 };
 
 // What became of the wish to close the files with what is recorded so far.
@@ -219,6 +222,7 @@ struct ConfigChange {
   PlanId plan_id = 0;        // kRollback: back to its config; 0: to the one before the config that ran last
   std::string if_match;      // only if the file holds the bytes with this SHA-256; empty: whatever it holds
   bool is_volatile = false;  // kApply: the file is left alone, and what it holds takes over when it changes
+  int64_t at_step = 0;       // kApply: its plan begins then; not later than the running step: at the next
   output::EditPeer peer;
 };
 
@@ -301,7 +305,8 @@ class Job {
   // What the config would mean; nothing is armed. kUnavailable: no model is attached yet.
   virtual Result<PlanPreview> Preview(const std::string& text_untrusted) = 0;
   // From the next step boundary on the plan in force collects nothing, and keeps its window and its count; or it
-  // collects again. Waits for the boundary, at most that long.
+  // collects again. In a job of ranks: on all of them, from the step that they agree on. Waits for it, at most that
+  // long.
   virtual PauseResult Pause(bool pause, std::chrono::milliseconds time) = 0;
   // Closes the files with what is recorded up to the next step boundary; what comes goes to files of other names. Waits
   // until that is done, at most that long.

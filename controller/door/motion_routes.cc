@@ -23,6 +23,10 @@ Answer Of(int status, const Json& json) {
   return answer;
 }
 
+Json OrNull(int64_t step) {
+  return step >= 0 ? Json(step) : Json();
+}
+
 Answer Conflict(const char* code, const std::string& message) {
   return Of(409, ErrorJson(code, message));
 }
@@ -33,11 +37,13 @@ Answer Pause(Job& job, bool pause) {
   switch (result.outcome) {
     case Outcome::kNotCollecting: return Conflict("not_collecting", kNotCollecting);
     case Outcome::kEnding:
-      return Conflict("ending", "the window ends, or another plan takes its place, at the next step boundary");
+      return Conflict("ending",
+                      "an edit is under way: the window ends, or another plan takes its place; ask again when it is in "
+                      "force");
     case Outcome::kRanks:
       return Conflict("ranks",
-                      "the ranks of this job collect the same steps: one of them alone is not paused; stop the "
-                      "collection through the config file instead");
+                      "the ranks of this job collect the same steps, and in static mode they cannot agree on one to "
+                      "pause at; nothing was changed. With DYNAMIC_MONITOR=true all of them pause together");
     case Outcome::kNoAnswer: return Busy(kLoopHangs);
     case Outcome::kDone:
     case Outcome::kUnchanged:
@@ -52,7 +58,8 @@ Answer Pause(Job& job, bool pause) {
                                                             {"paused", result.paused},
                                                             {"plan_id", result.plan_id},
                                                             {"step", result.step},
-                                                            {"ranks", RanksOf(job)}});
+                                                            {"at_step", OrNull(result.at_step)},
+                                                            {"ranks", result.is_of_all_ranks ? "all" : "this"}});
 }
 
 }  // namespace
@@ -82,7 +89,7 @@ Answer PostRotate(const Request&, Job& job) {
   return Of(is_done ? 200 : 202, {{"version", kAnswerVersion},
                                   {"outcome", is_done ? "rotated" : "under_way"},
                                   {"segment", result.segment},
-                                  {"last_step", is_done && result.last_step >= 0 ? Json(result.last_step) : Json()},
+                                  {"last_step", is_done ? OrNull(result.last_step) : Json()},
                                   {"directory", result.directory.empty() ? Json() : Json(result.directory)},
                                   {"files", result.files},
                                   {"ranks", RanksOf(job)}});

@@ -33,9 +33,10 @@ struct Edit {
   EditIntent intent = EditIntent::kRefused;
   Status refusal;                                      // kRefused
   RefusalReason refused_for = RefusalReason::kSyntax;  // kRefused
-  plan::Sampling sampling;                             // that the plan is compiled with
-  plan::CompiledPlan compiled;                         // kRun
-  std::shared_ptr<const SiteIndex> sites;              // kRun: those that it was compiled for
+  int64_t at_step = 0;                     // kRun: it is for this step; not later than the running one: the next
+  plan::Sampling sampling;                 // that the plan is compiled with
+  plan::CompiledPlan compiled;             // kRun
+  std::shared_ptr<const SiteIndex> sites;  // kRun: those that it was compiled for
 };
 
 class EditPipeline {

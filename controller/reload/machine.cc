@@ -254,7 +254,7 @@ void Stepper::operator()(const Discarded& input) {
 
 void Stepper::operator()(const PauseWanted& input) {
   if (!state.window || state.window->paused == input.pause) return;
-  if (input.pause && (state.stopping || state.armed)) return;
+  if (input.pause && (state.stopping || (state.armed && !input.armed_waits))) return;
   state.window->paused = input.pause;
   actions.push_back(SetPause{state.window->window, input.pause});
 }

@@ -95,6 +95,7 @@ struct AskedAgain {
 // to end or to be replaced, nothing follows.
 struct PauseWanted {
   bool pause = true;
+  bool armed_waits = false;  // what is armed does not begin at the next boundary
 };
 // The step thread does not take the plan that was to continue the window: it has stopped waiting.
 struct Discarded {

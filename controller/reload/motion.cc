@@ -12,12 +12,39 @@ namespace stepwatch::reload {
 PauseVerdict Reloader::Pause(bool pause) {
   using Outcome = PauseVerdict::Outcome;
   const PlanId plan_id = parts_.data_plane->plans.plan_id();
-  if (agreement_) return {Outcome::kRanks, plan_id};
+  if (agreement_ && (!dynamic_ || !agreement_->reads_the_file())) return {Outcome::kRanks, plan_id};
   LearnWhatBegan();
+  if (agrees()) return {PauseRanks(pause), plan_id, true};
   if (plan_id == 0 || !state_.window) return {Outcome::kNotCollecting, plan_id};
   if (state_.window->paused == pause) return {Outcome::kUnchanged, plan_id};
-  Feed(PauseWanted{pause});
+  Feed(PauseWanted{pause, ArmedWaits()});
   return {state_.window->paused == pause ? Outcome::kAsked : Outcome::kEnding, plan_id};
+}
+
+// An edit that is under way ends a pause anyway, and the ranks agree on one thing at a time.
+PauseVerdict::Outcome Reloader::PauseRanks(bool pause) {
+  using Outcome = PauseVerdict::Outcome;
+  const step::PlanSwitch& plans = parts_.data_plane->plans;
+  if (plans.plan_id() == 0 || !state_.window) return Outcome::kNotCollecting;
+  if (agreement_->pausing() == pause) return Outcome::kAsked;
+  const bool is_edited = state_.stopping || (state_.armed && !agreement_->defers());
+  if (!agreement_->pausing()) {
+    const bool is_on_its_way = pause_agreed_.at_step > parts_.data_plane->running.number();
+    if ((is_on_its_way ? pause_agreed_.pause : plans.paused()) == pause) return Outcome::kUnchanged;
+    if (undecided() || is_edited) return Outcome::kEnding;
+  }
+  agreement_->ProposePause(pause, plans_.Source(state_.window->plan_id));
+  return Outcome::kAsked;
+}
+
+void Reloader::TakePause(bool pause, int64_t at_step) {
+  parts_.data_plane->plans.AskForPauseAt(at_step, pause);
+  pause_agreed_ = {pause, at_step};
+}
+
+// What is armed waits for a step that is not the next.
+bool Reloader::ArmedWaits() const {
+  return state_.armed && plans_.Source(state_.armed->plan_id).at_step > parts_.data_plane->running.number() + 1;
 }
 
 void Reloader::Perform(const SetPause& action) {
@@ -63,7 +90,7 @@ void Reloader::EndRotation() {
 }
 
 GivenVerdict Reloader::Give(const std::string& text, const std::optional<output::EditPeer>& peer,
-                            const std::function<void(const std::string& sha256)>& on_taken) {
+                            const std::function<void(const std::string& sha256)>& on_taken, int64_t at_step) {
   using Outcome = GivenVerdict::Outcome;
   GivenVerdict verdict;
   verdict.sha256 = base::Sha256Hex(text);
@@ -78,10 +105,10 @@ GivenVerdict Reloader::Give(const std::string& text, const std::optional<output:
   const bool waits = state_.armed && state_.armed->sha256 == verdict.sha256;
   if (state_.seen == verdict.sha256 && (goes_on || waits)) return is(Outcome::kUnchanged);
   Edit edit = pipeline_.Parse(verdict.sha256, text);
-  if (pipeline_.Classify(&edit, state_.next_plan_id) == EditIntent::kRefused) {
-    verdict.refusal = edit.refusal;
-    return is(Outcome::kRefused);
-  }
+  edit.at_step = at_step;
+  const EditIntent intent = pipeline_.Classify(&edit, state_.next_plan_id);
+  verdict.refusal = intent == EditIntent::kRefused ? edit.refusal : WhyNoStep(intent, at_step);
+  if (!verdict.refusal.ok()) return is(Outcome::kRefused);
   if (agreement_) agreement_->DiscardWriteBack();
   WithdrawResampled();
   if (on_taken) Quietly([&] { on_taken(verdict.sha256); });

@@ -17,10 +17,11 @@ struct PauseVerdict {
     kUnchanged,      // it is so already
     kNotCollecting,  // there is no window
     kEnding,         // the window ends, or another plan takes its place, at the next boundary
-    kRanks,          // the ranks of a job with a store collect the same steps
+    kRanks,          // the ranks of a job collect the same steps, and cannot agree on one: the mode is static
   };
   Outcome outcome = Outcome::kAsked;
-  PlanId plan_id = 0;  // in force
+  PlanId plan_id = 0;      // in force
+  bool is_agreed = false;  // it holds for all ranks of a job, from the step that they agree on
 };
 
 // What was recorded so far is to be closed.

@@ -50,7 +50,7 @@ void Reloader::OrderGiven(const EditOrder& order, const OnOrdered& then) {
   outcome->sha256 = base::Sha256Hex(order.text);
   outcome->kind = OrderOutcome::Kind::kConflict;
   if (!order.if_match_sha256.empty() && order.if_match_sha256 != outcome->found_sha256) return then(*outcome);
-  const GivenVerdict given = Give(order.text, order.peer, order.on_written);
+  const GivenVerdict given = Give(order.text, order.peer, order.on_written, order.at_step);
   switch (given.outcome) {
     case GivenVerdict::Outcome::kRefused:
       outcome->kind = OrderOutcome::Kind::kInvalid;
@@ -70,6 +70,7 @@ void Reloader::OrderGiven(const EditOrder& order, const OnOrdered& then) {
 void Reloader::TryOrder(const std::shared_ptr<const EditOrder>& order, OnOrdered then, int number) {
   const auto outcome = std::make_shared<OrderOutcome>();
   const auto pipeline = std::make_shared<EditPipeline>(pipeline_);
+  if (order->at_step > 0) ordered_ = {base::Sha256Hex(order->text), order->at_step, false};
   config_writer_.Make(
       [outcome, order, pipeline, path = options_.config_path, id = state_.next_plan_id, files = parts_.files] {
         writeback::WriteBackResult result;
@@ -83,6 +84,7 @@ void Reloader::TryOrder(const std::shared_ptr<const EditOrder>& order, OnOrdered
           return TryOrder(order, then, number + 1);
         else if (outcome->kind == OrderOutcome::Kind::kDone)
           return OnOrderWritten(*order, outcome, then);
+        if (order->at_step > 0) ordered_ = {};
         then(*outcome);
       });
 }
@@ -97,10 +99,20 @@ void Reloader::OnOrderWritten(const EditOrder& order, const std::shared_ptr<Orde
   std::function<void()> done = [this, outcome, then, may_begin, peer = order.peer, before = state_.seen] {
     --looks_awaited_;
     if (may_begin) Quietly([&] { outcome->is_begun = BeginAgain(outcome->sha256, peer); });
+    ordered_.is_looked_at = true;
+    if (ordered_.sha256 == state_.seen) ordered_ = {};
     AwaitVerdict(outcome, then, before, std::chrono::steady_clock::now() + kVerdictTime);
   };
   ++looks_awaited_;
   watcher_->LookNow(std::move(done));
+}
+
+// Bytes that somebody else has saved before those that were ordered may still be seen first.
+int64_t Reloader::StepOrdered(const std::string& sha256) {
+  const bool is_ordered = ordered_.sha256 == sha256;
+  const int64_t at_step = is_ordered ? ordered_.at_step : 0;
+  if (is_ordered || ordered_.is_looked_at) ordered_ = {};
+  return at_step;
 }
 
 // The file was looked at. In a job of ranks they have to agree first.

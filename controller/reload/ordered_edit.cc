@@ -21,9 +21,10 @@ OrderOutcome Failed(OrderOutcome::Kind kind, std::string message, TextPlace plac
 }
 
 // Ok: this process would take the text.
-Status Check(const std::string& text, EditPipeline* pipeline, PlanId plan_id) {
+Status Check(const std::string& text, int64_t at_step, EditPipeline* pipeline, PlanId plan_id) {
   Edit edit = pipeline->Parse(base::Sha256Hex(text), text);
-  return pipeline->Classify(&edit, plan_id) == EditIntent::kRefused ? edit.refusal : Status();
+  const EditIntent intent = pipeline->Classify(&edit, plan_id);
+  return intent == EditIntent::kRefused ? edit.refusal : WhyNoStep(intent, at_step);
 }
 
 OrderOutcome OutcomeOf(const writeback::WriteBackResult& result, const std::string& if_match_sha256) {
@@ -49,7 +50,7 @@ OrderOutcome OutcomeOf(const writeback::WriteBackResult& result, const std::stri
 
 OrderOutcome Replace(const std::string& path, const EditOrder& order, EditPipeline* pipeline, PlanId plan_id,
                      base::FileSystem& files, writeback::WriteBackResult* result) {
-  const Status refusal = Check(order.text, pipeline, plan_id);
+  const Status refusal = Check(order.text, order.at_step, pipeline, plan_id);
   if (!refusal.ok())
     return Failed(OrderOutcome::Kind::kInvalid, refusal.message() + "; nothing was changed", refusal.place());
   *result = writeback::ReplaceConfig(path, order.if_match_sha256, order.text, files);
@@ -67,7 +68,7 @@ OrderOutcome Switch(const std::string& path, const EditOrder& order, EditPipelin
   const std::string& expected = order.if_match_sha256.empty() ? file.sha256 : order.if_match_sha256;
   if (expected == file.sha256) {
     const Result<std::string> text = config::SpliceDynamicOn(file.bytes, on);
-    const Status refusal = text.ok() ? Check(text.value(), pipeline, plan_id) : text.status();
+    const Status refusal = text.ok() ? Check(text.value(), 0, pipeline, plan_id) : text.status();
     if (!refusal.ok())
       return Failed(OrderOutcome::Kind::kInvalid, refusal.message() + "; nothing was changed", refusal.place());
   }
@@ -76,6 +77,13 @@ OrderOutcome Switch(const std::string& path, const EditOrder& order, EditPipelin
 }
 
 }  // namespace
+
+Status WhyNoStep(EditIntent intent, int64_t at_step) {
+  if (at_step <= 0 || intent == EditIntent::kRun || intent == EditIntent::kRefused) return Status();
+  return Status(StatusCode::kInvalid,
+                "a step to begin at is for a config that collects, and this one ends the collection, which it does at "
+                "the next step; give it without a step");
+}
 
 OrderOutcome MakeOrderedEdit(const std::string& path, const EditOrder& order, EditPipeline* pipeline, PlanId plan_id,
                              base::FileSystem& files, writeback::WriteBackResult* result) {

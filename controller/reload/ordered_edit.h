@@ -27,6 +27,7 @@ struct EditOrder {
   std::string if_match_sha256;  // empty: whatever the file holds
   output::EditPeer peer;        // who orders it
   bool is_volatile = false;     // kReplace: the text runs until the file changes, and the file is left alone
+  int64_t at_step = 0;          // kReplace: its plan begins then; not later than the running step: at the next
   // Loop thread: the text with this hash is in the file, or is given, and nobody has looked yet. May be empty.
   std::function<void(const std::string& sha256)> on_written;
 };
@@ -71,6 +72,9 @@ struct OrderOutcome {
   std::string sha256;        // of the text
   Verdict verdict;           // kDone, kGiven
 };
+
+// Ok: a text of this intent may wait for the step. What ends a collection does not.
+Status WhyNoStep(EditIntent intent, int64_t at_step);
 
 // Checks the text as this process would, which compiles `plan_id` of it, then changes the file. Blocking, on the
 // executor of the config. `result`: what was done to the file, if anything was tried.

@@ -1,4 +1,5 @@
 // What the machine decides is carried out: plans are published, the config is written back, and people are told.
+#include <algorithm>
 #include <utility>
 
 #include "controller/reload/quietly.h"
@@ -145,12 +146,16 @@ void Reloader::Perform(const PublishPlan& action) {
   std::unique_ptr<step::PendingPlan> plan = PendingOf(action.plan_id);
   not_begun_.clear();
   if (dynamic_) Quietly([&] { WarnIfForgotten(plan->plan()); });
-  if (agrees()) return agreement_->Submit(std::move(plan), plans_.Source(action.plan_id));
-  // In dynamic mode an edit accepted during step n holds from n + 1; all else holds from the step about to begin.
-  plan->at_step = parts_.data_plane->running.number() + (dynamic_ ? 1 : 0);
+  const Edit& source = plans_.Source(action.plan_id);
+  if (agrees()) return agreement_->Submit(std::move(plan), source);
+  // In dynamic mode an edit accepted during step n holds from n + 1, or from the later step that it is for; all else
+  // holds from the step about to begin.
+  const int64_t next = parts_.data_plane->running.number() + (dynamic_ ? 1 : 0);
+  const int64_t at_step = std::max(next, source.at_step);
+  plan->at_step = at_step;
   const std::shared_ptr<const plan::Plan> armed = plan->pipeline->plan;
   PutInSlot(std::move(plan));
-  TellArmed(*armed, "");
+  TellArmed(*armed, at_step > next ? ", from step " + std::to_string(at_step) : "");
 }
 
 void Reloader::Perform(const RepublishPlan& action) {
@@ -172,6 +177,7 @@ void Reloader::Perform(const PublishStop& action) {
   auto stop = std::make_unique<step::PendingPlan>(step::Stop{action.reason});
   stop->at_step = parts_.data_plane->running.number() + 1;
   if (agrees() && action.reason != step::EndReason::kLimited) return agreement_->Submit(std::move(stop), current_);
+  if (agreement_) agreement_->WithdrawDeferred();
   PutInSlot(std::move(stop));
 }
 

@@ -23,6 +23,21 @@ agree::Mode ModeOf(config::Coordination coordination) {
   return agree::Mode::kStrict;
 }
 
+// A step that is named holds for all ranks, and a pause is never of one alone.
+agree::Mode ModeWithStep(config::Coordination coordination) {
+  const agree::Mode mode = ModeOf(coordination);
+  return mode == agree::Mode::kLocal ? agree::Mode::kBestEffort : mode;
+}
+
+std::string NameOf(agree::Deed deed) {
+  switch (deed) {
+    case agree::Deed::kEdit: return "the edit";
+    case agree::Deed::kPause: return "the pause";
+    case agree::Deed::kResume: return "the end of the pause";
+  }
+  return "";
+}
+
 // For the time of a commit.
 class Committing {
  public:
@@ -146,24 +161,54 @@ void PlanAgreement::Submit(std::unique_ptr<step::PendingPlan> plan, const Edit& 
 
 void PlanAgreement::SubmitAgain(std::unique_ptr<step::PendingPlan> plan, const Edit& edit) {
   if (waiting_.empty() && placed_) return Place(std::move(plan), *placed_);
+  if (coordinator_->defers()) DiscardWaiting(tickets_);  // it is of the same edit
   Propose(std::move(plan), edit);
 }
 
 void PlanAgreement::Propose(std::unique_ptr<step::PendingPlan> plan, const Edit& edit) {
   Waiting waiting;
   waiting.ticket = ++tickets_;
-  waiting.change.mode = ModeOf(edit.parsed.value().config.own.coordination);
+  const config::Coordination coordination = edit.parsed.value().config.own.coordination;
+  waiting.change.mode = edit.at_step > 0 ? ModeWithStep(coordination) : ModeOf(coordination);
   waiting.change.plan_id = plan->pipeline ? plan->plan().layout.plan_id : 0;
   waiting.change.sha256 = edit.sha256;
   waiting.change.bytes = edit.text;
   waiting.plan = std::move(plan);
   const agree::Change change = waiting.change;
   waiting_.push_back(std::move(waiting));
-  coordinator_->Want(change, tickets_);
+  coordinator_->Want(change, tickets_, edit.at_step);
+  if (!coordinator_->defers()) return;
+  DiscardOlder(tickets_);
+  owner_->Tell(EventKind::kNote,
+               "the plan waits for step " + std::to_string(edit.at_step) +
+                   "; the ranks are asked to agree on it when that comes near",
+               change.plan_id);
+}
+
+void PlanAgreement::WithdrawDeferred() {
+  if (!coordinator_->defers()) return;
+  coordinator_->WithdrawDeferred();
+  DiscardWaiting(tickets_);
+  owner_->Tell(EventKind::kNote, "the edit that waited for its step is not applied: the collection has ended");
+}
+
+void PlanAgreement::ProposePause(bool pause, const Edit& running) {
+  agree::Change change;
+  change.mode = ModeWithStep(running.parsed.value().config.own.coordination);
+  change.sha256 = running.sha256;
+  change.deed = pause ? agree::Deed::kPause : agree::Deed::kResume;
+  coordinator_->Want(change, 0);
+}
+
+std::optional<bool> PlanAgreement::pausing() const {
+  const std::optional<agree::Deed> deed = coordinator_->undecided();
+  if (!deed || *deed == agree::Deed::kEdit) return std::nullopt;
+  return *deed == agree::Deed::kPause;
 }
 
 void PlanAgreement::Settle(const agree::Settled& settled) {
   const agree::Decision& decision = settled.decision;
+  if (settled.proposal.change.deed != agree::Deed::kEdit) return;
   // Without a vote the commit here may come later than the one for the job; it takes what waits.
   if (!settled.retries && !decision.commit) DiscardWaiting(settled.ticket);
   DiscardOlder(decision.commit ? settled.ticket : tickets_);
@@ -192,6 +237,7 @@ PlanId PlanAgreement::IdFor(const agree::Proposal& proposal) const {
 }
 
 std::optional<agree::Decision> PlanAgreement::Build(const agree::Proposal& proposal) {
+  if (proposal.change.deed != agree::Deed::kEdit) return std::nullopt;
   if (rank_ == 0) return std::nullopt;  // built before it was proposed
   const PlanId id = IdFor(proposal);
   if (proposal.change.plan_id != 0 && proposal.change.plan_id < id)
@@ -219,7 +265,9 @@ std::unique_ptr<step::PendingPlan> PlanAgreement::TakeBuilt(const std::shared_pt
 // The other ranks go over, so this one has to: what fails for want of memory is tried until it succeeds.
 void PlanAgreement::Commit(const agree::Proposal& proposal) {
   try {
-    if (rank_ == 0)
+    if (proposal.change.deed != agree::Deed::kEdit)
+      CommitPause(proposal);
+    else if (rank_ == 0)
       CommitOwn(proposal);
     else
       CommitProposed(proposal);
@@ -243,6 +291,13 @@ void PlanAgreement::CommitOwn(const agree::Proposal& proposal) {
   const Committing committing(&committing_, &proposal);
   Place(std::move(ours->plan), proposal);
   waiting_.erase(ours);
+}
+
+// What came before it has begun on all ranks, so the window in force is the same.
+void PlanAgreement::CommitPause(const agree::Proposal& proposal) {
+  const int64_t late = begun() + 1 - proposal.at_step;
+  owner_->TakePause(proposal.change.deed == agree::Deed::kPause, proposal.at_step);
+  if (late > 0) Quietly([&] { TellLate(proposal, late, 0); });
 }
 
 // As if these bytes had been seen in the file, with the step that was agreed on.
@@ -278,18 +333,21 @@ void PlanAgreement::Place(std::unique_ptr<step::PendingPlan>&& plan, const agree
 
 void PlanAgreement::TellLate(const agree::Proposal& proposal, int64_t steps, PlanId plan_id) {
   owner_->Tell(EventKind::kDegraded,
-               "the edit for step " + std::to_string(proposal.at_step) + " reached this rank " + std::to_string(steps) +
-                   (steps == 1 ? " step late" : " steps late") + "; it holds from the next boundary",
+               NameOf(proposal.change.deed) + " for step " + std::to_string(proposal.at_step) + " reached this rank " +
+                   std::to_string(steps) + (steps == 1 ? " step late" : " steps late") +
+                   "; it holds from the next boundary",
                plan_id);
 }
 
 void PlanAgreement::Discard(const agree::Proposal& proposal, const agree::Decision& decision) {
   if (built_ && built_->number == proposal.number) built_.reset();
-  std::string text = proposal.at_step > 0 ? "the edit for step " + std::to_string(proposal.at_step) : "an edit";
+  const bool is_edit = proposal.change.deed == agree::Deed::kEdit;
+  std::string text =
+      proposal.at_step > 0 ? NameOf(proposal.change.deed) + " for step " + std::to_string(proposal.at_step) : "an edit";
   text += " was not applied on any rank: " + agree::AbortText(decision);
   if (decision.cause == agree::Cause::kLate || decision.cause == agree::Cause::kSilent)
     text += "; rank 0 proposes it again for a later one";
-  owner_->Tell(EventKind::kAborted, std::move(text), proposal.change.plan_id);
+  owner_->Tell(is_edit ? EventKind::kAborted : EventKind::kNote, std::move(text), proposal.change.plan_id);
   EndDoubt();
 }
 

@@ -43,6 +43,8 @@ class PlanAgreement final : private agree::RankDelegate {
     virtual void TakeAgreed(const Edit& edit, PlanId plan_id) = 0;
     // Rank 0: a rank cannot do it.
     virtual void TakeRejection(const agree::Change& change, const agree::Decision& decision) = 0;
+    // From this step on the window in force collects nothing, or collects again.
+    virtual void TakePause(bool pause, int64_t at_step) = 0;
     // Rank 0: a rank has used the plan's id. Submits the armed plan under one that is free.
     virtual void Renumber(PlanId next_plan_id) = 0;
     // A plan or a stop, which waits for its at_step from now on. Takes it unless it throws.
@@ -72,8 +74,8 @@ class PlanAgreement final : private agree::RankDelegate {
   // Rank 0 alone reads and writes the config file.
   bool reads_the_file() const { return rank_ == 0; }
   bool knows_run_id() const { return reads_the_file() || has_joined_run_; }
-  // An edit is under way that is not decided on.
-  bool undecided() const { return !waiting_.empty() || coordinator_->busy(); }
+  // An edit is under way that is not decided on, and does not merely wait for its step to come near.
+  bool undecided() const { return (!waiting_.empty() && !coordinator_->defers()) || coordinator_->busy(); }
   // The step for which such an edit is proposed; -1: none. Any thread.
   int64_t proposed_step() const { return proposed_step_.load(std::memory_order_relaxed); }
 
@@ -82,6 +84,14 @@ class PlanAgreement final : private agree::RankDelegate {
   // The plan was compiled again. If the ranks have agreed on it, it goes into the slot for the step that they agreed
   // on.
   void SubmitAgain(std::unique_ptr<step::PendingPlan> plan, const Edit& edit);
+  // Rank 0: an edit waits for its step to come near, and nobody else knows of it.
+  bool defers() const { return coordinator_->defers(); }
+  // Rank 0: it is not proposed any more.
+  void WithdrawDeferred();
+  // Rank 0: proposes that the window in force pauses, or goes on. `running`: what it came from. No edit is undecided.
+  void ProposePause(bool pause, const Edit& running);
+  // Rank 0: the pause (true), or its end, that is not decided on.
+  std::optional<bool> pausing() const;
 
   // What was made ready for this plan when the rank voted; null: nothing.
   std::unique_ptr<step::PendingPlan> TakeBuilt(const std::shared_ptr<const plan::Plan>& plan);
@@ -132,6 +142,7 @@ class PlanAgreement final : private agree::RankDelegate {
   // The id for this proposal's plan: the agreed one, if this rank has it free.
   PlanId IdFor(const agree::Proposal& proposal) const;
   Built BuildFrom(const agree::Proposal& proposal);
+  void CommitPause(const agree::Proposal& proposal);
   void CommitOwn(const agree::Proposal& proposal);
   void CommitProposed(const agree::Proposal& proposal);
   // Takes the plan unless it throws.
@@ -158,7 +169,7 @@ class PlanAgreement final : private agree::RankDelegate {
   bool retries_commit_ = false;
 
   std::vector<Waiting> waiting_;  // by ticket
-  int64_t tickets_ = 0;
+  int64_t tickets_ = 0;           // of edits
   std::optional<Built> built_;
   const agree::Proposal* committing_ = nullptr;
   std::optional<agree::Proposal> placed_;  // the newest that went into the slot

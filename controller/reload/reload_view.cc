@@ -18,7 +18,10 @@ std::optional<PlanView> Reloader::ViewOf(PlanId plan_id) const {
   view.config_sha256 = plan.config_sha256;
   view.collect_times = plan.config.collect_times;
   view.step_interval = plan.rule.interval;
-  if (in_slot_.plan_id == plan_id) view.at_step = in_slot_.at_step;
+  if (in_slot_.plan_id == plan_id)
+    view.at_step = in_slot_.at_step;
+  else if (agreement_ && agreement_->defers() && state_.armed && state_.armed->plan_id == plan_id)
+    view.at_step = source->at_step;
   view.sites = static_cast<int64_t>(plan.layout.sites.size());
   view.rows_per_step = static_cast<int64_t>(plan.RowsPerStep(options_.grad_acc_steps));
   view.plan = source->compiled.plan;

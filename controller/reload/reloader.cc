@@ -189,6 +189,7 @@ void Reloader::OnLook(const watch::FileSnapshot& snapshot) {
   WithdrawResampled();
   history_.Seen(snapshot, state_.seen.empty() && first_seen_ != snapshot.sha256 ? first_seen_ : state_.seen);
   current_ = pipeline_.Parse(snapshot.sha256, snapshot.bytes);
+  current_.at_step = StepOrdered(snapshot.sha256);
   const EditIntent intent = pipeline_.Classify(&current_, state_.next_plan_id);
   if (MayBeDone(snapshot, intent)) return AskHistory();
   Feed(BytesSeen{snapshot.sha256, intent});

@@ -87,15 +87,17 @@ class Reloader final : private PlanAgreement::Owner {
   void Order(const std::shared_ptr<const EditOrder>& order, OnOrdered then);
   // Does something with the files beside the rows, in turn with what is written there. See FileQueue::Do.
   void OnOutputFiles(FileQueue::Work work, FileQueue::Then then) { output_work_.Do(std::move(work), std::move(then)); }
-  // From the next boundary on the window in force collects nothing, keeping its count, or collects again.
+  // From the next boundary on the window in force collects nothing, keeping its count, or collects again. In a job of
+  // ranks: on all of them, from the step that they agree on.
   PauseVerdict Pause(bool pause);
   // Closes the files with what was collected up to the next boundary; what comes goes to new ones. Known to be done
   // when View().segment is that of the verdict.
   CutVerdict Rotate();
   // Takes bytes over as if the file held them, until the file changes. The file is left alone, also at the window's
-  // end. `peer` gives them. `on_taken` hears the hash of usable bytes before anything is told of them.
+  // end. `peer` gives them. `on_taken` hears the hash of usable bytes before anything is told of them. `at_step`: as
+  // EditOrder::at_step.
   GivenVerdict Give(const std::string& text, const std::optional<output::EditPeer>& peer = std::nullopt,
-                    const std::function<void(const std::string& sha256)>& on_taken = {});
+                    const std::function<void(const std::string& sha256)>& on_taken = {}, int64_t at_step = 0);
   RefreshOutcome outcome() const { return outcome_; }
   bool settled() const { return looked() && !undecided() && !is_recording(); }
   // The looks that Attach and Refresh have begun are over, and it is known where the output goes and whether an earlier
@@ -143,6 +145,10 @@ class Reloader final : private PlanAgreement::Owner {
                     std::chrono::steady_clock::time_point deadline);
   // On these bytes, which were put in the file when others had been seen last.
   Verdict VerdictOn(const std::string& sha256, const std::string& seen_before) const;
+  // The step that bytes which are seen were ordered for; 0: none.
+  int64_t StepOrdered(const std::string& sha256);
+  PauseVerdict::Outcome PauseRanks(bool pause);
+  bool ArmedWaits() const;
   void StopIfDiskUsedUp();
   // An edit takes effect when the ranks have agreed on it.
   bool agrees() const { return agreement_ && dynamic_; }
@@ -212,6 +218,7 @@ class Reloader final : private PlanAgreement::Owner {
   PlanAgreement::BuiltEdit Build(const agree::Change& change, PlanId plan_id) override;
   void TakeAgreed(const Edit& edit, PlanId plan_id) override;
   void TakeRejection(const agree::Change& change, const agree::Decision& decision) override;
+  void TakePause(bool pause, int64_t at_step) override;
   void Renumber(PlanId next_plan_id) override;
   void PutInSlot(std::unique_ptr<step::PendingPlan>&& plan) override;
   void TellArmed(const plan::Plan& plan, const std::string& when) noexcept override;
@@ -262,6 +269,15 @@ class Reloader final : private PlanAgreement::Owner {
   } in_slot_;  // the newest that was put there
   BudgetKeeper budget_;
   PlanId resampled_ = 0;  // the newest that the budget has put there; 0: something newer came
+  struct {
+    std::string sha256;  // of bytes that are about to be in the file, for this step; empty: none
+    int64_t at_step = 0;
+    bool is_looked_at = false;  // the file was, since they were put there
+  } ordered_;
+  struct {
+    bool pause = false;
+    int64_t at_step = -1;
+  } pause_agreed_;  // the newest that the ranks have agreed on
   int64_t segment_asked_ = 1;
   SegmentView segment_;
   boost::asio::steady_timer board_timer_;  // of an entry that found no memory

@@ -35,7 +35,7 @@ PlanId Reloader::InForce() const {
 
 // At the boundary at which a plan that continues the window would begin, an edit begins.
 bool Reloader::IsAboutToBeReplaced() const {
-  return state_.armed && parts_.data_plane->running.observed() && !agrees();
+  return state_.armed && !ArmedWaits() && parts_.data_plane->running.observed() && !agrees();
 }
 
 Replanned Reloader::AttachAgain() {

@@ -20,10 +20,10 @@ struct StepRule {
   }
   // Which of the collected steps this one is, counted from 0, whether or not those before it were missed.
   int64_t Round(int64_t step) const { return (step - start) / interval; }
+  // Steps before `step` whose turn it was, however many of them were collected.
+  int64_t TurnsBefore(int64_t step) const { return step <= start ? 0 : (step - start - 1) / interval + 1; }
   // Steps that were collected before `step`, if none was missed.
-  int64_t CollectedBefore(int64_t step) const {
-    return step <= start ? 0 : std::min(times, (step - start - 1) / interval + 1);
-  }
+  int64_t CollectedBefore(int64_t step) const { return std::min(times, TurnsBefore(step)); }
 };
 
 using base::FileBucket;

@@ -1,5 +1,6 @@
 #include "src/step/plan_switch.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -97,10 +98,7 @@ void PlanSwitch::Swap(std::unique_ptr<PendingPlan> plan, int64_t next_step) noex
 
 // Behind the plans: a wish about a window that has just ended is for nothing.
 void PlanSwitch::TakeWishes(int64_t next_step) noexcept {
-  if (pause_asked_.load(std::memory_order_relaxed) != 0) {
-    const int64_t asked = pause_asked_.exchange(0, std::memory_order_relaxed);
-    if (current_ != nullptr && asked / 2 == static_cast<int64_t>(window_)) SetPaused(asked % 2 == 1);
-  }
+  TakePause(next_step);
   if (current_ == nullptr) return;
   if (paused() != pause_told_ && current_->pipeline->ring.TryPush(PauseMark{next_step, paused()})) {
     pause_told_ = paused();
@@ -109,9 +107,31 @@ void PlanSwitch::TakeWishes(int64_t next_step) noexcept {
   Cut(next_step - 1);
 }
 
+// A wish that is replaced while it is looked at is left to the next boundary, with its own step.
+void PlanSwitch::TakePause(int64_t next_step) noexcept {
+  int64_t asked = pause_asked_.load(std::memory_order_acquire);
+  if (asked == 0) return;
+  const int64_t at_step = pause_at_.load(std::memory_order_relaxed);
+  if (at_step > next_step || !pause_asked_.compare_exchange_strong(asked, 0, std::memory_order_relaxed)) return;
+  const bool pause = asked % 2 == 1, is_agreed = asked / 2 == static_cast<int64_t>(kAnyWindow);
+  if (current_ == nullptr || pause == paused() || !(is_agreed || asked / 2 == static_cast<int64_t>(window_))) return;
+  if (is_agreed) CountLatePause(pause, at_step, next_step);
+  SetPaused(pause, next_step);
+}
+
+// Other ranks have paused, or gone on, some steps ago: counted as if this one had as well.
+void PlanSwitch::CountLatePause(bool paused, int64_t at_step, int64_t next_step) noexcept {
+  const int64_t turns = rule_.TurnsBefore(next_step) - rule_.TurnsBefore(at_step);
+  if (at_step >= next_step || turns == 0) return;
+  const int64_t collected = collected_.load(std::memory_order_relaxed) + (paused ? -turns : turns);
+  collected_.store(std::clamp<int64_t>(collected, 0, rule_.times), std::memory_order_relaxed);
+}
+
 // A pause may be long: its steps cost what steps without a plan do, so the hooks come off.
-void PlanSwitch::SetPaused(bool paused) noexcept {
-  if (paused_.exchange(paused, std::memory_order_relaxed) == paused || hooks_ == nullptr) return;
+void PlanSwitch::SetPaused(bool paused, int64_t next_step) noexcept {
+  pause_changed_at_.store(next_step, std::memory_order_relaxed);
+  paused_.store(paused, std::memory_order_release);
+  if (hooks_ == nullptr) return;
   if (paused)
     hooks_->Swap(nullptr, kNoRequests);
   else

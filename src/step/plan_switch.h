@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <limits>
 #include <memory>
 
 #include "src/device/graph_clock.h"
@@ -58,15 +59,19 @@ class PlanSwitch {
   // What taking plans over, and stops, has taken of the step thread.
   SwapTimes swap_times() const { return swap_meter_.Read(); }
   // The window in force collects nothing until it is resumed.
-  bool paused() const { return paused_.load(std::memory_order_relaxed); }
+  bool paused() const { return paused_.load(std::memory_order_acquire); }
+  // The first step for which that holds, or for which it holds again that it collects; -1: nothing was paused yet.
+  int64_t pause_changed_at() const { return pause_changed_at_.load(std::memory_order_relaxed); }
 
   // --- loop thread ---
   PlanSlot& slot() { return slot_; }
   // From the next boundary on the window that this plan has begun collects nothing, or collects again. Replaces an
   // earlier wish. If another window is in force by then, nothing happens.
-  void AskForPause(PlanId window, bool pause) noexcept {
-    pause_asked_.store(static_cast<int64_t>(window) * 2 + (pause ? 1 : 0), std::memory_order_relaxed);
-  }
+  void AskForPause(PlanId window, bool pause) noexcept { AskForPause(window, pause, 0); }
+  // Likewise, from this step on, for whichever window is in force then: the ranks of the job have agreed on it. Not
+  // later than the running step means the next boundary; the window then ends with those of the ranks that were in
+  // time.
+  void AskForPauseAt(int64_t step, bool pause) noexcept { AskForPause(kAnyWindow, pause, step); }
   // At the next boundary the plan in force is told to begin this segment, at the latest before its end; without one the
   // next plan is. Not before the cut that was asked for earlier has come out of the ring, or was withdrawn.
   void AskForCut(int64_t segment) noexcept { cut_asked_.store(segment, std::memory_order_relaxed); }
@@ -86,12 +91,20 @@ class PlanSwitch {
   void SetRule(plan::StepRule rule, const NewWindow& window, int64_t at_step, int64_t first_step) noexcept;
   void Begin(std::unique_ptr<PendingPlan> plan, int64_t first_step) noexcept;
   void EndWindow(EndReason reason, int64_t last_step) noexcept;
+  void AskForPause(PlanId window, bool pause, int64_t at_step) noexcept {
+    pause_at_.store(at_step, std::memory_order_relaxed);
+    pause_asked_.store(static_cast<int64_t>(window) * 2 + (pause ? 1 : 0), std::memory_order_release);
+  }
   void TakeWishes(int64_t next_step) noexcept;
-  void SetPaused(bool paused) noexcept;
+  void TakePause(int64_t next_step) noexcept;
+  void CountLatePause(bool paused, int64_t at_step, int64_t next_step) noexcept;
+  void SetPaused(bool paused, int64_t next_step) noexcept;
   void Cut(int64_t last_step) noexcept;
   void SetCollecting() noexcept;
   void Retire(std::unique_ptr<PendingPlan> plan) noexcept;
   void PutBack(PendingPlan* plan) noexcept;
+
+  static constexpr PlanId kAnyWindow = std::numeric_limits<PlanId>::max();
 
   RunningStep* const running_;
   StepGate* const gate_;
@@ -121,7 +134,9 @@ class PlanSwitch {
   std::atomic<uint64_t> boundaries_{0};
   std::atomic<PendingPlan*> retired_{nullptr};
   std::atomic<bool> paused_{false};
+  std::atomic<int64_t> pause_changed_at_{-1};
   std::atomic<int64_t> pause_asked_{0};  // twice the window, and 1 for a pause; 0: nothing is asked
+  std::atomic<int64_t> pause_at_{0};     // the step of that; written before it
   std::atomic<int64_t> cut_asked_{0};    // the segment; 0: nothing is asked
 };
 

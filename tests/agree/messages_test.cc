@@ -41,6 +41,25 @@ TEST_CASE("messages read back what was written, newlines and odd bytes in the co
   CHECK(latest->rings);
 }
 
+TEST_CASE("a pause and its end read back, and are no proposal for a release that does not know them") {
+  for (const Deed deed : {Deed::kEdit, Deed::kPause, Deed::kResume})
+    for (const Mode mode : {Mode::kStrict, Mode::kBestEffort, Mode::kLocal}) {
+      Proposal proposal;
+      proposal.number = 3;
+      proposal.at_step = 17;
+      proposal.change = {mode, 0, std::string(64, 'f'), "", deed};
+      const std::string text = Encode(proposal);
+      const auto read = ProposalFrom(text);
+      REQUIRE(read);
+      CHECK(read->change.mode == mode);
+      CHECK(read->change.deed == deed);
+      const std::string_view way = std::string_view(text).substr(5, text.find(' ', 5) - 5);
+      const bool is_of_old = way == "strict" || way == "besteffort" || way == "local";
+      CHECK(is_of_old == (deed == Deed::kEdit));
+    }
+  CHECK_FALSE(ProposalFrom("3 17 strict-restart 0 ff -\n"));
+}
+
 TEST_CASE("the newest proposal tells of questions, and is understood with and without that word") {
   CHECK(LatestFrom(Encode(Latest{"0a1b", 5, "run", true, 9}))->asked == 9);
   CHECK(LatestFrom("v2 0a1b 5 rings\nrun")->asked == 0);

@@ -125,10 +125,11 @@ class SimulatedJob {
   // On one rank, which acts on it at once.
   void PassAnswerTime(int rank) { PassOn(rank, kAnswerTime); }
   void PassVoteTime(int rank) { PassOn(rank, kVoteTime + std::chrono::hours(1)); }
-  void Want(Mode mode = Mode::kStrict) {
+  void Want(Mode mode = Mode::kStrict, int64_t not_before = 0) {
     const PlanId id = ++plans_;
     wanted_ = id;
-    history_ += " want" + std::to_string(id);
+    not_before_ = not_before;
+    history_ += " want" + std::to_string(id) + (not_before > 0 ? "@" + std::to_string(not_before) : "");
     WantPlan(id, mode);
   }
   void WantPlan(PlanId id, Mode mode) {
@@ -137,7 +138,7 @@ class SimulatedJob {
     change.plan_id = id;
     change.sha256 = "abc";
     change.bytes = "plan " + std::to_string(id);
-    at(0).coordinator_->Want(change, id);
+    at(0).coordinator_->Want(change, id, not_before_);
   }
 
   // --- the store: a request is performed, then answered; either can fail ---
@@ -274,7 +275,8 @@ class SimulatedJob {
   std::map<std::string, std::string> values_;
   std::map<int64_t, PlanId> plan_of_step_;  // of the rows that are not in doubt
   std::vector<Settled> settled_;
-  PlanId wanted_ = 0;  // newest
+  PlanId wanted_ = 0;       // newest
+  int64_t not_before_ = 0;  // the step that it is for
   bool is_strict_ = true;
   int64_t doubts_ = 0;
   std::string session_;
@@ -389,6 +391,7 @@ inline void SimulatedRank::Commit(const Proposal& proposal) {
   const std::string& history_ = job_->history_;
   if (begun_ >= proposal.at_step) late_ = true;
   if (job_->is_strict_) {
+    if (proposal.change.plan_id == job_->wanted_) MUST(proposal.at_step >= job_->not_before_);
     // Only one change waits at a time, or a rank could pass over one that others apply.
     MUST(!slot_);
     // Whoever obeys a vote had voted: its step thread stood at the gate, or gave up waiting there.

@@ -19,6 +19,7 @@ struct Weather {
   int time_out_percent = 0;  // held step threads that give up
   int restart_permille = 0;
   int want_permille = 30;
+  int later_percent = 0;   // of the edits: for a step that is up to 99 steps away
   bool lock_step = false;  // no rank is more than one step ahead, as with a collective in every step
 };
 
@@ -42,12 +43,16 @@ class RandomJob {
 
   void Move() {
     job_.Pass(milliseconds(Below(3)));
-    if (Chance(weather_.want_permille) && job_.alive(0)) return job_.Want();
+    if (Chance(weather_.want_permille) && job_.alive(0)) return Want();
     if (Chance(weather_.restart_permille)) return job_.Restart(Below(static_cast<size_t>(job_.world())));
     if (job_.requests() > 0 && Chance(600)) return MoveRequest();
     const int rank = Below(static_cast<size_t>(job_.world()));
     if (Chance(600)) return job_.Tick(rank);
     MoveStep(rank);
+  }
+  void Want() {
+    const bool is_later = weather_.later_percent > 0 && Chance(10 * weather_.later_percent);
+    job_.Want(Mode::kStrict, is_later ? job_.at(0).arriving_ + Below(100) : 0);
   }
   void MoveRequest() {
     const size_t i = static_cast<size_t>(Below(job_.requests()));
@@ -79,7 +84,8 @@ class RandomJob {
 void CheckSettled(SimulatedJob& job) {
   for (int rank = 0; rank < job.world(); ++rank) {
     const std::string history_ = job.history_ + "\nrank " + std::to_string(rank) + ": plan " +
-                                 std::to_string(job.at(rank).plan_) + ", wanted " + std::to_string(job.wanted_);
+                                 std::to_string(job.at(rank).plan_) + ", wanted " + std::to_string(job.wanted_) + "\n" +
+                                 job.at(rank).coordinator_->StateText();
     MUST(!job.at(rank).coordinator_->busy());
     MUST(job.at(rank).plan_ == job.wanted_);
     MUST(!job.at(rank).in_doubt_);
@@ -137,6 +143,41 @@ TEST_CASE("the same with processes that die and come back, the leader's among th
     random.job().RunFairly(1000, 3);
     CheckSettled(random.job());
   }
+}
+
+TEST_CASE("the same with edits for later steps: none is applied before its step, and a newer edit takes its place",
+          "[slow][random]") {
+  for (uint32_t seed = FirstSeed(); seed < FirstSeed() + 1000; ++seed) {
+    RandomJob random(seed, 2 + static_cast<int>(seed % 3),
+                     {.fail_percent = 5, .time_out_percent = 20, .later_percent = 50, .lock_step = seed % 2 == 0});
+    random.Run(800);
+    random.job().RunFairly(1500, 3);
+    CheckSettled(random.job());
+    CheckAbortsWereTold(random.job());
+  }
+}
+
+TEST_CASE("an edit for a step that is far is proposed shortly before it, and applied at it") {
+  SimulatedJob job(3, 0, {true, true});
+  job.RunFairly(40);
+  job.Want(Mode::kStrict, 200);
+  CHECK(job.at(0).coordinator_->defers());
+  while (job.at(0).arriving_ < 150) job.RunFairly(8);
+  CHECK(job.at(0).coordinator_->defers());
+  CHECK_FALSE(job.at(0).coordinator_->busy());
+  CHECK(job.values_.count("job/a1/p/1") == 0);
+  while (job.at(0).arriving_ < 210) job.RunFairly(8);
+  CheckSettled(job);
+  CHECK(job.settled_.size() == 1);
+  for (const auto& [step, plan] : job.plan_of_step_) CHECK(plan == (step < 200 ? 0U : 1U));
+}
+
+TEST_CASE("an edit for a step that is past is for the next that the ranks can agree on") {
+  SimulatedJob job(2, 50);
+  job.RunFairly(8);
+  job.Want(Mode::kStrict, 20);
+  job.RunFairly(60);
+  CheckSettled(job);
 }
 
 TEST_CASE("no rank obeys what was meant for the process before it, when it dies and comes back in the midst of a vote",

@@ -1,56 +1,13 @@
 // The doors of a job of several ranks: any of them answers for all, through the store.
-#include <stdlib.h>
-
 #include <future>
 
-#include "controller/door/client.h"
-#include "controller/door/find_jobs.h"
-#include "controller/door/json_values.h"
+#include "tests/api/open_doors.h"
 #include "tests/api/ranked_job.h"
 
 namespace stepwatch::testing {
 namespace {
 
 using door::Json;
-
-// Every door opens in a directory of its own.
-struct OpenDoors {
-  OpenDoors() { ::setenv("STEPWATCH_RUNTIME_DIR", runtime.c_str(), 1); }
-  ~OpenDoors() { ::unsetenv("STEPWATCH_RUNTIME_DIR"); }
-
-  door::Client client(size_t rank) const {
-    std::string path;
-    REQUIRE(Eventually([&] {
-      for (const door::FoundJob& found : door::FindJobs({.directories = {runtime}})) {
-        const auto status = door::ParseJson(found.status);
-        if (status.ok() && status.value()["rank"] == rank) path = found.path;
-      }
-      return !path.empty();
-    }));
-    return door::Client(path);
-  }
-  // A machine that is busy may be too slow for an answer.
-  Json Ask(size_t rank, const std::string& method, const std::string& target, const std::string& body = "") const {
-    const door::Client door = client(rank);
-    std::string answer;
-    REQUIRE(Eventually([&] {
-      const auto reply = door.Ask(method, target, body, std::chrono::seconds(20));
-      if (reply.ok()) answer = reply.value().body;
-      return reply.ok() && reply.value().status == 200;
-    }));
-    return door::ParseJson(answer).value();
-  }
-  bool AllWouldTake(size_t rank, const std::string& config) const {
-    return Eventually([&] { return Ask(rank, "POST", "/v1/dry-run", config)["agreed"] == true; });
-  }
-  Json Ranks(size_t rank) const { return Ask(rank, "GET", "/v1/ranks"); }
-  bool AllAreHeard(size_t rank) const {
-    return Eventually([&] { return Ranks(rank)["complete"] == true; });
-  }
-
-  TemporaryDirectory directory;
-  const std::string runtime = directory / "run";
-};
 
 TEST_CASE("any rank's door answers for all ranks: plan, state, step, and the run that they share") {
   RankedJob job(4, ConfigText({.collect_times = 1000000}));

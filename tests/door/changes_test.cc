@@ -91,7 +91,7 @@ TEST_CASE("what a route does not know is refused, and not done in another way") 
   CHECK(door.job->Changes().empty());
 }
 
-TEST_CASE("a text may be applied without the file") {
+TEST_CASE("a text may be applied without the file, and for a step") {
   OpenDoor door;
   door.job->change_report.outcome = Outcome::kGiven;
   door.job->change_report.replaced_sha256 = "in the file";
@@ -101,10 +101,17 @@ TEST_CASE("a text may be applied without the file") {
   REQUIRE(Ask(door, {"POST", "/v1/apply?volatile=0", "{}", "", ""}).status == 200);
   CHECK(Ask(door, {"POST", "/v1/apply?volatile=2", "{}", "", ""}).status == 400);
   CHECK(Ask(door, {"POST", "/v1/apply?volatile", "{}", "", ""}).status == 400);
+  for (const char* query : {"at_step=-1", "at_step=", "at_step=9007199254740993", "at_step=3&at_step=3",
+                            "at_step=1&x=2", "volatile=1&volatile=1", "at_step=18446744073709551616"})
+    CHECK(Ask(door, {"POST", std::string("/v1/apply?") + query, "{}", "", ""}).status == 400);
+  REQUIRE(Ask(door, {"POST", "/v1/apply?at_step=400&volatile=1", "{}", "", ""}).status == 200);
   const auto changes = door.job->Changes();
-  REQUIRE(changes.size() == 2);
+  REQUIRE(changes.size() == 3);
   CHECK(changes[0].is_volatile);
+  CHECK(changes[0].at_step == 0);
   CHECK(!changes[1].is_volatile);
+  CHECK(changes[2].is_volatile);
+  CHECK(changes[2].at_step == 400);
 }
 
 TEST_CASE("each refusal has its status, its code and what there is to know") {

@@ -17,17 +17,22 @@ Told Ask(OpenDoor& door, const std::string& target) {
 
 TEST_CASE("a pause that has begun says for which plan, and for which ranks") {
   OpenDoor door;
-  door.job->pause_result = {PauseResult::Outcome::kDone, false, 3, 41};
+  door.job->pause_result = {PauseResult::Outcome::kDone, false, 3, 41, 40};
   Told told = Ask(door, "/v1/pause");
   CHECK(told.status == 200);
-  CHECK(told.json ==
-        Json{{"version", 1}, {"outcome", "paused"}, {"paused", true}, {"plan_id", 3}, {"step", 41}, {"ranks", "all"}});
-  JobStatus status;
-  status.world_size = 4;
-  door.job->SetStatus(status);
+  CHECK(told.json == Json{{"version", 1},
+                          {"outcome", "paused"},
+                          {"paused", true},
+                          {"plan_id", 3},
+                          {"step", 41},
+                          {"at_step", 40},
+                          {"ranks", "all"}});
+  door.job->pause_result.at_step = -1;
+  door.job->pause_result.is_of_all_ranks = false;
   told = Ask(door, "/v1/resume");
   CHECK(told.json["outcome"] == "resumed");
   CHECK(told.json["paused"] == false);
+  CHECK(told.json["at_step"].is_null());
   CHECK(told.json["ranks"] == "this");
 }
 

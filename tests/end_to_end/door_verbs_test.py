@@ -125,6 +125,30 @@ def test_wait_drained_ends_when_all_rows_are_written(job: Rehearsal) -> None:
     assert len(job.row_steps("grad_reduced")) == 3
 
 
+def test_an_edit_for_a_step_begins_there_and_gives_way_to_the_next(job: Rehearsal, new: Path, tmp_path: Path) -> None:
+    code, applied = answer("apply", new, "--config", job.config, "--at-step", "100000000")
+    check("Change", applied)
+    assert (code, applied["taken"], applied["at_step"]) == (0, "armed", 100000000)
+    said = stepwatch("apply", new, "--config", job.config, "--at-step", "7")
+    assert said.returncode == 7 and "plan 1 waits for step 100000000" in said.stdout
+    short = tmp_path / "short.json"
+    short.write_text(ON)
+    step = json.loads(stepwatch("status", job.config, "--json").stdout)["step"] + 400
+    code, applied = answer("apply", short, "--config", job.config, "--at-step", step, "--wait", "drained")
+    assert (code, applied["at_step"], applied["applied_step"]) == (0, step, step)
+    assert job.until_event("superseded")["plan"] == 1
+    refused = stepwatch("apply", new, "--config", job.config, "--at-step", "-1")
+    assert refused.returncode not in (0, 7) and "--at-step" in refused.stderr
+
+
+def test_a_file_has_no_steps(tmp_path: Path, new: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(OFF)
+    code, refused = answer("apply", new, "--config", config, "--at-step", "5")
+    assert (code, refused["error"]["code"]) == (6, "no_job")
+    assert config.read_text() == OFF
+
+
 def test_a_wait_that_takes_too_long_says_so_and_the_change_stays(job: Rehearsal, new: Path) -> None:
     code, late = answer("apply", new, "--config", job.config, "--wait", "drained", "--timeout", "0.3")
     assert (code, late["reached"]) == (5, False)

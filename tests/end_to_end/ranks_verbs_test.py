@@ -78,6 +78,28 @@ def test_the_ranks_of_a_run_are_one_job(job: list[Rehearsal], runtime: Path) -> 
     assert json.loads(stepwatch(runtime, "status", "--json").stdout)["pid"] == job[0].process.pid
 
 
+def test_all_ranks_pause_go_on_and_begin_an_edit_at_one_step(
+    job: list[Rehearsal], runtime: Path, tmp_path: Path
+) -> None:
+    until(lambda: ranks_of(runtime)[0] == 0)
+    new = tmp_path / "new.json"
+    new.write_text(ON)
+    step = max(rank["step"] for rank in ranks_of(runtime)[1]["ranks"]) + 600
+    applied = stepwatch(runtime, "apply", str(new), "--config", str(job[0].config), "--at-step", str(step), "--json")
+    assert applied.returncode == 0 and json.loads(applied.stdout)["at_step"] == step
+    for rank in job:
+        assert rank.until_event("applied")["step"] == step
+    for verb, event in (("pause", "paused"), ("resume", "resumed")):
+        done = stepwatch(runtime, verb, str(job[2].process.pid), "--json")
+        answer = json.loads(done.stdout)
+        check("Paused", answer)
+        # On a machine that is busy the ranks may take longer than the answer waits.
+        assert done.returncode in (0, 5) and answer["outcome"] in (event, "under_way")
+        assert answer["ranks"] == "all"
+        first, *others = [rank.until_event(event)["step"] for rank in job]
+        assert others == [first] * (WORLD - 1)
+
+
 def test_a_rank_that_is_killed_is_missing(job: list[Rehearsal], runtime: Path) -> None:
     until(lambda: ranks_of(runtime)[0] == 0)
     job[1].process.send_signal(signal.SIGSTOP)

@@ -47,6 +47,17 @@ TEST_CASE("a pause ends with the next edit and with a stop, and is no matter wit
   CHECK_FALSE(stopped.state().window);
 }
 
+TEST_CASE("a window that an edit replaces at a later step is paused until then") {
+  SimulatedRun run = Running();
+  SaveAndLook(&run, kB);
+  MachineState state = run.state();
+  REQUIRE(state.armed);
+  CHECK(Step(state, PauseWanted{true}).actions.empty());
+  const Transition paused = Step(state, PauseWanted{true, true});
+  CHECK(paused.actions.size() == 1);
+  CHECK(paused.state.window->paused);
+}
+
 TEST_CASE("a window that is about to end or to be replaced is not paused, and a refused edit does not end a pause") {
   SimulatedRun run = Running();
   SaveAndLook(&run, kB);

@@ -43,6 +43,7 @@ class Owner final : public PlanAgreement::Owner {
     rejected_plan_id = change.plan_id;
     rejection = agree::AbortText(decision);
   }
+  void TakePause(bool pause, int64_t at_step) override { pauses.emplace_back(pause, at_step); }
   void Renumber(PlanId next) override { next_plan_id_ = next; }
   void PutInSlot(std::unique_ptr<step::PendingPlan>&& plan) override {
     if (std::exchange(slot_fails, false)) throw std::bad_alloc();
@@ -67,6 +68,7 @@ class Owner final : public PlanAgreement::Owner {
   std::string refuses;  // the reason for which this rank cannot take an edit
   bool slot_fails = false, telling_fails = false;
   std::vector<std::unique_ptr<step::PendingPlan>> placed;
+  std::vector<std::pair<bool, int64_t>> pauses;
   std::string run_id, armed, rejection;
   PlanId rejected_plan_id = 0;
   int faults_begun = 0, faults_ended = 0;

@@ -130,7 +130,7 @@ TEST_CASE("the step thread allocates and frees nothing: steps, records, swaps, s
     run.plane.plans.AskForPause(id, true);
     if (id % 3 == 0) run.plane.plans.AskForCut(id);
     CHECK(AllocatedBy([&] { run.plane.plans.EndStep(); }) == 0);
-    run.plane.plans.AskForPause(id, false);
+    run.plane.plans.AskForPauseAt(0, false);
     CHECK(AllocatedBy([&] { run.plane.plans.EndStep(); }) == 0);
     if (id % 5 == 0) run.PublishStop();
     CHECK(AllocatedBy([&] { run.plane.plans.EndStep(); }) == 0);

@@ -81,6 +81,53 @@ TEST_CASE("a pause is for one window: a newer plan collects, and its own window 
   CHECK(run.plane.plans.plan_id() == 0);
 }
 
+TEST_CASE("a pause for a step begins there, for whichever window is in force then") {
+  PausedRun run({1, {1, 1, 100}});
+  run.plane.plans.AskForPauseAt(6, true);
+  run.TrainStep();
+  run.PublishPlan({2, {1, 1, 4}});
+  run.TrainStep();
+  CHECK_FALSE(run.plane.plans.paused());
+  CHECK(run.plane.plans.pause_changed_at() == -1);
+  while (run.plane.running.number() < 6) run.TrainStep();
+  CHECK(run.plane.plans.paused());
+  CHECK(run.plane.plans.plan_id() == 2);
+  CHECK(run.plane.plans.pause_changed_at() == 6);
+  const int64_t collected = run.collected();
+  run.plane.plans.AskForPauseAt(9, false);
+  while (run.plane.running.number() < 9) run.TrainStep();
+  CHECK(run.collected() == collected);
+  CHECK_FALSE(run.plane.plans.paused());
+  CHECK(run.plane.plans.pause_changed_at() == 9);
+  run.PublishStop();
+  run.TrainStep();
+  run.plane.plans.AskForPauseAt(11, true);  // nothing is in force then
+  run.TrainStep();
+  CHECK_FALSE(run.plane.plans.paused());
+}
+
+// Two ranks of a job agree on steps; one hears of them late.
+TEST_CASE("a window that is paused late, or goes on late, ends with those that were in time") {
+  for (const bool is_late : {false, true}) {
+    PausedRun run({1, {1, 1, 10}});
+    const auto ask = [&](int64_t step, bool pause) {
+      if (!is_late) run.plane.plans.AskForPauseAt(step, pause);
+      while (run.plane.running.number() < step + 1) run.TrainStep();
+      if (is_late) run.plane.plans.AskForPauseAt(step, pause);
+      run.TrainStep();
+    };
+    ask(5, true);
+    CHECK(run.plane.plans.paused());
+    CHECK(run.plane.plans.pause_changed_at() == (is_late ? 7 : 5));
+    CHECK(run.collected() == 4);
+    ask(9, false);
+    CHECK(run.collected() == 6);
+    while (run.plane.plans.plan_id() != 0) run.TrainStep();
+    CHECK(run.plane.running.number() == 15);
+    REQUIRE(run.WaitDrained(1));
+  }
+}
+
 TEST_CASE("a plan that continues a paused window is paused, and hangs its hooks when that ends") {
   PausedRun run;
   run.Pause();

@@ -88,6 +88,7 @@ class Job:
         if_match: str | None = None,
         wait: str | None = None,
         timeout: float = 60.0,
+        at_step: int | None = None,
     ) -> dict[str, Any]:
         """Put a config in the place of the one that the job watches.
 
@@ -102,11 +103,14 @@ class Job:
             that collects nothing is in force at once; drained it is when the plan that it ends is.
         timeout : float
             Seconds to wait.
+        at_step : int, optional
+            The job begins with the config at this step, on all its ranks; not later than the running step means the
+            next. Until then what runs goes on, and a newer edit takes the place of this one.
 
         Returns
         -------
         dict
-            The answer of the job.
+            The answer of the job; "at_step" is the step at which the plan begins.
 
         Raises
         ------
@@ -116,7 +120,8 @@ class Job:
         TimeoutError
             It is still waited for.
         """
-        return self._change("/v1/apply", _bytes_of(config), if_match, wait, timeout)
+        target = "/v1/apply" if at_step is None else f"/v1/apply?at_step={at_step}"
+        return self._change(target, _bytes_of(config), if_match, wait, timeout)
 
     def start(self, if_match: str | None = None, wait: str | None = None, timeout: float = 60.0) -> dict[str, Any]:
         """Make "dynamic_on" true in the config file: the job begins to collect. See `apply`."""

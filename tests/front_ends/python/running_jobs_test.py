@@ -254,6 +254,8 @@ def test_a_config_is_sent_as_it_is_or_made_of_a_dict(job: stepwatch.Job, door: F
         assert json.loads(door.asked[-1][3]) == json.loads(ON)
         assert door.headers_of("/v1/apply")["If-Match"] == f'"{"f" * 64}"'
     assert door.asked[-2][3] == ON
+    door.answers["POST /v1/apply?at_step=400"] = (200, {"version": 1, "outcome": "written", "at_step": 400})
+    assert job.apply(ON, at_step=400)["at_step"] == 400
     for verb in (job.start, job.stop):
         door.answers[f"POST /v1/{verb.__name__}"] = (412, error("precondition_failed", "the file holds abc"))
         with pytest.raises(stepwatch.JobError, match="the file holds abc"):

@@ -1,0 +1,139 @@
+// An edit for a later step, given at the door of a single process.
+#include "tests/api/doors.h"
+#include "tests/api/job.h"
+
+namespace stepwatch::testing {
+namespace {
+
+using door::Json;
+
+Json Apply(const Doors& doors, const std::string& query, const std::string& text, int status = 200) {
+  const auto reply = doors.client().Ask("POST", "/v1/apply" + query, text, std::chrono::seconds(20));
+  REQUIRE(reply.ok());
+  CHECK(reply.value().status == status);
+  return door::ParseJson(reply.value().body).value();
+}
+
+Steps Until(int64_t first, int64_t end) {
+  Steps steps;
+  for (int64_t step = first; step < end; ++step) steps.push_back(step);
+  return steps;
+}
+
+TEST_CASE("an edit for a step begins there, written or volatile, and what runs goes on until then") {
+  for (const bool is_volatile : {false, true}) {
+    const Doors doors;
+    Job job(ConfigText({.collect_times = 100000}));
+    job.Start();
+    job.TrainSteps(5);
+    const Json told =
+        Apply(doors, std::string("?at_step=12") + (is_volatile ? "&volatile=1" : ""), ConfigText({.collect_times = 2}));
+    CHECK(told["outcome"] == (is_volatile ? "given" : "written"));
+    CHECK(told["taken"] == "armed");
+    CHECK(told["plan_id"] == 2);
+    CHECK(told["at_step"] == 12);
+    CHECK(doors.Status()["armed"]["at_step"] == 12);
+    REQUIRE(job.Refresh() == RefreshOutcome::kUnchanged);
+    job.TrainSteps(15);
+    REQUIRE(job.WaitFor(EventKind::kDrained, 2));
+    job.Close();
+    CHECK(job.Events(EventKind::kApplied).at(1).step == 12);
+    CHECK(job.Steps("grad_reduced") == Until(1, 14));
+  }
+}
+
+TEST_CASE("a step that is past, or runs, means the next boundary, and the answer says so") {
+  for (const char* step : {"0", "3", "4", "5"}) {
+    const Doors doors;
+    Job job(ConfigText(Off()));
+    job.Start();
+    job.TrainSteps(4);
+    CHECK(Apply(doors, std::string("?at_step=") + step, ConfigText({.collect_times = 2}))["at_step"] == 5);
+    job.TrainSteps(5);
+    REQUIRE(job.WaitFor(EventKind::kDrained));
+    job.Close();
+    CHECK(job.Steps("grad_reduced") == Steps{5, 6});
+  }
+}
+
+TEST_CASE(
+    "what waits for its step gives way to the next edit and says so, but not to a refused one or to the same text") {
+  const Doors doors;
+  Job job(ConfigText({.collect_times = 100000}));
+  job.Start();
+  job.TrainSteps(3);
+  const std::string waiting = ConfigText({.collect_times = 7});
+  REQUIRE(Apply(doors, "?at_step=50", waiting)["plan_id"] == 2);
+  const Json again = Apply(doors, "?at_step=60", waiting);
+  CHECK(again["outcome"] == "unchanged");
+  CHECK(again["at_step"] == 50);
+  Apply(doors, "?at_step=60", "{\"ops\": 3}", 422);
+  CHECK(doors.Status()["armed"]["at_step"] == 50);
+  CHECK(Apply(doors, "", ConfigText({.collect_times = 8}))["at_step"] == 4);
+  REQUIRE(job.WaitFor(EventKind::kSuperseded));
+  CHECK(job.Events(EventKind::kSuperseded)[0].plan_id == 2);
+  // The text that had waited is like any other when somebody saves it again.
+  CHECK(job.Edit(waiting) == RefreshOutcome::kArmed);
+  job.TrainSteps(10);
+  REQUIRE(job.WaitFor(EventKind::kWroteBack));
+  job.Close();
+  CHECK(job.Events(EventKind::kApplied).size() == 2);
+  CHECK(job.Events(EventKind::kApplied)[1].step == 4);
+}
+
+TEST_CASE("a stop takes the place of what waits for its step, and has no step itself") {
+  const Doors doors;
+  Job job(ConfigText({.collect_times = 100000}));
+  job.Start();
+  job.TrainSteps(3);
+  const Json refused = Apply(doors, "?at_step=9", ConfigText(Off()), 422);
+  CHECK(refused["error"]["message"].get<std::string>().find("a step to begin at is for a config that collects") !=
+        std::string::npos);
+  CHECK(Contents(job.config_path) == ConfigText({.collect_times = 100000}));
+  Apply(doors, "?at_step=9&volatile=1", ConfigText(Off()), 422);
+  Apply(doors, "?at_step=9", ConfigText({.collect_times = 7}));
+  CHECK(Apply(doors, "", ConfigText(Off()))["taken"] == "stopping");
+  job.TrainSteps(10);
+  REQUIRE(job.WaitFor(EventKind::kDrained));
+  job.Close();
+  CHECK(job.Count(EventKind::kSuperseded) == 1);
+  CHECK(job.Steps("grad_reduced") == Steps{1, 2, 3});
+}
+
+TEST_CASE("while an edit waits for its step the window in force may end, pause, and its model may grow") {
+  const Doors doors;
+  Job job(ConfigText({.collect_times = 10}));
+  job.Start();
+  job.TrainSteps(3);
+  Apply(doors, "?at_step=30", ConfigText({.collect_times = 2}));
+  REQUIRE(job.Attach().ok());
+  CHECK(doors.client().Ask("POST", "/v1/pause").value().status == 202);
+  job.TrainStep();
+  CHECK(job.monitor->GetStatus().paused);
+  CHECK(doors.client().Ask("POST", "/v1/resume").value().status == 202);
+  job.TrainSteps(20);
+  REQUIRE(job.WaitFor(EventKind::kFinished));
+  CHECK(doors.Status()["state"] == "ARMED");
+  job.TrainSteps(12);
+  REQUIRE(job.WaitFor(EventKind::kWroteBack));
+  job.Close();
+  const Steps steps = job.Steps("grad_reduced");
+  CHECK(std::vector(steps.end() - 2, steps.end()) == Steps{30, 31});
+  CHECK(steps.size() == 12);
+}
+
+TEST_CASE("an edit that somebody saves at the moment of the order does not take its step") {
+  const Doors doors;
+  Job job(ConfigText(Off()));
+  job.Start();
+  job.TrainSteps(2);
+  Apply(doors, "?at_step=40", ConfigText({.collect_times = 7}));
+  CHECK(job.Edit(ConfigText({.collect_times = 3})) == RefreshOutcome::kArmed);
+  job.TrainSteps(5);
+  REQUIRE(job.WaitFor(EventKind::kWroteBack));
+  job.Close();
+  CHECK(job.Steps("grad_reduced") == Steps{3, 4, 5});
+}
+
+}  // namespace
+}  // namespace stepwatch::testing

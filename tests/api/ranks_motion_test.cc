@@ -1,0 +1,290 @@
+// Jobs of several ranks: all of them pause, go on, and begin an edit at one step.
+#include <future>
+
+#include "tests/api/open_doors.h"
+#include "tests/api/ranked_job.h"
+
+namespace stepwatch::testing {
+namespace {
+
+using door::Json;
+
+struct Told {
+  int status = 0;
+  Json json;
+};
+
+// Asks until the door has time, with one id: what is asked is done once.
+Told Ask(const OpenDoors& doors, size_t rank, const std::string& target, const std::string& body = "") {
+  static std::atomic<int> asked{0};
+  const door::Question question{"POST", target, body, "", "ask-" + std::to_string(++asked)};
+  const door::Client client = doors.client(rank);
+  Told told;
+  REQUIRE(Eventually([&] {
+    const auto reply = client.Ask(question, std::chrono::seconds(20));
+    if (!reply.ok() || reply.value().status == 503) return false;
+    told = {reply.value().status, door::ParseJson(reply.value().body).value()};
+    return true;
+  }));
+  return told;
+}
+
+// Whatever the machine does meanwhile, no rank goes on without the decision.
+void WaitForDecisions(RankedJob* job) {
+  for (auto& rank : job->ranks) rank->options.decision_wait = std::chrono::minutes(5);
+}
+
+std::string Long(int64_t collect_times = 1000000, const std::string& more = "") {
+  return ConfigText({.collect_times = collect_times}, more);
+}
+
+bool AllArePaused(RankedJob& job, bool paused) {
+  return Eventually([&] {
+    return std::all_of(job.ranks.begin(), job.ranks.end(),
+                       [&](auto& rank) { return rank->monitor->GetStatus().paused == paused; });
+  });
+}
+
+void CheckAllHave(RankedJob& job, const Steps& steps) {
+  for (auto& rank : job.ranks) {
+    INFO("rank " << rank->options.rank);
+    CHECK(rank->Steps("grad_reduced") == steps);
+  }
+}
+
+TEST_CASE("a job of ranks is paused and resumed at any rank's door: on all at one step, and the window is kept") {
+  RankedJob job(3, Long(400));
+  WaitForDecisions(&job);
+  const OpenDoors doors;
+  job.Start();
+  job.Run(milliseconds(2));
+  REQUIRE(job.WaitForAll(EventKind::kApplied));
+  REQUIRE(doors.AllAreHeard(2));
+  for (size_t round = 0; round < 3; ++round) {
+    const Told paused = Ask(doors, round, "/v1/pause");
+    CHECK(paused.status == 200);
+    CHECK(paused.json["outcome"] == "paused");
+    CHECK(paused.json["ranks"] == "all");
+    CHECK(paused.json["plan_id"] == 1);
+    REQUIRE(AllArePaused(job, true));
+    CHECK(Ask(doors, 2 - round, "/v1/pause").json["outcome"] == "unchanged");
+    const Told resumed = Ask(doors, 2 - round, "/v1/resume");
+    CHECK(resumed.status == 200);
+    CHECK(resumed.json["outcome"] == "resumed");
+    CHECK(resumed.json["at_step"] > paused.json["at_step"]);
+    REQUIRE(AllArePaused(job, false));
+    REQUIRE(job.WaitForAll(EventKind::kResumed, round + 1));
+    for (auto& rank : job.ranks) {
+      CHECK(rank->Events(EventKind::kPaused).at(round).step == paused.json["at_step"]);
+      CHECK(rank->Events(EventKind::kResumed).at(round).step == resumed.json["at_step"]);
+    }
+  }
+  REQUIRE(job.Settle(1));
+  job.Close();
+  Steps expected;
+  const auto paused = job[0].Events(EventKind::kPaused), resumed = job[0].Events(EventKind::kResumed);
+  for (int64_t step = job[0].Events(EventKind::kApplied)[0].step; expected.size() < 400; ++step) {
+    bool is_paused = false;
+    for (size_t i = 0; i < 3; ++i) is_paused = is_paused || (step >= paused[i].step && step < resumed[i].step);
+    if (!is_paused) expected.push_back(step);
+  }
+  CheckAllHave(job, expected);
+}
+
+TEST_CASE(
+    "an edit ends a pause of all ranks at its step, a refused one and a stop that comes with it leave them equal") {
+  RankedJob job(2, Long());
+  WaitForDecisions(&job);
+  const OpenDoors doors;
+  job.Start();
+  job.Run(milliseconds(2));
+  REQUIRE(job.WaitForAll(EventKind::kApplied));
+  REQUIRE(Ask(doors, 0, "/v1/pause").status == 200);
+  REQUIRE(AllArePaused(job, true));
+  CHECK(job[0].Edit("{\"ops\": 3}") == RefreshOutcome::kRefused);
+  CHECK(job[1].monitor->GetStatus().paused);
+  CHECK(job[0].Edit(Long(100000)) == RefreshOutcome::kArmed);
+  REQUIRE(job.WaitForAll(EventKind::kApplied, 2));
+  REQUIRE(AllArePaused(job, false));
+  REQUIRE(Ask(doors, 1, "/v1/pause").status == 200);
+  CHECK(job[0].Edit(ConfigText(Off())) == RefreshOutcome::kStopping);
+  REQUIRE(job.WaitForAll(EventKind::kDrained, 2));
+  CHECK(Ask(doors, 1, "/v1/resume").json["error"]["code"] == "not_collecting");
+  job.Close();
+  CheckAllHave(job, job[0].Steps("grad_reduced"));
+}
+
+TEST_CASE("a pause that the ranks have not decided on is under way, gives way to its end, and to an edit") {
+  RankedJob job(2, Long());
+  WaitForDecisions(&job);
+  const OpenDoors doors;
+  job.Start();
+  job.Run(milliseconds(2));
+  REQUIRE(job.WaitForAll(EventKind::kApplied));
+  for (const bool edits : {false, true}) {
+    INFO("edits " << edits);
+    job.stores[1]->Hold();
+    CHECK(Ask(doors, 0, "/v1/pause").json["outcome"] == "under_way");
+    CHECK(Ask(doors, 0, "/v1/pause").json["outcome"] == "under_way");
+    if (edits) {
+      job[0].Save(Long(100000));
+      CHECK(job[0].monitor->Refresh(milliseconds(200)) == RefreshOutcome::kTimedOut);
+      CHECK(Ask(doors, 0, "/v1/resume").json["outcome"] == "unchanged");
+      CHECK(Ask(doors, 0, "/v1/pause").json["error"]["code"] == "ending");
+    } else {
+      CHECK(Ask(doors, 0, "/v1/resume").json["outcome"] == "under_way");
+    }
+    job.stores[1]->LetGo();
+    if (edits) REQUIRE(job.WaitForAll(EventKind::kApplied, 2));
+    REQUIRE(Eventually([&] { return Ask(doors, 0, "/v1/resume").json["outcome"] == "unchanged"; }));
+  }
+  CHECK(job[0].Count(EventKind::kPaused) == 0);
+  REQUIRE(Ask(doors, 0, "/v1/pause").status == 200);
+  REQUIRE(job.WaitForAll(EventKind::kPaused));
+  job.Close();
+  CheckAllHave(job, job[0].Steps("grad_reduced"));
+}
+
+TEST_CASE("ranks that agree without votes pause together as well, when they hear of it in time") {
+  for (const char* mode : {"besteffort", "local"}) {
+    INFO(mode);
+    RankedJob job(2, Long(1000000, std::string(R"(, "stepwatch": {"coordination": ")") + mode + "\"}"));
+    const OpenDoors doors;
+    job.Start();
+    job.Run(milliseconds(10));
+    REQUIRE(job.WaitForAll(EventKind::kApplied));
+    CHECK(Ask(doors, 0, "/v1/pause").json["ranks"] == "all");
+    REQUIRE(job.WaitForAll(EventKind::kPaused));
+    CHECK(Ask(doors, 1, "/v1/resume").json["ranks"] == "all");
+    REQUIRE(job.WaitForAll(EventKind::kResumed));
+    job.Close();
+  }
+}
+
+TEST_CASE("random pauses, edits and stops of a running job: the steps that are collected are the same everywhere") {
+  std::mt19937 random(7);
+  RankedJob job(3, Long());
+  WaitForDecisions(&job);
+  const OpenDoors doors;
+  job.Start();
+  job.Run(milliseconds(1));
+  REQUIRE(doors.AllAreHeard(1));
+  for (int i = 0; i < 30; ++i) {
+    const size_t rank = random() % 3;
+    switch (random() % 5) {
+      case 0: Ask(doors, rank, "/v1/apply", Long(1000 + i)); break;
+      case 1: Ask(doors, rank, "/v1/apply?at_step=" + std::to_string(job.Slowest() + 40), Long(2000 + i)); break;
+      case 2: Ask(doors, rank, "/v1/pause"); break;
+      default: Ask(doors, rank, i % 2 == 0 ? "/v1/resume" : "/v1/pause"); break;
+    }
+    std::this_thread::sleep_for(milliseconds(random() % 20));
+  }
+  Ask(doors, 0, "/v1/apply", Long(50));
+  REQUIRE(job[0].WaitFor(EventKind::kWroteBack));
+  REQUIRE(Eventually([&] {
+    return std::all_of(job.ranks.begin(), job.ranks.end(), [](auto& rank) {
+      return rank->Count(EventKind::kDrained) == rank->Count(EventKind::kApplied) &&
+             rank->Events(EventKind::kDrained).back().collected == 50;
+    });
+  }));
+  job.Close();
+  CheckAllHave(job, job[0].Steps("grad_reduced"));
+  for (auto& rank : job.ranks) CHECK(rank->Count(EventKind::kApplied) == job[0].Count(EventKind::kApplied));
+}
+
+TEST_CASE("an edit for a step begins there on all ranks, at any rank's door, and what runs goes on until then") {
+  RankedJob job(3, Long());
+  WaitForDecisions(&job);
+  const OpenDoors doors;
+  job.Start();
+  job.Run(milliseconds(5));
+  REQUIRE(job.WaitForAll(EventKind::kApplied));
+  REQUIRE(doors.AllAreHeard(2));
+  const int64_t step = job.Slowest() + 1000;
+  const Told told = Ask(doors, 2, "/v1/apply?at_step=" + std::to_string(step), Long(7));
+  CHECK(told.status == 200);
+  CHECK(told.json["outcome"] == "written");
+  CHECK(told.json["taken"] == "armed");
+  CHECK(told.json["at_step"] == step);
+  CHECK(doors.Ask(0, "GET", "/v1/status")["armed"]["at_step"] == step);
+  // While it waits the plan in force pauses and goes on.
+  CHECK(Ask(doors, 1, "/v1/pause").json["outcome"] == "paused");
+  CHECK(Ask(doors, 1, "/v1/resume").json["outcome"] == "resumed");
+  REQUIRE(job.WaitForAll(EventKind::kApplied, 2));
+  REQUIRE(job.WaitForAll(EventKind::kDrained, 2));
+  REQUIRE(job[0].WaitFor(EventKind::kWroteBack));
+  job.Close();
+  for (auto& rank : job.ranks) CHECK(rank->Events(EventKind::kApplied)[1].step == step);
+  CheckAllHave(job, job[0].Steps("grad_reduced"));
+  const Steps steps = job[1].Steps("grad_reduced");
+  CHECK(std::vector(steps.end() - 7, steps.end()) == From(step, 7));
+  CHECK(steps.at(steps.size() - 8) == step - 1);
+}
+
+TEST_CASE("an edit that waits for its step is superseded by the next, also by a stop, and that is said") {
+  RankedJob job(2, Long());
+  WaitForDecisions(&job);
+  const OpenDoors doors;
+  job.Start();
+  job.Run(milliseconds(2));
+  REQUIRE(job.WaitForAll(EventKind::kApplied));
+  const std::string far = "/v1/apply?at_step=" + std::to_string(job.Slowest() + 1000000);
+  const Told first = Ask(doors, 0, far, Long(7));
+  CHECK(first.json["taken"] == "armed");
+  const Told second = Ask(doors, 0, "/v1/apply", Long(8000));
+  REQUIRE(job.WaitForAll(EventKind::kApplied, 2));
+  REQUIRE(job[0].WaitFor(EventKind::kSuperseded));
+  CHECK(job[0].Events(EventKind::kSuperseded)[0].plan_id == first.json["plan_id"]);
+  Ask(doors, 1, far, Long(9));
+  CHECK(Ask(doors, 1, "/v1/stop").json["taken"] == "stopping");
+  REQUIRE(job.WaitForAll(EventKind::kDrained, 2));
+  REQUIRE(job[0].WaitFor(EventKind::kSuperseded, 2));
+  REQUIRE(Eventually([&] { return job[0].monitor->GetStatus().state == RunState::kIdle; }));
+  job.Close();
+  for (auto& rank : job.ranks) CHECK(rank->Count(EventKind::kApplied) == 2);
+  CheckAllHave(job, job[0].Steps("grad_reduced"));
+}
+
+TEST_CASE("an edit for a step that is past begins at the next that the ranks agree on, and the answer says which") {
+  RankedJob job(2, Long());
+  WaitForDecisions(&job);
+  const OpenDoors doors;
+  job.Start();
+  job.Run(milliseconds(2));
+  REQUIRE(job.WaitForAll(EventKind::kApplied));
+  const Told told = Ask(doors, 1, "/v1/apply?at_step=1", Long(5));
+  REQUIRE(job.WaitForAll(EventKind::kApplied, 2));
+  const int64_t step = job[0].Events(EventKind::kApplied)[1].step;
+  CHECK(job[1].Events(EventKind::kApplied)[1].step == step);
+  if (told.json["taken"] != "pending") CHECK(told.json["at_step"] == step);
+  REQUIRE(job.WaitForAll(EventKind::kDrained, 2));
+  REQUIRE(job[0].WaitFor(EventKind::kWroteBack));
+  job.Close();
+  CheckAllHave(job, job[0].Steps("grad_reduced"));
+}
+
+TEST_CASE("a model that grows while an edit waits for its step keeps the edit, for that step") {
+  RankedJob job(2, Long());
+  WaitForDecisions(&job);
+  const OpenDoors doors;
+  job.Start();
+  for (int i = 0; i < 6; ++i)
+    for (auto& rank : job.ranks) rank->TrainStep();
+  REQUIRE(job.WaitForAll(EventKind::kArmed));
+  for (int i = 0; i < 6; ++i)
+    for (auto& rank : job.ranks) rank->TrainStep();
+  const Told told = Ask(doors, 0, "/v1/apply?at_step=600", Long(4));
+  CHECK(told.json["at_step"] == 600);
+  for (auto& rank : job.ranks) REQUIRE(rank->Attach().ok());
+  job.Run(milliseconds(2));
+  REQUIRE(job[0].WaitFor(EventKind::kWroteBack));
+  job.Close();
+  for (auto& rank : job.ranks) {
+    const Steps steps = rank->Steps("grad_reduced");
+    CHECK(std::vector(steps.end() - 4, steps.end()) == From(600, 4));
+    CHECK(steps.at(steps.size() - 5) == 599);
+  }
+}
+
+}  // namespace
+}  // namespace stepwatch::testing
