@@ -170,7 +170,7 @@ TEST_CASE("doctor, ranks and metrics answer") {
   const uint64_t looks = job.Count(EventKind::kSeen);
   CHECK(looks >= 1);
   const std::string metrics = doors.client().Get("/metrics").value().body;
-  CHECK(metrics.find("stepwatch_looks_total 1\n") != std::string::npos);
+  CHECK(metrics.find("stepwatch_looks_total{cause=\"refresh\"} 1\n") != std::string::npos);
   CHECK(metrics.find("stepwatch_state{state=\"IDLE\"} 1\n") != std::string::npos);
 }
 
