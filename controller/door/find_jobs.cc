@@ -112,9 +112,13 @@ std::vector<FoundJob> FindJobs(const FindOptions& options) {
   std::vector<FoundJob> jobs;
   for (size_t begin = 0; begin < candidates.size(); begin += kAskedAtOnceMax) {
     std::vector<std::future<std::optional<FoundJob>>> answers;
-    for (size_t i = begin; i < std::min(candidates.size(), begin + kAskedAtOnceMax); ++i)
-      answers.push_back(
-          std::async(std::launch::async, [&options, &candidate = candidates[i]] { return Ask(candidate, options); }));
+    const size_t end = std::min(candidates.size(), begin + kAskedAtOnceMax);
+    for (size_t i = begin; i < end; ++i) {
+      // The last one by this thread: for a single job there is no other.
+      const std::launch policy = i + 1 < end ? std::launch::async : std::launch::deferred;
+      answers.push_back(std::async(policy, [&options, &candidate = candidates[i]] { return Ask(candidate, options); }));
+    }
+    answers.back().wait();
     for (auto& answer : answers)
       if (std::optional<FoundJob> job = answer.get()) jobs.push_back(std::move(*job));
   }
