@@ -135,6 +135,7 @@ class RankedJob {
             continue;
           }
           ranks[i]->TrainStep();
+          if (keeps_up && ranks[i]->monitor->step() % 8 == 0) (void)ranks[i]->monitor->Flush(std::chrono::seconds(60));
           std::this_thread::sleep_for(step + milliseconds(i % 2));
         }
       });
@@ -162,6 +163,8 @@ class RankedJob {
   }
   Job& operator[](size_t rank) { return *ranks[rank]; }
 
+  // Now and then a rank's steps wait for its rows to be written: none is dropped, however busy the machine is.
+  bool keeps_up = false;
   std::vector<std::shared_ptr<SlowStore>> stores;
   std::vector<std::unique_ptr<Job>> ranks;
 

@@ -72,6 +72,7 @@ TEST_CASE("an abort at the agreed step costs a rank no rows and no doubt") {
   job.stores[1]->Hold();  // rank 1 never hears of it
   job[0].Save(ConfigText({.collect_times = 4}));
   CHECK(job[0].monitor->Refresh(milliseconds(50)) == RefreshOutcome::kTimedOut);
+  REQUIRE(Eventually([&] { return job[0].monitor->GetStatus().proposed_step == 11; }));
   job[0].TrainSteps(3);
   REQUIRE(job[0].WaitFor(EventKind::kAborted));
   CHECK(job[0].Events(EventKind::kAborted).at(0).message.find("rank 0 had reached step 11") != std::string::npos);

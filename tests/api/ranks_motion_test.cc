@@ -29,8 +29,22 @@ Told Ask(const OpenDoors& doors, size_t rank, const std::string& target, const s
   return told;
 }
 
-// Whatever the machine does meanwhile, no rank goes on without the decision.
+// A pause, or its end. On a busy machine the ranks take longer than a door waits for them.
+Told AskInTime(const OpenDoors& doors, size_t rank, const std::string& target) {
+  Told told = Ask(doors, rank, target);
+  const std::string outcome = told.json["outcome"];
+  CHECK((told.status == 200 ? outcome == target.substr(4) + "d" : told.status == 202 && outcome == "under_way"));
+  return told;
+}
+
+// As the door has told it, or as it has come out.
+int64_t StepOf(const Told& told, const Event& event) {
+  return told.status == 200 ? told.json["at_step"].get<int64_t>() : event.step;
+}
+
+// Whatever the machine does meanwhile, no rank goes on without the decision, and no row is dropped.
 void WaitForDecisions(RankedJob* job) {
+  job->keeps_up = true;
   for (auto& rank : job->ranks) rank->options.decision_wait = std::chrono::minutes(5);
 }
 
@@ -61,22 +75,20 @@ TEST_CASE("a job of ranks is paused and resumed at any rank's door: on all at on
   REQUIRE(job.WaitForAll(EventKind::kApplied));
   REQUIRE(doors.AllAreHeard(2));
   for (size_t round = 0; round < 3; ++round) {
-    const Told paused = Ask(doors, round, "/v1/pause");
-    CHECK(paused.status == 200);
-    CHECK(paused.json["outcome"] == "paused");
+    const Told paused = AskInTime(doors, round, "/v1/pause");
     CHECK(paused.json["ranks"] == "all");
     CHECK(paused.json["plan_id"] == 1);
     REQUIRE(AllArePaused(job, true));
     CHECK(Ask(doors, 2 - round, "/v1/pause").json["outcome"] == "unchanged");
-    const Told resumed = Ask(doors, 2 - round, "/v1/resume");
-    CHECK(resumed.status == 200);
-    CHECK(resumed.json["outcome"] == "resumed");
-    CHECK(resumed.json["at_step"] > paused.json["at_step"]);
+    const Told resumed = AskInTime(doors, 2 - round, "/v1/resume");
     REQUIRE(AllArePaused(job, false));
     REQUIRE(job.WaitForAll(EventKind::kResumed, round + 1));
+    const int64_t from = StepOf(paused, job[0].Events(EventKind::kPaused).at(round));
+    const int64_t to = StepOf(resumed, job[0].Events(EventKind::kResumed).at(round));
+    CHECK(from < to);
     for (auto& rank : job.ranks) {
-      CHECK(rank->Events(EventKind::kPaused).at(round).step == paused.json["at_step"]);
-      CHECK(rank->Events(EventKind::kResumed).at(round).step == resumed.json["at_step"]);
+      CHECK(rank->Events(EventKind::kPaused).at(round).step == from);
+      CHECK(rank->Events(EventKind::kResumed).at(round).step == to);
     }
   }
   REQUIRE(job.Settle(1));
@@ -99,14 +111,14 @@ TEST_CASE(
   job.Start();
   job.Run(milliseconds(2));
   REQUIRE(job.WaitForAll(EventKind::kApplied));
-  REQUIRE(Ask(doors, 0, "/v1/pause").status == 200);
+  AskInTime(doors, 0, "/v1/pause");
   REQUIRE(AllArePaused(job, true));
   CHECK(job[0].Edit("{\"ops\": 3}") == RefreshOutcome::kRefused);
   CHECK(job[1].monitor->GetStatus().paused);
   CHECK(job[0].Edit(Long(100000)) == RefreshOutcome::kArmed);
   REQUIRE(job.WaitForAll(EventKind::kApplied, 2));
   REQUIRE(AllArePaused(job, false));
-  REQUIRE(Ask(doors, 1, "/v1/pause").status == 200);
+  AskInTime(doors, 1, "/v1/pause");
   CHECK(job[0].Edit(ConfigText(Off())) == RefreshOutcome::kStopping);
   REQUIRE(job.WaitForAll(EventKind::kDrained, 2));
   CHECK(Ask(doors, 1, "/v1/resume").json["error"]["code"] == "not_collecting");
@@ -139,7 +151,7 @@ TEST_CASE("a pause that the ranks have not decided on is under way, gives way to
     REQUIRE(Eventually([&] { return Ask(doors, 0, "/v1/resume").json["outcome"] == "unchanged"; }));
   }
   CHECK(job[0].Count(EventKind::kPaused) == 0);
-  REQUIRE(Ask(doors, 0, "/v1/pause").status == 200);
+  AskInTime(doors, 0, "/v1/pause");
   REQUIRE(job.WaitForAll(EventKind::kPaused));
   job.Close();
   CheckAllHave(job, job[0].Steps("grad_reduced"));
@@ -200,7 +212,7 @@ TEST_CASE("an edit for a step begins there on all ranks, at any rank's door, and
   job.Run(milliseconds(5));
   REQUIRE(job.WaitForAll(EventKind::kApplied));
   REQUIRE(doors.AllAreHeard(2));
-  const int64_t step = job.Slowest() + 1000;
+  const int64_t step = job.Slowest() + 400;
   const Told told = Ask(doors, 2, "/v1/apply?at_step=" + std::to_string(step), Long(7));
   CHECK(told.status == 200);
   CHECK(told.json["outcome"] == "written");
@@ -208,8 +220,9 @@ TEST_CASE("an edit for a step begins there on all ranks, at any rank's door, and
   CHECK(told.json["at_step"] == step);
   CHECK(doors.Ask(0, "GET", "/v1/status")["armed"]["at_step"] == step);
   // While it waits the plan in force pauses and goes on.
-  CHECK(Ask(doors, 1, "/v1/pause").json["outcome"] == "paused");
-  CHECK(Ask(doors, 1, "/v1/resume").json["outcome"] == "resumed");
+  AskInTime(doors, 1, "/v1/pause");
+  REQUIRE(AllArePaused(job, true));
+  AskInTime(doors, 1, "/v1/resume");
   REQUIRE(job.WaitForAll(EventKind::kApplied, 2));
   REQUIRE(job.WaitForAll(EventKind::kDrained, 2));
   REQUIRE(job[0].WaitFor(EventKind::kWroteBack));
@@ -236,7 +249,7 @@ TEST_CASE("an edit that waits for its step is superseded by the next, also by a 
   REQUIRE(job[0].WaitFor(EventKind::kSuperseded));
   CHECK(job[0].Events(EventKind::kSuperseded)[0].plan_id == first.json["plan_id"]);
   Ask(doors, 1, far, Long(9));
-  CHECK(Ask(doors, 1, "/v1/stop").json["taken"] == "stopping");
+  CHECK(Ask(doors, 1, "/v1/stop").json["outcome"] == "written");
   REQUIRE(job.WaitForAll(EventKind::kDrained, 2));
   REQUIRE(job[0].WaitFor(EventKind::kSuperseded, 2));
   REQUIRE(Eventually([&] { return job[0].monitor->GetStatus().state == RunState::kIdle; }));
