@@ -9,10 +9,12 @@
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -195,6 +197,14 @@ struct OpenDoor {
     const Result<Json> json = ParseJson(reply.value().body);
     REQUIRE(json.ok());
     return json.value();
+  }
+  // The door can bind its socket again in the midst of it, and then it is done once more.
+  bool RemoveRuntime() const {
+    return Eventually([&] {
+      std::error_code error;
+      std::filesystem::remove_all(runtime, error);
+      return !error;
+    });
   }
   std::vector<std::string> Troubles() {
     const std::lock_guard<std::mutex> lock(mutex);

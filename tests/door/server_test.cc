@@ -142,7 +142,7 @@ TEST_CASE("a socket that vanished, or was replaced, is there again") {
   REQUIRE(::unlink(path.c_str()) == 0);
   REQUIRE(Eventually([&] { return ::access(path.c_str(), F_OK) == 0; }));
   CHECK(door.client().Get("/v1/status").ok());
-  std::filesystem::remove_all(door.runtime);
+  CHECK(door.RemoveRuntime());
   REQUIRE(Eventually([&] { return ::access(path.c_str(), F_OK) == 0; }));
   CHECK(Eventually([&] { return door.client().Get("/v1/status").ok(); }));
 }

@@ -174,7 +174,7 @@ void Live() {
       });
       return is_told;
     }));
-    std::filesystem::remove_all(door.runtime);
+    CHECK(door.RemoveRuntime());
     CHECK(Eventually([&] { return std::filesystem::exists(door.runtime) && !door.server->path().empty(); }));
     CHECK(IsAnswered(&door, "GET", "/v1/status"));
     CHECK(door.Troubles().size() <= 1);
