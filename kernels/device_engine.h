@@ -10,6 +10,7 @@
 // it, the last replay's.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -28,7 +29,12 @@ struct DeviceItem {
   // launch.
   StatusCode code = StatusCode::kOk;
   bool captured = false;
+  uint8_t account = 0;  // whose time the measurement is, below kDeviceAccounts; goes in
 };
+
+// Time by account, in nanoseconds.
+inline constexpr size_t kDeviceAccounts = 32;
+using DeviceTimes = std::array<uint64_t, kDeviceAccounts>;
 
 // What became of a slot in a device step.
 enum class GraphAnswer : uint8_t {
@@ -59,7 +65,7 @@ class DeviceEngine {
   virtual void Enqueue(DeviceItem* items, size_t count, const MeasureOptions& options) noexcept = 0;
   // Queues the sign agreement of two tensors, on the stream of the first, which comes back as the item's tensor. Its
   // result is the agreement in `Statistics::mean`, with numel that of the tensors and nothing else set.
-  virtual DeviceItem EnqueueAgreement(const TensorView& a, const TensorView& b) noexcept = 0;
+  virtual DeviceItem EnqueueAgreement(const TensorView& a, const TensorView& b, uint8_t account) noexcept = 0;
 
   // Whether a measurement on this stream would become part of a graph.
   virtual bool IsCapturing(void* stream) noexcept = 0;
@@ -79,6 +85,9 @@ class DeviceEngine {
   virtual bool Harvest(uint64_t ticket, Statistics* statistics) noexcept = 0;
   // Nobody will ask for this ticket again; its slot is reused after the device has written to it.
   virtual void Discard(uint64_t ticket) noexcept = 0;
+  // Adds what the device took for measurements since the last call, as far as it is through with them; those of
+  // captured graphs are not among them. Unlike the others here it asks the driver, which does not wait.
+  virtual void TakeTimes(DeviceTimes* ns) noexcept = 0;
   // As often as one likes.
   virtual GraphAnswer HarvestGraph(uint32_t slot, uint64_t step, Statistics* statistics) noexcept = 0;
 };

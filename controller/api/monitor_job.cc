@@ -58,6 +58,7 @@ std::optional<door::CostFacts> CostOf(const drain::StatusBoard& board) {
   facts.collected = cost.collected;
   facts.steps = cost.steps;
   facts.seconds = static_cast<double>(cost.total_ns()) * 1e-9;
+  facts.device_seconds = static_cast<double>(board.device_ns_so_far()) * 1e-9;
   facts.step_seconds = std::max(0.0, static_cast<double>(cost.elapsed_ns) * 1e-9 - facts.seconds);
   const auto per_collected = board.cost_per_collected_step();
   for (size_t i = 0; i < cost.ns.size(); ++i)

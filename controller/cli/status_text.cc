@@ -155,6 +155,8 @@ std::string MeasuringLine(const Json& cost) {
   if (percent >= 0) line += fmt::format(", {:.3g} % of the training time", percent);
   for (size_t i = 0; i < parts.size() && i < 3 && total > 0; ++i)
     line += fmt::format("{}{} {:.0f} %", i == 0 ? "; of that " : ", ", parts[i].second, -100 * parts[i].first / total);
+  const double device = Number(cost, "device_seconds");
+  if (device > 0 && total > 0) line += fmt::format("; {:.0f} % on devices", 100 * device / total);
   return line;
 }
 

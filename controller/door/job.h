@@ -60,11 +60,12 @@ struct CostFacts {
     double seconds = 0;
     double per_collected = 0;  // seconds a collected step, of the newest plan in which it took any
   };
-  int64_t collected = 0;    // steps
-  int64_t steps = 0;        // collected or not, while a plan was in force
-  double seconds = 0;       // that measuring took in them
-  double step_seconds = 0;  // that they took, less that
-  std::vector<Part> parts;  // that took any
+  int64_t collected = 0;      // steps
+  int64_t steps = 0;          // collected or not, while a plan was in force
+  double seconds = 0;         // that measuring took in them
+  double device_seconds = 0;  // of that, on devices
+  double step_seconds = 0;    // that they took, less that
+  std::vector<Part> parts;    // that took any
 };
 
 // How much that may be, by the config.

@@ -58,6 +58,7 @@ Json CostJson(const CostFacts& cost) {
           {"steps", cost.steps},
           {"seconds", cost.seconds},
           {"percent", cost.step_seconds > 0 ? Json(100 * cost.seconds / cost.step_seconds) : Json()},
+          {"device_seconds", cost.device_seconds},
           {"parts", parts},
           {"per_collected_step", per_collected}};
 }

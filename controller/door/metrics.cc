@@ -93,9 +93,11 @@ void AddSteps(Page* page, const JobStatus& status) {
 void AddCost(Page* page, const JobStatus& status) {
   if (status.cost) {
     page->Family("stepwatch_cost_seconds", "counter",
-                 "Time that threads of the trainer spent measuring, by kinds of sites; boundary: ends of steps.");
+                 "Time that threads of the trainer and devices spent measuring, by kinds of sites; boundary: ends of "
+                 "steps.");
     for (const CostFacts::Part& part : status.cost->parts)
       page->Sample(part.seconds, fmt::format("kind=\"{}\"", Page::Escaped(part.name)));
+    page->One("stepwatch_cost_device_seconds", "counter", "How much of it devices took.", status.cost->device_seconds);
     page->One("stepwatch_cost_steps", "counter", "Steps in which a plan was in force, collected or not.",
               status.cost->steps);
     page->One("stepwatch_cost_step_seconds", "counter", "The time that these took without that.",

@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <array>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -103,6 +104,8 @@ class CudaDriver : public Driver {
         !Succeeded(cudaStreamCreateWithPriority(&side_, cudaStreamNonBlocking, least)) ||
         !Succeeded(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming)))
       return Fault("refused a stream");
+    for (cudaEvent_t& mark : marks_)
+      if (!Succeeded(cudaEventCreate(&mark))) return Fault("refused an event");
     return Status();
   }
 
@@ -114,6 +117,8 @@ class CudaDriver : public Driver {
     for (void* memory : device_memory_) Succeeded(cudaFree(memory));
     for (void* memory : pinned_memory_) Succeeded(cudaFreeHost(memory));
     if (event_ != nullptr) Succeeded(cudaEventDestroy(event_));
+    for (cudaEvent_t mark : marks_)
+      if (mark != nullptr) Succeeded(cudaEventDestroy(mark));
     if (side_ != nullptr) Succeeded(cudaStreamDestroy(side_));
   }
 
@@ -169,6 +174,21 @@ class CudaDriver : public Driver {
            Succeeded(cudaStreamWaitEvent(static_cast<cudaStream_t>(later), event_, 0));
   }
 
+  bool Mark(size_t mark, Stream stream) noexcept override {
+    const OnDevice guard(device_);
+    return Succeeded(cudaEventRecord(marks_[mark], static_cast<cudaStream_t>(stream)));
+  }
+
+  // The thread is ours, and stays at the device: a return to another would make a context there.
+  bool Elapsed(size_t begin, size_t end, uint64_t* ns) noexcept override {
+    const OutsideOfCaptures no_capture;
+    float ms = 0;
+    if (!Succeeded(cudaSetDevice(device_)) || !Succeeded(cudaEventElapsedTime(&ms, marks_[begin], marks_[end])))
+      return false;
+    *ns = ms > 0 ? static_cast<uint64_t>(static_cast<double>(ms) * 1e6) : 0;
+    return true;
+  }
+
   Capturing AskCapturing(Stream stream) noexcept override {
     const OnDevice guard(device_);
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
@@ -192,6 +212,7 @@ class CudaDriver : public Driver {
   bool keep_memory_ = false;
   cudaStream_t side_ = nullptr;
   cudaEvent_t event_ = nullptr;
+  std::array<cudaEvent_t, kMarks> marks_{};
   std::vector<void*> device_memory_;
   std::vector<void*> pinned_memory_;
 };

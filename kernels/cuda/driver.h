@@ -10,6 +10,9 @@ namespace stepwatch::kernels::cuda {
 
 using Stream = void*;
 
+// Timing events of a device.
+inline constexpr size_t kMarks = 128;
+
 // Pinned memory of the host that the device can read and write.
 struct Mapped {
   void* host = nullptr;
@@ -41,6 +44,11 @@ class Driver {
   virtual bool Advance(uint64_t* step, uint64_t* done, Stream stream) noexcept = 0;
   // Work queued on `later` from now on runs after all that is queued on `earlier` by now.
   virtual bool Order(Stream earlier, Stream later) noexcept = 0;
+
+  // Work queued on `stream` by now is done at the time of this mark, below kMarks.
+  virtual bool Mark(size_t mark, Stream stream) noexcept = 0;
+  // The time between two marks; false: the device has not come to the second one, or refused. On a thread of ours.
+  virtual bool Elapsed(size_t begin, size_t end, uint64_t* ns) noexcept = 0;
 
   virtual Capturing AskCapturing(Stream stream) noexcept = 0;
   // A stream of our own, of the lowest priority.

@@ -101,12 +101,14 @@ void Engine::EnqueueRun(DeviceItem* items, size_t count, const MeasureOptions& o
     for (size_t i = 0; i < tickets.count; ++i) Refuse(tickets.first + i, StatusCode::kUnavailable, &items[i]);
     return;
   }
+  const size_t timed = clock_.Begin(driver_.get(), items, tickets.count, stream);
   BatchTable* table = nullptr;
   if (tickets.count == count && count > kInlineEntries) table = TableFor(items, count, stream);
   if (table != nullptr)
     MeasureTable(table, items, tickets, options, stream);
   else
     MeasureInline(items, tickets, options, stream);
+  clock_.End(driver_.get(), timed, stream);
   if (options_.side_stream) driver_->Order(stream, producer);
 }
 
@@ -284,9 +286,10 @@ void Engine::MeasureTable(BatchTable* table, DeviceItem* items, const TicketRing
   RunSegments(table->packer, table->entries, items, tickets, options, stream);
 }
 
-DeviceItem Engine::EnqueueAgreement(const TensorView& a, const TensorView& b) noexcept {
+DeviceItem Engine::EnqueueAgreement(const TensorView& a, const TensorView& b, uint8_t account) noexcept {
   const base::MutexLock lock(&mutex_);
   DeviceItem item{a};
+  item.account = account;
   Layout layout;
   Pair pair;
   item.code = Prepare(a, &layout);
@@ -302,17 +305,19 @@ DeviceItem Engine::EnqueueAgreement(const TensorView& a, const TensorView& b) no
   NoteFor(tickets.first) = Note{a.numel, pair.alike ? 1 : 0, a.dtype, true};
   if (!pair.anything_to_read())
     ring_.Answer(tickets.first, NothingRead());
-  else if (!RunAgreement(pair, tickets))
+  else if (!RunAgreement(pair, item, tickets))
     Refuse(tickets.first, StatusCode::kUnavailable, &item);
   return item;
 }
 
-bool Engine::RunAgreement(const Pair& pair, const TicketRing::Range& tickets) noexcept {
+bool Engine::RunAgreement(const Pair& pair, const DeviceItem& item, const TicketRing::Range& tickets) noexcept {
   const std::optional<Segment> segment = DescribePair(pair, 0, &inline_launch_);
   if (!segment) return false;
   const Stream producer = pair.a.stream, stream = options_.side_stream ? driver_->side_stream() : producer;
   if (options_.side_stream && !driver_->Order(producer, stream)) return false;
+  const size_t timed = clock_.Begin(driver_.get(), &item, 1, stream);
   const bool queued = RunSegment(*segment, MeasureOptions{}, tickets, stream, &inline_launch_);
+  clock_.End(driver_.get(), timed, stream);
   if (options_.side_stream) driver_->Order(stream, producer);
   return queued;
 }
@@ -328,6 +333,10 @@ bool Engine::Harvest(uint64_t ticket, Statistics* statistics) noexcept {
 
 void Engine::Discard(uint64_t ticket) noexcept {
   ring_.Discard(ticket);
+}
+
+void Engine::TakeTimes(DeviceTimes* ns) noexcept {
+  clock_.TakeTimes(driver_.get(), ns);
 }
 
 }  // namespace stepwatch::kernels::cuda

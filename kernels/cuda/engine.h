@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/cuda/answers.h"
+#include "kernels/cuda/batch_clock.h"
 #include "kernels/cuda/batch_table.h"
 #include "kernels/cuda/driver.h"
 #include "kernels/cuda/graph_slots.h"
@@ -26,13 +27,14 @@ class Engine : public DeviceEngine {
                                                       const DeviceEngineOptions& options, uint64_t first_ticket = 0);
 
   void Enqueue(DeviceItem* items, size_t count, const MeasureOptions& options) noexcept override;
-  DeviceItem EnqueueAgreement(const TensorView& a, const TensorView& b) noexcept override;
+  DeviceItem EnqueueAgreement(const TensorView& a, const TensorView& b, uint8_t account) noexcept override;
   bool IsCapturing(void* stream) noexcept override;
   size_t graph_slots() const noexcept override;
   StatusCode EndGraphStep(void* stream, uint64_t* ended) noexcept override;
   StatusCode SwitchGraphs(void* stream, bool on) noexcept override;
   bool Harvest(uint64_t ticket, Statistics* statistics) noexcept override;
   void Discard(uint64_t ticket) noexcept override;
+  void TakeTimes(DeviceTimes* ns) noexcept override;
   GraphAnswer HarvestGraph(uint32_t slot, uint64_t step, Statistics* statistics) noexcept override;
 
  private:
@@ -56,7 +58,8 @@ class Engine : public DeviceEngine {
                    const MeasureOptions& options, Stream stream) noexcept STEPWATCH_REQUIRES(mutex_);
   bool RunSegment(const Segment& segment, const MeasureOptions& options, const TicketRing::Range& tickets,
                   Stream stream, Launch* launch) noexcept STEPWATCH_REQUIRES(mutex_);
-  bool RunAgreement(const Pair& pair, const TicketRing::Range& tickets) noexcept STEPWATCH_REQUIRES(mutex_);
+  bool RunAgreement(const Pair& pair, const DeviceItem& item, const TicketRing::Range& tickets) noexcept
+      STEPWATCH_REQUIRES(mutex_);
   // True if the items, all on `stream`, have their answer, because a graph is captured there.
   bool CapturedOrRefused(DeviceItem* items, size_t count, const MeasureOptions& options, Stream stream,
                          const Pair* pair) noexcept;
@@ -67,6 +70,7 @@ class Engine : public DeviceEngine {
   ResultSlot* const device_results_;
   TicketRing ring_;
   std::vector<Note> notes_;  // written before the ticket is handed out, read by who holds it
+  BatchClock clock_;         // Begin and End with mutex_ held
 
   base::Mutex mutex_;
   std::vector<std::unique_ptr<BatchTable>> tables_ STEPWATCH_GUARDED_BY(mutex_);

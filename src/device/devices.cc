@@ -142,6 +142,11 @@ void Devices::Sweep() noexcept {
   }
 }
 
+void Devices::TakeTimes(kernels::DeviceTimes* ns) noexcept {
+  for (Slot& slot : slots_)
+    if (kernels::DeviceEngine* engine = slot.engine.load(std::memory_order_acquire)) engine->TakeTimes(ns);
+}
+
 std::vector<std::string> Devices::TakeDiagnostics() {
   const uint32_t noted = noted_.load(std::memory_order_acquire);
   if (noted == seen_noted_) return {};

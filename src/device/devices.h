@@ -81,6 +81,8 @@ class Devices {
   void NoteOtherEps(int index) noexcept;
   // Gives the retired tickets back.
   void Sweep() noexcept;
+  // Adds what each device took for measurements, by account.
+  void TakeTimes(kernels::DeviceTimes* ns) noexcept;
   // Why tensors cannot be measured: sentences, each reason once for each device.
   std::vector<std::string> TakeDiagnostics();
 

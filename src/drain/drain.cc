@@ -156,6 +156,7 @@ void Drain::Round(bool now_or_never, bool last_call) noexcept {
   TakeRequests();
   TakeBegunPlans();
   Guarded([&] { EmptyRings(last_call); });
+  engine_->TakeDeviceTimes(&device_times_);
   for (PlanStream& stream : streams_) {
     TellBeginAndFinish(&stream);
     TellCost(&stream);
@@ -210,11 +211,24 @@ void Drain::TellPauses(PlanStream* stream) noexcept {
     board_->Post(PlanPaused{stream->id(), mark.step, mark.paused});
 }
 
+// What a device took in a step comes with the cost of a later one, when it is through with it.
+uint64_t Drain::AddDeviceTimes(std::array<uint64_t, step::kCostCount>* ns) noexcept {
+  static_assert(stats::Engine::kNoKind == step::kBoundaryCost && step::kCostCount <= kernels::kDeviceAccounts);
+  const kernels::DeviceTimes times = std::exchange(device_times_, {});
+  uint64_t total = 0;
+  for (size_t place = 0; place < ns->size(); ++place) {
+    (*ns)[place] += times[place];
+    total += times[place];
+  }
+  return total;
+}
+
 void Drain::TellCost(PlanStream* stream) noexcept {
-  const std::optional<step::StepCost> cost = stream->TakeCost();
+  std::optional<step::StepCost> cost = stream->TakeCost();
   if (!cost) return;
+  const uint64_t device_ns = AddDeviceTimes(&cost->ns);
   const bool is_first = !std::exchange(stream->told_cost, true);
-  board_->Post(StepsMeasured{stream->id(), is_first, *cost}, stream->plan()->config.own.budget.has_value());
+  board_->Post(StepsMeasured{stream->id(), is_first, *cost, device_ns}, stream->plan()->config.own.budget.has_value());
 }
 
 // Frames of a plan wait until those of the plan before it are with the sinks; its results are fetched all the same.

@@ -8,6 +8,7 @@
 // be kept is counted.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -96,6 +97,7 @@ class Drain {
   void TellBeginAndFinish(PlanStream* stream) noexcept;
   void TellPauses(PlanStream* stream) noexcept;
   void TellCost(PlanStream* stream) noexcept;
+  uint64_t AddDeviceTimes(std::array<uint64_t, step::kCostCount>* ns) noexcept;
   void PassOnFrames(bool last_call);
   void PassOnFrames(PlanStream* stream, bool last_call);
   void PassOn(PlanStream* stream, const AssembledFrame& frame);
@@ -134,8 +136,9 @@ class Drain {
   boost::intrusive::slist<PlanStream, boost::intrusive::cache_last<true>> streams_;  // owned
   std::unique_ptr<AlertManager> alert_manager_;
   std::list<SinkQueue> sinks_;
-  std::optional<LatestValues> latest_;  // from the moment that it is wanted
-  bool failing_ = false;                // and the loop was told
+  kernels::DeviceTimes device_times_{};  // not told yet
+  std::optional<LatestValues> latest_;   // from the moment that it is wanted
+  bool failing_ = false;                 // and the loop was told
   bool fault_in_round_ = false;
 };
 

@@ -73,11 +73,13 @@ void StatusBoard::Post(const StepsMeasured& measured, bool wakes) noexcept {
   {
     const base::MutexLock lock(&mutex_);
     cost_so_far_.Add(measured.cost);
+    device_ns_so_far_ += measured.device_ns;
     kind_costs_.Add(measured.plan_id, measured.cost);
     if (!wakes) return;
     const bool full = measured_.size() == kMeasuredMax;
     if (full && measured_.back().plan_id == measured.plan_id) {
       measured_.back().cost.Add(measured.cost);
+      measured_.back().device_ns += measured.device_ns;
     } else {
       if (full) measured_.erase(measured_.begin());
       measured_.push_back(measured);
@@ -97,6 +99,11 @@ std::vector<StepsMeasured> StatusBoard::TakeMeasured() {
 step::StepCost StatusBoard::cost_so_far() const {
   const base::MutexLock lock(&mutex_);
   return cost_so_far_;
+}
+
+uint64_t StatusBoard::device_ns_so_far() const {
+  const base::MutexLock lock(&mutex_);
+  return device_ns_so_far_;
 }
 
 std::array<double, step::kCostCount> StatusBoard::cost_per_collected_step() const {

@@ -71,6 +71,7 @@ struct StepsMeasured {
   PlanId plan_id = 0;
   bool is_first = false;  // the plan's first collected step is among them
   step::StepCost cost;
+  uint64_t device_ns = 0;  // of the cost: what devices took, in steps before these as well
 };
 using BoardEntry = std::variant<PlanBegan, PlanFinished, PlanDrained, SinkFailed, SinkRecovered, AlarmsRaised,
                                 AnomalyFileFailed, AnomalyFileRecovered, PlanPaused, SegmentBegun>;
@@ -110,6 +111,7 @@ class StatusBoard {
 
   // --- any thread ---
   step::StepCost cost_so_far() const;
+  uint64_t device_ns_so_far() const;  // of the cost
   // What each kind takes, in seconds by place; 0: not known.
   std::array<double, step::kCostCount> cost_per_collected_step() const;
 
@@ -132,6 +134,7 @@ class StatusBoard {
   std::vector<BoardEntry> entries_ STEPWATCH_GUARDED_BY(mutex_);
   std::vector<StepsMeasured> measured_ STEPWATCH_GUARDED_BY(mutex_);
   step::StepCost cost_so_far_ STEPWATCH_GUARDED_BY(mutex_);
+  uint64_t device_ns_so_far_ STEPWATCH_GUARDED_BY(mutex_) = 0;
   KindCosts kind_costs_ STEPWATCH_GUARDED_BY(mutex_);
   size_t alarm_sentences_ STEPWATCH_GUARDED_BY(mutex_) = 0;  // in entries_
   size_t alarm_entries_ STEPWATCH_GUARDED_BY(mutex_) = 0;    // in entries_

@@ -28,6 +28,11 @@ bool SameDevice(const TensorView& a, const TensorView& b) {
   return a.device.kind == b.device.kind && a.device.index == b.device.index;
 }
 
+uint8_t AccountOf(const RecordLayout& layout, SiteId site) {
+  return static_cast<uint8_t>(site < layout.sites.size() ? static_cast<size_t>(layout.sites[site].kind)
+                                                         : Engine::kNoKind);
+}
+
 TensorView Scalar(const float* value) {
   return DenseView(value, DType::kFloat32, nullptr, 0);
 }
@@ -91,12 +96,13 @@ StatusCode Engine::Enqueue(const RecordLayout& layout, const kernels::MeasureOpt
   }
   kernels::DeviceItem item;
   item.tensor = tensor;
+  item.account = AccountOf(layout, record->site);
   AskDevice(&item, 1, options);
   return TakeTicket(layout, item, tensor, record);
 }
 
-size_t Engine::EnqueueBatch(const kernels::MeasureOptions& options, const TensorView* tensors, size_t count,
-                            BatchRoom* room) noexcept {
+size_t Engine::EnqueueBatch(const RecordLayout& layout, const kernels::MeasureOptions& options, const Observation* at,
+                            const TensorView* tensors, size_t count, BatchRoom* room) noexcept {
   const size_t most = std::min(count, room->capacity());
   size_t taken = 0;
   while (taken < most && SameDevice(tensors[taken], tensors[0])) ++taken;
@@ -104,7 +110,8 @@ size_t Engine::EnqueueBatch(const kernels::MeasureOptions& options, const Tensor
     for (size_t i = 0; i < taken; ++i) room->cpu_[i].tensor = Known(tensors[i]) ? tensors[i] : Nothing();
     kernels::MeasureBatch(room->cpu_.data(), taken, options, parallel_for_);
   } else {
-    for (size_t i = 0; i < taken; ++i) room->device_[i] = {tensors[i], 0, StatusCode::kOk};
+    for (size_t i = 0; i < taken; ++i)
+      room->device_[i] = {tensors[i], 0, StatusCode::kOk, false, AccountOf(layout, at[i].site)};
     AskDevice(room->device_.data(), taken, options);
   }
   return taken;
@@ -120,7 +127,7 @@ StatusCode Engine::EnqueueAgreement(const RecordLayout& layout, const kernels::M
                                     const TensorView& gradient, const TensorView& momentum, Record* record) noexcept {
   if (!Known(gradient) || !Known(momentum)) return StatusCode::kUnsupported;
   if (!records::Fits(layout, record->site)) return StatusCode::kInternal;
-  if (!OnCpu(gradient) || !OnCpu(momentum)) return AskAgreement(gradient, momentum, record);
+  if (!OnCpu(gradient) || !OnCpu(momentum)) return AskAgreement(layout, gradient, momentum, record);
   double agreement = 0;
   const StatusCode code = kernels::SignAgreement(gradient, momentum, &agreement).code();
   if (code != StatusCode::kOk) return Refuse(gradient, code);
@@ -128,11 +135,12 @@ StatusCode Engine::EnqueueAgreement(const RecordLayout& layout, const kernels::M
   return StatusCode::kOk;
 }
 
-StatusCode Engine::AskAgreement(const TensorView& gradient, const TensorView& momentum, Record* record) noexcept {
+StatusCode Engine::AskAgreement(const RecordLayout& layout, const TensorView& gradient, const TensorView& momentum,
+                                Record* record) noexcept {
   if (!SameDevice(gradient, momentum)) return Refuse(gradient, StatusCode::kUnsupported);
   kernels::DeviceEngine* engine = devices_.Get(gradient.device);
   if (engine == nullptr) return StatusCode::kUnsupported;
-  const kernels::DeviceItem item = engine->EnqueueAgreement(gradient, momentum);
+  const kernels::DeviceItem item = engine->EnqueueAgreement(gradient, momentum, AccountOf(layout, record->site));
   if (item.code != StatusCode::kOk) return Refuse(item);
   records::Describe(Scalar(nullptr), record);
   records::SetPendingResult({item.ticket, gradient.device.index, true, item.captured}, record);

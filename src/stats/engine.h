@@ -58,9 +58,9 @@ class Engine {
   StatusCode EnqueueAgreement(const RecordLayout& layout, const kernels::MeasureOptions& options,
                               const TensorView& gradient, const TensorView& momentum, Record* record) noexcept;
   // Measures as many of `tensors`, from the first on, as lie on the device of the first and fit into `room`; returns
-  // how many. Then Take gives each: what Enqueue would have given.
-  size_t EnqueueBatch(const kernels::MeasureOptions& options, const TensorView* tensors, size_t count,
-                      BatchRoom* room) noexcept;
+  // how many. Then Take gives each: what Enqueue would have given. `at` names the site of each.
+  size_t EnqueueBatch(const RecordLayout& layout, const kernels::MeasureOptions& options, const Observation* at,
+                      const TensorView* tensors, size_t count, BatchRoom* room) noexcept;
   StatusCode Take(const RecordLayout& layout, const BatchRoom& room, size_t i, const TensorView& tensor,
                   Record* record) noexcept;
   // Nobody will harvest this record, if it is pending: Sweep gives its ticket back to the device. Any thread.
@@ -92,6 +92,10 @@ class Engine {
   }
   // Gives back the tickets of discarded records.
   void Sweep() noexcept { devices_.Sweep(); }
+  // Adds what devices took for measurements that they are through with, and that was not taken yet: in nanoseconds, by
+  // the site's kind, and kNoKind for a site that the layout did not have.
+  void TakeDeviceTimes(kernels::DeviceTimes* ns) noexcept { devices_.TakeTimes(ns); }
+  static constexpr size_t kNoKind = kSiteKindCount;
   std::vector<std::string> TakeDiagnostics() { return devices_.TakeDiagnostics(); }
 
  private:
@@ -100,7 +104,8 @@ class Engine {
                           Record* record) noexcept;
   StatusCode TakeTicket(const RecordLayout& layout, const kernels::DeviceItem& item, const TensorView& tensor,
                         Record* record) noexcept;
-  StatusCode AskAgreement(const TensorView& gradient, const TensorView& momentum, Record* record) noexcept;
+  StatusCode AskAgreement(const RecordLayout& layout, const TensorView& gradient, const TensorView& momentum,
+                          Record* record) noexcept;
   StatusCode Refuse(const TensorView& tensor, StatusCode code) noexcept;
   StatusCode Refuse(const kernels::DeviceItem& item) noexcept;
 

@@ -172,7 +172,7 @@ void RingRecorder::ObserveWithRoom(Pipeline* pipeline, const Observation* at, co
   const RecordLayout& layout = pipeline->plan->layout;
   stats::BatchRoom& room = pipeline->batch_room;
   while (count > 0) {
-    const size_t taken = engine_->EnqueueBatch(pipeline->measure, tensors, count, &room);
+    const size_t taken = engine_->EnqueueBatch(layout, pipeline->measure, at, tensors, count, &room);
     for (size_t i = 0; i < taken; ++i) {
       Record record;
       FillKey(*pipeline, at[i], &record);

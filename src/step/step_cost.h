@@ -1,8 +1,8 @@
 // What measuring costs the threads of the trainer, by kinds of sites, beside the time that their steps take.
 //
 // Measured is the time inside the calls of a Recorder that read tensors or have them read, and the end of a collected
-// step. What a framework takes to call a hook, and what a device takes to read a tensor, is not in it. Two clock reads
-// around a call that reads a tensor, one at the end of a step: some 25 ns each.
+// step; the drain adds what devices took to read them. What a framework takes to call a hook is not in it. Two clock
+// reads around a call that reads a tensor, one at the end of a step.
 #pragma once
 
 #include <algorithm>

@@ -64,6 +64,8 @@ TEST_CASE("what measuring costs, and its budget, are a line each") {
             "\ncost        5.0 ms a collected step, 0.5 % of the training time; of that actv 60 %, grad_reduced 30 %, "
             "boundary 8 %\n"));
   CHECK(Has(text, "\nbudget      1 % of the training time, 0.5 % taken lately\n"));
+  status.cost->device_seconds = 0.02;
+  CHECK(Has(StatusText("7-1", door::StatusJson(status)), "boundary 8 %; 40 % on devices\n"));
   status.budget->factor = 8;
   status.budget->left_out = {"actv", "exp_avg"};
   status.budget->spent_percent = 1.25;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -26,6 +27,8 @@ class FakeDevice {
   // Every measurement is finished as soon as it is asked for.
   void FinishAtOnce() { at_once_ = true; }
   void Refuse(StatusCode code) { refusal_ = code; }
+  // What each measurement takes of the device from now on.
+  void Take(std::chrono::nanoseconds of_each) { ns_of_each_ = static_cast<uint64_t>(of_each.count()); }
   // Finishes the oldest or the newest measurements that are under way.
   void FinishOldest(size_t count) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -126,6 +129,10 @@ class FakeDevice {
     slot->state = slot->state == State::kFinished ? State::kFree : State::kDiscarded;
     ++discarded_;
   }
+  void AddTime(uint8_t account) { times_[account] += ns_of_each_; }
+  void TakeTimes(kernels::DeviceTimes* ns) {
+    for (size_t i = 0; i < times_.size(); ++i) (*ns)[i] += times_[i].exchange(0);
+  }
   void CountLaunch() noexcept { ++launches_; }
   bool Captures(const void* stream) const noexcept {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -223,6 +230,8 @@ class FakeDevice {
   std::atomic<bool> at_once_{false};
   std::atomic<StatusCode> refusal_{StatusCode::kOk};
   std::atomic<uint64_t> harvested_{0}, discarded_{0};
+  std::atomic<uint64_t> ns_of_each_{0};
+  std::array<std::atomic<uint64_t>, kernels::kDeviceAccounts> times_{};
   std::atomic<int> launches_{0};
 };
 
@@ -250,10 +259,12 @@ class FakeDeviceEngine final : public kernels::DeviceEngine {
       item.tensor = OnHost(items[i].tensor);
       kernels::MeasureBatch(&item, 1, options, nullptr);
       items[i].code = item.code == StatusCode::kOk ? device_->Ask(item.statistics, &items[i].ticket) : item.code;
+      device_->AddTime(items[i].account);
     }
   }
-  kernels::DeviceItem EnqueueAgreement(const TensorView& a, const TensorView& b) noexcept override {
+  kernels::DeviceItem EnqueueAgreement(const TensorView& a, const TensorView& b, uint8_t account) noexcept override {
     device_->CountLaunch();
+    device_->AddTime(account);
     kernels::DeviceItem item{a};
     const auto compare = [x = OnHost(a), y = OnHost(b)] {
       Statistics result;
@@ -274,6 +285,7 @@ class FakeDeviceEngine final : public kernels::DeviceEngine {
     return device_->Harvest(ticket, statistics);
   }
   void Discard(uint64_t ticket) noexcept override { device_->Discard(ticket); }
+  void TakeTimes(kernels::DeviceTimes* ns) noexcept override { device_->TakeTimes(ns); }
   kernels::GraphAnswer HarvestGraph(uint32_t slot, uint64_t step, Statistics* statistics) noexcept override {
     return device_->HarvestGraph(slot, step, statistics);
   }

@@ -51,6 +51,7 @@ TEST_CASE("what measuring costs is told by kinds, and the budget with what becam
   status.budget->decisions = 2;
   Json json = StatusJson(status);
   CHECK(json["cost"]["percent"] == 2.5);
+  CHECK(json["cost"]["device_seconds"] == 0);
   CHECK(json["cost"]["parts"] == Json{{"actv", 0.4}, {"boundary", 0.1}});
   CHECK(json["cost"]["per_collected_step"] == Json{{"actv", 0.2}, {"boundary", 0.025}});
   CHECK(json["budget"]["acting"] == true);

@@ -226,7 +226,7 @@ TEST_CASE("what cannot be measured is refused with its reason and disturbs no ne
   engine->Enqueue(&item, 1, {});
   CHECK(item.code == StatusCode::kUnavailable);
   CHECK_FALSE(item.captured);
-  CHECK(engine->EnqueueAgreement(good.view, good.view).code == StatusCode::kUnavailable);
+  CHECK(engine->EnqueueAgreement(good.view, good.view, 0).code == StatusCode::kUnavailable);
 }
 
 TEST_CASE("random pairs agree in sign as the reference says", "[random]") {
@@ -242,7 +242,7 @@ TEST_CASE("random pairs agree in sign as the reference says", "[random]") {
     DeviceTensor b = FlatTensor(dtype, std::max<int64_t>(a.view.numel, 1), shift, Fill::kAnyBits, &random);
     TensorView other = DenseView(b.view.data, dtype, a.view.sizes.data(), a.view.ndim);
     other.device = a.view.device;
-    const DeviceItem asked = engine->EnqueueAgreement(a.view, other);
+    const DeviceItem asked = engine->EnqueueAgreement(a.view, other, 0);
     REQUIRE(asked.code == StatusCode::kOk);
     double expected = 0;
     REQUIRE(reference::SignAgreement(OnCpu(a.view), OnCpu(other), &expected).ok());
@@ -254,7 +254,7 @@ TEST_CASE("random pairs agree in sign as the reference says", "[random]") {
   }
   const DeviceTensor a = FlatTensor(DType::kFloat32, 8, 0, Fill::kOrdinary, &random);
   const DeviceTensor b = FlatTensor(DType::kFloat32, 9, 0, Fill::kOrdinary, &random);
-  const DeviceItem asked = engine->EnqueueAgreement(a.view, b.view);
+  const DeviceItem asked = engine->EnqueueAgreement(a.view, b.view, 0);
   REQUIRE(asked.code == StatusCode::kOk);
   Statistics found;
   REQUIRE(engine->Harvest(asked.ticket, &found));

@@ -9,7 +9,7 @@ namespace stepwatch::kernels::cuda::test {
 
 void FakeDevice::Execute(const Work& work) {
   switch (work.kind) {
-    case Work::Kind::kLaunch: return Emulate(work.kernel, work.launch, work.grid, random_());
+    case Work::Kind::kLaunch: clock_ns_ += ns_of_launch; return Emulate(work.kernel, work.launch, work.grid, random_());
     case Work::Kind::kUpload: std::memcpy(work.to, work.from, work.bytes); return;
     case Work::Kind::kAdvance:
       *static_cast<uint64_t*>(work.to) += 1;
@@ -18,6 +18,7 @@ void FakeDevice::Execute(const Work& work) {
       return;
     case Work::Kind::kRecord: events_done_.insert(work.event); return;
     case Work::Kind::kWait: return;
+    case Work::Kind::kMark: marked_ns_[work.event] = clock_ns_; return;
   }
 }
 
@@ -131,6 +132,25 @@ bool FakeDriver::Order(Stream earlier, Stream later) noexcept {
     work->event = event;
     device_->Queue(stream, std::move(work));
   }
+  return true;
+}
+
+bool FakeDriver::Mark(size_t mark, Stream stream) noexcept {
+  const std::lock_guard lock(device_->mutex_);
+  ++device_->marks;
+  device_->marked_ns_.erase(mark);
+  auto work = std::make_unique<FakeDevice::Work>();
+  work->kind = FakeDevice::Work::Kind::kMark;
+  work->event = mark;
+  device_->Queue(stream, std::move(work));
+  return true;
+}
+
+bool FakeDriver::Elapsed(size_t begin, size_t end, uint64_t* ns) noexcept {
+  const std::lock_guard lock(device_->mutex_);
+  const auto from = device_->marked_ns_.find(begin), to = device_->marked_ns_.find(end);
+  if (from == device_->marked_ns_.end() || to == device_->marked_ns_.end()) return false;
+  *ns = to->second - from->second;
   return true;
 }
 

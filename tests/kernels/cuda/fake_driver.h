@@ -43,13 +43,15 @@ class FakeDevice {
 
   size_t launches = 0;
   size_t uploads = 0;
+  size_t marks = 0;
+  uint64_t ns_of_launch = 1000;  // on the device's own clock
   // Launches of unordered streams that shared scratch memory; must stay empty.
   std::string hazards;
 
  private:
   friend class FakeDriver;
   struct Work {
-    enum class Kind { kLaunch, kUpload, kAdvance, kRecord, kWait } kind;
+    enum class Kind { kLaunch, kUpload, kAdvance, kRecord, kWait, kMark } kind;
     KernelId kernel = KernelId::kFloat32;
     Launch launch{};
     uint32_t grid = 0;
@@ -71,6 +73,8 @@ class FakeDevice {
   std::map<Stream, std::vector<std::shared_ptr<const Work>>> recorded_;
   uint64_t last_event_ = 0;
   std::set<uint64_t> events_done_;
+  uint64_t clock_ns_ = 0;
+  std::map<size_t, uint64_t> marked_ns_;  // of marks that the device has passed since they were queued last
   std::vector<std::unique_ptr<std::vector<uint64_t>>> memory_;
 };
 
@@ -87,6 +91,8 @@ class FakeDriver : public Driver {
   bool Upload(void* device, const void* pinned, size_t bytes, Stream stream) noexcept override;
   bool Advance(uint64_t* step, uint64_t* done, Stream stream) noexcept override;
   bool Order(Stream earlier, Stream later) noexcept override;
+  bool Mark(size_t mark, Stream stream) noexcept override;
+  bool Elapsed(size_t begin, size_t end, uint64_t* ns) noexcept override;
   Capturing AskCapturing(Stream stream) noexcept override;
   void KeepMemory() noexcept override { device_->memory_kept = true; }
   Stream side_stream() noexcept override { return kSideStream; }

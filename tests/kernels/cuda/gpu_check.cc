@@ -54,6 +54,8 @@ class Disguise : public Driver {
     return driver_->Advance(step, done, stream);
   }
   bool Order(Stream earlier, Stream later) noexcept override { return driver_->Order(earlier, later); }
+  bool Mark(size_t mark, Stream stream) noexcept override { return driver_->Mark(mark, stream); }
+  bool Elapsed(size_t begin, size_t end, uint64_t* ns) noexcept override { return driver_->Elapsed(begin, end, ns); }
   Capturing AskCapturing(Stream stream) noexcept override { return driver_->AskCapturing(stream); }
   void KeepMemory() noexcept override { driver_->KeepMemory(); }
   Stream side_stream() noexcept override { return driver_->side_stream(); }
@@ -189,7 +191,7 @@ void CheckAgreement(int rounds) {
     Statistics found;
     double expected = 0;
     const Status reference = reference::SignAgreement(OnCpu(a.view), OnCpu(b.view), &expected);
-    const DeviceItem item = engine->EnqueueAgreement(copy_a.view(), copy_b.view());
+    const DeviceItem item = engine->EnqueueAgreement(copy_a.view(), copy_b.view(), 0);
     Must(cudaDeviceSynchronize(), "agreement");
     Expect(reference.ok() && item.code == StatusCode::kOk && engine->Harvest(item.ticket, &found) &&
                found.mean == expected,
@@ -232,6 +234,29 @@ void CheckThatNothingWaits() {
     if (item.code == StatusCode::kOk)
       Expect(engine->Harvest(item.ticket, &found) && Difference(found, expected).empty(), "after the pause");
   cudaStreamDestroy(stream);
+}
+
+// What the device took is known after the measurements, goes to those that asked, and is less than the wall clock's.
+void CheckTimes() {
+  std::mt19937_64 random(8);
+  const auto engine = MakeEngine(132);
+  const DeviceTensor tensor = FlatTensor(DType::kFloat32, 1 << 22, 0, Fill::kOrdinary, &random);
+  const OnDevice copy(tensor);
+  DeviceTimes ns{};
+  const auto begin = std::chrono::steady_clock::now();
+  for (int round = 0; round < 20; ++round) {
+    std::vector<DeviceItem> items(8, DeviceItem{copy.view()});
+    for (DeviceItem& item : items) item.account = 3;
+    engine->Enqueue(items.data(), items.size(), {});
+    Must(cudaDeviceSynchronize(), "times");
+    engine->TakeTimes(&ns);
+    Statistics found;
+    for (const DeviceItem& item : items) Expect(engine->Harvest(item.ticket, &found), "times: no result");
+  }
+  const double wall_ns = std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count();
+  Expect(ns[3] > 0 && static_cast<double>(ns[3]) < wall_ns, "the time of the measurements");
+  for (size_t account = 0; account < ns.size(); ++account)
+    Expect(account == 3 || ns[account] == 0, "the time of somebody who asked for nothing");
 }
 
 void CheckSideStream() {
@@ -322,6 +347,7 @@ int Main(bool small) {
   CheckTrees();
   CheckAgreement(small ? 10 : 200);
   CheckThatNothingWaits();
+  CheckTimes();
   CheckSideStream();
   CheckGraph();
   std::printf("gpu_check: %d mistakes\n", mistakes);

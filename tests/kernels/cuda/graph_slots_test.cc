@@ -212,7 +212,7 @@ TEST_CASE("agreements are captured like tensors, those of unlike and of empty pa
   std::vector<DeviceItem> agreements;
   for (auto [a, b] : {std::pair{model.large.view, other.view}, {model.small.view, other.view}, {empty, empty}}) {
     a.stream = kCapture;
-    agreements.push_back(model.engine->EnqueueAgreement(a, b));
+    agreements.push_back(model.engine->EnqueueAgreement(a, b, 0));
     REQUIRE(agreements.back().code == StatusCode::kOk);
     CHECK(agreements.back().captured);
   }
