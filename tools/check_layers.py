@@ -103,6 +103,7 @@ RAW_FILE_CALL = re.compile(
 # What may make which of them all the same, and why.
 RAW_FILE_CALLERS = {
     "controller/watch/inotify_hint.cc": ("::read(",),  # the queue of events, which lies on no mount
+    "controller/cli/config_file.cc": ("::read(",),  # a pipe, which has no offsets
     "controller/cli/terminal.cc": ("::read(",),  # keys, signals and a counter
 }
 PROJECT = ("include/", "src/", "kernels/", "controller/", "front_ends/")

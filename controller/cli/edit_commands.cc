@@ -187,20 +187,17 @@ int RunStop(const SwitchArguments& arguments) {
 }
 
 int RunApply(const ApplyArguments& arguments) {
-  const watch::FileSnapshot file = watch::TakeSnapshot(arguments.file);
-  if (file.kind != watch::SnapshotKind::kBytes) {
-    const bool is_unstable = file.kind == watch::SnapshotKind::kUnstable;
-    const Status why(StatusCode::kUnavailable, is_unstable ? "changes while it is read" : file.error);
-    return Print(Unusable("file", arguments.file, why), arguments.json);
-  }
-  const Text text{arguments.file, file.bytes};
+  const Result<std::string> given = ReadGivenText(arguments.file);
+  if (!given.ok()) return Print(Unusable("file", arguments.file, given.status()), arguments.json);
+  const Text text{NameOfGiven(arguments.file), given.value()};
   const bool needs_no_target = arguments.dry_run && arguments.config.empty() && AllJobs().empty();
   const Result<EditTarget> target = needs_no_target ? EditTarget() : FindTarget(arguments.config);
   if (!target.ok()) return NoTarget(target.status(), arguments.json);
   const Status refusal = Check(text);
   if (arguments.dry_run) return DryRun(target.value(), text, arguments.json);
   if (!refusal.ok()) return Print(Unusable("file", text.name, refusal), arguments.json);
-  const DoorEdit edit{ApplyRoute(arguments), text.text, arguments.if_match, text.name, HoldsNow(text)};
+  const std::string what = IsStandardInput(arguments.file) ? "the text of standard input" : text.name;
+  const DoorEdit edit{ApplyRoute(arguments), text.text, arguments.if_match, text.name, HoldsNow({what, text.text})};
   if (const auto exit_code = GoThroughDoor(target.value(), edit, arguments.wait, arguments.json)) return *exit_code;
   if (arguments.is_volatile || arguments.at_step)
     return Print(Failure(kExitUnreachable, "file", "no_job",

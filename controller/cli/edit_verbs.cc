@@ -72,7 +72,7 @@ void AddStop(CLI::App* app, int* exit_code) {
 void AddApply(CLI::App* app, int* exit_code) {
   const auto arguments = std::make_shared<ApplyArguments>();
   CLI::App* verb = app->add_subcommand("apply", "Put a config in the place of the one that a job watches");
-  verb->add_option("FILE", arguments->file, "the new config")->required();
+  verb->add_option("FILE", arguments->file, "the new config; - is standard input")->required();
   verb->add_option("--config", arguments->config, std::string(kTarget) + "; a file that is not there is created");
   AddIfMatch(verb, &arguments->if_match);
   AddBegin(verb, &arguments->wait);
@@ -94,6 +94,7 @@ void AddApply(CLI::App* app, int* exit_code) {
           "Examples:\n  stepwatch apply gradients.json --config config.json\n"
           "  stepwatch apply gradients.json --wait drained\n"
           "  stepwatch apply gradients.json --at-step 20000\n"
+          "  jq '.collect_times = 5' gradients.json | stepwatch apply -\n"
           "  stepwatch apply gradients.json --config config.json --dry-run=ranks\n") +
       kExitCodes +
       "\nOf --dry-run=ranks: 0 every rank would take it, 2 none would, 4 not all, or not all were heard, 5 one alone\n"

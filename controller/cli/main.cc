@@ -41,7 +41,7 @@ std::chrono::microseconds ParseDuration(const std::string& text) {
 
 void AddValidate(CLI::App* app, ValidateArguments* arguments, int* exit_code) {
   CLI::App* verb = app->add_subcommand("validate", "Say whether a config is usable, and what is odd about it");
-  verb->add_option("FILE", arguments->file, "config.json")->required();
+  verb->add_option("FILE", arguments->file, "config.json; - is standard input")->required();
   verb->add_flag("--json", arguments->json, "one JSON object instead of lines");
   verb->callback([=] { *exit_code = RunValidate(*arguments); });
 }
@@ -49,7 +49,7 @@ void AddValidate(CLI::App* app, ValidateArguments* arguments, int* exit_code) {
 void AddPlan(CLI::App* app, PlanArguments* arguments, int* exit_code) {
   CLI::App* verb =
       app->add_subcommand("plan", "Say what a config would change in a running job, or collect in one to come");
-  verb->add_option("FILE", arguments->file, "config.json")->required();
+  verb->add_option("FILE", arguments->file, "config.json; - is standard input")->required();
   CLI::Option* job =
       verb->add_option("--job", arguments->job,
                        "compare with what this job runs: its name in `stepwatch ps`, a pid, a socket, a "

@@ -31,7 +31,7 @@ struct Preview {
 };
 
 Result<Preview> MakePreview(const PlanArguments& arguments) {
-  auto file = ReadConfigFile(arguments.file);
+  auto file = ReadGivenConfig(arguments.file);
   if (!file.ok()) return file.status();
   Preview preview{std::move(file).value(), {}, {}};
   if (arguments.sites.empty()) return preview;

@@ -52,6 +52,7 @@ void PrintLines(const std::string& file, const door::FoundJob& job, const Json& 
 }  // namespace
 
 std::optional<door::FoundJob> JobThatWatches(const std::vector<door::FoundJob>& jobs, const std::string& file) {
+  if (IsStandardInput(file)) return std::nullopt;
   const std::string path = Resolved(file);
   std::optional<door::FoundJob> found;
   int64_t found_rank = 0;
@@ -72,7 +73,7 @@ Result<door::FoundJob> JobForFile(const std::vector<door::FoundJob>& jobs, const
 }
 
 int RunPlanOfJob(const std::string& file, const door::FoundJob& job, bool json) {
-  const Result<std::string> text = ReadConfigText(file);
+  const Result<std::string> text = ReadGivenText(file);
   if (!text.ok()) {
     std::fprintf(stderr, "%s\n", PlacedLine(file, "error", {}, text.status().message()).c_str());
     return kExitInvalid;

@@ -127,7 +127,7 @@ int RunRanks(const RanksArguments& arguments) {
 }
 
 int RunDryRun(const DryRunArguments& arguments) {
-  const Result<ConfigFile> file = ReadConfigFile(arguments.file);
+  const Result<ConfigFile> file = ReadGivenConfig(arguments.file);
   if (!file.ok()) return Refuse(arguments, file.status());
   const Result<door::FoundJob> job = FindJob(arguments.config);
   if (!job.ok()) return NoJob(job.status());

@@ -23,13 +23,14 @@ void PrintLines(const std::string& path, const Result<ConfigFile>& file) {
   for (const config::Warning& warning : file.value().parsed.warnings)
     std::printf("%s\n", PlacedLine(path, "warning", warning.place, warning.message).c_str());
   const size_t count = file.value().parsed.warnings.size();
-  std::printf("%s: usable%s\n", path.c_str(), count == 0 ? "" : (", warnings: " + std::to_string(count)).c_str());
+  std::printf("%s: usable%s\n", NameOfGiven(path).c_str(),
+              count == 0 ? "" : (", warnings: " + std::to_string(count)).c_str());
 }
 
 }  // namespace
 
 int RunValidate(const ValidateArguments& arguments) {
-  const Result<ConfigFile> file = ReadConfigFile(arguments.file);
+  const Result<ConfigFile> file = ReadGivenConfig(arguments.file);
   if (arguments.json) {
     PrintJson(file);
   } else {
