@@ -1,16 +1,23 @@
 // Runs the test cases. A run that matches none fails: an entry of CTest must not pass because its case was renamed.
+//
+// The monitors of the run open their doors in a directory of its own, where nobody who looks for jobs meanwhile finds
+// them, and the run finds nobody else's.
+#include "tests/temporary_directory.h"
+#include "tests/variable.h"
+
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_session.hpp>
-int main(int argc, char** argv) {
-  return Catch::Session().run(argc, argv);
-}
 #else
 #define CATCH_CONFIG_RUNNER
 #include <catch2/catch.hpp>
+#endif
 
 int main(int argc, char** argv) {
+  const stepwatch::testing::TemporaryDirectory doors;
+  const stepwatch::testing::Variable variable("STEPWATCH_RUNTIME_DIR", doors.path());
   Catch::Session session;
+#ifdef CATCH_CONFIG_RUNNER
   session.configData().warnings = Catch::WarnAbout::NoTests;
+#endif
   return session.run(argc, argv);
 }
-#endif

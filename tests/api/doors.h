@@ -1,8 +1,6 @@
 // The doors that a test's monitors open, in a directory of their own.
 #pragma once
 
-#include <stdlib.h>
-
 #include <string>
 #include <vector>
 
@@ -12,20 +10,9 @@
 #include "tests/api/job.h"
 #include "tests/catch.h"
 #include "tests/temporary_directory.h"
+#include "tests/variable.h"
 
 namespace stepwatch::testing {
-
-// An environment variable for one test.
-class Variable {
- public:
-  Variable(const char* name, const std::string& value) : name_(name) { ::setenv(name, value.c_str(), 1); }
-  ~Variable() { ::unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* const name_;
-};
 
 struct Doors {
   std::vector<door::FoundJob> Find(size_t count = 1) const {

@@ -1,6 +1,4 @@
 // The budget of a real monitor: what measuring takes is found out, told and lowered, and nothing else gets lost by it.
-#include <stdlib.h>
-
 #include <fstream>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -10,6 +8,7 @@
 #include "controller/door/json_values.h"
 #include "src/testing/synthetic_model.h"
 #include "tests/api/job.h"
+#include "tests/variable.h"
 
 namespace stepwatch::testing {
 namespace {
@@ -132,7 +131,7 @@ TEST_CASE("a job over its budget is collected less often, and events, manifest a
 
 TEST_CASE("without a budget the same job collects each step, and its cost is told by kinds all the same") {
   TemporaryDirectory directory;
-  ::setenv("STEPWATCH_RUNTIME_DIR", (directory / "run").c_str(), 1);
+  const Variable variable("STEPWATCH_RUNTIME_DIR", directory / "run");
   CostlyJob job(ConfigText({.collect_times = 1000}));
   job.counts_rows = false;
   job.Start();
@@ -143,7 +142,6 @@ TEST_CASE("without a budget the same job collects each step, and its cost is tol
     found = door::FindJobs({.directories = {directory / "run"}});
     return found.size() == 1 && !found[0].status.empty();
   }));
-  ::unsetenv("STEPWATCH_RUNTIME_DIR");
   const Json status = Json::parse(found[0].status);
   CHECK(status["budget"].is_null());
   CHECK(status["cost"]["collected"] == 19);

@@ -1,5 +1,4 @@
 // Verbs that change the config through the door of a real monitor: the file is written, and the monitor takes it up.
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,6 +18,7 @@
 #include "tests/api/job.h"
 #include "tests/api/ranked_job.h"
 #include "tests/hooked_files.h"
+#include "tests/variable.h"
 
 namespace stepwatch::testing {
 namespace {
@@ -32,10 +32,7 @@ struct Answered {
 
 // A job with its door in a directory of the test's.
 struct SteeredJob {
-  explicit SteeredJob(const std::string& config) : job(config) {
-    ::setenv("STEPWATCH_RUNTIME_DIR", runtime.c_str(), 1);
-  }
-  ~SteeredJob() { ::unsetenv("STEPWATCH_RUNTIME_DIR"); }
+  explicit SteeredJob(const std::string& config) : job(config) {}
 
   door::Client client() {
     if (socket.empty())
@@ -68,6 +65,7 @@ struct SteeredJob {
 
   TemporaryDirectory directory;
   const std::string runtime = directory / "run";
+  const Variable variable{"STEPWATCH_RUNTIME_DIR", runtime};
   std::string socket;
   Job job;
 };
@@ -314,7 +312,7 @@ TEST_CASE("whoever changes the config without a pause is told to wait before des
 TEST_CASE("in a job of ranks the door of any rank takes changes for rank 0's file, and all ranks apply them") {
   const TemporaryDirectory directory;
   const std::string runtime = directory / "run";
-  ::setenv("STEPWATCH_RUNTIME_DIR", runtime.c_str(), 1);
+  const Variable variable("STEPWATCH_RUNTIME_DIR", runtime);
   RankedJob job(2, ConfigText(Off()));
   job.Start();
   std::map<int, door::Client> doors;
@@ -323,7 +321,6 @@ TEST_CASE("in a job of ranks the door of any rank takes changes for rank 0's fil
       doors.emplace(door::ParseJson(found.status).value()["rank"].get<int>(), door::Client(found.path));
     return doors.size() == 2;
   }));
-  ::unsetenv("STEPWATCH_RUNTIME_DIR");
   job.Run(milliseconds(1));
   for (const int rank : {1, 0}) {
     const std::string text = ConfigText({.collect_times = 1000 + rank});

@@ -2,6 +2,7 @@
 #include "controller/door/find_jobs.h"
 #include "tests/api/job.h"
 #include "tests/door/open_door.h"
+#include "tests/variable.h"
 
 namespace stepwatch::testing {
 namespace {
@@ -13,7 +14,6 @@ const std::string kQuestion = "GET /v1/status HTTP/1.1\r\n\r\n";
 
 struct CrowdedJob : Job {
   CrowdedJob() : Job(ConfigText({.collect_times = 200})) {
-    ::setenv("STEPWATCH_RUNTIME_DIR", runtime.c_str(), 1);
     Start();
     REQUIRE(Eventually([this] { return door::FindJobs({.directories = {runtime}}).size() == 1; }));
     path = door::FindJobs({.directories = {runtime}}).front().path;
@@ -33,6 +33,7 @@ struct CrowdedJob : Job {
   }
 
   const std::string runtime = directory / "run";
+  const Variable variable{"STEPWATCH_RUNTIME_DIR", runtime};
   std::string path;
 };
 

@@ -7,6 +7,7 @@
 #include "controller/door/client.h"
 #include "controller/door/find_jobs.h"
 #include "tests/api/job.h"
+#include "tests/variable.h"
 
 namespace stepwatch::testing {
 namespace {
@@ -53,7 +54,6 @@ struct Footprint {
 class StartAndStop {
  public:
   explicit StartAndStop(const std::string& format) : format_(format) {
-    ::setenv("STEPWATCH_RUNTIME_DIR", runtime_.c_str(), 1);
     job_.counts_rows = false;
     job_.options.output_dir = directory_ / "out";
     job_.options.keep_latest = true;
@@ -103,6 +103,7 @@ class StartAndStop {
   const std::string format_;
   TemporaryDirectory directory_{PlaceInMemory()};
   const std::string runtime_ = directory_ / "run";
+  const Variable variable_{"STEPWATCH_RUNTIME_DIR", runtime_};
   Job job_{ConfigText(Off())};
   std::string path_;
 };

@@ -16,6 +16,16 @@ namespace {
 
 using door::Json;
 
+TEST_CASE("a monitor of a test that says nothing of doors opens its door where nobody else looks for jobs") {
+  Job job(ConfigText(Off()));
+  job.Start();
+  const std::vector<std::string> directories = door::RuntimeDirectories(::geteuid());
+  REQUIRE(directories.front() == door::NamedRuntimeDirectory());
+  REQUIRE(Eventually([&] { return !door::FindJobs({.directories = {directories.front()}}).empty(); }));
+  const std::vector<std::string> common(directories.begin() + 1, directories.end());
+  for (const door::FoundJob& found : door::FindJobs({.directories = common})) CHECK(found.pid != ::getpid());
+}
+
 TEST_CASE("the status follows an edit through the life of its plan") {
   const Doors doors;
   Job job(ConfigText(Off()));

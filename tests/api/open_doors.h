@@ -1,8 +1,6 @@
 // The doors of a job whose ranks are monitors of this process.
 #pragma once
 
-#include <stdlib.h>
-
 #include <chrono>
 #include <string>
 
@@ -12,14 +10,12 @@
 #include "tests/api/job.h"
 #include "tests/catch.h"
 #include "tests/temporary_directory.h"
+#include "tests/variable.h"
 
 namespace stepwatch::testing {
 
 // Every door opens in a directory of its own.
 struct OpenDoors {
-  OpenDoors() { ::setenv("STEPWATCH_RUNTIME_DIR", runtime.c_str(), 1); }
-  ~OpenDoors() { ::unsetenv("STEPWATCH_RUNTIME_DIR"); }
-
   door::Client client(size_t rank) const {
     std::string path;
     REQUIRE(Eventually([&] {
@@ -53,6 +49,7 @@ struct OpenDoors {
 
   TemporaryDirectory directory;
   const std::string runtime = directory / "run";
+  const Variable variable{"STEPWATCH_RUNTIME_DIR", runtime};
 };
 
 }  // namespace stepwatch::testing

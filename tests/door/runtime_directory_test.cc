@@ -3,10 +3,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdlib>
-
 #include "tests/catch.h"
 #include "tests/temporary_directory.h"
+#include "tests/variable.h"
 
 namespace stepwatch::door {
 namespace {
@@ -16,11 +15,10 @@ bool Has(const std::string& text, const std::string& part) {
 }
 
 TEST_CASE("the directory that the environment names comes first") {
-  ::setenv("STEPWATCH_RUNTIME_DIR", "/shared/jobs//", 1);
+  const testing::Variable named("STEPWATCH_RUNTIME_DIR", "/shared/jobs//");
   CHECK(RuntimeDirectories(7) == std::vector<std::string>{"/shared/jobs", "/run/user/7/stepwatch", "/tmp/stepwatch-7"});
-  ::setenv("STEPWATCH_RUNTIME_DIR", "", 1);
+  const testing::Variable none("STEPWATCH_RUNTIME_DIR", "");
   CHECK(RuntimeDirectories(7).size() == 2);
-  ::unsetenv("STEPWATCH_RUNTIME_DIR");
 }
 
 TEST_CASE("the first directory that can be had is made, for nobody else to enter") {

@@ -23,6 +23,7 @@
 #include "controller/door/runtime_directory.h"
 #include "tests/api/job.h"
 #include "tests/hooked_files.h"
+#include "tests/variable.h"
 
 namespace stepwatch::testing {
 
@@ -39,7 +40,6 @@ class JobLife {
  public:
   explicit JobLife(CallFault fault) : fault_(std::move(fault)) {
     files_.before = [this](std::string_view call) { return BeforeCall(call); };
-    ::setenv("STEPWATCH_RUNTIME_DIR", runtime_.c_str(), 1);
     job_.options.use_inotify = true;
     job_.options.look_interval = std::chrono::milliseconds(200);
   }
@@ -181,6 +181,7 @@ class JobLife {
   HookedFiles files_;
   TemporaryDirectory directory_{PlaceInMemory()};
   const std::string runtime_ = directory_ / "run";
+  const Variable variable_{"STEPWATCH_RUNTIME_DIR", runtime_};
   Job job_{ConfigText(Off())};
   size_t windows_ = 2;
 };
