@@ -34,6 +34,11 @@ ExitCode ExitCodeOf(int status, const std::string& code) {
   return kExitUnreachable;
 }
 
+EditWait::Goal GoalOf(const std::string& word) {
+  if (word == "stopped") return EditWait::Goal::kStopped;
+  return word == "drained" ? EditWait::Goal::kDrained : EditWait::Goal::kApplied;
+}
+
 std::string TakenText(const Json& change) {
   const std::string taken = Text(change, "taken");
   const uint64_t plan = Count(change, "plan_id");
@@ -140,7 +145,8 @@ void AwaitEdit(const door::FoundJob& job, const WaitArguments& arguments, EditRe
   const bool may_wait = result->exit_code == kExitDone || result->exit_code == kExitNoChange;
   if (arguments.goal.empty() || !may_wait) return;
   const door::Client client = door::ClientOf(job);
-  EditWait wait(arguments.goal == "drained" ? EditWait::Goal::kDrained : EditWait::Goal::kApplied, result->json);
+  EditWait wait(GoalOf(arguments.goal), result->json,
+                arguments.is_stop ? EditWait::Verb::kStop : EditWait::Verb::kBegin);
   const bool tells = arguments.tells && IsTerminal();
   const auto tell = [tells](const std::vector<std::string>& lines) {
     for (const std::string& line : lines)

@@ -26,9 +26,10 @@ std::optional<EditResult> ValidateThroughDoor(const door::FoundJob& job, const s
                                               const std::string& text);
 
 struct WaitArguments {
-  std::string goal;    // "applied", "drained"; empty: nothing is waited for
-  double timeout = 0;  // seconds; 0: none
-  bool tells = true;   // prints the result first, and on a terminal a line for each stage
+  std::string goal;      // "applied", "stopped", "drained"; empty: nothing is waited for
+  double timeout = 0;    // seconds; 0: none
+  bool tells = true;     // prints the result first, and on a terminal a line for each stage
+  bool is_stop = false;  // of the verb that ends a collection
 };
 
 // Follows what has become of a change until it has come as far as wanted, and adds that to `result`.

@@ -139,7 +139,9 @@ int Switch(const SwitchArguments& arguments, bool on) {
   if (!target.ok()) return NoTarget(target.status(), arguments.json);
   const DoorEdit edit{on ? "/v1/start" : "/v1/stop", "", arguments.if_match, target.value().config,
                       fmt::format("says \"dynamic_on\": {} now", on)};
-  if (const auto exit_code = GoThroughDoor(target.value(), edit, arguments.wait, arguments.json)) return *exit_code;
+  WaitArguments wait = arguments.wait;
+  wait.is_stop = !on;
+  if (const auto exit_code = GoThroughDoor(target.value(), edit, wait, arguments.json)) return *exit_code;
   return SwitchFile(target.value().config, arguments, on);
 }
 

@@ -29,16 +29,21 @@ void AddIfMatch(CLI::App* verb, std::string* if_match) {
       ->check(CheckSha256);
 }
 
-void AddWait(CLI::App* verb, WaitArguments* wait, const std::vector<std::string>& goals, const char* what) {
+CLI::Option* AddWait(CLI::App* verb, WaitArguments* wait, const std::vector<std::string>& goals, const char* what) {
   CLI::Option* goal = verb->add_option("--wait", wait->goal, what)->check(CLI::IsMember(goals));
   verb->add_option("--timeout", wait->timeout, "seconds to wait; then exit 5 (default: for ever)")
-      ->check(CLI::PositiveNumber)
-      ->needs(goal);
+      ->check(CLI::PositiveNumber);
+  return goal;
+}
+
+// Of --wait, or of what stands for it.
+void CheckWait(const WaitArguments& wait) {
+  if (wait.timeout > 0 && wait.goal.empty()) throw CLI::RequiresError("--timeout", "--wait");
 }
 
 void AddBegin(CLI::App* verb, WaitArguments* wait) {
-  AddWait(verb, wait, {"applied", "drained"},
-          "until rows of the first collected step are written, or all rows of the plan");
+  (void)AddWait(verb, wait, {"applied", "drained"},
+                "until rows of the first collected step are written, or all rows of the plan");
 }
 
 void AddStart(CLI::App* app, int* exit_code) {
@@ -52,7 +57,10 @@ void AddStart(CLI::App* app, int* exit_code) {
   verb->footer(std::string("That word alone changes; comments and formatting stay. A config without the key is left "
                            "alone.\nExamples:\n  stepwatch start config.json\n  stepwatch start --wait applied\n") +
                kExitCodes);
-  verb->callback([=] { *exit_code = RunStart(*arguments); });
+  verb->callback([=] {
+    CheckWait(arguments->wait);
+    *exit_code = RunStart(*arguments);
+  });
 }
 
 void AddStop(CLI::App* app, int* exit_code) {
@@ -61,12 +69,23 @@ void AddStop(CLI::App* app, int* exit_code) {
       "stop", "Make \"dynamic_on\" false in a config: a job that watches it stops at its next step");
   verb->add_option("TARGET", arguments->target, kTarget);
   AddIfMatch(verb, &arguments->if_match);
-  AddWait(verb, &arguments->wait, {"drained"}, "until all rows are written");
+  CLI::Option* wait = AddWait(verb, &arguments->wait, {"stopped", "drained"},
+                              "until the plan is out of force, or until all its rows are written as well");
+  verb->add_flag_callback(
+          "--now", [=] { arguments->wait.goal = "stopped"; },
+          "answer when the plan is out of force: the same as --wait stopped. It ends at the next step in any "
+          "case, of ranks at the nearest on which they agree, and no row is dropped")
+      ->excludes(wait);
   verb->add_flag("--json", arguments->json, "one JSON object instead of a line");
-  verb->footer(std::string("That word alone changes; comments and formatting stay. A config without the key is left "
-                           "alone.\nExamples:\n  stepwatch stop config.json\n  stepwatch stop --wait drained\n") +
-               kExitCodes);
-  verb->callback([=] { *exit_code = RunStop(*arguments); });
+  verb->footer(
+      std::string("That word alone changes; comments and formatting stay. A config without the key is left "
+                  "alone.\nExamples:\n  stepwatch stop config.json\n  stepwatch stop --now --timeout 60\n  stepwatch "
+                  "stop --wait drained\n") +
+      kExitCodes);
+  verb->callback([=] {
+    CheckWait(arguments->wait);
+    *exit_code = RunStop(*arguments);
+  });
 }
 
 void AddApply(CLI::App* app, int* exit_code) {
@@ -100,6 +119,7 @@ void AddApply(CLI::App* app, int* exit_code) {
       "\nOf --dry-run=ranks: 0 every rank would take it, 2 none would, 4 not all, or not all were heard, 5 one alone\n"
       "was asked, 6 no job runs.");
   verb->callback([=] {
+    CheckWait(arguments->wait);
     arguments->dry_run = !dry_run->empty();
     *exit_code =
         *dry_run == "ranks" ? RunDryRun({arguments->file, arguments->config, arguments->json}) : RunApply(*arguments);
@@ -122,7 +142,10 @@ void AddRollback(CLI::App* app, int* exit_code) {
       std::string("The bytes go into the config as `stepwatch apply` puts them there; a running job takes them "
                   "up as a new plan.\nExample: stepwatch rollback --config config.json\n") +
       kExitCodes);
-  verb->callback([=] { *exit_code = RunRollback(*arguments); });
+  verb->callback([=] {
+    CheckWait(arguments->wait);
+    *exit_code = RunRollback(*arguments);
+  });
 }
 
 }  // namespace

@@ -15,16 +15,17 @@ bool IsQuiet(const std::string& state) {
 
 }  // namespace
 
-EditWait::EditWait(Goal goal, const Json& change)
+EditWait::EditWait(Goal goal, const Json& change, Verb verb)
     : goal_(goal),
       sha256_(Text(change, "sha256")),
-      is_stop_(Text(change, "taken") == "stopping" || Text(change, "taken") == "off"),
+      is_stop_(verb == Verb::kStop || Text(change, "taken") == "stopping" || Text(change, "taken") == "off"),
       plan_id_(Count(change, "plan_id")),
       is_told_of_(Text(change, "taken") == "running") {
   const std::string taken = Text(change, "taken");
   if (taken == "refused") Fail("refused: " + Text(Part(change, "refusal"), "message"));
   if (taken == "superseded") Fail("somebody has saved something newer");
-  if (is_stop_ && goal == Goal::kApplied) end_ = End::kReached;  // there is nothing that would be applied
+  const bool is_over = goal == Goal::kApplied || (goal == Goal::kStopped && taken == "off");
+  if (!end_ && is_stop_ && is_over) end_ = End::kReached;  // there is nothing to apply, or nothing in force
 }
 
 void EditWait::Fail(const std::string& why) {
@@ -57,7 +58,10 @@ std::vector<std::string> EditWait::OnEvent(const std::string& name, const Json& 
     facts_["applied_step"] = Count(event, "step");
     return {fmt::format("plan {} applied: first step {}", plan_id_, Count(event, "step"))};
   }
-  if (name == "finished") return {fmt::format("plan {} finished: {}", plan_id_, message)};
+  if (name == "finished") {
+    is_finished_ = true;
+    return {fmt::format("plan {} finished: {}", plan_id_, message)};
+  }
   if (name != "drained") return {};
   is_drained_ = true;
   const Json& ledger = Part(event, "ledger");
@@ -75,11 +79,16 @@ uint64_t EditWait::PlanIn(const Json& status) const {
   return 0;
 }
 
+bool EditWait::IsStopOver(const std::string& state) const {
+  if (goal_ == Goal::kStopped && (is_finished_ || is_drained_ || state == "DRAINING")) return true;
+  if (plan_id_ != 0 && goal_ != Goal::kStopped) return is_drained_;
+  return IsQuiet(state);
+}
+
 std::vector<std::string> EditWait::OnStatus(const Json& status) {
   if (end_) return {};
   if (is_stop_) {
-    const bool is_over = plan_id_ != 0 ? is_drained_ : IsQuiet(Text(status, "state"));
-    if (is_over) end_ = End::kReached;
+    if (IsStopOver(Text(status, "state"))) end_ = End::kReached;
     return {};
   }
   // The plan of an edit gets a new number when the model grows, or a rank has used the old one.
@@ -108,7 +117,7 @@ std::vector<std::string> EditWait::OnStatus(const Json& status) {
 }
 
 void EditWait::OnGone() {
-  if (!end_ && is_drained_) end_ = End::kReached;
+  if (!end_ && (is_drained_ || (is_finished_ && goal_ == Goal::kStopped))) end_ = End::kReached;
 }
 
 }  // namespace stepwatch::cli

@@ -14,12 +14,15 @@ class EditWait {
  public:
   enum class Goal : uint8_t {
     kApplied,  // rows of the first collected step are written
-    kDrained,  // all rows of the plan are
+    kStopped,  // of a stop: the plan is no longer in force
+    kDrained,  // all rows of the plan are written
   };
   enum class End : uint8_t { kReached, kFailed };
 
+  enum class Verb : uint8_t { kBegin, kStop };
+
   // `change`: what the door has answered to the verb.
-  EditWait(Goal goal, const door::Json& change);
+  EditWait(Goal goal, const door::Json& change, Verb verb = Verb::kBegin);
 
   // Each answers what is new. A status is to be asked for after an event.
   std::vector<std::string> OnEvent(const std::string& name, const door::Json& event_untrusted);
@@ -39,6 +42,7 @@ class EditWait {
 
  private:
   void Fail(const std::string& why);
+  bool IsStopOver(const std::string& state) const;
   // Of the plan of these bytes in the status; 0: there is none.
   uint64_t PlanIn(const door::Json& status) const;
 
@@ -47,6 +51,7 @@ class EditWait {
   const bool is_stop_;  // there is nothing to begin
   uint64_t plan_id_;    // 0: not known yet, or none
   bool is_told_of_;     // the beginning of the plan has been told, or will not be
+  bool is_finished_ = false;
   bool is_drained_ = false;
   bool is_superseded_ = false;
   bool is_aborted_ = false;

@@ -8,6 +8,7 @@ namespace {
 using door::Json;
 using Goal = EditWait::Goal;
 using End = EditWait::End;
+using Verb = EditWait::Verb;
 
 const Json kArmed = {{"sha256", "aa"}, {"taken", "armed"}, {"plan_id", 3}};
 const Json kArmedStatus = {{"file_sha256", "aa"}, {"armed", {{"plan_id", 3}, {"config_sha256", "aa"}}}};
@@ -136,6 +137,40 @@ TEST_CASE("a stop is over when the plan is drained, or nothing runs") {
   CHECK_FALSE(nothing.end());
   (void)nothing.OnStatus({{"state", "IDLE"}});
   CHECK(nothing.end() == End::kReached);
+}
+
+TEST_CASE("a plan is stopped when it is out of force, before its rows are written") {
+  const Json stopping = {{"sha256", "aa"}, {"taken", "stopping"}, {"plan_id", 3}};
+  EditWait told(Goal::kStopped, stopping, Verb::kStop);
+  (void)told.OnStatus({{"state", "COLLECTING"}});
+  (void)told.OnEvent("finished", {{"plan", 2}});
+  (void)told.OnStatus({{"state", "COLLECTING"}});
+  CHECK_FALSE(told.end());
+  (void)told.OnEvent("finished", {{"plan", 3}});
+  (void)told.OnStatus({{"state", "ARMED"}});  // somebody has saved something newer since
+  CHECK(told.end() == End::kReached);
+  EditWait seen(Goal::kStopped, stopping, Verb::kStop);
+  (void)seen.OnStatus({{"state", "DRAINING"}});
+  CHECK(seen.end() == End::kReached);
+  EditWait gone(Goal::kStopped, stopping, Verb::kStop);
+  (void)gone.OnEvent("finished", {{"plan", 3}});
+  gone.OnGone();
+  CHECK(gone.end() == End::kReached);
+  CHECK(EditWait(Goal::kStopped, {{"sha256", "aa"}, {"taken", "off"}}, Verb::kStop).end() == End::kReached);
+  CHECK(EditWait(Goal::kStopped, {{"sha256", "aa"}, {"taken", "superseded"}}, Verb::kStop).end() == End::kFailed);
+}
+
+TEST_CASE("a stop on which the ranks have not agreed yet is waited for until they have stopped") {
+  const Json pending = {{"sha256", "aa"}, {"taken", "pending"}, {"plan_id", nullptr}};
+  EditWait stopped(Goal::kStopped, pending, Verb::kStop), drained(Goal::kDrained, pending, Verb::kStop);
+  for (EditWait* wait : {&stopped, &drained}) {
+    (void)wait->OnStatus({{"state", "COLLECTING"}, {"file_sha256", "aa"}});
+    CHECK_FALSE(wait->end());
+    (void)wait->OnStatus({{"state", "DRAINING"}, {"file_sha256", "aa"}});
+    CHECK(wait->end().has_value() == (wait == &stopped));
+    (void)wait->OnStatus({{"state", "IDLE"}, {"file_sha256", "aa"}});
+    CHECK(wait->end() == End::kReached);
+  }
 }
 
 TEST_CASE("answers of a release that says something else harm nobody") {

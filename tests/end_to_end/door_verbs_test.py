@@ -119,6 +119,34 @@ def test_wait_applied_means_that_rows_are_written(job: Rehearsal, new: Path) -> 
     assert ledger["produced"] == ledger["written"] == len(rows) > 0
 
 
+def test_a_stop_with_now_ends_when_the_plan_is_out_of_force(tmp_path: Path, new: Path) -> None:
+    with Rehearsal(tmp_path, OFF, "--steps", "1000000", "--step-time", "50ms") as job:
+        job.until_step(1)
+        assert answer("apply", new, "--config", job.config, "--wait", "applied", "--timeout", "60")[0] == 0
+        code, stopped = answer("stop", job.config, "--now", "--timeout", "60")
+        assert (code, stopped["taken"], stopped["reached"]) == (0, "stopping", True)
+        assert json.loads(stepwatch("status", job.config, "--json").stdout)["state"] in ("DRAINING", "IDLE")
+        again = stepwatch("stop", job.config, "--now")  # nothing is in force
+        assert again.returncode == 7 and "stopped" in again.stdout
+        code, drained = answer("stop", job.config, "--wait", "drained", "--timeout", "60")
+        assert (code, drained["reached"]) == (7, True)
+        job.until_event("drained")
+        job.check_ledgers()
+        assert job.rows("grad_reduced")
+
+
+def test_what_now_means_is_asked_for_once_and_of_a_job(tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(ON)
+    code, alone = answer("stop", config, "--now")
+    assert (code, alone["error"]["code"], config.read_text()) == (6, "no_job", ON)
+    for words in (["--now", "--wait", "drained"], ["--timeout", "3"]):
+        refused = stepwatch("stop", config, *words)
+        assert refused.returncode == 2 and "--wait" in refused.stderr
+    assert stepwatch("start", config, "--timeout", "3").returncode == 2
+    assert config.read_text() == ON
+
+
 def test_wait_drained_ends_when_all_rows_are_written(job: Rehearsal) -> None:
     code, started = answer("start", job.config, "--wait", "drained", "--timeout", "60")
     assert (code, started["reached"], started["collected_steps"]) == (0, True, 3)
