@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "controller/cli/stop_on_signals.h"
+#include "controller/writeback/leftover_file.h"
 
 namespace stepwatch::cli {
 namespace {
@@ -30,6 +31,7 @@ ConfigChange::ConfigChange(std::string path)
     : path_(std::move(path)),
       displaced_(writeback::FindDisplaced(path_, base::FileSystem::Real(), 2 * writeback::kDisplacedGrace)) {
   Tell(displaced_.Look(Clock::now()));
+  Tell(writeback::TidyLeftovers(path_));
 }
 
 writeback::WriteBackResult ConfigChange::Make(const std::function<writeback::WriteBackResult()>& edit) {

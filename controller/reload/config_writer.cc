@@ -1,8 +1,10 @@
 #include "controller/reload/config_writer.h"
 
 #include <chrono>
+#include <iterator>
 #include <utility>
 
+#include "controller/writeback/leftover_file.h"
 #include "src/base/text.h"
 
 namespace stepwatch::reload {
@@ -47,8 +49,12 @@ writeback::WriteBackResult ConfigWriter::MakeNow(Displaced* displaced, const std
 
 void ConfigWriter::TakeOver() {
   Look([path = config_path_, files = files_](Displaced* displaced) {
+    std::vector<Finding> kept = writeback::TidyLeftovers(path, *files);
     displaced->files.Add(writeback::FindDisplaced(path, *files));
-    return LookAt(displaced);
+    Looked looked = LookAt(displaced);
+    looked.findings.insert(looked.findings.end(), std::make_move_iterator(kept.begin()),
+                           std::make_move_iterator(kept.end()));
+    return looked;
   });
 }
 

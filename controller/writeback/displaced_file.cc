@@ -23,13 +23,6 @@ constexpr milliseconds kLookInterval{50};
 // A save that is being written ends first, if it ends soon: what goes into the config's place is then whole.
 constexpr milliseconds kWriterPatience{200};
 
-// By the time of its last change (ctime), a rename included.
-bool IsOlderThan(const struct stat& status, milliseconds age) {
-  using std::chrono::system_clock;
-  const auto changed = std::chrono::seconds(status.st_ctim.tv_sec) + std::chrono::nanoseconds(status.st_ctim.tv_nsec);
-  return age == milliseconds(0) || system_clock::now().time_since_epoch() - changed > age;
-}
-
 }  // namespace
 
 DisplacedFile::Finding DisplacedFile::Look(Clock::time_point now, const std::set<std::string>& ours) {
@@ -113,9 +106,14 @@ DisplacedFile::Finding DisplacedFile::PutIn(const std::string& bytes, Clock::tim
   const bool is_missing = target.inode == 0;
   const bool is_ours = target.bytes && ours.count(TextId(*target.bytes)) > 0;
   const bool is_newest = is_missing || is_ours || (target.bytes && IsNewerThanTarget());
-  if (!IsAt(path_)) {
+  const bool is_copy = !IsAt(path_);
+  if (is_copy) {
     if (const int error = NameCopy(bytes))
       return RetryOrTell(now, last, "holds an edit, which cannot be put back", error);
+  }
+  if (is_newest && is_copy) {
+    // Killed from here on, it is found as what it is.
+    (void)NameDisplaced(files_, target_, {text_, is_ours ? TextId(*target.bytes) : text_}, &path_);
   }
   if (is_newest) return AfterPuttingIn(PutBackIn(files_, target_, path_, target, is_ours), now);
   ExchangeResult kept;
@@ -124,7 +122,7 @@ DisplacedFile::Finding DisplacedFile::PutIn(const std::string& bytes, Clock::tim
 }
 
 int DisplacedFile::NameCopy(const std::string& bytes) {
-  TemporaryFile copy = WriteBeside(files_, target_, fd_.get(), bytes);
+  TemporaryFile copy = WriteBeside(files_, target_, fd_.get(), bytes, TextOf::kPeople);
   if (copy.error != 0) return copy.error;
   base::UniqueFd fd;
   const int error = OpenFile(files_, copy.path, O_RDONLY, &fd);

@@ -108,6 +108,12 @@ Version Inspect(base::FileSystem& files, const std::string& path) {
   return version;
 }
 
+bool IsOlderThan(const struct stat& status, std::chrono::milliseconds age) {
+  using std::chrono::system_clock;
+  const auto changed = std::chrono::seconds(status.st_ctim.tv_sec) + std::chrono::nanoseconds(status.st_ctim.tv_nsec);
+  return age == std::chrono::milliseconds(0) || system_clock::now().time_since_epoch() - changed > age;
+}
+
 int RemoveOurs(base::FileSystem& files, const std::string& path) {
   int error = 0;
   for (int i = 0; i < kRemoveTries; ++i) {

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -50,6 +51,9 @@ struct Version {
 
 // Never fails: what cannot be read is a version without bytes.
 Version Inspect(base::FileSystem& files, const std::string& path);
+
+// By the time of its last change (ctime), a rename included. An `age` of 0: always.
+bool IsOlderThan(const struct stat& status, std::chrono::milliseconds age);
 
 // Removes a name that holds a text of ours; 0 also if it is gone already.
 int RemoveOurs(base::FileSystem& files, const std::string& path);

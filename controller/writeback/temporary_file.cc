@@ -4,15 +4,22 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <ctime>
+#include <system_error>
+#include <vector>
 
+#include "src/base/process_identity.h"
 #include "src/base/sha256.h"
 
 namespace stepwatch::writeback {
 namespace {
 
 const char kDisplaced[] = "displaced-";
-constexpr int kNamesMax = 100;  // leftovers of crashed processes with our process id
+const char kNew[] = "new";
+const char kEdit[] = "edit";
+constexpr size_t kMachineIdSize = 8;
+constexpr int kNamesMax = 100;  // temporary files of this process that could not be removed
 
 std::string BesideName(const std::string& target, const std::string& suffix) {
   return base::JoinPath(base::DirectoryOf(target), "." + base::BaseName(target) + ".stepwatch-" + suffix);
@@ -27,11 +34,24 @@ int ToFreeName(const std::string& target, const std::string& suffix, TryName try
   return error;
 }
 
-int OpenFreshName(base::FileSystem& files, const std::string& target, mode_t mode, std::string* path,
-                  base::UniqueFd* fd) {
+// The machine, its start and the container in which a pid holds.
+std::string MachineId(const base::ProcessIdentity& process) {
+  return base::Sha256Hex(process.host + "\n" + process.boot_id + "\n" + process.pid_namespace)
+      .substr(0, kMachineIdSize);
+}
+
+// Who this process is says the kernel, whose files are no mount that could fail or hang.
+std::string FreshSuffix(std::string_view bytes, TextOf whose) {
+  const base::ProcessIdentity process = base::ThisProcess();
+  return std::string(whose == TextOf::kUs ? kNew : kEdit) + "-" + TextId(bytes) + "-" + MachineId(process) + "-" +
+         std::to_string(process.pid) + "-" + std::to_string(process.started) + "-";
+}
+
+int OpenFreshName(base::FileSystem& files, const std::string& target, const std::string& suffix, mode_t mode,
+                  std::string* path, base::UniqueFd* fd) {
   int error = EEXIST;
   for (int n = 0; n < kNamesMax && error == EEXIST; ++n) {
-    *path = BesideName(target, std::to_string(::getpid()) + "-" + std::to_string(n));
+    *path = BesideName(target, suffix + std::to_string(n));
     error = OpenFile(files, *path, O_RDWR | O_CREAT | O_EXCL, fd, mode);
   }
   return error;
@@ -58,12 +78,30 @@ int Fill(base::FileSystem& files, std::string_view bytes, int fd, Version* versi
   return 0;
 }
 
+std::vector<std::string_view> PartsOf(std::string_view text) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const size_t end = text.find('-');
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+// False: it is no number.
+template <class Number>
+bool ReadNumber(std::string_view text, Number* number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *number);
+  return !text.empty() && error == std::errc() && end == text.data() + text.size();
+}
+
 }  // namespace
 
-TemporaryFile WriteBeside(base::FileSystem& files, const std::string& target, int like, std::string_view bytes) {
+TemporaryFile WriteBeside(base::FileSystem& files, const std::string& target, int like, std::string_view bytes,
+                          TextOf whose) {
   TemporaryFile file;
   base::UniqueFd fd;
-  file.error = OpenFreshName(files, target, S_IRUSR | S_IWUSR, &file.path, &fd);
+  file.error = OpenFreshName(files, target, FreshSuffix(bytes, whose), S_IRUSR | S_IWUSR, &file.path, &fd);
   if (file.error != 0) return file;
   file.error = Resemble(files, like, fd.get());
   if (file.error == 0) file.error = Fill(files, bytes, fd.get(), &file.version);
@@ -75,7 +113,7 @@ TemporaryFile WriteNewBeside(base::FileSystem& files, const std::string& target,
   constexpr mode_t kAsTheUmaskSays = 0666;
   TemporaryFile file;
   base::UniqueFd fd;
-  file.error = OpenFreshName(files, target, kAsTheUmaskSays, &file.path, &fd);
+  file.error = OpenFreshName(files, target, FreshSuffix(bytes, TextOf::kUs), kAsTheUmaskSays, &file.path, &fd);
   if (file.error != 0) return file;
   file.error = Fill(files, bytes, fd.get(), &file.version);
   if (file.error != 0) RemoveOurs(files, file.path);
@@ -84,6 +122,31 @@ TemporaryFile WriteNewBeside(base::FileSystem& files, const std::string& target,
 
 std::string TextId(std::string_view bytes) {
   return base::Sha256Hex(bytes).substr(0, kTextIdSize);
+}
+
+std::optional<TemporaryName> ParseTemporaryName(const std::string& target, std::string_view name) {
+  const std::string start = base::BaseName(BesideName(target, ""));
+  if (!name.starts_with(start)) return std::nullopt;
+  const std::vector<std::string_view> parts = PartsOf(name.substr(start.size()));
+  TemporaryName about;
+  int n = 0;
+  if (parts.size() == 2 && ReadNumber(parts[0], &about.pid) && ReadNumber(parts[1], &n)) return TemporaryName();
+  if (parts.size() != 6 || (parts[0] != kNew && parts[0] != kEdit)) return std::nullopt;
+  if (parts[1].size() != kTextIdSize || parts[2].size() != kMachineIdSize) return std::nullopt;
+  if (!ReadNumber(parts[3], &about.pid) || !ReadNumber(parts[4], &about.started) || !ReadNumber(parts[5], &n))
+    return std::nullopt;
+  about.is_of_ours = parts[0] == kNew;
+  about.text = parts[1];
+  about.machine = parts[2];
+  return about;
+}
+
+std::optional<bool> IsWriterRunning(const TemporaryName& name) {
+  base::ProcessIdentity process = base::ThisProcess();
+  if (name.machine != MachineId(process)) return std::nullopt;
+  process.pid = name.pid;
+  process.started = name.started;
+  return base::IsRunning(process);
 }
 
 int NameDisplaced(base::FileSystem& files, const std::string& target, const DisplacedName& texts, std::string* path) {

@@ -15,9 +15,16 @@ struct TemporaryFile {
   Version version;
 };
 
-// `.<name>.stepwatch-<pid>-<n>` in the directory of `target`; `like` is open on the file to resemble. EPERM if its
+// Whose text a temporary file holds.
+enum class TextOf : uint8_t {
+  kUs,      // it is made anew if the file is lost
+  kPeople,  // an edit, which nothing else may hold
+};
+
+// A file with a name of its own in the directory of `target`; `like` is open on the file to resemble. EPERM if its
 // owner cannot be kept.
-TemporaryFile WriteBeside(base::FileSystem& files, const std::string& target, int like, std::string_view bytes);
+TemporaryFile WriteBeside(base::FileSystem& files, const std::string& target, int like, std::string_view bytes,
+                          TextOf whose = TextOf::kUs);
 
 // The same for a target that does not exist: with the mode that any new file of this process gets.
 TemporaryFile WriteNewBeside(base::FileSystem& files, const std::string& target, std::string_view bytes);
@@ -25,6 +32,20 @@ TemporaryFile WriteNewBeside(base::FileSystem& files, const std::string& target,
 // Tells texts of one config apart: the first quarter of their SHA-256, in hex.
 constexpr size_t kTextIdSize = 16;
 std::string TextId(std::string_view bytes);
+
+// What the name of a temporary file says: `.<name>.stepwatch-<new or edit>-<text>-<machine>-<pid>-<start>-<n>`. Of a
+// release that wrote `.<name>.stepwatch-<pid>-<n>`, nothing is known.
+struct TemporaryName {
+  bool is_of_ours = false;
+  std::string text;     // the TextId of all that it is to hold
+  std::string machine;  // where the pid holds
+  int pid = 0;
+  uint64_t started = 0;
+};
+// None: no name of a temporary file beside `target`.
+std::optional<TemporaryName> ParseTemporaryName(const std::string& target, std::string_view name);
+// Nothing: it cannot be known from here.
+std::optional<bool> IsWriterRunning(const TemporaryName& name);
 
 // What the name of a displaced file says: the text that was to be replaced, and ours.
 struct DisplacedName {

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "controller/writeback/leftover_file.h"
 #include "tests/catch.h"
 #include "tests/writeback/write_back_fixture.h"
 
@@ -322,6 +323,8 @@ TEST_CASE("killed before any system call, the file is the old or the new text an
         CHECK(Contents(stage.path) == (was_edited ? kEdit : left));
         for (const std::string& text : ContentsBeside(stage.directory.path(), kTemporary))
           CHECK(change.ours.find(text) == 0);  // killed while that was being written
+        CHECK(TidyLeftovers(stage.path).empty());
+        CHECK(ContentsBeside(stage.directory.path(), kTemporary).empty());
       }
     }
   }
