@@ -8,7 +8,7 @@
 
 #include "controller/api/monitor_impl.h"
 #include "controller/api/preview.h"
-#include "kernels/device_engine.h"
+#include "kernels/cuda_in_use.h"
 #include "kernels/kernels.h"
 #include "src/base/file.h"
 
@@ -298,7 +298,7 @@ void MonitorJob::Forward(const std::string& request, std::chrono::milliseconds t
 
 door::DoctorReport MonitorJob::Examine() {
   const kernels::CpuReport cpu = kernels::AskCpu();
-  const kernels::CudaReport cuda = kernels::AskCuda();
+  const kernels::CudaReport cuda = kernels::AskCudaInUse();
   door::DoctorReport report{cpu.in_use, cpu.available, cpu.wanted,  cpu.granted,
                             cuda.built, cuda.devices,  cuda.reason, ""};
   const base::MutexLock lock(&mutex_);

@@ -1,10 +1,17 @@
 #include <cuda_runtime_api.h>
 
 #include "kernels/cuda/cuda_driver.h"
+#include "kernels/cuda/cuda_in_use.h"
 #include "kernels/cuda/engine.h"
+#include "kernels/cuda_in_use.h"
 #include "kernels/device_engine.h"
 
 namespace stepwatch::kernels {
+namespace {
+
+constexpr const char* kNoDevice = "there is no CUDA device, or no driver for it";
+
+}  // namespace
 
 Result<std::unique_ptr<DeviceEngine>> CreateCudaEngine(const DeviceEngineOptions& options) {
   auto driver = cuda::CreateCudaDriver(options.device);
@@ -19,8 +26,18 @@ CudaReport AskCuda() {
     (void)cudaGetLastError();
     report.devices = 0;
   }
-  if (report.devices == 0) report.reason = "there is no CUDA device, or no driver for it";
+  if (report.devices == 0) report.reason = kNoDevice;
   return report;
+}
+
+CudaReport AskCudaInUse() {
+  const std::optional<int> devices = cuda::DevicesInUse();
+  if (!devices)
+    return {
+        true, 0,
+        "this process has not used CUDA yet, and a question does not make it; `stepwatch doctor` counts the devices "
+        "of its machine"};
+  return {true, *devices, *devices == 0 ? kNoDevice : ""};
 }
 
 }  // namespace stepwatch::kernels

@@ -1,3 +1,4 @@
+#include "kernels/cuda_in_use.h"
 #include "kernels/device_engine.h"
 
 namespace stepwatch::kernels {
@@ -15,6 +16,10 @@ Result<std::unique_ptr<DeviceEngine>> CreateCudaEngine(const DeviceEngineOptions
 
 CudaReport AskCuda() {
   return {false, 0, kReason};
+}
+
+CudaReport AskCudaInUse() {
+  return AskCuda();
 }
 
 }  // namespace stepwatch::kernels

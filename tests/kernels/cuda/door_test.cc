@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "kernels/cuda_in_use.h"
 #include "kernels/device_engine.h"
 #include "tests/catch.h"
 
@@ -20,6 +21,15 @@ TEST_CASE("without a CUDA engine or device there is a clear sentence, otherwise 
   CHECK(engine.status().code() == StatusCode::kUnsupported);
   CHECK(engine.status().message().find("CUDA") != std::string::npos);
   CHECK(std::strstr(report.reason, "CUDA") != nullptr);
+}
+
+TEST_CASE("who merely asks hears of the devices that the process has used, or why of none") {
+  const CudaReport before = AskCudaInUse();
+  const CudaReport asked = AskCuda();
+  const CudaReport after = AskCudaInUse();
+  CHECK(before.built == asked.built);
+  CHECK((before.devices == 0) == (std::strstr(before.reason, "CUDA") != nullptr));
+  CHECK(after.devices == asked.devices);
 }
 
 TEST_CASE("a device that does not exist is refused by its number or for want of any") {
