@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "controller/cli/exit_code.h"
+#include "controller/cli/print_answer.h"
 #include "kernels/device_engine.h"
 #include "kernels/kernels.h"
 #include "stepwatch/version.h"
@@ -23,7 +24,7 @@ void PrintJson(const kernels::CpuReport& cpu, const kernels::CudaReport& cuda) {
         {"wanted", cpu.wanted.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(cpu.wanted)},
         {"granted", cpu.granted}}},
       {"cuda", {{"built", cuda.built}, {"devices", cuda.devices}, {"reason", cuda.reason}}}};
-  std::printf("%s\n", json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
+  PrintObject(json);
 }
 
 std::string CpuLine(const kernels::CpuReport& cpu) {

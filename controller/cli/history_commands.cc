@@ -8,6 +8,7 @@
 
 #include "controller/cli/exit_code.h"
 #include "controller/cli/history_place.h"
+#include "controller/cli/print_answer.h"
 #include "src/base/text.h"
 #include "src/output/applied_configs.h"
 #include "src/output/history_file.h"
@@ -18,18 +19,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using output::FoundHistory;
 using output::HistoryLine;
-
-void PrintObject(const Json& json) {
-  std::printf("%s\n", json.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
-}
-
-int Fail(const Status& status, bool json) {
-  if (json)
-    PrintObject({{"version", 1}, {"error", {{"code", "invalid"}, {"message", status.message()}}}});
-  else
-    std::fprintf(stderr, "stepwatch: error: %s\n", base::Printable(status.message(), 1000).c_str());
-  return kExitInvalid;
-}
 
 bool TellNotes(const std::vector<FoundHistory>& runs) {
   bool any = false;
@@ -85,7 +74,7 @@ void PrintJsonLine(const FoundHistory& run, const HistoryLine& line) {
 
 int RunHistory(const HistoryArguments& arguments) {
   const Result<HistoryPlace> place = FindHistoryPlace(arguments.path);
-  if (!place.ok()) return Fail(place.status(), arguments.json);
+  if (!place.ok()) return FailInvalid(place.status(), arguments.json);
   for (const FoundHistory& run : place.value().runs) {
     if (!arguments.json) PrintRun(run);
     if (!arguments.json) continue;
@@ -96,12 +85,12 @@ int RunHistory(const HistoryArguments& arguments) {
 
 int RunShow(const ShowArguments& arguments) {
   const Result<HistoryPlace> place = FindHistoryPlace(arguments.path);
-  if (!place.ok()) return Fail(place.status(), arguments.json);
+  if (!place.ok()) return FailInvalid(place.status(), arguments.json);
   const auto all = output::AppliedConfigs(place.value().runs, [](const HistoryLine&) { return true; });
   const Result<output::AppliedConfig> found = output::FindPlan(all, arguments.plan_id, place.value().path);
-  if (!found.ok()) return Fail(found.status(), arguments.json);
+  if (!found.ok()) return FailInvalid(found.status(), arguments.json);
   const Result<std::string> text = output::KeptConfig(found.value().directory, found.value().line.sha256);
-  if (!text.ok()) return Fail(text.status(), arguments.json);
+  if (!text.ok()) return FailInvalid(text.status(), arguments.json);
   if (arguments.json)
     PrintObject({{"version", 1},
                  {"directory", found.value().directory},

@@ -12,6 +12,7 @@
 #include "controller/cli/find_job.h"
 #include "controller/cli/plan_groups.h"
 #include "controller/cli/plan_job.h"
+#include "controller/cli/print_answer.h"
 #include "src/base/file.h"
 #include "src/output/manifest.h"
 #include "src/plan/plan.h"
@@ -129,7 +130,7 @@ void PrintJson(const PlanArguments& arguments, const Preview& preview) {
     json["parameter_bytes_per_step"] = plan::CostOfAll(costs).bytes;
     AddGroups(plan, costs, &json);
   }
-  std::printf("%s\n", json.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
+  PrintObject(json);
 }
 
 // Where `apply` would put the file, so that this says what it would do.

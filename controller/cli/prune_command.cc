@@ -15,6 +15,7 @@
 
 #include "controller/cli/exit_code.h"
 #include "controller/cli/find_job.h"
+#include "controller/cli/print_answer.h"
 #include "controller/cli/text_table.h"
 #include "controller/door/json_values.h"
 #include "src/base/byte_count.h"
@@ -39,18 +40,6 @@ struct Outcome {
   uint64_t bytes_to_remove = 0;
   size_t to_remove = 0;  // leftovers apart
 };
-
-void PrintObject(const Json& json) {
-  std::printf("%s\n", json.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
-}
-
-int Fail(const Status& status, bool json) {
-  if (json)
-    PrintObject({{"version", 1}, {"error", {{"code", "invalid"}, {"message", status.message()}}}});
-  else
-    std::fprintf(stderr, "stepwatch: error: %s\n", base::Printable(status.message(), 1000).c_str());
-  return kExitInvalid;
-}
 
 // "30d", "12h", "90m", "45s", "2w".
 std::optional<int64_t> ParseAge(std::string_view text) {
@@ -190,12 +179,13 @@ void PrintText(const Outcome& outcome, const PruneArguments& arguments) {
 
 int RunPrune(const PruneArguments& arguments) {
   if (arguments.older_than < 0 && arguments.keep_bytes < 0)
-    return Fail(Status(StatusCode::kInvalid, "say which runs may go: --older-than 30d, --keep-bytes 50G, or both"),
-                arguments.json);
+    return FailInvalid(
+        Status(StatusCode::kInvalid, "say which runs may go: --older-than 30d, --keep-bytes 50G, or both"),
+        arguments.json);
   Result<offline::RunStore> store = offline::RunStore::Open(arguments.directory);
-  if (!store.ok()) return Fail(store.status(), arguments.json);
+  if (!store.ok()) return FailInvalid(store.status(), arguments.json);
   Result<StoredRuns> found = store.value().List();
-  if (!found.ok()) return Fail(found.status(), arguments.json);
+  if (!found.ok()) return FailInvalid(found.status(), arguments.json);
   Outcome outcome;
   outcome.found = std::move(found).value();
   outcome.verdicts = VerdictsOf(outcome.found, arguments);

@@ -1,13 +1,11 @@
 // How many requests a job makes of its store: counted on a clock that jumps from one wish to be woken to the next.
-#include <algorithm>
-#include <map>
 #include <memory>
-#include <queue>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "controller/agree/coordinator.h"
+#include "tests/agree/jumping_clock.h"
 #include "tests/catch.h"
 
 namespace stepwatch::agree {
@@ -59,100 +57,69 @@ class CountedJob {
       wakes_.push_back({});
       coordinators.push_back(std::make_shared<Coordinator>(
           settings, std::make_shared<CountedStore>(this), ranks.back().get(),
-          Coordinator::Dependencies{[this] { return now_; },
-                                    [this](std::function<void()> work) { At(now_, std::move(work)); },
+          Coordinator::Dependencies{[this] { return clock_.now(); },
+                                    [this](std::function<void()> work) { clock_.At(clock_.now(), std::move(work)); },
                                     [this, rank](Time time) { Wake(static_cast<size_t>(rank), time); }}));
       coordinators.back()->Advance();
     }
   }
 
-  void Run(milliseconds time) {
-    const Time end = now_ + time;
-    while (!events_.empty() && events_.top().time <= end) {
-      Event event = events_.top();
-      events_.pop();
-      now_ = std::max(now_, event.time);
-      event.work();
-    }
-    now_ = end;
-  }
-  Time now() const { return now_; }
+  void Run(milliseconds time) { clock_.Run(time); }
+  Time now() const { return clock_.now(); }
   int64_t TakeRequests() { return std::exchange(requests_, 0); }
 
   std::vector<std::unique_ptr<CountedRank>> ranks;
   std::vector<std::shared_ptr<Coordinator>> coordinators;
 
  private:
-  struct Event {
-    Time time;
-    int64_t serial;
-    std::function<void()> work;
-    bool operator<(const Event& other) const { return std::pair(time, serial) > std::pair(other.time, other.serial); }
-  };
-
   class CountedStore final : public Store {
    public:
     explicit CountedStore(CountedJob* job) : job_(job) {}
     void Set(const std::string& key, const std::string& value, Done done) override {
-      job_->Put(key, value);
+      job_->listened_.Put(key, value);
       Reply(key, std::move(done));
     }
     void Get(const std::string& key, Done done) override { Reply(key, std::move(done)); }
     void SetOnce(const std::string& key, const std::string& value, Done done) override {
-      job_->values_.emplace(key, value);
+      job_->listened_.values.emplace(key, value);
       Reply(key, std::move(done));
     }
     Abilities abilities() const override { return job_->abilities_; }
     void SetAll(const std::vector<std::string>& keys, const std::string& value, Done done) override {
-      for (const std::string& key : keys) job_->Put(key, value);
+      for (const std::string& key : keys) job_->listened_.Put(key, value);
       Reply(keys.front(), std::move(done));
     }
     void Append(const std::string& key, const std::string& text, Done done) override {
-      job_->values_[key] += text;
+      job_->listened_.values[key] += text;
       Reply(key, std::move(done));
     }
     void Listen(const std::string& key, Done done) override {
       job_->requests_ += 2;  // to wait, and to remove the key
-      if (job_->values_.erase(key) != 0)
-        return job_->At(job_->now_ + milliseconds(1), [done] { done(std::optional<std::string>()); });
-      job_->listeners_[key] = std::move(done);
+      job_->listened_.Listen(key, std::move(done));
     }
 
    private:
     void Reply(const std::string& key, Done done) {
       ++job_->requests_;
-      const auto found = job_->values_.find(key);
-      const auto value = found == job_->values_.end() ? std::nullopt : std::optional<std::string>(found->second);
-      job_->At(job_->now_ + std::chrono::microseconds(500), [done = std::move(done), value] { done(value); });
+      const auto value = job_->listened_.Find(key);
+      job_->clock_.After(std::chrono::microseconds(500), [done = std::move(done), value] { done(value); });
     }
     CountedJob* const job_;
   };
 
-  void Put(const std::string& key, const std::string& value) {
-    const auto listener = listeners_.find(key);
-    if (listener == listeners_.end()) {
-      values_[key] = value;
-      return;
-    }
-    At(now_ + milliseconds(1), [done = std::move(listener->second)] { done(std::optional<std::string>()); });
-    listeners_.erase(listener);
-  }
-  void At(Time time, std::function<void()> work) { events_.push({time, ++serials_, std::move(work)}); }
   void Wake(size_t rank, Time time) {
-    const int64_t serial = serials_ + 1;
+    const int64_t serial = clock_.serial() + 1;
     wakes_[rank] = serial;
-    At(time, [this, rank, serial] {
+    clock_.At(time, [this, rank, serial] {
       if (wakes_[rank] == serial) coordinators[rank]->Advance();
     });
   }
 
   const Store::Abilities abilities_;
-  Time now_{std::chrono::hours(1)};
-  std::priority_queue<Event> events_;
-  int64_t serials_ = 0, requests_ = 0;
+  JumpingClock clock_;
+  ListenedValues listened_{&clock_};
+  int64_t requests_ = 0;
   std::vector<int64_t> wakes_;  // by rank: the newest wish
-  std::map<std::string, std::string> values_;
-  std::map<std::string, Store::Done> listeners_;
 };
 
 int64_t CountedRank::arriving() {

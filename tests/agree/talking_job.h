@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <queue>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "controller/agree/questions.h"
+#include "tests/agree/jumping_clock.h"
 #include "tests/catch.h"
 
 namespace stepwatch::agree {
@@ -18,6 +18,9 @@ namespace stepwatch::agree {
 using std::chrono::milliseconds;
 
 class TalkingJob {
+  JumpingClock clock_;
+  ListenedValues listened_{&clock_};
+
  public:
   // Says what the test wants it to say.
   class Host final : public QuestionHost {
@@ -66,11 +69,11 @@ class TalkingJob {
     settings.incarnation = "a" + std::to_string(1000 * (rank + 1) + ++processes_);
     if (rank == 0) session = settings.incarnation, asked_ = 0;
     Questions::Dependencies around;
-    around.now = [this] { return now_; };
-    around.post = [this](std::function<void()> work) { At(now_, std::move(work)); };
+    around.now = [this] { return clock_.now(); };
+    around.post = [this](std::function<void()> work) { clock_.At(clock_.now(), std::move(work)); };
     around.wake_at = [this, &process](Time time) {
-      process.wake = serials_ + 1;
-      At(time, [&process, wake = process.wake, questions = std::weak_ptr(process.questions)] {
+      process.wake = clock_.serial() + 1;
+      clock_.At(time, [&process, wake = process.wake, questions = std::weak_ptr(process.questions)] {
         const auto alive = questions.lock();
         if (alive && process.wake == wake) alive->Advance();
       });
@@ -87,22 +90,13 @@ class TalkingJob {
   void TellAll() {
     for (const auto& rank : ranks) {
       if (!rank->questions || rank->questions->is_leader() || !rank->hears) continue;
-      At(now_ + milliseconds(1), [this, &rank = *rank] {
+      clock_.After(milliseconds(1), [this, &rank = *rank] {
         if (rank.hears) rank.questions->Asked(session, asked_);
       });
     }
   }
 
-  void Run(milliseconds time) {
-    const Time end = now_ + time;
-    while (!events_.empty() && events_.top().time <= end) {
-      Event event = events_.top();
-      events_.pop();
-      now_ = std::max(now_, event.time);
-      event.work();
-    }
-    now_ = end;
-  }
+  void Run(milliseconds time) { clock_.Run(time); }
   Host& host(size_t rank) { return ranks.at(rank)->host; }
 
   // Rank 0 asks; nothing: it has not been told yet.
@@ -137,25 +131,18 @@ class TalkingJob {
   const int world;
   std::vector<std::unique_ptr<Rank>> ranks;
   std::string session;
-  std::map<std::string, std::string> values;
+  std::map<std::string, std::string>& values = listened_.values;
   bool hangs = false;  // the store answers nothing any more
   bool fails = false;
   // What comes back instead of an answer of the store: performed, and not told.
   std::set<std::string> loses_answer_of;  // keys, once each
 
  private:
-  struct Event {
-    Time time;
-    int64_t serial;
-    std::function<void()> work;
-    bool operator<(const Event& other) const { return std::pair(time, serial) > std::pair(other.time, other.serial); }
-  };
-
   class OneStore final : public Store {
    public:
     explicit OneStore(TalkingJob* job) : job_(job) {}
     void Set(const std::string& key, const std::string& value, Done done) override {
-      Reply(key, std::move(done), [&] { job_->Put(key, value); });
+      Reply(key, std::move(done), [&] { job_->listened_.Put(key, value); });
     }
     void Get(const std::string& key, Done done) override {
       Reply(key, std::move(done), [] {});
@@ -166,9 +153,7 @@ class TalkingJob {
     Abilities abilities() const override { return job_->abilities_; }
     void Listen(const std::string& key, Done done) override {
       ++job_->requests_;
-      if (job_->values.erase(key) != 0)
-        return job_->At(job_->now_ + milliseconds(1), [done] { done(std::optional<std::string>()); });
-      job_->listeners_[key] = std::move(done);
+      job_->listened_.Listen(key, std::move(done));
     }
 
    private:
@@ -177,34 +162,19 @@ class TalkingJob {
       ++job_->requests_;
       if (job_->hangs) return;
       if (job_->fails)
-        return job_->At(job_->now_ + milliseconds(1),
-                        [done] { done(Status(StatusCode::kUnavailable, "connection reset")); });
+        return job_->clock_.After(milliseconds(1),
+                                  [done] { done(Status(StatusCode::kUnavailable, "connection reset")); });
       write();
       if (job_->loses_answer_of.erase(key) != 0) return;
-      const auto found = job_->values.find(key);
-      const auto value = found == job_->values.end() ? std::nullopt : std::optional<std::string>(found->second);
-      job_->At(job_->now_ + milliseconds(1), [done = std::move(done), value] { done(value); });
+      const auto value = job_->listened_.Find(key);
+      job_->clock_.After(milliseconds(1), [done = std::move(done), value] { done(value); });
     }
     TalkingJob* const job_;
   };
 
-  void Put(const std::string& key, const std::string& value) {
-    const auto listener = listeners_.find(key);
-    if (listener == listeners_.end()) {
-      values[key] = value;
-      return;
-    }
-    At(now_ + milliseconds(1), [done = std::move(listener->second)] { done(std::optional<std::string>()); });
-    listeners_.erase(listener);
-  }
-  void At(Time time, std::function<void()> work) { events_.push({time, ++serials_, std::move(work)}); }
-
   const Store::Abilities abilities_;
-  Time now_{std::chrono::hours(1)};
-  std::priority_queue<Event> events_;
-  int64_t serials_ = 0, requests_ = 0, asked_ = 0;
+  int64_t requests_ = 0, asked_ = 0;
   int processes_ = 0;
-  std::map<std::string, Store::Done> listeners_;
 };
 
 }  // namespace stepwatch::agree

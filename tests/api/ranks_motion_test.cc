@@ -52,6 +52,20 @@ std::string Long(int64_t collect_times = 1000000, const std::string& more = "") 
   return ConfigText({.collect_times = collect_times}, more);
 }
 
+// A job of ranks that collects, and their doors.
+struct MovingJob {
+  explicit MovingJob(int ranks, const std::string& config = Long(), milliseconds step_time = milliseconds(2))
+      : job(ranks, config) {
+    WaitForDecisions(&job);
+    job.Start();
+    job.Run(step_time);
+    REQUIRE(job.WaitForAll(EventKind::kApplied));
+  }
+
+  RankedJob job;
+  const OpenDoors doors;
+};
+
 bool AllArePaused(RankedJob& job, bool paused) {
   return Eventually([&] {
     return std::all_of(job.ranks.begin(), job.ranks.end(),
@@ -67,12 +81,9 @@ void CheckAllHave(RankedJob& job, const Steps& steps) {
 }
 
 TEST_CASE("a job of ranks is paused and resumed at any rank's door: on all at one step, and the window is kept") {
-  RankedJob job(3, Long(400));
-  WaitForDecisions(&job);
-  const OpenDoors doors;
-  job.Start();
-  job.Run(milliseconds(2));
-  REQUIRE(job.WaitForAll(EventKind::kApplied));
+  MovingJob moving(3, Long(400), milliseconds(2));
+  RankedJob& job = moving.job;
+  const OpenDoors& doors = moving.doors;
   REQUIRE(doors.AllAreHeard(2));
   for (size_t round = 0; round < 3; ++round) {
     const Told paused = AskInTime(doors, round, "/v1/pause");
@@ -105,12 +116,9 @@ TEST_CASE("a job of ranks is paused and resumed at any rank's door: on all at on
 
 TEST_CASE(
     "an edit ends a pause of all ranks at its step, a refused one and a stop that comes with it leave them equal") {
-  RankedJob job(2, Long());
-  WaitForDecisions(&job);
-  const OpenDoors doors;
-  job.Start();
-  job.Run(milliseconds(2));
-  REQUIRE(job.WaitForAll(EventKind::kApplied));
+  MovingJob moving(2);
+  RankedJob& job = moving.job;
+  const OpenDoors& doors = moving.doors;
   AskInTime(doors, 0, "/v1/pause");
   REQUIRE(AllArePaused(job, true));
   CHECK(job[0].Edit("{\"ops\": 3}") == RefreshOutcome::kRefused);
@@ -127,12 +135,9 @@ TEST_CASE(
 }
 
 TEST_CASE("a pause that the ranks have not decided on is under way, gives way to its end, and to an edit") {
-  RankedJob job(2, Long());
-  WaitForDecisions(&job);
-  const OpenDoors doors;
-  job.Start();
-  job.Run(milliseconds(2));
-  REQUIRE(job.WaitForAll(EventKind::kApplied));
+  MovingJob moving(2);
+  RankedJob& job = moving.job;
+  const OpenDoors& doors = moving.doors;
   for (const bool edits : {false, true}) {
     INFO("edits " << edits);
     job.stores[1]->Hold();
@@ -205,12 +210,9 @@ TEST_CASE("random pauses, edits and stops of a running job: the steps that are c
 }
 
 TEST_CASE("an edit for a step begins there on all ranks, at any rank's door, and what runs goes on until then") {
-  RankedJob job(3, Long());
-  WaitForDecisions(&job);
-  const OpenDoors doors;
-  job.Start();
-  job.Run(milliseconds(5));
-  REQUIRE(job.WaitForAll(EventKind::kApplied));
+  MovingJob moving(3, Long(), milliseconds(5));
+  RankedJob& job = moving.job;
+  const OpenDoors& doors = moving.doors;
   REQUIRE(doors.AllAreHeard(2));
   const int64_t step = job.Slowest() + 400;
   const Told told = Ask(doors, 2, "/v1/apply?at_step=" + std::to_string(step), Long(7));
@@ -235,12 +237,9 @@ TEST_CASE("an edit for a step begins there on all ranks, at any rank's door, and
 }
 
 TEST_CASE("an edit that waits for its step is superseded by the next, also by a stop, and that is said") {
-  RankedJob job(2, Long());
-  WaitForDecisions(&job);
-  const OpenDoors doors;
-  job.Start();
-  job.Run(milliseconds(2));
-  REQUIRE(job.WaitForAll(EventKind::kApplied));
+  MovingJob moving(2);
+  RankedJob& job = moving.job;
+  const OpenDoors& doors = moving.doors;
   const std::string far = "/v1/apply?at_step=" + std::to_string(job.Slowest() + 1000000);
   const Told first = Ask(doors, 0, far, Long(7));
   CHECK(first.json["taken"] == "armed");
@@ -259,12 +258,9 @@ TEST_CASE("an edit that waits for its step is superseded by the next, also by a 
 }
 
 TEST_CASE("an edit for a step that is past begins at the next that the ranks agree on, and the answer says which") {
-  RankedJob job(2, Long());
-  WaitForDecisions(&job);
-  const OpenDoors doors;
-  job.Start();
-  job.Run(milliseconds(2));
-  REQUIRE(job.WaitForAll(EventKind::kApplied));
+  MovingJob moving(2);
+  RankedJob& job = moving.job;
+  const OpenDoors& doors = moving.doors;
   const Told told = Ask(doors, 1, "/v1/apply?at_step=1", Long(5));
   REQUIRE(job.WaitForAll(EventKind::kApplied, 2));
   const int64_t step = job[0].Events(EventKind::kApplied)[1].step;
