@@ -167,6 +167,14 @@ void EditHistory::NotBegun(const std::string& sha256, int64_t step, const std::s
   });
 }
 
+void EditHistory::Off(const std::string& sha256) noexcept {
+  Quietly([&] {
+    output::HistoryLine line;
+    line.outcome = "off";
+    Add(EditOf(sha256), std::move(line));
+  });
+}
+
 void EditHistory::WroteBack(PlanId plan_id, const std::string& base_sha256, const std::string& sha256) noexcept {
   Quietly([&] {
     Edit edit;

@@ -50,6 +50,8 @@ class EditHistory {
   void AskedAgain(const output::EditPeer& peer) noexcept;
   // They are not begun: an earlier start of the job has done their window, up to this step.
   void NotBegun(const std::string& sha256, int64_t step, const std::string& message) noexcept;
+  // The bytes that were seen last ask for nothing, and nothing ran.
+  void Off(const std::string& sha256) noexcept;
   // The write-back at a window's end has put `sha256` in the place of these bytes.
   void WroteBack(PlanId plan_id, const std::string& base_sha256, const std::string& sha256) noexcept;
   // The bytes that were seen last are refused: here, or by a rank of the job.

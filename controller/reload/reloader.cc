@@ -188,9 +188,12 @@ void Reloader::OnLook(const watch::FileSnapshot& snapshot) {
   if (agreement_) agreement_->DiscardWriteBack();
   WithdrawResampled();
   history_.Seen(snapshot, state_.seen.empty() && first_seen_ != snapshot.sha256 ? first_seen_ : state_.seen);
+  const bool was_once = IsOnce();
   current_ = pipeline_.Parse(snapshot.sha256, snapshot.bytes);
   current_.at_step = StepOrdered(snapshot.sha256);
   const EditIntent intent = pipeline_.Classify(&current_, state_.next_plan_id);
+  // If it comes back, what was done before counts no more.
+  if (was_once && intent == EditIntent::kOff && !state_.armed && !state_.window) history_.Off(snapshot.sha256);
   if (MayBeDone(snapshot, intent)) return AskHistory();
   Feed(BytesSeen{snapshot.sha256, intent});
 }

@@ -37,7 +37,7 @@ struct HistoryLine {
   std::string config_path;  // absolute
   PlanId plan_id = 0;       // 0: the edit led to no plan
   std::string outcome;  // "applied", "finished", "stopping", "stopped", "replaced", "closed", "limited", "superseded",
-                        // "refused", "aborted", "not_begun", "written_back"
+                        // "refused", "aborted", "not_begun", "off", "written_back"
   std::string sha256;   // of the config's bytes that the line is about
   std::string old_sha256;  // of what the file held before; empty: not known
   int64_t bytes = -1;

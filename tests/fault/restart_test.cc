@@ -204,6 +204,20 @@ TEST_CASE("other bytes begin, another job begins, and so does what somebody puts
   CHECK(Begins(other) == 1);
 }
 
+TEST_CASE("a done window that comes back after a text that asked for nothing begins, also at a restart") {
+  Place place;
+  HookedFiles files(ReadOnly);
+  const auto job = place.NewStart();
+  job->Start(files);
+  job->TrainSteps(5);
+  REQUIRE(job->WaitFor(EventKind::kWroteBack));
+  job->Edit(kDone + "// by hand\n");
+  job->Close();
+  CHECK(place.Histories().find("\"off\"") != std::string::npos);
+  WriteByRename(place.config, kConfig);
+  CHECK(Begins(place) == 1);
+}
+
 TEST_CASE("without on_restart a window begins again as ever") {
   Place place(ConfigText({.collect_times = 2}));
   CollectReadOnly(place);
