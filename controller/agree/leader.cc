@@ -10,6 +10,8 @@ namespace {
 constexpr size_t kRanksNamed = 8;
 // An edit for a later step is proposed so many steps, and what the leader goes in Pace::time, before it.
 constexpr int64_t kLeadSteps = 4;
+// What goes on as it is does no harm, so a sampling is not proposed for ever: with this margin for the last time.
+constexpr int64_t kSamplingMarginMax = 64;
 
 std::string SilentText(const Ballot& ballot, std::chrono::milliseconds vote_time) {
   return RanksWithoutVote(ballot) + " did not answer within " + std::to_string(vote_time.count()) + " ms";
@@ -37,6 +39,7 @@ struct Stepper {
     return state.ballot && state.ballot->proposal.number == number && state.ballot->phase == phase;
   }
   void Decide(Cause cause, std::string reason = "");
+  bool Retries(Cause cause) const;
   void Propose(int64_t arriving, Time now);
   int64_t StepFor(int64_t arriving, int64_t not_before) const;
   void End(const Decision& decision, bool retries);
@@ -118,13 +121,19 @@ void Stepper::operator()(const VoteIn& input) {
 void Stepper::operator()(const Decided& input) {
   if (!state.ballot || state.ballot->proposal.number != input.number) return;
   const Cause cause = input.decision.cause;
-  const bool retries = !IsReplaced() && !input.decision.commit && cause != Cause::kCannot && cause != Cause::kRenumber;
+  const bool retries = !IsReplaced() && !input.decision.commit && Retries(cause);
   if (retries) {
     state.wanted = Wanted{state.ballot->proposal.change, state.ballot->ticket, state.ballot->not_before};
     if (cause != Cause::kNewcomer) state.margin = std::min(state.margin * 2, state.margin_max);
     if (cause == Cause::kLate) state.ahead = std::max(state.ahead, input.decision.step - state.arriving);
   }
   End(input.decision, retries);
+}
+
+bool Stepper::Retries(Cause cause) const {
+  if (cause == Cause::kCannot || cause == Cause::kRenumber) return false;
+  if (state.ballot->proposal.change.deed != Deed::kSampling) return true;
+  return cause != Cause::kSilent && (cause != Cause::kLate || state.margin < kSamplingMarginMax);
 }
 
 void Stepper::operator()(const LeaderTick& input) {

@@ -1,7 +1,8 @@
 // The leader's part in agreeing on a step, beside its part as a member: a pure function of (state, input).
 //
 // One proposal at a time. It is committed when every rank has voted; until then anybody may close it with an abort. One
-// that came too late for a rank is proposed again with a doubled margin; a newer edit takes the place of an older one.
+// that came too late for a rank is proposed again with a doubled margin, a sampling not more than a few times; a newer
+// edit takes the place of an older one.
 // An edit for a later step is proposed when that step comes near: until then nobody but the leader knows of it, other
 // changes are agreed on, and a newer edit takes its place.
 #pragma once

@@ -10,9 +10,10 @@ namespace stepwatch::agree {
 namespace {
 
 // For each deed its modes. A release that does not know a deed takes the whole text for no proposal, and does not vote.
-constexpr std::array<std::string_view, 9> kWays = {"strict",        "besteffort",        "local",
-                                                   "strict-pause",  "besteffort-pause",  "local-pause",
-                                                   "strict-resume", "besteffort-resume", "local-resume"};
+constexpr std::array<std::string_view, 12> kWays = {"strict",          "besteffort",          "local",         //
+                                                    "strict-pause",    "besteffort-pause",    "local-pause",   //
+                                                    "strict-resume",   "besteffort-resume",   "local-resume",  //
+                                                    "strict-sampling", "besteffort-sampling", "local-sampling"};
 constexpr size_t kModes = 3;
 constexpr std::array<std::string_view, 7> kCauses = {"none",   "late",     "silent",  "superseded",
                                                      "cannot", "renumber", "newcomer"};

@@ -24,17 +24,18 @@ enum class Mode : uint8_t {
 
 // What the ranks are to do at the step.
 enum class Deed : uint8_t {
-  kEdit,    // to do what the bytes ask for
-  kPause,   // to collect nothing, and keep window and count
-  kResume,  // to collect again
+  kEdit,      // to do what the bytes ask for
+  kPause,     // to collect nothing, and keep window and count
+  kResume,    // to collect again
+  kSampling,  // to go on with the window, and collect more or less of it
 };
 
 // What the leader wants applied.
 struct Change {
   Mode mode = Mode::kStrict;
-  PlanId plan_id = 0;  // kEdit; 0: it ends the collection
+  PlanId plan_id = 0;  // kEdit, kSampling; 0: it ends the collection
   std::string sha256;  // of the config; unless kEdit, that of the plan in force
-  std::string bytes;   // kEdit: of the config
+  std::string bytes;   // kEdit: of the config; kSampling: what is collected from then on
   Deed deed = Deed::kEdit;
 };
 

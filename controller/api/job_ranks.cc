@@ -69,6 +69,8 @@ void JobRanks::Forward(const std::string& request, std::chrono::milliseconds tim
 }
 
 std::string JobRanks::Answer(const std::string& question_untrusted) {
+  if (const auto budget = reload::BudgetQuestionFrom(question_untrusted))
+    return reload::Encode(impl_.reloader_.AnswerBudget(*budget));
   const door::RankQuestion question = door::RankQuestionFrom(question_untrusted);
   switch (question.matter) {
     case door::RankMatter::kReport: return door::ReportText(impl_.job_->GetStatus());

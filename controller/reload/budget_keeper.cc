@@ -23,23 +23,16 @@ SamplingGovernor::Limits LimitsOf(const config::Config& config) {
   return limits;
 }
 
-std::string WhyNot(int world_size) {
-  if (world_size <= 1) return "";
-  return fmt::format(
-      "the ranks of a job are to collect the same steps, and each of these {} would decide for itself: "
-      "what measuring takes is told, and nothing is lowered",
-      world_size);
-}
-
 }  // namespace
 
-BudgetKeeper::BudgetKeeper(int world_size, Tell tell) : why_not_(WhyNot(world_size)), tell_(std::move(tell)) {}
+BudgetKeeper::BudgetKeeper(std::string why_not, Tell tell) : why_not_(std::move(why_not)), tell_(std::move(tell)) {}
 
 void BudgetKeeper::Meet(const Edit& edit) {
   if (governor_ && sha256_ == edit.sha256) return;
   governor_.emplace(LimitsOf(ConfigOf(edit)));
   sha256_ = edit.sha256;
   is_excess_told_ = false;
+  trouble_.clear();
   decisions_ = 0;
   last_decision_.clear();
 }
@@ -51,7 +44,7 @@ std::optional<SamplingGovernor::Decision> BudgetKeeper::Take(const drain::StepsM
   governor_->Add({measured.cost, measured.is_first}, edit.sampling);
   std::optional<SamplingGovernor::Decision> decision = governor_->Decide(edit.sampling);
   Quietly([&] { TellExcess(edit, measured.plan_id, decision); });
-  return acts() && may_act ? decision : std::nullopt;
+  return acts() && may_act && edit.compiled.plan->rank_writes ? decision : std::nullopt;
 }
 
 // Once, until it is over.
@@ -70,26 +63,51 @@ void BudgetKeeper::TellExcess(const Edit& edit, PlanId plan_id,
       acts()
           ? fmt::format("budget of {} %: measuring takes {:.3g} % of the training time, and nothing is left to lower",
                         budget, *percent)
-      : decision ? DecisionText(*decision, edit.sampling, budget, ConfigOf(edit).step_interval) +
-                       "; this is not done: " + why_not_
+      : decision ? TextOf(*decision, edit) + "; this is not done: " + why_not_
                  : fmt::format("budget of {} %: measuring takes {:.3g} % of the training time; {}", budget, *percent,
                                why_not_);
   tell_(EventKind::kWarning, std::move(text), plan_id);
 }
 
-std::string BudgetKeeper::Follow(const SamplingGovernor::Decision& decision, const Edit& edit) {
+BudgetWish BudgetKeeper::Wish(const Edit& edit) const {
+  const plan::Plan* const plan = edit.compiled.plan.get();
+  if (plan == nullptr || !plan->config.own.budget || !plan->rank_writes) return {BudgetWish::Kind::kNone, {}};
+  if (!governor_ || sha256_ != edit.sha256) return {BudgetWish::Kind::kStay, {}};
+  const std::optional<SamplingGovernor::Decision> decision = governor_->Decide(edit.sampling);
+  if (!decision) return {BudgetWish::Kind::kStay, {}};
+  return {BudgetWish::Kind::kChange, *decision};
+}
+
+void BudgetKeeper::SetTrouble(const std::string& why, const Edit& edit) {
+  Meet(edit);
+  const bool is_news = trouble_.empty() && !why.empty();
+  trouble_ = why;
+  if (is_news)
+    tell_(EventKind::kWarning,
+          fmt::format("budget of {} %: the ranks do not go over to another sampling: {}; what is collected stays as it "
+                      "is, and it is tried again less and less often",
+                      ConfigOf(edit).own.budget->percent, why),
+          edit.compiled.plan->layout.plan_id);
+}
+
+std::string BudgetKeeper::TextOf(const SamplingGovernor::Decision& decision, const Edit& edit) {
+  return DecisionText(decision, edit.sampling, ConfigOf(edit).own.budget->percent, ConfigOf(edit).step_interval);
+}
+
+void BudgetKeeper::Follow(const SamplingGovernor::Decision& decision, const Edit& edit) {
+  Meet(edit);
+  std::string text = TextOf(decision, edit);
   governor_->Follow(decision, edit.sampling);
+  trouble_.clear();
   ++decisions_;
-  last_decision_ =
-      DecisionText(decision, edit.sampling, ConfigOf(edit).own.budget->percent, ConfigOf(edit).step_interval);
-  return last_decision_;
+  last_decision_ = std::move(text);
 }
 
 std::optional<BudgetView> BudgetKeeper::View(const Edit& edit) const {
   if (!edit.compiled.plan || !ConfigOf(edit).own.budget) return std::nullopt;
   BudgetView view;
   view.percent = ConfigOf(edit).own.budget->percent;
-  view.why_not = why_not_;
+  view.why_not = acts() && sha256_ == edit.sha256 ? trouble_ : why_not_;
   view.factor = edit.sampling.factor;
   view.left_out = edit.sampling.left_out;
   if (!governor_ || sha256_ != edit.sha256) return view;

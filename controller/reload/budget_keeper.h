@@ -1,7 +1,7 @@
 // Keeps the budget of the window in force: has the governor look at what is measured, and says what it does not do.
 //
-// Loop thread only. One process decides for itself. Ranks of a job do not: each would collect other steps than the
-// others, so for them the budget is measured and told, and nothing is lowered.
+// Loop thread only. One process decides for itself. Each rank of a job says what it wants, and all do what they agree
+// on (job_budget.h). Where they cannot agree the budget is measured and told, and nothing is lowered.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include <string>
 
 #include "controller/reload/edit_pipeline.h"
+#include "controller/reload/job_budget.h"
 #include "controller/reload/reload_view.h"
 #include "controller/reload/sampling_governor.h"
 #include "src/drain/status_board.h"
@@ -21,13 +22,19 @@ class BudgetKeeper {
  public:
   using Tell = std::function<void(EventKind, std::string, PlanId)>;
 
-  BudgetKeeper(int world_size, Tell tell);
+  // `why_not`: why nothing is lowered in this job; empty: it is.
+  BudgetKeeper(std::string why_not, Tell tell);
 
   // What was measured of this plan, which came from `edit`. Returns what is to change, if it is the plan in force and
   // nothing else is under way (`may_act`).
   std::optional<SamplingGovernor::Decision> Take(const drain::StepsMeasured& measured, const Edit& edit, bool may_act);
-  // The decision becomes the plan of this id. Returns it as a sentence.
-  std::string Follow(const SamplingGovernor::Decision& decision, const Edit& edit);
+  // What this rank of a job wants to become of the plan in force, which came from `edit`.
+  BudgetWish Wish(const Edit& edit) const;
+  // Why the ranks of the job do not do what one of them wants, which is told once and shown; empty: they do.
+  void SetTrouble(const std::string& why, const Edit& edit);
+  static std::string TextOf(const SamplingGovernor::Decision& decision, const Edit& edit);
+  // The decision, about a plan that came from `edit`, is carried out. What throws has changed nothing.
+  void Follow(const SamplingGovernor::Decision& decision, const Edit& edit);
   // Of a plan that came from `edit`; nothing: it has no budget.
   std::optional<BudgetView> View(const Edit& edit) const;
 
@@ -42,6 +49,7 @@ class BudgetKeeper {
   std::string sha256_;  // of the edit that the governor is for
   std::optional<SamplingGovernor> governor_;
   bool is_excess_told_ = false;
+  std::string trouble_;
   uint64_t decisions_ = 0;
   std::string last_decision_;
 };

@@ -22,6 +22,7 @@ struct Stepper {
   void operator()(const Rejected& input);
   void operator()(const Renumbered& input);
   void operator()(const Recompiled& input);
+  void operator()(const Resampled& input);
   void operator()(const Discarded& input);
   void operator()(const BytesGiven& input);
   void operator()(const AskedAgain& input);
@@ -246,6 +247,13 @@ void Stepper::operator()(const Recompiled& input) {
     actions.push_back(ContinueWindow{state.window->continuation});
   }
   if (state.armed) Arm<RepublishPlan>(std::string(state.armed->sha256));
+}
+
+void Stepper::operator()(const Resampled& input) {
+  state.next_plan_id = std::max(state.next_plan_id, input.plan_id + 1);
+  if (!state.window || state.window->continuation != 0) return;
+  state.window->continuation = input.plan_id;
+  actions.push_back(ContinueWindow{input.plan_id});
 }
 
 void Stepper::operator()(const Discarded& input) {

@@ -81,6 +81,11 @@ struct Renumbered {
 struct Recompiled {
   bool in_force = true;
 };
+// The ranks of the job have agreed to go on with the window under this plan, from a step that is to come. What is armed
+// begins after that, and stays. The id is free.
+struct Resampled {
+  PlanId plan_id = 0;
+};
 // Somebody wants these bytes to run although the file holds others, and cannot be changed. kRefused changes nothing.
 struct BytesGiven {
   std::string sha256;
@@ -105,7 +110,7 @@ struct Discarded {
 struct LimitReached {};
 using Input =
     std::variant<BytesSeen, FileLost, Applied, Finished, Drained, WroteBack, FoundEdited, AgreedBytes, Rejected,
-                 Renumbered, Recompiled, Discarded, BytesGiven, AskedAgain, PauseWanted, LimitReached>;
+                 Renumbered, Recompiled, Resampled, Discarded, BytesGiven, AskedAgain, PauseWanted, LimitReached>;
 
 // --- actions ---
 struct ReportSeen {};      // new bytes; precedes what is done about them

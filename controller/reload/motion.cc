@@ -31,7 +31,7 @@ PauseVerdict::Outcome Reloader::PauseRanks(bool pause) {
   if (!agreement_->pausing()) {
     const bool is_on_its_way = pause_agreed_.at_step > parts_.data_plane->running.number();
     if ((is_on_its_way ? pause_agreed_.pause : plans.paused()) == pause) return Outcome::kUnchanged;
-    if (undecided() || is_edited) return Outcome::kEnding;
+    if ((undecided() && !agreement_->is_resampling()) || is_edited) return Outcome::kEnding;
   }
   agreement_->ProposePause(pause, plans_.Source(state_.window->plan_id));
   return Outcome::kAsked;
@@ -110,7 +110,7 @@ GivenVerdict Reloader::Give(const std::string& text, const std::optional<output:
   verdict.refusal = intent == EditIntent::kRefused ? edit.refusal : WhyNoStep(intent, at_step);
   if (!verdict.refusal.ok()) return is(Outcome::kRefused);
   if (agreement_) agreement_->DiscardWriteBack();
-  WithdrawResampled();
+  if (!agrees()) WithdrawResampled();
   if (on_taken) Quietly([&] { on_taken(verdict.sha256); });
   history_.Given(verdict.sha256, text, state_.seen, peer, verdict.sha256 != state_.in_file.value_or(state_.seen));
   const Edit before = std::exchange(current_, std::move(edit));

@@ -1,6 +1,7 @@
 // What the machine decides is carried out: plans are published, the config is written back, and people are told.
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 #include "controller/reload/quietly.h"
 #include "controller/reload/reloader.h"
@@ -146,6 +147,7 @@ void Reloader::Perform(const PublishPlan& action) {
   std::unique_ptr<step::PendingPlan> plan = PendingOf(action.plan_id);
   not_begun_.clear();
   if (dynamic_) Quietly([&] { WarnIfForgotten(plan->plan()); });
+  asking_pace_.BeginAnew();
   const Edit& source = plans_.Source(action.plan_id);
   if (agrees()) return agreement_->Submit(std::move(plan), source);
   // In dynamic mode an edit accepted during step n holds from n + 1, or from the later step that it is for; all else
@@ -189,6 +191,8 @@ std::unique_ptr<step::PendingPlan> Reloader::PendingOf(PlanId plan_id) {
 }
 
 void Reloader::PutInSlot(std::unique_ptr<step::PendingPlan>&& plan) {
+  resampled_ = 0;
+  if (!std::holds_alternative<step::Continue>(plan->effect)) agreed_.reset();
   if (plan->pipeline) {
     PrepareOutput(plan->plan());
     in_slot_ = {plan->plan().layout.plan_id, plan->at_step};

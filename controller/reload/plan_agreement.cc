@@ -23,7 +23,7 @@ agree::Mode ModeOf(config::Coordination coordination) {
   return agree::Mode::kStrict;
 }
 
-// A step that is named holds for all ranks, and a pause is never of one alone.
+// A step that is named holds for all ranks, and neither a pause nor a sampling is ever of one alone.
 agree::Mode ModeWithStep(config::Coordination coordination) {
   const agree::Mode mode = ModeOf(coordination);
   return mode == agree::Mode::kLocal ? agree::Mode::kBestEffort : mode;
@@ -34,6 +34,7 @@ std::string NameOf(agree::Deed deed) {
     case agree::Deed::kEdit: return "the edit";
     case agree::Deed::kPause: return "the pause";
     case agree::Deed::kResume: return "the end of the pause";
+    case agree::Deed::kSampling: return "the sampling";
   }
   return "";
 }
@@ -202,12 +203,24 @@ void PlanAgreement::ProposePause(bool pause, const Edit& running) {
 
 std::optional<bool> PlanAgreement::pausing() const {
   const std::optional<agree::Deed> deed = coordinator_->undecided();
-  if (!deed || *deed == agree::Deed::kEdit) return std::nullopt;
+  if (deed != agree::Deed::kPause && deed != agree::Deed::kResume) return std::nullopt;
   return *deed == agree::Deed::kPause;
+}
+
+void PlanAgreement::ProposeSampling(const std::string& sampling, PlanId plan_id, const Edit& running) {
+  agree::Change change;
+  change.mode = ModeWithStep(running.parsed.value().config.own.coordination);
+  change.plan_id = plan_id;
+  change.sha256 = running.sha256;
+  change.bytes = sampling;
+  change.deed = agree::Deed::kSampling;
+  coordinator_->Want(change, 0);
 }
 
 void PlanAgreement::Settle(const agree::Settled& settled) {
   const agree::Decision& decision = settled.decision;
+  if (settled.proposal.change.deed == agree::Deed::kSampling && !decision.commit && !settled.retries)
+    return owner_->TakeSamplingRejection(decision);
   if (settled.proposal.change.deed != agree::Deed::kEdit) return;
   // Without a vote the commit here may come later than the one for the job; it takes what waits.
   if (!settled.retries && !decision.commit) DiscardWaiting(settled.ticket);
@@ -237,6 +250,7 @@ PlanId PlanAgreement::IdFor(const agree::Proposal& proposal) const {
 }
 
 std::optional<agree::Decision> PlanAgreement::Build(const agree::Proposal& proposal) {
+  if (proposal.change.deed == agree::Deed::kSampling) return TrySampling(proposal);
   if (proposal.change.deed != agree::Deed::kEdit) return std::nullopt;
   if (rank_ == 0) return std::nullopt;  // built before it was proposed
   const PlanId id = IdFor(proposal);
@@ -253,6 +267,19 @@ std::optional<agree::Decision> PlanAgreement::Build(const agree::Proposal& propo
   }
 }
 
+// Rank 0 has kept the id free. Without votes it does not matter.
+std::optional<agree::Decision> PlanAgreement::TrySampling(const agree::Proposal& proposal) {
+  const PlanId id = owner_->next_plan_id();
+  if (rank_ != 0 && proposal.change.mode == agree::Mode::kStrict && proposal.change.plan_id < id)
+    return agree::Decision{false, agree::Cause::kRenumber, rank_, id, "", 0};
+  try {
+    const Status fault = owner_->TrySampling(proposal.change);
+    return fault.ok() ? std::nullopt : std::optional(Cannot(rank_, fault.ToString()));
+  } catch (const std::exception& error) {  // no memory
+    return Cannot(rank_, error.what());
+  }
+}
+
 PlanAgreement::Built PlanAgreement::BuildFrom(const agree::Proposal& proposal) {
   return {owner_->Build(proposal.change, IdFor(proposal)), proposal.number};
 }
@@ -265,7 +292,9 @@ std::unique_ptr<step::PendingPlan> PlanAgreement::TakeBuilt(const std::shared_pt
 // The other ranks go over, so this one has to: what fails for want of memory is tried until it succeeds.
 void PlanAgreement::Commit(const agree::Proposal& proposal) {
   try {
-    if (proposal.change.deed != agree::Deed::kEdit)
+    if (proposal.change.deed == agree::Deed::kSampling)
+      owner_->TakeSampling(proposal.change, proposal.at_step);
+    else if (proposal.change.deed != agree::Deed::kEdit)
       CommitPause(proposal);
     else if (rank_ == 0)
       CommitOwn(proposal);
@@ -341,6 +370,12 @@ void PlanAgreement::TellLate(const agree::Proposal& proposal, int64_t steps, Pla
 
 void PlanAgreement::Discard(const agree::Proposal& proposal, const agree::Decision& decision) {
   if (built_ && built_->number == proposal.number) built_.reset();
+  // Nobody has asked for a sampling, and what is collected stays: rank 0 tells if nothing comes of it in the end.
+  if (proposal.change.deed != agree::Deed::kSampling) TellDiscarded(proposal, decision);
+  EndDoubt();
+}
+
+void PlanAgreement::TellDiscarded(const agree::Proposal& proposal, const agree::Decision& decision) {
   const bool is_edit = proposal.change.deed == agree::Deed::kEdit;
   std::string text =
       proposal.at_step > 0 ? NameOf(proposal.change.deed) + " for step " + std::to_string(proposal.at_step) : "an edit";
@@ -348,7 +383,6 @@ void PlanAgreement::Discard(const agree::Proposal& proposal, const agree::Decisi
   if (decision.cause == agree::Cause::kLate || decision.cause == agree::Cause::kSilent)
     text += "; rank 0 proposes it again for a later one";
   owner_->Tell(is_edit ? EventKind::kAborted : EventKind::kNote, std::move(text), proposal.change.plan_id);
-  EndDoubt();
 }
 
 void PlanAgreement::Join(const std::string& run_id) {
@@ -374,42 +408,6 @@ void PlanAgreement::WriteBackNow() {
   if (!write_back_) return;
   const WriteBack action = *std::exchange(write_back_, std::nullopt);
   owner_->WriteBackNow(action);
-}
-
-// --- what is told ---
-
-void PlanAgreement::LeaderIsSilent(std::chrono::milliseconds time) {
-  owner_->Tell(EventKind::kDegraded,
-               "nothing was heard of rank 0 within " + std::to_string(time.count()) +
-                   " ms. It alone reads the config file of a job of several ranks: until a monitor is attached there "
-                   "too, edits reach no rank");
-}
-
-void PlanAgreement::LeaderIsForeign(const std::string& why) {
-  owner_->Tell(EventKind::kDegraded, why + ". Until they do, edits reach no rank");
-}
-
-void PlanAgreement::Asked(const agree::Incarnation& session, int64_t number) {
-  if (questions_) questions_->Asked(session, number);
-}
-
-void PlanAgreement::StoreChanged(const Status& status) {
-  if (status.ok()) return owner_->Tell(EventKind::kRecovered, "the job's store answers again");
-  owner_->Tell(EventKind::kDegraded, "the job's store does not answer (" + status.message() +
-                                         "); it is tried again, and until then edits reach no rank, or not all");
-}
-
-void PlanAgreement::ReportDoubt() {
-  const int64_t timeouts = data_plane_->gate.timeouts();
-  if (std::exchange(timeouts_told_, timeouts) == timeouts) return;
-  doubt_told_ = true;
-  owner_->Tell(EventKind::kDegraded,
-               "a step began without the job's decision about an edit for it; the plan stays "
-               "as it is, and rows are marked in doubt until the decision is known");
-}
-
-void PlanAgreement::EndDoubt() {
-  if (std::exchange(doubt_told_, false)) owner_->Tell(EventKind::kRecovered, "the job's decision is known");
 }
 
 }  // namespace stepwatch::reload

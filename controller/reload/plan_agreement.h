@@ -45,6 +45,12 @@ class PlanAgreement final : private agree::RankDelegate {
     virtual void TakeRejection(const agree::Change& change, const agree::Decision& decision) = 0;
     // From this step on the window in force collects nothing, or collects again.
     virtual void TakePause(bool pause, int64_t at_step) = 0;
+    // Why this rank cannot go on with its window as the ranks are about to agree; Ok also if it has no such window.
+    virtual Status TrySampling(const agree::Change& change) = 0;
+    // From this step on it does.
+    virtual void TakeSampling(const agree::Change& change, int64_t at_step) = 0;
+    // Rank 0: no rank does.
+    virtual void TakeSamplingRejection(const agree::Decision& decision) = 0;
     // Rank 0: a rank has used the plan's id. Submits the armed plan under one that is free.
     virtual void Renumber(PlanId next_plan_id) = 0;
     // A plan or a stop, which waits for its at_step from now on. Takes it unless it throws.
@@ -92,6 +98,12 @@ class PlanAgreement final : private agree::RankDelegate {
   void ProposePause(bool pause, const Edit& running);
   // Rank 0: the pause (true), or its end, that is not decided on.
   std::optional<bool> pausing() const;
+
+  // Rank 0: proposes that the window in force, which came from `running`, goes on under a plan of this id, with what
+  // `sampling` says. Nothing is undecided.
+  void ProposeSampling(const std::string& sampling, PlanId plan_id, const Edit& running);
+  // Rank 0: that is what is not decided on; an edit or a pause may take its place.
+  bool is_resampling() const { return coordinator_->undecided() == agree::Deed::kSampling; }
 
   // What was made ready for this plan when the rank voted; null: nothing.
   std::unique_ptr<step::PendingPlan> TakeBuilt(const std::shared_ptr<const plan::Plan>& plan);
@@ -142,11 +154,13 @@ class PlanAgreement final : private agree::RankDelegate {
   // The id for this proposal's plan: the agreed one, if this rank has it free.
   PlanId IdFor(const agree::Proposal& proposal) const;
   Built BuildFrom(const agree::Proposal& proposal);
+  std::optional<agree::Decision> TrySampling(const agree::Proposal& proposal);
   void CommitPause(const agree::Proposal& proposal);
   void CommitOwn(const agree::Proposal& proposal);
   void CommitProposed(const agree::Proposal& proposal);
   // Takes the plan unless it throws.
   void Place(std::unique_ptr<step::PendingPlan>&& plan, const agree::Proposal& proposal);
+  void TellDiscarded(const agree::Proposal& proposal, const agree::Decision& decision);
   void TellLate(const agree::Proposal& proposal, int64_t steps, PlanId plan_id);
   void WriteBackNow();
   PlanId AgreedId(PlanId plan_id) const;

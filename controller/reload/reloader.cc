@@ -1,5 +1,7 @@
 #include "controller/reload/reloader.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <type_traits>
 #include <utility>
@@ -17,6 +19,15 @@ constexpr bool kIsReport =
     !std::is_same_v<Performed, const ContinueWindow&> && !std::is_same_v<Performed, const PublishStop&> &&
     !std::is_same_v<Performed, const SetPause&> && !std::is_same_v<Performed, const WriteBack&>;
 
+// Ranks of a job are to collect the same steps.
+std::string WhyBudgetDoesNotAct(const Options& options, bool dynamic, bool can_ask) {
+  if (options.world_size <= 1 || (options.store && dynamic && can_ask)) return "";
+  return fmt::format(
+      "the ranks of a job are to collect the same steps, and {} these {} cannot agree on them: "
+      "what measuring takes is told, and nothing is lowered",
+      dynamic ? "without a store" : "in static mode", options.world_size);
+}
+
 }  // namespace
 
 Reloader::Reloader(const Options& options, bool dynamic, Parts parts, std::function<void(Event)> tell)
@@ -29,7 +40,7 @@ Reloader::Reloader(const Options& options, bool dynamic, Parts parts, std::funct
       run_id_(options.run_id),
       plans_(options_, dynamic, parts.data_plane, parts.drain,
              [this](PlanId id) { TellSuperseded(id, "a newer one took its place before it was applied"); }),
-      budget_(options.world_size,
+      budget_(WhyBudgetDoesNotAct(options, dynamic, parts.question_host != nullptr),
               [this](EventKind kind, std::string message, PlanId id) { Tell(kind, std::move(message), id); }),
       board_timer_(*parts.loop),
       config_work_(*parts.loop, *parts.io),
@@ -137,6 +148,7 @@ void Reloader::StopIfDiskUsedUp() {
   const std::optional<MachinePlan>& newest = state_.armed ? state_.armed : state_.window;
   const Edit* source = newest ? plans_.Find(newest->plan_id) : nullptr;
   if (source == nullptr || !PlanLimits::WritesFiles(*source->compiled.plan)) return;
+  agreed_.reset();
   WithdrawResampled();
   Feed(LimitReached{});
 }
@@ -186,7 +198,7 @@ void Reloader::OnLook(const watch::FileSnapshot& snapshot) {
     return;
   }
   if (agreement_) agreement_->DiscardWriteBack();
-  WithdrawResampled();
+  if (!agrees()) WithdrawResampled();
   history_.Seen(snapshot, state_.seen.empty() && first_seen_ != snapshot.sha256 ? first_seen_ : state_.seen);
   const bool was_once = IsOnce();
   current_ = pipeline_.Parse(snapshot.sha256, snapshot.bytes);

@@ -22,6 +22,7 @@
 #include "controller/reload/edit_history.h"
 #include "controller/reload/edit_pipeline.h"
 #include "controller/reload/file_queue.h"
+#include "controller/reload/job_budget.h"
 #include "controller/reload/motion.h"
 #include "controller/reload/ordered_edit.h"
 #include "controller/reload/plan_agreement.h"
@@ -127,6 +128,8 @@ class Reloader final : private PlanAgreement::Owner {
   ReloadView View();
   // Builds what the file's bytes would lead to if they were these, and throws it away.
   EditTrial Try(const std::string& text);
+  // What this rank wants of the budget of its window, which rank 0 asks about.
+  BudgetWish AnswerBudget(const BudgetQuestion& question);
   // Null: there are no other ranks, or they are asked nothing.
   agree::Questions* questions() const { return agreement_ ? agreement_->questions() : nullptr; }
   // At the file, and edits that were refused. Any thread.
@@ -169,6 +172,17 @@ class Reloader final : private PlanAgreement::Owner {
   void KeepBudget();
   bool MayResample(PlanId plan_id) const;
   void Resample(PlanId plan_id, const SamplingGovernor::Decision& decision);
+  // Rank 0 of a job: asks all ranks if it is time, for this plan.
+  void AskForWishes(PlanId plan_id);
+  void OnWishes(PlanId plan_id, const std::vector<agree::RankAnswer>& answers);
+  // The window that came from these bytes, unless it is about to end; null: there is none.
+  const MachinePlan* WindowFrom(const std::string& sha256) const;
+  // What the ranks have agreed on waits in the slot, or does as soon as nothing else continues the window.
+  void ArmAgreed();
+  PlanId IdForAgreed() const;
+  void TellAgreed(const std::string& text, bool is_first);
+  // A plan that continues the window, by this input, waits in the slot.
+  void PutContinuation(const Input& input, const Edit& edit, int64_t at_step);
   // Something newer comes: a plan that the budget has put into the slot does not begin, if it has not yet.
   void WithdrawResampled();
   std::optional<Edit> Changed(PlanId plan_id, const Change& change) const;
@@ -219,6 +233,9 @@ class Reloader final : private PlanAgreement::Owner {
   void TakeAgreed(const Edit& edit, PlanId plan_id) override;
   void TakeRejection(const agree::Change& change, const agree::Decision& decision) override;
   void TakePause(bool pause, int64_t at_step) override;
+  Status TrySampling(const agree::Change& change) override;
+  void TakeSampling(const agree::Change& change, int64_t at_step) override;
+  void TakeSamplingRejection(const agree::Decision& decision) override;
   void Renumber(PlanId next_plan_id) override;
   void PutInSlot(std::unique_ptr<step::PendingPlan>&& plan) override;
   void TellArmed(const plan::Plan& plan, const std::string& when) noexcept override;
@@ -269,6 +286,17 @@ class Reloader final : private PlanAgreement::Owner {
   } in_slot_;  // the newest that was put there
   BudgetKeeper budget_;
   PlanId resampled_ = 0;  // the newest that the budget has put there; 0: something newer came
+  AskingPace asking_pace_;
+  // Which the ranks have agreed on, and which has not begun yet.
+  struct AgreedSampling {
+    JobDecision decision;
+    PlanId window = 0;   // the plan that began the window
+    PlanId plan_id = 0;  // that all ranks had free
+    int64_t at_step = 0;
+    PlanId armed = 0;          // the newest plan that was made of it
+    bool is_followed = false;  // by the governor
+  };
+  std::optional<AgreedSampling> agreed_;
   struct {
     std::string sha256;  // of bytes that are about to be in the file, for this step; empty: none
     int64_t at_step = 0;

@@ -60,6 +60,7 @@ Replanned Reloader::AttachAgain() {
     Tell(EventKind::kLimited, over_limit.message() + "; the model has grown, and the collection ends");
     Feed(LimitReached{});
   }
+  ArmAgreed();
   return replanned;
 }
 
@@ -92,6 +93,7 @@ Replanned Reloader::Amend(const Amendment& amendment) {
                                OverLimit::kRefused, &over_limit);
   if (!over_limit.ok())
     Tell(EventKind::kLimited, over_limit.message() + "; what the program has set is not taken, and the plan stays");
+  ArmAgreed();
   return replanned;
 }
 

@@ -9,6 +9,16 @@ namespace {
 
 const FrontEndRequests kNoRequests;
 
+// How many more steps are collected before `next_step` by ranks that have gone over from the one rule to the other at
+// `at_step`; 0: nobody has agreed on a step.
+int64_t TurnsMissed(const plan::StepRule& before, const plan::StepRule& after, int64_t at_step, int64_t next_step) {
+  if (at_step <= 0 || at_step >= next_step) return 0;
+  const auto turns = [&](const plan::StepRule& rule) {
+    return rule.TurnsBefore(next_step) - rule.TurnsBefore(at_step);
+  };
+  return turns(after) - turns(before);
+}
+
 }  // namespace
 
 PlanSwitch::PlanSwitch(RunningStep* running, StepGate* gate, GraphCapture* graph_capture,
@@ -160,7 +170,11 @@ void PlanSwitch::Apply(std::unique_ptr<PendingPlan> plan, int64_t next_step) noe
     window_ = plan->plan().layout.plan_id;
     paused_.store(pause_told_ = false, std::memory_order_relaxed);
   } else {
+    const plan::StepRule before = rule_;
     rule_.interval = plan->plan().rule.interval;
+    const int64_t late = paused() ? 0 : TurnsMissed(before, rule_, plan->at_step, next_step);
+    const int64_t counted = collected_.load(std::memory_order_relaxed) + late;
+    collected_.store(std::clamp<int64_t>(counted, 0, rule_.times), std::memory_order_relaxed);
   }
   Begin(std::move(plan), next_step);
 }

@@ -1,6 +1,7 @@
-// The leader's machine under every sequence of inputs up to a length: edits, edits for a later step, pauses.
+// The leader's machine under every sequence of inputs up to a length: edits, edits for a later step, pauses, samplings.
 #include "controller/agree/leader.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -62,6 +63,7 @@ struct Lone {
       case 6: return Decide({true, Cause::kNone, 0, 0, "", 0});
       case 7: return Decide({false, Cause::kLate, 1, 0, "", arriving});
       case 8: is_withdrawn = is_withdrawn || state.later.has_value(); return Feed(Withdraw{}), true;
+      case 9: return !state.wanted && !state.ballot && !state.later && (Want(Deed::kSampling, 0), true);
       default: return false;
     }
   }
@@ -94,6 +96,8 @@ struct Lone {
     if (state.later) CHECK(has(state.later));
     if (state.wanted && state.wanted->change.deed == Deed::kEdit) CHECK(has(state.wanted));
     if (state.later && !is_edit_undecided()) CHECK(state.later->not_before > state.arriving);
+    // A sampling waits behind nothing, and takes the place of nothing.
+    if (state.wanted && state.wanted->change.deed == Deed::kSampling) CHECK_FALSE(state.ballot);
   }
 
   LeaderState state;
@@ -108,7 +112,7 @@ void Follow(const Lone& leader, int depth, const std::string& history, int64_t* 
   leader.Check();
   ++*paths;
   if (depth == 0) return;
-  for (int move = 0; move <= 8; ++move) {
+  for (int move = 0; move <= 9; ++move) {
     Lone next = leader;
     INFO("move " << move);
     if (next.Move(move)) Follow(next, depth - 1, history + " " + std::to_string(move), paths);
@@ -116,10 +120,40 @@ void Follow(const Lone& leader, int depth, const std::string& history, int64_t* 
 }
 
 TEST_CASE(
-    "in every sequence of edits, later edits and pauses the newest edit is kept, and no older one comes after it") {
+    "in every sequence of edits, later edits, pauses and samplings the newest edit is kept, and no older one comes "
+    "after it") {
   int64_t paths = 0;
   Follow(Lone(), 6, "", &paths);
   CHECK(paths > 50000);
+}
+
+TEST_CASE("a sampling that comes too late is proposed with greater margins, and not for ever as an edit is") {
+  for (const Deed deed : {Deed::kSampling, Deed::kEdit}) {
+    Lone leader;
+    leader.Want(deed, 0);
+    int tries = 0;
+    for (int64_t margin = leader.state.margin_first; tries < 20; ++tries, margin *= 2) {
+      leader.Pass(1);
+      if (!leader.state.ballot) break;
+      CHECK(leader.Advance());
+      CHECK(leader.state.ballot->proposal.at_step == leader.arriving + 1 + std::min<int64_t>(margin, 1024));
+      CHECK(leader.Advance());
+      CHECK(leader.Decide({false, Cause::kLate, 0, 0, "rank 1 had not voted", leader.arriving}));
+    }
+    CHECK(tries == (deed == Deed::kSampling ? 6 : 20));
+  }
+}
+
+TEST_CASE("a sampling on which a rank is silent is over, and so is one that a rank cannot do") {
+  for (const Cause cause : {Cause::kSilent, Cause::kCannot, Cause::kRenumber, Cause::kNewcomer}) {
+    Lone leader;
+    leader.Want(Deed::kSampling, 0);
+    leader.Pass(1);
+    for (int i = 0; i < 2; ++i) CHECK(leader.Advance());
+    CHECK(leader.Decide({false, cause, 1, 5, "no", leader.arriving}));
+    CHECK(leader.state.wanted.has_value() == (cause == Cause::kNewcomer));
+    CHECK_FALSE(leader.state.ballot);
+  }
 }
 
 TEST_CASE("an edit for a later step is proposed when it comes near, at its step, and pauses are agreed on until then") {

@@ -41,8 +41,8 @@ TEST_CASE("messages read back what was written, newlines and odd bytes in the co
   CHECK(latest->rings);
 }
 
-TEST_CASE("a pause and its end read back, and are no proposal for a release that does not know them") {
-  for (const Deed deed : {Deed::kEdit, Deed::kPause, Deed::kResume})
+TEST_CASE("what is no edit reads back, and is no proposal for a release that does not know it") {
+  for (const Deed deed : {Deed::kEdit, Deed::kPause, Deed::kResume, Deed::kSampling})
     for (const Mode mode : {Mode::kStrict, Mode::kBestEffort, Mode::kLocal}) {
       Proposal proposal;
       proposal.number = 3;

@@ -59,6 +59,9 @@ TEST_CASE("proposals and decisions are what they were in every build of this ver
            {12, 4611686018427387904, {Mode::kBestEffort, 4294967295, "abc", "{}"}, {"0a1b2c3d", "", "ff"}});
   proposal("proposal_stop", {2, 41, {Mode::kLocal, 0, "abc", "{\"dynamic_on\": false}"}, {""}});
 
+  proposal("proposal_sampling",
+           {13, 42, {Mode::kStrict, 7, "abc", "2 lower 20 actv 3 1.5 grad_reduced\n", Deed::kSampling}, {"0a1b2c3d"}});
+
   const auto decision = [&](const char* name, const Decision& message) { Holds(version, name, message, DecisionFrom); };
   decision("decision_commit", {true, Cause::kNone, 0, 0, "", 0});
   decision("decision_late", {false, Cause::kLate, 3, 0, "rank 1 had not voted", 41});

@@ -132,9 +132,18 @@ class SimulatedJob {
     history_ += " want" + std::to_string(id) + (not_before > 0 ? "@" + std::to_string(not_before) : "");
     WantPlan(id, mode);
   }
-  void WantPlan(PlanId id, Mode mode) {
+  // One without which the job goes on as it is. Nothing is undecided.
+  void WantSampling() {
+    wanted_before_ = wanted_;
+    wanted_ = ++plans_;
+    not_before_ = 0;
+    history_ += " sampling" + std::to_string(wanted_);
+    WantPlan(wanted_, Mode::kStrict, Deed::kSampling);
+  }
+  void WantPlan(PlanId id, Mode mode, Deed deed = Deed::kEdit) {
     Change change;
     change.mode = mode;
+    change.deed = deed;
     change.plan_id = id;
     change.sha256 = "abc";
     change.bytes = "plan " + std::to_string(id);
@@ -150,8 +159,8 @@ class SimulatedJob {
     std::vector<std::string> keys;
     Store::Done done;
     bool is_performed = false, is_answered = false;
-    std::optional<std::string> result;
-    Time asked;
+    std::optional<std::string> result{};
+    Time asked{};
   };
   size_t requests() const { return requests_.size(); }
   const Request& request(size_t i) const { return requests_[i]; }
@@ -275,8 +284,9 @@ class SimulatedJob {
   std::map<std::string, std::string> values_;
   std::map<int64_t, PlanId> plan_of_step_;  // of the rows that are not in doubt
   std::vector<Settled> settled_;
-  PlanId wanted_ = 0;       // newest
-  int64_t not_before_ = 0;  // the step that it is for
+  PlanId wanted_ = 0;         // newest
+  PlanId wanted_before_ = 0;  // the newest sampling, which the ranks may not agree on
+  int64_t not_before_ = 0;    // the step that it is for
   bool is_strict_ = true;
   int64_t doubts_ = 0;
   std::string session_;
@@ -299,17 +309,8 @@ class SimulatedJob {
     }
     Abilities abilities() const override { return job_->abilities_; }
     void SetAll(const std::vector<std::string>& keys, const std::string& value, Done done) override {
-      Push({rank_,
-            process_,
-            StoreQueue::Call::kSetAll,
-            keys.front(),
-            value,
-            keys,
-            std::move(done),
-            false,
-            false,
-            {},
-            {}});
+      Request request{rank_, process_, StoreQueue::Call::kSetAll, keys.front(), value, keys, std::move(done)};
+      Push(std::move(request));
     }
     void Append(const std::string& key, const std::string& text, Done done) override {
       Push({rank_, process_, StoreQueue::Call::kAppend, key, text, {}, std::move(done), false, false, {}, {}});
@@ -425,6 +426,9 @@ inline int64_t SimulatedRank::HoldAt(int64_t step) {
 
 inline void SimulatedRank::Settle(const Settled& settled) {
   job_->settled_.push_back(settled);
+  const bool is_given_up = !settled.decision.commit && !settled.retries;
+  const bool is_newest = settled.proposal.change.plan_id == job_->wanted_;
+  if (settled.proposal.change.deed == Deed::kSampling && is_given_up && is_newest) job_->wanted_ = job_->wanted_before_;
 }
 
 inline void SimulatedRank::Begin(bool timed_out) {

@@ -19,8 +19,9 @@ struct Weather {
   int time_out_percent = 0;  // held step threads that give up
   int restart_permille = 0;
   int want_permille = 30;
-  int later_percent = 0;   // of the edits: for a step that is up to 99 steps away
-  bool lock_step = false;  // no rank is more than one step ahead, as with a collective in every step
+  int later_percent = 0;     // of the edits: for a step that is up to 99 steps away
+  int sampling_percent = 0;  // of what is wanted while nothing is undecided: a sampling
+  bool lock_step = false;    // no rank is more than one step ahead, as with a collective in every step
 };
 
 class RandomJob {
@@ -51,6 +52,9 @@ class RandomJob {
     MoveStep(rank);
   }
   void Want() {
+    const Coordinator& leader = *job_.at(0).coordinator_;
+    if (!leader.busy() && !leader.defers() && weather_.sampling_percent > 0 && Chance(10 * weather_.sampling_percent))
+      return job_.WantSampling();
     const bool is_later = weather_.later_percent > 0 && Chance(10 * weather_.later_percent);
     job_.Want(Mode::kStrict, is_later ? job_.at(0).arriving_ + Below(100) : 0);
   }
@@ -155,6 +159,66 @@ TEST_CASE("the same with edits for later steps: none is applied before its step,
     CheckSettled(random.job());
     CheckAbortsWereTold(random.job());
   }
+}
+
+TEST_CASE("the same with samplings: an edit takes the place of one, and without one nothing changes",
+          "[slow][random]") {
+  int64_t commits = 0, superseded = 0;
+  for (uint32_t seed = FirstSeed(); seed < FirstSeed() + 300; ++seed) {
+    RandomJob random(seed, 2 + static_cast<int>(seed % 3),
+                     {.fail_percent = 5,
+                      .restart_permille = seed % 4 == 0 ? 4 : 0,
+                      .want_permille = 15,
+                      .later_percent = 20,
+                      .sampling_percent = 70,
+                      .lock_step = seed % 2 == 0});
+    for (int round = 0; round < 4; ++round) {
+      random.Run(200);
+      random.job().RunFairly(60, 3);  // so that now and then nothing is undecided
+    }
+    if (seed % 4 == 0) random.job().Want();  // whoever came back without a plan takes part in this one
+    random.job().RunFairly(800, 3);
+    CheckSettled(random.job());
+    if (seed % 4 != 0) CheckAbortsWereTold(random.job());
+    for (const Settled& settled : random.job().settled_) {
+      if (settled.proposal.change.deed != Deed::kSampling) continue;
+      commits += settled.decision.commit ? 1 : 0;
+      superseded += settled.decision.cause == Cause::kSuperseded ? 1 : 0;
+    }
+  }
+  CHECK(commits > 100);
+  CHECK(superseded > 10);
+}
+
+TEST_CASE("a sampling that a rank never votes on is given up, and an edit is not") {
+  SimulatedJob job(2);
+  job.RunFairly(8);
+  job.Want();
+  job.RunFairly(80);
+  REQUIRE(job.at(1).plan_ == 1);
+  job.WantSampling();
+  // Rank 1 does nothing, as if it did not understand what is proposed.
+  const auto run = [&job] {
+    for (int round = 0; round < 4000; ++round) {
+      job.Pass(milliseconds(1));
+      job.Tick(0);
+      job.AnswerAll();
+      if (job.at(0).may_go_on()) job.GoOn(0);
+      if (round % 8 == 0 && !job.at(0).at_gate()) job.EndStep(0);
+    }
+  };
+  run();
+  CHECK_FALSE(job.at(0).coordinator_->busy());
+  CHECK(job.wanted_ == 1);
+  size_t tries = 0;
+  for (const Settled& settled : job.settled_) tries += settled.decision.commit ? 0 : 1;
+  CHECK(tries > 1);
+  CHECK(tries < 10);
+  job.RunFairly(80);
+  for (int rank = 0; rank < 2; ++rank) CHECK(job.at(rank).plan_ == 1);
+  job.Want();
+  run();
+  CHECK(job.at(0).coordinator_->busy());
 }
 
 TEST_CASE("an edit for a step that is far is proposed shortly before it, and applied at it") {

@@ -243,7 +243,7 @@ TEST_CASE("a model that is attached again while the budget's plan waits is watch
   CHECK(job.Steps("grad_reduced").size() == 12);
 }
 
-TEST_CASE("the ranks of a job are told of a budget that is exceeded, and go on collecting the same steps") {
+TEST_CASE("ranks of a job without a store are told of a budget that is exceeded, and go on collecting the same steps") {
   CostlyJob job(WithBudget({.collect_times = 40}));
   job.options.world_size = 2;
   job.counts_rows = false;
@@ -258,7 +258,9 @@ TEST_CASE("the ranks of a job are told of a budget that is exceeded, and go on c
   for (const Event& event : job.Events(EventKind::kWarning))
     if (event.message.find("budget of ") == 0) told.push_back(event);
   REQUIRE(told.size() == 1);
-  CHECK(told[0].message.find("this is not done: the ranks of a job") != std::string::npos);
+  CHECK(
+      told[0].message.find("this is not done: the ranks of a job are to collect the same steps, and without a store") !=
+      std::string::npos);
 }
 
 TEST_CASE("in static mode the budget acts as well") {

@@ -134,6 +134,7 @@ class RankedJob {
             std::this_thread::sleep_for(milliseconds(1));
             continue;
           }
+          if (in_step) in_step(*ranks[i]);
           ranks[i]->TrainStep();
           if (keeps_up && ranks[i]->monitor->step() % 8 == 0) (void)ranks[i]->monitor->Flush(std::chrono::seconds(60));
           std::this_thread::sleep_for(step + milliseconds(i % 2));
@@ -167,6 +168,7 @@ class RankedJob {
   bool keeps_up = false;
   std::vector<std::shared_ptr<SlowStore>> stores;
   std::vector<std::unique_ptr<Job>> ranks;
+  std::function<void(Job&)> in_step;  // of each rank, before the rest of the step
 
  private:
   std::atomic<bool> stop_{false};

@@ -59,6 +59,8 @@ enum class Move {
   kGiveB,
   kGiveOff,
   kAskA,
+  kResample,
+  kResampleLater,
 };
 
 inline void Make(Move move, SimulatedRun* run) {
@@ -83,6 +85,8 @@ inline void Make(Move move, SimulatedRun* run) {
     case Move::kGiveOff: return run->Give(kOffText);
     case Move::kAskA: return run->AskAgain(kA);
     case Move::kLimit: return run->Limit();
+    case Move::kResample: return run->Resample(1);
+    case Move::kResampleLater: return run->Resample(3);
   }
 }
 

@@ -75,6 +75,59 @@ TEST_CASE("a window that is about to end or to be replaced is not paused, and a 
   refused.CheckRunsOut();
 }
 
+TEST_CASE("a window goes on under what the ranks have agreed on, and what is armed begins after that") {
+  SimulatedRun run = Running();
+  SaveAndLook(&run, kB);
+  MachineState state = run.state();
+  const PlanId window = state.window->plan_id, armed = state.armed->plan_id;
+  state.armed->plan_id = state.published.back().plan_id = state.next_plan_id++;  // the id before it was kept free
+  Transition next = Step(state, Resampled{armed});
+  REQUIRE(next.actions.size() == 1);
+  CHECK(std::get<ContinueWindow>(next.actions[0]).plan_id == armed);
+  CHECK(next.state.next_plan_id == state.next_plan_id);
+  CHECK(next.state.published.size() == 1);
+  CHECK(Step(next.state, Resampled{armed}).actions.empty());
+
+  const Transition ended = Step(next.state, Finished{window, step::EndReason::kTimes});
+  CHECK(std::get<ReportSuperseded>(ended.actions.at(0)).plan_id == armed);
+  const Transition withdrawn = Step(next.state, Discarded{armed});
+  CHECK(withdrawn.state.window->continuation == 0);
+
+  next = Step(next.state, Applied{armed});
+  CHECK(next.state.window->plan_id == armed);
+  CHECK(next.state.window->window == window);
+  REQUIRE(next.state.armed);
+  next = Step(next.state, Applied{armed + 1});
+  CHECK(next.state.window->plan_id == armed + 1);
+  CHECK_FALSE(next.state.armed);
+  CHECK(next.state.draining.size() == 2);
+}
+
+TEST_CASE("without a window nothing goes on under what the ranks have agreed on, and its id is used") {
+  const Transition next = Step(MachineState(), Resampled{5});
+  CHECK(next.actions.empty());
+  CHECK(next.state.next_plan_id == 6);
+}
+
+TEST_CASE("every sequence with samplings that wait for their step keeps the rules, and the window its count",
+          "[slow]") {
+  const std::vector<Move> moves = {Move::kResample,  Move::kResampleLater,   Move::kEndStep, Move::kDeliverOne,
+                                   Move::kRecompile, Move::kRecompileInStep, Move::kSaveB,   Move::kSaveOff,
+                                   Move::kGiveB,     Move::kPause,           Move::kResume,  Move::kLimit};
+  CHECK(PlayAll(Running(), kLength, moves) == kSequences);
+
+  SimulatedRun waiting = Running();
+  waiting.Resample(2);
+  CHECK(waiting.state().window->continuation != 0);
+  CHECK(PlayAll(waiting, kLength - 1, moves) == kSequences / 12);
+  waiting.EndStep();
+  waiting.EndStep();
+  CHECK(waiting.collected().size() == 2);
+  waiting.CheckRunsOut();
+  CHECK(waiting.collected().size() == 2);
+  CHECK(waiting.write_backs() == 1);
+}
+
 TEST_CASE("a model that grows in a pause stays paused") {
   SimulatedRun run = Running();
   run.Pause(true);

@@ -14,6 +14,7 @@
 #include "src/testing/synthetic_model.h"
 #include "stepwatch/stores.h"
 #include "tests/api/job.h"
+#include "tests/api/old_release.h"
 
 namespace stepwatch::reload {
 namespace {
@@ -44,6 +45,14 @@ class Owner final : public PlanAgreement::Owner {
     rejection = agree::AbortText(decision);
   }
   void TakePause(bool pause, int64_t at_step) override { pauses.emplace_back(pause, at_step); }
+  Status TrySampling(const agree::Change&) override {
+    return refuses.empty() ? Status() : Status(StatusCode::kInvalid, refuses);
+  }
+  void TakeSampling(const agree::Change& change, int64_t at_step) override {
+    if (std::exchange(slot_fails, false)) throw std::bad_alloc();
+    samplings.emplace_back(change.bytes, at_step);
+  }
+  void TakeSamplingRejection(const agree::Decision& decision) override { sampling_rejected = decision; }
   void Renumber(PlanId next) override { next_plan_id_ = next; }
   void PutInSlot(std::unique_ptr<step::PendingPlan>&& plan) override {
     if (std::exchange(slot_fails, false)) throw std::bad_alloc();
@@ -54,7 +63,8 @@ class Owner final : public PlanAgreement::Owner {
   void JoinRun(const std::string& id) override { run_id = id; }
   void TellFault(const std::string&) override { ++faults_begun; }
   void EndFault() override { ++faults_ended; }
-  void Tell(EventKind kind, std::string, PlanId) override {
+  void Tell(EventKind kind, std::string message, PlanId) override {
+    told.push_back(std::move(message));
     if (telling_fails && kind == EventKind::kDegraded) throw std::bad_alloc();
   }
 
@@ -64,11 +74,22 @@ class Owner final : public PlanAgreement::Owner {
     agreement->Submit(std::move(built.plan), built.edit);
   }
 
+  // Rank 0 wants the window of this text to go on like that.
+  void ProposeSampling(const std::string& text, const std::string& sampling, PlanId plan_id) {
+    next_plan_id_ = std::max(next_plan_id_, plan_id + 1);
+    agreement->ProposeSampling(sampling, plan_id, Make(text, plan_id).edit);
+  }
+  // A call of this rank's program has used an id.
+  void UsePlanId() { ++next_plan_id_; }
+
   PlanAgreement* agreement = nullptr;
   std::string refuses;  // the reason for which this rank cannot take an edit
   bool slot_fails = false, telling_fails = false;
   std::vector<std::unique_ptr<step::PendingPlan>> placed;
   std::vector<std::pair<bool, int64_t>> pauses;
+  std::vector<std::pair<std::string, int64_t>> samplings;
+  std::optional<agree::Decision> sampling_rejected;
+  std::vector<std::string> told;
   std::string run_id, armed, rejection;
   PlanId rejected_plan_id = 0;
   int faults_begun = 0, faults_ended = 0;
@@ -103,14 +124,17 @@ struct Rank {
 
 class TwoRanks {
  public:
-  TwoRanks() {
+  explicit TwoRanks(bool one_is_old = false) {
+    const std::shared_ptr<Store> memory = MakeMemoryStore();
     Options options;
-    options.store = MakeMemoryStore();
+    options.store = memory;
     options.store_poll = std::chrono::milliseconds(1);
     options.world_size = 2;
     options.run_id = "0123456789abcdef";
-    for (options.rank = 0; options.rank < 2; ++options.rank)
+    for (options.rank = 0; options.rank < 2; ++options.rank) {
+      if (options.rank == 1 && one_is_old) options.store = std::make_shared<testing::OldRelease>(memory);
       ranks.push_back(std::make_unique<Rank>(loop, options, testing::SyntheticModel(2, 8, 1).Sites()));
+    }
     RunUntil([this] { return !(*this)[1].run_id.empty(); });
   }
 
@@ -195,6 +219,93 @@ TEST_CASE("a plan that is placed late is placed once, also if there is no memory
     CHECK(job[late].placed.size() == 1);
     CHECK(job[late].placed[0]->at_step == job[1 - late].placed[0]->at_step);
   }
+}
+
+TEST_CASE("a sampling is taken by both ranks for one step, in each mode of coordination") {
+  for (const char* mode : {"strict", "besteffort", "local"}) {
+    INFO(mode);
+    TwoRanks job;
+    const std::string own = std::string(R"("stepwatch": {"coordination": ")") + mode + "\"}";
+    const std::string text = ConfigText({.collect_times = 2}, R"(, "format": "api", )" + own);
+    job[0].ProposeSampling(text, "fewer", 1);
+    job.RunUntil([&] { return !job[0].samplings.empty() && !job[1].samplings.empty() && job.decided(); });
+    CHECK(job[0].samplings == job[1].samplings);
+    CHECK(job[0].samplings.size() == 1);
+    CHECK(job[0].samplings[0].first == "fewer");
+    CHECK(job[0].samplings[0].second > 0);
+    CHECK(job[0].placed.empty());
+  }
+}
+
+TEST_CASE("a sampling that one rank cannot build is taken by none, and rank 0 hears which rank and why") {
+  for (const size_t refusing : {size_t{0}, size_t{1}}) {
+    INFO("rank " << refusing);
+    TwoRanks job;
+    job[refusing].refuses = "no such layer here";
+    job[0].ProposeSampling(kOnText, "fewer", 1);
+    job.RunUntil([&] { return job[0].sampling_rejected && job.decided(); });
+    CHECK(job[0].sampling_rejected->cause == agree::Cause::kCannot);
+    CHECK(job[0].sampling_rejected->rank == static_cast<int>(refusing));
+    CHECK(job[0].sampling_rejected->reason.find("no such layer here") != std::string::npos);
+    CHECK(job[0].samplings.empty());
+    CHECK(job[1].samplings.empty());
+  }
+}
+
+TEST_CASE("a sampling under an id that a rank has used is refused with the next that it has free") {
+  TwoRanks job;
+  for (int i = 0; i < 4; ++i) job[1].UsePlanId();
+  job[0].ProposeSampling(kOnText, "fewer", 1);
+  job.RunUntil([&] { return job[0].sampling_rejected && job.decided(); });
+  CHECK(job[0].sampling_rejected->cause == agree::Cause::kRenumber);
+  CHECK(job[0].sampling_rejected->next_plan_id == 5);
+  job[0].ProposeSampling(kOnText, "fewer", 5);
+  job.RunUntil([&] { return job[1].samplings.size() == 1 && job.decided(); });
+  CHECK(job[0].samplings == job[1].samplings);
+}
+
+TEST_CASE("a sampling that one rank cannot take for want of memory is taken by it later, for the same step") {
+  for (const size_t failing : {size_t{0}, size_t{1}}) {
+    INFO("rank " << failing << " fails");
+    TwoRanks job;
+    job[failing].slot_fails = true;
+    job[0].ProposeSampling(kOnText, "fewer", 1);
+    job.RunUntil([&] { return job[failing].faults_ended == 1 && job.decided(); });
+    CHECK(job[failing].faults_begun == 1);
+    CHECK(job[1 - failing].faults_begun == 0);
+    CHECK(job[0].samplings.size() == 1);
+    CHECK(job[0].samplings == job[1].samplings);
+  }
+}
+
+TEST_CASE("a rank of a release that knows of no sampling does not vote on one: it is taken by none, and given up") {
+  TwoRanks job(true);
+  job[0].ProposeSampling(kOnText, "fewer", 1);
+  job.RunUntil([&] {
+    job.ranks[0]->plane.plans.EndStep();
+    return job[0].sampling_rejected.has_value();
+  });
+  CHECK(job[0].sampling_rejected->reason.find("rank 1 had not voted") == 0);
+  CHECK(job.decided());
+  CHECK(job[0].samplings.empty());
+  CHECK(job[1].samplings.empty());
+  for (const std::string& message : job[0].told) CHECK(message.find("sampling") == std::string::npos);
+  // It takes part in everything else.
+  job[0].Submit(kOnText);
+  job.RunUntil([&] { return job.both_placed() && job.decided(); });
+  CHECK(job[1].placed[0]->at_step == job[0].placed[0]->at_step);
+}
+
+TEST_CASE("an edit takes the place of a sampling that the ranks have not agreed on") {
+  TwoRanks job;
+  job[0].ProposeSampling(kOnText, "fewer", 1);
+  CHECK(job.ranks[0]->agreement.is_resampling());
+  CHECK_FALSE(job.ranks[0]->agreement.pausing());
+  job[0].Submit(kOnText);
+  CHECK_FALSE(job.ranks[0]->agreement.is_resampling());
+  job.RunUntil([&] { return job.both_placed() && job.decided(); });
+  CHECK(job[0].samplings.empty());
+  CHECK(job[1].samplings.empty());
 }
 
 }  // namespace

@@ -50,6 +50,7 @@ class SimulatedRun {
     if (file_ && std::exchange(found_, identity) != identity) ++version_;
     if (identity == passed_on_) return;
     passed_on_ = identity;
+    if (file_ && file_->name != state_.in_file.value_or(state_.seen)) WithdrawResampled();
     if (!file_) return Feed(FileLost{EventKind::kMissing});
     texts_[file_->name] = *file_;
     if (file_->intent == EditIntent::kDone) done_.insert(file_->name);
@@ -60,6 +61,7 @@ class SimulatedRun {
   void Give(const Text& text) {
     history_ += " give:" + text.name;
     texts_[text.name] = text;
+    WithdrawResampled();
     Feed(BytesGiven{text.name, text.intent});
   }
   // For what the file asks for, once more. Whoever asks reads the file first.
@@ -106,17 +108,24 @@ class SimulatedRun {
   // Between steps what is in force goes over to its new plan at once, otherwise at the next boundary.
   void Recompile(bool between_steps = false, bool in_force = true) {
     history_ += between_steps ? " recompile" : in_force ? " recompile-in-step" : " recompile-armed";
-    const auto has_begun = [this](const MachinePlan& plan) { return plan.plan_id == newest_begun_; };
-    const bool continues = state_.window && state_.window->continuation == newest_begun_;
-    if (newest_begun_ != 0 && (continues || std::any_of(state_.published.begin(), state_.published.end(), has_begun)))
-      Feed(Applied{newest_begun_});
+    LearnWhatBegan();
+    WithdrawResampled();
     const bool goes_on = window_ && state_.window && window_->plan_id == state_.window->plan_id;
     Feed(Recompiled{in_force && goes_on});
     if (between_steps) TakePlans(step_);
   }
+  // The window is to go on with another sampling, from a step that is to come; what comes before that takes it back.
+  void Resample(int64_t steps) {
+    history_ += " resample" + std::to_string(steps);
+    LearnWhatBegan();
+    if (!state_.window || state_.stopping || state_.armed || state_.window->continuation != 0) return;
+    Feed(Resampled{state_.next_plan_id});
+    slot_ = Pending{*std::exchange(continuation_, std::nullopt), step_ + steps, {}, true};
+  }
   // A limit of the run does not let the newest plan go on.
   void Limit() {
     history_ += " limit";
+    WithdrawResampled();
     if (state_.armed) complete_.insert(state_.armed->plan_id);
     Feed(LimitReached{});
   }
@@ -183,6 +192,7 @@ class SimulatedRun {
     PlanId plan_id = 0;  // 0: stop
     int64_t at_step = 0;
     step::EndReason stop_reason = step::EndReason::kStopped;
+    bool continues = false;  // the window in force
   };
   struct Window {
     PlanId plan_id = 0;
@@ -209,19 +219,20 @@ class SimulatedRun {
     if (window_ && window_->first_plan == asked.window) window_->paused = asked.pause;
   }
   void TakeSlot(int64_t next_step) {
-    if (continuation_) {
-      const PlanId id = *std::exchange(continuation_, std::nullopt);
-      if (window_) Begin({id, window_->rule, window_->collected, window_->first_plan, window_->paused});
-    }
+    if (continuation_) Continue(*std::exchange(continuation_, std::nullopt));
     if (!slot_ || slot_->at_step > next_step) return;
     const Pending plan = *std::exchange(slot_, std::nullopt);
     if (plan.plan_id == 0) {
       if (window_) EndWindow(plan.stop_reason);
       return;
     }
+    if (plan.continues) return Continue(plan.plan_id);
     Window next{plan.plan_id, plans_.at(plan.plan_id).rule, 0, plan.plan_id, false};
     if (state_.dynamic) next.rule.start = next_step;
     Begin(next);
+  }
+  void Continue(PlanId id) {
+    if (window_) Begin({id, window_->rule, window_->collected, window_->first_plan, window_->paused});
   }
   void Begin(const Window& next) {
     MUST(next.plan_id > newest_begun_);
@@ -229,6 +240,17 @@ class SimulatedRun {
     if (window_) EndWindow(step::EndReason::kReplaced);
     board_.push_back(Applied{next.plan_id});
     window_ = next;
+  }
+
+  void LearnWhatBegan() {
+    const auto has_begun = [this](const MachinePlan& plan) { return plan.plan_id == newest_begun_; };
+    const bool continues = state_.window && state_.window->continuation == newest_begun_;
+    if (newest_begun_ != 0 && (continues || std::any_of(state_.published.begin(), state_.published.end(), has_begun)))
+      Feed(Applied{newest_begun_});
+  }
+  void WithdrawResampled() {
+    if (!slot_ || !slot_->continues) return;
+    Feed(Discarded{std::exchange(slot_, std::nullopt)->plan_id});
   }
 
   void Feed(const Input& input) {
@@ -268,7 +290,8 @@ class SimulatedRun {
     MUST(of_edit <= (may_change ? 1 : 0));
     const auto pauses = count([](const Action& action) { return std::holds_alternative<SetPause>(action); });
     MUST(pauses == (std::holds_alternative<PauseWanted>(input) ? static_cast<int>(actions.size()) : 0));
-    MUST(of_recompilation <= (std::holds_alternative<Recompiled>(input) ? 2 : 0));
+    const bool resamples = std::holds_alternative<Resampled>(input);
+    MUST(of_recompilation <= (std::holds_alternative<Recompiled>(input) ? 2 : resamples ? 1 : 0));
     const bool our_own = std::holds_alternative<WroteBack>(input) || std::holds_alternative<FoundEdited>(input);
     if (our_own) MUST(actions.empty());
     for (const Action& action : actions) {
@@ -297,7 +320,7 @@ class SimulatedRun {
   void Perform(const Report&) {}
   void Perform(const PublishPlan& order) {
     plans_[order.plan_id] = texts_.at(state_.published.back().sha256);
-    slot_ = Pending{order.plan_id, step_ + (state_.dynamic ? 1 : 0)};
+    slot_ = Pending{order.plan_id, step_ + (state_.dynamic ? 1 : 0), {}, false};
   }
   void Perform(const RepublishPlan& order) { Perform(PublishPlan{order.plan_id}); }
   void Perform(const ContinueWindow& order) {
@@ -309,7 +332,7 @@ class SimulatedRun {
     MUST(superseded_.insert(superseded.plan_id).second);
   }
   void Perform(const SetPause& order) { pause_asked_ = order; }
-  void Perform(const PublishStop& order) { slot_ = Pending{0, step_ + 1, order.reason}; }
+  void Perform(const PublishStop& order) { slot_ = Pending{0, step_ + 1, order.reason, false}; }
   void Perform(const WriteBack& order) {
     ordered_.push_back({order, version_});
     if (!files_are_slow_) FinishWriteBack();

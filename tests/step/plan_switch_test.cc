@@ -170,6 +170,31 @@ TEST_CASE("a plan that continues the window goes on with its first step, its cou
 }
 
 TEST_CASE(
+    "a window that goes over to another interval too late counts as those that were in time, and ends with them") {
+  // In time, before step 4: 1, 2, 3, 6, 9, 12, 15, 18.
+  const std::vector<int64_t> in_time{6, 9, 12, 15, 18};
+  for (const int64_t applied_at : {4, 5, 6, 7, 8}) {
+    INFO("applied before step " << applied_at);
+    Run run;
+    run.Start();
+    run.PublishPlan({1, {0, 1, 8}});
+    for (int64_t step = 0; step < 25; ++step) {
+      if (step + 1 == applied_at) {
+        auto wider = run.MakePending({2, {0, 3, 8}});
+        wider->effect = Continue{};
+        wider->at_step = 4;
+        run.Put(std::move(wider));
+      }
+      run.TrainStep();
+    }
+    REQUIRE(run.WaitDrained(2));
+    const std::vector<int64_t> steps = StepsOf(*run.sink, 2);
+    CHECK(steps == std::vector<int64_t>(in_time.begin() + (applied_at > 6 ? 1 : 0), in_time.end()));
+    CHECK(run.drained[2].reason == EndReason::kTimes);
+  }
+}
+
+TEST_CASE(
     "what waits for the step about to begin waits for the next once something was observed, were it only measured") {
   for (bool observes : {true, false}) {
     INFO("observes " << observes);
