@@ -79,7 +79,7 @@ std::string RanksText(const Json& answer) {
   if (ranks.is_array())
     for (const Json& rank : ranks)
       rows.push_back({{Whole(rank, "rank")},
-                      {Text(rank, "state")},
+                      {Text(rank, "state") + (IsTrue(rank, "paused") ? ", paused" : "")},
                       {Whole(rank, "step")},
                       {PlanText(rank)},
                       {Whole(rank, "collected")},

@@ -65,7 +65,7 @@ std::vector<Cell> RowOf(const door::FoundJob& job) {
   const std::string state = Text(status, "state");
   return {{job.name},
           {fmt::format("{}/{}", Whole(status, "rank"), Whole(status, "world_size"))},
-          {state, ColourOf(state)},
+          {state + (IsTrue(status, "paused") ? ", paused" : ""), ColourOf(state)},
           {OrDash(Whole(status, "step"))},
           {OrDash(Whole(status, "plan_id"))},
           {Progress(status)},

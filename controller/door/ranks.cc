@@ -39,11 +39,12 @@ struct Member {
   Kind kind;
 };
 constexpr Member kReportMembers[] = {
-    {"pid", Kind::kWhole},          {"stepwatch", Kind::kText},      {"incarnation", Kind::kText},
-    {"run_id", Kind::kText},        {"state", Kind::kText},          {"step", Kind::kWhole},
-    {"plan_id", Kind::kWhole},      {"collected", Kind::kWhole},     {"armed_plan_id", Kind::kWhole},
-    {"at_step", Kind::kWhole},      {"proposed_step", Kind::kWhole}, {"in_doubt", Kind::kTruth},
-    {"config_sha256", Kind::kText}, {"fault", Kind::kText},          {"refusal", Kind::kText},
+    {"pid", Kind::kWhole},           {"stepwatch", Kind::kText},     {"incarnation", Kind::kText},
+    {"run_id", Kind::kText},         {"state", Kind::kText},         {"step", Kind::kWhole},
+    {"paused", Kind::kTruth},        {"plan_id", Kind::kWhole},      {"collected", Kind::kWhole},
+    {"armed_plan_id", Kind::kWhole}, {"at_step", Kind::kWhole},      {"proposed_step", Kind::kWhole},
+    {"in_doubt", Kind::kTruth},      {"config_sha256", Kind::kText}, {"fault", Kind::kText},
+    {"refusal", Kind::kText},
 };
 constexpr Member kTrialMembers[] = {
     {"ok", Kind::kTruth}, {"collects", Kind::kTruth}, {"sites", Kind::kWhole}, {"rows_per_step", Kind::kWhole}};
@@ -158,6 +159,7 @@ std::string ReportText(const JobStatus& status) {
                {"incarnation", OrNull(status.incarnation)},
                {"run_id", OrNull(status.run_id)},
                {"state", RunStateName(monitor.state)},
+               {"paused", monitor.paused},
                {"step", monitor.step},
                {"plan_id", NumberOrNull(static_cast<int64_t>(monitor.plan_id), 0)},
                {"collected", monitor.collected},

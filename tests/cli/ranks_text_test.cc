@@ -16,7 +16,7 @@ bool Has(const std::string& text, const std::string& part) {
 
 const Json kAnswer = Json::parse(R"({"version": 1, "run_id": "0123456789", "world_size": 12, "complete": false,
   "alone": null, "reasons": [], "missing": [{"rank": 4, "reason": "not heard within 1500 ms"}],
-  "ranks": [{"rank": 0, "state": "COLLECTING", "step": 41, "plan_id": 3, "collected": 5, "heard_ms": 0,
+  "ranks": [{"rank": 0, "state": "COLLECTING", "paused": true, "step": 41, "plan_id": 3, "collected": 5, "heard_ms": 0,
              "config_sha256": "aaaaaaaaaaaaaaaa", "fault": null},
             {"rank": 1, "state": "ARMED", "step": 41, "plan_id": null, "armed_plan_id": 3, "at_step": 44,
              "heard_ms": 12, "fault": "disk full"}]})");
@@ -25,6 +25,7 @@ TEST_CASE("each rank has a line, and each missing one a reason") {
   const std::string text = RanksText(kAnswer);
   CHECK(Has(text, "run 01234567, 2 of 12 ranks\n"));
   CHECK(Has(text, "aaaaaaaaaaaa "));
+  CHECK(Has(text, "COLLECTING, paused"));
   CHECK(Has(text, "3 at 44"));
   CHECK(Has(text, "12 ms"));
   CHECK(Has(text, "disk full"));

@@ -108,6 +108,9 @@ TEST_CASE("the table lines up, and a job that does not answer has its reason") {
         "JOB       RANK  STATE       STEP  PLAN  COLLECTED  CONFIG\n"
         "7-1       0/4   COLLECTING  1041  3     5/100      /x/config.json\n"
         "123456-1  -     no answer   -     -     -          silent\n");
+  Json paused = Collecting();
+  paused["paused"] = true;
+  CHECK(Has(PsText({{"7-1", "/run/7-1.sock", 7, door::Dump(paused), ""}}), "  COLLECTING, paused  1041  "));
 }
 
 TEST_CASE("an event is one line") {

@@ -29,6 +29,7 @@ RankWord Said(int rank, const std::string& text) {
 TEST_CASE("the ranks are told with what each has said, and those that have said nothing with the reason") {
   JobStatus ill = StatusOf(1, 4);
   ill.monitor.fault = "disk full";
+  ill.monitor.paused = true;
   const RankWords words{{Said(0, ReportText(StatusOf(0, 4))),
                          Said(1, ReportText(ill)),
                          Said(2, "{\"step\": "),
@@ -42,6 +43,8 @@ TEST_CASE("the ranks are told with what each has said, and those that have said 
   CHECK(ranks["ranks"][0]["step"] == 41);
   CHECK(ranks["ranks"][0]["incarnation"] == "f0");
   CHECK(ranks["ranks"][0]["heard_ms"] == 7);
+  CHECK(ranks["ranks"][0]["paused"] == false);
+  CHECK(ranks["ranks"][1]["paused"] == true);
   CHECK(ranks["missing"] == Json::parse(R"([{"rank": 2, "reason": "its answer is unreadable"},
                                             {"rank": 3, "reason": "not heard within 1500 ms"}])"));
   REQUIRE(ranks["reasons"].size() == 3);
