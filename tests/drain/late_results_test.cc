@@ -59,25 +59,6 @@ TEST_CASE("a row of a tensor on a device is written with the numbers that the de
   CHECK(record.flags == 0);
 }
 
-TEST_CASE("what a device took for measurements is added to the cost of the kind, and told apart") {
-  Run run(OneDevice());
-  run.Start();
-  Begin(run);
-  run.devices[0].FinishAtOnce();
-  run.devices[0].Take(std::chrono::seconds(1));
-  run.ObserveOnDevice(3);
-  run.plane.plans.EndStep();
-  REQUIRE(Eventually([&] { return run.board.device_ns_so_far() == 1'000'000'000; }));
-  run.devices[0].Take(std::chrono::nanoseconds(0));
-  run.ObserveOnDevice(3);
-  run.plane.plans.EndStep();
-  REQUIRE(Eventually([&] { return run.board.cost_so_far().collected == 2; }));
-  const step::StepCost cost = run.board.cost_so_far();
-  CHECK(run.board.device_ns_so_far() == 1'000'000'000);
-  CHECK(cost.ns[static_cast<size_t>(SiteKind::kGradReduced)] > 1'000'000'000);
-  CHECK(cost.total_ns() > 1'000'000'000);
-}
-
 TEST_CASE("a frame of CPU and device rows is written whole, in the order in which they were seen") {
   Run run(OneDevice());
   run.Start();
