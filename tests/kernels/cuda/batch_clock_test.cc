@@ -70,7 +70,8 @@ TEST_CASE("what the device is not through with is told when it is") {
   FakeDevice device(3);
   device.run_at_once = false;
   const auto engine = MakeEngine(&device);
-  std::vector<DeviceItem> items = Tensors(4).Items(1);
+  const Tensors four(4);
+  std::vector<DeviceItem> items = four.Items(1);
   engine->Enqueue(items.data(), items.size(), {});
   CHECK(TotalOf(TimesOf(engine.get())) == 0);
   device.RunAll();
@@ -105,9 +106,10 @@ TEST_CASE("with a side stream the wait for the producer is not in it") {
   options.side_stream = true;
   const auto engine = MakeEngine(&device, options);
   const Stream stream = reinterpret_cast<Stream>(1);
-  std::vector<DeviceItem> before = Tensors(2).Items(0);
-  for (DeviceItem& item : before) item.tensor.stream = stream;
-  engine->Enqueue(before.data(), before.size(), {});
+  const Tensors two(2);
+  std::vector<DeviceItem> items = two.Items(0);
+  for (DeviceItem& item : items) item.tensor.stream = stream;
+  engine->Enqueue(items.data(), items.size(), {});
   device.RunAll();
   CHECK(TotalOf(TimesOf(engine.get())) == Approx(1000.0 * static_cast<double>(device.launches)).epsilon(0.001));
 }
@@ -117,7 +119,8 @@ TEST_CASE("a measurement that becomes part of a graph takes no event with it") {
   const auto engine = MakeEngine(&device);
   const Stream stream = reinterpret_cast<Stream>(1);
   device.capturing.insert(stream);
-  std::vector<DeviceItem> items = Tensors(3).Items(0);
+  const Tensors three(3);
+  std::vector<DeviceItem> items = three.Items(0);
   for (DeviceItem& item : items) item.tensor.stream = stream;
   engine->Enqueue(items.data(), items.size(), {});
   CHECK(items[0].captured);
