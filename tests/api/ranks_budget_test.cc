@@ -117,8 +117,9 @@ TEST_CASE("one rank that is over the budget lowers all: they collect the same st
   CHECK(job[0].monitor->GetStatus().plan_id > 0);
   REQUIRE(job.WaitForEnd());
   job.Close();
-  CHECK(job.Decisions(0)[0].find("; what measuring takes on rank 2 decides, and all ranks do so from step ") !=
-        std::string::npos);
+  // Rank 2, unless the machine has interrupted another in its measuring for still longer.
+  CHECK(job.Decisions(0)[0].find("; what measuring takes on rank ") != std::string::npos);
+  CHECK(job.Decisions(0)[0].find(" decides, and all ranks do so from step ") != std::string::npos);
   job.CheckAllAreAlike();
   CHECK(job[0].Steps("grad_reduced").size() == 60);
   for (size_t rank = 0; rank < 3; ++rank) {
@@ -190,15 +191,16 @@ TEST_CASE("a call that comes while a sampling waits for the agreed step does not
       job.is_costly[0] = true;
       job.Start();
       int64_t agreed = 0;
-      while (agreed == 0) {
+      // The slower the steps are, the more of the time before the agreed one is left when it is known here.
+      while (agreed == 0 && job[0].Count(EventKind::kWroteBack) == 0) {
         job.TrainStep();
-        std::this_thread::sleep_for(milliseconds(3));
+        std::this_thread::sleep_for(milliseconds(3 + 4 * attempt));
         agreed = AgreedStep(job, calling);
       }
       // There is a step for what the call brings, and the window does not end before.
       const int64_t step = job[calling].monitor->step();
       waits = agreed > step + 1 && agreed < 18;
-      job.Amend(calling);
+      if (waits) job.Amend(calling);
       while (job[0].Count(EventKind::kWroteBack) == 0) job.TrainStep();
       job.Close();
       if (!waits) continue;
