@@ -1,7 +1,7 @@
 // The budget has the window in force go on with another sampling: a plan that is compiled again from the same bytes,
-// and waits in the slot like any other. Of one process, anything else that comes takes it out of there first. Ranks of
-// a job agree on it, for a step; then it stays, and if a call of this rank's program comes in between, it is compiled
-// again for that step.
+// and waits in the slot like any other. In a job of one process anything else that comes takes it out of there first.
+// The ranks of a job agree on it, for a step; then it stays, and if a call of this rank's program comes in between, it
+// is compiled again for that step.
 #include <fmt/format.h>
 
 #include <chrono>

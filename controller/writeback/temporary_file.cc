@@ -40,7 +40,7 @@ std::string MachineId(const base::ProcessIdentity& process) {
       .substr(0, kMachineIdSize);
 }
 
-// Who this process is says the kernel, whose files are no mount that could fail or hang.
+// The kernel says who this process is; its own files lie on no mount that could fail or hang.
 std::string FreshSuffix(std::string_view bytes, TextOf whose) {
   const base::ProcessIdentity process = base::ThisProcess();
   return std::string(whose == TextOf::kUs ? kNew : kEdit) + "-" + TextId(bytes) + "-" + MachineId(process) + "-" +
