@@ -31,6 +31,8 @@ import time
 from watch_process import DEADLINE_S, WatchProcess
 
 HERE = pathlib.Path(__file__).resolve().parent
+# Read once: scenarios start in threads, while pytest writes the name of each test into os.environ and takes it out.
+ENVIRONMENT = dict(os.environ)
 
 
 def config(number: int) -> bytes:
@@ -148,7 +150,7 @@ class Stage:
         self.shell = subprocess.Popen(
             command,
             cwd=self.directory,
-            env={**os.environ, **variables},
+            env={**ENVIRONMENT, **variables},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
