@@ -45,6 +45,7 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def job(tmp_path: Path, runtime: Path) -> Iterator[Rehearsal]:
     with Rehearsal(tmp_path, OFF, "--steps", "1000000", "--step-time", "5ms") as rehearsal:
         rehearsal.until_step(1)
+        rehearsal.until_door_opens()
         yield rehearsal
 
 
@@ -150,6 +151,7 @@ def test_two_jobs_are_told_apart_by_name(job: Rehearsal, runtime: Path, tmp_path
     other.mkdir()
     with Rehearsal(other, OFF, "--steps", "1000000") as second:
         second.until_step(1)
+        second.until_door_opens()
         several = stepwatch(runtime, "status")
         assert several.returncode == 2 and "several jobs run" in several.stderr
         chosen = stepwatch(runtime, "status", second.process.pid, "--json")

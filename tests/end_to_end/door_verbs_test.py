@@ -54,6 +54,7 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def job(tmp_path: Path) -> Iterator[Rehearsal]:
     with Rehearsal(tmp_path, OFF, "--steps", "1000000", "--step-time", "5ms") as rehearsal:
         rehearsal.until_step(1)
+        rehearsal.until_door_opens()
         yield rehearsal
 
 
@@ -102,6 +103,7 @@ def test_without_a_job_the_file_is_written(tmp_path: Path, new: Path) -> None:
 def test_a_static_job_is_gone_past(tmp_path: Path) -> None:
     with Rehearsal(tmp_path, ON, "--steps", "1000000", dynamic=False) as job:
         job.until_step(1)
+        job.until_door_opens()
         code, stopped = answer("stop", job.config)
         assert (code, stopped["via"]) == (0, "file")
         code, refused = answer("start", job.process.pid)
@@ -122,6 +124,7 @@ def test_wait_applied_means_that_rows_are_written(job: Rehearsal, new: Path) -> 
 def test_a_stop_with_now_ends_when_the_plan_is_out_of_force(tmp_path: Path, new: Path) -> None:
     with Rehearsal(tmp_path, OFF, "--steps", "1000000", "--step-time", "50ms") as job:
         job.until_step(1)
+        job.until_door_opens()
         assert answer("apply", new, "--config", job.config, "--wait", "applied", "--timeout", "60")[0] == 0
         code, stopped = answer("stop", job.config, "--now", "--timeout", "60")
         assert (code, stopped["taken"], stopped["reached"]) == (0, "stopping", True)
@@ -198,6 +201,7 @@ def test_a_job_that_goes_away_ends_the_wait(job: Rehearsal, new: Path) -> None:
 def test_a_wait_for_what_something_newer_replaces_fails(tmp_path: Path, new: Path) -> None:
     with Rehearsal(tmp_path, OFF, "--steps", "1000000", "--step-time", "3s") as job:
         job.until_event("seen")
+        job.until_door_opens()
         command = [str(BINARY), "apply", str(new), "--config", str(job.config), "--wait", "applied", "--json"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as verb:
             job.until_event("armed")

@@ -29,6 +29,7 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def job(tmp_path: Path, runtime: Path) -> Iterator[Rehearsal]:
     with Rehearsal(tmp_path, ON, "--steps", "1000000", "--step-time", "5ms") as rehearsal:
         rehearsal.until_step(2)
+        rehearsal.until_door_opens()
         yield rehearsal
 
 

@@ -39,6 +39,7 @@ def job(tmp_path: Path, runtime: Path) -> Iterator[list[Rehearsal]]:
     ranks = [start(tmp_path, rank, "--store", str(tmp_path / "store")) for rank in range(WORLD)]
     for rank in ranks:
         rank.until_step(1)
+        rank.until_door_opens()
     yield ranks
     for rank in ranks:
         rank.__exit__()

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -57,6 +58,14 @@ class Rehearsal:
     def until_event(self, kind: str) -> dict:
         """Read up to the next event of a kind."""
         return self.read_until(lambda line: line.get("event") == kind)
+
+    def until_door_opens(self) -> None:
+        """Wait until the command line finds the job: its door opens beside its first steps, not before them."""
+        socket = Path(os.environ["STEPWATCH_RUNTIME_DIR"], f"{self.process.pid}-1.sock")
+        deadline = time.monotonic() + 60
+        while not socket.exists():
+            assert self.process.poll() is None and time.monotonic() < deadline, f"{socket} has not come"
+            time.sleep(0.01)
 
     def finish(self) -> int:
         """Read what is left; return the exit code."""
