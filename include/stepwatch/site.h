@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,8 @@ struct ModuleEntry {
   std::string name;       // as the framework gives it; "" is the root
   std::string type;       // for people: "Linear"
   bool watchable = true;  // false: this front end cannot hook it
+  // As the user wrote it, without what the framework has wrapped around modules; unset: as `name`.
+  std::optional<std::string> as_written{};
 };
 
 struct ParameterEntry {
@@ -27,6 +30,7 @@ struct ParameterEntry {
   DType dtype = DType::kFloat32;
   std::vector<int64_t> shape;
   bool requires_grad = true;
+  std::optional<std::string> as_written{};  // likewise
 };
 
 struct SiteIndex {

@@ -77,12 +77,19 @@ enum class OnRestart : uint8_t {
   kOnce,   // does not, until somebody asks for it
 };
 
+// Under which names modules and parameters stand in rows.
+enum class NameSource : uint8_t {
+  kModel,  // as the user wrote them in the model
+  kTorch,  // with what wrappers have put in
+};
+
 // The object "stepwatch": what is ours.
 struct OwnOptions {
   bool plan_id_column = false;                        // "columns": ["plan_id"]
   EpsMode eps_mode = EpsMode::kParity;                // "eps_mode": "parity" | "exact"
   Coordination coordination = Coordination::kStrict;  // "coordination": "strict" | "besteffort" | "local"
   OnRestart on_restart = OnRestart::kStart;           // "on_restart": "start" | "once"
+  NameSource names = NameSource::kModel;              // "names": "model" | "torch"
   bool exit_after_struct = true;                      // the run ends when print_struct has its structure
   std::vector<SiteGroup> sites;                       // at most kSiteGroupsMax
   std::optional<Budget> budget;                       // unset: what is asked for is collected, whatever it costs

@@ -24,6 +24,10 @@ const char* NameOf(Coordination coordination) {
   return "strict";
 }
 
+const char* NameOf(NameSource names) {
+  return names == NameSource::kTorch ? "torch" : "model";
+}
+
 const char* NameOf(OnRestart on_restart) {
   return on_restart == OnRestart::kOnce ? "once" : "start";
 }
@@ -125,6 +129,7 @@ void AddOwn(const OwnOptions& own, Values* values) {
   values->Add("stepwatch.eps_mode", NameOf(own.eps_mode));
   values->Add("stepwatch.coordination", NameOf(own.coordination));
   values->Add("stepwatch.on_restart", NameOf(own.on_restart));
+  values->Add("stepwatch.names", NameOf(own.names));
   values->Add("stepwatch.exit_after_struct", own.exit_after_struct);
   values->Add("stepwatch.sites", ListJson(own.sites, GroupJson));
   values->Add("stepwatch.budget.percent", own.budget ? Json(own.budget->percent) : Json());

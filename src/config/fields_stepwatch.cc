@@ -50,6 +50,15 @@ Status ReadOnRestart(const Field& field, Notes& notes, OwnOptions& own) {
   return Status();
 }
 
+Status ReadNames(const Field& field, Notes& notes, OwnOptions& own) {
+  std::string word;
+  Status status = ReadString(field, notes, "\"model\" or \"torch\"", word);
+  if (!status.ok()) return status;
+  if (word != "model" && word != "torch") return notes.RefuseWord(StatusCode::kOutOfRange, field, {"model", "torch"});
+  own.names = word == "torch" ? NameSource::kTorch : NameSource::kModel;
+  return Status();
+}
+
 constexpr KeyRule<OwnOptions> kInside[] = {
     {{"columns", "list of strings", "[]",
       "`[\"plan_id\"]` adds the column with the number of the plan to every CSV file", "another name: out of range",
@@ -75,6 +84,13 @@ constexpr KeyRule<OwnOptions> kInside[] = {
       "([restarts](#restarts))",
       "another text: out of range", R"("enum": ["start", "once"])"},
      ReadOnRestart},
+    {{"names", "string", "\"model\"",
+      "the names of modules and parameters in rows: `\"model\"`: as they stand in the model's own text; `\"torch\"`: "
+      "with "
+      "what FSDP, checkpointing and torch.compile put in (`_fsdp_wrapped_module`, `_checkpoint_wrapped_module`, "
+      "`_orig_mod`), as msProbe prints them. `targets` takes both in any case. Python only",
+      "another text: out of range", R"("enum": ["model", "torch"])"},
+     ReadNames},
     Bool<&OwnOptions::exit_after_struct, OwnOptions>(
         "exit_after_struct",
         "false: the run goes on when `print_struct` has written the structure. In C++ it goes on in any case", "",

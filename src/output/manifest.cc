@@ -20,6 +20,7 @@ void WriteSites(const SiteIndex& sites, JsonText* json) {
       json->Member("name", module.name);
       json->Member("type", module.type);
       json->Member("watchable", module.watchable);
+      if (module.as_written) json->Member("as_written", *module.as_written);
     });
   });
   json->Key("parameters");
@@ -30,6 +31,7 @@ void WriteSites(const SiteIndex& sites, JsonText* json) {
       json->Member("dtype", DTypeName(parameter.dtype));
       json->Member("shape", parameter.shape);
       json->Member("requires_grad", parameter.requires_grad);
+      if (parameter.as_written) json->Member("as_written", *parameter.as_written);
     });
   });
   json->Member("operators", sites.operators);
@@ -108,14 +110,23 @@ DType DTypeFromName(const std::string& name) {
   return DType::kOther;
 }
 
+std::optional<std::string> NameAsWritten(const Json& json) {
+  const auto found = json.find("as_written");
+  return found == json.end() ? std::nullopt : std::optional(found->get<std::string>());
+}
+
 ModuleEntry ModuleFromJson(const Json& json) {
   return {json.value("chunk", 0), json.at("name").get<std::string>(), json.value("type", std::string()),
-          json.value("watchable", true)};
+          json.value("watchable", true), NameAsWritten(json)};
 }
 
 ParameterEntry ParameterFromJson(const Json& json) {
-  return {json.value("chunk", 0), json.at("name").get<std::string>(), DTypeFromName(json.value("dtype", std::string())),
-          json.value("shape", std::vector<int64_t>()), json.value("requires_grad", true)};
+  return {json.value("chunk", 0),
+          json.at("name").get<std::string>(),
+          DTypeFromName(json.value("dtype", std::string())),
+          json.value("shape", std::vector<int64_t>()),
+          json.value("requires_grad", true),
+          NameAsWritten(json)};
 }
 
 }  // namespace

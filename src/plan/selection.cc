@@ -66,8 +66,8 @@ std::string_view NearestName(std::string_view text, const std::vector<SiteName>&
 Selection::Selection(const config::Config& config, const SiteIndex& sites)
     : config_(config),
       sites_(sites),
-      modules_(ModuleNames(sites, config.squash_name)),
-      parameters_(ParameterNames(sites, config.squash_name)),
+      modules_(ModuleNames(sites, config)),
+      parameters_(ParameterNames(sites, config)),
       keys_(config.targets),
       module_named_(modules_.size()),
       parameter_named_(parameters_.size()),

@@ -71,16 +71,20 @@ std::vector<size_t> SiteGroups::Of(const Matches& matches) {
 }
 
 std::vector<size_t> SiteGroups::OfModule(const SiteName& name) {
+  const std::vector<std::string_view> spellings = name.Spellings();
   return Of([&](const std::optional<config::NamePattern>& pattern) {
-    return pattern && (pattern->MatchesModule(name.chunk, name.raw) ||
-                       (name.squashed != name.raw && pattern->MatchesModule(name.chunk, name.squashed)));
+    return pattern && std::any_of(spellings.begin(), spellings.end(), [&](std::string_view spelling) {
+             return pattern->MatchesModule(name.chunk, spelling);
+           });
   });
 }
 
 std::vector<size_t> SiteGroups::OfParameter(const SiteName& name) {
+  const std::vector<std::string_view> spellings = name.Spellings();
   return Of([&](const std::optional<config::NamePattern>& pattern) {
-    return pattern && (pattern->MatchesParameter(name.chunk, name.raw) ||
-                       (name.squashed != name.raw && pattern->MatchesParameter(name.chunk, name.squashed)));
+    return pattern && std::any_of(spellings.begin(), spellings.end(), [&](std::string_view spelling) {
+             return pattern->MatchesParameter(name.chunk, spelling);
+           });
   });
 }
 

@@ -39,15 +39,13 @@ TargetKeys::TargetKeys(const std::vector<std::string>& texts) {
 
 std::vector<size_t> TargetKeys::OfModule(const SiteName& name) const {
   std::vector<size_t> found;
-  Find(name.raw, name.chunk, &found);
-  if (name.squashed != name.raw) Find(name.squashed, name.chunk, &found);
+  for (const std::string_view spelling : name.Spellings()) Find(spelling, name.chunk, &found);
   return found;
 }
 
 std::vector<size_t> TargetKeys::OfParameter(const SiteName& name) const {
   std::vector<size_t> found;
-  FindPrefixes(name.raw, name.chunk, &found);
-  if (name.squashed != name.raw) FindPrefixes(name.squashed, name.chunk, &found);
+  for (const std::string_view spelling : name.Spellings()) FindPrefixes(spelling, name.chunk, &found);
   return found;
 }
 

@@ -269,6 +269,8 @@ const AcceptedCase kAccepted[] = {
     {R"({"stepwatch": {"coordination": "local"}})", [](Config& c) { c.own.coordination = Coordination::kLocal; }},
     {R"({"stepwatch": {"on_restart": "start"}})", [](Config&) {}},
     {R"({"stepwatch": {"on_restart": "once"}})", [](Config& c) { c.own.on_restart = OnRestart::kOnce; }},
+    {R"({"stepwatch": {"names": "model"}})", [](Config&) {}},
+    {R"({"stepwatch": {"names": "torch"}})", [](Config& c) { c.own.names = NameSource::kTorch; }},
     {R"({"stepwatch": {"exit_after_struct": false}})", [](Config& c) { c.own.exit_after_struct = false; }},
     // What follows from several fields.
     {R"({"xy_distribution": true})", [](Config& c) { c.xy_distribution = c.all_xy = true; }},

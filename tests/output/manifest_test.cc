@@ -10,8 +10,9 @@ namespace {
 
 SiteIndex ExampleSites() {
   SiteIndex sites;
-  sites.modules = {{0, "", "Model", true}, {1, "layers.0", "Linear", false}};
-  sites.parameters = {{0, "layers.0.weight", DType::kBFloat16, {3, 4}, true}, {1, "scale", DType::kFloat32, {}, false}};
+  sites.modules = {{0, "", "Model", true}, {1, "layers.0", "Linear", false, "written"}};
+  sites.parameters = {{0, "layers.0.weight", DType::kBFloat16, {3, 4}, true},
+                      {1, "scale", DType::kFloat32, {}, false, ""}};
   sites.operators = {"all_reduce", "send"};
   sites.features = sites.stacks = sites.heatmaps = true;
   return sites;
@@ -46,11 +47,15 @@ TEST_CASE("the site index of a manifest reads back as it was written") {
   CHECK(sites.modules[1].chunk == 1);
   CHECK(sites.modules[1].type == "Linear");
   CHECK_FALSE(sites.modules[1].watchable);
+  CHECK_FALSE(sites.modules[0].as_written.has_value());
+  CHECK(sites.modules[1].as_written == "written");
   REQUIRE(sites.parameters.size() == 2);
   CHECK(sites.parameters[0].dtype == DType::kBFloat16);
   CHECK(sites.parameters[0].shape == std::vector<int64_t>{3, 4});
   CHECK(sites.parameters[1].shape.empty());
   CHECK_FALSE(sites.parameters[1].requires_grad);
+  CHECK_FALSE(sites.parameters[0].as_written.has_value());
+  CHECK(sites.parameters[1].as_written == "");
   CHECK(sites.operators == std::vector<std::string>{"all_reduce", "send"});
   CHECK(sites.features);
   CHECK(sites.stacks);

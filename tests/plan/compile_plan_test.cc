@@ -220,6 +220,54 @@ TEST_CASE("squashed names print and select, and collisions are kept apart") {
   CHECK(Compile(config, index).plan->layout.sites.size() == 1 * 2);
 }
 
+SiteIndex WrappedModel() {
+  SiteIndex index;
+  index.modules = {{0, "", "OptimizedModule", true, ""},
+                   {0, "_orig_mod", "Net", true, ""},
+                   {0, "_orig_mod.a", "CheckpointWrapper", false, "a"},
+                   {0, "_orig_mod.a._checkpoint_wrapped_module", "Linear", true, "a"}};
+  index.parameters = {{0, "_orig_mod.a._checkpoint_wrapped_module.weight", DType::kFloat32, {1}, true, "a.weight"}};
+  return index;
+}
+
+TEST_CASE("rows have the names that the user wrote, and a wrapper that cannot be watched leaves its name to others") {
+  Config config = Targets({});
+  config.xy_distribution = config.forward_only = config.mg_direction = true;
+  CHECK(Sites(*Compile(config, WrappedModel()).plan) ==
+        "actv .input, actv .output, actv _orig_mod.input, actv _orig_mod.output, actv a.input, actv a.output, "
+        "other a.weight");
+  config.own.names = config::NameSource::kTorch;
+  CHECK(Sites(*Compile(config, WrappedModel()).plan) ==
+        "actv .input, actv .output, actv _orig_mod.input, actv _orig_mod.output, "
+        "actv _orig_mod.a._checkpoint_wrapped_module.input, actv _orig_mod.a._checkpoint_wrapped_module.output, "
+        "other _orig_mod.a._checkpoint_wrapped_module.weight");
+}
+
+TEST_CASE("targets and groups of sites take a name in either spelling") {
+  for (const char* key : {"a", "_orig_mod.a._checkpoint_wrapped_module"}) {
+    for (const auto names : {config::NameSource::kModel, config::NameSource::kTorch}) {
+      Config config = Targets({key});
+      config.mg_direction = true;
+      config.own.names = names;
+      const CompiledPlan compiled = Compile(config, WrappedModel());
+      CHECK(compiled.plan->layout.sites.size() == 1);
+      CHECK(compiled.warnings.empty());
+    }
+  }
+}
+
+TEST_CASE("a name as the user wrote it is not given to two, nor taken from another that has it") {
+  SiteIndex index;
+  index.parameters = {{0, "a._orig_mod.w", DType::kFloat32, {1}, true, "a.w"},
+                      {0, "b._orig_mod.w", DType::kFloat32, {1}, true, "b.w"},
+                      {0, "b._fsdp_wrapped_module.w", DType::kFloat32, {1}, true, "b.w"},
+                      {0, "a.w", DType::kFloat32, {1}, true}};
+  Config config = Targets({});
+  config.mg_direction = true;
+  CHECK(Sites(*Compile(config, index).plan) ==
+        "other a._orig_mod.w, other b.w, other b._fsdp_wrapped_module.w, other a.w");
+}
+
 TEST_CASE("a key that matches nothing is named with the nearest name") {
   Config config = Targets({"layer.1"});
   config.wg_distribution = true;
