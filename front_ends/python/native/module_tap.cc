@@ -61,6 +61,12 @@ ModuleTap::~ModuleTap() {
   DiscardCalls();
 }
 
+void ModuleTap::WantNothing() {
+  sites_ = ModuleSites();
+  was_called_ = false;
+  DiscardCalls();
+}
+
 void ModuleTap::DiscardCalls() noexcept {
   for (const Call& call : running_)
     for (const Record& record : call.inputs)
@@ -81,6 +87,7 @@ void ModuleTap::Before(PyObject* module, PyObject* args, PyObject* kwargs) noexc
   if (recorder == nullptr) return;
   Guarded(*context_, "watching a module", [&] {
     if (!IsTraining(module)) return;
+    was_called_ = true;
     Call call;
     call.recomputes = context_->InBackward();
     call.at = NextCall(call.recomputes);

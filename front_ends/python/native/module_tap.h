@@ -46,6 +46,10 @@ class ModuleTap {
   ModuleTap& operator=(const ModuleTap&) = delete;
 
   ModuleSites& sites() { return sites_; }
+  // From now on nothing is wanted, until `sites` is filled.
+  void WantNothing();
+  // Whether it was called in training since then.
+  bool was_called() const { return was_called_; }
   bool is_root() const { return is_root_; }
   int chunk() const { return chunk_; }
 
@@ -87,6 +91,7 @@ class ModuleTap {
   const int chunk_;
   const std::string key_;
   const bool is_root_;
+  bool was_called_ = false;
   ModuleSites sites_;
   front_end::CallCounter calls_;
   front_end::CallCounter recomputed_calls_;

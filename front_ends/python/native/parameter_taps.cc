@@ -10,6 +10,11 @@ ParameterTap::ParameterTap(std::shared_ptr<Context> context, PyObject* parameter
   WantNothing();
 }
 
+void ParameterTap::WantNothing() {
+  sites_.fill(kNoSite);
+  seen_ = empty_ = 0;
+}
+
 void ParameterTap::Detach() {
   WantNothing();
   late_hook_ = Ref();
@@ -93,16 +98,19 @@ void ParameterTap::ObserveUnreduced(Recorder& recorder, PyObject* gradient, uint
   const uint32_t micro_step = each_ ? count - 1 : (count - 1) % static_cast<uint32_t>(context_->grad_acc_steps);
   const Observation at{site(SiteKind::kGradUnreduced), static_cast<int32_t>(micro_step)};
   context_->Observe(recorder, SiteKind::kGradUnreduced, at, gradient);
+  Saw(SiteKind::kGradUnreduced);
 }
 
-void TensorBatch::Add(SiteKind kind, SiteId site, Ref tensor) {
+void TensorBatch::Add(SiteKind kind, ParameterTap& tap, Ref tensor) {
   const SeenTensor seen = context_->reader.Read(tensor.ptr());
   if (seen.problem != nullptr) {
     context_->reporter.Unmeasurable(kind, seen.problem);
-  } else if (seen.view.numel == 0) {
-    return;  // a parameter of which this rank has no part
+  } else if (seen.view.numel == 0) {  // a parameter of which this rank has no part
+    tap.SawEmpty(kind);
+    return;
   }
-  at_.push_back({site});
+  tap.Saw(kind);
+  at_.push_back({tap.site(kind)});
   views_.push_back(seen.view);
   kept_.push_back(std::move(tensor));
 }
@@ -136,51 +144,66 @@ bool WantsMoments(const ParameterTap& tap) {
 
 }  // namespace
 
-int ParameterGroup::BeforeUpdate(PyObject* state) noexcept {
+int ParameterGroup::BeforeUpdate(const ParameterSources& sources) noexcept {
   Recorder* const recorder = context_->Collecting();
   int without_moments = 0;
   if (recorder == nullptr) return 0;
   Guarded(*context_, "reading parameters before the update", [&] {
     for (const auto& tap : taps_)
-      if (tap->wanted()) ReadBefore(*recorder, *tap, state, &without_moments);
+      if (tap->wanted()) ReadBefore(*recorder, *tap, sources, &without_moments);
   });
   batch_.Observe(*recorder);
   return without_moments;
 }
 
-void ParameterGroup::ReadBefore(Recorder& recorder, ParameterTap& tap, PyObject* state, int* without_moments) {
-  tap.CatchUp(recorder);
-  const SiteId reduced = tap.site(SiteKind::kGradReduced);
-  const bool wants_gradient = reduced != kNoSite || tap.site(SiteKind::kMgDirection) != kNoSite;
-  const Ref gradient = wants_gradient ? tap.Gradient() : Ref();
-  if (reduced != kNoSite && gradient) batch_.Add(SiteKind::kGradReduced, reduced, gradient);
-  if (WantsMoments(tap)) {
-    // A subscript would add an entry: optimizers keep a defaultdict.
-    const Ref own = CallMethod(state, context_->names.get, tap.parameter());
-    const bool is_there = own && own.ptr() != Py_None;
-    const Ref exp_avg = is_there ? StateOf(own.ptr(), "exp_avg") : Ref();
-    const Ref exp_avg_sq = is_there ? StateOf(own.ptr(), "exp_avg_sq") : Ref();
-    if (!exp_avg && !exp_avg_sq) ++*without_moments;
-    for (const auto& [kind, tensor] : {std::pair{SiteKind::kExpAvg, &exp_avg}, {SiteKind::kExpAvgSq, &exp_avg_sq}})
-      if (tap.site(kind) != kNoSite && *tensor && context_->reader.IsTensor(tensor->ptr()))
-        batch_.Add(kind, tap.site(kind), *tensor);
-    const SiteId direction = tap.site(SiteKind::kMgDirection);
-    if (direction != kNoSite && gradient && exp_avg) {
-      const TensorView view = context_->reader.Read(gradient.ptr()).view;
-      if (view.numel > 0) recorder.ObserveAgreement({direction}, view, context_->reader.Read(exp_avg.ptr()).view);
-    }
-  }
-  const SiteId origin = tap.site(SiteKind::kParamOrigin);
-  if (origin != kNoSite) batch_.Add(SiteKind::kParamOrigin, origin, Ref::Borrow(tap.parameter()));
+// A subscript would add an entry: optimizers keep a defaultdict.
+Ref ParameterGroup::From(PyObject* source, PyObject* parameter) const {
+  Ref found = CallMethod(source, context_->names.get, parameter);
+  return found && found.ptr() != Py_None ? std::move(found) : Ref();
 }
 
-void ParameterGroup::AfterUpdate() noexcept {
+void ParameterGroup::ReadBefore(Recorder& recorder, ParameterTap& tap, const ParameterSources& sources,
+                                int* without_moments) {
+  tap.CatchUp(recorder);
+  const bool wants_reduced = tap.site(SiteKind::kGradReduced) != kNoSite;
+  Ref gradient;
+  if (sources.is_reduced && (wants_reduced || tap.site(SiteKind::kMgDirection) != kNoSite))
+    gradient = sources.reduced == nullptr ? tap.Gradient() : From(sources.reduced, tap.parameter());
+  if (wants_reduced && gradient) batch_.Add(SiteKind::kGradReduced, tap, gradient);
+  if (WantsMoments(tap) && !ReadMoments(recorder, tap, sources.state, gradient)) ++*without_moments;
+  AddWeight(SiteKind::kParamOrigin, tap, sources);
+}
+
+// Returns false if there are none.
+bool ParameterGroup::ReadMoments(Recorder& recorder, ParameterTap& tap, PyObject* state, const Ref& gradient) {
+  const Ref own = From(state, tap.parameter());
+  const Ref exp_avg = own ? StateOf(own.ptr(), "exp_avg") : Ref();
+  const Ref exp_avg_sq = own ? StateOf(own.ptr(), "exp_avg_sq") : Ref();
+  for (const auto& [kind, tensor] : {std::pair{SiteKind::kExpAvg, &exp_avg}, {SiteKind::kExpAvgSq, &exp_avg_sq}})
+    if (tap.site(kind) != kNoSite && *tensor && context_->reader.IsTensor(tensor->ptr()))
+      batch_.Add(kind, tap, *tensor);
+  const SiteId direction = tap.site(SiteKind::kMgDirection);
+  if (direction != kNoSite && gradient && exp_avg) {
+    const TensorView view = context_->reader.Read(gradient.ptr()).view;
+    if (view.numel > 0) {
+      recorder.ObserveAgreement({direction}, view, context_->reader.Read(exp_avg.ptr()).view);
+      tap.Saw(SiteKind::kMgDirection);
+    }
+  }
+  return exp_avg || exp_avg_sq;
+}
+
+void ParameterGroup::AddWeight(SiteKind kind, ParameterTap& tap, const ParameterSources& sources) {
+  if (tap.site(kind) == kNoSite) return;
+  Ref weight = sources.weights == nullptr ? Ref::Borrow(tap.parameter()) : From(sources.weights, tap.parameter());
+  if (weight) batch_.Add(kind, tap, std::move(weight));
+}
+
+void ParameterGroup::AfterUpdate(const ParameterSources& sources) noexcept {
   Recorder* const recorder = context_->Collecting();
   if (recorder == nullptr) return;
   Guarded(*context_, "reading parameters after the update", [&] {
-    for (const auto& tap : taps_)
-      if (const SiteId site = tap->site(SiteKind::kParamUpdated); site != kNoSite)
-        batch_.Add(SiteKind::kParamUpdated, site, Ref::Borrow(tap->parameter()));
+    for (const auto& tap : taps_) AddWeight(SiteKind::kParamUpdated, *tap, sources);
   });
   batch_.Observe(*recorder);
 }

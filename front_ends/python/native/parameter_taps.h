@@ -16,11 +16,16 @@ class ParameterTap : public std::enable_shared_from_this<ParameterTap> {
   ParameterTap(std::shared_ptr<Context> context, PyObject* parameter, bool main_grad);
 
   void Want(SiteKind kind, SiteId site) { sites_[static_cast<size_t>(kind)] = site; }
-  void WantNothing() { sites_.fill(kNoSite); }
+  void WantNothing();
   SiteId site(SiteKind kind) const { return sites_[static_cast<size_t>(kind)]; }
   bool wanted() const;
   void set_each_micro_batch(bool each) { each_ = each; }
   PyObject* parameter() const { return parameter_; }
+  // What has become of a kind since the wishes came: a row, or nothing because the tensor has no element on this rank.
+  void Saw(SiteKind kind) { seen_ |= 1u << static_cast<int>(kind); }
+  void SawEmpty(SiteKind kind) { empty_ |= 1u << static_cast<int>(kind); }
+  bool saw(SiteKind kind) const { return (seen_ >> static_cast<int>(kind) & 1u) != 0; }
+  bool saw_empty(SiteKind kind) const { return (empty_ >> static_cast<int>(kind) & 1u) != 0; }
   // Takes everything off the parameter, which may then be freed.
   void Detach();
 
@@ -53,6 +58,8 @@ class ParameterTap : public std::enable_shared_from_this<ParameterTap> {
   std::array<SiteId, kSiteKindCount> sites_;
   bool each_ = false;
   bool is_sharded_ = false;
+  uint32_t seen_ = 0;   // a bit per SiteKind
+  uint32_t empty_ = 0;  // likewise
   front_end::StepCounter calls_;
   Ref late_hook_;  // torch's handle
 };
@@ -64,7 +71,7 @@ Ref MakeCallable(std::shared_ptr<ParameterTap> tap);
 class TensorBatch {
  public:
   explicit TensorBatch(Context* context) : context_(context) {}
-  void Add(SiteKind kind, SiteId site, Ref tensor);
+  void Add(SiteKind kind, ParameterTap& tap, Ref tensor);
   void Observe(Recorder& recorder) noexcept;
 
  private:
@@ -74,19 +81,30 @@ class TensorBatch {
   std::vector<Ref> kept_;
 };
 
+// Where the tensors of parameters are, as the framework keeps them: mappings from a parameter, None where it has no
+// such tensor. Borrowed for one call.
+struct ParameterSources {
+  PyObject* state = nullptr;    // to a mapping with exp_avg and exp_avg_sq; None: there are none at all
+  PyObject* reduced = nullptr;  // to the reduced gradient, or None for all: as the parameter has it
+  PyObject* weights = nullptr;  // to the weight, or None for all: the parameter itself
+  bool is_reduced = true;       // false: nobody knows whether gradients are reduced; they give no rows
+};
+
 // The parameters of one optimizer; with the first, those of none as well.
 class ParameterGroup {
  public:
   explicit ParameterGroup(std::shared_ptr<Context> context) : context_(std::move(context)), batch_(context_.get()) {}
 
   void Add(std::shared_ptr<ParameterTap> tap) { taps_.push_back(std::move(tap)); }
-  // `state`: optimizer.state, a mapping from parameter to a dict with exp_avg and exp_avg_sq; None is allowed. Returns
-  // how many parameters have none of these although they are wanted.
-  int BeforeUpdate(PyObject* state) noexcept;
-  void AfterUpdate() noexcept;
+  // Returns how many parameters have no moments although they are wanted.
+  int BeforeUpdate(const ParameterSources& sources) noexcept;
+  void AfterUpdate(const ParameterSources& sources) noexcept;
 
  private:
-  void ReadBefore(Recorder& recorder, ParameterTap& tap, PyObject* state, int* without_moments);
+  void ReadBefore(Recorder& recorder, ParameterTap& tap, const ParameterSources& sources, int* without_moments);
+  bool ReadMoments(Recorder& recorder, ParameterTap& tap, PyObject* state, const Ref& gradient);
+  Ref From(PyObject* source, PyObject* parameter) const;
+  void AddWeight(SiteKind kind, ParameterTap& tap, const ParameterSources& sources);
 
   const std::shared_ptr<Context> context_;
   TensorBatch batch_;

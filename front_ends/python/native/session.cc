@@ -65,7 +65,8 @@ Status Session::Attach(std::vector<ModuleEntry> modules, const std::vector<Found
                                 found.name,
                                 view.dtype,
                                 {view.sizes.begin(), view.sizes.begin() + view.ndim},
-                                found.requires_grad});
+                                found.requires_grad,
+                                found.as_written});
     if (view.device.kind == DeviceKind::kCuda) cuda.insert(view.device.index);
     if (!kept_ || PyList_Append(kept_.ptr(), found.tensor) != 0) throw nanobind::python_error();
     parameters_.push_back(std::make_shared<ParameterTap>(context_, found.tensor, main_grad_));
@@ -96,10 +97,7 @@ void Session::Swap(const RecordLayout* layout, const FrontEndRequests& requests)
     context_->answered.clear();
     context_->measured.Clear();
     context_->groups.clear();
-    for (const auto& tap : modules_) {
-      tap->sites() = ModuleSites();
-      tap->DiscardCalls();
-    }
+    for (const auto& tap : modules_) tap->WantNothing();
     for (const auto& tap : parameters_) tap->WantNothing();
     requests_ = requests;
     ops_.clear();
@@ -168,12 +166,38 @@ void Session::ListWanted() {
     if (parameters_[i]->site(SiteKind::kGradUnreduced) != kNoSite) wanted_.gradients.push_back(i);
 }
 
-int Session::BeforeUpdate(int optimizer, PyObject* state) {
-  return groups_.at(static_cast<size_t>(optimizer))->BeforeUpdate(state);
+int Session::BeforeUpdate(int optimizer, const ParameterSources& sources) {
+  return groups_.at(static_cast<size_t>(optimizer))->BeforeUpdate(sources);
 }
 
-void Session::AfterUpdate(int optimizer) {
-  groups_.at(static_cast<size_t>(optimizer))->AfterUpdate();
+void Session::AfterUpdate(int optimizer, const ParameterSources& sources) {
+  groups_.at(static_cast<size_t>(optimizer))->AfterUpdate(sources);
+}
+
+size_t Session::UncalledModules() const {
+  size_t wanted = 0;
+  for (const auto& tap : modules_) {
+    if (!tap->sites().any()) continue;
+    if (tap->was_called()) return 0;
+    ++wanted;
+  }
+  return wanted;
+}
+
+// Sites of a group have an interval of their own: they may not have been asked for yet.
+std::vector<KindYield> Session::Yield() const {
+  std::vector<KindYield> kinds;
+  for (int i = 0; i < kSiteKindCount; ++i) {
+    KindYield yield{static_cast<SiteKind>(i), {}, {}, {}};
+    for (size_t p = 0; p < parameters_.size(); ++p) {
+      const ParameterTap& tap = *parameters_[p];
+      const SiteId site = tap.site(yield.kind);
+      if (site == kNoSite || (site < context_->groups.size() && context_->groups[site] != 0)) continue;
+      (tap.saw(yield.kind) ? yield.seen : tap.saw_empty(yield.kind) ? yield.empty : yield.silent).push_back(p);
+    }
+    if (!yield.seen.empty() || !yield.empty.empty() || !yield.silent.empty()) kinds.push_back(std::move(yield));
+  }
+  return kinds;
 }
 
 void Session::EndStep() {

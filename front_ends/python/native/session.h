@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,12 +26,21 @@ struct FoundParameter {
   bool requires_grad = true;
   bool counts_reduced = true;  // false: another rank writes the row of its reduced gradient
   int optimizer = -1;          // index, -1: of none
+  std::optional<std::string> as_written;
 };
 
 // Which hooks a plan wants; indices of what was handed to Attach.
 struct WantedHooks {
   std::vector<size_t> modules;
   std::vector<size_t> gradients;  // parameters whose un-reduced gradient is wanted
+};
+
+// The parameters of which a plan wants one kind, by what has come of them.
+struct KindYield {
+  SiteKind kind;
+  std::vector<size_t> seen;
+  std::vector<size_t> empty;   // of which this rank has no element
+  std::vector<size_t> silent;  // no row, nobody knows why
 };
 
 // Calls that wait for another thread give the GIL away; none of those threads ever takes it. Used from Python's threads
@@ -58,8 +68,12 @@ class Session final : public HookTable {
   int64_t step() const { return monitor_->step(); }
   bool collecting() const { return context_->Collecting() != nullptr; }
 
-  int BeforeUpdate(int optimizer, PyObject* state);
-  void AfterUpdate(int optimizer);
+  int BeforeUpdate(int optimizer, const ParameterSources& sources);
+  void AfterUpdate(int optimizer, const ParameterSources& sources);
+  // What each kind of parameter rows has given since the plan came into force.
+  std::vector<KindYield> Yield() const;
+  // How many modules have rows to give if none of them was called in training since then; otherwise 0.
+  size_t UncalledModules() const;
   void EndStep();
   // Ends a step in which nothing is collected; true if nothing is to be hung or taken off for the next one either.
   bool PassStep();

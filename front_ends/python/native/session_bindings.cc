@@ -91,6 +91,18 @@ nb::dict RequestsOf(const Session& session) {
   return out;
 }
 
+PyObject* OrNull(nb::handle source) {
+  return source.is_none() ? nullptr : source.ptr();
+}
+
+// [(kind, seen, empty, silent)], the last three by the parameters' numbers.
+nb::list YieldOf(const Session& session) {
+  nb::list out;
+  for (const KindYield& kind : session.Yield())
+    out.append(nb::make_tuple(SiteKindName(kind.kind), kind.seen, kind.empty, kind.silent));
+  return out;
+}
+
 // [(kind, module)].
 nb::list FeaturesOf(Session& session) {
   nb::list out;
@@ -113,16 +125,18 @@ void ObserveUpdates(Session& session, const std::vector<UpdateTuple>& counted) {
   session.extras().ObserveUpdates(updates);
 }
 
-using ModuleTuple = std::tuple<int, std::string, std::string, bool>;
-using ParameterTuple = std::tuple<int, std::string, nb::object, bool, bool, int>;
+// With the name as the user wrote it, or None.
+using ModuleTuple = std::tuple<int, std::string, std::string, bool, std::optional<std::string>>;
+using ParameterTuple = std::tuple<int, std::string, nb::object, bool, bool, int, std::optional<std::string>>;
 
 void Attach(Session& session, const std::vector<ModuleTuple>& modules, const std::vector<ParameterTuple>& parameters,
             int optimizers, std::vector<std::string> operators, nb::callable on_swap) {
   std::vector<ModuleEntry> entries;
-  for (const auto& [chunk, name, type, watchable] : modules) entries.push_back({chunk, name, type, watchable});
+  for (const auto& [chunk, name, type, watchable, as_written] : modules)
+    entries.push_back({chunk, name, type, watchable, as_written});
   std::vector<FoundParameter> found;
-  for (const auto& [chunk, name, tensor, requires_grad, counts_reduced, optimizer] : parameters)
-    found.push_back({chunk, name, tensor.ptr(), requires_grad, counts_reduced, optimizer});
+  for (const auto& [chunk, name, tensor, requires_grad, counts_reduced, optimizer, as_written] : parameters)
+    found.push_back({chunk, name, tensor.ptr(), requires_grad, counts_reduced, optimizer, as_written});
   Check(session.Attach(std::move(entries), found, optimizers, std::move(operators),
                        [on_swap = std::move(on_swap)] { on_swap(); }));
 }
@@ -205,8 +219,22 @@ void BindSession(nb::module_& m) {
       .def("unreduced_hook", [](const Session& s, size_t i) { return UnreducedHook{s.parameter(i)}; })
       .def("before_reduction",
            [](const Session& s, size_t i, nb::handle gradient) { s.parameter(i)->OnReduction(gradient.ptr()); })
-      .def("before_update", [](Session& s, int i, nb::handle state) { return s.BeforeUpdate(i, state.ptr()); })
-      .def("after_update", &Session::AfterUpdate)
+      .def(
+          "before_update",
+          [](Session& s, int i, nb::handle state, nb::handle reduced, nb::handle weights, bool is_reduced) {
+            return s.BeforeUpdate(i, {state.ptr(), OrNull(reduced), OrNull(weights), is_reduced});
+          },
+          "optimizer"_a, "state"_a, "reduced"_a = nb::none(), "weights"_a = nb::none(), "is_reduced"_a = true)
+      .def(
+          "after_update",
+          [](Session& s, int i, nb::handle weights) {
+            ParameterSources sources;
+            sources.weights = OrNull(weights);
+            s.AfterUpdate(i, sources);
+          },
+          "optimizer"_a, "weights"_a = nb::none())
+      .def("yield_of_kinds", &YieldOf)
+      .def_prop_ro("uncalled_modules", &Session::UncalledModules)
       .def("end_step", &Session::EndStep)
       .def("pass_step", &Session::PassStep)
       .def("begin_micro_batch", &Session::BeginMicroBatch)

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from stepwatch.auxiliary_capture import AuxiliaryCapture, TrainingStopRequested
 from stepwatch.distributed.communication import watchable_operators
+from stepwatch.frameworks.table import reduces_in_backward
+from stepwatch.hooks.followed_step import Reading
 from stepwatch.hooks.hook_set import HookSet
+from stepwatch.hooks.missing_rows import MissingRows
 from stepwatch.hooks.model_index import ModelIndex, index_model, optimizer_of_parameters
-from stepwatch.hooks.optimizer_step import updates_without_moments
+from stepwatch.hooks.optimizer_reading import OptimizerReading
 from stepwatch.hooks.step_clock import StepClock, StepEvents
 
 if TYPE_CHECKING:
@@ -29,8 +32,8 @@ class Attachment:
         The native monitor.
     writes_reduced : callable, optional
         Given a parameter: False if another rank writes the row of its reduced gradient.
-    rank : int
-        The rank of this process.
+    rank, ranks : int
+        The rank of this process, and how many there are.
 
     Attributes
     ----------
@@ -39,27 +42,33 @@ class Attachment:
     """
 
     def __init__(
-        self, session: _core.Session, writes_reduced: Callable[[Any], bool] | None = None, rank: int = 0
+        self,
+        session: _core.Session,
+        writes_reduced: Callable[[Any], bool] | None = None,
+        rank: int = 0,
+        ranks: int = 1,
     ) -> None:
         self.session = session
         self.owner: Any = None
         self._writes_reduced = writes_reduced
+        self._ranks = ranks
         self._chunks: list[torch.nn.Module] = []
         self._index = ModelIndex()
         self._hooks = HookSet(session, self._guarded)
         self._capture = AuxiliaryCapture(session, self._guarded, rank)
         self._clock = StepClock(
             StepEvents(
-                before_update=lambda number: self._guarded("reading before the update", self._before_update, number),
-                after_update=lambda number: self._guarded("reading after the update", session.after_update, number),
-                end_step=lambda: self._guarded("ending a step", self._end_step),
+                before_update=lambda *step: self._guarded("reading before the update", self._before_update, *step),
+                after_update=lambda number: self._guarded("reading after the update", self._after_update, number),
+                end_step=lambda updated: self._guarded("ending a step", self._end_step, updated),
                 is_quiet=lambda: not self._hooks.is_hung and not session.collecting,
                 end_quiet_step=self._end_quiet_step,
             )
         )
         self._groups: tuple[int, ...] = ()
         self._swapped = False
-        self._steps_without_moments: dict[int, int] = {}
+        self._readings: list[OptimizerReading] = []
+        self._missing = MissingRows(session)
 
     def attach(self, chunks: Sequence[torch.nn.Module], optimizer: Any) -> None:
         """Add a model and its optimizer; called again it adds more of them to the same steps.
@@ -77,16 +86,24 @@ class Attachment:
             The config is refused or cannot be read (static mode only).
         """
         self._chunks += [chunk for chunk in chunks if all(chunk is not known for known in self._chunks)]
-        self._clock.add(optimizer)
+        self._clock.add(optimizer, self._is_reduced())
         self._attach_session()
+
+    def _is_reduced(self) -> bool:
+        return self._ranks == 1 or reduces_in_backward(self._chunks)
 
     def _attach_session(self) -> None:
         self._capture.remove()
         self._index = index_model(self._chunks)
         self._hooks.set_model(self._index)
         self._groups = self._clock.group_sizes()
-        optimizers = self._clock.optimizers
-        optimizer_of = optimizer_of_parameters(optimizers)
+        adapters = self._clock.adapters
+        is_reduced = self._is_reduced()
+        self._readings = [
+            OptimizerReading(self.session, number, adapter, is_reduced) for number, adapter in enumerate(adapters)
+        ]
+        self._missing.set_model(self._index, adapters, is_reduced)
+        optimizer_of = optimizer_of_parameters([adapter.groups() for adapter in adapters])
         parameters = [
             (
                 chunk,
@@ -95,14 +112,15 @@ class Attachment:
                 parameter.requires_grad,
                 self._writes_reduced is None or self._writes_reduced(parameter),
                 optimizer_of.get(id(parameter), -1),
+                as_written,
             )
-            for (chunk, name), parameter in zip(self._index.parameter_rows, self._index.parameters)
+            for (chunk, name, as_written), parameter in zip(self._index.parameter_rows, self._index.parameters)
         ]
         on_swap = weakref.WeakMethod(self._on_swap)  # the session is ours: a circle that nobody could see
         self.session.attach(
             self._index.module_rows,
             parameters,
-            len(optimizers),
+            len(adapters),
             watchable_operators(),
             lambda: (on_swap() or (lambda: None))(),
         )
@@ -126,6 +144,7 @@ class Attachment:
 
     def _on_swap(self) -> None:
         self._hooks.take_wishes()
+        self._missing.begin_plan()
         self._swapped = True
 
     def _hang_hooks(self) -> None:
@@ -145,27 +164,18 @@ class Attachment:
 
     # --- around the optimizer's step ---
 
-    def _before_update(self, number: int) -> None:
-        optimizer = self._clock.optimizers[number]
-        missing = self.session.before_update(number, getattr(optimizer, "state", {}))
-        missing = max(missing, self._capture.read_state(optimizer))
-        if missing:
-            self._say_if_no_moments(number, optimizer, missing)
+    def _before_update(self, number: int, reading: Reading) -> None:
+        self._readings[number].before_update(reading)
+        self._capture.read_state(self._clock.adapters[number])
         if number == 0:
             self._capture.before_update()
 
-    def _say_if_no_moments(self, number: int, optimizer: Any, missing: int) -> None:
-        # Before its first update an optimizer has no state yet.
-        seen = self._steps_without_moments.get(number, 0) + 1
-        self._steps_without_moments[number] = seen
-        if seen == 2 and updates_without_moments(optimizer):
-            self.session.warn(
-                f"{type(optimizer).__name__} keeps no exp_avg and exp_avg_sq for {missing} parameters (Adam and AdamW "
-                "do): mv_distribution and mg_direction give no rows for them, ur_distribution no images"
-            )
+    def _after_update(self, number: int) -> None:
+        self._readings[number].after_update()
 
-    def _end_step(self) -> None:
+    def _end_step(self, has_updated: bool) -> None:
         self._guarded("ending a step", self._capture.end_step)
+        self._guarded("looking for missing rows", self._missing.end_step, has_updated)
         self.session.end_step()
         self._begin_step()
 

@@ -16,6 +16,7 @@ from stepwatch.hooks.update_ratios import UpdateRatios
 
 if TYPE_CHECKING:
     import torch
+    from stepwatch.frameworks.optimizer_adapter import OptimizerAdapter
     from stepwatch.hooks.model_index import ModelIndex
 
 STRUCTURE_EXIT = "exit after first monitor step when print model struct"
@@ -69,7 +70,7 @@ class AuxiliaryCapture:
             self._wrap_operators()
         if self._requests["stacks"] and not self._stacks_written:
             self._stacks = StackBook()
-            for (chunk, name, _, _), module in zip(index.module_rows, index.modules):
+            for (chunk, name, *_), module in zip(index.module_rows, index.modules):
                 hook = self._stacks.hook(f"{chunk}:{name}")
                 self._guard("watching from where a module is called", functools.partial(self._hang, module, hook))
 
@@ -97,21 +98,14 @@ class AuxiliaryCapture:
         self._gone = weakref.finalize(self, self._communication.remove)
         self._gone.atexit = False
 
-    def read_state(self, optimizer: Any) -> int:
+    def read_state(self, optimizer: OptimizerAdapter) -> None:
         """Look at the state of an optimizer before its update.
 
         Parameters
         ----------
-        optimizer : object
-
-        Returns
-        -------
-        int
-            How many parameters have no moments although they are wanted.
+        optimizer : OptimizerAdapter
         """
-        found = [0]
-        self._guard("counting updates and ratios", lambda: found.append(self._updates.read(optimizer)))
-        return found[-1]
+        self._guard("counting updates and ratios", lambda: self._updates.read(optimizer))
 
     def before_update(self) -> None:
         """Do what is due when the first optimizer's step begins.

@@ -101,7 +101,7 @@ class Watch:
             def writes_reduced(parameter: Any) -> bool:
                 return writes_reduced_gradient(parameter, tp_group, dp_group)
 
-        self._attachment = Attachment(self._session, writes_reduced, self.rank)
+        self._attachment = Attachment(self._session, writes_reduced, self.rank, self.world_size)
         # The wrapper on the optimizer keeps the monitor alive, as long as the model: whoever attaches it need not.
         self._attachment.owner = self
         if self._store is not None:

@@ -18,6 +18,7 @@ pytest.importorskip("stepwatch", reason="the Python package is not installed")
 from jobs import rows, write_config
 
 import torch
+from stepwatch.frameworks.names import as_written
 
 if not torch.distributed.is_available():
     pytest.skip("this torch has no torch.distributed", allow_module_level=True)
@@ -146,7 +147,7 @@ def test_rows_show_shape_and_values_of_the_local_shard(runs: tuple[Run, Run], ki
     for rank in range(RANKS):
         found = {(int(row["step"]), row["name"]): row for row in table(watched, rank, kind)}
         for step, seen in enumerate(watched.seen[rank]):
-            held = {name: shard for name, shard in seen[kind].items() if shard["values"]}
+            held = {as_written(name) or name: shard for name, shard in seen[kind].items() if shard["values"]}
             assert held.keys() == {name for at, name in found if at == step}, "an empty shard gives no row"
             for name, shard in held.items():
                 row = found[step, name]
@@ -162,7 +163,7 @@ def test_activations_and_their_gradients_are_watched(runs: tuple[Run, Run]) -> N
     for rank in range(RANKS):
         for kind in ("actv", "actv_grad"):
             found = table(watched, rank, kind)
-            names = {row["name"].replace("_fsdp_wrapped_module.", "") for row in found}
+            names = {row["name"] for row in found}
             assert names >= {"0.output", "1.output", "2.input", "2.output", "3.output"}
             assert {(int(row["step"]), int(row["micro_step"])) for row in found} == {
                 (step, micro) for step in range(STEPS) for micro in range(2)

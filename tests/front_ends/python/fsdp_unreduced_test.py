@@ -125,7 +125,7 @@ def norm(values: list[float]) -> float:
 
 
 def check(row: dict[str, str], expected: dict[str, list[float]], kind: str) -> None:
-    name = row["name"].replace("_fsdp_wrapped_module.", "")
+    name = row["name"]
     if kind == "fsdp1-flat":  # one parameter for all of a wrapper
         inner = name.startswith("0.")
         values = [value for key, own in expected.items() if key.startswith("0.") == inner for value in own]

@@ -334,6 +334,7 @@ def test_hooks_come_off_between_distant_samples(tmp_path: Path) -> None:
 
 def touched(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> list[object]:
     things: list[object] = [optimizer.__dict__.get("step"), type(optimizer).step, torch.amp.GradScaler.step]
+    things += [dict(optimizer._optimizer_step_pre_hooks), dict(optimizer._optimizer_step_post_hooks)]
     for module in model.modules():
         things += [list(module._forward_hooks), list(module._forward_pre_hooks), list(module._backward_hooks)]
         things += [module.__dict__.get("forward"), type(module).__call__]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from stepwatch.frameworks.reduction import Reduction
 from stepwatch.hooks.model_index import ModelIndex
-from stepwatch.hooks.sharded_gradients import ShardedGradients
 
 if TYPE_CHECKING:
     import torch
@@ -48,9 +48,9 @@ class HookSet:
         self._is_stale = False
         self._idle_steps = 0
         self._busy_steps = 0
-        self._sharded = ShardedGradients(self._before_reduction, guard)
+        self._reductions: dict[type[Reduction], Reduction] = {}
         self._sharded_wanted: dict[int, int] = {}  # id of a parameter -> its index
-        self._said_unseen = False
+        self._said_unseen: set[str] = set()
         self._said_unhookable = False
 
     def set_model(self, index: ModelIndex) -> None:
@@ -99,8 +99,8 @@ class HookSet:
             self._take_off_gradient_hook(index)
         for index in sorted(modules - self._module_hooks.keys()):
             self._guard("installing the hooks of a module", lambda: self._hang_on_module(index))  # noqa: B023
-        self._watch_sharded(gradients & self._index.sharded)
-        for index in sorted(gradients - self._gradient_hooks.keys() - self._index.sharded):
+        self._watch_sharded(gradients & self._index.sharded.keys())
+        for index in sorted(gradients - self._gradient_hooks.keys() - self._index.sharded.keys()):
             parameter = self._index.parameters[index]
             self._guard(
                 "installing the hook of a parameter",
@@ -123,7 +123,7 @@ class HookSet:
             handles.append(module.register_forward_hook(after, with_kwargs=True, always_call=True))
         except RuntimeError as error:  # a scripted module
             if not self._said_unhookable:
-                chunk, name, kind, _ = self._index.module_rows[index]
+                chunk, name, kind, _, _ = self._index.module_rows[index]
                 self._session.warn(
                     f"the module {chunk}:{name} ({kind}) takes no hooks ({error}): it, and others like it, give no "
                     "rows of activations; those of the modules around it, and of its parameters, are there"
@@ -151,15 +151,23 @@ class HookSet:
 
     def _watch_sharded(self, wanted: set[int]) -> None:
         self._sharded_wanted = {id(self._index.parameters[index]): index for index in wanted}
-        if not wanted:
-            self._sharded.remove()
-        elif not self._sharded.watch() and not self._said_unseen:
-            self._said_unseen = True
-            self._session.warn(
-                f"this torch has another FSDP than is known: the gradients of {len(wanted)} sharded parameters cannot "
-                "be seen before they are reduced; wg_distribution gives no rows of grad_unreduced for them, "
-                "grad_reduced has this rank's shards"
-            )
+        for reduction in self._reductions.values():
+            reduction.remove()
+        for kind in dict.fromkeys(self._index.sharded[index] for index in sorted(wanted)):
+            if kind not in self._reductions:
+                self._reductions[kind] = kind(self._before_reduction, self._guard)
+            if not self._reductions[kind].watch():
+                self._say_unseen(kind.framework, sum(self._index.sharded[index] is kind for index in wanted))
+
+    def _say_unseen(self, framework: str, count: int) -> None:
+        if framework in self._said_unseen:
+            return
+        self._said_unseen.add(framework)
+        self._session.warn(
+            f"this job has another {framework} than is known: the gradients of {count} sharded parameters cannot "
+            "be seen before they are reduced; wg_distribution gives no rows of grad_unreduced for them, "
+            "grad_reduced has this rank's shards"
+        )
 
     def _before_reduction(self, parameter_id: int, gradient: Any) -> None:
         index = self._sharded_wanted.get(parameter_id)

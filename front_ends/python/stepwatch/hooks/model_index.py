@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from stepwatch.frameworks.names import as_written
+from stepwatch.frameworks.reduction import Reduction
+from stepwatch.frameworks.table import is_wrapper, reduction_of
+
 if TYPE_CHECKING:
     import torch
-
-# Its forward only calls the wrapped module, whose own hooks see the same tensors.
-_NOT_WATCHED = {"FullyShardedDataParallel"}
-# FSDP1's wrapper, and the class that `fully_shard` (FSDP2) adds to a module's bases. By name: older torch lacks it.
-_SHARDS = {"FullyShardedDataParallel", "FSDPModule"}
 
 
 @dataclass
@@ -24,20 +23,20 @@ class ModelIndex:
     modules : list of torch.nn.Module
         A module that is shared appears once, under its first name.
     module_rows : list of tuple
-        (chunk, name, type name, watchable) of each module; the root's name is "".
+        (chunk, name, type name, watchable, name as the user wrote it or None) of each module; the root's name is "".
     parameters : list of torch.nn.Parameter
         Those that are shared appear once.
     parameter_rows : list of tuple
-        (chunk, name) of each parameter.
-    sharded : set of int
-        The parameters that FSDP shards: hooks on them do not see their gradients before they are reduced.
+        (chunk, name, name as the user wrote it or None) of each parameter.
+    sharded : dict of int to type
+        The parameters whose hooks do not see their gradients before they are reduced, each with what sees them.
     """
 
     modules: list[torch.nn.Module] = field(default_factory=list)
-    module_rows: list[tuple[int, str, str, bool]] = field(default_factory=list)
+    module_rows: list[tuple[int, str, str, bool, str | None]] = field(default_factory=list)
     parameters: list[torch.nn.Parameter] = field(default_factory=list)
-    parameter_rows: list[tuple[int, str]] = field(default_factory=list)
-    sharded: set[int] = field(default_factory=set)
+    parameter_rows: list[tuple[int, str, str | None]] = field(default_factory=list)
+    sharded: dict[int, type[Reduction]] = field(default_factory=dict)
 
 
 def index_model(chunks: Sequence[torch.nn.Module]) -> ModelIndex:
@@ -58,26 +57,27 @@ def index_model(chunks: Sequence[torch.nn.Module]) -> ModelIndex:
     parameters: set[int] = set()
     sharded = sharded_parameters(chunks)
     for number, chunk in enumerate(chunks):
-        for name, module in chunk.named_modules():
+        for torchs_name, module in chunk.named_modules():
             if id(module) in modules:
                 continue
             modules.add(id(module))
-            kind = type(module).__name__
+            name, kind = _printable(torchs_name), _printable(type(module).__name__)
             index.modules.append(module)
-            index.module_rows.append((number, _printable(name), _printable(kind), kind not in _NOT_WATCHED))
-        for name, parameter in chunk.named_parameters():
+            index.module_rows.append((number, name, kind, not is_wrapper(module), as_written(name)))
+        for torchs_name, parameter in chunk.named_parameters():
             if id(parameter) in parameters:
                 continue
             parameters.add(id(parameter))
             if id(parameter) in sharded:
-                index.sharded.add(len(index.parameters))
+                index.sharded[len(index.parameters)] = sharded[id(parameter)]
+            name = _printable(torchs_name)
             index.parameters.append(parameter)
-            index.parameter_rows.append((number, _printable(name)))
+            index.parameter_rows.append((number, name, as_written(name)))
     return index
 
 
-def sharded_parameters(chunks: Sequence[torch.nn.Module]) -> set[int]:
-    """Find the parameters that FSDP shards.
+def sharded_parameters(chunks: Sequence[torch.nn.Module]) -> dict[int, type[Reduction]]:
+    """Find the parameters whose gradients a framework reduces where their hooks do not see them.
 
     Parameters
     ----------
@@ -86,52 +86,35 @@ def sharded_parameters(chunks: Sequence[torch.nn.Module]) -> set[int]:
 
     Returns
     -------
-    set of int
-        Their ids. What FSDP2 was told to ignore is no DTensor and not among them.
+    dict of int to type
+        By their ids, what sees them.
     """
-    found: set[int] = set()
+    found: dict[int, type[Reduction]] = {}
     for module in (module for chunk in chunks for module in chunk.modules()):
-        kinds = {kind.__name__ for kind in type(module).__mro__} & _SHARDS
-        for parameter in module.parameters() if kinds else ():
-            if "FSDPModule" not in kinds or hasattr(parameter, "to_local"):
-                found.add(id(parameter))
+        reduction = reduction_of(module)
+        for parameter in () if reduction is None else reduction.parameters_of(module):
+            found.setdefault(id(parameter), reduction)
     return found
 
 
-def optimizer_of_parameters(optimizers: Sequence[Any]) -> dict[int, int]:
+def optimizer_of_parameters(groups_of_optimizers: Sequence[Sequence[Any]]) -> dict[int, int]:
     """Map the id of each parameter to the index of the first optimizer that updates it.
 
     Parameters
     ----------
-    optimizers : sequence
-        Anything with `param_groups`; others update nothing that is known.
+    groups_of_optimizers : sequence
+        The parameter groups of each optimizer.
 
     Returns
     -------
     dict of int to int
     """
     found: dict[int, int] = {}
-    for number, optimizer in enumerate(optimizers):
-        for group in param_groups_of(optimizer):
+    for number, groups in enumerate(groups_of_optimizers):
+        for group in groups:
             for parameter in group["params"]:
                 found.setdefault(id(parameter), number)
     return found
-
-
-def param_groups_of(optimizer: Any) -> list[Any]:
-    """Return the parameter groups of an optimizer.
-
-    Parameters
-    ----------
-    optimizer : object
-
-    Returns
-    -------
-    list of dict
-        None of an optimizer that keeps no list under this name.
-    """
-    groups = getattr(optimizer, "param_groups", None)
-    return list(groups) if isinstance(groups, (list, tuple)) else []
 
 
 def _printable(name: str) -> str:

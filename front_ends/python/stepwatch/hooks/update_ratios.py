@@ -11,6 +11,7 @@ from stepwatch.hooks.device_numbers import numbers_of
 if TYPE_CHECKING:
     import torch
     from stepwatch import _core
+    from stepwatch.frameworks.optimizer_adapter import OptimizerAdapter
 
 _BINS = 30
 # After one update every ratio is 1 or -1, which rounding in float32 puts a little inside or outside.
@@ -50,35 +51,25 @@ class UpdateRatios:
         self.remove()
         self._wanted = {id(parameter): (number, parameter) for number, parameter in parameters}
 
-    def read(self, optimizer: Any) -> int:
+    def read(self, optimizer: OptimizerAdapter) -> None:
         """Count for the wanted parameters of an optimizer that is about to update them.
 
         Parameters
         ----------
-        optimizer : object
-            With `param_groups` and `state` as torch's have them; others give nothing.
-
-        Returns
-        -------
-        int
-            How many wanted parameters have no moments.
+        optimizer : OptimizerAdapter
         """
         if not self._wanted or not self._session.collecting:
-            return 0
-        state = getattr(optimizer, "state", {})
-        without = 0
-        for group in getattr(optimizer, "param_groups", []):
+            return
+        state = optimizer.moments()
+        for group in optimizer.groups():
             for parameter in group["params"]:
                 number, _ = self._wanted.get(id(parameter), (None, None))
                 if number is None or number in self._pending:
                     continue
                 # A subscript would add an entry: optimizers keep a defaultdict.
-                own = state.get(parameter) or {}
-                without += not {"exp_avg", "exp_avg_sq"} & set(own)
-                counts = spread_of(own, group)
+                counts = spread_of(state.get(parameter) or {}, group)
                 if counts is not None:
                     self._pending[number] = counts
-        return without
 
     def end_step(self) -> None:
         """Hand over what the step has counted. Waits for the devices."""

@@ -1,0 +1,172 @@
+"""Where an optimizer, or what somebody has put around one, keeps what is watched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+# Attributes under which optimizers hold the ones that they lead.
+_INSIDE = ("optimizer", "optim", "optimizers", "chained_optimizers", "base_optimizer")
+# Optimizers inside of each other that are looked through.
+_DEPTH_MAX = 8
+
+
+class OptimizerAdapter:
+    """Reads an object of a class that nobody here knows: what holds for any optimizer, and nothing else.
+
+    An adapter of a framework overrides what is otherwise there. All methods are called on the training thread; what
+    they raise is told, and rows are missing.
+
+    Parameters
+    ----------
+    optimizer : object
+        What the user has handed over, or what `unwrapped` of another adapter has given.
+
+    Attributes
+    ----------
+    is_understood : bool
+        Whether the gradients that `reduced` gives when a step begins are known to be reduced, in a job of several
+        ranks. Otherwise they are read when the first optimizer inside begins its own step, and have no rows if there
+        is none, which is told. A step in which none of those inside steps is then a skipped one.
+    """
+
+    is_understood = False
+
+    def __init__(self, optimizer: Any) -> None:
+        self.optimizer = optimizer
+        self.parts = parts_of(optimizer)
+
+    @property
+    def unwrapped(self) -> Any:
+        """The object whose steps are the real ones, if this one's are not; otherwise None."""
+        return None
+
+    def groups(self) -> list[Mapping[str, Any]]:
+        """Return the parameter groups, each once."""
+        groups = {id(group): group for part in self.parts for group in param_groups_of(part)}
+        return list(groups.values())
+
+    def moments(self) -> Any:
+        """Return what maps a parameter of the model by `get` to a mapping with its exp_avg and exp_avg_sq."""
+        states = [state for part in self.parts if hasattr(state := _attribute(part, "state"), "get")]
+        return states[0] if len(states) == 1 else JoinedStates(states)
+
+    def reduced(self) -> Any:
+        """Return what maps a parameter by `get` to its reduced gradient; None: each parameter has it itself."""
+        return None
+
+    def weights(self) -> Any:
+        """Return what maps a parameter by `get` to its weight, whole or this rank's part; None: it is the weight."""
+        return None
+
+    def was_skipped(self, result: Any) -> bool:
+        """Tell whether the step that has just returned has updated nothing.
+
+        Parameters
+        ----------
+        result : object
+            What `step` has returned; None where that is not known.
+        """
+        return False
+
+    def remedy(self, kind: str) -> str:
+        """Return what a user can do who gets no rows of a kind, as the end of a sentence."""
+        return "hand the monitor the optimizer that holds the parameters of the model itself, if there is one"
+
+
+class JoinedStates:
+    """The states of several optimizers as one mapping.
+
+    Parameters
+    ----------
+    states : sequence of mapping
+        From parameters to their state.
+    """
+
+    def __init__(self, states: Sequence[Any]) -> None:
+        self._states = states
+
+    def get(self, parameter: Any, default: Any = None) -> Any:
+        """Return the state of a parameter in the first optimizer that has one."""
+        for state in self._states:
+            own = state.get(parameter)
+            if own:
+                return own
+        return default
+
+
+def parts_of(optimizer: Any) -> list[Any]:
+    """Find the optimizers that hold parameter groups: an object, and what it leads, the innermost first.
+
+    Parameters
+    ----------
+    optimizer : object
+
+    Returns
+    -------
+    list of object
+        The object alone if there is none.
+    """
+    found: list[Any] = []
+    seen: set[int] = set()
+
+    def visit(each: Any, depth: int) -> None:
+        if id(each) in seen or depth > _DEPTH_MAX:
+            return
+        seen.add(id(each))
+        for inside in _optimizers_in(each):
+            visit(inside, depth + 1)
+        if isinstance(_attribute(each, "param_groups"), (list, tuple)):
+            found.append(each)
+
+    visit(optimizer, 0)
+    return found or [optimizer]
+
+
+def param_groups_of(optimizer: Any) -> list[Any]:
+    """Return the parameter groups of an optimizer.
+
+    Parameters
+    ----------
+    optimizer : object
+
+    Returns
+    -------
+    list of dict
+        None of an optimizer that keeps no list under this name.
+    """
+    groups = _attribute(optimizer, "param_groups")
+    return list(groups) if isinstance(groups, (list, tuple)) else []
+
+
+def _optimizers_in(optimizer: Any) -> list[Any]:
+    named = [_attribute(optimizer, name) for name in _INSIDE]
+    named += [value for value in _own_values(optimizer) if is_torch_optimizer(value) or _is_list_of_them(value)]
+    found: list[Any] = []
+    for each in named:
+        values = each.values() if isinstance(each, dict) else each if isinstance(each, (list, tuple)) else [each]
+        found += [value for value in values if callable(_attribute(value, "step"))]
+    return found
+
+
+def is_torch_optimizer(value: Any) -> bool:
+    """Tell whether an object is one of torch's optimizers, or of a class made of one."""
+    return any(
+        kind.__name__ == "Optimizer" and kind.__module__ == "torch.optim.optimizer" for kind in type(value).__mro__
+    )
+
+
+def _is_list_of_them(value: Any) -> bool:
+    values = list(value.values()) if isinstance(value, dict) else value
+    return isinstance(values, (list, tuple)) and bool(values) and is_torch_optimizer(values[0])
+
+
+def _own_values(value: Any) -> list[Any]:
+    return list(getattr(value, "__dict__", {}).values())
+
+
+def _attribute(value: Any, name: str) -> Any:
+    try:
+        return getattr(value, name, None)
+    except Exception:  # a property of somebody's class
+        return None

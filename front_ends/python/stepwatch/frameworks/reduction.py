@@ -1,0 +1,78 @@
+"""Gradients that a framework reduces where no hook on the parameter sees them."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from stepwatch.hooks.patches import Patches
+
+
+class Reduction:
+    """Tells of each whole gradient of some parameters, once a backward pass.
+
+    A class of a framework replaces functions of it while a plan wants `grad_unreduced`.
+
+    Parameters
+    ----------
+    seen : callable
+        Called with (id of the parameter in the model, gradient) on an autograd thread, before the gradient is reduced
+        or, where this backward pass does not reduce (`no_sync`), when it has been added to those before. What it is
+        given has the shape of the whole parameter, or is flat.
+    guard : callable
+        Runs a function and keeps what it raises from the training loop: guard(what, function).
+    """
+
+    # For whom a torch, or a package, without the known places is named in a warning.
+    framework = ""
+
+    def __init__(self, seen: Callable[[int, Any], None], guard: Callable[[str, Callable[[], None]], None]) -> None:
+        self._seen = seen
+        self._guard = guard
+        self._patches = Patches()
+        weakref.finalize(self, self._patches.remove).atexit = False
+
+    @staticmethod
+    def parameters_of(module: Any) -> Iterable[Any]:
+        """Return the parameters of a module whose gradients are told of."""
+        return module.parameters()
+
+    def watch(self) -> bool:
+        """Begin to tell.
+
+        Returns
+        -------
+        bool
+            False: none of the places that are known is there; nothing will be seen.
+        """
+        self.remove()
+        return self._replace()
+
+    def _replace(self) -> bool:
+        raise NotImplementedError
+
+    def remove(self) -> None:
+        """Give the framework its own functions back."""
+        self._patches.remove()
+
+    def _tell(self, gradients: Iterable[tuple[Any, Any]]) -> None:
+        def tell() -> None:
+            for parameter, gradient in gradients:
+                self._seen(id(parameter), gradient)
+
+        self._guard(f"reading gradients that {self.framework} reduces", tell)
+
+    def _teller(self) -> Callable[[Iterable[tuple[Any, Any]]], None]:
+        """Return a function that tells, for as long as this lives.
+
+        What is put into a framework must not keep a monitor alive that nobody closes, nor its model.
+        """
+        owner = weakref.ref(self)
+
+        def tell(gradients: Iterable[tuple[Any, Any]]) -> None:
+            reduction = owner()
+            if reduction is not None:
+                reduction._tell(gradients)
+
+        return tell

@@ -1,0 +1,116 @@
+"""Which adapter is for which object: the one place where classes of frameworks are named."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from stepwatch.frameworks.optimizer_adapter import OptimizerAdapter
+from stepwatch.frameworks.reduction import Reduction
+
+
+class Row(NamedTuple):
+    """The class of an object, and the adapter for it.
+
+    Attributes
+    ----------
+    package : str
+        The class is in this module, or below it.
+    name : str
+        Of the class; "" for every class there.
+    adapter : str
+        "module:class" below stepwatch.frameworks.
+    """
+
+    package: str
+    name: str
+    adapter: str
+
+
+# The first row that fits a class, or the nearest of its bases, counts.
+OPTIMIZERS = (
+    Row("accelerate", "AcceleratedOptimizer", "optimizer_proxies:OptimizerProxy"),
+    Row("accelerate", "DeepSpeedOptimizerWrapper", "optimizer_proxies:OptimizerProxy"),
+    Row("lightning", "LightningOptimizer", "optimizer_proxies:OptimizerProxy"),
+    Row("pytorch_lightning", "LightningOptimizer", "optimizer_proxies:OptimizerProxy"),
+    Row("torchtitan", "OptimizersContainer", "optimizer_containers:OptimizerContainer"),
+    Row("torch.distributed.optim", "ZeroRedundancyOptimizer", "optimizer_containers:OptimizerContainer"),
+    Row("torchao", "", "torchao_optimizer:QuantisedMoments"),
+    Row("torch.optim", "Optimizer", "torch_optimizer:TorchOptimizer"),
+)
+
+# Classes of modules whose parameters' hooks do not see gradients before they are reduced.
+REDUCTIONS = (
+    Row("torch.distributed", "FullyShardedDataParallel", "fsdp1:Fsdp1Reduction"),
+    Row("torch.distributed", "FSDPModule", "fsdp2:Fsdp2Reduction"),
+)
+
+# Modules whose forward only calls the module inside, whose own hooks see the same tensors.
+_WRAPPERS = (
+    Row("torch.distributed", "FullyShardedDataParallel", ""),
+    Row("torch.distributed", "CheckpointWrapper", ""),
+)
+
+# Modules whose parameters have reduced gradients when the backward pass is over, whoever updates them.
+_REDUCERS = (
+    Row("torch.nn.parallel", "DistributedDataParallel", ""),
+    Row("torch.distributed", "FullyShardedDataParallel", ""),
+    Row("torch.distributed", "FSDPModule", ""),
+)
+
+
+def reduces_in_backward(chunks: Sequence[Any]) -> bool:
+    """Tell whether each chunk of a model has its gradients reduced in the backward pass."""
+    return bool(chunks) and all(
+        any(_row_for(_REDUCERS, type(module)) is not None for module in chunk.modules()) for chunk in chunks
+    )
+
+
+def adapter_of(optimizer: Any) -> OptimizerAdapter:
+    """Choose the adapter for what the user has handed over.
+
+    Parameters
+    ----------
+    optimizer : object
+        A wrapper or what is inside.
+
+    Returns
+    -------
+    OptimizerAdapter
+        Of the object whose steps are the real ones.
+    """
+    for _ in range(8):
+        adapter = _made(OPTIMIZERS, optimizer, OptimizerAdapter)(optimizer)
+        inner = adapter.unwrapped
+        if inner is None or inner is optimizer:
+            break
+        optimizer = inner
+    return adapter
+
+
+def reduction_of(module: Any) -> type[Reduction] | None:
+    """Return the adapter of a module whose parameters' gradients are reduced where their hooks do not see them."""
+    return _made(REDUCTIONS, module, None)
+
+
+def is_wrapper(module: Any) -> bool:
+    """Tell whether a module only calls the one inside."""
+    return _row_for(_WRAPPERS, type(module), only_itself=True) is not None
+
+
+def _made(rows: Sequence[Row], value: Any, otherwise: Any) -> Any:
+    row = _row_for(rows, type(value))
+    if row is None:
+        return otherwise
+    file, _, name = row.adapter.partition(":")
+    return getattr(importlib.import_module(f"stepwatch.frameworks.{file}"), name)
+
+
+def _row_for(rows: Sequence[Row], kind: type, only_itself: bool = False) -> Row | None:
+    for base in (kind,) if only_itself else kind.__mro__:
+        for row in rows:
+            of_package = base.__module__ == row.package or base.__module__.startswith(row.package + ".")
+            if of_package and row.name in ("", base.__name__):
+                return row
+    return None

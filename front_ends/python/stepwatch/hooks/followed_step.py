@@ -1,0 +1,134 @@
+"""The steps of one optimizer, from the begin of each to its end, however they are seen."""
+
+from __future__ import annotations
+
+import enum
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+class Reading(enum.Enum):
+    """When the tensors of a step are read."""
+
+    AT_BEGIN = enum.auto()  # when `step` is called, or has computed the gradients by a closure
+    AT_UPDATE = enum.auto()  # when the update itself begins, whatever was done to the gradients before
+    AT_END = enum.auto()  # when all is over; weights may be updated
+
+
+@dataclass(frozen=True)
+class StepCalls:
+    """The functions that a followed step calls. Whatever they raise reaches the trainer.
+
+    Attributes
+    ----------
+    before : callable
+        Called with a `Reading` once a step, when its gradients are there.
+    after : callable
+        Called with whether the step has updated, when it is over; not if it raised.
+    is_quiet, after_quiet : callable
+        While `is_quiet` returns True when a step begins, `after_quiet` is called in place of both, after the step.
+    was_skipped : callable
+        Given what `step` has returned: True if it has updated nothing.
+    """
+
+    before: Callable[[Reading], None]
+    after: Callable[[bool], None]
+    is_quiet: Callable[[], bool]
+    after_quiet: Callable[[], None]
+    was_skipped: Callable[[Any], bool] = lambda result: False
+
+
+class FollowedStep:
+    """Keeps what is going on in the step of one optimizer; how steps are seen is a matter of the classes made of it.
+
+    Parameters
+    ----------
+    optimizer : object
+    calls : StepCalls
+    reads_inside : bool
+        Whether `before` waits until `on_inside` says that an optimizer inside of this one steps. If one ever has, a
+        step in which none does has updated nothing; until then nobody knows, and `before` does not wait again.
+    """
+
+    def __init__(self, optimizer: Any, calls: StepCalls, reads_inside: bool = False) -> None:
+        self.optimizer = optimizer
+        self.count = 0
+        self._calls = calls
+        self._reads_inside = reads_inside
+        self._is_running = False
+        self._is_quiet = False
+        self._is_read = False
+        self._waits_for_closure = False
+        self._is_left_out = False
+        self._has_stepped_inside = False  # in this step
+        self._ever_stepped_inside = False
+        self._has_waited = False
+
+    def _begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Take note that a step begins; returns its arguments, with a closure that tells when gradients are there."""
+        self.count += 1
+        self._is_running, self._is_read = True, False
+        self._has_stepped_inside = self._waits_for_closure = self._is_left_out = False
+        self._is_quiet = self._calls.is_quiet()
+        if self._is_quiet:
+            return args, kwargs
+        closure = args[0] if args else kwargs.get("closure")
+        if callable(closure):  # some optimizers take other things there
+            closure = self._reading_after(closure)
+            return ((closure, *args[1:]), kwargs) if args else (args, {**kwargs, "closure": closure})
+        if not self._reads_inside or (self._has_waited and not self._ever_stepped_inside):
+            self._read(Reading.AT_BEGIN)
+        self._has_waited = True
+        return args, kwargs
+
+    def _reading_after(self, closure: Callable[..., Any]) -> Callable[..., Any]:
+        def evaluate(*args: Any, **kwargs: Any) -> Any:
+            loss = closure(*args, **kwargs)
+            self._read(Reading.AT_BEGIN)
+            return loss
+
+        self._waits_for_closure = True
+        return functools.update_wrapper(evaluate, closure)
+
+    def _read(self, reading: Reading) -> None:
+        if not self._is_read:
+            self._is_read = True
+            self._calls.before(reading)
+
+    def on_inside(self) -> None:
+        """Take note that an optimizer inside begins its step."""
+        if not self._is_running:
+            return
+        self._has_stepped_inside = self._ever_stepped_inside = True
+        if not self._is_quiet and not self._waits_for_closure:
+            self._read(Reading.AT_UPDATE)
+
+    def _end(self, result: Any = None) -> None:
+        self._is_running = False
+        if self._is_quiet:
+            self._calls.after_quiet()
+            return
+        if self._ever_stepped_inside and not self._has_stepped_inside and not self._waits_for_closure:
+            self._is_left_out = True
+        self._read(Reading.AT_BEGIN if self._is_left_out else Reading.AT_END)
+        self._calls.after(not self._is_left_out and not self._calls.was_skipped(result))
+
+    def skip(self) -> None:
+        """Count a step that somebody has left out, with the gradients for which he did."""
+        if self._is_running:  # he is called in the midst of it, by a wrapper
+            if not self._has_stepped_inside:
+                self._is_left_out = True
+                if not self._is_quiet:
+                    self._read(Reading.AT_UPDATE)
+            return
+        if self._calls.is_quiet():
+            self._calls.after_quiet()
+            return
+        self._calls.before(Reading.AT_BEGIN)
+        self._calls.after(False)
+
+    def remove(self) -> None:
+        """Follow no further. Safe to call twice."""
+        raise NotImplementedError

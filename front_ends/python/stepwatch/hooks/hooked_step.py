@@ -1,0 +1,110 @@
+"""The step of an optimizer of torch's, by the hooks that torch has for it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from stepwatch.hooks.eager_calls import eager
+from stepwatch.hooks.followed_step import FollowedStep, StepCalls
+
+
+class HookedStep(FollowedStep):
+    """Follows the steps of an optimizer that takes hooks. Whoever replaces its `step` meanwhile does no harm.
+
+    Parameters
+    ----------
+    optimizer : object
+        For which `takes_step_hooks` holds.
+    calls, reads_inside
+        As in `FollowedStep`.
+    """
+
+    def __init__(self, optimizer: Any, calls: StepCalls, reads_inside: bool = False) -> None:
+        super().__init__(optimizer, calls, reads_inside)
+        self._depth = 0  # of steps of the same optimizer inside of its step: a class that calls that of its base
+        self._handles = [
+            optimizer.register_step_pre_hook(eager(self._before)),
+            optimizer.register_step_post_hook(eager(self._after)),
+        ]
+
+    def _before(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if optimizer is not self.optimizer:
+            return None
+        if self._is_running and _steps_under_way(optimizer) > 1:
+            self._depth += 1
+            return None
+        self._depth = 0
+        given = args[1:]
+        taken, named = self._begin(given, kwargs)
+        return None if taken is given and named is kwargs else ((args[0], *taken), named)
+
+    def _after(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if optimizer is not self.optimizer or not self._is_running:
+            return
+        if self._depth > 0:
+            self._depth -= 1
+            return
+        self._end()
+
+    def remove(self) -> None:
+        """Take the hooks off."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+
+
+class StepsInside:
+    """Tells whenever an optimizer inside of another one begins its step.
+
+    Parameters
+    ----------
+    optimizers : list of object
+        Those for which `takes_step_hooks` holds.
+    tell : callable
+        Called without arguments.
+    """
+
+    def __init__(self, optimizers: list[Any], tell: Callable[[], None]) -> None:
+        def hook(*_: Any) -> None:
+            tell()
+
+        self._handles = [optimizer.register_step_pre_hook(eager(hook)) for optimizer in optimizers]
+
+    def remove(self) -> None:
+        """Take the hooks off."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+
+
+def takes_step_hooks(optimizer: Any) -> bool:
+    """Tell whether torch calls the hooks of an object whenever its `step` runs.
+
+    Parameters
+    ----------
+    optimizer : object
+
+    Returns
+    -------
+    bool
+        False if `step` of the object itself is somebody's that may never come to that of the class.
+    """
+    step = getattr(type(optimizer), "step", None)
+    own = getattr(optimizer, "__dict__", {})
+    if not getattr(step, "hooked", False) or not isinstance(own.get("_optimizer_step_pre_hooks"), dict):
+        return False
+    replaced = own.get("step")
+    compiled = getattr(replaced, "_torchdynamo_orig_callable", replaced)
+    return replaced is None or hasattr(replaced, "_wrapped_by_lr_sched") or getattr(compiled, "__func__", None) is step
+
+
+def _steps_under_way(optimizer: Any) -> int:
+    """Count the calls of `step` of an optimizer in this thread, by the frames of torch's wrapper around it."""
+    code, count = type(optimizer).step.__code__, 0
+    frame = sys._getframe(1)
+    while frame is not None:
+        count += frame.f_code is code and frame.f_locals.get("self") is optimizer
+        frame = frame.f_back
+    return count

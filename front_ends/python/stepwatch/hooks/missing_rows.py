@@ -1,0 +1,178 @@
+"""Says which rows a plan asks for and nobody gets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from stepwatch.frameworks.optimizer_adapter import OptimizerAdapter
+from stepwatch.hooks.model_index import ModelIndex
+
+if TYPE_CHECKING:
+    from stepwatch import _core
+
+_MOMENTS = {"exp_avg", "exp_avg_sq"}
+_OF_MOMENTS = (*sorted(_MOMENTS), "other")  # the last: mg_direction
+_GRADIENTS = ("grad_unreduced", "grad_reduced")
+_WEIGHTS = ("param_origin", "param_updated")
+# Before its first update an optimizer has no state yet.
+_STEPS = 2
+
+
+class MissingRows:
+    """Compares, once a plan, the rows of each kind and parameter with what the plan wants, and tells what is missing.
+
+    Parameters
+    ----------
+    session : _core.Session
+    """
+
+    def __init__(self, session: _core.Session) -> None:
+        self._session = session
+        self._index = ModelIndex()
+        self._adapters: list[OptimizerAdapter] = []
+        self._is_reduced = True
+        self._steps = 0
+        self._told: set[str] = set()
+
+    def set_model(self, index: ModelIndex, adapters: Sequence[OptimizerAdapter], is_reduced: bool) -> None:
+        """Replace what is watched.
+
+        Parameters
+        ----------
+        index : ModelIndex
+        adapters : sequence of OptimizerAdapter
+        is_reduced : bool
+            Whether gradients are reduced when a step begins, whatever the optimizer is.
+        """
+        self._index, self._adapters, self._is_reduced = index, list(adapters), is_reduced
+        self.begin_plan()
+
+    def begin_plan(self) -> None:
+        """Begin anew: other rows are wanted."""
+        self._steps = 0
+
+    def end_step(self, has_updated: bool) -> None:
+        """Look when the second collected step with an update is over.
+
+        Parameters
+        ----------
+        has_updated : bool
+            False: the step was skipped, and tells nothing about what a plan gives.
+        """
+        if self._steps == _STEPS or not has_updated or not self._session.collecting:
+            return
+        self._steps += 1
+        if self._steps == _STEPS:
+            self._look()
+
+    def _look(self) -> None:
+        kinds = {kind: (seen, empty, silent) for kind, seen, empty, silent in self._session.yield_of_kinds()}
+        with_gradient = self._with_gradient(kinds)
+        for kind in _GRADIENTS:
+            if kind in kinds:
+                self._look_at_gradients(kind, kinds[kind], with_gradient)
+        for kind in _WEIGHTS:
+            if kind in kinds:
+                self._look_at_weights(kind, kinds[kind])
+        self._look_at_moments(kinds, with_gradient)
+        self._look_at_modules()
+
+    def _with_gradient(self, kinds: dict[str, Any]) -> set[int]:
+        """Return the parameters here that have had a gradient, as far as anything shows it."""
+        seen = {number for kind in _GRADIENTS for number in kinds.get(kind, ([],))[0]}
+        asked = {number for lists in kinds.values() for numbers in lists for number in numbers}
+        return {
+            number
+            for number in asked | seen | set(self._session.wanted_updates)
+            if (number in seen or _has_gradient(self._index.parameters[number]))
+            and not _is_empty(self._index.parameters[number])
+        }
+
+    def _look_at_gradients(self, kind: str, lists: Any, with_gradient: set[int]) -> None:
+        seen, empty, silent = lists
+        missing = [number for number in silent if number in with_gradient] if seen or empty else silent
+        if kind == "grad_reduced" and missing and not self._is_known_reduced(missing[0]):
+            why = "whether its gradients are reduced when its step begins is not known"
+        else:
+            why = "the gradients are not where torch keeps them"
+        self._tell(kind, missing, seen, why)
+
+    def _look_at_weights(self, kind: str, lists: Any) -> None:
+        seen, empty, silent = lists
+        self._tell(kind, silent, seen, "the weights are not in the parameters")
+        if not seen and not silent and not any(number in self._index.sharded for number in empty):
+            self._tell(kind, empty, seen, "the parameters have no element in this process")
+
+    def _look_at_moments(self, kinds: dict[str, Any], with_gradient: set[int]) -> None:
+        wanted = [kinds[kind] for kind in _OF_MOMENTS if kind in kinds]
+        wanted.append(([], [], self._session.wanted_updates))
+        if not any(lists[2] for lists in wanted):
+            return
+        seen = {number for lists in wanted for number in (*lists[0], *lists[1])}
+        silent = {number for lists in wanted for number in lists[2]} - seen
+        # What has none yet beside others with moments has just had its first update.
+        missing = [
+            number
+            for number in sorted(silent if not seen and not with_gradient else silent & with_gradient)
+            if not _MOMENTS & set(self._state_of(number))
+        ]
+        adapter = self._adapter_of(missing[0]) if missing else None
+        if adapter is None or "exp_avg" in self._told:
+            return
+        self._told.add("exp_avg")
+        self._session.warn(
+            f"{_class_of(adapter)} keeps no exp_avg and exp_avg_sq for {len(missing)} parameters (Adam and AdamW "
+            "do): mv_distribution and mg_direction give no rows for them, ur_distribution no images; "
+            + adapter.remedy("exp_avg")
+        )
+
+    def _look_at_modules(self) -> None:
+        uncalled = self._session.uncalled_modules
+        if not uncalled or "actv" in self._told:
+            return
+        self._told.add("actv")
+        root = type(self._index.modules[0]).__name__
+        self._session.warn(
+            f"xy_distribution gives no rows: none of {uncalled} selected modules of {root} was called by torch in "
+            "training mode; hand the monitor the model that is trained, and what is compiled or replayed as a whole "
+            "gives rows of its parameters alone"
+        )
+
+    def _tell(self, kind: str, missing: Sequence[int], seen: Sequence[int], why: str) -> None:
+        if not missing or kind in self._told:
+            return
+        self._told.add(kind)
+        adapter = self._adapter_of(missing[0])
+        name = self._index.parameter_rows[missing[0]][1]
+        self._session.warn(
+            f"{kind} gives no rows for {len(missing)} of {len(missing) + len(seen)} parameters ({name} is one) under "
+            f"{_class_of(adapter)}: {why}; {adapter.remedy(kind)}"
+        )
+
+    def _is_known_reduced(self, number: int) -> bool:
+        return self._is_reduced or self._adapter_of(number).is_understood
+
+    def _adapter_of(self, number: int) -> OptimizerAdapter:
+        parameter = self._index.parameters[number]
+        for adapter in self._adapters:
+            if any(parameter is each for group in adapter.groups() for each in group["params"]):
+                return adapter
+        return self._adapters[0]
+
+    def _state_of(self, number: int) -> Any:
+        state = self._adapter_of(number).moments()
+        return state.get(self._index.parameters[number]) or {}
+
+
+def _has_gradient(parameter: Any) -> bool:
+    return parameter.grad is not None or getattr(parameter, "main_grad", None) is not None
+
+
+def _is_empty(parameter: Any) -> bool:
+    """Tell whether this rank has no part of a sharded parameter."""
+    return getattr(parameter, "_local_tensor", parameter).numel() == 0
+
+
+def _class_of(adapter: OptimizerAdapter) -> str:
+    return type(adapter.optimizer).__name__

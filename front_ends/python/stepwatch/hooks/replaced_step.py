@@ -1,0 +1,83 @@
+"""The step of an optimizer without hooks: the method of the one object is replaced."""
+
+from __future__ import annotations
+
+import functools
+import types
+from typing import Any
+
+from stepwatch.hooks.eager_calls import eager
+from stepwatch.hooks.followed_step import FollowedStep, StepCalls
+
+
+class ReplacedStep(FollowedStep):
+    """Follows the steps of any object with a method `step`, which is replaced on this object, not in its class.
+
+    Parameters
+    ----------
+    optimizer, calls, reads_inside
+        As in `FollowedStep`. With a closure the gradients are read after its first evaluation.
+
+    Raises
+    ------
+    TypeError
+        If `step` cannot be replaced.
+    """
+
+    def __init__(self, optimizer: Any, calls: StepCalls, reads_inside: bool = False) -> None:
+        super().__init__(optimizer, calls, reads_inside)
+        self._active = True
+        # What torch compiles calls these as they are.
+        self._begins, self._ends = eager(self._begin), eager(self._end)
+        try:
+            self._own_step = vars(optimizer).get("step")  # set on the object itself, by an LR scheduler for instance
+            self._original = optimizer.step
+            self._put_on(self._original)
+        except (AttributeError, TypeError) as error:
+            raise TypeError(
+                f"cannot follow the steps of {type(optimizer).__name__}: its step cannot be replaced ({error});"
+                " accepted is an object with a method step and a __dict__, such as any torch.optim.Optimizer"
+            ) from None
+
+    def _put_on(self, original: Any) -> None:
+        def step(owner: Any, *args: Any, **kwargs: Any) -> Any:
+            if owner is not self.optimizer:  # of a copy of the optimizer, which takes along what is set on it
+                return getattr(original, "__func__", original)(owner, *args, **kwargs)
+            return self._run(args, kwargs)
+
+        functools.update_wrapper(step, getattr(original, "__func__", original))
+        step._stepwatch_owner = self  # type: ignore[attr-defined]
+        # A bound method, as LR schedulers expect that wrap it in their turn.
+        self._patched = types.MethodType(step, self.optimizer)
+        self.optimizer.step = self._patched
+
+    def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not self._active:
+            return self._original(*args, **kwargs)
+        args, kwargs = self._begins(args, kwargs)
+        result = self._original(*args, **kwargs)
+        self._ends(result)
+        return result
+
+    def remove(self) -> None:
+        """Give the optimizer its own `step` back; what others have wrapped since stays inside and does nothing."""
+        self._active = False
+        outer = _owner_of(vars(self.optimizer).get("step"))
+        if outer is self:
+            if self._own_step is None:
+                del self.optimizer.step
+            else:
+                self.optimizer.step = self._own_step
+            return
+        # Another monitor has come since: it goes on without this one.
+        while outer is not None:
+            inner = _owner_of(outer._own_step)
+            if inner is self:
+                outer._own_step, outer._original = self._own_step, self._original
+            outer = inner
+
+
+def _owner_of(step: Any) -> ReplacedStep | None:
+    # The mark alone proves nothing: functools.wraps copies it to the wrappers of others.
+    owner = getattr(step, "_stepwatch_owner", None)
+    return owner if owner is not None and owner._patched is step else None

@@ -1,0 +1,141 @@
+"""A kind of rows that a plan asks for and nobody gets is told once; what is as it should be is not told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("stepwatch", reason="the Python package is not installed")
+
+from jobs import mlp, rows, train, write_config
+
+import stepwatch
+import torch
+
+EVERYTHING = {"wg_distribution": True, "mv_distribution": True, "param_distribution": True, "xy_distribution": True}
+
+
+def run(tmp_path: Path, model: torch.nn.Module, optimizer: Any, steps: int = 4, **config: Any) -> None:
+    path = write_config(tmp_path / "config.json", **{**EVERYTHING, **config})
+    with stepwatch.watch(model, optimizer, path, dynamic=False, output_dir=tmp_path):
+        train(model, optimizer, steps)
+
+
+def test_nothing_is_told_where_nothing_is_missing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    model = mlp()
+    unused = torch.nn.Linear(3, 3)
+    model[0].unused = unused  # never called, and without gradients
+    model[2].weight.requires_grad_(False)
+    run(tmp_path, model, torch.optim.Adam(model.parameters()))
+    assert "no rows" not in capfd.readouterr().out
+
+
+class TakesGradients:
+    """Moves gradients to a place of its own as soon as they are there, and keeps moments there."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self.masters = [(parameter, parameter.detach().clone()) for parameter in model.parameters()]
+        self.inner = torch.optim.Adam([master for _, master in self.masters])
+        for parameter, master in self.masters:
+            parameter.register_post_accumulate_grad_hook(lambda own, master=master: self.take(own, master))
+
+    def take(self, parameter: Any, master: torch.Tensor) -> None:
+        master.grad, parameter.grad = parameter.grad, None
+
+    def step(self) -> None:
+        self.inner.step()
+        with torch.no_grad():
+            for parameter, master in self.masters:
+                parameter.copy_(master)
+
+    def zero_grad(self) -> None:
+        self.inner.zero_grad()
+
+
+def test_kinds_that_give_nothing_are_told_with_count_class_and_remedy(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    model = mlp()
+    run(tmp_path, model, TakesGradients(model))
+    told = capfd.readouterr().out
+    assert rows(tmp_path, "grad_reduced") == rows(tmp_path, "exp_avg") == []
+    assert len(rows(tmp_path, "param_updated")) == 4 * 6
+    assert told.count("grad_reduced gives no rows for 6 of 6 parameters (0.weight is one) under TakesGradients") == 1
+    assert told.count("TakesGradients keeps no exp_avg and exp_avg_sq for 6 parameters") == 1
+    assert told.count("hand the monitor the optimizer that holds the parameters of the model itself") >= 2
+    assert "param_" not in "".join(line for line in told.splitlines() if "no rows" in line)
+
+
+def test_some_parameters_whose_gradients_are_gone_are_counted(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    model = mlp()
+
+    class TakesOne(torch.optim.SGD):
+        pass
+
+    optimizer = TakesOne(model.parameters(), lr=0.1)
+    path = write_config(tmp_path / "config.json", wg_distribution=True)
+    with stepwatch.watch(model, optimizer, path, dynamic=False, output_dir=tmp_path):
+        for _ in range(3):
+            model(torch.ones(2, 4)).sum().backward()
+            model[3].bias.grad = None
+            optimizer.step()
+            optimizer.zero_grad()
+    told = capfd.readouterr().out
+    assert told.count("grad_reduced gives no rows for 1 of 6 parameters (3.bias is one) under TakesOne") == 1
+    assert "grad_unreduced gives no rows" not in told
+
+
+def test_steps_that_a_scaler_skips_at_the_begin_tell_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    model = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.Adam(model.parameters())
+    scaler = torch.amp.GradScaler("cpu")
+    path = write_config(tmp_path / "config.json", **EVERYTHING)
+    with stepwatch.watch(model, optimizer, path, dynamic=False, output_dir=tmp_path):
+        for step in range(6):
+            loss = model(torch.ones(3, 4)).mean() * (float("inf") if step < 3 else 1.0)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+    assert "no rows" not in capfd.readouterr().out
+
+
+def test_a_branch_that_is_first_taken_in_the_second_step_is_not_missing(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    model = torch.nn.ModuleList([torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)])
+    optimizer = torch.optim.Adam(model.parameters())
+    path = write_config(tmp_path / "config.json", mv_distribution=True)
+    with stepwatch.watch(model, optimizer, path, dynamic=False, output_dir=tmp_path):
+        for step in range(3):
+            model[0](torch.ones(2, 4)).sum().backward()
+            if step > 0:
+                model[1](torch.ones(2, 4)).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    assert "keeps no" not in capfd.readouterr().out
+
+
+def test_a_model_that_nobody_calls_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    trained, other = mlp(), mlp()
+    optimizer = torch.optim.SGD(trained.parameters(), lr=0.1)
+    path = write_config(tmp_path / "config.json", xy_distribution=True)
+    with stepwatch.watch(other, optimizer, path, dynamic=False, output_dir=tmp_path):
+        train(trained, optimizer, 4)
+    assert capfd.readouterr().out.count("none of 5 selected modules of Sequential was called by torch") == 1
+
+
+def test_weights_without_an_element_here_are_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    model = torch.nn.ParameterList([torch.nn.Parameter(torch.empty(0)), torch.nn.Parameter(torch.empty(0))])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    path = write_config(tmp_path / "config.json", param_distribution=True)
+    with stepwatch.watch(model, optimizer, path, dynamic=False, output_dir=tmp_path):
+        for _ in range(3):
+            optimizer.step()
+    told = capfd.readouterr().out
+    assert told.count("param_origin gives no rows for 2 of 2 parameters") == 1
+    assert "the parameters have no element in this process" in told
