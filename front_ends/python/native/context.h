@@ -47,6 +47,7 @@ struct Context {
   Recorder* recorder = nullptr;  // null once closed
   uint64_t generation = 1;       // grows whenever the wanted sites change: site ids hold for one generation only
   std::vector<uint8_t> groups;   // PlannedSite::group of the wanted sites; empty: none is in one
+  bool is_paused = false;        // a framework runs modules on memory that is no data: hooks see nothing
   uint32_t step = 0;             // changes at every end of a step
   int grad_acc_steps = 1;
   front_end::StepCounter marks;                                // begin_micro_batch

@@ -84,7 +84,7 @@ front_end::CallPosition ModuleTap::NextCall(bool recomputes) noexcept {
 
 void ModuleTap::Before(PyObject* module, PyObject* args, PyObject* kwargs) noexcept {
   Recorder* const recorder = context_->Collecting();
-  if (recorder == nullptr) return;
+  if (recorder == nullptr || context_->is_paused) return;
   Guarded(*context_, "watching a module", [&] {
     if (!IsTraining(module)) return;
     was_called_ = true;

@@ -34,7 +34,8 @@ Ref ParameterTap::Gradient() const {
 }
 
 Recorder* ParameterTap::RecorderOfUnreduced() const {
-  return site(SiteKind::kGradUnreduced) == kNoSite ? nullptr : context_->Collecting();
+  if (context_->is_paused || site(SiteKind::kGradUnreduced) == kNoSite) return nullptr;
+  return context_->Collecting();
 }
 
 bool ParameterTap::ReadsIncoming() const {

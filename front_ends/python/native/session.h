@@ -74,6 +74,8 @@ class Session final : public HookTable {
   std::vector<KindYield> Yield() const;
   // How many modules have rows to give if none of them was called in training since then; otherwise 0.
   size_t UncalledModules() const;
+  // Hooks see nothing while this is true: a framework runs modules on memory that is no data.
+  void Pause(bool paused) { context_->is_paused = paused; }
   void EndStep();
   // Ends a step in which nothing is collected; true if nothing is to be hung or taken off for the next one either.
   bool PassStep();

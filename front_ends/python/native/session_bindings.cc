@@ -215,6 +215,7 @@ void BindSession(nb::module_& m) {
       .def("after_forward", [](const Session& s, size_t i) { return AfterForward{s.module(i)}; })
       .def("reads_incoming", [](const Session& s, size_t i) { return s.parameter(i)->ReadsIncoming(); })
       .def("incoming_hook", [](const Session& s, size_t i) { return IncomingHook{s.parameter(i)}; })
+      .def("accumulated", [](const Session& s, size_t i) { s.parameter(i)->OnAccumulated(); })
       .def("take_off_late_hook", [](const Session& s, size_t i) { s.parameter(i)->TakeOffLateHook(); })
       .def("unreduced_hook", [](const Session& s, size_t i) { return UnreducedHook{s.parameter(i)}; })
       .def("before_reduction",
@@ -235,6 +236,7 @@ void BindSession(nb::module_& m) {
           "optimizer"_a, "weights"_a = nb::none())
       .def("yield_of_kinds", &YieldOf)
       .def_prop_ro("uncalled_modules", &Session::UncalledModules)
+      .def("pause", &Session::Pause, "paused"_a)
       .def("end_step", &Session::EndStep)
       .def("pass_step", &Session::PassStep)
       .def("begin_micro_batch", &Session::BeginMicroBatch)

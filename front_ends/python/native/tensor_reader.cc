@@ -205,11 +205,21 @@ SeenTensor TensorReader::Read(PyObject* tensor) {
   if (!ReadTable(*table, tensor, &seen)) return Unmeasurable(kNotReadable);
   if (seen.problem != nullptr) return seen;
   ClearBareOffset(tensor, &seen.view);
-  if (seen.view.data == nullptr && seen.view.numel > 0) {
-    const Ref local = Attribute(tensor, "_local_tensor");  // of a DTensor
-    if (local && Py_TYPE(local.ptr()) != Py_TYPE(tensor) && IsTensor(local.ptr())) return Read(local.ptr());
-  }
+  if (seen.view.data == nullptr && seen.view.numel > 0)
+    if (const Ref inside = Inside(tensor)) return Read(inside.ptr());
   return Checked(seen);
+}
+
+// The tensor with the memory of one that has none of its own, held by it; or nothing.
+Ref TensorReader::Inside(PyObject* tensor) const {
+  const auto is_inside = [&](const Ref& other) {
+    return other && Py_TYPE(other.ptr()) != Py_TYPE(tensor) && IsTensor(other.ptr());
+  };
+  if (Ref local = Attribute(tensor, local_tensor_); is_inside(local)) return local;  // of a DTensor
+  Ref elem = Attribute(tensor, elem_);                                               // of an AsyncCollectiveTensor
+  if (!is_inside(elem)) return {};
+  // On a device the stream waits, not this thread.
+  return CallMethod(tensor, "trigger_wait") ? elem : Ref();
 }
 
 DType TensorReader::DTypeOf(PyObject* dtype) const {
@@ -263,8 +273,7 @@ bool SetDevice(PyObject* torch, PyObject* tensor, TensorView* view) {
 }  // namespace
 
 SeenTensor TensorReader::ReadAttributes(PyObject* tensor) {
-  const Ref local = Attribute(tensor, "_local_tensor");
-  if (local && Py_TYPE(local.ptr()) != Py_TYPE(tensor) && IsTensor(local.ptr())) return ReadAttributes(local.ptr());
+  if (const Ref inside = Inside(tensor)) return ReadAttributes(inside.ptr());
   SeenTensor seen;
   int strides = 0;
   const Ref layout = Attribute(tensor, "layout");

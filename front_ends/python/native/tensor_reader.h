@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "front_ends/python/native/py_ref.h"
 #include "stepwatch/tensor_view.h"
 
 namespace stepwatch::python {
@@ -27,7 +28,7 @@ class TensorReader {
   TensorReader& operator=(const TensorReader&) = delete;
 
   bool IsTensor(PyObject* object) const;
-  // `tensor` is one. A DTensor is read as its local shard.
+  // `tensor` is one. A DTensor is read as its local shard, the result of an asynchronous collective when it is there.
   SeenTensor Read(PyObject* tensor);
   // The same by attributes alone, as torch before 2.10 needs it.
   SeenTensor ReadAttributes(PyObject* tensor);
@@ -36,9 +37,12 @@ class TensorReader {
 
  private:
   const ExchangeTable* TableOf(PyObject* tensor);
+  Ref Inside(PyObject* tensor) const;
   bool ReadTable(const ExchangeTable& table, PyObject* tensor, SeenTensor* seen) const;
   DType DTypeOf(PyObject* dtype) const;
 
+  const Name local_tensor_{"_local_tensor"};
+  const Name elem_{"elem"};
   PyObject* const torch_;      // strong
   PyObject* tensor_type_;      // torch.Tensor, strong
   PyObject* strided_;          // torch.strided, strong

@@ -9,3 +9,9 @@ class TorchOptimizer(OptimizerAdapter):
     """Reads an optimizer that takes gradients as they are when its step begins."""
 
     is_understood = True
+
+    def remedy(self, kind: str) -> str:
+        """Return what a user can do who gets no rows of a kind, as the end of a sentence."""
+        if kind == "exp_avg":
+            return "leave these kinds out of the config, or hand over what leads it, if it updates copies of parameters"
+        return "hand over what takes them elsewhere before its step, if that is another optimizer around it"

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from stepwatch.frameworks.pipelining import Pipelining
 from stepwatch.frameworks.reduction import Reduction
+from stepwatch.hooks.compiled_calls import CompiledCall, is_compiled
 from stepwatch.hooks.model_index import ModelIndex
 
 if TYPE_CHECKING:
@@ -49,7 +51,9 @@ class HookSet:
         self._idle_steps = 0
         self._busy_steps = 0
         self._reductions: dict[type[Reduction], Reduction] = {}
+        self._pipelining = Pipelining(session.pause, self._accumulated, guard)
         self._sharded_wanted: dict[int, int] = {}  # id of a parameter -> its index
+        self._gradients_by_id: dict[int, int] = {}  # likewise
         self._said_unseen: set[str] = set()
         self._said_unhookable = False
 
@@ -87,10 +91,19 @@ class HookSet:
             self._idle_steps, self._busy_steps = self._idle_steps + 1, 0
             return
         self._idle_steps, self._busy_steps = 0, self._busy_steps + 1
+        if self._busy_steps == 2:
+            self._find_compiled()
         if self._busy_steps == _BUSY_STEPS:
             for index in list(self._gradient_hooks):
                 self._take_off_gradient_hook(index)
             self._is_stale = True
+
+    def _find_compiled(self) -> None:
+        # Compiled since the hooks were hung: they were traced at the first call and do nothing.
+        for index, handles in list(self._module_hooks.items()):
+            if is_compiled(self._index.modules[index]) and not any(isinstance(each, CompiledCall) for each in handles):
+                self._take_off(self._module_hooks.pop(index))
+                self._is_stale = True
 
     def _install(self, modules: set[int], gradients: set[int]) -> None:
         for index in [index for index in self._module_hooks if index not in modules]:
@@ -99,6 +112,11 @@ class HookSet:
             self._take_off_gradient_hook(index)
         for index in sorted(modules - self._module_hooks.keys()):
             self._guard("installing the hooks of a module", lambda: self._hang_on_module(index))  # noqa: B023
+        if modules or gradients:
+            self._pipelining.watch()
+        else:
+            self._pipelining.remove()
+        self._gradients_by_id = {id(self._index.parameters[index]): index for index in gradients}
         self._watch_sharded(gradients & self._index.sharded.keys())
         for index in sorted(gradients - self._gradient_hooks.keys() - self._index.sharded.keys()):
             parameter = self._index.parameters[index]
@@ -117,6 +135,9 @@ class HookSet:
         module = self._index.modules[index]
         handles = self._module_hooks[index] = []
         before, after = EagerHook(self._session.before_forward(index)), EagerHook(self._session.after_forward(index))
+        if is_compiled(module):
+            handles.append(CompiledCall(module, before, after))
+            return
         try:
             handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
             # Called where the module raises as well: what is kept of the call would keep its graph alive.
@@ -169,6 +190,11 @@ class HookSet:
             "grad_reduced has this rank's shards"
         )
 
+    def _accumulated(self, parameter_id: int) -> None:
+        index = self._gradients_by_id.get(parameter_id)
+        if index is not None and index not in self._index.sharded:
+            self._session.accumulated(index)
+
     def _before_reduction(self, parameter_id: int, gradient: Any) -> None:
         index = self._sharded_wanted.get(parameter_id)
         if index is not None:
@@ -177,6 +203,8 @@ class HookSet:
     def remove(self) -> None:
         """Take all hooks off, in reverse order. Safe to call twice."""
         self._watch_sharded(set())
+        self._pipelining.remove()
+        self._gradients_by_id.clear()
         self._take_off([handle for handles in self._module_hooks.values() for handle in handles])
         self._module_hooks.clear()
         for index in reversed(list(self._gradient_hooks)):

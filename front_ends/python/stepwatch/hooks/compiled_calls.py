@@ -1,0 +1,55 @@
+"""The calls of a module that is compiled by itself (`module.compile()`), seen from outside of its graph."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+_CALL = "_compiled_call_impl"
+
+
+def is_compiled(module: Any) -> bool:
+    """Tell whether torch calls what it has compiled of a module, where hooks are traced and do nothing."""
+    return vars(module).get(_CALL) is not None
+
+
+class CompiledCall:
+    """Calls hooks around the compiled call of one module. The graph stays as it is, and none is made anew.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        For which `is_compiled` holds.
+    before : callable
+        As a forward pre-hook with keyword arguments: before(module, args, kwargs).
+    after : callable
+        As a forward hook with keyword arguments; with None as the output, while the exception is handled, if the
+        module raises.
+    """
+
+    def __init__(self, module: Any, before: Callable[..., None], after: Callable[..., None]) -> None:
+        self._module = module
+        self._original = original = vars(module)[_CALL]
+        from stepwatch.hooks.eager_hooks import is_traced  # which needs torch
+
+        @functools.wraps(original)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if is_traced():  # compiled once more, with what is around it
+                return original(*args, **kwargs)
+            before(module, args, kwargs)
+            try:
+                output = original(*args, **kwargs)
+            except BaseException:
+                after(module, args, kwargs, None)
+                raise
+            after(module, args, kwargs, output)
+            return output
+
+        self._call = call
+        module.__dict__[_CALL] = call
+
+    def remove(self) -> None:
+        """Give the module its own call back, unless somebody has replaced ours since."""
+        if vars(self._module).get(_CALL) is self._call:
+            self._module.__dict__[_CALL] = self._original

@@ -1,0 +1,123 @@
+"""Modules that are compiled one by one are seen from outside, and nothing is compiled anew for it."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("stepwatch", reason="the Python package is not installed")
+
+from jobs import rows, value, write_config
+
+import stepwatch
+import torch
+
+if not hasattr(torch.nn.Module, "compile"):
+    pytest.skip("this torch compiles no single modules", allow_module_level=True)
+
+
+class Backend:
+    """Counts the graphs that it is given."""
+
+    def __init__(self) -> None:
+        self.graphs = 0
+
+    def __call__(self, graph: Any, inputs: Any) -> Any:
+        self.graphs += 1
+        return graph.forward
+
+
+class Block(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(self.fc(x))
+
+
+def blocks() -> torch.nn.Module:
+    torch.manual_seed(5)
+    return torch.nn.Sequential(Block(), Block())
+
+
+def train(model: torch.nn.Module, optimizer: Any, steps: int = 3) -> list[torch.Tensor]:
+    """Train, and return what the model has given."""
+    generator = torch.Generator().manual_seed(7)
+    outputs = []
+    for _ in range(steps):
+        output = model(torch.randn(5, 4, generator=generator))
+        outputs.append(output.detach().clone())
+        output.pow(2).mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return outputs
+
+
+def watched(tmp_path: Path, model: torch.nn.Module, optimizer: Any) -> stepwatch.Watch:
+    path = write_config(tmp_path / "config.json", xy_distribution=True)
+    return stepwatch.watch(model, optimizer, path, dynamic=False, output_dir=tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Any:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def test_blocks_that_are_compiled_have_rows_and_train_alike(tmp_path: Path) -> None:
+    model = blocks()
+    bare = copy.deepcopy(model)
+    graphs = []
+    for each in (bare, model):
+        torch._dynamo.reset()
+        backend = Backend()
+        for block in each:
+            block.compile(backend=backend)
+        own = [vars(block)["_compiled_call_impl"] for block in each]
+        optimizer = torch.optim.SGD(each.parameters(), lr=0.1)
+        if each is bare:
+            train(each, optimizer)
+        else:
+            with watched(tmp_path, each, optimizer):
+                outputs = train(each, optimizer)
+        assert [vars(block)["_compiled_call_impl"] for block in each] == own
+        graphs.append(backend.graphs)
+    assert all(torch.equal(a, b) for a, b in zip(bare.parameters(), model.parameters()))
+    assert graphs[0] == graphs[1] > 0
+    for step in range(3):
+        table = rows(tmp_path, "actv", step)
+        assert {"0.input", "0.output", "1.input", "1.output", ".input", ".output"} == {row["name"] for row in table}
+        assert value(table, "1.output", "norm") == pytest.approx(float(outputs[step].double().norm()))
+        assert {"0.output", "1.input", "1.output"} <= {row["name"] for row in rows(tmp_path, "actv_grad", step)}
+
+
+def test_blocks_that_are_compiled_after_the_monitor_has_come_have_rows(tmp_path: Path) -> None:
+    model = blocks()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with watched(tmp_path, model, optimizer):
+        for block in model:
+            block.compile(backend="eager")
+        for _ in range(3):
+            model(torch.ones(5, 4)).sum().backward()
+            optimizer.step()
+    assert {"0.input", "0.output"} <= {row["name"] for row in rows(tmp_path, "actv", 2)}
+
+
+def test_a_compiled_block_that_raises_raises_and_has_no_rows(tmp_path: Path) -> None:
+    class Raises(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            raise ValueError("no")
+
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), Raises())
+    model[1].compile(backend="eager")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with watched(tmp_path, model, optimizer):
+        with pytest.raises(ValueError, match="no"):
+            model(torch.ones(2, 4))
+        optimizer.step()
+    assert not any(row["name"].startswith("1.") for row in rows(tmp_path, "actv"))

@@ -1,0 +1,97 @@
+"""Pipeline stages: what is tried on memory without data is not seen, and gradients that no hook sees are."""
+
+from __future__ import annotations
+
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("stepwatch", reason="the Python package is not installed")
+
+from jobs import mlp, rows, value, write_config
+
+import stepwatch
+import torch
+
+stage = pytest.importorskip("torch.distributed.pipelining.stage", reason="this torch has no pipelines")
+
+
+def watched(tmp_path: Path, model: torch.nn.Module, optimizer: Any, **config: Any) -> stepwatch.Watch:
+    micro_batches = config.pop("micro_batches", 1)
+    path = write_config(tmp_path / "config.json", **config)
+    return stepwatch.watch(model, optimizer, path, dynamic=False, output_dir=tmp_path, grad_acc_steps=micro_batches)
+
+
+def test_a_stage_that_is_tried_for_its_shapes_gives_no_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def infer(self: Any) -> None:
+        model(torch.full((5, 4), float("nan"))).sum().backward()
+        model.zero_grad()
+
+    kind = stage.PipelineStage
+    name = next(each for each in ("_forward_metadata_inference", "_shape_inference") if each in vars(kind))
+    monkeypatch.setattr(kind, name, infer)
+    with watched(tmp_path, model, optimizer, xy_distribution=True, wg_distribution=True):
+        getattr(kind, name)(types.SimpleNamespace())
+        model(torch.ones(5, 4)).sum().backward()
+        optimizer.step()
+    assert vars(kind)[name] is infer
+    for kind_of_row in ("actv", "actv_grad", "grad_unreduced"):
+        found = rows(tmp_path, kind_of_row, 0)
+        assert found and {row.get("micro_step", "0") for row in found} == {"0"}, kind_of_row
+        assert not any(row["nans"] not in ("0", "nan") for row in found), kind_of_row
+
+
+def backward_in_two(model: torch.nn.Module, loss: torch.Tensor) -> None:
+    """Do what a schedule with zero bubble does: gradients of weights by autograd.grad, after those of inputs."""
+    weights = list(model.parameters())
+    gradients = torch.autograd.grad(loss, weights)
+    original = stage.stage_backward_weight
+
+    def accumulate(weights: Any, gradients: Any) -> None:
+        for weight, gradient in zip(weights, gradients):
+            weight.grad = gradient if weight.grad is None else weight.grad.add_(gradient)
+
+    # Torch's function, as the monitor has wrapped it, around other insides.
+    inner = original.__wrapped__ if hasattr(original, "__wrapped__") else original
+    cell = next(cell for cell in original.__closure__ if cell.cell_contents is inner)
+    cell.cell_contents = accumulate
+    try:
+        original(iter(weights), gradients)
+    finally:
+        cell.cell_contents = inner
+
+
+@pytest.mark.parametrize("each", [False, True])
+def test_gradients_of_a_schedule_with_zero_bubble_are_seen(tmp_path: Path, each: bool) -> None:
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    seen = []
+    with watched(tmp_path, model, optimizer, wg_distribution=True, monitor_mbs_grad=each, micro_batches=2):
+        for _ in range(2):
+            for micro_step in range(2):
+                backward_in_two(model, model(torch.ones(5, 4) * (1 + micro_step)).pow(2).sum())
+                seen.append(float(model[3].weight.grad.double().norm()))
+            optimizer.step()
+            optimizer.zero_grad()
+    for step in range(2):
+        found = [row for row in rows(tmp_path, "grad_unreduced", step) if row["name"] == "3.weight"]
+        expected = seen[2 * step : 2 * step + 2] if each else seen[2 * step + 1 : 2 * step + 2]
+        assert [float(row["norm"]) for row in found] == pytest.approx(expected)
+        assert value(rows(tmp_path, "grad_reduced", step), "3.weight", "norm") == pytest.approx(expected[-1])
+
+
+def test_torch_has_its_own_functions_again_when_the_monitor_is_closed(tmp_path: Path) -> None:
+    def of_torch() -> list[Any]:
+        kinds = [kind for kind in vars(stage).values() if isinstance(kind, type)]
+        return [stage.stage_backward_weight, *(dict(vars(kind)) for kind in kinds)]
+
+    before = of_torch()
+    model = mlp()
+    with watched(tmp_path, model, torch.optim.SGD(model.parameters(), lr=0.1), wg_distribution=True):
+        assert of_torch() != before
+    assert of_torch() == before
