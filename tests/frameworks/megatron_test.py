@@ -1,0 +1,207 @@
+"""Megatron-core's DistributedDataParallel and optimizers, on the CPU."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from cases import Case, CaseTests
+from job import Job
+from nets import WIDTH, Net, loss_of
+
+
+def initialize(tensor_parallel: int) -> None:
+    from megatron.core import parallel_state
+
+    import cuda_on_cpu
+
+    if not parallel_state.is_initialized():
+        cuda_on_cpu.pretend()
+        parallel_state.initialize_model_parallel(tensor_model_parallel_size=tensor_parallel)
+
+
+def transformer_config(tensor_parallel: int = 1, dtype: torch.dtype = torch.float32) -> Any:
+    from megatron.core.transformer import TransformerConfig
+
+    return TransformerConfig(
+        num_layers=2,
+        hidden_size=WIDTH,
+        num_attention_heads=2,
+        use_cpu_initialization=True,
+        tensor_model_parallel_size=tensor_parallel,
+        params_dtype=dtype,
+        bf16=dtype is torch.bfloat16,
+        gradient_accumulation_fusion=False,
+        hidden_dropout=0.0,
+        attention_dropout=0.0,
+    )
+
+
+def parallel_net(config: Any) -> torch.nn.Module:
+    """Return a model whose blocks are split over the ranks of the tensor parallel group."""
+    from megatron.core.tensor_parallel import ColumnParallelLinear, RowParallelLinear
+
+    net = Net()
+    init = torch.nn.init.xavier_normal_
+    for block in net.blocks:
+        block.up = First(ColumnParallelLinear(WIDTH, 2 * WIDTH, config=config, init_method=init))
+        block.down = First(
+            RowParallelLinear(
+                2 * WIDTH,
+                WIDTH,
+                config=config,
+                init_method=init,
+                bias=True,
+                input_is_parallel=True,
+                skip_bias_add=False,
+            )
+        )
+    return net
+
+
+class First(torch.nn.Module):
+    """Megatron's layers return their bias beside the output."""
+
+    def __init__(self, layer: torch.nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x)[0]
+
+
+def megatron(
+    job: Job,
+    dtype: torch.dtype = torch.float32,
+    tensor_parallel: int = 1,
+    distributed: bool = False,
+    overlap: bool = False,
+    hands_in_chunks: bool = False,
+) -> None:
+    initialize(tensor_parallel)
+    from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig, finalize_model_grads
+    from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
+
+    config = transformer_config(tensor_parallel, dtype)
+    net = (parallel_net(config) if tensor_parallel > 1 else Net()).to(dtype)
+    net.config = config
+    ddp_config = DistributedDataParallelConfig(
+        grad_reduce_in_fp32=True,
+        use_distributed_optimizer=distributed,
+        overlap_grad_reduce=overlap,
+        overlap_param_gather=overlap and distributed,
+        bucket_size=2000,
+    )
+    model = DistributedDataParallel(config, ddp_config, net)
+    model.broadcast_params()
+    optimizer = get_megatron_optimizer(
+        OptimizerConfig(
+            optimizer="adam",
+            lr=0.01,
+            bf16=dtype is torch.bfloat16,
+            params_dtype=dtype,
+            use_distributed_optimizer=distributed,
+            overlap_param_gather=overlap and distributed,
+            clip_grad=1.0,
+        ),
+        [model],
+    )
+    if job.oracle is not None:
+        job.oracle.watch_modules([model])
+        job.oracle.watch_gradients(model.named_parameters(), sums=True)
+    job.watch([model] if hands_in_chunks else model, optimizer)
+    for _ in job.steps():
+        model.zero_grad_buffer()
+        optimizer.zero_grad()
+        for micro in job.micro_steps():
+            with nullcontext() if micro == job.micro_batches - 1 else model.no_sync():
+                loss = loss_of(model(job.batch(micro, 6, 5, alike=tensor_parallel > 1).to(dtype)))
+                loss.backward()
+            job.loss(loss)
+        finalize_model_grads([model])
+        if job.oracle is not None:
+            record_before(job, model, optimizer)
+        optimizer.step()
+        if job.oracle is not None:
+            for name, parameter in model.named_parameters():
+                job.oracle.record("param_updated", name, parameter)
+    job.weights(*model.parameters())
+
+
+def record_before(job: Job, model: torch.nn.Module, optimizer: Any) -> None:
+    """Record what the step finds: of a distributed optimizer the whole of a tensor, or this rank's part of it."""
+    from megatron.core import parallel_state
+
+    assert job.oracle is not None
+    group = parallel_state.get_data_parallel_group()
+    for name, parameter in model.named_parameters():
+        job.oracle.record("param_origin", name, parameter)
+        owner = owner_of(optimizer, parameter)
+        whole = job.oracle.sum_of(name).clone()
+        torch.distributed.all_reduce(whole, group=group)
+        whole /= group.size()
+        shard = shard_of(owner, parameter)
+        job.oracle.record("grad_reduced", name, [whole, *([whole.view(-1)[shard]] if shard else [])])
+        state = state_of(owner, parameter)
+        for kind in ("exp_avg", "exp_avg_sq"):
+            if kind in state:
+                job.oracle.record(kind, name, state[kind])
+
+
+def chained(optimizer: Any) -> list[Any]:
+    return list(getattr(optimizer, "chained_optimizers", [optimizer]))
+
+
+def owner_of(optimizer: Any, parameter: torch.Tensor) -> Any:
+    owners = chained(optimizer)
+    return owners[0] if len(owners) == 1 else next(each for each in owners if state_of(each, parameter))
+
+
+def shard_of(owner: Any, parameter: torch.Tensor) -> slice | None:
+    if not hasattr(owner, "_get_model_param_range_map"):
+        return None
+    if parameter not in owner.model_param_gbuf_map or parameter not in owner.model_param_group_index_map:
+        return slice(0, 0)
+    part = owner._get_model_param_range_map(parameter)["param"]
+    return slice(part.start, part.end)
+
+
+def state_of(owner: Any, parameter: torch.Tensor) -> Any:
+    """Return the state of the parameter's fp32 copy, or of this rank's part of it."""
+    if hasattr(owner, "_get_model_param_range_map"):
+        if parameter not in owner.model_param_group_index_map:
+            return {}
+        group, order = owner.model_param_group_index_map[parameter]
+        return owner.optimizer.state.get(owner.optimizer.param_groups[group]["params"][order], {})
+    return owner.optimizer.state.get(getattr(parameter, "main_param", parameter), {})
+
+
+MOMENTS = "the state of Megatron's optimizers is kept by their own copies of the parameters"
+UNREDUCED = "main_grad gets a micro-batch's share after it is read"
+MESSAGE = {"log": "reading the moments fails with an AttributeError"}
+NO_MOMENTS = {"exp_avg": MOMENTS, "exp_avg_sq": MOMENTS, "grad_unreduced": UNREDUCED}
+SHARDS = {**NO_MOMENTS, "grad_reduced": "all of main_grad is read, of which a reduce-scatter reduces this rank's part"}
+
+CASES = [
+    Case("megatron", megatron, micro_batches=2, known={**NO_MOMENTS, **MESSAGE}),
+    Case("megatron-bf16", lambda job: megatron(job, torch.bfloat16), micro_batches=2, known=NO_MOMENTS),
+    Case("megatron-overlap", lambda job: megatron(job, overlap=True), micro_batches=2, known={**NO_MOMENTS, **MESSAGE}),
+    Case("megatron-tensor-parallel", lambda job: megatron(job, tensor_parallel=2), known={**NO_MOMENTS, **MESSAGE}),
+    Case(
+        "megatron-distributed",
+        lambda job: megatron(job, distributed=True, hands_in_chunks=True),
+        micro_batches=2,
+        known=SHARDS,
+    ),
+    Case(
+        "megatron-distributed-bf16-overlap",
+        lambda job: megatron(job, torch.bfloat16, distributed=True, overlap=True),
+        micro_batches=2,
+        known=SHARDS,
+    ),
+]
+
+
+class TestMegatron(CaseTests):
+    cases = CASES
