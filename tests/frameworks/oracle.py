@@ -64,8 +64,10 @@ class Oracle:
         self._sums: dict[str, torch.Tensor] = {}
 
     def record(self, kind: str, name: str, right: Any, *, micro: int = 0, chunk: int = 0, step: int = -1) -> None:
-        """Say what a row should hold: a tensor, or several of which one is right."""
+        """Say what a row should hold: a tensor, or several of which one is right; if one is empty there is no row."""
         choices = [choice for choice in (right if isinstance(right, list) else [right]) if choice is not None]
+        if any(choice.numel() == 0 for choice in choices):
+            return
         found = [each for each in map(numbers, choices) if each is not None]
         key = (kind, chunk, clean(name), self.step if step < 0 else step, micro)
         if found and self.rows.get(key) != []:

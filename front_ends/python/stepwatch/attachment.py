@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from stepwatch import _core
 from stepwatch.auxiliary_capture import AuxiliaryCapture, TrainingStopRequested
 from stepwatch.distributed.communication import watchable_operators
 from stepwatch.frameworks.table import reduces_in_backward
@@ -18,7 +19,8 @@ from stepwatch.hooks.step_clock import StepClock, StepEvents
 
 if TYPE_CHECKING:
     import torch
-    from stepwatch import _core
+
+_INFO = 1  # a level of lines
 
 
 class Attachment:
@@ -51,7 +53,8 @@ class Attachment:
         self.session = session
         self.owner: Any = None
         self._writes_reduced = writes_reduced
-        self._ranks = ranks
+        self._rank, self._ranks = rank, ranks
+        self._said_shares: set[str] = set()
         self._chunks: list[torch.nn.Module] = []
         self._index = ModelIndex()
         self._hooks = HookSet(session, self._guarded)
@@ -94,10 +97,10 @@ class Attachment:
 
     def _attach_session(self) -> None:
         self._capture.remove()
-        self._index = index_model(self._chunks)
+        adapters = self._clock.adapters
+        self._index = index_model(self._chunks, adapters)
         self._hooks.set_model(self._index)
         self._groups = self._clock.group_sizes()
-        adapters = self._clock.adapters
         is_reduced = self._is_reduced()
         self._readings = [
             OptimizerReading(self.session, number, adapter, is_reduced) for number, adapter in enumerate(adapters)
@@ -124,7 +127,14 @@ class Attachment:
             watchable_operators(),
             lambda: (on_swap() or (lambda: None))(),
         )
+        self._say_shares()
         self._hang_hooks()
+
+    def _say_shares(self) -> None:
+        for text in [adapter.shares() for adapter in self._clock.adapters]:
+            if text and self._rank == 0 and text not in self._said_shares:
+                _core.print_line(_INFO, self._rank, text)
+            self._said_shares.add(text)
 
     def amend(self, ops: list[str] | None, xy_distribution: bool | None) -> None:
         """Change the plan in force, and hang the hooks that it wants then.

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from stepwatch.frameworks.reduction import Reduction
 
 # Attributes under which optimizers hold the ones that they lead.
 _INSIDE = ("optimizer", "optim", "optimizers", "chained_optimizers", "base_optimizer")
@@ -58,6 +61,18 @@ class OptimizerAdapter:
     def weights(self) -> Any:
         """Return what maps a parameter by `get` to its weight, whole or this rank's part; None: it is the weight."""
         return None
+
+    def updated_weights(self) -> Any:
+        """Return the same for when the step is over."""
+        return self.weights()
+
+    def reduction(self) -> type[Reduction] | None:
+        """Return what sees the gradients of the parameters in `groups` before they are reduced; None: their hooks."""
+        return None
+
+    def shares(self) -> str:
+        """Return which rows are of this rank's part of a tensor, as half a sentence; "" if none are."""
+        return ""
 
     def was_skipped(self, result: Any) -> bool:
         """Tell whether the step that has just returned has updated nothing.

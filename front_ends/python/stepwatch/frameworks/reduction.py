@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from stepwatch.hooks.patches import Patches
@@ -31,6 +31,7 @@ class Reduction:
         self._seen = seen
         self._guard = guard
         self._patches = Patches()
+        self._parameters: Sequence[Any] = ()
         weakref.finalize(self, self._patches.remove).atexit = False
 
     @staticmethod
@@ -38,8 +39,13 @@ class Reduction:
         """Return the parameters of a module whose gradients are told of."""
         return module.parameters()
 
-    def watch(self) -> bool:
+    def watch(self, parameters: Sequence[Any] = ()) -> bool:
         """Begin to tell.
+
+        Parameters
+        ----------
+        parameters : sequence of torch.nn.Parameter
+            Those whose gradients are wanted; it is no fault to tell of others as well.
 
         Returns
         -------
@@ -47,7 +53,11 @@ class Reduction:
             False: none of the places that are known is there; nothing will be seen.
         """
         self.remove()
+        self._parameters = parameters
         return self._replace()
+
+    def begin_step(self) -> None:
+        """Let go of what belongs to the step that is over. Called between the steps."""
 
     def _replace(self) -> bool:
         raise NotImplementedError
@@ -55,6 +65,7 @@ class Reduction:
     def remove(self) -> None:
         """Give the framework its own functions back."""
         self._patches.remove()
+        self._parameters = ()
 
     def _tell(self, gradients: Iterable[tuple[Any, Any]]) -> None:
         def tell() -> None:

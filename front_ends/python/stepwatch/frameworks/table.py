@@ -36,6 +36,7 @@ OPTIMIZERS = (
     Row("pytorch_lightning", "LightningOptimizer", "optimizer_proxies:OptimizerProxy"),
     Row("torchtitan", "OptimizersContainer", "optimizer_containers:OptimizerContainer"),
     Row("torch.distributed.optim", "ZeroRedundancyOptimizer", "optimizer_containers:OptimizerContainer"),
+    Row("megatron.core", "MegatronOptimizer", "megatron_optimizer:MegatronOptimizer"),
     Row("torchao", "", "torchao_optimizer:QuantisedMoments"),
     Row("torch.optim", "Optimizer", "torch_optimizer:TorchOptimizer"),
 )
@@ -44,6 +45,7 @@ OPTIMIZERS = (
 REDUCTIONS = (
     Row("torch.distributed", "FullyShardedDataParallel", "fsdp1:Fsdp1Reduction"),
     Row("torch.distributed", "FSDPModule", "fsdp2:Fsdp2Reduction"),
+    Row("megatron.core", "DistributedDataParallel", "megatron_reduction:MegatronReduction"),
 )
 
 # Modules whose forward only calls the module inside, whose own hooks see the same tensors.

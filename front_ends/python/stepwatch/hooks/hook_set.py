@@ -77,6 +77,8 @@ class HookSet:
     def begin_step(self) -> None:
         """Bring the hooks in line with what the step that begins wants."""
         self._count_step()
+        for reduction in self._reductions.values():
+            reduction.begin_step()
         hang = self._idle_steps < _IDLE_STEPS
         if hang == self.is_hung and not self._is_stale:
             return
@@ -177,8 +179,9 @@ class HookSet:
         for kind in dict.fromkeys(self._index.sharded[index] for index in sorted(wanted)):
             if kind not in self._reductions:
                 self._reductions[kind] = kind(self._before_reduction, self._guard)
-            if not self._reductions[kind].watch():
-                self._say_unseen(kind.framework, sum(self._index.sharded[index] is kind for index in wanted))
+            own = [self._index.parameters[index] for index in sorted(wanted) if self._index.sharded[index] is kind]
+            if not self._reductions[kind].watch(own):
+                self._say_unseen(kind.framework, len(own))
 
     def _say_unseen(self, framework: str, count: int) -> None:
         if framework in self._said_unseen:

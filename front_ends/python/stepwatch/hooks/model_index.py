@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from stepwatch.frameworks.names import as_written
+from stepwatch.frameworks.optimizer_adapter import OptimizerAdapter
 from stepwatch.frameworks.reduction import Reduction
 from stepwatch.frameworks.table import is_wrapper, reduction_of
 
@@ -39,13 +40,15 @@ class ModelIndex:
     sharded: dict[int, type[Reduction]] = field(default_factory=dict)
 
 
-def index_model(chunks: Sequence[torch.nn.Module]) -> ModelIndex:
+def index_model(chunks: Sequence[torch.nn.Module], optimizers: Sequence[OptimizerAdapter] = ()) -> ModelIndex:
     """List what can be watched.
 
     Parameters
     ----------
     chunks : sequence of torch.nn.Module
         The model, or the chunks of a virtual pipeline.
+    optimizers : sequence of OptimizerAdapter
+        Some reduce gradients where hooks do not see them.
 
     Returns
     -------
@@ -55,7 +58,7 @@ def index_model(chunks: Sequence[torch.nn.Module]) -> ModelIndex:
     index = ModelIndex()
     modules: set[int] = set()
     parameters: set[int] = set()
-    sharded = sharded_parameters(chunks)
+    sharded = sharded_parameters(chunks, optimizers)
     for number, chunk in enumerate(chunks):
         for torchs_name, module in chunk.named_modules():
             if id(module) in modules:
@@ -76,13 +79,16 @@ def index_model(chunks: Sequence[torch.nn.Module]) -> ModelIndex:
     return index
 
 
-def sharded_parameters(chunks: Sequence[torch.nn.Module]) -> dict[int, type[Reduction]]:
+def sharded_parameters(
+    chunks: Sequence[torch.nn.Module], optimizers: Sequence[OptimizerAdapter] = ()
+) -> dict[int, type[Reduction]]:
     """Find the parameters whose gradients a framework reduces where their hooks do not see them.
 
     Parameters
     ----------
     chunks : sequence of torch.nn.Module
         The model, or the chunks of a virtual pipeline.
+    optimizers : sequence of OptimizerAdapter
 
     Returns
     -------
@@ -94,6 +100,11 @@ def sharded_parameters(chunks: Sequence[torch.nn.Module]) -> dict[int, type[Redu
         reduction = reduction_of(module)
         for parameter in () if reduction is None else reduction.parameters_of(module):
             found.setdefault(id(parameter), reduction)
+    for adapter in optimizers:
+        reduction = adapter.reduction()
+        for group in () if reduction is None else adapter.groups():
+            for parameter in group["params"]:
+                found.setdefault(id(parameter), reduction)
     return found
 
 

@@ -48,7 +48,7 @@ class OptimizerReading:
 
     def after_update(self) -> None:
         """Read what is there after it."""
-        self._session.after_update(self._number, self._adapter.weights())
+        self._session.after_update(self._number, self._adapter.updated_weights())
 
 
 class _GradientsOf:

@@ -1,0 +1,179 @@
+"""Megatron-core's optimizers: of their own copies of parameters, of this rank's parts of them, and chains of those."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from stepwatch.frameworks.megatron_reduction import MegatronReduction
+from stepwatch.frameworks.optimizer_adapter import OptimizerAdapter
+from stepwatch.frameworks.parameter_sources import Lookup, group_of, no_moments, nothing, part_of
+from stepwatch.frameworks.reduction import Reduction
+
+
+class _Place(NamedTuple):
+    """Where one parameter of the model is updated.
+
+    Attributes
+    ----------
+    leaf : object or None
+        Megatron's optimizer; None: that of another rank.
+    key : torch.Tensor or None
+        What the optimizer inside keeps the parameter's state by: itself, a copy, or a part.
+    start, stop : int or None
+        The elements that this rank updates, of a parameter that is in parts.
+    """
+
+    leaf: Any
+    key: Any
+    start: int | None = None
+    stop: int | None = None
+
+
+class MegatronOptimizer(OptimizerAdapter):
+    """Reads any of Megatron's optimizers, also those that are chained.
+
+    Gradients are those of the loss as it was multiplied by a loss scale, before and after their reduction.
+    """
+
+    is_understood = True
+
+    def __init__(self, optimizer: Any) -> None:
+        super().__init__(optimizer)
+        self._places: dict[int, _Place] = {}
+        self._groups: list[Mapping[str, Any]] = []
+        leaves = list(_leaves(optimizer))
+        for leaf in leaves:
+            for group, *groups in zip(leaf.optimizer.param_groups, *_model_groups_of(leaf)):
+                self._add(_places_of(leaf, *groups), group)
+        self._add(((parameter, _Place(None, None)) for parameter in _of_other_ranks(optimizer, leaves)), {})
+        self._in_parts = any(place.start is not None for place in self._places.values()) or any(
+            place.leaf is None for place in self._places.values()
+        )
+        self._gathers_late = any(_gathers_late(leaf) for leaf in leaves)
+
+    def _add(self, places: Iterator[tuple[Any, _Place]], group: Mapping[str, Any]) -> None:
+        added = []
+        for parameter, place in places:
+            if id(parameter) not in self._places:
+                self._places[id(parameter)] = place
+                added.append(parameter)
+        self._groups.append(group_of(added, group))
+
+    def groups(self) -> list[Mapping[str, Any]]:
+        """Return the parameters of the model: those in the groups of the optimizers inside are copies and parts."""
+        return list(self._groups)
+
+    def moments(self) -> Any:
+        """Return the moments, in the place of the parameter by whose copy or part they are kept."""
+        return Lookup(self._state_of)
+
+    def _state_of(self, parameter: Any) -> Any:
+        place = self._places.get(id(parameter))
+        if place is None:
+            return None
+        return no_moments() if place.leaf is None else place.leaf.optimizer.state.get(place.key)
+
+    def reduced(self) -> Any:
+        """Return main gradients; after a reduce-scatter only this rank's part of one is reduced."""
+        return Lookup(self._reduced_of)
+
+    def _reduced_of(self, parameter: Any) -> Any:
+        gradient = getattr(parameter, "main_grad", None)
+        if gradient is None:
+            gradient = parameter.grad
+        place = self._places.get(id(parameter))
+        if gradient is None or place is None or (place.leaf is not None and place.start is None):
+            return gradient
+        # A rank of a layer-wise optimizer has the whole reduced gradient also of what others update.
+        if place.leaf is None:
+            return nothing() if self._reduces_parts() else gradient
+        return part_of(gradient, place.start, place.stop)
+
+    def _reduces_parts(self) -> bool:
+        return any(place.start is not None for place in self._places.values())
+
+    def updated_weights(self) -> Any:
+        """Return this rank's parts of weights where the others come during the next forward pass."""
+        return Lookup(self._weight_of) if self._gathers_late else None
+
+    def _weight_of(self, parameter: Any) -> Any:
+        place = self._places.get(id(parameter))
+        if place is None:
+            return parameter
+        if place.leaf is None:
+            return nothing()
+        return parameter if place.start is None else part_of(parameter, place.start, place.stop)
+
+    def reduction(self) -> type[Reduction]:
+        """Return what sees main gradients."""
+        return MegatronReduction
+
+    def shares(self) -> str:
+        """Return which rows are of this rank's part of a tensor."""
+        if not self._in_parts:
+            return ""
+        name = type(self.optimizer).__name__
+        if not self._reduces_parts():
+            return f"of {name} each rank gives rows of moments for the parameters that it updates"
+        late = "updated weights, " if self._gathers_late else ""
+        return f"of {name} rows of {late}moments and reduced gradients are of the part that this rank updates"
+
+    def was_skipped(self, result: Any) -> bool:
+        """Tell whether a step found gradients that are not finite."""
+        success = result[0] if isinstance(result, tuple) and result else result
+        return success is False
+
+    def remedy(self, kind: str) -> str:
+        """Return what a user can do who gets no rows of a kind, as the end of a sentence."""
+        return "hand over what get_megatron_optimizer returned and the chunks of the model that it was given"
+
+
+def _leaves(optimizer: Any) -> Iterator[Any]:
+    """Yield the optimizers of a chain that update anything."""
+    chained = getattr(optimizer, "chained_optimizers", None)
+    if chained is not None:
+        for each in chained:
+            yield from _leaves(each)
+    elif not getattr(optimizer, "is_stub_optimizer", False) and getattr(optimizer, "optimizer", None) is not None:
+        yield optimizer
+
+
+def _model_groups_of(leaf: Any) -> list[Any]:
+    """Return, for each group of an optimizer, the model's parameters, what stands for them inside, and parts of them.
+
+    Each of these is a list of lists by groups, first for the parameters in half precision, then for those in fp32.
+    """
+    if hasattr(leaf, "model_float16_groups"):  # DistributedOptimizer
+        halves = [leaf.model_float16_groups, leaf.shard_fp32_from_float16_groups, leaf.shard_float16_groups]
+        return [*halves, leaf.model_fp32_groups, leaf.shard_fp32_groups, leaf.shard_fp32_groups]
+    if hasattr(leaf, "float16_groups"):
+        copies = leaf.fp32_from_float16_groups
+        return [leaf.float16_groups, copies, copies, *[leaf.fp32_from_fp32_groups] * 3]
+    return [[group["params"] for group in leaf.optimizer.param_groups]] * 6
+
+
+def _places_of(leaf: Any, *groups: Any) -> Iterator[tuple[Any, _Place]]:
+    """Yield the parameters of one group, of which this rank updates at least a part."""
+    for parameters, copies, parts in (groups[:3], groups[3:]):
+        for parameter, copy, part in zip(parameters, copies, parts):
+            key = part if copy is None else copy
+            if not hasattr(leaf, "model_float16_groups"):
+                yield parameter, _Place(leaf, key)
+                continue
+            own = leaf._get_model_param_range_map(parameter)["param"]
+            yield parameter, _Place(leaf, key, own.start, own.end)
+
+
+def _of_other_ranks(optimizer: Any, leaves: list[Any]) -> Iterator[Any]:
+    """Yield parameters that the optimizer of this rank shares with others; some of them it updates itself."""
+    for leaf in leaves:
+        for buffer in getattr(leaf, "buffers", ()):
+            yield from buffer.params
+    for name in ("dp_cp_params_list", "expt_dp_params_list"):  # LayerWiseDistributedOptimizer
+        for parameters in getattr(optimizer, name, None) or ():
+            yield from parameters
+
+
+def _gathers_late(leaf: Any) -> bool:
+    return bool(getattr(getattr(leaf, "ddp_config", None), "overlap_param_gather", False))

@@ -1,0 +1,119 @@
+"""Megatron-core's DistributedDataParallel: it adds gradients up in `main_grad`, and reduces them in buckets."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from stepwatch.frameworks.reduction import Reduction
+
+_BUFFERS = "megatron.core.distributed.param_and_grad_buffer"
+
+
+class MegatronReduction(Reduction):
+    """Tells of each main gradient when a micro-batch has been added to it.
+
+    Where gradients are reduced during the backward pass, Megatron's own hook calls `register_grad_ready` between the
+    addition and a reduction; otherwise a hook behind Megatron's is called. What no hook adds up is told of when its
+    bucket is reduced.
+    """
+
+    framework = "Megatron"
+
+    def __init__(self, seen: Callable[[int, Any], None], guard: Callable[[str, Callable[[], None]], None]) -> None:
+        super().__init__(seen, guard)
+        self._ready: set[int] = set()  # ids of parameters told of before the hook behind Megatron's comes
+        self._told: set[int] = set()  # ids of those told of in this step
+        self._handles: list[Any] = []
+
+    @staticmethod
+    def parameters_of(module: Any) -> Iterable[Any]:
+        """Return the parameters with a main gradient."""
+        return (parameter for parameter in module.parameters() if hasattr(parameter, "main_grad"))
+
+    def _replace(self) -> bool:
+        bucket_group = getattr(sys.modules.get(_BUFFERS), "_ParamAndGradBucketGroup", None)
+        if bucket_group is None or "start_grad_sync" not in vars(bucket_group):
+            return False
+        self._watch_buckets(bucket_group)
+        self._watch_additions()
+        return True
+
+    def _watch_buckets(self, bucket_group: Any) -> None:
+        owner = weakref.ref(self)
+        ready, start = vars(bucket_group).get("register_grad_ready"), vars(bucket_group)["start_grad_sync"]
+        if ready is not None:
+
+            @functools.wraps(ready)
+            def register_grad_ready(group: Any, parameter: Any, *args: Any, **kwargs: Any) -> Any:
+                reduction = owner()
+                if reduction is not None:
+                    reduction._ready.add(id(parameter))
+                    reduction._tell(reduction._added(parameter))
+                return ready(group, parameter, *args, **kwargs)
+
+            self._patches.put(bucket_group, "register_grad_ready", register_grad_ready)
+
+        @functools.wraps(start)
+        def start_grad_sync(group: Any, *args: Any, **kwargs: Any) -> Any:
+            reduction = owner()
+            if reduction is not None:
+                reduction._tell(reduction._untold_of(group))
+            return start(group, *args, **kwargs)
+
+        self._patches.put(bucket_group, "start_grad_sync", start_grad_sync)
+
+    def _watch_additions(self) -> None:
+        import torch
+
+        owner = weakref.ref(self)
+        for parameter in self._parameters:
+            if not parameter.requires_grad or not hasattr(parameter, "main_grad"):
+                continue
+            # The node that Megatron has hooked as well; hooks are called in the order in which they came.
+            with torch.enable_grad():
+                node = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
+            self._handles.append(node.register_hook(_behind(owner, weakref.ref(parameter))))
+
+    def _added(self, parameter: Any) -> Iterator[tuple[Any, Any]]:
+        gradient = getattr(parameter, "main_grad", None)
+        if gradient is not None:
+            self._told.add(id(parameter))
+            yield parameter, gradient
+
+    def _after_addition(self, parameter: Any) -> None:
+        if id(parameter) in self._ready:
+            self._ready.discard(id(parameter))
+        else:
+            self._tell(self._added(parameter))
+
+    def _untold_of(self, group: Any) -> Iterator[tuple[Any, Any]]:
+        for bucket in group.buckets:
+            for parameter in bucket.params_list:
+                if id(parameter) not in self._told:
+                    yield from self._added(parameter)
+
+    def begin_step(self) -> None:
+        """Let go of what belongs to the step that is over."""
+        self._ready.clear()
+        self._told.clear()
+
+    def remove(self) -> None:
+        """Give Megatron its own functions back."""
+        super().remove()
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+        self.begin_step()
+
+
+def _behind(owner: Any, parameter: Any) -> Any:
+    def hook(*_: Any) -> None:
+        reduction, own = owner(), parameter()
+        if reduction is not None and own is not None:
+            reduction._after_addition(own)
+
+    return hook
