@@ -37,6 +37,12 @@ OPTIMIZERS = (
     Row("torchtitan", "OptimizersContainer", "optimizer_containers:OptimizerContainer"),
     Row("torch.distributed.optim", "ZeroRedundancyOptimizer", "optimizer_containers:OptimizerContainer"),
     Row("megatron.core", "MegatronOptimizer", "megatron_optimizer:MegatronOptimizer"),
+    Row("deepspeed", "DeepSpeedEngine", "optimizer_proxies:OptimizerProxy"),
+    Row("deepspeed", "DeepSpeedZeroOptimizer", "deepspeed_optimizer:Stage12"),
+    Row("deepspeed", "DeepSpeedZeroOptimizer_Stage3", "deepspeed_stage3:Stage3"),
+    Row("deepspeed", "BF16_Optimizer", "deepspeed_optimizer:Bf16"),
+    Row("deepspeed", "FP16_UnfusedOptimizer", "deepspeed_optimizer:Unfused"),
+    Row("deepspeed", "FP16_Optimizer", "deepspeed_optimizer:Fused"),
     Row("torchao", "", "torchao_optimizer:QuantisedMoments"),
     Row("torch.optim", "Optimizer", "torch_optimizer:TorchOptimizer"),
 )

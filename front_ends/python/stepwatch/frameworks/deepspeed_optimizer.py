@@ -1,0 +1,176 @@
+"""DeepSpeed's optimizers that leave the weights whole: ZeRO 1 and 2, BF16_Optimizer, and those of fp16.
+
+Gradients are those of the loss as it was multiplied by a loss scale, before and after their reduction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from stepwatch.frameworks.deepspeed_reduction import DeepSpeedReduction
+from stepwatch.frameworks.optimizer_adapter import OptimizerAdapter, param_groups_of
+from stepwatch.frameworks.parameter_sources import MOMENTS, Lookup, group_of, no_moments, nothing, part_of
+from stepwatch.frameworks.reduction import Reduction
+
+
+class DeepSpeedOptimizer(OptimizerAdapter):
+    """What DeepSpeed's optimizers have in common: lists of the model's parameters beside copies of them.
+
+    Attributes
+    ----------
+    model_groups : str
+        The attribute with a list of the model's parameters for each group of the optimizer inside.
+    """
+
+    is_understood = True
+    model_groups = "fp16_groups"
+
+    def __init__(self, optimizer: Any) -> None:
+        super().__init__(optimizer)
+        groups = getattr(optimizer, self.model_groups, ())
+        # By the ids of the model's parameters: the number of a group, and the place there.
+        self.places = {id(each): (i, j) for i, group in enumerate(groups) for j, each in enumerate(group)}
+        inner = param_groups_of(optimizer.optimizer)
+        self._groups = [group_of(list(group), own) for group, own in zip(groups, inner)]
+
+    def groups(self) -> list[Mapping[str, Any]]:
+        """Return the parameters of the model: those in the groups of the optimizer inside are copies of them."""
+        return list(self._groups)
+
+    def was_skipped(self, result: Any) -> bool:
+        """Tell whether a step found gradients that are not finite."""
+        return bool(getattr(self.optimizer, "overflow", False))
+
+    def remedy(self, kind: str) -> str:
+        """Return what a user can do who gets no rows of a kind, as the end of a sentence."""
+        return "hand over the engine, or the optimizer, that deepspeed.initialize returned"
+
+
+class Stage12(DeepSpeedOptimizer):
+    """Reads ZeRO 1 and 2: each rank keeps gradients and moments of its parts of flat groups."""
+
+    model_groups = "bit16_groups"
+    flat_copies = "single_partition_of_fp32_groups"
+
+    def moments(self) -> Any:
+        """Return the moments of this rank's parts."""
+        return Lookup(self._state_of)
+
+    def _state_of(self, parameter: Any) -> Any:
+        place = self.places.get(id(parameter))
+        if place is None:
+            return None
+        fragment = _fragment_of(parameter)
+        if fragment is None:
+            return no_moments()
+        flat = getattr(self.optimizer, self.flat_copies)[place[0]]
+        # Linked to the flat state after the first update.
+        state = self.optimizer.optimizer.state.get(flat) or {}
+        return fragment.optim_fragment and {"step": state.get("step"), **fragment.optim_fragment}
+
+    def reduced(self) -> Any:
+        """Return this rank's parts of the reduced gradients."""
+        wait = getattr(self.optimizer, "_wait_for_offload_copies", None)
+        if wait is not None:  # the step begins with this as well
+            wait()
+        return Lookup(self._reduced_of)
+
+    def _reduced_of(self, parameter: Any) -> Any:
+        if id(parameter) not in self.places:
+            return None
+        fragment = _fragment_of(parameter)
+        if fragment is None:
+            return nothing()
+        try:
+            return fragment.get_lp_grad_fragment(parameter._index_in_param_group)
+        except (ValueError, KeyError, IndexError):  # it has none in this step
+            return None
+
+    def reduction(self) -> type[Reduction] | None:
+        """Return what sees gradients before they are reduced; None if nobody has moved them when their hooks come."""
+        optimizer = self.optimizer
+        moves = ("partition_gradients", "overlap_comm", "use_grad_accum_attribute", "contiguous_gradients")
+        return DeepSpeedReduction if any(getattr(optimizer, name, False) for name in moves) else None
+
+    def shares(self) -> str:
+        """Return which rows are of this rank's part of a tensor."""
+        return "under ZeRO rows of moments and reduced gradients are of the part that this rank updates"
+
+
+class Bf16(Stage12):
+    """Reads BF16_Optimizer: whole gradients in fp32 on each rank, and moments of its parts of flat groups."""
+
+    model_groups = "bf16_groups"
+    flat_copies = "fp32_groups_flat_partition"
+
+    def reduced(self) -> Any:
+        """Return the gradients in fp32."""
+        return Lookup(self._reduced_of)
+
+    def _reduced_of(self, parameter: Any) -> Any:
+        place = self.places.get(id(parameter))
+        if place is None:
+            return None
+        group, number = place
+        had_gradient = self.optimizer.fp32_groups_has_gradients[group][number]
+        return self.optimizer.fp32_groups_gradients[group][number] if had_gradient else None
+
+    def reduction(self) -> type[Reduction]:
+        """Return what sees gradients in fp32."""
+        return DeepSpeedReduction
+
+    def shares(self) -> str:
+        """Return which rows are of this rank's part of a tensor."""
+        return "under BF16_Optimizer rows of moments are of the part that this rank updates"
+
+
+class Unfused(DeepSpeedOptimizer):
+    """Reads FP16_UnfusedOptimizer, also of bf16: a copy in fp32 of each parameter."""
+
+    def moments(self) -> Any:
+        """Return the moments of the copies."""
+        return Lookup(self._state_of)
+
+    def _state_of(self, parameter: Any) -> Any:
+        place = self.places.get(id(parameter))
+        if place is None:
+            return None
+        group, number = place
+        return self.optimizer.optimizer.state.get(self.optimizer.fp32_groups[group][number])
+
+
+class Fused(DeepSpeedOptimizer):
+    """Reads FP16_Optimizer: one flat copy in fp32 of each group."""
+
+    def __init__(self, optimizer: Any) -> None:
+        super().__init__(optimizer)
+        self._offsets = [list(_offsets_of(group["params"])) for group in self.groups()]
+
+    def moments(self) -> Any:
+        """Return the parts of the flat moments."""
+        return Lookup(self._state_of)
+
+    def _state_of(self, parameter: Any) -> Any:
+        place = self.places.get(id(parameter))
+        if place is None:
+            return None
+        group, number = place
+        flat = self.optimizer.fp32_groups_flat[group]
+        state = self.optimizer.optimizer.state.get(flat) or {}
+        start = self._offsets[group][number]
+        stop = start + parameter.numel()
+        own = {name: part_of(state[name], start, stop).view(parameter.shape) for name in MOMENTS if name in state}
+        return {"step": state.get("step"), **own}
+
+
+def _offsets_of(parameters: Sequence[Any]) -> Iterator[int]:
+    offset = 0
+    for parameter in parameters:
+        yield offset
+        offset += parameter.numel()
+
+
+def _fragment_of(parameter: Any) -> Any:
+    """Return what DeepSpeed keeps of a parameter on this rank, or None."""
+    return getattr(parameter, "_hp_mapping", None)

@@ -1,0 +1,158 @@
+"""DeepSpeed: gradients that its own hooks take out of parameters, add up elsewhere and reduce."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from stepwatch.frameworks.reduction import Reduction
+
+_STAGE12 = "deepspeed.runtime.zero.stage_1_and_2"
+_STAGE3 = "deepspeed.runtime.zero.stage3"
+_BF16 = "deepspeed.runtime.bf16_optimizer"
+
+
+class DeepSpeedReduction(Reduction):
+    """Tells of each gradient when a micro-batch has been added to it, before DeepSpeed reduces it.
+
+    ZeRO 2 and 3 reduce the gradient of each micro-batch by itself: it is added up here in fp32, so that the last one
+    told of in a step is that of all, as in other frameworks. This takes the memory of the gradients that are wanted,
+    while they are, in steps of several micro-batches.
+    """
+
+    framework = "DeepSpeed"
+
+    def __init__(self, seen: Callable[[int, Any], None], guard: Callable[[str, Callable[[], None]], None]) -> None:
+        super().__init__(seen, guard)
+        self._sums: dict[int, Any] = {}  # by ids of parameters
+        self._wanted: set[int] = set()
+
+    def _replace(self) -> bool:
+        self._wanted = {id(parameter) for parameter in self._parameters}
+        tell = self._on_gradient()
+        stage12 = _class_in(_STAGE12, "DeepSpeedZeroOptimizer")
+        stage3 = _class_in(_STAGE3, "DeepSpeedZeroOptimizer_Stage3")
+        return any(
+            [
+                self._put(stage12, "reduce_ready_partitions_and_remove_grads", _before_reduction_of_stage12(tell)),
+                self._put(stage12, "process_gradients", _after_accumulation_of_stage1(tell)),
+                self._put(stage3, "reduce_independent_p_g_buckets_and_remove_grads", _before_reduction_of_stage3(tell)),
+                self._put(_class_in(_BF16, "BF16_Optimizer"), "_update_hp_grad", _after_accumulation_in_fp32(tell)),
+            ]
+        )
+
+    def _put(self, kind: Any, name: str, wrapper: Callable[[Any], Any]) -> bool:
+        if kind is None or name not in vars(kind):
+            return False
+        original = vars(kind)[name]
+        self._patches.put(kind, name, functools.wraps(original)(wrapper(original)))
+        return True
+
+    def _on_gradient(self) -> Callable[..., None]:
+        owner = weakref.ref(self)
+
+        def tell(optimizer: Any, parameter: Any, gradient: Any, adds_up: bool = False) -> None:
+            reduction = owner()
+            if reduction is None or gradient is None or id(parameter) not in reduction._wanted:
+                return
+            add = reduction._sum_of if adds_up else _as_it_is
+            reduction._tell((each, add(optimizer, each, gradient)) for each in (parameter,))
+
+        return tell
+
+    def _sum_of(self, optimizer: Any, parameter: Any, gradient: Any) -> Any:
+        before = self._sums.get(id(parameter))
+        gradient = gradient.detach()
+        if before is not None:
+            return before.add_(gradient)
+        if not _is_last(optimizer):
+            self._sums[id(parameter)] = gradient.float().clone()
+        return gradient
+
+    def begin_step(self) -> None:
+        """Let go of the sums of the step that is over."""
+        self._sums.clear()
+
+    def remove(self) -> None:
+        """Give DeepSpeed its own functions back."""
+        super().remove()
+        self._sums.clear()
+        self._wanted = set()
+
+
+def _class_in(module: str, name: str) -> Any:
+    return getattr(sys.modules.get(module), name, None)
+
+
+def _as_it_is(optimizer: Any, parameter: Any, gradient: Any) -> Any:
+    return gradient
+
+
+def _is_last(optimizer: Any) -> bool:
+    """Tell whether DeepSpeed takes the micro-batch that runs for the last one of the step."""
+    last = getattr(optimizer, "is_gradient_accumulation_boundary", False)
+    return bool(last() if callable(last) else last)
+
+
+def _reduces_by_hooks(optimizer: Any) -> bool:
+    return bool(optimizer.partition_gradients or optimizer.overlap_comm)
+
+
+def _gradient_of(optimizer: Any, parameter: Any) -> Any:
+    get = getattr(optimizer, "get_gradient_for_reduction", None)
+    return parameter.grad if get is None else get(parameter)
+
+
+def _before_reduction_of_stage12(tell: Callable[..., None]) -> Callable[[Any], Any]:
+    def wrap(original: Any) -> Any:
+        def reduce(optimizer: Any, parameter: Any, *args: Any, **kwargs: Any) -> Any:
+            # Otherwise it is called for the last micro-batch alone, which has been told of.
+            if _reduces_by_hooks(optimizer) and getattr(parameter, "ds_grad_is_ready", True):
+                tell(optimizer, parameter, _gradient_of(optimizer, parameter), optimizer.partition_gradients)
+            return original(optimizer, parameter, *args, **kwargs)
+
+        return reduce
+
+    return wrap
+
+
+def _after_accumulation_of_stage1(tell: Callable[..., None]) -> Callable[[Any], Any]:
+    def wrap(original: Any) -> Any:
+        def process(optimizer: Any, parameter: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(optimizer, parameter, *args, **kwargs)
+            if not _reduces_by_hooks(optimizer) and getattr(parameter, "ds_grad_is_ready", True):
+                tell(optimizer, parameter, _gradient_of(optimizer, parameter))
+            return result
+
+        return process
+
+    return wrap
+
+
+def _before_reduction_of_stage3(tell: Callable[..., None]) -> Callable[[Any], Any]:
+    def wrap(original: Any) -> Any:
+        def reduce(optimizer: Any, parameter: Any, *args: Any, **kwargs: Any) -> Any:
+            if getattr(parameter, "ds_grad_is_ready", True):
+                tell(optimizer, parameter, parameter.grad, True)
+            return original(optimizer, parameter, *args, **kwargs)
+
+        return reduce
+
+    return wrap
+
+
+def _after_accumulation_in_fp32(tell: Callable[..., None]) -> Callable[[Any], Any]:
+    def wrap(original: Any) -> Any:
+        def update(optimizer: Any, parameter: Any, group: int, number: int, *args: Any, **kwargs: Any) -> Any:
+            had_gradient = parameter.grad is not None
+            result = original(optimizer, parameter, group, number, *args, **kwargs)
+            if had_gradient:
+                tell(optimizer, parameter, optimizer.fp32_groups_gradients[group][number])
+            return result
+
+        return update
+
+    return wrap

@@ -1,0 +1,90 @@
+"""DeepSpeed's ZeRO 3: each rank keeps a part of each weight, of its gradient and of its moments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stepwatch.frameworks.deepspeed_optimizer import DeepSpeedOptimizer
+from stepwatch.frameworks.deepspeed_reduction import DeepSpeedReduction
+from stepwatch.frameworks.parameter_sources import MOMENTS, Lookup
+from stepwatch.frameworks.reduction import Reduction
+
+
+class Stage3(DeepSpeedOptimizer):
+    """Reads this rank's parts, without the padding behind the last of them."""
+
+    def moments(self) -> Any:
+        """Return the moments of this rank's parts; there are none of what is swapped to a disk."""
+        return Lookup(self._state_of)
+
+    def _state_of(self, parameter: Any) -> Any:
+        place = self._flat_place_of(parameter)
+        if place is None:
+            return None
+        group, start = place
+        optimizer = self.optimizer
+        if optimizer._swappable_optimizer_subgroup(group):
+            return None
+        state = optimizer.optimizer.state.get(optimizer.fp32_partitioned_groups_flat[group]) or {}
+        own = {name: _own(parameter, state[name][start:]) for name in MOMENTS if name in state}
+        return {"step": state.get("step"), **own}
+
+    def _flat_place_of(self, parameter: Any) -> Any:
+        """Return the number of the flat group of a parameter, and where its part begins there."""
+        if id(parameter) not in self.places:
+            return None
+        found = self.optimizer.grad_position.get(self.optimizer.get_param_id(parameter))
+        return None if found is None else found[:2]
+
+    def reduced(self) -> Any:
+        """Return this rank's parts of the reduced gradients."""
+        return Lookup(self._reduced_of)
+
+    def _reduced_of(self, parameter: Any) -> Any:
+        place = self.places.get(id(parameter))
+        if place is None or not parameter.requires_grad:
+            return None
+        if not self.optimizer.offload_optimizer:
+            group, number = place
+            gradients = self.optimizer.averaged_gradients.get(group)
+            return None if gradients is None else _own(parameter, gradients[number].view(-1))
+        place = self._flat_place_of(parameter)
+        if place is None or self.optimizer._swappable_optimizer_subgroup(place[0]):
+            return None
+        group, start = place
+        gradient = self.optimizer.fp32_partitioned_groups_flat[group].grad
+        return None if gradient is None else _own(parameter, gradient[start:])
+
+    def weights(self) -> Any:
+        """Return this rank's parts of the weights."""
+        return Lookup(_weight_of)
+
+    def reduction(self) -> type[Reduction]:
+        """Return what sees gradients before they are reduced."""
+        return DeepSpeedReduction
+
+    def shares(self) -> str:
+        """Return which rows are of this rank's part of a tensor."""
+        return "under ZeRO 3 rows of weights, moments and reduced gradients are of the part that this rank keeps"
+
+    def remedy(self, kind: str) -> str:
+        """Return what a user can do who gets no rows of a kind, as the end of a sentence."""
+        swapped = "what is swapped to a disk is not read; otherwise "
+        return (swapped if kind in (*MOMENTS, "grad_reduced") else "") + super().remedy(kind)
+
+
+def _weight_of(parameter: Any) -> Any:
+    part = getattr(parameter, "ds_tensor", None)
+    if part is None:
+        return parameter
+    return _own(parameter, part.view(-1)) if part.numel() == part.ds_numel else None
+
+
+def _own(parameter: Any, flat: Any) -> Any:
+    """Cut what begins with this rank's part of a parameter to the elements of the parameter.
+
+    All ranks have parts of one size, so that the last of them goes beyond its end.
+    """
+    size = parameter.ds_tensor.ds_numel
+    left = parameter.ds_numel - parameter.ds_process_group.rank() * size
+    return flat[: max(0, min(size, left))]
