@@ -3,6 +3,8 @@
 
 set(STEPWATCH_CUDA AUTO CACHE STRING "Build the CUDA engine: AUTO, ON or OFF")
 set_property(CACHE STEPWATCH_CUDA PROPERTY STRINGS AUTO ON OFF)
+set(STEPWATCH_CUDA_ARCHITECTURES 80 86 89 90 100 CACHE STRING
+    "Compute capabilities to embed device code for, of those the toolkit knows, in ascending order")
 
 set(STEPWATCH_WITH_CUDA OFF)
 get_filename_component(stepwatch_root ${CMAKE_CURRENT_LIST_DIR} DIRECTORY)
@@ -33,17 +35,21 @@ if(STEPWATCH_WITH_CUDA)
   find_package(Python3 COMPONENTS Interpreter)
 
   execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --list-gpu-code OUTPUT_VARIABLE known OUTPUT_STRIP_TRAILING_WHITESPACE)
-  # Trees run where fp64 is slow: on 86, 89 and some that are newer. PTX serves what this toolkit does not know.
-  foreach(number 80 86 89 90 100)
+  # Trees run where fp64 is slow: on 75, 86, 89, 120 and some that are newer. PTX serves what is not named here: that of
+  # the last part made for computing, since each later one takes it.
+  foreach(number IN LISTS STEPWATCH_CUDA_ARCHITECTURES)
     if(known MATCHES "sm_${number}(\n|$)")
+      list(APPEND stepwatch_cuda_CODE sm_${number})
       list(APPEND stepwatch_cuda_FLOAT64 "-gencode=arch=compute_${number},code=sm_${number}")
-      if(number MATCHES "8[69]")
+      if(number MATCHES "^(75|86|89|120)$")
         list(APPEND stepwatch_cuda_TREES "-gencode=arch=compute_${number},code=sm_${number}")
       endif()
       if(number EQUAL 86)
         list(APPEND stepwatch_cuda_TREES "-gencode=arch=compute_86,code=compute_86")
       endif()
-      set(newest "-gencode=arch=compute_${number},code=compute_${number}")
+      if(number LESS 120)
+        set(newest "-gencode=arch=compute_${number},code=compute_${number}")
+      endif()
     endif()
   endforeach()
   list(APPEND stepwatch_cuda_FLOAT64 ${newest})

@@ -117,6 +117,7 @@ struct CudaReport {
   bool built = false;
   int devices = 0;
   const char* reason = "";  // why there is no engine; empty if there is
+  const char* code = "";    // the architectures whose device code is embedded, with spaces between: "sm_80 sm_90"
 };
 CudaReport AskCuda();
 

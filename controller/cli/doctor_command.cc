@@ -4,7 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <cstdio>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include "controller/cli/exit_code.h"
 #include "controller/cli/print_answer.h"
@@ -15,6 +19,12 @@
 namespace stepwatch::cli {
 namespace {
 
+// The architectures whose device code this build holds.
+std::vector<std::string> CodeIn(const kernels::CudaReport& cuda) {
+  std::istringstream words(cuda.code);
+  return {std::istream_iterator<std::string>(words), {}};
+}
+
 void PrintJson(const kernels::CpuReport& cpu, const kernels::CudaReport& cuda) {
   const nlohmann::ordered_json json = {
       {"version", kVersion},
@@ -23,7 +33,7 @@ void PrintJson(const kernels::CpuReport& cpu, const kernels::CudaReport& cuda) {
         {"available", cpu.available},
         {"wanted", cpu.wanted.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(cpu.wanted)},
         {"granted", cpu.granted}}},
-      {"cuda", {{"built", cuda.built}, {"devices", cuda.devices}, {"reason", cuda.reason}}}};
+      {"cuda", {{"built", cuda.built}, {"code", CodeIn(cuda)}, {"devices", cuda.devices}, {"reason", cuda.reason}}}};
   PrintObject(json);
 }
 
@@ -38,8 +48,10 @@ std::string CpuLine(const kernels::CpuReport& cpu) {
 }
 
 std::string CudaLine(const kernels::CudaReport& cuda) {
-  if (cuda.devices == 0) return cuda.reason;
-  return fmt::format("{} {}", cuda.devices, cuda.devices == 1 ? "device" : "devices");
+  const std::string found =
+      cuda.devices == 0 ? cuda.reason : fmt::format("{} {}", cuda.devices, cuda.devices == 1 ? "device" : "devices");
+  if (!cuda.built) return found;
+  return fmt::format("{}; this build has device code for {}", found, fmt::join(CodeIn(cuda), ", "));
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ Result<std::unique_ptr<DeviceEngine>> CreateCudaEngine(const DeviceEngineOptions
 CudaReport AskCuda() {
   CudaReport report;
   report.built = true;
+  report.code = STEPWATCH_CUDA_CODE;
   if (cudaGetDeviceCount(&report.devices) != cudaSuccess) {
     (void)cudaGetLastError();
     report.devices = 0;
@@ -36,8 +37,9 @@ CudaReport AskCudaInUse() {
     return {
         true, 0,
         "this process has not used CUDA yet, and a question does not make it; `stepwatch doctor` counts the devices "
-        "of its machine"};
-  return {true, *devices, *devices == 0 ? kNoDevice : ""};
+        "of its machine",
+        STEPWATCH_CUDA_CODE};
+  return {true, *devices, *devices == 0 ? kNoDevice : "", STEPWATCH_CUDA_CODE};
 }
 
 }  // namespace stepwatch::kernels

@@ -15,7 +15,7 @@ Result<std::unique_ptr<DeviceEngine>> CreateCudaEngine(const DeviceEngineOptions
 }
 
 CudaReport AskCuda() {
-  return {false, 0, kReason};
+  return {false, 0, kReason, ""};
 }
 
 CudaReport AskCudaInUse() {

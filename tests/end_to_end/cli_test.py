@@ -125,3 +125,10 @@ def test_doctor_says_what_it_could_not_grant() -> None:
 def test_doctor_gives_a_reason_where_there_is_no_gpu() -> None:
     cuda = json.loads(stepwatch("doctor", "--json").stdout)["cuda"]
     assert cuda["devices"] > 0 or len(cuda["reason"]) > 20
+
+
+def test_doctor_names_the_architectures_whose_device_code_is_embedded() -> None:
+    cuda = json.loads(stepwatch("doctor", "--json").stdout)["cuda"]
+    text = stepwatch("doctor").stdout
+    assert bool(cuda["code"]) == cuda["built"]
+    assert all(name.startswith("sm_") and name in text for name in cuda["code"])

@@ -11,6 +11,7 @@ namespace {
 
 TEST_CASE("without a CUDA engine or device there is a clear sentence, otherwise an engine") {
   const CudaReport report = AskCuda();
+  CHECK((std::strstr(report.code, "sm_") != nullptr) == report.built);
   const auto engine = CreateCudaEngine({});
   if (report.devices > 0) {
     CHECK(engine.ok());
