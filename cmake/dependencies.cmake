@@ -1,14 +1,37 @@
-# Debian packages, found once for all folders.
+# Debian packages, found once for all folders. What is missing is said in one line, with the line that installs it.
+
+set(stepwatch_missing)
+
+# stepwatch_need(DEBIAN_PACKAGE NAME [VERSION] [COMPONENTS …]): find_package, which leaves its targets here.
+macro(stepwatch_need debian name)
+  find_package(${name} ${ARGN} QUIET)
+  if(NOT ${name}_FOUND)
+    list(APPEND stepwatch_missing ${debian})
+  endif()
+endmacro()
 
 find_package(Threads REQUIRED)
-find_package(OpenSSL REQUIRED COMPONENTS Crypto)
-find_package(Boost 1.81 REQUIRED)  # Asio, Beast, CRC and Intrusive are header-only
-find_package(fmt REQUIRED)
-find_package(spdlog REQUIRED)
-find_package(nlohmann_json 3.11 REQUIRED)
-find_package(CLI11 REQUIRED)
-find_package(hwy REQUIRED)
-find_package(Protobuf 3.12 REQUIRED)  # with the package come protoc and the function protobuf_generate
-find_package(SQLite3 3.35 REQUIRED)
-find_package(PNG 1.6 REQUIRED)
+stepwatch_need(libssl-dev OpenSSL COMPONENTS Crypto)
+stepwatch_need(libboost1.81-dev Boost 1.81)  # Asio, Beast, CRC and Intrusive are header-only
+stepwatch_need(libfmt-dev fmt)
+stepwatch_need(libspdlog-dev spdlog)
+stepwatch_need(nlohmann-json3-dev nlohmann_json 3.11)
+stepwatch_need(libcli11-dev CLI11)
+stepwatch_need(libhwy-dev hwy)
+stepwatch_need(libprotobuf-dev Protobuf 3.12)  # with the package comes the function protobuf_generate
+if(NOT Protobuf_PROTOC_EXECUTABLE)
+  list(APPEND stepwatch_missing protobuf-compiler)
+endif()
+stepwatch_need(libsqlite3-dev SQLite3 3.35)
+stepwatch_need(libpng-dev PNG 1.6)
 include(${CMAKE_CURRENT_LIST_DIR}/re2.cmake)  # re2::re2
+if(NOT TARGET re2::re2)
+  list(APPEND stepwatch_missing libre2-dev)
+endif()
+
+if(stepwatch_missing)
+  list(JOIN stepwatch_missing " " stepwatch_missing)
+  # Text that begins with a space stays on its line.
+  message(FATAL_ERROR " To build Stepwatch from source, install what is missing: apt-get install ${stepwatch_missing}"
+                      " (a wheel, which ./run wheel builds, needs none of it)")
+endif()
