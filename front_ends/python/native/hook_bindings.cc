@@ -21,11 +21,11 @@ PyObject* NewNone() {
 // again as what it does.
 template <class Hook>
 PyObject* CallSlot(PyObject* self, PyObject* args, PyObject*) {
-  if (PyTuple_GET_SIZE(args) != Hook::kArguments)
+  if (NB_TUPLE_GET_SIZE(args) != Hook::kArguments)
     return PyErr_Format(PyExc_TypeError, "a hook of this kind takes %zd arguments, not %zd", Hook::kArguments,
-                        PyTuple_GET_SIZE(args));
+                        NB_TUPLE_GET_SIZE(args));
   PyObject* taken[Hook::kArguments];
-  for (Py_ssize_t i = 0; i < Hook::kArguments; ++i) taken[i] = PyTuple_GET_ITEM(args, i);
+  for (Py_ssize_t i = 0; i < Hook::kArguments; ++i) taken[i] = NB_TUPLE_GET_ITEM(args, i);
   return nb::inst_ptr<Hook>(self)->Call(taken);
 }
 

@@ -35,13 +35,13 @@ std::vector<Consumer> Walk(const Names& names, std::vector<Ref> seen, std::unord
     const Ref next = Attribute(node.ptr(), names.next_functions);
     if (!next || !PyTuple_Check(next.ptr())) continue;
     Consumer consumer;
-    for (Py_ssize_t position = 0; position < PyTuple_GET_SIZE(next.ptr()); ++position) {
-      PyObject* const pair = PyTuple_GET_ITEM(next.ptr(), position);
-      if (!PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) != 2) continue;
-      PyObject* const to = PyTuple_GET_ITEM(pair, 0);
+    for (Py_ssize_t position = 0; position < NB_TUPLE_GET_SIZE(next.ptr()); ++position) {
+      PyObject* const pair = NB_TUPLE_GET_ITEM(next.ptr(), position);
+      if (!PyTuple_Check(pair) || NB_TUPLE_GET_SIZE(pair) != 2) continue;
+      PyObject* const to = NB_TUPLE_GET_ITEM(pair, 0);
       if (to == Py_None) continue;
       for (const GradientEdge& edge : edges)
-        if (edge.Is(to, PyTuple_GET_ITEM(pair, 1))) consumer.taken.push_back({position, edge.element});
+        if (edge.Is(to, NB_TUPLE_GET_ITEM(pair, 1))) consumer.taken.push_back({position, edge.element});
       if (known.insert(to).second) seen.push_back(Ref::Borrow(to));
     }
     if (!consumer.taken.empty()) {
@@ -80,11 +80,11 @@ GradientEdge EdgeOf(const Names& names, PyObject* tensor, uint16_t element) {
   const Ref taker = CallMethod(tensor, names.view_as, tensor);
   const Ref node = taker ? Attribute(taker.ptr(), names.grad_fn) : Ref();
   const Ref next = node ? Attribute(node.ptr(), names.next_functions) : Ref();
-  const Ref first = next && PyTuple_Check(next.ptr()) && PyTuple_GET_SIZE(next.ptr()) > 0
-                        ? Ref::Borrow(PyTuple_GET_ITEM(next.ptr(), 0))
+  const Ref first = next && PyTuple_Check(next.ptr()) && NB_TUPLE_GET_SIZE(next.ptr()) > 0
+                        ? Ref::Borrow(NB_TUPLE_GET_ITEM(next.ptr(), 0))
                         : Ref();
-  if (!first || !PyTuple_Check(first.ptr()) || PyTuple_GET_SIZE(first.ptr()) != 2) return {};
-  edge = {Ref::Borrow(PyTuple_GET_ITEM(first.ptr(), 0)), Ref::Borrow(PyTuple_GET_ITEM(first.ptr(), 1)), element};
+  if (!first || !PyTuple_Check(first.ptr()) || NB_TUPLE_GET_SIZE(first.ptr()) != 2) return {};
+  edge = {Ref::Borrow(NB_TUPLE_GET_ITEM(first.ptr(), 0)), Ref::Borrow(NB_TUPLE_GET_ITEM(first.ptr(), 1)), element};
   return edge.node.ptr() == Py_None ? GradientEdge{} : edge;
 }
 

@@ -24,8 +24,8 @@ const void* HandledException() {
 void ConsumerHook::Call(PyObject* given) const noexcept {
   if (!PyTuple_Check(given)) return;
   for (const Consumer::Taken& each : taken) {
-    if (each.position >= PyTuple_GET_SIZE(given)) continue;
-    PyObject* const gradient = PyTuple_GET_ITEM(given, each.position);
+    if (each.position >= NB_TUPLE_GET_SIZE(given)) continue;
+    PyObject* const gradient = NB_TUPLE_GET_ITEM(given, each.position);
     if (are_inputs) {
       gradients->OnPartOfInput(each.element, gradient);
     } else {
@@ -115,11 +115,11 @@ void ModuleTap::ReadInputs(Recorder& recorder, PyObject* args, PyObject* kwargs,
 // Positional arguments keep their position as their number, whatever they are; keyword values follow on.
 void ModuleTap::WatchInputs(PyObject* args, PyObject* kwargs, Call* call) {
   call->gradients = std::make_shared<CallGradients>(context_, sites_, call->at);
-  const Py_ssize_t count = PyTuple_GET_SIZE(args);
+  const Py_ssize_t count = NB_TUPLE_GET_SIZE(args);
   for (Py_ssize_t i = 0; i < count; ++i) {
     const uint16_t element = count == 1 ? kNoElement : static_cast<uint16_t>(i);
     call->gradients->ExpectInput(element);
-    PyObject* const value = PyTuple_GET_ITEM(args, i);
+    PyObject* const value = NB_TUPLE_GET_ITEM(args, i);
     if (element != kNoElement && context_->reader.IsTensor(value) && !NeedsGradient(value))
       call->gradients->LastInputIs(context_->reader.Read(value).view);
     WatchInput(value, element, call);

@@ -4,6 +4,11 @@
 
 #include <nanobind/nanobind.h>
 
+#ifdef Py_LIMITED_API
+// Part of the stable ABI from Python 3.13 on; null in 3.12.
+extern "C" int PyObject_GetOptionalAttr(PyObject*, PyObject*, PyObject**) __attribute__((weak));
+#endif
+
 namespace stepwatch::python {
 
 // Clears the error that is set, if any. What is no Exception, such as the KeyboardInterrupt of a signal that came while
@@ -31,10 +36,17 @@ class Name {
   Ref text_;
 };
 
-// The attribute, or nothing; no error is left set, and none is made for one that is not there.
+// The attribute, or nothing; no error is left set, and none is made for one that is not there where Python can do so.
 inline Ref Attribute(PyObject* object, const Name& name) {
   PyObject* found = nullptr;
-#if PY_VERSION_HEX >= 0x030D0000
+#if defined(Py_LIMITED_API)
+  if (PyObject_GetOptionalAttr == nullptr) {
+    found = PyObject_GetAttr(object, name.ptr());
+    if (found == nullptr) ClearError();
+    return Ref(found);
+  }
+  const int result = PyObject_GetOptionalAttr(object, name.ptr(), &found);
+#elif PY_VERSION_HEX >= 0x030D0000
   const int result = PyObject_GetOptionalAttr(object, name.ptr(), &found);
 #else
   const int result = _PyObject_LookupAttr(object, name.ptr(), &found);
@@ -61,14 +73,15 @@ inline Ref Attribute(PyObject* object, const char* name) {
 
 // The result of a method with one argument, or nothing; no error is left set.
 inline Ref CallMethod(PyObject* object, const Name& name, PyObject* argument) {
-  Ref found(PyObject_CallMethodOneArg(object, name.ptr(), argument));
+  PyObject* const args[] = {object, argument};
+  Ref found(PyObject_VectorcallMethod(name.ptr(), args, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
   if (!found) ClearError();
   return found;
 }
 
 // The result of a method without arguments, or nothing; no error is left set.
 inline Ref CallMethod(PyObject* object, const Name& name) {
-  Ref found(PyObject_CallMethodNoArgs(object, name.ptr()));
+  Ref found(PyObject_VectorcallMethod(name.ptr(), &object, 1 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
   if (!found) ClearError();
   return found;
 }

@@ -26,7 +26,7 @@ bool TensorHooks::HangDirectly(const Names& names, PyObject* tensor, PyObject* h
       ClearError();
       return false;
     }
-    if (!Ref(PyObject_CallOneArg(tell.ptr(), tensor))) {
+    if (!Ref(PyObject_CallFunctionObjArgs(tell.ptr(), tensor, nullptr))) {
       ClearError();
       (void)PyObject_SetAttr(tensor, names.backward_hooks.ptr(), Py_None);
       ClearError();

@@ -298,8 +298,8 @@ std::string TensorReader::Describe(PyObject* tensor) const {
   const Ref size(plain ? PyObject_Str(plain.ptr()) : nullptr);
   const Ref dtype = Attribute(tensor, "dtype");
   const Ref name(dtype ? PyObject_Str(dtype.ptr()) : nullptr);
-  const char* size_text = size ? PyUnicode_AsUTF8(size.ptr()) : nullptr;
-  const char* name_text = name ? PyUnicode_AsUTF8(name.ptr()) : nullptr;
+  const char* size_text = size ? PyUnicode_AsUTF8AndSize(size.ptr(), nullptr) : nullptr;
+  const char* name_text = name ? PyUnicode_AsUTF8AndSize(name.ptr(), nullptr) : nullptr;
   ClearError();
   if (size_text == nullptr || name_text == nullptr) return "<class 'Tensor'>";
   return std::string("size=") + size_text + ", dtype=" + name_text;

@@ -20,9 +20,9 @@ bool IsContainer(PyObject* object) {
 template <class Visit>
 void ForEachValue(PyObject* container, const Visit& visit) {
   if (PyTuple_Check(container)) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(container); ++i) visit(Ref::Borrow(PyTuple_GET_ITEM(container, i)));
+    for (Py_ssize_t i = 0; i < NB_TUPLE_GET_SIZE(container); ++i) visit(Ref::Borrow(NB_TUPLE_GET_ITEM(container, i)));
   } else if (PyList_Check(container)) {
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(container); ++i) visit(Ref::Borrow(PyList_GET_ITEM(container, i)));
+    for (Py_ssize_t i = 0; i < NB_LIST_GET_SIZE(container); ++i) visit(Ref::Borrow(NB_LIST_GET_ITEM(container, i)));
   } else if (PyDict_Check(container)) {
     PyObject *key = nullptr, *value = nullptr;
     std::vector<Ref> values;  // visiting may change the dict
@@ -108,10 +108,10 @@ std::vector<FoundTensor> TensorsInResult(const TensorReader& reader, PyObject* r
 
 std::string KindOfResult(const TensorReader& reader, PyObject* result) {
   if (reader.IsTensor(result)) return "tensor";
-  if (PyTuple_Check(result)) return "tuple[" + std::to_string(PyTuple_GET_SIZE(result)) + "]";
-  if (PyList_Check(result)) return "list[" + std::to_string(PyList_GET_SIZE(result)) + "]";
+  if (PyTuple_Check(result)) return "tuple[" + std::to_string(NB_TUPLE_GET_SIZE(result)) + "]";
+  if (PyList_Check(result)) return "list[" + std::to_string(NB_LIST_GET_SIZE(result)) + "]";
   const Ref text(PyObject_Str(reinterpret_cast<PyObject*>(Py_TYPE(result))));
-  const char* name = text ? PyUnicode_AsUTF8(text.ptr()) : nullptr;
+  const char* name = text ? PyUnicode_AsUTF8AndSize(text.ptr(), nullptr) : nullptr;
   ClearError();
   return name == nullptr ? "<class 'object'>" : name;
 }
