@@ -11,6 +11,7 @@ ParameterTap::ParameterTap(std::shared_ptr<Context> context, PyObject* parameter
 }
 
 void ParameterTap::WantNothing() {
+  DiscardKept();
   sites_.fill(kNoSite);
   seen_ = empty_ = 0;
 }
@@ -47,7 +48,7 @@ void ParameterTap::OnIncoming(PyObject* gradient) noexcept {
     Recorder* const recorder = RecorderOfUnreduced();
     if (recorder == nullptr || late_hook_) return;
     if (!each_ && context_->grad_acc_steps == 1 && !Gradient()) {
-      ObserveUnreduced(*recorder, gradient, calls_.Add(context_->step));
+      SeeUnreduced(*recorder, gradient, calls_.Add(context_->step));
       return;
     }
     const Ref hook = MakeCallable(shared_from_this());
@@ -66,27 +67,28 @@ void ParameterTap::OnAccumulated() noexcept {
     Recorder* const recorder = RecorderOfUnreduced();
     if (recorder == nullptr) return;
     const uint32_t count = calls_.Add(context_->step);
-    if (!EndsPass(count)) return;
-    if (const Ref gradient = Gradient()) ObserveUnreduced(*recorder, gradient.ptr(), count);
+    if (const Ref gradient = Gradient()) SeeUnreduced(*recorder, gradient.ptr(), count);
   });
 }
 
 void ParameterTap::OnReduction(PyObject* gradient) noexcept {
   Guarded(*context_, "a gradient that is about to be reduced", [&] {
-    is_sharded_ = true;
     Recorder* const recorder = RecorderOfUnreduced();
-    if (recorder == nullptr) return;
-    const uint32_t count = calls_.Add(context_->step);
-    if (EndsPass(count)) ObserveUnreduced(*recorder, gradient, count);
+    if (recorder != nullptr) SeeUnreduced(*recorder, gradient, calls_.Add(context_->step));
   });
 }
 
 void ParameterTap::CatchUp(Recorder& recorder) {
-  if (is_sharded_) return;  // what is left in the parameter is reduced
-  const uint32_t count = calls_.Count(context_->step);
-  if (site(SiteKind::kGradUnreduced) == kNoSite || count == 0) return;
-  if (each_ || count >= static_cast<uint32_t>(context_->grad_acc_steps)) return;
-  if (const Ref gradient = Gradient()) ObserveUnreduced(recorder, gradient.ptr(), count);
+  if (!kept_) return;
+  if (kept_step_ != context_->step) return DiscardKept();
+  recorder.Enqueue(*kept_);
+  kept_.reset();
+  Saw(SiteKind::kGradUnreduced);
+}
+
+void ParameterTap::DiscardKept() noexcept {
+  if (kept_ && context_->recorder != nullptr) context_->recorder->Discard(*kept_);
+  kept_.reset();
 }
 
 // A step may have more backward passes than it was said to have micro-batches, as when another network's loss flows
@@ -95,11 +97,22 @@ bool ParameterTap::EndsPass(uint32_t count) const {
   return each_ || count % static_cast<uint32_t>(context_->grad_acc_steps) == 0;
 }
 
-void ParameterTap::ObserveUnreduced(Recorder& recorder, PyObject* gradient, uint32_t count) {
+Observation ParameterTap::AtUnreduced(uint32_t count) const {
   const uint32_t micro_step = each_ ? count - 1 : (count - 1) % static_cast<uint32_t>(context_->grad_acc_steps);
-  const Observation at{site(SiteKind::kGradUnreduced), static_cast<int32_t>(micro_step)};
-  context_->Observe(recorder, SiteKind::kGradUnreduced, at, gradient);
-  Saw(SiteKind::kGradUnreduced);
+  return {site(SiteKind::kGradUnreduced), static_cast<int32_t>(micro_step)};
+}
+
+void ParameterTap::SeeUnreduced(Recorder& recorder, PyObject* gradient, uint32_t count) {
+  DiscardKept();
+  if (EndsPass(count)) {
+    context_->Observe(recorder, SiteKind::kGradUnreduced, AtUnreduced(count), gradient);
+    Saw(SiteKind::kGradUnreduced);
+  } else if (count < static_cast<uint32_t>(context_->grad_acc_steps)) {
+    Record record;
+    if (!context_->Measure(recorder, SiteKind::kGradUnreduced, AtUnreduced(count), gradient, &record)) return;
+    kept_ = record;
+    kept_step_ = context_->step;
+  }
 }
 
 void TensorBatch::Add(SiteKind kind, ParameterTap& tap, Ref tensor) {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "front_ends/python/native/context.h"
@@ -42,7 +43,8 @@ class ParameterTap : public std::enable_shared_from_this<ParameterTap> {
   bool ReadsIncoming() const;
   // Takes off the hook that OnIncoming has put on, if any.
   void TakeOffLateHook() noexcept;
-  // At the entry of the optimizer's step: a step with fewer micro-batches than announced.
+  // At the entry of the optimizer's step: of a step with fewer micro-batches than announced, enqueues what the last one
+  // has left.
   void CatchUp(Recorder& recorder);
   // The gradient, or nothing.
   Ref Gradient() const;
@@ -50,14 +52,19 @@ class ParameterTap : public std::enable_shared_from_this<ParameterTap> {
  private:
   Recorder* RecorderOfUnreduced() const;
   bool EndsPass(uint32_t count) const;
-  void ObserveUnreduced(Recorder& recorder, PyObject* gradient, uint32_t count);
+  void SeeUnreduced(Recorder& recorder, PyObject* gradient, uint32_t count);
+  Observation AtUnreduced(uint32_t count) const;
+  void DiscardKept() noexcept;
 
   const std::shared_ptr<Context> context_;
   PyObject* parameter_;
   const bool main_grad_;
   std::array<SiteId, kSiteKindCount> sites_;
   bool each_ = false;
-  bool is_sharded_ = false;
+  // The un-reduced gradient of a micro-batch that may turn out to be the last of its step: when the step ends, what the
+  // parameter holds is reduced, clipped or unscaled.
+  std::optional<Record> kept_;
+  uint32_t kept_step_ = 0;
   uint32_t seen_ = 0;   // a bit per SiteKind
   uint32_t empty_ = 0;  // likewise
   front_end::StepCounter calls_;

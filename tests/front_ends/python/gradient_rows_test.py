@@ -192,6 +192,28 @@ def test_more_passes_than_micro_batches_leave_the_last_that_is_complete(tmp_path
     assert norms == pytest.approx([1, 2, 2, 4, 4])
 
 
+@pytest.mark.parametrize("each", [False, True])
+def test_a_step_of_fewer_micro_batches_shows_what_the_last_has_left_before_it_was_changed(
+    tmp_path: Path, each: bool
+) -> None:
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    expected = []
+    with watched(tmp_path, model, optimizer, acc=3, wg_distribution=True, monitor_mbs_grad=each):
+        for micro_batches in (3, 2, 1, 3):
+            for _ in range(micro_batches):
+                model(torch.ones(5, 4)).pow(2).sum().backward()
+            expected.append(float(model[0].weight.grad.double().norm()))
+            for parameter in model.parameters():  # what a reduction, or clipping, does
+                parameter.grad.mul_(0.5)
+            optimizer.step()
+            optimizer.zero_grad()
+    for step, right in enumerate(expected):
+        found = [row for row in rows(tmp_path, "grad_unreduced", step) if row["name"] == "0.weight"]
+        assert len(found) == ((3, 2, 1, 3)[step] if each else 1)
+        assert float(found[-1]["norm"]) == pytest.approx(right)
+
+
 def test_parameters_of_no_optimizer_are_read_with_the_first(tmp_path: Path) -> None:
     model = mlp()
     optimizer = torch.optim.AdamW(model[3].parameters(), lr=0.1)
