@@ -78,6 +78,8 @@ void CallGradients::OnPartOfInput(uint16_t element, PyObject* gradient) noexcept
   Guarded(*context_, "the hook of a part of a gradient", [&] {
     Element* const expected = Find(&inputs_, element);
     if (expected == nullptr || IsOver()) return;
+    // A second walk of the graph that asks for other gradients of the node: autograd.grad for the weights alone.
+    if (gradient == Py_None && expected->seen) return;
     if (expected->parts <= 1) return On(sites_.input_grad, &inputs_, element, gradient);
     Answer();
     AddPart(expected, gradient);

@@ -85,6 +85,24 @@ def test_gradients_of_a_schedule_with_zero_bubble_are_seen(tmp_path: Path, each:
         assert value(rows(tmp_path, "grad_reduced", step), "3.weight", "norm") == pytest.approx(expected[-1])
 
 
+def test_the_gradient_of_a_stages_input_is_not_lost_when_those_of_its_weights_come(tmp_path: Path) -> None:
+    model = torch.nn.Sequential(torch.nn.LayerNorm(4), torch.nn.Linear(4, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    seen = []
+    with watched(tmp_path, model, optimizer, xy_distribution=True):
+        for _ in range(2):
+            x = torch.randn(5, 4, requires_grad=True)
+            loss = model(x).pow(2).sum()
+            (gradient,) = torch.autograd.grad(loss, [x], retain_graph=True)
+            seen.append(float(gradient.double().norm()))
+            for weight, gradient in zip(model.parameters(), torch.autograd.grad(loss, list(model.parameters()))):
+                weight.grad = gradient
+            optimizer.step()
+    for step in range(2):
+        found = [row for row in rows(tmp_path, "actv_grad", step) if row["name"] in (".input", "0.input")]
+        assert [float(row["norm"]) for row in found] == pytest.approx([seen[step]] * 2)
+
+
 def test_torch_has_its_own_functions_again_when_the_monitor_is_closed(tmp_path: Path) -> None:
     def of_torch() -> list[Any]:
         kinds = [kind for kind in vars(stage).values() if isinstance(kind, type)]
