@@ -174,14 +174,11 @@ void Session::AfterUpdate(int optimizer, const ParameterSources& sources) {
   groups_.at(static_cast<size_t>(optimizer))->AfterUpdate(sources);
 }
 
-size_t Session::UncalledModules() const {
-  size_t wanted = 0;
-  for (const auto& tap : modules_) {
-    if (!tap->sites().any()) continue;
-    if (tap->was_called()) return 0;
-    ++wanted;
-  }
-  return wanted;
+std::pair<std::vector<size_t>, std::vector<size_t>> Session::CalledAndUncalled() const {
+  std::pair<std::vector<size_t>, std::vector<size_t>> found;
+  for (size_t i = 0; i < modules_.size(); ++i)
+    if (modules_[i]->sites().any()) (modules_[i]->was_called() ? found.first : found.second).push_back(i);
+  return found;
 }
 
 // Sites of a group have an interval of their own: they may not have been asked for yet.

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "front_ends/python/native/auxiliary_capture.h"
@@ -72,8 +73,8 @@ class Session final : public HookTable {
   void AfterUpdate(int optimizer, const ParameterSources& sources);
   // What each kind of parameter rows has given since the plan came into force.
   std::vector<KindYield> Yield() const;
-  // How many modules have rows to give if none of them was called in training since then; otherwise 0.
-  size_t UncalledModules() const;
+  // Of the modules that have rows to give, those that were called in training since then, and the others.
+  std::pair<std::vector<size_t>, std::vector<size_t>> CalledAndUncalled() const;
   // Hooks see nothing while this is true: a framework runs modules on memory that is no data.
   void Pause(bool paused) { context_->is_paused = paused; }
   void EndStep();

@@ -235,7 +235,7 @@ void BindSession(nb::module_& m) {
           },
           "optimizer"_a, "weights"_a = nb::none())
       .def("yield_of_kinds", &YieldOf)
-      .def_prop_ro("uncalled_modules", &Session::UncalledModules)
+      .def_prop_ro("called_and_uncalled", &Session::CalledAndUncalled)
       .def("pause", &Session::Pause, "paused"_a)
       .def("end_step", &Session::EndStep)
       .def("pass_step", &Session::PassStep)

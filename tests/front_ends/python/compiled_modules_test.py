@@ -57,8 +57,8 @@ def train(model: torch.nn.Module, optimizer: Any, steps: int = 3) -> list[torch.
     return outputs
 
 
-def watched(tmp_path: Path, model: torch.nn.Module, optimizer: Any) -> stepwatch.Watch:
-    path = write_config(tmp_path / "config.json", xy_distribution=True)
+def watched(tmp_path: Path, model: torch.nn.Module, optimizer: Any, **config: Any) -> stepwatch.Watch:
+    path = write_config(tmp_path / "config.json", xy_distribution=True, **config)
     return stepwatch.watch(model, optimizer, path, dynamic=False, output_dir=tmp_path)
 
 
@@ -121,3 +121,48 @@ def test_a_compiled_block_that_raises_raises_and_has_no_rows(tmp_path: Path) -> 
             model(torch.ones(2, 4))
         optimizer.step()
     assert not any(row["name"].startswith("1.") for row in rows(tmp_path, "actv"))
+
+
+def names(tmp_path: Path, kind: str) -> set[str]:
+    return {row["name"] for row in rows(tmp_path, kind, 2)}
+
+
+def test_what_torch_compile_wraps_is_one_module_under_the_users_name(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    model: Any = blocks()
+    model[1] = torch.compile(model[1], backend="eager")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with watched(tmp_path, model, optimizer, wg_distribution=True):
+        outputs = train(model, optimizer)
+    assert names(tmp_path, "actv") == {
+        f"{name}{port}" for name in ("", "0", "0.fc", "1") for port in (".input", ".output")
+    }
+    assert names(tmp_path, "actv_grad") == names(tmp_path, "actv")
+    assert names(tmp_path, "grad_unreduced") == {f"{i}.fc.{name}" for i in (0, 1) for name in ("weight", "bias")}
+    assert value(rows(tmp_path, "actv", 2), "1.output", "norm") == pytest.approx(float(outputs[2].double().norm()))
+    said = capfd.readouterr().out
+    assert "1 of 5 selected modules (1._orig_mod.fc is one)" in said
+
+
+@pytest.mark.parametrize("target", ["", "_orig_mod"])
+def test_a_model_that_is_compiled_as_a_whole_shows_what_goes_in_and_out(tmp_path: Path, target: str) -> None:
+    model: Any = torch.compile(blocks(), backend="eager")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with watched(tmp_path, model, optimizer, targets={target: {}}):
+        outputs = train(model, optimizer)
+    table = rows(tmp_path, "actv", 2)
+    assert [row["name"] for row in table] == [".input", ".output"]
+    assert value(table, ".output", "norm") == pytest.approx(float(outputs[2].double().norm()))
+
+
+def test_a_model_whose_compiled_form_is_trained_has_rows_of_its_parameters_and_says_so(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    model = blocks()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with watched(tmp_path, model, optimizer, wg_distribution=True):
+        train(torch.compile(model, backend="eager"), optimizer)
+    assert len(names(tmp_path, "grad_unreduced")) == len(names(tmp_path, "grad_reduced")) == 4
+    assert not rows(tmp_path, "actv")
+    assert "none of 5 selected modules of Sequential was called" in capfd.readouterr().out

@@ -57,7 +57,9 @@ def test_names_are_those_that_the_user_wrote(tmp_path: Path) -> None:
     run(tmp_path, wg_distribution=True, xy_distribution=True)
     assert names(tmp_path, "grad_reduced") == names(tmp_path, "grad_unreduced") == PARAMETERS
     assert {"0.input", "0.output", "1.input", "1.output"} <= names(tmp_path, "actv")
-    assert not any("_checkpoint_wrapped_module" in name for name in names(tmp_path, "actv"))
+    for kind in ("actv", "actv_grad"):
+        found = [row["name"] for row in rows(tmp_path, kind, 1)]
+        assert sorted(found) == sorted(f"{name}.{port}" for name in ("", "0", "1") for port in ("input", "output"))
 
 
 def test_msprobes_spelling_is_there_for_the_asking(tmp_path: Path) -> None:

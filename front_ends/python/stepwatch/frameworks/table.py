@@ -54,12 +54,6 @@ REDUCTIONS = (
     Row("megatron.core", "DistributedDataParallel", "megatron_reduction:MegatronReduction"),
 )
 
-# Modules whose forward only calls the module inside, whose own hooks see the same tensors.
-_WRAPPERS = (
-    Row("torch.distributed", "FullyShardedDataParallel", ""),
-    Row("torch.distributed", "CheckpointWrapper", ""),
-)
-
 # Modules whose parameters have reduced gradients when the backward pass is over, whoever updates them.
 _REDUCERS = (
     Row("torch.nn.parallel", "DistributedDataParallel", ""),
@@ -102,11 +96,6 @@ def reduction_of(module: Any) -> type[Reduction] | None:
     return _made(REDUCTIONS, module, None)
 
 
-def is_wrapper(module: Any) -> bool:
-    """Tell whether a module only calls the one inside."""
-    return _row_for(_WRAPPERS, type(module), only_itself=True) is not None
-
-
 def _made(rows: Sequence[Row], value: Any, otherwise: Any) -> Any:
     row = _row_for(rows, type(value))
     if row is None:
@@ -115,8 +104,8 @@ def _made(rows: Sequence[Row], value: Any, otherwise: Any) -> Any:
     return getattr(importlib.import_module(f"stepwatch.frameworks.{file}"), name)
 
 
-def _row_for(rows: Sequence[Row], kind: type, only_itself: bool = False) -> Row | None:
-    for base in (kind,) if only_itself else kind.__mro__:
+def _row_for(rows: Sequence[Row], kind: type) -> Row | None:
+    for base in kind.__mro__:
         for row in rows:
             of_package = base.__module__ == row.package or base.__module__.startswith(row.package + ".")
             if of_package and row.name in ("", base.__name__):

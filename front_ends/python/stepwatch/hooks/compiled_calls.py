@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
+
+from stepwatch.frameworks.names import is_compiled_wrapper
 
 _CALL = "_compiled_call_impl"
 
@@ -12,6 +14,23 @@ _CALL = "_compiled_call_impl"
 def is_compiled(module: Any) -> bool:
     """Tell whether torch calls what it has compiled of a module, where hooks are traced and do nothing."""
     return vars(module).get(_CALL) is not None
+
+
+def inside_of_compiled(modules: Iterable[Any]) -> set[int]:
+    """Find the modules that run inside of the graphs of others.
+
+    Parameters
+    ----------
+    modules : iterable of torch.nn.Module
+        All that there are.
+
+    Returns
+    -------
+    set of int
+        Their ids, without those of modules that are compiled themselves.
+    """
+    compiled = [module for module in modules if is_compiled(module) or is_compiled_wrapper(module)]
+    return {id(inside) for module in compiled for inside in module.modules()} - {id(module) for module in compiled}
 
 
 class CompiledCall:

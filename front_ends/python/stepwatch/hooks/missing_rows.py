@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from stepwatch.frameworks.optimizer_adapter import OptimizerAdapter
+from stepwatch.hooks.compiled_calls import inside_of_compiled
 from stepwatch.hooks.model_index import ModelIndex
 
 if TYPE_CHECKING:
@@ -128,13 +129,23 @@ class MissingRows:
         )
 
     def _look_at_modules(self) -> None:
-        uncalled = self._session.uncalled_modules
-        if not uncalled or "actv" in self._told:
+        called, uncalled = self._session.called_and_uncalled
+        compiled = inside_of_compiled(self._index.modules) if uncalled else set()
+        unseen = [number for number in uncalled if not called or id(self._index.modules[number]) in compiled]
+        if not unseen or "actv" in self._told:
             return
         self._told.add("actv")
+        if called:
+            name = self._index.module_rows[unseen[0]][1]
+            self._session.warn(
+                f"xy_distribution gives no rows for {len(unseen)} of {len(called) + len(uncalled)} selected modules "
+                f"({name} is one): they are inside of what torch.compile runs as one graph; what is compiled gives "
+                "rows of its own inputs and outputs, and of its parameters"
+            )
+            return
         root = type(self._index.modules[0]).__name__
         self._session.warn(
-            f"xy_distribution gives no rows: none of {uncalled} selected modules of {root} was called by torch in "
+            f"xy_distribution gives no rows: none of {len(unseen)} selected modules of {root} was called by torch in "
             "training mode; hand the monitor the model that is trained, and what is compiled or replayed as a whole "
             "gives rows of its parameters alone"
         )

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from stepwatch.frameworks.names import as_written
+from stepwatch.frameworks.names import as_written, is_wrapper, places_to_watch
 from stepwatch.frameworks.optimizer_adapter import OptimizerAdapter
 from stepwatch.frameworks.reduction import Reduction
-from stepwatch.frameworks.table import is_wrapper, reduction_of
+from stepwatch.frameworks.table import reduction_of
 
 if TYPE_CHECKING:
     import torch
@@ -22,7 +22,8 @@ class ModelIndex:
     Attributes
     ----------
     modules : list of torch.nn.Module
-        A module that is shared appears once, under its first name.
+        A module that is shared appears once, under its first name. In the place of one that torch.compile has wrapped
+        stands the wrapper, whose hooks see what the module is called with.
     module_rows : list of tuple
         (chunk, name, type name, watchable, name as the user wrote it or None) of each module; the root's name is "".
     parameters : list of torch.nn.Parameter
@@ -60,12 +61,13 @@ def index_model(chunks: Sequence[torch.nn.Module], optimizers: Sequence[Optimize
     parameters: set[int] = set()
     sharded = sharded_parameters(chunks, optimizers)
     for number, chunk in enumerate(chunks):
+        places = places_to_watch(chunk.modules())
         for torchs_name, module in chunk.named_modules():
             if id(module) in modules:
                 continue
             modules.add(id(module))
             name, kind = _printable(torchs_name), _printable(type(module).__name__)
-            index.modules.append(module)
+            index.modules.append(places.get(id(module), module))
             index.module_rows.append((number, name, kind, not is_wrapper(module), as_written(name)))
         for torchs_name, parameter in chunk.named_parameters():
             if id(parameter) in parameters:
