@@ -79,45 +79,12 @@ def record_skipped_steps(job: Job, scaler: Any, optimizer: torch.optim.Optimizer
     scaler.step = step
 
 
-STEPS = "AcceleratedOptimizer.step is called for each micro-batch, and each call counts as a step"
-SCALER = "the step that accelerate puts on the optimizer takes the place of ours"
-SKIPPED = "a step that a GradScaler skips has no such rows"
-EVERYTHING = (
-    "actv",
-    "actv_grad",
-    "grad_unreduced",
-    "grad_reduced",
-    "param_origin",
-    "param_updated",
-    "exp_avg",
-    "exp_avg_sq",
-)
-BEFORE = ("grad_reduced", "param_origin", "exp_avg", "exp_avg_sq")
-
 CASES = [
     Case("accelerate-inner", lambda job: accelerated(job, False), micro_batches=2),
-    Case(
-        "accelerate-prepared",
-        lambda job: accelerated(job, True),
-        micro_batches=2,
-        known=dict.fromkeys((*EVERYTHING, "steps"), STEPS),
-    ),
-    Case(
-        "accelerate-inner-scaled",
-        lambda job: accelerated(job, False, scaled=True),
-        ranks=1,
-        known=dict.fromkeys((*BEFORE, "param_updated"), SCALER),
-    ),
-    Case(
-        "accelerate-prepared-scaled",
-        lambda job: accelerated(job, True, scaled=True),
-        ranks=1,
-        known={
-            "grad_reduced": "what is read is still multiplied by the scaler's factor",
-            "param_updated": "a step that the GradScaler skips has rows of an update",
-        },
-    ),
-    Case("grad-scaler", scaled_loop, ranks=1, known=dict.fromkeys(BEFORE, SKIPPED)),
+    Case("accelerate-prepared", lambda job: accelerated(job, True), micro_batches=2),
+    Case("accelerate-inner-scaled", lambda job: accelerated(job, False, scaled=True), ranks=1),
+    Case("accelerate-prepared-scaled", lambda job: accelerated(job, True, scaled=True), ranks=1),
+    Case("grad-scaler", scaled_loop, ranks=1),
 ]
 
 

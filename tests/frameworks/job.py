@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -85,13 +85,13 @@ class Job:
         )
 
     def watch_plainly(
-        self, model: Any, optimizer: torch.optim.Optimizer, *, gradients: bool = True, skip: Sequence[str] = ()
+        self, model: Any, optimizer: torch.optim.Optimizer, *, gradients: bool = True, **modules: Any
     ) -> None:
         """Let the oracle watch what torch alone shows, in its mode."""
         if self.oracle is None:
             return
         chunks = list(model) if isinstance(model, (list, tuple)) else [model]
-        self.oracle.watch_modules(chunks, skip=skip)
+        self.oracle.watch_modules(chunks, **modules)
         for number, chunk in enumerate(chunks):
             if gradients:
                 self.oracle.watch_gradients(chunk.named_parameters(), chunk=number)

@@ -92,14 +92,22 @@ class Oracle:
 
     # --- modules ---
 
-    def watch_modules(self, chunks: Sequence[torch.nn.Module], *, skip: Iterable[str] = ()) -> None:
-        """Record the activations of all modules and their gradients, but of those of the classes to skip."""
+    def watch_modules(
+        self, chunks: Sequence[torch.nn.Module], *, skip: Iterable[str] = (), graphs: Iterable[str] = ()
+    ) -> None:
+        """Record the activations of all modules and their gradients.
+
+        But for those of the classes to skip, and those inside of the modules that are run as graphs.
+        """
+        hidden = tuple(f"{graph}." if graph else "" for graph in graphs)
         seen: set[int] = set()
         for chunk, root in enumerate(chunks):
             for name, module in root.named_modules():
                 if id(module) in seen or type(module).__name__ in {"FullyShardedDataParallel", *skip}:
                     continue
                 seen.add(id(module))
+                if name and name.startswith(hidden):
+                    continue
                 self._hang(chunk, clean(name), module, root is module)
 
     def _hang(self, chunk: int, name: str, module: torch.nn.Module, is_root: bool) -> None:
