@@ -28,8 +28,10 @@ KINDS = {
     "stage1": (shapes.STAGE12, "DeepSpeedZeroOptimizer", {"stage": 1}),
     "stage1-overlap": (shapes.STAGE12, "DeepSpeedZeroOptimizer", {"stage": 1, "overlaps": True}),
     "stage2": (shapes.STAGE12, "DeepSpeedZeroOptimizer", {"stage": 2}),
+    "stage2-round-robin": (shapes.STAGE12, "DeepSpeedZeroOptimizer", {"stage": 2, "round_robin": True}),
     "stage3": (shapes.STAGE3, "DeepSpeedZeroOptimizer_Stage3", {}),
     "stage3-offload": (shapes.STAGE3, "DeepSpeedZeroOptimizer_Stage3", {"offloads": True}),
+    "stage3-sub-groups": (shapes.STAGE3, "DeepSpeedZeroOptimizer_Stage3", {"sub_groups": 2}),
     "bf16": (shapes.BF16, "BF16_Optimizer", {}),
     "unfused": (f"{FP16}.unfused_optimizer", "FP16_UnfusedOptimizer", {}),
     "fused": (f"{FP16}.fused_optimizer", "FP16_Optimizer", {}),
@@ -42,12 +44,15 @@ def deepspeed(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, name, module)
 
 
-def engine_of(kind: str, outputs: int = 2) -> shapes.DeepSpeedEngine:
+def engine_of(kind: str, outputs: int = 2, groups: int = 1, **more: Any) -> shapes.DeepSpeedEngine:
     model = mlp()
     if outputs != 2:
         model[3] = torch.nn.Linear(8, outputs)
     module, name, options = KINDS[kind]
-    optimizer = shapes.made(module, name, torch.optim.Adam(model.parameters(), lr=0.1), **options)
+    parameters = list(model.parameters())
+    size = -(-len(parameters) // groups)
+    of_groups = [{"params": parameters[start : start + size]} for start in range(0, len(parameters), size)]
+    optimizer = shapes.made(module, name, torch.optim.Adam(of_groups, lr=0.1), **options, **more)
     return shapes.DeepSpeedEngine(model, optimizer, MICRO_BATCHES)
 
 
@@ -74,6 +79,14 @@ def train(engine: shapes.DeepSpeedEngine, steps: int, overflows: int = -1) -> di
             engine.optimizer.overflows = step == overflows
             engine.step()
     return norms
+
+
+def kept_of(engine: shapes.DeepSpeedEngine, kind: str) -> list[str]:
+    """Return the names of the parameters of which this rank keeps anything."""
+    names = {id(each): name for name, each in engine.module.named_parameters()}
+    if not kind.startswith(("stage1", "stage2")):
+        return list(names.values())
+    return [names[id(each)] for kept in engine.optimizer.params_in_partition for each in kept]
 
 
 @pytest.mark.parametrize("hands_in", ["engine", "optimizer"])
@@ -109,8 +122,7 @@ def test_reduced_gradients_and_moments_are_whole_or_this_ranks_part(
     engine = engine_of(kind)
     with watched(tmp_path, engine, engine):
         right = train(engine, 3)
-    names = [name for name, _ in engine.module.named_parameters()]
-    kept = names[:-1] if kind.startswith(("stage1", "stage2")) else names
+    kept = kept_of(engine, kind)
     for each in ("exp_avg", "exp_avg_sq"):
         assert {row["name"] for row in rows(tmp_path, each, 2)} == set(kept)
     reduced = rows(tmp_path, "grad_reduced", 2)
@@ -158,3 +170,15 @@ def test_training_keeps_its_bits_and_deepspeed_its_functions(tmp_path: Path, kin
         assert dict(vars(type(engine.optimizer))) == functions
         weights.append([getattr(each, "ds_tensor", each).detach().clone() for each in engine.module.parameters()])
     assert all(torch.equal(one, other) for one, other in zip(*weights))
+
+
+@pytest.mark.parametrize("kind", ["stage1", "stage2-round-robin"])
+def test_moments_of_all_groups_are_read(tmp_path: Path, kind: str) -> None:
+    engine = engine_of(kind, groups=2)
+    with watched(tmp_path, engine, engine):
+        train(engine, 2)
+    kept = kept_of(engine, kind)
+    gradients, moments = rows(tmp_path, "grad_reduced", 0), rows(tmp_path, "exp_avg", 1)
+    assert {row["name"] for row in moments} == set(kept)
+    for name in kept:  # after the first update of Adam
+        assert value(moments, name, "norm") == pytest.approx(0.1 * value(gradients, name, "norm"), rel=1e-5)

@@ -19,8 +19,7 @@ class Optimizer:
     def __init__(self, optimizer: Any) -> None:
         self.optimizer = optimizer
         self.overflow = self.overflows = False
-        (group,) = optimizer.param_groups
-        self.own = list(group["params"])
+        self.own = [each for group in optimizer.param_groups for each in group["params"]]
         self.is_boundary = True
 
     @property
@@ -56,37 +55,54 @@ class Optimizer:
 class Fragment:
     """Is `tensor_fragment`."""
 
-    def __init__(self, gradients: dict[int, Any], start: int, stop: int) -> None:
-        self.gradients, self.start, self.stop = gradients, start, stop
+    def __init__(self, gradients: dict[int, Any], start: int, stop: int, group: int = 0) -> None:
+        self.gradients, self.group = gradients, group
+        self.hp_fragment_address = types.SimpleNamespace(start=start, numel=stop - start)
         self.optim_fragment: Any = None
 
     def get_lp_grad_fragment(self, index: int) -> torch.Tensor:
-        if self.gradients.get(0) is None:
+        if self.gradients.get(self.group) is None:
             raise ValueError("Gradients are only available immediately after backward and before engine step")
-        return self.gradients[0][index]
+        return self.gradients[self.group][index]
 
 
 class ZeroOptimizer(Optimizer):
-    """Keeps moments of all parameters but the last one; the gradients it has reduced are halves of those it got."""
+    """Keeps all parameters of a group but the last one; the gradients it has reduced are halves of those it got."""
 
-    def __init__(self, optimizer: Any, stage: int, overlaps: bool = False) -> None:
+    def __init__(
+        self, optimizer: Any, stage: int, overlaps: bool = False, round_robin: bool = False, scaler: Any = None
+    ) -> None:
         super().__init__(optimizer)
         self.partition_gradients, self.overlap_comm = stage == 2, overlaps
         self.contiguous_gradients, self.use_grad_accum_attribute = True, False
-        self.bit16_groups = [self.own]
+        self.round_robin_gradients, self.cpu_offload = round_robin, False
+        self.torch_autocast_gradscaler = scaler
+        self.bit16_groups = [list(group["params"]) for group in optimizer.param_groups]
         self.averaged_gradients: dict[int, Any] = {}
-        self.kept = self.own[:-1]
-        size = sum(each.numel() for each in self.kept)
-        self.single_partition_of_fp32_groups = [self.flat()[:size].clone()]
-        optimizer.param_groups[0]["params"] = list(self.single_partition_of_fp32_groups)
+        orders = [[*group[::2], *group[1::2]] if round_robin else group for group in self.bit16_groups]
+        self.params_in_partition = [order[:-1] for order in orders]
+        self.round_robin_bit16_padding = [[0] * len(order) for order in orders]
+        self.partition_size = [sum(each.numel() for each in kept) for kept in self.params_in_partition]
+        self.first_offset = [0] * len(orders)
+        self.single_partition_of_fp32_groups = [
+            torch.cat([each.detach().reshape(-1) for each in kept]).clone() for kept in self.params_in_partition
+        ]
+        for group, copy in zip(optimizer.param_groups, self.single_partition_of_fp32_groups):
+            group["params"] = [copy]
+        self.is_linked = False
         self.sums: dict[int, torch.Tensor] = {}
-        offset = 0
-        for index, each in enumerate(self.own):
-            inside = index < len(self.kept)
-            each._hp_mapping = Fragment(self.averaged_gradients, offset, offset + each.numel()) if inside else None
+        for number, parameters in enumerate(self.bit16_groups):
+            self.link(number, parameters)
+
+    def link(self, group: int, parameters: list[Any]) -> None:
+        # In the order that they had at first, as DeepSpeed does: wrong for `round_robin`.
+        start, size = 0, self.partition_size[group]
+        for index, each in enumerate(parameters):
+            stop = min(start + each.numel(), size)
+            each._hp_mapping = Fragment(self.averaged_gradients, start, stop, group) if start < size else None
             each._index_in_param_group = index
-            offset += each.numel()
-            each.register_post_accumulate_grad_hook(lambda parameter: self.process_gradients(parameter, 0))
+            start = stop
+            each.register_post_accumulate_grad_hook(lambda parameter: self.process_gradients(parameter, group))
 
     def process_gradients(self, parameter: torch.nn.Parameter, i: int) -> None:
         if self.partition_gradients or self.overlap_comm:
@@ -103,19 +119,42 @@ class ZeroOptimizer(Optimizer):
         if not self.partition_gradients and not self.overlap_comm:
             for parameter in self.own:
                 self.reduce_ready_partitions_and_remove_grads(parameter, 0)
-        self.averaged_gradients[0] = [self.sums[id(each)] for each in self.kept]
+        for group, kept in enumerate(self.params_in_partition):
+            self.averaged_gradients[group] = [self.sums[id(each)] for each in kept]
 
     def update(self) -> None:
-        (copy,) = self.single_partition_of_fp32_groups
-        copy.grad = torch.cat([each.reshape(-1) for each in self.averaged_gradients[0]])
-        self.optimizer.step()
-        for each in self.kept:
-            own = each._hp_mapping
-            state = self.optimizer.state[copy]
-            own.optim_fragment = {name: state[name][own.start : own.stop] for name in ("exp_avg", "exp_avg_sq")}
-        self.put(torch.cat([copy, self.own[-1].detach().reshape(-1)]))
-        self.averaged_gradients[0] = None
+        groups = self.optimizer.param_groups
+        for number, copy in enumerate(self.single_partition_of_fp32_groups):
+            copy.grad = torch.cat([each.reshape(-1) for each in self.averaged_gradients[number]])
+            self.optimizer.param_groups = [groups[number]]
+            self.step_inside()
+            self.optimizer.param_groups = groups
+            self.link_states()
+            start = 0
+            for each in self.params_in_partition[number]:
+                each.data.copy_(copy[start : start + each.numel()].view_as(each))
+                start += each.numel()
+            self.averaged_gradients[number] = None
         self.sums.clear()
+
+    def step_inside(self) -> None:
+        if self.torch_autocast_gradscaler is None:
+            self.optimizer.step()
+            return
+        self.torch_autocast_gradscaler.step(self.optimizer)
+        self.torch_autocast_gradscaler.update()
+
+    def link_states(self) -> None:
+        # After the update of the first group, of all: the others have no state yet.
+        for each in () if self.is_linked else self.own:
+            own = each._hp_mapping
+            if own is not None:
+                state = self.optimizer.state[self.single_partition_of_fp32_groups[own.group]]
+                start, size = own.hp_fragment_address.start, own.hp_fragment_address.numel
+                own.optim_fragment = {
+                    name: state[name][start : start + size] for name in ("exp_avg", "exp_avg_sq") if name in state
+                }
+        self.is_linked = True
 
 
 class Bf16Optimizer(Optimizer):
@@ -151,9 +190,6 @@ class Bf16Optimizer(Optimizer):
         (copy,) = self.fp32_groups_flat_partition
         copy.grad = torch.cat(self.fp32_groups_gradients[0])
         self.optimizer.step()
-        for each in self.own:
-            own, state = each._hp_mapping, self.optimizer.state[copy]
-            own.optim_fragment = {name: state[name][own.start : own.stop] for name in ("exp_avg", "exp_avg_sq")}
         self.put(copy)
         for gradient in self.fp32_groups_gradients[0]:
             gradient.zero_()
@@ -162,29 +198,33 @@ class Bf16Optimizer(Optimizer):
 class ZeroOptimizerStage3(Optimizer):
     """Keeps the second half of each parameter, padded where its size is odd."""
 
-    def __init__(self, optimizer: Any, offloads: bool = False) -> None:
+    def __init__(self, optimizer: Any, offloads: bool = False, sub_groups: int = 1) -> None:
         super().__init__(optimizer)
-        self.fp16_groups = [self.own]
+        size = -(-len(self.own) // sub_groups)
+        self.fp16_groups = [self.own[start : start + size] for start in range(0, len(self.own), size)]
+        self.sub_group_to_group_id = dict.fromkeys(range(sub_groups), 0)
         self.offload_optimizer = offloads
         self.averaged_gradients: dict[int, Any] = {}
         self.grad_position: dict[int, list[int]] = {}
         self.whole: dict[int, torch.Tensor] = {}
         self.sums: dict[int, torch.Tensor] = {}
+        self.fp32_partitioned_groups_flat = [self.flat_group(number) for number in range(sub_groups)]
+        optimizer.param_groups[0]["params"] = []
+
+    def flat_group(self, number: int) -> torch.Tensor:
         offset = 0
-        for number, each in enumerate(self.own):
+        for each in self.fp16_groups[number]:
             size = (each.numel() + 1) // 2
-            each.ds_id, each.ds_numel = number, each.numel()
+            each.ds_id, each.ds_numel = len(self.grad_position), each.numel()
             each.ds_process_group = types.SimpleNamespace(rank=lambda: 1)
             each.ds_tensor = self.second_half(each.detach().reshape(-1))
             each.ds_tensor.ds_numel = size
-            self.grad_position[number] = [0, offset, size]
+            self.grad_position[each.ds_id] = [number, offset, size]
             offset += size
             each.register_post_accumulate_grad_hook(
                 lambda parameter: self.reduce_ready_partitions_and_remove_grads(parameter)
             )
-        flat = torch.cat([each.ds_tensor for each in self.own]).clone()
-        self.fp32_partitioned_groups_flat = [flat]
-        optimizer.param_groups[0]["params"] = [flat]
+        return torch.cat([each.ds_tensor for each in self.fp16_groups[number]]).clone()
 
     @staticmethod
     def second_half(flat: torch.Tensor) -> torch.Tensor:
@@ -206,17 +246,20 @@ class ZeroOptimizerStage3(Optimizer):
         parameter.grad = None
 
     def reduce_gradients(self) -> None:
-        parts = [self.second_half(self.sums[each.ds_id]) for each in self.own]
-        self.fp32_partitioned_groups_flat[0].grad = torch.cat(parts)
-        if not self.offload_optimizer:
-            self.averaged_gradients[0] = parts
+        for number, flat in enumerate(self.fp32_partitioned_groups_flat):
+            parts = [self.second_half(self.sums[each.ds_id]) for each in self.fp16_groups[number]]
+            flat.grad = torch.cat(parts)
+            if not self.offload_optimizer:
+                self.averaged_gradients[number] = parts
 
     def update(self) -> None:
-        self.optimizer.step()
-        (flat,) = self.fp32_partitioned_groups_flat
+        for flat in self.fp32_partitioned_groups_flat:
+            self.optimizer.param_groups[0]["params"] = [flat]
+            self.optimizer.step()
+            self.optimizer.param_groups[0]["params"] = []
         for each in self.own:
-            _, start, size = self.grad_position[each.ds_id]
-            each.ds_tensor.copy_(flat[start : start + size])
+            group, start, size = self.grad_position[each.ds_id]
+            each.ds_tensor.copy_(self.fp32_partitioned_groups_flat[group][start : start + size])
         self.averaged_gradients.clear()
         self.sums.clear()
 
@@ -261,7 +304,7 @@ class FusedOptimizer(UnfusedOptimizer):
 
 def modules() -> dict[str, types.ModuleType]:
     """Return what is to stand in `sys.modules`, with classes made anew, so that tests share nothing."""
-    found = {}
+    found = {"deepspeed": types.ModuleType("deepspeed")}
     for name, kind, shape in (
         (STAGE12, "DeepSpeedZeroOptimizer", ZeroOptimizer),
         (STAGE3, "DeepSpeedZeroOptimizer_Stage3", ZeroOptimizerStage3),

@@ -6,7 +6,7 @@ Gradients are those of the loss as it was multiplied by a loss scale, before and
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from stepwatch.frameworks.deepspeed_reduction import DeepSpeedReduction
 from stepwatch.frameworks.optimizer_adapter import OptimizerAdapter, param_groups_of
@@ -32,7 +32,11 @@ class DeepSpeedOptimizer(OptimizerAdapter):
         # By the ids of the model's parameters: the number of a group, and the place there.
         self.places = {id(each): (i, j) for i, group in enumerate(groups) for j, each in enumerate(group)}
         inner = param_groups_of(optimizer.optimizer)
-        self._groups = [group_of(list(group), own) for group, own in zip(groups, inner)]
+        self._groups = [group_of(list(group), inner[self.inner_group(i)]) for i, group in enumerate(groups)]
+
+    def inner_group(self, number: int) -> int:
+        """Return the number of the group of the optimizer inside that updates a group of the model's parameters."""
+        return number
 
     def groups(self) -> list[Mapping[str, Any]]:
         """Return the parameters of the model: those in the groups of the optimizer inside are copies of them."""
@@ -53,6 +57,10 @@ class Stage12(DeepSpeedOptimizer):
     model_groups = "bit16_groups"
     flat_copies = "single_partition_of_fp32_groups"
 
+    def __init__(self, optimizer: Any) -> None:
+        super().__init__(optimizer)
+        self._reordered = dict(_reordered_parts_of(optimizer))
+
     def moments(self) -> Any:
         """Return the moments of this rank's parts."""
         return Lookup(self._state_of)
@@ -61,13 +69,18 @@ class Stage12(DeepSpeedOptimizer):
         place = self.places.get(id(parameter))
         if place is None:
             return None
+        group = place[0]
+        flat = getattr(self.optimizer, self.flat_copies)[group]
+        state = self.optimizer.optimizer.state.get(flat) or {}
+        if group in self._reordered:
+            part = self._reordered[group].get(id(parameter))
+            return no_moments() if part is None else _parts_of_moments(state, part.start, part.stop)
         fragment = _fragment_of(parameter)
         if fragment is None:
             return no_moments()
-        flat = getattr(self.optimizer, self.flat_copies)[place[0]]
-        # Linked to the flat state after the first update.
-        state = self.optimizer.optimizer.state.get(flat) or {}
-        return fragment.optim_fragment and {"step": state.get("step"), **fragment.optim_fragment}
+        # Not what DeepSpeed links to the fragment after the first update: groups behind the first have none there.
+        place = fragment.hp_fragment_address
+        return _parts_of_moments(state, place.start, place.start + place.numel)
 
     def reduced(self) -> Any:
         """Return this rank's parts of the reduced gradients."""
@@ -77,8 +90,11 @@ class Stage12(DeepSpeedOptimizer):
         return Lookup(self._reduced_of)
 
     def _reduced_of(self, parameter: Any) -> Any:
-        if id(parameter) not in self.places:
+        place = self.places.get(id(parameter))
+        if place is None:
             return None
+        if place[0] in self._reordered:
+            return self._reordered_gradient_of(parameter, place[0])
         fragment = _fragment_of(parameter)
         if fragment is None:
             return nothing()
@@ -86,6 +102,18 @@ class Stage12(DeepSpeedOptimizer):
             return fragment.get_lp_grad_fragment(parameter._index_in_param_group)
         except (ValueError, KeyError, IndexError):  # it has none in this step
             return None
+
+    def _reordered_gradient_of(self, parameter: Any, group: int) -> Any:
+        part = self._reordered[group].get(id(parameter))
+        if part is None:
+            return nothing()
+        optimizer = self.optimizer
+        gradients = optimizer.averaged_gradients.get(group)
+        flat = optimizer.single_partition_of_fp32_groups[group].grad if optimizer.cpu_offload else None
+        flat = getattr(gradients, "flat_partition", None) if flat is None else flat
+        if flat is not None:
+            return part_of(flat, part.start, part.stop)
+        return None if gradients is None else gradients[part.number]
 
     def reduction(self) -> type[Reduction] | None:
         """Return what sees gradients before they are reduced; None if nobody has moved them when their hooks come."""
@@ -159,9 +187,41 @@ class Fused(DeepSpeedOptimizer):
         flat = self.optimizer.fp32_groups_flat[group]
         state = self.optimizer.optimizer.state.get(flat) or {}
         start = self._offsets[group][number]
-        stop = start + parameter.numel()
-        own = {name: part_of(state[name], start, stop).view(parameter.shape) for name in MOMENTS if name in state}
-        return {"step": state.get("step"), **own}
+        own = _parts_of_moments(state, start, start + parameter.numel())
+        return own | {name: own[name].view(parameter.shape) for name in MOMENTS if name in own}
+
+
+class _Part(NamedTuple):
+    """A part of a parameter in the flat group of this rank: its number there, and its place."""
+
+    number: int
+    start: int
+    stop: int
+
+
+def _reordered_parts_of(optimizer: Any) -> Iterator[tuple[int, dict[int, _Part]]]:
+    """Find the parts of this rank in groups that `round_robin_gradients` has put into another order.
+
+    The fragments that DeepSpeed links to the parameters are those of the order before, unless there is padding.
+    """
+    if not getattr(optimizer, "round_robin_gradients", False):
+        return
+    for group, parameters in enumerate(optimizer.params_in_partition):
+        if any(optimizer.round_robin_bit16_padding[group]):
+            continue
+        parts: dict[int, _Part] = {}
+        start, size = 0, int(optimizer.partition_size[group])
+        for number, parameter in enumerate(parameters):
+            before = optimizer.first_offset[group] if number == 0 else 0
+            stop = min(start + parameter.numel() - before, size)
+            parts[id(parameter)] = _Part(number, start, stop)
+            start = stop
+        yield group, parts
+
+
+def _parts_of_moments(state: Mapping[str, Any], start: int, stop: int) -> dict[str, Any]:
+    own = {name: part_of(state[name], start, stop) for name in MOMENTS if name in state}
+    return {"step": state.get("step"), **own}
 
 
 def _offsets_of(parameters: Sequence[Any]) -> Iterator[int]:

@@ -13,6 +13,10 @@ from stepwatch.frameworks.reduction import Reduction
 class Stage3(DeepSpeedOptimizer):
     """Reads this rank's parts, without the padding behind the last of them."""
 
+    def inner_group(self, number: int) -> int:
+        """Return the number of the group of the optimizer inside: each is updated in sub-groups of limited size."""
+        return self.optimizer.sub_group_to_group_id[number]
+
     def moments(self) -> Any:
         """Return the moments of this rank's parts; there are none of what is swapped to a disk."""
         return Lookup(self._state_of)
@@ -25,9 +29,17 @@ class Stage3(DeepSpeedOptimizer):
         optimizer = self.optimizer
         if optimizer._swappable_optimizer_subgroup(group):
             return None
-        state = optimizer.optimizer.state.get(optimizer.fp32_partitioned_groups_flat[group]) or {}
+        state = self._flat_state(optimizer.fp32_partitioned_groups_flat[group])
         own = {name: _own(parameter, state[name][start:]) for name in MOMENTS if name in state}
         return {"step": state.get("step"), **own}
+
+    def _flat_state(self, flat: Any) -> Any:
+        # Of an offload by `ratio` the optimizer in reserve updates what stays on the device.
+        for optimizer in (self.optimizer.optimizer, getattr(self.optimizer, "backup_optimizer", None)):
+            state = None if optimizer is None else optimizer.state.get(flat)
+            if state:
+                return state
+        return {}
 
     def _flat_place_of(self, parameter: Any) -> Any:
         """Return the number of the flat group of a parameter, and where its part begins there."""
