@@ -182,3 +182,33 @@ def test_moments_of_all_groups_are_read(tmp_path: Path, kind: str) -> None:
     assert {row["name"] for row in moments} == set(kept)
     for name in kept:  # after the first update of Adam
         assert value(moments, name, "norm") == pytest.approx(0.1 * value(gradients, name, "norm"), rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["stage2", "stage3-sub-groups", "bf16", "unfused"])
+def test_the_optimizer_inside_stands_for_the_one_around_it(
+    tmp_path: Path, kind: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    engine = engine_of(kind)
+    with watched(tmp_path, engine, engine.optimizer.optimizer) as monitor:
+        right = train(engine, 3)
+        assert monitor.status()["step"] == 3
+    kept = kept_of(engine, kind)
+    for each in ("grad_unreduced", "grad_reduced", "exp_avg", "param_updated"):
+        assert {row["name"] for row in rows(tmp_path, each, 2)} >= set(kept), each
+    last = [row for row in rows(tmp_path, "grad_unreduced", 2) if int(row["micro_step"]) == MICRO_BATCHES - 1]
+    assert value(last, kept[0], "norm") == pytest.approx(right[2, 1][kept[0]], rel=1e-5)
+    assert "gives no rows" not in capfd.readouterr().out
+
+
+def test_an_optimizer_that_is_taken_over_later_is_told_with_the_one_to_hand_over(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    model = mlp()
+    own = torch.optim.Adam(model.parameters(), lr=0.1)
+    path = write_config(tmp_path / "config.json", **EVERYTHING)
+    with stepwatch.watch(model, own, path, dynamic=False, output_dir=tmp_path, grad_acc_steps=MICRO_BATCHES):
+        module, name, options = KINDS["stage2"]
+        train(shapes.DeepSpeedEngine(model, shapes.made(module, name, own, **options), MICRO_BATCHES), 3)
+    told = capfd.readouterr().out
+    assert "grad_reduced gives no rows" in told
+    assert "DeepSpeedZeroOptimizer has taken the parameters out of it" in told

@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from stepwatch.frameworks.deepspeed_leader import leader_of
 from stepwatch.frameworks.optimizer_adapter import OptimizerAdapter
 from stepwatch.frameworks.reduction import Reduction
 
@@ -82,6 +83,8 @@ def adapter_of(optimizer: Any) -> OptimizerAdapter:
     OptimizerAdapter
         Of the object whose steps are the real ones.
     """
+    leader = leader_of(optimizer)
+    optimizer = optimizer if leader is None else leader
     for _ in range(8):
         adapter = _made(OPTIMIZERS, optimizer, OptimizerAdapter)(optimizer)
         inner = adapter.unwrapped

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stepwatch.frameworks.deepspeed_leader import leader_of
 from stepwatch.frameworks.optimizer_adapter import OptimizerAdapter
 
 
@@ -12,6 +13,12 @@ class TorchOptimizer(OptimizerAdapter):
 
     def remedy(self, kind: str) -> str:
         """Return what a user can do who gets no rows of a kind, as the end of a sentence."""
+        leader = leader_of(self.optimizer)
+        if leader is not None:
+            return (
+                f"{type(leader).__name__} has taken the parameters out of it since: hand over the engine, or the "
+                "optimizer, that deepspeed.initialize returned"
+            )
         if kind == "exp_avg":
             return "leave these kinds out of the config, or hand over what leads it, if it updates copies of parameters"
         return "hand over what takes them elsewhere before its step, if that is another optimizer around it"
