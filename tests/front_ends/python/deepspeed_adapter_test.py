@@ -212,3 +212,14 @@ def test_an_optimizer_that_is_taken_over_later_is_told_with_the_one_to_hand_over
     told = capfd.readouterr().out
     assert "grad_reduced gives no rows" in told
     assert "DeepSpeedZeroOptimizer has taken the parameters out of it" in told
+
+
+def test_a_scaler_around_the_optimizer_inside_leaves_no_step_out_that_it_takes(tmp_path: Path) -> None:
+    scaler = torch.amp.GradScaler("cpu", init_scale=1.0)
+    scaler.scale(torch.ones(()))  # as `backward` of the optimizer does it
+    engine = engine_of("stage1", groups=2, scaler=scaler)
+    with watched(tmp_path, engine, engine) as monitor:
+        train(engine, 3)
+        assert monitor.status()["step"] == 3
+    for kind in ("param_origin", "param_updated"):
+        assert sorted({int(row["step"]) for row in rows(tmp_path, kind)}) == [0, 1, 2], kind

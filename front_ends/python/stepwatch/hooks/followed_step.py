@@ -105,6 +105,10 @@ class FollowedStep:
         if not self._is_quiet and not self._waits_for_closure:
             self._read(Reading.AT_UPDATE)
 
+    def note_inside(self) -> None:
+        """Take note of the same where nothing waits for it: a gradient scaler has not left this step out."""
+        self._has_stepped_inside = self._is_running
+
     def _end(self, result: Any = None) -> None:
         self._is_running = False
         if self._is_quiet:

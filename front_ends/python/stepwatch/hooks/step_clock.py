@@ -103,8 +103,9 @@ class StepClock:
         kind = HookedStep if takes_step_hooks(optimizer) else ReplacedStep
         self._steps.append(kind(optimizer, calls, bool(inside) and not is_reduced and not adapter.is_understood))
         self.adapters.append(adapter)
-        if inside and not adapter.is_understood:
-            self._inside.append(StepsInside(inside, self._steps[-1].on_inside))
+        if inside:
+            step = self._steps[-1]
+            self._inside.append(StepsInside(inside, step.note_inside if adapter.is_understood else step.on_inside))
 
     def group_sizes(self) -> tuple[int, ...]:
         """Count the parameters of each group of each optimizer: groups may be added in mid-run."""
