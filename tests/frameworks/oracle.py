@@ -93,11 +93,17 @@ class Oracle:
     # --- modules ---
 
     def watch_modules(
-        self, chunks: Sequence[torch.nn.Module], *, skip: Iterable[str] = (), graphs: Iterable[str] = ()
+        self,
+        chunks: Sequence[torch.nn.Module],
+        *,
+        skip: Iterable[str] = (),
+        graphs: Iterable[str] = (),
+        entered: torch.nn.Module | None = None,
     ) -> None:
         """Record the activations of all modules and their gradients.
 
-        But for those of the classes to skip, and those inside of the modules that are run as graphs.
+        But for those of the classes to skip, and those inside of the modules that are run as graphs. A micro-batch
+        begins with a call of the root, or of what is `entered` in its place.
         """
         hidden = tuple(f"{graph}." if graph else "" for graph in graphs)
         seen: set[int] = set()
@@ -108,7 +114,7 @@ class Oracle:
                 seen.add(id(module))
                 if name and name.startswith(hidden):
                     continue
-                self._hang(chunk, clean(name), module, root is module)
+                self._hang(chunk, clean(name), module, module is (entered or root))
 
     def _hang(self, chunk: int, name: str, module: torch.nn.Module, is_root: bool) -> None:
         running: list[tuple[int, int, int]] = []
