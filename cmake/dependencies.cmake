@@ -1,16 +1,31 @@
-# Debian packages, found once for all folders. What is missing is said in one line, with the line that installs it.
+# The compiler and Debian's packages, found once for all folders. What is missing is said in one line, with the line
+# that installs it.
 
 set(stepwatch_missing)
 
-# stepwatch_need(DEBIAN_PACKAGE NAME [VERSION] [COMPONENTS …]): find_package, which leaves its targets here.
+include(CheckLanguage)
+check_language(CXX)
+if(CMAKE_CXX_COMPILER)
+  enable_language(CXX)
+  find_package(Threads REQUIRED)
+else()
+  list(APPEND stepwatch_missing g++)
+endif()
+
+# stepwatch_need(DEBIAN_PACKAGE NAME [VERSION] [COMPONENTS …]): find_package, which leaves its targets here. Many a
+# package is looked for with the compiler; without one all are taken as missing.
 macro(stepwatch_need debian name)
-  find_package(${name} ${ARGN} QUIET)
+  if(CMAKE_CXX_COMPILER)
+    find_package(${name} ${ARGN} QUIET)
+  endif()
   if(NOT ${name}_FOUND)
     list(APPEND stepwatch_missing ${debian})
   endif()
 endmacro()
 
-find_package(Threads REQUIRED)
+if(STEPWATCH_PYTHON)
+  stepwatch_need(python3-dev Python 3.9 COMPONENTS Interpreter Development.Module)
+endif()
 stepwatch_need(libssl-dev OpenSSL COMPONENTS Crypto)
 stepwatch_need(libboost1.81-dev Boost 1.81)  # Asio, Beast, CRC and Intrusive are header-only
 stepwatch_need(libfmt-dev fmt)

@@ -30,7 +30,7 @@ Dynamic section at offset 0x5a2ba0 contains 36 entries:
 
 Symbol table '.dynsym' contains 5154 entries:
    Num:    Value          Size Type    Bind   Vis      Ndx Name
-     0: 0000000000000000     0 NOTYPE  LOCAL  DEFAULT  UND 
+     0: 0000000000000000     0 NOTYPE  LOCAL  DEFAULT  UND
      1: 0000000000000000     0 NOTYPE  GLOBAL DEFAULT  UND PyErr_FormatV
      2: 0000000000000000     0 FUNC    GLOBAL DEFAULT  UND strdup@GLIBC_2.2.5 (2)
      3: 0000000000000000     0 FUNC    WEAK   DEFAULT  UND pthread_create@GLIBC_2.34 (3)
