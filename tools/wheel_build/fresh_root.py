@@ -1,7 +1,7 @@
 """Try wheels where nothing of this machine is: a fresh Debian root with Python and without compiler, and no network.
 
 The root is made once, by debootstrap, in build/wheel/root. Each wheel is installed and tried in it (smoke.py) by the
-Python it was built for, which is mounted; that for 3.11 by Debian's own Python, also beside torch 2.1 and 2.13.
+Python it was built for, which is mounted; that for 3.11 by Debian's own Python. Most are tried beside torch as well.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ BUILD = HERE.parents[1] / "build/wheel"
 ROOT = BUILD / "root"
 SUITE = "bookworm"
 TORCHES = {"2.1": ["torch==2.1.*", "numpy<2"], "2.13": ["torch==2.13.*", "numpy"]}
+# Which wheels are tried beside which torch; there is no torch 2.13 for Python 3.9, and no 2.1 for 3.12.
+BESIDE = {"cp39": ["2.1"], "cp311": ["2.1", "2.13"], "cp312": ["2.13"]}
 ABSENT = ("gcc", "g++", "cc", "cmake", "libhwy", "libspdlog", "libfmt", "libre2", "libprotobuf", "libpng")
 
 
@@ -53,8 +55,8 @@ def torch_folder(version: str, python: Interpreter) -> Path:
     if not (folder / "made").exists():
         print(f"wheel: installing torch {version}", flush=True)
         shutil.rmtree(folder, ignore_errors=True)
-        pip = [str(python.path), "-m", "pip", "install", "-q", "--disable-pip-version-check", "--target", str(folder)]
-        subprocess.run([*pip, *TORCHES[version]], check=True)
+        pip = [str(python.path), "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-compile"]
+        subprocess.run([*pip, "--target", str(folder), *TORCHES[version]], check=True)
         (folder / "made").touch()
     return folder
 
@@ -97,6 +99,6 @@ def check(wheels: dict[Interpreter, Path]) -> list[str]:
         sys.exit(f"wheel: {ROOT} has {', '.join(found)}; remove it, and it is made again")
     bad = []
     for python, wheel in wheels.items():
-        torches = [None, *TORCHES] if python.tag == "cp311" else [None]
+        torches = [None, *BESIDE.get(python.tag, [])]
         bad += [f"{wheel.name} ({torch or 'alone'})" for torch in torches if not try_one(python, wheel, torch)]
     return bad

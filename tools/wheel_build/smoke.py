@@ -1,7 +1,8 @@
 """What a wheel must be able to do where it is installed: run there, by that Python.
 
-python smoke.py            without torch: the extension and the command line
-python smoke.py 2.1        beside this torch: a training whose config is edited in its middle, and its rows compared
+python smoke.py            without torch: the extension, the command line, and the door of its synthetic job
+python smoke.py 2.1        beside this torch: a training whose config is edited in its middle, as a file and through the
+                           door, and its rows compared
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 CONFIG = {"dynamic_on": False, "wg_distribution": True, "xy_distribution": True, "ops": ["norm", "max", "zeros"]}
 COLLECTED = 5
 PATIENCE = 120  # seconds
+PROGRAM = Path(sys.executable).with_name("stepwatch")
 GLIBC = ("libc.so.", "libm.so.", "libdl.so.", "libpthread.so.", "librt.so.", "ld-linux-")
 
 
@@ -29,29 +32,64 @@ def loaded_libraries() -> list[str]:
 
 def run(*command: str) -> str:
     """Run the command line of the wheel, and return what it prints."""
-    program = Path(sys.executable).with_name("stepwatch")
-    return subprocess.run([str(program), *command], capture_output=True, text=True, check=True).stdout
+    return subprocess.run([str(PROGRAM), *command], stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def saved(path: Path, **changes: object) -> Path:
+    """Save the config as careful editors do; return its path."""
+    fresh = path.with_suffix(".new")
+    fresh.write_text(json.dumps({**CONFIG, **changes}))
+    os.replace(fresh, path)
+    return path
+
+
+def wait_until(is_so: Callable[[], bool], what: str) -> None:
+    """Ask again and again."""
+    deadline = time.monotonic() + PATIENCE
+    while not is_so():
+        assert time.monotonic() < deadline, f"not within {PATIENCE} s: {what}"
+        time.sleep(0.05)
 
 
 def without_torch() -> None:
-    """Load the extension; let the command line validate a config and run the whole monitor on its synthetic model."""
+    """Load the extension; let the command line validate a config, run the whole monitor and convert what that wrote."""
     before = set(loaded_libraries())
     import stepwatch
     from stepwatch import _core
 
-    config = Path("config.json")
-    config.write_text(json.dumps(CONFIG))
+    config = saved(Path("config.json"))
     _core.check_config(str(config))
     for library in map(Path, sorted(set(loaded_libraries()) - before)):
         is_pythons_own = "lib-dynload" in library.parts or library.name.startswith("_core.")
         assert is_pythons_own or library.name.startswith(GLIBC), f"{library} was loaded with the extension"
     print("smoke:", stepwatch.__version__, run("doctor").strip().replace("\n", "; "))
     run("validate", str(config))
-    run("rehearse", str(config), "--steps", "3", "--step-time", "1ms", "--out", "rehearsed")
+    through_the_door(config)
     written = sorted(path.name for path in Path("rehearsed").glob("*-rank0-*/*.csv"))
     assert any(name.startswith("grad_reduced") for name in written), written
     run("csv2db", "--data", "rehearsed", "--db", "database")
     run("csv2tb", "--monitor-path", "rehearsed")
+
+
+def through_the_door(config: Path) -> None:
+    """Change what a running job collects, from the command line and from Python."""
+    from stepwatch.jobs import jobs
+
+    asked = ("rehearse", str(config), "--dynamic", "--steps", "100000", "--step-time", "10ms", "--out", "rehearsed")
+    with subprocess.Popen([str(PROGRAM), *asked], stdout=subprocess.DEVNULL) as job:
+        try:
+            wait_until(lambda: len(jobs()) == 1, "the job opens its door")
+            (found,) = jobs()
+            assert str(job.pid) in run("ps")
+            assert found.pid == job.pid and found.config_path == str(config.absolute()), found
+            edit = saved(Path("edit.json"), dynamic_on=True, collect_times=COLLECTED)
+            run("apply", str(edit), "--config", str(config), "--wait", "drained")
+            found.apply({**CONFIG, "ops": ["mean"], "dynamic_on": True, "collect_times": 1}, wait="drained")
+            assert json.loads(run("status", "--json"))["run_id"] == found.run_id
+            outcomes = [line["outcome"] for line in found.history()]
+        finally:
+            job.kill()
+    assert outcomes.count("finished") == 2, outcomes
 
 
 def rows(base: Path, kind: str) -> list[dict[str, str]]:
@@ -63,48 +101,53 @@ def rows(base: Path, kind: str) -> list[dict[str, str]]:
     return found
 
 
-def save(path: Path, **changes: object) -> None:
-    """Save the config as careful editors do."""
-    fresh = path.with_suffix(".new")
-    fresh.write_text(json.dumps({**CONFIG, **changes}))
-    os.replace(fresh, path)
-
-
 def beside_torch(version: str) -> None:
-    """Train, edit, compare."""
+    """Train; edit the config as a file in mid-run, then through the door; compare both windows with torch."""
     import stepwatch
     import torch
 
-    assert torch.__version__.startswith(version), torch.__version__
+    assert torch.__version__.startswith(f"{version}."), torch.__version__
     torch.manual_seed(1)
     model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4))
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
-    config, out = Path("job.json"), Path("out")
-    save(config)
-    norms: dict[tuple[int, str], float] = {}
-    step, deadline = 0, time.monotonic() + PATIENCE
-    with stepwatch.watch(model, optimizer, config=config, dynamic=True, output_dir=out):
-        # The edit comes after a few steps; the job goes on until the monitor has written that it is done.
-        while step < 5 or json.loads(config.read_text())["dynamic_on"]:
-            assert time.monotonic() < deadline, f"dynamic_on is still true after {step} steps"
-            if step == 4:
-                save(config, dynamic_on=True, collect_times=COLLECTED)
+    config, out = saved(Path("job.json")), Path("out")
+    expected: dict[tuple[int, str], dict[str, float]] = {}
+
+    def train(until: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not until():
+            step = len(expected) // len(list(model.parameters()))
+            assert time.monotonic() < deadline, f"step {step}, and {config} says {config.read_text()}"
             model(torch.randn(8, 16)).square().mean().backward()
             for name, parameter in model.named_parameters():
-                norms[step, name] = float(parameter.grad.double().norm())
+                wide = parameter.grad.double()
+                expected[step, name] = {"norm": float(wide.norm()), "mean": float(wide.mean())}
             optimizer.step()
             optimizer.zero_grad()
-            step += 1
-    told = rows(out, "grad_reduced")
-    steps = sorted({int(row["step"]) for row in told})
-    assert len(steps) == COLLECTED and steps[0] > 4, steps
-    for row in told:
-        expected = next(
-            norm for (step, name), norm in norms.items() if step == int(row["step"]) and name in row["name"]
+
+    with stepwatch.watch(model, optimizer, config=config, dynamic=True, output_dir=out):
+        train(lambda: len(expected) >= 20)
+        saved(config, dynamic_on=True, collect_times=COLLECTED)
+        train(lambda: not json.loads(config.read_text())["dynamic_on"])
+        # The door is asked by a process, while this one goes on to train.
+        edit = saved(Path("edit.json"), dynamic_on=True, collect_times=COLLECTED, ops=["mean"], xy_distribution=False)
+        asked = [str(PROGRAM), "apply", str(edit), "--config", str(config), "--wait", "drained"]
+        with subprocess.Popen(asked, stdout=subprocess.DEVNULL) as client:
+            train(lambda: client.poll() is not None)
+        assert client.returncode == 0, client.returncode
+    for statistic in ("norm", "mean"):
+        told = [row for row in rows(out, "grad_reduced") if statistic in row]
+        steps = sorted({int(row["step"]) for row in told})
+        assert len(steps) == COLLECTED and steps[0] > 4, steps
+        for row in told:
+            is_it = [
+                each for (step, name), each in expected.items() if step == int(row["step"]) and name in row["name"]
+            ]
+            assert abs(float(row[statistic]) - is_it[0][statistic]) <= 1e-6, (row, is_it)
+        print(
+            f"smoke: torch {torch.__version__}: {statistic} of {len(told)} gradients as torch has it, of steps {steps}"
         )
-        assert abs(float(row["norm"]) - expected) <= 1e-6 * max(1.0, expected), (row, expected)
     assert len(rows(out, "actv")) > 0, "no rows of activations"
-    print(f"smoke: torch {torch.__version__}: {len(told)} rows of gradients as torch has them, of steps {steps}")
 
 
 def main() -> None:
