@@ -148,15 +148,12 @@ def tensor_parallel(job: Job, shard: bool = False) -> None:
     job.weights(*model.parameters())
 
 
-FLAT = "a flat parameter is one row"
-PARAMETER_KINDS = ("grad_unreduced", "grad_reduced", "param_origin", "param_updated", "exp_avg", "exp_avg_sq")
-
 CASES = [
     Case("fsdp2", fsdp2),
     Case("fsdp2-accumulating", fsdp2, micro_batches=2),
     Case("fsdp2-bf16", lambda job: fsdp2(job, torch.bfloat16)),
     Case("fsdp1", lambda job: fsdp1(job, True)),
-    Case("fsdp1-flat", lambda job: fsdp1(job, False), known=dict.fromkeys(PARAMETER_KINDS, FLAT)),
+    Case("fsdp1-flat", lambda job: fsdp1(job, False)),
     Case("tensor-parallel", tensor_parallel),
     Case(
         "tensor-parallel-and-fsdp2",

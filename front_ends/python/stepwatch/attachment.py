@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from stepwatch import _core
 from stepwatch.auxiliary_capture import AuxiliaryCapture, TrainingStopRequested
 from stepwatch.distributed.communication import watchable_operators
+from stepwatch.frameworks.fsdp1_flat import FlatParts
+from stepwatch.frameworks.optimizer_adapter import OptimizerAdapter
 from stepwatch.frameworks.table import reduces_in_backward
 from stepwatch.hooks.followed_step import Reading
 from stepwatch.hooks.hook_set import HookSet
@@ -57,6 +59,8 @@ class Attachment:
         self._said_shares: set[str] = set()
         self._chunks: list[torch.nn.Module] = []
         self._index = ModelIndex()
+        self._flat_parts = FlatParts()
+        self._adapters: list[OptimizerAdapter] = []
         self._hooks = HookSet(session, self._guarded)
         self._capture = AuxiliaryCapture(session, self._guarded, rank)
         self._clock = StepClock(
@@ -97,8 +101,8 @@ class Attachment:
 
     def _attach_session(self) -> None:
         self._capture.remove()
-        adapters = self._clock.adapters
-        self._index = index_model(self._chunks, adapters)
+        self._index = index_model(self._chunks, self._clock.adapters, self._flat_parts)
+        self._adapters = adapters = [self._flat_parts.adapted(adapter) for adapter in self._clock.adapters]
         self._hooks.set_model(self._index)
         self._groups = self._clock.group_sizes()
         is_reduced = self._is_reduced()
@@ -131,10 +135,17 @@ class Attachment:
         self._hang_hooks()
 
     def _say_shares(self) -> None:
-        for text in [adapter.shares() for adapter in self._clock.adapters]:
+        for text in self._shares():
             if text and self._rank == 0 and text not in self._said_shares:
                 _core.print_line(_INFO, self._rank, text)
             self._said_shares.add(text)
+
+    def _shares(self) -> list[str]:
+        reductions = dict.fromkeys(self._index.sharded.values())
+        texts = [*(adapter.shares() for adapter in self._adapters), *(kind.shares for kind in reductions)]
+        if not any(texts) and any(hasattr(parameter, "_local_tensor") for parameter in self._index.parameters):
+            texts.append("rows of weights, gradients and moments that are a DTensor are of this rank's part")
+        return texts
 
     def amend(self, ops: list[str] | None, xy_distribution: bool | None) -> None:
         """Change the plan in force, and hang the hooks that it wants then.
@@ -176,7 +187,7 @@ class Attachment:
 
     def _before_update(self, number: int, reading: Reading) -> None:
         self._readings[number].before_update(reading)
-        self._capture.read_state(self._clock.adapters[number])
+        self._capture.read_state(self._adapters[number])
         if number == 0:
             self._capture.before_update()
 
@@ -209,7 +220,7 @@ class Attachment:
         self._hooks.set_model(ModelIndex())
         self._clock.remove()
         self._chunks.clear()
-        self._index = ModelIndex()
+        self._index, self._flat_parts, self._adapters = ModelIndex(), FlatParts(), []
 
 
 def _text_of(error: Exception) -> str:

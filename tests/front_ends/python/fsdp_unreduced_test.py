@@ -120,20 +120,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return base
 
 
+def test_it_is_said_which_rows_are_of_a_shard(folder: Path) -> None:
+    said = [(folder / f"rank{rank}.log").read_text().count("are of this rank's shard") for rank in range(RANKS)]
+    assert said == [3 * len(KINDS), 0]
+
+
 def norm(values: list[float]) -> float:
     return math.sqrt(math.fsum(value * value for value in values))
 
 
 def check(row: dict[str, str], expected: dict[str, list[float]], kind: str) -> None:
     name = row["name"]
-    if kind == "fsdp1-flat":  # one parameter for all of a wrapper
-        inner = name.startswith("0.")
-        values = [value for key, own in expected.items() if key.startswith("0.") == inner for value in own]
-    else:
-        values = expected[name]
-        assert json.loads(row["shape"]) == SHAPES[name]
+    assert json.loads(row["shape"]) == SHAPES[name]
     tolerance = {"rel": 0.05, "abs": 0.01} if kind == "fsdp2-bf16" else {"rel": 1e-5, "abs": 1e-8}
-    assert float(row["norm"]) == pytest.approx(norm(values), **tolerance)
+    assert float(row["norm"]) == pytest.approx(norm(expected[name]), **tolerance)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -144,8 +144,7 @@ def test_each_micro_batch_gives_a_row_whether_it_reduces_or_only_accumulates(
     for rank in range(RANKS):
         expected = json.loads((folder / f"{kind} {mode}/expected{rank}.json").read_text())
         found = rows(folder / f"{kind} {mode}/out{rank}", "grad_unreduced")
-        of_one = 2 if kind == "fsdp1-flat" else len(SHAPES)
-        assert [int(row["micro_step"]) for row in found] == [i for i in range(MICRO_BATCHES) for _ in range(of_one)]
+        assert [int(row["micro_step"]) for row in found] == [i for i in range(MICRO_BATCHES) for _ in SHAPES]
         for row in found:
             check(row, expected[int(row["micro_step"])], kind)
 
@@ -155,6 +154,6 @@ def test_without_rows_of_micro_batches_it_is_what_the_last_one_hands_to_the_redu
     for rank in range(RANKS):
         expected = json.loads((folder / f"{kind} last/expected{rank}.json").read_text())
         found = rows(folder / f"{kind} last/out{rank}", "grad_unreduced")
-        assert len(found) == (2 if kind == "fsdp1-flat" else len(SHAPES))
+        assert len(found) == len(SHAPES)
         for row in found:
             check(row, expected[-1], kind)

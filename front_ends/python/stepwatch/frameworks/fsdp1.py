@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from stepwatch.frameworks.fsdp1_flat import flat_of, parts_of_gradient
 from stepwatch.frameworks.reduction import Reduction
 
 _RUNTIME = "torch.distributed.fsdp._runtime_utils"
 
 
 class Fsdp1Reduction(Reduction):
-    """Tells of each part of a flat parameter's gradient; without `use_orig_params` of the flat one."""
+    """Tells of each part of a flat parameter's gradient."""
 
     framework = "FSDP"
+    shares = "under FSDP rows of weights, moments and reduced gradients are of this rank's shard"
 
     def _replace(self) -> bool:
         runtime = sys.modules.get(_RUNTIME)
@@ -23,22 +25,26 @@ class Fsdp1Reduction(Reduction):
         if original is None:
             return False
         tell = self._teller()
+        stand_ins: dict[int, list[Any]] = {}
+        for part in self._parameters:
+            if flat_of(part) is not None:
+                stand_ins.setdefault(id(flat_of(part)), []).append(part)
 
         @functools.wraps(original)
         def post_backward_hook(state: Any, handle: Any, *args: Any, **kwargs: Any) -> Any:
-            tell(_parts_of(handle.flat_param))
+            tell(_parts_of(handle.flat_param, stand_ins))
             return original(state, handle, *args, **kwargs)
 
         self._patches.put(runtime, "_post_backward_hook", post_backward_hook)
         return True
 
 
-def _parts_of(flat: Any) -> Iterator[tuple[Any, Any]]:
+def _parts_of(flat: Any, stand_ins: Mapping[int, Sequence[Any]]) -> Iterator[tuple[Any, Any]]:
     """Yield each parameter of FSDP1's flat parameter with its part of the gradient; padding lies between the parts."""
     if flat.grad is None:
         return
     if flat._params is None:  # use_orig_params=False: the model has the flat one alone
-        yield flat, flat.grad
+        yield from parts_of_gradient(flat, stand_ins.get(id(flat), ()))
         return
     parts = zip(flat.grad.split(list(flat._numels_with_padding)), flat._is_padding_mask)
     unpadded = [part for part, is_padding in parts if not is_padding]

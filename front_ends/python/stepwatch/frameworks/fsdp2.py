@@ -21,6 +21,7 @@ class Fsdp2Reduction(Reduction):
     """Tells of each parameter's gradient when its group is reduced, or has been added up without that."""
 
     framework = "FSDP"
+    shares = "under FSDP rows of weights, moments and reduced gradients are of this rank's shard"
 
     @staticmethod
     def parameters_of(module: Any) -> Iterable[Any]:

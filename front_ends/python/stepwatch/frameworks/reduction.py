@@ -26,6 +26,8 @@ class Reduction:
 
     # For whom a torch, or a package, without the known places is named in a warning.
     framework = ""
+    # Which rows of such parameters are of this rank's part, as half a sentence; "" if the optimizer says it.
+    shares = ""
 
     def __init__(self, seen: Callable[[int, Any], None], guard: Callable[[str, Callable[[], None]], None]) -> None:
         self._seen = seen

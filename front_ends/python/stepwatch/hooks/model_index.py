@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from stepwatch.frameworks.fsdp1_flat import FlatParts, flat_of
 from stepwatch.frameworks.names import as_written, is_wrapper, places_to_watch
 from stepwatch.frameworks.optimizer_adapter import OptimizerAdapter
 from stepwatch.frameworks.reduction import Reduction
@@ -27,7 +28,7 @@ class ModelIndex:
     module_rows : list of tuple
         (chunk, name, type name, watchable, name as the user wrote it or None) of each module; the root's name is "".
     parameters : list of torch.nn.Parameter
-        Those that are shared appear once.
+        Those that are shared appear once. In the place of a flat one stand what it holds.
     parameter_rows : list of tuple
         (chunk, name, name as the user wrote it or None) of each parameter.
     sharded : dict of int to type
@@ -41,7 +42,11 @@ class ModelIndex:
     sharded: dict[int, type[Reduction]] = field(default_factory=dict)
 
 
-def index_model(chunks: Sequence[torch.nn.Module], optimizers: Sequence[OptimizerAdapter] = ()) -> ModelIndex:
+def index_model(
+    chunks: Sequence[torch.nn.Module],
+    optimizers: Sequence[OptimizerAdapter] = (),
+    flat_parts: FlatParts | None = None,
+) -> ModelIndex:
     """List what can be watched.
 
     Parameters
@@ -50,13 +55,15 @@ def index_model(chunks: Sequence[torch.nn.Module], optimizers: Sequence[Optimize
         The model, or the chunks of a virtual pipeline.
     optimizers : sequence of OptimizerAdapter
         Some reduce gradients where hooks do not see them.
+    flat_parts : FlatParts, optional
+        What stands for the parameters inside of flat ones.
 
     Returns
     -------
     ModelIndex
         A module or parameter that several chunks share belongs to the first of them.
     """
-    index = ModelIndex()
+    index, flat_parts = ModelIndex(), flat_parts or FlatParts()
     modules: set[int] = set()
     parameters: set[int] = set()
     sharded = sharded_parameters(chunks, optimizers)
@@ -69,12 +76,13 @@ def index_model(chunks: Sequence[torch.nn.Module], optimizers: Sequence[Optimize
             name, kind = _printable(torchs_name), _printable(type(module).__name__)
             index.modules.append(places.get(id(module), module))
             index.module_rows.append((number, name, kind, not is_wrapper(module), as_written(name)))
-        for torchs_name, parameter in chunk.named_parameters():
+        for torchs_name, parameter in flat_parts.named_parameters(chunk):
             if id(parameter) in parameters:
                 continue
             parameters.add(id(parameter))
-            if id(parameter) in sharded:
-                index.sharded[len(index.parameters)] = sharded[id(parameter)]
+            reduction = sharded.get(id(flat_of(parameter) if flat_of(parameter) is not None else parameter))
+            if reduction is not None:
+                index.sharded[len(index.parameters)] = reduction
             name = _printable(torchs_name)
             index.parameters.append(parameter)
             index.parameter_rows.append((number, name, as_written(name)))
