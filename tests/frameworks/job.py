@@ -50,6 +50,10 @@ class Job:
     ----------
     oracle : Oracle or None
         In its own mode.
+    config : dict
+        More keys for each config.
+    runs_apart : bool
+        The other ranks do not wait while an edit is agreed on.
     """
 
     def __init__(self, mode: str, rank: int, ranks: int, steps: int, micro_batches: int, folder: Path) -> None:
@@ -57,6 +61,8 @@ class Job:
         self.micro_batches = micro_batches
         self.folder = folder
         self.oracle = Oracle() if mode == "oracle" else None
+        self.config: dict[str, Any] = {}
+        self.runs_apart = False
         self._steps = steps
         self._step = 0
         self._monitor: Any = None
@@ -72,7 +78,7 @@ class Job:
         import stepwatch
 
         if self.rank == 0:
-            _save(self._config, CONFIGS[self.mode])
+            _save(self._config, {**CONFIGS[self.mode], **self.config})
         self._meet()
         self._monitor = stepwatch.watch(
             model,
@@ -134,10 +140,11 @@ class Job:
     def _edit(self, config: str) -> None:
         # All ranks wait here until they have agreed, so that training does not run away from the edit.
         if self.rank == 0:
-            _save(self._config, CONFIGS[config])
+            _save(self._config, {**CONFIGS[config], **self.config})
             outcome = self._monitor.refresh(60)
             assert outcome in ("armed", "unchanged"), f"the edit was {outcome}"
-        self._meet()
+        if not self.runs_apart:
+            self._meet()
 
     def _meet(self) -> None:
         if self.ranks > 1:

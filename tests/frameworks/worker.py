@@ -25,6 +25,7 @@ def main() -> None:
         print(f"--- {mode}", flush=True)
         torch.manual_seed(1)
         job = Job(mode, int(rank), int(ranks), case.steps, case.micro_batches, Path(folder))
+        job.config, job.runs_apart = case.config, case.runs_apart
         case.train(job)
         job.finish()
 
