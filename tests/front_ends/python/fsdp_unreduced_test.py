@@ -61,11 +61,13 @@ def of_torch(kind):
 
 def run(kind, mode):
     reference = copy.deepcopy(plain)
-    model = copy.deepcopy(plain)
+    model = inside = copy.deepcopy(plain)
+    if mode == "inside" and kind.startswith("fsdp2"):
+        model = torch.nn.Sequential(torch.nn.Sequential(model))
     model = fsdp1(model, kind == "fsdp1") if kind.startswith("fsdp1") else fsdp2(model, kind == "fsdp2-bf16")
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     before = of_torch(kind)
-    monitor = stepwatch.watch(model, optimizer, f"{mode}.json", dynamic=False, grad_acc_steps=micro_batches,
+    monitor = stepwatch.watch(inside if mode == "inside" else model, optimizer, f"{mode}.json", dynamic=False, grad_acc_steps=micro_batches,
                               output_dir=f"{kind} {mode}/out{rank}")
     assert all(ours is not theirs for ours, theirs in zip(of_torch(kind), before))
     expected = []
@@ -88,7 +90,7 @@ def run(kind, mode):
         json.dump(expected, file)
 
 for kind in sys.argv[4:]:
-    for mode in ("synced", "accumulated", "last"):
+    for mode in ("synced", "accumulated", "last", "inside"):
         run(kind, mode)
 torch.distributed.barrier()
 os._exit(0)  # destroying the process groups of FSDP1 ends the process now and then: "terminate called without ..."
@@ -99,7 +101,7 @@ os._exit(0)  # destroying the process groups of FSDP1 ends the process now and t
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return where two ranks have trained each kind of model for a step in each mode."""
     base = tmp_path_factory.mktemp("unreduced")
-    for mode in ("synced", "accumulated", "last"):
+    for mode in ("synced", "accumulated", "last", "inside"):
         write_config(
             base / f"{mode}.json", ops=["norm", "shape"], wg_distribution=True, monitor_mbs_grad=mode != "last"
         )
@@ -122,7 +124,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_it_is_said_which_rows_are_of_a_shard(folder: Path) -> None:
     said = [(folder / f"rank{rank}.log").read_text().count("are of this rank's shard") for rank in range(RANKS)]
-    assert said == [3 * len(KINDS), 0]
+    assert said == [4 * len(KINDS), 0]
 
 
 def norm(values: list[float]) -> float:
@@ -137,8 +139,8 @@ def check(row: dict[str, str], expected: dict[str, list[float]], kind: str) -> N
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("mode", ["synced", "accumulated"])
-def test_each_micro_batch_gives_a_row_whether_it_reduces_or_only_accumulates(
+@pytest.mark.parametrize("mode", ["synced", "accumulated", "inside"])
+def test_each_micro_batch_gives_a_row_whatever_it_does_and_whatever_is_handed_over(
     folder: Path, kind: str, mode: str
 ) -> None:
     for rank in range(RANKS):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -97,6 +98,22 @@ def adapter_of(optimizer: Any) -> OptimizerAdapter:
 def reduction_of(module: Any) -> type[Reduction] | None:
     """Return the adapter of a module whose parameters' gradients are reduced where their hooks do not see them."""
     return _made(REDUCTIONS, module, None)
+
+
+def reduction_of_parameter(parameter: Any) -> type[Reduction] | None:
+    """Return the same for a parameter whose module may not be among those handed over: what FSDP1 has flattened."""
+    if not getattr(parameter, "_fsdp_flattened", False):
+        return None
+    return importlib.import_module("stepwatch.frameworks.fsdp1").Fsdp1Reduction  # type: ignore[no-any-return]
+
+
+def composed_modules() -> list[Any]:
+    """Return the modules of the job that torch has changed in place, such as those of `fully_shard`.
+
+    Somebody may hand over what is inside of one.
+    """
+    state = sys.modules.get("torch.distributed._composable_state")
+    return list(getattr(state, "_module_state_mapping", ()))
 
 
 def _made(rows: Sequence[Row], value: Any, otherwise: Any) -> Any:

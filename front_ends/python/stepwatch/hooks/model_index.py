@@ -10,7 +10,7 @@ from stepwatch.frameworks.fsdp1_flat import FlatParts, flat_of
 from stepwatch.frameworks.names import as_written, is_wrapper, places_to_watch
 from stepwatch.frameworks.optimizer_adapter import OptimizerAdapter
 from stepwatch.frameworks.reduction import Reduction
-from stepwatch.frameworks.table import reduction_of
+from stepwatch.frameworks.table import composed_modules, reduction_of, reduction_of_parameter
 
 if TYPE_CHECKING:
     import torch
@@ -106,9 +106,13 @@ def sharded_parameters(
         By their ids, what sees them.
     """
     found: dict[int, type[Reduction]] = {}
-    for module in (module for chunk in chunks for module in chunk.modules()):
+    for module in (*(module for chunk in chunks for module in chunk.modules()), *composed_modules()):
         reduction = reduction_of(module)
         for parameter in () if reduction is None else reduction.parameters_of(module):
+            found.setdefault(id(parameter), reduction)
+    for parameter in (parameter for chunk in chunks for parameter in chunk.parameters()):
+        reduction = reduction_of_parameter(parameter)
+        if reduction is not None:
             found.setdefault(id(parameter), reduction)
     for adapter in optimizers:
         reduction = adapter.reduction()
