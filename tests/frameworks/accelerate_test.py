@@ -12,7 +12,7 @@ from nets import Net, loss_of
 OVERFLOWS = 4  # the loss of this step
 
 
-def accelerated(job: Job, hands_in_prepared: bool, scaled: bool = False) -> None:
+def accelerated(job: Job, hands_in_prepared: bool, scaled: bool = False, adapts: bool = False) -> None:
     from accelerate import Accelerator
     from accelerate.state import AcceleratorState, GradientState
 
@@ -21,8 +21,12 @@ def accelerated(job: Job, hands_in_prepared: bool, scaled: bool = False) -> None
     accelerator = Accelerator(cpu=True, gradient_accumulation_steps=job.micro_batches)
     if scaled:
         accelerator.scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
-    model = Net()
-    torch_optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    model: Any = Net()
+    if adapts:
+        from peft import LoraConfig, get_peft_model
+
+        model = get_peft_model(model, LoraConfig(r=4, target_modules=["up", "down"], lora_dropout=0.0))
+    torch_optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=0.01)
     model, optimizer = accelerator.prepare(model, torch_optimizer)
     job.watch_plainly(model, torch_optimizer)
     if job.oracle is not None and scaled:
@@ -48,9 +52,12 @@ def scaled_loop(job: Job) -> None:
         record_skipped_steps(job, scaler, optimizer, model)
     job.watch(model, optimizer)
     for step in job.steps():
-        loss = loss_of(model(job.batch(0, 6, 5)))
-        job.loss(loss)
-        scaler.scale(loss * (float("inf") if step == OVERFLOWS else 1)).backward()
+        for micro in job.micro_steps():
+            loss = loss_of(model(job.batch(micro, 6, 5)))
+            job.loss(loss)
+            scaler.scale(loss * (float("inf") if step == OVERFLOWS else 1)).backward()
+        scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
         scaler.step(optimizer)
         scaler.update()
         optimizer.zero_grad()
@@ -72,6 +79,8 @@ def record_skipped_steps(job: Job, scaler: Any, optimizer: torch.optim.Optimizer
         result = original(given, *args, **kwargs)
         if calls == before:
             for name, parameter in model.named_parameters():
+                if not parameter.requires_grad:
+                    continue
                 oracle.before_update(name, parameter, optimizer.state.get(parameter, {}))
         return result
 
@@ -84,7 +93,13 @@ CASES = [
     Case("accelerate-prepared", lambda job: accelerated(job, True), micro_batches=2),
     Case("accelerate-inner-scaled", lambda job: accelerated(job, False, scaled=True), ranks=1),
     Case("accelerate-prepared-scaled", lambda job: accelerated(job, True, scaled=True), ranks=1),
+    Case(
+        "accelerate-scaled-lora",
+        lambda job: accelerated(job, True, scaled=True, adapts=True),
+        micro_batches=2,
+    ),
     Case("grad-scaler", scaled_loop, ranks=1),
+    Case("grad-scaler-accumulating", scaled_loop, ranks=1, micro_batches=3),
 ]
 
 

@@ -107,9 +107,11 @@ class Oracle:
         """
         hidden = tuple(f"{graph}." if graph else "" for graph in graphs)
         seen: set[int] = set()
-        for chunk, root in enumerate(chunks):
+        skipped = {"FullyShardedDataParallel", *skip}
+        for chunk, outermost in enumerate(chunks):
+            root = next(module for module in outermost.modules() if type(module).__name__ not in skipped)
             for name, module in root.named_modules():
-                if id(module) in seen or type(module).__name__ in {"FullyShardedDataParallel", *skip}:
+                if id(module) in seen or type(module).__name__ in skipped:
                     continue
                 seen.add(id(module))
                 if name and name.startswith(hidden):
