@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 from cases import Case, CaseTests
-from job import Job
-from nets import Net, loss_of
+from job import KINDS, Job
+from nets import Block, Net, loss_of
 
 
 def hf_trainer(job: Job, **arguments: Any) -> None:
@@ -54,8 +54,14 @@ def hf_trainer(job: Job, **arguments: Any) -> None:
     job.weights(*model.parameters())
 
 
-def lightning(job: Job, hands_in_wrapped: bool) -> None:
+def lightning(job: Job, hands_in_wrapped: bool, sharded: bool = False) -> None:
     import lightning
+    from lightning.pytorch.strategies import FSDPStrategy
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
+    class OnCpu(FSDPStrategy):  # Lightning takes the class itself for devices alone, and torch wants the CPU named
+        def _setup_model(self, model: Any) -> Any:
+            return FullyShardedDataParallel(model, device_id=torch.device("cpu"), **self.kwargs)
 
     class Module(lightning.LightningModule):
         def __init__(self) -> None:
@@ -77,7 +83,8 @@ def lightning(job: Job, hands_in_wrapped: bool) -> None:
             optimizer = self.trainer.optimizers[0]
             if job.oracle is not None:
                 job.oracle.watch_modules([self.net])
-                job.oracle.watch_gradients(self.net.named_parameters())
+                if not sharded:
+                    job.oracle.watch_gradients(self.net.named_parameters())
                 job.oracle.watch_updates(optimizer, self.net.named_parameters())
             job.watch(self.net, self.optimizers() if hands_in_wrapped else optimizer)
 
@@ -97,7 +104,7 @@ def lightning(job: Job, hands_in_wrapped: bool) -> None:
     trainer = lightning.Trainer(
         accelerator="cpu",
         devices=job.ranks,
-        strategy="ddp",
+        strategy=OnCpu(auto_wrap_policy={Block}) if sharded else "ddp",
         max_steps=job.number_of_steps,
         accumulate_grad_batches=job.micro_batches,
         logger=False,
@@ -119,6 +126,11 @@ CASES = [
         rtol=5e-2,  # the oracle's copies in the graph add up gradients in another order
     ),
     Case("lightning", lambda job: lightning(job, hands_in_wrapped=False)),
+    Case(
+        "lightning-fsdp",
+        lambda job: lightning(job, hands_in_wrapped=True, sharded=True),
+        kinds=[kind for kind in KINDS if kind != "grad_unreduced"],  # the oracle would have to train beside
+    ),
     Case("lightning-optimizer", lambda job: lightning(job, hands_in_wrapped=True), micro_batches=2),
 ]
 
