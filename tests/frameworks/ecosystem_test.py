@@ -75,6 +75,41 @@ def torchtune_llama(job: Job) -> None:
     loop(job, model, optimizer, lambda: loss_of(model(job.tokens(0, 2, 8))))
 
 
+def torchtune_recipe(job: Job) -> None:
+    """Train as torchtune's recipes do: losses are sums over tokens, gradients are divided by how many there were.
+
+    What they use of `torchtune.training` is written out: of torchao it asks for what there is no more.
+    """
+    workflow = "torchao.quantization.quantize_.workflows.nf4.nf4_tensor"
+    sys.modules["torchao.dtypes.nf4tensor"] = importlib.import_module(workflow)
+    from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import apply_activation_checkpointing
+    from torchtune.models.llama3 import llama3
+    from torchtune.modules import TransformerSelfAttentionLayer
+    from torchtune.modules.loss import CEWithChunkedOutputLoss
+
+    model = llama3(vocab_size=32, num_layers=2, num_heads=2, num_kv_heads=2, embed_dim=16, max_seq_len=16)
+    loss_fn = CEWithChunkedOutputLoss()
+    model.set_num_output_chunks(loss_fn.num_output_chunks)
+    apply_activation_checkpointing(model, check_fn=lambda each: isinstance(each, TransformerSelfAttentionLayer))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    job.watch_plainly(model, optimizer, skip=["CheckpointWrapper"])
+    job.watch(model, optimizer)
+    for _ in job.steps():
+        count = 0
+        for micro in job.micro_steps():
+            tokens = job.tokens(micro, 2, 8)
+            loss = loss_fn(model(tokens), tokens.roll(-1, 1)) * tokens.numel()
+            loss.backward()
+            job.loss(loss)
+            count += tokens.numel()
+        for parameter in model.parameters():
+            parameter.grad *= 1 / count
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+    job.weights(*model.parameters())
+
+
 class _Anything(type):
     """A class that has whatever attribute it is asked for."""
 
@@ -129,6 +164,7 @@ CASES = [
     Case("torchtitan-containers-checkpoint", lambda job: torchtitan_containers(job, checkpoint=True), ranks=1),
     Case("torchao-8bit", torchao_8bit, ranks=1, environment=EAGER),
     Case("torchtune-llama", torchtune_llama, ranks=1),
+    Case("torchtune-recipe", torchtune_recipe, ranks=1, micro_batches=2),
     Case("peft-lora", peft_lora, ranks=1),
     Case("timm-adamw", lambda job: timm_vit(job, "adamw"), ranks=1),
     Case("timm-lamb", lambda job: timm_vit(job, "lamb"), ranks=1),
