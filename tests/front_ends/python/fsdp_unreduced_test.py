@@ -67,7 +67,8 @@ def run(kind, mode):
     model = fsdp1(model, kind == "fsdp1") if kind.startswith("fsdp1") else fsdp2(model, kind == "fsdp2-bf16")
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     before = of_torch(kind)
-    monitor = stepwatch.watch(inside if mode == "inside" else model, optimizer, f"{mode}.json", dynamic=False, grad_acc_steps=micro_batches,
+    handed_over = inside if mode == "inside" else model
+    monitor = stepwatch.watch(handed_over, optimizer, f"{mode}.json", dynamic=False, grad_acc_steps=micro_batches,
                               output_dir=f"{kind} {mode}/out{rank}")
     assert all(ours is not theirs for ours, theirs in zip(of_torch(kind), before))
     expected = []
@@ -88,6 +89,8 @@ def run(kind, mode):
     assert of_torch(kind) == before
     with open(f"{kind} {mode}/expected{rank}.json", "w") as file:
         json.dump(expected, file)
+    with open(f"weights{rank}.json", "w") as file:
+        json.dump({name: parameter.flatten().tolist() for name, parameter in plain.named_parameters()}, file)
 
 for kind in sys.argv[4:]:
     for mode in ("synced", "accumulated", "last", "inside"):
@@ -103,7 +106,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.mktemp("unreduced")
     for mode in ("synced", "accumulated", "last", "inside"):
         write_config(
-            base / f"{mode}.json", ops=["norm", "shape"], wg_distribution=True, monitor_mbs_grad=mode != "last"
+            base / f"{mode}.json",
+            ops=["norm", "shape"],
+            wg_distribution=True,
+            param_distribution=True,
+            monitor_mbs_grad=mode != "last",
         )
     logs = [base / f"rank{rank}.log" for rank in range(RANKS)]
     processes = []
@@ -120,6 +127,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert codes == [0] * RANKS, "\n".join(texts)
     assert not any(word in text for text in texts for word in ("[WARNING]", "[ERROR]", "degraded")), "\n".join(texts)
     return base
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("what", ["param_origin", "param_updated", "grad_reduced"])
+def test_the_parts_of_all_ranks_make_up_each_parameter(folder: Path, kind: str, what: str) -> None:
+    squares = dict.fromkeys(SHAPES, 0.0)
+    for rank in range(RANKS):
+        for row in rows(folder / f"{kind} last/out{rank}", what):
+            squares[row["name"]] += float(row["norm"]) ** 2
+    weights = json.loads((folder / "weights0.json").read_text())
+    gradients = [json.loads((folder / f"{kind} last/expected{rank}.json").read_text())[-1] for rank in range(RANKS)]
+    for name, square in squares.items():
+        reduced = [sum(of_ranks) / RANKS for of_ranks in zip(*(gradient[name] for gradient in gradients))]
+        updated = [weight - 0.1 * gradient for weight, gradient in zip(weights[name], reduced)]
+        right = {"param_origin": weights[name], "param_updated": updated, "grad_reduced": reduced}[what]
+        tolerance = {"rel": 0.05, "abs": 0.01} if kind == "fsdp2-bf16" else {"rel": 1e-5, "abs": 1e-7}
+        assert math.sqrt(square) == pytest.approx(norm(right), **tolerance), name
 
 
 def test_it_is_said_which_rows_are_of_a_shard(folder: Path) -> None:
