@@ -83,13 +83,17 @@ def deepspeed(
 def weights_of(model: torch.nn.Module, stage: int) -> list[torch.Tensor]:
     from deepspeed.utils import safe_get_full_fp32_param
 
-    return [safe_get_full_fp32_param(p) if stage == 3 else p for p in model.parameters()]
+    return [safe_get_full_fp32_param(p) if stage == 3 else p for _, p in trained(model)]
+
+
+def trained(model: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
+    return [(name, each) for name, each in model.named_parameters() if each.requires_grad]
 
 
 def record_weights(job: Job, kind: str, model: torch.nn.Module, stage: int) -> None:
     """Record weights: in stage 3, where ranks hold a part of each, the whole or the part."""
     assert job.oracle is not None
-    for name, parameter in model.named_parameters():
+    for name, parameter in trained(model):
         if stage == 3:
             whole = whole_weight(parameter)
             job.oracle.record(kind, name, [whole, part_of(whole, parameter, stage)])
@@ -111,7 +115,7 @@ def record_before(job: Job, model: torch.nn.Module, optimizer: Any, stage: int) 
 
     assert job.oracle is not None
     record_weights(job, "param_origin", model, stage)
-    for name, parameter in model.named_parameters():
+    for name, parameter in trained(model):
         whole = parameter.grad if stage == 0 else safe_get_full_grad(parameter)
         # BF16_Optimizer reduces the whole of it on all ranks.
         part = None if hasattr(parameter, "_hp_grad") else part_of(whole, parameter, stage)
@@ -133,6 +137,11 @@ def moment_of(optimizer: Any, parameter: torch.Tensor, kind: str, stage: int) ->
         return safe_get_full_optimizer_state(parameter, kind)
     if stage > 0:
         return gathered_moment(optimizer, parameter, kind)
+    if hasattr(optimizer, "fp32_groups_flat"):  # with one flat copy of a group
+        (own,), (flat,) = optimizer.fp16_groups, optimizer.fp32_groups_flat
+        parts = states[flat][kind].split([each.numel() for each in own])
+        (part,) = [part for each, part in zip(own, parts) if each is parameter]
+        return part
     if hasattr(optimizer, "fp16_groups"):  # with a copy in fp32 of each parameter
         pairs = zip(optimizer.fp16_groups, optimizer.fp32_groups)
         copies = {id(own): copy for low, high in pairs for own, copy in zip(low, high)}

@@ -62,10 +62,8 @@ FP32_SUMS = {"data_types": {"grad_accum_dtype": "fp32"}}
 
 CASES = [
     Case("deepspeed-0", lambda job: deepspeed(job, 0), micro_batches=2),
-    Case("deepspeed-0-engine", lambda job: deepspeed(job, 0, hands_in="engine"), micro_batches=2),
     Case("deepspeed-0-bf16", lambda job: deepspeed(job, 0, bf16=True), micro_batches=2),
     Case("deepspeed-1", lambda job: deepspeed(job, 1), micro_batches=2),
-    Case("deepspeed-1-engine", lambda job: deepspeed(job, 1, hands_in="engine"), micro_batches=2),
     Case("deepspeed-1-overlap", lambda job: deepspeed(job, 1, zero={"overlap_comm": True}), micro_batches=2),
     Case("deepspeed-1-bf16-optimizer", lambda job: deepspeed(job, 1, bf16=True, **FP32_SUMS), micro_batches=2),
     Case("deepspeed-2", lambda job: deepspeed(job, 2), micro_batches=2),
