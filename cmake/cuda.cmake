@@ -62,8 +62,9 @@ function(stepwatch_cuda_kernels name)
   cmake_parse_arguments(arg "" "" "FLOAT64;TREES" ${ARGN})
   add_library(${name} STATIC ${arg_FLOAT64} ${arg_TREES})
   target_include_directories(${name} PUBLIC "$<BUILD_INTERFACE:${stepwatch_root};${stepwatch_root}/include>")
-  # Products and sums are rounded apart unless the source says otherwise.
-  target_compile_options(${name} PRIVATE -fmad=false -Xptxas=-v -lineinfo -Xcompiler=-fPIC)
+  # Products and sums are rounded apart unless the source says otherwise. Lines for profilers are half of the device
+  # code, so a release does without.
+  target_compile_options(${name} PRIVATE -fmad=false -Xptxas=-v $<$<NOT:$<CONFIG:Release>>:-lineinfo> -Xcompiler=-fPIC)
   set_target_properties(${name} PROPERTIES CUDA_ARCHITECTURES OFF)
   set_source_files_properties(${arg_FLOAT64} PROPERTIES COMPILE_OPTIONS "${stepwatch_cuda_FLOAT64}")
   set_source_files_properties(${arg_TREES} PROPERTIES COMPILE_OPTIONS "${stepwatch_cuda_TREES}")

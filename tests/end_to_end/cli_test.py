@@ -132,3 +132,9 @@ def test_doctor_names_the_architectures_whose_device_code_is_embedded() -> None:
     text = stepwatch("doctor").stdout
     assert bool(cuda["code"]) == cuda["built"]
     assert all(name.startswith("sm_") and name in text for name in cuda["code"])
+
+
+def test_the_program_holds_no_device_code_since_it_measures_nothing_on_a_gpu() -> None:
+    sections = subprocess.run(["readelf", "--wide", "--section-headers", BINARY], capture_output=True, text=True)
+    assert ".text" in sections.stdout
+    assert ".nv_fatbin" not in sections.stdout

@@ -103,6 +103,13 @@ def test_a_symbol_that_other_libraries_could_meet_is_named_for_a_module_only() -
     assert contents.complaints_of_elf(module(more=more), is_module=False) == []
 
 
+def test_device_code_is_for_the_extension_and_not_for_the_program_as_well() -> None:
+    elf = module(**{".note.gnu.build-id": ".nv_fatbin"})
+    assert contents.complaints_of_elf(elf, is_module=True) == []
+    (complaint,) = contents.complaints_of_elf(elf, is_module=False)
+    assert "device code" in complaint
+
+
 @pytest.mark.parametrize("section", [".symtab", ".debug_info"])
 def test_what_strip_takes_away_is_named_if_it_is_still_there(section: str) -> None:
     (complaint,) = contents.complaints_of_elf(module(**{".shstrtab": section}), is_module=True)

@@ -33,6 +33,8 @@ def complaints_of_elf(elf: ElfFile, *, is_module: bool) -> list[str]:
     if is_module and elf.given != {"PyInit__core"}:
         others = sorted(elf.given - {"PyInit__core"})
         complaints.append(f"shows {len(others)} symbols beside PyInit__core: {', '.join(others[:5])}")
+    if not is_module and ".nv_fatbin" in elf.sections:
+        complaints.append("holds device code, which the extension has already")
     left = sorted(name for name in elf.sections if name in (".symtab", ".strtab") or name.startswith(".debug"))
     if left:
         complaints.append(f"is not stripped: {', '.join(left)}")
