@@ -53,7 +53,7 @@ void CallGradients::AddPart(Element* to, PyObject* gradient) {
 }
 
 // A graph may be walked in a later step, or again after a change of plan.
-bool CallGradients::IsOver() const {
+bool CallGradients::is_over() const {
   return context_->Collecting() == nullptr || context_->generation != generation_ || context_->step != step_;
 }
 
@@ -64,7 +64,7 @@ void CallGradients::Answer() {
 
 void CallGradients::On(SiteId site, std::vector<Element>* elements, uint16_t element, PyObject* gradient) noexcept {
   Guarded(*context_, "the hook of a gradient", [&] {
-    if (IsOver()) return;
+    if (is_over()) return;
     Answer();
     if (Element* const expected = Find(elements, element)) expected->seen = true;
     Show(*context_->recorder, site, element, gradient);
@@ -77,7 +77,7 @@ void CallGradients::On(SiteId site, std::vector<Element>* elements, uint16_t ele
 void CallGradients::OnPartOfInput(uint16_t element, PyObject* gradient) noexcept {
   Guarded(*context_, "the hook of a part of a gradient", [&] {
     Element* const expected = Find(&inputs_, element);
-    if (expected == nullptr || IsOver()) return;
+    if (expected == nullptr || is_over()) return;
     // A second walk of the graph that asks for other gradients of the node: autograd.grad for the weights alone.
     if (gradient == Py_None && expected->seen) return;
     if (expected->parts <= 1) return On(sites_.input_grad, &inputs_, element, gradient);
@@ -93,7 +93,7 @@ void CallGradients::OnPartOfInput(uint16_t element, PyObject* gradient) noexcept
 void CallGradients::OnPartOfOutput(uint16_t element, PyObject* gradient) noexcept {
   Guarded(*context_, "the hook of a part of a gradient", [&] {
     Element* const expected = Find(&outputs_, element);
-    if (expected != nullptr && !IsOver()) AddPart(expected, gradient);
+    if (expected != nullptr && !is_over()) AddPart(expected, gradient);
   });
 }
 
@@ -203,7 +203,7 @@ void CallGradients::CompleteStructure() noexcept {
 void CallGradients::Finish() noexcept {
   Guarded(*context_, "closing the gradients of a call", [&] {
     Recorder* const recorder = context_->Collecting();
-    if (IsOver()) return;
+    if (is_over()) return;
     AddUpParts();
     FinishSide(*recorder, true, true);
     FinishSide(*recorder, false, true);
@@ -213,7 +213,7 @@ void CallGradients::Finish() noexcept {
 void CallGradients::TellUnwatched() noexcept {
   Guarded(*context_, "telling the gradients that a call cannot have", [&] {
     Recorder* const recorder = context_->Collecting();
-    if (IsOver()) return;
+    if (is_over()) return;
     FinishSide(*recorder, true, false);
     FinishSide(*recorder, false, false);
   });

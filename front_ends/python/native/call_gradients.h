@@ -50,6 +50,9 @@ class CallGradients : public std::enable_shared_from_this<CallGradients> {
   void OnPartOfOutput(uint16_t element, PyObject* gradient) noexcept;
   // Called in the middle of a step if any gradient has come: gives the rows of inputs and outputs that cannot have one.
   void TellUnwatched() noexcept;
+  // Whether its step is over, or the plan for which it was made: what comes for it then has no row.
+  bool is_over() const;
+  int32_t micro_step() const { return at_.micro_step; }
   // Called at the end of the step if any gradient has come: gives the rows of all whose gradient has not.
   void Finish() noexcept;
   // Before the structure is written: what has not come by then.
@@ -75,7 +78,6 @@ class CallGradients : public std::enable_shared_from_this<CallGradients> {
   static void ExpectPart(std::vector<Element>* elements, uint16_t element);
   static void AddPart(Element* to, PyObject* gradient);
   static Ref WithoutParts(PyObject* gradient, const Ref& parts, bool are_several);
-  bool IsOver() const;
   void Answer();
   void AddUpParts();
   static bool AnySeen(const std::vector<Element>& elements);

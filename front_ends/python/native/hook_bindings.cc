@@ -65,6 +65,11 @@ PyObject* GradientCallable::Call(PyObject* const* args) const {
   return NewNone();
 }
 
+PyObject* ReturnedParameterHook::Call(PyObject* const* args) const {
+  returned->OnGradient(args[0]);
+  return NewNone();
+}
+
 PyObject* ConsumerCallable::Call(PyObject* const* args) const {
   hook.Call(args[0]);
   return NewNone();
@@ -81,6 +86,7 @@ void BindHooks(nb::module_& m) {
   BindHook<IncomingHook>(m, "IncomingHook");
   BindHook<GradientCallable>(m, "GradientHook");
   BindHook<ConsumerCallable>(m, "ConsumerHook");
+  BindHook<ReturnedParameterHook>(m, "ReturnedParameterHook");
 }
 
 Ref MakeCallable(GradientHook hook) {
@@ -89,6 +95,10 @@ Ref MakeCallable(GradientHook hook) {
 
 Ref MakeCallable(ConsumerHook hook) {
   return Ref(nb::cast(ConsumerCallable{std::move(hook)}).release().ptr());
+}
+
+Ref MakeCallable(std::shared_ptr<ReturnedParameter> returned) {
+  return Ref(nb::cast(ReturnedParameterHook{std::move(returned)}).release().ptr());
 }
 
 Ref MakeCallable(std::shared_ptr<ParameterTap> tap) {

@@ -6,6 +6,7 @@
 
 #include "front_ends/python/native/module_tap.h"
 #include "front_ends/python/native/parameter_taps.h"
+#include "front_ends/python/native/returned_parameter.h"
 
 namespace stepwatch::python {
 
@@ -48,6 +49,13 @@ struct ConsumerCallable {
 struct GradientCallable {
   static constexpr Py_ssize_t kArguments = 1;
   GradientHook hook;
+  PyObject* Call(PyObject* const* args) const;
+};
+
+// As hook(gradient), of a parameter that a module returns.
+struct ReturnedParameterHook {
+  static constexpr Py_ssize_t kArguments = 1;
+  std::shared_ptr<ReturnedParameter> returned;
   PyObject* Call(PyObject* const* args) const;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <string_view>
 #include <unordered_set>
 #include <utility>
 
@@ -24,6 +25,10 @@ bool IsOlder(const Names& names, PyObject* node, long first_sequence) {
   return first_sequence > 0 && NumberOf(names, node) < static_cast<unsigned long long>(first_sequence);
 }
 
+bool ChangesInPlace(PyObject* node) {
+  return std::string_view(Py_TYPE(node)->tp_name) == "CopySlices";
+}
+
 // `seen` are walked, and what they lead to but is not `known`.
 std::vector<Consumer> Walk(const Names& names, std::vector<Ref> seen, std::unordered_set<PyObject*> known,
                            const std::vector<GradientEdge>& edges, long first_sequence) {
@@ -41,7 +46,8 @@ std::vector<Consumer> Walk(const Names& names, std::vector<Ref> seen, std::unord
       PyObject* const to = NB_TUPLE_GET_ITEM(pair, 0);
       if (to == Py_None) continue;
       for (const GradientEdge& edge : edges)
-        if (edge.Is(to, NB_TUPLE_GET_ITEM(pair, 1))) consumer.taken.push_back({position, edge.element});
+        if (edge.Is(to, NB_TUPLE_GET_ITEM(pair, 1)) && (!edge.of_base || ChangesInPlace(node.ptr())))
+          consumer.taken.push_back({position, edge.element, edge.of_base});
       if (known.insert(to).second) seen.push_back(Ref::Borrow(to));
     }
     if (!consumer.taken.empty()) {
@@ -96,6 +102,17 @@ std::vector<Consumer> FindConsumers(const Names& names, std::vector<Ref> roots, 
       std::remove_if(roots.begin(), roots.end(), [&](const Ref& node) { return !known.insert(node.ptr()).second; }),
       roots.end());
   return Walk(names, std::move(roots), std::move(known), edges, first_sequence);
+}
+
+void KeepPartsOfOne(std::vector<Consumer>* consumers) {
+  std::unordered_set<uint16_t> with_own;
+  for (const Consumer& consumer : *consumers)
+    for (const Consumer::Taken& taken : consumer.taken)
+      if (!taken.of_base) with_own.insert(taken.element);
+  for (Consumer& consumer : *consumers)
+    std::erase_if(consumer.taken,
+                  [&](const Consumer::Taken& taken) { return taken.of_base && with_own.count(taken.element) != 0; });
+  std::erase_if(*consumers, [](const Consumer& consumer) { return consumer.taken.empty(); });
 }
 
 std::vector<Consumer> FindConsumersAmong(const Names& names, const std::vector<GradientEdge>& outputs) {

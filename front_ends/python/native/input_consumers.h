@@ -19,6 +19,7 @@ struct GradientEdge {
   Ref node;
   Ref output;  // its number among the outputs of the node
   uint16_t element = 0;
+  bool of_base = false;  // of what the tensor is a view of: taken only by the node of a change in place
 
   bool Is(PyObject* other_node, PyObject* other_output) const;
 };
@@ -33,6 +34,7 @@ struct Consumer {
   struct Taken {
     Py_ssize_t position;  // among what the node gives gradients to
     uint16_t element;
+    bool of_base = false;  // what comes has the shape of what the tensor is a view of
   };
   Ref node;
   std::vector<Taken> taken;
@@ -47,5 +49,8 @@ std::vector<Consumer> FindConsumers(const Names& names, std::vector<Ref> roots, 
                                     long first_sequence);
 // Among the nodes of several outputs, those that take other ones of these outputs.
 std::vector<Consumer> FindConsumersAmong(const Names& names, const std::vector<GradientEdge>& outputs);
+
+// Leaves out parts of the gradients of bases where a tensor has others, to which they could not be added.
+void KeepPartsOfOne(std::vector<Consumer>* consumers);
 
 }  // namespace stepwatch::python

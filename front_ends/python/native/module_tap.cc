@@ -64,6 +64,7 @@ ModuleTap::~ModuleTap() {
 void ModuleTap::WantNothing() {
   sites_ = ModuleSites();
   was_called_ = false;
+  returned_.Clear();
   DiscardCalls();
 }
 
@@ -146,9 +147,23 @@ void ModuleTap::WatchInput(PyObject* value, uint16_t element, Call* call) {
   if (element != kNoElement) call->gradients->LastInputIs(context_->reader.Read(value).view);
   call->gradients->LastInputIsWatched();
   call->edges.push_back(std::move(edge));
+  WatchBase(value, element, call);
 }
 
-// Returns one edge for each output. A leaf is somebody's parameter and gets none: a hook on it would stay for ever.
+// Where a module changes a view in place, autograd leads its gradient through what it is a view of.
+void ModuleTap::WatchBase(PyObject* value, uint16_t element, Call* call) {
+  const Ref base = Attribute(value, context_->names.base);
+  if (!base || base.ptr() == Py_None) return;
+  if (context_->reader.Read(base.ptr()).view.numel != context_->reader.Read(value).view.numel) return;
+  GradientEdge edge = EdgeOfNode(context_->names, base.ptr(), element);
+  if (!edge.node) return;
+  for (const GradientEdge& other : call->edges)
+    if (other.Is(edge.node.ptr(), edge.output.ptr())) return;
+  edge.of_base = true;
+  call->edges.push_back(std::move(edge));
+}
+
+// Returns one edge for each output; a leaf, which may be somebody's parameter, has none.
 std::vector<GradientEdge> ModuleTap::EdgesOf(const std::vector<FoundTensor>& outputs) const {
   std::vector<GradientEdge> edges;
   for (const FoundTensor& found : outputs)
@@ -173,7 +188,9 @@ void ModuleTap::FinishInputs(const std::vector<FoundTensor>& outputs, const std:
     }
     roots.push_back(edge.node);
   }
-  for (Consumer& each : FindConsumers(context_->names, std::move(roots), call->edges, call->first_sequence)) {
+  std::vector<Consumer> consumers = FindConsumers(context_->names, std::move(roots), call->edges, call->first_sequence);
+  KeepPartsOfOne(&consumers);
+  for (Consumer& each : consumers) {
     for (const Consumer::Taken& taken : each.taken) call->gradients->ExpectPartOfInput(taken.element);
     HangOn(&each, true, call);
   }
@@ -217,11 +234,22 @@ void ModuleTap::WatchOutputs(const std::vector<FoundTensor>& outputs, const std:
                              Call* call) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     call->gradients->ExpectOutput(outputs[i].element);
-    if (!edges[i].node) continue;
+    if (!edges[i].node) {
+      if (outputs[i].is_tensor()) WatchLeaf(outputs[i].tensor.ptr(), outputs[i].element, call);
+      continue;
+    }
     call->gradients->LastOutputIsWatched();
     HangOn(outputs[i].tensor.ptr(), {call->gradients, outputs[i].element, false});
   }
   if (sites_.output_grad != kNoSite || context_->structure != nullptr) WatchUsedOutputs(edges, call);
+}
+
+// Any other leaf than a parameter may be somebody's for ever, or nobody's when the step is over.
+void ModuleTap::WatchLeaf(PyObject* output, uint16_t element, Call* call) {
+  if (sites_.output_grad == kNoSite && context_->structure == nullptr) return;
+  if (!NeedsGradient(output) || !context_->tensor_hooks.IsParameter(output)) return;
+  call->gradients->LastOutputIsWatched();
+  returned_.Watch(output, call->gradients, element);
 }
 
 // Outputs that the module uses itself: logits beside the loss, the features of each stage.

@@ -8,6 +8,7 @@
 #include "front_ends/python/native/call_gradients.h"
 #include "front_ends/python/native/context.h"
 #include "front_ends/python/native/input_consumers.h"
+#include "front_ends/python/native/returned_parameter.h"
 #include "front_ends/python/native/tensors_in.h"
 
 namespace stepwatch::python {
@@ -79,10 +80,12 @@ class ModuleTap {
   void ReadInputs(Recorder& recorder, PyObject* args, PyObject* kwargs, Call* call);
   void WatchInputs(PyObject* args, PyObject* kwargs, Call* call);
   void WatchInput(PyObject* tensor, uint16_t element, Call* call);
+  void WatchBase(PyObject* tensor, uint16_t element, Call* call);
   std::vector<GradientEdge> EdgesOf(const std::vector<FoundTensor>& outputs) const;
   void FinishInputs(const std::vector<FoundTensor>& outputs, const std::vector<GradientEdge>& of_outputs, Call* call);
   void ReadOutputs(Recorder& recorder, const std::vector<FoundTensor>& outputs, const Call& call);
   void WatchOutputs(const std::vector<FoundTensor>& outputs, const std::vector<GradientEdge>& edges, Call* call);
+  void WatchLeaf(PyObject* output, uint16_t element, Call* call);
   void WatchUsedOutputs(const std::vector<GradientEdge>& edges, Call* call);
   void HangOn(Consumer* consumer, bool are_inputs, Call* call) const;
   void DescribeCall(PyObject* output, const std::vector<FoundTensor>& outputs, Call* call);
@@ -96,6 +99,7 @@ class ModuleTap {
   front_end::CallCounter calls_;
   front_end::CallCounter recomputed_calls_;
   std::vector<Call> running_;  // the innermost call last
+  ReturnedParameters returned_;
 };
 
 // Defined with the bindings: the Python callable of a hook.

@@ -6,6 +6,7 @@
 namespace stepwatch::python {
 
 struct Names {
+  const Name base{"_base"};
   const Name backward_hooks{"_backward_hooks"};
   const Name get{"get"};
   const Name grad{"grad"};

@@ -5,7 +5,15 @@ namespace stepwatch::python {
 TensorHooks::TensorHooks(PyObject* torch) : tensor_type_(Attribute(torch, "Tensor")) {
   const Ref collections(PyImport_ImportModule("collections"));
   if (collections) ordered_dict_ = Attribute(collections.ptr(), "OrderedDict");
+  const Ref nn = Attribute(torch, "nn");
+  if (nn) parameter_type_ = Attribute(nn.ptr(), "Parameter");
   ClearError();
+}
+
+bool TensorHooks::IsParameter(PyObject* tensor) const {
+  const int is = parameter_type_ ? PyObject_IsInstance(tensor, parameter_type_.ptr()) : 0;
+  if (is < 0) ClearError();
+  return is > 0;
 }
 
 void TensorHooks::Hang(const Names& names, PyObject* tensor, PyObject* hook) const {

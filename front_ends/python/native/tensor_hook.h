@@ -11,6 +11,7 @@ class TensorHooks {
  public:
   explicit TensorHooks(PyObject* torch);
 
+  bool IsParameter(PyObject* tensor) const;
   // `tensor` needs a gradient; `hook` is called with it. Does what `Tensor.register_hook` does, which is written in
   // Python and makes a handle beside it; where a tensor is of another kind, or torch's insides are, that one is called.
   void Hang(const Names& names, PyObject* tensor, PyObject* hook) const;
@@ -19,6 +20,7 @@ class TensorHooks {
   bool HangDirectly(const Names& names, PyObject* tensor, PyObject* hook) const;
 
   Ref tensor_type_;
+  Ref parameter_type_;
   Ref ordered_dict_;  // torch's handles need what a plain dict has not: weak references
 };
 

@@ -1,0 +1,168 @@
+"""Gradients of tensors that a module hands on: parameters that it returns, and views that it changes in place."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("stepwatch", reason="the Python package is not installed")
+
+from jobs import rows, value, write_config
+
+import stepwatch
+import torch
+
+
+class LateBias(torch.nn.Linear):
+    """Leaves it to others to add its bias, as Megatron's parallel layers do."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:  # type: ignore[override]
+        return torch.nn.functional.linear(x, self.weight), self.bias
+
+
+class Mlp(torch.nn.Module):
+    """Returns the bias of the layer inside in its turn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = LateBias(4, 8)
+        self.down = LateBias(8, 4)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        hidden, bias = self.up(x)
+        return self.down(torch.tanh(hidden + bias))
+
+
+class Block(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.mlp = Mlp()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hidden, bias = self.mlp(x)
+        return x + torch.sigmoid(hidden + bias)
+
+
+BIASES = {"mlp.up.output_1": "mlp.up.bias", "mlp.down.output_1": "mlp.down.bias", "mlp.output_1": "mlp.down.bias"}
+
+
+def watched(tmp_path: Path, model: Any, optimizer: Any) -> stepwatch.Watch:
+    path = write_config(tmp_path / "config.json", xy_distribution=True)
+    return stepwatch.watch(model, optimizer, path, dynamic=False, output_dir=tmp_path, grad_acc_steps=2)
+
+
+def train(model: torch.nn.Module, optimizer: Any, interleaved: bool, steps: int = 2) -> dict[tuple[str, int, int], Any]:
+    """Train, and return the gradient of each bias by (name, step, micro-step)."""
+    generator = torch.Generator().manual_seed(1)
+    found: dict[tuple[str, int, int], Any] = {}
+    for step in range(steps):
+        losses = []
+        for micro in range(2):
+            losses.append(model(torch.randn(5, 4, generator=generator)).pow(2).sum())
+            if not interleaved:
+                note(found, model, step, micro, losses.pop())
+        for micro, loss in enumerate(losses):
+            note(found, model, step, micro, loss)
+        optimizer.step()
+        optimizer.zero_grad()
+    return found
+
+
+def note(found: dict[tuple[str, int, int], Any], model: Any, step: int, micro: int, loss: torch.Tensor) -> None:
+    before = {name: 0 if each.grad is None else each.grad.clone() for name, each in model.named_parameters()}
+    loss.backward()
+    for name, each in model.named_parameters():
+        found[name, step, micro] = each.grad - before[name]
+
+
+@pytest.mark.parametrize("interleaved", [False, True], ids=["one after the other", "forward passes first"])
+def test_a_bias_that_a_module_returns_has_the_gradient_of_its_micro_batch(tmp_path: Path, interleaved: bool) -> None:
+    model = Block()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with watched(tmp_path, model, optimizer):
+        right = train(model, optimizer, interleaved)
+    for step in range(2):
+        found = rows(tmp_path, "actv_grad", step)
+        for micro in range(2):
+            of_micro = [row for row in found if int(row["micro_step"]) == micro]
+            for name, bias in BIASES.items():
+                norm = float(right[bias, step, micro].double().norm())
+                assert value(of_micro, name, "norm") == pytest.approx(norm, rel=1e-4), (step, micro, name)
+
+
+def test_hooks_on_returned_parameters_come_off_and_change_no_bit(tmp_path: Path) -> None:
+    model = Block()
+    bare = copy.deepcopy(model)
+    optimizers = [torch.optim.SGD(each.parameters(), lr=0.1) for each in (model, bare)]
+    with watched(tmp_path, model, optimizers[0]):
+        train(model, optimizers[0], True)
+    train(bare, optimizers[1], True)
+    for one, other in zip(model.parameters(), bare.parameters()):
+        assert torch.equal(one, other)
+        assert not one._backward_hooks
+
+
+class Masked(torch.nn.Module):
+    """Changes the scores that it is given in place, as attention does with its mask."""
+
+    def __init__(self, uses_before: bool = False) -> None:
+        super().__init__()
+        self.uses_before = uses_before
+
+    def forward(self, scores: torch.Tensor) -> torch.Tensor:
+        before = scores.sum() if self.uses_before else 0
+        mask = torch.tensor([True, False, False, False])
+        return torch.softmax(scores.masked_fill_(mask, -1e4).mul_(0.5), dim=-1) + before
+
+
+class Attention(torch.nn.Module):
+    def __init__(self, view: Any) -> None:
+        super().__init__()
+        self.fc, self.masked, self.view = torch.nn.Linear(4, 8), Masked(), view
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.masked(self.view(self.fc(x))).pow(2).sum()
+
+
+VIEWS = {
+    "a view of all": lambda scores: scores.view(-1, 2, 4),
+    "a view of a view": lambda scores: scores.view(-1, 2, 4).transpose(0, 1),
+    "no view": lambda scores: scores.view(-1, 2, 4) * 1,
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_an_input_that_a_module_changes_in_place_has_the_gradient_from_before(tmp_path: Path, view: str) -> None:
+    model = Attention(VIEWS[view])
+    reference = copy.deepcopy(model)
+    seen: list[torch.Tensor] = []
+
+    def tapped(scores: torch.Tensor) -> torch.Tensor:
+        scores = VIEWS[view](scores).clone()
+        scores.register_hook(seen.append)
+        return scores
+
+    reference.view = tapped
+    x = torch.randn(5, 4)
+    reference(x).backward()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with watched(tmp_path, model, optimizer):
+        model(x).backward()
+        optimizer.step()
+    (row,) = [row for row in rows(tmp_path, "actv_grad", 0) if row["name"] == "masked.input"]
+    assert float(row["norm"]) == pytest.approx(float(seen[0].double().norm()), rel=1e-5)
+    assert torch.equal(model.fc.weight.grad, reference.fc.weight.grad)
+
+
+def test_parts_of_other_shapes_are_not_added_up(tmp_path: Path) -> None:
+    model = Attention(VIEWS["a view of all"])
+    model.masked = Masked(uses_before=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with watched(tmp_path, model, optimizer):
+        model(torch.randn(5, 4)).backward()
+        optimizer.step()
+    (row,) = [row for row in rows(tmp_path, "actv_grad", 0) if row["name"] == "masked.input"]
+    assert row["shape"] in ("[5, 2, 4]", "nan")
