@@ -71,10 +71,17 @@ void ParameterTap::OnAccumulated() noexcept {
   });
 }
 
-void ParameterTap::OnReduction(PyObject* gradient) noexcept {
+void ParameterTap::OnReduction(PyObject* gradient, bool is_last) noexcept {
   Guarded(*context_, "a gradient that is about to be reduced", [&] {
     Recorder* const recorder = RecorderOfUnreduced();
-    if (recorder != nullptr) SeeUnreduced(*recorder, gradient, calls_.Add(context_->step));
+    if (recorder == nullptr) return;
+    const auto announced = static_cast<uint32_t>(context_->grad_acc_steps);
+    const uint32_t seen = is_last ? calls_.Count(context_->step) : 0;
+    if (seen != 0 && EndsPass(seen)) return;
+    const uint32_t count = seen == 0 ? calls_.Add(context_->step) : seen;
+    // A pass beyond the announced ones takes the place of the one that seemed to be the last.
+    const bool exceeds = is_last && !each_ && count > announced;
+    SeeUnreduced(*recorder, gradient, exceeds ? (count + announced - 1) / announced * announced : count);
   });
 }
 

@@ -36,8 +36,8 @@ class ParameterTap : public std::enable_shared_from_this<ParameterTap> {
   // before; otherwise the parameter gets the hook above from now on, in time for this pass.
   void OnIncoming(PyObject* gradient) noexcept;
   // The whole gradient is about to be reduced to this rank's shard of it (FSDP), or waits for that: once a backward
-  // pass, on an autograd thread.
-  void OnReduction(PyObject* gradient) noexcept;
+  // pass, on an autograd thread. `is_last`: no more is added to it in this step; it may have been seen already.
+  void OnReduction(PyObject* gradient, bool is_last) noexcept;
   // Whether OnIncoming may do (gradients are not set to None yet when a step begins): torch keeps calling into Python
   // for a parameter that has had the other hook once, in every backward pass, also when the hook is gone.
   bool ReadsIncoming() const;

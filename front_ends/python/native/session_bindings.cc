@@ -218,8 +218,12 @@ void BindSession(nb::module_& m) {
       .def("accumulated", [](const Session& s, size_t i) { s.parameter(i)->OnAccumulated(); })
       .def("take_off_late_hook", [](const Session& s, size_t i) { s.parameter(i)->TakeOffLateHook(); })
       .def("unreduced_hook", [](const Session& s, size_t i) { return UnreducedHook{s.parameter(i)}; })
-      .def("before_reduction",
-           [](const Session& s, size_t i, nb::handle gradient) { s.parameter(i)->OnReduction(gradient.ptr()); })
+      .def(
+          "before_reduction",
+          [](const Session& s, size_t i, nb::handle gradient, bool is_last) {
+            s.parameter(i)->OnReduction(gradient.ptr(), is_last);
+          },
+          "parameter"_a, "gradient"_a, "is_last"_a = false)
       .def(
           "before_update",
           [](Session& s, int i, nb::handle state, nb::handle reduced, nb::handle weights, bool is_reduced) {

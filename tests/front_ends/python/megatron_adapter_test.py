@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ LAST = "3.bias"
 @pytest.fixture(autouse=True)
 def megatron(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, shapes.BUFFERS, shapes.buffers_module())
+    monkeypatch.setitem(sys.modules, shapes.OPTIMIZERS, types.ModuleType(shapes.OPTIMIZERS))
 
 
 def adam(model: torch.nn.Module) -> torch.optim.Optimizer:
@@ -110,16 +112,33 @@ def test_the_whole_gradient_is_read_where_micro_batches_are_not_told_apart(tmp_p
             assert value(found, "module." + name, "norm") == pytest.approx(norm)
 
 
-def test_a_gradient_that_no_hook_adds_up_is_read_when_its_bucket_is_reduced(tmp_path: Path) -> None:
+@pytest.mark.parametrize("each", [False, True], ids=["a step", "a micro-batch"])
+def test_a_gradient_that_no_hook_adds_up_is_read_when_its_bucket_is_reduced(tmp_path: Path, each: bool) -> None:
     model = shapes.DistributedDataParallel(mlp())
     training = Training(model, shapes.FP32Optimizer(adam(model)), micro_batches=1)
     delayed = model.module[3].bias
-    with watched(tmp_path, model, training.optimizer, monitor_mbs_grad=True):
+    with watched(tmp_path, model, training.optimizer, monitor_mbs_grad=each):
         model.module[3].bias = None  # so that nothing is accumulated
         model.group.add_delayed = lambda: delayed.main_grad.fill_(3.0)
         training.run(1)
     (row,) = [row for row in rows(tmp_path, "grad_unreduced", 0) if row["name"] == "module.3.bias"]
     assert float(row["max"]) == 3.0
+
+
+@pytest.mark.parametrize("overlaps", [False, True])
+@pytest.mark.parametrize("micro_batches", [1, 3])
+def test_a_step_of_other_than_the_announced_micro_batches_has_its_whole_gradient(
+    tmp_path: Path, overlaps: bool, micro_batches: int
+) -> None:
+    model = shapes.DistributedDataParallel(mlp(), overlaps)
+    training = Training(model, shapes.FP32Optimizer(adam(model)), micro_batches)
+    with watched(tmp_path, model, training.optimizer):
+        training.run(2)
+    for step in range(2):
+        found = rows(tmp_path, "grad_unreduced", step)
+        assert len(found) == PARAMETERS
+        for name, norm in training.unreduced[step, micro_batches - 1].items():
+            assert value(found, "module." + name, "norm") == pytest.approx(norm)
 
 
 def test_moments_of_copies_in_fp32_are_those_of_the_parameters(tmp_path: Path) -> None:
@@ -228,3 +247,44 @@ def test_a_stub_in_a_chain_is_left_out() -> None:
     model = shapes.DistributedDataParallel(mlp())
     adapter = adapter_of(shapes.ChainedOptimizer([stub, shapes.FP32Optimizer(adam(model))]))
     assert sum(len(group["params"]) for group in adapter.groups()) == PARAMETERS
+
+
+@pytest.mark.parametrize("handed", ["a part of the chain", "torch's"])
+def test_an_optimizer_inside_is_followed_by_the_steps_of_the_chain(tmp_path: Path, handed: str) -> None:
+    model = shapes.DistributedDataParallel(mlp())
+    inner = adam(model)
+    part = shapes.DistributedOptimizer(inner)
+    training = Training(model, shapes.ChainedOptimizer([part, shapes.DistributedOptimizer(none_of(model))]))
+    with watched(tmp_path, model, part if handed == "a part of the chain" else inner) as monitor:
+        training.run(3, overflows=1)
+        assert monitor.status()["step"] == 3
+    assert {row["name"] for row in rows(tmp_path, "exp_avg", 2)} == {"module." + name for name in training.names[:-1]}
+    assert sorted({int(row["step"]) for row in rows(tmp_path, "param_updated")}) == [0, 2]
+    assert "module." + LAST not in {row["name"] for row in rows(tmp_path, "grad_reduced", 2)}
+
+
+def none_of(model: torch.nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.Adam([{"params": [torch.nn.Parameter(torch.zeros(1))]}])
+
+
+def test_a_rank_without_any_part_has_no_reduced_gradients(tmp_path: Path) -> None:
+    model = shapes.DistributedDataParallel(mlp())
+    inner = adam(model)
+    optimizer = shapes.DistributedOptimizer(inner)
+    optimizer.leave_all_to_others()
+    training = Training(model, optimizer)
+    with watched(tmp_path, model, optimizer):
+        training.run(2)
+    assert rows(tmp_path, "grad_reduced") == []
+    assert len(rows(tmp_path, "grad_unreduced", 1)) == len(rows(tmp_path, "param_origin", 1)) == PARAMETERS
+
+
+def test_gradients_that_are_in_no_buffer_are_seen_by_hooks_on_the_parameters(tmp_path: Path) -> None:
+    model = mlp()
+    optimizer = shapes.FP32Optimizer(adam(model))
+    optimizer.take_gradients = optimizer.give_weights = lambda: None  # type: ignore[method-assign]
+    with watched(tmp_path, model, optimizer):
+        for _ in range(2):
+            model(torch.ones(5, 4)).pow(2).mean().backward()
+            optimizer.step()
+    assert len(rows(tmp_path, "grad_unreduced", 1)) == len(rows(tmp_path, "grad_reduced", 1)) == PARAMETERS

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 BUFFERS = "megatron.core.distributed.param_and_grad_buffer"
+OPTIMIZERS = "megatron.core.optimizer.optimizer"
 REDUCED = 0.5  # what stands for the average over ranks
 
 
@@ -104,12 +105,15 @@ class MegatronOptimizer:
     def give_weights(self) -> None:
         pass
 
-    def step(self) -> Any:
-        if self.found_inf:
-            return False, None, None
+    def step_with_ready_grads(self) -> None:
         self.take_gradients()
         self.optimizer.step()
         self.give_weights()
+
+    def step(self) -> Any:
+        if self.found_inf:
+            return False, None, None
+        self.step_with_ready_grads()
         return True, 1.0, 0
 
 
@@ -179,6 +183,12 @@ class DistributedOptimizer(MegatronOptimizer):
         self.shard_float16_groups: list[Any] = [[]]
         self.shard_fp32_from_float16_groups: list[Any] = [[]]
 
+    def leave_all_to_others(self) -> None:
+        self.own = []
+        for groups in (self.optimizer.param_groups, [{"params": self.model_fp32_groups[0]}]):
+            groups[0]["params"] = []
+        self.model_fp32_groups, self.shard_fp32_groups = [[]], [[]]
+
     def _get_model_param_range_map(self, parameter: torch.nn.Parameter) -> dict[str, Range]:
         return {"param": self.ranges[id(parameter)]}
 
@@ -192,6 +202,7 @@ class ChainedOptimizer(MegatronOptimizer):
 
     def __init__(self, chained_optimizers: list[MegatronOptimizer]) -> None:
         self.chained_optimizers = chained_optimizers
+        self.found_inf = False
 
     @property
     def optimizer(self) -> Any:
@@ -206,9 +217,9 @@ class ChainedOptimizer(MegatronOptimizer):
     def state(self) -> Any:
         return object()  # has no `get`
 
-    def step(self) -> Any:
-        results = [each.step() for each in self.chained_optimizers]
-        return all(result[0] for result in results), 1.0, 0
+    def step_with_ready_grads(self) -> None:
+        for each in self.chained_optimizers:
+            each.step_with_ready_grads()
 
 
 class LayerWiseDistributedOptimizer(ChainedOptimizer):

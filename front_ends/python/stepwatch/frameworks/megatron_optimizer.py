@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from stepwatch.frameworks.megatron_leaders import leader_of
 from stepwatch.frameworks.megatron_reduction import MegatronReduction
 from stepwatch.frameworks.optimizer_adapter import OptimizerAdapter
 from stepwatch.frameworks.parameter_sources import Lookup, group_of, no_moments, nothing, part_of
@@ -47,10 +48,14 @@ class MegatronOptimizer(OptimizerAdapter):
             for group, *groups in zip(leaf.optimizer.param_groups, *_model_groups_of(leaf)):
                 self._add(_places_of(leaf, *groups), group)
         self._add(((parameter, _Place(None, None)) for parameter in _of_other_ranks(optimizer, leaves)), {})
-        self._in_parts = any(place.start is not None for place in self._places.values()) or any(
-            place.leaf is None for place in self._places.values()
-        )
+        self._reduces_parts = any(hasattr(leaf, "model_float16_groups") for leaf in leaves)
+        self._in_parts = self._reduces_parts or any(place.leaf is None for place in self._places.values())
         self._gathers_late = any(_gathers_late(leaf) for leaf in leaves)
+
+    @property
+    def unwrapped(self) -> Any:
+        """The chain of which this is a part: it calls no `step` of its parts."""
+        return None if hasattr(self.optimizer, "chained_optimizers") else leader_of(self.optimizer)
 
     def _add(self, places: Iterator[tuple[Any, _Place]], group: Mapping[str, Any]) -> None:
         added = []
@@ -87,11 +92,8 @@ class MegatronOptimizer(OptimizerAdapter):
             return gradient
         # A rank of a layer-wise optimizer has the whole reduced gradient also of what others update.
         if place.leaf is None:
-            return nothing() if self._reduces_parts() else gradient
+            return nothing() if self._reduces_parts else gradient
         return part_of(gradient, place.start, place.stop)
-
-    def _reduces_parts(self) -> bool:
-        return any(place.start is not None for place in self._places.values())
 
     def updated_weights(self) -> Any:
         """Return this rank's parts of weights where the others come during the next forward pass."""
@@ -114,7 +116,7 @@ class MegatronOptimizer(OptimizerAdapter):
         if not self._in_parts:
             return ""
         name = type(self.optimizer).__name__
-        if not self._reduces_parts():
+        if not self._reduces_parts:
             return f"of {name} each rank gives rows of moments for the parameters that it updates"
         late = "updated weights, " if self._gathers_late else ""
         return f"of {name} rows of {late}moments and reduced gradients are of the part that this rank updates"

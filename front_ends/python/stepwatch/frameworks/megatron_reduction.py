@@ -17,22 +17,27 @@ class MegatronReduction(Reduction):
     """Tells of each main gradient when a micro-batch has been added to it.
 
     Where gradients are reduced during the backward pass, Megatron's own hook calls `register_grad_ready` between the
-    addition and a reduction; otherwise a hook behind Megatron's is called. What no hook adds up is told of when its
-    bucket is reduced.
+    addition and a reduction; otherwise a hook behind Megatron's is called. When a bucket is reduced all of it is told
+    of once more: what no hook adds up, and what has had fewer micro-batches than were announced.
     """
 
     framework = "Megatron"
 
-    def __init__(self, seen: Callable[[int, Any], None], guard: Callable[[str, Callable[[], None]], None]) -> None:
+    def __init__(self, seen: Callable[..., None], guard: Callable[[str, Callable[[], None]], None]) -> None:
         super().__init__(seen, guard)
         self._ready: set[int] = set()  # ids of parameters told of before the hook behind Megatron's comes
-        self._told: set[int] = set()  # ids of those told of in this step
+        self._reduced: set[int] = set()  # ids of the groups of buckets whose reduction has begun in this step
         self._handles: list[Any] = []
 
     @staticmethod
     def parameters_of(module: Any) -> Iterable[Any]:
         """Return the parameters with a main gradient."""
-        return (parameter for parameter in module.parameters() if hasattr(parameter, "main_grad"))
+        return filter(MegatronReduction.sees, module.parameters())
+
+    @staticmethod
+    def sees(parameter: Any) -> bool:
+        """Tell whether a parameter has a main gradient, as those in Megatron's DistributedDataParallel have."""
+        return hasattr(parameter, "main_grad")
 
     def _replace(self) -> bool:
         bucket_group = getattr(sys.modules.get(_BUFFERS), "_ParamAndGradBucketGroup", None)
@@ -61,7 +66,7 @@ class MegatronReduction(Reduction):
         def start_grad_sync(group: Any, *args: Any, **kwargs: Any) -> Any:
             reduction = owner()
             if reduction is not None:
-                reduction._tell(reduction._untold_of(group))
+                reduction._before_reduction_of(group)
             return start(group, *args, **kwargs)
 
         self._patches.put(bucket_group, "start_grad_sync", start_grad_sync)
@@ -81,7 +86,6 @@ class MegatronReduction(Reduction):
     def _added(self, parameter: Any) -> Iterator[tuple[Any, Any]]:
         gradient = getattr(parameter, "main_grad", None)
         if gradient is not None:
-            self._told.add(id(parameter))
             yield parameter, gradient
 
     def _after_addition(self, parameter: Any) -> None:
@@ -90,16 +94,24 @@ class MegatronReduction(Reduction):
         else:
             self._tell(self._added(parameter))
 
-    def _untold_of(self, group: Any) -> Iterator[tuple[Any, Any]]:
-        for bucket in group.buckets:
-            for parameter in bucket.params_list:
-                if id(parameter) not in self._told:
-                    yield from self._added(parameter)
+    def _before_reduction_of(self, group: Any) -> None:
+        # In the first step of all Megatron calls this twice, and does nothing the second time.
+        if id(group) in self._reduced:
+            return
+        self._reduced.add(id(group))
+
+        def tell() -> None:
+            for bucket in group.buckets:
+                for parameter in bucket.params_list:
+                    for _, gradient in self._added(parameter):
+                        self._seen(id(parameter), gradient, True)
+
+        self._guard("reading gradients that Megatron reduces", tell)
 
     def begin_step(self) -> None:
         """Let go of what belongs to the step that is over."""
         self._ready.clear()
-        self._told.clear()
+        self._reduced.clear()
 
     def remove(self) -> None:
         """Give Megatron its own functions back."""

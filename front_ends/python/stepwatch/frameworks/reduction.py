@@ -19,7 +19,8 @@ class Reduction:
     seen : callable
         Called with (id of the parameter in the model, gradient) on an autograd thread, before the gradient is reduced
         or, where this backward pass does not reduce (`no_sync`), when it has been added to those before. What it is
-        given has the shape of the whole parameter, or is flat.
+        given has the shape of the whole parameter, or is flat. A third argument, True, says that no more is added to
+        it in this step: so it may be told of again, for a step of fewer micro-batches than were announced.
     guard : callable
         Runs a function and keeps what it raises from the training loop: guard(what, function).
     """
@@ -29,7 +30,7 @@ class Reduction:
     # Which rows of such parameters are of this rank's part, as half a sentence; "" if the optimizer says it.
     shares = ""
 
-    def __init__(self, seen: Callable[[int, Any], None], guard: Callable[[str, Callable[[], None]], None]) -> None:
+    def __init__(self, seen: Callable[..., None], guard: Callable[[str, Callable[[], None]], None]) -> None:
         self._seen = seen
         self._guard = guard
         self._patches = Patches()
@@ -40,6 +41,11 @@ class Reduction:
     def parameters_of(module: Any) -> Iterable[Any]:
         """Return the parameters of a module whose gradients are told of."""
         return module.parameters()
+
+    @staticmethod
+    def sees(parameter: Any) -> bool:
+        """Tell whether the gradient of a parameter in the groups of an optimizer is told of."""
+        return True
 
     def watch(self, parameters: Sequence[Any] = ()) -> bool:
         """Begin to tell.

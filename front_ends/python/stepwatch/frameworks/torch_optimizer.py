@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from stepwatch.frameworks.deepspeed_leader import leader_of
+from typing import Any
+
+from stepwatch.frameworks import deepspeed_leader, megatron_leaders
 from stepwatch.frameworks.optimizer_adapter import OptimizerAdapter
 
 
@@ -11,9 +13,14 @@ class TorchOptimizer(OptimizerAdapter):
 
     is_understood = True
 
+    @property
+    def unwrapped(self) -> Any:
+        """The optimizer of Megatron that this one is inside of, where it updates copies and parts of parameters."""
+        return megatron_leaders.leader_of(self.optimizer)
+
     def remedy(self, kind: str) -> str:
         """Return what a user can do who gets no rows of a kind, as the end of a sentence."""
-        leader = leader_of(self.optimizer)
+        leader = deepspeed_leader.leader_of(self.optimizer)
         if leader is not None:
             return (
                 f"{type(leader).__name__} has taken the parameters out of it since: hand over the engine, or the "

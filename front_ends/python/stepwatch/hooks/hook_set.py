@@ -198,10 +198,10 @@ class HookSet:
         if index is not None and index not in self._index.sharded:
             self._session.accumulated(index)
 
-    def _before_reduction(self, parameter_id: int, gradient: Any) -> None:
+    def _before_reduction(self, parameter_id: int, gradient: Any, is_last: bool = False) -> None:
         index = self._sharded_wanted.get(parameter_id)
         if index is not None:
-            self._session.before_reduction(index, gradient)
+            self._session.before_reduction(index, gradient, is_last)
 
     def remove(self) -> None:
         """Take all hooks off, in reverse order. Safe to call twice."""

@@ -117,7 +117,7 @@ def sharded_parameters(
     for adapter in optimizers:
         reduction = adapter.reduction()
         for group in () if reduction is None else adapter.groups():
-            for parameter in group["params"]:
+            for parameter in filter(reduction.sees, group["params"]):
                 found.setdefault(id(parameter), reduction)
     return found
 
