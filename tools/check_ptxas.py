@@ -18,6 +18,9 @@ REGISTERS_MAX = 64
 ENTRY = re.compile(r"Compiling entry function '(\w+)' for '(sm_\w+)'")
 FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 REGISTERS = re.compile(r"Used (\d+) registers")
+# Without instructions for pairs of 16-bit floats a few registers more are needed than there are: bytes of stack, stores
+# or loads that are borne.
+SPILL_MAX = {"sm_75": 320}
 # Kernels that read no tensor.
 LOADLESS = ("AdvanceStep",)
 WIDE_LOAD = "ld.global.cs.v4.u32"
@@ -56,11 +59,13 @@ def read_report(text: str) -> dict[tuple[str, str], dict[str, int]]:
     return kernels
 
 
-def complaints_of(name: str, figures: dict[str, int]) -> list[str]:
+def complaints_of(kernel: str, architecture: str, figures: dict[str, int]) -> list[str]:
     """Say what is wrong with one kernel on one architecture."""
+    name = f"{kernel} for {architecture}"
     if set(figures) != {"stack", "stores", "loads", "registers"}:
         return [f"{name}: the report is incomplete: {figures}"]
-    found = [f"{name}: {figures[key]} bytes of {key}" for key in ("stack", "stores", "loads") if figures[key] > 0]
+    borne = SPILL_MAX.get(architecture, 0)
+    found = [f"{name}: {figures[key]} bytes of {key}" for key in ("stack", "stores", "loads") if figures[key] > borne]
     if figures["registers"] > REGISTERS_MAX:
         found.append(f"{name}: {figures['registers']} registers, more than {REGISTERS_MAX}")
     return found
@@ -83,17 +88,19 @@ def narrow_kernels(ptx: str) -> list[str]:
 def check(reports: Path) -> int:
     """Check all reports; return the exit code."""
     complaints: list[str] = []
-    kernels = texts = 0
+    kernels = texts = spilling = 0
     for report in sorted(reports.glob("*/ptxas.txt")):
         for (name, architecture), figures in read_report(report.read_text(encoding="utf-8")).items():
             kernels += 1
-            complaints += complaints_of(f"{name} for {architecture}", figures)
+            spilling += figures.get("stack", 0) > 0
+            complaints += complaints_of(name, architecture, figures)
         for ptx in sorted(report.parent.glob("*.ptx")):
             texts += 1
             complaints += narrow_kernels(ptx.read_text(encoding="utf-8"))
     if kernels == 0 or texts == 0:
         complaints.append(f"{reports}: no reports of ptxas, or no PTX; build the kernels first")
-    print("\n".join(complaints) or f"{kernels} kernels: at most {REGISTERS_MAX} registers, no spills, 128-bit loads")
+    spills = f"spills in {spilling}, where they are borne" if spilling else "no spills"
+    print("\n".join(complaints) or f"{kernels} kernels: at most {REGISTERS_MAX} registers, {spills}, 128-bit loads")
     return 1 if complaints else 0
 
 

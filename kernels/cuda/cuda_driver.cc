@@ -95,7 +95,7 @@ class CudaDriver : public Driver {
       const KernelId kernel = static_cast<KernelId>(i);
       if (IsTree(kernel) && !slow_fp64_) continue;
       if (!Succeeded(cudaFuncGetAttributes(&attributes, AddressOf(kernel))))
-        return Fault("is of an architecture that this build has no kernels for (compute capability 8.0 or newer)");
+        return Fault("is of an architecture that this build has no kernels for; `stepwatch doctor` names those");
     }
     cudaFuncAttributes attributes;
     int least = 0, greatest = 0;

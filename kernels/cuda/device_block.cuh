@@ -7,6 +7,32 @@ namespace stepwatch::kernels::cuda {
 
 inline constexpr unsigned kAllLanes = 0xffffffff;
 
+template <class T>
+__device__ __forceinline__ T LeastOfWarp(T x) {
+#pragma unroll
+  for (int mask = 16; mask > 0; mask /= 2) {
+    const T y = __shfl_xor_sync(kAllLanes, x, mask);
+    x = y < x ? y : x;
+  }
+  return x;
+}
+template <class T>
+__device__ __forceinline__ T GreatestOfWarp(T x) {
+#pragma unroll
+  for (int mask = 16; mask > 0; mask /= 2) {
+    const T y = __shfl_xor_sync(kAllLanes, x, mask);
+    x = y > x ? y : x;
+  }
+  return x;
+}
+// By halves: every lane ends with the bits of the same tree, because a + b and b + a are the same, for a double too.
+template <class T>
+__device__ __forceinline__ T SumOfWarp(T x) {
+#pragma unroll
+  for (int mask = 16; mask > 0; mask /= 2) x += __shfl_xor_sync(kAllLanes, x, mask);
+  return x;
+}
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800  // one instruction for 32 bits
 __device__ __forceinline__ int32_t LeastOfWarp(int32_t x) {
   return __reduce_min_sync(kAllLanes, x);
 }
@@ -16,33 +42,7 @@ __device__ __forceinline__ int32_t GreatestOfWarp(int32_t x) {
 __device__ __forceinline__ uint32_t SumOfWarp(uint32_t x) {
   return __reduce_add_sync(kAllLanes, x);
 }
-__device__ __forceinline__ int64_t LeastOfWarp(int64_t x) {
-#pragma unroll
-  for (int mask = 16; mask > 0; mask /= 2) {
-    const int64_t y = __shfl_xor_sync(kAllLanes, x, mask);
-    x = y < x ? y : x;
-  }
-  return x;
-}
-__device__ __forceinline__ int64_t GreatestOfWarp(int64_t x) {
-#pragma unroll
-  for (int mask = 16; mask > 0; mask /= 2) {
-    const int64_t y = __shfl_xor_sync(kAllLanes, x, mask);
-    x = y > x ? y : x;
-  }
-  return x;
-}
-__device__ __forceinline__ int64_t SumOfWarp(int64_t x) {
-#pragma unroll
-  for (int mask = 16; mask > 0; mask /= 2) x += __shfl_xor_sync(kAllLanes, x, mask);
-  return x;
-}
-// By halves: every lane ends with the bits of the same tree, because a + b and b + a are the same.
-__device__ __forceinline__ double SumOfWarp(double x) {
-#pragma unroll
-  for (int mask = 16; mask > 0; mask /= 2) x += __shfl_xor_sync(kAllLanes, x, mask);
-  return x;
-}
+#endif
 
 template <class Key>
 __device__ __forceinline__ void FoldWarp(ThreadTotals<Key>& value) {

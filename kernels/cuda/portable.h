@@ -1,7 +1,8 @@
 // What one text needs to compile both for the device and, thread by thread, for the CPU emulation.
 //
-// Each function here is one instruction on the device; the CPU form is its definition. Everything built on top has one
-// text. Nothing is contracted behind our back (nvcc -fmad=false, g++ -ffp-contract=off), so both give the same bits.
+// Each function here is one instruction on the device, but for pairs before compute capability 8.0; the CPU form is its
+// definition. Everything built on top has one text. Nothing is contracted behind our back (nvcc -fmad=false, g++
+// -ffp-contract=off), so both give the same bits.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +29,25 @@ namespace stepwatch::kernels::cuda {
 // The 16 bytes that a thread loads at once.
 struct Vector {
   uint32_t words[4];
+};
+
+// Minimum and maximum of two pairs of 16-bit floats by their codes alone; a NaN, whose magnitude is above kNanAbove,
+// gives way, and -0 is smaller than 0. For devices without instructions for pairs.
+template <uint32_t kNanAbove>
+struct CodePairs {
+  static STEPWATCH_BOTH int32_t Key(uint32_t code) {
+    return (code & 0x8000) != 0 ? -static_cast<int32_t>(code & 0x7fff) - 1 : static_cast<int32_t>(code);
+  }
+  static STEPWATCH_BOTH uint32_t Pick(uint32_t x, uint32_t y, bool larger) {
+    if ((x & 0x7fff) > kNanAbove) return y;
+    if ((y & 0x7fff) > kNanAbove) return x;
+    return (Key(x) < Key(y)) == larger ? y : x;
+  }
+  static STEPWATCH_BOTH uint32_t PickEach(uint32_t x, uint32_t y, bool larger) {
+    return Pick(x & 0xffff, y & 0xffff, larger) | Pick(x >> 16, y >> 16, larger) << 16;
+  }
+  static STEPWATCH_BOTH uint32_t Smaller(uint32_t x, uint32_t y) { return PickEach(x, y, false); }
+  static STEPWATCH_BOTH uint32_t Larger(uint32_t x, uint32_t y) { return PickEach(x, y, true); }
 };
 
 #if defined(__CUDACC__)
@@ -78,6 +98,10 @@ STEPWATCH_DEVICE float HalfToFloat(uint32_t code) {
   return x;
 }
 
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+using HalfPairs = CodePairs<0x7c00>;
+using BrainPairs = CodePairs<0x7f80>;
+#else
 // Minimum and maximum of two pairs of 16-bit floats; a NaN gives way.
 struct HalfPairs {
   static STEPWATCH_DEVICE uint32_t Smaller(uint32_t x, uint32_t y) {
@@ -103,6 +127,7 @@ struct BrainPairs {
     return z;
   }
 };
+#endif
 
 // Read once, so evicted first: training's lines stay in the L2.
 STEPWATCH_DEVICE Vector LoadVector(const char* address) {

@@ -95,6 +95,13 @@ def audit(wheel: Path) -> Path:
     return next(DIST.glob(wheel.name.replace("linux_x86_64.whl", "*")))
 
 
+def check_kernels() -> None:
+    """Stop if the device code of the wheels, where they have any, is not what it should be."""
+    reports = BUILD / "tree/kernels/cuda/ptxas"
+    if reports.is_dir():
+        subprocess.run([sys.executable, str(ROOT / "tools/check_ptxas.py"), "check", str(reports)], check=True)
+
+
 def built(found: list[Interpreter]) -> dict[Interpreter, Path]:
     """Return the wheels that are in dist/ for these interpreters."""
     wheels = {one: path for one in found for path in DIST.glob(f"stepwatch-*-{one.tag}-*.whl")}
@@ -133,6 +140,8 @@ def main() -> int:
         subprocess.run(deps, check=True, env={**os.environ, "STEPWATCH_JOBS": asked.jobs})
         notices.write(BUILD / "THIRD_PARTY_NOTICES", BUILD / "sources")
         wheels = {one: audit(build(one, BUILD / "raw", asked.cuda, asked.jobs)) for one in found}
+        if asked.cuda != "OFF":
+            check_kernels()
     bad = [wheel.name for wheel in wheels.values() if contents.report(wheel)]
     if asked.check and not bad:
         bad = fresh_root.check(wheels)
