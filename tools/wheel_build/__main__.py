@@ -66,6 +66,8 @@ def build(python: Interpreter, raw: Path, cuda: str, jobs: str) -> Path:
         "cmake.build-type": "Release",
         "cmake.args": "--preset=wheel",
         "cmake.define.STEPWATCH_CUDA": cuda,
+        # It launches nvcc. Another one for each wheel would have all device code compiled again.
+        "cmake.define.Python3_EXECUTABLE": sys.executable,
         "cmake.define.STEPWATCH_NOTICES": str(BUILD / "THIRD_PARTY_NOTICES"),
         "build.tool-args": f"-j{jobs}",
     }
