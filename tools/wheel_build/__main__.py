@@ -33,9 +33,12 @@ def requirements() -> list[str]:
 
 
 def environment(home: Path, python: Path, packages: list[str]) -> Path:
-    """Return the folder of programs of a virtual environment with these packages, made if it is not there."""
+    """Return the folder of programs of a virtual environment with these packages, made if it is not there.
+
+    It is made anew where the checkout was moved, because its programs name their own Python by its whole path.
+    """
     stamp = home / "packages.txt"
-    wanted = "\n".join([str(python), *packages])
+    wanted = "\n".join([str(home), str(python), *packages])
     if not stamp.exists() or stamp.read_text() != wanted:
         subprocess.run([str(python), "-m", "venv", "--clear", str(home)], check=True)
         pip = [
