@@ -19,6 +19,9 @@ CODE = {".h", ".cc", ".py", ".cmake"}
 TEXT = CODE | {".md", ".json", ".txt", ".sh"}
 # Split so that this file does not find itself.
 MARKS = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK")) + r")\b")
+# What the stable ABI of Python does not have, and the headers of one version do.
+PYTHONS_INNARDS = re.compile(r"->(?:tp|ob)_\w+|\bPy(?:Tuple|List|Float|Long|Bytes|Unicode)_(?:GET|AS)_[A-Z]+\b")
+STABLE_ABI = "front_ends/python/native/"
 LINK = re.compile(r"\]\(([^)#\s]+)(#[^)]*)?\)")
 # Inputs that are wrong on purpose.
 EXEMPT = ("schemas/examples/",)
@@ -43,6 +46,8 @@ def line_findings(name: str, suffix: str, lines: list[str]) -> list[str]:
             findings.append(f"{name}:{number}: tab")
         if MARKS.search(line):
             findings.append(f"{name}:{number}: leftover mark")
+        if name.startswith(STABLE_ABI) and (found := PYTHONS_INNARDS.search(line)):
+            findings.append(f"{name}:{number}: {found[0]} is not in the stable ABI, which the wheel for 3.12 needs")
     return findings
 
 

@@ -26,7 +26,11 @@ bool IsOlder(const Names& names, PyObject* node, long first_sequence) {
 }
 
 bool ChangesInPlace(PyObject* node) {
-  return std::string_view(Py_TYPE(node)->tp_name) == "CopySlices";
+  const Ref name = Attribute(reinterpret_cast<PyObject*>(Py_TYPE(node)), "__name__");
+  const char* const text = name ? PyUnicode_AsUTF8AndSize(name.ptr(), nullptr) : nullptr;
+  if (text != nullptr) return std::string_view(text) == "CopySlices";
+  ClearError();
+  return false;
 }
 
 // `seen` are walked, and what they lead to but is not `known`.
