@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "kernels/kernels.h"
 
@@ -116,8 +117,8 @@ Result<std::unique_ptr<DeviceEngine>> CreateCudaEngine(const DeviceEngineOptions
 struct CudaReport {
   bool built = false;
   int devices = 0;
-  const char* reason = "";  // why there is no engine; empty if there is
-  const char* code = "";    // the architectures whose device code is embedded, with spaces between: "sm_80 sm_90"
+  std::string reason;     // why there is no engine; empty if there is
+  const char* code = "";  // the architectures whose device code is embedded, with spaces between: "sm_80 sm_90"
 };
 CudaReport AskCuda();
 

@@ -1,26 +1,28 @@
 #include <cuda_runtime_api.h>
 
 #include "kernels/cuda/cuda_in_use.h"
+#include "kernels/cuda/driver_here.h"
 #include "kernels/cuda_in_use.h"
 #include "kernels/device_engine.h"
 
 namespace stepwatch::kernels {
 namespace {
 
-constexpr const char* kNoDevice = "there is no CUDA device, or no driver for it";
+// With a driver that the runtime refuses there are no devices for us.
+CudaReport ReportOf(int devices) {
+  const bool usable = devices > 0 && !cuda::IsDriverTooOld();
+  return {true, usable ? devices : 0, usable ? "" : cuda::WhyNoDeviceHere(), STEPWATCH_CUDA_CODE};
+}
 
 }  // namespace
 
 CudaReport AskCuda() {
-  CudaReport report;
-  report.built = true;
-  report.code = STEPWATCH_CUDA_CODE;
-  if (cudaGetDeviceCount(&report.devices) != cudaSuccess) {
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess) {
     (void)cudaGetLastError();
-    report.devices = 0;
+    devices = 0;
   }
-  if (report.devices == 0) report.reason = kNoDevice;
-  return report;
+  return ReportOf(devices);
 }
 
 CudaReport AskCudaInUse() {
@@ -31,7 +33,7 @@ CudaReport AskCudaInUse() {
         "this process has not used CUDA yet, and a question does not make it; `stepwatch doctor` counts the devices "
         "of its machine",
         STEPWATCH_CUDA_CODE};
-  return {true, *devices, *devices == 0 ? kNoDevice : "", STEPWATCH_CUDA_CODE};
+  return ReportOf(*devices);
 }
 
 }  // namespace stepwatch::kernels

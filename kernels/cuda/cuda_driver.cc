@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cuda/driver_here.h"
 #include "kernels/cuda/kernel_addresses.h"
 
 namespace stepwatch::kernels::cuda {
@@ -223,8 +224,7 @@ Result<std::unique_ptr<Driver>> CreateCudaDriver(int device) {
   int count = 0;
   if (!Succeeded(cudaGetDeviceCount(&count)) || count == 0)
     return Status(StatusCode::kUnsupported,
-                  "there is no CUDA device here, or no driver for it (nvidia-smi shows both); CUDA tensors are not "
-                  "measured");
+                  WhyNoDeviceHere() + " (nvidia-smi shows both); CUDA tensors are not measured");
   if (device < 0 || device >= count)
     return Status(StatusCode::kUnsupported,
                   "there is no CUDA device " + std::to_string(device) + ", only 0 to " + std::to_string(count - 1));

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "kernels/cuda/no_device.h"
 #include "kernels/cuda_in_use.h"
 #include "kernels/device_engine.h"
 #include "tests/catch.h"
@@ -15,13 +16,13 @@ TEST_CASE("without a CUDA engine or device there is a clear sentence, otherwise 
   const auto engine = CreateCudaEngine({});
   if (report.devices > 0) {
     CHECK(engine.ok());
-    CHECK(std::strlen(report.reason) == 0);
+    CHECK(report.reason.empty());
     return;
   }
   REQUIRE_FALSE(engine.ok());
   CHECK(engine.status().code() == StatusCode::kUnsupported);
   CHECK(engine.status().message().find("CUDA") != std::string::npos);
-  CHECK(std::strstr(report.reason, "CUDA") != nullptr);
+  CHECK(report.reason.find("CUDA") != std::string::npos);
 }
 
 TEST_CASE("who merely asks hears of the devices that the process has used, or why of none") {
@@ -29,8 +30,20 @@ TEST_CASE("who merely asks hears of the devices that the process has used, or wh
   const CudaReport asked = AskCuda();
   const CudaReport after = AskCudaInUse();
   CHECK(before.built == asked.built);
-  CHECK((before.devices == 0) == (std::strstr(before.reason, "CUDA") != nullptr));
+  CHECK((before.devices == 0) == (before.reason.find("CUDA") != std::string::npos));
   CHECK(after.devices == asked.devices);
+}
+
+TEST_CASE("a driver too old for this build is named with its version and with the one that would do") {
+  CHECK(WhyNoDevice(12040, 13000) ==
+        "the driver of this machine is for CUDA 12.4, and this build needs one for CUDA 13.0 or later");
+  CHECK(WhyNoDevice(12080, 13010) ==
+        "the driver of this machine is for CUDA 12.8, and this build needs one for CUDA 13.0 or later");
+  for (const int serves : {13000, 13020, 14000}) CHECK_FALSE(IsTooOld(serves, 13010));
+  for (const int none_or_new : {0, 13000}) {
+    CHECK_FALSE(IsTooOld(none_or_new, 13000));
+    CHECK(WhyNoDevice(none_or_new, 13000) == "there is no CUDA device, or no driver for it");
+  }
 }
 
 TEST_CASE("a device that does not exist is refused by its number or for want of any") {
