@@ -10,7 +10,7 @@ from stepwatch import _core
 from stepwatch.auxiliary_capture import AuxiliaryCapture, TrainingStopRequested
 from stepwatch.distributed.communication import watchable_operators
 from stepwatch.frameworks.fsdp1_flat import FlatParts
-from stepwatch.frameworks.optimizer_adapter import OptimizerAdapter
+from stepwatch.frameworks.optimizer_adapter import OptimizerAdapter, Sharing
 from stepwatch.frameworks.table import reduces_in_backward
 from stepwatch.hooks.followed_step import Reading
 from stepwatch.hooks.hook_set import HookSet
@@ -35,7 +35,7 @@ class Attachment:
     session : _core.Session
         The native monitor.
     writes_reduced : callable, optional
-        Given a parameter: False if another rank writes the row of its reduced gradient.
+        Given a parameter and the ranks that have its reduced gradient: False if another one writes the row.
     rank, ranks : int
         The rank of this process, and how many there are.
 
@@ -48,7 +48,7 @@ class Attachment:
     def __init__(
         self,
         session: _core.Session,
-        writes_reduced: Callable[[Any], bool] | None = None,
+        writes_reduced: Callable[[Any, Sharing], bool] | None = None,
         rank: int = 0,
         ranks: int = 1,
     ) -> None:
@@ -117,7 +117,7 @@ class Attachment:
                 name,
                 parameter,
                 parameter.requires_grad,
-                self._writes_reduced is None or self._writes_reduced(parameter),
+                self._writes(parameter, optimizer_of.get(id(parameter), 0)),
                 optimizer_of.get(id(parameter), -1),
                 as_written,
             )
@@ -133,6 +133,11 @@ class Attachment:
         )
         self._say_shares()
         self._hang_hooks()
+
+    def _writes(self, parameter: Any, optimizer: int) -> bool:
+        return self._writes_reduced is None or self._writes_reduced(
+            parameter, self._clock.adapters[optimizer].sharing(parameter)
+        )
 
     def _say_shares(self) -> None:
         for text in self._shares():

@@ -13,6 +13,7 @@ from stepwatch import _core
 from stepwatch.attachment import Attachment
 from stepwatch.distributed.job_store import find_job_store
 from stepwatch.distributed.ranks import rank_and_world_size, writes_reduced_gradient
+from stepwatch.frameworks.optimizer_adapter import Sharing
 
 if TYPE_CHECKING:
     import torch
@@ -98,8 +99,12 @@ class Watch:
         writes_reduced = None
         if tp_group is not None or dp_group is not None:
 
-            def writes_reduced(parameter: Any) -> bool:
-                return writes_reduced_gradient(parameter, tp_group, dp_group)
+            def writes_reduced(parameter: Any, sharing: Sharing) -> bool:
+                return writes_reduced_gradient(
+                    parameter,
+                    tp_group if sharing.tensor_parallel else None,
+                    dp_group if sharing.data_parallel else None,
+                )
 
         self._attachment = Attachment(self._session, writes_reduced, self.rank, self.world_size)
         # The wrapper on the optimizer keeps the monitor alive, as long as the model: whoever attaches it need not.

@@ -16,6 +16,7 @@ from jobs import mlp, rows, value, write_config
 
 import stepwatch
 import torch
+from stepwatch.distributed import ranks
 from stepwatch.frameworks.table import adapter_of
 
 PARAMETERS = 6
@@ -288,3 +289,33 @@ def test_gradients_that_are_in_no_buffer_are_seen_by_hooks_on_the_parameters(tmp
             model(torch.ones(5, 4)).pow(2).mean().backward()
             optimizer.step()
     assert len(rows(tmp_path, "grad_unreduced", 1)) == len(rows(tmp_path, "grad_reduced", 1)) == PARAMETERS
+
+
+def test_moments_of_few_bits_are_read_without_their_scale(tmp_path: Path) -> None:
+    model = shapes.DistributedDataParallel(mlp())
+    inner: Any = adam(model)
+    inner.get_unscaled_state = lambda parameter, name: inner.state[parameter][name] * 8
+    training = Training(model, shapes.FP32Optimizer(inner))
+    with watched(tmp_path, model, training.optimizer):
+        training.run(1)
+        right = 8 * float(inner.state[model.module[0].weight]["exp_avg"].double().norm())
+        training.run(1)
+    assert value(rows(tmp_path, "exp_avg", 1), "module.0.weight", "norm") == pytest.approx(right)
+
+
+@pytest.mark.parametrize("kind", ["whole", "in parts", "of experts"])
+def test_a_rank_that_is_not_the_first_writes_the_reduced_gradients_that_others_have_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(ranks, "is_data_parallel_duplicate", lambda group: True)
+    model = shapes.DistributedDataParallel(mlp())
+    if kind == "of experts":
+        model.module[0].weight.allreduce = False
+    inner = adam(model)
+    optimizer = shapes.DistributedOptimizer(inner) if kind == "in parts" else shapes.FP32Optimizer(inner)
+    path = write_config(tmp_path / "config.json", wg_distribution=True)
+    with stepwatch.watch(model, optimizer, path, dynamic=False, output_dir=tmp_path, dp_group=object()):
+        Training(model, optimizer).run(1)
+    written = {"whole": 0, "in parts": PARAMETERS - 1, "of experts": 1}
+    assert len(rows(tmp_path, "grad_reduced", 0)) == written[kind]
+    assert len(rows(tmp_path, "grad_unreduced", 0)) == PARAMETERS

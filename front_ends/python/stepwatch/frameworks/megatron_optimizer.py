@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from stepwatch.frameworks.megatron_leaders import leader_of
 from stepwatch.frameworks.megatron_reduction import MegatronReduction
-from stepwatch.frameworks.optimizer_adapter import OptimizerAdapter
-from stepwatch.frameworks.parameter_sources import Lookup, group_of, no_moments, nothing, part_of
+from stepwatch.frameworks.optimizer_adapter import OptimizerAdapter, Sharing
+from stepwatch.frameworks.parameter_sources import MOMENTS, Lookup, group_of, no_moments, nothing, part_of
 from stepwatch.frameworks.reduction import Reduction
 
 
@@ -77,7 +77,7 @@ class MegatronOptimizer(OptimizerAdapter):
         place = self._places.get(id(parameter))
         if place is None:
             return None
-        return no_moments() if place.leaf is None else place.leaf.optimizer.state.get(place.key)
+        return no_moments() if place.leaf is None else _moments_of(place.leaf.optimizer, place.key)
 
     def reduced(self) -> Any:
         """Return main gradients; after a reduce-scatter only this rank's part of one is reduced."""
@@ -110,6 +110,12 @@ class MegatronOptimizer(OptimizerAdapter):
     def reduction(self) -> type[Reduction]:
         """Return what sees main gradients."""
         return MegatronReduction
+
+    def sharing(self, parameter: Any) -> Sharing:
+        """Return which ranks have the same reduced gradient: of an expert none that the groups for all others tell."""
+        if not getattr(parameter, "allreduce", True):
+            return Sharing(tensor_parallel=False, data_parallel=False)
+        return Sharing(data_parallel=not self._reduces_parts)
 
     def shares(self) -> str:
         """Return which rows are of this rank's part of a tensor."""
@@ -175,6 +181,15 @@ def _of_other_ranks(optimizer: Any, leaves: list[Any]) -> Iterator[Any]:
     for name in ("dp_cp_params_list", "expt_dp_params_list"):  # LayerWiseDistributedOptimizer
         for parameters in getattr(optimizer, name, None) or ():
             yield from parameters
+
+
+def _moments_of(optimizer: Any, key: Any) -> Any:
+    state = optimizer.state.get(key)
+    unscaled = getattr(optimizer, "get_unscaled_state", None)
+    if not state or unscaled is None:
+        return state
+    # TransformerEngine's FusedAdam multiplies moments of few bits by a scale.
+    return {name: unscaled(key, name) for name in MOMENTS if name in state}
 
 
 def _gathers_late(leaf: Any) -> bool:

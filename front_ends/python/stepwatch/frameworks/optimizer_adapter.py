@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from stepwatch.frameworks.reduction import Reduction
@@ -12,6 +12,21 @@ if TYPE_CHECKING:
 _INSIDE = ("optimizer", "optim", "optimizers", "chained_optimizers", "base_optimizer")
 # Optimizers inside of each other that are looked through.
 _DEPTH_MAX = 8
+
+
+class Sharing(NamedTuple):
+    """The ranks that have the same reduced gradient of a parameter.
+
+    Attributes
+    ----------
+    tensor_parallel : bool
+        All of the tensor parallel group, if the parameter itself is the same on them.
+    data_parallel : bool
+        All of the data parallel group.
+    """
+
+    tensor_parallel: bool = True
+    data_parallel: bool = True
 
 
 class OptimizerAdapter:
@@ -69,6 +84,10 @@ class OptimizerAdapter:
     def reduction(self) -> type[Reduction] | None:
         """Return what sees the gradients of the parameters in `groups` before they are reduced; None: their hooks."""
         return None
+
+    def sharing(self, parameter: Any) -> Sharing:
+        """Return which ranks have the same reduced gradient of a parameter."""
+        return Sharing()
 
     def shares(self) -> str:
         """Return which rows are of this rank's part of a tensor, as half a sentence; "" if none are."""
