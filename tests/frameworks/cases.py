@@ -272,7 +272,7 @@ def compare(
     seen = set()
     for row in table:
         key = (int(row["vpp_stage"]), _clean_cell(row["name"]), int(row["step"]), int(row.get("micro_step") or 0))
-        found = {stat: float(row[stat]) for stat in ("norm", "min", "max", "mean")}
+        found = {stat: _number(row[stat]) for stat in ("norm", "min", "max", "mean")}
         if key in seen:
             wrong.append(f"twice: {key}")
         if key in right:
@@ -297,6 +297,10 @@ def last_of_unsplit(
     for (chunk, name, step, micro), choices in sorted(right.items(), key=lambda item: item[0][3]):
         kept[chunk, name, step, 0 if step in unsplit else micro] = choices
     return kept
+
+
+def _number(text: str) -> float:
+    return float({"False": "0", "True": "1"}.get(text, text))  # of a mask
 
 
 def _clean_cell(name: str) -> str:

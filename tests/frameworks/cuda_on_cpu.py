@@ -42,6 +42,9 @@ class _Nothing:
     def __init__(self, *_: Any, **__: Any) -> None:
         pass
 
+    def record_event(self, *_: Any) -> _Nothing:
+        return _Nothing()
+
     def __getattr__(self, name: str) -> Any:
         return lambda *_, **__: None
 
@@ -52,7 +55,10 @@ def pretend() -> None:
     cuda: Any = torch.cuda
     cuda.current_device = lambda: torch.device("cpu")
     cuda.synchronize = cuda.empty_cache = cuda.set_device = lambda *_, **__: None
-    cuda.get_rng_state = lambda *_, **__: torch.get_rng_state()
+    for module in (cuda, cuda.random):
+        module.get_rng_state = lambda *_, **__: torch.get_rng_state()
+        module.set_rng_state = lambda state, *_, **__: torch.set_rng_state(state)
+        module.manual_seed = torch.manual_seed
     cuda.Stream = cuda.Event = _Nothing
     cuda.current_stream = cuda.default_stream = _Nothing
     cuda.stream = lambda *_: contextlib.nullcontext()

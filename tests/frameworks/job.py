@@ -108,9 +108,9 @@ class Job:
         seed = ((self._step * 100 + micro) * 10 + (0 if alike else self.rank)) * 2 + 1
         return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
-    def tokens(self, micro: int, *shape: int, vocabulary: int = 32) -> torch.Tensor:
+    def tokens(self, micro: int, *shape: int, vocabulary: int = 32, alike: bool = False) -> torch.Tensor:
         """Return token ids likewise."""
-        seed = ((self._step * 100 + micro) * 10 + self.rank) * 2
+        seed = ((self._step * 100 + micro) * 10 + (0 if alike else self.rank)) * 2
         return torch.randint(vocabulary, shape, generator=torch.Generator().manual_seed(seed))
 
     def steps(self) -> Iterator[int]:

@@ -59,9 +59,9 @@ class Oracle:
         self._handles: list[Any] = []
         self._passes: dict[tuple[int, int], int] = defaultdict(int)  # (chunk, step) -> forward passes of the root
         self._calls: dict[Any, int] = defaultdict(int)
-        self._backward: dict[tuple[str, int], int] = defaultdict(int)  # (parameter, step) -> backward passes
+        self._backward: dict[tuple[int, str, int], int] = defaultdict(int)  # (chunk, parameter, step) -> passes
         self._names: dict[int, tuple[int, str]] = {}
-        self._sums: dict[str, torch.Tensor] = {}
+        self._sums: dict[tuple[int, str], torch.Tensor] = {}
 
     def record(self, kind: str, name: str, right: Any, *, micro: int = 0, chunk: int = 0, step: int = -1) -> None:
         """Say what a row should hold: a tensor, or several of which one is right; if one is empty there is no row."""
@@ -214,22 +214,22 @@ class Oracle:
 
     def _gradient_hook(self, chunk: int, name: str, parameter: torch.Tensor, sums: bool) -> Any:
         def come(gradient: torch.Tensor) -> None:
-            micro = self._backward[name, self.step]
-            self._backward[name, self.step] += 1
-            before = self._sums.get(name) if sums else parameter.grad
+            micro = self._backward[chunk, name, self.step]
+            self._backward[chunk, name, self.step] += 1
+            before = self._sums.get((chunk, name)) if sums else parameter.grad
             if sums:
                 gradient = gradient.detach().float()
                 before = None if micro == 0 else before
             whole = gradient.detach() if before is None else before.detach() + gradient.detach()
             if sums:
-                self._sums[name] = whole
+                self._sums[chunk, name] = whole
             self.record("grad_unreduced", name, whole, micro=micro, chunk=chunk)
 
         return come
 
-    def sum_of(self, name: str) -> torch.Tensor:
+    def sum_of(self, name: str, chunk: int = 0) -> torch.Tensor:
         """Return what has come in for a parameter in this step, with `sums`."""
-        return self._sums[name]
+        return self._sums[chunk, name]
 
     def watch_optimizer(
         self, optimizer: torch.optim.Optimizer, named: Iterable[tuple[str, torch.Tensor]], chunk: int = 0
