@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,18 +11,22 @@ from cases import Case, CaseTests
 from job import Job
 from nets import WIDTH, Net, loss_of
 
+OVERFLOWS = 4  # the step in which the gradients of fp16 overflow
 
-def initialize(tensor_parallel: int) -> None:
+
+def initialize(tensor_parallel: int, context_parallel: int = 1) -> None:
     from megatron.core import parallel_state
 
     import cuda_on_cpu
 
     if not parallel_state.is_initialized():
         cuda_on_cpu.pretend()
-        parallel_state.initialize_model_parallel(tensor_model_parallel_size=tensor_parallel)
+        parallel_state.initialize_model_parallel(
+            tensor_model_parallel_size=tensor_parallel, context_parallel_size=context_parallel
+        )
 
 
-def transformer_config(tensor_parallel: int = 1, dtype: torch.dtype = torch.float32) -> Any:
+def transformer_config(tensor_parallel: int = 1, dtype: torch.dtype = torch.float32, sequence: bool = False) -> Any:
     from megatron.core.transformer import TransformerConfig
 
     return TransformerConfig(
@@ -32,6 +37,8 @@ def transformer_config(tensor_parallel: int = 1, dtype: torch.dtype = torch.floa
         tensor_model_parallel_size=tensor_parallel,
         params_dtype=dtype,
         bf16=dtype is torch.bfloat16,
+        fp16=dtype is torch.float16,
+        sequence_parallel=sequence,
         gradient_accumulation_fusion=False,
         hidden_dropout=0.0,
         attention_dropout=0.0,
@@ -57,6 +64,9 @@ def parallel_net(config: Any) -> torch.nn.Module:
                 skip_bias_add=False,
             )
         )
+    if config.sequence_parallel:  # each rank has rows of its own but for what is between these layers
+        for name, parameter in net.named_parameters():
+            parameter.sequence_parallel = ".layer." not in name or name.endswith("down.layer.bias")
     return net
 
 
@@ -79,12 +89,15 @@ def megatron(
     overlap: bool = False,
     hands_in: str = "model",
     layer_wise: bool = False,
+    context_parallel: int = 1,
+    sequence: bool = False,
+    hands_in_optimizer: str = "chain",
 ) -> None:
-    initialize(tensor_parallel)
+    initialize(tensor_parallel, context_parallel)
     from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig, finalize_model_grads
     from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
 
-    config = transformer_config(tensor_parallel, dtype)
+    config = transformer_config(tensor_parallel, dtype, sequence)
     net = (parallel_net(config) if tensor_parallel > 1 else Net()).to(dtype)
     net.config = config
     ddp_config = DistributedDataParallelConfig(
@@ -96,38 +109,41 @@ def megatron(
     )
     model = DistributedDataParallel(config, ddp_config, net)
     model.broadcast_params()
-    optimizer = get_megatron_optimizer(
-        OptimizerConfig(
-            optimizer="adam",
-            lr=0.01,
-            bf16=dtype is torch.bfloat16,
-            params_dtype=dtype,
-            use_distributed_optimizer=distributed,
-            overlap_param_gather=overlap and distributed,
-            clip_grad=1.0,
-        ),
-        [model],
+    optimizer_config = OptimizerConfig(
+        optimizer="adam",
+        lr=0.01,
+        bf16=dtype is torch.bfloat16 and not layer_wise,
+        fp16=dtype is torch.float16,
+        initial_loss_scale=2.0**10,
+        params_dtype=dtype,
+        use_distributed_optimizer=distributed,
+        overlap_param_gather=overlap and distributed,
+        clip_grad=1.0,
     )
+    optimizer = get_megatron_optimizer(optimizer_config, [model])
     if layer_wise:
+        optimizer_config.bf16 = dtype is torch.bfloat16
         optimizer = layer_wise_of(optimizer)
     watched = model.module if hands_in == "inside" else model
     if job.oracle is not None:
         job.oracle.watch_modules([watched])
         job.oracle.watch_gradients(watched.named_parameters(), sums=True)
-    job.watch([model] if hands_in == "chunks" else watched, optimizer)
-    for _ in job.steps():
+    handed = {"chain": optimizer, "part": chained(optimizer)[0], "torch": chained(optimizer)[0].optimizer}
+    job.watch([model] if hands_in == "chunks" else watched, handed[hands_in_optimizer])
+    for step in job.steps():
         model.zero_grad_buffer()
         optimizer.zero_grad()
         for micro in job.micro_steps():
             with nullcontext() if micro == job.micro_batches - 1 else model.no_sync():
-                loss = loss_of(model(job.batch(micro, 6, 5, alike=tensor_parallel > 1).to(dtype)))
-                loss.backward()
+                loss = loss_of(model(job.batch(micro, 6, 5, alike=tensor_parallel > 1 and not sequence).to(dtype)))
+                overflows = dtype is torch.float16 and step == OVERFLOWS
+                optimizer.scale_loss(loss * (float("inf") if overflows else 1)).backward()
             job.loss(loss)
         finalize_model_grads([model])
         if job.oracle is not None:
             record_before(job, watched, optimizer)
-        optimizer.step()
-        if job.oracle is not None:
+        updated, _, _ = optimizer.step()
+        if job.oracle is not None and updated:
             for name, parameter in watched.named_parameters():
                 # The parts of other ranks may come during the next forward pass.
                 late = distributed and overlap
@@ -152,13 +168,15 @@ def record_before(job: Job, model: torch.nn.Module, optimizer: Any) -> None:
     from megatron.core import parallel_state
 
     assert job.oracle is not None
-    group = parallel_state.get_data_parallel_group()
+    group = parallel_state.get_data_parallel_group(with_context_parallel=True)
     for name, parameter in model.named_parameters():
         owner = owner_of(optimizer, parameter)
         job.oracle.record("param_origin", name, parameter)
         whole = job.oracle.sum_of(name).clone()
         torch.distributed.all_reduce(whole, group=group)
         whole /= group.size()
+        if getattr(parameter, "sequence_parallel", False):
+            torch.distributed.all_reduce(whole, group=parallel_state.get_tensor_model_parallel_group())
         job.oracle.record("grad_reduced", name, [whole, part_of(whole, shard_of(owner, parameter))])
         state = state_of(owner, parameter)
         for kind in ("exp_avg", "exp_avg_sq"):
@@ -200,21 +218,29 @@ def state_of(owner: Any, parameter: torch.Tensor) -> Any:
 
 CASES = [
     Case("megatron", megatron, micro_batches=2),
-    Case("megatron-bf16", lambda job: megatron(job, torch.bfloat16), micro_batches=2),
-    Case("megatron-overlap", lambda job: megatron(job, overlap=True), micro_batches=2),
-    Case("megatron-tensor-parallel", lambda job: megatron(job, tensor_parallel=2)),
+    Case("megatron-bf16", partial(megatron, dtype=torch.bfloat16, hands_in_optimizer="torch"), micro_batches=2),
+    Case(
+        "megatron-fp16-distributed-overlap",
+        partial(megatron, dtype=torch.float16, distributed=True, overlap=True),
+        micro_batches=2,
+    ),
+    Case("megatron-sequence-parallel", partial(megatron, tensor_parallel=2, sequence=True), micro_batches=2),
+    Case("megatron-context-parallel", partial(megatron, context_parallel=2, distributed=True), micro_batches=2),
+    Case("megatron-overlap", partial(megatron, overlap=True), micro_batches=2),
+    Case("megatron-tensor-parallel", partial(megatron, tensor_parallel=2)),
     Case(
         "megatron-distributed",
-        lambda job: megatron(job, distributed=True, hands_in="chunks"),
+        partial(megatron, distributed=True, hands_in="chunks", hands_in_optimizer="part"),
         micro_batches=2,
     ),
     Case(
         "megatron-distributed-bf16-overlap",
-        lambda job: megatron(job, torch.bfloat16, distributed=True, overlap=True),
+        partial(megatron, dtype=torch.bfloat16, distributed=True, overlap=True),
         micro_batches=2,
     ),
-    Case("megatron-overlap-inside", lambda job: megatron(job, overlap=True, hands_in="inside"), micro_batches=2),
-    Case("megatron-layer-wise", lambda job: megatron(job, layer_wise=True), micro_batches=2),
+    Case("megatron-overlap-inside", partial(megatron, overlap=True, hands_in="inside"), micro_batches=2),
+    Case("megatron-layer-wise", partial(megatron, layer_wise=True), micro_batches=2),
+    Case("megatron-layer-wise-bf16", partial(megatron, dtype=torch.bfloat16, layer_wise=True), micro_batches=2),
 ]
 
 
