@@ -6,10 +6,13 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "stepwatch/heatmap.h"
+#include "stepwatch/late_results.h"
 #include "stepwatch/record.h"
 #include "stepwatch/tensor_view.h"
 
@@ -57,6 +60,19 @@ class Recorder {
   virtual bool Measure(const Observation& at, const TensorView& tensor, Record* record) noexcept = 0;
   virtual void Enqueue(const Record& record) noexcept = 0;
   virtual void Discard(const Record& record) noexcept = 0;
+
+  // The front end measures tensors itself where there is no engine for them, and gives their numbers so. Without it
+  // they are dropped, counted as unsupported, and an event says why. Before the first Monitor::Attach.
+  virtual void SetLateResults(std::shared_ptr<LateResults> results) noexcept = 0;
+  // Whether tensors on this device are measured here. The first call for a CUDA device makes its engine.
+  virtual bool Measures(Device device) noexcept = 0;
+  virtual ZerosRule zeros_rule() const noexcept = 0;
+  // Measure for a tensor that the front end measures itself: the record waits for the numbers of `ticket`. Of `tensor`
+  // only dtype and shape are used. False: there is nothing to enqueue, and the ticket has been discarded.
+  virtual bool MeasureLate(const Observation& at, const TensorView& tensor, const LateTicket& ticket,
+                           Record* record) noexcept = 0;
+  // The trainer's thread has spent this on the numbers of all sites together, as in copying them off a device.
+  virtual void AddTime(std::chrono::nanoseconds spent) noexcept = 0;
 
  private:
   const std::atomic<bool>* const collecting_;

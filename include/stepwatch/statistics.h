@@ -51,8 +51,8 @@ struct Statistics {
   double abs_max = std::numeric_limits<double>::quiet_NaN();
   double zeros = std::numeric_limits<double>::quiet_NaN();
   double std_dev = std::numeric_limits<double>::quiet_NaN();
-  int64_t nans = 0;
-  int64_t infs = 0;
+  int64_t nans = 0;  // -1: not known
+  int64_t infs = 0;  // likewise
   // The extremes of an integer or bool tensor that is not empty, exact beyond 2^53.
   bool integral = false;
   int64_t min_int = 0;

@@ -59,6 +59,10 @@ void RetiredTickets::Add(uint64_t ticket) noexcept {
 Devices::Devices(MakeDeviceEngine make, size_t results_max)
     : make_(std::move(make)), results_max_(std::bit_ceil(std::max<size_t>(results_max, 1))) {}
 
+void Devices::OthersMeasure() noexcept {
+  for (Slot& slot : slots_) slot.told |= kNoEngine;
+}
+
 kernels::DeviceEngine* Devices::Get(Device device) noexcept {
   if (device.index < 0 || device.index >= kDevicesMax) return nullptr;
   Slot& slot = slots_[static_cast<uint8_t>(device.index)];

@@ -54,6 +54,9 @@ class Devices {
   // An empty `make`: there are no device engines.
   Devices(MakeDeviceEngine make, size_t results_max);
 
+  // What has no engine is measured by somebody else: its lack is nothing to tell. Before any other call.
+  void OthersMeasure() noexcept;
+
   size_t results_max() const { return results_max_; }
 
   // --- threads of the trainer ---

@@ -8,6 +8,9 @@
 
 namespace stepwatch::records {
 
+// In place of a device: the front end measures the tensor itself.
+inline constexpr int kFrontEnd = -1;
+
 struct PendingResult {
   uint64_t ticket = 0;
   int device = 0;

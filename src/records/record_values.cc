@@ -23,6 +23,8 @@ StatValue Count(Stat stat, int64_t value) {
 
 StatValue ValueOf(const StatTraits& traits, const Statistics& statistics, int ndim) {
   if (traits.stat == Stat::kId && ndim > 0) return Real(traits.stat, std::numeric_limits<double>::quiet_NaN());
+  if (traits.number == nullptr && statistics.*traits.integer < 0)  // a count that is not known
+    return Real(traits.stat, std::numeric_limits<double>::quiet_NaN());
   if (traits.integer != nullptr && (statistics.integral || traits.number == nullptr))
     return Count(traits.stat, statistics.*traits.integer);
   return Real(traits.stat, statistics.*traits.number);

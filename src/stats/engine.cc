@@ -44,6 +44,11 @@ Engine::Engine(EngineOptions options)
   (void)kernels::MeasurePathName();  // looks at the processor, and allocates, now and not in the first observation
 }
 
+void Engine::SetLateResults(std::shared_ptr<LateResults> results) noexcept {
+  late_results_ = std::move(results);
+  devices_.OthersMeasure();
+}
+
 // A front end that hands over a tensor of no known dtype says itself what it is.
 StatusCode Engine::Refuse(const TensorView& tensor, StatusCode code) noexcept {
   if (Known(tensor)) devices_.Note(tensor.device, code);
@@ -147,9 +152,26 @@ StatusCode Engine::AskAgreement(const RecordLayout& layout, const TensorView& gr
   return StatusCode::kOk;
 }
 
+StatusCode Engine::TakeLate(const RecordLayout& layout, const TensorView& tensor, const LateTicket& ticket,
+                            Record* record) noexcept {
+  if (late_results_ == nullptr) return StatusCode::kUnsupported;
+  if (tensor.dtype == DType::kOther || !records::Fits(layout, record->site)) {
+    DiscardLate(ticket.number);
+    return tensor.dtype == DType::kOther ? StatusCode::kUnsupported : StatusCode::kInternal;
+  }
+  records::Describe(ticket.is_agreement ? Scalar(nullptr) : tensor, record);
+  records::SetPendingResult({ticket.number, records::kFrontEnd, ticket.is_agreement, false}, record);
+  return StatusCode::kOk;
+}
+
+void Engine::DiscardLate(uint64_t ticket) noexcept {
+  if (late_results_ != nullptr) late_results_->Discard(ticket);
+}
+
 void Engine::Discard(const Record& record) noexcept {
   if (!record.pending()) return;
   const records::PendingResult claim = records::PendingResultOf(record);
+  if (claim.device == records::kFrontEnd) return DiscardLate(claim.ticket);
   if (!claim.captured) devices_.Retire(claim.device, claim.ticket);
 }
 
@@ -166,6 +188,10 @@ bool Engine::IsCapturing(const TensorView& tensor) noexcept {
   return engine != nullptr && engine->IsCapturing(tensor.stream);
 }
 
+bool Engine::Measures(Device device) noexcept {
+  return device.kind == DeviceKind::kCpu || devices_.Get(device) != nullptr;
+}
+
 void Engine::Prepare(Device device) noexcept {
   if (device.kind != DeviceKind::kCpu) (void)devices_.Get(device);
 }
@@ -173,7 +199,10 @@ void Engine::Prepare(Device device) noexcept {
 bool Engine::Harvest(const RecordLayout& layout, const kernels::MeasureOptions& options, Record* record) noexcept {
   const records::PendingResult claim = records::PendingResultOf(*record);
   Statistics statistics;
-  if (!devices_.Made(claim.device)->Harvest(claim.ticket, &statistics)) return false;
+  const bool is_there = claim.device == records::kFrontEnd
+                            ? late_results_->Harvest(claim.ticket, &statistics)
+                            : devices_.Made(claim.device)->Harvest(claim.ticket, &statistics);
+  if (!is_there) return false;
   record->flags &= static_cast<uint8_t>(~Record::kPending);
   record->values = {};
   if (claim.agreement)

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "src/device/devices.h"
 #include "src/device/graph_clock.h"
 #include "src/device/graph_reader.h"
+#include "stepwatch/late_results.h"
 #include "stepwatch/parallel_for.h"
 #include "stepwatch/record.h"
 #include "stepwatch/record_layout.h"
@@ -47,6 +49,10 @@ class Engine {
  public:
   explicit Engine(EngineOptions options = {});
 
+  // Numbers of tensors that the front end measures; it then measures all for which there is no engine here. Before any
+  // other call.
+  void SetLateResults(std::shared_ptr<LateResults> results) noexcept;
+
   // --- threads of the trainer, several at once; nothing here waits, throws or builds texts ---
 
   // Fills dtype, dims and either values or a claim into `record`. On an error the record is untouched: kUnsupported,
@@ -63,12 +69,19 @@ class Engine {
                       const TensorView* tensors, size_t count, BatchRoom* room) noexcept;
   StatusCode Take(const RecordLayout& layout, const BatchRoom& room, size_t i, const TensorView& tensor,
                   Record* record) noexcept;
+  // Fills dtype, dims and a claim on the front end's numbers into `record`, or discards the ticket: kUnsupported: there
+  // are no such numbers; kInternal as above.
+  StatusCode TakeLate(const RecordLayout& layout, const TensorView& tensor, const LateTicket& ticket,
+                      Record* record) noexcept;
+  void DiscardLate(uint64_t ticket) noexcept;
   // Nobody will harvest this record, if it is pending: Sweep gives its ticket back to the device. Any thread.
   void Discard(const Record& record) noexcept;
   // Remembers a record that IsCaptured: the graph observes `site`, and gives a row of it at each replay.
   void Keep(const PlannedSite& site, const kernels::MeasureOptions& options, const Record& captured) noexcept;
   // A measurement of this tensor would become part of a CUDA graph.
   bool IsCapturing(const TensorView& tensor) noexcept;
+  // Tensors of this device are measured here.
+  bool Measures(Device device) noexcept;
   // Makes the engine of a device now rather than with its first tensor.
   void Prepare(Device device) noexcept;
 
@@ -112,6 +125,7 @@ class Engine {
   const ParallelFor parallel_for_;
   device::Devices devices_;
   device::GraphClock graphs_{&devices_};
+  std::shared_ptr<LateResults> late_results_;
 };
 
 }  // namespace stepwatch::stats

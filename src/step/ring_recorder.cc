@@ -104,6 +104,33 @@ bool RingRecorder::Measure(const Observation& at, const TensorView& tensor, Reco
   return MeasureFor(pipeline, at, tensor, record);
 }
 
+void RingRecorder::SetLateResults(std::shared_ptr<LateResults> results) noexcept {
+  engine_->SetLateResults(std::move(results));
+}
+
+ZerosRule RingRecorder::zeros_rule() const noexcept {
+  const Pipeline* pipeline = running_->CollectingPipeline();
+  return pipeline == nullptr ? ZerosRule() : ZerosRule{pipeline->measure.eps, pipeline->measure.eps_mode};
+}
+
+bool RingRecorder::MeasureLate(const Observation& at, const TensorView& tensor, const LateTicket& ticket,
+                               Record* record) noexcept {
+  Pipeline* pipeline = PipelineFor(at.site);
+  if (pipeline == nullptr) {
+    engine_->DiscardLate(ticket.number);
+    return false;
+  }
+  pipeline->cost.Add(BusyTime::CostPlace(*pipeline, at.site), ticket.spent);
+  FillKey(*pipeline, at, record);
+  const StatusCode code = engine_->TakeLate(pipeline->plan->layout, tensor, ticket, record);
+  if (code != StatusCode::kOk) pipeline->CountUnmeasured(code);
+  return code == StatusCode::kOk;
+}
+
+void RingRecorder::AddTime(std::chrono::nanoseconds spent) noexcept {
+  if (Pipeline* pipeline = running_->CollectingPipeline()) pipeline->cost.Add(kBoundaryCost, spent);
+}
+
 void RingRecorder::Enqueue(const Record& record) noexcept {
   Pipeline* pipeline = running_->CollectingPipeline();
   if (pipeline == nullptr) return Discard(record);

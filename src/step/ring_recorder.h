@@ -5,7 +5,9 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "src/stats/engine.h"
@@ -29,6 +31,12 @@ class RingRecorder final : public Recorder {
   bool Measure(const Observation& at, const TensorView& tensor, Record* record) noexcept override;
   void Enqueue(const Record& record) noexcept override;
   void Discard(const Record& record) noexcept override { engine_->Discard(record); }
+  void SetLateResults(std::shared_ptr<LateResults> results) noexcept override;
+  ZerosRule zeros_rule() const noexcept override;
+  bool Measures(Device device) noexcept override { return engine_->Measures(device); }
+  bool MeasureLate(const Observation& at, const TensorView& tensor, const LateTicket& ticket,
+                   Record* record) noexcept override;
+  void AddTime(std::chrono::nanoseconds spent) noexcept override;
 
  private:
   // The pipeline if the step collects the site, otherwise null.

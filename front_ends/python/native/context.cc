@@ -54,6 +54,12 @@ bool Context::Measure(Recorder& to, SiteKind kind, const Observation& at, PyObje
   if (!to.collects(GroupOf(at.site))) return false;
   const SeenTensor seen = reader.Read(tensor);
   if (seen.problem != nullptr) reporter.Unmeasurable(kind, seen.problem);
+  if (late.Takes(to, seen.view)) {
+    LateItem item{kind, at, tensor, seen.view, {}, false};
+    late.Measure(to, groups, &item, 1);
+    *record = item.record;
+    return item.is_recorded;
+  }
   // Never a gradient: collectives write into one without counting its version.
   if (kind != SiteKind::kActv || !MeasuredActivations::IsWorthwhile(seen.view))
     return MeasureView(to, at, seen.view, record);

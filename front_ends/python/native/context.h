@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "front_ends/python/native/late_engine.h"
 #include "front_ends/python/native/measured_activations.h"
 #include "front_ends/python/native/names.h"
 #include "front_ends/python/native/py_ref.h"
@@ -59,6 +60,7 @@ struct Context {
   const Names names;
   const TensorHooks tensor_hooks;
   MeasuredActivations measured;  // in the running step
+  LateEngine late{&reader, &reporter};
 
  private:
   bool MeasureView(Recorder& to, const Observation& at, const TensorView& view, Record* record) const;

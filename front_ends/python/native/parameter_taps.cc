@@ -131,20 +131,35 @@ void TensorBatch::Add(SiteKind kind, ParameterTap& tap, Ref tensor) {
     return;
   }
   tap.Saw(kind);
-  at_.push_back({tap.site(kind)});
-  views_.push_back(seen.view);
+  const SiteId site = tap.site(kind);
+  if (Recorder* const recorder = context_->recorder;
+      recorder != nullptr && context_->late.Takes(*recorder, seen.view)) {
+    if (recorder->collects(context_->GroupOf(site)))
+      late_.push_back({kind, {site}, tensor.ptr(), seen.view, {}, false});
+  } else {
+    at_.push_back({site});
+    views_.push_back(seen.view);
+  }
   kept_.push_back(std::move(tensor));
 }
 
+void TensorBatch::ObserveLate(Recorder& recorder, std::vector<LateItem> items) noexcept {
+  if (items.empty()) return;
+  Guarded(*context_, "measuring tensors on their device", [&] {
+    context_->late.Measure(recorder, context_->groups, items.data(), items.size());
+    for (const LateItem& item : items)
+      if (item.is_recorded) recorder.Enqueue(item.record);
+  });
+}
+
 void TensorBatch::Observe(Recorder& recorder) noexcept {
-  if (at_.empty()) return;
+  if (kept_.empty()) return;
   // Taken out first: another thread may step while this one measures without the GIL.
-  const std::vector<Observation> at = std::move(at_);
-  const std::vector<TensorView> views = std::move(views_);
-  const std::vector<Ref> kept = std::move(kept_);
-  at_.clear();
-  views_.clear();
-  kept_.clear();
+  const std::vector<Observation> at = std::exchange(at_, {});
+  const std::vector<TensorView> views = std::exchange(views_, {});
+  const std::vector<Ref> kept = std::exchange(kept_, {});
+  ObserveLate(recorder, std::exchange(late_, {}));
+  if (at.empty()) return;
   const nanobind::gil_scoped_release released;
   recorder.ObserveBatch(at.data(), views.data(), at.size());
 }
@@ -204,14 +219,23 @@ bool ParameterGroup::ReadMoments(Recorder& recorder, ParameterTap& tap, PyObject
     if (tap.site(kind) != kNoSite && *tensor && context_->reader.IsTensor(tensor->ptr()))
       batch_.Add(kind, tap, *tensor);
   const SiteId direction = tap.site(SiteKind::kMgDirection);
-  if (direction != kNoSite && gradient && exp_avg) {
-    const TensorView view = context_->reader.Read(gradient.ptr()).view;
-    if (view.numel > 0) {
-      recorder.ObserveAgreement({direction}, view, context_->reader.Read(exp_avg.ptr()).view);
-      tap.Saw(SiteKind::kMgDirection);
-    }
-  }
+  if (direction != kNoSite && gradient && exp_avg && ObserveDirection(recorder, direction, gradient, exp_avg))
+    tap.Saw(SiteKind::kMgDirection);
   return exp_avg || exp_avg_sq;
+}
+
+// Returns false if the gradient has no element.
+bool ParameterGroup::ObserveDirection(Recorder& recorder, SiteId site, const Ref& gradient, const Ref& momentum) {
+  const TensorView view = context_->reader.Read(gradient.ptr()).view;
+  const TensorView of_momentum = context_->reader.Read(momentum.ptr()).view;
+  if (view.numel == 0) return false;
+  if (!context_->late.Takes(recorder, view) || !context_->late.Takes(recorder, of_momentum)) {
+    recorder.ObserveAgreement({site}, view, of_momentum);
+  } else if (recorder.collects(context_->GroupOf(site))) {
+    LateItem item{SiteKind::kMgDirection, {site}, gradient.ptr(), view, {}, false};
+    context_->late.ObserveAgreement(recorder, &item, {{}, {}, momentum.ptr(), of_momentum, {}, false});
+  }
+  return true;
 }
 
 void ParameterGroup::AddWeight(SiteKind kind, ParameterTap& tap, const ParameterSources& sources) {

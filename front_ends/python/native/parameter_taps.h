@@ -82,10 +82,13 @@ class TensorBatch {
   void Observe(Recorder& recorder) noexcept;
 
  private:
+  void ObserveLate(Recorder& recorder, std::vector<LateItem> items) noexcept;
+
   Context* const context_;
   std::vector<Observation> at_;
   std::vector<TensorView> views_;
-  std::vector<Ref> kept_;
+  std::vector<LateItem> late_;
+  std::vector<Ref> kept_;  // all of them
 };
 
 // Where the tensors of parameters are, as the framework keeps them: mappings from a parameter, None where it has no
@@ -112,6 +115,7 @@ class ParameterGroup {
   bool ReadMoments(Recorder& recorder, ParameterTap& tap, PyObject* state, const Ref& gradient);
   Ref From(PyObject* source, PyObject* parameter) const;
   void AddWeight(SiteKind kind, ParameterTap& tap, const ParameterSources& sources);
+  bool ObserveDirection(Recorder& recorder, SiteId site, const Ref& gradient, const Ref& momentum);
 
   const std::shared_ptr<Context> context_;
   TensorBatch batch_;

@@ -35,6 +35,7 @@ Status Session::Start() {
   if (!created.ok()) return created.status();
   monitor_ = std::move(created).value();
   context_->recorder = &monitor_->recorder();
+  context_->recorder->SetLateResults(context_->late.results());
   context_->reporter.Connect(monitor_.get());
   return Status();
 }
@@ -59,6 +60,7 @@ Status Session::Attach(std::vector<ModuleEntry> modules, const std::vector<Found
   for (int i = 0; i < std::max(optimizers, 1); ++i) groups_.push_back(std::make_unique<ParameterGroup>(context_));
   kept_ = Ref(PyList_New(0));
   std::set<int> cuda;
+  PyObject* elsewhere = nullptr;  // a tensor that torch's operators will measure
   for (const FoundParameter& found : parameters) {
     const TensorView view = context_->reader.Read(found.tensor).view;
     index.parameters.push_back({found.chunk,
@@ -67,7 +69,8 @@ Status Session::Attach(std::vector<ModuleEntry> modules, const std::vector<Found
                                 {view.sizes.begin(), view.sizes.begin() + view.ndim},
                                 found.requires_grad,
                                 found.as_written});
-    if (view.device.kind == DeviceKind::kCuda) cuda.insert(view.device.index);
+    if (view.device.kind == DeviceKind::kCuda && view.device.index >= 0) cuda.insert(view.device.index);
+    if (IsElsewhere(view)) elsewhere = found.tensor;
     if (!kept_ || PyList_Append(kept_.ptr(), found.tensor) != 0) throw nanobind::python_error();
     parameters_.push_back(std::make_shared<ParameterTap>(context_, found.tensor, main_grad_));
     counts_reduced_.push_back(found.counts_reduced);
@@ -78,6 +81,7 @@ Status Session::Attach(std::vector<ModuleEntry> modules, const std::vector<Found
   index.operators = std::move(operators);
   index.features = index.stacks = index.heatmaps = true;
   index.unwatchable_advice = "they only call the module inside, whose rows show the same tensors";
+  if (elsewhere != nullptr) context_->late.Prepare(elsewhere);
   return WithoutGil([&] {
     for (const int device : cuda) monitor_->PrepareDevice({DeviceKind::kCuda, static_cast<int8_t>(device)});
     return monitor_->Attach(std::move(index), this);
@@ -120,6 +124,7 @@ void Session::TellSwap() {
 
 void Session::SetSites(const RecordLayout& layout) {
   for (const Stat stat : layout.stats) ops_.emplace_back(StatName(stat));
+  context_->late.Swap(layout);
   if (!layout.groups.empty())
     for (const PlannedSite& site : layout.sites) context_->groups.push_back(site.group);
   for (size_t i = 0; i < layout.sites.size(); ++i) {
@@ -206,12 +211,17 @@ void Session::EndStep() {
     for (const auto& tap : modules_) tap->DiscardCalls();
   ++context_->step;
   context_->measured.Clear();
+  SendLate();
   if (options_.store == nullptr) {
     monitor_->EndStep();
     return;
   }
   // The boundary may wait for the decision of a job, which a Python thread brings.
   WithoutGil([&] { monitor_->EndStep(); });
+}
+
+void Session::SendLate() {
+  if (Recorder* const recorder = context_->recorder) context_->late.Flush(*recorder);
 }
 
 bool Session::PassStep() {
@@ -245,6 +255,7 @@ RefreshOutcome Session::Refresh(std::chrono::milliseconds timeout) {
 }
 
 bool Session::Flush(std::chrono::milliseconds timeout) {
+  SendLate();
   return WithoutGil([&] { return monitor_->Flush(timeout); });
 }
 
@@ -255,11 +266,13 @@ MonitorStatus Session::GetStatus() const {
 std::vector<LatestValue> Session::Latest(SiteKind kind, std::chrono::milliseconds timeout) {
   if (kind == SiteKind::kActvGrad)
     for (const auto& call : context_->answered) call->TellUnwatched();
+  SendLate();
   return WithoutGil([&] { return monitor_->Latest(kind, timeout); });
 }
 
 Status Session::Close(std::chrono::milliseconds timeout) {
   if (monitor_ == nullptr || context_->recorder == nullptr) return Status();
+  SendLate();
   const Status closed = WithoutGil([&] { return monitor_->Close(timeout); });
   context_->reporter.Connect(nullptr);
   Swap(nullptr, {});

@@ -107,6 +107,7 @@ class Session final : public HookTable {
 
  private:
   void TellSwap();
+  void SendLate();
   void SetSites(const RecordLayout& layout);
   void ListWanted();
 

@@ -69,8 +69,7 @@ DType DTypeOfCode(const DlDType& dtype) {
 constexpr const char* kDTypeNames[] = {"float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2",
                                        "int64",   "int32",   "int16",   "int8",     "uint8",         "bool"};
 constexpr const char* kNoMemory = "it has no memory of its own (a fake tensor, a wrapper, or its storage is released)";
-constexpr const char* kNotReadable =
-    "it is sparse, quantized, on another device, or of a kind that has no plain memory";
+constexpr const char* kNotReadable = "it is sparse, quantized, or of a kind that has no plain memory";
 
 SeenTensor Unmeasurable(const char* problem) {
   SeenTensor seen;
@@ -90,7 +89,7 @@ bool SetShape(int ndim, TensorView* view) {
 
 const char* ProblemOf(const TensorView& view) {
   if (view.dtype == DType::kOther) return "its dtype is not supported";
-  if (view.numel > 0 && view.data == nullptr) return kNoMemory;
+  if (view.numel > 0 && view.data == nullptr && !IsElsewhere(view)) return kNoMemory;
   return nullptr;
 }
 
@@ -130,6 +129,7 @@ TensorReader::TensorReader(PyObject* torch) : torch_(torch) {
   Py_INCREF(torch_);
   tensor_type_ = Attribute(torch_, "Tensor").release().ptr();
   strided_ = Attribute(torch_, "strided").release().ptr();
+  if (const Ref nn = Attribute(torch_, "nn")) parameter_type_ = Attribute(nn.ptr(), "Parameter");
   for (size_t i = 0; i < std::size(dtypes_); ++i) dtypes_[i] = Attribute(torch_, kDTypeNames[i]).release().ptr();
 }
 
@@ -202,7 +202,7 @@ SeenTensor TensorReader::Read(PyObject* tensor) {
   const ExchangeTable* const table = TableOf(tensor);
   if (table == nullptr) return ReadAttributes(tensor);
   SeenTensor seen;
-  if (!ReadTable(*table, tensor, &seen)) return Unmeasurable(kNotReadable);
+  if (!ReadTable(*table, tensor, &seen)) return ReadElsewhere(tensor);
   if (seen.problem != nullptr) return seen;
   ClearBareOffset(tensor, &seen.view);
   if (seen.view.data == nullptr && seen.view.numel > 0)
@@ -250,10 +250,17 @@ bool CopyIntegers(const Ref& sequence, std::array<int64_t, kDimsMax>* out, int* 
   return true;
 }
 
-// Returns false if the stream of a CUDA device cannot be found.
+// torch calls the devices of ROCm "cuda".
+bool IsHip(PyObject* torch) {
+  const Ref version = Attribute(torch, "version");
+  const Ref hip = version ? Attribute(version.ptr(), "hip") : Ref();
+  return hip && hip.ptr() != Py_None;
+}
+
+// Returns false if the memory is not the processor's nor CUDA's, or the stream of a CUDA device cannot be found.
 bool SetDevice(PyObject* torch, PyObject* tensor, TensorView* view) {
   if (IsTrue(Attribute(tensor, "is_cpu"))) return true;
-  if (!IsTrue(Attribute(tensor, "is_cuda"))) return false;
+  if (!IsTrue(Attribute(tensor, "is_cuda")) || IsHip(torch)) return false;
   const Ref device = Attribute(tensor, "device");
   const Ref index = device ? Attribute(device.ptr(), "index") : Ref();
   const Ref cuda = Attribute(torch, "cuda");
@@ -277,8 +284,8 @@ SeenTensor TensorReader::ReadAttributes(PyObject* tensor) {
   SeenTensor seen;
   int strides = 0;
   const Ref layout = Attribute(tensor, "layout");
-  if (layout.ptr() != strided_ || IsTrue(Attribute(tensor, "is_quantized")) || !SetDevice(torch_, tensor, &seen.view))
-    return Unmeasurable(kNotReadable);
+  if (layout.ptr() != strided_ || IsTrue(Attribute(tensor, "is_quantized"))) return Unmeasurable(kNotReadable);
+  if (!SetDevice(torch_, tensor, &seen.view)) return ReadElsewhere(tensor);
   if (!CopyIntegers(Attribute(tensor, "shape"), &seen.view.sizes, &seen.view.ndim) ||
       !CopyIntegers(CallMethod(tensor, "stride"), &seen.view.strides, &strides))
     return Unmeasurable("it has more than 8 dimensions");
@@ -289,6 +296,46 @@ SeenTensor TensorReader::ReadAttributes(PyObject* tensor) {
   seen.view.data = address ? PyLong_AsVoidPtr(address.ptr()) : nullptr;
   ClearError();
   ClearBareOffset(tensor, &seen.view);
+  return Checked(seen);
+}
+
+namespace {
+
+// The type of its device: "npu", "mps", ...
+std::string DeviceTypeOf(PyObject* tensor) {
+  const Ref device = Attribute(tensor, "device");
+  const Ref type = device ? Attribute(device.ptr(), "type") : Ref();
+  const char* text = type ? PyUnicode_AsUTF8AndSize(type.ptr(), nullptr) : nullptr;
+  ClearError();
+  return text == nullptr ? "" : text;
+}
+
+}  // namespace
+
+// A storage that was released. A backend that is written in Python has none, and tensors of a class of its own.
+bool TensorReader::IsReleased(PyObject* tensor) const {
+  const auto* const type = reinterpret_cast<const PyObject*>(Py_TYPE(tensor));
+  if (type != tensor_type_ && type != parameter_type_.ptr()) return false;
+  const Ref storage = CallMethod(tensor, "untyped_storage");
+  const Ref bytes = storage ? CallMethod(storage.ptr(), "nbytes") : Ref();
+  return bytes && !IsTrue(bytes);
+}
+
+SeenTensor TensorReader::ReadElsewhere(PyObject* tensor) {
+  if (const Ref inside = Inside(tensor)) return Read(inside.ptr());
+  const Ref layout = Attribute(tensor, "layout");
+  const std::string device = DeviceTypeOf(tensor);
+  if (layout.ptr() != strided_ || IsTrue(Attribute(tensor, "is_quantized")) || device.empty() || device == "cpu")
+    return Unmeasurable(kNotReadable);
+  SeenTensor seen;
+  if (!CopyIntegers(Attribute(tensor, "shape"), &seen.view.sizes, &seen.view.ndim))
+    return Unmeasurable("it has more than 8 dimensions");
+  (void)SetShape(seen.view.ndim, &seen.view);
+  const bool is_fake = static_cast<bool>(Attribute(tensor, "fake_mode"));
+  if (device == "meta" || is_fake || (seen.view.numel > 0 && IsReleased(tensor))) return Unmeasurable(kNoMemory);
+  const Ref dtype = Attribute(tensor, "dtype");
+  seen.view.dtype = DTypeOf(dtype.ptr());
+  seen.view.device = kElsewhere;
   return Checked(seen);
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "front_ends/python/native/py_ref.h"
+#include "stepwatch/late_results.h"
 #include "stepwatch/tensor_view.h"
 
 namespace stepwatch::python {
@@ -18,7 +19,12 @@ struct SeenTensor {
   const char* problem = nullptr;  // why it cannot be measured; the view's dtype is then kOther
 };
 
+inline bool IsElsewhere(const TensorView& view) {
+  return view.device.kind == kElsewhere.kind && view.device.index == kElsewhere.index;
+}
+
 // All calls with the GIL held; no call leaves a Python error set. The view is borrowed: it holds as long as the tensor.
+// Of a tensor on a device whose memory is not ours to read (kElsewhere) it has dtype and shape alone.
 class TensorReader {
  public:
   // `torch`: the module. Its version decides nothing: what its tensors offer does.
@@ -36,8 +42,10 @@ class TensorReader {
   std::string Describe(PyObject* tensor) const;
 
  private:
+  SeenTensor ReadElsewhere(PyObject* tensor);
   const ExchangeTable* TableOf(PyObject* tensor);
   Ref Inside(PyObject* tensor) const;
+  bool IsReleased(PyObject* tensor) const;
   bool ReadTable(const ExchangeTable& table, PyObject* tensor, SeenTensor* seen) const;
   DType DTypeOf(PyObject* dtype) const;
 
@@ -46,6 +54,7 @@ class TensorReader {
   PyObject* const torch_;      // strong
   PyObject* tensor_type_;      // torch.Tensor, strong
   PyObject* strided_;          // torch.strided, strong
+  Ref parameter_type_;         // torch.nn.Parameter
   PyObject* dtypes_[12] = {};  // torch.float64 …, in the order of DType; null where torch lacks one
   // The types met last, mostly torch.Tensor and Parameter.
   struct KnownType {

@@ -129,7 +129,7 @@ def _local(tensor: Any) -> Any:
 
 def _step_count(step: Any) -> Any:
     """Return how often the parameter was updated, None for never. In device memory it stays there, unknown to us."""
-    if getattr(step, "is_cuda", False):
+    if getattr(getattr(step, "device", None), "type", "cpu") != "cpu":
         return step
     count = 0.0 if step is None else float(step)
     return count if count > 0 else None

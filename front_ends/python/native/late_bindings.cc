@@ -1,0 +1,45 @@
+// The pages in which torch's operators leave their numbers, as a Python class.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <tuple>
+#include <vector>
+
+#include "front_ends/python/native/late_engine.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace stepwatch::python {
+
+void BindLate(nb::module_& m) {
+  m.attr("UNWRITTEN") = nb::make_tuple(kUnwritten, kUnwrittenSingle);
+  nb::class_<LatePages>(m, "LatePages", "Where the numbers of tensors arrive that torch's operators measure.")
+      .def(
+          "publish",
+          [](LatePages& pages, nb::handle page, size_t count, nb::object sources,
+             const std::vector<std::tuple<size_t, uint8_t, std::vector<uint64_t>>>& sections) {
+            std::vector<LatePages::Section> taken;
+            for (const auto& [offset, columns, tickets] : sections) taken.push_back({offset, columns, tickets});
+            pages.Publish(page.ptr(), count, sources.ptr(), taken);
+          },
+          "page"_a, "count"_a, "sources"_a.none(), "sections"_a,
+          "Look for the numbers of these tickets in a page, a tensor in CPU memory of which copies are filling the "
+          "first `count` cells from `sources`. A section is (offset, columns, tickets): tensors with the same cells, "
+          "cell by cell.")
+      .def(
+          "take_finished",
+          [](LatePages& pages) {
+            nb::list finished;
+            for (const Ref& page : pages.TakeFinished()) finished.append(page);
+            return finished;
+          },
+          "Return the pages that nobody writes or reads any more.")
+      .def("note", &LatePages::Note, "text"_a, "Tell the user something that needs no action.");
+}
+
+}  // namespace stepwatch::python
