@@ -1,6 +1,7 @@
 #include "front_ends/python/native/late_engine.h"
 
 #include <nanobind/stl/shared_ptr.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -112,7 +113,8 @@ void LatePages::Note(std::string text) {
 }
 
 LateEngine::LateEngine(TensorReader* reader, front_end::Reporter* reporter)
-    : takes_all_(IsForced()),
+    : owner_(::getpid()),
+      takes_all_(IsForced()),
       reader_(reader),
       reporter_(reporter),
       pages_(std::make_shared<LatePages>(table_, reader, reporter)) {}
@@ -121,9 +123,10 @@ bool LateEngine::MakeEngine() {
   if (engine_ || failed_) return !failed_;
   const nanobind::object pages = nanobind::cast(pages_);
   const Ref module(PyImport_ImportModule("stepwatch.devices"));
-  engine_ = module ? Ref(PyObject_CallMethod(module.ptr(), "Engine", "O", pages.ptr())) : Ref();
+  Ref made = module ? Ref(PyObject_CallMethod(module.ptr(), "Engine", "O", pages.ptr())) : Ref();
+  if (!engine_) engine_ = std::move(made);  // else another thread has made it meanwhile
   failed_ = !engine_;
-  if (failed_) TellError();
+  TellError();
   return !failed_;
 }
 
@@ -135,7 +138,8 @@ void LateEngine::TellError() {
 
 template <class... Arguments>
 Ref LateEngine::CallEngine(const char* method, const char* format, Arguments... arguments) {
-  if (!MakeEngine()) return {};
+  // In a forked child the device and the engine's lock may be of no use.
+  if (::getpid() != owner_ || !MakeEngine()) return {};
   Ref result(PyObject_CallMethod(engine_.ptr(), method, format, arguments...));
   if (!result) TellError();
   return result;

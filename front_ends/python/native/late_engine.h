@@ -4,6 +4,8 @@
 // With the GIL held.
 #pragma once
 
+#include <sys/types.h>
+
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -105,6 +107,7 @@ class LateEngine {
   void Refuse(Recorder& to, LateItem* item);
 
   const std::shared_ptr<LateTable> table_ = std::make_shared<LateTable>();
+  const pid_t owner_;
   const bool takes_all_;
   TensorReader* const reader_;
   front_end::Reporter* const reporter_;

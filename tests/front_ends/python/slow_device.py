@@ -39,6 +39,7 @@ class SlowDevice:
         self.copies = 0  # off it, without waiting
         self.missing: set[str] = set()  # operators that it does not have
         self.failing: set[str] = set()  # operators that raise what nobody has heard of
+        self.collectives: dict[int, Callable[[], object]] = {}  # what is yet to come, by where
         self.has_double = True
         self._is_stalled = False
         self._queue: list[Callable[[], object]] = []
@@ -93,6 +94,8 @@ def _run(operator: Any, *args: Any, **kwargs: Any) -> Any:
         raise OSError(f"{name} has failed")
     if name == "copy_" and not isinstance(args[0], SlowTensor):
         return _copy_off(*args, **kwargs)
+    if name.endswith("wait_tensor"):  # what is queued behind it sees what has come
+        device.collectives.pop(id(args[0].raw), lambda: None)()
     if not device.has_double and kwargs.get("dtype") == torch.float64:
         raise TypeError(f"{NAME} has no float64")
     if name in ("_local_scalar_dense", "nonzero", "equal") or (name == "_to_copy" and _is_cpu(kwargs.get("device"))):
@@ -141,7 +144,10 @@ def _register() -> list[torch.library.Library]:
     for name in _VIEWS:
         operator = _overload(name)
         own.impl(name, lambda *args, _operator=operator, **kwargs: _run(_operator, *args, **kwargs), "PrivateUse1")
-    return [fallback, own]
+    functional = torch.library.Library("_c10d_functional", "IMPL")  # has a kernel for all devices that knows none
+    wait = torch.ops._c10d_functional.wait_tensor.default
+    functional.impl("wait_tensor", lambda tensor: _run(wait, tensor), "PrivateUse1")
+    return [fallback, own, functional]
 
 
 _libraries = _register()  # what they register goes with them

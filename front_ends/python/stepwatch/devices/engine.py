@@ -176,9 +176,15 @@ class Engine:
 
 
 def _local(tensor: torch.Tensor) -> torch.Tensor:
-    if type(tensor) in (torch.Tensor, torch.nn.Parameter):
-        return tensor
-    return getattr(tensor, "_local_tensor", tensor)  # of a DTensor
+    """Return the tensor with the numbers, which may be in a DTensor or the result of a collective, or both."""
+    while type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+        inside = getattr(tensor, "_local_tensor", None)
+        if inside is None and hasattr(tensor, "trigger_wait"):
+            inside = tensor.trigger_wait()  # what is queued here waits for the collective, and not this thread
+        if inside is None or type(inside) is type(tensor):
+            break
+        tensor = inside
+    return tensor
 
 
 def _introduction(kind: str, wide: torch.dtype) -> str:

@@ -37,6 +37,8 @@ _TOGETHER_ON_CPU = 1 << 18
 _CHUNK = 1 << 16
 _CHUNKED = 1 << 13
 
+_FAILURES = (torch.cuda.OutOfMemoryError, getattr(torch, "AcceleratorError", ()))
+
 _EIGHT_BITS = tuple(getattr(torch, name) for name in ("float8_e4m3fn", "float8_e5m2") if hasattr(torch, name))
 
 # For each column the numbers of all tensors, in one vector or one by one; None where the device has no operator that
@@ -137,7 +139,7 @@ class Operators:
                 tensors = [tensor.reshape(-1) for tensor in tensors]
             return _readable(torch.stack(tensors)).reshape(len(tensors), -1)
         except Exception as error:  # whatever a device says
-            if not _is_want_of_memory(error):
+            if not _is_failure(error):
                 self._chosen[key] = 0
             return None
 
@@ -165,7 +167,7 @@ class Operators:
         try:
             return [torch.aminmax(tensor) for tensor in tensors]
         except Exception as error:  # whatever a device says
-            if not _is_want_of_memory(error):
+            if not _is_failure(error):
                 self._chosen[key] = 0
             return None
 
@@ -176,7 +178,7 @@ class Operators:
         try:
             return torch._foreach_norm(tensors, 2, dtype=self.wide)
         except Exception as error:  # whatever a device says
-            if not _is_want_of_memory(error):
+            if not _is_failure(error):
                 self._chosen[key] = 0
             return None
 
@@ -194,7 +196,8 @@ class Operators:
         if columns & ZEROS:
             found.append(self._count(ZEROS, tensor, dim, lambda: are_below(tensor, below)))
         if columns & NANS:
-            found.append(self._count(NANS, tensor, dim, lambda: tensor != tensor, lambda: tensor.isnan()))  # noqa: PLR0124
+            ways = (lambda: tensor != tensor, lambda: tensor.isnan())  # noqa: PLR0124
+            found.append(self._count(NANS, tensor, dim, *ways))
         if columns & INFS:
             found.append(self._count(INFS, tensor, dim, lambda: _are_infinite(tensor), lambda: tensor.isinf()))
         return found
@@ -256,20 +259,27 @@ class Operators:
         return self._first(column, tensor.dtype, *(lambda way=way: way().sum(dim, dtype=torch.int64) for way in ways))
 
     def _first(self, column: int, dtype: torch.dtype, *ways: Callable[[], Any]) -> Any:
-        """Go the first way that the device can go, and remember it. None if it can go none."""
+        """Go the first way that the device can go, and remember it. None if it can go none.
+
+        What raises where a way was open before is a device that fails, and no lack of operators.
+        """
         key = (_NAMES[column], dtype)
-        chosen = self._chosen.get(key, 0)
-        for number in range(chosen, len(ways)):
+        known = self._chosen.get(key)
+        trouble: Exception | None = None
+        for number in range(known or 0, len(ways)):
             try:
                 found = ways[number]()
             except Exception as error:  # whatever a device says
-                if _is_want_of_memory(error):
+                if _is_failure(error):
                     raise
-                if number + 1 == len(ways):
-                    self._tell(*key, error)
+                trouble = error
             else:
                 self._chosen[key] = number
                 return found
+        if trouble is not None:
+            if known is not None:
+                raise trouble
+            self._tell(*key, trouble)
         self._chosen[key] = len(ways)
         return None
 
@@ -283,8 +293,9 @@ def _has_double(sample: torch.Tensor) -> bool:
     return True
 
 
-def _is_want_of_memory(error: Exception) -> bool:
-    return isinstance(error, getattr(torch, "OutOfMemoryError", torch.cuda.OutOfMemoryError))
+def _is_failure(error: Exception) -> bool:
+    """Tell whether the device fails or has no memory left, which says nothing about its operators."""
+    return isinstance(error, _FAILURES)
 
 
 def _readable(tensor: torch.Tensor) -> torch.Tensor:
