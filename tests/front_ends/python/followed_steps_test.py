@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from jobs import mlp, rows, train, write_config
 
 import stepwatch
 import torch
+from stepwatch.hooks.eager_calls import eager
 from stepwatch.hooks.hooked_step import takes_step_hooks
 
 EVERYTHING = {"wg_distribution": True, "mv_distribution": True, "param_distribution": True}
@@ -147,6 +149,25 @@ def test_only_steps_that_torch_calls_hooks_for_are_followed_by_them() -> None:
     assert takes_step_hooks(optimizer)
     optimizer.step = lambda: None  # type: ignore[method-assign]
     assert not takes_step_hooks(optimizer)
+
+
+def test_a_hook_is_never_traced_and_goes_through_nothing_of_the_compiler_unless_something_compiles() -> None:
+    torch._dynamo.reset()
+    calls: list[tuple[bool, bool]] = []
+
+    @eager
+    def hook(value: torch.Tensor) -> None:
+        callers = [frame.filename for frame in traceback.extract_stack()]
+        calls.append((torch.compiler.is_compiling(), any("_dynamo" in caller for caller in callers)))
+
+    def step(value: torch.Tensor) -> torch.Tensor:
+        doubled = value * 2
+        hook(doubled)
+        return doubled + 1
+
+    compiled = torch.compile(step, backend="eager")
+    assert step(torch.ones(1)) == compiled(torch.ones(1)) == compiled(torch.ones(1)) == 3
+    assert calls == [(False, False), (False, True), (False, True)]
 
 
 def test_a_compiled_step_loses_no_rows_and_updates_alike(tmp_path: Path) -> None:
