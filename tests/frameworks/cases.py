@@ -158,6 +158,8 @@ _runs: dict[str, Run] = {}
 def run(request: pytest.FixtureRequest, case: Case, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Return the runs of a case, which are made once a session."""
     if case.name not in _runs:
+        if "PYTEST_XDIST_WORKER" in os.environ:  # the folder of a worker is in that of the session
+            (tmp_path_factory.getbasetemp().parent / f"{case.name}.begun").mkdir()  # fails in a second worker
         _runs[case.name] = Run(case, request.module.__name__, tmp_path_factory.mktemp(case.name))
     return _runs[case.name]
 
