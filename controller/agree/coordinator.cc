@@ -90,14 +90,15 @@ std::string Coordinator::Key(char kind, int64_t number) const {
 
 // --- the machines ---
 
+// A machine steps on a copy: if memory runs out, its state is the one before.
 void Coordinator::Feed(const MemberInput& input) {
-  MemberTransition transition = Step(std::move(member_), input);
+  MemberTransition transition = Step(member_, input);
   member_ = std::move(transition.state);
   for (const MemberAction& action : transition.actions) std::visit([this](const auto& each) { Act(each); }, action);
 }
 
 void Coordinator::Feed(const LeaderInput& input) {
-  LeaderTransition transition = Step(std::move(leader_), input);
+  LeaderTransition transition = Step(leader_, input);
   leader_ = std::move(transition.state);
   if (transition.settled) delegate_->Settle(*transition.settled);
 }
