@@ -68,6 +68,34 @@ def test_kinds_that_give_nothing_are_told_with_count_class_and_remedy(
     assert "param_" not in "".join(line for line in told.splitlines() if "no rows" in line)
 
 
+class OfOneMoment(torch.optim.Optimizer):
+    """Keeps one of Adam's moments under its name, and something else under a name of its own."""
+
+    def __init__(self, parameters: Any, moment: str) -> None:
+        super().__init__(parameters, {"moment": moment})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                state = self.state[parameter]
+                for name in (group["moment"], "velocity_of_mine"):
+                    state.setdefault(name, torch.zeros_like(parameter)).lerp_(parameter.grad, 0.1)
+                parameter.sub_(state["velocity_of_mine"], alpha=0.01)
+
+
+@pytest.mark.parametrize(("kept", "missing"), [("exp_avg", "exp_avg_sq"), ("exp_avg_sq", "exp_avg")])
+def test_a_moment_that_an_optimizer_does_not_keep_beside_the_other_is_told_once(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], kept: str, missing: str
+) -> None:
+    model = mlp()
+    run(tmp_path, model, OfOneMoment(model.parameters(), kept))
+    told = capfd.readouterr().out
+    assert len(rows(tmp_path, kept)) == 3 * 6 and rows(tmp_path, missing) == []
+    assert told.count(f"OfOneMoment keeps {kept} and no {missing} for 6 parameters") == 1
+    assert told.count("no rows") == 1
+
+
 def test_some_parameters_whose_gradients_are_gone_are_counted(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -77,6 +77,7 @@ class MissingRows:
             if kind in kinds:
                 self._look_at_weights(kind, kinds[kind])
         self._look_at_moments(kinds, with_gradient)
+        self._look_at_halves(kinds)
         self._look_at_modules()
 
     def _with_gradient(self, kinds: dict[str, Any]) -> set[int]:
@@ -127,6 +128,20 @@ class MissingRows:
             "do): mv_distribution and mg_direction give no rows for them, ur_distribution no images; "
             + adapter.remedy("exp_avg")
         )
+
+    def _look_at_halves(self, kinds: dict[str, Any]) -> None:
+        """Tell of optimizers that keep one of the moments alone."""
+        for kind, other in (("exp_avg", "exp_avg_sq"), ("exp_avg_sq", "exp_avg")):
+            silent = kinds[kind][2] if kind in kinds else ()
+            missing = [number for number in silent if _MOMENTS & set(self._state_of(number)) == {other}]
+            if not missing or kind in self._told:
+                continue
+            self._told.add(kind)
+            adapter = self._adapter_of(missing[0])
+            self._session.warn(
+                f"{_class_of(adapter)} keeps {other} and no {kind} for {len(missing)} parameters: what is wanted of "
+                "the latter gives no rows for them"
+            )
 
     def _look_at_modules(self) -> None:
         called, uncalled = self._session.called_and_uncalled
