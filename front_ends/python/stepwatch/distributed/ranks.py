@@ -35,7 +35,8 @@ def writes_reduced_gradient(parameter: Any, tp_group: Any, dp_group: Any) -> boo
     Parameters
     ----------
     parameter : torch.nn.Parameter
-        With the attribute `tensor_model_parallel` if each rank of `tp_group` holds another part of it.
+        With the attribute `tensor_model_parallel` if each rank of `tp_group` holds another part of it; a DTensor says
+        by itself which ranks have the same part.
     tp_group, dp_group : torch.distributed.ProcessGroup or None
         The tensor-parallel and the data-parallel group; None: not used.
 
@@ -43,9 +44,26 @@ def writes_reduced_gradient(parameter: Any, tp_group: Any, dp_group: Any) -> boo
     -------
     bool
     """
+    if not all(placement.is_replicate() for placement in getattr(parameter, "placements", ())):
+        return all(group is None or _is_first_of_its_shard(parameter, group) for group in (tp_group, dp_group))
     if dp_group is not None and is_data_parallel_duplicate(dp_group):
         return False
     return tp_group is None or is_not_tensor_parallel_duplicate(parameter, tp_group)
+
+
+def _is_first_of_its_shard(parameter: Any, group: Any) -> bool:
+    """Tell whether no rank before this one in a group has the same part of a DTensor."""
+    import torch
+
+    mesh = parameter.device_mesh.mesh
+    own_rank = torch.distributed.get_rank()
+    sharded = [dim for dim, placement in enumerate(parameter.placements) if not placement.is_replicate()]
+    coordinates = {int(mesh[tuple(at)]): [int(at[dim]) for dim in sharded] for at in (mesh >= 0).nonzero()}
+    own = coordinates.get(own_rank)
+    # What is not in the mesh has a copy of the model, in a mesh of its own.
+    return own_rank == next(
+        rank for rank in torch.distributed.get_process_group_ranks(group) if coordinates.get(rank, own) == own
+    )
 
 
 def is_not_tensor_parallel_duplicate(param: Any, tp_group: Any) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from stepwatch.frameworks.deepspeed_reduction import DeepSpeedReduction
-from stepwatch.frameworks.optimizer_adapter import OptimizerAdapter, param_groups_of
+from stepwatch.frameworks.optimizer_adapter import OptimizerAdapter, Sharing, param_groups_of
 from stepwatch.frameworks.parameter_sources import MOMENTS, Lookup, group_of, no_moments, nothing, part_of
 from stepwatch.frameworks.reduction import Reduction
 
@@ -121,6 +121,17 @@ class Stage12(DeepSpeedOptimizer):
         moves = ("partition_gradients", "overlap_comm", "use_grad_accum_attribute", "contiguous_gradients")
         return DeepSpeedReduction if any(getattr(optimizer, name, False) for name in moves) else None
 
+    def sharing(self, parameter: Any) -> Sharing:
+        """Return which ranks have the same reduced gradient: none has the part of another one."""
+        return Sharing(data_parallel=False)
+
+    def has_part(self, parameter: Any) -> bool:
+        """Tell whether this rank updates any element of a parameter."""
+        place = self.places.get(id(parameter))
+        if place is not None and place[0] in self._reordered:
+            return id(parameter) in self._reordered[place[0]]
+        return place is None or _fragment_of(parameter) is not None
+
     def shares(self) -> str:
         """Return which rows are of this rank's part of a tensor."""
         return "under ZeRO rows of moments and reduced gradients are of the part that this rank updates"
@@ -147,6 +158,10 @@ class Bf16(Stage12):
     def reduction(self) -> type[Reduction]:
         """Return what sees gradients in fp32."""
         return DeepSpeedReduction
+
+    def sharing(self, parameter: Any) -> Sharing:
+        """Return which ranks have the same reduced gradient: all, of the whole of it."""
+        return Sharing()
 
     def shares(self) -> str:
         """Return which rows are of this rank's part of a tensor."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from stepwatch.frameworks.deepspeed_optimizer import DeepSpeedOptimizer
 from stepwatch.frameworks.deepspeed_reduction import DeepSpeedReduction
+from stepwatch.frameworks.optimizer_adapter import Sharing
 from stepwatch.frameworks.parameter_sources import MOMENTS, Lookup
 from stepwatch.frameworks.reduction import Reduction
 
@@ -75,6 +76,14 @@ class Stage3(DeepSpeedOptimizer):
         """Return what sees gradients before they are reduced."""
         return DeepSpeedReduction
 
+    def sharing(self, parameter: Any) -> Sharing:
+        """Return which ranks have the same reduced gradient: none has the part of another one."""
+        return Sharing(data_parallel=False)
+
+    def has_part(self, parameter: Any) -> bool:
+        """Tell whether this rank keeps any element of a parameter."""
+        return not hasattr(parameter, "ds_tensor") or _own_size(parameter) > 0
+
     def shares(self) -> str:
         """Return which rows are of this rank's part of a tensor."""
         return "under ZeRO 3 rows of weights, moments and reduced gradients are of the part that this rank keeps"
@@ -97,6 +106,10 @@ def _own(parameter: Any, flat: Any) -> Any:
 
     All ranks have parts of one size, so that the last of them goes beyond its end.
     """
-    size = parameter.ds_tensor.ds_numel
-    left = parameter.ds_numel - parameter.ds_process_group.rank() * size
-    return flat[: max(0, min(size, left))]
+    return flat[: _own_size(parameter)]
+
+
+def _own_size(parameter: Any) -> int:
+    size: int = parameter.ds_tensor.ds_numel
+    left: int = parameter.ds_numel - parameter.ds_process_group.rank() * size
+    return max(0, min(size, left))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from stepwatch.frameworks.optimizer_adapter import OptimizerAdapter
+from stepwatch.frameworks.optimizer_adapter import OptimizerAdapter, Sharing
 from stepwatch.frameworks.parameter_sources import Lookup, group_of, no_moments, nothing, part_of
 
 _FLAT = "_flat_param"
@@ -116,6 +116,17 @@ class _OfParts(OptimizerAdapter):
     def weights(self) -> Any:
         """Return parts of the weights."""
         return Lookup(lambda part: part if flat_of(part) is None else _on_this_rank(part, flat_of(part)))
+
+    def sharing(self, parameter: Any) -> Sharing:
+        """Return which ranks have the same reduced gradient of a parameter."""
+        return self._inner.sharing(parameter)
+
+    def has_part(self, parameter: Any) -> bool:
+        """Tell whether this rank has any element of a parameter."""
+        flat = flat_of(parameter)
+        if flat is None:
+            return self._inner.has_part(parameter)
+        return bool(flat._shard_param_infos[parameter._stepwatch_number].in_shard)
 
     def shares(self) -> str:
         """Return which rows are of this rank's part of a tensor."""

@@ -86,8 +86,13 @@ class OptimizerAdapter:
         return None
 
     def sharing(self, parameter: Any) -> Sharing:
-        """Return which ranks have the same reduced gradient of a parameter."""
-        return Sharing()
+        """Return which ranks have the same reduced gradient of a parameter; `distributed.ranks` looks at DTensors."""
+        return Sharing(data_parallel=not is_flattened(parameter))
+
+    def has_part(self, parameter: Any) -> bool:
+        """Tell whether this rank has any element of a parameter, of which others may have the rest."""
+        local = getattr(parameter, "_local_tensor", parameter if is_flattened(parameter) else None)
+        return local is None or local.numel() > 0
 
     def shares(self) -> str:
         """Return which rows are of this rank's part of a tensor, as half a sentence; "" if none are."""
@@ -181,6 +186,11 @@ def _optimizers_in(optimizer: Any) -> list[Any]:
         values = each.values() if isinstance(each, dict) else each if isinstance(each, (list, tuple)) else [each]
         found += [value for value in values if callable(_attribute(value, "step"))]
     return found
+
+
+def is_flattened(parameter: Any) -> bool:
+    """Tell whether a parameter is this rank's part of what FSDP1 has made flat."""
+    return getattr(parameter, "_fsdp_flattened", False) or hasattr(parameter, "_stepwatch_flat")
 
 
 def is_torch_optimizer(value: Any) -> bool:

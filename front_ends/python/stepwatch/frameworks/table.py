@@ -37,7 +37,7 @@ OPTIMIZERS = (
     Row("lightning", "LightningOptimizer", "optimizer_proxies:OptimizerProxy"),
     Row("pytorch_lightning", "LightningOptimizer", "optimizer_proxies:OptimizerProxy"),
     Row("torchtitan", "OptimizersContainer", "optimizer_containers:OptimizerContainer"),
-    Row("torch.distributed.optim", "ZeroRedundancyOptimizer", "optimizer_containers:OptimizerContainer"),
+    Row("torch.distributed.optim", "ZeroRedundancyOptimizer", "optimizer_containers:ZeroRedundancy"),
     Row("megatron.core", "MegatronOptimizer", "megatron_optimizer:MegatronOptimizer"),
     Row("deepspeed", "DeepSpeedEngine", "optimizer_proxies:OptimizerProxy"),
     Row("deepspeed", "DeepSpeedZeroOptimizer", "deepspeed_optimizer:Stage12"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepwatch.frameworks.optimizer_adapter import OptimizerAdapter
 from stepwatch.hooks.compiled_calls import inside_of_compiled
-from stepwatch.hooks.model_index import ModelIndex
+from stepwatch.hooks.model_index import ModelIndex, optimizer_of_parameters
 
 if TYPE_CHECKING:
     from stepwatch import _core
@@ -32,6 +32,7 @@ class MissingRows:
         self._session = session
         self._index = ModelIndex()
         self._adapters: list[OptimizerAdapter] = []
+        self._optimizer_of: dict[int, int] = {}
         self._is_reduced = True
         self._steps = 0
         self._told: set[str] = set()
@@ -47,6 +48,7 @@ class MissingRows:
             Whether gradients are reduced when a step begins, whatever the optimizer is.
         """
         self._index, self._adapters, self._is_reduced = index, list(adapters), is_reduced
+        self._optimizer_of = optimizer_of_parameters([adapter.groups() for adapter in adapters])
         self.begin_plan()
 
     def begin_plan(self) -> None:
@@ -87,13 +89,13 @@ class MissingRows:
         return {
             number
             for number in asked | seen | set(self._session.wanted_updates)
-            if (number in seen or _has_gradient(self._index.parameters[number]))
-            and not _is_empty(self._index.parameters[number])
+            if (number in seen or _has_gradient(self._index.parameters[number])) and self._has_part(number)
         }
 
     def _look_at_gradients(self, kind: str, lists: Any, with_gradient: set[int]) -> None:
         seen, empty, silent = lists
-        missing = [number for number in silent if number in with_gradient] if seen or empty else silent
+        is_missing = with_gradient.__contains__ if seen or empty else self._has_part
+        missing = [number for number in silent if is_missing(number)]
         if kind == "grad_reduced" and missing and not self._is_known_reduced(missing[0]):
             why = "whether its gradients are reduced when its step begins is not known"
         else:
@@ -103,7 +105,7 @@ class MissingRows:
     def _look_at_weights(self, kind: str, lists: Any) -> None:
         seen, empty, silent = lists
         self._tell(kind, silent, seen, "the weights are not in the parameters")
-        if not seen and not silent and not any(number in self._index.sharded for number in empty):
+        if not seen and not silent and all(self._has_part(number) for number in empty):
             self._tell(kind, empty, seen, "the parameters have no element in this process")
 
     def _look_at_moments(self, kinds: dict[str, Any], with_gradient: set[int]) -> None:
@@ -117,7 +119,7 @@ class MissingRows:
         missing = [
             number
             for number in sorted(silent if not seen and not with_gradient else silent & with_gradient)
-            if not _MOMENTS & set(self._state_of(number))
+            if self._has_part(number) and not _MOMENTS & set(self._state_of(number))
         ]
         adapter = self._adapter_of(missing[0]) if missing else None
         if adapter is None or "exp_avg" in self._told:
@@ -180,11 +182,10 @@ class MissingRows:
         return self._is_reduced or self._adapter_of(number).is_understood
 
     def _adapter_of(self, number: int) -> OptimizerAdapter:
-        parameter = self._index.parameters[number]
-        for adapter in self._adapters:
-            if any(parameter is each for group in adapter.groups() for each in group["params"]):
-                return adapter
-        return self._adapters[0]
+        return self._adapters[self._optimizer_of.get(id(self._index.parameters[number]), 0)]
+
+    def _has_part(self, number: int) -> bool:
+        return self._adapter_of(number).has_part(self._index.parameters[number])
 
     def _state_of(self, number: int) -> Any:
         state = self._adapter_of(number).moments()
@@ -193,11 +194,6 @@ class MissingRows:
 
 def _has_gradient(parameter: Any) -> bool:
     return parameter.grad is not None or getattr(parameter, "main_grad", None) is not None
-
-
-def _is_empty(parameter: Any) -> bool:
-    """Tell whether this rank has no part of a sharded parameter."""
-    return getattr(parameter, "_local_tensor", parameter).numel() == 0
 
 
 def _class_of(adapter: OptimizerAdapter) -> str:

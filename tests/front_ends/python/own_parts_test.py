@@ -1,0 +1,179 @@
+"""Ranks that share parameters: each writes the rows of its parts, and none is told to lack those of others."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("stepwatch", reason="the Python package is not installed")
+
+from jobs import rows, write_config
+
+import torch
+
+if not torch.distributed.is_available():
+    pytest.skip("this torch has no torch.distributed", allow_module_level=True)
+
+HAS_FSDP2 = hasattr(importlib.import_module("torch.distributed.fsdp"), "fully_shard")  # since torch 2.6
+SHARDED = ["fsdp1", "fsdp1-flat", *(["fsdp2", "fsdp2-over-tp"] if HAS_FSDP2 else [])]
+
+# Imports torch once, and forks the ranks of each line that it reads, which is much faster than to start them.
+# Of the last layer the second rank has no element, of each of the others every rank has some, if two ranks share it.
+SERVER = """
+import datetime, importlib, json, os, sys, traceback
+import torch, stepwatch
+
+for name in ("distributed.fsdp", "distributed.optim", "distributed.tensor.parallel", "_dynamo"):
+    importlib.import_module("torch." + name)
+stepwatch.watch  # which loads the rest
+
+def train(kind, rank, ranks, optimizer):
+    from torch.distributed import fsdp
+    from torch.distributed.device_mesh import init_device_mesh
+    torch.set_num_threads(1)
+    init = f"file://{os.getcwd()}/rendezvous"
+    limit = datetime.timedelta(seconds=100)
+    torch.distributed.init_process_group("gloo", init_method=init, rank=rank, world_size=ranks, timeout=limit)
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.Linear(6, 4), torch.nn.Linear(4, 1, bias=False))
+    group = torch.distributed.group.WORLD
+    if kind.startswith("fsdp1"):
+        options = {"use_orig_params": kind == "fsdp1", "device_id": torch.device("cpu")}
+        model = fsdp.FullyShardedDataParallel(model, **options)
+    elif kind == "fsdp2":
+        fsdp.fully_shard(model, mesh=init_device_mesh("cpu", (ranks,)))
+    elif kind == "fsdp2-over-tp":
+        from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+        mesh = init_device_mesh("cpu", (ranks // 2, 2), mesh_dim_names=("dp", "tp"))
+        parallelize_module(model, mesh["tp"], {"0": ColwiseParallel(), "1": RowwiseParallel()})
+        fsdp.fully_shard(model, mesh=mesh["dp"])
+        group = mesh["dp"].get_group()
+    else:
+        model = torch.nn.parallel.DistributedDataParallel(model)
+    if optimizer == "ZeroRedundancyOptimizer":
+        leader = torch.distributed.optim.ZeroRedundancyOptimizer
+        optimizer = leader(model.parameters(), torch.optim.AdamW, lr=0.1)
+    else:
+        optimizer = getattr(torch.optim, optimizer)(model.parameters(), lr=0.1)
+    monitor = stepwatch.watch(model, optimizer, "config.json", dynamic=False, output_dir=f"out{rank}", dp_group=group)
+    for step in range(4):
+        model(torch.ones(5, 4)).pow(2).mean().backward()
+        if os.path.exists("loses-gradients"):
+            for parameter in model.parameters():
+                parameter.grad = None
+        optimizer.step()
+        optimizer.zero_grad()
+    monitor.close()
+    torch.distributed.barrier()
+
+def fork(folder, rank, arguments):
+    child = os.fork()
+    if child:
+        return child
+    code = 1
+    try:
+        os.chdir(folder)
+        log = os.open(f"rank{rank}.log", os.O_CREAT | os.O_WRONLY)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        train(rank=rank, **arguments)
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        os._exit(code)  # destroying the process groups of FSDP1 ends the process now and then: "terminate called ..."
+
+for line in sys.stdin:
+    folder, arguments = json.loads(line)
+    ranks = [fork(folder, rank, arguments) for rank in range(arguments["ranks"])]
+    print(json.dumps([os.waitpid(rank, 0)[1] for rank in ranks]), flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", SERVER]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield process
+
+
+Runs = Callable[..., list[str]]
+
+
+@pytest.fixture
+def run(server: subprocess.Popen[str], tmp_path: Path) -> Runs:
+    """Return what trains on several ranks, and returns what each of them has printed."""
+
+    def run(kind: str, ranks: int = 2, optimizer: str = "AdamW", **config: Any) -> list[str]:
+        assert server.stdin is not None and server.stdout is not None
+        everything = {"wg_distribution": True, "param_distribution": True, "mv_distribution": True}
+        write_config(tmp_path / "config.json", ops=["norm"], **everything, **config)
+        arguments = {"kind": kind, "ranks": ranks, "optimizer": optimizer}
+        server.stdin.write(json.dumps([str(tmp_path), arguments]) + "\n")
+        server.stdin.flush()
+        answer = server.stdout.readline()
+        texts = [log.read_text() for log in sorted(tmp_path.glob("rank*.log"))]
+        assert json.loads(answer) == [0] * ranks, "".join(texts)
+        return texts
+
+    return run
+
+
+def missing(log: str) -> list[str]:
+    return re.findall(r"\S+ gives no rows for .*|\S+ keeps no .*", log)
+
+
+@pytest.mark.parametrize("kind", SHARDED)
+def test_every_rank_writes_the_reduced_gradients_of_its_parts(run: Runs, tmp_path: Path, kind: str) -> None:
+    ranks = 4 if kind == "fsdp2-over-tp" else 2
+    logs = run(kind, ranks)
+    written = [{row["name"] for row in rows(tmp_path / f"out{rank}", "grad_reduced")} for rank in range(ranks)]
+    assert written == [
+        {row["name"] for row in rows(tmp_path / f"out{rank}", "param_origin")} for rank in range(ranks)
+    ], "".join(logs)
+    assert all(written)
+    assert [missing(log) for log in logs] == [[]] * ranks
+
+
+def test_a_gradient_that_is_the_same_on_all_ranks_is_written_by_the_first(run: Runs, tmp_path: Path) -> None:
+    run("ddp")
+    assert [len(rows(tmp_path / f"out{rank}", "grad_reduced", 0)) for rank in range(2)] == [5, 0]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in SHARDED if kind != "fsdp2-over-tp"])
+def test_a_rank_that_has_no_part_of_what_is_watched_is_told_nothing(run: Runs, tmp_path: Path, kind: str) -> None:
+    logs = run(kind, targets={"2": {}})
+    present = [len(rows(tmp_path / f"out{rank}", "grad_reduced", 1)) for rank in range(2)]
+    assert sorted(present) == [0, 1], "".join(logs)
+    assert [missing(log) for log in logs] == [[], []]
+
+
+def test_moments_that_other_ranks_keep_are_not_missing(run: Runs, tmp_path: Path) -> None:
+    logs = run("ddp", optimizer="ZeroRedundancyOptimizer")
+    kept = [{row["name"] for row in rows(tmp_path / f"out{rank}", "exp_avg")} for rank in range(2)]
+    assert not kept[0] & kept[1] and len(kept[0] | kept[1]) == 5
+    assert [missing(log) for log in logs] == [[], []]
+
+
+@pytest.mark.parametrize("kind", SHARDED[:3])
+def test_gradients_that_no_rank_gives_are_told_where_a_part_should_be(run: Runs, tmp_path: Path, kind: str) -> None:
+    (tmp_path / "loses-gradients").touch()
+    told = [line for log in run(kind, targets={"2": {}}) for line in missing(log)]
+    assert [line for line in told if "grad_reduced gives no rows for 1 of 1 parameters" in line] == told[:1]
+    assert told
+
+
+@pytest.mark.parametrize("kind", SHARDED[:3])
+def test_moments_that_no_rank_keeps_are_told_where_a_part_should_be(run: Runs, kind: str) -> None:
+    told = [line for log in run(kind, optimizer="SGD", targets={"2": {}}) for line in missing(log)]
+    assert [line for line in told if "SGD keeps no exp_avg and exp_avg_sq for 1 parameters" in line] == told
+    assert len(told) == 1
