@@ -14,23 +14,19 @@ from oracle import Replica, clean
 
 def accelerated(job: Job, version: int, hands_in_prepared: bool, **options: Any) -> None:
     from accelerate import Accelerator, FullyShardedDataParallelPlugin
-    from accelerate.state import AcceleratorState, GradientState, PartialState
-    from accelerate.utils import DistributedType
+    from accelerate.state import AcceleratorState, GradientState
 
     AcceleratorState._reset_state(reset_partial_state=True)
     GradientState._reset_state()
     accelerator = Accelerator(cpu=True, gradient_accumulation_steps=job.micro_batches)
-    # Each object of these classes takes its state from here.
-    PartialState._shared_state.update(distributed_type=DistributedType.FSDP, device=torch.device("cpu"))
-    accelerator.state.distributed_type = DistributedType.FSDP
-    accelerator.state.device = torch.device("cpu")
-    accelerator.state.fsdp_plugin = FullyShardedDataParallelPlugin(
+    plugin = FullyShardedDataParallelPlugin(
         fsdp_version=version,
         auto_wrap_policy="transformer_based_wrap",
         transformer_cls_names_to_wrap=["Block"],
         cpu_ram_efficient_loading=False,
         **options,
     )
+    shard_on_cpu(accelerator, plugin)
     model: Any = Net()
     plain = copy.deepcopy(model)
     model, optimizer = accelerator.prepare(model, torch.optim.AdamW(model.parameters(), lr=0.01))
@@ -52,6 +48,18 @@ def accelerated(job: Job, version: int, hands_in_prepared: bool, **options: Any)
             if replica is not None:
                 (loss_of(replica.model(x)) / job.micro_batches).backward()
     job.weights(*model.parameters())
+
+
+def shard_on_cpu(accelerator: Any, plugin: Any) -> None:
+    """Let accelerate shard as a plugin says, as if the CPU were a device."""
+    from accelerate.state import PartialState
+    from accelerate.utils import DistributedType
+
+    # Each object of these classes takes its state from here.
+    PartialState._shared_state.update(distributed_type=DistributedType.FSDP, device=torch.device("cpu"))
+    accelerator.state.distributed_type = DistributedType.FSDP
+    accelerator.state.device = torch.device("cpu")
+    accelerator.state.fsdp_plugin = plugin
 
 
 def whole(model: Any) -> dict[str, Any]:
