@@ -22,8 +22,16 @@ def as_on_a_cpu(fp16: bool = False) -> None:
         deepspeed.accelerator.get_accelerator().is_fp16_supported = lambda: True
 
 
-def engine_of(job: Job, net: torch.nn.Module, stage: int, zero: Any = None, decays: bool = False, **config: Any) -> Any:
-    """Return a training engine, and its optimizer."""
+def engine_of(
+    job: Job,
+    net: torch.nn.Module,
+    stage: int,
+    zero: Any = None,
+    decays: bool = False,
+    optimizer: Any = None,
+    **config: Any,
+) -> Any:
+    """Return a training engine, and its optimizer, which leads the one given."""
     import deepspeed
 
     as_on_a_cpu("fp16" in config)
@@ -35,7 +43,7 @@ def engine_of(job: Job, net: torch.nn.Module, stage: int, zero: Any = None, deca
         ]
     engine, optimizer, _, _ = deepspeed.initialize(
         model=net,
-        optimizer=torch.optim.AdamW(groups, lr=0.01),
+        optimizer=optimizer or torch.optim.AdamW(groups, lr=0.01),
         config={
             "train_micro_batch_size_per_gpu": 6,
             "gradient_accumulation_steps": job.micro_batches,

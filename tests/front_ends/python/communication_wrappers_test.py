@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+import types
 from typing import Any
 
 import pytest
@@ -90,3 +92,28 @@ def test_calls_of_several_threads_do_not_hide_each_other(monkeypatch: pytest.Mon
         for thread in threads:
             thread.join()
     assert sorted(len(values) for _, _, _, values in tap.seen) == [1, 2]
+
+
+def test_an_operator_that_deepspeed_keeps_is_seen_whether_it_starts_before_or_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(dist, "all_gather_into_tensor", lambda output_tensor, input_tensor: None)
+    comm = types.SimpleNamespace(cdb=None)
+    monkeypatch.setitem(sys.modules, "deepspeed.comm.comm", comm)
+
+    def gather() -> None:
+        comm.cdb.all_gather_function(output_tensor=ones(4), input_tensor=ones(2))
+
+    expected = [("all_gather_into_tensor", "post", 0, [1.0] * 4), ("all_gather_into_tensor", "post", 1, [1.0] * 2)]
+    with tapped() as tap:
+        comm.cdb = types.SimpleNamespace(all_gather_function=dist.all_gather_into_tensor)
+        gather()
+    assert tap.seen == expected
+    kept = comm.cdb.all_gather_function
+    for _ in range(2):
+        with tapped() as tap:
+            gather()
+        assert tap.seen == expected
+        assert comm.cdb.all_gather_function is kept
+        gather()
+        assert tap.seen == expected

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepwatch.distributed.pending_works import PendingWorks
 from stepwatch.distributed.point_to_point import take_wrapped
+from stepwatch.frameworks.deepspeed_communication import kept_operators
 from stepwatch.hooks.call_sites import CallSites
 from stepwatch.hooks.patches import Patches
 
@@ -55,9 +56,9 @@ class CommunicationTap:
     """Shows the tensors of every call of an operator to an observer, from `install` to `remove`.
 
     Seen are calls by the name in torch.distributed, or in torch.distributed.distributed_c10d (except isend and irecv,
-    which torch compares with its own there). Not seen are
+    which torch compares with its own there), and those by the functions that DeepSpeed has kept. Not seen are
 
-    - functions that somebody has imported by name before;
+    - functions that somebody else has imported by name before;
     - DDP's reducer and functional collectives, which call none of these functions, and what torch.compile has compiled;
     - an operator called by another one, or by an object collective such as all_gather_object, whose tensors are pickled
       bytes and no training state.
@@ -134,6 +135,9 @@ class CommunicationTap:
             else:
                 self._replace(name, wrap, (torch.distributed, distributed_c10d))
         take_wrapped(distributed_c10d.P2POp, point_to_point)
+        for backend, attribute, name in kept_operators():
+            if name in self.operators:
+                self._replace(attribute, functools.partial(self._wrap, self.operators.index(name)), (backend,))
 
     def _replace(self, name: str, wrap: Callable[[Any], Any], places: Sequence[Any]) -> list[Any]:
         wrappers: dict[int, Any] = {}  # of each function one, so that both places stay the same
