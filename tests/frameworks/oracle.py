@@ -203,16 +203,19 @@ class Oracle:
 
     # --- parameters ---
 
-    def watch_gradients(self, named: Iterable[tuple[str, torch.Tensor]], *, sums: bool = False, chunk: int = 0) -> None:
+    def watch_gradients(
+        self, named: Iterable[tuple[str, torch.Tensor]], *, sums: bool = False, chunk: int = 0, part: Any = None
+    ) -> None:
         """Record what each backward pass leaves in a parameter on this rank, before any reduction.
 
-        With `sums` what comes in is added up here: for frameworks that move it out of `.grad`.
+        With `sums` what comes in is added up here: for frameworks that move it out of `.grad`. With `part` the row is
+        of what it returns of a name and a gradient.
         """
         for name, parameter in named:
             if parameter.requires_grad:
-                self._handles.append(parameter.register_hook(self._gradient_hook(chunk, name, parameter, sums)))
+                self._handles.append(parameter.register_hook(self._gradient_hook(chunk, name, parameter, sums, part)))
 
-    def _gradient_hook(self, chunk: int, name: str, parameter: torch.Tensor, sums: bool) -> Any:
+    def _gradient_hook(self, chunk: int, name: str, parameter: torch.Tensor, sums: bool, part: Any) -> Any:
         def come(gradient: torch.Tensor) -> None:
             micro = self._backward[chunk, name, self.step]
             self._backward[chunk, name, self.step] += 1
@@ -223,7 +226,7 @@ class Oracle:
             whole = gradient.detach() if before is None else before.detach() + gradient.detach()
             if sums:
                 self._sums[chunk, name] = whole
-            self.record("grad_unreduced", name, whole, micro=micro, chunk=chunk)
+            self.record("grad_unreduced", name, part(name, whole) if part else whole, micro=micro, chunk=chunk)
 
         return come
 
@@ -279,13 +282,14 @@ class Replica:
     ----------
     oracle : Oracle
     model : torch.nn.Module
+    part : callable, optional
+        Given a name and a gradient, returns what this rank has of it.
     """
 
-    def __init__(self, oracle: Oracle, model: torch.nn.Module) -> None:
+    def __init__(self, oracle: Oracle, model: torch.nn.Module, part: Any = None) -> None:
         self.model = model
-        self._oracle = oracle
         self._named = list(model.named_parameters())
-        oracle.watch_gradients(self._named)
+        oracle.watch_gradients(self._named, part=part)
 
     def take(self, weights: dict[str, torch.Tensor]) -> None:
         """Take the weights with which the step begins, and forget the gradients of the one before."""
