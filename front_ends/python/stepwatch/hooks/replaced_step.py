@@ -32,6 +32,8 @@ class ReplacedStep(FollowedStep):
         try:
             self._own_step = vars(optimizer).get("step")  # set on the object itself, by an LR scheduler for instance
             self._original = optimizer.step
+            if self._own_step is None:
+                self._original = _step_of_class(optimizer, self._original)
             self._put_on(self._original)
         except (AttributeError, TypeError) as error:
             raise TypeError(
@@ -75,6 +77,15 @@ class ReplacedStep(FollowedStep):
             if inner is self:
                 outer._own_step, outer._original = self._own_step, self._original
             outer = inner
+
+
+def _step_of_class(optimizer: Any, step: Any) -> Any:
+    """Return what calls the step of an object's class as it is then: somebody may replace that later."""
+
+    def current(owner: Any, *args: Any, **kwargs: Any) -> Any:
+        return type(owner).step(owner, *args, **kwargs)
+
+    return types.MethodType(functools.update_wrapper(current, getattr(step, "__func__", step)), optimizer)
 
 
 def _owner_of(step: Any) -> ReplacedStep | None:
