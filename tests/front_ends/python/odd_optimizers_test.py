@@ -10,12 +10,14 @@ import pytest
 
 pytest.importorskip("stepwatch", reason="the Python package is not installed")
 
-from jobs import mlp, train, write_config
+from jobs import mlp, rows, train, value, write_config
 
 import stepwatch
 import torch
+from stepwatch.frameworks.optimizer_adapter import parts_of
 
 EVERYTHING = {"wg_distribution": True, "mv_distribution": True, "param_distribution": True}
+PARAMETERS = 6
 
 
 @pytest.fixture(autouse=True)
@@ -50,6 +52,85 @@ class Around:
 
     def zero_grad(self) -> None:
         self.inner.zero_grad()
+
+
+class InSlots:
+    __slots__ = ("__dict__", "inner")
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self.inner = torch.optim.Adam(model.parameters())
+
+    def step(self) -> None:
+        halve(self.inner.param_groups[0]["params"])
+        self.inner.step()
+
+    def zero_grad(self) -> None:
+        self.inner.zero_grad()
+
+
+@pytest.mark.parametrize("kind", [Around, InSlots])
+def test_an_optimizer_of_torchs_is_found_wherever_it_is_kept(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], kind: Any
+) -> None:
+    model = mlp()
+    optimizer = kind(model)
+    with watched(tmp_path, model, optimizer):
+        train(model, optimizer, 4)
+    for step in range(4):
+        before, after = (rows(tmp_path, name, step) for name in ("grad_unreduced", "grad_reduced"))
+        assert value(after, "3.weight", "norm") == pytest.approx(value(before, "3.weight", "norm") / 2)
+    assert len(rows(tmp_path, "exp_avg", 3)) == PARAMETERS
+    assert "no rows" not in capfd.readouterr().out
+
+
+def test_long_lists_are_not_looked_into() -> None:
+    class Holder:
+        def __init__(self) -> None:
+            self.history = [torch.optim.SGD(mlp().parameters(), lr=0.1)] + [0.0] * 100_000
+
+    holder = Holder()
+    assert parts_of(holder) == [holder]
+
+
+class OwnKernels(torch.optim.Optimizer):
+    """Updates by itself; reduces in its step if asked to."""
+
+    def __init__(self, model: torch.nn.Module, reduces: bool) -> None:
+        super().__init__(model.parameters(), {"lr": 0.1})
+        self.reduces = reduces
+
+    def step(self, closure: Any = None) -> None:
+        parameters = self.param_groups[0]["params"]
+        if self.reduces:
+            halve(parameters)
+        for parameter in parameters:
+            parameter.data -= 0.1 * parameter.grad
+
+
+def test_a_class_that_leaves_gradients_as_they_are_has_reduced_ones_from_the_first_step(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    model = mlp()
+    optimizer = OwnKernels(model, reduces=False)
+    with watched(tmp_path, model, optimizer):
+        train(model, optimizer, 4)
+    for step in range(4):
+        before, after = (rows(tmp_path, name, step) for name in ("grad_unreduced", "grad_reduced"))
+        assert {row["name"]: row["norm"] for row in after} == {row["name"]: row["norm"] for row in before}
+        assert len(after) == PARAMETERS
+    assert "grad_reduced gives no rows" not in capfd.readouterr().out
+
+
+def test_gradients_that_change_in_the_step_of_a_class_of_ones_own_are_not_called_reduced(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    model = mlp()
+    optimizer = OwnKernels(model, reduces=True)
+    with watched(tmp_path, model, optimizer):
+        train(model, optimizer, 4)
+    assert rows(tmp_path, "grad_reduced") == []
+    assert capfd.readouterr().out.count("grad_reduced gives no rows for 6 of 6 parameters") == 1
+    assert len(rows(tmp_path, "param_updated")) == 4 * PARAMETERS
 
 
 def test_a_step_that_somebody_gives_the_class_later_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

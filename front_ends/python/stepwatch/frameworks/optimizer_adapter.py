@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 _INSIDE = ("optimizer", "optim", "optimizers", "chained_optimizers", "base_optimizer")
 # Optimizers inside of each other that are looked through.
 _DEPTH_MAX = 8
+# Lists and dictionaries inside of each other that are looked into, and how long one may be: others hold tensors.
+_CONTAINERS_MAX = 4
+_ELEMENTS_MAX = 64
 
 
 class Sharing(NamedTuple):
@@ -53,6 +56,11 @@ class OptimizerAdapter:
     def __init__(self, optimizer: Any) -> None:
         self.optimizer = optimizer
         self.parts = parts_of(optimizer)
+
+    @property
+    def may_reduce_itself(self) -> bool:
+        """Whether a class of somebody's own may reduce gradients in its step, for all that is understood of it."""
+        return False
 
     @property
     def unwrapped(self) -> Any:
@@ -180,7 +188,7 @@ def param_groups_of(optimizer: Any) -> list[Any]:
 
 def _optimizers_in(optimizer: Any) -> list[Any]:
     named = [_attribute(optimizer, name) for name in _INSIDE]
-    named += [value for value in _own_values(optimizer) if is_torch_optimizer(value) or _is_list_of_them(value)]
+    named += _torch_optimizers_in(_own_values(optimizer))
     found: list[Any] = []
     for each in named:
         values = each.values() if isinstance(each, dict) else each if isinstance(each, (list, tuple)) else [each]
@@ -200,13 +208,29 @@ def is_torch_optimizer(value: Any) -> bool:
     )
 
 
-def _is_list_of_them(value: Any) -> bool:
-    values = list(value.values()) if isinstance(value, dict) else value
-    return isinstance(values, (list, tuple)) and bool(values) and is_torch_optimizer(values[0])
+def _torch_optimizers_in(values: list[Any]) -> list[Any]:
+    """Find torch's optimizers among values, and in lists and dictionaries inside of each other there."""
+    found: list[Any] = []
+    level = values
+    for _ in range(_CONTAINERS_MAX):
+        found += [value for value in level if is_torch_optimizer(value)]
+        level = [each for value in level for each in _elements_of(value)]
+    return found
+
+
+def _elements_of(value: Any) -> list[Any]:
+    if not isinstance(value, (list, tuple, dict)) or len(value) > _ELEMENTS_MAX:
+        return []
+    return list(value.values() if isinstance(value, dict) else value)
 
 
 def _own_values(value: Any) -> list[Any]:
-    return list(getattr(value, "__dict__", {}).values())
+    slots = [slot for kind in type(value).__mro__ for slot in _names(kind.__dict__.get("__slots__", ()))]
+    return [*getattr(value, "__dict__", {}).values(), *(_attribute(value, slot) for slot in slots)]
+
+
+def _names(slots: Any) -> list[str]:
+    return [slots] if isinstance(slots, str) else list(slots)
 
 
 def _attribute(value: Any, name: str) -> Any:

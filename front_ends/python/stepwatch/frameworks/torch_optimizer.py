@@ -18,6 +18,12 @@ class TorchOptimizer(OptimizerAdapter):
         """The optimizer of Megatron that this one is inside of, where it updates copies and parts of parameters."""
         return megatron_leaders.leader_of(self.optimizer)
 
+    @property
+    def may_reduce_itself(self) -> bool:
+        """Whether the step is not one of torch's own."""
+        module = getattr(getattr(type(self.optimizer), "step", None), "__module__", None) or ""
+        return not module.startswith("torch.")
+
     def remedy(self, kind: str) -> str:
         """Return what a user can do who gets no rows of a kind, as the end of a sentence."""
         leader = deepspeed_leader.leader_of(self.optimizer)
