@@ -88,6 +88,7 @@ def test_a_pipe_that_does_not_wait_is_waited_for(config: Path) -> None:
         ('{\n  "ops": "norm"\n}', 'standard input:2:10: error: "ops"'),
         (b"\xff\xfe\x00", "standard input:1:"),
     ],
+    ids=["nothing", "too long", "cut off", "refused", "not text"],
 )
 def test_what_is_no_config_in_a_pipe_changes_nothing(config: Path, given: str | bytes, words: str) -> None:
     applied = stepwatch("apply", "-", "--config", config, given=given)

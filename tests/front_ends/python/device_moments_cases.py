@@ -27,7 +27,7 @@ try:
 except ImportError:  # a torch that lets nobody write a device in Python
     pytest.skip("this torch has no devices that are written in Python", allow_module_level=True)
 
-from other_devices_test import is_balanced, is_complete, job, ledgers, network, steps, told
+from other_devices_cases import is_balanced, is_complete, job, ledgers, network, steps, told
 
 DEVICE = slow_device.device
 
@@ -165,7 +165,7 @@ import os, signal, sys
 sys.path.insert(0, {tests!r})
 import slow_device, stepwatch, torch
 import stepwatch.devices
-from other_devices_test import network
+from other_devices_cases import network
 
 class Locked(stepwatch.devices.Engine):
     last = None

@@ -1,0 +1,25 @@
+"""Tests on a device of our own run in processes of their own: with it, torch takes it for that of the whole process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("stepwatch", reason="the Python package is not installed")
+
+HERE = Path(__file__).parent
+FILES = sorted(path.name for path in HERE.glob("*_cases.py"))
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_all_cases_of_a_file_pass(file: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--basetemp", tmp_path / "cases", file]
+    done = subprocess.run(command, cwd=HERE, capture_output=True, text=True)
+    assert done.returncode == 0 and " passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_there_are_files_of_cases() -> None:
+    assert FILES == ["device_moments_cases.py", "other_devices_cases.py"]
