@@ -76,6 +76,7 @@ class Attachment:
         self._swapped = False
         self._readings: list[OptimizerReading] = []
         self._missing = MissingRows(session)
+        self._versions: list[int] = []  # of the weights, when they began to be watched
 
     def attach(self, chunks: Sequence[torch.nn.Module], optimizer: Any) -> None:
         """Add a model and its optimizer; called again it adds more of them to the same steps.
@@ -95,6 +96,7 @@ class Attachment:
         self._chunks += [chunk for chunk in chunks if all(chunk is not known for known in self._chunks)]
         self._clock.add(optimizer, self._is_reduced())
         self._attach_session()
+        self._guarded("looking at weights", self._remember_versions)
 
     def _is_reduced(self) -> bool:
         return self._ranks == 1 or reduces_in_backward(self._chunks)
@@ -219,13 +221,33 @@ class Attachment:
         if self._clock.group_sizes() != self._groups:  # a parameter group was added
             self._attach_session()
 
+    def _remember_versions(self) -> None:
+        self._versions = _versions_of(self._index.parameters)
+
+    def _tell_unseen_steps(self) -> None:
+        if self._clock.has_stepped or not self._clock.adapters:
+            return
+        if self._versions and self._versions != _versions_of(self._index.parameters):
+            name = type(self._clock.adapters[0].optimizer).__name__
+            self.session.warn(
+                f"no step of {name} was seen, though weights have changed: nothing was collected; if its step was "
+                "replaced by a function that does not call it, put the monitor on after that, or hand it the object "
+                "whose step is called"
+            )
+
     def close(self) -> None:
         """Take off everything in reverse order. Safe to call twice."""
+        self._guarded("looking for steps", self._tell_unseen_steps)
         self._capture.remove()
         self._hooks.set_model(ModelIndex())
         self._clock.remove()
         self._chunks.clear()
         self._index, self._flat_parts, self._adapters = ModelIndex(), FlatParts(), []
+
+
+def _versions_of(parameters: Sequence[Any]) -> list[int]:
+    """Count the changes of each tensor in its place, which torch does for autograd."""
+    return [parameter._version for parameter in parameters]
 
 
 def _text_of(error: Exception) -> str:

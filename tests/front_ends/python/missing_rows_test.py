@@ -96,6 +96,26 @@ def test_a_moment_that_an_optimizer_does_not_keep_beside_the_other_is_told_once(
     assert told.count("no rows") == 1
 
 
+@pytest.mark.parametrize("trains", [True, False])
+def test_steps_that_nobody_sees_are_told_if_weights_have_changed(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], trains: bool
+) -> None:
+    model = mlp()
+    optimizer = torch.optim.AdamW(model.parameters())
+
+    def fused() -> None:
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.sub_(parameter.grad, alpha=0.1)
+
+    path = write_config(tmp_path / "config.json", **EVERYTHING)
+    with stepwatch.watch(model, optimizer, path, dynamic=False, output_dir=tmp_path):
+        optimizer.step = fused  # type: ignore[method-assign]
+        if trains:
+            train(model, optimizer, 3)
+    assert capfd.readouterr().out.count("no step of AdamW was seen, though weights have changed") == int(trains)
+
+
 def test_some_parameters_whose_gradients_are_gone_are_counted(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

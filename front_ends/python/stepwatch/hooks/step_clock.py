@@ -107,6 +107,11 @@ class StepClock:
             step = self._steps[-1]
             self._inside.append(StepsInside(inside, step.note_inside if adapter.is_understood else step.on_inside))
 
+    @property
+    def has_stepped(self) -> bool:
+        """Whether a step of any of them has begun."""
+        return any(step.count > 0 for step in self._steps)
+
     def group_sizes(self) -> tuple[int, ...]:
         """Count the parameters of each group of each optimizer: groups may be added in mid-run."""
         return tuple(len(group["params"]) for adapter in self.adapters for group in adapter.groups())
