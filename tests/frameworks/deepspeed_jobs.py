@@ -88,6 +88,29 @@ def deepspeed(
     engine.destroy()
 
 
+def coalescing(job: Job, stage: int) -> None:
+    """Train with an engine that reduces once what several backward passes have left."""
+    engine, optimizer = engine_of(job, Net(), stage, gradient_accumulation_steps=1)
+    model = engine.module
+    if job.oracle is not None:
+        job.oracle.watch_modules([model])
+        job.oracle.watch_gradients(model.named_parameters(), sums=True)
+    job.watch(model, engine)
+    for _ in job.steps():
+        with engine.coalesce_grad_reduction():
+            for micro in job.micro_steps():
+                loss = loss_of(engine(job.batch(micro, 6, 5)))
+                engine.backward(loss)
+                job.loss(loss)
+        if job.oracle is not None:
+            record_before(job, model, optimizer, stage)
+        engine.step()
+        if job.oracle is not None:
+            record_weights(job, "param_updated", model, stage)
+    job.weights(*weights_of(model, stage))
+    engine.destroy()
+
+
 def weights_of(model: torch.nn.Module, stage: int) -> list[torch.Tensor]:
     from deepspeed.utils import safe_get_full_fp32_param
 

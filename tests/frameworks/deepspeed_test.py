@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from cases import Case, CaseTests
-from deepspeed_jobs import as_on_a_cpu, deepspeed, record_before, record_weights, weights_of
+from deepspeed_jobs import as_on_a_cpu, coalescing, deepspeed, record_before, record_weights, weights_of
 from job import Job
 from nets import Net, loss_of
 
@@ -78,6 +78,9 @@ CASES = [
         lambda job: deepspeed(job, 3, hands_in="inner", decays=True, zero={"sub_group_size": 100}),
         micro_batches=2,
     ),
+    Case("deepspeed-1-coalescing", lambda job: coalescing(job, 1), micro_batches=2),
+    Case("deepspeed-2-coalescing", lambda job: coalescing(job, 2), micro_batches=2),
+    Case("deepspeed-3-coalescing", lambda job: coalescing(job, 3), micro_batches=2),
     Case("accelerate-deepspeed-2", lambda job: accelerated(job, 2), 1, micro_batches=2, environment=ACCELERATE),
 ]
 

@@ -29,6 +29,7 @@ class DeepSpeedReduction(Reduction):
         super().__init__(seen, guard)
         self._sums: dict[int, Any] = {}  # by ids of parameters
         self._wanted: set[int] = set()
+        self._coalesced: set[int] = set()  # ids of parameters that `coalesce_grad_reduction` is to reduce
 
     def _replace(self) -> bool:
         self._wanted = {id(parameter) for parameter in self._parameters}
@@ -39,6 +40,7 @@ class DeepSpeedReduction(Reduction):
             [
                 self._put(stage12, "reduce_ready_partitions_and_remove_grads", _before_reduction_of_stage12(tell)),
                 self._put(stage12, "process_gradients", _after_accumulation_of_stage1(tell)),
+                self._put(stage3, "reduce_ready_partitions_and_remove_grads", _of_coalesced_stage3(tell)),
                 self._put(stage3, "reduce_independent_p_g_buckets_and_remove_grads", _before_reduction_of_stage3(tell)),
                 self._put(_class_in(_BF16, "BF16_Optimizer"), "_update_hp_grad", _after_accumulation_in_fp32(tell)),
             ]
@@ -58,6 +60,12 @@ class DeepSpeedReduction(Reduction):
             reduction = owner()
             if reduction is None or gradient is None or id(parameter) not in reduction._wanted:
                 return
+            if _coalesces(optimizer):  # all micro-batches are in it so far, and the reduction comes behind them
+                reduction._coalesced.add(id(parameter))
+                adds_up = False
+            elif id(parameter) in reduction._coalesced:
+                reduction._coalesced.discard(id(parameter))
+                return
             add = reduction._sum_of if adds_up else _as_it_is
             reduction._tell((each, add(optimizer, each, gradient)) for each in (parameter,))
 
@@ -75,11 +83,12 @@ class DeepSpeedReduction(Reduction):
     def begin_step(self) -> None:
         """Let go of the sums of the step that is over."""
         self._sums.clear()
+        self._coalesced.clear()
 
     def remove(self) -> None:
         """Give DeepSpeed its own functions back."""
         super().remove()
-        self._sums.clear()
+        self.begin_step()
         self._wanted = set()
 
 
@@ -99,6 +108,11 @@ def _is_last(optimizer: Any) -> bool:
 
 def _reduces_by_hooks(optimizer: Any) -> bool:
     return bool(optimizer.partition_gradients or optimizer.overlap_comm)
+
+
+def _coalesces(optimizer: Any) -> bool:
+    """Tell whether this is inside of `engine.coalesce_grad_reduction()`."""
+    return bool(getattr(optimizer, "_coalesce_grad_reduction", False))
 
 
 def _gradient_of(optimizer: Any, parameter: Any) -> Any:
@@ -123,11 +137,24 @@ def _after_accumulation_of_stage1(tell: Callable[..., None]) -> Callable[[Any], 
     def wrap(original: Any) -> Any:
         def process(optimizer: Any, parameter: Any, *args: Any, **kwargs: Any) -> Any:
             result = original(optimizer, parameter, *args, **kwargs)
-            if not _reduces_by_hooks(optimizer) and getattr(parameter, "ds_grad_is_ready", True):
+            stays = _coalesces(optimizer) or not _reduces_by_hooks(optimizer)  # otherwise its reduction is told of
+            if stays and getattr(parameter, "ds_grad_is_ready", True):
                 tell(optimizer, parameter, _gradient_of(optimizer, parameter))
             return result
 
         return process
+
+    return wrap
+
+
+def _of_coalesced_stage3(tell: Callable[..., None]) -> Callable[[Any], Any]:
+    def wrap(original: Any) -> Any:
+        def reduce(optimizer: Any, parameter: Any, *args: Any, **kwargs: Any) -> Any:
+            if _coalesces(optimizer) and getattr(parameter, "ds_grad_is_ready", True):
+                tell(optimizer, parameter, parameter.grad)
+            return original(optimizer, parameter, *args, **kwargs)
+
+        return reduce
 
     return wrap
 
