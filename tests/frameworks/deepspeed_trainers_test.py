@@ -29,7 +29,9 @@ def watch_steps(job: Job, model: torch.nn.Module, optimizer: Any, stage: int) ->
 
 def hf_trainer(job: Job, stage: int, **arguments: Any) -> None:
     from accelerate.state import AcceleratorState, GradientState, PartialState
-    from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainerCallback, TrainingArguments
+    from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainerCallback
+
+    from hf_arguments import arguments_of
 
     as_on_a_cpu()
     for state in (AcceleratorState, GradientState, PartialState):
@@ -56,17 +58,8 @@ def hf_trainer(job: Job, stage: int, **arguments: Any) -> None:
     torch.manual_seed(1)
     trainer = Told(
         model=LlamaForCausalLM(config),
-        args=TrainingArguments(
-            output_dir=str(job.folder / "trainer"),
-            use_cpu=True,
-            max_steps=job.number_of_steps,
-            per_device_train_batch_size=2,
-            gradient_accumulation_steps=job.micro_batches,
-            learning_rate=0.01,
-            report_to=[],
-            save_strategy="no",
-            disable_tqdm=True,
-            seed=1,
+        args=arguments_of(
+            job,
             optim="adamw_torch",
             deepspeed={
                 "train_micro_batch_size_per_gpu": "auto",

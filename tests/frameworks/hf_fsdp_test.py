@@ -15,7 +15,9 @@ from oracle import Replica
 def hf_fsdp(job: Job, version: int, **options: Any) -> None:
     from accelerate import FullyShardedDataParallelPlugin
     from accelerate.state import AcceleratorState, GradientState
-    from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainerCallback, TrainingArguments
+    from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainerCallback
+
+    from hf_arguments import arguments_of
 
     AcceleratorState._reset_state(reset_partial_state=True)
     GradientState._reset_state()
@@ -54,17 +56,8 @@ def hf_fsdp(job: Job, version: int, **options: Any) -> None:
 
     trainer = Told(
         model=net,
-        args=TrainingArguments(
-            output_dir=str(job.folder / "trainer"),
-            use_cpu=True,
-            max_steps=job.number_of_steps,
-            per_device_train_batch_size=2,
-            gradient_accumulation_steps=job.micro_batches,
-            learning_rate=0.01,
-            report_to=[],
-            save_strategy="no",
-            disable_tqdm=True,
-            seed=1,
+        args=arguments_of(
+            job,
             fsdp=True,
             fsdp_config={"version": version, "transformer_layer_cls_to_wrap": ["LlamaDecoderLayer"], **options},
         ),

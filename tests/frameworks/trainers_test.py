@@ -14,7 +14,9 @@ from oracle import Replica
 
 
 def hf_trainer(job: Job, **arguments: Any) -> None:
-    from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainerCallback, TrainingArguments
+    from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainerCallback
+
+    from hf_arguments import arguments_of
 
     sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2}
     config = LlamaConfig(vocab_size=32, num_key_value_heads=2, max_position_embeddings=16, **sizes)
@@ -37,17 +39,8 @@ def hf_trainer(job: Job, **arguments: Any) -> None:
 
     trainer = Told(
         model=model,
-        args=TrainingArguments(
-            output_dir=str(job.folder / "trainer"),
-            use_cpu=True,
-            max_steps=job.number_of_steps,
-            per_device_train_batch_size=2,
-            gradient_accumulation_steps=job.micro_batches,
-            learning_rate=0.01,
-            report_to=[],
-            save_strategy="no",
-            disable_tqdm=True,
-            seed=1,
+        args=arguments_of(
+            job,
             **arguments,
         ),
         train_dataset=data,
