@@ -44,7 +44,7 @@ if(TARGET stepwatch_torch)
     COMPONENT cpp)
 endif()
 
-install(TARGETS stepwatch RUNTIME COMPONENT cpp)
+install(TARGETS stepwatch stepwatchd RUNTIME COMPONENT cpp)
 # Manual pages and completion are what the program says of itself.
 install(CODE "
   set(stepwatch_share \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/share\")

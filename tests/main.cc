@@ -12,6 +12,13 @@
 #include <catch2/catch.hpp>
 #endif
 
+#ifdef __SANITIZE_THREAD__
+// Tests fork beside threads, and their children start some; ThreadSanitizer would end a child that does.
+extern "C" const char* __tsan_default_options() {
+  return "die_after_fork=0";
+}
+#endif
+
 int main(int argc, char** argv) {
   const stepwatch::testing::TemporaryDirectory doors;
   const stepwatch::testing::Variable variable("STEPWATCH_RUNTIME_DIR", doors.path());

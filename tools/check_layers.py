@@ -20,6 +20,7 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
     "src/base": (1, ()),
     "src/vocabulary": (1, ("src/base",)),
     "kernels": (2, ()),
+    "src/database": (3, ()),
     "src/config": (3, ()),
     "src/plan": (3, ("src/config",)),
     "src/records": (3, ()),
@@ -77,7 +78,7 @@ GUARDED: dict[str, tuple[str, ...]] = {
     r"hwy/": ("kernels",),
     r"re2/": ("src/config",),
     r"png\.h": ("src/sinks", "tests/sinks"),
-    r"sqlite3": ("src/offline", "tests/offline"),
+    r"sqlite3": ("src/database", "tests/offline"),
     r"cuda": ("kernels/cuda", "tests/kernels/cuda", "bench/gpu"),
     r"nlohmann/": (
         "src/config",

@@ -116,6 +116,7 @@ Monitor::~Monitor() {
 Status Monitor::Attach(SiteIndex sites, HookTable* hooks) {
   if (!impl_->data_plane_.InOwner() || impl_->closed_) return Status(StatusCode::kUnavailable, "the monitor is closed");
   impl_->data_plane_.plans.SetHooks(hooks);
+  impl_->NameModules(sites);
   impl_->OpenDoor();
   impl_->AwaitRunId();
   // Shared with the handler: it may run after this call has given up on a file system that hangs.
@@ -217,6 +218,7 @@ Status Monitor::Close(milliseconds timeout) {
   const bool loop_ended = loop_answered && impl_->loop_.Stop(deadline);
   if (!loop_ended) impl_->loop_.Detach();
   (void)impl_->door_.Close(deadline);
+  if (impl_->job_) impl_->job_->beats().NoteEnd(impl_->end_.load(std::memory_order_relaxed));
   // Last, so that whoever follows the events hears of the end.
   const bool door_ended = !impl_->server_ || impl_->server_->Stop(deadline);
   // What hangs in a file comes back with the limits, and where the output goes, in its hands.

@@ -120,6 +120,7 @@ void Monitor::Impl::OpenDoor() noexcept {
 }
 
 void Monitor::Impl::Start() {
+  OpenPulse();
   if (!dynamic_) loop_.Post([this] { reloader_.JoinRanks(); });
   loop_.Start();
   closed_ = false;

@@ -62,6 +62,7 @@ class Monitor::Impl {
 
   // Step thread. What goes wrong is a note among the events.
   void OpenDoor() noexcept;
+  void NameModules(const SiteIndex& sites) noexcept;
 
   const Options options_;
   const bool dynamic_;
@@ -92,10 +93,12 @@ class Monitor::Impl {
   const std::shared_ptr<api::MonitorJob> job_;  // null: nobody may ask
   const std::unique_ptr<door::Server> server_;  // null: nobody may ask but other ranks
   bool opened_door_ = false;
+  std::atomic<RunEnd> end_{RunEnd::kOk};  // what Close says of it
 
  private:
   void TellFault(const char* what);
   std::unique_ptr<door::Server> MakeServer();
+  void OpenPulse();
   // Any thread.
   void ReportNote(std::string message);
   void PublishView() noexcept;

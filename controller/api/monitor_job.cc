@@ -11,6 +11,7 @@
 #include "kernels/cuda_in_use.h"
 #include "kernels/kernels.h"
 #include "src/base/file.h"
+#include "src/base/process_identity.h"
 
 namespace stepwatch::api {
 namespace {
@@ -118,7 +119,10 @@ std::optional<double> StepTime::Seconds(Time now) const {
   return seconds;
 }
 
-MonitorJob::MonitorJob(Monitor::Impl* impl) : impl_(*impl) {
+MonitorJob::MonitorJob(Monitor::Impl* impl)
+    : impl_(*impl),
+      beats_({impl_.options_.run_id, base::ThisProcess().host, impl_.options_.rank, impl_.options_.world_size},
+             &impl_.data_plane_.pulse) {
   if (impl_.files_.CurrentDirectory(&directory_) != 0) directory_.clear();
 }
 
@@ -127,6 +131,7 @@ std::string MonitorJob::Absolute(const std::string& path) const {
 }
 
 void MonitorJob::Publish(const reload::ReloadView& view) noexcept try {
+  if (!view.run_id.empty()) beats_.SetRunId(view.run_id);
   reload::ReloadView copy = view;
   // What was there may be large, and is freed after the lock.
   const base::MutexLock lock(&mutex_);
@@ -260,7 +265,22 @@ size_t MonitorJob::metrics_sites_max() const {
   return impl_.door_settings_.options.metrics_sites_max;
 }
 
+door::PulseGrant MonitorJob::Pulse() {
+  const step::PulseWriter& pulse = impl_.data_plane_.pulse;
+  door::PulseGrant grant;
+  grant.page_fd = pulse.page_fd();
+  grant.page_bytes = pulse.page_bytes();
+  if (const auto table = pulse.modules()) {
+    grant.names_fd = table->memory.fd.get();
+    grant.names_bytes = table->memory.bytes;
+    grant.names_generation = table->generation;
+    grant.keep = table;
+  }
+  return grant;
+}
+
 void MonitorJob::Tick() {
+  beats_.Take();
   const int64_t step = impl_.data_plane_.running.number();
   const base::MutexLock lock(&mutex_);
   step_time_.Look(step, steady_clock::now());

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "controller/api/rank_states.h"
+#include "controller/door/beat_log.h"
 #include "controller/door/event_ring.h"
 #include "controller/door/job.h"
 #include "controller/reload/reload_view.h"
@@ -48,6 +49,9 @@ class MonitorJob final : public door::Job {
 
   // --- any thread ---
   door::JobStatus GetStatus() override;
+  door::BeatPage BeatsAfter(uint64_t number, size_t count) override { return beats_.After(number, count); }
+  door::PulseGrant Pulse() override;
+  door::BeatLog& beats() { return beats_; }
   door::EventPage EventsAfter(uint64_t id, size_t count) override { return events_.After(id, count); }
   void Tick() override;
   std::vector<LatestValue> Latest(SiteKind kind, std::chrono::milliseconds timeout) override;
@@ -86,6 +90,7 @@ class MonitorJob final : public door::Job {
   Monitor::Impl& impl_;
   std::string directory_;
   door::EventRing events_;
+  door::BeatLog beats_;
   base::Mutex mutex_;
   reload::ReloadView view_ STEPWATCH_GUARDED_BY(mutex_);
   // What the events have told.

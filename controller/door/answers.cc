@@ -36,6 +36,10 @@ Answer NoSuchPath(const std::string& path_untrusted) {
                "there is nothing at " + base::Printable(path_untrusted, 200) + "; GET /v1/status is a place to begin");
 }
 
+Answer NoPulse() {
+  return Error(404, "no_pulse", "this process has no pulse: no shared memory could be had, and an event has said why");
+}
+
 Answer NoSuchMethod(const std::string& path, const std::string& allow) {
   Answer answer = Error(405, "method_not_allowed", path + " takes " + allow);
   answer.allow = allow;

@@ -20,6 +20,7 @@ Answer BadRequest(const std::string& message);  // 400
 Answer Unauthorized(const std::string& message, const std::string& error);
 Answer Forbidden(const std::string& message);                            // 403
 Answer NoSuchPath(const std::string& path_untrusted);                    // 404
+Answer NoPulse();                                                        // 404
 Answer NoSuchMethod(const std::string& path, const std::string& allow);  // 405
 Answer TooSlow(const std::string& what);                                 // 408
 Answer RequestIdReused();                                                // 422

@@ -64,6 +64,15 @@ Result<uid_t> OwnerOf(const std::string& directory, const FindOptions& options) 
   return owner.ok() && (owner.value() == ::geteuid() || directory != options.named) ? is_ours : owner;
 }
 
+std::string NameOf(const Candidate& candidate) {
+  return candidate.file_name.substr(0, candidate.file_name.size() - kEndingBytes);
+}
+
+// A moment before it is in its place.
+bool IsTemporary(const Candidate& candidate) {
+  return candidate.file_name.starts_with('.');
+}
+
 // Nothing: there is no job.
 std::optional<FoundJob> Ask(const Candidate& candidate, const FindOptions& options) {
   base::FileSystem& files = *options.files;
@@ -73,9 +82,9 @@ std::optional<FoundJob> Ask(const Candidate& candidate, const FindOptions& optio
     if (about.st_uid == ::geteuid() && IsDead(candidate.pid)) (void)files.Unlink(candidate.path.c_str());
     return std::nullopt;
   }
-  if (candidate.file_name.starts_with('.')) return std::nullopt;  // a moment before it is in its place
+  if (IsTemporary(candidate)) return std::nullopt;
   FoundJob job;
-  job.name = candidate.file_name.substr(0, candidate.file_name.size() - kEndingBytes);
+  job.name = NameOf(candidate);
   job.path = candidate.path;
   job.pid = candidate.pid;
   job.uid = candidate.uid;
@@ -87,6 +96,18 @@ std::optional<FoundJob> Ask(const Candidate& candidate, const FindOptions& optio
   else
     job.status = reply.value().body;
   return job;
+}
+
+// In every directory that may be looked into.
+std::vector<Candidate> CandidatesOf(const FindOptions& options) {
+  std::vector<Candidate> candidates;
+  for (const std::string& directory : options.directories) {
+    const Result<uid_t> owner = OwnerOf(directory, options);
+    if (!owner.ok()) continue;
+    std::vector<Candidate> found = SocketsIn(directory, owner.value(), *options.files);
+    candidates.insert(candidates.end(), found.begin(), found.end());
+  }
+  return candidates;
 }
 
 }  // namespace
@@ -101,14 +122,19 @@ bool IsDead(pid_t pid) {
   return errno == ENOSYS && ::kill(pid, 0) != 0 && errno == ESRCH;
 }
 
-std::vector<FoundJob> FindJobs(const FindOptions& options) {
-  std::vector<Candidate> candidates;
-  for (const std::string& directory : options.directories) {
-    const Result<uid_t> owner = OwnerOf(directory, options);
-    if (!owner.ok()) continue;
-    std::vector<Candidate> found = SocketsIn(directory, owner.value(), *options.files);
-    candidates.insert(candidates.end(), found.begin(), found.end());
+std::vector<FoundDoor> FindDoors(const FindOptions& options) {
+  std::vector<FoundDoor> doors;
+  for (const Candidate& candidate : CandidatesOf(options)) {
+    struct stat about {};
+    if (IsTemporary(candidate) || options.files->Lstat(candidate.path.c_str(), &about) != 0 || !S_ISSOCK(about.st_mode))
+      continue;
+    doors.push_back({NameOf(candidate), candidate.path, candidate.pid, candidate.uid, about.st_ino});
   }
+  return doors;
+}
+
+std::vector<FoundJob> FindJobs(const FindOptions& options) {
+  const std::vector<Candidate> candidates = CandidatesOf(options);
   std::vector<FoundJob> jobs;
   for (size_t begin = 0; begin < candidates.size(); begin += kAskedAtOnceMax) {
     std::vector<std::future<std::optional<FoundJob>>> answers;

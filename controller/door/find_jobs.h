@@ -29,12 +29,25 @@ inline Client ClientOf(const FoundJob& job) {
   return Client(job.path, job.uid);
 }
 
+// The socket of a monitor, which was not asked.
+struct FoundDoor {
+  std::string name;  // see FoundJob
+  std::string path;
+  pid_t pid = 0;
+  uid_t uid = 0;
+  ino_t inode = 0;  // another one at the same path is another socket
+};
+
 struct FindOptions {
   std::vector<std::string> directories;  // see RuntimeDirectories
   std::string named = {};                // one of them, which may be another user's: this user has named it
   std::chrono::milliseconds answer_time{2000};
   base::FileSystem* files = &base::FileSystem::Real();
 };
+
+// The sockets of the directories, in no order. A directory that is not the user's own is passed over, unless it is the
+// one that was named. Connects to none of them: some may belong to nobody any more.
+std::vector<FoundDoor> FindDoors(const FindOptions& options);
 
 // Asks every socket of the directories for its status, all at the same time; sorted by pid. A directory that is not the
 // user's own is passed over, unless it is the one that was named. Where that one cannot be listed, the sockets of the

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -282,6 +283,27 @@ struct RankWords {
   std::string alone;            // why no other rank was asked; empty: all were
 };
 
+// Lines of what a process says of itself (docs/operations/pulse.md).
+struct BeatPage {
+  std::string run_id;
+  int rank = 0;
+  std::vector<std::string> lines;  // JSON objects, each on one line
+  uint64_t next = 0;               // number of the last of them: the next question's `since`
+  uint64_t newest = 0;             // number of the newest line that there is; 0: none
+  uint64_t lost = 0;               // lines between `since` and the first of these that are not kept any more
+  uint64_t dropped = 0;            // numbers and ends of steps, from the beginning on, of which no line was made
+};
+
+// The descriptors of the pulse, as long as this is kept. Both are sealed and open for reading alone.
+struct PulseGrant {
+  int page_fd = -1;  // -1: there is no pulse
+  size_t page_bytes = 0;
+  int names_fd = -1;  // of the modules; -1: there is no table yet
+  size_t names_bytes = 0;
+  uint32_t names_generation = 0;
+  std::shared_ptr<const void> keep;
+};
+
 // Thread-safe. GetStatus, EventsAfter and Tick answer at once; the others may take a while, and wait for no file.
 // Those with `then` begin something and answer when it is done, on any thread, once. `then` may be called at once, and
 // is destroyed uncalled if the monitor closes first.
@@ -294,6 +316,9 @@ class Job {
   virtual EventPage EventsAfter(uint64_t id, size_t count) = 0;
   // Called once a second while the door is open.
   virtual void Tick() = 0;
+  // The oldest lines with a larger number that are still kept, at most `count`.
+  virtual BeatPage BeatsAfter(uint64_t /*number*/, size_t /*count*/) { return {}; }
+  virtual PulseGrant Pulse() { return {}; }
   // See Monitor::Latest.
   virtual std::vector<LatestValue> Latest(SiteKind kind, std::chrono::milliseconds timeout) = 0;
   virtual DoctorReport Examine() = 0;

@@ -33,15 +33,13 @@ int MoveIntoPlace(const char* from, const char* to, base::FileSystem& files) {
 
 }  // namespace
 
-Result<Listener> Listener::Open(const std::string& directory, pid_t pid, base::FileSystem& files,
-                                std::optional<gid_t> readers) {
-  // Beside the others of the same pid, for a moment.
-  const std::string temporary = base::JoinPath(directory, fmt::format(".{}-{:08x}", pid, std::random_device{}()));
+Result<Listener> Listener::ListenAt(const std::string& temporary, base::FileSystem& files,
+                                    std::optional<gid_t> readers) {
   const std::optional<sockaddr_un> address = UnixAddress(temporary);
-  if (!address || directory.size() + fmt::format("/{}-{}.sock", pid, kNumbersMax).size() > kSocketPathBytesMax)
-    return Status(StatusCode::kOutOfRange, fmt::format("the path {} is too long: with the name of a socket it may have "
-                                                       "{} bytes; choose a shorter one with STEPWATCH_RUNTIME_DIR",
-                                                       directory, kSocketPathBytesMax));
+  if (!address)
+    return Status(
+        StatusCode::kOutOfRange,
+        fmt::format("the path {} is too long: the name of a socket may have {} bytes", temporary, kSocketPathBytesMax));
   Listener listener;
   listener.files_ = &files;
   listener.fd_ = MakeSocket();
@@ -50,7 +48,7 @@ Result<Listener> Listener::Open(const std::string& directory, pid_t pid, base::F
     (void)files.Unlink(temporary.c_str());
     return status;
   };
-  if (!listener.valid()) return base::ErrnoStatus("cannot make a socket for", directory, errno);
+  if (!listener.valid()) return base::ErrnoStatus("cannot make a socket for", temporary, errno);
   // The file takes over the mode that the socket has: nobody else gets in, not even before a chmod.
   if (files.ChangeMode(listener.fd(), kOnlyOurs) != 0) return failed("cannot close to others");
   if (::bind(listener.fd(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0)
@@ -65,16 +63,50 @@ Result<Listener> Listener::Open(const std::string& directory, pid_t pid, base::F
   if (files.Lstat(temporary.c_str(), &about) != 0) return failed("cannot look at");
   listener.device_ = about.st_dev;
   listener.inode_ = about.st_ino;
-  for (int number = 1; number <= kNumbersMax; ++number) {
-    listener.path_ = base::JoinPath(directory, fmt::format("{}-{}.sock", pid, number));
-    if (MoveIntoPlace(temporary.c_str(), listener.path_.c_str(), files) == 0) return listener;
-    if (errno != EEXIST) return failed("cannot put into place");
-    if (!IsDeaf(listener.path_)) continue;
-    (void)files.Unlink(listener.path_.c_str());
-    if (MoveIntoPlace(temporary.c_str(), listener.path_.c_str(), files) == 0) return listener;
+  return listener;
+}
+
+bool Listener::MoveTo(const std::string& temporary, const std::string& path) {
+  path_ = path;
+  if (MoveIntoPlace(temporary.c_str(), path.c_str(), *files_) == 0) return true;
+  if (errno != EEXIST) return false;
+  if (!IsDeaf(path)) {
+    errno = EEXIST;
+    return false;
   }
-  errno = EEXIST;
-  return failed("cannot put into place");
+  (void)files_->Unlink(path.c_str());
+  return MoveIntoPlace(temporary.c_str(), path.c_str(), *files_) == 0;
+}
+
+Result<Listener> Listener::Open(const std::string& directory, pid_t pid, base::FileSystem& files,
+                                std::optional<gid_t> readers) {
+  // Beside the others of the same pid, for a moment.
+  const std::string temporary = base::JoinPath(directory, fmt::format(".{}-{:08x}", pid, std::random_device{}()));
+  if (directory.size() + fmt::format("/{}-{}.sock", pid, kNumbersMax).size() > kSocketPathBytesMax)
+    return Status(StatusCode::kOutOfRange, fmt::format("the path {} is too long: with the name of a socket it may have "
+                                                       "{} bytes; choose a shorter one with STEPWATCH_RUNTIME_DIR",
+                                                       directory, kSocketPathBytesMax));
+  Result<Listener> listener = ListenAt(temporary, files, readers);
+  if (!listener.ok()) return listener;
+  for (int number = 1; number <= kNumbersMax; ++number) {
+    if (listener.value().MoveTo(temporary, base::JoinPath(directory, fmt::format("{}-{}.sock", pid, number))))
+      return listener;
+    if (errno != EEXIST) break;
+  }
+  const Status status = base::ErrnoStatus("cannot put into place", temporary, errno);
+  (void)files.Unlink(temporary.c_str());
+  return status;
+}
+
+Result<Listener> Listener::OpenAt(const std::string& path, base::FileSystem& files, std::optional<gid_t> readers) {
+  const std::string temporary =
+      base::JoinPath(base::DirectoryOf(path), fmt::format(".{:08x}.sock", std::random_device{}()));
+  Result<Listener> listener = ListenAt(temporary, files, readers);
+  if (!listener.ok() || listener.value().MoveTo(temporary, path)) return listener;
+  const Status status = errno == EEXIST ? Status(StatusCode::kUnavailable, "somebody listens at " + path + " already")
+                                        : base::ErrnoStatus("cannot put into place", path, errno);
+  (void)files.Unlink(temporary.c_str());
+  return status;
 }
 
 bool Listener::IsInPlace() const {

@@ -23,6 +23,10 @@ class Listener {
   static Result<Listener> Open(const std::string& directory, pid_t pid, base::FileSystem& files,
                                std::optional<gid_t> readers = std::nullopt);
 
+  // At this very path, at which nobody listens: kUnavailable if somebody does. Otherwise the same.
+  static Result<Listener> OpenAt(const std::string& path, base::FileSystem& files,
+                                 std::optional<gid_t> readers = std::nullopt);
+
   Listener() = default;
   bool valid() const { return fd_.valid(); }
   int fd() const { return fd_.get(); }
@@ -33,6 +37,11 @@ class Listener {
   void Close();
 
  private:
+  // Listens at the temporary name.
+  static Result<Listener> ListenAt(const std::string& temporary, base::FileSystem& files, std::optional<gid_t> readers);
+  // Takes the place of nobody but of a socket that refuses connections; errno says why not.
+  bool MoveTo(const std::string& temporary, const std::string& path);
+
   base::UnforkedFd fd_;
   std::string path_;
   dev_t device_ = 0;

@@ -4,6 +4,7 @@
 #include <grp.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <charconv>
@@ -84,6 +85,13 @@ std::optional<uid_t> OverflowUid() {
 
 std::optional<gid_t> OverflowGid() {
   return OverflowId("/proc/self/gid_map", "/proc/sys/kernel/overflowgid");
+}
+
+bool IsTrustedServer(const std::optional<Peer>& server, std::optional<uid_t> trusted) {
+  const uid_t self = ::geteuid();
+  if (!server) return false;
+  if (self == 0 || server->uid == 0) return true;
+  return (server->uid == self || server->uid == trusted) && server->uid != OverflowUid();
 }
 
 std::string ProgramOf(int fd, const Peer& peer) {

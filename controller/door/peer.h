@@ -24,6 +24,10 @@ struct Peer {
 std::optional<Peer> PeerOf(int fd);
 using CredentialsOf = std::function<std::optional<Peer>(int fd)>;
 
+// What this server says may be believed: it runs as this user, as root, or as the user that is named. A uid that may be
+// anybody is nobody's.
+bool IsTrustedServer(const std::optional<Peer>& server, std::optional<uid_t> trusted);
+
 // The program of the process at the other end of this socket; empty: nobody can tell. The process may have ended, and
 // another may have its number: one that has not ended by the time when its program was read is the right one.
 std::string ProgramOf(int fd, const Peer& peer);

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "controller/door/beat_routes.h"
 #include "controller/door/change_routes.h"
 #include "controller/door/json_values.h"
 #include "controller/door/metrics.h"
@@ -131,6 +132,8 @@ const std::vector<Route>& Routes() {
       {"POST", "/v1/plan", Way::kOnWorker, PostPlan},
       {"GET", "/v1/latest/{kind}", Way::kOnWorker, GetLatest},
       {"GET", "/v1/events", Way::kEvents, nullptr},
+      {"GET", "/v1/pulse", Way::kPulse, nullptr},
+      {"GET", "/v1/beats", Way::kOnWorker, GetBeats},
       {"GET", "/v1/doctor", Way::kOnWorker, GetDoctor},
       {"GET", "/metrics", Way::kOnWorker, GetMetrics},
       {"POST", "/v1/apply", Way::kLater, nullptr, BeginApply, kChanges, kOfJob},

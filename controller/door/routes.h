@@ -37,6 +37,7 @@ struct Route {
     kOnWorker,  // on the worker, with a deadline
     kLater,     // begun on the worker, answered with the same deadline by whoever has the answer
     kEvents,    // a stream of events, without an end
+    kPulse,     // descriptors beside the answer, through a Unix socket
   };
 
   const char* method;

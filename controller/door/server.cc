@@ -13,6 +13,7 @@
 
 #include "controller/door/entrance.h"
 #include "controller/door/forward.h"
+#include "controller/door/left_end.h"
 #include "controller/door/listener.h"
 #include "controller/door/perform.h"
 #include "controller/door/request_log.h"
@@ -30,6 +31,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kStopTime{1};
+constexpr uint64_t kLinesLeft = 32;
 
 // For whom there is not even a session.
 void TurnAway(int fd, const Answer& answer) {
@@ -74,6 +76,7 @@ class Server::Core : public std::enable_shared_from_this<Core> {
   void Open();
   Result<Listener> Bind();
   void Close();
+  void LeaveLastLines();
   void TellTrouble(const std::string& why);
   void TellNote(const std::string& note);
   void FindReaders();
@@ -231,6 +234,17 @@ void Server::Core::Close() {
   listener_.Close();
 }
 
+// Beside the socket. Where that cannot be done, whoever looks later knows no end, as of a process that was killed.
+void Server::Core::LeaveLastLines() {
+  if (!listener_.valid()) return;
+  const uint64_t newest = job_->BeatsAfter(0, 1).newest;
+  if (newest == 0) return;
+  base::FileSystem& files = *options_.files;
+  const LeftEnd end{base::ThisProcess(files),
+                    job_->BeatsAfter(newest > kLinesLeft ? newest - kLinesLeft : 0, kLinesLeft).lines};
+  (void)LeaveEnd(base::DirectoryOf(listener_.path()), end, admission_.readers, files);
+}
+
 void Server::Core::SetPaths() {
   const base::MutexLock lock(&mutex_);
   path_ = listener_.valid() ? listener_.path() : "";
@@ -343,6 +357,7 @@ void Server::Core::BeginToFinish() {
 
 void Server::Core::Finish() {
   finishes_ = true;
+  LeaveLastLines();
   Close();
   tcp_.Close();
   SetPaths();

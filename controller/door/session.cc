@@ -219,6 +219,7 @@ Request Session::TakeRequest() {
 
 void Session::Perform() {
   if (match_.route->way == Route::Way::kEvents) return StreamEvents();
+  if (match_.route->way == Route::Way::kPulse) return AnswerPulse();
   Request request = TakeRequest();
   const bool is_at_once = match_.route->way == Route::Way::kAtOnce && !IsForRank0(*match_.route, *around_.place.job);
   if (!is_at_once) return AskWorker(std::move(request));
@@ -248,8 +249,7 @@ void Session::AskWorker(Request request) {
 
 // --- an answer ---
 
-void Session::Send(const Answer& answer) {
-  is_waiting_for_worker_ = false;
+void Session::MakeResponse(const Answer& answer) {
   response_.emplace(static_cast<http::status>(answer.status), 11);
   response_->set(http::field::server, std::string("stepwatch/") + kVersion);
   response_->set(http::field::content_type, answer.content_type);
@@ -261,6 +261,11 @@ void Session::Send(const Answer& answer) {
   response_->keep_alive(keeps_alive_ && !finishes_);
   response_->body() = answer.body;
   response_->prepare_payload();
+}
+
+void Session::Send(const Answer& answer) {
+  is_waiting_for_worker_ = false;
+  MakeResponse(answer);
   Within(around_.limits->send_time, &Session::End);
   http::async_write(socket_, *response_, [self = shared_from_this()](const ErrorCode& error, size_t) {
     if (!self->ended_) self->OnSent(error);

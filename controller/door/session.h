@@ -77,10 +77,15 @@ class Session : public std::enable_shared_from_this<Session> {
   // Any thread: brings an answer to the question of this number, if anybody still waits for it.
   OnAnswer AnswerTo(uint64_t question);
   void Send(const Answer& answer);
+  void MakeResponse(const Answer& answer);
   void OnSent(const ErrorCode& error);
   // Closes when the other end has, so that it can read what it was told before it has sent all that it wants to.
   void Linger();
   void Discard();
+
+  void AnswerPulse();
+  void AwaitPulseSend();
+  void SendPulse();
 
   void StreamEvents();
   void SendEvents();
@@ -109,6 +114,8 @@ class Session : public std::enable_shared_from_this<Session> {
   bool read_timed_out_ = false;
   bool finishes_ = false;
   bool ended_ = false;
+
+  std::optional<PulseGrant> grant_;  // whose descriptors the answer takes along
 
   // A stream of events.
   bool streams_ = false;

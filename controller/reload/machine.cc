@@ -124,8 +124,9 @@ void Stepper::Stop() {
   if (state.stopping) return;
   state.armed.reset();
   state.stopping = state.window.has_value();
-  actions.push_back(ReportStopping{});
+  // Published first: whoever hears of the stop finds that the very next boundary obeys it.
   actions.push_back(PublishStop{step::EndReason::kStopped});
+  actions.push_back(ReportStopping{});
 }
 
 void Stepper::WriteBackIfDue() {

@@ -49,8 +49,9 @@ Replanned Reloader::AttachAgain() {
     moved = std::make_unique<step::MovedHooks>();
     moved->layout = plan::MovedLayout(plan.layout, *running.sites, pipeline_.sites());
     moved->requests = plan.requests;
-    moved->requests.structure = moved->requests.exit_after_structure =
-        false;  // half a step's: the next plan asks again
+    // Half a step's, under the names of other modules: the next plan asks again.
+    moved->requests.structure = moved->requests.exit_after_structure = moved->requests.stacks = false;
+    moved->requests.module_names.clear();
   }
   Status over_limit;
   Replanned replanned =

@@ -28,11 +28,12 @@ TapPoint::~TapPoint() {
 }
 
 ModuleTap::ModuleTap(std::shared_ptr<Context> context, std::shared_ptr<torch_front::StepCounter> root_entries,
-                     TapPoint* point, std::string key, bool is_root)
+                     TapPoint* point, std::string key, bool is_root, uint32_t index)
     : context_(std::move(context)),
       root_entries_(std::move(root_entries)),
       key_(std::move(key)),
       is_root_(is_root),
+      index_(index),
       point_(point) {
   point_->attached_ = this;
 }
@@ -113,9 +114,12 @@ ForwardCall::ForwardCall(ModuleTap& tap, bool training) noexcept {
   if (!recorder->collects(tap.sites_.groups) && context.structure == nullptr) return;
   torch_front::Guarded(context, "watching a module",
                        [&] { frame_ = std::make_unique<Frame>(tap, context, *recorder, at); });
+  if (frame_ != nullptr) recorder->NoteModule(tap.index_, true, at.micro_step);
 }
 
-ForwardCall::~ForwardCall() = default;
+ForwardCall::~ForwardCall() {
+  if (frame_ != nullptr) frame_->recorder.NoteModule(frame_->tap.index_, false, frame_->at.micro_step);
+}
 
 void ForwardCall::Before(const InputList& inputs) noexcept {
   Frame& frame = *frame_;

@@ -1,6 +1,7 @@
 // What hangs on one watched module: which of its sites the plan in force wants, and where its calls stand.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -29,9 +30,9 @@ struct ModuleSites {
 class ModuleTap {
  public:
   // `root_entries` counts for the whole chunk how often its root was entered. `key` names the module in
-  // module_struct.json. Detaches itself when either side dies.
+  // module_struct.json, `index` in SiteIndex::modules. Detaches itself when either side dies.
   ModuleTap(std::shared_ptr<torch_front::Context> context, std::shared_ptr<torch_front::StepCounter> root_entries,
-            TapPoint* point, std::string key, bool is_root);
+            TapPoint* point, std::string key, bool is_root, uint32_t index);
   ~ModuleTap();
   ModuleTap(const ModuleTap&) = delete;
   ModuleTap& operator=(const ModuleTap&) = delete;
@@ -55,6 +56,7 @@ class ModuleTap {
   const std::shared_ptr<torch_front::StepCounter> root_entries_;
   const std::string key_;
   const bool is_root_;
+  const uint32_t index_;
   TapPoint* point_;
   ModuleSites sites_;
   torch_front::CallCounter calls_;

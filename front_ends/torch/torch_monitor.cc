@@ -1,11 +1,15 @@
 #include "stepwatch/torch/torch_monitor.h"
 
 #include <algorithm>
+#include <exception>
 #include <set>
 #include <stdexcept>
 #include <unordered_map>
 #include <utility>
 
+#include "front_ends/shared/exception_recorder.h"
+#include "front_ends/shared/signal_recorder.h"
+#include "front_ends/shared/told_monitors.h"
 #include "front_ends/torch/context.h"
 #include "front_ends/torch/model_index.h"
 #include "front_ends/torch/module_tap.h"
@@ -34,7 +38,7 @@ std::shared_ptr<Context> MakeContext(const Options& options) {
 class TorchMonitor::Impl final : public HookTable {
  public:
   explicit Impl(Options options);
-  ~Impl() override { (void)Close(std::chrono::seconds(5)); }
+  ~Impl() override;
 
   void Attach(const std::vector<torch::nn::Module*>& chunks, torch::optim::Optimizer* optimizer);
   void BeginMicroBatch() noexcept { context_->marks.Add(context_->step.load(std::memory_order_relaxed)); }
@@ -81,6 +85,7 @@ class TorchMonitor::Impl final : public HookTable {
   bool manual_clock_ = false;
   bool said_nothing_watchable_ = false;
   bool closed_ = false;
+  const int exceptions_before_ = std::uncaught_exceptions();
 };
 
 TorchMonitor::Impl::Impl(Options options) : context_(MakeContext(options)), parameter_taps_(context_) {
@@ -91,6 +96,15 @@ TorchMonitor::Impl::Impl(Options options) : context_(MakeContext(options)), para
   monitor_ = std::move(created).value();
   context_->recorder.store(&monitor_->recorder(), std::memory_order_release);
   context_->reporter.Connect(monitor_.get());
+  if (!front_end::MayHandle()) return;
+  front_end::RecordSignals(monitor_.get());
+  front_end::RecordExceptions(monitor_.get());
+}
+
+// An exception that somebody catches outside ends the monitor with its scope, and the training with it.
+TorchMonitor::Impl::~Impl() {
+  if (std::uncaught_exceptions() > exceptions_before_) monitor_->ReportEnd(RunEnd::kError);
+  (void)Close(std::chrono::seconds(5));
 }
 
 void TorchMonitor::Impl::Attach(const std::vector<torch::nn::Module*>& chunks, torch::optim::Optimizer* optimizer) {
@@ -170,7 +184,8 @@ void TorchMonitor::Impl::BuildModuleTaps(const ModelIndex& index) {
     // A module that two chunks share belongs to the first.
     if (index.points[i] == nullptr || ModuleTap::IsAttached(*index.points[i])) continue;
     const std::string key = std::to_string(entry.chunk) + ":" + entry.name;
-    module_taps_.back() = std::make_unique<ModuleTap>(context_, root_entries, index.points[i], key, is_root);
+    module_taps_.back() =
+        std::make_unique<ModuleTap>(context_, root_entries, index.points[i], key, is_root, static_cast<uint32_t>(i));
   }
 }
 
@@ -286,6 +301,8 @@ Status TorchMonitor::Impl::Close(std::chrono::milliseconds timeout) {
   if (closed_) return Status();
   closed_ = true;
   optimizers_.clear();
+  front_end::ForgetSignals(monitor_.get());
+  front_end::ForgetExceptions(monitor_.get());
   const Status closed = monitor_ != nullptr ? monitor_->Close(timeout) : Status();
   context_->reporter.Connect(nullptr);
   Swap(nullptr, {});

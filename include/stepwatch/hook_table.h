@@ -1,6 +1,7 @@
 // What a front end hangs on the model while a plan is in force.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,10 @@ struct FrontEndRequests {
   bool structure = false;             // print_struct: hand over the model's structure, once
   bool exit_after_structure = false;  // print_struct: then end the run; on every rank
   bool stacks = false;                // stack_info: hand over from where each module is called, once
-  bool communication = false;         // cc_distribution: watch communication operators
+  // For the structure and the stacks, one for each of SiteIndex::modules: the name that the module has in rows, but
+  // never shortened. Unset: it only calls a module of the same name, and is left out. Empty if neither is wanted.
+  std::vector<std::optional<std::string>> module_names{};
+  bool communication = false;  // cc_distribution: watch communication operators
   // Only say from where operators are called in one step, then end the run; on every rank.
   bool communication_log_only = false;
   // Calls from these places alone, as regular expressions searched in their stacks; empty: all calls.

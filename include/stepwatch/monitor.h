@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,6 +23,7 @@
 #include "stepwatch/options.h"
 #include "stepwatch/record.h"
 #include "stepwatch/record_layout.h"
+#include "stepwatch/report.h"
 #include "stepwatch/site.h"
 #include "stepwatch/site_kind.h"
 #include "stepwatch/status.h"
@@ -123,6 +125,30 @@ class Monitor {
   // The step is over (after optimizer.step): closes its frame, and swaps plans if one is armed.
   void EndStep() noexcept;
   int64_t step() const noexcept;
+  // Numbers of a step: of the one in progress, or of `step`, which may be over (at its end belongs what is known only
+  // after optimizer.step). Read by whoever watches the run (docs/operations/pulse.md). Any thread, inside a step, too:
+  // a few stores each, no lock, no allocation. A name that is too long or reserved, and what finds the queue full, is
+  // dropped and counted.
+  void Report(const ReportedNumber* numbers, size_t count, int64_t step = kStepInProgress) noexcept;
+  void Report(std::initializer_list<ReportedNumber> numbers, int64_t step = kStepInProgress) noexcept {
+    Report(numbers.begin(), numbers.size(), step);
+  }
+  // From now on the run is in this phase; PhaseScope does it for a block. `expires`: how long kPaused protects the run
+  // from being taken for stuck, 0: until the phase changes. Any thread, likewise. Returns the phase that was.
+  PhaseMark SetPhase(Phase phase, std::chrono::milliseconds expires = std::chrono::milliseconds(0)) noexcept;
+  // The phase is again what it was, unless that has expired meanwhile: then it is kTrain.
+  void RestorePhase(PhaseMark phase) noexcept;
+  // A checkpoint of this step is complete. Any thread, likewise.
+  void ReportCheckpoint(int64_t step) noexcept;
+  // The process has got this signal; one whose action is the default, to end it, ends the run. Async-signal-safe.
+  void ReportSignal(int number) noexcept;
+  // Any thread; not from a signal handler. Takes a lock that the step thread never takes. One that ends the run makes
+  // it end with kError when it is closed.
+  void ReportException(const ExceptionReport& exception) noexcept;
+  // The process is about to end so, perhaps without Close, which says kOk where nothing was said before. The first
+  // word holds. Threads as above.
+  void ReportEnd(RunEnd end) noexcept;
+
   // Returns for every site of `kind` the records of the last step in which it was seen, the running step included: each
   // micro-step, element and call, in the order in which they were produced, sites in the order of the plan. Waits for
   // the drain thread, and for the devices that still owe numbers, at most until the timeout; what is missing then is

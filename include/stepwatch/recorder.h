@@ -32,6 +32,12 @@ class Recorder {
   // observed of others is passed over, so this only saves the work of getting there.
   bool collects(GroupSet groups) const noexcept { return (due_->load(std::memory_order_relaxed) & groups) != 0; }
 
+  // A module of SiteIndex::modules, by its position, was entered or left in this micro-batch: leaves it in the pulse,
+  // so that whoever looks from outside sees where it is. One store, and nothing in a step that is not collected.
+  void NoteModule(uint32_t module, bool entered, int32_t micro_batch) noexcept {
+    if (collecting()) MarkModule(module, entered, micro_batch);
+  }
+
   // Measures a tensor and enqueues its record. A CPU tensor is read before this returns; the reading of one in CUDA
   // memory is queued on its stream, and its numbers follow.
   void Observe(const Observation& at, const TensorView& tensor) noexcept {
@@ -75,6 +81,8 @@ class Recorder {
   virtual void AddTime(std::chrono::nanoseconds spent) noexcept = 0;
 
  private:
+  virtual void MarkModule(uint32_t /*module*/, bool /*entered*/, int32_t /*micro_batch*/) noexcept {}
+
   const std::atomic<bool>* const collecting_;
   const std::atomic<GroupSet>* const due_;
 };

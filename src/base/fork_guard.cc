@@ -24,6 +24,7 @@ ForkGuard::ForkGuard() {
   page_ = new (page) Page();
   page_->owner.store(true, std::memory_order_relaxed);
   page_->flag.store(false, std::memory_order_relaxed);
+  page_->pointer.store(nullptr, std::memory_order_relaxed);
 }
 
 ForkGuard::~ForkGuard() {

@@ -18,11 +18,14 @@ class ForkGuard {
   bool InOwner() const noexcept { return page_->owner.load(std::memory_order_relaxed); }
   // A flag that is false in every child.
   std::atomic<bool>& flag() noexcept { return page_->flag; }
+  // A pointer that is null in every child, and null until it is set.
+  std::atomic<void*>& pointer() noexcept { return page_->pointer; }
 
  private:
   struct Page {
     std::atomic<bool> owner;
     std::atomic<bool> flag;
+    std::atomic<void*> pointer;
   };
   Page* page_ = nullptr;
 };

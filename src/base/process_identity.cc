@@ -29,30 +29,31 @@ std::string PidNamespace(FileSystem& files) {
   return size > 0 ? std::string(text.data(), static_cast<size_t>(size)) : "";
 }
 
-// 0: there is no such process, or nobody can tell.
-uint64_t StartOf(int pid, FileSystem& files) {
-  constexpr int kFieldsAfterName = 20;  // the start is field 22, the name in brackets field 2
+}  // namespace
+
+std::optional<ProcessStat> StatOf(int pid, FileSystem& files) {
+  constexpr size_t kState = 1;        // behind the name: a blank, and the letter
+  constexpr int kFieldsBetween = 20;  // the start is field 22, the name in brackets field 2
   const Result<std::string> text = ReadFile("/proc/" + std::to_string(pid) + "/stat", kProcBytesMax, files);
-  if (!text.ok()) return 0;
+  if (!text.ok()) return std::nullopt;
   std::string_view rest = text.value();
   const size_t name_end = rest.rfind(')');  // a name may hold anything
-  if (name_end == std::string_view::npos) return 0;
+  if (name_end == std::string_view::npos) return std::nullopt;
   rest.remove_prefix(name_end + 1);
-  for (int field = 0; field < kFieldsAfterName; ++field) {
+  ProcessStat stat;
+  if (rest.size() > kState) stat.state = rest[kState];
+  for (int field = 0; field < kFieldsBetween; ++field) {
     const size_t blank = rest.find(' ');
-    if (blank == std::string_view::npos) return 0;
+    if (blank == std::string_view::npos) return std::nullopt;
     rest.remove_prefix(blank + 1);
   }
-  uint64_t started = 0;
-  std::from_chars(rest.data(), rest.data() + rest.size(), started);
-  return started;
+  std::from_chars(rest.data(), rest.data() + rest.size(), stat.started);
+  return stat;
 }
-
-}  // namespace
 
 ProcessIdentity ThisProcess(FileSystem& files) {
   const int pid = static_cast<int>(::getpid());
-  return {HostName(), BootId(files), PidNamespace(files), pid, StartOf(pid, files)};
+  return {HostName(), BootId(files), PidNamespace(files), pid, StatOf(pid, files).value_or(ProcessStat()).started};
 }
 
 std::optional<bool> IsRunning(const ProcessIdentity& process, FileSystem& files) {
@@ -61,7 +62,8 @@ std::optional<bool> IsRunning(const ProcessIdentity& process, FileSystem& files)
                        process.host == own.host && process.boot_id == own.boot_id &&
                        process.pid_namespace == own.pid_namespace;
   if (!is_here || process.pid <= 0 || process.started == 0) return std::nullopt;
-  return StartOf(process.pid, files) == process.started;
+  const std::optional<ProcessStat> found = StatOf(process.pid, files);
+  return found && found->started == process.started;
 }
 
 }  // namespace stepwatch::base

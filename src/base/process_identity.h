@@ -20,6 +20,14 @@ struct ProcessIdentity {
   bool operator==(const ProcessIdentity&) const = default;
 };
 
+// Of a process of our pid namespace, as /proc/PID/stat says.
+struct ProcessStat {
+  char state = '?';      // one letter: R runs, S sleeps, D waits for a device, T is stopped, t traced, Z is dead
+  uint64_t started = 0;  // see ProcessIdentity
+};
+// Nothing: there is no such process, or nobody can tell.
+std::optional<ProcessStat> StatOf(int pid, FileSystem& files = FileSystem::Real());
+
 ProcessIdentity ThisProcess(FileSystem& files = FileSystem::Real());
 
 // Nothing: it cannot be known from here (another machine, another container, a machine that was started again under its

@@ -85,7 +85,8 @@ constexpr KeyRule<OwnOptions> kInside[] = {
       "another text: out of range", R"("enum": ["start", "once"])"},
      ReadOnRestart},
     {{"names", "string", "\"model\"",
-      "the names of modules and parameters in rows: `\"model\"`: as they stand in the model's own text; `\"torch\"`: "
+      "the names of modules and parameters in rows, of modules in `print_struct` and `stack_info` too: `\"model\"`: as "
+      "they stand in the model's own text; `\"torch\"`: "
       "with "
       "what FSDP, checkpointing and torch.compile put in (`_fsdp_wrapped_module`, `_checkpoint_wrapped_module`, "
       "`_orig_mod`), as msProbe prints them. `targets` takes both in any case. Python only",

@@ -6,11 +6,14 @@
 #include <unordered_map>
 #include <vector>
 
-#include "src/offline/database.h"
+#include "src/database/database.h"
 #include "src/offline/trend_scan.h"
 #include "stepwatch/status.h"
 
 namespace stepwatch::offline {
+
+using database::Database;
+using database::Statement;
 
 struct TrendMetric {
   std::string name;  // a kind

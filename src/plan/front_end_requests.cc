@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "src/plan/site_names.h"
+
 namespace stepwatch::plan {
 
 FrontEndRequests RequestsOf(const config::Config& config, const SiteIndex& sites, bool rank_writes) {
@@ -11,6 +13,7 @@ FrontEndRequests RequestsOf(const config::Config& config, const SiteIndex& sites
   requests.structure = config.print_struct && rank_writes;
   requests.exit_after_structure = config.print_struct && config.own.exit_after_struct;
   requests.stacks = config.stack_info && sites.stacks && rank_writes;
+  if (requests.structure || requests.stacks) requests.module_names = NamesInStructure(sites, config);
   requests.communication = communication && rank_writes;
   requests.communication_log_only = communication && cc.cc_log_only;
   if (requests.communication) requests.communication_codeline = cc.cc_codeline;

@@ -49,9 +49,13 @@ void Squash(std::vector<SiteName>* names) {
   }
 }
 
+bool TakesAsWritten(const config::Config& config) {
+  return config.own.names == config::NameSource::kModel;
+}
+
 template <class Entry>
 std::vector<SiteName> Names(const std::vector<Entry>& entries, const config::Config& config) {
-  std::vector<SiteName> names = Unsquashed(entries, config.own.names == config::NameSource::kModel);
+  std::vector<SiteName> names = Unsquashed(entries, TakesAsWritten(config));
   if (config.squash_name) Squash(&names);
   return names;
 }
@@ -70,6 +74,18 @@ std::vector<SiteName> ModuleNames(const SiteIndex& sites, const config::Config& 
 }
 std::vector<SiteName> ParameterNames(const SiteIndex& sites, const config::Config& config) {
   return Names(sites.parameters, config);
+}
+
+std::vector<std::optional<std::string>> NamesInStructure(const SiteIndex& sites, const config::Config& config) {
+  const std::vector<SiteName> names = Unsquashed(sites.modules, TakesAsWritten(config));
+  Taken watchable;
+  for (size_t i = 0; i < names.size(); ++i)
+    if (sites.modules[i].watchable) watchable.emplace(names[i].chunk, names[i].display);
+  std::vector<std::optional<std::string>> found(names.size());
+  for (size_t i = 0; i < names.size(); ++i)
+    if (sites.modules[i].watchable || watchable.count({names[i].chunk, names[i].display}) == 0)
+      found[i] = names[i].display;
+  return found;
 }
 
 }  // namespace stepwatch::plan

@@ -27,5 +27,7 @@ struct SiteName {
 // name as written, or the short form, is taken by an earlier entry, or is the name of another, an entry keeps its own.
 std::vector<SiteName> ModuleNames(const SiteIndex& sites, const config::Config& config);
 std::vector<SiteName> ParameterNames(const SiteIndex& sites, const config::Config& config);
+// FrontEndRequests::module_names.
+std::vector<std::optional<std::string>> NamesInStructure(const SiteIndex& sites, const config::Config& config);
 
 }  // namespace stepwatch::plan

@@ -7,6 +7,7 @@
 #include "src/stats/engine.h"
 #include "src/step/graph_capture.h"
 #include "src/step/plan_switch.h"
+#include "src/step/pulse_writer.h"
 #include "src/step/ring_recorder.h"
 #include "src/step/running_step.h"
 #include "src/step/step_gate.h"
@@ -20,14 +21,16 @@ struct DataPlane {
             std::chrono::milliseconds decision_wait = std::chrono::milliseconds(200))
       : gate(first_step, decision_wait),
         running(first_step, &gate),
-        recorder(&running, engine, drain_wake_up),
+        pulse(first_step),
+        recorder(&running, engine, drain_wake_up, &pulse),
         graphs(&running, engine),
-        plans(&running, &gate, &graphs, &engine->graphs(), drain_wake_up) {}
+        plans(&running, &gate, &graphs, &engine->graphs(), drain_wake_up, &pulse) {}
 
   bool InOwner() const noexcept { return running.InOwner(); }
 
   StepGate gate;
   RunningStep running;
+  PulseWriter pulse;
   RingRecorder recorder;
   GraphCapture graphs;
   PlanSwitch plans;

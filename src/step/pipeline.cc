@@ -27,6 +27,7 @@ size_t Pipeline::BatchCapacity(const plan::Plan& plan) {
 FrontEndRequests Pipeline::RequestsAfterPause(const plan::Plan& plan) {
   FrontEndRequests requests = plan.requests;
   requests.structure = requests.exit_after_structure = requests.stacks = requests.communication_log_only = false;
+  requests.module_names.clear();
   return requests;
 }
 

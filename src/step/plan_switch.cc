@@ -22,12 +22,13 @@ int64_t TurnsMissed(const plan::StepRule& before, const plan::StepRule& after, i
 }  // namespace
 
 PlanSwitch::PlanSwitch(RunningStep* running, StepGate* gate, GraphCapture* graph_capture,
-                       device::GraphClock* graph_clock, WakeUp* drain_wake_up)
+                       device::GraphClock* graph_clock, WakeUp* drain_wake_up, PulseWriter* pulse)
     : running_(running),
       gate_(gate),
       graph_capture_(graph_capture),
       graph_clock_(graph_clock),
-      drain_wake_up_(drain_wake_up) {}
+      drain_wake_up_(drain_wake_up),
+      pulse_(pulse) {}
 
 PlanSwitch::~PlanSwitch() {
   boundaries_.fetch_add(2, std::memory_order_relaxed);
@@ -50,7 +51,8 @@ void PlanSwitch::CloseFrame(CostMeter::Clock::time_point ended) noexcept {
 
 void PlanSwitch::EndStep() noexcept {
   if (!running_->InOwner() || closed_) return;
-  const auto ended = current_ == nullptr ? CostMeter::Clock::time_point() : meter_.EndStep();
+  const auto ended = current_ == nullptr ? CostMeter::Clock::now() : meter_.EndStep();
+  pulse_->EndStep(running_->number(), ended);
   graph_capture_->EndStep();
   if (running_->collecting().load(std::memory_order_relaxed)) CloseFrame(ended);
   const int64_t next = running_->number() + 1;
@@ -222,6 +224,7 @@ void PlanSwitch::SetCollecting() noexcept {
                         rule_.Collects(running_->number(), collected_.load(std::memory_order_relaxed));
   running_->SetCollecting(collects,
                           collects ? current_->plan().DueGroups(rule_.Round(running_->number())) : kAllGroups);
+  pulse_->SetCollecting(collects);
   graph_clock_->Switch(collects);
 }
 

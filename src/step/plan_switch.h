@@ -13,6 +13,7 @@
 #include "src/step/graph_capture.h"
 #include "src/step/pending_plan.h"
 #include "src/step/plan_slot.h"
+#include "src/step/pulse_writer.h"
 #include "src/step/running_step.h"
 #include "src/step/step_cost.h"
 #include "src/step/step_gate.h"
@@ -33,7 +34,7 @@ class PlanSwitch {
  public:
   // All outlive the switch.
   PlanSwitch(RunningStep* running, StepGate* gate, GraphCapture* graph_capture, device::GraphClock* graph_clock,
-             WakeUp* drain_wake_up);
+             WakeUp* drain_wake_up, PulseWriter* pulse);
   ~PlanSwitch();
 
   // --- step thread, with no recorder running ---
@@ -111,6 +112,7 @@ class PlanSwitch {
   GraphCapture* const graph_capture_;
   device::GraphClock* const graph_clock_;
   WakeUp* const drain_wake_up_;
+  PulseWriter* const pulse_;
 
   // Step thread only.
   HookTable* hooks_ = nullptr;

@@ -3,18 +3,14 @@
 // Any number of threads may push, exactly one pops. Neither waits, locks or allocates. When the ring is full a record
 // is refused and the caller counts it: losing a sample is cheaper than delaying a step. The last places are reserved
 // for markers, so that the begin and the end of a plan always get through.
-//
-// The scheme is the bounded queue with a sequence number in each cell: a cell at position p is free for the writer of p
-// when its sequence is p, and full for the reader of p when it is p + 1.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <variant>
 
 #include "kernels/device_engine.h"
+#include "src/base/bounded_queue.h"
 #include "src/step/step_cost.h"
 #include "stepwatch/record.h"
 
@@ -66,16 +62,14 @@ using RingEntry = std::variant<Record, PlanBegin, FrameEnd, PlanEnd, GraphStep, 
 class RecordRing {
  public:
   // At least `records` records and the markers between them fit; rounded up to a power of two.
-  explicit RecordRing(size_t records);
-  RecordRing(const RecordRing&) = delete;
-  RecordRing& operator=(const RecordRing&) = delete;
+  explicit RecordRing(size_t records) : queue_(CapacityFor(records)) {}
 
-  [[nodiscard]] bool TryPush(const Record& record) { return Push(record, kReservedForFrames); }
+  [[nodiscard]] bool TryPush(const Record& record) { return queue_.TryPush(record, kReservedForFrames); }
   // Frame ends may be refused when the drain is stuck for long: the drain then closes the frame at the next record.
-  [[nodiscard]] bool TryPush(const FrameEnd& end) { return Push(end, kReservedForPlan); }
-  [[nodiscard]] bool TryPush(const GraphStep& step) { return Push(step, kReservedForPlan); }
+  [[nodiscard]] bool TryPush(const FrameEnd& end) { return queue_.TryPush(end, kReservedForPlan); }
+  [[nodiscard]] bool TryPush(const GraphStep& step) { return queue_.TryPush(step, kReservedForPlan); }
   // May be refused likewise: tell it at a later boundary.
-  [[nodiscard]] bool TryPush(const PauseMark& mark) { return Push(mark, kReservedForPlan); }
+  [[nodiscard]] bool TryPush(const PauseMark& mark) { return queue_.TryPush(mark, kReservedForPlan); }
   // One of each at most is in the ring.
   void Push(const PlanBegin& begin);
   void Push(const SegmentCut& cut);
@@ -83,13 +77,13 @@ class RecordRing {
 
   // --- drain thread ---
   // False: nothing there yet.
-  bool Pop(RingEntry* entry);
+  bool Pop(RingEntry* entry) { return queue_.Pop(entry); }
   // True: Pop would find nothing.
-  bool Empty() const;
+  bool Empty() const { return queue_.Empty(); }
 
-  size_t capacity() const { return mask_ + 1; }
+  size_t capacity() const { return queue_.capacity(); }
 
-  static size_t EntryBytes() { return sizeof(Cell); }
+  static size_t EntryBytes() { return base::BoundedQueue<RingEntry>::EntryBytes(); }
   // The places of a ring for so many records, and the records of the largest ring with so many places.
   static size_t CapacityFor(size_t records);
   static size_t RecordsIn(size_t places);
@@ -99,18 +93,7 @@ class RecordRing {
   static constexpr size_t kReservedForFrames = 32;
   static constexpr size_t kRecordsMin = 64;
 
-  struct Cell {
-    std::atomic<uint64_t> sequence;
-    RingEntry entry;
-  };
-
-  template <class T>
-  bool Push(const T& payload, size_t keep_free);
-
-  const size_t mask_;
-  const std::unique_ptr<Cell[]> cells_;
-  alignas(64) std::atomic<uint64_t> tail_{0};  // next position to write
-  alignas(64) std::atomic<uint64_t> head_{0};  // next position to read
+  base::BoundedQueue<RingEntry> queue_;
 };
 
 }  // namespace stepwatch::step

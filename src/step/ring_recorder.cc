@@ -66,11 +66,12 @@ void AddBatchTime(Pipeline* pipeline, const RunningStep& running, const Observat
 
 }  // namespace
 
-RingRecorder::RingRecorder(RunningStep* running, stats::Engine* engine, WakeUp* drain_wake_up)
+RingRecorder::RingRecorder(RunningStep* running, stats::Engine* engine, WakeUp* drain_wake_up, PulseWriter* pulse)
     : Recorder(&running->collecting(), &running->due_groups()),
       running_(running),
       engine_(engine),
       drain_wake_up_(drain_wake_up),
+      pulse_(pulse),
       wake_after_results_(std::max<size_t>(1, engine->device_results_max() / kWakesPerRound)) {}
 
 Pipeline* RingRecorder::PipelineFor(SiteId site) const noexcept {

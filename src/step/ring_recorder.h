@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "src/stats/engine.h"
+#include "src/step/pulse_writer.h"
 #include "src/step/running_step.h"
 #include "src/step/wake_up.h"
 #include "stepwatch/recorder.h"
@@ -19,8 +20,8 @@ namespace stepwatch::step {
 
 class RingRecorder final : public Recorder {
  public:
-  // All three outlive the recorder.
-  RingRecorder(RunningStep* running, stats::Engine* engine, WakeUp* drain_wake_up);
+  // All four outlive the recorder.
+  RingRecorder(RunningStep* running, stats::Engine* engine, WakeUp* drain_wake_up, PulseWriter* pulse);
 
   void ObserveBatch(const Observation* at, const TensorView* tensors, size_t count) noexcept override;
   void ObserveMissing(const Observation& at) noexcept override;
@@ -39,6 +40,9 @@ class RingRecorder final : public Recorder {
   void AddTime(std::chrono::nanoseconds spent) noexcept override;
 
  private:
+  void MarkModule(uint32_t module, bool entered, int32_t micro_batch) noexcept override {
+    pulse_->MarkModule(module, entered, micro_batch);
+  }
   // The pipeline if the step collects the site, otherwise null.
   Pipeline* PipelineFor(SiteId site) const noexcept;
   void FillKey(const Pipeline& pipeline, const Observation& at, Record* record) noexcept;
@@ -53,6 +57,7 @@ class RingRecorder final : public Recorder {
   RunningStep* const running_;
   stats::Engine* const engine_;
   WakeUp* const drain_wake_up_;
+  PulseWriter* const pulse_;
   const uint64_t wake_after_results_;
   std::atomic<uint64_t> results_asked_{0};
 };

@@ -72,6 +72,16 @@ const char* DropReasonName(DropReason reason) {
   return kNames[static_cast<int>(reason)];
 }
 
+const char* PhaseName(Phase phase) {
+  static constexpr const char* kNames[kPhaseCount] = {"init", "train", "eval", "checkpoint", "paused"};
+  return kNames[static_cast<int>(phase)];
+}
+
+const char* RunEndName(RunEnd end) {
+  static constexpr const char* kNames[] = {"ok", "error", "signal"};
+  return kNames[static_cast<int>(end)];
+}
+
 const char* RunStateName(RunState state) {
   static constexpr const char* kNames[] = {"OFF", "IDLE", "PREPARING", "ARMED", "COLLECTING", "DRAINING", "FAILED"};
   return kNames[static_cast<int>(state)];

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "controller/agree/coordinator.h"
+#include "tests/agree/idle_rank.h"
 #include "tests/agree/jumping_clock.h"
 #include "tests/catch.h"
 
@@ -17,23 +18,16 @@ using std::chrono::seconds;
 class CountedJob;
 
 // A step takes 100 ms, on all ranks at once.
-class CountedRank final : public RankDelegate {
+class CountedRank final : public IdleRank {
  public:
-  explicit CountedRank(CountedJob* job) : job_(job) {}
+  explicit CountedRank(CountedJob* job) : IdleRank(0), job_(job) {}
   int64_t arriving() override;
-  int64_t begun() override { return arriving(); }
-  int64_t HoldAt(int64_t) override { return arriving(); }
-  void Release() override {}
-  std::optional<Decision> Build(const Proposal&) override { return std::nullopt; }
   void Commit(const Proposal& proposal) override {
     plan = proposal.change.plan_id;
     committed_early = arriving() < proposal.at_step;
   }
   void Discard(const Proposal&, const Decision&) override { ++aborts; }
-  void Settle(const Settled&) override {}
   void Join(const std::string&) override { has_joined = true; }
-  void StoreChanged(const Status&) override {}
-  void LeaderIsSilent(milliseconds) override {}
 
   PlanId plan = 0;
   int aborts = 0;

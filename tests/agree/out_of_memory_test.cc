@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "controller/agree/coordinator.h"
+#include "tests/agree/idle_rank.h"
 #include "tests/catch.h"
 #include "tests/failing_memory.h"
 
@@ -13,21 +14,6 @@ namespace {
 
 using testing::Failure;
 using testing::memory_failure;
-
-class Rank final : public RankDelegate {
- public:
-  int64_t arriving() override { return 10; }
-  int64_t begun() override { return 10; }
-  int64_t HoldAt(int64_t) override { return 10; }
-  void Release() override {}
-  std::optional<Decision> Build(const Proposal&) override { return std::nullopt; }
-  void Commit(const Proposal&) override {}
-  void Discard(const Proposal&, const Decision&) override {}
-  void Settle(const Settled&) override {}
-  void Join(const std::string&) override {}
-  void StoreChanged(const Status&) override {}
-  void LeaderIsSilent(std::chrono::milliseconds) override {}
-};
 
 // Never answers, so that nothing is decided.
 class SilentStore final : public Store {
@@ -55,7 +41,7 @@ struct Job {
         settings, std::make_shared<SilentStore>(), &rank,
         Coordinator::Dependencies{[] { return Time(); }, [](const std::function<void()>&) {}, [](Time) {}});
   }
-  Rank rank;
+  IdleRank rank{10};
   std::shared_ptr<Coordinator> leader;
 };
 

@@ -3,6 +3,7 @@
 
 #include "controller/agree/coordinator.h"
 #include "stepwatch/stores.h"
+#include "tests/agree/idle_rank.h"
 #include "tests/agree/talking_job.h"
 
 namespace stepwatch::agree {
@@ -328,18 +329,9 @@ TEST_CASE("questions and requests: whatever the store does, each is answered onc
 
 // --- with the agreement ---
 
-class Silent final : public RankDelegate {
+class ListeningRank final : public IdleRank {
  public:
-  int64_t arriving() override { return 1; }
-  int64_t begun() override { return 1; }
-  int64_t HoldAt(int64_t) override { return 1; }
-  void Release() override {}
-  std::optional<Decision> Build(const Proposal&) override { return std::nullopt; }
-  void Commit(const Proposal&) override {}
-  void Discard(const Proposal&, const Decision&) override {}
-  void Settle(const Settled&) override {}
-  void Join(const std::string&) override {}
-  void StoreChanged(const Status&) override {}
+  ListeningRank() : IdleRank(1) {}
   void LeaderIsSilent(milliseconds) override { ++silences; }
   void LeaderIsForeign(const std::string& why) override { foreign.push_back(why); }
   void Asked(const Incarnation& session, int64_t number) override { asked.emplace_back(session, number); }
@@ -371,7 +363,7 @@ struct Agreeing {
     }
   }
   Time now{std::chrono::hours(1)};
-  Silent delegate;
+  ListeningRank delegate;
   std::shared_ptr<Coordinator> coordinator;
 };
 

@@ -27,19 +27,11 @@
 #include "stepwatch/monitor.h"
 #include "stepwatch/recorder.h"
 #include "tests/catch.h"
+#include "tests/eventually.h"
 #include "tests/reload/traces.h"
 #include "tests/temporary_directory.h"
 
 namespace stepwatch::testing {
-
-inline bool Eventually(const std::function<bool()>& condition) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
-}
 
 // Comments, odd spaces and a tab: all of it must survive a write-back.
 inline std::string ConfigText(const Wanted& wanted, const std::string& more = "") {

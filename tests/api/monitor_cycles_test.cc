@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "controller/door/beat_log.h"
 #include "controller/door/client.h"
 #include "controller/door/find_jobs.h"
 #include "tests/api/job.h"
@@ -81,6 +82,15 @@ class StartAndStop {
     CHECK(asker.failures() == 0);
   }
 
+  // Steps alone, as many as the door keeps beats; a question takes them over before they are too many.
+  void FillBeats() {
+    constexpr size_t kSteps = 1000;
+    for (size_t i = 0; i < door::BeatLog::kLinesMax; i += kSteps) {
+      for (size_t step = 0; step < kSteps; ++step) job_.TrainStep();
+      REQUIRE(door::Client(path_).Get("/v1/beats?since=0").ok());
+    }
+  }
+
   // The last visitor has left, and his connection with him.
   Footprint Measure(const Footprint& wanted) const {
     (void)Eventually([&] { return Footprint().descriptors <= wanted.descriptors; });
@@ -114,12 +124,13 @@ constexpr size_t kHeapSlack = 64 << 10;
 // The cycles before the first look at what they leave behind, and in all.
 void CheckNothingGrows(const std::string& format, int first, int cycles) {
   StartAndStop job(format);
+  if (first >= kToFillAll) job.FillBeats();
   job.Run(first);
   const Footprint before = job.Settled();
   job.Run(cycles - first);
   const Footprint after = job.Measure(before);
-  CHECK(after.descriptors == before.descriptors);
-  CHECK(after.threads == before.threads);
+  CHECK(after.descriptors <= before.descriptors);
+  CHECK(after.threads <= before.threads);
   if (first >= kToFillAll) CHECK(after.heap_bytes <= before.heap_bytes + kHeapSlack);
 }
 

@@ -192,7 +192,9 @@ TEST_CASE("two monitors of one process have a door each, and closing takes it aw
   CHECK(found[0].name == std::to_string(::getpid()) + "-1");
   CHECK(found[1].name == std::to_string(::getpid()) + "-2");
   first.Close(), second.Close();
-  CHECK(EntriesOf(doors.runtime) == 0);
+  CHECK(doors.Find(0).empty());
+  CHECK_FALSE(std::filesystem::exists(found[0].path));
+  CHECK_FALSE(std::filesystem::exists(found[1].path));
 }
 
 TEST_CASE("a door that is not wanted is not there: no socket, no thread") {

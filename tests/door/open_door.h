@@ -25,20 +25,14 @@
 #include "controller/door/unix_address.h"
 #include "src/base/file.h"
 #include "tests/catch.h"
+#include "tests/eventually.h"
 #include "tests/temporary_directory.h"
 
 namespace stepwatch::door {
 
 using namespace std::chrono_literals;
 
-inline bool Eventually(const std::function<bool()>& condition) {
-  const auto deadline = std::chrono::steady_clock::now() + 20s;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(1ms);
-  }
-  return true;
-}
+using testing::Eventually;
 
 class FakeJob final : public Job {
  public:
@@ -48,6 +42,8 @@ class FakeJob final : public Job {
   }
   EventPage EventsAfter(uint64_t id, size_t count) override { return events.After(id, count); }
   void Tick() override { ++ticks; }
+  BeatPage BeatsAfter(uint64_t number, size_t count) override { return beats ? beats(number, count) : BeatPage(); }
+  PulseGrant Pulse() override { return pulse ? pulse() : PulseGrant(); }
   std::vector<LatestValue> Latest(SiteKind kind, std::chrono::milliseconds) override {
     ++latest_asked;
     while (holds_latest) std::this_thread::sleep_for(1ms);
@@ -138,6 +134,9 @@ class FakeJob final : public Job {
   }
 
   EventRing events;
+  // Set before anybody asks.
+  std::function<BeatPage(uint64_t number, size_t count)> beats;
+  std::function<PulseGrant()> pulse;
   std::atomic<bool> leads{true};
   std::atomic<bool> holds_ranks{false};
   // Set before the door opens.

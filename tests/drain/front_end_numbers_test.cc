@@ -11,12 +11,14 @@ namespace {
 // A front end whose numbers come when the test says so.
 class FrontEnd final : public LateResults {
  public:
-  void Deliver(uint64_t ticket, double norm) {
+  void Deliver(uint64_t ticket, double norm, double mean = 0) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    there_[ticket].norm = there_[ticket].mean = norm;
+    there_[ticket].norm = norm;
+    there_[ticket].mean = mean;
   }
   bool Harvest(uint64_t ticket, Statistics* statistics) noexcept override {
     const std::lock_guard<std::mutex> lock(mutex_);
+    ++asked_;
     const auto found = there_.find(ticket);
     if (found == there_.end()) return false;
     *statistics = found->second;
@@ -27,6 +29,11 @@ class FrontEnd final : public LateResults {
   void Discard(uint64_t ticket) noexcept override {
     const std::lock_guard<std::mutex> lock(mutex_);
     discarded_.insert(ticket);
+  }
+  // How often the drain has looked for numbers.
+  int asked() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return asked_;
   }
   int harvested() const {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -41,6 +48,7 @@ class FrontEnd final : public LateResults {
   mutable std::mutex mutex_;
   std::map<uint64_t, Statistics> there_;
   std::set<uint64_t> discarded_;
+  int asked_ = 0;
   int harvested_ = 0;
 };
 
@@ -77,6 +85,9 @@ TEST_CASE("a row of a tensor that the front end measures is written with the num
   run.plane.plans.EndStep();
   run.Observe(1);
   run.plane.plans.EndStep();
+  const int asked = run.front_end->asked();
+  // What the drain does with frames it has done for the first time when it looks for the second.
+  REQUIRE(Eventually([&] { return run.front_end->asked() >= asked + 2; }));
   CHECK(run.sink->writes() == 0);  // the later step waits as well
   run.front_end->Deliver(7, 2.5);
   REQUIRE(run.WaitWritten(2));
@@ -92,16 +103,17 @@ TEST_CASE("a row of a tensor that the front end measures is written with the num
   CHECK(run.front_end->discarded().empty());
 }
 
-TEST_CASE("an agreement that the front end gives is recorded as a 0-d fp32 tensor") {
+TEST_CASE("an agreement that the front end gives as a mean is recorded as a 0-d fp32 tensor of that value") {
   LateRun run;
   run.ObserveLate(0, 1, true);
   run.plane.plans.EndStep();
-  run.front_end->Deliver(1, 0.75);
+  run.front_end->Deliver(1, 3, -0.75);
   REQUIRE(run.WaitWritten(1));
   const Record record = run.sink->records()[0];
   CHECK(record.ndim == 0);
   CHECK(record.dtype == DType::kFloat32);
-  CHECK(record.values[0].f64 == 0.75);
+  REQUIRE(record.value_count == 1);
+  CHECK(record.values[0].f64 == 0.75);  // its norm
 }
 
 TEST_CASE("numbers of the front end that have not come in time are dropped as late and their tickets discarded") {

@@ -23,18 +23,11 @@
 #include "src/step/pending_plan.h"
 #include "tests/catch.h"
 #include "tests/device/fake_device.h"
+#include "tests/eventually.h"
 
 namespace stepwatch::drain {
 
-// Waits for what another thread is about to do. A deadline that is met never decides how long a test takes.
-inline bool Eventually(const std::function<bool()>& condition) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
-}
+using testing::Eventually;
 
 // A sink that remembers what it took, and does in Write what the test says.
 class ScriptedSink final : public Sink {

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from cases import Case, CaseTests
 from job import Job
+from megatron_configs import ddp_config, optimizer_config
 from megatron_test import shard_of, state_of
 
 VOCABULARY = 32
@@ -125,10 +126,10 @@ def lead_by_schedule(config: Any, chunks: list[Any], optimizer: Any, distributed
 
 def chunks_and_optimizer(config: Any, virtual: int | None, distributed: bool, overlap: bool) -> tuple[list[Any], Any]:
     from megatron.core import parallel_state
-    from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig
+    from megatron.core.distributed import DistributedDataParallel
     from megatron.core.models.gpt import GPTModel
     from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
-    from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
+    from megatron.core.optimizer import get_megatron_optimizer
     from megatron.core.tensor_parallel.random import model_parallel_cuda_manual_seed
     from megatron.core.transformer.module import Float16Module
 
@@ -151,28 +152,12 @@ def chunks_and_optimizer(config: Any, virtual: int | None, distributed: bool, ov
         )
         if config.params_dtype is not torch.float32:
             model = Float16Module(config, model)
-        ddp_config = DistributedDataParallelConfig(
-            grad_reduce_in_fp32=True,
-            use_distributed_optimizer=distributed,
-            overlap_grad_reduce=overlap,
-            overlap_param_gather=overlap and distributed,
-            bucket_size=2000,
-        )
-        chunks.append(DistributedDataParallel(config, ddp_config, model, disable_bucketing=number > 0))
+        reducing = ddp_config(distributed, overlap)
+        chunks.append(DistributedDataParallel(config, reducing, model, disable_bucketing=number > 0))
     for chunk in chunks:
         chunk.broadcast_params()
-    optimizer_config = OptimizerConfig(
-        optimizer="adam",
-        lr=0.01,
-        bf16=config.bf16,
-        fp16=config.fp16,
-        initial_loss_scale=2.0**14,
-        params_dtype=config.params_dtype,
-        use_distributed_optimizer=distributed,
-        overlap_param_gather=overlap and distributed,
-        clip_grad=1.0,
-    )
-    return chunks, get_megatron_optimizer(optimizer_config, chunks)
+    updating = optimizer_config(config.params_dtype, 2.0**14, distributed, overlap)
+    return chunks, get_megatron_optimizer(updating, chunks)
 
 
 def batches(job: Job, replica: int) -> Iterator[torch.Tensor]:

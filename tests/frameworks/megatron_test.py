@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from cases import Case, CaseTests
 from job import Job
+from megatron_configs import ddp_config, optimizer_config
 from nets import WIDTH, Net, loss_of
 
 OVERFLOWS = 4  # the step in which the gradients of fp16 overflow
@@ -94,35 +95,19 @@ def megatron(
     hands_in_optimizer: str = "chain",
 ) -> None:
     initialize(tensor_parallel, context_parallel)
-    from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig, finalize_model_grads
-    from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
+    from megatron.core.distributed import DistributedDataParallel, finalize_model_grads
+    from megatron.core.optimizer import get_megatron_optimizer
 
     config = transformer_config(tensor_parallel, dtype, sequence)
     net = (parallel_net(config) if tensor_parallel > 1 else Net()).to(dtype)
     net.config = config
-    ddp_config = DistributedDataParallelConfig(
-        grad_reduce_in_fp32=True,
-        use_distributed_optimizer=distributed,
-        overlap_grad_reduce=overlap,
-        overlap_param_gather=overlap and distributed,
-        bucket_size=2000,
-    )
-    model = DistributedDataParallel(config, ddp_config, net)
+    model = DistributedDataParallel(config, ddp_config(distributed, overlap), net)
     model.broadcast_params()
-    optimizer_config = OptimizerConfig(
-        optimizer="adam",
-        lr=0.01,
-        bf16=dtype is torch.bfloat16 and not layer_wise,
-        fp16=dtype is torch.float16,
-        initial_loss_scale=2.0**10,
-        params_dtype=dtype,
-        use_distributed_optimizer=distributed,
-        overlap_param_gather=overlap and distributed,
-        clip_grad=1.0,
-    )
-    optimizer = get_megatron_optimizer(optimizer_config, [model])
+    updating = optimizer_config(dtype, 2.0**10, distributed, overlap)
+    updating.bf16 &= not layer_wise
+    optimizer = get_megatron_optimizer(updating, [model])
     if layer_wise:
-        optimizer_config.bf16 = dtype is torch.bfloat16
+        updating.bf16 = dtype is torch.bfloat16
         optimizer = layer_wise_of(optimizer)
     watched = model.module if hands_in == "inside" else model
     if job.oracle is not None:

@@ -54,12 +54,17 @@ def fsdp2(job: Job, dtype: torch.dtype | None = None) -> None:
     train(job, model, optimizer, replica, lambda: {n: p.full_tensor().detach() for n, p in model.named_parameters()})
 
 
-def fsdp1(job: Job, use_orig_params: bool) -> None:
-    from torch.distributed.fsdp import FullyShardedDataParallel
+def fsdp1(job: Job, use_orig_params: bool, strategy: str = "FULL_SHARD") -> None:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy
 
     model = Net()
     plain = copy.deepcopy(model)
-    options = {"use_orig_params": use_orig_params, "device_id": torch.device("cpu")}
+    options: dict[str, Any] = {"use_orig_params": use_orig_params, "device_id": torch.device("cpu")}
+    options["sharding_strategy"] = ShardingStrategy[strategy]
+    if strategy == "HYBRID_SHARD":
+        mesh = init_device_mesh("cpu", (job.ranks // 2, 2), mesh_dim_names=("copies", "parts"))
+        options["process_group"] = mesh.get_group("parts"), mesh.get_group("copies")
     for number, block in enumerate(model.blocks):
         model.blocks[number] = FullyShardedDataParallel(block, **options)
     model = FullyShardedDataParallel(model, **options)
@@ -170,6 +175,10 @@ CASES = [
     Case("fsdp2-bf16", lambda job: fsdp2(job, torch.bfloat16)),
     Case("fsdp1", lambda job: fsdp1(job, True)),
     Case("fsdp1-flat", lambda job: fsdp1(job, False)),
+    Case("fsdp1-no-shard", lambda job: fsdp1(job, True, "NO_SHARD")),
+    Case("fsdp1-flat-no-shard", lambda job: fsdp1(job, False, "NO_SHARD")),
+    Case("fsdp1-hybrid", lambda job: fsdp1(job, True, "HYBRID_SHARD"), ranks=4),
+    Case("fsdp1-flat-hybrid", lambda job: fsdp1(job, False, "HYBRID_SHARD"), ranks=4),
     Case("tensor-parallel", tensor_parallel),
     Case("tensor-parallel-and-fsdp2", lambda job: tensor_parallel(job, shard=True), ranks=4),
 ]

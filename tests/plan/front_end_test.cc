@@ -1,5 +1,6 @@
 // What a config asks of a front end beside tensors of modules and parameters: L2 features, communication, stacks, heat
 // maps.
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -184,6 +185,27 @@ TEST_CASE("what the config asks of the front end reaches it") {
   config.own.exit_after_struct = false;
   requests = Compile(config).plan->requests;
   CHECK((requests.structure && !requests.exit_after_structure));
+}
+
+TEST_CASE("structure and stacks have the names of rows, each once, without the wrappers that share one") {
+  SiteIndex index = Everything();
+  index.modules = {{0, "", "Wrapper", false},
+                   {0, "_orig_mod", "Net", true, ""},
+                   {0, "_orig_mod.fc", "Linear", true, "fc"},
+                   {0, "_orig_mod.blind", "Linear", false, "blind"},
+                   {1, "", "Net", true}};
+  Config config = Nothing();
+  CHECK(Compile(config, index).plan->requests.module_names.empty());
+  using Shown = std::vector<std::optional<std::string>>;
+  const auto names = [&] { return Compile(config, index).plan->requests.module_names; };
+  config.print_struct = true;
+  CHECK(names() == Shown{std::nullopt, "", "fc", "blind", ""});
+  config.squash_name = true;
+  CHECK(names() == Shown{std::nullopt, "", "fc", "blind", ""});
+  config.print_struct = false;
+  config.stack_info = true;
+  config.own.names = config::NameSource::kTorch;
+  CHECK(names() == Shown{"", "_orig_mod", "_orig_mod.fc", "_orig_mod.blind", ""});
 }
 
 TEST_CASE("a rank that module_ranks leaves out collects nothing, and ends where the others end") {

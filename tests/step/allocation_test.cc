@@ -138,6 +138,25 @@ TEST_CASE("the step thread allocates and frees nothing: steps, records, swaps, s
   CHECK(AllocatedBy([&] { run.plane.plans.Close(); }) == 0);
 }
 
+TEST_CASE("the step thread allocates and frees nothing for its pulse and for what is reported, full or not") {
+  Run run;
+  REQUIRE(run.plane.pulse.Open({}).ok());
+  run.Start();
+  const ReportedNumber numbers[] = {{"loss", 2.5}, {"lr", 1e-4}, {"step", 0}};
+  CHECK(AllocatedBy([&] {
+          for (int i = 0; i < 10000; ++i) {
+            run.plane.recorder.NoteModule(0, true, 0);
+            run.plane.pulse.MarkModule(0, true, 0);
+            run.plane.pulse.Report(numbers, 3, kStepInProgress);
+            (void)run.plane.pulse.SetPhase({i % 2 == 0 ? Phase::kEval : Phase::kTrain, 0});
+            run.plane.plans.EndStep();
+          }
+          run.plane.pulse.ReportSignal(10);
+          run.plane.pulse.ReportCheckpoint(3);
+        }) == 0);
+  CHECK(run.plane.pulse.dropped() > 10000);
+}
+
 TEST_CASE("the step thread allocates and frees nothing for batches, for tensors on a device, nor for refused ones") {
   RunSetup setup;
   setup.devices = 1;

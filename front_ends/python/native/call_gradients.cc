@@ -143,17 +143,6 @@ void CallGradients::AddToStructure(bool is_input, uint16_t element, std::string 
   }
 }
 
-std::optional<TensorView> CallGradients::ZerosLike(const TensorView& tensor) {
-  static constexpr double kZero = 0;  // all bits are zero: a zero of every dtype
-  if (tensor.dtype == DType::kOther) return std::nullopt;
-  TensorView zeros = tensor;
-  zeros.data = &kZero;
-  zeros.strides.fill(0);
-  zeros.device = {};
-  zeros.stream = nullptr;
-  return zeros;
-}
-
 bool CallGradients::AnySeen(const std::vector<Element>& elements) {
   return std::any_of(elements.begin(), elements.end(), [](const Element& each) { return each.seen; });
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "front_ends/python/native/context.h"
+#include "front_ends/python/native/zeros_like.h"
 
 namespace stepwatch::python {
 
@@ -39,7 +40,9 @@ class CallGradients : public std::enable_shared_from_this<CallGradients> {
   void LastInputIsWatched() { inputs_.back().watched = true; }
   void LastOutputIsWatched() { outputs_.back().watched = true; }
   // The input expected last is a tensor among several arguments.
-  void LastInputIs(const TensorView& tensor) { inputs_.back().zeros = ZerosLike(tensor); }
+  void LastInputIs(const TensorView& tensor) {
+    if (tensor.dtype != DType::kOther) inputs_.back().zeros = ZerosLike(tensor);
+  }
   void Describe(std::shared_ptr<front_end::StructureRecorder> structure, int entry);
 
   // Called by a hook, on an autograd thread; `gradient` may be None.
@@ -72,8 +75,6 @@ class CallGradients : public std::enable_shared_from_this<CallGradients> {
     Ref sum;                          // of what they gave
   };
 
-  // A view of one zero in CPU memory, wherever the tensor is.
-  static std::optional<TensorView> ZerosLike(const TensorView& tensor);
   static Element* Find(std::vector<Element>* elements, uint16_t element);
   static void ExpectPart(std::vector<Element>* elements, uint16_t element);
   static void AddPart(Element* to, PyObject* gradient);
@@ -95,6 +96,21 @@ class CallGradients : public std::enable_shared_from_this<CallGradients> {
   bool answered_ = false;
   std::shared_ptr<front_end::StructureRecorder> structure_;
   int structure_entry_ = -1;
+};
+
+// An input or an output of a call.
+struct GradientPlace {
+  std::shared_ptr<CallGradients> call;
+  uint16_t element;
+  bool is_input;
+
+  void Give(PyObject* gradient) const noexcept {
+    if (is_input) {
+      call->OnInput(element, gradient);
+    } else {
+      call->OnOutput(element, gradient);
+    }
+  }
 };
 
 }  // namespace stepwatch::python

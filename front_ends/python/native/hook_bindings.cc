@@ -61,11 +61,11 @@ PyObject* IncomingHook::Call(PyObject* const* args) const {
 }
 
 PyObject* GradientCallable::Call(PyObject* const* args) const {
-  hook.Call(args[0]);
+  place.Give(args[0]);
   return NewNone();
 }
 
-PyObject* ReturnedParameterHook::Call(PyObject* const* args) const {
+PyObject* ReturnedLeafHook::Call(PyObject* const* args) const {
   returned->OnGradient(args[0]);
   return NewNone();
 }
@@ -86,19 +86,19 @@ void BindHooks(nb::module_& m) {
   BindHook<IncomingHook>(m, "IncomingHook");
   BindHook<GradientCallable>(m, "GradientHook");
   BindHook<ConsumerCallable>(m, "ConsumerHook");
-  BindHook<ReturnedParameterHook>(m, "ReturnedParameterHook");
+  BindHook<ReturnedLeafHook>(m, "ReturnedLeafHook");
 }
 
-Ref MakeCallable(GradientHook hook) {
-  return Ref(nb::cast(GradientCallable{std::move(hook)}).release().ptr());
+Ref MakeCallable(GradientPlace place) {
+  return Ref(nb::cast(GradientCallable{std::move(place)}).release().ptr());
 }
 
 Ref MakeCallable(ConsumerHook hook) {
   return Ref(nb::cast(ConsumerCallable{std::move(hook)}).release().ptr());
 }
 
-Ref MakeCallable(std::shared_ptr<ReturnedParameter> returned) {
-  return Ref(nb::cast(ReturnedParameterHook{std::move(returned)}).release().ptr());
+Ref MakeCallable(std::shared_ptr<ReturnedLeaf> returned) {
+  return Ref(nb::cast(ReturnedLeafHook{std::move(returned)}).release().ptr());
 }
 
 Ref MakeCallable(std::shared_ptr<ParameterTap> tap) {

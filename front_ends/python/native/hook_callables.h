@@ -6,7 +6,7 @@
 
 #include "front_ends/python/native/module_tap.h"
 #include "front_ends/python/native/parameter_taps.h"
-#include "front_ends/python/native/returned_parameter.h"
+#include "front_ends/python/native/returned_leaf.h"
 
 namespace stepwatch::python {
 
@@ -48,14 +48,14 @@ struct ConsumerCallable {
 // As hook(gradient), of an activation.
 struct GradientCallable {
   static constexpr Py_ssize_t kArguments = 1;
-  GradientHook hook;
+  GradientPlace place;
   PyObject* Call(PyObject* const* args) const;
 };
 
-// As hook(gradient), of a parameter that a module returns.
-struct ReturnedParameterHook {
+// As hook(gradient), of a leaf that a module returns.
+struct ReturnedLeafHook {
   static constexpr Py_ssize_t kArguments = 1;
-  std::shared_ptr<ReturnedParameter> returned;
+  std::shared_ptr<ReturnedLeaf> returned;
   PyObject* Call(PyObject* const* args) const;
 };
 

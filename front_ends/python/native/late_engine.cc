@@ -9,6 +9,8 @@
 #include <string>
 #include <utility>
 
+#include "front_ends/python/native/zeros_like.h"
+
 namespace stepwatch::python {
 namespace {
 
@@ -39,17 +41,6 @@ uint8_t ColumnsFor(const std::vector<Stat>& stats) {
 
 bool SameShape(const TensorView& a, const TensorView& b) {
   return a.ndim == b.ndim && std::equal(a.sizes.begin(), a.sizes.begin() + a.ndim, b.sizes.begin());
-}
-
-// A tensor of this shape in which no element counts.
-TensorView WithoutDevice(const TensorView& view) {
-  static constexpr double kZero = 0;
-  TensorView zeros = view;
-  zeros.data = &kZero;
-  zeros.strides.fill(0);
-  zeros.device = {};
-  zeros.stream = nullptr;
-  return zeros;
 }
 
 TensorView Unknown() {
@@ -191,7 +182,7 @@ void LateEngine::Measure(Recorder& to, const std::vector<uint8_t>& groups, LateI
   const Ref tensors(PyList_New(0)), columns(PyList_New(0)), numbers(PyList_New(0));
   for (LateItem* item = items; item != items + count; ++item) {
     if (item->view.numel == 0) {
-      item->is_recorded = to.Measure(item->at, WithoutDevice(item->view), &item->record);
+      item->is_recorded = to.Measure(item->at, ZerosLike(item->view), &item->record);
       continue;
     }
     const size_t group = item->at.site < groups.size() ? groups[item->at.site] : 0;
@@ -230,7 +221,7 @@ void LateEngine::Measure(Recorder& to, const std::vector<uint8_t>& groups, LateI
 void LateEngine::ObserveAgreement(Recorder& to, LateItem* gradient, const LateItem& momentum) {
   const Clock::time_point start = Clock::now();
   if (gradient->view.numel == 0 || !SameShape(gradient->view, momentum.view))
-    return to.ObserveAgreement(gradient->at, WithoutDevice(gradient->view), WithoutDevice(momentum.view));
+    return to.ObserveAgreement(gradient->at, ZerosLike(gradient->view), ZerosLike(momentum.view));
   const uint64_t ticket = Claim(*gradient);
   const Ref answer = ticket == 0 ? Ref()
                                  : CallEngine("agreement", "OOK", gradient->tensor, momentum.tensor,

@@ -1,5 +1,6 @@
 #include "front_ends/python/native/module_tap.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace stepwatch::python {
@@ -38,8 +39,8 @@ bool ModuleTap::NeedsGradient(PyObject* tensor) const {
   return IsTrue(Attribute(tensor, context_->names.requires_grad));
 }
 
-void ModuleTap::HangOn(PyObject* tensor, GradientHook hook) const {
-  const Ref callable = MakeCallable(std::move(hook));
+void ModuleTap::HangOn(PyObject* tensor, GradientPlace place) const {
+  const Ref callable = MakeCallable(std::move(place));
   if (callable) context_->tensor_hooks.Hang(context_->names, tensor, callable.ptr());
 }
 
@@ -54,8 +55,8 @@ bool ModuleTap::IsTraining(PyObject* module) const {
   return IsTrue(own ? own : Attribute(module, context_->names.training));
 }
 
-ModuleTap::ModuleTap(std::shared_ptr<Context> context, int chunk, std::string key, bool is_root)
-    : context_(std::move(context)), chunk_(chunk), key_(std::move(key)), is_root_(is_root) {}
+ModuleTap::ModuleTap(std::shared_ptr<Context> context, int chunk, bool is_root, uint32_t index)
+    : context_(std::move(context)), chunk_(chunk), is_root_(is_root), index_(index) {}
 
 ModuleTap::~ModuleTap() {
   DiscardCalls();
@@ -66,6 +67,11 @@ void ModuleTap::WantNothing() {
   was_called_ = false;
   returned_.Clear();
   DiscardCalls();
+}
+
+void ModuleTap::EndStep() noexcept {
+  DiscardCalls();
+  returned_.EndStep();
 }
 
 void ModuleTap::DiscardCalls() noexcept {
@@ -93,6 +99,7 @@ void ModuleTap::Before(PyObject* module, PyObject* args, PyObject* kwargs) noexc
     call.recomputes = context_->InBackward();
     call.at = NextCall(call.recomputes);
     if (!recorder->collects(sites_.groups) && context_->structure == nullptr) return;
+    recorder->NoteModule(index_, true, call.at.micro_step);
     call.handled = HandledException();
     if (!call.recomputes) ReadInputs(*recorder, args, kwargs, &call);
     if ((sites_.any_grad() || context_->structure != nullptr) && context_->GradientsEnabled())
@@ -163,7 +170,7 @@ void ModuleTap::WatchBase(PyObject* value, uint16_t element, Call* call) {
   call->edges.push_back(std::move(edge));
 }
 
-// Returns one edge for each output; a leaf, which may be somebody's parameter, has none.
+// Returns one edge for each output; a leaf, which no node has made, has none.
 std::vector<GradientEdge> ModuleTap::EdgesOf(const std::vector<FoundTensor>& outputs) const {
   std::vector<GradientEdge> edges;
   for (const FoundTensor& found : outputs)
@@ -173,20 +180,34 @@ std::vector<GradientEdge> ModuleTap::EdgesOf(const std::vector<FoundTensor>& out
 }
 
 // A module that returns an input as it is takes no part in what flows back: there the gradient is that of the tensor.
+void ModuleTap::FinishReturned(PyObject* output, const GradientEdge& edge, bool is_leaf, Call* call) {
+  const auto input = std::find_if(call->edges.begin(), call->edges.end(), [&](const GradientEdge& each) {
+    return each.Is(edge.node.ptr(), edge.output.ptr());
+  });
+  if (input == call->edges.end()) return;
+  const GradientPlace place{call->gradients, input->element, true};
+  if (is_leaf) {
+    returned_.Watch(output, context_->tensor_hooks.IsParameter(output), place);
+  } else {
+    HangOn(output, place);
+  }
+  call->edges.erase(input);
+}
+
 void ModuleTap::FinishInputs(const std::vector<FoundTensor>& outputs, const std::vector<GradientEdge>& of_outputs,
                              Call* call) {
   if (call->edges.empty()) return;
   std::vector<Ref> roots;
   for (size_t out = 0; out < outputs.size(); ++out) {
+    PyObject* const output = outputs[out].tensor.ptr();
     const GradientEdge& edge = of_outputs[out];
-    if (!edge.node) continue;
-    for (size_t i = 0; i < call->edges.size(); ++i) {
-      if (!call->edges[i].Is(edge.node.ptr(), edge.output.ptr())) continue;
-      HangOn(outputs[out].tensor.ptr(), {call->gradients, call->edges[i].element, true});
-      call->edges.erase(call->edges.begin() + static_cast<std::ptrdiff_t>(i));
-      break;
+    if (edge.node) {
+      FinishReturned(output, edge, false, call);
+      roots.push_back(edge.node);
+    } else if (outputs[out].is_tensor() && NeedsGradient(output)) {
+      const GradientEdge of_leaf = EdgeOf(context_->names, output, kNoElement);
+      if (of_leaf.node) FinishReturned(output, of_leaf, true, call);
     }
-    roots.push_back(edge.node);
   }
   std::vector<Consumer> consumers = FindConsumers(context_->names, std::move(roots), call->edges, call->first_sequence);
   KeepPartsOfOne(&consumers);
@@ -203,6 +224,7 @@ void ModuleTap::After(PyObject* output) noexcept {
   running_.pop_back();
   Recorder* const recorder = context_->recorder;
   if (recorder == nullptr) return;
+  recorder->NoteModule(index_, false, call.at.micro_step);
   if (output == Py_None && HandledException() != call.handled) {  // the module has raised
     for (const Record& record : call.inputs) recorder->Discard(record);
     return;
@@ -244,12 +266,11 @@ void ModuleTap::WatchOutputs(const std::vector<FoundTensor>& outputs, const std:
   if (sites_.output_grad != kNoSite || context_->structure != nullptr) WatchUsedOutputs(edges, call);
 }
 
-// Any other leaf than a parameter may be somebody's for ever, or nobody's when the step is over.
 void ModuleTap::WatchLeaf(PyObject* output, uint16_t element, Call* call) {
   if (sites_.output_grad == kNoSite && context_->structure == nullptr) return;
-  if (!NeedsGradient(output) || !context_->tensor_hooks.IsParameter(output)) return;
+  if (!NeedsGradient(output)) return;
   call->gradients->LastOutputIsWatched();
-  returned_.Watch(output, call->gradients, element);
+  returned_.Watch(output, context_->tensor_hooks.IsParameter(output), {call->gradients, element, false});
 }
 
 // Outputs that the module uses itself: logits beside the loss, the features of each stage.
@@ -262,12 +283,13 @@ void ModuleTap::WatchUsedOutputs(const std::vector<GradientEdge>& edges, Call* c
 }
 
 void ModuleTap::DescribeCall(PyObject* output, const std::vector<FoundTensor>& outputs, Call* call) {
+  if (!name_in_structure_) return;
   call->structure.config = "list[" + std::to_string(call->structure.elements.size()) + "]";
   PortStructure port;
   port.config = KindOfResult(context_->reader, output);
   for (const FoundTensor& found : outputs)
     port.elements.push_back(!found.is_tensor() ? kNoTensor : context_->reader.Describe(found.tensor.ptr()));
-  const int entry = context_->structure->AddForward(key_, std::move(call->structure), std::move(port));
+  const int entry = context_->structure->AddForward(*name_in_structure_, std::move(call->structure), std::move(port));
   if (call->gradients != nullptr) call->gradients->Describe(context_->structure, entry);
 }
 

@@ -2,31 +2,18 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "front_ends/python/native/call_gradients.h"
 #include "front_ends/python/native/context.h"
 #include "front_ends/python/native/input_consumers.h"
-#include "front_ends/python/native/returned_parameter.h"
+#include "front_ends/python/native/returned_leaf.h"
 #include "front_ends/python/native/tensors_in.h"
 
 namespace stepwatch::python {
-
-// A hook on a tensor calls this.
-struct GradientHook {
-  std::shared_ptr<CallGradients> gradients;
-  uint16_t element;
-  bool is_input;
-
-  void Call(PyObject* gradient) const noexcept {
-    if (is_input) {
-      gradients->OnInput(element, gradient);
-    } else {
-      gradients->OnOutput(element, gradient);
-    }
-  }
-};
 
 // A hook on a node of a call that takes inputs, or outputs, of the call calls this.
 struct ConsumerHook {
@@ -40,8 +27,8 @@ struct ConsumerHook {
 
 class ModuleTap {
  public:
-  // `key`: "0:fc", as in module_struct.json.
-  ModuleTap(std::shared_ptr<Context> context, int chunk, std::string key, bool is_root);
+  // `index`: in SiteIndex::modules.
+  ModuleTap(std::shared_ptr<Context> context, int chunk, bool is_root, uint32_t index);
   ~ModuleTap();
   ModuleTap(const ModuleTap&) = delete;
   ModuleTap& operator=(const ModuleTap&) = delete;
@@ -49,6 +36,8 @@ class ModuleTap {
   ModuleSites& sites() { return sites_; }
   // From now on nothing is wanted, until `sites` is filled.
   void WantNothing();
+  // Its name in module_struct.json; unset: it is left out there.
+  void set_name_in_structure(std::optional<std::string> name) { name_in_structure_ = std::move(name); }
   // Whether it was called in training since then.
   bool was_called() const { return was_called_; }
   bool is_root() const { return is_root_; }
@@ -58,8 +47,8 @@ class ModuleTap {
   // output are ever replaced.
   void Before(PyObject* module, PyObject* args, PyObject* kwargs) noexcept;
   void After(PyObject* output) noexcept;
-  // Calls that never came to their end.
-  void DiscardCalls() noexcept;
+  // Gives up calls that never came to their end, and what else belongs to the step that is over.
+  void EndStep() noexcept;
 
  private:
   struct Call {
@@ -75,13 +64,15 @@ class ModuleTap {
 
   bool IsTraining(PyObject* module) const;
   bool NeedsGradient(PyObject* tensor) const;
-  void HangOn(PyObject* tensor, GradientHook hook) const;
+  void HangOn(PyObject* tensor, GradientPlace place) const;
   front_end::CallPosition NextCall(bool recomputes) noexcept;
   void ReadInputs(Recorder& recorder, PyObject* args, PyObject* kwargs, Call* call);
   void WatchInputs(PyObject* args, PyObject* kwargs, Call* call);
   void WatchInput(PyObject* tensor, uint16_t element, Call* call);
   void WatchBase(PyObject* tensor, uint16_t element, Call* call);
   std::vector<GradientEdge> EdgesOf(const std::vector<FoundTensor>& outputs) const;
+  void DiscardCalls() noexcept;
+  void FinishReturned(PyObject* output, const GradientEdge& edge, bool is_leaf, Call* call);
   void FinishInputs(const std::vector<FoundTensor>& outputs, const std::vector<GradientEdge>& of_outputs, Call* call);
   void ReadOutputs(Recorder& recorder, const std::vector<FoundTensor>& outputs, const Call& call);
   void WatchOutputs(const std::vector<FoundTensor>& outputs, const std::vector<GradientEdge>& edges, Call* call);
@@ -92,18 +83,19 @@ class ModuleTap {
 
   const std::shared_ptr<Context> context_;
   const int chunk_;
-  const std::string key_;
   const bool is_root_;
+  const uint32_t index_;
+  std::optional<std::string> name_in_structure_;
   bool was_called_ = false;
   ModuleSites sites_;
   front_end::CallCounter calls_;
   front_end::CallCounter recomputed_calls_;
   std::vector<Call> running_;  // the innermost call last
-  ReturnedParameters returned_;
+  ReturnedLeaves returned_;
 };
 
 // Defined with the bindings: the Python callable of a hook.
-Ref MakeCallable(GradientHook hook);
+Ref MakeCallable(GradientPlace place);
 Ref MakeCallable(ConsumerHook hook);
 
 }  // namespace stepwatch::python

@@ -4,6 +4,9 @@
 #include <set>
 #include <utility>
 
+#include "front_ends/shared/signal_recorder.h"
+#include "front_ends/shared/told_monitors.h"
+
 namespace stepwatch::python {
 namespace {
 
@@ -37,6 +40,7 @@ Status Session::Start() {
   context_->recorder = &monitor_->recorder();
   context_->recorder->SetLateResults(context_->late.results());
   context_->reporter.Connect(monitor_.get());
+  if (front_end::MayHandle()) front_end::RecordSignals(monitor_.get());
   return Status();
 }
 
@@ -54,8 +58,8 @@ Status Session::Attach(std::vector<ModuleEntry> modules, const std::vector<Found
   for (const ModuleEntry& entry : modules) {
     while (context_->roots.size() <= static_cast<size_t>(entry.chunk))
       context_->roots.push_back(std::make_unique<front_end::StepCounter>());
-    const std::string key = std::to_string(entry.chunk) + ":" + entry.name;
-    modules_.push_back(std::make_shared<ModuleTap>(context_, entry.chunk, key, entry.name.empty()));
+    const auto number = static_cast<uint32_t>(modules_.size());
+    modules_.push_back(std::make_shared<ModuleTap>(context_, entry.chunk, entry.name.empty(), number));
   }
   for (int i = 0; i < std::max(optimizers, 1); ++i) groups_.push_back(std::make_unique<ParameterGroup>(context_));
   kept_ = Ref(PyList_New(0));
@@ -107,9 +111,18 @@ void Session::Swap(const RecordLayout* layout, const FrontEndRequests& requests)
     ops_.clear();
     extras_.Clear();
     context_->structure = requests.structure ? std::make_shared<front_end::StructureRecorder>() : nullptr;
+    NameModules();
     if (layout != nullptr) SetSites(*layout);
     TellSwap();
   });
+}
+
+void Session::NameModules() {
+  for (size_t i = 0; i < modules_.size(); ++i) {
+    std::optional<std::string> name = i < requests_.module_names.size() ? requests_.module_names[i] : std::nullopt;
+    if (name) name = std::to_string(modules_[i]->chunk()) + ":" + *name;
+    modules_[i]->set_name_in_structure(std::move(name));
+  }
 }
 
 void Session::TellSwap() {
@@ -208,7 +221,7 @@ void Session::EndStep() {
   context_->answered.clear();
   for (const auto& call : answered) call->Finish();
   if (context_->Collecting() != nullptr)
-    for (const auto& tap : modules_) tap->DiscardCalls();
+    for (const auto& tap : modules_) tap->EndStep();
   ++context_->step;
   context_->measured.Clear();
   SendLate();
@@ -270,9 +283,43 @@ std::vector<LatestValue> Session::Latest(SiteKind kind, std::chrono::millisecond
   return WithoutGil([&] { return monitor_->Latest(kind, timeout); });
 }
 
+void Session::Report(const std::vector<std::pair<std::string, double>>& numbers, int64_t step) {
+  if (monitor_ == nullptr) return;
+  std::vector<ReportedNumber> told;
+  told.reserve(numbers.size());
+  for (const auto& [name, value] : numbers) told.push_back({name, value});
+  monitor_->Report(told.data(), told.size(), step);
+}
+
+PhaseMark Session::SetPhase(Phase phase, std::chrono::milliseconds expires) {
+  return monitor_ == nullptr ? PhaseMark() : monitor_->SetPhase(phase, expires);
+}
+
+void Session::RestorePhase(PhaseMark phase) {
+  if (monitor_ != nullptr) monitor_->RestorePhase(phase);
+}
+
+void Session::ReportCheckpoint(int64_t step) {
+  if (monitor_ != nullptr) monitor_->ReportCheckpoint(step);
+}
+
+void Session::ReportSignal(int number) {
+  if (monitor_ != nullptr) monitor_->ReportSignal(number);
+}
+
+// Both wait for a lock that the door may hold for a moment.
+void Session::ReportException(const ExceptionReport& exception) {
+  if (monitor_ != nullptr) WithoutGil([&] { monitor_->ReportException(exception); });
+}
+
+void Session::ReportEnd(RunEnd end) {
+  if (monitor_ != nullptr) WithoutGil([&] { monitor_->ReportEnd(end); });
+}
+
 Status Session::Close(std::chrono::milliseconds timeout) {
   if (monitor_ == nullptr || context_->recorder == nullptr) return Status();
   SendLate();
+  front_end::ForgetSignals(monitor_.get());
   const Status closed = WithoutGil([&] { return monitor_->Close(timeout); });
   context_->reporter.Connect(nullptr);
   Swap(nullptr, {});

@@ -91,6 +91,14 @@ class Session final : public HookTable {
   bool Flush(std::chrono::milliseconds timeout);
   MonitorStatus GetStatus() const;
   std::vector<LatestValue> Latest(SiteKind kind, std::chrono::milliseconds timeout);
+  // What the training loop says of itself, to Monitor's functions of these names. Nothing after Close.
+  void Report(const std::vector<std::pair<std::string, double>>& numbers, int64_t step);
+  PhaseMark SetPhase(Phase phase, std::chrono::milliseconds expires);
+  void RestorePhase(PhaseMark phase);
+  void ReportCheckpoint(int64_t step);
+  void ReportSignal(int number);
+  void ReportException(const ExceptionReport& exception);
+  void ReportEnd(RunEnd end);
   void Warn(std::string message) { context_->reporter.Warn(std::move(message)); }
   void Caught(const std::string& where, const std::string& what) {
     context_->reporter.Caught(where.c_str(), what.c_str());
@@ -106,6 +114,7 @@ class Session final : public HookTable {
   void Swap(const RecordLayout* layout, const FrontEndRequests& requests) noexcept override;
 
  private:
+  void NameModules();
   void TellSwap();
   void SendLate();
   void SetSites(const RecordLayout& layout);

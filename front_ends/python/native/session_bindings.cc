@@ -47,6 +47,13 @@ SiteKind KindFromName(const std::string& name) {
   throw nb::value_error(("unknown kind \"" + name + "\"").c_str());
 }
 
+Phase PhaseFromName(const std::string& name) {
+  for (int i = 0; i < kPhaseCount; ++i)
+    if (name == PhaseName(static_cast<Phase>(i))) return static_cast<Phase>(i);
+  throw nb::value_error(
+      ("unknown phase \"" + name + "\"; the phases are init, train, eval, checkpoint, paused").c_str());
+}
+
 nb::dict ValuesOf(SiteKind kind, const Record& record) {
   nb::dict values;
   for (size_t i = 0; i < record.value_count; ++i) {
@@ -84,6 +91,7 @@ nb::dict RequestsOf(const Session& session) {
   out["structure"] = requests.structure;
   out["exit_after_structure"] = requests.exit_after_structure;
   out["stacks"] = requests.stacks;
+  out["module_names"] = nb::cast(requests.module_names);
   out["communication"] = requests.communication;
   out["communication_log_only"] = requests.communication_log_only;
   out["communication_codeline"] = nb::cast(requests.communication_codeline);
@@ -269,6 +277,35 @@ void BindSession(nb::module_& m) {
       .def("warn", [](Session& s, const nb::str& text) { s.Warn(Printable(text)); })
       .def("caught",
            [](Session& s, const nb::str& where, const nb::str& what) { s.Caught(Printable(where), Printable(what)); })
+      .def(
+          "report",
+          [](Session& s, const std::vector<std::pair<std::string, double>>& numbers, int64_t step) {
+            s.Report(numbers, step);
+          },
+          "numbers"_a, "step"_a = kStepInProgress)
+      // (phase, expiry) before, for restore_phase.
+      .def(
+          "set_phase",
+          [](Session& s, const std::string& name, double expires) {
+            const PhaseMark before = s.SetPhase(PhaseFromName(name), Milliseconds(expires));
+            return nb::make_tuple(static_cast<int>(before.phase), before.expires_ms);
+          },
+          "phase"_a, "expires"_a = 0.0)
+      .def("restore_phase",
+           [](Session& s, const std::pair<int, int64_t>& before) {
+             if (before.first < 0 || before.first >= kPhaseCount) throw nb::value_error("no such phase");
+             s.RestorePhase({static_cast<Phase>(before.first), before.second});
+           })
+      .def("report_checkpoint", &Session::ReportCheckpoint, "step"_a)
+      .def("report_signal", &Session::ReportSignal, "number"_a)
+      .def(
+          "report_exception",
+          [](Session& s, const nb::str& type, const nb::str& message, const nb::str& stack,
+             const std::string& fingerprint, bool ends_run) {
+            s.ReportException({Printable(type), Printable(message), Printable(stack), fingerprint, ends_run});
+          },
+          "type"_a, "message"_a, "stack"_a, "fingerprint"_a, "ends_run"_a)
+      .def("report_end", [](Session& s, bool by_signal) { s.ReportEnd(by_signal ? RunEnd::kSignal : RunEnd::kError); })
       .def("refresh", [](Session& s, double timeout) { return NameOf(s.Refresh(Milliseconds(timeout))); })
       .def("flush", [](Session& s, double timeout) { return s.Flush(Milliseconds(timeout)); })
       .def("latest",

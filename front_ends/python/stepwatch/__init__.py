@@ -14,10 +14,23 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from stepwatch._core import __version__
     from stepwatch.jobs import Job, JobError, JobUnreachableError, jobs
+    from stepwatch.phase import phase
+    from stepwatch.report import report
     from stepwatch.trainer_mon import TrainerMon
     from stepwatch.watch import Watch, watch
 
-__all__ = ["Job", "JobError", "JobUnreachableError", "TrainerMon", "Watch", "__version__", "jobs", "watch"]
+__all__ = [
+    "Job",
+    "JobError",
+    "JobUnreachableError",
+    "TrainerMon",
+    "Watch",
+    "__version__",
+    "jobs",
+    "phase",
+    "report",
+    "watch",
+]
 
 _MODULES = {
     "Job": "jobs",
@@ -27,12 +40,14 @@ _MODULES = {
     "Watch": "watch",
     "__version__": "_core",
     "jobs": "jobs",
+    "phase": "phase",
+    "report": "report",
     "watch": "watch",
 }
 
 
 class _Package(ModuleType):
-    """The functions `jobs` and `watch` keep their names, which are those of their modules as well."""
+    """Functions such as `jobs` and `watch` keep their names, which are those of their modules as well."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         is_module_of_function = isinstance(value, ModuleType) and _MODULES.get(name) == name

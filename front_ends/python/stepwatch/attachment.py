@@ -18,6 +18,7 @@ from stepwatch.hooks.missing_rows import MissingRows
 from stepwatch.hooks.model_index import ModelIndex, index_model, optimizer_of_parameters
 from stepwatch.hooks.optimizer_reading import OptimizerReading
 from stepwatch.hooks.step_clock import StepClock, StepEvents
+from stepwatch.reporting.reporter import Reporter
 
 if TYPE_CHECKING:
     import torch
@@ -34,6 +35,8 @@ class Attachment:
     ----------
     session : _core.Session
         The native monitor.
+    reporter : Reporter
+        At the end of a step it looks for numbers of devices.
     writes_reduced : callable, optional
         Given a parameter and the ranks that have its reduced gradient: False if another one writes the row.
     rank, ranks : int
@@ -48,11 +51,14 @@ class Attachment:
     def __init__(
         self,
         session: _core.Session,
+        reporter: Reporter,
         writes_reduced: Callable[[Any, Sharing], bool] | None = None,
         rank: int = 0,
         ranks: int = 1,
     ) -> None:
         self.session = session
+        self._reporter = reporter
+        self._late_reports = reporter.late.under_way
         self.owner: Any = None
         self._writes_reduced = writes_reduced
         self._rank, self._ranks = rank, ranks
@@ -119,11 +125,13 @@ class Attachment:
                 name,
                 parameter,
                 parameter.requires_grad,
-                self._writes(parameter, optimizer_of.get(id(parameter), 0)),
+                self._writes(number, optimizer_of.get(id(parameter), 0)),
                 optimizer_of.get(id(parameter), -1),
                 as_written,
             )
-            for (chunk, name, as_written), parameter in zip(self._index.parameter_rows, self._index.parameters)
+            for number, ((chunk, name, as_written), parameter) in enumerate(
+                zip(self._index.parameter_rows, self._index.parameters)
+            )
         ]
         on_swap = weakref.WeakMethod(self._on_swap)  # the session is ours: a circle that nobody could see
         self.session.attach(
@@ -136,10 +144,14 @@ class Attachment:
         self._say_shares()
         self._hang_hooks()
 
-    def _writes(self, parameter: Any, optimizer: int) -> bool:
-        return self._writes_reduced is None or self._writes_reduced(
-            parameter, self._clock.adapters[optimizer].sharing(parameter)
-        )
+    def _writes(self, number: int, optimizer: int) -> bool:
+        if self._writes_reduced is None:
+            return True
+        parameter = self._index.parameters[number]
+        sharing = self._clock.adapters[optimizer].sharing(parameter)
+        if number in self._index.holdings:
+            sharing = sharing._replace(data_parallel=True, holders=self._index.holdings[number].ranks)
+        return self._writes_reduced(parameter, sharing)
 
     def _say_shares(self) -> None:
         for text in self._shares():
@@ -148,7 +160,8 @@ class Attachment:
             self._said_shares.add(text)
 
     def _shares(self) -> list[str]:
-        reductions = dict.fromkeys(self._index.sharded.values())
+        whole = {number for number, holding in self._index.holdings.items() if holding.is_whole}
+        reductions = dict.fromkeys(kind for number, kind in self._index.sharded.items() if number not in whole)
         texts = [*(adapter.shares() for adapter in self._adapters), *(kind.shares for kind in reductions)]
         if not any(texts) and any(hasattr(parameter, "_local_tensor") for parameter in self._index.parameters):
             texts.append("rows of weights, gradients and moments that are a DTensor are of this rank's part")
@@ -205,10 +218,14 @@ class Attachment:
         self._guarded("ending a step", self._capture.end_step)
         self._guarded("looking for missing rows", self._missing.end_step, has_updated)
         self.session.end_step()
+        if self._late_reports:
+            self._reporter.harvest()
         self._begin_step()
 
     def _end_quiet_step(self) -> None:
         # A step in which nothing hangs and nothing is collected must cost next to nothing: a few calls, no more.
+        if self._late_reports:
+            self._reporter.harvest()
         try:
             if self.session.pass_step():
                 return
@@ -220,6 +237,20 @@ class Attachment:
         self._hang_hooks()
         if self._clock.group_sizes() != self._groups:  # a parameter group was added
             self._attach_session()
+
+    def learning_rate(self) -> float | None:
+        """Return that of the first group of the first optimizer; None if it has none that is a number of the host."""
+        for adapter in self._clock.adapters[:1]:
+            for group in adapter.groups()[:1]:
+                rate = group.get("lr")
+                return float(rate) if isinstance(rate, (int, float)) else None
+        return None
+
+    def follows(self, optimizer: Any) -> bool:
+        """Tell whether the steps of an optimizer, or of what it wraps, are those of this attachment."""
+        inside = (optimizer, getattr(optimizer, "optimizer", None), getattr(optimizer, "_optimizer", None))
+        known = [part for adapter in self._clock.adapters for part in (adapter.optimizer, *adapter.parts)]
+        return any(part is other for part in inside if part is not None for other in known)
 
     def _remember_versions(self) -> None:
         self._versions = _versions_of(self._index.parameters)

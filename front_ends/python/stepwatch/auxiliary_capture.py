@@ -70,7 +70,10 @@ class AuxiliaryCapture:
             self._wrap_operators()
         if self._requests["stacks"] and not self._stacks_written:
             self._stacks = StackBook()
-            for (chunk, name, *_), module in zip(index.module_rows, index.modules):
+            names = self._requests["module_names"]
+            for (chunk, *_), name, module in zip(index.module_rows, names, index.modules):
+                if name is None:
+                    continue
                 hook = self._stacks.hook(f"{chunk}:{name}")
                 self._guard("watching from where a module is called", functools.partial(self._hang, module, hook))
 

@@ -152,6 +152,21 @@ class Job:
             for value in answer["values"]
         }
 
+    def beats(self, since: int = 0) -> dict[str, Any]:
+        """Return what the process says of itself: ends of steps with reported numbers, phases, exceptions.
+
+        Parameters
+        ----------
+        since : int
+            The "next" of an earlier answer; 0: from the first line that is kept.
+
+        Returns
+        -------
+        dict
+            "beats": the lines, oldest first; "next" for the next question; "lost": lines that are not kept any more.
+        """
+        return self._ask("GET", f"/v1/beats?since={since}")
+
     def history(self, limit: int = 100) -> list[dict[str, Any]]:
         """Return the newest lines of what became of every edit of the run, the newest last."""
         return list(self._ask("GET", f"/v1/history?limit={limit}")["lines"])

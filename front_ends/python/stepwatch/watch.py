@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import itertools
 import multiprocessing.util
 import os
 import weakref
 from collections.abc import Sequence
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from stepwatch import _core
@@ -14,11 +16,15 @@ from stepwatch.attachment import Attachment
 from stepwatch.distributed.job_store import find_job_store
 from stepwatch.distributed.ranks import rank_and_world_size, writes_reduced_gradient
 from stepwatch.frameworks.optimizer_adapter import Sharing
+from stepwatch.reporting.exceptions import ExceptionHooks, tell_end
+from stepwatch.reporting.reporter import Reporter
+from stepwatch.reporting.trainer_logs import TrainerLogs
 
 if TYPE_CHECKING:
     import torch
 
 _open: weakref.WeakSet[Watch] = weakref.WeakSet()
+_numbers = itertools.count()  # by which monitors were opened
 
 
 class Watch:
@@ -104,14 +110,19 @@ class Watch:
                     parameter,
                     tp_group if sharing.tensor_parallel else None,
                     dp_group if sharing.data_parallel else None,
+                    sharing.holders,
                 )
 
-        self._attachment = Attachment(self._session, writes_reduced, self.rank, self.world_size)
+        own = weakref.ref(self)  # nothing that the monitor holds keeps it alive
+        self.reporter = Reporter(self._session, lambda: _learning_rate_of(own()))
+        self._attachment = Attachment(self._session, self.reporter, writes_reduced, self.rank, self.world_size)
         # The wrapper on the optimizer keeps the monitor alive, as long as the model: whoever attaches it need not.
         self._attachment.owner = self
         if self._store is not None:
             weakref.finalize(self, self._store.close).atexit = False  # its thread has to be gone before the interpreter
+        self._number = next(_numbers)
         _open.add(self)
+        _exceptions.install()
         _close_when_a_forked_process_ends()
 
     def attach(self, model: torch.nn.Module | Sequence[torch.nn.Module], optimizer: Any) -> None:
@@ -126,6 +137,18 @@ class Watch:
         """
         chunks = list(model) if isinstance(model, (list, tuple)) else [model]
         self._attachment.attach(chunks, optimizer)
+        _trainer_logs.look()
+
+    def report(self, *, step: int | None = None, **numbers: Any) -> None:
+        """Report numbers of a step to this monitor; see `stepwatch.report`.
+
+        Parameters
+        ----------
+        step : int, optional
+            None: the step in progress.
+        **numbers : int, float or 0-d tensor
+        """
+        self.reporter.report(numbers, step)
 
     def begin_micro_batch(self) -> None:
         """Say that a micro-batch begins, where the model's root module is not entered once for each."""
@@ -233,8 +256,12 @@ class Watch:
         bool
             False if something hung and was left behind.
         """
+        self.reporter.harvest()
         self._attachment.close()
         _open.discard(self)
+        if not _open:
+            _exceptions.remove()
+            _trainer_logs.remove()
         closed = self._session.close(timeout)
         if self._store is not None:
             self._store.close()
@@ -243,7 +270,12 @@ class Watch:
     def __enter__(self) -> Watch:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # `sys.excepthook` comes later, if at all, and finds this monitor closed.
+        if kind is not None:
+            tell_end(lambda: [self.reporter], kind, value, trace)
         self.close()
 
 
@@ -284,6 +316,40 @@ def watch(
         monitor.close()
         raise
     return monitor
+
+
+def _learning_rate_of(monitor: Watch | None) -> float | None:
+    return None if monitor is None else monitor._attachment.learning_rate()
+
+
+def open_monitors() -> list[Watch]:
+    """Return the open monitors of this process, those opened first first."""
+    return sorted(_open, key=lambda monitor: monitor._number)
+
+
+def reporter_in_use() -> Reporter | None:
+    """Return the reporter of the first monitor that is still open."""
+    monitors = open_monitors()
+    if not monitors:
+        return None
+    if len(monitors) > 1:
+        monitors[0].reporter.tell_once(
+            "several",
+            f"this process has {len(monitors)} monitors; what stepwatch.report and stepwatch.phase say goes to the one "
+            "opened first. Watch.report names one",
+        )
+    return monitors[0].reporter
+
+
+def _reporter_of(optimizer: Any) -> Reporter | None:
+    monitors = open_monitors()
+    if optimizer is None:
+        return monitors[0].reporter if len(monitors) == 1 else None
+    return next((monitor.reporter for monitor in monitors if monitor._attachment.follows(optimizer)), None)
+
+
+_exceptions = ExceptionHooks(lambda: [monitor.reporter for monitor in open_monitors()])
+_trainer_logs = TrainerLogs(_reporter_of)
 
 
 def flush_all(timeout: float = 5.0) -> bool:

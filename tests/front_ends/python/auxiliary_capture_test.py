@@ -14,6 +14,7 @@ pytest.importorskip("stepwatch", reason="the Python package is not installed")
 
 from jobs import mlp, rows, train, write_config
 
+import stepwatch
 import torch
 from stepwatch import TrainerMon
 from stepwatch.hooks import l2_features
@@ -148,6 +149,21 @@ def test_call_stacks_of_the_modules_that_ran_are_written_once(tmp_path: Path) ->
         table = {row["module_name"]: row["stack_info"] for row in csv.DictReader(file)}
     assert set(table) == {"0:", "0:fc", "0:core", "0:router"}
     assert "hidden = self.fc(x)" in table["0:fc"] and f"File {__file__}, line" in table["0:fc"]
+
+
+def test_call_stacks_of_a_model_that_has_grown_in_mid_step_have_the_names_of_its_modules(tmp_path: Path) -> None:
+    model = torch.nn.Sequential(torch.nn.Sequential(torch.nn.Linear(4, 4)), torch.nn.Linear(4, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    path = write_config(tmp_path / "config.json", stack_info=True, wg_distribution=True)
+    with stepwatch.watch(model, optimizer, path, dynamic=False, output_dir=tmp_path) as monitor:
+        model(torch.ones(5, 4)).sum().backward()
+        model[0].append(torch.nn.Linear(4, 4))
+        monitor.attach(model, optimizer)
+        train(model, optimizer, 2)
+    (path,) = tmp_path.glob("*-rank0-*/stack_info.csv")
+    with open(path, newline="") as file:
+        names = [row["module_name"] for row in csv.DictReader(file)]
+    assert sorted(names) == ["0:", "0:0", "0:0.0", "0:0.1", "0:1"]
 
 
 def test_the_structure_is_written_without_ending_the_run_where_the_config_says_so(tmp_path: Path) -> None:

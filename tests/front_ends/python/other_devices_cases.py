@@ -6,35 +6,19 @@ import csv
 import json
 import re
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("stepwatch", reason="the Python package is not installed")
-
 from jobs import rows, write_config
+from on_slow_device import DEVICE, forgotten, slow_device  # noqa: F401
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch_engine_test import ALL, EVERYTHING, EXACT, KINDS, differences
 
 import stepwatch
 import torch
 
-try:
-    import slow_device
-except ImportError:  # a torch that lets nobody write a device in Python
-    pytest.skip("this torch has no devices that are written in Python", allow_module_level=True)
-
-DEVICE = slow_device.device
 STEPS = 3
-
-
-@pytest.fixture(autouse=True)
-def forgotten() -> Iterator[None]:
-    DEVICE.forget()
-    yield
-    DEVICE.forget()
 
 
 def network() -> torch.nn.Module:
@@ -257,6 +241,38 @@ def test_a_device_that_fails_costs_rows_and_no_training(tmp_path: Path, capfd: p
         steps(model, optimizer, slow_device.NAME, 2)
     assert told(capfd).count("cannot be copied to the host, so that their rows are dropped as late") == 1
     assert [is_balanced(ledger) for ledger in ledgers(tmp_path / "slow")] == [True]
+
+
+def weights_after(model: torch.nn.Module) -> list[torch.Tensor]:
+    return [parameter.detach().raw.clone() for parameter in model.parameters()]
+
+
+@pytest.mark.parametrize(
+    "failing", [{"aminmax", "amin", "amax", "min", "max"}, {"cat", "copy_"}], ids=["operators", "copies"]
+)
+def test_a_device_that_fails_for_a_step_costs_its_rows_and_the_next_step_has_all(
+    tmp_path: Path, failing: set[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    bare, bare_optimizer = job()
+    steps(bare, bare_optimizer, slow_device.NAME, 3)
+    model, optimizer = job()
+    with watched(tmp_path, model, optimizer):
+        for step in range(3):
+            DEVICE.failing = failing if step == 1 else set()
+            generator = torch.Generator().manual_seed(7)
+            x = [torch.randn(5, 4, generator=generator) for _ in range(step + 1)][-1].to(slow_device.NAME)
+            model(x).pow(2).mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    assert all(torch.equal(a, b) for a, b in zip(weights_after(bare), weights_after(model)))
+    (ledger,) = ledgers(tmp_path)
+    assert is_balanced(ledger)
+    assert sum(ledger["dropped"].values()) > 0
+    table = rows(tmp_path, "param_origin")
+    assert {row["step"] for row in table} == {"0", "2"}
+    assert "nan" not in {row["min"] for row in table}
+    lines = told(capfd)
+    assert any(text in lines for text in ("its device failed to measure it", "cannot be copied to the host"))
 
 
 def test_the_time_that_operators_take_is_shown_as_the_cost_of_measuring(

@@ -23,6 +23,7 @@ if not torch.distributed.is_available():
     pytest.skip("this torch has no torch.distributed", allow_module_level=True)
 
 HAS_FSDP2 = hasattr(importlib.import_module("torch.distributed.fsdp"), "fully_shard")  # since torch 2.6
+COPIED = ["fsdp1-NO_SHARD", "fsdp1-flat-NO_SHARD", "fsdp1-HYBRID_SHARD", "fsdp1-flat-HYBRID_SHARD"]
 SHARDED = ["fsdp1", "fsdp1-flat", *(["fsdp2", "fsdp2-over-tp"] if HAS_FSDP2 else [])]
 
 # Imports torch once, and forks the ranks of each line that it reads, which is much faster than to start them.
@@ -46,7 +47,11 @@ def train(kind, rank, ranks, optimizer):
     model = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.Linear(6, 4), torch.nn.Linear(4, 1, bias=False))
     group = torch.distributed.group.WORLD
     if kind.startswith("fsdp1"):
-        options = {"use_orig_params": kind == "fsdp1", "device_id": torch.device("cpu")}
+        options = {"use_orig_params": "flat" not in kind, "device_id": torch.device("cpu")}
+        options["sharding_strategy"] = getattr(fsdp.ShardingStrategy, kind.rpartition("-")[2], None)
+        if kind.endswith("HYBRID_SHARD"):
+            mesh = init_device_mesh("cpu", (ranks // 2, 2), mesh_dim_names=("copies", "parts"))
+            options["process_group"] = mesh.get_group("parts"), mesh.get_group("copies")
         model = fsdp.FullyShardedDataParallel(model, **options)
     elif kind == "fsdp2":
         fsdp.fully_shard(model, mesh=init_device_mesh("cpu", (ranks,)))
@@ -147,6 +152,26 @@ def test_every_rank_writes_the_reduced_gradients_of_its_parts(run: Runs, tmp_pat
 def test_a_gradient_that_is_the_same_on_all_ranks_is_written_by_the_first(run: Runs, tmp_path: Path) -> None:
     run("ddp")
     assert [len(rows(tmp_path / f"out{rank}", "grad_reduced", 0)) for rank in range(2)] == [5, 0]
+
+
+@pytest.mark.parametrize("kind", COPIED)
+def test_a_part_that_several_ranks_hold_is_written_by_the_first_of_them(run: Runs, tmp_path: Path, kind: str) -> None:
+    ranks, writers = (4, 2) if kind.endswith("HYBRID_SHARD") else (2, 1)
+    logs = run(kind, ranks)
+    written, held = (
+        [{row["name"] for row in rows(tmp_path / f"out{rank}", table)} for rank in range(ranks)]
+        for table in ("grad_reduced", "param_origin")
+    )
+    assert written == [*held[:writers], *[set()] * (ranks - writers)], "".join(logs)
+    assert held == held[:writers] * (ranks // writers) and len(set().union(*written)) == 5
+    assert [missing(log) for log in logs] == [[]] * ranks
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_said"), [("fsdp1", True), ("fsdp1-NO_SHARD", False), ("fsdp1-flat-NO_SHARD", False)]
+)
+def test_rows_are_said_to_be_of_shards_where_they_are(run: Runs, kind: str, is_said: bool) -> None:
+    assert ("rows of weights, moments and reduced gradients are of this rank's shard" in run(kind)[0]) == is_said
 
 
 @pytest.mark.parametrize("kind", [kind for kind in SHARDED if kind != "fsdp2-over-tp"])

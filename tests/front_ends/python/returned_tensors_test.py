@@ -1,8 +1,11 @@
-"""Gradients of tensors that a module hands on: parameters that it returns, and views that it changes in place."""
+"""Gradients of tensors that a module hands on: leaves that it returns, and views that it changes in place."""
 
 from __future__ import annotations
 
 import copy
+import itertools
+import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,7 @@ import pytest
 
 pytest.importorskip("stepwatch", reason="the Python package is not installed")
 
+import torch.utils.checkpoint
 from jobs import rows, value, write_config
 
 import stepwatch
@@ -103,6 +107,89 @@ def test_hooks_on_returned_parameters_come_off_and_change_no_bit(tmp_path: Path)
     for one, other in zip(model.parameters(), bare.parameters()):
         assert torch.equal(one, other)
         assert not one._backward_hooks
+
+
+class Stage(torch.nn.Module):
+    """Hands on what it is given, at its begin or as all that it does."""
+
+    def __init__(self, *behind: torch.nn.Module) -> None:
+        super().__init__()
+        self.same = torch.nn.Identity()
+        self.behind = torch.nn.Sequential(*behind)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.behind(self.same(x))
+
+
+def send_back(stage: Any, optimizer: Any, received: list[torch.Tensor], steps: int = 2) -> list[list[torch.Tensor]]:
+    """Train a stage of a pipeline on what it has received, one tensor a micro-batch; return what it sends back."""
+    sent = []
+    for step in range(steps):
+        outputs = [stage(x.requires_grad_()) for x in received]
+        sent.append([])
+        for micro, (x, output) in enumerate(zip(received, outputs)):
+            output.backward(torch.full_like(output, 1 + step + 2 * micro))
+            sent[-1].append(x.grad)
+            x.grad = None
+        optimizer.step()
+        optimizer.zero_grad()
+    return sent
+
+
+STAGES: dict[str, Callable[[], torch.nn.Module]] = {
+    "that does nothing": Stage,
+    "that does it at its begin": lambda: Stage(torch.nn.Linear(4, 4)),
+}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_received_tensor_that_a_module_hands_on_has_the_gradient_that_is_sent_back(
+    tmp_path: Path, stage: str
+) -> None:
+    torch.manual_seed(1)
+    model = STAGES[stage]()
+    model.weight = torch.nn.Parameter(torch.ones(1))
+    bare = copy.deepcopy(model)
+    optimizers = [torch.optim.SGD(each.parameters(), lr=0.1) for each in (model, bare)]
+    received = [torch.randn(5, 4) for _ in range(2)]
+    with watched(tmp_path, model, optimizers[0]):
+        sent = send_back(model, optimizers[0], received)
+        assert not any(x._backward_hooks for x in received)
+    expected = send_back(bare, optimizers[1], received)
+    assert all(torch.equal(x, y) for ours, theirs in zip(sent, expected) for x, y in zip(ours, theirs))
+    assert all(torch.equal(x, y) for x, y in zip(model.parameters(), bare.parameters()))
+    places = {"same.input", "same.output", ".input"} | ({".output"} if stage == "that does nothing" else set())
+    for step, micro in itertools.product(range(2), range(2)):
+        of_micro = [row for row in rows(tmp_path, "actv_grad", step) if int(row["micro_step"]) == micro]
+        norm = pytest.approx(float(sent[step][micro].double().norm()), rel=1e-5)
+        assert {name: value(of_micro, name, "norm") for name in places} == dict.fromkeys(places, norm)
+
+
+def test_hooks_on_received_tensors_keep_none_of_them_alive(tmp_path: Path) -> None:
+    model = Stage(torch.nn.Linear(4, 4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with watched(tmp_path, model, optimizer):
+        received = torch.randn(5, 4, requires_grad=True)
+        reference = weakref.ref(received)
+        output = model(received)
+        del received, output
+        assert reference() is None
+        optimizer.step()
+
+
+def test_what_a_checkpoint_recomputes_from_a_copy_of_its_input_has_gradients_as_well(tmp_path: Path) -> None:
+    inside = Stage(torch.nn.Linear(4, 4))
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), inside)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    x = torch.randn(5, 4)
+    hidden = model[0](x).detach().requires_grad_()
+    inside(hidden).pow(2).sum().backward()
+    with watched(tmp_path, model, optimizer):
+        torch.utils.checkpoint.checkpoint(inside, model[0](x), use_reentrant=True).pow(2).sum().backward()
+        optimizer.step()
+    table = rows(tmp_path, "actv_grad", 0)
+    for name in ("1.same.input", "1.same.output"):
+        assert value(table, name, "norm") == pytest.approx(float(hidden.grad.double().norm()), rel=1e-5)
 
 
 class Masked(torch.nn.Module):

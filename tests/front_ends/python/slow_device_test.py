@@ -22,4 +22,5 @@ def test_all_cases_of_a_file_pass(file: str, tmp_path: Path) -> None:
 
 
 def test_there_are_files_of_cases() -> None:
-    assert FILES == ["device_moments_cases.py", "other_devices_cases.py"]
+    names = ("device_callers", "device_collectives", "device_moments", "late_reports", "other_devices")
+    assert FILES == [f"{name}_cases.py" for name in names]

@@ -89,7 +89,7 @@ def both(
 
 
 def watching(directory: Path, model: torch.nn.Module, optimizer: Any, **config: Any) -> stepwatch.Watch:
-    directory.mkdir()
+    directory.mkdir(exist_ok=True)
     path = write_config(directory / "config.json", **{"ops": ALL, **config})
     return stepwatch.watch(model, optimizer, path, dynamic=False, output_dir=directory)
 

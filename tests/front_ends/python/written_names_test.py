@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,34 @@ def test_targets_take_either_spelling(tmp_path: Path, target: str) -> None:
     run(tmp_path, wg_distribution=True, xy_distribution=True, targets={target: {}})
     assert names(tmp_path, "grad_reduced") == {"1.weight", "1.bias"}
     assert names(tmp_path, "actv") == {"1.input", "1.output"}
+
+
+SPELLINGS = {
+    "model": {"0:", "0:0", "0:1"},
+    "torch": {
+        *("0:", "0:_orig_mod", "0:_orig_mod.0", "0:_orig_mod.1"),
+        "0:_orig_mod.1._checkpoint_wrapped_module",
+    },
+}
+
+
+@pytest.mark.parametrize("names", SPELLINGS)
+def test_the_structure_has_the_names_of_the_rows(tmp_path: Path, names: str) -> None:
+    run(tmp_path, print_struct=True, stepwatch={"names": names, "exit_after_struct": False})
+    structure = json.loads((tmp_path / "module_struct/rank0/module_struct.json").read_text())
+    assert structure.keys() == SPELLINGS[names]
+    assert all("size=(5, " in module["output_grad"]["0"] for module in structure.values())
+
+
+@pytest.mark.parametrize("names", SPELLINGS)
+def test_call_stacks_have_the_names_of_the_rows(tmp_path: Path, names: str) -> None:
+    run(tmp_path, stack_info=True, wg_distribution=True, stepwatch={"names": names})
+    (path,) = tmp_path.glob("*-rank0-*/stack_info.csv")
+    with open(path, newline="") as file:
+        stacks = {row["module_name"]: row["stack_info"] for row in csv.DictReader(file)}
+    assert stacks.keys() == SPELLINGS[names]
+    inside = "0:1" if names == "model" else "0:_orig_mod.1._checkpoint_wrapped_module"
+    assert "checkpoint_wrapper.py" in stacks[inside]
 
 
 def test_the_manifest_maps_torchs_names_to_the_users(tmp_path: Path) -> None:

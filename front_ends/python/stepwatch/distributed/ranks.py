@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Container
 from typing import Any
 
 
@@ -29,7 +30,9 @@ def _from_environment(name: str, default: int) -> int:
     return int(text_untrusted) if text_untrusted.isdecimal() else default
 
 
-def writes_reduced_gradient(parameter: Any, tp_group: Any, dp_group: Any) -> bool:
+def writes_reduced_gradient(
+    parameter: Any, tp_group: Any, dp_group: Any, holders: Container[int] | None = None
+) -> bool:
     """Tell whether this rank writes the row of a parameter's reduced gradient, which is the same on several ranks.
 
     Parameters
@@ -39,6 +42,8 @@ def writes_reduced_gradient(parameter: Any, tp_group: Any, dp_group: Any) -> boo
         by itself which ranks have the same part.
     tp_group, dp_group : torch.distributed.ProcessGroup or None
         The tensor-parallel and the data-parallel group; None: not used.
+    holders : container of int, optional
+        The ranks of the job that have the same as this one; others of `dp_group` have another part.
 
     Returns
     -------
@@ -46,9 +51,19 @@ def writes_reduced_gradient(parameter: Any, tp_group: Any, dp_group: Any) -> boo
     """
     if not all(placement.is_replicate() for placement in getattr(parameter, "placements", ())):
         return all(group is None or _is_first_of_its_shard(parameter, group) for group in (tp_group, dp_group))
-    if dp_group is not None and is_data_parallel_duplicate(dp_group):
+    if dp_group is not None and _is_copy(dp_group, holders):
         return False
     return tp_group is None or is_not_tensor_parallel_duplicate(parameter, tp_group)
+
+
+def _is_copy(dp_group: Any, holders: Container[int] | None) -> bool:
+    import torch
+
+    if holders is None:
+        return is_data_parallel_duplicate(dp_group)
+    ranks = torch.distributed.get_process_group_ranks(dp_group)
+    own_rank = torch.distributed.get_rank()
+    return own_rank != next((rank for rank in ranks if rank in holders), own_rank)
 
 
 def _is_first_of_its_shard(parameter: Any, group: Any) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from stepwatch.frameworks.fsdp1_flat import flat_of, parts_of_gradient
-from stepwatch.frameworks.reduction import Reduction
+from stepwatch.frameworks.reduction import Holding, Reduction
 
 _RUNTIME = "torch.distributed.fsdp._runtime_utils"
 
@@ -18,6 +18,21 @@ class Fsdp1Reduction(Reduction):
 
     framework = "FSDP"
     shares = "under FSDP rows of weights, moments and reduced gradients are of this rank's shard"
+
+    @staticmethod
+    def holdings_of(module: Any) -> Iterator[tuple[Any, Holding]]:
+        """Yield the parameters of a module's own flat one: NO_SHARD copies it, HYBRID_SHARD copies its parts."""
+        import torch
+
+        handle = getattr(module, "_handle", None)
+        if handle is None:
+            return
+        is_whole = not handle.uses_sharded_strategy
+        group = handle.process_group if is_whole else getattr(module, "_inter_node_pg", None)
+        distributed = torch.distributed
+        ranks = [distributed.get_rank()] if group is None else distributed.get_process_group_ranks(group)
+        flat = handle.flat_param
+        yield from ((parameter, Holding(ranks, is_whole)) for parameter in (flat, *(flat._params or ())))
 
     def _replace(self) -> bool:
         runtime = sys.modules.get(_RUNTIME)

@@ -26,10 +26,13 @@ class Sharing(NamedTuple):
         All of the tensor parallel group, if the parameter itself is the same on them.
     data_parallel : bool
         All of the data parallel group.
+    holders : sequence of int or None
+        If not None, only these of the data parallel group.
     """
 
     tensor_parallel: bool = True
     data_parallel: bool = True
+    holders: Sequence[int] | None = None
 
 
 class OptimizerAdapter:

@@ -4,9 +4,24 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from stepwatch.hooks.patches import Patches
+
+
+class Holding(NamedTuple):
+    """What this rank holds of a parameter.
+
+    Attributes
+    ----------
+    ranks : sequence of int
+        Those that hold the same, this one among them.
+    is_whole : bool
+        False: it is a part of it.
+    """
+
+    ranks: Sequence[int]
+    is_whole: bool
 
 
 class Reduction:
@@ -41,6 +56,11 @@ class Reduction:
     def parameters_of(module: Any) -> Iterable[Any]:
         """Return the parameters of a module whose gradients are told of."""
         return module.parameters()
+
+    @staticmethod
+    def holdings_of(module: Any) -> Iterable[tuple[Any, Holding]]:
+        """Return parameters, flat ones too, of which the module knows better than they what this rank holds."""
+        return ()
 
     @staticmethod
     def sees(parameter: Any) -> bool:

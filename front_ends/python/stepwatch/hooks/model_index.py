@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from stepwatch.frameworks.fsdp1_flat import FlatParts, flat_of
 from stepwatch.frameworks.names import as_written, is_wrapper, places_to_watch
 from stepwatch.frameworks.optimizer_adapter import OptimizerAdapter
-from stepwatch.frameworks.reduction import Reduction
+from stepwatch.frameworks.reduction import Holding, Reduction
 from stepwatch.frameworks.table import composed_modules, reduction_of, reduction_of_parameter
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ class ModelIndex:
         (chunk, name, name as the user wrote it or None) of each parameter.
     sharded : dict of int to type
         The parameters whose hooks do not see their gradients before they are reduced, each with what sees them.
+    holdings : dict of int to Holding
+        The parameters of which a module knows what this rank holds.
     """
 
     modules: list[torch.nn.Module] = field(default_factory=list)
@@ -40,6 +42,7 @@ class ModelIndex:
     parameters: list[torch.nn.Parameter] = field(default_factory=list)
     parameter_rows: list[tuple[int, str, str | None]] = field(default_factory=list)
     sharded: dict[int, type[Reduction]] = field(default_factory=dict)
+    holdings: dict[int, Holding] = field(default_factory=dict)
 
 
 def index_model(
@@ -67,6 +70,7 @@ def index_model(
     modules: set[int] = set()
     parameters: set[int] = set()
     sharded = sharded_parameters(chunks, optimizers)
+    holdings = _holdings(chunks)
     for number, chunk in enumerate(chunks):
         places = places_to_watch(chunk.modules())
         for torchs_name, module in chunk.named_modules():
@@ -80,9 +84,11 @@ def index_model(
             if id(parameter) in parameters:
                 continue
             parameters.add(id(parameter))
-            reduction = sharded.get(id(flat_of(parameter) if flat_of(parameter) is not None else parameter))
-            if reduction is not None:
-                index.sharded[len(index.parameters)] = reduction
+            holder = id(parameter if flat_of(parameter) is None else flat_of(parameter))
+            if holder in sharded:
+                index.sharded[len(index.parameters)] = sharded[holder]
+            if holder in holdings:
+                index.holdings[len(index.parameters)] = holdings[holder]
             name = _printable(torchs_name)
             index.parameters.append(parameter)
             index.parameter_rows.append((number, name, as_written(name)))
@@ -119,6 +125,15 @@ def sharded_parameters(
         for group in () if reduction is None else adapter.groups():
             for parameter in filter(reduction.sees, group["params"]):
                 found.setdefault(id(parameter), reduction)
+    return found
+
+
+def _holdings(chunks: Sequence[torch.nn.Module]) -> dict[int, Holding]:
+    found: dict[int, Holding] = {}
+    for module in (module for chunk in chunks for module in chunk.modules()):
+        reduction = reduction_of(module)
+        for parameter, holding in () if reduction is None else reduction.holdings_of(module):
+            found.setdefault(id(parameter), holding)
     return found
 
 

@@ -4,13 +4,14 @@
 #include <sqlite3.h>
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
 
 #include "stepwatch/status.h"
 
-namespace stepwatch::offline {
+namespace stepwatch::database {
 
 class Database;
 
@@ -26,6 +27,16 @@ class Statement {
   // For statements that give no rows. The values stay bound.
   Status Run();
 
+  // For statements that give rows: true with the next one, false after the last, and then it begins anew.
+  Result<bool> Next();
+  // Of the row, columns from 0 on. NULL is 0, NaN, and no text.
+  int64_t Integer(int column) const { return sqlite3_column_int64(statement_.get(), column); }
+  double Number(int column) const {
+    if (sqlite3_column_type(statement_.get(), column) == SQLITE_NULL) return std::numeric_limits<double>::quiet_NaN();
+    return sqlite3_column_double(statement_.get(), column);
+  }
+  std::string Text(int column) const;
+
  private:
   friend class Database;
   struct Finalize {
@@ -39,13 +50,20 @@ class Database {
  public:
   // Makes the file; it must not exist.
   static Result<Database> Create(const std::string& path);
+  // Makes the file unless it exists. `vfs`: the name of the file system that SQLite has registered; empty: its usual
+  // one. What is no database, or a damaged one, is refused as kInvalid when it is first read.
+  static Result<Database> Open(const std::string& path, const std::string& vfs = "");
 
   Status Execute(const std::string& sql);
   // The database must stay where it is while the statement lives.
   Result<Statement> Prepare(const std::string& sql);
+  // The only number of the only row.
+  Result<int64_t> Ask(const std::string& sql);
   int64_t last_row_id() const { return sqlite3_last_insert_rowid(handle_.get()); }
   // Of the last statement.
   int changes() const { return sqlite3_changes(handle_.get()); }
+  // False: a transaction is open, also after some errors.
+  bool is_autocommit() const { return sqlite3_get_autocommit(handle_.get()) != 0; }
   // All statements must be gone.
   Status Close();
   Status Error(int code) const;
@@ -60,4 +78,4 @@ class Database {
   std::unique_ptr<sqlite3, CloseHandle> handle_;
 };
 
-}  // namespace stepwatch::offline
+}  // namespace stepwatch::database

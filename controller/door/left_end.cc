@@ -1,0 +1,108 @@
+#include "controller/door/left_end.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "controller/door/json_values.h"
+#include "controller/door/runtime_directory.h"
+#include "src/base/file.h"
+
+namespace stepwatch::door {
+namespace {
+
+constexpr const char* kName = "ends.jsonl";
+constexpr const char* kEarlierName = "ends.earlier.jsonl";
+constexpr int kSafely = O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+constexpr mode_t kOurs = 0600, kOursAndReaders = 0640;
+// Of lines, in one entry: the newest are kept.
+constexpr size_t kLineBytesMax = size_t{16} << 10;
+constexpr size_t kReadBytesMax = 4 * kLeftEndsBytesMax;
+
+bool IsRegular(int fd, struct stat* about, base::FileSystem& files) {
+  return base::RepeatInterrupted([&] { return files.Fstat(fd, about); }) == 0 && S_ISREG(about->st_mode);
+}
+
+// Begins a new file when this one is long. Only one process does: the others find that the name is another file's, or
+// that it is locked.
+void TurnOver(int fd, const std::string& directory, base::FileSystem& files) {
+  struct stat about {
+  }, named{};
+  const std::string path = base::JoinPath(directory, kName);
+  if (!IsRegular(fd, &about, files) || static_cast<size_t>(about.st_size) <= kLeftEndsBytesMax) return;
+  if (files.Lock(fd, LOCK_EX | LOCK_NB) != 0 || files.Lstat(path.c_str(), &named) != 0) return;
+  if (named.st_ino == about.st_ino && named.st_dev == about.st_dev)
+    (void)files.Rename(path.c_str(), base::JoinPath(directory, kEarlierName).c_str());
+}
+
+void ReadInto(const std::string& path, base::FileSystem& files, std::vector<LeftEnd>* ends) {
+  const Result<base::UniqueFd> file = base::Open(path, O_RDONLY | kSafely, 0, files);
+  struct stat about {};
+  if (!file.ok() || !IsRegular(file.value().get(), &about, files)) return;
+  const Result<std::string> text = base::ReadAll(file.value().get(), kReadBytesMax, files);
+  if (!text.ok()) return;
+  std::string_view rest = text.value();
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.find('\n'), rest.size());
+    if (std::optional<LeftEnd> parsed = ParseLeftEnd(rest.substr(0, end))) ends->push_back(std::move(*parsed));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+}
+
+}  // namespace
+
+std::string LeftEndText(const LeftEnd& end) {
+  Json lines = Json::array();
+  size_t bytes = 0;
+  auto first = end.lines.end();
+  while (first != end.lines.begin() && (bytes += (first - 1)->size()) <= kLineBytesMax) --first;
+  for (; first != end.lines.end(); ++first) lines.push_back(*first);
+  return Dump({{"host", end.process.host},
+               {"boot_id", end.process.boot_id},
+               {"pid_namespace", end.process.pid_namespace},
+               {"pid", end.process.pid},
+               {"pid_started", end.process.started},
+               {"lines", std::move(lines)}});
+}
+
+std::optional<LeftEnd> ParseLeftEnd(std::string_view text_untrusted) {
+  const Result<Json> parsed = ParseJson(text_untrusted);
+  if (!parsed.ok()) return std::nullopt;
+  try {
+    const Json& json = parsed.value();
+    return LeftEnd{{json.at("host").get<std::string>(), json.at("boot_id").get<std::string>(),
+                    json.at("pid_namespace").get<std::string>(), json.at("pid").get<int>(),
+                    json.at("pid_started").get<uint64_t>()},
+                   json.at("lines").get<std::vector<std::string>>()};
+  } catch (const Json::exception&) {
+    return std::nullopt;
+  }
+}
+
+// Appended by one call, so that processes that end together do not mix their lines.
+Status LeaveEnd(const std::string& directory, const LeftEnd& end, std::optional<gid_t> readers,
+                base::FileSystem& files) {
+  const std::string path = base::JoinPath(directory, kName);
+  const Result<base::UniqueFd> file = base::Open(path, O_WRONLY | O_APPEND | O_CREAT | kSafely, kOurs, files);
+  if (!file.ok()) return file.status();
+  const int fd = file.value().get();
+  struct stat about {};
+  if (!IsRegular(fd, &about, files)) return Status(StatusCode::kUnavailable, path + " is no regular file");
+  if (readers && about.st_size == 0 && files.ChangeOwner(fd, static_cast<uid_t>(-1), *readers) == 0)
+    (void)files.ChangeMode(fd, kOursAndReaders);
+  Status written = base::WriteAll(fd, LeftEndText(end) + "\n", files);
+  TurnOver(fd, directory, files);
+  return written;
+}
+
+std::vector<LeftEnd> ReadLeftEnds(const std::string& directory, base::FileSystem& files) {
+  std::vector<LeftEnd> ends;
+  if (!CheckRuntimeDirectory(directory, ::geteuid(), files).ok() && !OwnerOfRuntimeDirectory(directory, files).ok())
+    return ends;
+  for (const char* name : {kEarlierName, kName}) ReadInto(base::JoinPath(directory, name), files, &ends);
+  return ends;
+}
+
+}  // namespace stepwatch::door

@@ -1,0 +1,51 @@
+"""What the run is doing, said by the training loop."""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from stepwatch.reporting.found import reporter_in_use
+
+if TYPE_CHECKING:
+    from stepwatch.reporting.reporter import Reporter
+
+
+class phase(contextlib.ContextDecorator):
+    """Say for a block in which phase the run is, so that nobody takes a long evaluation for a job that hangs.
+
+    Phases nest; at the end of the block the one before is in force again. Never raises: another name is told of once,
+    and changes nothing. Without a monitor it does nothing, as `report`.
+
+    Parameters
+    ----------
+    name : str
+        "init", "train", "eval", "checkpoint" or "paused".
+    expires : float or timedelta, optional
+        Seconds after which "paused" protects the run no longer; None: an hour.
+
+    Examples
+    --------
+    >>> with stepwatch.phase("eval"):  # doctest: +SKIP
+    ...     evaluate(model)
+    """
+
+    def __init__(self, name: str, expires: float | timedelta | None = None) -> None:
+        self._name = name
+        self._expires = expires
+        self._entered: list[tuple[Reporter | None, Any]] = []  # several, of a function that calls itself
+
+    def __enter__(self) -> phase:
+        reporter = reporter_in_use()
+        before = None if reporter is None else reporter.enter(self._name, self._expires)
+        self._entered.append((reporter, before))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        reporter, before = self._entered.pop()
+        if reporter is not None:
+            reporter.leave(before)

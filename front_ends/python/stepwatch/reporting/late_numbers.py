@@ -1,0 +1,122 @@
+"""Numbers on their way from a device: asked for without a wait, looked for at later steps."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from stepwatch import _core
+
+if TYPE_CHECKING:
+    import torch
+
+# Reports under way at one time; one more than that drops the oldest.
+_REPORTS_MAX = 64
+
+
+@dataclass
+class _Report:
+    names: list[str]
+    step: int
+    page: torch.Tensor  # in host memory; a mark stands where no number is written yet
+    source: torch.Tensor  # kept until it is copied
+
+
+class LateNumbers:
+    """Copies 0-d tensors off their devices, one copy for each report and device, and hands the numbers over later.
+
+    Used by one thread, that of the training.
+
+    Attributes
+    ----------
+    under_way : deque
+        Reports that have not come yet. Always the same deque, so that the end of a step can look at it for next to
+        nothing.
+    dropped : int
+        Numbers that were not there when their place was needed.
+    """
+
+    def __init__(self) -> None:
+        self.under_way: deque[_Report] = deque()
+        self._free: dict[tuple[int, torch.dtype], list[torch.Tensor]] = {}
+        self._can_pin = True
+        self.dropped = 0
+
+    def send(self, names: Sequence[str], tensors: Sequence[torch.Tensor], step: int) -> None:
+        """Have tensors of one element copied, in the stream in which they are made.
+
+        Parameters
+        ----------
+        names : sequence of str
+        tensors : sequence of torch.Tensor
+            On devices, of one element each.
+        step : int
+            That the numbers belong to.
+        """
+        from stepwatch.devices.engine import _undisturbed
+
+        places: dict[Any, list[int]] = {}
+        for place, tensor in enumerate(tensors):
+            places.setdefault(tensor.device, []).append(place)
+        for device, own in places.items():
+            with _undisturbed(device):
+                source = _joined([tensors[place].detach().reshape(()) for place in own])
+                page = self._page(len(own), source.dtype)
+                page[: len(own)].copy_(source, non_blocking=True)
+            self.under_way.append(_Report([names[place] for place in own], step, page, source))
+        while len(self.under_way) > _REPORTS_MAX:
+            self.dropped += len(self.under_way.popleft().names)
+
+    def take(self) -> list[tuple[int, list[tuple[str, float]]]]:
+        """Return the reports whose numbers are all there: step, names and numbers. Waits for none."""
+        found = []
+        for _ in range(len(self.under_way)):
+            report = self.under_way.popleft()
+            numbers = report.page[: len(report.names)]
+            if bool((numbers.view(_bits_of(numbers.dtype)) == _mark_of(numbers.dtype)).any()):
+                self.under_way.append(report)
+                continue
+            found.append((report.step, list(zip(report.names, numbers.tolist()))))
+            self._free.setdefault((report.page.numel(), report.page.dtype), []).append(report.page)
+        return found
+
+    def _page(self, count: int, dtype: torch.dtype) -> torch.Tensor:
+        size = max(8, 1 << (count - 1).bit_length())
+        free = self._free.get((size, dtype))
+        page = free.pop() if free else self._new(size, dtype)
+        page.view(_bits_of(dtype)).fill_(_mark_of(dtype))
+        return page
+
+    def _new(self, size: int, dtype: torch.dtype) -> torch.Tensor:
+        import torch
+
+        if self._can_pin:
+            try:
+                return torch.empty(size, dtype=dtype, device="cpu", pin_memory=True)
+            except Exception:  # whatever the device says
+                self._can_pin = False
+        return torch.empty(size, dtype=dtype, device="cpu")
+
+
+def _joined(scalars: list[torch.Tensor]) -> torch.Tensor:
+    """Return them in one tensor of doubles, or of floats where the device has no doubles."""
+    import torch
+
+    try:
+        return torch.stack([scalar.to(torch.float64) for scalar in scalars])
+    except (RuntimeError, TypeError):
+        return torch.stack([scalar.to(torch.float32) for scalar in scalars])
+
+
+def _bits_of(dtype: torch.dtype) -> torch.dtype:
+    import torch
+
+    return torch.int64 if dtype == torch.float64 else torch.int32
+
+
+def _mark_of(dtype: torch.dtype) -> int:
+    import torch
+
+    return _core.UNWRITTEN[0] if dtype == torch.float64 else _core.UNWRITTEN[1]

@@ -1,0 +1,67 @@
+"""Megatron's training loop: what it hands to `training_log` after each iteration, its evaluations and checkpoints."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from stepwatch.hooks.patches import Patches
+from stepwatch.reporting.phases import in_phase
+from stepwatch.reporting.quietly import quietly
+from stepwatch.reporting.reporter import Reporter
+
+_MODULES = ("megatron.training.training", "megatron.training")
+# Parameters of training_log, by their names in a beat; its versions differ in their order.
+_NAMES = {"learning_rate": "lr", "loss_scale": "loss_scale", "grad_norm": "grad_norm", "params_norm": "params_norm"}
+
+
+def watch(patches: Patches, reporter_of: Callable[[Any], Reporter | None]) -> None:
+    """Listen to Megatron's training loop, if the job has imported it.
+
+    Parameters
+    ----------
+    patches : Patches
+        Keeps what is replaced.
+    reporter_of : callable
+        As in `TrainerLogs`.
+    """
+    for name in _MODULES:
+        module = sys.modules.get(name)
+        # They do not say whose they are, as the log does not.
+        for function, phase in (("evaluate", "eval"), ("save_checkpoint", "checkpoint")):
+            in_phase(patches, module, function, phase, lambda *_, **__: reporter_of(None))
+        original = None if module is None else vars(module).get("training_log")
+        if original is None or patches.has(module, "training_log") or not callable(original):
+            continue
+        try:
+            signature = inspect.signature(original)
+        except (TypeError, ValueError):
+            continue
+        patches.put(module, "training_log", _listening(original, signature, reporter_of))
+
+
+def _listening(
+    original: Callable[..., Any], signature: inspect.Signature, reporter_of: Callable[[Any], Reporter | None]
+) -> Callable[..., Any]:
+    @quietly
+    def listen(*args: Any, **kwargs: Any) -> None:
+        reporter = reporter_of(None)  # the log does not say whose it is
+        if reporter is None:
+            return
+        given = signature.bind(*args, **kwargs).arguments
+        numbers = {name: given.get(parameter) for parameter, name in _NAMES.items()}
+        losses = dict(given.get("loss_dict") or {})
+        numbers.update({name.replace(" ", "_"): value for name, value in losses.items()})
+        if losses:
+            numbers["loss"] = losses.get("lm loss", next(iter(losses.values())))
+        reporter.report(numbers, max(reporter.last_step, 0))
+
+    @functools.wraps(original)
+    def training_log(*args: Any, **kwargs: Any) -> Any:
+        listen(*args, **kwargs)
+        return original(*args, **kwargs)
+
+    return training_log

@@ -1,0 +1,158 @@
+"""What one monitor is told by the training loop. Nothing here raises into it, or waits for a device."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from stepwatch import _core
+from stepwatch.hooks.eager_calls import eager
+from stepwatch.reporting.late_numbers import LateNumbers
+
+PHASES = ("init", "train", "eval", "checkpoint", "paused")
+
+
+class Reporter:
+    """Hands numbers, phases and exceptions to a session.
+
+    Parameters
+    ----------
+    session : _core.Session
+        The native monitor.
+    learning_rate : callable
+        Returns that of the optimizer that is watched; None if there is none.
+
+    Attributes
+    ----------
+    late : LateNumbers
+        Of tensors on devices; the end of a step looks for them.
+    """
+
+    def __init__(self, session: _core.Session, learning_rate: Callable[[], float | None]) -> None:
+        self.late = LateNumbers()
+        self._session = session
+        self._learning_rate = learning_rate
+        self._process = os.getpid()
+        self._told: set[str] = set()
+        self._call = eager(Reporter._report)  # no method of ours: the session is to go with its last holder
+
+    @property
+    def last_step(self) -> int:
+        """The step that was finished last; -1: none was."""
+        return self._session.step - 1
+
+    def report(self, numbers: dict[str, Any], step: int | None) -> None:
+        """Report numbers of a step.
+
+        Parameters
+        ----------
+        numbers : dict
+            Name to number, 0-d tensor or None, which is passed over.
+        step : int or None
+            None: the step in progress.
+        """
+        self._call(self, numbers, step)
+
+    def _report(self, numbers: dict[str, Any], step: int | None) -> None:
+        if os.getpid() != self._process:
+            return
+        try:
+            self.harvest()
+            self._take(numbers, step)
+        except Exception as error:
+            self.tell_once("report", f"stepwatch.report failed and goes on without these numbers ({error!r})")
+
+    def _take(self, numbers: dict[str, Any], step: int | None) -> None:
+        at_step = self._session.step if step is None else int(step)
+        known: list[tuple[str, float]] = []
+        names: list[str] = []
+        tensors: list[Any] = []
+        for name, value in numbers.items():
+            if value is None:
+                continue
+            try:
+                tensor = _scalar_of(value)
+                if tensor is not None and tensor.device.type != "cpu":
+                    names.append(name)
+                    tensors.append(tensor)
+                else:
+                    known.append((name, float(value if tensor is None else tensor.item())))
+            except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+                self._tell_value(name, value, error)
+        if numbers.get("lr") is None:
+            rate = self._learning_rate()
+            if rate is not None:
+                known.append(("lr", rate))
+        self._session.report(known, at_step)
+        if tensors:
+            self.late.send(names, tensors, at_step)
+
+    def _tell_value(self, name: str, value: Any, error: Exception) -> None:
+        self.tell_once(
+            "value " + name,
+            f"stepwatch.report: {name} is no number ({type(value).__name__}: {error}); accepted: numbers, and tensors "
+            "of one element. It is left out",
+        )
+
+    def harvest(self) -> None:
+        """Hand over the numbers of devices that have come."""
+        if not self.late.under_way:
+            return
+        try:
+            for step, numbers in self.late.take():
+                self._session.report(numbers, step)
+        except Exception as error:
+            self.tell_once("late", f"numbers that were reported from a device are lost ({error!r})")
+        if self.late.dropped:
+            self.tell_once("dropped", "numbers that were reported from a device did not come in time and are lost")
+
+    def enter(self, phase: str, expires: float | timedelta | None) -> tuple[int, int] | None:
+        """Begin a phase; returns what `leave` takes, or None if there is no such phase."""
+        seconds = expires.total_seconds() if isinstance(expires, timedelta) else float(expires or 0)
+        if phase not in PHASES or not seconds >= 0:
+            self.tell_once(
+                "phase " + str(phase),
+                f"stepwatch.phase({phase!r}, expires={expires!r}): accepted are {', '.join(PHASES)} and a number of "
+                "seconds; the phase stays as it is",
+            )
+            return None
+        return self._session.set_phase(phase, seconds)
+
+    def leave(self, before: tuple[int, int] | None) -> None:
+        """Go back to what was before `enter`."""
+        if before is not None:
+            self._session.restore_phase(before)
+
+    def checkpoint(self, step: int | None = None) -> None:
+        """Tell that a checkpoint is complete; None: of the step finished last."""
+        self._session.report_checkpoint(self.last_step if step is None else int(step))
+
+    def exception(self, kind: str, message: str, stack: str, fingerprint: str, ends_run: bool) -> None:
+        """Tell of an exception."""
+        self._session.report_exception(kind, message, stack, fingerprint, ends_run)
+
+    def ends_by_signal(self) -> None:
+        """Tell that the process ends as somebody has interrupted it."""
+        self._session.report_end(True)
+
+    def tell_once(self, key: str, text: str) -> None:
+        """Tell the user something, once for each key."""
+        if key not in self._told:
+            self._told.add(key)
+            self._session.warn(text)
+
+
+def _scalar_of(value: Any) -> Any:
+    """Return the tensor with the one number of a tensor of torch's; None if it is no tensor."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(value, torch.Tensor):
+        return None
+    from stepwatch.devices.engine import _local
+
+    local = _local(value)
+    if local.numel() != 1:
+        raise ValueError(f"a tensor of {local.numel()} elements was reported; accepted: one element")
+    return local

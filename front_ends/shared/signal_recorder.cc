@@ -1,0 +1,80 @@
+#include "front_ends/shared/signal_recorder.h"
+
+#include <signal.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <mutex>
+
+#include "front_ends/shared/told_monitors.h"
+#include "stepwatch/monitor.h"
+
+namespace stepwatch::front_end {
+namespace {
+
+constexpr int kSignals[] = {SIGTERM, SIGINT,  SIGHUP,  SIGUSR1, SIGUSR2, SIGQUIT,
+                            SIGXCPU, SIGABRT, SIGSEGV, SIGBUS,  SIGFPE,  SIGILL};
+constexpr int kSignalsMax = 65;
+
+constinit ToldMonitors told;
+// By signal: what was there before. Written before the handler is, and never again.
+std::array<struct sigaction, kSignalsMax> actions_before{};
+
+bool IsFault(int number) noexcept {
+  return number == SIGSEGV || number == SIGBUS || number == SIGFPE || number == SIGILL;
+}
+
+void Record(int number) noexcept {
+  const ToldMonitors::Visit visit(&told);
+  visit.ForEach([number](Monitor* monitor) { monitor->ReportSignal(number); });
+}
+
+// An instruction that has faulted does so again when the handler returns, and the process ends where it would have.
+void ActByDefault(int number, const siginfo_t* about, const struct sigaction& before) noexcept {
+  ::sigaction(number, &before, nullptr);
+  Record(number);
+  if (!IsFault(number) || about == nullptr || about->si_code <= 0) (void)::raise(number);
+}
+
+void OnSignal(int number, siginfo_t* about, void* context) {
+  const int error = errno;
+  const struct sigaction& before = actions_before[static_cast<size_t>(number)];
+  const bool is_plain = (before.sa_flags & SA_SIGINFO) == 0;
+  const bool is_default = is_plain && before.sa_handler == SIG_DFL;
+  if (is_default) ActByDefault(number, about, before);
+  if (!is_default) Record(number);
+  errno = error;
+  if (is_default) return;
+  if (!is_plain) return before.sa_sigaction(number, about, context);
+  if (before.sa_handler != SIG_IGN) before.sa_handler(number);
+}
+
+void Install(int number) noexcept {
+  struct sigaction& before = actions_before[static_cast<size_t>(number)];
+  if (::sigaction(number, nullptr, &before) != 0) return;
+  const bool is_plain = (before.sa_flags & SA_SIGINFO) == 0;
+  if (is_plain && before.sa_handler == SIG_IGN) return;
+  // The flags stay: what was for one signal alone, or let others in, is so still.
+  struct sigaction ours = before;
+  ours.sa_flags |= SA_SIGINFO;
+  ours.sa_sigaction = &OnSignal;
+  if (is_plain && before.sa_handler == SIG_DFL) ours.sa_flags |= SA_ONSTACK | SA_RESTART;
+  (void)::sigaction(number, &ours, nullptr);
+}
+
+}  // namespace
+
+void RecordSignals(Monitor* monitor) noexcept {
+  told.Add(monitor);
+  static std::once_flag once;
+  std::call_once(once, [] {
+    for (const int number : kSignals) Install(number);
+  });
+}
+
+void ForgetSignals(Monitor* monitor) noexcept {
+  told.Remove(monitor);
+}
+
+}  // namespace stepwatch::front_end

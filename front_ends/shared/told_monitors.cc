@@ -1,0 +1,32 @@
+#include "front_ends/shared/told_monitors.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string_view>
+
+namespace stepwatch::front_end {
+
+bool MayHandle() noexcept {
+  const char* const wanted = std::getenv("STEPWATCH_SIGNALS");
+  return wanted == nullptr || std::string_view(wanted) != "0";
+}
+
+void ToldMonitors::Add(Monitor* monitor) noexcept {
+  for (std::atomic<Monitor*>& each : monitors_) {
+    Monitor* free = nullptr;
+    if (each.compare_exchange_strong(free, monitor, std::memory_order_seq_cst)) return;
+  }
+}
+
+// A handler that has found the monitor may be using it, on another thread, for some microseconds.
+void ToldMonitors::Remove(Monitor* monitor) noexcept {
+  for (std::atomic<Monitor*>& each : monitors_) {
+    Monitor* found = monitor;
+    (void)each.compare_exchange_strong(found, nullptr, std::memory_order_seq_cst);
+  }
+  constexpr int kLooksMax = 1000;  // a forked child counts a handler of a thread that it does not have
+  for (int i = 0; i < kLooksMax && visits_.load(std::memory_order_seq_cst) > 0; ++i) ::usleep(100);
+}
+
+}  // namespace stepwatch::front_end
