@@ -1,5 +1,5 @@
 // What the door of a monitor costs a training step, as ratios within one run: with nobody there, and with visitors who
-// ask and never read, who say a byte now and then, or who ask ten thousand things at once.
+// ask and never read, who say a byte now and then, or who ask ten thousand things at once; or with a stepwatchd.
 //
 // Two monitors are attached to the same kind of model, one with a door and one without, and timed in turns on the clock
 // of the step thread, for which the time of other threads does not count. Two ways, which must agree: what the step
@@ -23,6 +23,7 @@
 
 #include "bench/report.h"
 #include "bench/rounds.h"
+#include "bench/stepwatchd_process.h"
 #include "controller/door/client.h"
 #include "controller/door/find_jobs.h"
 #include "controller/door/unix_address.h"
@@ -143,7 +144,7 @@ void AskTenThousandThings(const std::string& path, const std::atomic<bool>& ends
 
 class Bench {
  public:
-  explicit Bench(int rounds) : rounds_(rounds) {
+  Bench(int rounds, std::string stepwatchd) : rounds_(rounds), stepwatchd_(std::move(stepwatchd)) {
     std::ofstream(directory_ / "config.json") << R"({"dynamic_on": false})";
     ::setenv("STEPWATCH_RUNTIME_DIR", (directory_ / "run").c_str(), 1);
     closed_ = std::make_unique<IdleJob>(directory_, false);
@@ -158,6 +159,7 @@ class Bench {
     report_.Section(
         "an idle monitor with a door, on the clock of the step thread: what it adds to a step of one without, and whole"
         " steps in turns");
+    if (!stepwatchd_.empty()) return RunWatched();
     Measure("door_idle", nullptr, "nobody is there");
     Measure("door_never_read", NeverRead, "one who asks and never reads");
     Measure("door_byte_a_second", SayAByteNowAndThen, "20 who say a byte a second");
@@ -166,6 +168,16 @@ class Bench {
   bool WriteJson(const std::string& path) const { return path.empty() || report_.WriteJson(path); }
 
  private:
+  void RunWatched() {
+    Measure("stepwatchd_absent", nullptr, "there is no stepwatchd");
+    const StepwatchdProcess stepwatchd(stepwatchd_, directory_ / "run");
+    stepwatchd.AwaitRuns(1);
+    Measure("stepwatchd_watches", nullptr, "stepwatchd watches");
+    stepwatchd.Hang();
+    Measure("stepwatchd_hangs", nullptr, "stepwatchd is stopped, with its connection open");
+    Measure("stepwatchd_never_reads", NeverRead, "and somebody asks and never reads");
+  }
+
   void Measure(const std::string& name, const Crowd& crowd, const char* who) {
     std::atomic<bool> ends{false};
     std::string fault;
@@ -203,6 +215,7 @@ class Bench {
   }
 
   const int rounds_;
+  const std::string stepwatchd_;  // the program; empty: none
   const Directory directory_;
   std::unique_ptr<IdleJob> closed_, open_;
   std::string path_;
@@ -214,12 +227,13 @@ class Bench {
 
 int main(int argc, char** argv) try {
   int rounds = 101;
-  std::string json;
+  std::string json, stepwatchd;
   CLI::App app("What the door of a monitor costs a training step, as ratios within one run.");
   app.add_option("--rounds", rounds, "how often each is timed")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--stepwatchd", stepwatchd, "this program watches, hangs, or is absent, in place of visitors");
   app.add_option("--json", json, "write the ratios to this file");
   CLI11_PARSE(app, argc, argv);
-  stepwatch::bench::Bench bench(rounds);
+  stepwatch::bench::Bench bench(rounds, stepwatchd);
   bench.Run();
   return bench.WriteJson(json) ? 0 : 1;
 } catch (const std::exception& error) {

@@ -50,6 +50,38 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
             "src/testing",
         ),
     ),
+    "operations/vocabulary": (6, ()),
+    "operations/trace": (6, ("operations/vocabulary",)),
+    "operations/runs": (6, ("operations/vocabulary",)),
+    "operations/detectors": (6, ("operations/vocabulary", "operations/runs")),
+    "operations/incidents": (6, ("operations/vocabulary", "operations/runs", "operations/detectors")),
+    "operations/store": (6, ("operations/vocabulary", "operations/trace", "operations/runs")),
+    "operations/settings": (6, ("operations/detectors",)),
+    "operations/intake": (6, ("operations/vocabulary", "operations/trace", "operations/runs", "operations/store")),
+    "operations/upstream": (6, ()),
+    "operations/witness": (6, ("operations/vocabulary",)),
+    "operations/exposition": (6, ()),
+    "operations/discovery": (
+        6,
+        ("operations/vocabulary", "operations/trace", "operations/witness", "operations/exposition"),
+    ),
+    "operations/daemon": (
+        6,
+        (
+            "operations/store",
+            "operations/settings",
+            "operations/intake",
+            "operations/upstream",
+            "operations/witness",
+            "operations/exposition",
+            "operations/discovery",
+            "operations/vocabulary",
+            "operations/trace",
+            "operations/runs",
+            "operations/detectors",
+            "operations/incidents",
+        ),
+    ),
     "front_ends/shared": (6, ()),
     "front_ends/torch": (6, ()),
     "front_ends/python": (6, ()),
@@ -61,7 +93,17 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
 # share. A target of floor 6 links what defines those declarations.
 FRONT_ENDS_MAY_SEE = ("include/stepwatch", "front_ends/shared")
 FRONT_ENDS_MAY_LINK = ("src/vocabulary", "controller/api", "src/offline", "front_ends/shared", "front_ends/torch")
-TOPS = ("include", "src", "kernels", "controller", "front_ends", "examples", "bench", "tests")
+# Operations see the world from outside: text, files, and the door of a job.
+OPERATIONS_MAY_USE = (
+    "include/stepwatch",
+    "src/base",
+    "src/vocabulary",
+    "src/database",
+    "src/config",
+    "controller/watch",
+    "controller/door",
+)
+TOPS = ("include", "src", "kernels", "controller", "front_ends", "operations", "examples", "bench", "tests")
 # Third-party headers and the only folders that may include them.
 GUARDED: dict[str, tuple[str, ...]] = {
     r"(torch|ATen|c10)/": (
@@ -71,14 +113,14 @@ GUARDED: dict[str, tuple[str, ...]] = {
         "tests/front_ends/torch",
         "bench",
     ),
-    r"boost/(?!crc|intrusive)": ("controller", "tests"),
+    r"boost/(?!crc|intrusive)": ("controller", "operations", "tests"),
     r"boost/crc": ("src/sinks",),
     r"boost/intrusive": ("src/drain",),
     r"google/protobuf/": ("src/sinks",),
     r"hwy/": ("kernels",),
     r"re2/": ("src/config",),
     r"png\.h": ("src/sinks", "tests/sinks"),
-    r"sqlite3": ("src/database", "tests/offline"),
+    r"sqlite3": ("src/database", "tests/offline", "tests/operations/store"),
     r"cuda": ("kernels/cuda", "tests/kernels/cuda", "bench/gpu"),
     r"nlohmann/": (
         "src/config",
@@ -87,6 +129,7 @@ GUARDED: dict[str, tuple[str, ...]] = {
         "src/offline",
         "controller/door",
         "controller/cli",
+        "operations",
         "tests",
         "bench",
     ),
@@ -106,8 +149,10 @@ RAW_FILE_CALLERS = {
     "controller/watch/inotify_hint.cc": ("::read(",),  # the queue of events, which lies on no mount
     "controller/cli/config_file.cc": ("::read(",),  # a pipe, which has no offsets
     "controller/cli/terminal.cc": ("::read(",),  # keys, signals and a counter
+    "operations/daemon/line_source.cc": ("::read(",),  # a pipe, which has no offsets
+    "operations/witness/run_program.cc": ("::read(",),  # likewise
 }
-PROJECT = ("include/", "src/", "kernels/", "controller/", "front_ends/")
+PROJECT = ("include/", "src/", "kernels/", "controller/", "front_ends/", "operations/")
 CODE_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 COMMENT = re.compile(r"#[^\n]*")
 COMMAND = re.compile(r"\b(\w+)\s*\(([^()]*)\)")
@@ -143,7 +188,8 @@ def complaint(source: str, include: str) -> str | None:
         return None
     floor, neighbours = HOUSE[here]
     if floor == 6:
-        return None if there in FRONT_ENDS_MAY_SEE else f"{source}: a front end may not include {include}"
+        below = OPERATIONS_MAY_USE if here.startswith("operations/") else FRONT_ENDS_MAY_SEE
+        return None if there in (*below, *neighbours) else f"{source}: {here} may not include {include}"
     if HOUSE[there][0] < floor or there in neighbours:
         return None
     return f"{source}: {here} (floor {floor}) may not include {include} (floor {HOUSE[there][0]})"
@@ -183,7 +229,8 @@ def link_complaint(here: str, source: str, there: str, target: str) -> str | Non
     floor, neighbours = HOUSE[here]
     if there == here or there in neighbours:
         return None
-    allowed = there in FRONT_ENDS_MAY_LINK if floor == 6 else HOUSE[there][0] < floor
+    above = OPERATIONS_MAY_USE if here.startswith("operations/") else FRONT_ENDS_MAY_LINK
+    allowed = there in above if floor == 6 else HOUSE[there][0] < floor
     return None if allowed else f"{here}: {source} (floor {floor}) may not link {target} (floor {HOUSE[there][0]})"
 
 

@@ -1,0 +1,189 @@
+"""What stepwatchd itself costs, and what a job pays for it.
+
+Its own cost is that of the process, by the scheduler's clock, while it watches 64 ranks: once as beats over its
+socket, one of each rank a second, and once as 64 jobs with a monitor, each a process with a door and a pulse. What a
+job pays is measured by ``door_bench``: with stepwatchd absent, watching, and stopped while it is connected.
+
+    ./run bench stepwatchd
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
+
+from door_client import UnixConnection, ask  # noqa: E402
+
+RANKS = 64
+CORE_PERCENT_MAX = 0.5
+RSS_MB_MAX = 100
+WAIT_SECONDS = 120
+
+
+class Daemon:
+    """A stepwatchd with a directory of its own."""
+
+    def __init__(self, binaries: Path, directory: Path) -> None:
+        self.runtime = directory / "run"
+        self.runtime.mkdir(mode=0o700)
+        self.socket = self.runtime / "d.sock"
+        command = [
+            str(binaries / "stepwatchd"),
+            "run",
+            "--state",
+            str(directory / "state"),
+            "--socket",
+            str(self.socket),
+        ]
+        environment = {**os.environ, "STEPWATCH_RUNTIME_DIR": str(self.runtime)}
+        with (directory / "log").open("wb") as log:
+            self.process = subprocess.Popen(command, stderr=log, env=environment)
+
+    def close(self) -> None:
+        """End it."""
+        self.process.terminate()
+        self.process.wait()
+
+    def runs(self) -> int:
+        """Return how many runs it follows that train."""
+        try:
+            answer = json.loads(ask(self.socket, "GET", "/v1/runs")[2])
+        except OSError:
+            return -1
+        return sum(run["state"] == "train" for run in answer["runs"])
+
+    def await_runs(self, count: int) -> None:
+        """Wait until it follows so many runs."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while self.runs() < count:
+            if time.monotonic() > deadline:
+                raise SystemExit(f"stepwatchd follows {self.runs()} runs, not {count}")
+            time.sleep(0.2)
+
+    def cpu_seconds(self) -> float:
+        """Return the time that its threads have run."""
+        tasks = Path(f"/proc/{self.process.pid}/task").iterdir()
+        return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
+
+    def rss_mb(self) -> float:
+        """Return what it holds of memory at this moment."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.split("VmRSS:")[1].split()[0]) / 1024
+
+
+def beats(step: int) -> str:
+    """Return a beat of each rank."""
+    lines = []
+    for rank in range(RANKS):
+        loss = 2.0 + ((step * 37 + rank * 11) % 17 - 8) / 400
+        beat = {"step": step, "phase": "train", "loss": loss, "grad_norm": 1.0, "lr": 1e-4, "step_seconds": 0.8}
+        lines.append(json.dumps({"t": time.time(), "run": "bench", "rank": rank, "beat": beat}))
+    return "\n".join(lines)
+
+
+class Beating:
+    """One program without a monitor that tells of all ranks, once a second."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self.connection = UnixConnection(daemon.socket)
+        self.step = 0
+
+    def tell(self) -> None:
+        """Tell of the next step."""
+        self.step += 1
+        self.connection.request("POST", "/v1/beats", beats(self.step))
+        if self.connection.getresponse().read() is None:
+            raise SystemExit("stepwatchd takes no beats")
+
+    def wait(self, seconds: int) -> None:
+        """Tell of a step each second for so long."""
+        begin = time.monotonic()
+        for second in range(1, seconds + 1):
+            self.tell()
+            time.sleep(max(0.0, begin + second - time.monotonic()))
+
+
+@contextlib.contextmanager
+def jobs(binaries: Path, directory: Path, runtime: Path) -> Iterator[None]:
+    """Run so many jobs of one rank, with steps of a second."""
+    config = directory / "config.json"
+    config.write_text('{"dynamic_on": false}\n')
+    command = [str(binaries / "stepwatch"), "rehearse", str(config), "--steps", "1000000", "--step-time", "1s"]
+    command += ["--dynamic", "--sites", "4", "--elements", "16", "--out", str(directory / "out")]
+    environment = {**os.environ, "STEPWATCH_RUNTIME_DIR": str(runtime)}
+    running = [subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment) for _ in range(RANKS)]
+    try:
+        yield
+    finally:
+        for job in running:
+            job.kill()
+        for job in running:
+            job.wait()
+
+
+def told(what: str, daemon: Daemon, seconds: int, cpu: float) -> None:
+    """Print one figure."""
+    percent, rss = 100 * cpu / seconds, daemon.rss_mb()
+    verdict = "" if percent <= CORE_PERCENT_MAX and rss <= RSS_MB_MAX else "  MISSED"
+    print(f"{what}: {percent:.2f} % of a core, {rss:.1f} MB resident{verdict}", flush=True)
+
+
+def measure_itself(binaries: Path, seconds: int, warm_up: int) -> None:
+    """Measure its own cost."""
+    print(f"stepwatchd itself, over {seconds} s: at most {CORE_PERCENT_MAX} % of a core and {RSS_MB_MAX} MB")
+    with tempfile.TemporaryDirectory(prefix="sw") as name, contextlib.closing(Daemon(binaries, Path(name))) as daemon:
+        daemon.await_runs(0)
+        before = daemon.cpu_seconds()
+        time.sleep(seconds)
+        told("nothing to do", daemon, seconds, daemon.cpu_seconds() - before)
+        beating = Beating(daemon)
+        beating.wait(warm_up)
+        before = daemon.cpu_seconds()
+        beating.wait(seconds)
+        told(
+            f"{RANKS} ranks of one run, a beat of each a second over the socket",
+            daemon,
+            seconds,
+            daemon.cpu_seconds() - before,
+        )
+    with tempfile.TemporaryDirectory(prefix="sw") as name, contextlib.closing(Daemon(binaries, Path(name))) as daemon:
+        daemon.await_runs(0)
+        with jobs(binaries, Path(name), daemon.runtime):
+            daemon.await_runs(RANKS)
+            time.sleep(warm_up)
+            before = daemon.cpu_seconds()
+            time.sleep(seconds)
+            told(
+                f"{RANKS} jobs with doors and pulses, a step each a second",
+                daemon,
+                seconds,
+                daemon.cpu_seconds() - before,
+            )
+
+
+def main() -> None:
+    """Measure."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("binaries", type=Path, help="where stepwatchd, stepwatch and door_bench are")
+    parser.add_argument("--seconds", type=int, default=60, help="how long each is measured")
+    parser.add_argument("--warm-up", type=int, default=20, help="seconds before that")
+    parser.add_argument("--rounds", type=int, default=101, help="of the job's steps")
+    arguments = parser.parse_args()
+    measure_itself(arguments.binaries, arguments.seconds, arguments.warm_up)
+    command = [str(arguments.binaries / "door_bench"), "--rounds", str(arguments.rounds)]
+    command += ["--stepwatchd", str(arguments.binaries / "stepwatchd")]
+    subprocess.run(command, check=True)
+
+
+if __name__ == "__main__":
+    main()

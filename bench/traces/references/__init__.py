@@ -1,0 +1,1 @@
+"""Rules of others, and a plain detector, behind the interface of ``stepwatchd replay``."""

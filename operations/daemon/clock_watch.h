@@ -1,0 +1,31 @@
+// Whether the wall clock has passed as time has, and whether we were there to see it. Pure.
+#pragma once
+
+#include <optional>
+
+namespace stepwatch::operations {
+
+struct ClockLook {
+  double wall = 0;     // CLOCK_REALTIME
+  double running = 0;  // CLOCK_MONOTONIC, which stands still while the machine sleeps
+};
+
+ClockLook LookAtClocks();
+
+class ClockWatch {
+ public:
+  // A smaller step is slewing, or two clocks read one after the other.
+  static constexpr double kStepSecondsMin = 0.5;
+  // Between two looks a second apart. After a longer time this process was stopped, or got no processor: nobody was
+  // watched meanwhile, and a silence of that time is ours.
+  static constexpr double kBlindSecondsMin = 5;
+
+  // The seconds since the last look that did not pass for those who are watched: how much the wall clock was set
+  // forward (back: negative), how long the machine slept, how long we did not look. 0: all is as usual.
+  double Look(const ClockLook& look);
+
+ private:
+  std::optional<ClockLook> last_;
+};
+
+}  // namespace stepwatch::operations

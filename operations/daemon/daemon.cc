@@ -1,0 +1,136 @@
+#include "operations/daemon/daemon.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "operations/daemon/log.h"
+#include "operations/daemon/notify_service.h"
+#include "operations/trace/write_line.h"
+
+namespace stepwatch::operations {
+namespace {
+
+constexpr std::chrono::milliseconds kTick{250};
+constexpr int64_t kTicksOfSecond = 4;
+constexpr int64_t kTicksOfSeries = 10 * kTicksOfSecond;
+constexpr int64_t kTicksOfMinute = 60 * kTicksOfSecond;
+// Beats are asked for once a second, and each has the time of its step: the time of an observer that were ahead of them
+// would make one moment of many steps.
+constexpr double kHeardWithinSeconds = 1;
+// A trace has no line without a run.
+constexpr const char* kNoRun = "-";
+
+// Somebody has to look into its processes, before anybody kills them.
+bool AsksForStacks(const Incident& change) {
+  return change.kind == IncidentKind::kStuck && change.state == IncidentState::kOpened;
+}
+
+bool Begins(const Line& line) {
+  const auto* event = std::get_if<Event>(&line.what);
+  return event != nullptr &&
+         (std::holds_alternative<StartEvent>(*event) || std::holds_alternative<RestartEvent>(*event));
+}
+
+}  // namespace
+
+// --- time ---
+
+void Daemon::AwaitTick() {
+  tick_.expires_after(kTick);
+  due_ = options_.look_at_clocks().running + std::chrono::duration<double>(kTick).count();
+  tick_.async_wait([this](const boost::system::error_code& error) {
+    if (error) return;
+    loop_delay_ = std::max(0.0, options_.look_at_clocks().running - due_);
+    loop_delay_max_ = ticks_ % kTicksOfMinute == 0 ? loop_delay_ : std::max(loop_delay_max_, loop_delay_);
+    AwaitTick();
+    Tick();
+  });
+}
+
+// What the user has chosen holds by the clock of the machine.
+Settings Daemon::SettingsOfObserver(Settings chosen) {
+  chosen.stuck.witness_seconds = std::max(1.0, chosen.stuck.witness_seconds - kHeardWithinSeconds);
+  return chosen;
+}
+
+double Daemon::PassTime(std::vector<Incident>* changes) {
+  const ClockLook look = options_.look_at_clocks();
+  if (const double hidden = clock_.Look(look); hidden != 0) {
+    Log(LogLevel::kWarning, "the clock was set, or this machine or process stood still: " + std::to_string(hidden) +
+                                " seconds count for nobody");
+    const Line step{look.wall, "", std::nullopt, Event(ClockStepEvent{hidden})};
+    Keep(step, true);
+    const std::vector<Incident> more = observer_.Observe(step);
+    changes->insert(changes->end(), more.begin(), more.end());
+  }
+  const std::vector<Incident> more = observer_.AdvanceTo(look.wall - kHeardWithinSeconds);
+  changes->insert(changes->end(), more.begin(), more.end());
+  return look.wall;
+}
+
+void Daemon::Tick() {
+  std::vector<Incident> changes;
+  const double now = PassTime(&changes);
+  Tell(changes, {});
+  if (++ticks_ % kTicksOfSecond != 0) return;
+  StoreRuns();
+  StoreProcesses();
+  if (ticks_ % kTicksOfSeries == 0) StoreSeries();
+  if (ticks_ % kTicksOfMinute == 0) ForgetOld();
+  store_->Tick(now);
+  if (upstream_) upstream_->Tick(options_.look_at_clocks().running);
+  intake_.Tick();
+  NotifyService("WATCHDOG=1");
+}
+
+// --- lines ---
+
+void Daemon::TakeLine(Line line) {
+  Take({std::move(line)}, {});
+}
+
+void Daemon::Take(std::vector<Line> lines, std::function<void()> then) {
+  std::vector<Incident> changes;
+  const double now = PassTime(&changes);
+  for (Line& line : lines) {
+    line.t = std::min(line.t, now);
+    Observe(std::move(line), &changes);
+  }
+  Tell(changes, std::move(then));
+}
+
+void Daemon::Observe(Line line, std::vector<Incident>* changes) {
+  ++lines_taken_;
+  Keep(line, false);
+  if (!line.run.empty() && !observer_.Knows(line.run)) AdoptOf(line.run);
+  const std::vector<Incident> more = observer_.Observe(line);
+  changes->insert(changes->end(), more.begin(), more.end());
+}
+
+void Daemon::Keep(const Line& line, bool is_ours) {
+  Line named = line;
+  if (is_ours) named.run = kNoRun;
+  std::string json = LineJson(named);
+  // The step of a clock is a matter of whoever has the clock.
+  if (upstream_ && !is_ours) upstream_->Add(json);
+  store_->next().Add({++number_, line.run, line.t, std::move(json), Begins(line)});
+}
+
+void Daemon::Tell(const std::vector<Incident>& changes, std::function<void()> then) {
+  if (changes.empty()) {
+    if (then) then();
+    return;
+  }
+  for (const Incident& each : changes) {
+    store_->next().changes.push_back(book_.Change(each));
+    if (discovery_ && AsksForStacks(each)) discovery_->CollectStacks(each.run, each.ranks);
+  }
+  store_->Flush([this, changes, then = std::move(then)] {
+    for (const Incident& each : changes)
+      Log(each.severity == Severity::kCritical ? LogLevel::kError : LogLevel::kWarning, IncidentSentence(each));
+    intake_.Wake();
+    if (then) then();
+  });
+}
+
+}  // namespace stepwatch::operations

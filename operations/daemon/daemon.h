@@ -1,0 +1,134 @@
+// stepwatchd between its rooms: lines come in and are observed, stored and sent on; changes of incidents are stored,
+// and told when they are safe.
+//
+// Everything on the thread that runs `loop`.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "operations/daemon/clock_watch.h"
+#include "operations/daemon/heard_before.h"
+#include "operations/discovery/discovery.h"
+#include "operations/incidents/observer.h"
+#include "operations/intake/server.h"
+#include "operations/intake/service.h"
+#include "operations/settings/daemon_settings.h"
+#include "operations/store/store_queue.h"
+#include "operations/upstream/upstream.h"
+
+namespace stepwatch::operations {
+
+struct DaemonOptions {
+  DaemonSettings settings;
+  std::string state_directory;
+  std::string socket;  // empty: see IntakeOptions
+  std::string vfs;     // of SQLite, see StoreOptions
+  std::function<ClockLook()> look_at_clocks = LookAtClocks;
+};
+
+class Daemon final : public Service {
+ public:
+  Daemon(boost::asio::io_context& loop, DaemonOptions options);
+  ~Daemon() override;
+
+  // Opens the store, takes over what the process before has left, opens the intake, and begins to look for jobs.
+  Status Start();
+  // Looks no more, closes the intake and writes what waits.
+  void Stop();
+  // What can change while it runs does; returns what takes a restart, in words, empty if there is nothing.
+  std::string Apply(const DaemonSettings& settings);
+  // A line as it was learnt just now, from whoever has learnt it.
+  void TakeLine(Line line);
+
+  double t() const override { return options_.look_at_clocks().wall; }
+  void Take(std::vector<Line> lines, std::function<void()> then) override;
+  bool IsBehind() const override { return loop_delay_ > kBehindSeconds; }
+  void CountRefused(int64_t lines) override { lines_refused_ += lines; }
+  std::vector<RunSnapshot> Runs() const override { return observer_.Runs(); }
+  std::optional<RunSnapshot> Run(std::string_view id) const override { return observer_.Run(id); }
+  std::vector<std::string> RunsOfStore() const override;
+  std::optional<std::string> RunOfStore(std::string_view id) const override;
+  void SeriesNames(const std::string& run, std::function<void(std::vector<std::string>)> then) override;
+  void SeriesOf(const std::string& run, const std::string& name,
+                std::function<void(std::vector<SeriesPoint>)> then) override;
+  IncidentBook& book() override { return book_; }
+  void ChangesOf(const std::string& incident, std::function<void(std::vector<StoredChange>)> then) override;
+  bool Acknowledge(const std::string& incident, const Acknowledgement& acknowledgement,
+                   std::function<void()> then) override;
+  bool AddSilence(const Silence& silence, std::function<void()> then) override;
+  bool RemoveSilence(const std::string& id, std::function<void()> then) override;
+  DaemonCounts Counts() const override;
+  Status Ready() const override;
+  void JobMetrics(std::function<void(std::string page)> then) override;
+
+  const Intake& intake() const { return intake_; }
+
+ private:
+  static constexpr double kBehindSeconds = 5;
+
+  Status OpenStore();
+  Status OpenUpstream();
+  void ApplyUpstream();
+  void StartDiscovery();
+  void ApplyDiscovery();
+  void Restore(const Restored& restored);
+  void AwaitTick();
+  void Tick();
+  static Settings SettingsOfObserver(Settings chosen);
+  // Time passes to now, with all that is to be said of the clock. Returns now.
+  double PassTime(std::vector<Incident>* changes);
+  void Observe(Line line, std::vector<Incident>* changes);
+  void Keep(const Line& line, bool is_ours);
+  // Notes and stores changes; `then` is called when they are safe.
+  void Tell(const std::vector<Incident>& changes, std::function<void()> then);
+  void StoreRuns();
+  void StoreSeries();
+  void StoreProcesses();
+  // What is known of runs that are over, or that the observer has forgotten.
+  void ForgetOld();
+  // What is open of runs that nobody knows any more.
+  void ResolveForgotten();
+  // A run is heard that the observer does not know: what is open of it goes on.
+  void AdoptOf(const std::string& run);
+  void StoreSeriesOf(const RunSnapshot& run);
+
+  boost::asio::io_context& loop_;
+  DaemonOptions options_;
+  Observer observer_;
+  IncidentBook book_;
+  ClockWatch clock_;
+  std::unique_ptr<StoreQueue> store_;
+  std::unique_ptr<Upstream> upstream_;    // null: there is none
+  std::unique_ptr<Discovery> discovery_;  // null: it is switched off
+  Intake intake_;
+  boost::asio::steady_timer tick_;
+
+  struct RunMark {
+    std::string state;
+    int64_t step = -1;  // at the last look at its series
+    double stored_t = 0;
+  };
+  std::map<std::string, RunMark> marks_;
+  std::map<std::pair<std::string, std::string>, int64_t> series_marks_;  // the step from which to write on
+  std::map<std::string, StoredRun, std::less<>> ended_;                  // in the store
+  std::map<std::string, KnownProcess> processes_;                        // in the store
+  HeardBefore heard_before_;
+  int64_t number_ = 0;  // of the last line
+  int64_t ticks_ = 0;
+  int64_t lines_taken_ = 0;
+  int64_t lines_refused_ = 0;
+  double loop_delay_ = 0;
+  double loop_delay_max_ = 0;
+  double started_ = 0;
+  double due_ = 0;
+  std::string store_trouble_;
+};
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,110 @@
+// What the daemon stores beside lines and incidents: runs, series and processes, as they stand; and what it forgets.
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "operations/daemon/daemon.h"
+#include "operations/daemon/log.h"
+#include "operations/intake/json_answers.h"
+
+namespace stepwatch::operations {
+
+void Daemon::StoreRuns() {
+  constexpr double kRefreshSeconds = 60;
+  const double now = t();
+  for (const RunSnapshot& run : observer_.Runs()) {
+    RunMark& mark = marks_[run.id];
+    const std::string state = StateOf(run);
+    if (state == mark.state && (run.ended || now - mark.stored_t < kRefreshSeconds)) continue;
+    if (state != mark.state && !mark.state.empty())
+      Log(LogLevel::kInfo, "run " + run.id + ": " + mark.state + " -> " + state);
+    mark.state = state;
+    mark.stored_t = now;
+    StoredRun stored{run.id, run.ended, run.heard_t, Dump(RunJson(run))};
+    if (run.ended) ended_.insert_or_assign(run.id, stored);
+    store_->next().runs.insert_or_assign(run.id, std::move(stored));
+  }
+  while (ended_.size() > static_cast<size_t>(Store::kRunsRestored)) {
+    const auto oldest = std::min_element(
+        ended_.begin(), ended_.end(), [](const auto& a, const auto& b) { return a.second.heard_t < b.second.heard_t; });
+    ended_.erase(oldest);
+  }
+}
+
+void Daemon::StoreProcesses() {
+  constexpr double kRefreshSeconds = 3600;
+  if (!discovery_) return;
+  std::map<std::string, KnownProcess> known;
+  for (KnownProcess& each : discovery_->Processes()) known[KeyOf(each)] = std::move(each);
+  for (const auto& [key, process] : processes_)
+    if (!known.contains(key)) store_->next().processes.insert_or_assign(key, std::nullopt);
+  for (auto& [key, process] : known) {
+    const auto stored = processes_.find(key);
+    const bool is_same = stored != processes_.end() && stored->second.run == process.run &&
+                         stored->second.rank == process.rank && stored->second.own == process.own &&
+                         process.seen_t - stored->second.seen_t < kRefreshSeconds;
+    if (is_same)
+      process.seen_t = stored->second.seen_t;
+    else
+      store_->next().processes.insert_or_assign(key, process);
+  }
+  processes_ = std::move(known);
+}
+
+void Daemon::ForgetOld() {
+  std::set<std::string> open;
+  for (const RunSnapshot& run : observer_.Runs())
+    if (!run.ended) open.insert(run.id);
+  heard_before_.KeepOnly(open);
+  std::erase_if(marks_, [&](const auto& mark) { return !observer_.Knows(mark.first); });
+  std::erase_if(series_marks_, [&](const auto& mark) { return !observer_.Knows(mark.first.first); });
+  (void)book_.Silences(t());
+  ResolveForgotten();
+}
+
+void Daemon::ResolveForgotten() {
+  std::vector<Incident> changes;
+  for (const StoredIncident& each : book_.Open()) {
+    if (observer_.Knows(each.incident.run) || ended_.contains(each.incident.run)) continue;
+    Incident forgotten = each.incident;
+    forgotten.state = IncidentState::kResolved;
+    forgotten.t = t();
+    forgotten.evidence.SetText("resolved_by", "the run is forgotten");
+    changes.push_back(std::move(forgotten));
+  }
+  Tell(changes, {});
+}
+
+void Daemon::AdoptOf(const std::string& run) {
+  std::vector<StoredIncident> open = book_.List({true, run, std::numeric_limits<size_t>::max()});
+  for (auto each = open.rbegin(); each != open.rend(); ++each) observer_.Adopt(each->incident);
+}
+
+void Daemon::StoreSeries() {
+  for (const RunSnapshot& run : observer_.Runs()) {
+    RunMark& mark = marks_[run.id];
+    if (!run.step || *run.step == mark.step) continue;
+    mark.step = *run.step;
+    StoreSeriesOf(run);
+  }
+}
+
+void Daemon::StoreSeriesOf(const RunSnapshot& run) {
+  for (const std::string& name : observer_.SeriesNames(run.id)) {
+    const std::vector<SeriesPoint> points = observer_.SeriesOf(run.id, name);
+    if (points.empty()) continue;
+    const auto mark = series_marks_.find({run.id, name});
+    // The last point that was written may have grown, or have been joined to the one before it.
+    auto first = points.begin();
+    if (mark != series_marks_.end()) {
+      first = std::upper_bound(points.begin(), points.end(), mark->second,
+                               [](int64_t step, const SeriesPoint& point) { return step < point.step_first; });
+      if (first != points.begin()) --first;
+    }
+    series_marks_[{run.id, name}] = points.back().step_first;
+    store_->next().series.push_back({run.id, name, first->step_first, {first, points.end()}});
+  }
+}
+
+}  // namespace stepwatch::operations

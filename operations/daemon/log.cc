@@ -1,0 +1,33 @@
+#include "operations/daemon/log.h"
+
+#include <cstdio>
+#include <ctime>
+
+#include "src/base/text.h"
+
+namespace stepwatch::operations {
+namespace {
+
+constexpr size_t kLineBytesMax = 8 << 10;
+
+const char* NameOf(LogLevel level) {
+  switch (level) {
+    case LogLevel::kInfo: return "info";
+    case LogLevel::kWarning: return "warning";
+    case LogLevel::kError: return "error";
+  }
+  return "";
+}
+
+}  // namespace
+
+void Log(LogLevel level, std::string_view text) {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  (void)::gmtime_r(&now, &parts);
+  char stamp[32] = "";
+  (void)std::strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  std::fprintf(stderr, "%s %s: %s\n", stamp, NameOf(level), base::Printable(text, kLineBytesMax).c_str());
+}
+
+}  // namespace stepwatch::operations

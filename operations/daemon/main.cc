@@ -1,0 +1,72 @@
+// `stepwatchd`: one verb, one command file.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+
+#include "operations/daemon/check_config_command.h"
+#include "operations/daemon/replay_command.h"
+#include "operations/daemon/run_command.h"
+#include "stepwatch/version.h"
+
+namespace stepwatch::operations {
+namespace {
+
+void AddReplay(CLI::App* app, ReplayArguments* arguments, int* exit_code) {
+  CLI::App* verb = app->add_subcommand("replay", "Say which incidents recorded beats and events make, in virtual time");
+  verb->add_option("FILE", arguments->file, "one JSON object a line, sorted by t; - is standard input")->required();
+  verb->add_flag("--json", arguments->json, "one JSON object for each change of an incident");
+  verb->add_option("--tail", arguments->tail_seconds, "seconds that pass after the last line")
+      ->check(CLI::Range(0.0, 1e7))
+      ->capture_default_str();
+  verb->footer("Exit codes: 0 replayed, whether or not there were incidents; 2 FILE cannot be read.");
+  verb->callback([=] { *exit_code = RunReplay(*arguments); });
+}
+
+void AddRun(CLI::App* app, RunArguments* arguments, int* exit_code) {
+  CLI::App* verb = app->add_subcommand("run", "Watch the runs of this machine, and those that others send");
+  verb->add_option("--config", arguments->config, "stepwatchd.json; edits take effect while it runs");
+  verb->add_option("--state", arguments->state,
+                   "directory of the store; default: STATE_DIRECTORY, or ~/.local/state/stepwatchd");
+  verb->add_option("--socket", arguments->socket, "where it answers; default: stepwatchd.sock beside the jobs' doors");
+  verb->footer("Exit codes: 0 ended by SIGTERM or SIGINT; 1 cannot start; 2 the settings cannot be used.");
+  verb->callback([=] { *exit_code = RunDaemon(*arguments); });
+}
+
+void AddCheckConfig(CLI::App* app, CheckConfigArguments* arguments, int* exit_code) {
+  CLI::App* verb = app->add_subcommand("check-config", "Say whether settings can be used, and what is odd about them");
+  verb->add_option("FILE", arguments->file, "stepwatchd.json")->required();
+  verb->add_flag("--json", arguments->json, "as one JSON object");
+  verb->footer("Exit codes: 0 usable; 2 not.");
+  verb->callback([=] { *exit_code = RunCheckConfig(*arguments); });
+}
+
+int Run(int argc, char** argv) {
+  CLI::App app("Notice what becomes of training runs, and say why", "stepwatchd");
+  app.set_version_flag("--version", std::string("stepwatchd ") + kVersion);
+  app.require_subcommand(1);
+  int exit_code = 0;
+  RunArguments run;
+  CheckConfigArguments check_config;
+  ReplayArguments replay;
+  AddRun(&app, &run, &exit_code);
+  AddCheckConfig(&app, &check_config, &exit_code);
+  AddReplay(&app, &replay, &exit_code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return exit_code;
+}
+
+}  // namespace
+}  // namespace stepwatch::operations
+
+int main(int argc, char** argv) {
+  try {
+    return stepwatch::operations::Run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "stepwatchd: %s\n", error.what());
+    return 2;
+  }
+}

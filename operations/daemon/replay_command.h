@@ -1,0 +1,18 @@
+// `stepwatchd replay`: recorded lines through the observer, in virtual time.
+#pragma once
+
+#include <string>
+
+namespace stepwatch::operations {
+
+struct ReplayArguments {
+  std::string file;  // - is standard input
+  bool json = false;
+  double tail_seconds = 600;  // that pass after the last line
+};
+
+// Prints each change of an incident as it happens. A line that cannot be used is named on standard error, counted, and
+// passed over. Returns the exit status: 0 whether or not there were incidents, 2 if the file cannot be read.
+int RunReplay(const ReplayArguments& arguments);
+
+}  // namespace stepwatch::operations

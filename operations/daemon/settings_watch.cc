@@ -1,0 +1,51 @@
+#include "operations/daemon/settings_watch.h"
+
+#include <utility>
+
+#include "operations/daemon/check_config_command.h"
+#include "operations/daemon/log.h"
+
+namespace stepwatch::operations {
+namespace {
+
+watch::WatcherOptions OptionsOf(const std::string& path) {
+  watch::WatcherOptions options;
+  options.path = path;
+  return options;
+}
+
+}  // namespace
+
+SettingsWatch::SettingsWatch(boost::asio::io_context& loop, std::string path, OnSettings on_settings)
+    : path_(std::move(path)),
+      on_settings_(std::move(on_settings)),
+      watcher_(loop, io_, OptionsOf(path_),
+               watch::Watcher::Callbacks{[this](const watch::FileSnapshot& snapshot) { OnChange(snapshot); },
+                                         [](const std::string& bytes) {
+                                           return ParseDaemonSettings(bytes).status().code() != StatusCode::kInvalid;
+                                         }}) {}
+
+void SettingsWatch::Start() {
+  if (!path_.empty()) watcher_.Start();
+}
+
+void SettingsWatch::LookNow(std::function<void()> done) {
+  if (path_.empty()) return done();
+  watcher_.LookNow(std::move(done));
+}
+
+void SettingsWatch::OnChange(const watch::FileSnapshot& snapshot) {
+  const bool is_first = std::exchange(is_first_, false);
+  if (snapshot.kind != watch::SnapshotKind::kBytes)
+    return Log(LogLevel::kWarning, path_ + " cannot be read, and what runs stays: " + snapshot.error);
+  const Result<ParsedDaemonSettings> parsed = ParseDaemonSettings(snapshot.bytes);
+  if (!parsed.ok())
+    return Log(LogLevel::kError,
+               PlacedLine(path_, "refused, and what runs stays", parsed.status().place(), parsed.status().message()));
+  for (const config::Warning& warning : parsed.value().warnings)
+    Log(LogLevel::kWarning, PlacedLine(path_, "warning", warning.place, warning.message));
+  if (!is_first) Log(LogLevel::kInfo, path_ + ": taken over");
+  on_settings_(parsed.value().settings);
+}
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,116 @@
+#include "operations/detectors/checkpoint_overdue.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace stepwatch::operations {
+namespace {
+
+constexpr double kRegular = 0.1;  // deviation as a part of the interval
+constexpr double kRegularSeconds = 0.2;
+constexpr double kRegularFactor = 1.25;   // of a regular interval in steps, which noise does not touch
+constexpr double kIrregularFactor = 2.5;  // of the longest one
+constexpr double kFirstFactor = 3;        // after one interval only
+constexpr int64_t kFirstStepsMin = 20;
+constexpr double kSlackSeconds = 30;
+constexpr double kTickSecondsMax = 5;  // more is a standstill, not training
+
+double Longest(const SampleWindow& window) {
+  const std::vector<double> all = window.Last(window.size());
+  return *std::max_element(all.begin(), all.end());
+}
+
+// The deviation of a few intervals is the distance of the farthest.
+double Spread(const SampleWindow& window) {
+  const double median = window.Median();
+  double farthest = 0;
+  for (const double interval : window.Last(window.size())) farthest = std::max(farthest, std::abs(interval - median));
+  return median > 0 ? farthest / median : RunState::kNever;
+}
+
+}  // namespace
+
+void CheckpointOverdueDetector::OnRestart() {
+  is_counting_ = was_saving_ = is_told_ = false;
+  step_ = -1;
+  trained_ = 0;
+}
+
+void CheckpointOverdueDetector::OnEvent(const RunState& run, const Line& line, double, Findings* findings) {
+  const auto* checkpoint = std::get_if<CheckpointEvent>(&std::get<Event>(line.what));
+  if (checkpoint == nullptr) return;
+  const std::optional<int64_t> step = checkpoint->step ? checkpoint->step : run.step();
+  if (!step) return;
+  if (!has_events_) {
+    step_intervals_.Clear();
+    second_intervals_.Clear();
+    is_counting_ = false;
+  }
+  has_events_ = true;
+  Take(run, *step, findings);
+}
+
+void CheckpointOverdueDetector::Take(const RunState& run, int64_t step, Findings* findings) {
+  if (is_counting_ && step <= step_) return;
+  if (is_counting_ && step_ >= 0) {
+    step_intervals_.Add(static_cast<double>(step - step_));
+    second_intervals_.Add(trained_);
+  }
+  if (run.step()) lag_steps_ = std::max(lag_steps_, static_cast<double>(*run.step() - step));
+  is_counting_ = true;
+  step_ = step;
+  trained_ = 0;
+  if (is_told_) findings->Clear(IncidentKind::kCheckpointOverdue);
+  is_told_ = false;
+}
+
+double CheckpointOverdueDetector::StepsMax() const {
+  if (step_intervals_.size() == 0) return RunState::kNever;
+  const double median = step_intervals_.Median();
+  if (step_intervals_.size() == 1)
+    return median >= static_cast<double>(kFirstStepsMin) ? kFirstFactor * median + lag_steps_ : RunState::kNever;
+  const double spread = Spread(step_intervals_);
+  if (spread < kRegular) return kRegularFactor * median + 1.5 * lag_steps_ + 2;
+  if (SecondsMax() < RunState::kNever) return RunState::kNever;
+  return kIrregularFactor * Longest(step_intervals_) + 1.5 * lag_steps_;
+}
+
+double CheckpointOverdueDetector::SecondsMax() const {
+  if (second_intervals_.size() < 2 || Spread(step_intervals_) < kRegular) return RunState::kNever;
+  if (Spread(second_intervals_) > kRegularSeconds) return RunState::kNever;
+  return settings_.checkpoint_factor * Longest(second_intervals_) + kSlackSeconds;
+}
+
+void CheckpointOverdueDetector::OnTick(const RunState& run, double now, Findings* findings) {
+  const double passed = std::min(now - ticked_at_, kTickSecondsMax);
+  ticked_at_ = now;
+  const RunPhase phase = run.phase();
+  const bool is_saving = phase == RunPhase::kCheckpoint;
+  if (was_saving_ && !is_saving && !has_events_ && run.step()) Take(run, *run.step(), findings);
+  was_saving_ = is_saving;
+  if (phase != RunPhase::kTrain || run.is_paused(now) || !run.step()) return;
+  if (!is_counting_ && step_intervals_.size() > 0) {
+    is_counting_ = true;
+    step_ = *run.step();
+  }
+  const bool stands_still = now - run.progress_at() > kSlackSeconds + 3 * run.pace().StepSeconds();
+  if (stands_still) return;
+  trained_ += passed;
+  if (!is_counting_ || is_told_) return;
+  const auto steps = static_cast<double>(*run.step() - step_);
+  const bool is_overdue = steps > StepsMax() || trained_ > SecondsMax();
+  if (!is_overdue) return;
+  is_told_ = true;
+  Finding finding;
+  finding.kind = IncidentKind::kCheckpointOverdue;
+  finding.since_step = step_;
+  finding.evidence.Set("checkpoint_step", step_);
+  finding.evidence.Set("step", *run.step());
+  finding.evidence.Set("interval_steps", step_intervals_.Median());
+  finding.evidence.Set("interval_seconds", second_intervals_.Median());
+  finding.evidence.Set("steps_since", static_cast<int64_t>(steps));
+  finding.evidence.Set("seconds_since", trained_);
+  findings->Raise(std::move(finding));
+}
+
+}  // namespace stepwatch::operations

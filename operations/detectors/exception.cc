@@ -1,0 +1,80 @@
+#include "operations/detectors/exception.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "operations/detectors/exception_words.h"
+
+namespace stepwatch::operations {
+namespace {
+
+constexpr double kCascadePatience = 2.5;
+constexpr double kFollowSeconds = 600;
+constexpr double kAgainSeconds = 5;  // of training, after which another exception is another fault
+constexpr size_t kStackBytesShown = 4000;
+constexpr size_t kFingerprintBytes = 160;
+
+}  // namespace
+
+std::string FingerprintOf(const ExceptionEvent& exception) {
+  std::string text = exception.type + ": ";
+  for (const char letter : exception.message) {
+    if (text.size() >= kFingerprintBytes || letter == '\n') break;
+    const bool is_digit = std::isdigit(static_cast<unsigned char>(letter)) != 0;
+    if (!is_digit)
+      text += letter;
+    else if (text.back() != '#')
+      text += '#';
+  }
+  return text;
+}
+
+void ExceptionDetector::OnRestart() {
+  first_.reset();
+  followed_.clear();
+}
+
+void ExceptionDetector::OnEvent(const RunState& run, const Line& line, double now, Findings* findings) {
+  const auto* exception = std::get_if<ExceptionEvent>(&std::get<Event>(line.what));
+  if (exception == nullptr) return;
+  const ExceptionWords words = WordsOf(*exception);
+  if (words.are_no_fault) return;
+  const bool is_memory = words.are_of_memory;
+  const bool is_cascade = words.are_of_peers;
+  const bool was_only_cascade = first_ && first_->is_cascade && !is_cascade && now - first_->at <= kCascadePatience;
+  const bool is_later = first_ && !was_only_cascade && now - first_->at <= kFollowSeconds &&
+                        (run.progress_at() <= first_->at + kAgainSeconds ||
+                         (line.rank == first_->rank && now - first_->at <= kAgainSeconds));
+  if (is_later) {
+    if (line.rank && line.rank != first_->rank && followed_.insert(*line.rank).second) {
+      first_->finding.evidence.Set("ranks_followed", static_cast<int64_t>(followed_.size()));
+      findings->Raise(first_->finding);
+    }
+    return;
+  }
+  First first;
+  first.kind = is_memory ? IncidentKind::kOutOfMemory : IncidentKind::kException;
+  first.rank = line.rank;
+  first.at = now;
+  first.is_cascade = is_cascade;
+  Finding& finding = first.finding;
+  finding.kind = first.kind;
+  finding.severity = Severity::kCritical;
+  if (line.rank) finding.ranks = {*line.rank};
+  const RankState* rank = line.rank ? run.FindRank(*line.rank) : nullptr;
+  finding.since_step = rank != nullptr && rank->step ? rank->step : run.step();
+  finding.evidence.Set("type", exception->type);
+  finding.evidence.Set("message", exception->message);
+  if (!exception->stack.empty()) finding.evidence.Set("stack", exception->stack.substr(0, kStackBytesShown));
+  finding.evidence.Set("fingerprint", FingerprintOf(*exception));
+  finding.evidence.Set("ranks_followed", int64_t{0});
+  if (is_memory) finding.evidence.SetText("where", words.are_of_device ? "device" : "host");
+  finding.is_symptom = is_cascade;
+  finding.hold_seconds = is_cascade ? kCascadePatience : 0;
+  followed_.clear();
+  if (was_only_cascade && first_->rank) followed_.insert(*first_->rank);
+  findings->Raise(finding);
+  first_ = std::move(first);
+}
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,31 @@
+// exception, and out_of_memory where that is what the exception says: which rank failed first, and how many followed.
+#pragma once
+
+#include <set>
+
+#include "operations/detectors/detector.h"
+
+namespace stepwatch::operations {
+
+class ExceptionDetector : public Detector {
+ public:
+  void OnEvent(const RunState& run, const Line& line, double now, Findings* findings) override;
+  void OnRestart() override;
+
+ private:
+  struct First {
+    IncidentKind kind = IncidentKind::kException;
+    std::optional<int64_t> rank;
+    double at = 0;
+    bool is_cascade = false;
+    Finding finding;
+  };
+
+  std::optional<First> first_;
+  std::set<int64_t> followed_;
+};
+
+// What is the same for the same fault on other ranks and at other times: the type, and the message without its numbers.
+std::string FingerprintOf(const ExceptionEvent& exception);
+
+}  // namespace stepwatch::operations

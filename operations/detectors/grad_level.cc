@@ -1,0 +1,144 @@
+#include "operations/detectors/grad_level.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace stepwatch::operations {
+namespace {
+
+constexpr double kNormMin = 1e-30;       // zero has no logarithm
+constexpr double kDeviationMin = 0.05;   // of the logarithm
+constexpr double kDeviationsAtOnce = 8;  // for one sample; two in a row need no such distance
+constexpr double kDeviations = 5;
+constexpr double kFollow = 1.0 / 500;  // what the slow level takes of a new sample
+constexpr int64_t kSkipped = 16;       // the first samples of a run fall fast
+constexpr int64_t kLevelSamples = 64;  // whose median is the first level
+constexpr int64_t kCalmSamples = 3;
+constexpr double kAgain = 5;  // a collapse is over at so many times its limit
+
+}  // namespace
+
+void GradLevelDetector::OnRestart() {
+  *this = GradLevelDetector(settings_);
+}
+
+void GradLevelDetector::SlowLevel::Add(double log_sample, const SampleWindow& first) {
+  ++samples;
+  if (samples <= kSkipped + kLevelSamples)
+    log = first.Median();
+  else
+    log += kFollow * (log_sample - log);
+}
+
+// A gauge that repeats itself says nothing new, unless it does so for longer than it ever did: then it stands there.
+bool GradLevelDetector::IsNews(const BeatFacts& beat) {
+  if (beat.grad_norm->changed) {
+    if (changed_step_ >= 0 && beat.step > changed_step_ && below_ == 0)
+      refresh_steps_ += 0.1 * (static_cast<double>(beat.step - changed_step_) - refresh_steps_);
+    changed_step_ = std::max(changed_step_, beat.step);
+    counted_step_ = std::max(counted_step_, beat.step);
+    return true;
+  }
+  if (beat.grad_norm->fresh) {
+    counted_step_ = std::max(counted_step_, beat.step);
+    return true;
+  }
+  const bool is_small = low_level_.samples > kSkipped && std::log(std::max(beat.grad_norm->value, kNormMin)) <
+                                                             low_level_.log + std::log(settings_.collapse_ratio);
+  if (!is_small) return false;
+  if (static_cast<double>(beat.step - counted_step_) < std::max(1.0, std::ceil(refresh_steps_)) &&
+      beat.step != counted_step_)
+    return false;
+  counted_step_ = std::max(counted_step_, beat.step);
+  return true;
+}
+
+void GradLevelDetector::OnBeat(const RunState&, const BeatFacts& beat, Findings* findings) {
+  if (beat.rewound) OnRestart();
+  if (beat.late || !beat.grad_norm || !std::isfinite(beat.grad_norm->value) || beat.grad_norm->value < 0) return;
+  if (!IsNews(beat)) return;
+  rows_.Add(beat.step, beat.rank->rank, beat.grad_norm->value, beat.now);
+  for (const StepRow& row : rows_.Take(beat.now)) Take(row, findings);
+}
+
+void GradLevelDetector::OnTick(const RunState&, double now, Findings* findings) {
+  for (const StepRow& row : rows_.Take(now)) Take(row, findings);
+}
+
+void GradLevelDetector::Take(const StepRow& row, Findings* findings) {
+  WatchCollapse(row, std::log(std::max(row.Min(), kNormMin)), findings);
+  // What has collapsed is no level that others could be high above.
+  if (below_ == 0) WatchExplosion(row, std::log(std::max(row.Max(), kNormMin)), findings);
+}
+
+void GradLevelDetector::WatchExplosion(const StepRow& row, double log_norm, Findings* findings) {
+  const bool is_known = static_cast<int64_t>(high_.size()) >= settings_.samples_min;
+  const double median = is_known ? high_.Median() : 0;
+  const double deviation = is_known ? std::max(high_.Deviation(median), kDeviationMin) : 0;
+  const double limit = std::log(settings_.explosion_ratio);
+  const bool is_level_known = high_level_.samples > kSkipped + kLevelSamples;
+  const double over = log_norm - median;
+  const double over_level = is_level_known ? log_norm - high_level_.log : 0;
+  const bool is_high = is_known && std::max(over, over_level) >= limit && over > 0 &&
+                       std::max(over, over_level) >= kDeviations * deviation;
+  if (!is_high) {
+    if (!is_exploding_ || ++calm_ >= kCalmSamples) {
+      if (is_exploding_) findings->Clear(IncidentKind::kGradExplosion);
+      is_exploding_ = false;
+      above_ = calm_ = 0;
+    }
+    if (is_exploding_) return;
+    last_high_step_ = row.step;
+    high_.Add(log_norm);
+    high_level_.Add(log_norm, high_);
+    return;
+  }
+  calm_ = 0;
+  ++above_;
+  const bool is_at_once = over >= kDeviationsAtOnce * deviation;
+  if (is_exploding_ || (!is_at_once && above_ < 2)) return;
+  is_exploding_ = true;
+  Finding finding;
+  finding.kind = IncidentKind::kGradExplosion;
+  finding.ranks = RanksAbove(row, std::exp(std::min(median, is_level_known ? high_level_.log : median) + limit));
+  finding.since_step = last_high_step_;
+  finding.evidence.Set("step", row.step);
+  finding.evidence.Set("grad_norm", row.Max());
+  finding.evidence.Set("grad_norm_median", std::exp(median));
+  finding.evidence.Set("ratio", std::exp(std::max(over, over_level)));
+  findings->Raise(std::move(finding));
+}
+
+void GradLevelDetector::WatchCollapse(const StepRow& row, double log_norm, Findings* findings) {
+  const double limit = low_level_.log + std::log(settings_.collapse_ratio);
+  const bool is_known = low_level_.samples >= settings_.samples_min;
+  if (is_collapsed_) {
+    again_ = log_norm > limit + std::log(kAgain) ? again_ + 1 : 0;
+    if (again_ < kCalmSamples) return;
+    is_collapsed_ = false;
+    below_ = again_ = 0;
+    findings->Clear(IncidentKind::kGradCollapse);
+    return;
+  }
+  if (!is_known || log_norm >= limit) {
+    below_ = 0;
+    last_good_step_ = row.step;
+    low_.Add(log_norm);
+    low_level_.Add(log_norm, low_);
+    return;
+  }
+  if (++below_ < settings_.collapse_samples) return;
+  is_collapsed_ = true;
+  again_ = 0;
+  Finding finding;
+  finding.kind = IncidentKind::kGradCollapse;
+  finding.ranks = RanksBelow(row, std::exp(limit));
+  finding.since_step = last_good_step_;
+  finding.evidence.Set("step", row.step);
+  finding.evidence.Set("grad_norm", row.Min());
+  finding.evidence.Set("grad_norm_level", std::exp(low_level_.log));
+  finding.evidence.Set("samples", below_);
+  findings->Raise(std::move(finding));
+}
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,50 @@
+// grad_explosion and grad_collapse: a gradient norm that is many times, or a small part of, what it was.
+#pragma once
+
+#include "operations/detectors/detector.h"
+#include "operations/detectors/step_rows.h"
+
+namespace stepwatch::operations {
+
+class GradLevelDetector : public Detector {
+ public:
+  explicit GradLevelDetector(const NumericsSettings& settings) : settings_(settings) {}
+
+  void OnBeat(const RunState& run, const BeatFacts& beat, Findings* findings) override;
+  void OnTick(const RunState& run, double now, Findings* findings) override;
+  void OnRestart() override;
+  void Apply(const Settings& settings) override { settings_ = settings.numerics; }
+
+ private:
+  // The level of a number over hundreds of samples, as a logarithm. It follows slowly, so that a slow fall shows.
+  struct SlowLevel {
+    int64_t samples = 0;
+    double log = 0;
+    void Add(double log_sample, const SampleWindow& first);
+  };
+
+  void Take(const StepRow& row, Findings* findings);
+  void WatchExplosion(const StepRow& row, double log_norm, Findings* findings);
+  void WatchCollapse(const StepRow& row, double log_norm, Findings* findings);
+  bool IsNews(const BeatFacts& beat);
+
+  NumericsSettings settings_;
+  StepRows rows_;
+  SampleWindow high_{64};  // logarithms of the largest norm of the ranks, where nothing is odd
+  SlowLevel high_level_;
+  SampleWindow low_{64};  // of the smallest one
+  SlowLevel low_level_;
+  double refresh_steps_ = 1;  // between changes of the gauge
+  int64_t changed_step_ = -1;
+  int64_t counted_step_ = -1;
+  int64_t above_ = 0;  // samples in a row
+  int64_t below_ = 0;
+  int64_t calm_ = 0;
+  int64_t again_ = 0;
+  int64_t last_good_step_ = -1;
+  int64_t last_high_step_ = -1;
+  bool is_exploding_ = false;
+  bool is_collapsed_ = false;
+};
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,46 @@
+// The pace of a run with all its waits: one that waits longer and longer for data now and then trains more slowly,
+// though most of its steps take as long as ever.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+
+#include "operations/runs/sample_window.h"
+
+namespace stepwatch::operations {
+
+class GrossPace {
+ public:
+  // Work may be steps or tokens.
+  struct Block {
+    int64_t step = 0;  // before it
+    double work = 0;
+    double seconds = 0;
+    double longest_work = 0;  // of the longest wait in it
+    double longest_seconds = 0;
+  };
+
+  void Add(const Block& block);
+  // What was learnt holds from now on, if it is enough.
+  void Freeze();
+  bool IsLow() const { return is_low_; }
+  // Work a second, the longest waits left out.
+  double Rate() const;
+  // The last step before the first of the slow blocks.
+  int64_t SinceStep() const;
+  double RateLearnt() const { return seconds_mean_ > 0 ? 1 / seconds_mean_ : 0; }
+
+ private:
+  void Learn(const Block& block);
+  double SecondsNow() const;  // for a unit of work
+
+  std::deque<Block> recent_;
+  bool is_frozen_ = false;
+  bool is_low_ = false;
+  // Of the seconds that a unit of work took in blocks: mean and sum of squared distances.
+  double blocks_ = 0;
+  double seconds_mean_ = 0;
+  double squares_ = 0;
+};
+
+}  // namespace stepwatch::operations

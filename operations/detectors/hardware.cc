@@ -1,0 +1,198 @@
+#include "operations/detectors/hardware.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "operations/detectors/exception_words.h"
+
+namespace stepwatch::operations {
+namespace {
+
+constexpr double kKillPatience = 2;
+constexpr double kGoneSeconds = 15;
+constexpr double kLaterGoneSeconds = 30;
+constexpr size_t kHostsMax = 1024;
+constexpr size_t kGpusMax = 1 << 14;
+// A sampler that begins with the run may show a fault of before; one whose first sample comes later was told of a
+// fault.
+constexpr double kFirstSampleSeconds = 60;
+// Before that a sample that comes alone, in training, was told for what it says: a sampler asks all GPUs of a host.
+constexpr double kTogetherSeconds = 1.5;
+constexpr int64_t kTrainedAdvances = 10;
+constexpr double kHotCelsius = 95;
+constexpr double kHotSeconds = 20;
+constexpr int64_t kHotSamples = 3;
+
+// 48 double-bit ECC, 62 and 61 internal micro-controller, 64 row remapper, 74 NVLink, 79 fallen off the bus, 95
+// uncontained ECC, 109 context switch timeout, 110 security fault, 119 and 120 GSP, 140 unrecovered ECC, 143 GPU
+// initialisation, 144 to 150 NVLink 5.
+constexpr int64_t kHardwareXids[] = {48,  61,  62,  64,  74,  79,  95,  109, 110, 119, 120,
+                                     136, 140, 142, 143, 144, 145, 146, 147, 148, 149, 150};
+
+}  // namespace
+
+bool IsHardwareXid(int64_t code) {
+  return std::find(std::begin(kHardwareXids), std::end(kHardwareXids), code) != std::end(kHardwareXids);
+}
+
+void HostMemoryDetector::OnRestart() {
+  gone_rank_.reset();
+  waiting_.reset();
+  told_.reset();
+}
+
+void HostMemoryDetector::OnEvent(const RunState& run, const Line& line, double now, Findings* findings) {
+  const Event& event = std::get<Event>(line.what);
+  if (std::holds_alternative<ProcessGoneEvent>(event)) return TakeGone(run, line, now, findings);
+  if (const auto* exception = std::get_if<ExceptionEvent>(&event))
+    return TakeException(line, *exception, now, findings);
+  const auto* host = std::get_if<HostEvent>(&event);
+  if (host == nullptr) return;
+  if (host->psi) psi_ = *host->psi;
+  if (!host->oom_kill || !std::isfinite(*host->oom_kill)) return TakeCgroup(*host);
+  const std::string name = !host->host.empty() ? host->host : line.rank ? "rank " + std::to_string(*line.rank) : "";
+  if (kills_.size() >= kHostsMax && kills_.count(name) == 0) return;
+  const auto [found, is_first] = kills_.try_emplace(name, *host->oom_kill);
+  const double more = *host->oom_kill - found->second;
+  found->second = *host->oom_kill;
+  if (is_first || more <= 0 || run.ended()) return TakeCgroup(*host);
+  Finding finding;
+  finding.kind = IncidentKind::kOutOfMemory;
+  finding.severity = Severity::kCritical;
+  finding.since_step = run.step();
+  const bool is_explained = gone_rank_ && now - gone_at_ < kGoneSeconds;
+  if (is_explained)
+    finding.ranks = {*gone_rank_};
+  else if (line.rank)
+    finding.ranks = {*line.rank};
+  DescribeMemory(*host, &finding.evidence);
+  TakeCgroup(*host);
+  if (!name.empty()) finding.evidence.Set("host", name);
+  finding.evidence.Set("oom_kills", static_cast<int64_t>(more));
+  finding.evidence.Set("psi_percent", psi_);
+  killed_at_ = now;
+  is_named_ = false;
+  waiting_.reset();
+  told_ = finding;
+  if (is_explained)
+    findings->Raise(std::move(finding));
+  else
+    waiting_ = std::move(finding);
+}
+
+void HostMemoryDetector::TakeCgroup(const HostEvent& host) {
+  if (host.cgroup_oom_kill) cgroup_kills_ = host.cgroup_oom_kill;
+  cgroup_bytes_ = host.cgroup_bytes;
+  cgroup_bytes_max_ = host.cgroup_bytes_max;
+}
+
+// Where the kernel ran out of memory, and how much of it there was.
+void HostMemoryDetector::DescribeMemory(const HostEvent& host, Evidence* evidence) const {
+  const bool is_in_cgroup = host.cgroup_oom_kill.value_or(0) > cgroup_kills_.value_or(0);
+  evidence->SetText("where", is_in_cgroup ? "cgroup" : "host");
+  const std::optional<double> most = std::max(cgroup_bytes_, host.cgroup_bytes);
+  const std::optional<double> limit = host.cgroup_bytes_max ? host.cgroup_bytes_max : cgroup_bytes_max_;
+  if (most) evidence->Set("cgroup_bytes", *most);
+  if (limit) evidence->Set("cgroup_bytes_max", *limit);
+}
+
+void HostMemoryDetector::TakeGone(const RunState& run, const Line& line, double now, Findings* findings) {
+  if (run.ended() || !line.rank) return;
+  if (!gone_rank_ || now - gone_at_ >= kGoneSeconds) {
+    gone_rank_ = line.rank;
+    gone_at_ = now;
+  }
+  if (!told_ || now - killed_at_ > kLaterGoneSeconds || (gone_at_ < killed_at_ && !waiting_)) return;
+  if (gone_rank_ != line.rank || is_named_) return;
+  told_->ranks = {*gone_rank_};
+  if (const RankState* rank = run.FindRank(*gone_rank_))
+    if (rank->step) told_->since_step = rank->step;
+  waiting_.reset();
+  findings->Raise(*told_);
+}
+
+// What a rank says right after a kill is what the kill has done to it: a loader of its own was ended. One that speaks
+// of its peers is not the one that was hit.
+void HostMemoryDetector::TakeException(const Line& line, const ExceptionEvent& exception, double now,
+                                       Findings* findings) {
+  const ExceptionWords words = WordsOf(exception);
+  if (!told_ || is_named_ || now - killed_at_ > kGoneSeconds || (words.are_of_peers && !words.are_of_child)) return;
+  // The process that went has a name already.
+  if (!waiting_ && !told_->ranks.empty()) return;
+  if (line.rank) told_->ranks = {*line.rank};
+  is_named_ = line.rank.has_value();
+  waiting_.reset();
+  findings->Raise(*told_);
+}
+
+void HostMemoryDetector::OnTick(const RunState&, double now, Findings* findings) {
+  if (!waiting_ || now - killed_at_ < kKillPatience) return;
+  findings->Raise(*std::exchange(waiting_, std::nullopt));
+}
+
+void GpuDetector::OnEvent(const RunState& run, const Line& line, double now, Findings* findings) {
+  const auto* event = std::get_if<GpuEvent>(&std::get<Event>(line.what));
+  if (event == nullptr || !std::isfinite(event->value)) return;
+  if (gpus_.size() >= kGpusMax && gpus_.count(event->uuid) == 0) return;
+  const std::string name = !event->uuid.empty() ? event->uuid : line.rank ? "rank " + std::to_string(*line.rank) : "";
+  Gpu& gpu = gpus_[name];
+  if (line.rank) gpu.rank = line.rank;
+  const bool is_alone = now - sampled_at_ > kTogetherSeconds;
+  if (name != first_name_) first_.reset();
+  sampled_at_ = now;
+  const Judgement judgement = Judge(run, *event, &gpu, now);
+  if (gpu.values.size() < 64 || gpu.values.count(event->field) > 0) gpu.values[event->field] = event->value;
+  if (judgement == Judgement::kNone || run.ended()) return;
+  Finding finding = Describe(run, *event, gpu, name);
+  if (judgement == Judgement::kFault) return findings->Raise(std::move(finding));
+  if (!is_alone) return;
+  first_ = std::move(finding);
+  first_name_ = name;
+  first_at_ = now;
+}
+
+void GpuDetector::OnTick(const RunState& run, double now, Findings* findings) {
+  if (!first_ || now - first_at_ < kTogetherSeconds) return;
+  if (!run.ended()) findings->Raise(*first_);
+  first_.reset();
+}
+
+Finding GpuDetector::Describe(const RunState& run, const GpuEvent& event, const Gpu& gpu,
+                              const std::string& name) const {
+  Finding finding;
+  finding.kind = IncidentKind::kGpuFault;
+  finding.key = name;
+  finding.severity = event.field == "temperature_celsius" ? Severity::kWarning : Severity::kCritical;
+  if (gpu.rank) finding.ranks = {*gpu.rank};
+  const RankState* rank = gpu.rank ? run.FindRank(*gpu.rank) : nullptr;
+  finding.since_step = rank != nullptr && rank->step ? rank->step : run.step();
+  finding.evidence.Set("uuid", event.uuid);
+  finding.evidence.Set("field", event.field);
+  finding.evidence.Set(event.field, event.value);
+  return finding;
+}
+
+GpuDetector::Judgement GpuDetector::Judge(const RunState& run, const GpuEvent& event, Gpu* gpu, double now) const {
+  const auto before = gpu->values.find(event.field);
+  const bool is_first = before == gpu->values.end();
+  if (event.field == "temperature_celsius") {
+    if (event.value < kHotCelsius) {
+      gpu->hot_samples = 0;
+      return Judgement::kNone;
+    }
+    if (gpu->hot_samples++ == 0) gpu->hot_since = now;
+    const bool is_hot = gpu->hot_samples >= kHotSamples && now - gpu->hot_since >= kHotSeconds;
+    return is_hot ? Judgement::kFault : Judgement::kNone;
+  }
+  if (event.field == "ecc_uncorrected_total")
+    return !is_first && event.value > before->second ? Judgement::kFault : Judgement::kNone;
+  const bool is_bad = event.field == "row_remap_failure" ? event.value > 0
+                      : event.field == "xid"             ? IsHardwareXid(static_cast<int64_t>(event.value))
+                                                         : false;
+  if (!is_bad || (!is_first && event.value == before->second)) return Judgement::kNone;
+  if (!is_first || now - run.began_at() > kFirstSampleSeconds) return Judgement::kFault;
+  return run.pace().advances >= kTrainedAdvances ? Judgement::kIfAlone : Judgement::kNone;
+}
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,180 @@
+#include "operations/detectors/loss_level.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace stepwatch::operations {
+namespace {
+
+constexpr double kDeviationMin = 0.01;  // of the level: noise is taken as at least that
+constexpr double kAbrupt = 0.5;         // of the height of a spike comes with its first sample
+constexpr double kGrowth = 1.03;        // a step: such losses, one after the other, rise
+constexpr size_t kGrowingSamples = 4;
+constexpr double kGrownRatio = 1.5;
+constexpr size_t kElevatedMax = 24;  // then it is the usual level, unless it was found to be a spike
+constexpr int64_t kCalmSamples = 3;
+constexpr double kBack = 0.1;          // above the level that there was just before, as a part of it
+constexpr size_t kNewestSamples = 16;  // that make this level
+constexpr size_t kLowestBlock = 8;
+constexpr size_t kBlocks[] = {4, 8, 16, 32, 64};
+constexpr double kMedianError = 1.25;  // standard error of a median over that of a mean
+
+}  // namespace
+
+void LossLevelDetector::OnRestart() {
+  *this = LossLevelDetector(settings_);
+}
+
+void LossLevelDetector::OnBeat(const RunState&, const BeatFacts& beat, Findings* findings) {
+  if (beat.rewound) OnRestart();
+  if (beat.late || !beat.loss || !beat.loss->fresh || !std::isfinite(beat.loss->value)) return;
+  rows_.Add(beat.step, beat.rank->rank, beat.loss->value, beat.now);
+  for (const StepRow& row : rows_.Take(beat.now)) Take(row, findings);
+}
+
+void LossLevelDetector::OnTick(const RunState&, double now, Findings* findings) {
+  for (const StepRow& row : rows_.Take(now)) Take(row, findings);
+}
+
+void LossLevelDetector::Take(const StepRow& row, Findings* findings) {
+  const double loss = row.Max();
+  // What is so far above the usual is no level from which a loss could rise.
+  if (is_spiking_) return WatchRecovery(loss, findings);
+  WatchSpike(row, loss, findings);
+  if (!is_spiking_) WatchDivergence(row, findings);
+}
+
+void LossLevelDetector::Accept(double loss, int64_t step) {
+  usual_.Add(loss);
+  last_good_step_ = step;
+  elevated_.clear();
+}
+
+void LossLevelDetector::WatchSpike(const StepRow& row, double loss, Findings* findings) {
+  if (static_cast<int64_t>(usual_.size()) < settings_.samples_min) return Accept(loss, row.step);
+  Level level{usual_.Median(), 0};
+  level.deviation = std::max(usual_.Deviation(level.median), kDeviationMin * std::abs(level.median));
+  const double rise = loss - level.median;
+  const double rise_min = std::max({settings_.spike_deviations * level.deviation, settings_.spike_rise_min,
+                                    (settings_.spike_ratio - 1) * std::abs(level.median)});
+  if (rise < rise_min) return Accept(loss, row.step);
+  elevated_.push_back(row);
+  JudgeElevated(row, level, findings);
+  if (elevated_.size() < kElevatedMax || is_spiking_ || is_diverging_) return;
+  const std::vector<StepRow> settled = std::exchange(elevated_, {});
+  for (const StepRow& elevated : settled) Accept(elevated.Max(), elevated.step);
+}
+
+void LossLevelDetector::JudgeElevated(const StepRow& row, const Level& level, Findings* findings) {
+  const double loss = row.Max();
+  const double rise = loss - level.median;
+  const double before = MedianOf(usual_.Last(3));
+  const bool is_strong = rise >= (settings_.spike_ratio_at_once - 1) * std::abs(level.median) &&
+                         rise >= 1.5 * settings_.spike_deviations * level.deviation &&
+                         rise >= 2 * settings_.spike_rise_min;
+  if (elevated_.size() == 1 && is_strong) return RaiseSpike(row, level, findings);
+  bool grows = true;
+  for (size_t i = elevated_.size() - std::min(elevated_.size(), kGrowingSamples); i < elevated_.size(); ++i) {
+    const double last = i == 0 ? before : elevated_[i - 1].Max();
+    grows = grows && elevated_[i].Max() > last + (kGrowth - 1) * std::abs(last);
+  }
+  if (grows) {
+    const bool is_far = rise >= (kGrownRatio - 1) * std::abs(level.median);
+    if (elevated_.size() >= kGrowingSamples && is_far && !is_diverging_) RaiseDivergence(row, row.Median(), findings);
+    return;
+  }
+  std::vector<double> heights;
+  for (const StepRow& elevated : elevated_) heights.push_back(elevated.Max() - level.median);
+  const bool is_abrupt = elevated_.front().Max() - before >= kAbrupt * MedianOf(heights);
+  const bool is_long = static_cast<int64_t>(elevated_.size()) >= settings_.spike_samples;
+  if (is_abrupt && (is_long || is_strong)) RaiseSpike(row, level, findings);
+}
+
+void LossLevelDetector::RaiseSpike(const StepRow& row, const Level& level, Findings* findings) {
+  is_spiking_ = true;
+  const std::vector<double> newest = usual_.Last(kNewestSamples);
+  spike_level_.median = MedianOf(newest);
+  spike_level_.deviation = DeviationOf(newest, spike_level_.median);
+  calm_ = 0;
+  const StepRow& first = elevated_.front();
+  Finding finding;
+  finding.kind = IncidentKind::kLossSpike;
+  finding.ranks = RanksAbove(row, level.median + (settings_.spike_ratio - 1) * std::abs(level.median));
+  finding.since_step = last_good_step_;
+  finding.evidence.Set("step", first.step);
+  finding.evidence.Set("loss", row.Max());
+  finding.evidence.Set("loss_median", level.median);
+  finding.evidence.Set("loss_deviation", level.deviation);
+  finding.evidence.Set("ratio", level.median != 0 ? row.Max() / level.median : 0.0);
+  finding.evidence.Set("samples", static_cast<int64_t>(elevated_.size()));
+  findings->Raise(std::move(finding));
+  elevated_.clear();
+}
+
+void LossLevelDetector::WatchRecovery(double loss, Findings* findings) {
+  const double back = std::max(3 * spike_level_.deviation, kBack * std::abs(spike_level_.median));
+  calm_ = loss - spike_level_.median <= back ? calm_ + 1 : 0;
+  if (calm_ < kCalmSamples) return;
+  is_spiking_ = false;
+  Evidence evidence;
+  evidence.Set("loss", loss);
+  findings->Clear(IncidentKind::kLossSpike, {}, std::move(evidence));
+}
+
+// Four blocks of samples of which each is above the one before, beyond noise.
+bool LossLevelDetector::Rises(size_t block, double noise, double* top) const {
+  if (levels_.size() < 4 * block) return false;
+  double medians[4];
+  for (size_t i = 0; i < 4; ++i) medians[i] = MedianOf(levels_.Last(block, (3 - i) * block));
+  const double error = kMedianError * noise / std::sqrt(static_cast<double>(block));
+  for (size_t i = 1; i < 4; ++i)
+    if (medians[i] <= medians[i - 1]) return false;
+  *top = medians[3];
+  return medians[3] - medians[0] > 6 * error;
+}
+
+void LossLevelDetector::WatchDivergence(const StepRow& row, Findings* findings) {
+  const double loss = row.Median();
+  levels_.Add(loss);
+  level_steps_.push_back(row.step);
+  if (level_steps_.size() > 512) level_steps_.erase(level_steps_.begin(), level_steps_.begin() + 256);
+  if (levels_.size() < 2 * kLowestBlock) return;
+  const double level = MedianOf(levels_.Last(kLowestBlock));
+  const bool is_first = levels_.size() == 2 * kLowestBlock && !is_diverging_;
+  if (is_first || level < lowest_) lowest_ = level;
+  const double rise_min = std::max((settings_.divergence_ratio - 1) * std::abs(lowest_), settings_.divergence_rise_min);
+  if (is_diverging_) {
+    if (level - lowest_ > rise_min / 2) return;
+    is_diverging_ = false;
+    findings->Clear(IncidentKind::kDivergence);
+    return;
+  }
+  if (level - lowest_ < rise_min) return;
+  std::vector<double> jumps;
+  for (size_t i = 0; i + 1 < std::min<size_t>(levels_.size(), 64); ++i)
+    jumps.push_back(levels_.Newest(i) - levels_.Newest(i + 1));
+  const double noise = DeviationOf(std::move(jumps), 0) / std::sqrt(2.0);
+  double top = 0;
+  for (const size_t block : kBlocks)
+    if (Rises(block, noise, &top) && top - lowest_ >= rise_min) return RaiseDivergence(row, top, findings);
+}
+
+void LossLevelDetector::RaiseDivergence(const StepRow& row, double top, Findings* findings) {
+  is_diverging_ = true;
+  if (levels_.size() < 2 * kLowestBlock) lowest_ = usual_.Median();
+  // The last step at which the loss was near its lowest level.
+  std::optional<int64_t> since;
+  for (size_t i = 0; i < levels_.size() && i < level_steps_.size() && !since; ++i)
+    if (levels_.Newest(i) <= lowest_ + 0.15 * (top - lowest_)) since = level_steps_[level_steps_.size() - 1 - i];
+  Finding finding;
+  finding.kind = IncidentKind::kDivergence;
+  finding.severity = Severity::kCritical;
+  finding.since_step = since;
+  finding.evidence.Set("step", row.step);
+  finding.evidence.Set("loss", top);
+  finding.evidence.Set("loss_lowest", lowest_);
+  finding.evidence.Set("ratio", lowest_ != 0 ? top / lowest_ : 0.0);
+  findings->Raise(std::move(finding));
+}
+
+}  // namespace stepwatch::operations

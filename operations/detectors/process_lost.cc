@@ -1,0 +1,141 @@
+#include "operations/detectors/process_lost.h"
+
+#include <algorithm>
+
+#include "operations/detectors/signals.h"
+
+namespace stepwatch::operations {
+namespace {
+
+// A better explanation may come within: a sample of the host says more, and comes later, unless whoever told of the end
+// has looked at the host before.
+constexpr double kPatience = 0.9;
+constexpr double kPatienceWithSamples = 2.4;
+constexpr double kPatienceForSignals = 2.4;
+constexpr double kTogetherSeconds = 0.05;
+constexpr double kSignalSeconds = 600;
+constexpr double kPressurePercent = 40;
+constexpr double kPressureSeconds = 20;
+
+}  // namespace
+
+void ProcessLostDetector::OnRestart() {
+  gone_.clear();
+  crashed_.clear();
+  asked_all_at_.reset();
+  is_told_ = false;
+}
+
+void ProcessLostDetector::OnBeat(const RunState&, const BeatFacts& beat, Findings*) {
+  if (beat.advanced == 0) return;
+  const auto is_back = [&](const Gone& gone) { return gone.rank == beat.rank->rank && !beat.rank->gone; };
+  crashed_.erase(std::remove_if(crashed_.begin(), crashed_.end(), is_back), crashed_.end());
+  gone_.erase(std::remove_if(gone_.begin(), gone_.end(), is_back), gone_.end());
+  if (gone_.empty() && crashed_.empty()) is_told_ = false;
+}
+
+void ProcessLostDetector::OnEvent(const RunState& run, const Line& line, double now, Findings* findings) {
+  const Event& event = std::get<Event>(line.what);
+  if (const auto* host = std::get_if<HostEvent>(&event)) {
+    has_host_samples_ = true;
+    sampled_at_ = now;
+    if (host->psi) psi_ = now - psi_at_ < kPressureSeconds ? std::max(*host->psi, 0.7 * psi_) : *host->psi;
+    if (host->psi) psi_at_ = now;
+  } else if (std::holds_alternative<ProcessGoneEvent>(event)) {
+    if (!run.ended()) TakeGone(run, line, now);
+  } else if (const auto* end = std::get_if<EndEvent>(&event)) {
+    TakeEnd(run, line, *end, now, findings);
+  } else if (const auto* signal = std::get_if<SignalEvent>(&event)) {
+    if (!line.rank && AsksToEnd(signal->number)) asked_all_at_ = now;
+    if (!IsCrash(signal->number) || !line.rank || run.ended()) return;
+    const RankState* rank = run.FindRank(*line.rank);
+    crashed_.push_back({*line.rank, now, rank == nullptr ? std::nullopt : rank->step, signal->number, false});
+  }
+}
+
+void ProcessLostDetector::TakeGone(const RunState& run, const Line& line, double now) {
+  Gone gone;
+  gone.rank = line.rank.value_or(-1);
+  gone.at = now;
+  gone.is_sampled = sampled_at_ >= 0 && now - sampled_at_ <= kTogetherSeconds;
+  const auto is_same = [&](const Gone& other) { return other.rank == gone.rank && gone.rank >= 0; };
+  if (std::any_of(gone_.begin(), gone_.end(), is_same)) return;
+  if (const RankState* rank = run.FindRank(gone.rank)) {
+    gone.step = rank->step;
+    gone.signal = rank->signal;
+  }
+  gone_.push_back(gone);
+}
+
+// All of its processes were asked to end, and do: a preemption whose end nobody has told.
+bool ProcessLostDetector::WereAsked(const RunState& run) const {
+  if (run.ranks().empty()) return false;
+  if (asked_all_at_ && gone_.front().at - *asked_all_at_ < kSignalSeconds) return true;
+  return std::all_of(run.ranks().begin(), run.ranks().end(), [&](const auto& entry) {
+    const RankState& rank = entry.second;
+    return rank.signal && AsksToEnd(*rank.signal) && gone_.front().at - rank.signal_at < kSignalSeconds;
+  });
+}
+
+void ProcessLostDetector::TakeEnd(const RunState& run, const Line& line, const EndEvent& end, double now,
+                                  Findings* findings) {
+  // A rank that was gone before anybody spoke of an end has not ended with the others: they have given up.
+  const bool has_lost = end.reason == EndReason::kOk && !gone_.empty() && !WereAsked(run);
+  const bool is_bad =
+      has_lost || end.reason == EndReason::kError || end.reason == EndReason::kLost || !crashed_.empty();
+  if (is_bad && !is_told_) {
+    if (gone_.empty() && line.rank && crashed_.empty())
+      gone_.push_back({*line.rank, now, run.step(), std::nullopt, false});
+    is_told_ = true;
+    Finding finding = Describe(run);
+    finding.evidence.SetText("end", NameOf(end.reason));
+    const double waited = gone_.empty() ? 0 : now - gone_.front().at;
+    finding.hold_seconds = std::max(0.0, kPatience - waited);
+    findings->Raise(std::move(finding));
+  }
+  gone_.clear();
+  crashed_.clear();
+}
+
+void ProcessLostDetector::OnTick(const RunState& run, double now, Findings* findings) {
+  if (is_told_ || run.ended()) return;
+  const bool has_crashed = !crashed_.empty() && now - crashed_.front().at >= kPatienceForSignals;
+  if (gone_.empty() && !has_crashed) return;
+  if (!gone_.empty()) {
+    const bool asked_some = std::any_of(gone_.begin(), gone_.end(),
+                                        [](const Gone& gone) { return gone.signal && AsksToEnd(*gone.signal); }) ||
+                            asked_all_at_;
+    const bool awaits_sample = has_host_samples_ && !gone_.front().is_sampled;
+    const double patience = asked_some ? kPatienceForSignals : awaits_sample ? kPatienceWithSamples : kPatience;
+    if (now - gone_.front().at < patience && !has_crashed) return;
+    is_told_ = true;
+    if (WereAsked(run)) return;
+  }
+  is_told_ = true;
+  findings->Raise(Describe(run));
+}
+
+Finding ProcessLostDetector::Describe(const RunState& run) const {
+  Finding finding;
+  finding.kind = IncidentKind::kProcessLost;
+  finding.severity = Severity::kCritical;
+  finding.since_step = run.step();
+  const std::vector<Gone>& first = crashed_.empty() ? gone_ : crashed_;
+  if (first.empty()) return finding;
+  for (const Gone& gone : first)
+    if (gone.rank >= 0 && gone.at - first.front().at <= kTogetherSeconds) finding.ranks.push_back(gone.rank);
+  // The whole job at one moment is nobody's fault in particular.
+  if (finding.ranks.size() > 1 && static_cast<int64_t>(finding.ranks.size()) == run.world()) finding.ranks.clear();
+  if (first.front().step) finding.since_step = first.front().step;
+  if (first.front().signal) finding.evidence.Set("signal", *first.front().signal);
+  finding.evidence.Set("processes_gone", static_cast<int64_t>(gone_.size()));
+  finding.evidence.Set("processes", run.world());
+  const bool is_pressed = psi_ >= kPressurePercent && first.front().at - psi_at_ < kPressureSeconds;
+  if (!is_pressed || !crashed_.empty()) return finding;
+  finding.kind = IncidentKind::kOutOfMemory;
+  finding.evidence.SetText("where", "host");
+  finding.evidence.Set("psi_percent", psi_);
+  return finding;
+}
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,53 @@
+// straggler: a rank takes longer for its own part of a step than its peers do, and than it did.
+#pragma once
+
+#include <map>
+
+#include "operations/detectors/detector.h"
+
+namespace stepwatch::operations {
+
+class StragglerDetector : public Detector {
+ public:
+  explicit StragglerDetector(const PaceSettings& settings) : settings_(settings) {}
+
+  void OnBeat(const RunState& run, const BeatFacts& beat, Findings* findings) override;
+  void OnTick(const RunState& run, double now, Findings* findings) override;
+  void OnRestart() override;
+  void Apply(const Settings& settings) override { settings_ = settings.pace; }
+
+ private:
+  struct RankPace {
+    double seconds = 0;  // in this round
+    int64_t steps = 0;
+    double mean = 0;  // of the last round
+    int64_t rounds = 0;
+    SampleWindow ratios{16};    // to the peers; the newest
+    std::vector<double> first;  // the first ones, until `usual` is known
+    double usual = 0;
+    double deviation = 0;
+    int64_t slow = 0;       // rounds in a row, of which one in eight may be none
+    int64_t very_slow = 0;  // rounds in a row
+    int64_t calm = 0;
+    int64_t good_step = -1;
+    bool is_told = false;
+    double told_at = 0;
+    std::string group;  // of ranks that became slow together
+  };
+
+  void CloseRound(const RunState& run, double now, Findings* findings);
+  void Judge(const RunState& run, double ratio, RankPace* pace);
+  bool IsSlow(const RankPace& pace) const;
+  void Tell(const RunState& run, double now, double median, Findings* findings);
+
+  PaceSettings settings_;
+  std::map<int64_t, RankPace> ranks_;
+  std::map<std::string, std::vector<int64_t>> groups_;
+  std::string group_;  // the newest
+  double group_at_ = 0;
+  double round_at_ = 0;
+  bool is_begun_ = false;
+  int64_t first_step_ = -1;  // before the first of which times were told
+};
+
+}  // namespace stepwatch::operations

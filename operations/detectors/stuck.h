@@ -1,0 +1,47 @@
+// stuck: a run that stands still, or a rank that does while the others go on.
+#pragma once
+
+#include <map>
+
+#include "operations/detectors/detector.h"
+
+namespace stepwatch::operations {
+
+class StuckDetector : public Detector {
+ public:
+  explicit StuckDetector(const StuckSettings& settings) : settings_(settings) {}
+
+  void OnEvent(const RunState& run, const Line& line, double now, Findings* findings) override;
+  void OnTick(const RunState& run, double now, Findings* findings) override;
+  void OnRestart() override;
+  void Apply(const Settings& settings) override { settings_ = settings.stuck; }
+
+ private:
+  // Who holds the others up, and how one knows.
+  struct Suspects {
+    std::vector<int64_t> ranks;
+    const char* witness = "silence";
+    bool is_witnessed = false;  // by the operating system or the collective library
+    bool is_silent = false;     // it is, and its peers are not
+    bool is_odd = false;        // one is silent or behind while its peers are alive
+  };
+
+  Suspects Suspect(const RunState& run, double now) const;
+  void NameByTrace(const RunState& run, double now, Suspects* suspects) const;
+  double Deadline(const RunState& run, const Suspects& suspects, double now) const;
+  double PhaseDeadline(const RunState& run, const Suspects& suspects, double now) const;
+  void WatchRanks(const RunState& run, double now, Findings* findings);
+  void WatchRecovery(const RunState& run, double now, Findings* findings);
+  Finding Describe(const RunState& run, const Suspects& suspects, double deadline, double now) const;
+
+  StuckSettings settings_;
+  bool is_told_ = false;
+  std::optional<int64_t> told_step_;
+  double told_at_ = 0;
+  std::vector<int64_t> told_ranks_;
+  std::map<int64_t, int64_t> stuck_ranks_;  // rank, while the others go on, to its step
+  double still_at_ = -1;                    // the whole run stood still
+  double signal_at_ = -1;                   // somebody was asked to end
+};
+
+}  // namespace stepwatch::operations

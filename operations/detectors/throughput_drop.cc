@@ -1,0 +1,244 @@
+#include "operations/detectors/throughput_drop.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace stepwatch::operations {
+namespace {
+
+constexpr int64_t kWarmUpBlocks = 2;
+constexpr int64_t kFewBlocks = 4;  // of a baseline by which a large drop can be told
+constexpr double kFewRatio = 0.7;
+constexpr int64_t kCoarseSteps = 8;        // of a block, where a beat tells of several steps at once
+constexpr double kWholeBlockSeconds = 10;  // that are off by less than one
+constexpr double kLearnSeconds = 240;      // the baseline is frozen then, if it has blocks enough
+constexpr int64_t kCountingSamples = 8;    // tokens that rise so often in a row are a count of all so far
+constexpr int64_t kLowBlocks = 3;          // below the limit
+constexpr int64_t kVeryLowBlocks = 2;      // far below it
+constexpr double kVeryLow = 0.6;           // of the level
+constexpr double kLeak = 0.82;             // of the level: the median of the last twelve blocks
+constexpr double kDeviations = 4;
+constexpr double kRise = 1.1;  // the median of the last blocks is the level from here on
+constexpr double kRecovered = 0.9;
+constexpr int64_t kCalmBlocks = 3;
+constexpr double kLimitMin = 0.1;
+constexpr double kDeviationMin = 0.01;
+constexpr double kLeakSeconds = 30;  // that these take
+constexpr double kLowSeconds = 7.5;
+constexpr double kVeryLowSeconds = 5;
+constexpr size_t kTimedRanksMax = 4096;
+constexpr double kNoisyTokens = 0.15;
+constexpr double kOwnSmoothing = 0.3;
+constexpr double kOwnFollow = 0.1;
+constexpr double kOwnShare = 0.6;        // of a slowdown: if own times rise by that, all ranks are slow
+constexpr double kOwnFar = 1.15;         // above the middle of its peers: it may be a straggler
+constexpr double kStragglerRounds = 20;  // for so long it may be found to be one
+constexpr double kNobodyRounds = 4;      // for so long a rank may show itself
+constexpr double kHiccup = 3;            // a wait that is so many times as long as the others of its block is left out
+
+}  // namespace
+
+void ThroughputDropDetector::OnRestart() {
+  *this = ThroughputDropDetector(settings_);
+}
+
+void ThroughputDropDetector::Rate::Learn(double rate, size_t blocks_max) {
+  if (is_frozen || baseline.size() >= blocks_max) {
+    if (!recent.is_full() || recent.Median() < kRise * level) return;
+    baseline = recent.Last(recent.size());
+    baseline.resize(std::min(baseline.size(), blocks_max));
+  } else {
+    baseline.push_back(rate);
+  }
+  level = MedianOf(baseline);
+  deviation = level > 0 ? std::max(DeviationOf(baseline, level) / level, kDeviationMin) : 0;
+}
+
+void ThroughputDropDetector::Begin(int64_t step, double now) {
+  block_ = Block();
+  block_.step = block_.last_step = step;
+  block_.at = block_.last_at = now;
+  is_begun_ = true;
+}
+
+void ThroughputDropDetector::TakeTokens(const BeatFacts& beat) {
+  if (!beat.tokens || !(beat.tokens->value > 0) || !std::isfinite(beat.tokens->value)) return;
+  if (token_rank_ < 0) token_rank_ = beat.rank->rank;
+  if (beat.rank->rank == token_rank_) {
+    rising_tokens_ = beat.tokens->value > last_tokens_ ? rising_tokens_ + 1 : 0;
+    last_tokens_ = beat.tokens->value;
+    are_counted_ = are_counted_ || rising_tokens_ >= kCountingSamples;
+  }
+  block_.tokens += beat.tokens->value;
+  ++block_.token_samples;
+}
+
+void ThroughputDropDetector::OnBeat(const RunState& run, const BeatFacts& beat, Findings* findings) {
+  if (beat.rewound) OnRestart();
+  TakeTokens(beat);
+  TakeOwnTime(beat);
+  if (first_at_ < 0) first_at_ = beat.now;
+  are_whole_seconds_ = are_whole_seconds_ && std::abs(beat.now - first_at_ - std::round(beat.now - first_at_)) < 1e-3;
+  if (!run.step() || *run.step() <= step_) return;
+  step_ = *run.step();
+  const bool is_undisturbed = run.phase() == RunPhase::kTrain && is_begun_ && run.left_training_at() < block_.at;
+  if (!is_undisturbed) return Begin(step_, beat.now);
+  const double wait = beat.now - block_.last_at;
+  if (wait > block_.longest) {
+    block_.longest = wait;
+    block_.longest_steps = step_ - block_.last_step;
+  }
+  block_.last_at = beat.now;
+  block_.last_step = step_;
+  const int64_t steps = step_ - block_.step;
+  const double seconds = beat.now - block_.at;
+  const bool is_coarse = run.pace().beat_seconds > run.pace().StepSeconds();
+  const double seconds_min = are_whole_seconds_ ? kWholeBlockSeconds : settings_.block_seconds;
+  if (steps < (is_coarse ? kCoarseSteps : settings_.block_steps) || seconds < seconds_min) return;
+  const auto others = static_cast<double>(steps - block_.longest_steps);
+  const double others_seconds = seconds - block_.longest;
+  // One hiccup is not the pace.
+  const bool has_hiccup = others > 0 && others_seconds > 0 &&
+                          (block_.longest - (are_whole_seconds_ ? 1 : 0)) / static_cast<double>(block_.longest_steps) >
+                              kHiccup * others_seconds / others;
+  if (has_hiccup)
+    Close(run, others, others_seconds, beat.now, findings);
+  else
+    Close(run, static_cast<double>(steps), seconds, beat.now, findings);
+  Begin(step_, beat.now);
+}
+
+void ThroughputDropDetector::TakeOwnTime(const BeatFacts& beat) {
+  const auto rank = static_cast<size_t>(beat.rank->rank);
+  if (!beat.step_seconds || !(beat.step_seconds->value > 0) || rank >= kTimedRanksMax) return;
+  if (own_seconds_.size() <= rank) own_seconds_.resize(rank + 1);
+  float& own = own_seconds_[rank];
+  const auto seconds = static_cast<float>(beat.step_seconds->value);
+  own = own == 0 ? seconds : own + static_cast<float>(kOwnSmoothing) * (seconds - own);
+}
+
+// The lower of the middle two: of two ranks that of the faster one.
+double ThroughputDropDetector::OwnSeconds() const {
+  std::vector<float> own;
+  for (const float seconds : own_seconds_)
+    if (seconds > 0) own.push_back(seconds);
+  if (own.size() < 2) return 0;
+  const auto middle = own.begin() + static_cast<std::ptrdiff_t>((own.size() - 1) / 2);
+  std::nth_element(own.begin(), middle, own.end());
+  return *middle;
+}
+
+// A straggler, if there is one, is the better explanation. Own times tell whether to wait for it.
+double ThroughputDropDetector::HoldSeconds(const RunState& run, double ratio) const {
+  const double own = OwnSeconds();
+  if (own <= 0 || own_seconds_learnt_ <= 0 || ratio <= 0) return 0;
+  if (own / own_seconds_learnt_ - 1 >= kOwnShare * (1 / ratio - 1)) return 0;
+  const bool is_one_far =
+      std::any_of(own_seconds_.begin(), own_seconds_.end(), [&](float seconds) { return seconds >= kOwnFar * own; });
+  const double round = std::max({1.0, run.pace().beat_seconds, run.pace().StepSeconds()});
+  return (is_one_far ? kStragglerRounds : kNobodyRounds) * round;
+}
+
+bool ThroughputDropDetector::IsLow(Rate* rate, double now_rate, double now) {
+  rate->recent.Add(now_rate);
+  rate->recent_at.Add(block_.at);
+  const auto blocks = static_cast<int64_t>(rate->baseline.size());
+  if (blocks < kFewBlocks) {
+    rate->Learn(now_rate, static_cast<size_t>(settings_.baseline_blocks));
+    return false;
+  }
+  // Little is known of what few blocks vary by.
+  const bool are_few = blocks < settings_.baseline_blocks_min;
+  const double spread = (are_few ? 2 : 1) * kDeviations * rate->deviation;
+  const double drop_ratio = std::min(settings_.drop_ratio, are_few ? kFewRatio : 1);
+  const double limit = std::max(kLimitMin, 1 - std::max(1 - drop_ratio, spread));
+  const double far_limit = std::max(kLimitMin, 1 - std::max(1 - kVeryLow, 1.5 * spread));
+  const double leak_limit = 1 - std::max(1 - kLeak, 0.5 * spread);
+  rate->low = now_rate < limit * rate->level ? rate->low + 1 : 0;
+  rate->very_low = now_rate < far_limit * rate->level ? rate->very_low + 1 : 0;
+  if (rate->low == 1) rate->low_at = block_.at;
+  if (rate->very_low == 1) rate->very_low_at = block_.at;
+  const bool leaks = !are_few && rate->recent.is_full() && now_rate < rate->level &&
+                     now - rate->recent_at.Newest(rate->recent_at.size() - 1) >= kLeakSeconds &&
+                     rate->recent.Median() < leak_limit * rate->level;
+  if (rate->low == 0) rate->Learn(now_rate, static_cast<size_t>(settings_.baseline_blocks));
+  const bool is_low = rate->low >= kLowBlocks && now - rate->low_at >= kLowSeconds;
+  const bool is_very_low = rate->very_low >= kVeryLowBlocks && now - rate->very_low_at >= kVeryLowSeconds;
+  return is_low || is_very_low || leaks || rate->gross.IsLow();
+}
+
+void ThroughputDropDetector::AddGross(Rate* rate, double work_per_step, double now) {
+  GrossPace::Block block;
+  block.step = block_.step;
+  block.work = work_per_step * static_cast<double>(step_ - block_.step);
+  block.seconds = now - block_.at;
+  block.longest_work = work_per_step * static_cast<double>(block_.longest_steps);
+  block.longest_seconds = block_.longest;
+  rate->gross.Add(block);
+}
+
+// Tokens are what is trained: a step of twice as many may take twice as long. Where they say nothing of the time that a
+// step takes, as with padding, steps do.
+bool ThroughputDropDetector::WatchTokens(double rate, double now) {
+  const double tokens = block_.tokens / static_cast<double>(block_.token_samples);
+  AddGross(&tokens_, tokens, now);
+  tokens_are_low_ = IsLow(&tokens_, rate * tokens, now);
+  const bool are_noise = tokens_.deviation > kNoisyTokens && tokens_.deviation > 3 * steps_.deviation;
+  return tokens_.baseline.size() + 2 >= steps_.baseline.size() && !are_noise;
+}
+
+void ThroughputDropDetector::Close(const RunState& run, double steps, double seconds, double now, Findings* findings) {
+  if (++blocks_ <= kWarmUpBlocks) return;
+  if (first_block_at_ < 0) first_block_at_ = now;
+  const bool is_learnt = now - first_block_at_ >= kLearnSeconds &&
+                         static_cast<int64_t>(steps_.baseline.size()) >= settings_.baseline_blocks_min;
+  for (Rate* rate : {&steps_, &tokens_}) {
+    rate->is_frozen = is_learnt;
+    if (is_learnt) rate->gross.Freeze();
+  }
+  const double rate = steps / seconds;
+  AddGross(&steps_, 1, now);
+  const bool steps_are_low = IsLow(&steps_, rate, now);
+  const bool by_tokens = block_.token_samples > 0 && !are_counted_ && WatchTokens(rate, now);
+  const bool is_low = by_tokens ? tokens_are_low_ : steps_are_low;
+  const Rate& measure = by_tokens ? tokens_ : steps_;
+  if (measure.low == 0 && !is_low_) {
+    low_since_ = step_;
+    if (const double own = OwnSeconds(); own > 0)
+      own_seconds_learnt_ =
+          own_seconds_learnt_ == 0 ? own : own_seconds_learnt_ + kOwnFollow * (own - own_seconds_learnt_);
+  }
+  if (!is_low_ && is_low) return Raise(run, measure, by_tokens, findings);
+  if (!is_low_) return;
+  const bool is_back = measure.recent.Newest(0) >= kRecovered * measure.level && !measure.gross.IsLow();
+  calm_ = is_back ? calm_ + 1 : 0;
+  if (calm_ < kCalmBlocks) return;
+  is_low_ = false;
+  for (Rate* calm : {&steps_, &tokens_}) {
+    calm->recent.Clear();
+    calm->recent_at.Clear();
+  }
+  findings->Clear(IncidentKind::kThroughputDrop);
+}
+
+void ThroughputDropDetector::Raise(const RunState& run, const Rate& rate, bool by_tokens, Findings* findings) {
+  is_low_ = true;
+  calm_ = 0;
+  const bool by_waits = rate.gross.IsLow() && rate.low == 0;
+  const double now_rate =
+      by_waits ? rate.gross.Rate() : MedianOf(rate.recent.Last(static_cast<size_t>(std::max<int64_t>(1, rate.low))));
+  const double usual = by_waits ? rate.gross.RateLearnt() : rate.level;
+  const int64_t since = by_waits ? rate.gross.SinceStep() : low_since_;
+  Finding finding;
+  finding.kind = IncidentKind::kThroughputDrop;
+  finding.since_step = since >= 0 ? std::optional<int64_t>(since) : std::nullopt;
+  finding.hold_seconds = HoldSeconds(run, now_rate / usual);
+  finding.evidence.SetText("measure", by_tokens ? "tokens_per_second" : "steps_per_second");
+  finding.evidence.Set("rate", now_rate);
+  finding.evidence.Set("rate_baseline", usual);
+  finding.evidence.Set("ratio", now_rate / usual);
+  finding.evidence.Set("deviation", rate.deviation);
+  findings->Raise(std::move(finding));
+}
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,77 @@
+// throughput_drop: the run trains more slowly than it did, all at once or little by little.
+#pragma once
+
+#include "operations/detectors/detector.h"
+#include "operations/detectors/gross_pace.h"
+
+namespace stepwatch::operations {
+
+class ThroughputDropDetector : public Detector {
+ public:
+  explicit ThroughputDropDetector(const PaceSettings& settings) : settings_(settings) {}
+
+  void OnBeat(const RunState& run, const BeatFacts& beat, Findings* findings) override;
+  void OnRestart() override;
+  void Apply(const Settings& settings) override { settings_ = settings.pace; }
+
+ private:
+  // What was done in a second. The baseline is learnt, then frozen, and rises only.
+  struct Rate {
+    std::vector<double> baseline;
+    SampleWindow recent{12};
+    SampleWindow recent_at{12};  // when they began
+    double level = 0;            // median of the baseline
+    double deviation = 0;        // of its blocks, as a part of the level
+    int64_t low = 0;             // blocks in a row below the limits
+    int64_t very_low = 0;
+    double low_at = 0;  // when the first of them began
+    double very_low_at = 0;
+    bool is_frozen = false;
+    GrossPace gross;
+    void Learn(double rate, size_t blocks_max);
+  };
+  struct Block {
+    int64_t step = 0;
+    double at = 0;
+    int64_t last_step = 0;
+    double last_at = 0;
+    double longest = 0;  // wait for a step, or for some that came at once
+    int64_t longest_steps = 1;
+    double tokens = 0;
+    int64_t token_samples = 0;
+  };
+
+  void TakeTokens(const BeatFacts& beat);
+  void Begin(int64_t step, double now);
+  void Close(const RunState& run, double steps, double seconds, double now, Findings* findings);
+  bool WatchTokens(double rate, double now);
+  void AddGross(Rate* rate, double work_per_step, double now);
+  bool IsLow(Rate* rate, double now_rate, double now);
+  void Raise(const RunState& run, const Rate& rate, bool by_tokens, Findings* findings);
+  void TakeOwnTime(const BeatFacts& beat);
+  double OwnSeconds() const;
+  double HoldSeconds(const RunState& run, double ratio) const;
+
+  PaceSettings settings_;
+  Block block_;
+  bool is_begun_ = false;
+  double first_at_ = -1;
+  bool are_whole_seconds_ = true;  // as the observer writes them down
+  int64_t blocks_ = 0;
+  Rate steps_;
+  Rate tokens_;
+  double first_block_at_ = -1;
+  int64_t token_rank_ = -1;  // whose tokens tell whether they are a count
+  double last_tokens_ = 0;
+  int64_t rising_tokens_ = 0;
+  bool are_counted_ = false;
+  int64_t step_ = -1;
+  int64_t low_since_ = -1;
+  std::vector<float> own_seconds_;  // of the ranks that tell their own step time, smoothed; 0: does not tell
+  double own_seconds_learnt_ = 0;   // the middle of them, as long as the pace is as usual
+  bool tokens_are_low_ = false;
+  bool is_low_ = false;
+  int64_t calm_ = 0;
+};
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,86 @@
+#include "operations/discovery/beat_answer.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "operations/trace/parse_line.h"
+#include "src/base/text.h"
+
+namespace stepwatch::operations {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::string_view kBeats = "\"beats\":[";
+constexpr size_t kHeadBytesMax = 4096;
+
+// The object at the beginning of the text, up to its last brace; empty: it has no end.
+std::string_view ObjectAt(std::string_view text) {
+  int depth = 0;
+  bool is_text = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char byte = text[i];
+    if (is_text) {
+      if (byte == '\\')
+        ++i;
+      else if (byte == '"')
+        is_text = false;
+    } else if (byte == '"') {
+      is_text = true;
+    } else if (byte == '{') {
+      ++depth;
+    } else if (byte == '}' && --depth == 0) {
+      return text.substr(0, i + 1);
+    }
+  }
+  return {};
+}
+
+uint64_t CountIn(const Json& head, const char* key) {
+  const auto found = head.find(key);
+  return found != head.end() && found->is_number_unsigned() ? found->get<uint64_t>() : 0;
+}
+
+Status NoAnswer() {
+  return Status(StatusCode::kInvalid, "what the door has answered is no page of beats");
+}
+
+}  // namespace
+
+// The lines stand last, and each is parsed once.
+Result<BeatAnswer> ParseBeatAnswer(std::string_view json_untrusted) {
+  const size_t beats = json_untrusted.substr(0, kHeadBytesMax).find(kBeats);
+  if (beats == std::string_view::npos) return NoAnswer();
+  const Json head = Json::parse(std::string(json_untrusted.substr(0, beats)) + "\"beats\":[]}", nullptr, false);
+  if (!head.is_object()) return NoAnswer();
+  BeatAnswer answer;
+  const auto run = head.find("run");
+  const auto rank = head.find("rank");
+  if (run == head.end() || !run->is_string() || rank == head.end() || !rank->is_number_integer()) return NoAnswer();
+  answer.run = base::Printable(run->get_ref<const std::string&>(), kRunBytesMax);
+  answer.rank = rank->get<int64_t>();
+  if (answer.rank < 0 || answer.rank > kRankMax) return NoAnswer();
+  answer.next = CountIn(head, "next");
+  answer.newest = CountIn(head, "newest");
+  answer.lost = CountIn(head, "lost");
+  answer.dropped = CountIn(head, "dropped");
+  std::string_view rest = json_untrusted.substr(beats + kBeats.size());
+  while (rest.starts_with('{')) {
+    const std::string_view object = ObjectAt(rest);
+    if (object.empty()) return NoAnswer();
+    rest.remove_prefix(object.size());
+    if (rest.starts_with(',')) rest.remove_prefix(1);
+    Result<Line> line = ParseLine(object);
+    if (!line.ok()) {
+      ++answer.refused;
+      continue;
+    }
+    line.value().run = answer.run;
+    line.value().rank = answer.rank;
+    answer.lines.push_back(std::move(line).value());
+  }
+  if (!rest.starts_with(']')) return NoAnswer();
+  return answer;
+}
+
+}  // namespace stepwatch::operations

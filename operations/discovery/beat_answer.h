@@ -1,0 +1,28 @@
+// An answer of GET /v1/beats. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "operations/vocabulary/line.h"
+#include "stepwatch/status.h"
+
+namespace stepwatch::operations {
+
+struct BeatAnswer {
+  std::string run;  // empty: not agreed on yet
+  int64_t rank = 0;
+  uint64_t next = 0;     // the next question's `since`
+  uint64_t newest = 0;   // number of the newest line that there is
+  uint64_t lost = 0;     // lines that were asked for and are not kept any more
+  uint64_t dropped = 0;  // what never became a line, from the beginning on
+  std::vector<Line> lines;
+  uint64_t refused = 0;  // lines that are none
+};
+
+// Lines of another run or rank than the answer's are taken for the answer's: a process speaks for itself alone.
+Result<BeatAnswer> ParseBeatAnswer(std::string_view json_untrusted);
+
+}  // namespace stepwatch::operations

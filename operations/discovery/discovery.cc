@@ -1,0 +1,302 @@
+#include "operations/discovery/discovery.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "operations/discovery/known_process.h"
+#include "operations/discovery/metrics_fetch.h"
+#include "operations/witness/cgroup_memory.h"
+#include "src/base/text.h"
+
+namespace stepwatch::operations {
+namespace {
+
+constexpr std::chrono::milliseconds kTick{250};
+constexpr uint64_t kTicksOfFind = 4, kTicksOfHost = 20;
+constexpr std::chrono::milliseconds kMetricsTime{3000};
+constexpr size_t kRanksOfStacksMax = 16;
+constexpr size_t kStacksOpenMax = 64;
+constexpr double kMuteSecondsMax = 60;
+
+double SystemSeconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::vector<std::string> AllOf(const DiscoveryOptions& options) {
+  std::vector<std::string> all = options.directories;
+  all.insert(all.end(), options.named.begin(), options.named.end());
+  return all;
+}
+
+std::string TextOf(const StackReport& report) {
+  std::string text = report.text;
+  for (const std::string& refusal : report.refusals) text += "not to be had: " + refusal + "\n";
+  return text;
+}
+
+}  // namespace
+
+Discovery::Discovery(boost::asio::io_context& loop, DiscoveryOptions options, std::function<void(Line)> tell,
+                     Surroundings surroundings)
+    : options_(std::move(options)),
+      loop_(loop),
+      mailbox_(std::make_shared<watch::LoopMailbox>(loop)),
+      around_{loop,
+              mailbox_,
+              pulses_,
+              std::move(surroundings.open_pulse),
+              std::move(tell),
+              surroundings.now ? std::move(surroundings.now) : SystemSeconds,
+              std::move(surroundings.known_until),
+              *surroundings.files,
+              options_.host},
+      timer_(loop),
+      own_(base::ThisProcess(around_.files)),
+      left_ends_(directories_, mailbox_, AllOf(options_), around_.files,
+                 [this](const KnownProcess& known, const std::vector<door::LeftEnd>& ends) {
+                   TellHosts(true);
+                   const double told = around_.known_until ? around_.known_until(known.run, known.rank) : 0;
+                   for (const Line& line : LastLinesOf(known, ends, std::max(told, known.told_t), around_.now()))
+                     around_.tell(line);
+                   known_.Forget(KeyOf(known));
+                 }),
+      known_(loop, around_.files, [this](const KnownProcess& known) {
+        // Whoever watches its door tells its end, too.
+        if (!IsWatched(known)) left_ends_.Find(known, around_.now());
+      }) {}
+
+Discovery::~Discovery() {
+  Stop();
+}
+
+void Discovery::Start() {
+  Tick();
+}
+
+void Discovery::Stop() {
+  if (!alive_) return;
+  alive_.reset();
+  mailbox_->Close();
+  timer_.cancel();
+  known_.Stop();
+  for (const auto& [key, job] : jobs_) job->Stop();
+  jobs_.clear();
+}
+
+std::function<void()> Discovery::IfAlive(std::function<void()> work) const {
+  return [alive = std::weak_ptr(alive_), work = std::move(work)] {
+    if (!alive.expired()) work();
+  };
+}
+
+void Discovery::Tick() {
+  if (ticks_ % kTicksOfFind == 0) {
+    Find();
+    LookAtStandstills();
+  }
+  // A job may tell its end meanwhile, which is no reason to begin anew.
+  std::vector<std::shared_ptr<WatchedJob>> jobs;
+  for (const auto& [key, job] : jobs_) jobs.push_back(job);
+  for (const auto& job : jobs) job->Tick();
+  if (ticks_ % kTicksOfFind == 0) SeeProcesses();
+  left_ends_.Tick(around_.now());
+  if (ticks_ % kTicksOfHost == 0) TellHosts();
+  ++ticks_;
+  timer_.expires_after(kTick);
+  timer_.async_wait([tick = IfAlive([this] { Tick(); })](const boost::system::error_code& error) {
+    if (!error) tick();
+  });
+}
+
+void Discovery::Find() {
+  if (is_finding_) return;  // a mount hangs
+  const auto doors = std::make_shared<std::vector<door::FoundDoor>>();
+  is_finding_ = directories_.Post([mailbox = mailbox_, doors, own = options_.directories, named = options_.named,
+                                   files = &around_.files, found = IfAlive([this, doors] { OnFound(*doors); })] {
+    *doors = door::FindDoors({.directories = own, .files = files});
+    for (const std::string& each : named) {
+      const auto others = door::FindDoors({.directories = {each}, .named = each, .files = files});
+      doors->insert(doors->end(), others.begin(), others.end());
+    }
+    mailbox->Post(found);
+  });
+}
+
+void Discovery::OnFound(const std::vector<door::FoundDoor>& doors) {
+  is_finding_ = false;
+  Sweep(doors);
+  const double now = around_.now();
+  for (const door::FoundDoor& door : doors) {
+    const auto key = std::pair(door.path, door.inode);
+    const auto muted = mute_.find(key);
+    const bool waits = muted != mute_.end() && now < muted->second.again_at;
+    if (jobs_.size() >= options_.jobs_max || jobs_.count(key) > 0 || waits) continue;
+    jobs_[key] = std::make_shared<WatchedJob>(door, around_, Callbacks());
+  }
+}
+
+WatchedJob::Callbacks Discovery::Callbacks() {
+  const auto forget = [this](const WatchedJob& job) {
+    if (const auto known = KnownOf(job)) known_.Forget(KeyOf(*known));
+  };
+  const auto before_gone = [this, forget](const WatchedJob& job) {
+    TellHosts(true);
+    forget(job);
+  };
+  const auto hand_over = [this](const WatchedJob& job) {
+    const std::optional<KnownProcess> known = KnownOf(job);
+    if (!known) return false;
+    known_.See(*known);
+    left_ends_.Find(*known, around_.now());
+    return true;
+  };
+  return {before_gone, hand_over, forget};
+}
+
+// Who is gone, and doors at which nobody has ever answered: most belong to a process that was killed earlier.
+void Discovery::Sweep(const std::vector<door::FoundDoor>& doors) {
+  const double now = around_.now();
+  for (auto each = jobs_.begin(); each != jobs_.end();) {
+    const auto& [key, job] = *each;
+    if (job->is_mute()) {
+      Attempt& attempt = mute_[key];
+      attempt.again_at = now + std::min(kMuteSecondsMax, static_cast<double>(1 << std::min(attempt.failures++, 6)));
+      job->Stop();
+    } else if (job->is_over()) {
+      mute_[key].again_at = now + kMuteSecondsMax;
+    }
+    each = job->is_over() ? jobs_.erase(each) : std::next(each);
+  }
+  std::erase_if(mute_, [&](const auto& each) {
+    return std::none_of(doors.begin(), doors.end(), [&](const door::FoundDoor& door) {
+      return door.path == each.first.first && door.inode == each.first.second;
+    });
+  });
+  std::erase_if(hosts_, [&](const auto& each) {
+    return std::none_of(jobs_.begin(), jobs_.end(),
+                        [&](const auto& job) { return job.second->teller().run() == each.first; });
+  });
+}
+
+// Also just before a process is told to be gone, so that its reason, or that there is none, stands before it.
+void Discovery::TellHosts(bool tells_same) {
+  if (jobs_.empty()) return;
+  const HostMemory memory = ReadHostMemory(around_.files);
+  std::map<std::string, std::map<std::string, CgroupMemory>> runs;
+  std::map<std::string, CgroupMemory> read;  // several ranks share one
+  for (const auto& [key, job] : jobs_) {
+    if (job->teller().run().empty()) continue;
+    const auto [found, is_new] = read.try_emplace(job->cgroup());
+    if (is_new) found->second = ReadCgroupMemory(job->cgroup(), around_.files);
+    runs[job->teller().run()].insert(*found);
+  }
+  for (const auto& [run, cgroups] : runs)
+    if (const auto event = hosts_[run].OnMemory(options_.host, memory, cgroups, tells_same))
+      around_.tell(Line{around_.now(), run, std::nullopt, Event(*event)});
+}
+
+void Discovery::LookAtStandstills() {
+  if (!options_.collects_stacks) return;
+  const double now = around_.now();
+  for (const auto& [key, job] : jobs_) {
+    if (stacks_open_ >= kRanksOfStacksMax) return;
+    if (!job->process() || !job->standstill().TakeTurn(now)) continue;
+    (void)PostStacks(job, Pause::kIfAsleep, [job = job](const StackReport& report) {
+      if (report.was_seen) job->OnCollective(report.collective);
+    });
+  }
+}
+
+bool Discovery::PostStacks(const std::shared_ptr<WatchedJob>& job, Pause pause, std::function<void(StackReport)> done) {
+  if (stacks_open_ >= kStacksOpenMax) return false;
+  const auto report = std::make_shared<StackReport>();
+  const auto collected = IfAlive([this, report, job, done = std::move(done)] {
+    --stacks_open_;
+    job->EndLook();
+    done(std::move(*report));
+  });
+  const bool is_posted = stacks_.Post([process = *job->process(), pause, tools = options_.stacks, report, collected,
+                                       mailbox = mailbox_, files = &around_.files] {
+    *report = operations::CollectStacks(process, pause, tools, *files);
+    mailbox->Post(collected);
+  });
+  if (!is_posted) return false;
+  ++stacks_open_;
+  job->BeginLook();
+  return true;
+}
+
+void Discovery::CollectStacks(const std::string& run, const std::vector<int64_t>& ranks,
+                              std::function<void(std::vector<RankStacks>)> done) {
+  struct Gathering {
+    size_t open = 0;
+    std::vector<RankStacks> stacks;
+    std::function<void(std::vector<RankStacks>)> done;
+
+    void Finish() {
+      if (open == 0 && done) done(std::move(stacks));
+    }
+  };
+  const auto gathering = std::make_shared<Gathering>();
+  gathering->done = std::move(done);
+  for (const auto& [key, job] : jobs_) {
+    const int64_t rank = job->teller().rank();
+    const bool is_meant = ranks.empty() || std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+    if (job->teller().run() != run || !is_meant || !job->process() || gathering->open == kRanksOfStacksMax) continue;
+    const bool is_posted = PostStacks(job, Pause::kYes, [gathering, rank, job = job](StackReport report) {
+      job->OnStacks(TextOf(report));
+      if (report.was_seen) job->OnCollective(report.collective);
+      gathering->stacks.push_back({rank, std::move(report)});
+      --gathering->open;
+      gathering->Finish();
+    });
+    if (is_posted) ++gathering->open;
+  }
+  if (gathering->open == 0) mailbox_->Post(IfAlive([gathering] { gathering->Finish(); }));
+}
+
+void Discovery::Remember(const std::vector<KnownProcess>& processes) {
+  for (const KnownProcess& each : processes) known_.Remember(each);
+}
+
+void Discovery::SeeProcesses() {
+  const size_t before = known_.All().size();
+  for (const auto& [key, job] : jobs_)
+    if (const auto known = KnownOf(*job); known && !job->is_over()) known_.See(*known);
+  // From here on kills for memory are counted: one may come before the next look at the hosts.
+  if (known_.All().size() > before) TellHosts();
+  known_.Tick(around_.now());
+}
+
+std::optional<KnownProcess> Discovery::KnownOf(const WatchedJob& job) const {
+  const JobTeller& teller = job.teller();
+  KnownProcess known{teller.run(), teller.rank(), {}, {}, around_.now(), job.told_t()};
+  if (job.process()) {
+    known.process = own_;
+    known.process.pid = job.process()->pid;
+    known.process.started = job.process()->started;
+  }
+  if (teller.look()) known.own = teller.look()->process;
+  if (known.run.empty() || (known.process.pid <= 0 && known.own.pid <= 0)) return std::nullopt;
+  return known;
+}
+
+bool Discovery::IsWatched(const KnownProcess& known) const {
+  const ProcessRef process{known.process.pid, known.process.started};
+  return std::any_of(jobs_.begin(), jobs_.end(),
+                     [&](const auto& job) { return !job.second->is_over() && job.second->process() == process; });
+}
+
+void Discovery::FetchMetrics(std::function<void(std::string page)> done) {
+  std::vector<MetricsQuestion> questions;
+  for (const auto& [key, job] : jobs_) {
+    const JobTeller& teller = job->teller();
+    if (teller.run().empty()) continue;
+    questions.push_back(
+        {job->door(),
+         {{"run", teller.run()}, {"rank", std::to_string(teller.rank())}, {"job", base::Printable(job->door().name)}}});
+  }
+  operations::FetchMetrics(loop_, questions, kMetricsTime, std::move(done));
+}
+
+}  // namespace stepwatch::operations

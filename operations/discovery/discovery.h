@@ -1,0 +1,128 @@
+// Finds the jobs of this machine and tells what becomes of them, as lines.
+//
+// Doors are looked for once a second. Of each job the pulse is read four times a second, which asks the job nothing,
+// and its beats are asked for once a second while something moves. A process's end is told at once, by its pidfd. A job
+// that hangs, vanishes or answers garbage costs a question now and then, with more and more time between two, and
+// disturbs no other. That a door does not answer says nothing about its process: silence stays unknown until somebody
+// else says gone. A process that was found stays known until it is gone, also to the stepwatchd after this one.
+//
+// Lives on the loop's thread; nothing blocks it: directories, pulses and stacks have threads of their own.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "operations/discovery/host_lines.h"
+#include "operations/discovery/known_processes.h"
+#include "operations/discovery/left_ends.h"
+#include "operations/discovery/watched_job.h"
+#include "operations/witness/collect_stacks.h"
+#include "src/base/io_executor.h"
+
+namespace stepwatch::operations {
+
+struct DiscoveryOptions {
+  std::vector<std::string> directories;  // of this user: see door::RuntimeDirectories
+  std::vector<std::string> named;        // of other users, as a service of a group that may read their jobs
+  std::string host;                      // by which lines name this machine
+  StackTools stacks;
+  bool collects_stacks = true;  // also before an incident, of processes that have just stopped making steps
+  size_t jobs_max = 4096;
+};
+
+// Of one rank, for the evidence of an incident.
+struct RankStacks {
+  int64_t rank = 0;
+  StackReport report;
+};
+
+class Discovery {
+ public:
+  struct Surroundings {
+    OpenPulse open_pulse = {};         // see OpenDoorPulse
+    std::function<double()> now = {};  // the wall clock in seconds; the system's if there is none
+    // When the last line of that rank was told by an earlier stepwatchd; what the job repeats of before is passed over.
+    std::function<double(const std::string& run, int64_t rank)> known_until = {};
+    base::FileSystem* files = &base::FileSystem::Real();
+  };
+
+  // Calls `tell` from the loop, for each line learnt.
+  Discovery(boost::asio::io_context& loop, DiscoveryOptions options, std::function<void(Line)> tell,
+            Surroundings surroundings);
+  ~Discovery();
+  Discovery(const Discovery&) = delete;
+  Discovery& operator=(const Discovery&) = delete;
+
+  void Start();
+  // What an earlier stepwatchd has seen, as its Processes said: who ends, or has ended meanwhile, is told. Before
+  // Start.
+  void Remember(const std::vector<KnownProcess>& processes);
+  // Nothing is told afterwards.
+  void Stop();
+
+  // Python and native stacks of these ranks of a run, as far as they run on this machine (of its first ones if none is
+  // named), told as StacksEvents and CollectiveWaitEvents. Pauses each for a moment: they stand still, and somebody
+  // needs to know why. Then calls `done`, if it is there, from the loop.
+  void CollectStacks(const std::string& run, const std::vector<int64_t>& ranks,
+                     std::function<void(std::vector<RankStacks>)> done = {});
+
+  // One page with the metrics of all jobs, with the labels run, rank and job: see MergeExpositions.
+  void FetchMetrics(std::function<void(std::string page)> done);
+
+  // Those of runs that have not been told to be gone. Keep them with the lines, for Remember.
+  std::vector<KnownProcess> Processes() const { return known_.All(); }
+  size_t jobs() const { return jobs_.size(); }
+
+ private:
+  using Jobs = std::map<std::pair<std::string, ino_t>, std::shared_ptr<WatchedJob>>;
+  struct Attempt {
+    int failures = 0;
+    double again_at = 0;
+  };
+
+  void Tick();
+  void Find();
+  void OnFound(const std::vector<door::FoundDoor>& doors);
+  void Sweep(const std::vector<door::FoundDoor>& doors);
+  void TellHosts(bool tells_same = false);
+  void SeeProcesses();
+  WatchedJob::Callbacks Callbacks();
+  // What is known of the process of a job; nothing: it is not known of which run it is, or which process.
+  std::optional<KnownProcess> KnownOf(const WatchedJob& job) const;
+  bool IsWatched(const KnownProcess& known) const;
+  void LookAtStandstills();
+  // False: too much waits already, and `done` is not called.
+  bool PostStacks(const std::shared_ptr<WatchedJob>& job, Pause pause, std::function<void(StackReport)> done);
+  // The work, unless this object is stopped before the loop comes to it.
+  std::function<void()> IfAlive(std::function<void()> work) const;
+
+  DiscoveryOptions options_;
+  boost::asio::io_context& loop_;
+  const std::shared_ptr<watch::LoopMailbox> mailbox_;
+  base::IoThread directories_{"stepwatchd-find"};
+  base::IoThread pulses_{"stepwatchd-puls"};
+  base::IoThread stacks_{"stepwatchd-stck"};
+  JobAround around_;
+  boost::asio::steady_timer timer_;
+  const base::ProcessIdentity own_;
+  LeftEnds left_ends_;
+  KnownProcesses known_;
+  Jobs jobs_;
+  std::map<std::pair<std::string, ino_t>, Attempt> mute_;  // doors at which nobody has ever answered
+  std::map<std::string, HostLines> hosts_;                 // by run
+  uint64_t ticks_ = 0;
+  bool is_finding_ = false;
+  size_t stacks_open_ = 0;
+  std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);  // null: stopped
+};
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,136 @@
+#include "operations/discovery/door_connection.h"
+
+#include <sys/socket.h>
+
+#include <boost/asio/post.hpp>
+#include <boost/beast/core/error.hpp>
+#include <boost/beast/http/error.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/write.hpp>
+#include <utility>
+
+#include "controller/door/unix_address.h"
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
+
+namespace stepwatch::operations {
+namespace {
+
+namespace http = boost::beast::http;
+
+constexpr size_t kHeaderBytesMax = 16 << 10;
+
+base::UniqueFd PidfdOfPeer(int socket) {
+  int pidfd = -1;
+  socklen_t size = sizeof pidfd;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &size) != 0) return base::UniqueFd();
+  return base::UniqueFd(pidfd);
+}
+
+}  // namespace
+
+void DoorConnection::Get(const std::string& target, std::chrono::milliseconds time, size_t bytes_max, Done done) {
+  done_ = std::move(done);
+  bytes_max_ = bytes_max;
+  request_ = {http::verb::get, target, 11};
+  request_.set(http::field::host, "stepwatch");
+  stream_.expires_after(time);
+  is_kept_ = is_connected_;
+  boost::asio::post(stream_.get_executor(), [self = shared_from_this()] {
+    if (!self->done_) return;
+    self->is_connected_ ? self->Write() : self->Connect();
+  });
+}
+
+void DoorConnection::Connect() {
+  if (path_.size() > door::kSocketPathBytesMax)
+    return Finish(Status(StatusCode::kUnavailable, path_ + " is too long for the path of a socket"));
+  stream_.async_connect(boost::asio::local::stream_protocol::endpoint(path_),
+                        [self = shared_from_this()](const ErrorCode& error) { self->OnConnected(error); });
+}
+
+// Whoever listens could be somebody else, in a directory that is not what it was.
+void DoorConnection::OnConnected(const ErrorCode& error) {
+  if (!done_) return;
+  if (error) return Fail(error);
+  const int socket = stream_.socket().native_handle();
+  const std::optional<door::Peer> peer = door::PeerOf(socket);
+  if (!door::IsTrustedServer(peer, trusted_)) {
+    Drop();
+    return Finish(Status(StatusCode::kUnavailable, path_ + " is served by another user" +
+                                                       (peer ? ", uid " + std::to_string(peer->uid) : "") +
+                                                       ", and is not asked"));
+  }
+  server_ = DoorServer{*peer, PidfdOfPeer(socket)};
+  is_connected_ = true;
+  Write();
+}
+
+void DoorConnection::Write() {
+  http::async_write(stream_, request_, [self = shared_from_this()](const ErrorCode& error, size_t) {
+    if (!self->done_) return;
+    if (!error) return self->Read();
+    if (!self->AskAgain()) self->Fail(error);
+  });
+}
+
+void DoorConnection::Read() {
+  buffer_.clear();
+  parser_.emplace();
+  parser_->header_limit(kHeaderBytesMax);
+  parser_->body_limit(bytes_max_);
+  http::async_read(stream_, buffer_, *parser_,
+                   [self = shared_from_this()](const ErrorCode& error, size_t) { self->OnRead(error); });
+}
+
+void DoorConnection::OnRead(const ErrorCode& error) {
+  if (!done_) return;
+  if (error == http::error::end_of_stream && AskAgain()) return;
+  if (error) return Fail(error);
+  door::Reply reply{static_cast<int>(parser_->get().result_int()), std::move(parser_->get().body())};
+  if (!parser_->keep_alive()) Drop();
+  Finish(std::move(reply));
+}
+
+bool DoorConnection::AskAgain() {
+  if (!std::exchange(is_kept_, false)) return false;
+  Drop();
+  Connect();
+  return true;
+}
+
+void DoorConnection::Fail(const ErrorCode& error) {
+  Drop();
+  const bool is_deaf =
+      error == boost::asio::error::connection_refused || error == boost::system::errc::no_such_file_or_directory;
+  const StatusCode code = is_deaf                                 ? StatusCode::kNotFound
+                          : error == boost::beast::error::timeout ? StatusCode::kTimedOut
+                          : error == http::error::body_limit      ? StatusCode::kExhausted
+                                                                  : StatusCode::kUnavailable;
+  Finish(Status(code, path_ + " has not answered: " + error.message()));
+}
+
+void DoorConnection::Finish(Result<door::Reply> result) {
+  stream_.expires_never();
+  parser_.reset();
+  if (done_) std::exchange(done_, nullptr)(std::move(result));
+}
+
+void DoorConnection::Drop() {
+  is_connected_ = false;
+  ErrorCode ignored;
+  stream_.socket().close(ignored);
+}
+
+void DoorConnection::Close() {
+  done_ = nullptr;
+  Drop();
+}
+
+base::UniqueFd DoorConnection::TakePidfd() {
+  return server_ ? std::move(server_->pidfd) : base::UniqueFd();
+}
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,57 @@
+// The processes that were found, beyond the doors at which they were found: also those of an earlier stepwatchd, and
+// those whose door does not answer any more.
+//
+// Who is not seen through a door any longer is watched here until it ends. Lives on the loop's thread.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "operations/vocabulary/known_process.h"
+#include "operations/witness/process_end.h"
+
+namespace stepwatch::operations {
+
+class KnownProcesses {
+ public:
+  using OnEnd = std::function<void(const KnownProcess& process)>;
+  // Of which nobody could tell for so long whether it runs: it is forgotten.
+  static constexpr double kUnseenSecondsMax = 7 * 86400.0;
+
+  // `on_end` is called from the loop, never from here. A process stays known until Forget.
+  KnownProcesses(boost::asio::io_context& loop, base::FileSystem& files, OnEnd on_end)
+      : loop_(loop), files_(files), on_end_(std::move(on_end)) {}
+  ~KnownProcesses() { Stop(); }
+  KnownProcesses(const KnownProcesses&) = delete;
+  KnownProcesses& operator=(const KnownProcesses&) = delete;
+
+  // Somebody else watches it at this moment.
+  void See(const KnownProcess& process);
+  // An earlier stepwatchd has seen it.
+  void Remember(const KnownProcess& process);
+  void Forget(const std::string& key);
+  // Once a second, after all that are seen: who was not is watched.
+  void Tick(double now);
+  void Stop();
+  std::vector<KnownProcess> All() const;
+
+ private:
+  struct Entry {
+    KnownProcess process;
+    bool is_seen = false;
+    std::shared_ptr<ProcessEnd> end;
+  };
+
+  void Watch(Entry* entry);
+
+  boost::asio::io_context& loop_;
+  base::FileSystem& files_;
+  const OnEnd on_end_;
+  std::map<std::string, Entry> entries_;
+};
+
+}  // namespace stepwatch::operations

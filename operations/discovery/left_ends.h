@@ -1,0 +1,46 @@
+// Finds out how processes ended of which nobody here has heard the end, from what they have left beside their doors.
+//
+// Files are another thread's; a directory that hangs delays an answer, and then there is one without what it holds.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "controller/door/left_end.h"
+#include "controller/watch/loop_mailbox.h"
+#include "operations/vocabulary/known_process.h"
+#include "src/base/io_executor.h"
+
+namespace stepwatch::operations {
+
+// Lives on the loop's thread.
+class LeftEnds {
+ public:
+  using Found = std::function<void(const KnownProcess& process, const std::vector<door::LeftEnd>& ends)>;
+
+  // `found` is called from the loop, once for each process, with all that was left.
+  LeftEnds(base::IoExecutor& files_thread, std::shared_ptr<watch::LoopMailbox> mailbox,
+           std::vector<std::string> directories, base::FileSystem& files, Found found);
+
+  void Find(const KnownProcess& process, double now);
+  // A few times a second.
+  void Tick(double now);
+
+ private:
+  void Read(double now);
+  void Tell(const std::vector<door::LeftEnd>& ends);
+
+  base::IoExecutor& thread_;
+  const std::shared_ptr<watch::LoopMailbox> mailbox_;
+  const std::vector<std::string> directories_;
+  base::FileSystem& files_;
+  const Found found_;
+  std::vector<KnownProcess> waiting_;
+  std::vector<KnownProcess> asked_;  // that the reading under way is for
+  double asked_at_ = 0;
+  std::shared_ptr<const bool> reading_;  // null: none is under way
+};
+
+}  // namespace stepwatch::operations

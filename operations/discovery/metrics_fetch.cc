@@ -1,0 +1,47 @@
+#include "operations/discovery/metrics_fetch.h"
+
+#include <boost/asio/post.hpp>
+#include <utility>
+
+#include "operations/discovery/door_connection.h"
+
+namespace stepwatch::operations {
+namespace {
+
+constexpr size_t kPageBytesMax = size_t{2} << 20;
+
+struct Gathering {
+  std::vector<ExpositionPage> pages;
+  size_t open = 0;
+  size_t failed = 0;
+  std::function<void(std::string)> done;
+
+  void Finish() {
+    if (open == 0) done(MergeExpositions(pages, failed));
+  }
+};
+
+}  // namespace
+
+void FetchMetrics(boost::asio::io_context& loop, const std::vector<MetricsQuestion>& questions,
+                  std::chrono::milliseconds time, std::function<void(std::string page)> done) {
+  const auto gathering = std::make_shared<Gathering>();
+  gathering->done = std::move(done);
+  gathering->open = questions.size();
+  if (questions.empty()) return boost::asio::post(loop, [gathering] { gathering->Finish(); });
+  for (const MetricsQuestion& question : questions) {
+    const auto connection = std::make_shared<DoorConnection>(loop, question.door.path, question.door.uid);
+    // The handlers under way keep the connection until it has answered.
+    connection->Get("/metrics", time, kPageBytesMax,
+                    [gathering, labels = question.labels](const Result<door::Reply>& reply) {
+                      if (reply.ok() && reply.value().status == 200)
+                        gathering->pages.push_back({labels, reply.value().body});
+                      else
+                        ++gathering->failed;
+                      --gathering->open;
+                      gathering->Finish();
+                    });
+  }
+}
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,26 @@
+// Asks many doors for their metrics at one time.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "controller/door/find_jobs.h"
+#include "operations/exposition/merge_expositions.h"
+
+namespace stepwatch::operations {
+
+struct MetricsQuestion {
+  door::FoundDoor door;
+  std::vector<ExpositionLabel> labels;  // of the job
+};
+
+// Calls `done` once, from the loop and never from here, with the merged page of those that have answered in time; the
+// others are counted in it. It is called at the latest after `time`.
+void FetchMetrics(boost::asio::io_context& loop, const std::vector<MetricsQuestion>& questions,
+                  std::chrono::milliseconds time, std::function<void(std::string page)> done);
+
+}  // namespace stepwatch::operations

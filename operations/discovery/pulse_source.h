@@ -1,0 +1,56 @@
+// Where a process left its training: what operations take from a pulse.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "operations/vocabulary/names.h"
+#include "src/base/process_identity.h"
+#include "stepwatch/status.h"
+
+namespace stepwatch::operations {
+
+// Of another process, and not to be believed beyond its types.
+struct PulseLook {
+  base::ProcessIdentity process;
+  std::string run;
+  int64_t rank = 0;
+  int64_t world = 1;
+  std::optional<int64_t> step;    // finished last
+  std::optional<double> step_at;  // when, by the system's clock in seconds
+  RunPhase phase = RunPhase::kInit;
+  std::string module;    // entered last; empty: unknown
+  int64_t signal = 0;    // recorded last; 0: none
+  uint64_t signals = 0;  // how many
+  std::optional<EndReason> end;
+  uint64_t words = 0;  // how much there is of what outlives the process
+
+  bool operator==(const PulseLook&) const = default;
+};
+
+struct LastWordLine {
+  uint64_t number = 0;  // of the beat line
+  std::string json;
+};
+
+// A pulse of one process, that can be read when the process is dead, too.
+class PulseReader {
+ public:
+  virtual ~PulseReader() = default;
+  virtual Result<PulseLook> Look() const = 0;
+  virtual std::vector<LastWordLine> LastWords() const = 0;
+  // Names of modules are to be had anew.
+  virtual bool IsOutdated() const = 0;
+};
+
+// Asks the door at a path, and blocks meanwhile: for a thread that may. `trusted`: see door::Client.
+using OpenPulse =
+    std::function<Result<std::unique_ptr<PulseReader>>(const std::string& path, std::optional<uid_t> trusted)>;
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,25 @@
+// Which finding is a symptom of which incident.
+#pragma once
+
+#include "operations/detectors/finding.h"
+#include "operations/vocabulary/incident.h"
+
+namespace stepwatch::operations {
+
+// What kinds have in common that explain each other.
+enum class Family : uint8_t { kNumbers, kLife, kPace, kSaving };
+Family FamilyOf(IncidentKind kind);
+
+// An incident that is open, and what is known of its time. Seconds are virtual.
+struct CauseView {
+  const Incident* incident = nullptr;
+  double seconds_open = 0;
+  bool has_trained_since = false;  // the run has finished steps after it was opened
+};
+
+bool Explains(const CauseView& cause, const Finding& finding);
+
+// Of two findings that wait: whether the first is the better explanation of the second.
+bool Outranks(const Finding& better, const Finding& other);
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,256 @@
+#include "operations/incidents/desk.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace stepwatch::operations {
+namespace {
+
+constexpr size_t kOpenMax = 256;
+constexpr size_t kSymptomsMax = 16;
+constexpr double kUpdateSeconds = 2;  // between two updates of one incident
+// Steps, and seconds, after which one believes that training goes on.
+constexpr int64_t kStepsAgain = 2;
+constexpr int64_t kStepsAfterException = 3;
+constexpr double kSecondsAfterException = 5;
+constexpr double kSecondsAfterKill = 60;
+
+// FNV-1a.
+uint64_t Hash(std::string_view text) {
+  uint64_t hash = 14695981039346656037ULL;
+  for (const char letter : text) hash = (hash ^ static_cast<unsigned char>(letter)) * 1099511628211ULL;
+  return hash;
+}
+
+std::string SymptomText(const Finding& finding) {
+  std::string text(NameOf(finding.kind));
+  for (size_t i = 0; i < finding.ranks.size() && i < 8; ++i)
+    text += (i == 0 ? " of rank " : ", ") + std::to_string(finding.ranks[i]);
+  if (finding.since_step) text += fmt::format(" after step {}", *finding.since_step);
+  return text;
+}
+
+}  // namespace
+
+Desk::Open* Desk::Find(IncidentKind kind, const std::string& key) {
+  for (Open& open : open_)
+    if (open.incident.kind == kind && (open.key == key || open.is_adopted)) return &open;
+  return nullptr;
+}
+
+// Lines from before an adopted incident say nothing of what became of it.
+bool Desk::IsYetToCome(const Open& open, const Moment& moment) const {
+  return open.is_adopted && moment.clock.WallAt(moment.now) <= open.incident.opened_t;
+}
+
+void Desk::Take(std::vector<Findings::Entry> entries, const Moment& moment, std::vector<Incident>* changes) {
+  for (Findings::Entry& entry : entries) {
+    if (auto* finding = std::get_if<Finding>(&entry))
+      Raise(std::move(*finding), moment, changes);
+    else
+      Recover(std::get<Recovery>(entry), moment, changes);
+  }
+}
+
+void Desk::Raise(Finding finding, const Moment& moment, std::vector<Incident>* changes) {
+  if (Join(finding, moment, changes)) return;
+  for (Waiting& waiting : waiting_) {
+    if (waiting.finding.kind != finding.kind || waiting.finding.key != finding.key) continue;
+    const bool is_better = waiting.finding.is_symptom && !finding.is_symptom;
+    waiting.finding = std::move(finding);
+    if (is_better) waiting.due = moment.now;
+    return Tick(moment, changes);
+  }
+  if (Absorb(finding, moment, changes)) return;
+  // A poorer explanation than one that waits adds to it.
+  for (Waiting& waiting : waiting_) {
+    if (!Outranks(waiting.finding, finding)) continue;
+    waiting.finding.evidence.Set("symptoms", std::vector<std::string>{SymptomText(finding)});
+    return;
+  }
+  if (finding.hold_seconds > 0)
+    waiting_.push_back({std::move(finding), moment.now + finding.hold_seconds, moment.now});
+  else
+    OpenFor(std::move(finding), moment.now, moment, changes);
+}
+
+// More is known of something that is open.
+bool Desk::Join(const Finding& finding, const Moment& moment, std::vector<Incident>* changes) {
+  Open* open = Find(finding.kind, finding.key);
+  if (open == nullptr) return false;
+  if (open->is_adopted) open->opened_at = moment.now;
+  open->raised_at = moment.now;
+  open->key = finding.key;
+  open->is_adopted = false;
+  const bool names_ranks = !finding.ranks.empty() && finding.ranks != open->incident.ranks;
+  const bool is_worse = finding.severity > open->incident.severity;
+  if (names_ranks) open->incident.ranks = finding.ranks;
+  if (is_worse) open->incident.severity = finding.severity;
+  open->incident.evidence.Merge(finding.evidence);
+  open->is_changed = true;
+  if (names_ranks || is_worse) Tell(open, IncidentState::kUpdated, moment, changes);
+  return true;
+}
+
+bool Desk::Absorb(const Finding& finding, const Moment& moment, std::vector<Incident>* changes) {
+  for (Open& open : open_) {
+    const CauseView cause{&open.incident, moment.now - open.opened_at, open.steps_since > kStepsAgain};
+    if (!Explains(cause, finding)) continue;
+    AddSymptom(finding, &open);
+    if (finding.severity > open.incident.severity) {
+      open.incident.severity = finding.severity;
+      Tell(&open, IncidentState::kUpdated, moment, changes);
+    }
+    return true;
+  }
+  return false;
+}
+
+void Desk::AddSymptom(const Finding& finding, Open* open) {
+  std::vector<std::string> symptoms;
+  if (const EvidenceValue* had = open->incident.evidence.Find("symptoms"))
+    if (const auto* list = std::get_if<std::vector<std::string>>(had)) symptoms = *list;
+  const std::string text = SymptomText(finding);
+  const std::string kind(NameOf(finding.kind));
+  for (std::string& symptom : symptoms)
+    if (symptom.compare(0, kind.size(), kind) == 0) return;
+  if (symptoms.size() >= kSymptomsMax) return;
+  symptoms.push_back(text);
+  open->incident.evidence.Set("symptoms", std::move(symptoms));
+  open->is_changed = true;
+}
+
+void Desk::OpenFor(Finding finding, double at, const Moment& moment, std::vector<Incident>* changes) {
+  if (open_.size() >= kOpenMax) return;
+  // What waits and is explained by this one is its symptom.
+  std::vector<Finding> explained;
+  for (auto it = waiting_.begin(); it != waiting_.end();) {
+    const bool is_symptom = Outranks(finding, it->finding);
+    if (is_symptom) explained.push_back(std::move(it->finding));
+    it = is_symptom ? waiting_.erase(it) : std::next(it);
+  }
+  Open open;
+  open.key = finding.key;
+  open.opened_at = open.raised_at = at;
+  open.restarts = moment.run.restarts();
+  Incident& incident = open.incident;
+  incident.kind = finding.kind;
+  incident.run = run_;
+  incident.ranks = std::move(finding.ranks);
+  incident.since_step = finding.since_step;
+  incident.severity = finding.severity;
+  incident.evidence = std::move(finding.evidence);
+  incident.opened_t = moment.clock.WallAt(moment.now);
+  incident.id = fmt::format(
+      "{:012x}", Hash(fmt::format("{}\n{}\n{:.3f}\n{}", run_, NameOf(incident.kind), incident.opened_t, openings_++)) &
+                     0xffffffffffffULL);
+  for (const Finding& symptom : explained) AddSymptom(symptom, &open);
+  Tell(&open, IncidentState::kOpened, moment, changes);
+  open_.push_back(std::move(open));
+}
+
+void Desk::Tell(Open* open, IncidentState state, const Moment& moment, std::vector<Incident>* changes) {
+  open->incident.state = state;
+  open->incident.t = moment.clock.WallAt(moment.now);
+  open->told_at = moment.now;
+  open->is_changed = false;
+  changes->push_back(open->incident);
+}
+
+void Desk::Resolve(size_t i, const char* how, const Moment& moment, std::vector<Incident>* changes) {
+  open_[i].incident.evidence.SetText("resolved_by", how);
+  open_[i].incident.evidence.Set("open_seconds", moment.now - open_[i].opened_at);
+  Tell(&open_[i], IncidentState::kResolved, moment, changes);
+  open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(i));
+}
+
+void Desk::Recover(const Recovery& recovery, const Moment& moment, std::vector<Incident>* changes) {
+  waiting_.erase(std::remove_if(waiting_.begin(), waiting_.end(),
+                                [&](const Waiting& waiting) {
+                                  return waiting.finding.kind == recovery.kind && waiting.finding.key == recovery.key;
+                                }),
+                 waiting_.end());
+  for (size_t i = open_.size(); i-- > 0;) {
+    if (open_[i].incident.kind != recovery.kind || (open_[i].key != recovery.key && !open_[i].is_adopted)) continue;
+    if (IsYetToCome(open_[i], moment)) continue;
+    open_[i].incident.evidence.Merge(recovery.evidence);
+    Resolve(i, "recovery", moment, changes);
+  }
+}
+
+void Desk::Tick(const Moment& moment, std::vector<Incident>* changes) {
+  for (size_t i = 0; i < waiting_.size();) {
+    if (waiting_[i].due > moment.now) {
+      ++i;
+      continue;
+    }
+    Waiting due = std::move(waiting_[i]);
+    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
+    if (!Absorb(due.finding, moment, changes)) OpenFor(std::move(due.finding), moment.now, moment, changes);
+    i = 0;
+  }
+  for (Open& open : open_)
+    if (open.is_changed && moment.now - open.told_at >= kUpdateSeconds)
+      Tell(&open, IncidentState::kUpdated, moment, changes);
+}
+
+bool Desk::TrainsAgain(const Open& open, const Moment& moment) const {
+  if (moment.run.restarts() > open.restarts) return open.steps_since_restart >= kStepsAgain;
+  const auto is_gone = [&](int64_t number) {
+    const RankState* rank = moment.run.FindRank(number);
+    return rank == nullptr || rank->gone;
+  };
+  const std::vector<int64_t>& ranks = open.incident.ranks;
+  if (std::any_of(ranks.begin(), ranks.end(), is_gone)) return false;
+  const double seconds = moment.now - open.raised_at;
+  switch (open.incident.kind) {
+    case IncidentKind::kProcessLost: {
+      const auto& all = moment.run.ranks();
+      const bool some_gone = std::any_of(all.begin(), all.end(), [](const auto& rank) { return rank.second.gone; });
+      return !some_gone && open.steps_since >= kStepsAfterException && seconds >= kSecondsAfterException;
+    }
+    case IncidentKind::kException: return open.steps_since >= kStepsAfterException && seconds >= kSecondsAfterException;
+    case IncidentKind::kOutOfMemory: return open.steps_since >= kStepsAfterException && seconds >= kSecondsAfterKill;
+    default: return false;
+  }
+}
+
+void Desk::TakeAdvance(const BeatFacts& beat, const Moment& moment, std::vector<Incident>* changes) {
+  for (size_t i = open_.size(); i-- > 0;) {
+    Open& open = open_[i];
+    if (moment.now <= open.opened_at || IsYetToCome(open, moment)) continue;
+    const std::vector<int64_t>& ranks = open.incident.ranks;
+    const bool restarted = moment.run.restarts() > open.restarts;
+    const bool counts =
+        restarted || ranks.empty() || std::find(ranks.begin(), ranks.end(), beat.rank->rank) != ranks.end();
+    if (counts && restarted && moment.run.began_at() >= open.raised_at) ++open.steps_since_restart;
+    if (counts) ++open.steps_since;
+    if (TrainsAgain(open, moment)) Resolve(i, "training goes on", moment, changes);
+  }
+}
+
+void Desk::AddStacks(std::optional<int64_t> rank, const std::string& text) {
+  for (Open& open : open_) {
+    if (FamilyOf(open.incident.kind) != Family::kLife) continue;
+    open.incident.evidence.Set(rank ? "stacks_of_rank_" + std::to_string(*rank) : std::string("stacks"), text);
+    open.is_changed = true;
+  }
+}
+
+void Desk::Adopt(const Incident& incident, const Moment& moment) {
+  Open open;
+  open.incident = incident;
+  open.opened_at = open.raised_at = open.told_at = moment.now;
+  open.restarts = moment.run.restarts();
+  open.is_adopted = true;
+  open_.push_back(std::move(open));
+}
+
+std::vector<Incident> Desk::OpenIncidents() const {
+  std::vector<Incident> incidents;
+  for (const Open& open : open_) incidents.push_back(open.incident);
+  return incidents;
+}
+
+}  // namespace stepwatch::operations

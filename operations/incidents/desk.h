@@ -1,0 +1,76 @@
+// The desk of one run: makes incidents of findings.
+//
+// A finding opens an incident, unless one that is open explains it: then it joins that one's evidence as a symptom. One
+// that asks for patience waits first for a better explanation. An incident is resolved when its detector sees it
+// recover, or when the run trains again.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "operations/detectors/finding.h"
+#include "operations/incidents/causes.h"
+#include "operations/runs/run_state.h"
+#include "operations/runs/virtual_clock.h"
+
+namespace stepwatch::operations {
+
+class Desk {
+ public:
+  // What the desk is told with everything: the run after it has taken the line, and the time.
+  struct Moment {
+    const RunState& run;
+    const VirtualClock& clock;
+    double now = 0;
+  };
+
+  explicit Desk(std::string run) : run_(std::move(run)) {}
+
+  // Changes are appended to `changes` in the order in which they happen.
+  void Take(std::vector<Findings::Entry> entries, const Moment& moment, std::vector<Incident>* changes);
+  void Tick(const Moment& moment, std::vector<Incident>* changes);
+  // A rank has finished steps.
+  void TakeAdvance(const BeatFacts& beat, const Moment& moment, std::vector<Incident>* changes);
+  // Evidence that is no finding: stacks, for what is open of this rank, or of the whole run.
+  void AddStacks(std::optional<int64_t> rank, const std::string& text);
+  void Adopt(const Incident& incident, const Moment& moment);
+  std::vector<Incident> OpenIncidents() const;
+
+ private:
+  struct Open {
+    Incident incident;
+    std::string key;
+    double opened_at = 0;
+    double raised_at = 0;  // last
+    double told_at = 0;
+    int64_t restarts = 0;     // of the run, when it was opened
+    int64_t steps_since = 0;  // that the run, or a culprit, has finished since
+    int64_t steps_since_restart = 0;
+    bool is_changed = false;  // since it was told
+    bool is_adopted = false;
+  };
+  struct Waiting {
+    Finding finding;
+    double due = 0;
+    double at = 0;
+  };
+
+  void Raise(Finding finding, const Moment& moment, std::vector<Incident>* changes);
+  void Recover(const Recovery& recovery, const Moment& moment, std::vector<Incident>* changes);
+  void OpenFor(Finding finding, double at, const Moment& moment, std::vector<Incident>* changes);
+  bool Join(const Finding& finding, const Moment& moment, std::vector<Incident>* changes);
+  bool Absorb(const Finding& finding, const Moment& moment, std::vector<Incident>* changes);
+  void AddSymptom(const Finding& finding, Open* open);
+  void Tell(Open* open, IncidentState state, const Moment& moment, std::vector<Incident>* changes);
+  void Resolve(size_t i, const char* how, const Moment& moment, std::vector<Incident>* changes);
+  bool IsYetToCome(const Open& open, const Moment& moment) const;
+  bool TrainsAgain(const Open& open, const Moment& moment) const;
+  Open* Find(IncidentKind kind, const std::string& key);
+
+  std::string run_;
+  std::vector<Open> open_;
+  std::vector<Waiting> waiting_;
+  int64_t openings_ = 0;
+};
+
+}  // namespace stepwatch::operations

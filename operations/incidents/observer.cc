@@ -1,0 +1,263 @@
+#include "operations/incidents/observer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "operations/detectors/detector.h"
+#include "operations/incidents/desk.h"
+#include "operations/runs/run_state.h"
+#include "operations/runs/virtual_clock.h"
+
+namespace stepwatch::operations {
+namespace {
+
+constexpr double kTickSeconds = 0.5;
+constexpr double kTicksMax = 20000;  // in one gap: a longer one is passed in larger steps
+// What was noticed shortly before the end is still made up one's mind about.
+constexpr double kTicksAfterEnd = 10;
+// A run that ended keeps its numbers for so long.
+constexpr double kSeriesSecondsAfterEnd = 600;
+// A run of which nobody has said an end, and nothing else either, makes room after so long.
+constexpr double kSilentSecondsMin = 6 * 3600;
+
+}  // namespace
+
+struct Observer::Impl {
+  struct Watched {
+    Watched(const std::string& id, double now, double wall, const Settings& settings)
+        : run(id, now, wall), desk(id), detectors(MakeDetectors(settings)) {}
+
+    RunState run;
+    Desk desk;
+    std::vector<std::unique_ptr<Detector>> detectors;
+    int64_t order = 0;
+    bool rests = false;  // it ended long ago: what it takes to judge it again is made anew when it is heard
+  };
+
+  explicit Impl(const Settings& chosen) : settings(chosen) {}
+
+  Watched* Find(std::string_view id) const {
+    const auto found = runs.find(id);
+    return found == runs.end() ? nullptr : found->second.get();
+  }
+  Watched* Get(const std::string& id, double wall);
+  void MakeRoom();
+  void AdvanceTo(double now, std::vector<Incident>* changes);
+  void Tick(Watched* watched, std::vector<Incident>* changes);
+  void Rest(Watched* watched);
+  void TakeBeat(Watched* watched, const Line& line, std::vector<Incident>* changes);
+  void TakeEvent(Watched* watched, const Line& line, std::vector<Incident>* changes);
+  Desk::Moment MomentOf(const Watched& watched) const { return {watched.run, clock, clock.now()}; }
+
+  Settings settings;
+  VirtualClock clock;
+  std::map<std::string, std::unique_ptr<Watched>, std::less<>> runs;
+  int64_t runs_seen = 0;
+  int64_t lines_dropped = 0;
+  double ticked_at = 0;
+};
+
+Observer::Impl::Watched* Observer::Impl::Get(const std::string& id, double wall) {
+  if (Watched* found = Find(id)) return found;
+  if (runs.size() >= kRunsMax) MakeRoom();
+  if (runs.size() >= kRunsMax) return nullptr;
+  auto& made = runs[id] = std::make_unique<Watched>(id, clock.now(), wall, settings);
+  made->order = runs_seen++;
+  return made.get();
+}
+
+void Observer::Impl::MakeRoom() {
+  auto oldest = runs.end();
+  for (auto it = runs.begin(); it != runs.end(); ++it)
+    if (it->second->run.ended() &&
+        (oldest == runs.end() || it->second->run.ended_at() < oldest->second->run.ended_at()))
+      oldest = it;
+  if (oldest == runs.end())
+    for (auto it = runs.begin(); it != runs.end(); ++it)
+      if (clock.now() - it->second->run.heard_at() > kSilentSecondsMin &&
+          (oldest == runs.end() || it->second->run.heard_at() < oldest->second->run.heard_at()))
+        oldest = it;
+  if (oldest != runs.end()) runs.erase(oldest);
+}
+
+void Observer::Impl::Rest(Watched* watched) {
+  watched->rests = true;
+  watched->run.ForgetSeries();
+  watched->detectors = MakeDetectors(settings);
+}
+
+void Observer::Impl::AdvanceTo(double now, std::vector<Incident>* changes) {
+  const double tick = std::max(kTickSeconds, (now - clock.now()) / kTicksMax);
+  for (double at = std::max(ticked_at, clock.now() - tick) + tick; at <= now; at += tick) {
+    clock.Advance(at);
+    ticked_at = at;
+    for (auto& [id, watched] : runs) Tick(watched.get(), changes);
+  }
+  clock.Advance(now);
+}
+
+void Observer::Impl::Tick(Watched* watched, std::vector<Incident>* changes) {
+  const double now = clock.now();
+  RunState& run = watched->run;
+  run.Advance(now);
+  const Desk::Moment moment = MomentOf(*watched);
+  if (!run.ended() || now - run.ended_at() <= kTicksAfterEnd) {
+    Findings findings;
+    for (const auto& detector : watched->detectors) {
+      detector->OnTick(run, now, &findings);
+      if (!findings.empty()) watched->desk.Take(findings.Take(), moment, changes);
+    }
+  }
+  watched->desk.Tick(moment, changes);
+  if (!run.ended())
+    watched->rests = false;
+  else if (!watched->rests && now - run.ended_at() > kSeriesSecondsAfterEnd)
+    Rest(watched);
+}
+
+void Observer::Impl::TakeBeat(Watched* watched, const Line& line, std::vector<Incident>* changes) {
+  RunState& run = watched->run;
+  if (run.ended()) return;
+  const std::optional<BeatFacts> facts = run.TakeBeat(line, clock.now(), line.t, kRanksMax);
+  if (!facts) {
+    ++lines_dropped;
+    return;
+  }
+  const Desk::Moment moment = MomentOf(*watched);
+  Findings findings;
+  for (const auto& detector : watched->detectors) {
+    detector->OnBeat(run, *facts, &findings);
+    if (!findings.empty()) watched->desk.Take(findings.Take(), moment, changes);
+  }
+  if (facts->advanced > 0 && !facts->late) watched->desk.TakeAdvance(*facts, moment, changes);
+}
+
+void Observer::Impl::TakeEvent(Watched* watched, const Line& line, std::vector<Incident>* changes) {
+  RunState& run = watched->run;
+  const int64_t restarts = run.restarts();
+  const bool is_end = std::holds_alternative<EndEvent>(std::get<Event>(line.what));
+  const Desk::Moment moment = MomentOf(*watched);
+  Findings findings;
+  const auto tell = [&] {
+    for (const auto& detector : watched->detectors) {
+      detector->OnEvent(run, line, clock.now(), &findings);
+      if (!findings.empty()) watched->desk.Take(findings.Take(), moment, changes);
+    }
+  };
+  // What an end means hangs on what was before it.
+  if (is_end && !run.ended()) tell();
+  run.TakeEvent(line, clock.now(), line.t);
+  if (run.restarts() > restarts)
+    for (const auto& detector : watched->detectors) detector->OnRestart();
+  if (const auto* stacks = std::get_if<StacksEvent>(&std::get<Event>(line.what)))
+    watched->desk.AddStacks(line.rank, stacks->text);
+  if (!is_end) tell();
+}
+
+Observer::Observer(const Settings& settings) : impl_(std::make_unique<Impl>(settings)) {}
+Observer::~Observer() = default;
+
+std::vector<Incident> Observer::Observe(const Line& line) {
+  std::vector<Incident> changes;
+  Impl& impl = *impl_;
+  const auto* event = std::get_if<Event>(&line.what);
+  const auto* step = event == nullptr ? nullptr : std::get_if<ClockStepEvent>(event);
+  if (step != nullptr) {
+    VirtualClock after = impl.clock;
+    after.Set(line.t, step->seconds);
+    impl.AdvanceTo(after.now(), &changes);
+    impl.clock = after;
+  } else {
+    impl.AdvanceTo(impl.clock.At(line.t), &changes);
+    impl.clock.See(line.t);
+  }
+  if (line.run.empty()) return changes;
+  Impl::Watched* watched = impl.Get(line.run, line.t);
+  if (watched == nullptr) {
+    ++impl.lines_dropped;
+    return changes;
+  }
+  watched->run.Advance(impl.clock.now());
+  if (event == nullptr)
+    impl.TakeBeat(watched, line, &changes);
+  else if (step == nullptr)
+    impl.TakeEvent(watched, line, &changes);
+  return changes;
+}
+
+std::vector<Incident> Observer::AdvanceTo(double t) {
+  std::vector<Incident> changes;
+  if (impl_->clock.begun()) impl_->AdvanceTo(impl_->clock.At(t), &changes);
+  return changes;
+}
+
+std::vector<Incident> Observer::AdvanceBy(double seconds) {
+  std::vector<Incident> changes;
+  if (impl_->clock.begun()) impl_->AdvanceTo(impl_->clock.now() + std::max(0.0, seconds), &changes);
+  return changes;
+}
+
+double Observer::t() const {
+  return impl_->clock.WallAt(impl_->clock.now());
+}
+
+std::vector<RunSnapshot> Observer::Runs() const {
+  std::vector<const Impl::Watched*> ordered;
+  for (const auto& [id, watched] : impl_->runs) ordered.push_back(watched.get());
+  std::sort(ordered.begin(), ordered.end(), [](const auto* a, const auto* b) { return a->order < b->order; });
+  std::vector<RunSnapshot> runs;
+  const double now = impl_->clock.now();
+  for (const auto* watched : ordered) runs.push_back(watched->run.Snapshot(now, t() - now, /*with_ranks=*/false));
+  return runs;
+}
+
+std::optional<RunSnapshot> Observer::Run(std::string_view id) const {
+  const Impl::Watched* watched = impl_->Find(id);
+  if (watched == nullptr) return std::nullopt;
+  const double now = impl_->clock.now();
+  return watched->run.Snapshot(now, t() - now, /*with_ranks=*/true);
+}
+
+std::vector<std::string> Observer::SeriesNames(std::string_view run) const {
+  std::vector<std::string> names;
+  if (const Impl::Watched* watched = impl_->Find(run))
+    for (const auto& [name, series] : watched->run.series()) names.push_back(name);
+  return names;
+}
+
+std::vector<SeriesPoint> Observer::SeriesOf(std::string_view run, std::string_view name) const {
+  const Impl::Watched* watched = impl_->Find(run);
+  if (watched == nullptr) return {};
+  const auto found = watched->run.series().find(name);
+  return found == watched->run.series().end() ? std::vector<SeriesPoint>() : found->second.points();
+}
+
+std::vector<Incident> Observer::OpenIncidents() const {
+  std::vector<Incident> incidents;
+  for (const auto& [id, watched] : impl_->runs)
+    for (Incident& incident : watched->desk.OpenIncidents()) incidents.push_back(std::move(incident));
+  std::stable_sort(incidents.begin(), incidents.end(),
+                   [](const Incident& a, const Incident& b) { return a.opened_t < b.opened_t; });
+  return incidents;
+}
+
+void Observer::Adopt(const Incident& open) {
+  if (Impl::Watched* watched = impl_->Get(open.run, open.t)) watched->desk.Adopt(open, impl_->MomentOf(*watched));
+}
+
+bool Observer::Knows(std::string_view run) const {
+  return impl_->Find(run) != nullptr;
+}
+
+void Observer::Apply(const Settings& settings) {
+  impl_->settings = settings;
+  for (auto& [id, watched] : impl_->runs)
+    for (const auto& detector : watched->detectors) detector->Apply(settings);
+}
+
+int64_t Observer::lines_dropped() const {
+  return impl_->lines_dropped;
+}
+
+}  // namespace stepwatch::operations

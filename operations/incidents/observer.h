@@ -1,0 +1,75 @@
+// The whole of it behind one door: lines in, changes of incidents out.
+//
+// An Observer holds the registry of runs, the detectors of each run, and the desk that makes incidents of what they
+// find. It does no I/O and reads no clock: time comes with the lines and with AdvanceTo, always in the observer's wall
+// clock. A wall clock that is set must be told by a ClockStepEvent (of any run, or of none: of an empty name); inside,
+// time never falls. The same lines give the same incidents, ids included.
+//
+// After a kill: call Adopt for each incident that was open, then Observe the lines that were kept of runs that have not
+// ended (some minutes of them are enough to learn their pace again; from the last start or restart on is best), and
+// throw away what these calls return. An adopted incident keeps its id, and is neither opened twice nor forgotten.
+//
+// Memory is bounded: kRunsMax runs, of which those that ended first are forgotten first, and then those that nobody has
+// heard for hours; kRanksMax ranks a run, windows and series of fixed size for each, series until some minutes after
+// the end.
+//
+// Not thread-safe; one thread owns it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "operations/detectors/settings.h"
+#include "operations/runs/series.h"
+#include "operations/runs/snapshot.h"
+#include "operations/vocabulary/incident.h"
+#include "operations/vocabulary/line.h"
+
+namespace stepwatch::operations {
+
+inline constexpr size_t kRunsMax = 4096;
+inline constexpr size_t kRanksMax = 1 << 17;
+
+class Observer {
+ public:
+  explicit Observer(const Settings& settings = {});
+  ~Observer();
+  Observer(const Observer&) = delete;
+  Observer& operator=(const Observer&) = delete;
+
+  // Takes the line as seen at its `t`, after everything that was due until then. Returns the changes in the order in
+  // which they happened.
+  std::vector<Incident> Observe(const Line& line);
+  // Time passes to `t` with no line. Call it about once a second; a time that has passed already does nothing.
+  std::vector<Incident> AdvanceTo(double t);
+  // Likewise, by seconds.
+  std::vector<Incident> AdvanceBy(double seconds);
+  // Now, in the observer's wall clock; 0 before the first line.
+  double t() const;
+
+  // Without their ranks, in the order in which they were first seen.
+  std::vector<RunSnapshot> Runs() const;
+  std::optional<RunSnapshot> Run(std::string_view id) const;
+  // Names of the numbers that are kept by step: loss, grad_norm, lr, step_seconds, tokens and what else is reported.
+  std::vector<std::string> SeriesNames(std::string_view run) const;
+  // Values are those of the lowest rank that reports the number. Empty if there is no such run or number.
+  std::vector<SeriesPoint> SeriesOf(std::string_view run, std::string_view name) const;
+  // Those that are open, the oldest first.
+  std::vector<Incident> OpenIncidents() const;
+  void Adopt(const Incident& open);
+  // The run is one of those that are kept.
+  bool Knows(std::string_view run) const;
+  // From now on detectors judge by these. What they have learnt, and what is open, stays.
+  void Apply(const Settings& settings);
+  // Lines of more runs or ranks than are kept.
+  int64_t lines_dropped() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,30 @@
+#include "operations/intake/asked.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace stepwatch::operations {
+
+void Say(const Asked& asked, AnswerJson members) {
+  door::Answer answer;
+  answer.body = AnswerText(std::move(members));
+  asked.then(std::move(answer));
+}
+
+door::Answer Missing(const std::string& what) {
+  door::Answer answer = door::NoSuchPath("");
+  answer.body = AnswerText({{"error", {{"code", "not_found"}, {"message", what}}}});
+  return answer;
+}
+
+AnswerJson IncidentNow(const Asked& asked, const StoredIncident& each) {
+  return IncidentAnswer(each.incident, each.acknowledgement,
+                        asked.service->book().SilenceOf(each.incident, asked.service->t()));
+}
+
+size_t CharactersIn(const std::string& text) {
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,35 @@
+// One request on its way to a route, and the answers that several routes give.
+#pragma once
+
+#include <string>
+
+#include "controller/door/answers.h"
+#include "operations/intake/json_answers.h"
+#include "operations/intake/routes.h"
+#include "operations/intake/service.h"
+#include "operations/intake/target.h"
+
+namespace stepwatch::operations {
+
+struct Asked {
+  const IntakeRequest& request;
+  const Target target;
+  Service* const service;
+  const OnIntakeAnswer then;
+
+  const std::string& part(size_t i) const { return target.parts[i]; }
+  std::string query(const std::string& name) const {
+    const auto found = target.query.find(name);
+    return found == target.query.end() ? "" : found->second;
+  }
+};
+
+// An answer with these members.
+void Say(const Asked& asked, AnswerJson members);
+// 404: there is nothing of that name.
+door::Answer Missing(const std::string& what);
+AnswerJson IncidentNow(const Asked& asked, const StoredIncident& each);
+// Of UTF-8, as descriptions count them.
+size_t CharactersIn(const std::string& text);
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,44 @@
+#include "operations/intake/daemon_metrics.h"
+
+#include "controller/door/metrics_page.h"
+#include "stepwatch/version.h"
+
+namespace stepwatch::operations {
+namespace {
+
+using door::MetricsPage;
+
+std::string Label(const char* name, const std::string& value) {
+  return std::string(name) + "=\"" + MetricsPage::Escaped(value) + "\"";
+}
+
+}  // namespace
+
+std::string DaemonMetricsText(const DaemonCounts& counts) {
+  MetricsPage page(door::MetricsFormat::kPrometheus);
+  page.Family("stepwatchd_build", "info", "The version of stepwatchd.");
+  page.Sample(1, Label("version", kVersion));
+  page.One("stepwatchd_uptime_seconds", "gauge", "Since it was started.", counts.uptime_seconds);
+  page.Family("stepwatchd_runs", "gauge", "Runs by state.");
+  for (const auto& [state, count] : counts.runs) page.Sample(count, Label("state", state));
+  page.Family("stepwatchd_incidents_open", "gauge", "Open incidents by kind.");
+  for (const auto& [kind, count] : counts.incidents_open) page.Sample(count, Label("kind", kind));
+  page.One("stepwatchd_lines_taken", "counter", "Beats and events that were observed.", counts.lines_taken);
+  page.One("stepwatchd_lines_refused", "counter", "Lines that could not be used.", counts.lines_refused);
+  page.One("stepwatchd_lines_dropped", "counter", "Lines of more runs or ranks than are kept.", counts.lines_dropped);
+  page.One("stepwatchd_lines_never_stored", "counter", "Lines that the store had no room for.",
+           counts.lines_never_stored);
+  page.One("stepwatchd_store_bytes", "gauge", "Size of the store.", counts.store_bytes);
+  page.One("stepwatchd_store_waiting_bytes", "gauge", "Lines that wait to be stored.", counts.store_waiting_bytes);
+  page.One("stepwatchd_store_in_trouble", "gauge", "1 while the store takes nothing.",
+           static_cast<int64_t>(counts.store_in_trouble));
+  page.One("stepwatchd_loop_delay_seconds", "gauge", "The longest delay of a tick in the last minute.",
+           counts.loop_delay_seconds);
+  page.One("stepwatchd_upstream_waiting_bytes", "gauge", "Lines that wait for the upstream.",
+           counts.upstream_waiting_bytes);
+  page.One("stepwatchd_upstream_dropped_bytes", "counter", "Lines that the spool had no room for.",
+           counts.upstream_dropped_bytes);
+  return std::move(page).Finish();
+}
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,122 @@
+#include "operations/intake/people_routes.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <random>
+#include <string_view>
+#include <vector>
+
+#include "src/base/text.h"
+#include "stepwatch/status.h"
+
+namespace stepwatch::operations {
+namespace {
+
+using door::Answer;
+
+constexpr size_t kTextMax = 1000;
+constexpr double kSilenceSecondsMax = 366 * 86400.0;
+
+// The members of a body, or why it cannot be used. `keys`: name and whether it is a number.
+Result<AnswerJson> BodyOf(const Asked& asked, const std::map<std::string, bool>& keys) {
+  const AnswerJson body = AnswerJson::parse(asked.request.body.empty() ? "{}" : asked.request.body, nullptr,
+                                            /*allow_exceptions=*/false);
+  if (!body.is_object()) return Status(StatusCode::kInvalid, "the body is no JSON object");
+  for (const auto& [key, value] : body.items()) {
+    const auto known = keys.find(key);
+    if (known == keys.end()) return Status(StatusCode::kInvalid, base::Printable(key) + " is no key of this request");
+    if (known->second ? !value.is_number() : !value.is_string())
+      return Status(StatusCode::kWrongType, key + " takes " + (known->second ? "a number" : "text"));
+    if (value.is_string() && CharactersIn(value.get_ref<const std::string&>()) > kTextMax)
+      return Status(StatusCode::kOutOfRange, fmt::format("{} takes at most {} characters", key, kTextMax));
+  }
+  return body;
+}
+
+std::string NewId() {
+  std::random_device device;
+  return fmt::format("{:08x}{:08x}", device(), device());
+}
+
+Answer NoSuchKind(const std::string& kind_untrusted) {
+  std::vector<std::string_view> names;
+  for (size_t i = 0; i < kIncidentKinds; ++i) names.push_back(NameOf(static_cast<IncidentKind>(i)));
+  const std::string_view nearest = base::NearestWord(kind_untrusted, names);
+  return door::BadRequest("there is no kind of incident " + base::Printable(kind_untrusted) +
+                          (nearest.empty() ? fmt::format("; the kinds are {}", fmt::join(names, ", "))
+                                           : fmt::format("; the nearest one is {}", nearest)));
+}
+
+Answer NoRoom() {
+  Answer answer;
+  answer.status = 409;
+  answer.body = AnswerText({{"error",
+                             {{"code", "no_room"},
+                              {"message", fmt::format("there are {} silences, and no more may be; end some",
+                                                      IncidentBook::kSilencesMax)}}}});
+  return answer;
+}
+
+}  // namespace
+
+void PostAck(const Asked& asked) {
+  const Result<AnswerJson> body = BodyOf(asked, {{"by", false}, {"note", false}});
+  if (!body.ok()) return asked.then(door::BadRequest(body.status().message()));
+  const std::string id = asked.part(2);
+  Service* service = asked.service;
+  const Acknowledgement told{body.value().value("by", ""), body.value().value("note", ""), service->t()};
+  const bool is_there = service->Acknowledge(id, told, [then = asked.then, service, id] {
+    const StoredIncident* found = service->book().Find(id);
+    if (found == nullptr) return then(Missing("the incident was forgotten meanwhile"));
+    Answer answer;
+    answer.body = AnswerText({{"incident", IncidentAnswer(found->incident, found->acknowledgement,
+                                                          service->book().SilenceOf(found->incident, service->t()))}});
+    then(std::move(answer));
+  });
+  if (!is_there) asked.then(Missing("there is no incident " + base::Printable(id, 200)));
+}
+
+void PostSilence(const Asked& asked) {
+  const Result<AnswerJson> body =
+      BodyOf(asked, {{"run", false}, {"kind", false}, {"seconds", true}, {"by", false}, {"note", false}});
+  if (!body.ok()) return asked.then(door::BadRequest(body.status().message()));
+  const double seconds = body.value().value("seconds", 0.0);
+  if (!(seconds > 0) || seconds > kSilenceSecondsMax)
+    return asked.then(door::BadRequest("seconds is how long the silence lasts: above 0, at most 366 days"));
+  Silence silence;
+  silence.id = NewId();
+  silence.run = body.value().value("run", "");
+  silence.kind = body.value().value("kind", "");
+  silence.by = body.value().value("by", "");
+  silence.note = body.value().value("note", "");
+  silence.created_t = asked.service->t();
+  silence.until_t = silence.created_t + seconds;
+  if (silence.kind.find('*') == std::string::npos && !silence.kind.empty() && !IncidentKindNamed(silence.kind))
+    return asked.then(NoSuchKind(silence.kind));
+  (void)asked.service->book().Silences(silence.created_t);  // those that are over give their room back
+  const bool is_added = asked.service->AddSilence(silence, [then = asked.then, silence] {
+    Answer answer;
+    answer.body = AnswerText({{"silence", SilenceJson(silence)}});
+    then(std::move(answer));
+  });
+  if (!is_added) asked.then(NoRoom());
+}
+
+void GetSilences(const Asked& asked) {
+  AnswerJson list = AnswerJson::array();
+  for (const Silence& each : asked.service->book().Silences(asked.service->t())) list.push_back(SilenceJson(each));
+  Say(asked, {{"silences", std::move(list)}});
+}
+
+void DeleteSilence(const Asked& asked) {
+  const std::string id = asked.part(2);
+  const bool is_removed = asked.service->RemoveSilence(id, [then = asked.then, id] {
+    Answer answer;
+    answer.body = AnswerText({{"removed", id}});
+    then(std::move(answer));
+  });
+  if (!is_removed) asked.then(Missing("there is no silence " + base::Printable(id, 200)));
+}
+
+}  // namespace stepwatch::operations

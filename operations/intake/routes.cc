@@ -1,0 +1,256 @@
+#include "operations/intake/routes.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <set>
+#include <utility>
+
+#include "operations/intake/asked.h"
+#include "operations/intake/daemon_metrics.h"
+#include "operations/intake/people_routes.h"
+#include "operations/intake/take_beats.h"
+#include "src/base/text.h"
+
+namespace stepwatch::operations {
+namespace {
+
+using door::Answer;
+
+constexpr size_t kIncidentsMax = 2000;
+constexpr size_t kEventsOfPage = 50;
+constexpr size_t kRunMax = 200;
+constexpr double kSentMax = 1e11;  // some thousand years
+constexpr int kRetryAfterSeconds = 5;
+
+// --- beats ---
+
+Answer TooMany() {
+  Answer answer = door::Busy("stepwatchd is behind with what it has taken; try again in some seconds");
+  answer.status = 429;
+  answer.retry_after = kRetryAfterSeconds;
+  return answer;
+}
+
+// Nothing: it is none that a clock can have shown.
+std::optional<double> SentTime(const std::string& text_untrusted) {
+  double number = 0;
+  const char* const end = text_untrusted.data() + text_untrusted.size();
+  const auto read = std::from_chars(text_untrusted.data(), end, number);
+  if (read.ec != std::errc() || read.ptr != end || !(number >= 0 && number <= kSentMax)) return std::nullopt;
+  return number;
+}
+
+void PostBeats(const Asked& asked) {
+  if (asked.service->IsBehind()) return asked.then(TooMany());
+  const std::optional<double> sent = SentTime(asked.request.sent);
+  if (!sent && !asked.request.sent.empty())
+    return asked.then(
+        door::BadRequest("Stepwatch-Sent is a time in seconds since 1970, not " + base::Printable(asked.request.sent)));
+  TakenBeats taken = TakeBeats(asked.request.body, sent, asked.service->t());
+  AnswerJson refusals = AnswerJson::array();
+  for (const auto& [line, why] : taken.refusals) refusals.push_back({{"line", line}, {"message", why}});
+  AnswerJson members = {{"taken", taken.lines.size()}, {"refused", taken.refused}, {"refusals", std::move(refusals)}};
+  asked.service->CountRefused(taken.refused);
+  asked.service->Take(std::move(taken.lines), [then = asked.then, members = std::move(members)] {
+    Answer answer;
+    answer.body = AnswerText(members);
+    then(std::move(answer));
+  });
+}
+
+// --- runs ---
+
+void GetRuns(const Asked& asked) {
+  std::map<std::string, int64_t> open;
+  for (const StoredIncident& each : asked.service->book().Open()) ++open[each.incident.run];
+  AnswerJson runs = AnswerJson::array();
+  for (const RunSnapshot& run : asked.service->Runs()) {
+    AnswerJson json = RunJson(run);
+    json["incidents_open"] = open[run.id];
+    runs.push_back(std::move(json));
+  }
+  for (const std::string& summary : asked.service->RunsOfStore()) {
+    AnswerJson json = AnswerJson::parse(summary, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object()) continue;
+    json["incidents_open"] = open[json.value("id", "")];
+    runs.push_back(std::move(json));
+  }
+  Say(asked, {{"runs", std::move(runs)}});
+}
+
+void GetRun(const Asked& asked) {
+  const std::string& id = asked.part(2);
+  AnswerJson json;
+  if (const std::optional<RunSnapshot> run = asked.service->Run(id)) {
+    json = RunJson(*run);
+    AnswerJson ranks = AnswerJson::array();
+    for (const RankSnapshot& rank : run->ranks) ranks.push_back(RankJson(rank));
+    json["ranks"] = std::move(ranks);
+  } else if (const std::optional<std::string> summary = asked.service->RunOfStore(id)) {
+    json = AnswerJson::parse(*summary, nullptr, /*allow_exceptions=*/false);
+    if (json.is_object()) json["ranks"] = AnswerJson::array();
+  }
+  if (!json.is_object()) return asked.then(Missing("there is no run " + base::Printable(id, 200)));
+  asked.service->SeriesNames(id, [then = asked.then, json = std::move(json)](const std::vector<std::string>& names) {
+    AnswerJson members = json;
+    members["series"] = names;
+    Answer answer;
+    answer.body = AnswerText(std::move(members));
+    then(std::move(answer));
+  });
+}
+
+void GetSeries(const Asked& asked) {
+  const std::string run = asked.part(2), name = asked.part(4);
+  asked.service->SeriesOf(run, name, [then = asked.then, run, name](const std::vector<SeriesPoint>& points) {
+    if (points.empty())
+      return then(Missing("run " + base::Printable(run, 200) + " has no series " + base::Printable(name, 200)));
+    AnswerJson list = AnswerJson::array();
+    for (const SeriesPoint& point : points) list.push_back(PointJson(point));
+    Answer answer;
+    answer.body = AnswerText({{"run", run}, {"name", name}, {"points", std::move(list)}});
+    then(std::move(answer));
+  });
+}
+
+// --- incidents ---
+
+void GetIncidents(const Asked& asked) {
+  IncidentBook::Query query;
+  const std::string state = asked.query("state");
+  if (!state.empty() && state != "open" && state != "all")
+    return asked.then(door::BadRequest("state is open or all, not " + base::Printable(state)));
+  query.open_only = state != "all";
+  query.run = asked.query("run");
+  if (CharactersIn(query.run) > kRunMax)
+    return asked.then(door::BadRequest(fmt::format("run takes at most {} characters", kRunMax)));
+  const std::string limit = asked.query("limit");
+  const char* const end = limit.data() + limit.size();
+  const auto read = std::from_chars(limit.data(), end, query.limit);
+  const bool is_number = limit.empty() || (read.ec == std::errc() && read.ptr == end);
+  if (!is_number || query.limit == 0 || query.limit > kIncidentsMax)
+    return asked.then(door::BadRequest(fmt::format("limit is a number from 1 to {}", kIncidentsMax)));
+  AnswerJson list = AnswerJson::array();
+  for (const StoredIncident& each : asked.service->book().List(query)) list.push_back(IncidentNow(asked, each));
+  Say(asked, {{"incidents", std::move(list)}, {"number", asked.service->book().number_last()}});
+}
+
+AnswerJson ChangeJson(const StoredChange& change, const Silence* silence) {
+  AnswerJson json = IncidentAnswer(change.incident, change.acknowledgement, silence);
+  json["number"] = change.number;
+  json["change"] = change.what;
+  return json;
+}
+
+void GetIncident(const Asked& asked) {
+  const std::string& id = asked.part(2);
+  const StoredIncident* found = asked.service->book().Find(id);
+  AnswerJson now = found == nullptr ? AnswerJson() : IncidentNow(asked, *found);
+  asked.service->ChangesOf(id, [then = asked.then, now = std::move(now), id](const std::vector<StoredChange>& changes) {
+    if (now.is_null() && changes.empty()) return then(Missing("there is no incident " + base::Printable(id, 200)));
+    AnswerJson list = AnswerJson::array();
+    for (const StoredChange& change : changes) list.push_back(ChangeJson(change, nullptr));
+    const AnswerJson last =
+        now.is_null() ? IncidentAnswer(changes.back().incident, changes.back().acknowledgement, nullptr) : now;
+    Answer answer;
+    answer.body = AnswerText({{"incident", last}, {"changes", std::move(list)}});
+    then(std::move(answer));
+  });
+}
+
+// --- itself ---
+
+void GetMetrics(const Asked& asked) {
+  asked.service->JobMetrics([then = asked.then, own = DaemonMetricsText(asked.service->Counts())](std::string page) {
+    Answer answer;
+    answer.content_type = "text/plain; version=0.0.4; charset=utf-8";
+    answer.body = own + page;
+    then(std::move(answer));
+  });
+}
+
+void GetHealthy(const Asked& asked) {
+  Say(asked, {{"healthy", true}});
+}
+
+void GetReady(const Asked& asked) {
+  const Status ready = asked.service->Ready();
+  Answer answer;
+  if (!ready.ok()) answer.status = 503;
+  answer.body = AnswerText({{"ready", ready.ok()}, {"why", ready.ok() ? AnswerJson() : AnswerJson(ready.message())}});
+  asked.then(std::move(answer));
+}
+
+struct Route {
+  const char* method;
+  std::vector<std::string> parts;  // "*" stands for any
+  void (*answer)(const Asked& asked);
+};
+
+const std::vector<Route>& Routes() {
+  static const std::vector<Route> routes = {
+      {"POST", {"v1", "beats"}, PostBeats},
+      {"GET", {"v1", "runs"}, GetRuns},
+      {"GET", {"v1", "runs", "*"}, GetRun},
+      {"GET", {"v1", "runs", "*", "series", "*"}, GetSeries},
+      {"GET", {"v1", "incidents"}, GetIncidents},
+      {"GET", {"v1", "incidents", "*"}, GetIncident},
+      {"POST", {"v1", "incidents", "*", "ack"}, PostAck},
+      {"POST", {"v1", "silences"}, PostSilence},
+      {"GET", {"v1", "silences"}, GetSilences},
+      {"DELETE", {"v1", "silences", "*"}, DeleteSilence},
+      {"GET", {"metrics"}, GetMetrics},
+      {"GET", {"-", "healthy"}, GetHealthy},
+      {"GET", {"-", "ready"}, GetReady},
+  };
+  return routes;
+}
+
+bool IsAt(const std::vector<std::string>& route, const std::vector<std::string>& parts) {
+  if (route.size() != parts.size()) return false;
+  for (size_t i = 0; i < parts.size(); ++i)
+    if (route[i] != "*" && route[i] != parts[i]) return false;
+  return true;
+}
+
+}  // namespace
+
+void AnswerIntake(const IntakeRequest& request, Service* service, OnIntakeAnswer then) {
+  const Asked asked{request, ParseTarget(request.target), service, std::move(then)};
+  std::set<std::string> methods;
+  for (const Route& route : Routes()) {
+    if (!IsAt(route.parts, asked.target.parts)) continue;
+    methods.insert(route.method);
+    if (route.method != request.method) continue;
+    if (!request.may_write && request.method != "GET")
+      return asked.then(door::Forbidden("you may read what stepwatchd answers to GET; " + request.method +
+                                        " is for the user that runs it, and for root"));
+    return route.answer(asked);
+  }
+  if (!methods.empty())
+    return asked.then(door::NoSuchMethod(request.target, fmt::format("{}", fmt::join(methods, ", "))));
+  Answer answer =
+      Missing("there is nothing at " + base::Printable(request.target, 200) + "; GET /v1/runs is a place to begin");
+  asked.then(std::move(answer));
+}
+
+bool IsEventStream(const std::string& method, const std::string& target) {
+  return method == "GET" && ParseTarget(target).parts == std::vector<std::string>{"v1", "events"};
+}
+
+std::string EventTextAfter(int64_t* last, Service* service) {
+  const IncidentBook::EventPage page = service->book().After(*last, kEventsOfPage);
+  std::string text;
+  if (page.misses_some && !page.changes.empty())
+    text = "event: gap\ndata: {\"version\":1,\"after\":" + std::to_string(*last) + "}\n\n";
+  for (const StoredChange& change : page.changes) {
+    AnswerJson json = {{"version", kAnswerVersion}};
+    json.update(ChangeJson(change, service->book().SilenceOf(change.incident, service->t())));
+    text += "id: " + std::to_string(change.number) + "\nevent: " + change.what + "\ndata: " + Dump(json) + "\n\n";
+    *last = change.number;
+  }
+  return text;
+}
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,30 @@
+// What the intake can be asked: a request in, an answer out, at once or later. No I/O.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "controller/door/answers.h"
+#include "operations/intake/service.h"
+
+namespace stepwatch::operations {
+
+struct IntakeRequest {
+  std::string method;
+  std::string target;  // path and query, as they were sent
+  std::string body;
+  std::string sent;       // the header Stepwatch-Sent: when it was sent, in the sender's clock; empty: not said
+  bool may_write = true;  // whoever asks may do more than read
+};
+
+// `then` is called once, on the thread of the service, in the call or later.
+using OnIntakeAnswer = std::function<void(door::Answer)>;
+void AnswerIntake(const IntakeRequest& request, Service* service, OnIntakeAnswer then);
+
+// GET /v1/events, which has no end.
+bool IsEventStream(const std::string& method, const std::string& target);
+// Events after a number as server-sent events, and the number of the last in `last`. Empty: there are none.
+std::string EventTextAfter(int64_t* last, Service* service);
+
+}  // namespace stepwatch::operations

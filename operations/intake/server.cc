@@ -1,0 +1,211 @@
+#include "operations/intake/server.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "controller/door/entrance.h"
+#include "controller/door/listener.h"
+#include "controller/door/peer.h"
+#include "controller/door/runtime_directory.h"
+#include "controller/door/tcp_listener.h"
+#include "operations/intake/session.h"
+#include "src/base/file.h"
+
+namespace stepwatch::operations {
+namespace {
+
+constexpr std::string_view kBusy =
+    "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n";
+
+enum class Sort : uint8_t { kOwner, kOtherUser, kNetwork };
+
+}  // namespace
+
+door::Limits IntakeOptions::UsualLimits() {
+  door::Limits limits;
+  limits.body_bytes = uint64_t{8} << 20;
+  return limits;
+}
+
+class Intake::Core : public std::enable_shared_from_this<Core> {
+ public:
+  Core(boost::asio::io_context& loop, IntakeOptions options, Service* service)
+      : loop_(loop), options_(std::move(options)), around_{service, options_.limits} {}
+
+  Status Open();
+  void Tick();
+  void Close();
+  void SetTcp(door::TcpOptions tcp);
+  void Wake();
+
+  const door::Listener& listener() const { return listener_; }
+  std::string tcp_address() const { return tcp_ ? tcp_->address() : ""; }
+  size_t connections() const { return guests_.size(); }
+
+ private:
+  struct Guest {
+    std::shared_ptr<IntakeSession> session;
+    Sort sort = Sort::kOwner;
+  };
+
+  Result<std::string> FindPath();
+  Status FindReaders();
+  void AdmitPeer(const base::UnforkedFd& fd);
+  void Admit(const base::UnforkedFd& fd, IntakeSession::Caller caller, Sort sort);
+  void EndAll(std::optional<Sort> sort);
+
+  boost::asio::io_context& loop_;
+  IntakeOptions options_;
+  const IntakeSession::Around around_;
+  door::Admission admission_{::geteuid(), std::nullopt, door::OverflowUid(), door::OverflowGid()};
+  door::Listener listener_;
+  door::Entrance entrance_{loop_, [this](base::UnforkedFd fd) { AdmitPeer(fd); }};
+  std::unique_ptr<door::TcpDoor> tcp_;
+  std::vector<std::unique_ptr<door::TcpDoor>> retired_;
+  std::map<IntakeSession*, Guest> guests_;
+  bool trouble_told_ = false;
+};
+
+Status Intake::Core::FindReaders() {
+  if (options_.readers.empty() || admission_.readers) return Status();
+  const Result<gid_t> group = door::FindGroup(options_.readers);
+  if (!group.ok()) return group.status();
+  if (group.value() == admission_.overflow_gid)
+    return Status(StatusCode::kUnavailable, "the group of the readers may be anybody in this user namespace");
+  admission_.readers = group.value();
+  return Status();
+}
+
+Result<std::string> Intake::Core::FindPath() {
+  std::string directory = options_.socket.empty() ? "" : base::DirectoryOf(options_.socket);
+  if (directory.empty()) {
+    Result<std::string> found =
+        door::OpenRuntimeDirectory(door::RuntimeDirectories(admission_.owner), admission_.owner);
+    if (!found.ok()) return found;
+    directory = std::move(found).value();
+  } else if (const Status checked = door::CheckRuntimeDirectory(directory, admission_.owner); !checked.ok()) {
+    return checked;
+  }
+  if (admission_.readers)
+    if (Status shared = door::LetThrough(*admission_.readers, directory); !shared.ok()) return shared;
+  return options_.socket.empty() ? base::JoinPath(directory, kSocketName) : options_.socket;
+}
+
+Status Intake::Core::Open() {
+  entrance_.Close();
+  listener_.Close();
+  if (Status readers = FindReaders(); !readers.ok()) return readers;
+  const Result<std::string> path = FindPath();
+  if (!path.ok()) return path.status();
+  Result<door::Listener> opened = door::Listener::OpenAt(path.value(), base::FileSystem::Real(), admission_.readers);
+  if (!opened.ok()) return opened.status();
+  listener_ = std::move(opened).value();
+  if (!tcp_) SetTcp(options_.tcp);
+  return entrance_.Open(listener_.fd());
+}
+
+void Intake::Core::SetTcp(door::TcpOptions tcp) {
+  if (tcp_) {
+    tcp_->Close();
+    EndAll(Sort::kNetwork);
+    // Connections that are about to end still ask its gate.
+    retired_.push_back(std::move(tcp_));
+  }
+  options_.tcp = std::move(tcp);
+  tcp_ = std::make_unique<door::TcpDoor>(
+      options_.tcp, admission_.owner, base::FileSystem::Real(), loop_,
+      door::TcpDoor::Callbacks{[this](base::UnforkedFd fd) {
+                                 door::SetUpConnection(fd.get(), static_cast<int>(options_.limits.send_time.count()));
+                                 Admit(fd, {door::Access::kAll, &tcp_->gate()}, Sort::kNetwork);
+                               },
+                               [this](const std::string& note) { options_.on_note(note); },
+                               [this] { EndAll(Sort::kNetwork); }});
+  tcp_->Tick();
+}
+
+void Intake::Core::Tick() {
+  if (tcp_) tcp_->Tick();
+  if (listener_.IsInPlace()) return;
+  const Status opened = Open();
+  if (!opened.ok() && !std::exchange(trouble_told_, true)) options_.on_note("nobody can ask: " + opened.message());
+  if (opened.ok() && std::exchange(trouble_told_, false)) options_.on_note("the socket is in its place again");
+}
+
+void Intake::Core::AdmitPeer(const base::UnforkedFd& fd) {
+  const std::optional<door::Peer> peer = door::PeerOf(fd.get());
+  const door::Access access = door::AccessOf(peer, admission_);
+  if (access == door::Access::kNone) return;
+  Admit(fd, {access, nullptr}, access == door::Access::kAll ? Sort::kOwner : Sort::kOtherUser);
+}
+
+// Each sort has as many connections of its own: strangers keep the owner out as little as the network.
+void Intake::Core::Admit(const base::UnforkedFd& fd, IntakeSession::Caller caller, Sort sort) {
+  size_t count = 0;
+  for (const auto& [session, guest] : guests_) count += guest.sort == sort ? 1 : 0;
+  if (count >= options_.limits.connections) {
+    (void)::send(fd.get(), kBusy.data(), kBusy.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    return;
+  }
+  const int own = ::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0);
+  if (own < 0) return;
+  const auto session = std::make_shared<IntakeSession>(loop_, &around_, own, caller);
+  guests_[session.get()] = {session, sort};
+  IntakeSession::Run(session, [weak = weak_from_this(), key = session.get()] {
+    if (const auto self = weak.lock()) self->guests_.erase(key);
+  });
+}
+
+void Intake::Core::EndAll(std::optional<Sort> sort) {
+  for (const auto& [key, guest] : guests_)
+    if (!sort || guest.sort == *sort) guest.session->Close();
+}
+
+void Intake::Core::Wake() {
+  for (const auto& [key, guest] : guests_) guest.session->Wake();
+}
+
+void Intake::Core::Close() {
+  entrance_.Close();
+  listener_.Close();
+  if (tcp_) tcp_->Close();
+  EndAll(std::nullopt);
+}
+
+Intake::Intake(boost::asio::io_context& loop, IntakeOptions options, Service* service)
+    : core_(std::make_shared<Core>(loop, std::move(options), service)) {}
+Intake::~Intake() {
+  core_->Close();
+}
+
+Status Intake::Open() {
+  return core_->Open();
+}
+void Intake::Tick() {
+  core_->Tick();
+}
+void Intake::Wake() {
+  core_->Wake();
+}
+void Intake::SetTcp(door::TcpOptions tcp) {
+  core_->SetTcp(std::move(tcp));
+}
+void Intake::Close() {
+  core_->Close();
+}
+std::string Intake::path() const {
+  return core_->listener().valid() ? core_->listener().path() : "";
+}
+std::string Intake::tcp_address() const {
+  return core_->tcp_address();
+}
+size_t Intake::connections() const {
+  return core_->connections();
+}
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,73 @@
+// What the intake asks of stepwatchd, which is behind it. All of it on the loop's thread.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "operations/intake/incident_book.h"
+#include "operations/runs/series.h"
+#include "operations/runs/snapshot.h"
+#include "operations/vocabulary/line.h"
+#include "stepwatch/status.h"
+
+namespace stepwatch::operations {
+
+// How stepwatchd itself does.
+struct DaemonCounts {
+  double uptime_seconds = 0;
+  std::map<std::string, int64_t> runs;            // by state
+  std::map<std::string, int64_t> incidents_open;  // by kind
+  int64_t lines_taken = 0;
+  int64_t lines_refused = 0;
+  int64_t lines_dropped = 0;        // for want of room: more runs or ranks than are kept
+  int64_t lines_never_stored = 0;   // dropped while the disk was full
+  int64_t store_waiting_bytes = 0;  // lines that wait for the disk
+  int64_t store_bytes = 0;
+  bool store_in_trouble = false;
+  double loop_delay_seconds = 0;  // the longest of the last minute
+  int64_t upstream_waiting_bytes = 0;
+  int64_t upstream_dropped_bytes = 0;
+};
+
+class Service {
+ public:
+  virtual ~Service() = default;
+
+  // Now, in seconds of the wall clock.
+  virtual double t() const = 0;
+  // Takes lines in their order. `then` is called when the incidents that they opened are safe in the store.
+  virtual void Take(std::vector<Line> lines, std::function<void()> then) = 0;
+  // True: it is behind with what it has taken, and takes nothing for some seconds.
+  virtual bool IsBehind() const = 0;
+  virtual void CountRefused(int64_t lines) = 0;
+
+  virtual std::vector<RunSnapshot> Runs() const = 0;
+  virtual std::optional<RunSnapshot> Run(std::string_view id) const = 0;
+  // Summaries, as JSON objects, of runs that have ended and are in the store alone.
+  virtual std::vector<std::string> RunsOfStore() const = 0;
+  virtual std::optional<std::string> RunOfStore(std::string_view id) const = 0;
+  virtual void SeriesNames(const std::string& run, std::function<void(std::vector<std::string>)> then) = 0;
+  virtual void SeriesOf(const std::string& run, const std::string& name,
+                        std::function<void(std::vector<SeriesPoint>)> then) = 0;
+
+  virtual IncidentBook& book() = 0;
+  virtual void ChangesOf(const std::string& incident, std::function<void(std::vector<StoredChange>)> then) = 0;
+  // False: there is no such incident. `then` is called when it is safe.
+  virtual bool Acknowledge(const std::string& incident, const Acknowledgement& acknowledgement,
+                           std::function<void()> then) = 0;
+  // False: there are too many.
+  virtual bool AddSilence(const Silence& silence, std::function<void()> then) = 0;
+  virtual bool RemoveSilence(const std::string& id, std::function<void()> then) = 0;
+
+  virtual DaemonCounts Counts() const = 0;
+  // The metrics of the jobs that were found on this machine, as one page; empty if nobody looks for them.
+  virtual void JobMetrics(std::function<void(std::string page)> then) = 0;
+  // Ok, or why not all is as it should be.
+  virtual Status Ready() const = 0;
+};
+
+}  // namespace stepwatch::operations

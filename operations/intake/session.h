@@ -1,0 +1,55 @@
+// One connection of the intake: reads requests, answers them, streams events. A peer costs one connection and a bounded
+// piece of memory; whoever is slow, says garbage or reads nothing loses the connection, and nobody else notices.
+#pragma once
+
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/beast/core/basic_stream.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "controller/door/limits.h"
+#include "controller/door/peer.h"
+#include "controller/door/tcp_gate.h"
+#include "operations/intake/service.h"
+
+namespace stepwatch::operations {
+
+// Of the loop's thread.
+class IntakeSession {
+ public:
+  // What all sessions share; outlives them.
+  struct Around {
+    Service* service = nullptr;
+    door::Limits limits;
+  };
+  struct Caller {
+    door::Access access = door::Access::kAll;
+    const door::TcpGate* gate = nullptr;  // judges each request that comes over TCP; null over a Unix socket
+  };
+
+  // `fd`: a connected socket, which becomes the session's.
+  IntakeSession(boost::asio::io_context& loop, const Around* around, int fd, Caller caller);
+
+  // Serves until the connection ends, then calls `on_end`. The session lives as long.
+  static void Run(const std::shared_ptr<IntakeSession>& session, std::function<void()> on_end);
+  // There are new events.
+  void Wake() { wake_.cancel(); }
+  void Close();
+
+ private:
+  friend struct IntakeConversation;
+  using Stream = boost::beast::basic_stream<boost::asio::generic::stream_protocol>;
+
+  const Around& around_;
+  const Caller caller_;
+  Stream stream_;
+  boost::asio::steady_timer wake_;
+  boost::beast::flat_buffer buffer_;
+  bool closed_ = false;
+};
+
+}  // namespace stepwatch::operations

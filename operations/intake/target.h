@@ -1,0 +1,18 @@
+// The target of a request: its path in parts, its query by names, without the %xx of URLs.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace stepwatch::operations {
+
+struct Target {
+  std::vector<std::string> parts;  // of the path: "v1", "runs", …
+  std::map<std::string, std::string> query;
+};
+
+Target ParseTarget(std::string_view target_untrusted);
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,85 @@
+// Where one rank of a run is, and what a beat of it has changed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "operations/vocabulary/line.h"
+
+namespace stepwatch::operations {
+
+// A number of a rank as it was said last.
+struct Gauge {
+  bool is_known = false;
+  double value = 0;
+  int64_t step = -1;             // of `value`
+  int64_t finite_step = -1;      // the last step with a finite value
+  std::optional<double> before;  // the value that it had before it changed
+  int64_t changed_step = -1;     // when it changed last
+  int64_t fresh_step = -1;       // of the last sample that counted as one of its own
+  int64_t refresh_steps = 0;     // between changes, the fewest of late; 0: it has never changed
+};
+
+// Times are virtual seconds.
+struct RankState {
+  int64_t rank = 0;
+  double heard_at = 0;     // the last beat
+  double heard_gap = 0;    // from the beat before to the last one
+  int64_t short_gaps = 0;  // in a row, far shorter than usual
+  int64_t beats = 0;
+  double beat_seconds = 0;  // between beats, smoothed; 0: not yet known
+  std::optional<int64_t> step;
+  int64_t step_beats = 0;  // beats since then
+  double step_at = 0;      // when `step` was first heard
+  double changed_at = 0;   // when a beat last said something new, be it only a module
+  RunPhase phase = RunPhase::kInit;
+  double phase_at = 0;
+  int64_t phase_beats = 0;      // since `phase_at`
+  int64_t odd_phase_beats = 0;  // in a row that say training goes on, with no step to show for it
+  int64_t lower_beats = 0;      // in a row with an earlier step: late ones, or the rank has gone back
+  int64_t lower_step = -1;
+  double lower_at = 0;
+  std::string module;
+  double module_at = 0;
+  bool gone = false;
+  double gone_at = 0;
+  char process_state = 0;  // 0: nobody has said
+  double process_state_at = 0;
+  bool waits = false;  // in a collective
+  std::string waits_in;
+  std::optional<int64_t> signal;
+  double signal_at = 0;
+  Gauge loss, grad_norm, lr, tokens, samples, step_seconds, loss_scale;
+  std::optional<double> eval_loss;  // said last in an evaluation, and perhaps repeated by beats after it
+
+  bool is_stopped() const { return process_state == 'T' || process_state == 't'; }
+};
+
+// A number that a beat says for a step for which the rank has not said it before.
+struct Sample {
+  double value = 0;
+  bool changed = false;  // it differs from the last one: a gauge that is refreshed now and then repeats itself
+  bool fresh = false;    // measured anew, as far as one can tell: changed, or the same for longer than it ever stays so
+};
+
+// What a beat says that was not known.
+struct BeatFacts {
+  const RankState* rank = nullptr;  // after the beat
+  double now = 0;
+  int64_t step = -1;           // of the beat; the rank's last one if it says none
+  int64_t advanced = 0;        // steps finished since the beats before
+  double advance_seconds = 0;  // in which they were
+  bool late = false;           // of an earlier step; its samples are only those that are no finite numbers
+  bool rewound = false;        // the rank has gone back to an earlier step
+  std::optional<Sample> loss, grad_norm, lr, tokens, step_seconds, loss_scale;
+  const std::vector<std::pair<std::string, double>>* reported = nullptr;  // other numbers, if the rank has advanced
+};
+
+// Applies a beat that was heard at `now`.
+BeatFacts ApplyBeat(const Beat& beat, double now, RankState* rank);
+
+}  // namespace stepwatch::operations

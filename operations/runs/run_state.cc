@@ -1,0 +1,239 @@
+#include "operations/runs/run_state.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace stepwatch::operations {
+namespace {
+
+// The first steps after a start compile and warm up: nothing is learnt of them.
+constexpr int64_t kWarmUpAdvances = 5;
+constexpr double kGoneSecondsMin = 5;
+constexpr size_t kHostsMax = 256;
+constexpr size_t kSeriesMax = 96;
+constexpr double kBeatSmoothing = 0.02;
+// A standstill beyond both is a fault or a rarity, and no pace.
+constexpr double kStandstillSeconds = 120;
+constexpr double kStandstillFactor = 3;
+// What excuses standing still, the most first.
+constexpr std::array<RunPhase, 4> kByPatience = {RunPhase::kPaused, RunPhase::kCheckpoint, RunPhase::kEval,
+                                                 RunPhase::kInit};
+
+}  // namespace
+
+double Pace::StepSeconds() const {
+  if (step_seconds.size() < 3) return step_seconds_before;
+  if (const double median = step_seconds.Median(); median > 0) return median;
+  // Where whole seconds are written down most steps seem to take none. The longest are left out.
+  std::vector<double> all = step_seconds.Last(step_seconds.size());
+  std::sort(all.begin(), all.end());
+  all.resize(all.size() - all.size() / 10);
+  return std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size());
+}
+
+void Pace::AddStandstill(double seconds) {
+  if (seconds > std::max(kStandstillSeconds, kStandstillFactor * standstill_seconds)) {
+    const double longest = std::max(seconds, standstill_seconds_odd);
+    const double again = std::min(seconds, standstill_seconds_odd);
+    standstill_seconds_odd = longest;
+    seconds = again;
+  }
+  if (seconds > standstill_seconds)
+    standstill_seconds_second = std::exchange(standstill_seconds, seconds);
+  else
+    standstill_seconds_second = std::max(standstill_seconds_second, seconds);
+}
+
+RunState::RunState(std::string id, double now, double wall)
+    : id_(std::move(id)), began_at_(now), heard_at_(now), started_wall_(wall), heard_wall_(wall), progress_at_(now) {}
+
+const RankState* RunState::FindRank(int64_t rank) const {
+  const auto found = ranks_.find(rank);
+  return found == ranks_.end() ? nullptr : &found->second;
+}
+
+int64_t RunState::world() const {
+  return std::max(world_.value_or(0), static_cast<int64_t>(ranks_.size()));
+}
+
+RunPhase RunState::phase() const {
+  for (const RunPhase phase : kByPatience) {
+    const int64_t count = phase_counts_[static_cast<size_t>(phase)];
+    if (phase == RunPhase::kPaused && has_pause_expired_) continue;
+    // A rank that joins late is no reason to wait for a run that trains.
+    if (phase == RunPhase::kInit ? count > 0 && phase_counts_[1] == 0 : count > 0) return phase;
+  }
+  return ranks_.empty() ? RunPhase::kInit : RunPhase::kTrain;
+}
+
+RankState* RunState::RankOf(int64_t rank, double now, size_t ranks_max) {
+  const auto found = ranks_.find(rank);
+  if (found != ranks_.end()) return &found->second;
+  if (ranks_.size() >= ranks_max) return nullptr;
+  RankState& state = ranks_[rank];
+  state.rank = rank;
+  state.heard_at = state.phase_at = state.step_at = state.changed_at = now;
+  ++phase_counts_[static_cast<size_t>(state.phase)];
+  return &state;
+}
+
+std::optional<BeatFacts> RunState::TakeBeat(const Line& line, double now, double wall, size_t ranks_max) {
+  heard_at_ = now;
+  heard_wall_ = wall;
+  RankState* rank = RankOf(*line.rank, now, ranks_max);
+  if (rank == nullptr) return std::nullopt;
+  const Beat& beat = std::get<Beat>(line.what);
+  const RunPhase phase_before = rank->phase;
+  // What comes after the end was on its way before.
+  const BeatFacts facts = ApplyBeat(beat, now, rank);
+  if (rank->phase != phase_before) CountPhase(phase_before, rank->phase, now);
+  if (rank->beat_seconds > 0)
+    pace_.beat_seconds = pace_.beat_seconds == 0
+                             ? rank->beat_seconds
+                             : pace_.beat_seconds + kBeatSmoothing * (rank->beat_seconds - pace_.beat_seconds);
+  // A beat may have been on its way when the process ended.
+  if (facts.advanced > 0 && rank->gone && !ended_ && now - rank->gone_at > kGoneSecondsMin) rank->gone = false;
+  Progress(facts);
+  Keep(beat, facts, wall);
+  return facts;
+}
+
+void RunState::CountPhase(RunPhase before, RunPhase after, double now) {
+  const auto from = static_cast<size_t>(before);
+  const auto to = static_cast<size_t>(after);
+  if (--phase_counts_[from] == 0 && before != RunPhase::kTrain) {
+    longest_[from] = std::max(longest_[from], now - phase_since_[from]);
+    ++times_[from];
+  }
+  if (phase_counts_[to]++ == 0) phase_since_[to] = now;
+  progress_at_ = now;
+  if (before != RunPhase::kTrain || after != RunPhase::kTrain) left_training_at_ = now;
+}
+
+void RunState::Progress(const BeatFacts& facts) {
+  if (facts.rewound) step_.reset();
+  if (facts.advanced == 0 || (step_ && facts.step <= *step_)) return;
+  const bool is_training = phase() == RunPhase::kTrain && left_training_at_ < step_at_ && step_;
+  if (is_training) {
+    const double seconds = facts.now - progress_at_;
+    ++pace_.advances;
+    if (pace_.advances > kWarmUpAdvances) {
+      pace_.step_seconds.Add(seconds / static_cast<double>(facts.step - *step_));
+      pace_.AddStandstill(seconds);
+    } else {
+      pace_.first_seconds = std::max(pace_.first_seconds, seconds);
+    }
+  }
+  step_ = facts.step;
+  step_at_ = progress_at_ = facts.now;
+  if (phase_counts_[static_cast<size_t>(RunPhase::kPaused)] == 0) has_pause_expired_ = false;
+}
+
+void RunState::Restart(double now) {
+  ended_ = false;
+  paused_until_ = 0;
+  step_.reset();
+  began_at_ = progress_at_ = left_training_at_ = now;
+  Pace pace;
+  pace.step_seconds_before = pace_.StepSeconds();
+  pace.beat_seconds = pace_.beat_seconds;
+  pace_ = std::move(pace);
+  has_pause_expired_ = false;
+  ranks_.clear();
+  phase_counts_ = {};
+  ++restarts_;
+}
+
+void RunState::ForgetSeries() {
+  series_.clear();
+  series_rank_.clear();
+}
+
+void RunState::Advance(double now) {
+  if (paused_until_ > 0 && now >= paused_until_) {
+    progress_at_ = std::max(progress_at_, paused_until_);
+    left_training_at_ = std::max(left_training_at_, paused_until_);
+    paused_until_ = 0;
+    has_pause_expired_ = true;
+  }
+}
+
+void RunState::TakeEvent(const Line& line, double now, double wall) {
+  heard_at_ = now;
+  heard_wall_ = wall;
+  const Event& event = std::get<Event>(line.what);
+  const auto begin = [&](const std::optional<int64_t>& world, const std::string& host, bool again) {
+    if (again) Restart(now);
+    if (world) world_ = *world;
+    if (!host.empty() && hosts_.size() < kHostsMax && std::find(hosts_.begin(), hosts_.end(), host) == hosts_.end())
+      hosts_.push_back(host);
+  };
+  const auto found = line.rank ? ranks_.find(*line.rank) : ranks_.end();
+  RankState* rank = found == ranks_.end() ? nullptr : &found->second;
+  if (const auto* start = std::get_if<StartEvent>(&event)) {
+    begin(start->world, start->host, ended_ || (step_ && !line.rank));
+  } else if (const auto* restart = std::get_if<RestartEvent>(&event)) {
+    begin(restart->world, restart->host, true);
+  } else if (const auto* end = std::get_if<EndEvent>(&event)) {
+    if (!ended_) ended_at_ = now;
+    ended_ = true;
+    end_reason_ = end->reason;
+    paused_until_ = 0;
+  } else if (const auto* pause = std::get_if<PauseEvent>(&event)) {
+    if (ended_) return;
+    paused_until_ = now + pause->expires_seconds.value_or(kNever);
+    has_pause_expired_ = false;
+  } else if (std::holds_alternative<ResumeEvent>(event)) {
+    if (paused_until_ > 0) progress_at_ = left_training_at_ = now;
+    paused_until_ = 0;
+    has_pause_expired_ = false;
+  } else if (const auto* checkpoint = std::get_if<CheckpointEvent>(&event)) {
+    checkpoint_step_ = checkpoint->step ? checkpoint->step : step_;
+  } else if (rank == nullptr) {
+    return;
+  } else if (std::holds_alternative<ProcessGoneEvent>(event)) {
+    if (!rank->gone) rank->gone_at = now;
+    rank->gone = true;
+  } else if (const auto* signal = std::get_if<SignalEvent>(&event)) {
+    rank->signal = signal->number;
+    rank->signal_at = now;
+  } else if (const auto* state = std::get_if<ProcessStateEvent>(&event)) {
+    if (rank->process_state != state->state) rank->process_state_at = now;
+    rank->process_state = state->state;
+  } else if (const auto* wait = std::get_if<CollectiveWaitEvent>(&event)) {
+    rank->waits = wait->waits;
+    rank->waits_in = wait->operation;
+  }
+}
+
+void RunState::Keep(const Beat& beat, const BeatFacts& facts, double wall) {
+  if (facts.late || facts.step < 0) return;
+  const int64_t rank = facts.rank->rank;
+  const auto keep = [&](std::string_view name, const std::optional<Sample>& sample) {
+    if (sample) KeepValue(rank, name, facts.step, wall, sample->value);
+  };
+  keep("loss", facts.loss);
+  keep("grad_norm", facts.grad_norm);
+  keep("lr", facts.lr);
+  keep("tokens", facts.tokens);
+  keep("step_seconds", facts.step_seconds);
+  keep("loss_scale", facts.loss_scale);
+  if (facts.advanced == 0) return;
+  for (const auto& [name, value] : beat.reported) KeepValue(rank, name, facts.step, wall, value);
+}
+
+void RunState::KeepValue(int64_t rank, std::string_view name, int64_t step, double wall, double value) {
+  auto owner = series_rank_.find(name);
+  if (owner == series_rank_.end()) {
+    if (series_.size() >= kSeriesMax) return;
+    owner = series_rank_.emplace(name, rank).first;
+  }
+  if (rank > owner->second) return;
+  Series& series = series_.try_emplace(std::string(name)).first->second;
+  if (rank < owner->second) series = Series();
+  owner->second = rank;
+  series.Add(step, wall, value);
+}
+
+}  // namespace stepwatch::operations

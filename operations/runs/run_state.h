@@ -1,0 +1,118 @@
+// One run: its ranks, how far they are, and what was learnt of its pace. Times are virtual seconds.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "operations/runs/rank_state.h"
+#include "operations/runs/sample_window.h"
+#include "operations/runs/series.h"
+#include "operations/runs/snapshot.h"
+#include "operations/vocabulary/line.h"
+
+namespace stepwatch::operations {
+
+// What is learnt of a run's pace. A restart begins it anew, except for the phases, and with a step as long as before.
+struct Pace {
+  Pace() : step_seconds(64) {}
+
+  SampleWindow step_seconds;       // of the wall clock, a step
+  double step_seconds_before = 0;  // the typical one before the restart
+  int64_t advances = 0;            // times that the run's step rose in training
+  double first_seconds = 0;        // the longest standstill of the first steps
+  // The longest standstill that was followed by a step, the first steps left out. One that was too long to be usual is
+  // left out as well, until there is a second one.
+  double standstill_seconds = 0;
+  double standstill_seconds_second = 0;  // the second longest: what was seen once is no habit
+  double standstill_seconds_odd = 0;     // the longest that was left out
+  double beat_seconds = 0;               // between beats of a rank, typical
+  // 0: not yet known.
+  double StepSeconds() const;
+  void AddStandstill(double seconds);
+};
+
+class RunState {
+ public:
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
+
+  RunState(std::string id, double now, double wall);
+
+  // Apply what was seen at `now`, which never falls. A rank beyond the limit is refused with null.
+  std::optional<BeatFacts> TakeBeat(const Line& line, double now, double wall, size_t ranks_max);
+  void TakeEvent(const Line& line, double now, double wall);
+  // Its numbers by step are not needed any more.
+  void ForgetSeries();
+  // A pause may be over.
+  void Advance(double now);
+
+  const std::string& id() const { return id_; }
+  bool ended() const { return ended_; }
+  EndReason end_reason() const { return end_reason_; }
+  double ended_at() const { return ended_at_; }
+  // A pause that has expired protects no longer, though beats go on to say that the run is paused.
+  bool is_paused(double now) const { return now < paused_until_ || (phase_counts_[4] > 0 && !has_pause_expired_); }
+  const std::map<int64_t, RankState>& ranks() const { return ranks_; }
+  const RankState* FindRank(int64_t rank) const;
+  // Ranks that there are: those heard, or as many as `world` says if that is more.
+  int64_t world() const;
+  std::optional<int64_t> step() const { return step_; }
+  // When something last moved: a step, a phase, the end of a pause, a start.
+  double progress_at() const { return progress_at_; }
+  double began_at() const { return began_at_; }  // start or last restart
+  // The phase that excuses standing still most, of those that its ranks are in.
+  RunPhase phase() const;
+  // Some rank is in eval, checkpoint or pause, or was within the last seconds.
+  double left_training_at() const { return left_training_at_; }
+  double longest(RunPhase phase) const { return longest_[static_cast<size_t>(phase)]; }
+  // How often the run was in it, and left it.
+  int64_t times(RunPhase phase) const { return times_[static_cast<size_t>(phase)]; }
+  const Pace& pace() const { return pace_; }
+  int64_t restarts() const { return restarts_; }
+  double heard_at() const { return heard_at_; }
+  const std::map<std::string, Series, std::less<>>& series() const { return series_; }
+  // `wall_minus_virtual` turns times into the observer's clock.
+  RunSnapshot Snapshot(double now, double wall_minus_virtual, bool with_ranks) const;
+
+ private:
+  RankState* RankOf(int64_t rank, double now, size_t ranks_max);
+  void Restart(double now);
+  void CountPhase(RunPhase before, RunPhase after, double now);
+  void Progress(const BeatFacts& facts);
+  void Keep(const Beat& beat, const BeatFacts& facts, double wall);
+  void KeepValue(int64_t rank, std::string_view name, int64_t step, double wall, double value);
+
+  std::string id_;
+  std::map<int64_t, RankState> ranks_;
+  std::optional<int64_t> world_;
+  std::vector<std::string> hosts_;
+  bool ended_ = false;
+  EndReason end_reason_ = EndReason::kOk;
+  double ended_at_ = 0;
+  double paused_until_ = 0;
+  bool has_pause_expired_ = false;
+  std::optional<int64_t> step_;
+  std::optional<int64_t> checkpoint_step_;
+  double step_at_ = 0;
+  double began_at_;
+  double heard_at_;
+  double started_wall_;
+  double heard_wall_;
+  double progress_at_;
+  double left_training_at_ = -kNever;
+  std::array<int64_t, 5> phase_counts_{};
+  std::array<double, 5> phase_since_{};
+  std::array<double, 5> longest_{};
+  std::array<int64_t, 5> times_{};
+  Pace pace_;
+  int64_t restarts_ = 0;
+  std::map<std::string, Series, std::less<>> series_;
+  std::map<std::string, int64_t, std::less<>> series_rank_;
+};
+
+}  // namespace stepwatch::operations

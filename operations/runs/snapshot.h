@@ -1,0 +1,45 @@
+// What the registry knows of a run, as values to show. Times are in the observer's clock of the moment they were seen.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "operations/vocabulary/names.h"
+
+namespace stepwatch::operations {
+
+struct RankSnapshot {
+  int64_t rank = 0;
+  RunPhase phase = RunPhase::kInit;
+  std::optional<int64_t> step;  // the last finished one
+  double heard_seconds_ago = 0;
+  double step_seconds_ago = 0;  // since the last step was finished
+  std::string module;
+  bool gone = false;
+  char process_state = 0;  // 0: nobody has said
+  std::string waits_in;    // a collective; empty: in none
+  std::optional<double> step_seconds;
+};
+
+struct RunSnapshot {
+  std::string id;
+  std::optional<int64_t> world;
+  std::vector<std::string> hosts;
+  bool ended = false;
+  EndReason end_reason = EndReason::kOk;
+  bool paused = false;  // by a pause event or by all of its ranks
+  RunPhase phase = RunPhase::kInit;
+  std::optional<int64_t> step;             // the largest finished one
+  std::optional<int64_t> checkpoint_step;  // the last complete one
+  double started_t = 0;                    // the first line
+  double heard_t = 0;                      // the last one
+  int64_t restarts = 0;
+  double step_seconds = 0;                             // learnt, of the wall clock; 0: not yet
+  std::vector<std::pair<std::string, double>> latest;  // loss, grad_norm, lr, … as the last beats have them
+  std::vector<RankSnapshot> ranks;                     // ascending
+};
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,32 @@
+#include "operations/runs/virtual_clock.h"
+
+#include <algorithm>
+
+namespace stepwatch::operations {
+
+double VirtualClock::At(double t) const {
+  return begun_ ? now_ + std::max(0.0, t - wall_) : t;
+}
+
+void VirtualClock::Advance(double now) {
+  if (now <= now_ || !begun_) return;
+  wall_ += now - now_;
+  now_ = now;
+}
+
+void VirtualClock::See(double t) {
+  if (begun_) return Advance(At(t));
+  begun_ = true;
+  now_ = wall_ = t;
+}
+
+void VirtualClock::Set(double t, double seconds) {
+  if (!begun_) return See(t);
+  const double if_new = t - wall_ - seconds;
+  const double if_old = t - wall_;
+  const bool is_new = if_old < 0 || (if_new >= 0 && if_new < if_old);
+  Advance(now_ + std::max(0.0, is_new ? if_new : if_old));
+  wall_ += seconds;
+}
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,30 @@
+// Time that never falls, made of an observer's wall clock that may be set.
+#pragma once
+
+namespace stepwatch::operations {
+
+// Virtual seconds begin with the first `t`, and pass as the wall clock's do, except for what it was set by.
+class VirtualClock {
+ public:
+  // Virtual time at which a line of time `t` is seen: not before now. A `t` that has passed already is seen now.
+  double At(double t) const;
+  // Time passes to a virtual time not before now.
+  void Advance(double now);
+  // What a line of time `t` does to the clock, after Advance(At(t)).
+  void See(double t);
+  // The wall clock was set by `seconds`, and `t` is the time of the line that says so, which is in either clock: that
+  // is taken by which less time has passed.
+  void Set(double t, double seconds);
+
+  double now() const { return now_; }
+  bool begun() const { return begun_; }
+  // In the wall clock of now.
+  double WallAt(double virtual_time) const { return wall_ + (virtual_time - now_); }
+
+ private:
+  bool begun_ = false;
+  double now_ = 0;
+  double wall_ = 0;  // the wall clock, at `now_`
+};
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,178 @@
+#include "operations/store/store.h"
+
+#include <utility>
+
+#include "operations/store/change_text.h"
+#include "operations/store/process_text.h"
+#include "operations/store/series_table.h"
+#include "operations/store/tables.h"
+
+namespace stepwatch::operations {
+namespace {
+
+using database::Database;
+using database::Statement;
+
+// Another program that reads the database may hold it for a moment.
+constexpr const char* kSetUp =
+    "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 16777216;"
+    "PRAGMA temp_store = MEMORY; PRAGMA busy_timeout = 2000;";
+
+// What one run has said in one batch.
+struct Chunk {
+  double t_last = 0;
+  std::string text;
+};
+
+void AddLine(const StoredLine& line, Chunk* chunk) {
+  chunk->t_last = line.t;
+  chunk->text.append(std::to_string(line.number)).append("\t").append(line.json).append("\n");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Store>> Store::Open(const StoreOptions& options) {
+  Result<Database> opened = Database::Open(options.path, options.vfs);
+  if (!opened.ok()) return opened.status();
+  std::unique_ptr<Store> store(new Store(std::move(opened).value()));
+  Status status = PrepareTables(&store->database_);
+  if (status.ok()) status = store->database_.Execute(kSetUp);
+  if (!status.ok()) return Status(status.code(), options.path + ": " + status.message());
+  return store;
+}
+
+Status Store::Write(const Batch& batch) {
+  if (batch.empty()) return Status();
+  return Transact([&] { return WriteAll(batch); });
+}
+
+Status Store::WriteAll(const Batch& batch) {
+  if (Status status = WriteLines(batch.lines); !status.ok()) return status;
+  if (Status status = WriteRuns(batch); !status.ok()) return status;
+  for (const StoredChange& change : batch.changes)
+    if (Status status = WriteChange(change); !status.ok()) return status;
+  if (Status status = WriteSilences(batch); !status.ok()) return status;
+  if (Status status = WriteProcesses(batch); !status.ok()) return status;
+  for (const StoredSeries& series : batch.series)
+    if (Status status = WriteSeries(&database_, series); !status.ok()) return status;
+  return Status();
+}
+
+Status Store::WriteLines(const std::deque<StoredLine>& lines) {
+  if (lines.empty()) return Status();
+  std::map<std::string, Chunk> chunks;
+  std::map<std::string, const StoredLine*> begins;
+  for (const StoredLine& line : lines) {
+    if (line.begins) {
+      begins[line.run] = &line;
+      chunks.erase(line.run);
+    }
+    if (!line.begins) AddLine(line, &chunks[line.run]);
+  }
+  Result<Statement> forget = database_.Prepare("DELETE FROM lines WHERE run = ?");
+  Result<Statement> begin = database_.Prepare("INSERT OR REPLACE INTO begins VALUES (?, ?, ?, ?)");
+  Result<Statement> insert = database_.Prepare("INSERT INTO lines (run, t_last, bytes, text) VALUES (?, ?, ?, ?)");
+  for (const auto* prepared : {&forget, &begin, &insert})
+    if (!prepared->ok()) return prepared->status();
+  for (const auto& [run, line] : begins) {
+    forget.value().Bind(1, run);
+    begin.value().Bind(1, run);
+    begin.value().Bind(2, line->number);
+    begin.value().Bind(3, line->t);
+    begin.value().Bind(4, line->json);
+    if (Status status = forget.value().Run(); !status.ok()) return status;
+    if (Status status = begin.value().Run(); !status.ok()) return status;
+  }
+  for (const auto& [run, chunk] : chunks) {
+    insert.value().Bind(1, run);
+    insert.value().Bind(2, chunk.t_last);
+    insert.value().Bind(3, static_cast<int64_t>(chunk.text.size()));
+    insert.value().Bind(4, chunk.text);
+    if (Status status = insert.value().Run(); !status.ok()) return status;
+  }
+  return Status();
+}
+
+Status Store::WriteRuns(const Batch& batch) {
+  if (batch.runs.empty()) return Status();
+  Result<Statement> write = database_.Prepare("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?)");
+  if (!write.ok()) return write.status();
+  for (const auto& [id, run] : batch.runs) {
+    write.value().Bind(1, id);
+    write.value().Bind(2, int64_t{run.ended});
+    write.value().Bind(3, run.heard_t);
+    write.value().Bind(4, run.summary);
+    if (Status status = write.value().Run(); !status.ok()) return status;
+  }
+  return Status();
+}
+
+Status Store::WriteChange(const StoredChange& change) {
+  Result<Statement> log = database_.Prepare("INSERT OR REPLACE INTO changes VALUES (?, ?, ?, ?)");
+  Result<Statement> write = database_.Prepare("INSERT OR REPLACE INTO incidents VALUES (?, ?, ?, ?, ?, ?)");
+  for (const auto* prepared : {&log, &write})
+    if (!prepared->ok()) return prepared->status();
+  const Incident& incident = change.incident;
+  const std::string text = ChangeText(change);
+  log.value().Bind(1, change.number);
+  log.value().Bind(2, incident.id);
+  log.value().Bind(3, change.what);
+  log.value().Bind(4, text);
+  write.value().Bind(1, incident.id);
+  write.value().Bind(2, incident.run);
+  write.value().Bind(3, int64_t{incident.state != IncidentState::kResolved});
+  write.value().Bind(4, change.number);
+  write.value().Bind(5, incident.opened_t);
+  write.value().Bind(6, text);
+  if (Status status = log.value().Run(); !status.ok()) return status;
+  if (Status status = write.value().Run(); !status.ok()) return status;
+  if (change.what != "acknowledged" || !change.acknowledgement) return Status();
+  Result<Statement> said = database_.Prepare("INSERT INTO acknowledgements VALUES (?, ?, ?, ?)");
+  if (!said.ok()) return said.status();
+  said.value().Bind(1, incident.id);
+  said.value().Bind(2, change.acknowledgement->t);
+  said.value().Bind(3, change.acknowledgement->by);
+  said.value().Bind(4, change.acknowledgement->note);
+  return said.value().Run();
+}
+
+Status Store::WriteSilences(const Batch& batch) {
+  if (batch.silences.empty() && batch.silences_removed.empty()) return Status();
+  Result<Statement> write = database_.Prepare("INSERT OR REPLACE INTO silences VALUES (?, ?, ?, ?, ?, ?, ?)");
+  Result<Statement> remove = database_.Prepare("DELETE FROM silences WHERE id = ?");
+  for (const auto* prepared : {&write, &remove})
+    if (!prepared->ok()) return prepared->status();
+  for (const Silence& silence : batch.silences) {
+    write.value().Bind(1, silence.id);
+    write.value().Bind(2, silence.run);
+    write.value().Bind(3, silence.kind);
+    write.value().Bind(4, silence.by);
+    write.value().Bind(5, silence.note);
+    write.value().Bind(6, silence.created_t);
+    write.value().Bind(7, silence.until_t);
+    if (Status status = write.value().Run(); !status.ok()) return status;
+  }
+  for (const std::string& id : batch.silences_removed) {
+    remove.value().Bind(1, id);
+    if (Status status = remove.value().Run(); !status.ok()) return status;
+  }
+  return Status();
+}
+
+Status Store::WriteProcesses(const Batch& batch) {
+  if (batch.processes.empty()) return Status();
+  Result<Statement> write = database_.Prepare("INSERT OR REPLACE INTO processes VALUES (?, ?, ?)");
+  Result<Statement> remove = database_.Prepare("DELETE FROM processes WHERE key = ?");
+  for (const auto* prepared : {&write, &remove})
+    if (!prepared->ok()) return prepared->status();
+  for (const auto& [key, process] : batch.processes) {
+    Statement& statement = process ? write.value() : remove.value();
+    statement.Bind(1, key);
+    if (process) statement.Bind(2, process->seen_t);
+    if (process) statement.Bind(3, ProcessText(*process));
+    if (Status status = statement.Run(); !status.ok()) return status;
+  }
+  return Status();
+}
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,103 @@
+// What stepwatchd knows, in a SQLite database: one transaction for each batch, so that a kill at any point leaves what
+// the last one wrote, whole.
+//
+// The database is in WAL mode with synchronous=NORMAL: a kill of the process loses nothing that was written; a power
+// cut may lose the last batches, and nothing else. Not thread-safe; it blocks, so it has a thread of its own
+// (StoreQueue).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "operations/store/batch.h"
+#include "src/database/database.h"
+#include "stepwatch/status.h"
+
+namespace stepwatch::operations {
+
+struct StoreOptions {
+  std::string path;
+  std::string vfs;  // of SQLite; empty: its usual one
+};
+
+// How much is kept. What is over a limit goes oldest first, at Prune.
+struct StoreLimits {
+  double line_seconds = 1800;              // of open runs, to restore them
+  int64_t line_bytes = int64_t{64} << 20;  // of all runs together
+  int64_t bytes = int64_t{1} << 30;        // of the file: series and summaries of runs that have ended go first
+  double ended_seconds = 90 * 86400.0;     // runs and incidents
+  int64_t points_of_series = 4096;
+};
+
+struct StoredIncident {
+  int64_t number = 0;  // of its last change
+  Incident incident;
+  std::optional<Acknowledgement> acknowledgement;
+};
+
+// What a new process needs of the one before.
+struct Restored {
+  std::vector<StoredIncident> incidents;  // all that are open, and the newest of the others; the oldest change first
+  std::vector<StoredChange> changes;      // the newest, the oldest first
+  std::vector<StoredLine> lines;          // of open runs, in the order in which they were observed
+  std::vector<StoredRun> runs;            // that have ended, the one heard last first
+  std::vector<Silence> silences;
+  std::vector<KnownProcess> processes;
+  int64_t number_last = 0;  // of lines and changes
+  double t_last = 0;        // of the last line; 0: there is none
+};
+
+class Store {
+ public:
+  static constexpr int64_t kIncidentsRestored = 2000;
+  static constexpr int64_t kChangesRestored = 1000;
+  static constexpr int64_t kRunsRestored = 1000;
+
+  // Makes the file if there is none. kUnsupported: a later version wrote it. kInvalid: it is damaged, or no database.
+  static Result<std::unique_ptr<Store>> Open(const StoreOptions& options);
+
+  // All of it or nothing.
+  Status Write(const Batch& batch);
+  // `t`: now.
+  Status Prune(const StoreLimits& limits, double t);
+  Result<Restored> Load();
+  Result<std::vector<SeriesPoint>> SeriesOf(const std::string& run, const std::string& name);
+  Result<std::vector<std::string>> SeriesNames(const std::string& run);
+  // Every change of an incident, the oldest first; empty if there is no such incident.
+  Result<std::vector<StoredChange>> ChangesOf(const std::string& incident);
+  // Of the database, without its log.
+  Result<int64_t> Bytes();
+
+ private:
+  explicit Store(database::Database database) : database_(std::move(database)) {}
+  Status WriteAll(const Batch& batch);
+  Status WriteLines(const std::deque<StoredLine>& lines);
+  Status WriteRuns(const Batch& batch);
+  Status WriteChange(const StoredChange& change);
+  Status WriteSilences(const Batch& batch);
+  Status WriteProcesses(const Batch& batch);
+  Status PruneLines(const StoreLimits& limits, double t);
+  Status PruneEnded(const StoreLimits& limits, double t);
+  Status ForgetRun(const std::string& run);
+  Status LoadIncidents(Restored* restored);
+  Status LoadLines(Restored* restored);
+  Status LoadRuns(Restored* restored);
+  Status LoadProcesses(Restored* restored);
+  // One transaction around `work`; nothing of it if any of it fails.
+  template <class Work>
+  Status Transact(const Work& work) {
+    Status status = database_.Execute("BEGIN IMMEDIATE");
+    if (!status.ok()) return status;
+    status = work();
+    if (status.ok()) status = database_.Execute("COMMIT");
+    // Some errors have ended the transaction already.
+    if (!status.ok() && !database_.is_autocommit()) (void)database_.Execute("ROLLBACK");
+    return status;
+  }
+
+  database::Database database_;
+};
+
+}  // namespace stepwatch::operations

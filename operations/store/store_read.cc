@@ -1,0 +1,150 @@
+// What the store is asked.
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+
+#include "operations/store/change_text.h"
+#include "operations/store/process_text.h"
+#include "operations/store/series_table.h"
+#include "operations/store/store.h"
+
+namespace stepwatch::operations {
+namespace {
+
+using database::Database;
+using database::Statement;
+
+// Calls `take` for each row.
+template <class Take>
+Status ForEachRow(Result<Statement> statement, const Take& take) {
+  if (!statement.ok()) return statement.status();
+  for (;;) {
+    const Result<bool> row = statement.value().Next();
+    if (!row.ok()) return row.status();
+    if (!row.value()) return Status();
+    take(statement.value());
+  }
+}
+
+// The lines of a chunk.
+void SplitChunk(const std::string& run, std::string_view text, std::vector<StoredLine>* lines) {
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view each = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    const size_t tab = each.find('\t');
+    if (tab == std::string_view::npos) continue;
+    StoredLine line;
+    (void)std::from_chars(each.data(), each.data() + tab, line.number);
+    line.run = run;
+    line.json = each.substr(tab + 1);
+    lines->push_back(std::move(line));
+  }
+}
+
+}  // namespace
+
+Result<Restored> Store::Load() {
+  Restored restored;
+  for (const auto load : {&Store::LoadIncidents, &Store::LoadLines, &Store::LoadRuns, &Store::LoadProcesses})
+    if (Status status = (this->*load)(&restored); !status.ok()) return status;
+  Status status = ForEachRow(
+      database_.Prepare("SELECT id, run, kind, by, note, created_t, until_t FROM silences ORDER BY created_t"),
+      [&](Statement& row) {
+        restored.silences.push_back(
+            {row.Text(0), row.Text(1), row.Text(2), row.Text(3), row.Text(4), row.Number(5), row.Number(6)});
+      });
+  if (!status.ok()) return status;
+  return restored;
+}
+
+Status Store::LoadIncidents(Restored* restored) {
+  Status status = ForEachRow(
+      database_.Prepare("SELECT number, json FROM incidents WHERE open OR number IN "
+                        "(SELECT number FROM incidents ORDER BY number DESC LIMIT " +
+                        std::to_string(kIncidentsRestored) + ") ORDER BY number"),
+      [&](Statement& row) {
+        Result<StoredChange> change = ParseChange(row.Integer(0), "", row.Text(1));
+        if (!change.ok()) return;
+        StoredChange& each = change.value();
+        restored->incidents.push_back({each.number, std::move(each.incident), std::move(each.acknowledgement)});
+      });
+  if (!status.ok()) return status;
+  status = ForEachRow(database_.Prepare("SELECT number, what, json FROM changes ORDER BY number DESC LIMIT " +
+                                        std::to_string(kChangesRestored)),
+                      [&](Statement& row) {
+                        Result<StoredChange> change = ParseChange(row.Integer(0), row.Text(1), row.Text(2));
+                        if (change.ok()) restored->changes.push_back(std::move(change).value());
+                      });
+  std::reverse(restored->changes.begin(), restored->changes.end());
+  if (!restored->changes.empty()) restored->number_last = restored->changes.back().number;
+  return status;
+}
+
+Status Store::LoadLines(Restored* restored) {
+  Status status = ForEachRow(database_.Prepare("SELECT run, number, t, json FROM begins"), [&](Statement& row) {
+    restored->lines.push_back({row.Integer(1), row.Text(0), row.Number(2), row.Text(3), true});
+  });
+  if (!status.ok()) return status;
+  status = ForEachRow(database_.Prepare("SELECT run, t_last, text FROM lines ORDER BY id"), [&](Statement& row) {
+    SplitChunk(row.Text(0), row.Text(2), &restored->lines);
+    restored->t_last = row.Number(1);
+  });
+  auto& lines = restored->lines;
+  std::stable_sort(lines.begin(), lines.end(),
+                   [](const StoredLine& a, const StoredLine& b) { return a.number < b.number; });
+  if (!lines.empty()) restored->number_last = std::max(restored->number_last, lines.back().number);
+  if (!lines.empty() && restored->t_last == 0) restored->t_last = lines.back().t;
+  return status;
+}
+
+Status Store::LoadRuns(Restored* restored) {
+  return ForEachRow(database_.Prepare("SELECT id, heard_t, summary FROM runs WHERE ended ORDER BY heard_t DESC LIMIT " +
+                                      std::to_string(kRunsRestored)),
+                    [&](Statement& row) {
+                      restored->runs.push_back({row.Text(0), true, row.Number(1), row.Text(2)});
+                    });
+}
+
+Status Store::LoadProcesses(Restored* restored) {
+  return ForEachRow(database_.Prepare("SELECT json FROM processes"), [&](Statement& row) {
+    Result<KnownProcess> process = ParseProcess(row.Text(0));
+    if (process.ok()) restored->processes.push_back(std::move(process).value());
+  });
+}
+
+Result<std::vector<SeriesPoint>> Store::SeriesOf(const std::string& run, const std::string& name) {
+  return ReadSeries(&database_, run, name);
+}
+
+Result<std::vector<std::string>> Store::SeriesNames(const std::string& run) {
+  Result<Statement> select = database_.Prepare("SELECT DISTINCT name FROM series WHERE run = ?");
+  if (select.ok()) select.value().Bind(1, run);
+  std::vector<std::string> names;
+  Status status = ForEachRow(std::move(select), [&](Statement& row) { names.push_back(row.Text(0)); });
+  if (!status.ok()) return status;
+  return names;
+}
+
+Result<std::vector<StoredChange>> Store::ChangesOf(const std::string& incident) {
+  Result<Statement> select =
+      database_.Prepare("SELECT number, what, json FROM changes WHERE incident = ? ORDER BY number");
+  if (select.ok()) select.value().Bind(1, incident);
+  std::vector<StoredChange> changes;
+  Status status = ForEachRow(std::move(select), [&](Statement& row) {
+    Result<StoredChange> change = ParseChange(row.Integer(0), row.Text(1), row.Text(2));
+    if (change.ok()) changes.push_back(std::move(change).value());
+  });
+  if (!status.ok()) return status;
+  return changes;
+}
+
+Result<int64_t> Store::Bytes() {
+  const Result<int64_t> pages = database_.Ask("PRAGMA page_count");
+  if (!pages.ok()) return pages;
+  const Result<int64_t> page = database_.Ask("PRAGMA page_size");
+  if (!page.ok()) return page;
+  return pages.value() * page.value();
+}
+
+}  // namespace stepwatch::operations

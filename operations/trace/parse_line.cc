@@ -1,0 +1,122 @@
+#include "operations/trace/parse_line.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "operations/trace/parse_event.h"
+#include "operations/trace/read_json.h"
+#include "src/base/text.h"
+
+namespace stepwatch::operations {
+namespace {
+
+constexpr double kTimeMax = 1e12;  // some 30,000 years
+
+Status ReadReported(const std::string& key, const Json& value, Beat* beat) {
+  std::optional<double> number;
+  if (!ReadLooseNumber(value, &number) || !number || key.size() > kNameBytesMax) return Status();
+  if (beat->reported.size() == kReportedMax)
+    return Status(StatusCode::kExhausted,
+                  "a beat reports more than " + std::to_string(kReportedMax) + " numbers; send fewer at a time");
+  beat->reported.emplace_back(key, *number);
+  return Status();
+}
+
+std::optional<double>* NumberOf(Beat* beat, std::string_view key) {
+  if (key == "loss") return &beat->loss;
+  if (key == "grad_norm") return &beat->grad_norm;
+  if (key == "lr") return &beat->lr;
+  if (key == "tokens") return &beat->tokens;
+  if (key == "samples") return &beat->samples;
+  if (key == "step_seconds") return &beat->step_seconds;
+  if (key == "loss_scale") return &beat->loss_scale;
+  return nullptr;
+}
+
+Status ReadBeat(const Json& object, Beat* beat) {
+  for (const auto& [key, value] : object.items()) {
+    Status status;
+    if (value.is_null()) continue;
+    if (std::optional<double>* number = NumberOf(beat, key)) {
+      status = ReadNumber(value, key, number);
+    } else if (key == "step") {
+      status = ReadWhole(value, key, &beat->step);
+    } else if (key == "phase") {
+      std::string name;
+      status = ReadText(value, key, kNameBytesMax, &name);
+      beat->phase = PhaseNamed(name);
+      if (status.ok() && !beat->phase)
+        status = Status(StatusCode::kOutOfRange,
+                        "\"phase\" is \"" + base::Printable(name) + "\", not init, train, eval, checkpoint or paused");
+    } else if (key == "module") {
+      status = ReadText(value, key, kNameBytesMax, &beat->module);
+    } else {
+      status = ReadReported(key, value, beat);
+    }
+    if (!status.ok()) return status;
+  }
+  if (beat->step && *beat->step < -1)
+    return Status(StatusCode::kOutOfRange, "\"step\" is the last finished step; -1 is before the first");
+  return Status();
+}
+
+Status ReadRank(const Json& object, Line* line) {
+  if (const Json* rank = Member(object, "rank"))
+    if (Status status = ReadWhole(*rank, "rank", &line->rank); !status.ok()) return status;
+  if (line->rank && (*line->rank < 0 || *line->rank > kRankMax))
+    return Status(StatusCode::kOutOfRange, "\"rank\" takes 0 to " + std::to_string(kRankMax));
+  return Status();
+}
+
+Status ReadHead(const Json& object, Line* line) {
+  std::optional<double> t;
+  const Json* time = Member(object, "t");
+  if (time == nullptr) return Status(StatusCode::kNotFound, "\"t\" is missing, the seconds of the observer's clock");
+  if (Status status = ReadNumber(*time, "t", &t); !status.ok()) return status;
+  if (!std::isfinite(*t) || std::abs(*t) > kTimeMax)
+    return Status(StatusCode::kOutOfRange, "\"t\" is no time; it takes finite seconds");
+  line->t = *t;
+  const Json* run = Member(object, "run");
+  if (run == nullptr) return Status(StatusCode::kNotFound, "\"run\" is missing, the name of the run");
+  if (!run->is_string()) return Status(StatusCode::kWrongType, "\"run\" takes text");
+  line->run = run->get_ref<const std::string&>();
+  if (line->run.empty() || line->run.size() > kRunBytesMax)
+    return Status(StatusCode::kOutOfRange, "\"run\" takes 1 to " + std::to_string(kRunBytesMax) + " bytes");
+  return ReadRank(object, line);
+}
+
+Status ReadWhat(const Json& object, Line* line) {
+  const Json* beat = Member(object, "beat");
+  const Json* event = Member(object, "event");
+  if ((beat == nullptr) == (event == nullptr))
+    return Status(StatusCode::kInvalid, "a line has one of \"beat\" and \"event\"");
+  const Json& what = beat != nullptr ? *beat : *event;
+  if (!what.is_object())
+    return Status(StatusCode::kWrongType, std::string(beat != nullptr ? "\"beat\"" : "\"event\"") + " takes an object");
+  if (event != nullptr) {
+    // The rank of an event may stand with it.
+    if (!line->rank)
+      if (Status status = ReadRank(what, line); !status.ok()) return status;
+    Result<Event> read = ReadEvent(what);
+    if (!read.ok()) return read.status();
+    line->what = std::move(read).value();
+    return Status();
+  }
+  if (!line->rank) return Status(StatusCode::kNotFound, "\"rank\" is missing; a beat is that of one rank");
+  return ReadBeat(what, &line->what.emplace<Beat>());
+}
+
+}  // namespace
+
+Result<Line> ParseLine(std::string_view text_untrusted) {
+  if (text_untrusted.size() > kLineBytesMax)
+    return Status(StatusCode::kExhausted, "the line has more than " + std::to_string(kLineBytesMax) + " bytes");
+  const Json object = Json::parse(text_untrusted, nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object()) return Status(StatusCode::kInvalid, "the line is no JSON object");
+  Line line;
+  if (Status status = ReadHead(object, &line); !status.ok()) return status;
+  if (Status status = ReadWhat(object, &line); !status.ok()) return status;
+  return line;
+}
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,57 @@
+#include "operations/trace/read_json.h"
+
+#include <cmath>
+#include <limits>
+
+namespace stepwatch::operations {
+namespace {
+
+constexpr double kWholeMax = 9007199254740992.0;  // 2^53: every whole number up to here is a double
+
+Status WrongType(const std::string& key, const char* takes) {
+  return Status(StatusCode::kWrongType, "\"" + key + "\" takes " + takes);
+}
+
+}  // namespace
+
+const Json* Member(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  return found == object.end() || found->is_null() ? nullptr : &*found;
+}
+
+bool ReadLooseNumber(const Json& value, std::optional<double>* number) {
+  if (value.is_number()) {
+    *number = value.get<double>();
+    return true;
+  }
+  if (!value.is_string()) return false;
+  const std::string& text = value.get_ref<const std::string&>();
+  if (text == "nan") *number = std::numeric_limits<double>::quiet_NaN();
+  if (text == "inf") *number = std::numeric_limits<double>::infinity();
+  if (text == "-inf") *number = -std::numeric_limits<double>::infinity();
+  return text == "nan" || text == "inf" || text == "-inf";
+}
+
+Status ReadNumber(const Json& value, const std::string& key, std::optional<double>* number) {
+  return ReadLooseNumber(value, number) ? Status() : WrongType(key, "a number, \"nan\", \"inf\" or \"-inf\"");
+}
+
+Status ReadWhole(const Json& value, const std::string& key, std::optional<int64_t>* number) {
+  if (!value.is_number()) return WrongType(key, "a whole number");
+  const double read = value.get<double>();
+  if (read != std::floor(read) || std::abs(read) > kWholeMax) return WrongType(key, "a whole number");
+  *number = static_cast<int64_t>(read);
+  return Status();
+}
+
+Status ReadText(const Json& value, const std::string& key, size_t bytes_max, std::string* text) {
+  if (!value.is_string()) return WrongType(key, "text");
+  *text = value.get_ref<const std::string&>();
+  if (text->size() <= bytes_max) return Status();
+  size_t end = bytes_max;
+  while (end > 0 && (static_cast<unsigned char>((*text)[end]) & 0xC0) == 0x80) --end;
+  text->resize(end);
+  return Status();
+}
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,158 @@
+#include "operations/upstream/upstream.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/base/file.h"
+
+namespace stepwatch::operations {
+namespace {
+
+constexpr std::chrono::seconds kPostTime{10};
+constexpr std::chrono::seconds kStopTime{2};
+constexpr size_t kTokenBytesMax = 1024;
+// At one time, so that new lines do not wait for long.
+constexpr int kFilesAtOnce = 16;
+
+// Lines that another one has read and does not want: sending them again changes nothing.
+bool IsRefusedForGood(int status) {
+  return status >= 400 && status < 500 && status != 401 && status != 403 && status != 408 && status != 429;
+}
+
+}  // namespace
+
+// The thread's side.
+class Upstream::Sender {
+ public:
+  explicit Sender(UpstreamOptions options)
+      : target_(std::move(options.target)),
+        wall_(std::move(options.wall)),
+        spool_(options.directory, target_.spool_bytes) {}
+
+  void SetTarget(UpstreamTarget target) {
+    target_ = std::move(target);
+    spool_.SetBytesMax(target_.spool_bytes);
+  }
+
+  Sent Deliver(std::string lines, bool may_send) {
+    Sent sent;
+    sent.has_tried = may_send;
+    if (!is_open_) {
+      sent.status = spool_.Open();
+      is_open_ = sent.status.ok();
+    }
+    if (may_send && spool_.empty() && !lines.empty() && (sent.status = Post(lines)).ok()) lines.clear();
+    if (const Status spooled = spool_.Append(lines); !spooled.ok()) {
+      sent.status = spooled;
+      sent.unspooled = std::move(lines);
+    }
+    for (int i = 0; may_send && i < kFilesAtOnce && !spool_.empty() && sent.status.ok(); ++i) {
+      const Result<std::string> oldest = spool_.Oldest();
+      if (oldest.ok()) sent.status = Post(oldest.value());
+      // A file that cannot be read is lost.
+      if (sent.status.ok()) spool_.RemoveOldest();
+    }
+    sent.waiting_bytes = spool_.bytes();
+    sent.dropped_bytes = spool_.bytes_dropped() + refused_bytes_;
+    return sent;
+  }
+
+ private:
+  Status Post(const std::string& lines) {
+    std::string token;
+    if (!target_.token_file.empty()) {
+      const Result<std::string> text = base::ReadFile(target_.token_file, kTokenBytesMax);
+      if (!text.ok()) return text.status();
+      token = text.value().substr(0, text.value().find_last_not_of(" \t\r\n") + 1);
+    }
+    const Result<int> status = PostBeats(target_.address, token, lines, wall_(), kPostTime);
+    if (!status.ok()) return status.status();
+    if (status.value() == 200) return Status();
+    if (IsRefusedForGood(status.value())) {
+      refused_bytes_ += static_cast<int64_t>(lines.size());
+      return Status();
+    }
+    return Status(StatusCode::kUnavailable, "the upstream answers with status " + std::to_string(status.value()));
+  }
+
+  UpstreamTarget target_;
+  const std::function<double()> wall_;
+  Spool spool_;
+  bool is_open_ = false;
+  int64_t refused_bytes_ = 0;
+};
+
+Upstream::Upstream(boost::asio::io_context& loop, UpstreamOptions options)
+    : mailbox_(std::make_shared<watch::LoopMailbox>(loop)),
+      on_trouble_(options.on_trouble),
+      on_recovery_(options.on_recovery),
+      sender_(std::make_shared<Sender>(std::move(options))) {}
+
+Upstream::~Upstream() {
+  mailbox_->Close();
+  if (!pending_.empty())
+    (void)thread_.Post([sender = sender_, lines = std::move(pending_)] { (void)sender->Deliver(lines, false); });
+  (void)thread_.Stop(base::IoThread::Clock::now() + kStopTime);
+}
+
+void Upstream::Add(const std::string& line) {
+  pending_ += line;
+  pending_ += '\n';
+}
+
+void Upstream::SetTarget(UpstreamTarget target) {
+  (void)thread_.Post([sender = sender_, target = std::move(target)] { sender->SetTarget(target); });
+  pause_ = next_ = 0;
+}
+
+void Upstream::Bound() {
+  if (pending_.size() <= kPendingBytesMax) return;
+  const size_t end = pending_.find('\n', pending_.size() - kPendingBytesMax);
+  const size_t cut = end == std::string::npos ? pending_.size() : end + 1;
+  counts_.dropped_bytes += static_cast<int64_t>(cut);
+  pending_.erase(0, cut);
+}
+
+void Upstream::Tick(double running) {
+  Bound();
+  running_ = running;
+  if (is_sending_) return;
+  const bool may_send = running >= next_;
+  if (pending_.empty() && !may_send) return;
+  is_sending_ = true;
+  const auto deliver = [this, sender = sender_, mailbox = mailbox_, alive = std::weak_ptr<bool>(alive_), may_send,
+                        lines = std::make_shared<std::string>(std::exchange(pending_, {}))] {
+    auto sent = std::make_shared<Sent>(sender->Deliver(std::move(*lines), may_send));
+    mailbox->Post([this, alive, sent] {
+      if (alive.expired()) return;
+      is_sending_ = false;
+      OnSent(std::move(*sent));
+    });
+  };
+  if (!thread_.Post(deliver)) is_sending_ = false;
+}
+
+void Upstream::OnSent(Sent sent) {
+  counts_.waiting_bytes = sent.waiting_bytes;
+  counts_.dropped_bytes = std::max(counts_.dropped_bytes, sent.dropped_bytes);
+  if (!sent.unspooled.empty()) pending_.insert(0, sent.unspooled);
+  // Spooled during a pause, which goes on.
+  if (!sent.has_tried) return;
+  if (sent.status.ok()) {
+    pause_ = 0;
+    if (std::exchange(in_trouble_, false)) on_recovery_();
+    return;
+  }
+  if (!std::exchange(in_trouble_, true)) on_trouble_(sent.status.message());
+  pause_ = std::clamp(2 * pause_, 1.0, kPauseSecondsMax);
+  // Half of it is chance: many that lost the same upstream do not come back at one time.
+  next_ = running_ + pause_ * std::uniform_real_distribution<double>(0.5, 1.0)(dice_);
+}
+
+Upstream::Counts Upstream::counts() const {
+  Counts counts = counts_;
+  counts.waiting_bytes += static_cast<int64_t>(pending_.size());
+  return counts;
+}
+
+}  // namespace stepwatch::operations

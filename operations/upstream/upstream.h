@@ -1,0 +1,90 @@
+// Sends lines on to another stepwatchd, in order, and keeps them on disk while it is away.
+//
+// Lines leave about once a second. One that was taken may be sent again after a kill of either side; whoever observes
+// takes a doubled beat as one. All methods belong to the thread that runs `loop`; files and network are another
+// thread's.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+
+#include "controller/watch/loop_mailbox.h"
+#include "operations/upstream/post.h"
+#include "operations/upstream/spool.h"
+#include "src/base/io_executor.h"
+
+namespace stepwatch::operations {
+
+// Where lines go, and how much of them waits on disk.
+struct UpstreamTarget {
+  UpstreamAddress address;
+  std::string token_file;  // empty: none is shown
+  int64_t spool_bytes = int64_t{256} << 20;
+};
+
+struct UpstreamOptions {
+  UpstreamTarget target;
+  std::string directory;                               // of the spool
+  std::function<double()> wall;                        // now
+  std::function<void(const std::string&)> on_trouble;  // it takes nothing, and why: once, until it does again
+  std::function<void()> on_recovery;
+};
+
+class Upstream {
+ public:
+  // What waits in memory for the thread; more is dropped, oldest first.
+  static constexpr size_t kPendingBytesMax = size_t{16} << 20;
+  static constexpr double kPauseSecondsMax = 60;
+
+  struct Counts {
+    int64_t waiting_bytes = 0;
+    int64_t dropped_bytes = 0;
+  };
+
+  Upstream(boost::asio::io_context& loop, UpstreamOptions options);
+  // Spools what waits, for two seconds at most.
+  ~Upstream();
+  Upstream(const Upstream&) = delete;
+  Upstream& operator=(const Upstream&) = delete;
+
+  // One line, without its newline.
+  void Add(const std::string& line);
+  // What waits, and what comes, goes there from now on.
+  void SetTarget(UpstreamTarget target);
+  // About once a second; `running`: seconds of a clock that is never set.
+  void Tick(double running);
+  Counts counts() const;
+
+ private:
+  class Sender;
+  struct Sent {
+    Status status;
+    bool has_tried = false;
+    std::string unspooled;  // that could not be written either
+    int64_t waiting_bytes = 0;
+    int64_t dropped_bytes = 0;
+  };
+  void OnSent(Sent sent);
+  void Bound();
+
+  const std::shared_ptr<watch::LoopMailbox> mailbox_;
+  const std::function<void(const std::string&)> on_trouble_;
+  const std::function<void()> on_recovery_;
+  const std::shared_ptr<Sender> sender_;  // shared with work that hangs
+  std::string pending_;
+  bool is_sending_ = false;
+  bool in_trouble_ = false;
+  double pause_ = 0;
+  double next_ = 0;
+  double running_ = 0;
+  Counts counts_;
+  std::minstd_rand dice_{std::random_device{}()};
+  const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  base::IoThread thread_{"stepwatch-up"};
+};
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,23 @@
+// A process of a run, as it is remembered beyond the stepwatchd that has found it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "src/base/process_identity.h"
+
+namespace stepwatch::operations {
+
+struct KnownProcess {
+  std::string run;
+  int64_t rank = 0;
+  base::ProcessIdentity process;   // as this machine's /proc has it; pid 0: it has none here, as in another container
+  base::ProcessIdentity own = {};  // as it knows itself; pid 0: it has not said
+  double seen_t = 0;               // when it was watched last
+  double told_t = 0;               // of the last line of it
+};
+
+// Different for any two processes.
+std::string KeyOf(const KnownProcess& process);
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,18 @@
+#include "operations/vocabulary/line.h"
+
+namespace stepwatch::operations {
+namespace {
+
+// In the order of the variant's alternatives.
+constexpr std::array<std::string_view, std::variant_size_v<Event>> kEventKinds = {
+    "start", "restart", "end",  "exception",  "signal",        "checkpoint",      "process_gone", "gpu",
+    "pause", "resume",  "host", "clock_step", "process_state", "collective_wait", "stacks"};
+
+}  // namespace
+
+std::string_view KindOf(const Line& line) {
+  const auto* event = std::get_if<Event>(&line.what);
+  return event == nullptr ? "beat" : kEventKinds[event->index()];
+}
+
+}  // namespace stepwatch::operations

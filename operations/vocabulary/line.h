@@ -1,0 +1,120 @@
+// A line: what was observed of one run at one moment, a beat or an event.
+//
+// Lines are what stepwatchd makes of pulses, reports and HTTP, what it spools, and what `replay` reads. All are values.
+// A number may be NaN or infinite; what was not said is absent, never zero.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "operations/vocabulary/names.h"
+
+namespace stepwatch::operations {
+
+// What one rank says of itself. Numbers belong to `step` and to this rank; a number that is not refreshed may come
+// again unchanged with later steps.
+struct Beat {
+  std::optional<int64_t> step;  // the last finished step
+  std::optional<RunPhase> phase;
+  std::optional<double> loss;
+  std::optional<double> grad_norm;
+  std::optional<double> lr;
+  std::optional<double> tokens;
+  std::optional<double> samples;
+  std::optional<double> step_seconds;  // the rank's own time, without waiting for others
+  std::optional<double> loss_scale;
+  std::string module;                                    // entered last; empty: unknown
+  std::vector<std::pair<std::string, double>> reported;  // any other number, by its key
+};
+
+struct StartEvent {
+  std::optional<int64_t> world;  // ranks
+  std::string host;
+};
+// The whole run starts again, perhaps from an earlier step and with another world.
+struct RestartEvent {
+  std::optional<int64_t> world;
+  std::string host;
+};
+// Comes before the ProcessGone of its processes.
+struct EndEvent {
+  EndReason reason = EndReason::kOk;
+};
+struct ExceptionEvent {
+  std::string type;
+  std::string message;
+  std::string stack;
+};
+struct SignalEvent {
+  int64_t number = 0;
+};
+// A checkpoint is complete.
+struct CheckpointEvent {
+  std::optional<int64_t> step;
+};
+// The process of the rank no longer exists.
+struct ProcessGoneEvent {};
+// A sample of one field of a GPU: xid (the last code, 0 for none), ecc_uncorrected_total, ecc_corrected_total,
+// row_remap_failure, temperature_celsius, power_watts, utilization; others are kept, and no detector reads them.
+struct GpuEvent {
+  std::string uuid;
+  std::string field;
+  double value = 0;
+};
+// Ends by ResumeEvent, RestartEvent, EndEvent or expiry.
+struct PauseEvent {
+  std::optional<double> expires_seconds;
+};
+struct ResumeEvent {};
+// Samples of a host. `oom_kill` counts since its boot, so that the first value is no fault; `psi` is memory some avg10
+// in percent. A host without a name is that of the line's rank.
+struct HostEvent {
+  std::string host;
+  std::optional<double> oom_kill;
+  std::optional<double> psi;
+  std::optional<double> cgroup_oom_kill = {};  // those of `oom_kill` that were in cgroups of the run
+  // Of the cgroup of the run that has the least left of its limit.
+  std::optional<double> cgroup_bytes = {};
+  std::optional<double> cgroup_bytes_max = {};
+
+  bool operator==(const HostEvent&) const = default;
+};
+// The observer's wall clock was set forward by `seconds` (back: negative). Later lines are in the new clock.
+struct ClockStepEvent {
+  double seconds = 0;
+};
+// What the operating system says of the rank's process: one letter as in /proc/PID/stat; T is stopped, t traced, D
+// waits for a device or a mount, Z is dead and not yet reaped. A second witness that a rank stands still.
+struct ProcessStateEvent {
+  char state = 'R';
+};
+// The rank waits for its peers, as a stack or the collective library says: a second witness that somebody else stands
+// still. It holds until the rank finishes a step or says otherwise.
+struct CollectiveWaitEvent {
+  std::string operation;  // all_reduce, barrier, ...; empty: unknown
+  bool waits = true;
+};
+// Stacks of the rank, collected from outside; evidence of whatever is open.
+struct StacksEvent {
+  std::string text;
+};
+
+using Event = std::variant<StartEvent, RestartEvent, EndEvent, ExceptionEvent, SignalEvent, CheckpointEvent,
+                           ProcessGoneEvent, GpuEvent, PauseEvent, ResumeEvent, HostEvent, ClockStepEvent,
+                           ProcessStateEvent, CollectiveWaitEvent, StacksEvent>;
+
+struct Line {
+  double t = 0;  // seconds of the observer's wall clock, finite
+  std::string run;
+  std::optional<int64_t> rank;  // always there with a beat
+  std::variant<Beat, Event> what;
+};
+
+// "beat", or the kind of the event as its JSON has it.
+std::string_view KindOf(const Line& line);
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,56 @@
+#include "operations/vocabulary/names.h"
+
+namespace stepwatch::operations {
+namespace {
+
+constexpr std::array<std::string_view, 5> kPhases = {"init", "train", "eval", "checkpoint", "paused"};
+constexpr std::array<std::string_view, 4> kEndReasons = {"ok", "error", "signal", "lost"};
+constexpr std::array<std::string_view, kIncidentKinds> kKinds = {
+    "stuck",          "process_lost",  "loss_nonfinite",  "loss_spike", "divergence",        "grad_nonfinite",
+    "grad_explosion", "grad_collapse", "throughput_drop", "straggler",  "rank_disagreement", "checkpoint_overdue",
+    "exception",      "out_of_memory", "gpu_fault"};
+constexpr std::array<std::string_view, 3> kSeverities = {"info", "warning", "critical"};
+constexpr std::array<std::string_view, 3> kStates = {"opened", "updated", "resolved"};
+
+template <class Enum, size_t kCount>
+std::optional<Enum> Named(const std::array<std::string_view, kCount>& names, std::string_view name) {
+  for (size_t i = 0; i < kCount; ++i)
+    if (names[i] == name) return static_cast<Enum>(i);
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string_view NameOf(RunPhase phase) {
+  return kPhases[static_cast<size_t>(phase)];
+}
+std::string_view NameOf(EndReason reason) {
+  return kEndReasons[static_cast<size_t>(reason)];
+}
+std::string_view NameOf(IncidentKind kind) {
+  return kKinds[static_cast<size_t>(kind)];
+}
+std::string_view NameOf(Severity severity) {
+  return kSeverities[static_cast<size_t>(severity)];
+}
+std::string_view NameOf(IncidentState state) {
+  return kStates[static_cast<size_t>(state)];
+}
+
+std::optional<RunPhase> PhaseNamed(std::string_view name) {
+  return Named<RunPhase>(kPhases, name);
+}
+std::optional<EndReason> EndReasonNamed(std::string_view name) {
+  return Named<EndReason>(kEndReasons, name);
+}
+std::optional<IncidentKind> IncidentKindNamed(std::string_view name) {
+  return Named<IncidentKind>(kKinds, name);
+}
+std::optional<Severity> SeverityNamed(std::string_view name) {
+  return Named<Severity>(kSeverities, name);
+}
+std::optional<IncidentState> IncidentStateNamed(std::string_view name) {
+  return Named<IncidentState>(kStates, name);
+}
+
+}  // namespace stepwatch::operations

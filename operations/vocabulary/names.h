@@ -1,0 +1,53 @@
+// The enumerations of operations and their names, the same in JSON, on the command line and in docs.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace stepwatch::operations {
+
+// What a rank says it does. An ended run has no phase, but an EndReason.
+enum class RunPhase : uint8_t { kInit, kTrain, kEval, kCheckpoint, kPaused };
+
+// kLost: no end was told, and every process is gone.
+enum class EndReason : uint8_t { kOk, kError, kSignal, kLost };
+
+enum class IncidentKind : uint8_t {
+  kStuck,
+  kProcessLost,
+  kLossNonfinite,
+  kLossSpike,
+  kDivergence,
+  kGradNonfinite,
+  kGradExplosion,
+  kGradCollapse,
+  kThroughputDrop,
+  kStraggler,
+  kRankDisagreement,
+  kCheckpointOverdue,
+  kException,
+  kOutOfMemory,
+  kGpuFault,
+};
+inline constexpr size_t kIncidentKinds = 15;
+
+enum class Severity : uint8_t { kInfo, kWarning, kCritical };
+
+enum class IncidentState : uint8_t { kOpened, kUpdated, kResolved };
+
+std::string_view NameOf(RunPhase phase);
+std::string_view NameOf(EndReason reason);
+std::string_view NameOf(IncidentKind kind);
+std::string_view NameOf(Severity severity);
+std::string_view NameOf(IncidentState state);
+
+// Nothing if no value has the name.
+std::optional<RunPhase> PhaseNamed(std::string_view name);
+std::optional<EndReason> EndReasonNamed(std::string_view name);
+std::optional<IncidentKind> IncidentKindNamed(std::string_view name);
+std::optional<Severity> SeverityNamed(std::string_view name);
+std::optional<IncidentState> IncidentStateNamed(std::string_view name);
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,105 @@
+#include "operations/witness/cgroup_memory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "operations/witness/host_memory.h"
+#include "src/base/file.h"
+
+namespace stepwatch::operations {
+namespace {
+
+constexpr size_t kBytesMax = 1 << 20;
+
+std::vector<std::string_view> Split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(separator), text.size());
+    parts.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(text.size(), end + 1));
+  }
+  return parts;
+}
+
+bool Holds(const std::vector<std::string_view>& words, std::string_view word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+struct Mount {
+  std::string_view root;  // of the hierarchy, as far as it is mounted
+  std::string_view point;
+};
+
+// `is_wanted` is asked with the file system's type and its options.
+template <class IsWanted>
+std::optional<Mount> FindMount(std::string_view mountinfo, IsWanted is_wanted) {
+  for (const std::string_view line : Split(mountinfo, '\n')) {
+    const std::vector<std::string_view> words = Split(line, ' ');
+    const auto dash = std::find(words.begin(), words.end(), "-");
+    if (words.size() < 6 || words.end() - dash < 4) continue;
+    if (is_wanted(dash[1], dash[3])) return Mount{words[3], words[4]};
+  }
+  return std::nullopt;
+}
+
+// The root cgroup holds the whole machine: its memory is the host's.
+std::string Below(const std::optional<Mount>& mount, std::string_view path) {
+  if (!mount || path.empty() || path == "/" || path.find("/..") != std::string_view::npos) return "";
+  if (mount->root != "/") {
+    if (!path.starts_with(mount->root)) return "";
+    path.remove_prefix(mount->root.size());
+  }
+  return std::string(mount->point) + std::string(path);
+}
+
+}  // namespace
+
+std::string CgroupDirectoryIn(std::string_view cgroup, std::string_view mountinfo) {
+  std::string unified;
+  for (const std::string_view line : Split(cgroup, '\n')) {  // "0::/a/b", "4:memory:/a/b"
+    const size_t first = line.find(':');
+    const size_t second = line.find(':', first + 1);
+    if (first == std::string_view::npos || second == std::string_view::npos) continue;
+    const std::string_view controllers = line.substr(first + 1, second - first - 1);
+    const std::string_view path = line.substr(second + 1);
+    if (Holds(Split(controllers, ','), "memory"))
+      return Below(FindMount(mountinfo,
+                             [](std::string_view type, std::string_view options) {
+                               return type == "cgroup" && Holds(Split(options, ','), "memory");
+                             }),
+                   path);
+    if (controllers.empty())
+      unified =
+          Below(FindMount(mountinfo, [](std::string_view type, std::string_view) { return type == "cgroup2"; }), path);
+  }
+  return unified;
+}
+
+std::string CgroupDirectory(int pid, base::FileSystem& files) {
+  const auto cgroup = base::ReadFile(fmt::format("/proc/{}/cgroup", pid), kBytesMax, files);
+  const auto mounts = base::ReadFile("/proc/self/mountinfo", kBytesMax, files);
+  return cgroup.ok() && mounts.ok() ? CgroupDirectoryIn(cgroup.value(), mounts.value()) : "";
+}
+
+CgroupMemory ReadCgroupMemory(const std::string& directory, base::FileSystem& files) {
+  constexpr double kNoLimit = 1e18;  // version 1 says so with nearly 2^63
+  CgroupMemory memory;
+  if (directory.empty()) return memory;
+  const auto text = [&](const char* name) {
+    const auto read = base::ReadFile(base::JoinPath(directory, name), kBytesMax, files);
+    return read.ok() ? read.value() : std::string();
+  };
+  const auto number = [&](const char* name) { return NumberOfKey("is " + text(name), "is"); };
+  if (const std::string events = text("memory.events"); !events.empty()) {
+    memory = {NumberOfKey(events, "oom_kill"), number("memory.current"), number("memory.max")};
+  } else {
+    memory = {NumberOfKey(text("memory.oom_control"), "oom_kill"), number("memory.usage_in_bytes"),
+              number("memory.limit_in_bytes")};
+  }
+  if (memory.max_bytes && *memory.max_bytes > kNoLimit) memory.max_bytes.reset();
+  return memory;
+}
+
+}  // namespace stepwatch::operations

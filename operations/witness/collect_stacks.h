@@ -1,0 +1,48 @@
+// The stacks of another process's threads, with whatever tool is there.
+//
+// A training process must not be harmed for a look. py-spy first reads its memory while it runs on (--nonblocking),
+// which never holds it up and also works while it is stopped. Native frames need a moment in which its threads stand
+// still (some 10 ms with ptrace), so they are taken only as `Pause` allows; a tool that takes too long is ended, and
+// the kernel lets the threads run on. Where nothing may look inside, /proc still says in which state each thread is.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "operations/witness/process_ref.h"
+#include "operations/witness/python_stacks.h"
+
+namespace stepwatch::operations {
+
+enum class Pause : uint8_t {
+  kNever,
+  kIfAsleep,  // only while its main thread waits for something: nobody is held up who gets on
+  kYes,       // it stands still, and somebody needs to know why
+};
+
+struct StackTools {
+  // Empty: beside the process's interpreter if it is this user's own, beside this program, or in PATH.
+  std::string py_spy;
+  std::string debugger;                       // gdb or eu-stack; empty: in PATH
+  bool native = true;                         // false: nothing is ever paused
+  std::chrono::milliseconds time_max{15000};  // of each tool
+};
+
+struct StackReport {
+  std::string text;                         // for people: stacks, then what each thread waits in
+  std::vector<std::string> refusals;        // what could not be had, and what would help
+  bool was_seen = false;                    // some stack was: `collective` says something
+  std::optional<std::string> collective{};  // see CollectiveIn
+};
+
+// Blocks for at most a few times `time_max`.
+StackReport CollectStacks(const ProcessRef& process, Pause pause, const StackTools& tools,
+                          base::FileSystem& files = base::FileSystem::Real());
+
+// Why the kernel lets nobody look into that process, in one sentence that says what would.
+std::string WhyRefused(const ProcessRef& process, base::FileSystem& files);
+
+}  // namespace stepwatch::operations

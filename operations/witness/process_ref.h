@@ -1,0 +1,32 @@
+// A process as this one sees it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "src/base/process_identity.h"
+
+namespace stepwatch::operations {
+
+// The pid in our namespace, and since when: pids are used again, and a bare one is nobody's name.
+struct ProcessRef {
+  int pid = 0;
+  uint64_t started = 0;  // see base::ProcessIdentity
+
+  bool operator==(const ProcessRef&) const = default;
+};
+
+// Nothing: it is gone, whoever has its pid now. A zombie is still there, with the state Z.
+inline std::optional<char> StateOf(const ProcessRef& process, base::FileSystem& files) {
+  const std::optional<base::ProcessStat> found = base::StatOf(process.pid, files);
+  if (!found || found->started != process.started) return std::nullopt;
+  return found->state;
+}
+
+// It runs nothing any more, and will not again.
+inline bool IsGone(const ProcessRef& process, base::FileSystem& files) {
+  const std::optional<char> state = StateOf(process, files);
+  return !state || *state == 'Z' || *state == 'X';
+}
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,161 @@
+#include "operations/witness/python_stacks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "src/base/text.h"
+
+namespace stepwatch::operations {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr size_t kNameBytesMax = 160;
+constexpr size_t kFileBytesMax = 200;
+
+const Json* Find(const Json& object, const char* key) {
+  if (!object.is_object()) return nullptr;
+  const auto found = object.find(key);
+  return found == object.end() ? nullptr : &*found;
+}
+
+std::string TextOf(const Json& object, const char* key, size_t bytes_max) {
+  const Json* value = Find(object, key);
+  return value != nullptr && value->is_string() ? base::Printable(value->get_ref<const std::string&>(), bytes_max) : "";
+}
+
+int64_t NumberOf(const Json& object, const char* key) {
+  const Json* value = Find(object, key);
+  return value != nullptr && value->is_number_integer() ? value->get<int64_t>() : 0;
+}
+
+bool IsTrue(const Json& object, const char* key) {
+  const Json* value = Find(object, key);
+  return value != nullptr && value->is_boolean() && value->get<bool>();
+}
+
+ThreadStack ThreadOf(const Json& json) {
+  ThreadStack thread;
+  thread.id = NumberOf(json, "os_thread_id");
+  thread.name = TextOf(json, "thread_name", kNameBytesMax);
+  thread.holds_gil = IsTrue(json, "owns_gil");
+  thread.is_main = thread.name == "MainThread" || (thread.id != 0 && thread.id == NumberOf(json, "pid"));
+  const Json* frames = Find(json, "frames");
+  if (frames == nullptr || !frames->is_array()) return thread;
+  for (const Json& frame : *frames) {
+    if (thread.frames.size() == kStackFramesMax) break;
+    thread.frames.push_back(
+        {TextOf(frame, "name", kNameBytesMax), TextOf(frame, "filename", kFileBytesMax), NumberOf(frame, "line")});
+  }
+  return thread;
+}
+
+void MainFirst(std::vector<ThreadStack>* threads) {
+  std::stable_partition(threads->begin(), threads->end(), [](const ThreadStack& thread) { return thread.is_main; });
+}
+
+// The number behind a word: "LWP 4711", "TID 4711".
+int64_t NumberBehind(std::string_view text, std::string_view word) {
+  const size_t at = text.find(word);
+  if (at == std::string_view::npos) return 0;
+  text.remove_prefix(at + word.size());
+  int64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+// Of `#1  0x00007f… in c10d::Work::wait (this=…) from /lib/…`, `#0  0x00007f… clock_nanosleep`: from the name on.
+StackFrame FrameOf(std::string_view line) {
+  line.remove_prefix(std::min(line.size(), line.find_first_not_of("#0123456789 \t")));
+  if (const size_t in = line.find(" in "); in != std::string_view::npos && in < 24) line.remove_prefix(in + 4);
+  if (line.starts_with("x") || line.starts_with("0x")) line.remove_prefix(std::min(line.size(), line.find(' ') + 1));
+  StackFrame frame;
+  if (const size_t from = line.rfind(" from "); from != std::string_view::npos) {
+    frame.file = base::Printable(line.substr(from + 6), kFileBytesMax);
+    line = line.substr(0, from);
+  }
+  frame.function = base::Printable(line, kNameBytesMax);
+  return frame;
+}
+
+std::string StackText(const ThreadStack& thread) {
+  std::string text;
+  for (const StackFrame& frame : thread.frames) {
+    text += "  " + frame.function;
+    if (!frame.file.empty())
+      text += frame.line > 0 ? fmt::format(" ({}:{})", frame.file, frame.line) : fmt::format(" ({})", frame.file);
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<std::vector<ThreadStack>> ParsePySpy(std::string_view json_untrusted) {
+  const Json json = Json::parse(json_untrusted, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_array()) return Status(StatusCode::kInvalid, "py-spy has not printed a list of threads");
+  std::vector<ThreadStack> threads;
+  for (const Json& thread : json) {
+    if (threads.size() == kStackThreadsMax) break;
+    threads.push_back(ThreadOf(thread));
+  }
+  MainFirst(&threads);
+  return threads;
+}
+
+std::vector<ThreadStack> ParseDebugger(std::string_view text_untrusted, int64_t pid) {
+  std::vector<ThreadStack> threads;
+  while (!text_untrusted.empty()) {
+    const size_t end = std::min(text_untrusted.find('\n'), text_untrusted.size());
+    const std::string_view line = text_untrusted.substr(0, end);
+    text_untrusted.remove_prefix(std::min(text_untrusted.size(), end + 1));
+    if (line.starts_with("Thread ") || line.starts_with("TID ")) {
+      if (threads.size() == kStackThreadsMax) break;
+      ThreadStack thread;
+      thread.id = line.starts_with("TID ") ? NumberBehind(line, "TID ") : NumberBehind(line, "LWP ");
+      thread.is_main = thread.id == pid;
+      threads.push_back(std::move(thread));
+    } else if (line.starts_with('#') && !threads.empty() && threads.back().frames.size() < kStackFramesMax) {
+      threads.back().frames.push_back(FrameOf(line));
+    }
+  }
+  MainFirst(&threads);
+  return threads;
+}
+
+std::string StacksText(const std::vector<ThreadStack>& threads) {
+  struct Alike {
+    const ThreadStack* first;
+    size_t count;
+    std::string stack;
+  };
+  std::vector<Alike> stacks;
+  for (const ThreadStack& thread : threads) {
+    std::string stack = StackText(thread);
+    const auto same = std::find_if(stacks.begin(), stacks.end(), [&](const Alike& each) {
+      return each.stack == stack && !thread.holds_gil && !each.first->holds_gil;
+    });
+    if (same == stacks.end())
+      stacks.push_back({&thread, 1, std::move(stack)});
+    else
+      ++same->count;
+  }
+  std::string text;
+  for (const Alike& each : stacks) {
+    std::string part = fmt::format(
+        "thread {} \"{}\"{}{}\n{}", each.first->id, each.first->name, each.first->holds_gil ? ", holds the GIL" : "",
+        each.count > 1 ? fmt::format(", and {} more with this stack", each.count - 1) : "", each.stack);
+    if (text.size() + part.size() > kStackTextBytesMax) {
+      text += "more threads are left out\n";
+      break;
+    }
+    text += part;
+  }
+  return text;
+}
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,40 @@
+// Stacks of threads, as py-spy and debuggers tell them. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "stepwatch/status.h"
+
+namespace stepwatch::operations {
+
+struct StackFrame {
+  std::string function;
+  std::string file;  // or the library
+  int64_t line = 0;  // 0: not known
+};
+
+struct ThreadStack {
+  int64_t id = 0;  // of the operating system
+  std::string name;
+  bool is_main = false;
+  bool holds_gil = false;
+  std::vector<StackFrame> frames;  // innermost first
+};
+
+inline constexpr size_t kStackThreadsMax = 256;
+inline constexpr size_t kStackFramesMax = 64;
+inline constexpr size_t kStackTextBytesMax = 24 << 10;
+
+// Of `py-spy dump --json`; the main thread first. What is beyond the limits is left out.
+Result<std::vector<ThreadStack>> ParsePySpy(std::string_view json_untrusted);
+// Of gdb's `thread apply all bt` and of eu-stack; the main thread, whose id is the pid, first.
+std::vector<ThreadStack> ParseDebugger(std::string_view text_untrusted, int64_t pid);
+
+// For people, the main thread first, threads with one stack as one; at most kStackTextBytesMax bytes.
+std::string StacksText(const std::vector<ThreadStack>& threads);
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,31 @@
+// Runs a tool beside us and takes what it prints, with a limit on everything.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "stepwatch/status.h"
+
+namespace stepwatch::operations {
+
+struct ProgramOutput {
+  int exit_code = 0;  // 128 + the number of the signal that ended it
+  std::string out;    // what is beyond the limit is thrown away
+  std::string err;
+  bool is_cut = false;     // there was more
+  bool timed_out = false;  // it was told to end, and then killed
+};
+
+struct ProgramLimits {
+  std::chrono::milliseconds time{10000};
+  size_t bytes_max = size_t{4} << 20;  // of each of the two
+};
+
+// Blocks until it has ended: for a thread that may wait. `arguments[0]` is the path of the program; no shell reads
+// them. It gets /dev/null to read, our environment without LD_PRELOAD and what steers Python, and no descriptor of
+// ours. kUnavailable: it cannot be started.
+Result<ProgramOutput> RunProgram(const std::vector<std::string>& arguments, const ProgramLimits& limits = {});
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,72 @@
+"""A job whose cgroup has a limit of memory, and what stepwatchd says of its kill."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rehearse_process import BINARY, Rehearsal
+from stepwatchd_process import DAEMON, Stepwatchd
+
+pytestmark = pytest.mark.skipif(not (DAEMON.exists() and BINARY.exists()), reason=f"{DAEMON} is not built")
+
+OFF = json.dumps({"dynamic_on": False, "targets": {}, "format": "csv"})
+
+
+@contextlib.contextmanager
+def cgroup_with_limit(mib: int) -> Iterator[Path]:
+    """Make a cgroup, or skip the test where one may not."""
+    legacy, unified = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")
+    parent, limit = (legacy, "memory.limit_in_bytes") if legacy.exists() else (unified, "memory.max")
+    directory = parent / f"stepwatch-test-{os.getpid()}"
+    try:
+        directory.mkdir()
+        (directory / limit).write_text(str(mib << 20))
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            directory.rmdir()
+        pytest.skip(f"no cgroup can be made here: {error}")
+    try:
+        yield directory
+    finally:
+        deadline = time.monotonic() + 60
+        while directory.exists() and time.monotonic() < deadline:
+            with contextlib.suppress(OSError):
+                directory.rmdir()
+            time.sleep(0.05)
+
+
+def test_a_job_that_is_killed_for_the_memory_of_its_cgroup_is_told_as_such(tmp_path: Path) -> None:
+    settings = tmp_path / "stepwatchd.json"
+    settings.write_text(json.dumps({"discovery": {"directories": [os.environ["STEPWATCH_RUNTIME_DIR"]]}}))
+    (tmp_path / "job").mkdir()
+    arguments = ("--steps", "100000000", "--step-time", "20ms")
+    with cgroup_with_limit(256) as cgroup, Rehearsal(tmp_path / "job", OFF, *arguments) as job:
+        (cgroup / "cgroup.procs").write_text(str(job.process.pid))
+        # It is the one that the kernel takes.
+        Path(f"/proc/{job.process.pid}/oom_score_adj").write_text("1000")
+        with Stepwatchd(tmp_path, settings) as daemon:
+
+            def trains() -> list[str]:
+                return [run["id"] for run in daemon.get("/v1/runs")["runs"] if (run["step"] or 0) > 20]
+
+            (run,) = daemon.until(trains)
+            fill = "import os, sys; open(sys.argv[1], 'w').write(str(os.getpid())); x = b'x' * (512 << 20)"
+            subprocess.run([sys.executable, "-c", fill, str(cgroup / "cgroup.procs")], timeout=120, check=False)
+
+            def incidents() -> list[dict[str, Any]]:
+                return [each for each in daemon.get("/v1/incidents?state=all")["incidents"] if each["run"] == run]
+
+            (incident,) = daemon.until(incidents)
+            assert (incident["incident"], incident["ranks"]) == ("out_of_memory", [0])
+            assert incident["evidence"]["where"] == "cgroup"
+            assert incident["evidence"]["cgroup_bytes_max"] == 256 << 20

@@ -1,0 +1,147 @@
+"""stepwatchd is killed and comes back, and what became of its jobs meanwhile is not forgotten."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rehearse_process import BINARY, Rehearsal
+from stepwatchd_process import DAEMON, Stepwatchd
+from stepwatchd_test import beat, start
+
+pytestmark = pytest.mark.skipif(not (DAEMON.exists() and BINARY.exists()), reason=f"{DAEMON} is not built")
+
+OFF = json.dumps({"dynamic_on": False, "targets": {}, "format": "csv"})
+MANY = "100000000"
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Stepwatchd]:
+    # Jobs of other tests have doors elsewhere.
+    settings = tmp_path / "stepwatchd.json"
+    settings.write_text(json.dumps({"discovery": {"directories": [os.environ["STEPWATCH_RUNTIME_DIR"]]}}))
+    with Stepwatchd(tmp_path, settings) as running:
+        yield running
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[Rehearsal]:
+    (tmp_path / "job").mkdir()
+    with Rehearsal(tmp_path / "job", OFF, "--steps", MANY, "--step-time", "20ms") as running:
+        yield running
+
+
+def stored_run(daemon: Stepwatchd) -> str:
+    """Return the run of the job, as soon as stepwatchd has stored that it knows its process."""
+
+    def known() -> list[str]:
+        with daemon.store() as store:
+            return [json.loads(row[0])["run"] for row in store.execute("SELECT json FROM processes")]
+
+    run = str(daemon.until(known)[0])
+    daemon.until(lambda: (daemon.get(f"/v1/runs/{run}")["step"] or 0) > 5)
+    return run
+
+
+def incidents_of(daemon: Stepwatchd, run: str) -> list[dict[str, Any]]:
+    return [each for each in daemon.get("/v1/incidents?state=all")["incidents"] if each["run"] == run]
+
+
+def state_of(daemon: Stepwatchd, run: str) -> str:
+    return str(daemon.get(f"/v1/runs/{run}")["state"])
+
+
+def end(job: Rehearsal, number: signal.Signals) -> None:
+    job.process.send_signal(number)
+    job.process.communicate(timeout=60)
+
+
+def test_a_job_that_was_killed_while_stepwatchd_was_away_is_a_lost_process(daemon: Stepwatchd, job: Rehearsal) -> None:
+    run = stored_run(daemon)
+    daemon.kill()
+    end(job, signal.SIGKILL)
+    daemon.start()
+    (incident,) = daemon.until(lambda: incidents_of(daemon, run))
+    assert (incident["incident"], incident["ranks"]) == ("process_lost", [0])
+    assert incident["since_step"] >= 5
+    # It is told once, however often stepwatchd starts.
+    daemon.kill()
+    daemon.start()
+    assert [each["id"] for each in incidents_of(daemon, run)] == [incident["id"]]
+
+
+def test_a_job_that_ended_well_while_stepwatchd_was_away_is_no_incident(daemon: Stepwatchd, job: Rehearsal) -> None:
+    run = stored_run(daemon)
+    daemon.kill()
+    end(job, signal.SIGINT)
+    daemon.start()
+    daemon.until(lambda: state_of(daemon, run) == "ended")
+    assert daemon.get(f"/v1/runs/{run}")["end_reason"] == "ok"
+    # The process is known to be gone, too, so nobody will think otherwise later.
+    with daemon.store() as store:
+        daemon.until(lambda: store.execute("SELECT count(*) FROM processes").fetchone()[0] == 0)
+    assert incidents_of(daemon, run) == []
+
+
+def test_a_job_that_goes_on_while_stepwatchd_is_away_is_followed_on(daemon: Stepwatchd, job: Rehearsal) -> None:
+    run = stored_run(daemon)
+    before = daemon.get(f"/v1/runs/{run}")["step"]
+    daemon.kill()
+    daemon.start()
+    daemon.until(lambda: (daemon.get(f"/v1/runs/{run}")["step"] or 0) > before + 20)
+    assert incidents_of(daemon, run) == []
+    end(job, signal.SIGKILL)
+    (incident,) = daemon.until(lambda: incidents_of(daemon, run))
+    assert incident["incident"] == "process_lost"
+
+
+def test_a_run_that_ended_long_ago_does_not_begin_again_because_something_of_it_is_open(tmp_path: Path) -> None:
+    with Stepwatchd(tmp_path) as daemon:
+        daemon.tell(start(), *[beat(step) for step in range(10)])
+        daemon.tell({"t": time.time(), "run": "r1", "event": {"kind": "end", "reason": "error"}})
+        (incident,) = daemon.until(lambda: incidents_of(daemon, "r1"))
+        assert incident["incident"] == "process_lost"
+        daemon.until(lambda: state_of(daemon, "r1") == "ended")
+        daemon.kill(signal.SIGTERM)
+        with daemon.store() as store:
+            # As they are ten minutes after the end.
+            store.execute("DELETE FROM lines")
+            store.execute("DELETE FROM begins")
+            store.commit()
+        daemon.start()
+        assert state_of(daemon, "r1") == "ended"
+        (same,) = incidents_of(daemon, "r1")
+        assert (same["id"], same["state"]) == (incident["id"], "opened")
+
+        # When it is started again after all, and trains, the same incident is over.
+        daemon.tell({"t": time.time(), "run": "r1", "event": {"kind": "restart", "world": 1}})
+        daemon.tell(beat(1))
+        steps = iter(range(2, 1000))
+
+        def resolved() -> bool:
+            daemon.tell(beat(next(steps)))
+            (now,) = incidents_of(daemon, "r1")
+            return (now["id"], now["state"]) == (incident["id"], "resolved")
+
+        daemon.until(resolved)
+
+
+def test_discovery_is_switched_off_and_on_again_while_a_job_runs_and_is_killed(
+    daemon: Stepwatchd, job: Rehearsal
+) -> None:
+    run = stored_run(daemon)
+    assert daemon.config is not None
+    on = daemon.config.read_text()
+    daemon.config.write_text(json.dumps({"discovery": {"enabled": False}}))
+    daemon.until(lambda: daemon.log.read_text().count("taken over") == 1)
+    end(job, signal.SIGKILL)
+    daemon.config.write_text(on)
+    (incident,) = daemon.until(lambda: incidents_of(daemon, run))
+    assert incident["incident"] == "process_lost"

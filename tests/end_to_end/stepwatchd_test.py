@@ -1,0 +1,339 @@
+"""`stepwatchd run` as programs see it: lines in, incidents out, kills, full disks, bad peers, edits of its settings."""
+
+from __future__ import annotations
+
+import json
+import resource
+import signal
+import socket
+import sqlite3
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepwatchd_process import DAEMON, Stepwatchd, UnixConnection
+
+pytestmark = pytest.mark.skipif(not DAEMON.exists(), reason=f"{DAEMON} is not built")
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Stepwatchd]:
+    with Stepwatchd(tmp_path) as running:
+        yield running
+
+
+def start(run: str = "r1", world: int = 1) -> dict[str, Any]:
+    return {"t": time.time(), "run": run, "event": {"kind": "start", "world": world, "host": "h1"}}
+
+
+def beat(step: int, loss: float | str = 2.0, run: str = "r1", rank: int = 0) -> dict[str, Any]:
+    return {
+        "t": time.time(),
+        "run": run,
+        "rank": rank,
+        "beat": {"step": step, "phase": "train", "loss": loss, "grad_norm": 1.0, "step_seconds": 0.1},
+    }
+
+
+def make_incident(daemon: Stepwatchd, run: str = "r1") -> dict[str, Any]:
+    """Post a loss that becomes NaN, and wait for what stepwatchd makes of it."""
+    daemon.tell(start(run), *[beat(step, run=run) for step in range(10)])
+    daemon.tell(*[beat(step, "nan", run=run) for step in range(10, 14)])
+
+    def opened() -> list[dict[str, Any]]:
+        return [each for each in incidents(daemon) if each["run"] == run]
+
+    found: dict[str, Any] = daemon.until(opened)[0]
+    return found
+
+
+def incidents(daemon: Stepwatchd, state: str = "all") -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = daemon.get(f"/v1/incidents?state={state}")["incidents"]
+    return found
+
+
+def test_a_loss_that_is_not_a_number_becomes_one_incident(daemon: Stepwatchd) -> None:
+    incident = make_incident(daemon)
+    assert incident["incident"] == "loss_nonfinite"
+    assert incident["since_step"] == 9
+    assert incident["acknowledged"] is None
+    assert [each["id"] for each in incidents(daemon)] == [incident["id"]]
+    told = daemon.get(f"/v1/incidents/{incident['id']}")
+    assert told["changes"][0]["change"] == "opened"
+    assert f"incident {incident['id']}" in daemon.log.read_text() or "loss_nonfinite" in daemon.log.read_text()
+
+
+def test_runs_ranks_and_series_are_told(daemon: Stepwatchd) -> None:
+    daemon.tell(start(world=2), *[beat(step, 3.0 - step / 10, rank=rank) for step in range(20) for rank in (0, 1)])
+    (run,) = daemon.get("/v1/runs")["runs"]
+    assert (run["id"], run["state"], run["world"], run["step"]) == ("r1", "train", 2, 19)
+    detail = daemon.get("/v1/runs/r1")
+    assert [rank["rank"] for rank in detail["ranks"]] == [0, 1]
+    assert "loss" in detail["series"]
+    points = daemon.get("/v1/runs/r1/series/loss")["points"]
+    assert points[0]["step_first"] == 0
+    assert points[-1]["step_last"] == 19
+    assert daemon.ask("GET", "/v1/runs/nothing")[0] == 404
+    assert daemon.ask("GET", "/v1/runs/r1/series/nothing")[0] == 404
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_killed_daemon_comes_back_with_the_same_incident_and_what_was_said_of_it(
+    daemon: Stepwatchd, at_once: bool
+) -> None:
+    incident = make_incident(daemon)
+    daemon.post(f"/v1/incidents/{incident['id']}/ack", {"by": "kim", "note": "looking"})
+    silence = daemon.post("/v1/silences", {"run": "other*", "kind": "stuck", "seconds": 3600, "by": "kim"})["silence"]
+    if not at_once:
+        time.sleep(1.5)  # what was said in the last second has been written, too
+    daemon.kill()
+    daemon.start()
+    (again,) = incidents(daemon)
+    assert again["id"] == incident["id"]
+    assert again["acknowledged"]["by"] == "kim"
+    assert [each["id"] for each in daemon.get("/v1/silences")["silences"]] == [silence["id"]]
+    if at_once:
+        return
+    (run,) = daemon.get("/v1/runs")["runs"]
+    assert (run["id"], run["step"]) == ("r1", 13)
+    # The same fault goes on, and is no second incident; the end of it resolves the first.
+    daemon.tell(*[beat(step, "nan") for step in range(14, 18)])
+    daemon.tell({"t": time.time(), "run": "r1", "event": {"kind": "restart", "world": 1}})
+    daemon.tell(*[beat(step) for step in range(5, 60)])
+    assert {each["id"] for each in incidents(daemon)} == {incident["id"]}
+
+
+def test_a_run_is_not_stuck_because_nobody_watched_it(daemon: Stepwatchd) -> None:
+    daemon.tell(start(), *[beat(step) for step in range(30)])
+    time.sleep(1.5)
+    daemon.kill()
+    with sqlite3.connect(daemon.directory / "state/stepwatchd.db") as store:
+        # As if all of it were two hours ago.
+        for identity, text in store.execute("SELECT id, text FROM lines").fetchall():
+            moved = []
+            for line in text.splitlines():
+                number, _, json_text = line.partition("\t")
+                fields = json.loads(json_text)
+                fields["t"] -= 7200
+                moved.append(f"{number}\t{json.dumps(fields)}\n")
+            store.execute("UPDATE lines SET text = ?, t_last = t_last - 7200 WHERE id = ?", ("".join(moved), identity))
+        store.execute("UPDATE begins SET t = t - 7200, json = json_set(json, '$.t', t - 7200)")
+    store.close()
+    daemon.start()
+    time.sleep(2.5)
+    assert incidents(daemon) == []
+    assert [run["step"] for run in daemon.get("/v1/runs")["runs"]] == [29]
+
+
+def test_lines_that_cannot_be_used_are_named_and_the_others_are_taken(daemon: Stepwatchd) -> None:
+    lines = [json.dumps(start()), "garbage", "", '{"t": 1}', json.dumps(beat(1))]
+    lines.append('{"t": 1, "run": "r1", "event": {"kind": "clock_step", "seconds": 99999}}')
+    answer = daemon.post("/v1/beats", "\n".join(lines))
+    assert (answer["taken"], answer["refused"]) == (2, 3)
+    assert [each["line"] for each in answer["refusals"]] == [2, 4, 6]
+    assert daemon.ask("POST", "/v1/beats", " " * (9 << 20))[0] == 413
+    page = daemon.ask("GET", "/metrics")[2]
+    assert "stepwatchd_lines_taken" in page
+    assert "stepwatchd_lines_refused 3" in page or "stepwatchd_lines_refused_total 3" in page
+
+
+def test_peers_that_send_garbage_or_a_byte_a_second_harm_nobody(daemon: Stepwatchd) -> None:
+    slow = []
+    for i in range(30):
+        peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        peer.connect(str(daemon.socket))
+        peer.sendall(
+            [b"G", b"\x00\xff\x17garbage\r\n\r\n", b"POST /v1/beats HTTP/1.1\r\nContent-Length: 99\r\n\r\n{"][i % 3]
+        )
+        slow.append(peer)
+    assert slow[1].recv(4096).startswith(b"HTTP/1.1 400")
+    incident = make_incident(daemon)
+    assert incident["incident"] == "loss_nonfinite"
+    for peer in slow:
+        peer.close()
+
+
+def test_unknown_places_and_bad_requests_are_refused_with_words(daemon: Stepwatchd) -> None:
+    for method, target, body, expected in [
+        ("GET", "/v1/nothing", None, 404),
+        ("DELETE", "/v1/runs", None, 405),
+        ("GET", "/v1/incidents?state=some", None, 400),
+        ("GET", "/v1/incidents?limit=0", None, 400),
+        ("GET", "/v1/incidents/nothing", None, 404),
+        ("POST", "/v1/incidents/nothing/ack", "{}", 404),
+        ("POST", "/v1/silences", '{"seconds": -1}', 400),
+        ("POST", "/v1/silences", '{"seconds": 1, "kind": "nothing"}', 400),
+        ("POST", "/v1/silences", '{"second": 1}', 400),
+        ("DELETE", "/v1/silences/nothing", None, 404),
+    ]:
+        status, _, text = daemon.ask(method, target, body)
+        assert status == expected, target
+        assert json.loads(text)["error"]["message"]
+
+
+def test_a_silence_is_shown_with_the_incident_until_it_is_removed(daemon: Stepwatchd) -> None:
+    silence = daemon.post("/v1/silences", {"run": "r*", "seconds": 3600})["silence"]
+    incident = make_incident(daemon)
+    assert incident["silenced_by"] == silence["id"]
+    assert daemon.ask("DELETE", f"/v1/silences/{silence['id']}")[0] == 200
+    assert incidents(daemon)[0]["silenced_by"] is None
+
+
+def read_event(answer: Any) -> tuple[str, dict[str, Any]]:
+    name = ""
+    while line := answer.readline().decode().rstrip("\n"):
+        if line.startswith("event: "):
+            name = line[7:]
+        if line.startswith("data: "):
+            data = json.loads(line[6:])
+    return name, data
+
+
+def test_changes_of_incidents_are_told_as_events_and_again_from_a_number_on(daemon: Stepwatchd) -> None:
+    connection = UnixConnection(daemon.socket)
+    connection.request("GET", "/v1/events")
+    answer = connection.getresponse()
+    incident = make_incident(daemon)
+    name, data = read_event(answer)
+    assert (name, data["id"]) == ("opened", incident["id"])
+    connection.close()
+    daemon.post(f"/v1/incidents/{incident['id']}/ack", {"by": "kim"})
+    daemon.kill()
+    daemon.start()
+    connection = UnixConnection(daemon.socket)
+    connection.request("GET", "/v1/events", headers={"Last-Event-ID": str(data["number"])})
+    answer = connection.getresponse()
+    while name != "acknowledged":
+        name, data = read_event(answer)
+    assert data["acknowledged"]["by"] == "kim"
+    connection.close()
+
+
+def test_two_daemons_share_neither_a_state_directory_nor_a_socket(daemon: Stepwatchd, tmp_path: Path) -> None:
+    second = subprocess.run(daemon.command(), capture_output=True, text=True, timeout=60, check=False)
+    assert second.returncode == 1
+    assert "another stepwatchd has its state in" in second.stderr
+    command = [*daemon.command()[:2], "--state", str(tmp_path / "other"), "--socket", str(daemon.socket)]
+    third = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert third.returncode == 1
+    assert "listens at" in third.stderr
+    assert daemon.answers()
+
+
+def test_it_ends_cleanly_on_sigterm_and_leaves_no_socket(daemon: Stepwatchd) -> None:
+    daemon.tell(start(), beat(3))
+    assert daemon.kill(signal.SIGTERM) == 0
+    assert not daemon.socket.exists()
+    daemon.start()
+    assert daemon.get("/v1/runs")["runs"][0]["step"] == 3
+
+
+def test_a_full_disk_degrades_and_nothing_is_lost_when_there_is_room(daemon: Stepwatchd) -> None:
+    assert daemon.process is not None
+    size = (daemon.directory / "state/stepwatchd.db").stat().st_size
+    resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE, (min(size, 4096), resource.RLIM_INFINITY))
+    incident = make_incident(daemon)
+    daemon.until(lambda: daemon.ask("GET", "/-/ready")[0] == 503)
+    assert daemon.get("/v1/incidents")["incidents"][0]["id"] == incident["id"]
+    resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    daemon.until(lambda: daemon.ask("GET", "/-/ready")[0] == 200)
+    daemon.kill()
+    daemon.start()
+    assert [each["id"] for each in incidents(daemon)] == [incident["id"]]
+
+
+def test_a_store_of_a_later_version_is_refused(daemon: Stepwatchd) -> None:
+    daemon.kill(signal.SIGTERM)
+    with sqlite3.connect(daemon.directory / "state/stepwatchd.db") as store:
+        store.execute("PRAGMA user_version = 99")
+    store.close()
+    refused = subprocess.run(daemon.command(), capture_output=True, text=True, timeout=60, check=False)
+    assert refused.returncode == 1
+    assert "version 99" in refused.stderr
+
+
+def test_a_damaged_store_is_moved_aside(daemon: Stepwatchd) -> None:
+    daemon.kill(signal.SIGTERM)
+    (daemon.directory / "state/stepwatchd.db").write_bytes(b"x" * 8192)
+    daemon.start()
+    assert (daemon.directory / "state/stepwatchd.db.damaged").exists()
+    assert make_incident(daemon)["incident"] == "loss_nonfinite"
+
+
+def test_settings_are_taken_over_while_it_runs_and_a_bad_edit_is_refused(tmp_path: Path) -> None:
+    config = tmp_path / "stepwatchd.json"
+    config.write_text("{} // nothing yet\n")
+    token = tmp_path / "token"
+    token.write_text("0123456789abcdef0123456789abcdef\n")
+    token.chmod(0o600)
+    with Stepwatchd(tmp_path, config) as daemon:
+        config.write_text('{"listen": {"tcp": 1}}')
+        daemon.until(lambda: "refused, and what runs stays" in daemon.log.read_text())
+        assert daemon.answers()
+        config.write_text(json.dumps({"listen": {"tcp": "127.0.0.1:0", "token_file": str(token)}}))
+        daemon.until(lambda: "the door is open on TCP at" in daemon.log.read_text())
+        address = daemon.log.read_text().split("is open on TCP at ")[1].split()[0]
+        host, _, port = address.rpartition(":")
+        for authorization, expected in [("Bearer " + token.read_text().strip(), b" 200 "), ("Bearer x", b" 401 ")]:
+            with socket.create_connection((host, int(port)), timeout=60) as peer:
+                peer.sendall(
+                    f"GET /v1/runs HTTP/1.1\r\nHost: localhost\r\nAuthorization: {authorization}\r\n"
+                    "Connection: close\r\n\r\n".encode()
+                )
+                assert expected in peer.recv(4096)
+        assert daemon.process is not None
+        daemon.process.send_signal(signal.SIGHUP)
+        assert daemon.answers()
+
+
+def test_check_config_says_where_what_is_wrong(tmp_path: Path) -> None:
+    path = tmp_path / "stepwatchd.json"
+
+    def check(text: str, *options: str) -> subprocess.CompletedProcess[str]:
+        path.write_text(text)
+        command = [str(DAEMON), "check-config", str(path), *options]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    fine = check('{"store": {"mib": 10}, /* mine */ "detectors": {"stuck": {"silence_seconds_min": 60}}}')
+    assert (fine.returncode, fine.stdout) == (0, f"{path}: usable\n")
+    odd = check('{"storr": {}}')
+    assert odd.returncode == 0
+    assert f'{path}:1:2: warning: "storr"' in odd.stdout
+    assert "store" in odd.stdout
+    bad = check('{\n  "store": {"mib": "much"}}')
+    assert bad.returncode == 2
+    assert f'{path}:2:20: error: "store.mib"' in bad.stdout
+    open_to_all = check('{"listen": {"tcp": "0.0.0.0:9"}}', "--json")
+    assert open_to_all.returncode == 2
+    assert json.loads(open_to_all.stdout)["error"]["key"] == "listen.tcp"
+
+
+def test_lines_go_on_to_an_upstream_also_those_of_the_time_when_it_was_away(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("0123456789abcdef0123456789abcdef\n")
+    token.chmod(0o600)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    above_config = tmp_path / "above.json"
+    above_config.write_text(json.dumps({"listen": {"tcp": f"127.0.0.1:{port}", "token_file": str(token)}}))
+    below_config = tmp_path / "below.json"
+    upstream = {"url": f"http://127.0.0.1:{port}", "token_file": str(token)}
+    below_config.write_text(json.dumps({"upstream": upstream}))
+    (tmp_path / "above").mkdir()
+    (tmp_path / "below").mkdir()
+    above = Stepwatchd(tmp_path / "above", above_config, "above.sock")
+    with Stepwatchd(tmp_path / "below", below_config) as below:
+        # It is away, and the one below is killed meanwhile.
+        below.tell(start(), *[beat(step) for step in range(10)])
+        below.until(lambda: list((tmp_path / "below/state/upstream").glob("*.jsonl")))
+        below.kill()
+        below.start()
+        below.tell(*[beat(step) for step in range(10, 13)], *[beat(step, "nan") for step in range(13, 16)])
+        with above:
+            (found,) = above.until(lambda: incidents(above))
+            assert (found["run"], found["incident"], found["since_step"]) == ("r1", "loss_nonfinite", 12)
+            above.until(lambda: not list((tmp_path / "below/state/upstream").glob("*.jsonl")))

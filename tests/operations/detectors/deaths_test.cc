@@ -1,0 +1,96 @@
+// What words, samples and signals say of a process that fails.
+
+#include "operations/detectors/exception_words.h"
+#include "tests/catch.h"
+#include "tests/operations/script.h"
+
+namespace stepwatch::operations {
+namespace {
+
+bool AreOfMemory(const std::string& type, const std::string& message) {
+  return WordsOf({type, message, ""}).are_of_memory;
+}
+
+TEST_CASE("There are many words for no memory, and some that only sound like it") {
+  CHECK(AreOfMemory("torch.cuda.OutOfMemoryError", "CUDA out of memory. Tried to allocate 20.00 MiB"));
+  CHECK(AreOfMemory("RuntimeError", "[enforce fail at alloc_cpu.cpp:114] DefaultCPUAllocator: can't allocate memory"));
+  CHECK(AreOfMemory("OSError", "[Errno 12] Cannot allocate memory"));
+  CHECK(AreOfMemory("MemoryError", ""));
+  CHECK(AreOfMemory("std::bad_alloc", "std::bad_alloc"));
+  CHECK(AreOfMemory("RuntimeError", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate(handle)"));
+  CHECK(AreOfMemory("RuntimeError", "CUDA OOM."));
+  CHECK_FALSE(AreOfMemory("ValueError", "BLOOM config has no key n_head"));
+  CHECK_FALSE(AreOfMemory("ValueError", "cannot open zoom_oom.bin"));
+  CHECK_FALSE(AreOfMemory("ValueError", "meeting room 4 not found"));
+}
+
+TEST_CASE("A kill for want of memory names the rank whose loader it hit, not a peer that fails first") {
+  Script script;
+  script.Event(HostEvent{"", 0.0, 1.0}).Train(60).Event(HostEvent{"", 1.0, 1.0});
+  script.Event(ExceptionEvent{"RuntimeError", "Connection closed by peer [10.0.0.7]:34817", ""}, 2);
+  script.Event(ExceptionEvent{"RuntimeError", "DataLoader worker (pid 4711) is killed by signal: Killed.", ""}, 3);
+  const std::vector<Incident> opened = OpenedIn(Replay(script.lines, 30));
+  REQUIRE(opened.size() == 1);
+  CHECK(opened[0].kind == IncidentKind::kOutOfMemory);
+  CHECK(opened[0].ranks == std::vector<int64_t>{3});
+}
+
+TEST_CASE("An exception after minutes of training is another fault than the one before") {
+  Script script;
+  for (int i = 0; i < 2; ++i) script.Train(200).Event(ExceptionEvent{"ValueError", "bad sample 17", ""}, 1);
+  CHECK(OpenedIn(Replay(script.Train(100).lines)).size() == 2);
+}
+
+TEST_CASE("A fatal code that comes alone in training is a fault in the first minute too, a sampler's first is not") {
+  Script alone;
+  alone.Train(60).Event(GpuEvent{"GPU-1", "xid", 79}, 1);
+  const std::vector<Incident> opened = OpenedIn(Replay(alone.Train(20).lines));
+  REQUIRE(opened.size() == 1);
+  CHECK(opened[0].kind == IncidentKind::kGpuFault);
+  CHECK(opened[0].ranks == std::vector<int64_t>{1});
+
+  Script sampled;
+  sampled.Train(60);
+  for (int64_t rank = 0; rank < 4; ++rank)
+    sampled.Event(GpuEvent{"GPU-" + std::to_string(rank), "xid", rank == 1 ? 79.0 : 0.0}, rank);
+  CHECK(OpenedIn(Replay(sampled.Train(20).lines)).empty());
+}
+
+TEST_CASE("Processes that go after a signal to nobody in particular were asked to") {
+  Script script;
+  script.Train(60).Event(SignalEvent{15});
+  for (int64_t rank = 0; rank < 4; ++rank) script.Event(ProcessGoneEvent{}, rank);
+  CHECK(OpenedIn(Replay(script.lines, 100)).empty());
+}
+
+TEST_CASE("A kill waits for the next sample of its host, unless one was taken at the moment of it") {
+  const auto delay = [](double sampled_before) {
+    Script script;
+    script.Event(HostEvent{"", 0.0, 1.0}).Train(60).Event(HostEvent{"", 0.0, 1.0});
+    script.t += sampled_before;
+    script.Event(ProcessGoneEvent{}, 2);
+    const double gone_t = script.t;
+    const std::vector<Incident> opened = OpenedIn(Replay(script.lines, 20));
+    REQUIRE(opened.size() == 1);
+    CHECK(opened[0].kind == IncidentKind::kProcessLost);
+    return opened[0].t - gone_t;
+  };
+  CHECK(delay(0) < 1.5);
+  CHECK(delay(0.4) > 2);
+}
+
+TEST_CASE("An end in error does not begin the wait for a better reason of a process that went before anew") {
+  Script script;
+  script.Train(60).Event(ProcessGoneEvent{}, 2);
+  const double gone_t = script.t;
+  script.t += 0.75;
+  script.Event(EndEvent{EndReason::kError}, 1);
+  const std::vector<Incident> opened = OpenedIn(Replay(script.lines, 20));
+  REQUIRE(opened.size() == 1);
+  CHECK(opened[0].kind == IncidentKind::kProcessLost);
+  CHECK(opened[0].ranks == std::vector<int64_t>{2});
+  CHECK(opened[0].t - gone_t < 1.5);
+}
+
+}  // namespace
+}  // namespace stepwatch::operations

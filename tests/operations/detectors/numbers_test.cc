@@ -1,0 +1,110 @@
+// Losses and norms that stand still, those of evaluations, and numbers on which ranks disagree.
+
+#include <cmath>
+#include <limits>
+
+#include "tests/catch.h"
+#include "tests/operations/script.h"
+
+namespace stepwatch::operations {
+namespace {
+
+TEST_CASE("The loss of an evaluation is no loss of training, also where beats after it repeat it") {
+  Script script;
+  // Beats of the evaluation tell of a step of which none of training has told.
+  const auto evaluate = [&](double loss) {
+    ++script.step;
+    for (int beats = 0; beats < 3; ++beats)
+      for (int64_t rank = 0; rank < 4; ++rank) {
+        Beat beat;
+        beat.step = script.step;
+        beat.phase = beats < 2 ? RunPhase::kEval : RunPhase::kTrain;
+        beat.loss = loss;
+        script.lines.push_back(BeatLine(script.t += 1, rank, beat));
+      }
+    script.change = [loss, until = script.step + 2](int64_t step, int64_t, Beat* beat) {
+      if (step <= until) beat->loss = loss;
+    };
+  };
+  for (const double loss : {9.0, 9.0, 7.5}) {
+    script.Train(60);
+    evaluate(loss);
+  }
+  CHECK(OpenedIn(Replay(script.Train(60).lines)).empty());
+}
+
+TEST_CASE("A loss and a norm that never moved are known by their steps: a jump of either is told") {
+  Script loss;
+  loss.change = [](int64_t step, int64_t, Beat* beat) { beat->loss = step > 50 && step <= 55 ? 6 : 2; };
+  const std::vector<Incident> changes = Replay(loss.Train(120).lines);
+  const std::vector<Incident> spikes = OpenedIn(changes);
+  REQUIRE(spikes.size() == 1);
+  CHECK(spikes[0].kind == IncidentKind::kLossSpike);
+  CHECK(spikes[0].since_step == 50);
+  CHECK(IsResolved(changes, spikes[0].id));
+
+  Script norm;
+  norm.change = [](int64_t step, int64_t, Beat* beat) { beat->grad_norm = step > 50 ? 300 : 1; };
+  const std::vector<Incident> explosions = OpenedIn(Replay(norm.Train(80).lines));
+  REQUIRE(explosions.size() == 1);
+  CHECK(explosions[0].kind == IncidentKind::kGradExplosion);
+}
+
+TEST_CASE("A gauge that is refreshed each ten steps says each value once") {
+  Script script;
+  // One measurement is somewhat high; repeated ten times it would look like a spike.
+  script.change = [](int64_t step, int64_t, Beat* beat) {
+    const int64_t measured = step / 10;
+    beat->loss = measured == 30 ? 2.9 : 2 + 0.01 * static_cast<double>(measured % 3);
+  };
+  CHECK(OpenedIn(Replay(script.Train(600).lines)).empty());
+}
+
+TEST_CASE("Ranks that beat at different moments of a long step are compared at the same step") {
+  std::vector<Line> lines = {EventLine(0, StartEvent{4, "host"})};
+  for (double t = 1; t < 600; t += 1.25) {
+    const auto rank = static_cast<int64_t>(t / 1.25) % 4;
+    Beat beat;
+    beat.step = static_cast<int64_t>(t / 8);
+    beat.phase = RunPhase::kTrain;
+    beat.grad_norm = 1 + 0.01 * static_cast<double>(*beat.step % 7);
+    if (rank == 2 && *beat.step >= 50) *beat.grad_norm *= 1.5;
+    lines.push_back(BeatLine(t, rank, beat));
+  }
+  const std::vector<Incident> opened = OpenedIn(Replay(lines));
+  REQUIRE(opened.size() == 1);
+  CHECK(opened[0].kind == IncidentKind::kRankDisagreement);
+  CHECK(opened[0].ranks == std::vector<int64_t>{2});
+}
+
+TEST_CASE("A reported number that moves and is the same on all ranks must stay so, one that stands still need not") {
+  const auto opened_with = [](double moves) {
+    Script script;
+    script.change = [moves](int64_t step, int64_t rank, Beat* beat) {
+      const double norm = 120 + moves * static_cast<double>(step);
+      beat->reported = {{"param_norm", rank == 1 && step > 100 ? 1.1 * norm : norm}};
+    };
+    return OpenedIn(Replay(script.Train(160).lines));
+  };
+  const std::vector<Incident> opened = opened_with(0.01);
+  REQUIRE(opened.size() == 1);
+  CHECK(opened[0].kind == IncidentKind::kRankDisagreement);
+  CHECK(opened[0].ranks == std::vector<int64_t>{1});
+  CHECK(opened_with(0).empty());
+}
+
+TEST_CASE("A loss that is NaN after a process is lost is a fault of its own") {
+  Script script;
+  script.Train(100).Event(ProcessGoneEvent{}, 2);
+  Beat beat;
+  beat.step = script.step + 1;
+  beat.phase = RunPhase::kTrain;
+  beat.loss = std::numeric_limits<double>::quiet_NaN();
+  script.lines.push_back(BeatLine(script.t + 0.05, 0, beat));
+  const std::vector<Incident> opened = OpenedIn(Replay(script.lines, 20));
+  REQUIRE(opened.size() == 2);
+  CHECK(opened[0].kind != opened[1].kind);
+}
+
+}  // namespace
+}  // namespace stepwatch::operations

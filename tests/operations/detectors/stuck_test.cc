@@ -1,0 +1,154 @@
+// Who stands still, how soon that is told, and what is no standstill.
+
+#include "tests/catch.h"
+#include "tests/operations/script.h"
+
+namespace stepwatch::operations {
+namespace {
+
+// Four ranks that beat each `beat_seconds`, one after the other, whatever happens; steps of half a second.
+struct Heartbeats {
+  double beat_seconds = 5;
+  double t = 0;
+  double steps = 0;
+  RunPhase phase = RunPhase::kTrain;
+  std::vector<Line> lines = {EventLine(0, StartEvent{4, "host"})};
+
+  Heartbeats& Pass(double seconds, bool trains, const std::vector<int64_t>& silent = {}) {
+    for (const double end = t + seconds; t < end;) {
+      t += beat_seconds / 4;
+      if (trains) steps += beat_seconds / 4 / 0.5;
+      const auto rank = static_cast<int64_t>(t / (beat_seconds / 4)) % 4;
+      if (std::find(silent.begin(), silent.end(), rank) != silent.end()) continue;
+      Beat beat;
+      beat.step = static_cast<int64_t>(steps);
+      beat.phase = phase;
+      lines.push_back(BeatLine(t, rank, beat));
+    }
+    return *this;
+  }
+  Heartbeats& Event(operations::Event event) {
+    lines.push_back(EventLine(t, std::move(event)));
+    return *this;
+  }
+};
+
+const std::vector<int64_t> kAll = {0, 1, 2, 3};
+
+TEST_CASE("A silent rank among beats of five seconds is told within two of them and the promised time") {
+  Heartbeats script;
+  script.Pass(200, true);
+  const double stood_still_at = script.t;
+  const std::vector<Incident> opened = OpenedIn(Replay(script.Pass(100, false, {2}).lines));
+  REQUIRE(opened.size() == 1);
+  CHECK(opened[0].ranks == std::vector<int64_t>{2});
+  CHECK(opened[0].t - stood_still_at <= 3 * 0.5 + 5 + 2 * script.beat_seconds);
+}
+
+TEST_CASE("That nobody is heard for a while says nothing of any rank") {
+  for (const double seconds : {30.0, 80.0, 110.0}) {
+    Heartbeats script;
+    script.Pass(200, true).Pass(seconds, true, kAll).Pass(100, true);
+    CHECK(OpenedIn(Replay(script.lines)).empty());
+  }
+}
+
+TEST_CASE("Where nobody is heard any more the run stands still after two minutes, and nobody is named") {
+  Heartbeats script;
+  script.Pass(200, true);
+  const std::vector<Incident> opened = OpenedIn(Replay(script.lines, 300));
+  REQUIRE(opened.size() == 1);
+  CHECK(opened[0].ranks.empty());
+}
+
+TEST_CASE("A standstill in which ranks beat less often than at their steps names nobody") {
+  Script script;
+  for (int i = 0; i < 6; ++i) {
+    script.Train(60);
+    for (const int64_t rank : kAll) {
+      Beat beat;
+      beat.step = script.step;
+      beat.phase = RunPhase::kTrain;
+      const double at = script.t + 4.5 + 0.12 * static_cast<double>(rank);
+      script.lines.push_back(BeatLine(at, rank, beat));
+      script.lines.push_back(BeatLine(at + 5, rank, beat));
+    }
+    std::stable_sort(script.lines.begin(), script.lines.end(), [](const Line& a, const Line& b) { return a.t < b.t; });
+    script.t += 14;
+  }
+  CHECK(OpenedIn(Replay(script.Train(20).lines)).empty());
+}
+
+TEST_CASE("A first evaluation may take an hour as long as its ranks are heard, and one that falls silent is told") {
+  Heartbeats script;
+  script.Pass(200, true);
+  script.phase = RunPhase::kEval;
+  script.Pass(3500, false);
+  CHECK(OpenedIn(Replay(script.lines)).empty());
+  const std::vector<Incident> opened = OpenedIn(Replay(script.lines, 400));
+  REQUIRE(opened.size() == 1);
+  CHECK(opened[0].kind == IncidentKind::kStuck);
+}
+
+TEST_CASE("An evaluation may take eight times as long as the only one before") {
+  Script script;
+  script.Train(60).Wait(60, {}, RunPhase::kEval).Train(60).Wait(480, {}, RunPhase::kEval).Train(60);
+  CHECK(OpenedIn(Replay(script.lines)).empty());
+}
+
+TEST_CASE("A rank is not behind because its beat after the standstill of a compilation has not come yet") {
+  std::vector<Line> lines = {EventLine(0, StartEvent{16, "host"})};
+  // Sixteen ranks beat each ten seconds, one after the other. The second step compiles for 70 s; all others are fast.
+  const auto step_at = [](double t) { return t < 20 ? 0 : t < 90 ? 1 : 2 + static_cast<int64_t>((t - 90) / 0.2); };
+  for (double t = 0; t < 200; t += 0.625) {
+    Beat beat;
+    beat.step = step_at(t);
+    beat.phase = RunPhase::kTrain;
+    lines.push_back(BeatLine(t, static_cast<int64_t>(t / 0.625) % 16, beat));
+  }
+  CHECK(OpenedIn(Replay(lines)).empty());
+}
+
+TEST_CASE("Steps of minutes are no standstill, from the first one on") {
+  Script script;
+  script.step_seconds = 200;
+  CHECK(OpenedIn(Replay(script.Train(30).lines)).empty());
+}
+
+TEST_CASE("A rank that stops for the second time is told as soon as at the first") {
+  Script script;
+  script.Train(100).Wait(60, {1}).Train(200);
+  const double stood_still_at = script.t;
+  const std::vector<Incident> opened = OpenedIn(Replay(script.Wait(60, {1}).lines));
+  REQUIRE(opened.size() == 2);
+  CHECK(opened[1].t - stood_still_at <= 3 * script.step_seconds + 5);
+}
+
+TEST_CASE("A standstill that recurs becomes a habit, and is told no more") {
+  Script script;
+  for (int i = 0; i < 6; ++i) script.Train(100).Wait(20, {1});
+  CHECK(OpenedIn(Replay(script.Train(10).lines)).size() <= 2);
+}
+
+TEST_CASE("Beats that say the run is paused prolong no pause that has expired") {
+  Heartbeats script;
+  script.Pass(200, true).Event(PauseEvent{100.0});
+  script.phase = RunPhase::kPaused;
+  CHECK(OpenedIn(Replay(script.Pass(200, false).lines)).empty());
+  const std::vector<Incident> opened = OpenedIn(Replay(script.Pass(100, false).lines));
+  REQUIRE(opened.size() == 1);
+  CHECK(opened[0].kind == IncidentKind::kStuck);
+}
+
+TEST_CASE("After a restart a rank that stops is told by the pace from before, though few steps have ended since") {
+  Heartbeats script;
+  script.Pass(200, true).Event(RestartEvent{}).Pass(20, true);
+  const double stood_still_at = script.t;
+  const std::vector<Incident> opened = OpenedIn(Replay(script.Pass(60, false, {3}).lines));
+  REQUIRE(opened.size() == 1);
+  CHECK(opened[0].ranks == std::vector<int64_t>{3});
+  CHECK(opened[0].t - stood_still_at <= 3 * 0.5 + 5 + 2 * script.beat_seconds);
+}
+
+}  // namespace
+}  // namespace stepwatch::operations

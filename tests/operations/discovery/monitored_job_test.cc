@@ -1,0 +1,162 @@
+// With the real monitor in a process of its own, its door and its pulse.
+#include <signal.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <boost/asio/executor_work_guard.hpp>
+#include <thread>
+
+#include "operations/discovery/discovery.h"
+#include "operations/discovery/door_pulse.h"
+#include "tests/api/doors.h"
+#include "tests/api/job.h"
+#include "tests/operations/child.h"
+
+namespace stepwatch::operations {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::Child;
+
+struct Watch {
+  explicit Watch(const std::string& directory, const std::vector<KnownProcess>& known = {}) {
+    DiscoveryOptions options;
+    options.directories = {directory};
+    options.host = "h1";
+    options.collects_stacks = false;
+    Discovery::Surroundings surroundings;
+    surroundings.open_pulse = OpenDoorPulse;
+    discovery = std::make_unique<Discovery>(
+        loop, options, [this](const Line& line) { lines.push_back(line); }, std::move(surroundings));
+    discovery->Remember(known);
+    discovery->Start();
+  }
+  std::vector<Line> Of(const std::string& kind) const {
+    std::vector<Line> found;
+    std::copy_if(lines.begin(), lines.end(), std::back_inserter(found),
+                 [&](const Line& line) { return KindOf(line) == kind; });
+    return found;
+  }
+  bool Sees(const std::string& kind) {
+    const auto deadline = std::chrono::steady_clock::now() + 30s;
+    while (Of(kind).empty() && std::chrono::steady_clock::now() < deadline) loop.run_for(5ms);
+    return !Of(kind).empty();
+  }
+
+  boost::asio::io_context loop;
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> guard{loop.get_executor()};
+  std::vector<Line> lines;
+  std::unique_ptr<Discovery> discovery;
+};
+
+// Trains until it is killed, or makes so many steps and closes.
+std::function<void()> Training(int steps) {
+  return [steps] {
+    testing::Job job(testing::ConfigText(testing::Off()));
+    job.Start();
+    for (int step = 0; steps == 0 || step < steps; ++step) {
+      job.monitor->Report({{"loss", 2.5}});
+      job.TrainStep();
+      std::this_thread::sleep_for(20ms);
+    }
+    std::this_thread::sleep_for(3s);  // found, at the latest now
+    job.Close();
+  };
+}
+
+TEST_CASE("a monitored process is found, told step by step, stopped and killed") {
+  const testing::Doors doors;
+  const Child child(Training(0));
+  Watch watch(doors.runtime);
+  REQUIRE(watch.Sees("start"));
+  REQUIRE(watch.Sees("beat"));
+  const auto has_loss = [&] {
+    const auto beats = watch.Of("beat");
+    return std::any_of(beats.begin(), beats.end(),
+                       [](const Line& line) { return std::get<Beat>(line.what).loss == 2.5; });
+  };
+  CHECK(testing::Eventually([&] {
+    watch.loop.run_for(5ms);
+    return has_loss();
+  }));
+  child.Send(SIGSTOP);
+  REQUIRE(watch.Sees("process_state"));
+  child.Send(SIGKILL);
+  REQUIRE(watch.Sees("process_gone"));
+  CHECK(watch.Of("end").empty());
+  CHECK(watch.Of("start").size() == 1);
+  // In the order of steps, as the door has them.
+  int64_t last = -1;
+  for (const Line& line : watch.Of("beat")) {
+    const auto step = std::get<Beat>(line.what).step.value_or(-1);
+    CHECK(step >= last);
+    last = step;
+  }
+}
+
+TEST_CASE("a run that ends is told as ended before its process is gone") {
+  const testing::Doors doors;
+  const Child child(Training(10));
+  Watch watch(doors.runtime);
+  REQUIRE(watch.Sees("start"));
+  REQUIRE(watch.Sees("process_gone"));
+  REQUIRE(watch.Of("end").size() == 1);
+  CHECK(std::get<EndEvent>(std::get<Event>(watch.Of("end")[0].what)).reason == EndReason::kOk);
+  const std::vector<Line> beats = watch.Of("beat");
+  CHECK(std::get<Beat>(beats.back().what).step == 9);
+  CHECK(KindOf(watch.lines.back()) == "process_gone");
+}
+
+std::vector<KnownProcess> KnownAfter(Watch* watch, const std::string& kind) {
+  REQUIRE(watch->Sees(kind));
+  REQUIRE(testing::Eventually([&] {
+    watch->loop.run_for(5ms);
+    const std::vector<KnownProcess> known = watch->discovery->Processes();
+    return !known.empty() && known[0].own.pid > 0;
+  }));
+  return watch->discovery->Processes();
+}
+
+TEST_CASE("a run that ended while nobody looked is told as ended by whoever looks next") {
+  const testing::Doors doors;
+  const int ends = ::eventfd(0, EFD_CLOEXEC);
+  Child child([&] {
+    testing::Job job(testing::ConfigText(testing::Off()));
+    job.Start();
+    job.TrainStep();
+    uint64_t told = 0;
+    (void)!::read(ends, &told, sizeof told);
+    job.Close();
+  });
+  std::vector<KnownProcess> known;
+  {
+    Watch watch(doors.runtime);
+    known = KnownAfter(&watch, "start");
+  }
+  (void)!::eventfd_write(ends, 1);
+  child.Reap();
+  Watch watch(doors.runtime, known);
+  REQUIRE(watch.Sees("process_gone"));
+  REQUIRE(watch.Of("end").size() == 1);
+  CHECK(std::get<EndEvent>(std::get<Event>(watch.Of("end")[0].what)).reason == EndReason::kOk);
+  CHECK(KindOf(watch.lines.back()) == "process_gone");
+  ::close(ends);
+}
+
+TEST_CASE("a run that was killed while nobody looked has no end") {
+  const testing::Doors doors;
+  Child child(Training(0));
+  std::vector<KnownProcess> known;
+  {
+    Watch watch(doors.runtime);
+    known = KnownAfter(&watch, "start");
+  }
+  child.Send(SIGKILL);
+  child.Reap();
+  Watch watch(doors.runtime, known);
+  REQUIRE(watch.Sees("process_gone"));
+  CHECK(watch.Of("end").empty());
+}
+
+}  // namespace
+}  // namespace stepwatch::operations

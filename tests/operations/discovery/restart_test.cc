@@ -1,0 +1,107 @@
+// A discovery that takes over from an earlier one.
+#include <unistd.h>
+
+#include "controller/door/left_end.h"
+#include "operations/discovery/discovery.h"
+#include "tests/catch.h"
+#include "tests/operations/discovery/watch.h"
+
+namespace stepwatch::operations {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::Child;
+using testing::Job;
+using testing::TemporaryDirectory;
+using testing::Watch;
+
+// What a discovery that is gone again has known.
+std::vector<KnownProcess> KnownBefore(const TemporaryDirectory& directory) {
+  Watch watch(directory);
+  REQUIRE(watch.Sees("r1", "beat"));
+  REQUIRE(watch.Until([&] { return !watch.discovery->Processes().empty(); }));
+  return watch.discovery->Processes();
+}
+
+TEST_CASE("a process that was killed while nobody watched is told to be gone, once") {
+  const TemporaryDirectory directory;
+  const Job job(directory, "r1", 3);
+  const std::vector<KnownProcess> known = KnownBefore(directory);
+  job.child_.Send(SIGKILL);
+  Watch watch(directory, {}, {}, known);
+  REQUIRE(watch.Sees("r1", "process_gone"));
+  CHECK(watch.lines.back().rank == 3);
+  watch.RunFor(2500ms);
+  CHECK(watch.Count("r1", "process_gone") == 1);
+  CHECK(watch.discovery->Processes().empty());
+}
+
+TEST_CASE("a process that lives is watched on, and its later end is told once") {
+  const TemporaryDirectory directory;
+  const Job job(directory, "r1", 0);
+  const std::vector<KnownProcess> known = KnownBefore(directory);
+  Watch watch(directory, {}, {}, known);
+  REQUIRE(watch.Sees("r1", "beat"));
+  watch.RunFor(1500ms);
+  CHECK(watch.Count("r1", "process_gone") == 0);
+  job.child_.Send(SIGKILL);
+  REQUIRE(watch.Sees("r1", "process_gone"));
+  watch.RunFor(1500ms);
+  CHECK(watch.Count("r1", "process_gone") == 1);
+}
+
+TEST_CASE("the end of a process whose door does not answer any more is told") {
+  const TemporaryDirectory directory;
+  const Job job(directory, "r1", 0);
+  const std::vector<KnownProcess> known = KnownBefore(directory);
+  job.child_.Send(SIGSTOP);
+  Watch watch(directory, {}, {}, known);
+  watch.RunFor(1500ms);
+  CHECK(watch.Count("r1", "process_gone") == 0);
+  job.child_.Send(SIGKILL);
+  CHECK(watch.Sees("r1", "process_gone"));
+}
+
+TEST_CASE("a process that has left its end is told as ended, and then as gone") {
+  const TemporaryDirectory directory;
+  const Job job(directory, "r1", 0);
+  const std::vector<KnownProcess> known = KnownBefore(directory);
+  const std::string end = R"({"t":3,"run":"r1","rank":0,"event":{"kind":"end","reason":"ok"}})";
+  REQUIRE(door::LeaveEnd(directory.path(), {known[0].process, {end}}, std::nullopt, base::FileSystem::Real()).ok());
+  job.child_.Send(SIGKILL);
+  Watch watch(directory, {}, {}, known);
+  REQUIRE(watch.Sees("r1", "process_gone"));
+  REQUIRE(watch.lines.size() == 2);
+  CHECK(KindOf(watch.lines[0]) == "end");
+  CHECK(KindOf(watch.lines[1]) == "process_gone");
+}
+
+TEST_CASE("a job whose pulse is not to be had is told as ended where it has left its end") {
+  const TemporaryDirectory directory;
+  const Job job(directory, "r1", 0);
+  Watch watch(directory);
+  REQUIRE(watch.Sees("r1", "beat"));
+  base::ProcessIdentity process = base::ThisProcess();
+  process.pid = job.child_.pid();
+  process.started = job.child_.ref().started;
+  const std::string end = R"({"t":3,"run":"r1","rank":0,"event":{"kind":"end","reason":"ok"}})";
+  REQUIRE(door::LeaveEnd(directory.path(), {process, {end}}, std::nullopt, base::FileSystem::Real()).ok());
+  job.child_.Send(SIGKILL);
+  REQUIRE(watch.Sees("r1", "process_gone"));
+  CHECK(watch.Count("r1", "end") == 1);
+  CHECK(KindOf(watch.lines.back()) == "process_gone");
+}
+
+TEST_CASE("a process of which nobody can tell here stays known, and nothing is told of it") {
+  const TemporaryDirectory directory;
+  KnownProcess elsewhere{"r1", 0, base::ThisProcess()};
+  elsewhere.process.pid_namespace = "pid:[1]";
+  elsewhere.seen_t = 1e12;
+  Watch watch(directory, {}, {}, {elsewhere});
+  watch.RunFor(1500ms);
+  CHECK(watch.lines.empty());
+  CHECK(watch.discovery->Processes().size() == 1);
+}
+
+}  // namespace
+}  // namespace stepwatch::operations

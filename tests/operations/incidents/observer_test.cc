@@ -1,0 +1,286 @@
+// Each kind of incident from lines to its opening, and what must raise nothing.
+
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "tests/catch.h"
+#include "tests/operations/script.h"
+
+namespace stepwatch::operations {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+// The one incident that a script opens.
+Incident Only(const std::vector<Incident>& changes) {
+  const std::vector<Incident> opened = OpenedIn(changes);
+  REQUIRE(opened.size() == 1);
+  return opened.front();
+}
+
+TEST_CASE("A run that trains, evaluates, saves itself and ends raises nothing") {
+  Script script;
+  script.Train(100).Wait(900, {}, RunPhase::kEval).Train(100).Event(CheckpointEvent{200}).Train(50);
+  script.Event(EndEvent{EndReason::kOk});
+  for (int64_t rank = 0; rank < 4; ++rank) script.Event(ProcessGoneEvent{}, rank);
+  CHECK(OpenedIn(Replay(script.lines, 600)).empty());
+}
+
+TEST_CASE("A loss that is no number is told once, with the rank that had it first, and resolved when it is one again") {
+  Script script;
+  script.change = [](int64_t step, int64_t rank, Beat* beat) {
+    if ((step == 60 && rank == 2) || (step > 60 && step < 70)) beat->loss = beat->grad_norm = kNan;
+  };
+  script.Train(120);
+  const std::vector<Incident> changes = Replay(script.lines);
+  const Incident incident = Only(changes);
+  CHECK(incident.kind == IncidentKind::kLossNonfinite);
+  CHECK(incident.ranks == std::vector<int64_t>{2});
+  CHECK(incident.since_step == 59);
+  CHECK(incident.t < 60 * script.step_seconds + 2);
+  CHECK(IsResolved(changes, incident.id));
+}
+
+TEST_CASE("A loss scale that falls excuses a gradient that is infinite, and one that has reached its floor does not") {
+  Script script;
+  script.change = [](int64_t step, int64_t, Beat* beat) {
+    beat->loss_scale = step < 60 ? 65536 : step < 61 ? 32768 : 16384;
+    if (step == 60 || step == 61) beat->grad_norm = std::numeric_limits<double>::infinity();
+  };
+  CHECK(OpenedIn(Replay(script.Train(120).lines)).empty());
+
+  Script stays;
+  stays.change = [](int64_t step, int64_t, Beat* beat) {
+    beat->loss_scale = 1;
+    if (step >= 60) beat->grad_norm = kNan;
+  };
+  CHECK(Only(Replay(stays.Train(120).lines)).kind == IncidentKind::kGradNonfinite);
+}
+
+TEST_CASE("A loss that jumps is a spike, one that climbs a divergence, and noise is neither") {
+  Script jumps;
+  jumps.change = [](int64_t step, int64_t, Beat* beat) { *beat->loss *= step >= 100 && step < 110 ? 3 : 1; };
+  const std::vector<Incident> changes = Replay(jumps.Train(200).lines);
+  CHECK(Only(changes).kind == IncidentKind::kLossSpike);
+  CHECK(Only(changes).since_step == 99);
+  CHECK(IsResolved(changes, Only(changes).id));
+
+  Script climbs;
+  climbs.change = [](int64_t step, int64_t, Beat* beat) {
+    *beat->loss *= std::pow(1.01, static_cast<double>(std::max<int64_t>(0, step - 100)));
+  };
+  CHECK(Only(Replay(climbs.Train(300).lines)).kind == IncidentKind::kDivergence);
+  CHECK(OpenedIn(Replay(Script().Train(2000).lines)).empty());
+}
+
+TEST_CASE("A gradient norm forty times its median explodes, one a thousandth of it has collapsed") {
+  const auto kind_with = [](double factor) {
+    Script script;
+    script.change = [factor](int64_t step, int64_t, Beat* beat) { *beat->grad_norm *= step >= 120 ? factor : 1; };
+    return Only(Replay(script.Train(160).lines)).kind;
+  };
+  CHECK(kind_with(40) == IncidentKind::kGradExplosion);
+  CHECK(kind_with(1e-3) == IncidentKind::kGradCollapse);
+}
+
+TEST_CASE("A silent rank whose peers wait is stuck within three steps and five seconds, and it alone is named") {
+  Script script;
+  script.Train(100);
+  const double stood_still_at = script.t;
+  script.Wait(60, {3});
+  const Incident incident = Only(Replay(script.lines));
+  CHECK(incident.kind == IncidentKind::kStuck);
+  CHECK(incident.ranks == std::vector<int64_t>{3});
+  CHECK(incident.since_step == 100);
+  CHECK(incident.t - stood_still_at <= 3 * script.step_seconds + 5);
+}
+
+TEST_CASE("A stopped process is stuck though it is heard of, and resolved when it goes on") {
+  Script script;
+  script.Train(100).Event(ProcessStateEvent{'T'}, 1).Wait(30).Event(ProcessStateEvent{'S'}, 1).Train(40);
+  const std::vector<Incident> changes = Replay(script.lines);
+  const Incident incident = Only(changes);
+  CHECK(incident.ranks == std::vector<int64_t>{1});
+  CHECK(incident.t <= 100 * script.step_seconds + 3 * script.step_seconds + 5.5);
+  CHECK(IsResolved(changes, incident.id));
+}
+
+TEST_CASE("A pause protects until it expires, whatever beats say") {
+  Script script;
+  script.Train(100).Event(PauseEvent{1000.0}).Wait(900);
+  CHECK(OpenedIn(Replay(script.lines)).empty());
+  const std::vector<Incident> changes = Replay(script.lines, 600);
+  CHECK(Only(changes).kind == IncidentKind::kStuck);
+}
+
+TEST_CASE("A process that is gone is told within three seconds, and others that wait or fail after it are symptoms") {
+  Script script;
+  script.Train(100).Event(ProcessGoneEvent{}, 1);
+  const double gone_at = script.t;
+  script.Wait(5, {1})
+      .Event(ExceptionEvent{"DistBackendError", "NCCL: connection reset by peer", ""}, 0)
+      .Wait(200, {0, 1});
+  const Incident incident = Only(Replay(script.lines, 300));
+  CHECK(incident.kind == IncidentKind::kProcessLost);
+  CHECK(incident.ranks == std::vector<int64_t>{1});
+  CHECK(incident.t - gone_at <= 3);
+}
+
+TEST_CASE("A rank that was gone before its peers say that all is well is lost all the same") {
+  Script script;
+  script.Train(100).Event(ProcessGoneEvent{}, 1).Event(EndEvent{EndReason::kOk}, 0).Event(ProcessGoneEvent{}, 0);
+  const Incident incident = Only(Replay(script.lines, 300));
+  CHECK(incident.kind == IncidentKind::kProcessLost);
+  CHECK(incident.ranks == std::vector<int64_t>{1});
+
+  Script asked;
+  asked.Train(100);
+  for (int64_t rank = 0; rank < 4; ++rank) asked.Event(SignalEvent{15}, rank);
+  asked.Event(ProcessGoneEvent{}, 1).Event(EndEvent{EndReason::kOk}, 0).Event(ProcessGoneEvent{}, 0);
+  CHECK(OpenedIn(Replay(asked.lines, 300)).empty());
+}
+
+TEST_CASE("An exception is the cause of the processes that go and of the end in error, and names the first rank") {
+  Script script;
+  script.Train(100).Event(ExceptionEvent{"ValueError", "bad sample 17", "stack"}, 3);
+  script.Event(ExceptionEvent{"ValueError", "bad sample 18", "stack"}, 0).Event(EndEvent{EndReason::kError});
+  for (int64_t rank = 0; rank < 4; ++rank) script.Event(ProcessGoneEvent{}, rank);
+  const Incident incident = Only(Replay(script.lines, 600));
+  CHECK(incident.kind == IncidentKind::kException);
+  CHECK(incident.ranks == std::vector<int64_t>{3});
+}
+
+TEST_CASE("An end by signal alone is no incident, an end in error without an exception is a lost process") {
+  Script signal;
+  signal.Train(50).Event(SignalEvent{15}, 0).Event(EndEvent{EndReason::kSignal});
+  for (int64_t rank = 0; rank < 4; ++rank) signal.Event(ProcessGoneEvent{}, rank);
+  CHECK(OpenedIn(Replay(signal.lines, 600)).empty());
+
+  Script error;
+  error.Train(50).Event(EndEvent{EndReason::kError});
+  CHECK(Only(Replay(error.lines, 600)).kind == IncidentKind::kProcessLost);
+}
+
+TEST_CASE("A kill for want of memory names the process that goes, and kills of before are none") {
+  Script script;
+  script.Event(HostEvent{"", 7.0, 1.0}).Train(100).Event(HostEvent{"", 7.0, 1.0});
+  CHECK(OpenedIn(Replay(script.lines)).empty());
+  script.Event(HostEvent{"", 8.0, 60.0}).Event(ProcessGoneEvent{}, 2);
+  const Incident incident = Only(Replay(script.lines, 300));
+  CHECK(incident.kind == IncidentKind::kOutOfMemory);
+  CHECK(incident.ranks == std::vector<int64_t>{2});
+}
+
+TEST_CASE("A kill in a cgroup of the run says how full that was before") {
+  const auto sample = [](double kills, double in_cgroup, double bytes) {
+    return HostEvent{"h", kills, 1.0, in_cgroup, bytes, 1000.0};
+  };
+  Script script;
+  script.Event(sample(0, 0, 500)).Train(100).Event(sample(0, 0, 990)).Event(sample(1, 1, 200));
+  script.Event(ProcessGoneEvent{}, 2);
+  const Incident incident = Only(Replay(script.lines, 300));
+  CHECK(incident.kind == IncidentKind::kOutOfMemory);
+  REQUIRE(incident.evidence.Find("where"));
+  CHECK(std::get<std::string>(*incident.evidence.Find("where")) == "cgroup");
+  CHECK(std::get<double>(*incident.evidence.Find("cgroup_bytes")) == 990);
+  CHECK(std::get<double>(*incident.evidence.Find("cgroup_bytes_max")) == 1000);
+}
+
+TEST_CASE("A GPU fault is one of the hardware, once, and not what a sampler shows of before") {
+  Script script;
+  script.Event(GpuEvent{"GPU-1", "xid", 79}, 1).Train(50).Event(GpuEvent{"GPU-1", "xid", 79}, 1);
+  script.Event(GpuEvent{"GPU-2", "xid", 0}, 2).Train(50).Event(GpuEvent{"GPU-2", "xid", 31}, 2).Train(10);
+  CHECK(OpenedIn(Replay(script.lines)).empty());
+  script.Event(GpuEvent{"GPU-2", "xid", 79}, 2).Train(10).Event(GpuEvent{"GPU-2", "xid", 79}, 2);
+  const Incident incident = Only(Replay(script.lines));
+  CHECK(incident.kind == IncidentKind::kGpuFault);
+  CHECK(incident.ranks == std::vector<int64_t>{2});
+}
+
+TEST_CASE("One rank that is slow is a straggler, all of them a drop of throughput") {
+  Script one;
+  one.change = [](int64_t step, int64_t rank, Beat* beat) {
+    if (step > 120 && rank == 1) *beat->step_seconds *= 1.7;
+  };
+  const std::vector<Incident> changes = Replay(one.Train(120).Train(200, 1.5).lines);
+  CHECK(Only(changes).kind == IncidentKind::kStraggler);
+  CHECK(Only(changes).ranks == std::vector<int64_t>{1});
+
+  CHECK(Only(Replay(Script().Train(120).Train(120, 1.6).lines)).kind == IncidentKind::kThroughputDrop);
+}
+
+TEST_CASE("Ranks that have shared a learning rate disagree when one of them has another") {
+  Script script;
+  script.change = [](int64_t step, int64_t rank, Beat* beat) { beat->lr = step > 60 && rank == 2 ? 2e-4 : 1e-4; };
+  const Incident incident = Only(Replay(script.Train(120).lines));
+  CHECK(incident.kind == IncidentKind::kRankDisagreement);
+  CHECK(incident.ranks == std::vector<int64_t>{2});
+}
+
+TEST_CASE("A checkpoint is overdue by the run's own interval, and the next one ends that") {
+  Script script;
+  for (int i = 0; i < 4; ++i) script.Train(50).Event(CheckpointEvent{script.step});
+  CHECK(OpenedIn(Replay(script.lines)).empty());
+  script.Train(80).Event(CheckpointEvent{script.step});
+  const std::vector<Incident> changes = Replay(script.lines);
+  CHECK(Only(changes).kind == IncidentKind::kCheckpointOverdue);
+  CHECK(Only(changes).since_step == 200);
+  CHECK(IsResolved(changes, Only(changes).id));
+}
+
+TEST_CASE("A clock that is set forward or back passes no time") {
+  for (const double seconds : {-7200.0, 7200.0}) {
+    Script script;
+    script.Train(100).Event(ClockStepEvent{seconds});
+    script.t += seconds;
+    script.Train(100);
+    CHECK(OpenedIn(Replay(script.lines)).empty());
+  }
+}
+
+TEST_CASE("Two faults at once are two incidents") {
+  Script script;
+  script.change = [](int64_t step, int64_t rank, Beat* beat) {
+    if (step >= 100 && rank == 0) beat->loss = kNan;
+  };
+  script.Train(101).Event(ProcessGoneEvent{}, 2).Wait(30, {2});
+  std::set<IncidentKind> kinds;
+  for (const Incident& incident : OpenedIn(Replay(script.lines))) kinds.insert(incident.kind);
+  CHECK(kinds == std::set<IncidentKind>{IncidentKind::kLossNonfinite, IncidentKind::kProcessLost});
+}
+
+TEST_CASE("A restart resolves what training on shows to be over, and a second fault is a second incident") {
+  Script script;
+  script.Train(100).Event(ProcessGoneEvent{}, 2).Wait(30, {2}).Event(RestartEvent{});
+  script.step = 50;
+  script.Train(100).Event(ProcessGoneEvent{}, 3).Wait(30, {3});
+  const std::vector<Incident> changes = Replay(script.lines);
+  const std::vector<Incident> opened = OpenedIn(changes);
+  REQUIRE(opened.size() == 2);
+  CHECK(opened[0].id != opened[1].id);
+  CHECK(IsResolved(changes, opened[0].id));
+  CHECK_FALSE(IsResolved(changes, opened[1].id));
+}
+
+TEST_CASE("An incident that was open before a kill keeps its id, and is resolved under it") {
+  Script script;
+  script.Train(100).Event(ProcessGoneEvent{}, 2).Wait(30, {2});
+  Observer before;
+  for (const Line& line : script.lines) (void)before.Observe(line);
+  REQUIRE(before.OpenIncidents().size() == 1);
+  const Incident open = before.OpenIncidents().front();
+
+  Observer after;
+  after.Adopt(open);
+  for (const Line& line : script.lines) CHECK(OpenedIn(after.Observe(line)).empty());
+  script.lines.clear();
+  script.Event(RestartEvent{}).Train(50);
+  std::vector<Incident> changes;
+  for (const Line& line : script.lines)
+    for (Incident& change : after.Observe(line)) changes.push_back(std::move(change));
+  CHECK(IsResolved(changes, open.id));
+}
+
+}  // namespace
+}  // namespace stepwatch::operations

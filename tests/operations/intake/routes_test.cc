@@ -1,0 +1,95 @@
+#include "operations/intake/routes.h"
+
+#include "tests/catch.h"
+
+namespace stepwatch::operations {
+namespace {
+
+// Takes what comes, and knows nothing.
+class FakeService final : public Service {
+ public:
+  double t() const override { return 1000; }
+  void Take(std::vector<Line> lines, std::function<void()> then) override {
+    taken += static_cast<int64_t>(lines.size());
+    then();
+  }
+  bool IsBehind() const override { return is_behind; }
+  void CountRefused(int64_t lines) override { refused += lines; }
+  std::vector<RunSnapshot> Runs() const override { return {}; }
+  std::optional<RunSnapshot> Run(std::string_view) const override { return std::nullopt; }
+  std::vector<std::string> RunsOfStore() const override { return {}; }
+  std::optional<std::string> RunOfStore(std::string_view) const override { return std::nullopt; }
+  void SeriesNames(const std::string&, std::function<void(std::vector<std::string>)> then) override { then({}); }
+  void SeriesOf(const std::string&, const std::string&, std::function<void(std::vector<SeriesPoint>)> then) override {
+    then({});
+  }
+  IncidentBook& book() override { return book_; }
+  void ChangesOf(const std::string&, std::function<void(std::vector<StoredChange>)> then) override { then({}); }
+  bool Acknowledge(const std::string&, const Acknowledgement&, std::function<void()>) override { return false; }
+  bool AddSilence(const Silence& silence, std::function<void()> then) override {
+    const bool is_added = book_.Add(silence);
+    if (is_added) then();
+    return is_added;
+  }
+  bool RemoveSilence(const std::string& id, std::function<void()> then) override {
+    const bool is_removed = book_.RemoveSilence(id);
+    if (is_removed) then();
+    return is_removed;
+  }
+  DaemonCounts Counts() const override { return {}; }
+  void JobMetrics(std::function<void(std::string page)> then) override { then({}); }
+  Status Ready() const override { return Status(); }
+
+  bool is_behind = false;
+  int64_t taken = 0;
+  int64_t refused = 0;
+
+ private:
+  IncidentBook book_;
+};
+
+door::Answer Ask(FakeService* service, const std::string& method, const std::string& target, const std::string& body,
+                 bool may_write = true) {
+  std::optional<door::Answer> answer;
+  AnswerIntake({method, target, body, "", may_write}, service, [&](door::Answer told) { answer = std::move(told); });
+  REQUIRE(answer);
+  return *answer;
+}
+
+constexpr const char* kBeat = R"({"t":1,"run":"r1","rank":0,"beat":{"step":1}})";
+
+TEST_CASE("whoever is behind with what it has taken asks to be told again later, and takes nothing") {
+  FakeService service;
+  service.is_behind = true;
+  const door::Answer later = Ask(&service, "POST", "/v1/beats", kBeat);
+  CHECK(later.status == 429);
+  CHECK(later.retry_after > 0);
+  CHECK(later.body.find("behind") != std::string::npos);
+  CHECK(service.taken == 0);
+  // Who asks what there is has his answer all the same.
+  CHECK(Ask(&service, "GET", "/v1/runs", "").status == 200);
+
+  service.is_behind = false;
+  CHECK(Ask(&service, "POST", "/v1/beats", kBeat).status == 200);
+  CHECK(service.taken == 1);
+}
+
+TEST_CASE("who may only read changes nothing, whatever he asks for") {
+  FakeService service;
+  for (const auto& [method, target] : {std::pair("POST", "/v1/beats"), std::pair("POST", "/v1/silences"),
+                                       std::pair("DELETE", "/v1/silences/x"), std::pair("POST", "/v1/incidents/x/ack")})
+    CHECK(Ask(&service, method, target, "{}", false).status == 403);
+  CHECK(Ask(&service, "GET", "/v1/silences", "", false).status == 200);
+  CHECK(service.taken == 0);
+}
+
+TEST_CASE("there are only so many silences") {
+  FakeService service;
+  const std::string body = R"({"seconds":60})";
+  for (size_t i = 0; i < IncidentBook::kSilencesMax; ++i)
+    REQUIRE(Ask(&service, "POST", "/v1/silences", body).status == 200);
+  CHECK(Ask(&service, "POST", "/v1/silences", body).status == 409);
+}
+
+}  // namespace
+}  // namespace stepwatch::operations

@@ -1,0 +1,93 @@
+// Lines of a trace in both directions, and what is said of those that cannot be used.
+
+#include "operations/trace/parse_line.h"
+
+#include <cmath>
+
+#include "operations/trace/write_line.h"
+#include "tests/catch.h"
+
+namespace stepwatch::operations {
+namespace {
+
+TEST_CASE("A beat has its known numbers, its module, and any other number as reported") {
+  const Result<Line> line = ParseLine(
+      R"({"t":12.5,"run":"r1","rank":0,"beat":{"step":40,"phase":"train","loss":"nan","lr":1e-4,"module":"a.b",)"
+      R"("x":3,"y":"inf","z":[1]}})");
+  REQUIRE(line.ok());
+  const Beat& beat = std::get<Beat>(line.value().what);
+  CHECK(line.value().t == 12.5);
+  CHECK(beat.step == 40);
+  CHECK(beat.phase == RunPhase::kTrain);
+  CHECK(std::isnan(*beat.loss));
+  CHECK_FALSE(beat.grad_norm);
+  CHECK(beat.module == "a.b");
+  REQUIRE(beat.reported.size() == 2);
+  CHECK(std::isinf(beat.reported[1].second));
+}
+
+TEST_CASE("The rank of an event stands with the line or in the event") {
+  for (const char* text : {R"({"t":1,"run":"r","rank":3,"event":{"kind":"process_gone"}})",
+                           R"({"t":1,"run":"r","event":{"kind":"process_gone","rank":3}})"})
+    CHECK(ParseLine(text).value().rank == 3);
+}
+
+TEST_CASE("What is written reads back as the same text") {
+  for (
+      const char* text :
+      {R"({"t":1.5,"run":"r","rank":0,"beat":{"step":4,"phase":"eval","loss":"-inf","module":"m","own":1.0}})",
+       R"({"t":1.0,"run":"r","event":{"kind":"start","world":8,"host":"h1"}})",
+       R"({"t":1.0,"run":"r","rank":2,"event":{"kind":"exception","type":"E","message":"m","stack":"s"}})",
+       R"({"t":1.0,"run":"r","rank":2,"event":{"kind":"gpu","uuid":"u","field":"xid","value":79.0}})",
+       R"({"t":1.0,"run":"r","event":{"kind":"pause","expires_seconds":60.0}})",
+       R"({"t":1.0,"run":"r","event":{"kind":"host","oom_kill":1.0,"psi":3.5}})",
+       R"({"t":1.0,"run":"r","event":{"kind":"host","cgroup_oom_kill":1.0,"cgroup_bytes":7.0,"cgroup_bytes_max":8.0}})",
+       R"({"t":1.0,"run":"r","event":{"kind":"clock_step","seconds":-3600.0}})",
+       R"({"t":1.0,"run":"r","rank":1,"event":{"kind":"process_state","state":"T"}})",
+       R"({"t":1.0,"run":"r","rank":1,"event":{"kind":"collective_wait","operation":"all_reduce","waits":true}})",
+       R"({"t":1.0,"run":"r","event":{"kind":"end","reason":"signal"}})"}) {
+    const Result<Line> line = ParseLine(text);
+    REQUIRE(line.ok());
+    CHECK(LineJson(line.value()) == text);
+  }
+}
+
+TEST_CASE("A line that cannot be used says why") {
+  const auto message = [](const std::string& text) { return ParseLine(text).status().message(); };
+  CHECK(message("[1]") == "the line is no JSON object");
+  CHECK(message(R"({"run":"r","event":{"kind":"start"}})") == "\"t\" is missing, the seconds of the observer's clock");
+  CHECK(message(R"({"t":"nan","run":"r","event":{"kind":"start"}})") == "\"t\" is no time; it takes finite seconds");
+  CHECK(message(R"({"t":1,"run":"r","beat":{}})") == "\"rank\" is missing; a beat is that of one rank");
+  CHECK(message(R"({"t":1,"run":"r","rank":-1,"beat":{}})") == "\"rank\" takes 0 to 16777215");
+  CHECK(message(R"({"t":1,"run":"r","rank":0,"beat":{"loss":"high"}})") ==
+        "\"loss\" takes a number, \"nan\", \"inf\" or \"-inf\"");
+  CHECK(message(R"({"t":1,"run":"r","rank":0,"beat":{"phase":"sleep"}})") ==
+        "\"phase\" is \"sleep\", not init, train, eval, checkpoint or paused");
+  CHECK(message(R"({"t":1,"run":"r","event":{"kind":"party"}})") == "no event is of kind \"party\"");
+  CHECK(ParseLine(std::string(kLineBytesMax + 1, ' ')).status().code() == StatusCode::kExhausted);
+}
+
+TEST_CASE("Long texts are cut between characters") {
+  const std::string text =
+      R"({"t":1,"run":"r","event":{"kind":"exception","type":")" + std::string(199, 'a') + "\u00e4\"}}";
+  const Result<Line> line = ParseLine(text);
+  REQUIRE(line.ok());
+  CHECK(std::get<ExceptionEvent>(std::get<Event>(line.value().what)).type == std::string(199, 'a'));
+}
+
+TEST_CASE("An incident is one JSON object, and a sentence that cannot steer a terminal") {
+  Incident incident;
+  incident.t = 15;
+  incident.run = "r\x1b[2J";
+  incident.ranks = {3};
+  incident.since_step = 41;
+  incident.id = "ab";
+  incident.severity = Severity::kCritical;
+  incident.evidence.Set("value", std::nan(""));
+  CHECK(IncidentJson(incident).find(R"("incident":"stuck","state":"opened")") != std::string::npos);
+  CHECK(IncidentJson(incident).find(R"("evidence":{"value":"nan"})") != std::string::npos);
+  CHECK(IncidentSentence(incident).find('\x1b') == std::string::npos);
+}
+
+}  // namespace
+}  // namespace stepwatch::operations
