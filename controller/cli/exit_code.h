@@ -12,6 +12,7 @@ enum ExitCode : int {
   kExitDegraded = 5,  // done, but not all of it
   kExitUnreachable = 6,
   kExitNoChange = 7,
+  kExitNoStepwatchd = 8,
 };
 
 }  // namespace stepwatch::cli

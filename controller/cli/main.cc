@@ -13,6 +13,7 @@
 #include "controller/cli/job_commands.h"
 #include "controller/cli/motion_verbs.h"
 #include "controller/cli/offline_commands.h"
+#include "controller/cli/operations_verbs.h"
 #include "controller/cli/plan_command.h"
 #include "controller/cli/prune_command.h"
 #include "controller/cli/rehearse_command.h"
@@ -238,10 +239,11 @@ int main(int argc, char** argv) try {
       "  stepwatch apply gradients.json --config config.json\n"
       "  stepwatch history monitor_output\n"
       "  stepwatch pause\n"
+      "  stepwatch why\n"
       "  stepwatch csv2tb --monitor-path monitor_output\n"
       "  stepwatch prune monitor_output --older-than 30d\n"
       "\nExit codes: 0 done, 2 unusable config or command line, 3 conflict with another edit, 5 done in part or not\n"
-      "possible here, 7 no change, 130 interrupted.");
+      "possible here, 6 no such job, 7 no change, 8 no stepwatchd, 130 interrupted.");
   int exit_code = kExitDone;
   ValidateArguments validate;
   PlanArguments plan;
@@ -265,6 +267,7 @@ int main(int argc, char** argv) try {
   AddDoctor(&app, &doctor, &exit_code);
   AddJobs(&app, &ps, &status, &events, &exit_code);
   AddTop(&app, &top, &exit_code);
+  AddOperationsVerbs(&app, &exit_code);
   AddCsvToTensorBoard(&app, &csv_to_tensorboard, &exit_code);
   AddCsvToDatabase(&app, &csv_to_database, &exit_code);
   AddAnomaly(&app, &anomaly, &exit_code);

@@ -3,16 +3,15 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cstdio>
 #include <ctime>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
-#include <string_view>
 #include <vector>
 
+#include "controller/cli/duration.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/find_job.h"
 #include "controller/cli/print_answer.h"
@@ -40,23 +39,6 @@ struct Outcome {
   uint64_t bytes_to_remove = 0;
   size_t to_remove = 0;  // leftovers apart
 };
-
-// "30d", "12h", "90m", "45s", "2w".
-std::optional<int64_t> ParseAge(std::string_view text) {
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const std::string_view unit = text.substr(static_cast<size_t>(end - text.data()));
-  constexpr int64_t kNumberMax = 100000;
-  if (error != std::errc() || number < 0 || number > kNumberMax || unit.size() != 1) return std::nullopt;
-  switch (unit[0]) {
-    case 's': return number;
-    case 'm': return number * 60;
-    case 'h': return number * 3600;
-    case 'd': return number * 86400;
-    case 'w': return number * 7 * 86400;
-    default: return std::nullopt;
-  }
-}
 
 std::set<std::string> AnsweringRuns() {
   std::set<std::string> runs;
@@ -212,7 +194,7 @@ void AddPrune(CLI::App* app, int* exit_code) {
   verb->add_option_function<std::string>(
       "--older-than",
       [arguments](const std::string& text) {
-        const auto age = ParseAge(text);
+        const auto age = ParseTimespan(text);
         if (!age)
           throw CLI::ValidationError("\"" + base::Printable(text) + "\" is no age; write for instance 30d, 12h or 2w");
         arguments->older_than = *age;

@@ -25,6 +25,11 @@ std::string Text(const Json& object, const char* name) {
   return member != nullptr && member->is_string() ? base::Printable(member->get<std::string>(), kTextBytesMax) : "";
 }
 
+std::string RawText(const Json& object, const char* name) {
+  const Json* member = Member(object, name);
+  return member != nullptr && member->is_string() ? member->get<std::string>() : "";
+}
+
 double Number(const Json& object, const char* name, double none) {
   const Json* member = Member(object, name);
   return member != nullptr && member->is_number() ? member->get<double>() : none;

@@ -11,6 +11,8 @@ namespace stepwatch::cli {
 
 // Safe to print on one line.
 std::string Text(const door::Json& object, const char* name);
+// As it is, to ask another question with it.
+std::string RawText(const door::Json& object, const char* name);
 double Number(const door::Json& object, const char* name, double none = 0);
 // -1: there is none.
 int64_t Whole(const door::Json& object, const char* name);

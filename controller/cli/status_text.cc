@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "controller/cli/duration.h"
 #include "controller/cli/job_groups.h"
 #include "controller/cli/read_json.h"
 #include "controller/cli/text_table.h"
@@ -23,14 +24,6 @@ constexpr size_t kHashShown = 12;
 
 uint64_t WholeBytes(const Json& object, const char* name) {
   return static_cast<uint64_t>(std::max<int64_t>(0, Whole(object, name)));
-}
-
-std::string Duration(double seconds) {
-  const auto whole = static_cast<int64_t>(std::max(0.0, seconds));
-  if (whole < 60) return fmt::format("{} s", whole);
-  if (whole < 3600) return fmt::format("{} m {:02} s", whole / 60, whole % 60);
-  if (whole < 86400) return fmt::format("{} h {:02} m", whole / 3600, whole / 60 % 60);
-  return fmt::format("{} d {:02} h", whole / 86400, whole / 3600 % 24);
 }
 
 std::string StepTimeText(double seconds) {
@@ -219,7 +212,7 @@ std::string PsText(const std::vector<door::FoundJob>& jobs) {
 
 std::string JobLine(const std::string& name, const Json& status) {
   return fmt::format("{}, rank {} of {}, run {}, up {}", name, Whole(status, "rank"), Whole(status, "world_size"),
-                     Text(status, "run_id").substr(0, 8), Duration(Number(status, "uptime_seconds")));
+                     Text(status, "run_id").substr(0, 8), DurationText(Number(status, "uptime_seconds")));
 }
 
 std::string PlainStateLine(const Json& status) {

@@ -1,0 +1,10 @@
+// The verbs that ask stepwatchd: runs, incidents, ack, silence, why.
+#pragma once
+
+#include <CLI/App.hpp>
+
+namespace stepwatch::cli {
+
+void AddOperationsVerbs(CLI::App* app, int* exit_code);
+
+}  // namespace stepwatch::cli

@@ -1,0 +1,39 @@
+#include "controller/cli/runs_command.h"
+
+#include <cstdio>
+#include <vector>
+
+#include "controller/cli/incident_text.h"
+#include "controller/cli/print_answer.h"
+#include "controller/cli/read_json.h"
+#include "controller/cli/stepwatchd_client.h"
+#include "controller/cli/wall_clock.h"
+
+namespace stepwatch::cli {
+
+using door::Json;
+
+int RunRuns(const RunsArguments& arguments) {
+  const Result<StepwatchdClient> client = FindStepwatchd(arguments.stepwatchd);
+  if (!client.ok()) return FailOperations(client.status(), arguments.json);
+  Result<Json> answer = client.value().Get("/v1/runs");
+  if (!answer.ok()) return FailOperations(answer.status(), arguments.json);
+  const Json& listed = List(answer.value(), "runs");
+  const std::vector<Json> all(listed.begin(), listed.end());
+  std::vector<Json> runs;
+  for (const Json& run : all)
+    if (arguments.all || IsOfInterest(run)) runs.push_back(run);
+  if (arguments.json) {
+    Json told = std::move(answer).value();
+    told["runs"] = runs;
+    PrintObject(told);
+    return kExitDone;
+  }
+  if (!runs.empty()) std::printf("%s", RunsText(runs, all, WallSeconds()).c_str());
+  if (all.empty()) std::fprintf(stderr, "stepwatch: stepwatchd at %s knows no run\n", client.value().socket().c_str());
+  if (const size_t hidden = all.size() - runs.size(); hidden > 0)
+    std::fprintf(stderr, "note: %zu more have ended; --all shows them\n", hidden);
+  return kExitDone;
+}
+
+}  // namespace stepwatch::cli

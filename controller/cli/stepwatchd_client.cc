@@ -1,0 +1,144 @@
+#include "controller/cli/stepwatchd_client.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "controller/cli/print_answer.h"
+#include "controller/cli/read_json.h"
+#include "controller/door/runtime_directory.h"
+#include "src/base/file.h"
+#include "src/base/text.h"
+
+namespace stepwatch::cli {
+namespace {
+
+using door::Json;
+
+constexpr const char* kSocketName = "stepwatchd.sock";
+constexpr const char* kHowToStart =
+    "start one with `stepwatchd run`, or name the socket of one that runs with --stepwatchd";
+
+StatusCode CodeOf(int http_status) {
+  switch (http_status) {
+    case 400:
+    case 405:
+    case 413: return StatusCode::kInvalid;
+    case 401:
+    case 403: return StatusCode::kUnsupported;
+    case 404: return StatusCode::kNotFound;
+    case 409: return StatusCode::kExhausted;
+    default: return StatusCode::kUnavailable;
+  }
+}
+
+const char* NameOf(StatusCode code) {
+  switch (code) {
+    case StatusCode::kInvalid: return "invalid";
+    case StatusCode::kNotFound: return "not_found";
+    case StatusCode::kUnsupported: return "forbidden";
+    case StatusCode::kExhausted: return "exhausted";
+    default: return "unreachable";
+  }
+}
+
+ExitCode ExitOf(StatusCode code) {
+  switch (code) {
+    case StatusCode::kInvalid:
+    case StatusCode::kNotFound: return kExitInvalid;
+    case StatusCode::kUnsupported:
+    case StatusCode::kExhausted: return kExitDegraded;
+    default: return kExitNoStepwatchd;
+  }
+}
+
+// A directory that the user has named may be a service's; others are looked into only if they are the user's own.
+Result<uid_t> OwnerOf(const std::string& directory, bool is_named) {
+  const Status is_ours = door::CheckRuntimeDirectory(directory, ::geteuid());
+  if (is_ours.ok()) return ::geteuid();
+  return is_named ? door::OwnerOfRuntimeDirectory(directory) : Result<uid_t>(is_ours);
+}
+
+Result<StepwatchdClient> TryAt(const std::string& socket, bool is_named) {
+  struct stat about {};
+  if (base::FileSystem::Real().Lstat(socket.c_str(), &about) != 0)
+    return Status(StatusCode::kNotFound, "nothing there");
+  if (!S_ISSOCK(about.st_mode)) return Status(StatusCode::kUnavailable, "no socket");
+  const Result<uid_t> owner = OwnerOf(base::DirectoryOf(socket), is_named);
+  if (!owner.ok()) return owner.status();
+  StepwatchdClient client(socket, owner.value());
+  const Result<Json> healthy = client.Get("/-/healthy");
+  // The door of a job answers, too.
+  if (!healthy.ok() && healthy.status().code() == StatusCode::kNotFound)
+    return Status(StatusCode::kUnavailable, "somebody else than stepwatchd answers");
+  if (!healthy.ok()) return healthy.status();
+  return client;
+}
+
+Status Nobody(const std::string& looked) {
+  return Status(StatusCode::kUnavailable, "no stepwatchd answers (looked at " + looked + "); " + kHowToStart);
+}
+
+}  // namespace
+
+Result<Json> StepwatchdClient::Ask(const std::string& method, const std::string& target,
+                                   const std::string& body) const {
+  const Result<door::Reply> reply = door().Ask(method, target, body);
+  if (!reply.ok()) return Status(StatusCode::kUnavailable, reply.status().message());
+  Result<Json> answer = door::ParseJson(reply.value().body);
+  if (!answer.ok() || !answer.value().is_object())
+    return Status(StatusCode::kUnavailable,
+                  fmt::format("{} has answered with the status {} and no object", socket_, reply.value().status));
+  if (reply.value().status == 200) return answer;
+  const std::string why = Text(Part(answer.value(), "error"), "message");
+  return Status(CodeOf(reply.value().status),
+                why.empty() ? fmt::format("{} has answered with the status {}", socket_, reply.value().status) : why);
+}
+
+std::vector<std::string> StepwatchdSockets(uid_t uid) {
+  std::vector<std::string> sockets;
+  for (const std::string& directory : door::RuntimeDirectories(uid))
+    sockets.push_back(base::JoinPath(directory, kSocketName));
+  return sockets;
+}
+
+Result<StepwatchdClient> FindStepwatchd(const std::string& named) {
+  if (!named.empty()) {
+    std::string here;
+    (void)base::FileSystem::Real().CurrentDirectory(&here);
+    const std::string path = named.starts_with('/') ? named : base::JoinPath(here, named);
+    Result<StepwatchdClient> found = TryAt(path, true);
+    if (found.ok()) return found;
+    return Nobody(base::Printable(path, 200) + ": " + found.status().message());
+  }
+  std::string looked;
+  const std::string chosen = door::NamedRuntimeDirectory();
+  for (const std::string& path : StepwatchdSockets(::geteuid())) {
+    Result<StepwatchdClient> found = TryAt(path, base::DirectoryOf(path) == chosen);
+    if (found.ok()) return found;
+    looked += (looked.empty() ? "" : ", ") + base::Printable(path, 200);
+    if (found.status().code() != StatusCode::kNotFound) looked += ": " + found.status().message();
+  }
+  return Nobody(looked);
+}
+
+std::string UrlPiece(std::string_view text) {
+  constexpr std::string_view kPlain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_~";
+  std::string piece;
+  for (const char byte : text)
+    piece += kPlain.find(byte) != std::string_view::npos ? std::string(1, byte)
+                                                         : fmt::format("%{:02X}", static_cast<unsigned char>(byte));
+  return piece;
+}
+
+ExitCode FailOperations(const Status& status, bool as_json) {
+  if (as_json)
+    PrintObject({{"version", 1}, {"error", {{"code", NameOf(status.code())}, {"message", status.message()}}}});
+  else
+    std::fprintf(stderr, "stepwatch: %s\n", base::Printable(status.message(), 2000).c_str());
+  return ExitOf(status.code());
+}
+
+}  // namespace stepwatch::cli

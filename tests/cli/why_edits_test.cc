@@ -1,0 +1,81 @@
+#include "controller/cli/why_edits.h"
+
+#include "tests/catch.h"
+
+namespace stepwatch::cli {
+namespace {
+
+using door::Json;
+
+constexpr double kNoticed = 1767225600;  // 2026-01-01T00:00:00Z
+const ConfigText kNothingKept = [](const std::string&) { return std::nullopt; };
+
+Json Line(const char* outcome, const char* time, int64_t plan_id, int64_t step) {
+  return {{"version", 1}, {"time", time}, {"outcome", outcome}, {"plan_id", plan_id}, {"step", step}};
+}
+
+TEST_CASE("times of a history are read, and nothing else") {
+  CHECK(ParseUtc("2026-01-01T00:00:00.250Z") == kNoticed + 0.25);
+  CHECK(ParseUtc("2026-01-01T00:00:00Z") == kNoticed);
+  CHECK_FALSE(ParseUtc("yesterday"));
+  CHECK_FALSE(ParseUtc(""));
+}
+
+TEST_CASE("the edits before it went wrong are told, the last ones first, with who made them") {
+  Json first = Line("applied", "2025-12-31T23:00:00Z", 1, 5);
+  first["owner_uid"] = 1000;
+  Json second = Line("applied", "2025-12-31T23:59:00Z", 2, 97);
+  second["peer"] = {{"uid", 0}, {"exe", "/usr/bin/stepwatch"}};
+  const Json later = Line("applied", "2026-01-01T00:01:00Z", 3, 200);
+  const Json end = Line("finished", "2025-12-31T23:59:30Z", 2, 98);
+  const auto lines = EditLines({first, second, end, later, Json(3)}, {100, kNoticed}, kNothingKept);
+  CHECK(lines == std::vector<std::string>{"plan 2 began with step 97, 3 steps before the last good one, by uid 0 with "
+                                          "/usr/bin/stepwatch",
+                                          "plan 1 began with step 5, 95 steps before the last good one, by uid 1000"});
+}
+
+TEST_CASE("an edit may have begun with the last good step, or after it") {
+  const Json line = Line("applied", "2025-12-31T23:59:00Z", 2, 100);
+  CHECK(EditLines({line}, {100, kNoticed}, kNothingKept).front() == "plan 2 began with step 100, the last good one");
+  CHECK(EditLines({line}, {99, kNoticed}, kNothingKept).front() ==
+        "plan 2 began with step 100, 1 step after the last good one");
+  CHECK(EditLines({line}, {-1, kNoticed}, kNothingKept).front() ==
+        "plan 2 began with step 100, 1 m 00 s before it was noticed");
+  CHECK(EditLines({Line("stopping", "2025-12-31T23:59:00Z", 2, -1)}, {99, kNoticed}, kNothingKept).front() ==
+        "plan 2 was stopped 1 m 00 s before it was noticed");
+}
+
+TEST_CASE("the keys in which the configs differ are told with both values") {
+  Json line = Line("applied", "2025-12-31T23:59:00Z", 2, 100);
+  line["old_sha256"] = "old";
+  line["sha256"] = "new";
+  const ConfigText kept = [](const std::string& sha256) -> std::optional<std::string> {
+    return sha256 == "old" ? R"({"step_interval": 1, "ops": ["norm"]})" : R"({"step_interval": 10, "ops": ["max"]})";
+  };
+  const std::string text = EditLines({line}, {100, kNoticed}, kept).front();
+  CHECK(text.find("step_interval 1 -> 10") != std::string::npos);
+  CHECK(text.find("ops") != std::string::npos);
+  const ConfigText broken = [](const std::string&) { return std::optional<std::string>("{"); };
+  CHECK(EditLines({line}, {100, kNoticed}, broken).front() == "plan 2 began with step 100, the last good one");
+}
+
+TEST_CASE("a jump of the learning rate near the last good step is told, its schedule is not") {
+  const auto points = [](std::vector<double> rates) {
+    Json list = Json::array();
+    int64_t step = 0;
+    for (const double rate : rates) {
+      list.push_back({{"step_first", step}, {"step_last", step}, {"last", rate}});
+      ++step;
+    }
+    return list;
+  };
+  CHECK(LearningRateJump(points({1e-4, 1.01e-4, 1e-3, 0.99e-3}), {2, kNoticed}) ==
+        "the learning rate went from 0.000101 to 0.001 at step 2");
+  CHECK(LearningRateJump(points({1e-4, 1.1e-4, 1.2e-4}), {2, kNoticed}).empty());
+  CHECK(LearningRateJump(points({1e-4, 1e-4, 1e-4, 1e-3}), {1, kNoticed}).empty());
+  CHECK(LearningRateJump(points({0, 1e-4}), {1, kNoticed}).empty());
+  CHECK(LearningRateJump(Json(3), {1, kNoticed}).empty());
+}
+
+}  // namespace
+}  // namespace stepwatch::cli

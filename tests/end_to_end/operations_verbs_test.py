@@ -1,0 +1,354 @@
+"""`stepwatch runs`, `incidents`, `ack`, `silence` and `why` beside a real stepwatchd."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rehearse_process import BINARY, Rehearsal, save
+from stepwatchd_process import DAEMON, DEADLINE_SECONDS, Stepwatchd
+
+pytestmark = pytest.mark.skipif(not DAEMON.exists(), reason=f"{DAEMON} is not built")
+
+NO_STEPWATCHD = 8
+
+
+@pytest.fixture
+def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stepwatchd]:
+    """Run one where verbs look for it; it looks for no jobs."""
+    monkeypatch.setenv("STEPWATCH_RUNTIME_DIR", str(Path(os.environ["STEPWATCH_RUNTIME_DIR"]) / "ops"))
+    monkeypatch.chdir(tmp_path)
+    settings = tmp_path / "stepwatchd.json"
+    settings.write_text(json.dumps({"discovery": {"enabled": False}}))
+    with Stepwatchd(tmp_path, settings, "stepwatchd.sock") as running:
+        yield running
+
+
+def stepwatch(*arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:
+    command = [str(BINARY), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_SECONDS, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+def answer(*arguments: object, code: int = 0) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(stepwatch(*arguments, "--json", code=code).stdout)
+    assert found["version"] == 1
+    return found
+
+
+def event(run: str, kind: str, **members: object) -> dict[str, Any]:
+    return {"t": time.time(), "run": run, "event": {"kind": kind, **members}}
+
+
+def beat(run: str, step: int, loss: float | str = 2.0, rank: int = 0, **members: object) -> dict[str, Any]:
+    told = {"step": step, "phase": "train", "loss": loss, "grad_norm": 1.0, "step_seconds": 0.1, **members}
+    return {"t": time.time(), "run": run, "rank": rank, "beat": told}
+
+
+def incident_of(daemon: Stepwatchd, run: str) -> dict[str, Any]:
+    def found() -> list[dict[str, Any]]:
+        listed: list[dict[str, Any]] = daemon.get(f"/v1/incidents?state=all&run={run}")["incidents"]
+        return listed
+
+    return dict(daemon.until(found)[0])
+
+
+def make_nan(daemon: Stepwatchd, run: str = "r1") -> dict[str, Any]:
+    daemon.tell(event(run, "start", world=1, host="h1"), *[beat(run, step) for step in range(10)])
+    daemon.tell(*[beat(run, step, "nan") for step in range(10, 14)])
+    return incident_of(daemon, run)
+
+
+def make_exception(daemon: Stepwatchd, run: str = "r2") -> dict[str, Any]:
+    stack = 'Traceback\n  File "train.py", line 7, in <module>\n  File "gpt.py", line 12, in forward\nValueError'
+    raised = event(run, "exception", type="ValueError", message="bad sample", stack=stack)
+    daemon.tell(
+        event(run, "start", world=2, host="h1"), *[beat(run, step, rank=rank) for step in range(9) for rank in (0, 1)]
+    )
+    daemon.tell({**raised, "rank": 1})
+    return incident_of(daemon, run)
+
+
+# --- runs and incidents ---
+
+
+def test_runs_are_listed_and_those_that_have_ended_only_on_request(daemon: Stepwatchd) -> None:
+    assert "knows no run" in stepwatch("runs").stderr
+    daemon.tell(
+        event("alive", "start", world=2), *[beat("alive", step, rank=rank) for step in range(9) for rank in (0, 1)]
+    )
+    daemon.tell(event("over", "start", world=1), beat("over", 3), event("over", "end", reason="ok"))
+    daemon.until(lambda: daemon.get("/v1/runs/over")["state"] == "ended")
+    listed = stepwatch("runs")
+    assert "alive" in listed.stdout and "over" not in listed.stdout
+    assert "1 more have ended" in listed.stderr
+    assert "ended (ok)" in stepwatch("runs", "--all").stdout
+    assert [run["id"] for run in answer("runs")["runs"]] == ["alive"]
+    told = {run["id"]: run for run in answer("runs", "--all")["runs"]}
+    assert told["alive"]["step"] == 8 and told["over"]["end_reason"] == "ok"
+
+
+def test_incidents_that_are_open_are_listed_with_culprits_and_the_last_good_step(daemon: Stepwatchd) -> None:
+    assert "no incident is open" in stepwatch("incidents").stderr
+    incident = make_nan(daemon)
+    line = stepwatch("incidents").stdout.splitlines()[1].split()
+    assert line[:6] == [incident["id"], "critical", "loss_nonfinite", "r1", "0", "9"]
+    assert answer("incidents", "--run", "r")["incidents"][0]["id"] == incident["id"]
+    assert answer("incidents", "--limit", 1)["incidents"][0]["id"] == incident["id"]
+    assert "1 open" in stepwatch("runs").stdout
+    refused = stepwatch("incidents", "--run", "nothing", code=2)
+    assert 'no run whose id begins with "nothing"' in refused.stderr
+    stepwatch("incidents", "--limit", 0, code=2)
+
+
+def test_where_no_stepwatchd_is_each_verb_says_where_it_looked_and_how_to_start_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STEPWATCH_RUNTIME_DIR", str(tmp_path / "none"))
+    for arguments in (["runs"], ["incidents"], ["incidents", "--watch"], ["ack", "1"], ["silence", "--list"], ["why"]):
+        said = stepwatch(*arguments, code=NO_STEPWATCHD)
+        assert said.stdout == ""
+        assert str(tmp_path / "none" / "stepwatchd.sock") in said.stderr and "stepwatchd run" in said.stderr
+        assert answer(*arguments, code=NO_STEPWATCHD)["error"]["code"] == "unreachable"
+    elsewhere = tmp_path / "other.sock"
+    assert f"{elsewhere}: nothing there" in stepwatch("runs", "--stepwatchd", elsewhere, code=NO_STEPWATCHD).stderr
+
+
+def test_a_job_in_the_place_of_stepwatchd_is_not_taken_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STEPWATCH_RUNTIME_DIR", str(tmp_path / "r"))
+    with Rehearsal(tmp_path, '{"dynamic_on": false}', "--steps", "1000000", "--step-time", "5ms") as job:
+        job.until_door_opens()
+        socket = next((tmp_path / "r").glob("*.sock"))
+        assert "somebody else" in stepwatch("runs", "--stepwatchd", socket, code=NO_STEPWATCHD).stderr
+
+
+def test_a_stepwatchd_may_be_named_by_its_socket(daemon: Stepwatchd, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_nan(daemon)
+    monkeypatch.delenv("STEPWATCH_RUNTIME_DIR")
+    assert "r1" in stepwatch("runs", "--stepwatchd", daemon.socket).stdout
+
+
+# --- what people say ---
+
+
+def test_an_incident_is_acknowledged_by_the_beginning_of_its_id(daemon: Stepwatchd) -> None:
+    nan, raised = make_nan(daemon), make_exception(daemon)
+    said = stepwatch("ack", nan["id"][:6], "--note", "looking", "--by", "kim")
+    assert "acknowledged by kim: looking" in said.stdout
+    assert "acknowledged by kim: looking" in stepwatch("incidents").stdout
+    assert incident_of(daemon, "r1")["acknowledged"]["by"] == "kim"
+    assert answer("ack", raised["id"])["incident"]["acknowledged"]["by"] != ""
+    ambiguous = stepwatch("ack", "", code=2)
+    assert f"{nan['id']} (loss_nonfinite in r1)" in ambiguous.stderr
+    assert f"{raised['id']} (exception in r2)" in ambiguous.stderr
+    assert answer("ack", "nothing", code=2)["error"]["code"] == "not_found"
+
+
+def test_a_silence_is_made_listed_and_ended(daemon: Stepwatchd) -> None:
+    make_nan(daemon, "run-1")
+    assert "no silence is in force" in stepwatch("silence", "--list").stderr
+    made = stepwatch("silence", "--run", "run", "--kind", "loss_*", "--for", "2h", "--note", "known", "--by", "kim")
+    identity = made.stdout.split()[1].rstrip(":")
+    assert "loss_* in run-1, until " in made.stdout
+    line = stepwatch("silence", "--list").stdout.splitlines()[1]
+    assert line.startswith(identity) and "1 h 59 m" in line and "kim" in line and "known" in line
+    assert "silenced" in stepwatch("incidents").stdout
+    assert stepwatch("silence", "--end", identity[:5]).stdout == f"silence {identity} has ended\n"
+    assert answer("silence", "--list")["silences"] == []
+    assert "silenced" not in stepwatch("incidents").stdout
+    stepwatch("silence", "--end", identity, code=2)
+
+
+def test_a_silence_that_cannot_be_meant_is_refused_with_what_would_be_taken(daemon: Stepwatchd) -> None:
+    refused = stepwatch("silence", "--kind", "stragler", "--for", "2h", code=2)
+    assert "no kind of incident stragler; the nearest one is straggler" in refused.stderr
+    assert "the kinds are stuck, " in stepwatch("silence", "--kind", "zzzzzzzzz", "--for", "2h", code=2).stderr
+    assert "90m, 2h or 3d" in stepwatch("silence", "--for", "2 hours", code=2).stderr
+    assert "--for" in stepwatch("silence", "--kind", "stuck", code=2).stderr
+    stepwatch("silence", "--list", "--end", "1", code=2)
+    note = stepwatch("silence", "--run", "to-come", "--for", "1m").stderr
+    assert "a run of just this name" in note
+    assert daemon.get("/v1/silences")["silences"][0]["run"] == "to-come"
+
+
+# --- following ---
+
+
+class Watching:
+    """`stepwatch incidents --watch`, whose lines are read as they come."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.lines: list[str] = []
+        self.process = subprocess.Popen(
+            [str(BINARY), "incidents", "--watch", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self.notes: list[str] = []
+        self.readers = [
+            threading.Thread(target=self._read, args=(self.process.stdout, self.lines), daemon=True),
+            threading.Thread(target=self._read, args=(self.process.stderr, self.notes), daemon=True),
+        ]
+        for reader in self.readers:
+            reader.start()
+
+    def _read(self, stream: Any, into: list[str]) -> None:
+        into.extend(iter(stream.readline, ""))
+
+    def __enter__(self) -> Watching:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        for reader in self.readers:
+            reader.join()
+
+    def end(self, number: int) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(DEADLINE_SECONDS)
+
+
+def test_changes_are_told_as_they_come_until_it_is_interrupted(daemon: Stepwatchd) -> None:
+    first = make_nan(daemon)
+    with Watching() as plain, Watching("--json", "--run", "r2") as of_one_run:
+        daemon.until(lambda: plain.lines)
+        assert "  open  " in plain.lines[0] and first["id"] in plain.lines[0]
+        second = make_exception(daemon)
+        stepwatch("ack", second["id"], "--by", "kim")
+        daemon.until(lambda: any("acknowledged by kim" in line for line in plain.lines))
+        daemon.until(lambda: any('"acknowledged"' in line and "kim" in line for line in of_one_run.lines))
+        told = [json.loads(line) for line in of_one_run.lines]
+        assert {each["run"] for each in told} == {"r2"}
+        assert (told[0]["change"], told[-1]["change"]) == ("opened", "acknowledged")
+        assert plain.end(signal.SIGINT) == 0
+        assert of_one_run.end(signal.SIGTERM) == 0
+
+
+def test_what_happened_while_stepwatchd_was_restarted_is_told_once(daemon: Stepwatchd) -> None:
+    with Watching("--json") as watching:
+        first = make_nan(daemon)
+        daemon.until(lambda: watching.lines)
+        watching.process.send_signal(signal.SIGSTOP)
+        daemon.kill()
+        daemon.start()
+        second = make_exception(daemon)
+        watching.process.send_signal(signal.SIGCONT)
+        daemon.until(lambda: any(second["id"] in line for line in watching.lines))
+        told = [json.loads(line) for line in watching.lines]
+        assert {each["id"] for each in told} == {first["id"], second["id"]}
+        numbers = [each["number"] for each in told if each["change"] != "open"]
+        assert numbers == sorted(set(numbers))
+        assert any("answers again" in note for note in watching.notes)
+        assert watching.end(signal.SIGTERM) == 0
+
+
+def test_a_stepwatchd_with_another_store_is_followed_after_a_gap(daemon: Stepwatchd) -> None:
+    first = make_nan(daemon)
+    with Watching() as watching:
+        daemon.until(lambda: watching.lines)
+        daemon.kill(signal.SIGTERM)
+        (daemon.directory / "state").rename(daemon.directory / "before")
+        daemon.start()
+        daemon.until(lambda: any(line.startswith("gap: ") for line in watching.lines))
+        second = make_exception(daemon)
+        daemon.until(lambda: any(second["id"] in line for line in watching.lines))
+        assert first["id"] != second["id"]
+
+
+# --- why ---
+
+
+def test_why_says_since_when_who_where_and_what_to_do_on_one_screen(daemon: Stepwatchd) -> None:
+    incident = make_exception(daemon)
+    text = stepwatch("why").stdout
+    assert len(text.splitlines()) <= 24 and max(map(len, text.splitlines())) <= 80
+    assert f"critical exception: a rank has raised an exception  [{incident['id']}]" in text
+    assert "step 8 was the last good one" in text
+    assert "\nfirst     rank 1\n" in text
+    assert '\nlayer     File "gpt.py", line 12, in forward\n' in text
+    assert "\nevidence  ValueError: bad sample" in text
+    assert "\nchanged   edits are not known: no job of the run answers on this machine" in text
+    assert "--stacks" in text and "\nnext      " in text
+    assert 'File "train.py", line 7, in <module>' in stepwatch("why", "r2", "--stacks").stdout
+    told = answer("why", "r")
+    assert told["run"]["id"] == "r2" and told["incidents"][0]["id"] == incident["id"]
+    assert told["changed_unknown"] and told["layer"].startswith("File")
+
+
+def test_why_without_a_run_means_the_worst_and_of_an_ended_run_the_last(daemon: Stepwatchd) -> None:
+    assert "no incident is open" in stepwatch("why").stdout
+    assert answer("why")["incidents"] == []
+    make_nan(daemon)
+    stepwatch("ack", incident_of(daemon, "r1")["id"])
+    make_exception(daemon)
+    assert answer("why")["run_id"] == "r2"  # somebody sees to the other
+    daemon.tell(event("r1", "end", reason="ok"))
+    told = answer("why", "r1")
+    assert told["run"]["state"] == "ended" and told["incidents"][0]["incident"] == "loss_nonfinite"
+    daemon.tell(event("well", "start", world=1), beat("well", 3))
+    assert "no incident of it is known" in stepwatch("why", "well").stdout
+    assert 'no run whose id begins with "x"' in stepwatch("why", "x", code=2).stderr
+
+
+def test_why_tells_a_jump_of_the_learning_rate(daemon: Stepwatchd) -> None:
+    daemon.tell(event("r1", "start", world=1), *[beat("r1", step, lr=1e-4) for step in range(9)])
+    daemon.tell(beat("r1", 9, lr=1e-2))
+    daemon.tell(*[beat("r1", step, "nan", lr=1e-2) for step in range(10, 14)])
+    incident_of(daemon, "r1")
+    text = stepwatch("why").stdout.replace("\n          ", " ")
+    assert "the learning rate went from 0.0001 to 0.01 at step 9" in text
+
+
+def test_why_asks_the_running_job_which_edits_came_before(daemon: Stepwatchd, tmp_path: Path) -> None:
+    config = {"dynamic_on": True, "collect_times": 1000000, "wg_distribution": True, "ops": ["norm"]}
+    with Rehearsal(tmp_path, json.dumps(config), "--steps", "100000000", "--step-time", "5ms") as job:
+        job.until_event("applied")
+        save(job.config, json.dumps({**config, "ops": ["norm", "nans"], "step_interval": 2}))
+        job.until_event("applied")
+        threading.Thread(target=job.finish, daemon=True).start()
+        run = run_of(job)
+        daemon.until(lambda: "plan 2" in history_of(run))
+        daemon.tell(event(run, "start", world=1), *[beat(run, step) for step in range(9)])
+        daemon.tell(*[beat(run, step, "nan") for step in range(9, 14)])
+        incident_of(daemon, run)
+        told = answer("why", run)
+        assert told["changed_unknown"] is None
+        assert told["changed"][0].startswith("plan 2 began with step ")
+        assert "step_interval 1 -> 2" in told["changed"][0] and f"by uid {os.geteuid()}" in told["changed"][0]
+        assert told["changed"][1].startswith("plan 1 began with step ")
+        # The job measures gradients, which are finite.
+        daemon.until(lambda: "finite" in answer("why", run)["layer_unknown"])
+    # It has ended, and its history lies where nobody looks.
+    assert "no job of the run answers" in answer("why", run)["changed_unknown"]
+    done = subprocess.run(
+        [str(BINARY), "why", run, "--json"],
+        env={**os.environ, "MONITOR_OUTPUT_DIR": str(job.out)},
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_SECONDS,
+        check=True,
+    )
+    assert json.loads(done.stdout)["changed"] == told["changed"]
+
+
+def history_of(run: str) -> str:
+    """Return what is known of its edits, which is nothing at first."""
+    command = [str(BINARY), "history", run]
+    return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_SECONDS, check=False).stdout
+
+
+def run_of(job: Rehearsal) -> str:
+    """Return the id of its run, as soon as its door is open."""
+    job.until_door_opens()
+    listed = answer("ps")["jobs"]
+    (status,) = [each["status"] for each in listed if each["pid"] == job.process.pid]
+    return str(status["run_id"])

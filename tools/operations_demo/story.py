@@ -1,0 +1,218 @@
+"""Makes the job fail in one way after the other, and takes down what stepwatchd says of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from operations_demo.faults import Fault
+from operations_demo.processes import WORLD, Job, Stepwatchd
+from operations_demo.watcher import Change, Incident, Watcher
+from stepwatch.door import JobError
+
+STEPS_SEEN = 5  # after these the job trains
+# In which what a fault leaves behind would open a second incident.
+AFTERMATH_SECONDS = 4.0
+
+
+@dataclass
+class Patience:
+    """For how long things are waited for, in seconds.
+
+    Attributes
+    ----------
+    start : float
+        For the job to train.
+    steps : float
+        For the steps before a fault.
+    notice : float
+        For an incident to open.
+    evidence : float
+        For what is collected once it is open.
+    resolve : float
+        For an incident to be resolved.
+    """
+
+    start: float = 40
+    steps: float = 60
+    notice: float = 45
+    evidence: float = 4
+    resolve: float = 25
+
+
+@dataclass
+class Outcome:
+    """What became of a fault.
+
+    Attributes
+    ----------
+    fault : Fault
+    at_step : int
+        The last step of the run that stepwatchd knew of when the fault began.
+    delay : float or None
+        Seconds from the fault to the news of the incident; None: there was none.
+    opened, last : dict or None
+        The incident when it opened, and as it was told last.
+    resolved_after : float or None
+        Seconds from the end of the fault to the news that the incident is over.
+    """
+
+    fault: Fault
+    at_step: int
+    delay: float | None = None
+    opened: Incident | None = None
+    last: Incident | None = None
+    resolved_after: float | None = None
+
+
+class Audience(Protocol):
+    """Who is told of what happens."""
+
+    def trains(self, run: dict[str, Any]) -> None:
+        """Be told that the job trains."""
+
+    def waits_for_steps(self, fault: Fault, steps: int) -> None:
+        """Be told that so many steps of training come before the fault."""
+
+    def begins(self, fault: Fault) -> None:
+        """Be told that a fault is injected."""
+
+    def noticed(self, outcome: Outcome) -> None:
+        """Be told that it has opened an incident, or has not in time."""
+
+    def heals(self, fault: Fault) -> None:
+        """Be told that the fault is undone."""
+
+    def resolved(self, outcome: Outcome) -> None:
+        """Be told that the incident is over, or is not in time."""
+
+
+class Story:
+    """Plays faults on a job.
+
+    Parameters
+    ----------
+    stepwatchd : Stepwatchd
+    job : Job
+    watcher : Watcher
+    audience : Audience
+    patience : Patience
+    """
+
+    def __init__(
+        self, stepwatchd: Stepwatchd, job: Job, watcher: Watcher, audience: Audience, patience: Patience
+    ) -> None:
+        self._stepwatchd = stepwatchd
+        self._job = job
+        self._watcher = watcher
+        self._audience = audience
+        self._patience = patience
+        self._run = ""
+
+    def play(self, faults: Sequence[Fault]) -> list[Outcome]:
+        """Play them one after the other."""
+        run = self._watcher.until(self._training_run, self._patience.start)
+        self._run = str(run["id"])
+        self._audience.trains(run)
+        outcomes = [self._play(fault) for fault in faults]
+        self._watcher.wait(lambda incident: False, AFTERMATH_SECONDS)
+        return outcomes
+
+    def run(self) -> dict[str, Any]:
+        """Return what stepwatchd knows of the run."""
+        return self._stepwatchd.get(f"/v1/runs/{self._run}")
+
+    def _training_run(self) -> dict[str, Any] | None:
+        if self._job.has_failed():
+            raise RuntimeError(f"the job has ended before anything was done to it; {self._job.log(0)} says why")
+        try:
+            runs = self._stepwatchd.get("/v1/runs")["runs"]
+        except JobError:
+            return None
+        found = [run for run in runs if run["world"] == WORLD and (run["step"] or 0) >= STEPS_SEEN]
+        return found[0] if found else None
+
+    def _step(self) -> int:
+        return int(self.run()["step"])
+
+    def _play(self, fault: Fault) -> Outcome:
+        if fault.steps_before > self._step():
+            self._audience.waits_for_steps(fault, fault.steps_before)
+            self._watcher.until(lambda: self._step() >= fault.steps_before, self._patience.steps)
+        outcome = Outcome(fault, self._step())
+        known = {incident["id"] for incident in self._watcher.incidents()}
+        self._audience.begins(fault)
+        began = time.monotonic()
+        fault.begin(self._job)
+        opened = self._watcher.wait(
+            lambda incident: incident["state"] == "opened" and incident["id"] not in known, self._patience.notice
+        )
+        if opened is not None:
+            outcome.delay = opened.at - began
+            outcome.opened = outcome.last = opened.incident
+            self._await_evidence(outcome)
+        self._audience.noticed(outcome)
+        if fault.heal is not None:
+            self._heal(fault.heal, outcome)
+        return outcome
+
+    def _await_evidence(self, outcome: Outcome) -> None:
+        member = outcome.fault.evidence
+        if not member or outcome.opened is None:
+            return
+        identity = outcome.opened["id"]
+        told = self._watcher.wait(
+            lambda incident: incident["id"] == identity and member in incident["evidence"], self._patience.evidence
+        )
+        self._take(told, outcome)
+
+    def _heal(self, heal: Any, outcome: Outcome) -> None:
+        self._audience.heals(outcome.fault)
+        began = time.monotonic()
+        heal(self._job)
+        if outcome.opened is None:
+            return
+        identity = outcome.opened["id"]
+        resolved = self._watcher.wait(
+            lambda incident: incident["id"] == identity and incident["state"] == "resolved", self._patience.resolve
+        )
+        self._take(resolved, outcome)
+        if resolved is not None:
+            outcome.resolved_after = resolved.at - began
+        self._audience.resolved(outcome)
+
+    @staticmethod
+    def _take(change: Change | None, outcome: Outcome) -> None:
+        if change is not None:
+            outcome.last = change.incident
+
+
+def complaints(outcomes: Sequence[Outcome], incidents: Sequence[Incident]) -> list[str]:
+    """Return what is wrong: faults that were not noticed, or not as what they are, and incidents that nothing explains.
+
+    Parameters
+    ----------
+    outcomes : sequence of Outcome
+    incidents : sequence of dict
+        All that stepwatchd has opened.
+    """
+    found = []
+    for outcome in outcomes:
+        fault, opened = outcome.fault, outcome.opened
+        if opened is None:
+            found.append(f"{fault.name}: not noticed")
+            continue
+        if opened["incident"] != fault.kind:
+            found.append(f"{fault.name}: noticed as {opened['incident']}, which is {fault.kind}")
+        ranks = (outcome.last or opened)["ranks"]
+        if tuple(ranks) != fault.ranks:
+            found.append(f"{fault.name}: the culprits are said to be {ranks}, and are {list(fault.ranks)}")
+        if fault.heal is not None and outcome.resolved_after is None:
+            found.append(f"{fault.name}: not resolved after it was over")
+    expected = {outcome.opened["id"] for outcome in outcomes if outcome.opened is not None}
+    for incident in incidents:
+        if incident["id"] not in expected:
+            found.append(f"nothing was done that explains {incident['incident']} since step {incident['since_step']}")
+    return found
