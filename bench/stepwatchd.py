@@ -1,8 +1,9 @@
 """What stepwatchd itself costs, and what a job pays for it.
 
 Its own cost is that of the process, by the scheduler's clock, while it watches 64 ranks: once as beats over its
-socket, one of each rank a second, and once as 64 jobs with a monitor, each a process with a door and a pulse. What a
-job pays is measured by ``door_bench``: with stepwatchd absent, watching, and stopped while it is connected.
+socket, one of each rank a second, and once as 64 jobs with a monitor, each a process with a door and a pulse. What it
+holds of memory is looked at while many more runs come and end than it remembers. What a job pays is measured by
+``door_bench``: with stepwatchd absent, watching, and stopped while it is connected.
 
     ./run bench stepwatchd
 """
@@ -28,6 +29,9 @@ RANKS = 64
 CORE_PERCENT_MAX = 0.5
 RSS_MB_MAX = 100
 WAIT_SECONDS = 120
+RUNS_REMEMBERED = 4096
+RUNS_OF_POST = 64
+STEPS_OF_SHORT_RUN = 20
 
 
 class Daemon:
@@ -171,6 +175,43 @@ def measure_itself(binaries: Path, seconds: int, warm_up: int) -> None:
             )
 
 
+def short_runs(first: int, count: int) -> str:
+    """Return the lines of runs that start, train and end."""
+    lines: list[dict[str, object]] = []
+    now = time.time()
+    for number in range(first, first + count):
+        about: dict[str, object] = {"t": now, "run": f"run-{number}"}
+        lines.append({**about, "event": {"kind": "start", "world": 1, "host": "bench"}})
+        for step in range(STEPS_OF_SHORT_RUN):
+            lines.append({**about, "rank": 0, "beat": {"step": step, "phase": "train", "loss": 2.0 + number % 7 / 10}})
+        lines.append({**about, "event": {"kind": "end", "reason": "ok"}})
+    return "\n".join(json.dumps(line) for line in lines)
+
+
+def post_patiently(daemon: Daemon, body: str) -> None:
+    """Send lines, again as often as it is told to come back."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while (status := ask(daemon.socket, "POST", "/v1/beats", body)[0]) == 429:
+        if time.monotonic() > deadline:
+            raise SystemExit("stepwatchd is behind for good")
+        time.sleep(0.5)
+    if status != 200:
+        raise SystemExit(f"stepwatchd takes no beats: {status}")
+
+
+def measure_growth(binaries: Path, times: int) -> None:
+    """Measure what it holds after so many times as many runs as it remembers."""
+    print(f"memory while runs come and end, of which it remembers {RUNS_REMEMBERED:,}: at most {RSS_MB_MAX} MB")
+    with tempfile.TemporaryDirectory(prefix="sw") as name, contextlib.closing(Daemon(binaries, Path(name))) as daemon:
+        daemon.await_runs(0)
+        for begun in range(0, times * RUNS_REMEMBERED, RUNS_OF_POST):
+            post_patiently(daemon, short_runs(begun, RUNS_OF_POST))
+            done = begun + RUNS_OF_POST
+            if done % RUNS_REMEMBERED == 0:
+                rss = daemon.rss_mb()
+                print(f"{done:,} runs: {rss:.1f} MB resident{'' if rss <= RSS_MB_MAX else '  MISSED'}", flush=True)
+
+
 def main() -> None:
     """Measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -178,8 +219,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=60, help="how long each is measured")
     parser.add_argument("--warm-up", type=int, default=20, help="seconds before that")
     parser.add_argument("--rounds", type=int, default=101, help="of the job's steps")
+    parser.add_argument("--times", type=int, default=5, help="as many runs as it remembers, to look at its memory")
     arguments = parser.parse_args()
     measure_itself(arguments.binaries, arguments.seconds, arguments.warm_up)
+    measure_growth(arguments.binaries, arguments.times)
     command = [str(arguments.binaries / "door_bench"), "--rounds", str(arguments.rounds)]
     command += ["--stepwatchd", str(arguments.binaries / "stepwatchd")]
     subprocess.run(command, check=True)

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <utility>
@@ -52,6 +53,13 @@ class Intake::Core : public std::enable_shared_from_this<Core> {
   struct Guest {
     std::shared_ptr<IntakeSession> session;
     Sort sort = Sort::kOwner;
+    const door::TcpGate* gate = nullptr;
+  };
+  // A door that was closed for another: connections that are about to end still ask its gate, and what its entrance
+  // waited for is told to it on the way out.
+  struct RetiredDoor {
+    std::unique_ptr<door::TcpDoor> door;
+    bool was_seen = false;  // by a tick, before which all of the latter was told
   };
 
   Result<std::string> FindPath();
@@ -59,6 +67,7 @@ class Intake::Core : public std::enable_shared_from_this<Core> {
   void AdmitPeer(const base::UnforkedFd& fd);
   void Admit(const base::UnforkedFd& fd, IntakeSession::Caller caller, Sort sort);
   void EndAll(std::optional<Sort> sort);
+  void FreeRetired();
 
   boost::asio::io_context& loop_;
   IntakeOptions options_;
@@ -67,7 +76,7 @@ class Intake::Core : public std::enable_shared_from_this<Core> {
   door::Listener listener_;
   door::Entrance entrance_{loop_, [this](base::UnforkedFd fd) { AdmitPeer(fd); }};
   std::unique_ptr<door::TcpDoor> tcp_;
-  std::vector<std::unique_ptr<door::TcpDoor>> retired_;
+  std::vector<RetiredDoor> retired_;
   std::map<IntakeSession*, Guest> guests_;
   bool trouble_told_ = false;
 };
@@ -114,8 +123,7 @@ void Intake::Core::SetTcp(door::TcpOptions tcp) {
   if (tcp_) {
     tcp_->Close();
     EndAll(Sort::kNetwork);
-    // Connections that are about to end still ask its gate.
-    retired_.push_back(std::move(tcp_));
+    retired_.push_back({std::move(tcp_)});
   }
   options_.tcp = std::move(tcp);
   tcp_ = std::make_unique<door::TcpDoor>(
@@ -129,7 +137,16 @@ void Intake::Core::SetTcp(door::TcpOptions tcp) {
   tcp_->Tick();
 }
 
+void Intake::Core::FreeRetired() {
+  std::erase_if(retired_, [&](RetiredDoor& retired) {
+    const door::TcpGate* const gate = &retired.door->gate();
+    const auto asks_it = [gate](const auto& entry) { return entry.second.gate == gate; };
+    return std::exchange(retired.was_seen, true) && std::none_of(guests_.begin(), guests_.end(), asks_it);
+  });
+}
+
 void Intake::Core::Tick() {
+  FreeRetired();
   if (tcp_) tcp_->Tick();
   if (listener_.IsInPlace()) return;
   const Status opened = Open();
@@ -155,7 +172,7 @@ void Intake::Core::Admit(const base::UnforkedFd& fd, IntakeSession::Caller calle
   const int own = ::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0);
   if (own < 0) return;
   const auto session = std::make_shared<IntakeSession>(loop_, &around_, own, caller);
-  guests_[session.get()] = {session, sort};
+  guests_[session.get()] = {session, sort, caller.gate};
   IntakeSession::Run(session, [weak = weak_from_this(), key = session.get()] {
     if (const auto self = weak.lock()) self->guests_.erase(key);
   });

@@ -54,7 +54,7 @@ TEST_CASE("the keys in which the configs differ are told with both values") {
   };
   const std::string text = EditLines({line}, {100, kNoticed}, kept).front();
   CHECK(text.find("step_interval 1 -> 10") != std::string::npos);
-  CHECK(text.find("ops") != std::string::npos);
+  CHECK(text.find(R"(ops ["norm","shape","dtype"] -> ["max","shape","dtype"])") != std::string::npos);
   const ConfigText broken = [](const std::string&) { return std::optional<std::string>("{"); };
   CHECK(EditLines({line}, {100, kNoticed}, broken).front() == "plan 2 began with step 100, the last good one");
 }

@@ -18,6 +18,18 @@ bool Has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
+// The words of a label that take several lines, in one.
+std::string Unbroken(const std::string& text) {
+  const std::string next_line = "\n" + std::string(10, ' ');
+  std::string one;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find(next_line, at), text.size());
+    one.append(text, at, end - at).append(end < text.size() ? " " : "");
+    at = end + next_line.size();
+  }
+  return one;
+}
+
 WhyFacts Stopped() {
   WhyFacts facts;
   facts.run = "r1";
@@ -47,9 +59,11 @@ TEST_CASE("one screen says what happened, since when, who and where first, what 
   CHECK(Has(text, "\nfirst     rank 1\n"));
   CHECK(Has(text, "\nlayer     entered last: layers.3.attn\n"));
   CHECK(Has(text, "\nchanged   plan 2 began with step 40, 1 step before the last good one, by uid 0:"));
+  CHECK(Has(Unbroken(text), "by uid 0: step_interval 1 -> 10\n"));
   CHECK(Has(text, "\nevidence  no step for 9.50 s; 6.50 s were allowed; its process is stopped,"));
   CHECK(Has(text, "\nstacks    of rank 1, in the incident: stepwatch why r1 --stacks\n"));
-  CHECK(Has(text, "\nnext      Read the stacks"));
+  CHECK(Has(Unbroken(text), "\nnext      Read the stacks (--stacks): "));
+  CHECK(Has(Unbroken(text), "A process in state T was stopped: kill -CONT PID."));
   CheckFits(text);
 }
 
@@ -86,7 +100,7 @@ TEST_CASE("an incident that is over says when it was, and a run may be forgotten
   facts.incidents.front()["evidence"]["resolved_by"] = "training goes on";
   facts.detail = Json::object();
   const std::string text = WhyText(facts, 5000, kWidth);
-  CHECK(Has(text, "resolved"));
+  CHECK(Has(Unbroken(text), ", resolved after 1 m 05 s: training goes on\n"));
   CHECK(Has(text, "stepwatchd keeps its incidents"));
   facts.incidents.clear();
   CHECK(Has(WhyText(facts, 5000, kWidth), "no incident of it is known"));
