@@ -23,6 +23,7 @@ def main() -> None:
     if world > 1:
         store = torch.distributed.FileStore(str(directory / "store"), world)
         torch.distributed.init_process_group("gloo", store=store, rank=rank, world_size=world)
+    torch.manual_seed(0)  # replicas that begin apart would pull each other's loss up
     model = torch.nn.Linear(4, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     config = directory / "config.json"
