@@ -18,8 +18,9 @@ CASE = re.compile(r"^(?:TEST_CASE|SCENARIO)\s*\(\s*" + STRINGS, re.MULTILINE)
 OTHER_CASES = re.compile(
     r"^\s*(TEMPLATE_\w*TEST_CASE\w*|TEST_CASE_METHOD|METHOD_AS_TEST_CASE|REGISTER_TEST_CASE)", re.M
 )
-# Sources that a build may leave out: what links LibTorch, and worlds that sanitizers would take minutes for.
-OPTIONAL = ("tests/front_ends/torch/", "tests/agree/")
+# Sources that a build may leave out: what links LibTorch, worlds that sanitizers would take minutes for, and
+# stepwatchd.
+OPTIONAL = ("tests/front_ends/torch/", "tests/agree/", "tests/operations/")
 
 
 def cases(source: Path) -> list[str]:
