@@ -27,6 +27,17 @@ TEST_CASE("refused bytes are reported once, keep the window, and going back says
   CHECK(run.collected().size() == 2);
 }
 
+TEST_CASE("a stop is published before it is told: a step that ends right after the word obeys it") {
+  SimulatedRun run = Running();
+  SaveAndLook(&run, kOffText);
+  std::vector<size_t> order;
+  for (const Action& action : run.actions())
+    if (std::holds_alternative<PublishStop>(action) || std::holds_alternative<ReportStopping>(action))
+      order.push_back(action.index());
+  const size_t published = Action(PublishStop{}).index(), told = Action(ReportStopping{}).index();
+  CHECK(order == std::vector<size_t>{published, told});
+}
+
 TEST_CASE("a file that goes and comes back with the same bytes is lost, then restored, and starts nothing") {
   SimulatedRun run = Running();
   run.Lose();
