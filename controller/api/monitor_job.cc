@@ -8,6 +8,7 @@
 
 #include "controller/api/monitor_impl.h"
 #include "controller/api/preview.h"
+#include "controller/door/pulse_grant.h"
 #include "kernels/cuda_in_use.h"
 #include "kernels/kernels.h"
 #include "src/base/file.h"
@@ -266,17 +267,7 @@ size_t MonitorJob::metrics_sites_max() const {
 }
 
 door::PulseGrant MonitorJob::Pulse() {
-  const step::PulseWriter& pulse = impl_.data_plane_.pulse;
-  door::PulseGrant grant;
-  grant.page_fd = pulse.page_fd();
-  grant.page_bytes = pulse.page_bytes();
-  if (const auto table = pulse.modules()) {
-    grant.names_fd = table->memory.fd.get();
-    grant.names_bytes = table->memory.bytes;
-    grant.names_generation = table->generation;
-    grant.keep = table;
-  }
-  return grant;
+  return door::GrantPulse(impl_.data_plane_.pulse);
 }
 
 void MonitorJob::Tick() {

@@ -1,4 +1,4 @@
-"""Host memory to which devices copy, pinned where that can be had."""
+"""Pages in which the native side looks for the numbers that devices write there."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from typing import Any
 
 import torch
 from stepwatch import _core
+from stepwatch.page_pool import PagePool
 
 _CELLS_MIN = 256
 
 
 class Pages:
-    """Pages of cells, each with a mark until a number is written there. They are filled again and again.
+    """Pages on loan to the native side, which gives them back when all their numbers have come.
 
     Parameters
     ----------
@@ -21,29 +22,13 @@ class Pages:
 
     def __init__(self, native: _core.LatePages) -> None:
         self._native = native
-        self._free: dict[tuple[int, torch.dtype], list[torch.Tensor]] = {}
-        self._can_pin = True
+        self._pool = PagePool(_CELLS_MIN)
 
     def take(self, count: int, dtype: torch.dtype) -> torch.Tensor:
         """Return a page with room for so many numbers, in which none is written."""
         for page in self._native.take_finished():
-            self._free.setdefault((page.numel(), page.dtype), []).append(page)
-        size = max(_CELLS_MIN, 1 << (count - 1).bit_length())
-        free = self._free.get((size, dtype))
-        page = free.pop() if free else self._new(size, dtype)
-        if dtype == torch.float64:
-            page.view(torch.int64).fill_(_core.UNWRITTEN[0])
-        else:
-            page.view(torch.int32).fill_(_core.UNWRITTEN[1])
-        return page
-
-    def _new(self, size: int, dtype: torch.dtype) -> torch.Tensor:
-        if self._can_pin:
-            try:
-                return torch.empty(size, dtype=dtype, device="cpu", pin_memory=True)
-            except Exception:  # whatever the device says
-                self._can_pin = False
-        return torch.empty(size, dtype=dtype, device="cpu")
+            self._pool.give_back(page)
+        return self._pool.take(count, dtype)
 
     def publish(self, page: torch.Tensor, count: int, sources: Any, sections: list[tuple[int, int, list[int]]]) -> None:
         """Have the numbers looked for in a page.

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from stepwatch import _core
+from stepwatch.page_pool import PagePool, is_written
 
 if TYPE_CHECKING:
     import torch
 
 # Reports under way at one time; one more than that drops the oldest.
 _REPORTS_MAX = 64
+_CELLS_MIN = 8
 
 
 @dataclass
@@ -40,8 +41,7 @@ class LateNumbers:
 
     def __init__(self) -> None:
         self.under_way: deque[_Report] = deque()
-        self._free: dict[tuple[int, torch.dtype], list[torch.Tensor]] = {}
-        self._can_pin = True
+        self._pages = PagePool(_CELLS_MIN)
         self.dropped = 0
 
     def send(self, names: Sequence[str], tensors: Sequence[torch.Tensor], step: int) -> None:
@@ -63,7 +63,7 @@ class LateNumbers:
         for device, own in places.items():
             with _undisturbed(device):
                 source = _joined([tensors[place].detach().reshape(()) for place in own])
-                page = self._page(len(own), source.dtype)
+                page = self._pages.take(len(own), source.dtype)
                 page[: len(own)].copy_(source, non_blocking=True)
             self.under_way.append(_Report([names[place] for place in own], step, page, source))
         while len(self.under_way) > _REPORTS_MAX:
@@ -75,29 +75,12 @@ class LateNumbers:
         for _ in range(len(self.under_way)):
             report = self.under_way.popleft()
             numbers = report.page[: len(report.names)]
-            if bool((numbers.view(_bits_of(numbers.dtype)) == _mark_of(numbers.dtype)).any()):
+            if not is_written(numbers):
                 self.under_way.append(report)
                 continue
             found.append((report.step, list(zip(report.names, numbers.tolist()))))
-            self._free.setdefault((report.page.numel(), report.page.dtype), []).append(report.page)
+            self._pages.give_back(report.page)
         return found
-
-    def _page(self, count: int, dtype: torch.dtype) -> torch.Tensor:
-        size = max(8, 1 << (count - 1).bit_length())
-        free = self._free.get((size, dtype))
-        page = free.pop() if free else self._new(size, dtype)
-        page.view(_bits_of(dtype)).fill_(_mark_of(dtype))
-        return page
-
-    def _new(self, size: int, dtype: torch.dtype) -> torch.Tensor:
-        import torch
-
-        if self._can_pin:
-            try:
-                return torch.empty(size, dtype=dtype, device="cpu", pin_memory=True)
-            except Exception:  # whatever the device says
-                self._can_pin = False
-        return torch.empty(size, dtype=dtype, device="cpu")
 
 
 def _joined(scalars: list[torch.Tensor]) -> torch.Tensor:
@@ -108,15 +91,3 @@ def _joined(scalars: list[torch.Tensor]) -> torch.Tensor:
         return torch.stack([scalar.to(torch.float64) for scalar in scalars])
     except (RuntimeError, TypeError):
         return torch.stack([scalar.to(torch.float32) for scalar in scalars])
-
-
-def _bits_of(dtype: torch.dtype) -> torch.dtype:
-    import torch
-
-    return torch.int64 if dtype == torch.float64 else torch.int32
-
-
-def _mark_of(dtype: torch.dtype) -> int:
-    import torch
-
-    return _core.UNWRITTEN[0] if dtype == torch.float64 else _core.UNWRITTEN[1]
