@@ -1,9 +1,9 @@
-"""Hold schemas/control_api.json to what clients of /v1 were promised: it only ever adds.
+"""Hold the descriptions of /v1, of a job and of stepwatchd, to what clients were promised: they only ever add.
 
-``python3 tools/api_baseline.py`` compares it with tests/schemas/control_api_v1.json and says what a client would miss.
-``--record`` adds what is new to that file, before a release, and refuses while anything is missing. Exit code 1:
-something is. The promises of an answer are its members by path, each with types, presence, values and bounds; those of
-a request are what it takes.
+``python3 tools/api_baseline.py`` compares each in schemas/ with its baseline in tests/schemas/ and says what a client
+would miss. ``--record`` adds what is new to a baseline, before a release, and refuses while anything is missing there.
+Exit code 1: something is. The promises of an answer are its members by path, each with types, presence, values and
+bounds; those of a request are what it takes.
 """
 
 from __future__ import annotations
@@ -15,9 +15,12 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-API = ROOT / "schemas/control_api.json"
-BASELINE = ROOT / "tests/schemas/control_api_v1.json"
-# What GET /v1/events sends: a stream's schema cannot name them.
+# A description, and what it has promised so far.
+BASELINES = {
+    "schemas/control_api.json": "tests/schemas/control_api_v1.json",
+    "schemas/stepwatchd_api.json": "tests/schemas/stepwatchd_api_v1.json",
+}
+# What GET /v1/events of a job sends: a stream's schema cannot name them.
 STREAMED = ("Event", "Gap")
 METHODS = ("get", "put", "post", "delete", "patch", "head", "options")
 LOWER_BOUNDS = ("minimum", "exclusiveMinimum", "minLength", "minItems")
@@ -139,7 +142,8 @@ def values(node: dict[str, Any]) -> list[Any] | None:
 def promises_of(api: dict[str, Any]) -> dict[str, Any]:
     """Return all that the description promises, with answers that are the same kept once."""
     reader = Reader(api)
-    answers: dict[str, Promises] = {name: reader.promises(api["components"]["schemas"][name]) for name in STREAMED}
+    schemas = api["components"]["schemas"]
+    answers: dict[str, Promises] = {name: reader.promises(schemas[name]) for name in STREAMED if name in schemas}
     routes: dict[str, Any] = {}
     for path, operations in api["paths"].items():
         for method in METHODS:
@@ -180,7 +184,7 @@ def missing(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
                 continue
             below = missing_answer(old["answers"][name], new["answers"][now["answers"][answer]])
             found += [f"{route}, {status}: {why}" for why in below]
-    for name in STREAMED:
+    for name in [name for name in STREAMED if name in old["answers"]]:
         below = missing_answer(old["answers"][name], new["answers"].get(name, {}))
         found += [f"GET /v1/events, {name}: {why}" for why in below]
     return found
@@ -283,17 +287,22 @@ def main(arguments: list[str]) -> int:
     if arguments not in ([], ["--record"]):
         print(__doc__, file=sys.stderr)
         return 2
-    new = promises_of(json.loads(API.read_text()))
-    old = json.loads(BASELINE.read_text()) if BASELINE.exists() else new
+    return max(check(ROOT / api, ROOT / baseline, bool(arguments)) for api, baseline in BASELINES.items())
+
+
+def check(api: Path, baseline: Path, records: bool) -> int:
+    """Compare one description, and record what is new if it keeps its promises."""
+    new = promises_of(json.loads(api.read_text()))
+    old = json.loads(baseline.read_text()) if baseline.exists() else new
     found = missing(old, new)
     for sentence in found:
         print(sentence)
     if found:
-        print(f"/v1 only ever adds: {len(found)} of the promises in {BASELINE.relative_to(ROOT)} would be broken")
+        print(f"/v1 only ever adds: {len(found)} of the promises in {baseline.relative_to(ROOT)} would be broken")
         return 1
-    if arguments:
-        BASELINE.write_text(text_of(new))
-        print(f"recorded in {BASELINE.relative_to(ROOT)}")
+    if records:
+        baseline.write_text(text_of(new))
+        print(f"recorded in {baseline.relative_to(ROOT)}")
     return 0
 
 
