@@ -69,6 +69,11 @@ std::string PulseView::ModuleName(const vocabulary::Pulse& pulse) const {
   return pulse.module->module < names_.size() ? names_[pulse.module->module] : "";
 }
 
+bool PulseView::IsOutdated() const {
+  return page_.bytes() >= sizeof(vocabulary::PulsePage) &&
+         page().names_generation.load(std::memory_order_acquire) != names_generation_;
+}
+
 Result<PulseView> FetchPulse(const std::string& socket_path, std::optional<uid_t> trusted,
                              std::chrono::milliseconds time) {
   Result<PulseReply> asked = AskForPulse(socket_path, trusted, time);

@@ -26,9 +26,10 @@ class PulseView {
   Result<vocabulary::Pulse> Read() const;
   std::vector<vocabulary::LastWord> LastWords() const;
   // Of the module that the pulse is at, "0:layers.3.attn": chunk and name. Empty: unknown, or of another table than
-  // this (IsOutdated: fetch the pulse again).
+  // this.
   std::string ModuleName(const vocabulary::Pulse& pulse) const;
-  bool IsOutdated(const vocabulary::Pulse& pulse) const { return pulse.names_generation != names_generation_; }
+  // There is another table of names: fetch the pulse again.
+  bool IsOutdated() const;
 
  private:
   const vocabulary::PulsePage& page() const { return *static_cast<const vocabulary::PulsePage*>(page_.data()); }

@@ -260,11 +260,11 @@ void Discovery::Remember(const std::vector<KnownProcess>& processes) {
 }
 
 void Discovery::SeeProcesses() {
-  const size_t before = known_.All().size();
+  const size_t before = known_.size();
   for (const auto& [key, job] : jobs_)
     if (const auto known = KnownOf(*job); known && !job->is_over()) known_.See(*known);
   // From here on kills for memory are counted: one may come before the next look at the hosts.
-  if (known_.All().size() > before) TellHosts();
+  if (known_.size() > before) TellHosts();
   known_.Tick(around_.now());
 }
 

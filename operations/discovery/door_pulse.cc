@@ -65,10 +65,7 @@ class DoorPulse final : public PulseReader {
     for (vocabulary::LastWord& word : view_.LastWords()) words.push_back({word.number, std::move(word.line)});
     return words;
   }
-  bool IsOutdated() const override {
-    const Result<vocabulary::Pulse> read = view_.Read();
-    return read.ok() && view_.IsOutdated(read.value());
-  }
+  bool IsOutdated() const override { return view_.IsOutdated(); }
 
  private:
   door::PulseView view_;

@@ -38,6 +38,7 @@ class KnownProcesses {
   void Tick(double now);
   void Stop();
   std::vector<KnownProcess> All() const;
+  size_t size() const { return entries_.size(); }
 
  private:
   struct Entry {

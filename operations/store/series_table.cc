@@ -8,37 +8,6 @@ namespace {
 using database::Database;
 using database::Statement;
 
-Status InsertPoints(Database* database, const StoredSeries& series) {
-  Result<Statement> insert =
-      database->Prepare("INSERT OR REPLACE INTO series VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
-  if (!insert.ok()) return insert.status();
-  Statement& row = insert.value();
-  for (const SeriesPoint& point : series.points) {
-    row.Bind(1, series.run);
-    row.Bind(2, series.name);
-    row.Bind(3, point.step_first);
-    row.Bind(4, point.step_last);
-    row.Bind(5, point.t);
-    row.Bind(6, point.min);
-    row.Bind(7, point.max);
-    row.Bind(8, point.mean);
-    row.Bind(9, point.last);
-    row.Bind(10, point.count);
-    row.Bind(11, point.nonfinite);
-    if (Status status = row.Run(); !status.ok()) return status;
-  }
-  return Status();
-}
-
-Status DeletePoints(Database* database, const std::string& run, const std::string& name, int64_t from_step) {
-  Result<Statement> remove = database->Prepare("DELETE FROM series WHERE run = ? AND name = ? AND step_first >= ?");
-  if (!remove.ok()) return remove.status();
-  remove.value().Bind(1, run);
-  remove.value().Bind(2, name);
-  remove.value().Bind(3, from_step);
-  return remove.value().Run();
-}
-
 std::vector<SeriesPoint> Halved(const std::vector<SeriesPoint>& points) {
   std::vector<SeriesPoint> half;
   for (size_t i = 0; i < points.size(); i += 2) {
@@ -53,15 +22,42 @@ Status ThinOne(Database* database, const std::string& run, const std::string& na
   if (!read.ok()) return read.status();
   std::vector<SeriesPoint> points = std::move(read).value();
   while (static_cast<int64_t>(points.size()) > points_max / 2 && points.size() > 1) points = Halved(points);
-  if (Status status = DeletePoints(database, run, name, INT64_MIN); !status.ok()) return status;
-  return InsertPoints(database, {run, name, 0, std::move(points)});
+  Result<SeriesWriter> writer = SeriesWriter::Open(database);
+  if (!writer.ok()) return writer.status();
+  return writer.value().Replace({run, name, INT64_MIN, std::move(points)});
 }
 
 }  // namespace
 
-Status WriteSeries(Database* database, const StoredSeries& series) {
-  if (Status status = DeletePoints(database, series.run, series.name, series.from_step); !status.ok()) return status;
-  return InsertPoints(database, series);
+Result<SeriesWriter> SeriesWriter::Open(Database* database) {
+  Result<Statement> remove = database->Prepare("DELETE FROM series WHERE run = ? AND name = ? AND step_first >= ?");
+  if (!remove.ok()) return remove.status();
+  Result<Statement> insert =
+      database->Prepare("INSERT OR REPLACE INTO series VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  if (!insert.ok()) return insert.status();
+  return SeriesWriter(std::move(remove).value(), std::move(insert).value());
+}
+
+Status SeriesWriter::Replace(const StoredSeries& series) {
+  remove_.Bind(1, series.run);
+  remove_.Bind(2, series.name);
+  remove_.Bind(3, series.from_step);
+  if (Status status = remove_.Run(); !status.ok()) return status;
+  insert_.Bind(1, series.run);
+  insert_.Bind(2, series.name);
+  for (const SeriesPoint& point : series.points) {
+    insert_.Bind(3, point.step_first);
+    insert_.Bind(4, point.step_last);
+    insert_.Bind(5, point.t);
+    insert_.Bind(6, point.min);
+    insert_.Bind(7, point.max);
+    insert_.Bind(8, point.mean);
+    insert_.Bind(9, point.last);
+    insert_.Bind(10, point.count);
+    insert_.Bind(11, point.nonfinite);
+    if (Status status = insert_.Run(); !status.ok()) return status;
+  }
+  return Status();
 }
 
 Result<std::vector<SeriesPoint>> ReadSeries(Database* database, const std::string& run, const std::string& name) {

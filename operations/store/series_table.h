@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "operations/store/batch.h"
@@ -12,7 +13,22 @@
 namespace stepwatch::operations {
 
 // Inside a transaction of the caller's.
-Status WriteSeries(database::Database* database, const StoredSeries& series);
+class SeriesWriter {
+ public:
+  // The database must outlive it.
+  static Result<SeriesWriter> Open(database::Database* database);
+
+  // In the place of what the table has of this series from that step on.
+  Status Replace(const StoredSeries& series);
+
+ private:
+  SeriesWriter(database::Statement remove, database::Statement insert)
+      : remove_(std::move(remove)), insert_(std::move(insert)) {}
+
+  database::Statement remove_;
+  database::Statement insert_;
+};
+
 Result<std::vector<SeriesPoint>> ReadSeries(database::Database* database, const std::string& run,
                                             const std::string& name);
 // Merges neighbours of each series that has more than so many points, until half as many are left.

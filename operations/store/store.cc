@@ -53,9 +53,7 @@ Status Store::WriteAll(const Batch& batch) {
     if (Status status = WriteChange(change); !status.ok()) return status;
   if (Status status = WriteSilences(batch); !status.ok()) return status;
   if (Status status = WriteProcesses(batch); !status.ok()) return status;
-  for (const StoredSeries& series : batch.series)
-    if (Status status = WriteSeries(&database_, series); !status.ok()) return status;
-  return Status();
+  return WriteSeries(batch.series);
 }
 
 Status Store::WriteLines(const std::deque<StoredLine>& lines) {
@@ -172,6 +170,15 @@ Status Store::WriteProcesses(const Batch& batch) {
     if (process) statement.Bind(3, ProcessText(*process));
     if (Status status = statement.Run(); !status.ok()) return status;
   }
+  return Status();
+}
+
+Status Store::WriteSeries(const std::vector<StoredSeries>& all) {
+  if (all.empty()) return Status();
+  Result<SeriesWriter> writer = SeriesWriter::Open(&database_);
+  if (!writer.ok()) return writer.status();
+  for (const StoredSeries& series : all)
+    if (Status status = writer.value().Replace(series); !status.ok()) return status;
   return Status();
 }
 

@@ -78,6 +78,7 @@ class Store {
   Status WriteChange(const StoredChange& change);
   Status WriteSilences(const Batch& batch);
   Status WriteProcesses(const Batch& batch);
+  Status WriteSeries(const std::vector<StoredSeries>& all);
   Status PruneLines(const StoreLimits& limits, double t);
   Status PruneEnded(const StoreLimits& limits, double t);
   Status ForgetRun(const std::string& run);

@@ -5,6 +5,7 @@
 // may be any program.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -47,13 +48,14 @@ class PulseText {
   std::optional<std::string> Read() const {
     for (int attempt = 0; attempt < 1000; ++attempt) {
       const uint32_t before = sequence_.load(std::memory_order_acquire);
-      std::string text;
-      for (const auto& word : words_) {
-        const uint64_t value = word.load(std::memory_order_acquire);
-        for (size_t i = 0; i < sizeof value; ++i) text += static_cast<char>(value >> (8 * i) & 0xff);
+      std::array<char, kBytes> text;
+      for (size_t word = 0; word < words_.size(); ++word) {
+        const uint64_t value = words_[word].load(std::memory_order_acquire);
+        for (size_t i = 0; i < sizeof value; ++i)
+          text[word * sizeof value + i] = static_cast<char>(value >> (8 * i) & 0xff);
       }
       if (before % 2 == 0 && sequence_.load(std::memory_order_relaxed) == before)
-        return text.substr(0, text.find('\0'));
+        return std::string(text.begin(), std::find(text.begin(), text.end(), '\0'));
     }
     return std::nullopt;
   }

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include "controller/door/pulse_client.h"
+#include "controller/door/pulse_grant.h"
 #include "src/step/pulse_writer.h"
 #include "tests/door/open_door.h"
 
@@ -16,18 +17,7 @@ using step::PulseWriter;
 struct PulseDoor {
   PulseDoor() {
     REQUIRE(writer.Open({}).ok());
-    door.job->pulse = [this] {
-      PulseGrant grant;
-      grant.page_fd = writer.page_fd();
-      grant.page_bytes = writer.page_bytes();
-      if (const auto table = writer.modules()) {
-        grant.names_fd = table->memory.fd.get();
-        grant.names_bytes = table->memory.bytes;
-        grant.names_generation = table->generation;
-        grant.keep = table;
-      }
-      return grant;
-    };
+    door.job->pulse = [this] { return GrantPulse(writer); };
   }
 
   PulseWriter writer{0};
@@ -46,11 +36,11 @@ TEST_CASE("whoever may read gets the pulse through the door, and follows it with
   const vocabulary::Pulse pulse = view.Read().value();
   CHECK(pulse.step == 0);
   CHECK(view.ModuleName(pulse) == "0:layers.3.attn");
-  CHECK_FALSE(view.IsOutdated(pulse));
+  CHECK_FALSE(view.IsOutdated());
   // The model has grown: the old table names nothing any more.
   REQUIRE(open.writer.SetModules({"0:", "0:head"}).ok());
   open.writer.MarkModule(1, true, 0);
-  CHECK(view.IsOutdated(view.Read().value()));
+  CHECK(view.IsOutdated());
   CHECK(view.ModuleName(view.Read().value()).empty());
   CHECK(FetchPulse(open.door.Path()).value().ModuleName(view.Read().value()) == "0:head");
 }
