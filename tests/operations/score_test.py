@@ -74,6 +74,15 @@ def test_an_answer_after_the_promise_is_found_but_not_in_time(folder: Path) -> N
     assert [f.in_time for f in judged.found] == [False]
 
 
+def test_an_answer_whose_time_the_clock_showed_twice_may_mean_either(tmp_path: Path) -> None:
+    """The clock is set back by 90 s after the fault, so that the answer's time was there before it, too."""
+    name = "stuck-while_the_clock_is_set-0"
+    generate.generate(tmp_path, "held_out", 3, name)
+    answers = "lines = [answer(0, label, 'opened', label['onset'] + 6 - {})]"
+    assert verdict(tmp_path, answers.format(90), name).clean
+    assert not verdict(tmp_path, answers.format(150), name).clean
+
+
 def test_an_answer_before_the_fault_is_a_false_alarm(folder: Path) -> None:
     judged = verdict(folder, "lines = lines[:1]; lines[0]['t'] -= 20")
     assert len(judged.false) == 1 and len(judged.missed) == 1

@@ -273,5 +273,6 @@ def test_a_clock_finds_the_second_in_which_it_showed_a_time_again() -> None:
     ]
     clock = Clock(texts)
     assert clock.virtual(130, not_before=0) == 30
+    assert clock.virtual(130, not_before=0, latest=True) == 80
     assert clock.virtual(130, not_before=60) == 80
     assert clock.virtual(200, not_before=60) == 150

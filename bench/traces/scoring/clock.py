@@ -43,8 +43,10 @@ class Clock:
                 step = float(event["seconds"])
                 self.segments.append(Segment(self.end, t + step))
 
-    def virtual(self, t: float, not_before: float) -> float:
-        """Return the virtual second of ``t``, the first that is not before another one, where the clock shows it twice.
+    def virtual(self, t: float, not_before: float, latest: bool = False) -> float:
+        """Return the virtual second of ``t``.
+
+        A clock that is set back shows some ``t`` twice, and an answer does not say which of them it means.
 
         Parameters
         ----------
@@ -52,6 +54,8 @@ class Clock:
             What the clock shows.
         not_before : float
             The virtual second of the line before, since answers come in order.
+        latest : bool
+            Of several such seconds that are not before ``not_before``, take the last and not the first.
         """
         candidates = []
         for number, segment in enumerate(self.segments):
@@ -63,4 +67,6 @@ class Clock:
         if not candidates:
             return self.segments[-1].begin + t - self.segments[-1].t
         later = [at for at in candidates if at >= not_before - 1e-3]
-        return min(later) if later else max(candidates)
+        if not later:
+            return max(candidates)
+        return max(later) if latest else min(later)
