@@ -8,7 +8,8 @@ namespace {
 
 constexpr double kRegular = 0.1;  // deviation as a part of the interval
 constexpr double kRegularSeconds = 0.2;
-constexpr double kRegularFactor = 1.25;   // of a regular interval in steps, which noise does not touch
+constexpr size_t kFewIntervals = 3;       // fewer say little of how much they vary
+constexpr double kFewFactor = 2;          // of the longest of few
 constexpr double kIrregularFactor = 2.5;  // of the longest one
 constexpr double kFirstFactor = 3;        // after one interval only
 constexpr int64_t kFirstStepsMin = 20;
@@ -31,9 +32,7 @@ double Spread(const SampleWindow& window) {
 }  // namespace
 
 void CheckpointOverdueDetector::OnRestart() {
-  is_counting_ = was_saving_ = is_told_ = false;
-  step_ = -1;
-  trained_ = 0;
+  *this = CheckpointOverdueDetector(settings_);
 }
 
 void CheckpointOverdueDetector::OnEvent(const RunState& run, const Line& line, double, Findings* findings) {
@@ -64,13 +63,18 @@ void CheckpointOverdueDetector::Take(const RunState& run, int64_t step, Findings
   is_told_ = false;
 }
 
+double CheckpointOverdueDetector::RegularFactor() const {
+  return step_intervals_.size() < kFewIntervals ? std::max(kFewFactor, settings_.checkpoint_factor)
+                                                : settings_.checkpoint_factor;
+}
+
 double CheckpointOverdueDetector::StepsMax() const {
   if (step_intervals_.size() == 0) return RunState::kNever;
   const double median = step_intervals_.Median();
   if (step_intervals_.size() == 1)
     return median >= static_cast<double>(kFirstStepsMin) ? kFirstFactor * median + lag_steps_ : RunState::kNever;
   const double spread = Spread(step_intervals_);
-  if (spread < kRegular) return kRegularFactor * median + 1.5 * lag_steps_ + 2;
+  if (spread < kRegular) return RegularFactor() * Longest(step_intervals_) + 1.5 * lag_steps_ + 2;
   if (SecondsMax() < RunState::kNever) return RunState::kNever;
   return kIrregularFactor * Longest(step_intervals_) + 1.5 * lag_steps_;
 }
@@ -78,7 +82,7 @@ double CheckpointOverdueDetector::StepsMax() const {
 double CheckpointOverdueDetector::SecondsMax() const {
   if (second_intervals_.size() < 2 || Spread(step_intervals_) < kRegular) return RunState::kNever;
   if (Spread(second_intervals_) > kRegularSeconds) return RunState::kNever;
-  return settings_.checkpoint_factor * Longest(second_intervals_) + kSlackSeconds;
+  return RegularFactor() * Longest(second_intervals_) + kSlackSeconds;
 }
 
 void CheckpointOverdueDetector::OnTick(const RunState& run, double now, Findings* findings) {

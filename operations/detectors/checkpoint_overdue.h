@@ -11,12 +11,13 @@ class CheckpointOverdueDetector : public Detector {
 
   void OnEvent(const RunState& run, const Line& line, double now, Findings* findings) override;
   void OnTick(const RunState& run, double now, Findings* findings) override;
-  // The intervals stay; they are counted from the step at which the run goes on.
+  // It may save itself at other intervals from then on.
   void OnRestart() override;
   void Apply(const Settings& settings) override { settings_ = settings.pace; }
 
  private:
   void Take(const RunState& run, int64_t step, Findings* findings);
+  double RegularFactor() const;
   // Steps and seconds of training after which one is overdue; infinite if that is not how it goes.
   double StepsMax() const;
   double SecondsMax() const;

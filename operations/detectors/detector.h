@@ -24,6 +24,8 @@ class Detector {
   virtual void OnEvent(const RunState&, const Line&, double /*now*/, Findings*) {}
   // About twice a second, as long as the run has not ended.
   virtual void OnTick(const RunState&, double /*now*/, Findings*) {}
+  // The run is about to start again, and is still as it was: the last moment for what waits to be told.
+  virtual void BeforeRestart(const RunState&, Findings*) {}
   // The run starts again: what was learnt of its numbers holds no longer.
   virtual void OnRestart() {}
   // From now on it judges by these. What it has learnt and raised stays.

@@ -39,6 +39,12 @@ std::vector<int64_t> OddOfTwo(const StepRow& row, double agreed) {
   return {};
 }
 
+bool HasAny(const StepRow& row, const std::vector<int64_t>& ranks) {
+  return std::any_of(row.values.begin(), row.values.end(), [&](const auto& said) {
+    return ranks.front() < 0 || std::find(ranks.begin(), ranks.end(), said.first) != ranks.end();
+  });
+}
+
 double Farthest(const StepRow& row, double middle, int64_t* rank) {
   double farthest = 0;
   for (const auto& [number, value] : row.values) {
@@ -107,8 +113,9 @@ void DisagreementDetector::OnTick(const RunState&, double now, Findings* finding
 void DisagreementDetector::Take(Number* number, const StepRow& row, Findings* findings) {
   if (row.values.size() < 2) return;
   const double middle = row.Median();
-  ++number->judged_rows;
   const bool is_equal = RanksOff(row, middle, kSame).empty();
+  // As long as ranks are told to differ, that they do is no habit of theirs: they are to agree again.
+  if (is_equal || !number->is_told) ++number->judged_rows;
   if (is_equal) {
     ++number->equal_rows;
     if (middle != number->agreed) ++number->changed_rows;
@@ -145,6 +152,8 @@ void DisagreementDetector::WatchFarthest(Number* number, const StepRow& row, dou
 
 void DisagreementDetector::Count(Number* number, const StepRow& row, std::vector<int64_t> odd, int64_t rows_min,
                                  Findings* findings) {
+  // A row in which none of the odd ranks has a say is no evidence that they agree.
+  if (odd.empty() && !number->odd.empty() && !HasAny(row, number->odd)) return;
   if (odd.empty()) {
     number->odd_rows = 0;
     number->odd.clear();

@@ -9,7 +9,6 @@ namespace stepwatch::operations {
 namespace {
 
 constexpr double kCascadePatience = 2.5;
-constexpr double kFollowSeconds = 600;
 constexpr double kAgainSeconds = 5;  // of training, after which another exception is another fault
 constexpr size_t kStackBytesShown = 4000;
 constexpr size_t kFingerprintBytes = 160;
@@ -34,6 +33,23 @@ void ExceptionDetector::OnRestart() {
   followed_.clear();
 }
 
+// A fault that is caught and comes back at once is one that lasts.
+bool ExceptionDetector::IsAgain(const Line& line, const ExceptionEvent& exception, double now) const {
+  return line.rank == first_->rank && now - first_->again_at <= kAgainSeconds &&
+         first_->fingerprint == FingerprintOf(exception);
+}
+
+void ExceptionDetector::Follow(const Line& line, double now, Findings* findings) {
+  if (line.rank == first_->rank) {
+    first_->again_at = now;
+    first_->finding.evidence.Set("times", ++first_->times);
+    return findings->Raise(first_->finding);
+  }
+  if (!line.rank || !followed_.insert(*line.rank).second) return;
+  first_->finding.evidence.Set("ranks_followed", static_cast<int64_t>(followed_.size()));
+  findings->Raise(first_->finding);
+}
+
 void ExceptionDetector::OnEvent(const RunState& run, const Line& line, double now, Findings* findings) {
   const auto* exception = std::get_if<ExceptionEvent>(&std::get<Event>(line.what));
   if (exception == nullptr) return;
@@ -42,23 +58,18 @@ void ExceptionDetector::OnEvent(const RunState& run, const Line& line, double no
   const bool is_memory = words.are_of_memory;
   const bool is_cascade = words.are_of_peers;
   const bool was_only_cascade = first_ && first_->is_cascade && !is_cascade && now - first_->at <= kCascadePatience;
-  const bool is_later = first_ && !was_only_cascade && now - first_->at <= kFollowSeconds &&
-                        (run.progress_at() <= first_->at + kAgainSeconds ||
-                         (line.rank == first_->rank && now - first_->at <= kAgainSeconds));
-  if (is_later) {
-    if (line.rank && line.rank != first_->rank && followed_.insert(*line.rank).second) {
-      first_->finding.evidence.Set("ranks_followed", static_cast<int64_t>(followed_.size()));
-      findings->Raise(first_->finding);
-    }
-    return;
-  }
+  // Peers of a rank that has failed may wait for as long as their collectives do before they fail.
+  const bool trains_on = first_ && run.progress_at() > first_->at + kAgainSeconds;
+  if (first_ && !was_only_cascade && (!trains_on || IsAgain(line, *exception, now))) return Follow(line, now, findings);
   First first;
   first.kind = is_memory ? IncidentKind::kOutOfMemory : IncidentKind::kException;
   first.rank = line.rank;
-  first.at = now;
+  first.at = first.again_at = now;
   first.is_cascade = is_cascade;
   Finding& finding = first.finding;
   finding.kind = first.kind;
+  // What another says later is no more of the same; memory that is short has other witnesses, which join it.
+  if (!is_memory) finding.key = FingerprintOf(*exception) + (line.rank ? " of " + std::to_string(*line.rank) : "");
   finding.severity = Severity::kCritical;
   if (line.rank) finding.ranks = {*line.rank};
   const RankState* rank = line.rank ? run.FindRank(*line.rank) : nullptr;
@@ -66,7 +77,8 @@ void ExceptionDetector::OnEvent(const RunState& run, const Line& line, double no
   finding.evidence.Set("type", exception->type);
   finding.evidence.Set("message", exception->message);
   if (!exception->stack.empty()) finding.evidence.Set("stack", exception->stack.substr(0, kStackBytesShown));
-  finding.evidence.Set("fingerprint", FingerprintOf(*exception));
+  first.fingerprint = FingerprintOf(*exception);
+  finding.evidence.Set("fingerprint", first.fingerprint);
   finding.evidence.Set("ranks_followed", int64_t{0});
   if (is_memory) finding.evidence.SetText("where", words.are_of_device ? "device" : "host");
   finding.is_symptom = is_cascade;

@@ -17,9 +17,15 @@ class ExceptionDetector : public Detector {
     IncidentKind kind = IncidentKind::kException;
     std::optional<int64_t> rank;
     double at = 0;
+    double again_at = 0;  // on this rank, last
+    int64_t times = 1;    // on this rank
+    std::string fingerprint;
     bool is_cascade = false;
     Finding finding;
   };
+
+  bool IsAgain(const Line& line, const ExceptionEvent& exception, double now) const;
+  void Follow(const Line& line, double now, Findings* findings);
 
   std::optional<First> first_;
   std::set<int64_t> followed_;

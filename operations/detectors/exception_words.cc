@@ -32,7 +32,8 @@ constexpr std::string_view kChild[] = {"killed by signal", "exited unexpectedly"
 constexpr std::string_view kMemory[] = {
     "outofmemory", "out of memory", "memoryerror",      "allocate memory", "not enough memory", "insufficient memory",
     "bad_alloc",   "badalloc",      "memoryallocation", "alloc_failed",    "resource_exhausted"};
-constexpr std::string_view kNoFault[] = {"keyboardinterrupt", "systemexit", "generatorexit"};
+// The last is how torchrun says that it was asked to end.
+constexpr std::string_view kNoFault[] = {"keyboardinterrupt", "systemexit", "generatorexit", "signalexception"};
 constexpr std::string_view kDevice[] = {"cuda", "cublas", "cudnn", "hip", "gpu", "device"};
 
 std::string Lower(std::string_view text) {

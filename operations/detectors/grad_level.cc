@@ -14,7 +14,9 @@ constexpr double kFollow = 1.0 / 500;  // what the slow level takes of a new sam
 constexpr int64_t kSkipped = 16;       // the first samples of a run fall fast
 constexpr int64_t kLevelSamples = 64;  // whose median is the first level
 constexpr int64_t kCalmSamples = 3;
-constexpr double kAgain = 5;  // a collapse is over at so many times its limit
+constexpr double kOver = 2;         // below the limit by that an explosion is over: what rises slowly crosses it often
+constexpr double kNearLevel = 0.5;  // of the way up
+constexpr double kAgain = 5;        // a collapse is over at so many times its limit
 
 }  // namespace
 
@@ -71,42 +73,70 @@ void GradLevelDetector::Take(const StepRow& row, Findings* findings) {
   if (below_ == 0) WatchExplosion(row, std::log(std::max(row.Max(), kNormMin)), findings);
 }
 
-void GradLevelDetector::WatchExplosion(const StepRow& row, double log_norm, Findings* findings) {
-  const bool is_known = static_cast<int64_t>(high_.size()) >= settings_.samples_min;
-  const double median = is_known ? high_.Median() : 0;
-  const double deviation = is_known ? std::max(high_.Deviation(median), kDeviationMin) : 0;
-  const double limit = std::log(settings_.explosion_ratio);
+// Of the logarithms about a line through them: what rises slowly has a spread of its own, which is no noise.
+double GradLevelDetector::Noise() const {
+  const size_t half = high_.size() / 2;
+  const double slope = (MedianOf(high_.Last(half)) - MedianOf(high_.Last(half, half))) / static_cast<double>(half);
+  std::vector<double> rest = high_.Last(2 * half);
+  for (size_t i = 0; i < rest.size(); ++i) rest[i] -= slope * static_cast<double>(i);
+  return std::max(DeviationOf(rest, MedianOf(rest)), kDeviationMin);
+}
+
+GradLevelDetector::Height GradLevelDetector::HeightOf(double log_norm) const {
+  Height height;
+  if (static_cast<int64_t>(high_.size()) < settings_.samples_min) return height;
+  height.median = high_.Median();
   const bool is_level_known = high_level_.samples > kSkipped + kLevelSamples;
-  const double over = log_norm - median;
-  const double over_level = is_level_known ? log_norm - high_level_.log : 0;
-  const bool is_high = is_known && std::max(over, over_level) >= limit && over > 0 &&
-                       std::max(over, over_level) >= kDeviations * deviation;
-  if (!is_high) {
-    if (!is_exploding_ || ++calm_ >= kCalmSamples) {
-      if (is_exploding_) findings->Clear(IncidentKind::kGradExplosion);
-      is_exploding_ = false;
-      above_ = calm_ = 0;
-    }
-    if (is_exploding_) return;
-    last_high_step_ = row.step;
-    high_.Add(log_norm);
-    high_level_.Add(log_norm, high_);
-    return;
-  }
+  height.level = is_level_known ? std::min(height.median, high_level_.log) : height.median;
+  const double noise = Noise();
+  const double over = log_norm - height.median;
+  const double over_level = log_norm - height.level;
+  const double ratio = is_exploding_ ? settings_.explosion_ratio / kOver : settings_.explosion_ratio;
+  height.is_high = over > 0 && over_level >= std::log(ratio) && over_level >= kDeviations * noise &&
+                   !HiccupsIn(norms_.Last(norms_.size()), height.median, log_norm).IsUsual();
+  height.is_at_once = over >= kDeviationsAtOnce * noise;
+  return height;
+}
+
+void GradLevelDetector::WatchExplosion(const StepRow& row, double log_norm, Findings* findings) {
+  const Height height = HeightOf(log_norm);
+  norms_.Add(log_norm);
+  if (!height.is_high) return TakeUsual(row, log_norm, findings);
   calm_ = 0;
   ++above_;
-  const bool is_at_once = over >= kDeviationsAtOnce * deviation;
-  if (is_exploding_ || (!is_at_once && above_ < 2)) return;
+  if (is_exploding_ || (!height.is_at_once && above_ < 2)) return;
   is_exploding_ = true;
+  const double limit = height.level + std::log(settings_.explosion_ratio);
   Finding finding;
   finding.kind = IncidentKind::kGradExplosion;
-  finding.ranks = RanksAbove(row, std::exp(std::min(median, is_level_known ? high_level_.log : median) + limit));
-  finding.since_step = last_high_step_;
+  finding.ranks = RanksAbove(row, std::exp(limit));
+  finding.since_step = LastUsualStep(height.level + kNearLevel * (log_norm - height.level));
   finding.evidence.Set("step", row.step);
   finding.evidence.Set("grad_norm", row.Max());
-  finding.evidence.Set("grad_norm_median", std::exp(median));
-  finding.evidence.Set("ratio", std::exp(std::max(over, over_level)));
+  finding.evidence.Set("grad_norm_median", std::exp(height.median));
+  finding.evidence.Set("ratio", std::exp(log_norm - height.level));
   findings->Raise(std::move(finding));
+}
+
+void GradLevelDetector::TakeUsual(const StepRow& row, double log_norm, Findings* findings) {
+  if (!is_exploding_ || ++calm_ >= kCalmSamples) {
+    if (is_exploding_) findings->Clear(IncidentKind::kGradExplosion);
+    is_exploding_ = false;
+    above_ = calm_ = 0;
+  }
+  if (is_exploding_) return;
+  high_.Add(log_norm);
+  high_level_.Add(log_norm, high_);
+  high_steps_.push_back(row.step);
+  if (high_steps_.size() > 2 * high_.size()) high_steps_.erase(high_steps_.begin(), high_steps_.end() - high_.size());
+}
+
+// What has risen slowly was usual for a while after it had left its level.
+int64_t GradLevelDetector::LastUsualStep(double log_limit) const {
+  const size_t samples = high_.size();
+  size_t newest = 0;
+  while (newest + 1 < samples && high_.Newest(newest) > log_limit) ++newest;
+  return high_steps_[high_steps_.size() - 1 - newest];
 }
 
 void GradLevelDetector::WatchCollapse(const StepRow& row, double log_norm, Findings* findings) {

@@ -3,6 +3,7 @@
 
 #include "operations/detectors/detector.h"
 #include "operations/detectors/step_rows.h"
+#include "operations/detectors/variation.h"
 
 namespace stepwatch::operations {
 
@@ -23,14 +24,28 @@ class GradLevelDetector : public Detector {
     void Add(double log_sample, const SampleWindow& first);
   };
 
+  // Of a norm above what was usual.
+  struct Height {
+    double median = 0;  // logarithms: of the last samples,
+    double level = 0;   // and of those before, if it is lower
+    bool is_high = false;
+    bool is_at_once = false;
+  };
+
   void Take(const StepRow& row, Findings* findings);
   void WatchExplosion(const StepRow& row, double log_norm, Findings* findings);
+  void TakeUsual(const StepRow& row, double log_norm, Findings* findings);
+  Height HeightOf(double log_norm) const;
+  double Noise() const;
+  int64_t LastUsualStep(double log_limit) const;
   void WatchCollapse(const StepRow& row, double log_norm, Findings* findings);
   bool IsNews(const BeatFacts& beat);
 
   NumericsSettings settings_;
   StepRows rows_;
   SampleWindow high_{64};  // logarithms of the largest norm of the ranks, where nothing is odd
+  std::vector<int64_t> high_steps_;
+  SampleWindow norms_{1024};  // logarithms of all the largest norms
   SlowLevel high_level_;
   SampleWindow low_{64};  // of the smallest one
   SlowLevel low_level_;
@@ -42,7 +57,6 @@ class GradLevelDetector : public Detector {
   int64_t calm_ = 0;
   int64_t again_ = 0;
   int64_t last_good_step_ = -1;
-  int64_t last_high_step_ = -1;
   bool is_exploding_ = false;
   bool is_collapsed_ = false;
 };

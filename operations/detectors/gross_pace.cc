@@ -7,7 +7,7 @@ namespace stepwatch::operations {
 namespace {
 
 constexpr size_t kBlocks = 24;        // are judged together
-constexpr size_t kWaitsLeftOut = 2;   // the longest of them: what came once or twice is no habit
+constexpr int kEpisodesLeftOut = 2;   // the slowest of them: what came once or twice is no habit
 constexpr double kSecondsMin = 60;    // that they take
 constexpr double kSlower = 1.35;      // than learnt
 constexpr double kSlowerStill = 1.1;  // and so much, until it is over
@@ -28,23 +28,41 @@ void GrossPace::Learn(const Block& block) {
   squares_ += (seconds - before) * (seconds - seconds_mean_);
 }
 
+// The blocks of the slowest episodes. One may begin in a block and go on in the next.
+std::vector<bool> GrossPace::Episodes() const {
+  const auto seconds_of = [&](size_t i) { return recent_[i].seconds / recent_[i].work; };
+  std::vector<bool> are_in(recent_.size());
+  for (int episode = 0; episode < kEpisodesLeftOut; ++episode) {
+    size_t slowest = recent_.size();
+    for (size_t i = 0; i < recent_.size(); ++i)
+      if (!are_in[i] && (slowest == recent_.size() || seconds_of(i) > seconds_of(slowest))) slowest = i;
+    if (slowest == recent_.size()) return are_in;
+    are_in[slowest] = true;
+    const bool has_before = slowest > 0 && !are_in[slowest - 1];
+    const bool has_after = slowest + 1 < recent_.size() && !are_in[slowest + 1];
+    if (has_after && (!has_before || seconds_of(slowest + 1) > seconds_of(slowest - 1)))
+      are_in[slowest + 1] = true;
+    else if (has_before)
+      are_in[slowest - 1] = true;
+  }
+  return are_in;
+}
+
 double GrossPace::SecondsNow() const {
-  std::vector<const Block*> by_wait;
+  const std::vector<bool> left_out = Episodes();
   double work = 0;
   double seconds = 0;
-  for (const Block& block : recent_) {
-    by_wait.push_back(&block);
-    work += block.work;
-    seconds += block.seconds;
-  }
-  const size_t left_out = std::min(kWaitsLeftOut, by_wait.size());
-  std::partial_sort(by_wait.begin(), by_wait.begin() + static_cast<std::ptrdiff_t>(left_out), by_wait.end(),
-                    [](const Block* a, const Block* b) { return a->longest_seconds > b->longest_seconds; });
-  for (size_t i = 0; i < left_out; ++i) {
-    work -= by_wait[i]->longest_work;
-    seconds -= by_wait[i]->longest_seconds;
+  for (size_t i = 0; i < recent_.size(); ++i) {
+    if (left_out[i]) continue;
+    work += recent_[i].work;
+    seconds += recent_[i].seconds;
   }
   return work > 0 ? seconds / work : 0;
+}
+
+void GrossPace::Forget() {
+  recent_.clear();
+  is_low_ = false;
 }
 
 double GrossPace::Rate() const {

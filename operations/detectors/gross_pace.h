@@ -4,8 +4,7 @@
 
 #include <cstdint>
 #include <deque>
-
-#include "operations/runs/sample_window.h"
+#include <vector>
 
 namespace stepwatch::operations {
 
@@ -16,15 +15,15 @@ class GrossPace {
     int64_t step = 0;  // before it
     double work = 0;
     double seconds = 0;
-    double longest_work = 0;  // of the longest wait in it
-    double longest_seconds = 0;
   };
 
   void Add(const Block& block);
   // What was learnt holds from now on, if it is enough.
   void Freeze();
+  // The last blocks are of a slowness that is over.
+  void Forget();
   bool IsLow() const { return is_low_; }
-  // Work a second, the longest waits left out.
+  // Work a second, the slowest episodes left out.
   double Rate() const;
   // The last step before the first of the slow blocks.
   int64_t SinceStep() const;
@@ -33,6 +32,7 @@ class GrossPace {
  private:
   void Learn(const Block& block);
   double SecondsNow() const;  // for a unit of work
+  std::vector<bool> Episodes() const;
 
   std::deque<Block> recent_;
   bool is_frozen_ = false;

@@ -20,14 +20,16 @@ constexpr double kFirstSampleSeconds = 60;
 // Before that a sample that comes alone, in training, was told for what it says: a sampler asks all GPUs of a host.
 constexpr double kTogetherSeconds = 1.5;
 constexpr int64_t kTrainedAdvances = 10;
+// In which the same fault shows on all GPUs that have it.
+constexpr double kSameFaultSeconds = 5;
 constexpr double kHotCelsius = 95;
 constexpr double kHotSeconds = 20;
 constexpr int64_t kHotSamples = 3;
 
 // 48 double-bit ECC, 62 and 61 internal micro-controller, 64 row remapper, 74 NVLink, 79 fallen off the bus, 95
-// uncontained ECC, 109 context switch timeout, 110 security fault, 119 and 120 GSP, 140 unrecovered ECC, 143 GPU
-// initialisation, 144 to 150 NVLink 5.
-constexpr int64_t kHardwareXids[] = {48,  61,  62,  64,  74,  79,  95,  109, 110, 119, 120,
+// uncontained and 94 contained ECC, 109 context switch timeout, 110 security fault, 119 and 120 GSP, 140 unrecovered
+// ECC, 143 GPU initialisation, 144 to 150 NVLink 5.
+constexpr int64_t kHardwareXids[] = {48,  61,  62,  64,  74,  79,  94,  95,  109, 110, 119, 120,
                                      136, 140, 142, 143, 144, 145, 146, 147, 148, 149, 150};
 
 }  // namespace
@@ -145,11 +147,27 @@ void GpuDetector::OnEvent(const RunState& run, const Line& line, double now, Fin
   if (gpu.values.size() < 64 || gpu.values.count(event->field) > 0) gpu.values[event->field] = event->value;
   if (judgement == Judgement::kNone || run.ended()) return;
   Finding finding = Describe(run, *event, gpu, name);
-  if (judgement == Judgement::kFault) return findings->Raise(std::move(finding));
+  if (judgement == Judgement::kFault) return Tell(std::move(finding), *event, now, findings);
   if (!is_alone) return;
   first_ = std::move(finding);
   first_name_ = name;
   first_at_ = now;
+}
+
+// The same of several GPUs at about one time has one cause.
+void GpuDetector::Tell(Finding finding, const GpuEvent& event, double now, Findings* findings) {
+  // A counter differs from GPU to GPU, a code does not.
+  const bool is_same = fault_ && fault_->field == event.field && now - fault_->at <= kSameFaultSeconds &&
+                       (event.field != "xid" || fault_->value == event.value);
+  if (!is_same) {
+    fault_ = Fault{finding, event.field, event.value, now};
+    return findings->Raise(std::move(finding));
+  }
+  fault_->at = now;
+  std::vector<int64_t>& ranks = fault_->finding.ranks;
+  for (const int64_t rank : finding.ranks)
+    if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) ranks.push_back(rank);
+  findings->Raise(fault_->finding);
 }
 
 void GpuDetector::OnTick(const RunState& run, double now, Findings* findings) {

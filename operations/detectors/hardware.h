@@ -45,10 +45,20 @@ class GpuDetector : public Detector {
     int64_t hot_samples = 0;
   };
 
+  // One fault of several GPUs, such as that of a switch between them.
+  struct Fault {
+    Finding finding;
+    std::string field;
+    double value = 0;
+    double at = 0;  // last
+  };
+
+  void Tell(Finding finding, const GpuEvent& event, double now, Findings* findings);
   Judgement Judge(const RunState& run, const GpuEvent& event, Gpu* gpu, double now) const;
   Finding Describe(const RunState& run, const GpuEvent& event, const Gpu& gpu, const std::string& name) const;
 
   std::map<std::string, Gpu> gpus_;
+  std::optional<Fault> fault_;             // told last
   double sampled_at_ = -RunState::kNever;  // any GPU
   std::optional<Finding> first_;           // of the first sample of a GPU, unless others follow it at once
   std::string first_name_;

@@ -15,6 +15,7 @@ constexpr size_t kElevatedMax = 24;  // then it is the usual level, unless it wa
 constexpr int64_t kCalmSamples = 3;
 constexpr double kBack = 0.1;          // above the level that there was just before, as a part of it
 constexpr size_t kNewestSamples = 16;  // that make this level
+constexpr size_t kRecentSamples = 8;   // of a loss that falls
 constexpr size_t kLowestBlock = 8;
 constexpr size_t kBlocks[] = {4, 8, 16, 32, 64};
 constexpr double kMedianError = 1.25;  // standard error of a median over that of a mean
@@ -39,25 +40,43 @@ void LossLevelDetector::OnTick(const RunState&, double now, Findings* findings) 
 void LossLevelDetector::Take(const StepRow& row, Findings* findings) {
   const double loss = row.Max();
   // What is so far above the usual is no level from which a loss could rise.
-  if (is_spiking_) return WatchRecovery(loss, findings);
-  WatchSpike(row, loss, findings);
-  if (!is_spiking_) WatchDivergence(row, findings);
+  if (is_spiking_) {
+    WatchRecovery(loss, findings);
+  } else {
+    WatchSpike(row, loss, findings);
+    if (!is_spiking_) WatchDivergence(row, findings);
+  }
+  losses_.Add(loss);
 }
 
 void LossLevelDetector::Accept(double loss, int64_t step) {
+  if (usual_.size() >= kRecentSamples) misses_.Add(loss - MedianOf(usual_.Last(kRecentSamples)));
   usual_.Add(loss);
   last_good_step_ = step;
   elevated_.clear();
 }
 
+// Of a loss that falls, the last few samples tell where it is, and how well they told the next one how noisy it is: the
+// window as a whole is above it, and its spread is that of the fall.
+LossLevelDetector::Level LossLevelDetector::UsualLevel() const {
+  const auto with = [](double median, double deviation) {
+    return Level{median, std::max(deviation, kDeviationMin * std::abs(median))};
+  };
+  const double median = usual_.Median();
+  const Level whole = with(median, usual_.Deviation(median));
+  if (misses_.size() < kRecentSamples) return whole;
+  const Level recent = with(MedianOf(usual_.Last(kRecentSamples)), misses_.Deviation(misses_.Median()));
+  return recent.median < whole.median - recent.deviation ? recent : whole;
+}
+
 void LossLevelDetector::WatchSpike(const StepRow& row, double loss, Findings* findings) {
   if (static_cast<int64_t>(usual_.size()) < settings_.samples_min) return Accept(loss, row.step);
-  Level level{usual_.Median(), 0};
-  level.deviation = std::max(usual_.Deviation(level.median), kDeviationMin * std::abs(level.median));
+  const Level level = UsualLevel();
   const double rise = loss - level.median;
   const double rise_min = std::max({settings_.spike_deviations * level.deviation, settings_.spike_rise_min,
                                     (settings_.spike_ratio - 1) * std::abs(level.median)});
-  if (rise < rise_min) return Accept(loss, row.step);
+  if (rise < rise_min || HiccupsIn(losses_.Last(losses_.size()), level.median, loss).IsUsual())
+    return Accept(loss, row.step);
   elevated_.push_back(row);
   JudgeElevated(row, level, findings);
   if (elevated_.size() < kElevatedMax || is_spiking_ || is_diverging_) return;
@@ -138,42 +157,54 @@ void LossLevelDetector::WatchDivergence(const StepRow& row, Findings* findings) 
   levels_.Add(loss);
   level_steps_.push_back(row.step);
   if (level_steps_.size() > 512) level_steps_.erase(level_steps_.begin(), level_steps_.begin() + 256);
-  if (levels_.size() < 2 * kLowestBlock) return;
+  if (levels_.size() < 2) return;
   const double level = MedianOf(levels_.Last(kLowestBlock));
-  const bool is_first = levels_.size() == 2 * kLowestBlock && !is_diverging_;
-  if (is_first || level < lowest_) lowest_ = level;
-  const double rise_min = std::max((settings_.divergence_ratio - 1) * std::abs(lowest_), settings_.divergence_rise_min);
-  if (is_diverging_) {
-    if (level - lowest_ > rise_min / 2) return;
-    is_diverging_ = false;
-    findings->Clear(IncidentKind::kDivergence);
-    return;
-  }
-  if (level - lowest_ < rise_min) return;
-  std::vector<double> jumps;
-  for (size_t i = 0; i + 1 < std::min<size_t>(levels_.size(), 64); ++i)
-    jumps.push_back(levels_.Newest(i) - levels_.Newest(i + 1));
-  const double noise = DeviationOf(std::move(jumps), 0) / std::sqrt(2.0);
+  if (is_diverging_) return WatchReturn(level, findings);
+  const double noise = Noise();
+  const double lowest = excursions_.Add(level, noise);
+  if (levels_.size() == 2 * kLowestBlock) excursions_.BeginAt(level);
+  const double rise_min = std::max(
+      {(settings_.divergence_ratio - 1) * std::abs(lowest), settings_.divergence_rise_min, excursions_.News()});
+  if (levels_.size() <= 2 * kLowestBlock || level - lowest < rise_min) return;
   double top = 0;
   for (const size_t block : kBlocks)
-    if (Rises(block, noise, &top) && top - lowest_ >= rise_min) return RaiseDivergence(row, top, findings);
+    if (Rises(block, noise, &top) && top - lowest >= rise_min) return RaiseDivergence(row, top, findings);
+}
+
+// It is over where the level is among those that were usual before.
+void LossLevelDetector::WatchReturn(double level, Findings* findings) {
+  const double lowest = excursions_.lowest();
+  const double rise_min = std::max((settings_.divergence_ratio - 1) * std::abs(lowest), settings_.divergence_rise_min);
+  if (level - lowest > std::max(rise_min / 2, excursions_.Usual())) return;
+  is_diverging_ = false;
+  excursions_.AddOver(told_top_);
+  findings->Clear(IncidentKind::kDivergence);
+}
+
+// Of a sample, from what there is between neighbours. Not robust on purpose: a loss of two tasks jumps now and then.
+double LossLevelDetector::Noise() const {
+  const size_t jumps = std::min<size_t>(levels_.size(), 64) - 1;
+  double squares = 0;
+  for (size_t i = 0; i < jumps; ++i) squares += std::pow(levels_.Newest(i) - levels_.Newest(i + 1), 2);
+  return std::sqrt(squares / 2 / static_cast<double>(jumps));
 }
 
 void LossLevelDetector::RaiseDivergence(const StepRow& row, double top, Findings* findings) {
   is_diverging_ = true;
-  if (levels_.size() < 2 * kLowestBlock) lowest_ = usual_.Median();
+  told_top_ = top;
+  const double lowest = levels_.size() < 2 * kLowestBlock ? usual_.Median() : excursions_.lowest();
   // The last step at which the loss was near its lowest level.
   std::optional<int64_t> since;
   for (size_t i = 0; i < levels_.size() && i < level_steps_.size() && !since; ++i)
-    if (levels_.Newest(i) <= lowest_ + 0.15 * (top - lowest_)) since = level_steps_[level_steps_.size() - 1 - i];
+    if (levels_.Newest(i) <= lowest + 0.15 * (top - lowest)) since = level_steps_[level_steps_.size() - 1 - i];
   Finding finding;
   finding.kind = IncidentKind::kDivergence;
   finding.severity = Severity::kCritical;
   finding.since_step = since;
   finding.evidence.Set("step", row.step);
   finding.evidence.Set("loss", top);
-  finding.evidence.Set("loss_lowest", lowest_);
-  finding.evidence.Set("ratio", lowest_ != 0 ? top / lowest_ : 0.0);
+  finding.evidence.Set("loss_lowest", lowest);
+  finding.evidence.Set("ratio", lowest != 0 ? top / lowest : 0.0);
   findings->Raise(std::move(finding));
 }
 

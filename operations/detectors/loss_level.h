@@ -3,6 +3,7 @@
 
 #include "operations/detectors/detector.h"
 #include "operations/detectors/step_rows.h"
+#include "operations/detectors/variation.h"
 
 namespace stepwatch::operations {
 
@@ -22,10 +23,13 @@ class LossLevelDetector : public Detector {
   };
 
   void Take(const StepRow& row, Findings* findings);
+  Level UsualLevel() const;
   void WatchSpike(const StepRow& row, double loss, Findings* findings);
   void JudgeElevated(const StepRow& row, const Level& level, Findings* findings);
   void WatchRecovery(double loss, Findings* findings);
   void WatchDivergence(const StepRow& row, Findings* findings);
+  void WatchReturn(double level, Findings* findings);
+  double Noise() const;
   bool Rises(size_t block, double noise, double* top) const;
   void RaiseSpike(const StepRow& row, const Level& level, Findings* findings);
   void RaiseDivergence(const StepRow& row, double top, Findings* findings);
@@ -34,10 +38,13 @@ class LossLevelDetector : public Detector {
   NumericsSettings settings_;
   StepRows rows_;
   SampleWindow usual_{64};            // the largest of the ranks' losses, where nothing is odd
+  SampleWindow misses_{32};           // of those: how far each is from the median of the few before
+  SampleWindow losses_{1024};         // all of them
   std::vector<StepRow> elevated_;     // rows in a row that are above it
   SampleWindow levels_{256};          // the middle of the ranks' losses
   std::vector<int64_t> level_steps_;  // of `levels_`, the newest last
-  double lowest_ = 0;                 // level so far
+  Excursions excursions_;             // of the level of a few samples
+  double told_top_ = 0;               // the level at which a divergence was told
   int64_t last_good_step_ = -1;
   bool is_spiking_ = false;
   bool is_diverging_ = false;

@@ -13,6 +13,11 @@ constexpr double kPatience = 0.9;
 constexpr double kPatienceWithSamples = 2.4;
 constexpr double kPatienceForSignals = 2.4;
 constexpr double kTogetherSeconds = 0.05;
+// In which the processes of a host go that is lost. Those of a world that goes as a whole follow the first.
+constexpr double kHostSeconds = 1;
+// In which word of processes of before a restart still comes.
+constexpr double kOldSeconds = 5;
+constexpr double kWithoutSeconds = 10;
 constexpr double kSignalSeconds = 600;
 constexpr double kPressurePercent = 40;
 constexpr double kPressureSeconds = 20;
@@ -42,7 +47,9 @@ void ProcessLostDetector::OnEvent(const RunState& run, const Line& line, double 
     if (host->psi) psi_ = now - psi_at_ < kPressureSeconds ? std::max(*host->psi, 0.7 * psi_) : *host->psi;
     if (host->psi) psi_at_ = now;
   } else if (std::holds_alternative<ProcessGoneEvent>(event)) {
-    if (!run.ended()) TakeGone(run, line, now);
+    if (run.ended()) return;
+    TakeGone(run, line, now);
+    if (is_told_) TakeLater(run, now, findings);
   } else if (const auto* end = std::get_if<EndEvent>(&event)) {
     TakeEnd(run, line, *end, now, findings);
   } else if (const auto* signal = std::get_if<SignalEvent>(&event)) {
@@ -53,13 +60,33 @@ void ProcessLostDetector::OnEvent(const RunState& run, const Line& line, double 
   }
 }
 
+// One more of a host's: the others are told already.
+void ProcessLostDetector::TakeLater(const RunState& run, double now, Findings* findings) {
+  if (!crashed_.empty() || gone_.size() < 2 || gone_.back().at != now) return;
+  const bool is_of_host = now - gone_.front().at <= kHostSeconds;
+  if (is_of_host && static_cast<int64_t>(gone_.size()) < run.world() && !WereAsked(run)) findings->Raise(Describe(run));
+}
+
+void ProcessLostDetector::BeforeRestart(const RunState& run, Findings* findings) {
+  if (is_told_ || run.ended() || gone_.empty() || WereAsked(run)) return;
+  is_told_ = true;
+  findings->Raise(Describe(run));
+}
+
 void ProcessLostDetector::TakeGone(const RunState& run, const Line& line, double now) {
+  const bool is_heard = line.rank ? run.FindRank(*line.rank) != nullptr : !run.ranks().empty();
+  if (run.restarts() > 0 && !is_heard && now - run.began_at() <= kOldSeconds) return;
   Gone gone;
   gone.rank = line.rank.value_or(-1);
   gone.at = now;
   gone.is_sampled = sampled_at_ >= 0 && now - sampled_at_ <= kTogetherSeconds;
   const auto is_same = [&](const Gone& other) { return other.rank == gone.rank && gone.rank >= 0; };
   if (std::any_of(gone_.begin(), gone_.end(), is_same)) return;
+  // Those that are left have trained on without the others: this is another fault.
+  if (is_told_ && !gone_.empty() && run.progress_at() > gone_.back().at + kWithoutSeconds) {
+    gone_.clear();
+    is_told_ = false;
+  }
   if (const RankState* rank = run.FindRank(gone.rank)) {
     gone.step = rank->step;
     gone.signal = rank->signal;
@@ -115,6 +142,22 @@ void ProcessLostDetector::OnTick(const RunState& run, double now, Findings* find
   findings->Raise(Describe(run));
 }
 
+// In the order in which they went, and those that went at once by number.
+std::vector<int64_t> ProcessLostDetector::RanksLost(const RunState& run) const {
+  std::vector<Gone> first = crashed_.empty() ? gone_ : crashed_;
+  std::stable_sort(first.begin(), first.end(),
+                   [](const Gone& a, const Gone& b) { return a.at < b.at || (a.at == b.at && a.rank < b.rank); });
+  // Peers of a process that crashes fail with it.
+  const bool is_whole = static_cast<int64_t>(first.size()) >= run.world();
+  const double together = is_whole || !crashed_.empty() ? kTogetherSeconds : kHostSeconds;
+  std::vector<int64_t> ranks;
+  for (const Gone& gone : first)
+    if (gone.rank >= 0 && gone.at - first.front().at <= together) ranks.push_back(gone.rank);
+  // The whole job at one moment is nobody's fault in particular.
+  if (ranks.size() > 1 && static_cast<int64_t>(ranks.size()) == run.world()) ranks.clear();
+  return ranks;
+}
+
 Finding ProcessLostDetector::Describe(const RunState& run) const {
   Finding finding;
   finding.kind = IncidentKind::kProcessLost;
@@ -122,10 +165,8 @@ Finding ProcessLostDetector::Describe(const RunState& run) const {
   finding.since_step = run.step();
   const std::vector<Gone>& first = crashed_.empty() ? gone_ : crashed_;
   if (first.empty()) return finding;
-  for (const Gone& gone : first)
-    if (gone.rank >= 0 && gone.at - first.front().at <= kTogetherSeconds) finding.ranks.push_back(gone.rank);
-  // The whole job at one moment is nobody's fault in particular.
-  if (finding.ranks.size() > 1 && static_cast<int64_t>(finding.ranks.size()) == run.world()) finding.ranks.clear();
+  finding.key = std::to_string(first.front().rank);
+  finding.ranks = RanksLost(run);
   if (first.front().step) finding.since_step = first.front().step;
   if (first.front().signal) finding.evidence.Set("signal", *first.front().signal);
   finding.evidence.Set("processes_gone", static_cast<int64_t>(gone_.size()));

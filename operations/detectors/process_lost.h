@@ -10,6 +10,7 @@ class ProcessLostDetector : public Detector {
   void OnBeat(const RunState& run, const BeatFacts& beat, Findings* findings) override;
   void OnEvent(const RunState& run, const Line& line, double now, Findings* findings) override;
   void OnTick(const RunState& run, double now, Findings* findings) override;
+  void BeforeRestart(const RunState& run, Findings* findings) override;
   void OnRestart() override;
 
  private:
@@ -23,6 +24,8 @@ class ProcessLostDetector : public Detector {
 
   void TakeGone(const RunState& run, const Line& line, double now);
   void TakeEnd(const RunState& run, const Line& line, const EndEvent& end, double now, Findings* findings);
+  void TakeLater(const RunState& run, double now, Findings* findings);
+  std::vector<int64_t> RanksLost(const RunState& run) const;
   bool WereAsked(const RunState& run) const;
   Finding Describe(const RunState& run) const;
 

@@ -9,13 +9,23 @@ namespace {
 constexpr double kRoundSecondsMin = 1;
 constexpr int64_t kSkippedRounds = 2;
 constexpr size_t kFirstRounds = 12;
-constexpr double kDeviationMin = 0.02;
+constexpr size_t kUsualRounds = 48;  // what is usual is refined until then: noise hides it in the first few
+constexpr double kNoiseMin = 0.02;
 constexpr double kDeviations = 4;
-constexpr double kSlowMin = 1.2;    // of the peers, whatever was usual
-constexpr double kFromStart = 1.5;  // of the peers: a rank that was never faster, alone
-constexpr double kVerySlow = 1.6;   // of the peers: half as many rounds do
-constexpr double kCalm = 1.12;      // of what was usual
+constexpr double kSlowMin = 1.2;      // of the peers, whatever was usual
+constexpr double kSlowMiddle = 1.16;  // likewise, in the middle of these rounds:
+constexpr size_t kFewRounds = 16;
+constexpr size_t kManyRounds = 48;
+constexpr double kErrors = 5.5;        // standard errors that the middle is off
+constexpr double kMedianError = 1.25;  // of a median, by that of a mean
+constexpr double kFromStart = 1.5;     // of the peers: a rank that was never faster, alone
+constexpr double kVerySlow = 1.6;      // of the peers: fewer rounds do, and
+constexpr int64_t kHiccupSteps = 5;    // a hiccup of so many is none
+constexpr double kCalm = 1.12;         // of what was usual
 constexpr int64_t kCalmRounds = 6;
+constexpr int64_t kCalmRoundsMax = 96;
+constexpr int64_t kMoreCalm = 4;      // times as many, when it has come back
+constexpr int64_t kBackRounds = 100;  // within which it has
 constexpr double kTogetherSeconds = 60;
 constexpr size_t kFewPeers = 16;  // up to here a rank is not its own peer
 
@@ -69,6 +79,7 @@ void StragglerDetector::CloseRound(const RunState& run, double now, Findings* fi
   }
   if (means.size() < 2) return;
   const double median = MedianOf(means);
+  LearnNoise();
   for (size_t i = 0; i < paces.size(); ++i) {
     const double peers = PeersOf(i, means, median);
     if (peers > 0) Judge(run, means[i] / peers, paces[i]);
@@ -76,23 +87,54 @@ void StragglerDetector::CloseRound(const RunState& run, double now, Findings* fi
   Tell(run, now, median, findings);
 }
 
-void StragglerDetector::Judge(const RunState& run, double ratio, RankPace* pace) {
-  if (++pace->rounds <= kSkippedRounds) return;
+// Ranks differ by chance in the same way. One alone, and a few rounds of it, say too little of how much.
+void StragglerDetector::LearnNoise() {
+  std::vector<double> noise;
+  for (const auto& [rank, pace] : ranks_)
+    if (pace.changes.size() > 0) noise.push_back(pace.noise);
+  noise_ = MedianOf(std::move(noise));
+}
+
+double StragglerDetector::NoiseOf(const RankPace& pace) const {
+  return std::max({kNoiseMin, noise_, pace.noise, pace.first_deviation});
+}
+
+void StragglerDetector::TakeRatio(double ratio, RankPace* pace) const {
   pace->ratios.Add(ratio);
-  const bool is_learning = pace->usual == 0;
-  if (is_learning) {
-    pace->first.push_back(ratio);
-    if (pace->first.size() >= kFirstRounds) {
-      pace->usual = MedianOf(pace->first);
-      pace->deviation = std::max(DeviationOf(pace->first, pace->usual), kDeviationMin);
-      pace->first = {};
-    }
+  if (pace->last_ratio > 0) {
+    pace->changes.Add(ratio - pace->last_ratio);
+    pace->noise = pace->changes.Deviation(0) / std::sqrt(2);
   }
+  pace->last_ratio = ratio;
+  // What is slow from the start on is told, and not taken for usual.
+  if (pace->is_told && pace->usual == 0) pace->usual = 1;
+  LearnUsual(ratio, pace);
+}
+
+// It is refined by rounds that have passed without a sign of slowness in those after them.
+void StragglerDetector::LearnUsual(double ratio, RankPace* pace) const {
+  const bool is_first = pace->usual == 0;
+  if (is_first && ratio >= kFromStart) return;
+  if (!is_first) {
+    if (pace->is_told || pace->slow > 0 || pace->first.size() < kFirstRounds) return;
+    if (pace->first.size() >= kUsualRounds || pace->ratios.size() <= kFirstRounds + kFewRounds) return;
+    const double error = ErrorOfMiddle(*pace, kFewRounds);
+    const double suspicious = pace->usual * (1 + std::max(kSlowMiddle - 1, error) / 2);
+    if (MedianOf(pace->ratios.Last(kFewRounds)) >= suspicious) return;
+  }
+  pace->first.push_back(is_first ? ratio : pace->ratios.Newest(kFewRounds));
+  if (pace->first.size() < kFirstRounds) return;
+  pace->usual = MedianOf(pace->first);
+  pace->first_deviation = DeviationOf(pace->first, pace->usual);
+}
+
+void StragglerDetector::Judge(const RunState& run, double ratio, RankPace* pace) const {
+  if (++pace->rounds <= kSkippedRounds) return;
+  TakeRatio(ratio, pace);
+  const bool is_learning = pace->usual == 0;
   const double usual = is_learning ? 1 : std::max(pace->usual, 0.5);
-  const double limit =
-      is_learning
-          ? kFromStart
-          : std::max(kSlowMin, usual * (1 + std::max(settings_.straggler_ratio - 1, kDeviations * pace->deviation)));
+  const double excess = std::max(settings_.straggler_ratio - 1, kDeviations * NoiseOf(*pace));
+  const double limit = std::max(is_learning ? kFromStart : kSlowMin, usual * (1 + excess));
   pace->very_slow = ratio >= std::max(kVerySlow, usual + 2 * (limit - usual)) ? pace->very_slow + 1 : 0;
   const bool is_fast = ratio < (pace->is_told && usual < kFromStart ? std::max(kCalm * usual, kCalm) : limit);
   pace->calm = is_fast ? pace->calm + 1 : 0;
@@ -101,14 +143,35 @@ void StragglerDetector::Judge(const RunState& run, double ratio, RankPace* pace)
   else if (pace->calm >= 2 || pace->slow < 4)
     pace->slow = 0;
   if (pace->slow == 0 && run.step() && !pace->is_told) pace->good_step = *run.step();
+  pace->slow_steps = run.step().value_or(0) - pace->good_step;
 }
 
 bool StragglerDetector::IsSlow(const RankPace& pace) const {
-  if (pace.slow >= settings_.straggler_rounds || 2 * pace.very_slow >= settings_.straggler_rounds) return true;
-  // Noise may hide it in single rounds, not in the middle of many.
-  if (!pace.ratios.is_full() || pace.usual == 0) return false;
-  const double error = kDeviations * pace.deviation / 2;
-  return pace.ratios.Median() >= std::max(kSlowMin, pace.usual * (1 + std::max(kSlowMin - 1, error)));
+  if (pace.slow >= settings_.straggler_rounds) return true;
+  if (2 * pace.very_slow >= settings_.straggler_rounds && pace.slow_steps > kHiccupSteps) return true;
+  return pace.usual > 0 && (IsMiddleSlow(pace, kFewRounds) || IsMiddleSlow(pace, kManyRounds));
+}
+
+// By how much the middle of so many rounds may be off what is usual by noise alone.
+double StragglerDetector::ErrorOfMiddle(const RankPace& pace, size_t rounds) const {
+  const double samples = 1 / static_cast<double>(rounds) + 1 / static_cast<double>(pace.first.size() + 1);
+  return kErrors * kMedianError * std::sqrt(samples) * NoiseOf(pace);
+}
+
+// Noise may hide it in single rounds, not in the middle of many.
+bool StragglerDetector::IsMiddleSlow(const RankPace& pace, size_t rounds) const {
+  if (pace.ratios.size() < rounds) return false;
+  const double error = ErrorOfMiddle(pace, rounds);
+  return MedianOf(pace.ratios.Last(rounds)) >=
+         std::max(kSlowMiddle, pace.usual * (1 + std::max(kSlowMiddle - 1, error)));
+}
+
+// A rank that is slow now and then has one incident, which lasts until it has been as usual for longer.
+void StragglerDetector::BeginIncident(RankPace* pace) const {
+  const bool is_back = pace->cleared_round >= 0 && pace->rounds - pace->cleared_round <= kBackRounds;
+  pace->calm_rounds = is_back ? std::min(kMoreCalm * pace->calm_rounds, kCalmRoundsMax) : kCalmRounds;
+  pace->is_told = true;
+  pace->calm = 0;
 }
 
 void StragglerDetector::Tell(const RunState& run, double now, double median, Findings* findings) {
@@ -125,8 +188,7 @@ void StragglerDetector::Tell(const RunState& run, double now, double median, Fin
       group_ = "rank " + std::to_string(rank);
       group_at_ = now;
     }
-    pace.is_told = true;
-    pace.calm = 0;
+    BeginIncident(&pace);
     pace.group = group_;
     groups_[group_].push_back(rank);
     changed = group_;
@@ -141,15 +203,16 @@ void StragglerDetector::Tell(const RunState& run, double now, double median, Fin
     finding.since_step = first.good_step >= 0 ? first.good_step : first_step_;
     finding.evidence.Set("step_seconds", first.mean);
     finding.evidence.Set("step_seconds_median", median);
-    finding.evidence.Set("ratio", first.ratios.Median());
+    finding.evidence.Set("ratio", MedianOf(first.ratios.Last(kFewRounds)));
     finding.evidence.Set("ratio_usual", first.usual == 0 ? 1.0 : first.usual);
     finding.evidence.Set("ranks_reporting", static_cast<int64_t>(ranks_.size()));
     if (run.step()) finding.evidence.Set("step", *run.step());
     findings->Raise(std::move(finding));
   }
   for (auto& [rank, pace] : ranks_) {
-    if (!pace.is_told || pace.calm < kCalmRounds) continue;
+    if (!pace.is_told || pace.calm < pace.calm_rounds) continue;
     pace.is_told = false;
+    pace.cleared_round = pace.rounds;
     pace.slow = pace.very_slow = 0;
     pace.ratios.Clear();
     std::vector<int64_t>& ranks = groups_[pace.group];

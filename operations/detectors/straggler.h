@@ -22,25 +22,39 @@ class StragglerDetector : public Detector {
     int64_t steps = 0;
     double mean = 0;  // of the last round
     int64_t rounds = 0;
-    SampleWindow ratios{16};    // to the peers; the newest
-    std::vector<double> first;  // the first ones, until `usual` is known
+    SampleWindow ratios{48};    // to the peers; the newest
+    std::vector<double> first;  // the first ones, which make `usual`
     double usual = 0;
-    double deviation = 0;
-    int64_t slow = 0;       // rounds in a row, of which one in eight may be none
-    int64_t very_slow = 0;  // rounds in a row
+    double first_deviation = 0;
+    double last_ratio = 0;
+    SampleWindow changes{32};  // of the ratio from round to round: how much it varies, whatever its level
+    double noise = 0;          // the deviation that they show
+    int64_t slow = 0;          // rounds in a row, of which one in eight may be none
+    int64_t very_slow = 0;     // rounds in a row
+    int64_t slow_steps = 0;    // since the last good one
     int64_t calm = 0;
     int64_t good_step = -1;
+    int64_t calm_rounds = 0;  // that are asked for
+    int64_t cleared_round = -1;
     bool is_told = false;
     double told_at = 0;
     std::string group;  // of ranks that became slow together
   };
 
   void CloseRound(const RunState& run, double now, Findings* findings);
-  void Judge(const RunState& run, double ratio, RankPace* pace);
+  void TakeRatio(double ratio, RankPace* pace) const;
+  void Judge(const RunState& run, double ratio, RankPace* pace) const;
   bool IsSlow(const RankPace& pace) const;
+  void LearnUsual(double ratio, RankPace* pace) const;
+  double ErrorOfMiddle(const RankPace& pace, size_t rounds) const;
+  bool IsMiddleSlow(const RankPace& pace, size_t rounds) const;
+  double NoiseOf(const RankPace& pace) const;
+  void LearnNoise();
+  void BeginIncident(RankPace* pace) const;
   void Tell(const RunState& run, double now, double median, Findings* findings);
 
   PaceSettings settings_;
+  double noise_ = 0;  // of a rank in the middle
   std::map<int64_t, RankPace> ranks_;
   std::map<std::string, std::vector<int64_t>> groups_;
   std::string group_;  // the newest

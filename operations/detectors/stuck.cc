@@ -16,6 +16,10 @@ constexpr double kBeatsTurn = 1.15;  // its turn was before
 constexpr double kSecondsLate = 1;
 constexpr double kPhaseOnceFactor = 2;  // a length that was seen once says less than a habit
 constexpr double kTickSeconds = 0.5;
+constexpr double kStepShare = 0.05;  // by which ranks end a step apart
+// What hiccups of runs with long steps take; a hang of theirs is still found within ten minutes.
+constexpr double kHiccupSteps = 5;
+constexpr double kHiccupSecondsMax = 540;
 constexpr double kSignalSeconds = 600;  // in which a run that was asked to end saves itself
 constexpr int64_t kRankStepsBehind = 20;
 constexpr int64_t kBeatsInPhase = 3;
@@ -73,6 +77,14 @@ std::vector<int64_t> RanksNeverHeard(const RunState& run) {
   for (int64_t rank = 0; rank < run.world(); ++rank)
     if (run.FindRank(rank) == nullptr) ranks.push_back(rank);
   return ranks;
+}
+
+// A rank that said nothing since its peers told of a step may have finished it as well, unless all tell of each step as
+// soon as it ends.
+bool IsBehind(const RunState& run, const RankState& rank) {
+  if (!rank.step) return true;
+  if (!run.step() || *rank.step >= *run.step()) return false;
+  return rank.heard_at > run.progress_at() + kStepShare * run.pace().StepSeconds() || run.pace().AreTogether();
 }
 
 bool IsMinority(const std::vector<int64_t>& ranks, const RunState& run) {
@@ -155,8 +167,7 @@ StuckDetector::Suspects StuckDetector::Suspect(const RunState& run, double now) 
   }
   const bool some_alive = std::any_of(run.ranks().begin(), run.ranks().end(),
                                       [&](const auto& rank) { return !IsSilent(run, rank.second, now); });
-  suspects.ranks =
-      RanksThat(run, [&](const RankState& rank) { return !rank.step || (run.step() && *rank.step < *run.step()); });
+  suspects.ranks = RanksThat(run, [&](const RankState& rank) { return IsBehind(run, rank); });
   if (IsMinority(suspects.ranks, run)) {
     suspects.witness = "rank_behind";
     suspects.is_odd = some_alive;
@@ -168,6 +179,13 @@ StuckDetector::Suspects StuckDetector::Suspect(const RunState& run, double now) 
   return suspects;
 }
 
+// A run that was restarted has shown how long it takes to begin; its first steps may compile anew.
+double StuckDetector::StartAliveDeadline(const RunState& run) const {
+  const double longest = run.longest(RunPhase::kInit);
+  if (run.phase() != RunPhase::kInit || run.restarts() == 0 || longest <= 0) return settings_.start_alive_seconds;
+  return std::min(settings_.start_alive_seconds, std::max(settings_.start_seconds, settings_.phase_factor * longest));
+}
+
 double StuckDetector::PhaseDeadline(const RunState& run, const Suspects& suspects, double now) const {
   const RunPhase phase = run.phase();
   const Pace& pace = run.pace();
@@ -175,11 +193,11 @@ double StuckDetector::PhaseDeadline(const RunState& run, const Suspects& suspect
   const bool all_silent = std::all_of(run.ranks().begin(), run.ranks().end(),
                                       [&](const auto& rank) { return IsSilent(run, rank.second, now); });
   if (phase == RunPhase::kInit || (phase == RunPhase::kTrain && is_first))
-    return all_silent ? settings_.start_seconds : settings_.start_alive_seconds;
+    return all_silent ? settings_.start_seconds : StartAliveDeadline(run);
   if (phase == RunPhase::kTrain) {
     const double first = pace.advances < kLearntAdvances ? pace.first_seconds : 0;
-    return std::max(settings_.silence_seconds_min,
-                    settings_.standstill_factor * std::max(pace.standstill_seconds, first));
+    return std::max({settings_.silence_seconds_min, std::min(kHiccupSteps * pace.StepSeconds(), kHiccupSecondsMax),
+                     settings_.standstill_factor * std::max(pace.standstill_seconds, first)});
   }
   // A rank that went on telling of itself in this phase and then falls silent is as bad as one in training.
   const bool told = std::any_of(suspects.ranks.begin(), suspects.ranks.end(), [&](int64_t number) {

@@ -29,6 +29,7 @@ class StuckDetector : public Detector {
   Suspects Suspect(const RunState& run, double now) const;
   void NameByTrace(const RunState& run, double now, Suspects* suspects) const;
   double Deadline(const RunState& run, const Suspects& suspects, double now) const;
+  double StartAliveDeadline(const RunState& run) const;
   double PhaseDeadline(const RunState& run, const Suspects& suspects, double now) const;
   void WatchRanks(const RunState& run, double now, Findings* findings);
   void WatchRecovery(const RunState& run, double now, Findings* findings);

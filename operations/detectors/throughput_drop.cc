@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace stepwatch::operations {
 namespace {
@@ -9,12 +10,15 @@ namespace {
 constexpr int64_t kWarmUpBlocks = 2;
 constexpr int64_t kFewBlocks = 4;  // of a baseline by which a large drop can be told
 constexpr double kFewRatio = 0.7;
+constexpr double kCoarseBeat = 1.5;        // steps: a run that beats at each step is off that by noise alone
+constexpr int64_t kSameAdvancesMin = 16;   // in a row, and beats come at the ends of steps
 constexpr int64_t kCoarseSteps = 8;        // of a block, where a beat tells of several steps at once
 constexpr double kWholeBlockSeconds = 10;  // that are off by less than one
 constexpr double kLearnSeconds = 240;      // the baseline is frozen then, if it has blocks enough
-constexpr int64_t kCountingSamples = 8;    // tokens that rise so often in a row are a count of all so far
 constexpr int64_t kLowBlocks = 3;          // below the limit
 constexpr int64_t kVeryLowBlocks = 2;      // far below it
+constexpr int64_t kHiccupBlocks = 2;       // that one hiccup makes slow where a beat tells of several steps
+constexpr size_t kLowBlocksMax = 32;       // are remembered
 constexpr double kVeryLow = 0.6;           // of the level
 constexpr double kLeak = 0.82;             // of the level: the median of the last twelve blocks
 constexpr double kDeviations = 4;
@@ -28,13 +32,28 @@ constexpr double kLowSeconds = 7.5;
 constexpr double kVeryLowSeconds = 5;
 constexpr size_t kTimedRanksMax = 4096;
 constexpr double kNoisyTokens = 0.15;
-constexpr double kOwnSmoothing = 0.3;
+constexpr double kOwnSmoothing = 0.5;
 constexpr double kOwnFollow = 0.1;
-constexpr double kOwnShare = 0.6;        // of a slowdown: if own times rise by that, all ranks are slow
-constexpr double kOwnFar = 1.15;         // above the middle of its peers: it may be a straggler
-constexpr double kStragglerRounds = 20;  // for so long it may be found to be one
-constexpr double kNobodyRounds = 4;      // for so long a rank may show itself
-constexpr double kHiccup = 3;            // a wait that is so many times as long as the others of its block is left out
+constexpr double kOwnShare = 0.6;           // of a slowdown: if own times rise by that, all ranks are slow
+constexpr double kOwnFar = 1.12;            // above the middle of its peers: it may be a straggler
+constexpr double kStragglerRounds = 20;     // for so long it may be found to be one
+constexpr double kNobodyRounds = 4;         // for so long a rank may show itself
+constexpr int64_t kTokenBlocksMissing = 2;  // and tokens are still told as a rule
+constexpr double kHiccup = 3;  // a wait that is so many times as long as the others of its block is left out
+
+// The mean of the middle half. The median of rates that are whole steps a block would be off by most of a step.
+double MiddleOf(std::vector<double> rates) {
+  std::sort(rates.begin(), rates.end());
+  const size_t left_out = rates.size() / 4;
+  if (rates.empty()) return 0;
+  const auto begin = rates.begin() + static_cast<std::ptrdiff_t>(left_out);
+  const auto end = rates.end() - static_cast<std::ptrdiff_t>(left_out);
+  return std::accumulate(begin, end, 0.0) / static_cast<double>(end - begin);
+}
+
+double MiddleOf(const SampleWindow& rates) {
+  return MiddleOf(rates.Last(rates.size()));
+}
 
 }  // namespace
 
@@ -44,13 +63,13 @@ void ThroughputDropDetector::OnRestart() {
 
 void ThroughputDropDetector::Rate::Learn(double rate, size_t blocks_max) {
   if (is_frozen || baseline.size() >= blocks_max) {
-    if (!recent.is_full() || recent.Median() < kRise * level) return;
+    if (!recent.is_full() || MiddleOf(recent) < kRise * level) return;
     baseline = recent.Last(recent.size());
     baseline.resize(std::min(baseline.size(), blocks_max));
   } else {
     baseline.push_back(rate);
   }
-  level = MedianOf(baseline);
+  level = MiddleOf(baseline);
   deviation = level > 0 ? std::max(DeviationOf(baseline, level) / level, kDeviationMin) : 0;
 }
 
@@ -63,12 +82,7 @@ void ThroughputDropDetector::Begin(int64_t step, double now) {
 
 void ThroughputDropDetector::TakeTokens(const BeatFacts& beat) {
   if (!beat.tokens || !(beat.tokens->value > 0) || !std::isfinite(beat.tokens->value)) return;
-  if (token_rank_ < 0) token_rank_ = beat.rank->rank;
-  if (beat.rank->rank == token_rank_) {
-    rising_tokens_ = beat.tokens->value > last_tokens_ ? rising_tokens_ + 1 : 0;
-    last_tokens_ = beat.tokens->value;
-    are_counted_ = are_counted_ || rising_tokens_ >= kCountingSamples;
-  }
+  token_count_.Add(beat.rank->rank, beat.step, beat.tokens->value);
   block_.tokens += beat.tokens->value;
   ++block_.token_samples;
 }
@@ -83,6 +97,7 @@ void ThroughputDropDetector::OnBeat(const RunState& run, const BeatFacts& beat, 
   step_ = *run.step();
   const bool is_undisturbed = run.phase() == RunPhase::kTrain && is_begun_ && run.left_training_at() < block_.at;
   if (!is_undisturbed) return Begin(step_, beat.now);
+  TakeAdvance(step_ - block_.last_step);
   const double wait = beat.now - block_.last_at;
   if (wait > block_.longest) {
     block_.longest = wait;
@@ -92,9 +107,10 @@ void ThroughputDropDetector::OnBeat(const RunState& run, const BeatFacts& beat, 
   block_.last_step = step_;
   const int64_t steps = step_ - block_.step;
   const double seconds = beat.now - block_.at;
-  const bool is_coarse = run.pace().beat_seconds > run.pace().StepSeconds();
+  block_.is_coarse =
+      run.pace().beat_seconds > kCoarseBeat * run.pace().StepSeconds() && same_advances_ < kSameAdvancesMin;
   const double seconds_min = are_whole_seconds_ ? kWholeBlockSeconds : settings_.block_seconds;
-  if (steps < (is_coarse ? kCoarseSteps : settings_.block_steps) || seconds < seconds_min) return;
+  if (steps < (block_.is_coarse ? kCoarseSteps : settings_.block_steps) || seconds < seconds_min) return;
   const auto others = static_cast<double>(steps - block_.longest_steps);
   const double others_seconds = seconds - block_.longest;
   // One hiccup is not the pace.
@@ -106,6 +122,13 @@ void ThroughputDropDetector::OnBeat(const RunState& run, const BeatFacts& beat, 
   else
     Close(run, static_cast<double>(steps), seconds, beat.now, findings);
   Begin(step_, beat.now);
+}
+
+// A run that beats at each tenth step tells of the end of each tenth. One that beats each ten seconds tells of now more
+// steps, now fewer, the last of which may have ended at any time in between.
+void ThroughputDropDetector::TakeAdvance(int64_t steps) {
+  same_advances_ = steps == advance_ ? same_advances_ + 1 : 0;
+  advance_ = steps;
 }
 
 void ThroughputDropDetector::TakeOwnTime(const BeatFacts& beat) {
@@ -142,6 +165,7 @@ double ThroughputDropDetector::HoldSeconds(const RunState& run, double ratio) co
 bool ThroughputDropDetector::IsLow(Rate* rate, double now_rate, double now) {
   rate->recent.Add(now_rate);
   rate->recent_at.Add(block_.at);
+  ++rate->blocks;
   const auto blocks = static_cast<int64_t>(rate->baseline.size());
   if (blocks < kFewBlocks) {
     rate->Learn(now_rate, static_cast<size_t>(settings_.baseline_blocks));
@@ -157,14 +181,37 @@ bool ThroughputDropDetector::IsLow(Rate* rate, double now_rate, double now) {
   rate->low = now_rate < limit * rate->level ? rate->low + 1 : 0;
   rate->very_low = now_rate < far_limit * rate->level ? rate->very_low + 1 : 0;
   if (rate->low == 1) rate->low_at = block_.at;
+  if (rate->low <= 1) rate->low_blocks.clear();
+  if (rate->low > 0) rate->low_blocks.push_back({now_rate, now - block_.at, static_cast<double>(step_ - block_.step)});
+  if (rate->low_blocks.size() > kLowBlocksMax) rate->low_blocks.pop_front();
   if (rate->very_low == 1) rate->very_low_at = block_.at;
   const bool leaks = !are_few && rate->recent.is_full() && now_rate < rate->level &&
                      now - rate->recent_at.Newest(rate->recent_at.size() - 1) >= kLeakSeconds &&
-                     rate->recent.Median() < leak_limit * rate->level;
+                     MiddleOf(rate->recent) < leak_limit * rate->level;
   if (rate->low == 0) rate->Learn(now_rate, static_cast<size_t>(settings_.baseline_blocks));
-  const bool is_low = rate->low >= kLowBlocks && now - rate->low_at >= kLowSeconds;
-  const bool is_very_low = rate->very_low >= kVeryLowBlocks && now - rate->very_low_at >= kVeryLowSeconds;
-  return is_low || is_very_low || leaks || rate->gross.IsLow();
+  return IsLowForLong(*rate, limit * rate->level, now) || leaks || rate->gross.IsLow();
+}
+
+// Where beats tell of several steps, the hiccup that another block leaves out may lie in two of them, and what is left
+// of a row is known to a step.
+bool ThroughputDropDetector::IsLowForLong(const Rate& rate, double limit, double now) const {
+  const int64_t more = block_.is_coarse ? 1 : 0;
+  const bool is_low = rate.low >= kLowBlocks + more && now - rate.low_at >= kLowSeconds;
+  const bool is_very_low = rate.very_low >= kVeryLowBlocks + more && now - rate.very_low_at >= kVeryLowSeconds;
+  if (!is_low && !is_very_low) return false;
+  if (!block_.is_coarse) return true;
+  std::vector<LowBlock> blocks(rate.low_blocks.begin(), rate.low_blocks.end());
+  std::sort(blocks.begin(), blocks.end(), [](const LowBlock& a, const LowBlock& b) { return a.rate > b.rate; });
+  blocks.resize(blocks.size() - kHiccupBlocks);
+  double work = 0;
+  double seconds = 0;
+  double steps = 0;
+  for (const LowBlock& block : blocks) {
+    work += block.rate * block.seconds;
+    seconds += block.seconds;
+    steps += block.steps;
+  }
+  return work * (steps + 1) / steps < limit * seconds;
 }
 
 void ThroughputDropDetector::AddGross(Rate* rate, double work_per_step, double now) {
@@ -172,8 +219,6 @@ void ThroughputDropDetector::AddGross(Rate* rate, double work_per_step, double n
   block.step = block_.step;
   block.work = work_per_step * static_cast<double>(step_ - block_.step);
   block.seconds = now - block_.at;
-  block.longest_work = work_per_step * static_cast<double>(block_.longest_steps);
-  block.longest_seconds = block_.longest;
   rate->gross.Add(block);
 }
 
@@ -184,7 +229,7 @@ bool ThroughputDropDetector::WatchTokens(double rate, double now) {
   AddGross(&tokens_, tokens, now);
   tokens_are_low_ = IsLow(&tokens_, rate * tokens, now);
   const bool are_noise = tokens_.deviation > kNoisyTokens && tokens_.deviation > 3 * steps_.deviation;
-  return tokens_.baseline.size() + 2 >= steps_.baseline.size() && !are_noise;
+  return tokens_.blocks + kTokenBlocksMissing >= steps_.blocks && !are_noise;
 }
 
 void ThroughputDropDetector::Close(const RunState& run, double steps, double seconds, double now, Findings* findings) {
@@ -199,7 +244,7 @@ void ThroughputDropDetector::Close(const RunState& run, double steps, double sec
   const double rate = steps / seconds;
   AddGross(&steps_, 1, now);
   const bool steps_are_low = IsLow(&steps_, rate, now);
-  const bool by_tokens = block_.token_samples > 0 && !are_counted_ && WatchTokens(rate, now);
+  const bool by_tokens = block_.token_samples > 0 && !token_count_.is_count() && WatchTokens(rate, now);
   const bool is_low = by_tokens ? tokens_are_low_ : steps_are_low;
   const Rate& measure = by_tokens ? tokens_ : steps_;
   if (measure.low == 0 && !is_low_) {
@@ -210,13 +255,15 @@ void ThroughputDropDetector::Close(const RunState& run, double steps, double sec
   }
   if (!is_low_ && is_low) return Raise(run, measure, by_tokens, findings);
   if (!is_low_) return;
-  const bool is_back = measure.recent.Newest(0) >= kRecovered * measure.level && !measure.gross.IsLow();
+  const bool is_back =
+      measure.recent.Newest(0) >= kRecovered * measure.level && !(is_by_waits_ && measure.gross.IsLow());
   calm_ = is_back ? calm_ + 1 : 0;
   if (calm_ < kCalmBlocks) return;
   is_low_ = false;
   for (Rate* calm : {&steps_, &tokens_}) {
     calm->recent.Clear();
     calm->recent_at.Clear();
+    calm->gross.Forget();
   }
   findings->Clear(IncidentKind::kThroughputDrop);
 }
@@ -224,7 +271,7 @@ void ThroughputDropDetector::Close(const RunState& run, double steps, double sec
 void ThroughputDropDetector::Raise(const RunState& run, const Rate& rate, bool by_tokens, Findings* findings) {
   is_low_ = true;
   calm_ = 0;
-  const bool by_waits = rate.gross.IsLow() && rate.low == 0;
+  const bool by_waits = is_by_waits_ = rate.gross.IsLow() && rate.low == 0;
   const double now_rate =
       by_waits ? rate.gross.Rate() : MedianOf(rate.recent.Last(static_cast<size_t>(std::max<int64_t>(1, rate.low))));
   const double usual = by_waits ? rate.gross.RateLearnt() : rate.level;

@@ -1,8 +1,11 @@
 // throughput_drop: the run trains more slowly than it did, all at once or little by little.
 #pragma once
 
+#include <deque>
+
 #include "operations/detectors/detector.h"
 #include "operations/detectors/gross_pace.h"
+#include "operations/detectors/token_count.h"
 
 namespace stepwatch::operations {
 
@@ -15,17 +18,25 @@ class ThroughputDropDetector : public Detector {
   void Apply(const Settings& settings) override { settings_ = settings.pace; }
 
  private:
+  // A block below the limit.
+  struct LowBlock {
+    double rate = 0;
+    double seconds = 0;
+    double steps = 0;
+  };
   // What was done in a second. The baseline is learnt, then frozen, and rises only.
   struct Rate {
     std::vector<double> baseline;
+    int64_t blocks = 0;
     SampleWindow recent{12};
     SampleWindow recent_at{12};  // when they began
-    double level = 0;            // median of the baseline
+    double level = 0;            // middle of the baseline
     double deviation = 0;        // of its blocks, as a part of the level
     int64_t low = 0;             // blocks in a row below the limits
     int64_t very_low = 0;
     double low_at = 0;  // when the first of them began
     double very_low_at = 0;
+    std::deque<LowBlock> low_blocks;  // the newest of those in a row
     bool is_frozen = false;
     GrossPace gross;
     void Learn(double rate, size_t blocks_max);
@@ -37,6 +48,7 @@ class ThroughputDropDetector : public Detector {
     double last_at = 0;
     double longest = 0;  // wait for a step, or for some that came at once
     int64_t longest_steps = 1;
+    bool is_coarse = false;  // a beat tells of several steps, and not of the moment at which the last ended
     double tokens = 0;
     int64_t token_samples = 0;
   };
@@ -47,7 +59,9 @@ class ThroughputDropDetector : public Detector {
   bool WatchTokens(double rate, double now);
   void AddGross(Rate* rate, double work_per_step, double now);
   bool IsLow(Rate* rate, double now_rate, double now);
+  bool IsLowForLong(const Rate& rate, double limit, double now) const;
   void Raise(const RunState& run, const Rate& rate, bool by_tokens, Findings* findings);
+  void TakeAdvance(int64_t steps);
   void TakeOwnTime(const BeatFacts& beat);
   double OwnSeconds() const;
   double HoldSeconds(const RunState& run, double ratio) const;
@@ -61,16 +75,16 @@ class ThroughputDropDetector : public Detector {
   Rate steps_;
   Rate tokens_;
   double first_block_at_ = -1;
-  int64_t token_rank_ = -1;  // whose tokens tell whether they are a count
-  double last_tokens_ = 0;
-  int64_t rising_tokens_ = 0;
-  bool are_counted_ = false;
+  TokenCount token_count_;
+  int64_t advance_ = 0;  // steps between the last two beats that told of one
+  int64_t same_advances_ = 0;
   int64_t step_ = -1;
   int64_t low_since_ = -1;
   std::vector<float> own_seconds_;  // of the ranks that tell their own step time, smoothed; 0: does not tell
   double own_seconds_learnt_ = 0;   // the middle of them, as long as the pace is as usual
   bool tokens_are_low_ = false;
   bool is_low_ = false;
+  bool is_by_waits_ = false;
   int64_t calm_ = 0;
 };
 

@@ -9,6 +9,12 @@ namespace {
 
 constexpr double kFollowSeconds = 60;     // in which ranks fail one after the other
 constexpr double kHardwareSeconds = 600;  // in which a faulty GPU brings its process down
+// What one cause does to several numbers begins within so many steps of one another. Where beats are far between it is
+// seen within so many beats; pace is judged by rounds of some seconds.
+constexpr int64_t kTogetherSteps = 20;
+constexpr double kTogetherBeats = 12;
+constexpr double kTogetherSeconds = 5;
+constexpr double kPaceSeconds = 30;
 constexpr std::string_view kNumberWords[] = {"nan", "inf", "finite", "diverge", "overflow"};
 
 bool ShareRank(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
@@ -34,9 +40,28 @@ bool SpeaksOfNumbers(const Finding& finding) {
                      [&](std::string_view word) { return HasWord(text, word); });
 }
 
+bool BeginsWith(const CauseView& cause, double seconds_min) {
+  if (cause.steps_quiet && *cause.steps_quiet <= kTogetherSteps) return true;
+  return cause.seconds_quiet <= std::max(seconds_min, kTogetherBeats * cause.beat_seconds);
+}
+
+bool IsNonfinite(IncidentKind kind) {
+  return kind == IncidentKind::kLossNonfinite || kind == IncidentKind::kGradNonfinite;
+}
+
+// A training that blows up goes from one stage to the next as long as nothing ends it. Other faults of numbers cause
+// nothing later on: what begins while they last is another fault.
+bool GoesOnAs(IncidentKind cause, IncidentKind kind) {
+  const bool blows_up =
+      cause == IncidentKind::kGradExplosion || cause == IncidentKind::kLossSpike || cause == IncidentKind::kDivergence;
+  if (blows_up) return kind != IncidentKind::kRankDisagreement;
+  return IsNonfinite(cause) && IsNonfinite(kind);
+}
+
 bool NumbersExplain(const CauseView& cause, const Finding& finding) {
   const IncidentKind kind = finding.kind;
-  if (FamilyOf(kind) == Family::kNumbers) return true;
+  if (FamilyOf(kind) == Family::kNumbers)
+    return GoesOnAs(cause.incident->kind, kind) || BeginsWith(cause, kTogetherSeconds);
   if (kind == IncidentKind::kException) return SpeaksOfNumbers(finding);
   // A trainer that gives up.
   return kind == IncidentKind::kProcessLost && finding.evidence.Find("end") != nullptr &&
@@ -53,10 +78,11 @@ bool LifeExplains(const CauseView& cause, const Finding& finding) {
   const IncidentKind kind = finding.kind;
   const Incident& incident = *cause.incident;
   // No process that is lost makes a number of another one NaN.
-  if (kind == IncidentKind::kLossNonfinite || kind == IncidentKind::kGradNonfinite)
+  if (IsNonfinite(kind))
     return incident.kind == IncidentKind::kException && SpeaksOfNumbers(incident) && !cause.has_trained_since;
-  const bool is_near = cause.seconds_open <= kFollowSeconds || !cause.has_trained_since;
   const bool same_rank = ShareRank(incident.ranks, finding.ranks);
+  const bool is_over = cause.has_trained_on && !same_rank;
+  const bool is_near = !is_over && (cause.seconds_open <= kFollowSeconds || !cause.has_trained_since);
   const bool may_be_same = same_rank || incident.ranks.empty() || finding.ranks.empty();
   if (kind == IncidentKind::kGpuFault) return same_rank && cause.seconds_open <= kFollowSeconds;
   if (kind == IncidentKind::kOutOfMemory)
@@ -105,7 +131,8 @@ bool Explains(const CauseView& cause, const Finding& finding) {
     case Family::kPace:
       // A second straggler is a fault of its own; that the whole run is slow is not.
       return finding.kind == IncidentKind::kThroughputDrop ||
-             (finding.kind == IncidentKind::kStraggler && cause.incident->kind == IncidentKind::kThroughputDrop);
+             (finding.kind == IncidentKind::kStraggler && cause.incident->kind == IncidentKind::kThroughputDrop &&
+              BeginsWith(cause, kPaceSeconds));
     case Family::kSaving: return false;
   }
   return false;

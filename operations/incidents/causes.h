@@ -15,6 +15,11 @@ struct CauseView {
   const Incident* incident = nullptr;
   double seconds_open = 0;
   bool has_trained_since = false;  // the run has finished steps after it was opened
+  bool has_trained_on = false;     // so many that it is over for those that are alive
+  // Since it was opened, or another symptom of it began.
+  double seconds_quiet = 0;
+  std::optional<int64_t> steps_quiet;  // until the finding began; absent: unknown
+  double beat_seconds = 0;             // between two beats of a rank
 };
 
 bool Explains(const CauseView& cause, const Finding& finding);

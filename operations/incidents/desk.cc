@@ -14,7 +14,11 @@ constexpr double kUpdateSeconds = 2;  // between two updates of one incident
 constexpr int64_t kStepsAgain = 2;
 constexpr int64_t kStepsAfterException = 3;
 constexpr double kSecondsAfterException = 5;
-constexpr double kSecondsAfterKill = 60;
+constexpr double kSecondsAfterMemory = 15;
+constexpr double kSecondsAfterKill = 60;  // one that nobody has caught
+// By which the ranks that are left train on without those that are lost.
+constexpr int64_t kStepsWithout = 10;
+constexpr double kSecondsWithout = 30;
 
 // FNV-1a.
 uint64_t Hash(std::string_view text) {
@@ -81,6 +85,7 @@ bool Desk::Join(const Finding& finding, const Moment& moment, std::vector<Incide
   if (open == nullptr) return false;
   if (open->is_adopted) open->opened_at = moment.now;
   open->raised_at = moment.now;
+  open->is_over = false;
   open->key = finding.key;
   open->is_adopted = false;
   const bool names_ranks = !finding.ranks.empty() && finding.ranks != open->incident.ranks;
@@ -93,11 +98,35 @@ bool Desk::Join(const Finding& finding, const Moment& moment, std::vector<Incide
   return true;
 }
 
+CauseView Desk::ViewOf(const Open& open, const Finding& finding, const Moment& moment) const {
+  CauseView cause;
+  cause.incident = &open.incident;
+  cause.seconds_open = moment.now - open.opened_at;
+  cause.has_trained_since = open.steps_since > kStepsAgain;
+  cause.has_trained_on = TrainsOnWithout(open, moment);
+  cause.seconds_quiet = moment.now - open.active_at;
+  const std::optional<int64_t> began = finding.since_step ? finding.since_step : moment.run.step();
+  if (began && open.active_step) cause.steps_quiet = *began - *open.active_step;
+  cause.beat_seconds = moment.run.pace().beat_seconds;
+  return cause;
+}
+
+// More of what is a symptom already is no news.
+bool Desk::HasSymptom(const Finding& finding) const {
+  return std::any_of(open_.begin(), open_.end(), [&](const Open& open) {
+    return std::any_of(open.symptoms.begin(), open.symptoms.end(), [&](const Symptom& symptom) {
+      return symptom.kind == finding.kind && symptom.key == finding.key;
+    });
+  });
+}
+
 bool Desk::Absorb(const Finding& finding, const Moment& moment, std::vector<Incident>* changes) {
+  if (HasSymptom(finding)) return true;
   for (Open& open : open_) {
-    const CauseView cause{&open.incident, moment.now - open.opened_at, open.steps_since > kStepsAgain};
-    if (!Explains(cause, finding)) continue;
+    if (!Explains(ViewOf(open, finding, moment), finding)) continue;
     AddSymptom(finding, &open);
+    open.active_at = moment.now;
+    open.active_step = moment.run.step();
     if (finding.severity > open.incident.severity) {
       open.incident.severity = finding.severity;
       Tell(&open, IncidentState::kUpdated, moment, changes);
@@ -108,6 +137,9 @@ bool Desk::Absorb(const Finding& finding, const Moment& moment, std::vector<Inci
 }
 
 void Desk::AddSymptom(const Finding& finding, Open* open) {
+  // Those of other families end with their cause, or are told by their own detectors.
+  if (FamilyOf(finding.kind) == FamilyOf(open->incident.kind) && FamilyOf(finding.kind) != Family::kLife)
+    open->symptoms.push_back({finding.kind, finding.key});
   std::vector<std::string> symptoms;
   if (const EvidenceValue* had = open->incident.evidence.Find("symptoms"))
     if (const auto* list = std::get_if<std::vector<std::string>>(had)) symptoms = *list;
@@ -133,6 +165,8 @@ void Desk::OpenFor(Finding finding, double at, const Moment& moment, std::vector
   Open open;
   open.key = finding.key;
   open.opened_at = open.raised_at = at;
+  open.active_at = moment.now;
+  open.opened_step = open.active_step = moment.run.step();
   open.restarts = moment.run.restarts();
   Incident& incident = open.incident;
   incident.kind = finding.kind;
@@ -172,10 +206,16 @@ void Desk::Recover(const Recovery& recovery, const Moment& moment, std::vector<I
                                 }),
                  waiting_.end());
   for (size_t i = open_.size(); i-- > 0;) {
-    if (open_[i].incident.kind != recovery.kind || (open_[i].key != recovery.key && !open_[i].is_adopted)) continue;
-    if (IsYetToCome(open_[i], moment)) continue;
-    open_[i].incident.evidence.Merge(recovery.evidence);
-    Resolve(i, "recovery", moment, changes);
+    Open& open = open_[i];
+    if (IsYetToCome(open, moment)) continue;
+    const bool is_own = open.incident.kind == recovery.kind && (open.key == recovery.key || open.is_adopted);
+    const size_t ended = std::erase_if(open.symptoms, [&](const Symptom& symptom) {
+      return symptom.kind == recovery.kind && symptom.key == recovery.key;
+    });
+    if (is_own) open.incident.evidence.Merge(recovery.evidence);
+    open.is_over = open.is_over || is_own;
+    // What the cause has left behind is a fault as long as it lasts.
+    if ((is_own || ended > 0) && open.is_over && open.symptoms.empty()) Resolve(i, "recovery", moment, changes);
   }
 }
 
@@ -195,6 +235,18 @@ void Desk::Tick(const Moment& moment, std::vector<Incident>* changes) {
       Tell(&open, IncidentState::kUpdated, moment, changes);
 }
 
+// Those that are alive have gone on since, for so many steps.
+bool Desk::TrainsOnWithout(const Open& open, const Moment& moment) const {
+  if (!open.opened_step || moment.run.restarts() > open.restarts) return false;
+  size_t alive = 0;
+  for (const auto& [number, rank] : moment.run.ranks()) {
+    if (rank.gone) continue;
+    ++alive;
+    if (!rank.step || *rank.step < *open.opened_step + kStepsWithout) return false;
+  }
+  return alive > 0;
+}
+
 bool Desk::TrainsAgain(const Open& open, const Moment& moment) const {
   if (moment.run.restarts() > open.restarts) return open.steps_since_restart >= kStepsAgain;
   const auto is_gone = [&](int64_t number) {
@@ -202,8 +254,13 @@ bool Desk::TrainsAgain(const Open& open, const Moment& moment) const {
     return rank == nullptr || rank->gone;
   };
   const std::vector<int64_t>& ranks = open.incident.ranks;
-  if (std::any_of(ranks.begin(), ranks.end(), is_gone)) return false;
   const double seconds = moment.now - open.raised_at;
+  if (std::any_of(ranks.begin(), ranks.end(), is_gone)) {
+    const IncidentKind kind = open.incident.kind;
+    const bool may_go_on =
+        kind == IncidentKind::kProcessLost || kind == IncidentKind::kException || kind == IncidentKind::kOutOfMemory;
+    return may_go_on && seconds >= kSecondsWithout && TrainsOnWithout(open, moment);
+  }
   switch (open.incident.kind) {
     case IncidentKind::kProcessLost: {
       const auto& all = moment.run.ranks();
@@ -211,7 +268,11 @@ bool Desk::TrainsAgain(const Open& open, const Moment& moment) const {
       return !some_gone && open.steps_since >= kStepsAfterException && seconds >= kSecondsAfterException;
     }
     case IncidentKind::kException: return open.steps_since >= kStepsAfterException && seconds >= kSecondsAfterException;
-    case IncidentKind::kOutOfMemory: return open.steps_since >= kStepsAfterException && seconds >= kSecondsAfterKill;
+    case IncidentKind::kOutOfMemory: {
+      const bool is_caught = open.incident.evidence.Find("type") != nullptr;
+      return open.steps_since >= kStepsAfterException &&
+             seconds >= (is_caught ? kSecondsAfterMemory : kSecondsAfterKill);
+    }
     default: return false;
   }
 }
@@ -226,7 +287,10 @@ void Desk::TakeAdvance(const BeatFacts& beat, const Moment& moment, std::vector<
         restarted || ranks.empty() || std::find(ranks.begin(), ranks.end(), beat.rank->rank) != ranks.end();
     if (counts && restarted && moment.run.began_at() >= open.raised_at) ++open.steps_since_restart;
     if (counts) ++open.steps_since;
-    if (TrainsAgain(open, moment)) Resolve(i, "training goes on", moment, changes);
+    // Detectors begin anew with a run that has gone back, and will not say that what they saw is over.
+    if (beat.rewound) open.symptoms.clear();
+    if (TrainsAgain(open, moment) || (open.is_over && open.symptoms.empty()))
+      Resolve(i, "training goes on", moment, changes);
   }
 }
 
@@ -241,7 +305,7 @@ void Desk::AddStacks(std::optional<int64_t> rank, const std::string& text) {
 void Desk::Adopt(const Incident& incident, const Moment& moment) {
   Open open;
   open.incident = incident;
-  open.opened_at = open.raised_at = open.told_at = moment.now;
+  open.opened_at = open.raised_at = open.told_at = open.active_at = moment.now;
   open.restarts = moment.run.restarts();
   open.is_adopted = true;
   open_.push_back(std::move(open));

@@ -37,6 +37,10 @@ class Desk {
   std::vector<Incident> OpenIncidents() const;
 
  private:
+  struct Symptom {
+    IncidentKind kind;
+    std::string key;
+  };
   struct Open {
     Incident incident;
     std::string key;
@@ -46,7 +50,13 @@ class Desk {
     int64_t restarts = 0;     // of the run, when it was opened
     int64_t steps_since = 0;  // that the run, or a culprit, has finished since
     int64_t steps_since_restart = 0;
-    bool is_changed = false;  // since it was told
+    std::optional<int64_t> opened_step;  // of the run, then
+    // When it was opened, or another symptom began, last.
+    double active_at = 0;
+    std::optional<int64_t> active_step;
+    std::vector<Symptom> symptoms;  // that last, of its own family
+    bool is_over = false;           // but for these
+    bool is_changed = false;        // since it was told
     bool is_adopted = false;
   };
   struct Waiting {
@@ -60,6 +70,9 @@ class Desk {
   void OpenFor(Finding finding, double at, const Moment& moment, std::vector<Incident>* changes);
   bool Join(const Finding& finding, const Moment& moment, std::vector<Incident>* changes);
   bool Absorb(const Finding& finding, const Moment& moment, std::vector<Incident>* changes);
+  CauseView ViewOf(const Open& open, const Finding& finding, const Moment& moment) const;
+  bool HasSymptom(const Finding& finding) const;
+  bool TrainsOnWithout(const Open& open, const Moment& moment) const;
   void AddSymptom(const Finding& finding, Open* open);
   void Tell(Open* open, IncidentState state, const Moment& moment, std::vector<Incident>* changes);
   void Resolve(size_t i, const char* how, const Moment& moment, std::vector<Incident>* changes);

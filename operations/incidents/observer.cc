@@ -48,6 +48,7 @@ struct Observer::Impl {
   void Rest(Watched* watched);
   void TakeBeat(Watched* watched, const Line& line, std::vector<Incident>* changes);
   void TakeEvent(Watched* watched, const Line& line, std::vector<Incident>* changes);
+  void TakeForAll(const Line& line, std::vector<Incident>* changes);
   Desk::Moment MomentOf(const Watched& watched) const { return {watched.run, clock, clock.now()}; }
 
   Settings settings;
@@ -135,7 +136,7 @@ void Observer::Impl::TakeBeat(Watched* watched, const Line& line, std::vector<In
 
 void Observer::Impl::TakeEvent(Watched* watched, const Line& line, std::vector<Incident>* changes) {
   RunState& run = watched->run;
-  const int64_t restarts = run.restarts();
+  const bool begins_again = run.BeginsAgain(std::get<Event>(line.what), line.rank);
   const bool is_end = std::holds_alternative<EndEvent>(std::get<Event>(line.what));
   const Desk::Moment moment = MomentOf(*watched);
   Findings findings;
@@ -147,12 +148,26 @@ void Observer::Impl::TakeEvent(Watched* watched, const Line& line, std::vector<I
   };
   // What an end means hangs on what was before it.
   if (is_end && !run.ended()) tell();
+  if (begins_again)
+    for (const auto& detector : watched->detectors) {
+      detector->BeforeRestart(run, &findings);
+      if (!findings.empty()) watched->desk.Take(findings.Take(), moment, changes);
+    }
   run.TakeEvent(line, clock.now(), line.t);
-  if (run.restarts() > restarts)
+  if (begins_again)
     for (const auto& detector : watched->detectors) detector->OnRestart();
   if (const auto* stacks = std::get_if<StacksEvent>(&std::get<Event>(line.what)))
     watched->desk.AddStacks(line.rank, stacks->text);
   if (!is_end) tell();
+}
+
+// A sample of a host or a GPU of which nobody says whose it is concerns every run, or those that have the rank.
+void Observer::Impl::TakeForAll(const Line& line, std::vector<Incident>* changes) {
+  for (auto& [id, watched] : runs) {
+    if (watched->run.ended() || (line.rank && watched->run.FindRank(*line.rank) == nullptr)) continue;
+    watched->run.Advance(clock.now());
+    TakeEvent(watched.get(), line, changes);
+  }
 }
 
 Observer::Observer(const Settings& settings) : impl_(std::make_unique<Impl>(settings)) {}
@@ -172,7 +187,10 @@ std::vector<Incident> Observer::Observe(const Line& line) {
     impl.AdvanceTo(impl.clock.At(line.t), &changes);
     impl.clock.See(line.t);
   }
-  if (line.run.empty()) return changes;
+  if (line.run.empty()) {
+    if (event != nullptr && step == nullptr) impl.TakeForAll(line, &changes);
+    return changes;
+  }
   Impl::Watched* watched = impl.Get(line.run, line.t);
   if (watched == nullptr) {
     ++impl.lines_dropped;

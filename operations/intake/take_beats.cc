@@ -15,6 +15,7 @@ Result<Line> Take(std::string_view text) {
   const auto* event = std::get_if<Event>(&line.value().what);
   if (event != nullptr && std::holds_alternative<ClockStepEvent>(*event))
     return Status(StatusCode::kUnsupported, "a clock_step is told by the observer whose clock it is");
+  if (line.value().run.empty()) return Status(StatusCode::kNotFound, "\"run\" is missing, the name of the run");
   return line;
 }
 

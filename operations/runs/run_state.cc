@@ -12,6 +12,9 @@ constexpr int64_t kWarmUpAdvances = 5;
 constexpr double kGoneSecondsMin = 5;
 constexpr size_t kHostsMax = 256;
 constexpr size_t kSeriesMax = 96;
+constexpr double kTogether = 0.25;       // of the time between beats, in which all ranks tell of a step
+constexpr double kTogetherShare = 0.75;  // of the steps: two ranks that beat on their own do so for half
+constexpr double kTogetherSmoothing = 0.1;
 constexpr double kBeatSmoothing = 0.02;
 // A standstill beyond both is a fault or a rarity, and no pace.
 constexpr double kStandstillSeconds = 120;
@@ -30,6 +33,14 @@ double Pace::StepSeconds() const {
   std::sort(all.begin(), all.end());
   all.resize(all.size() - all.size() / 10);
   return std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size());
+}
+
+bool Pace::AreTogether() const {
+  return together > kTogetherShare;
+}
+
+void Pace::AddTogether(bool is_together) {
+  together += kTogetherSmoothing * ((is_together ? 1 : 0) - together);
 }
 
 void Pace::AddStandstill(double seconds) {
@@ -74,7 +85,9 @@ RankState* RunState::RankOf(int64_t rank, double now, size_t ranks_max) {
   RankState& state = ranks_[rank];
   state.rank = rank;
   state.heard_at = state.phase_at = state.step_at = state.changed_at = now;
-  ++phase_counts_[static_cast<size_t>(state.phase)];
+  const auto phase = static_cast<size_t>(state.phase);
+  // The first rank has been beginning since the run has.
+  if (phase_counts_[phase]++ == 0) phase_since_[phase] = ranks_.size() == 1 ? began_at_ : now;
   return &state;
 }
 
@@ -113,7 +126,14 @@ void RunState::CountPhase(RunPhase before, RunPhase after, double now) {
 
 void RunState::Progress(const BeatFacts& facts) {
   if (facts.rewound) step_.reset();
+  if (facts.advanced > 0 && step_ && facts.step == *step_) {
+    ++ranks_at_step_;
+    last_at_step_ = facts.now;
+  }
   if (facts.advanced == 0 || (step_ && facts.step <= *step_)) return;
+  pace_.AddTogether(ranks_at_step_ >= ranks_.size() && last_at_step_ - step_at_ < kTogether * pace_.beat_seconds);
+  ranks_at_step_ = 1;
+  last_at_step_ = facts.now;
   const bool is_training = phase() == RunPhase::kTrain && left_training_at_ < step_at_ && step_;
   if (is_training) {
     const double seconds = facts.now - progress_at_;
@@ -159,12 +179,17 @@ void RunState::Advance(double now) {
   }
 }
 
+bool RunState::BeginsAgain(const Event& event, std::optional<int64_t> rank) const {
+  return std::holds_alternative<RestartEvent>(event) ||
+         (std::holds_alternative<StartEvent>(event) && (ended_ || (step_ && !rank)));
+}
+
 void RunState::TakeEvent(const Line& line, double now, double wall) {
   heard_at_ = now;
   heard_wall_ = wall;
   const Event& event = std::get<Event>(line.what);
-  const auto begin = [&](const std::optional<int64_t>& world, const std::string& host, bool again) {
-    if (again) Restart(now);
+  if (BeginsAgain(event, line.rank)) Restart(now);
+  const auto begin = [&](const std::optional<int64_t>& world, const std::string& host) {
     if (world) world_ = *world;
     if (!host.empty() && hosts_.size() < kHostsMax && std::find(hosts_.begin(), hosts_.end(), host) == hosts_.end())
       hosts_.push_back(host);
@@ -172,9 +197,9 @@ void RunState::TakeEvent(const Line& line, double now, double wall) {
   const auto found = line.rank ? ranks_.find(*line.rank) : ranks_.end();
   RankState* rank = found == ranks_.end() ? nullptr : &found->second;
   if (const auto* start = std::get_if<StartEvent>(&event)) {
-    begin(start->world, start->host, ended_ || (step_ && !line.rank));
+    begin(start->world, start->host);
   } else if (const auto* restart = std::get_if<RestartEvent>(&event)) {
-    begin(restart->world, restart->host, true);
+    begin(restart->world, restart->host);
   } else if (const auto* end = std::get_if<EndEvent>(&event)) {
     if (!ended_) ended_at_ = now;
     ended_ = true;

@@ -32,8 +32,12 @@ struct Pace {
   double standstill_seconds_second = 0;  // the second longest: what was seen once is no habit
   double standstill_seconds_odd = 0;     // the longest that was left out
   double beat_seconds = 0;               // between beats of a rank, typical
+  double together = 0;                   // share of the steps that all ranks told of at once, smoothed
   // 0: not yet known.
   double StepSeconds() const;
+  // All ranks tell of a step as soon as it ends: one that has not told of it has not finished it.
+  bool AreTogether() const;
+  void AddTogether(bool is_together);
   void AddStandstill(double seconds);
 };
 
@@ -45,6 +49,8 @@ class RunState {
 
   // Apply what was seen at `now`, which never falls. A rank beyond the limit is refused with null.
   std::optional<BeatFacts> TakeBeat(const Line& line, double now, double wall, size_t ranks_max);
+  // Whether the event makes the run start again.
+  bool BeginsAgain(const Event& event, std::optional<int64_t> rank) const;
   void TakeEvent(const Line& line, double now, double wall);
   // Its numbers by step are not needed any more.
   void ForgetSeries();
@@ -99,6 +105,8 @@ class RunState {
   std::optional<int64_t> step_;
   std::optional<int64_t> checkpoint_step_;
   double step_at_ = 0;
+  size_t ranks_at_step_ = 0;
+  double last_at_step_ = 0;  // when the last of them was heard of it
   double began_at_;
   double heard_at_;
   double started_wall_;

@@ -3,6 +3,17 @@
 #include <algorithm>
 
 namespace stepwatch::operations {
+namespace {
+
+// Lines come a little out of order, and differences of large times are rounded: time that falls by a little is as
+// likely as a silence so many times as long.
+constexpr double kFallWeight = 10;
+
+double OddnessOf(double seconds) {
+  return seconds >= 0 ? seconds : -kFallWeight * seconds;
+}
+
+}  // namespace
 
 double VirtualClock::At(double t) const {
   return begun_ ? now_ + std::max(0.0, t - wall_) : t;
@@ -24,7 +35,7 @@ void VirtualClock::Set(double t, double seconds) {
   if (!begun_) return See(t);
   const double if_new = t - wall_ - seconds;
   const double if_old = t - wall_;
-  const bool is_new = if_old < 0 || (if_new >= 0 && if_new < if_old);
+  const bool is_new = OddnessOf(if_new) < OddnessOf(if_old);
   Advance(now_ + std::max(0.0, is_new ? if_new : if_old));
   wall_ += seconds;
 }

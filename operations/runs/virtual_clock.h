@@ -13,7 +13,7 @@ class VirtualClock {
   // What a line of time `t` does to the clock, after Advance(At(t)).
   void See(double t);
   // The wall clock was set by `seconds`, and `t` is the time of the line that says so, which is in either clock: that
-  // is taken by which less time has passed.
+  // is taken by which less time has passed, or fallen.
   void Set(double t, double seconds);
 
   double now() const { return now_; }

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "operations/trace/mend_json.h"
 #include "operations/trace/parse_event.h"
 #include "operations/trace/read_json.h"
-#include "src/base/text.h"
 
 namespace stepwatch::operations {
 namespace {
@@ -38,18 +38,13 @@ Status ReadBeat(const Json& object, Beat* beat) {
     Status status;
     if (value.is_null()) continue;
     if (std::optional<double>* number = NumberOf(beat, key)) {
-      status = ReadNumber(value, key, number);
+      (void)ReadLooseNumber(value, number);
     } else if (key == "step") {
       status = ReadWhole(value, key, &beat->step);
     } else if (key == "phase") {
-      std::string name;
-      status = ReadText(value, key, kNameBytesMax, &name);
-      beat->phase = PhaseNamed(name);
-      if (status.ok() && !beat->phase)
-        status = Status(StatusCode::kOutOfRange,
-                        "\"phase\" is \"" + base::Printable(name) + "\", not init, train, eval, checkpoint or paused");
+      if (value.is_string()) beat->phase = PhaseNamed(value.get_ref<const std::string&>());
     } else if (key == "module") {
-      status = ReadText(value, key, kNameBytesMax, &beat->module);
+      (void)ReadText(value, key, kNameBytesMax, &beat->module);
     } else {
       status = ReadReported(key, value, beat);
     }
@@ -68,6 +63,24 @@ Status ReadRank(const Json& object, Line* line) {
   return Status();
 }
 
+// A clock is that of the observer, and a host or a GPU may be that of many runs.
+bool NeedsRun(const Line& line) {
+  const auto* event = std::get_if<Event>(&line.what);
+  return event == nullptr || (!std::holds_alternative<ClockStepEvent>(*event) &&
+                              !std::holds_alternative<HostEvent>(*event) && !std::holds_alternative<GpuEvent>(*event));
+}
+
+Status ReadRun(const Json& object, Line* line) {
+  const Json* run = Member(object, "run");
+  if (run == nullptr)
+    return NeedsRun(*line) ? Status(StatusCode::kNotFound, "\"run\" is missing, the name of the run") : Status();
+  if (!run->is_string()) return Status(StatusCode::kWrongType, "\"run\" takes text");
+  line->run = run->get_ref<const std::string&>();
+  if (line->run.empty() || line->run.size() > kRunBytesMax)
+    return Status(StatusCode::kOutOfRange, "\"run\" takes 1 to " + std::to_string(kRunBytesMax) + " bytes");
+  return Status();
+}
+
 Status ReadHead(const Json& object, Line* line) {
   std::optional<double> t;
   const Json* time = Member(object, "t");
@@ -76,12 +89,6 @@ Status ReadHead(const Json& object, Line* line) {
   if (!std::isfinite(*t) || std::abs(*t) > kTimeMax)
     return Status(StatusCode::kOutOfRange, "\"t\" is no time; it takes finite seconds");
   line->t = *t;
-  const Json* run = Member(object, "run");
-  if (run == nullptr) return Status(StatusCode::kNotFound, "\"run\" is missing, the name of the run");
-  if (!run->is_string()) return Status(StatusCode::kWrongType, "\"run\" takes text");
-  line->run = run->get_ref<const std::string&>();
-  if (line->run.empty() || line->run.size() > kRunBytesMax)
-    return Status(StatusCode::kOutOfRange, "\"run\" takes 1 to " + std::to_string(kRunBytesMax) + " bytes");
   return ReadRank(object, line);
 }
 
@@ -111,11 +118,13 @@ Status ReadWhat(const Json& object, Line* line) {
 Result<Line> ParseLine(std::string_view text_untrusted) {
   if (text_untrusted.size() > kLineBytesMax)
     return Status(StatusCode::kExhausted, "the line has more than " + std::to_string(kLineBytesMax) + " bytes");
-  const Json object = Json::parse(text_untrusted, nullptr, /*allow_exceptions=*/false);
+  Json object = Json::parse(text_untrusted, nullptr, /*allow_exceptions=*/false);
+  if (object.is_discarded()) object = Json::parse(MendJson(text_untrusted), nullptr, /*allow_exceptions=*/false);
   if (!object.is_object()) return Status(StatusCode::kInvalid, "the line is no JSON object");
   Line line;
   if (Status status = ReadHead(object, &line); !status.ok()) return status;
   if (Status status = ReadWhat(object, &line); !status.ok()) return status;
+  if (Status status = ReadRun(object, &line); !status.ok()) return status;
   return line;
 }
 

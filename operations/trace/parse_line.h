@@ -7,7 +7,9 @@
 //
 // The rank of an event may stand in the event instead. NaN and infinities are the strings "nan", "inf" and "-inf"; null
 // is the same as absent. Keys of a beat that are not known are reported numbers if they are numbers, and are ignored if
-// not; keys of an event, and of the line, that are not known are ignored.
+// not; keys of an event, and of the line, that are not known are ignored. A number, phase or module of a beat that is
+// not usable is as if absent: that a rank lives and where it is counts for more. A clock_step, host or gpu event needs
+// no run: it is that of the observer, or of every run that it concerns.
 #pragma once
 
 #include <cstddef>

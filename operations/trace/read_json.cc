@@ -1,5 +1,6 @@
 #include "operations/trace/read_json.h"
 
+#include <cctype>
 #include <cmath>
 #include <limits>
 
@@ -25,11 +26,19 @@ bool ReadLooseNumber(const Json& value, std::optional<double>* number) {
     return true;
   }
   if (!value.is_string()) return false;
-  const std::string& text = value.get_ref<const std::string&>();
-  if (text == "nan") *number = std::numeric_limits<double>::quiet_NaN();
-  if (text == "inf") *number = std::numeric_limits<double>::infinity();
-  if (text == "-inf") *number = -std::numeric_limits<double>::infinity();
-  return text == "nan" || text == "inf" || text == "-inf";
+  std::string text = value.get_ref<const std::string&>();
+  for (char& letter : text) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  const bool is_negative = !text.empty() && text[0] == '-';
+  if (is_negative || (!text.empty() && text[0] == '+')) text.erase(0, 1);
+  if (text == "nan") {
+    *number = std::numeric_limits<double>::quiet_NaN();
+  } else if (text == "inf" || text == "infinity") {
+    const double infinity = std::numeric_limits<double>::infinity();
+    *number = is_negative ? -infinity : infinity;
+  } else {
+    return false;
+  }
+  return true;
 }
 
 Status ReadNumber(const Json& value, const std::string& key, std::optional<double>* number) {
@@ -44,14 +53,30 @@ Status ReadWhole(const Json& value, const std::string& key, std::optional<int64_
   return Status();
 }
 
+std::string LooseText(const Json& value) {
+  if (value.is_string()) return value.get_ref<const std::string&>();
+  if (!value.is_array()) return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string text;
+  for (const Json& line : value) {
+    if (!text.empty() && text.back() != '\n') text += '\n';
+    text += line.is_string() ? line.get_ref<const std::string&>()
+                             : line.dump(-1, ' ', false, Json::error_handler_t::replace);
+  }
+  return text;
+}
+
 Status ReadText(const Json& value, const std::string& key, size_t bytes_max, std::string* text) {
   if (!value.is_string()) return WrongType(key, "text");
   *text = value.get_ref<const std::string&>();
-  if (text->size() <= bytes_max) return Status();
+  CutText(bytes_max, text);
+  return Status();
+}
+
+void CutText(size_t bytes_max, std::string* text) {
+  if (text->size() <= bytes_max) return;
   size_t end = bytes_max;
   while (end > 0 && (static_cast<unsigned char>((*text)[end]) & 0xC0) == 0x80) --end;
   text->resize(end);
-  return Status();
 }
 
 }  // namespace stepwatch::operations

@@ -107,7 +107,7 @@ struct ValueJson {
 std::string LineJson(const Line& line) {
   OrderedJson json;
   json["t"] = line.t;
-  json["run"] = line.run;
+  if (!line.run.empty()) json["run"] = line.run;
   Put(&json, "rank", line.rank);
   if (const auto* beat = std::get_if<Beat>(&line.what)) {
     json["beat"] = BeatJson(*beat);

@@ -54,12 +54,14 @@ def test_the_tail_is_time_that_passes() -> None:
 def test_bad_lines_are_named_and_passed_over() -> None:
     """The rest is replayed."""
     text = "garbage\n\n" + as_text(beats(20)) + '{"t":21,"run":"r1","event":{"kind":"end","reason":"ok"}}\n{"t":1}\n'
+    text += '{"t":22,"rank":0,"beat":{"step":1}}\n'
     done = replay(text)
     assert done.returncode == 0
     assert done.stdout == ""
     assert "line 1: the line is no JSON object" in done.stderr
-    assert 'line 45: "run" is missing' in done.stderr
-    assert "2 of 45 lines could not be used" in done.stderr
+    assert 'line 45: a line has one of "beat" and "event"' in done.stderr
+    assert 'line 46: "run" is missing' in done.stderr
+    assert "3 of 46 lines could not be used" in done.stderr
 
 
 def test_people_get_a_sentence(tmp_path: Path) -> None:

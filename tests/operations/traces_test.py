@@ -99,7 +99,8 @@ def not_finite(name: str) -> Any:
 def moves(name: str, by: float) -> Any:
     def check(label: dict[str, Any], lines: Lines) -> bool:
         begin, end = window(label)
-        usual = statistics.median(values(lines, label["run"], name, begin - 60, begin))
+        # So few that one which still falls has not fallen far over them, and enough for one that is noisy.
+        usual = statistics.median(values(lines, label["run"], name, begin - 60, begin)[-15:])
         after = values(lines, label["run"], name, begin, min(end, label["deadline"]))
         return max(after) > by * usual if by > 1 else min(after) < by * usual
 
@@ -166,8 +167,8 @@ SEEN = {
     "gpu_fault": a_gpu_changes,
     "loss_nonfinite": not_finite("loss"),
     "grad_nonfinite": not_finite("grad_norm"),
-    "loss_spike": moves("loss", 1.8),
-    "divergence": moves("loss", 1.8),
+    "loss_spike": moves("loss", 1.6),
+    "divergence": moves("loss", 1.6),
     "grad_explosion": moves("grad_norm", 10),
     "grad_collapse": moves("grad_norm", 0.02),
     "throughput_drop": slows_down,

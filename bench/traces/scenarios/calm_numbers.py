@@ -52,6 +52,34 @@ def small_batches(draw: Draw) -> Job:
     return job.start().train(400).end()
 
 
+@guise("healthy", 3, 3)
+def noise_goes_on_for_long(draw: Draw) -> Job:
+    """Thousands of noisy losses, each for itself or like the one before: now and then some are high together."""
+    job = reporting(draw, world=2, loss_from="first", step_seconds=0.5)
+    likeness = draw.one_of((0.0, 0.5, 0.9))
+    level, noise = draw.one_of(((0.9, 0.2), (0.0, 0.02), (-3.0, 1.0))) if likeness == 0 else (2.4, 0.1)
+    state = [0.0]
+
+    def wander(step: int, rank: int, value: float) -> float:
+        state[0] = likeness * state[0] + math.sqrt(1 - likeness**2) * draw.gauss(0, 1)
+        return level + noise * state[0]
+
+    job.measures.bends["loss"] = wander
+    return job.start().train(4000).end()
+
+
+@guise("healthy", 2, 2)
+def two_tasks(draw: Draw) -> Job:
+    """A step is of one of two tasks, and the loss of one is half as high again."""
+    job = reporting(draw, world=4, loss_from="reduced")
+    kept: dict[int, bool] = {}
+    share = draw.between(0.2, 0.5)
+    job.measures.bends["loss"] = lambda step, rank, value: (
+        (3.0 if kept.setdefault(step, draw.chance(share)) else 2.0) + value / 100
+    )
+    return job.start().train(600).end()
+
+
 @guise("healthy", 2, 2)
 def schedule_begins_anew(draw: Draw) -> Job:
     """The learning rate of a cosine with restarts jumps up; the loss rises by some percent and comes back."""
@@ -108,6 +136,30 @@ def hiccups_of_any_rank(draw: Draw) -> Job:
         job.slow = {draw.whole(0, job.world - 1): draw.between(1.5, 3)}
         job.train(1)
         job.slow.clear()
+    return job.end()
+
+
+@guise("healthy", 1, 1)
+def sequences_grow(draw: Draw) -> Job:
+    """Sequences grow little by little, and with them the tokens and the time of a step."""
+    job = paced(draw, step_seconds=draw.spread(0.6, 1.5), **OWN_TIME).start().train(150)
+    begin, most = job.step, draw.between(0.8, 2)
+
+    def growth(step: int) -> float:
+        return 1 + most * min(1, max(0, step - begin) / 500)
+
+    job.pace = growth
+    job.measures.tokens = lambda step: int(job.shape.tokens * growth(step))
+    return job.train(600).end()
+
+
+@guise("healthy", 1, 1)
+def noisy_neighbours(draw: Draw) -> Job:
+    """The own time of each rank varies by a quarter from step to step."""
+    job = paced(draw, step_seconds=1.0, **OWN_TIME).start()
+    for _ in range(300):
+        job.slow = {rank: math.exp(0.3 * draw.gauss(0, 1)) for rank in range(job.world)}
+        job.train(1)
     return job.end()
 
 

@@ -115,6 +115,16 @@ def rolled_back(draw: Draw) -> Job:
     return job.train(150).end()
 
 
+@guise("loss_spike", 2, 2)
+def while_it_still_falls(draw: Draw) -> Job:
+    """The loss jumps early in training, when it falls by more from step to step than it varies."""
+    job = reporting(draw)
+    job.shape.learning.halving_steps = draw.between(20, 60)
+    job.start().train(draw.whole(60, 140))
+    spike(job, draw.between(1.8, 2.6), 1, draw.between(8, 20))
+    return job.train(150).end()
+
+
 @guise("loss_spike", 1, 1)
 def seen_by_sparse_beats(draw: Draw) -> Job:
     """Beats each ten seconds; the spike lasts minutes."""
@@ -276,6 +286,17 @@ def one_rank_of_many_heartbeats(draw: Draw) -> Job:
     job.expect("rank_disagreement", [culprit])
     job.measures.bends["grad_norm"] = from_step(job, lambda after, rank, value: value * (1.5 if rank == culprit else 1))
     return job.train(40)
+
+
+@guise("rank_disagreement", 1, 1)
+def sampled_by_beats_of_a_second(draw: Draw) -> Job:
+    """Each rank tells of every second step or so, and not all of the same ones; one differs for good."""
+    job = new_job(draw, world=16, beat_seconds=1.0, step_seconds=draw.between(0.4, 0.6), loss_from="reduced")
+    job.start().train(120)
+    culprit = draw.whole(0, job.world - 1)
+    job.expect("rank_disagreement", [culprit], tolerance=5)
+    job.measures.bends["loss"] = from_step(job, lambda after, rank, value: value * (1.1 if rank == culprit else 1))
+    return job.train(150)
 
 
 @guise("rank_disagreement", 1, 1)

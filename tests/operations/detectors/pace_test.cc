@@ -1,5 +1,8 @@
 // Runs and ranks that become slower, and those that do not.
 
+#include <cmath>
+#include <random>
+
 #include "tests/catch.h"
 #include "tests/operations/script.h"
 
@@ -87,6 +90,99 @@ TEST_CASE("That all ranks are slower waits for no straggler") {
   REQUIRE(opened.size() == 1);
   CHECK(opened[0].kind == IncidentKind::kThroughputDrop);
   CHECK(opened[0].t - slow_at <= 20);
+}
+
+TEST_CASE("Sequences that grow make slower steps of more tokens, which is no drop") {
+  Script script;
+  const auto growth = [](int64_t step) { return 1 + static_cast<double>(std::max<int64_t>(0, step - 150)) / 200; };
+  script.change = [&](int64_t step, int64_t, Beat* beat) { beat->tokens = 4096 * growth(step); };
+  while (script.step < 550) script.Train(1, growth(script.step + 1));
+  CHECK(OpenedIn(Replay(script.lines)).empty());
+}
+
+TEST_CASE("Tokens that count all so far say nothing of a step, and half of the tokens of a step are a drop") {
+  Script counted;
+  counted.change = [](int64_t step, int64_t, Beat* beat) { beat->tokens = 4096.0 * static_cast<double>(step); };
+  CHECK(OpenedIn(Replay(counted.Train(150).Train(100, 2).lines)).size() == 1);
+
+  Script halved;
+  halved.change = [](int64_t step, int64_t, Beat* beat) { beat->tokens = step > 150 ? 2048 : 4096; };
+  CHECK(OpenedIn(Replay(halved.Train(150).Train(100).lines)).size() == 1);
+}
+
+TEST_CASE("A hiccup that lies between two sparse beats is no drop") {
+  for (double hiccup_at = 600; hiccup_at < 605; hiccup_at += 0.5) {
+    std::vector<Line> lines;
+    for (int64_t beat_number = 0; beat_number < 200; ++beat_number) {
+      const double t = 5.0 * static_cast<double>(beat_number);
+      Beat beat;
+      beat.phase = RunPhase::kTrain;
+      beat.step = static_cast<int64_t>((t - std::clamp(t - hiccup_at, 0.0, 7.0)) / 0.5);
+      lines.push_back(BeatLine(t + 0.01, beat_number % 4, beat));
+    }
+    CHECK(OpenedIn(Replay(lines)).empty());
+  }
+}
+
+TEST_CASE("A run that compiles anew for three steps is not slow afterwards") {
+  Script script;
+  script.step_seconds = 1;
+  CHECK(OpenedIn(Replay(script.Train(300).Train(3, 40).Train(200).lines)).empty());
+}
+
+TEST_CASE("A drop of throughput is over within twenty-five steps of the old pace, and told once") {
+  Script script;
+  script.Train(300).Train(150, 2).Train(25);
+  const std::vector<Incident> changes = Replay(script.lines);
+  REQUIRE(OpenedIn(changes).size() == 1);
+  CHECK(IsResolved(changes, OpenedIn(changes)[0].id));
+  CHECK(OpenedIn(Replay(script.Train(200).lines)).size() == 1);
+}
+
+TEST_CASE("Ranks whose times vary by a quarter anyway have no straggler among them") {
+  for (const unsigned seed : {1U, 2U, 3U, 4U}) {
+    std::mt19937 random(seed);
+    std::normal_distribution<double> noise(0, 0.25);
+    Script script;
+    script.world = 8;
+    script.step_seconds = 1;
+    script.change = [&](int64_t, int64_t, Beat* beat) { *beat->step_seconds *= std::exp(noise(random)); };
+    CHECK(OpenedIn(Replay(script.Train(400).lines)).empty());
+  }
+}
+
+TEST_CASE(
+    "A rank that stumbles now and then is no straggler, and one that is slow half of the time has few incidents") {
+  const auto opened = [](int64_t period, int64_t slow_steps) {
+    Script script;
+    script.step_seconds = 1;
+    script.change = [=](int64_t step, int64_t rank, Beat* beat) {
+      if (rank == 2 && step > 120 && step % period < slow_steps) *beat->step_seconds *= 2;
+    };
+    return OpenedIn(Replay(script.Train(420).lines)).size();
+  };
+  CHECK(opened(100, 5) == 0);
+  CHECK(opened(20, 10) <= 2);
+}
+
+TEST_CASE("A rank that is slow from the first step on is a straggler for as long") {
+  Script script;
+  script.change = [](int64_t, int64_t rank, Beat* beat) { *beat->step_seconds *= rank == 1 ? 1.8 : 1; };
+  const std::vector<Incident> changes = Replay(script.Train(300).lines);
+  REQUIRE(OpenedIn(changes).size() == 1);
+  CHECK_FALSE(IsResolved(changes, OpenedIn(changes)[0].id));
+}
+
+TEST_CASE("Checkpoints may come later once, and at other intervals after a restart") {
+  Script late;
+  for (const int64_t steps : {75, 72, 65, 112, 60}) late.Train(steps).Event(CheckpointEvent{late.step});
+  CHECK(OpenedIn(Replay(late.lines)).empty());
+
+  Script restarted;
+  for (int i = 0; i < 5; ++i) restarted.Train(60).Event(CheckpointEvent{restarted.step});
+  restarted.Event(RestartEvent{4, "host"});
+  for (int i = 0; i < 3; ++i) restarted.Train(150).Event(CheckpointEvent{restarted.step});
+  CHECK(OpenedIn(Replay(restarted.lines)).empty());
 }
 
 TEST_CASE("Four runs that train for a day, evaluate, save themselves and stumble now and then raise nothing") {

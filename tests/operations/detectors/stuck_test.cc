@@ -6,9 +6,10 @@
 namespace stepwatch::operations {
 namespace {
 
-// Four ranks that beat each `beat_seconds`, one after the other, whatever happens; steps of half a second.
+// Four ranks that beat each `beat_seconds`, one after the other, whatever happens.
 struct Heartbeats {
   double beat_seconds = 5;
+  double step_seconds = 0.5;
   double t = 0;
   double steps = 0;
   RunPhase phase = RunPhase::kTrain;
@@ -17,7 +18,7 @@ struct Heartbeats {
   Heartbeats& Pass(double seconds, bool trains, const std::vector<int64_t>& silent = {}) {
     for (const double end = t + seconds; t < end;) {
       t += beat_seconds / 4;
-      if (trains) steps += beat_seconds / 4 / 0.5;
+      if (trains) steps += beat_seconds / 4 / step_seconds;
       const auto rank = static_cast<int64_t>(t / (beat_seconds / 4)) % 4;
       if (std::find(silent.begin(), silent.end(), rank) != silent.end()) continue;
       Beat beat;
@@ -43,6 +44,36 @@ TEST_CASE("A silent rank among beats of five seconds is told within two of them 
   REQUIRE(opened.size() == 1);
   CHECK(opened[0].ranks == std::vector<int64_t>{2});
   CHECK(opened[0].t - stood_still_at <= 3 * 0.5 + 5 + 2 * script.beat_seconds);
+}
+
+TEST_CASE("Where all fall silent at once nobody is named for what its last beat could not yet tell") {
+  for (double seconds = 200; seconds < 220; seconds += 1.25) {
+    Heartbeats script;
+    script.step_seconds = 6;
+    const std::vector<Incident> opened = OpenedIn(Replay(script.Pass(seconds, true).lines, 300));
+    REQUIRE(opened.size() == 1);
+    CHECK(opened[0].ranks.empty());
+  }
+}
+
+TEST_CASE("A run with steps of a minute may stumble for three") {
+  Script script;
+  script.step_seconds = 60;
+  for (int i = 0; i < 3; ++i) {
+    script.Train(40);
+    script.t += 180;
+  }
+  CHECK(OpenedIn(Replay(script.Train(10).lines)).empty());
+}
+
+TEST_CASE("A run that began within a minute before its restarts is stuck when it has not after ten") {
+  Script script;
+  for (int i = 0; i < 2; ++i) script.Wait(40, {}, RunPhase::kInit).Train(60).Event(RestartEvent{4, "host"});
+  const double began_at = script.t;
+  const std::vector<Incident> opened = OpenedIn(Replay(script.Wait(700, {}, RunPhase::kInit).lines));
+  REQUIRE(opened.size() == 1);
+  CHECK(opened[0].kind == IncidentKind::kStuck);
+  CHECK(opened[0].t - began_at < 600);
 }
 
 TEST_CASE("That nobody is heard for a while says nothing of any rank") {

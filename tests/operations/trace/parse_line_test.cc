@@ -43,6 +43,7 @@ TEST_CASE("What is written reads back as the same text") {
        R"({"t":1.0,"run":"r","event":{"kind":"host","oom_kill":1.0,"psi":3.5}})",
        R"({"t":1.0,"run":"r","event":{"kind":"host","cgroup_oom_kill":1.0,"cgroup_bytes":7.0,"cgroup_bytes_max":8.0}})",
        R"({"t":1.0,"run":"r","event":{"kind":"clock_step","seconds":-3600.0}})",
+       R"({"t":1.0,"event":{"kind":"clock_step","seconds":60.0}})",
        R"({"t":1.0,"run":"r","rank":1,"event":{"kind":"process_state","state":"T"}})",
        R"({"t":1.0,"run":"r","rank":1,"event":{"kind":"collective_wait","operation":"all_reduce","waits":true}})",
        R"({"t":1.0,"run":"r","event":{"kind":"end","reason":"signal"}})"}) {
@@ -59,12 +60,50 @@ TEST_CASE("A line that cannot be used says why") {
   CHECK(message(R"({"t":"nan","run":"r","event":{"kind":"start"}})") == "\"t\" is no time; it takes finite seconds");
   CHECK(message(R"({"t":1,"run":"r","beat":{}})") == "\"rank\" is missing; a beat is that of one rank");
   CHECK(message(R"({"t":1,"run":"r","rank":-1,"beat":{}})") == "\"rank\" takes 0 to 16777215");
-  CHECK(message(R"({"t":1,"run":"r","rank":0,"beat":{"loss":"high"}})") ==
-        "\"loss\" takes a number, \"nan\", \"inf\" or \"-inf\"");
-  CHECK(message(R"({"t":1,"run":"r","rank":0,"beat":{"phase":"sleep"}})") ==
-        "\"phase\" is \"sleep\", not init, train, eval, checkpoint or paused");
+  CHECK(message(R"({"t":1,"rank":0,"beat":{}})") == "\"run\" is missing, the name of the run");
+  CHECK(message(R"({"t":1,"run":"r","rank":0,"beat":{"step":"high"}})") == "\"step\" takes a whole number");
   CHECK(message(R"({"t":1,"run":"r","event":{"kind":"party"}})") == "no event is of kind \"party\"");
   CHECK(ParseLine(std::string(kLineBytesMax + 1, ' ')).status().code() == StatusCode::kExhausted);
+}
+
+TEST_CASE("A number of a beat that is none is absent, and the beat counts all the same") {
+  const auto beat = [](const std::string& members) {
+    const Result<Line> line = ParseLine(R"({"t":1,"run":"r","rank":0,"beat":{"step":3,)" + members + "}}");
+    REQUIRE(line.ok());
+    return std::get<Beat>(line.value().what);
+  };
+  for (const char* nan : {R"("loss":"NaN")", R"("loss":NaN)", R"("loss":"nan")"}) CHECK(std::isnan(*beat(nan).loss));
+  for (const char* inf : {R"("loss":"Infinity")", R"("loss":-Infinity)"}) CHECK(std::isinf(*beat(inf).loss));
+  for (const char* none : {R"("loss":"high")", R"("loss":true)", R"("phase":"sleep")", R"("module":7)"}) {
+    CHECK_FALSE(beat(none).loss);
+    CHECK_FALSE(beat(none).phase);
+    CHECK(beat(none).step == 3);
+  }
+}
+
+TEST_CASE("What a program says when it fails is taken in whatever form it comes") {
+  const auto exception = [](const std::string& members) {
+    const Result<Line> line = ParseLine(R"({"t":1,"run":"r","event":{"kind":"exception",)" + members + "}}");
+    REQUIRE(line.ok());
+    return std::get<ExceptionEvent>(std::get<Event>(line.value().what));
+  };
+  CHECK(exception(R"("stack":["a","b"])").stack == "a\nb");
+  CHECK(exception(R"("message":17)").message == "17");
+  CHECK(exception(R"("message":"a\udcffb")").message ==
+        "a\xEF\xBF\xBD"
+        "b");
+  CHECK(exception(R"("message":"\ud83d\ude00\udcff")").message == "\xF0\x9F\x98\x80\xEF\xBF\xBD");
+  CHECK(exception("\"message\":\"a\xFF\"").message == "a\xEF\xBF\xBD");
+  const Result<Line> end = ParseLine(R"({"t":1,"run":"r","event":{"kind":"end","reason":"killed"}})");
+  REQUIRE(end.ok());
+  CHECK(std::get<EndEvent>(std::get<Event>(end.value().what)).reason == EndReason::kSignal);
+}
+
+TEST_CASE("Events of the observer, of a host and of a GPU need no run") {
+  CHECK(ParseLine(R"({"t":1,"event":{"kind":"clock_step","seconds":-3600}})").ok());
+  CHECK(ParseLine(R"({"t":1,"event":{"kind":"host","oom_kill":3}})").ok());
+  CHECK(ParseLine(R"({"t":1,"rank":2,"event":{"kind":"gpu","field":"xid","value":79}})").ok());
+  CHECK_FALSE(ParseLine(R"({"t":1,"event":{"kind":"process_gone"}})").ok());
 }
 
 TEST_CASE("Long texts are cut between characters") {

@@ -1,0 +1,55 @@
+// What a number of a run has done before, and come back from: it is no news when it does so again.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace stepwatch::operations {
+
+// Rises of a level above its lowest that were over by themselves. Noise that is correlated from step to step moves the
+// level of a few samples as far as it moves a sample, so only the level itself can tell how far it moves.
+class Excursions {
+ public:
+  // One level a sample, and the noise of samples at that time. Gives back the lowest so far.
+  double Add(double level, double noise);
+  // What was told of, and is over, is known from the height at which it was told.
+  void AddOver(double peak);
+  // The level so far is the lowest, and what was before is over.
+  void BeginAt(double level);
+  double lowest() const { return lowest_; }
+  // How far above the lowest a level must be to be news.
+  double News() const;
+  // How far above it a level has been before that has come back, among the last samples.
+  double Usual() const;
+
+ private:
+  struct Over {
+    int64_t sample = 0;
+    double rise = 0;
+    double peak = 0;
+    double noise = 0;
+  };
+
+  int64_t samples_ = 0;
+  double lowest_ = 0;
+  double peak_ = 0;   // since the level was last back
+  double noise_ = 0;  // when it was: a rise is no noise
+  std::vector<Over> over_;
+  int64_t alike_ = 0;  // rises that are over and of about the same height
+};
+
+// Short times in which samples were above `high`, from below `low` and back.
+struct Hiccups {
+  int64_t count = 0;
+  int64_t longest = 0;  // in samples
+  int64_t last = 0;     // samples of the one that is not over
+
+  // Another one of the kind is no news, unless it lasts.
+  bool IsUsual() const;
+};
+
+// Of samples that rise from `level` to as much as that `height`.
+Hiccups HiccupsIn(const std::vector<double>& samples, double level, double height);
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,135 @@
+// Levels of losses and norms: what is news, and what a run has done before and come back from.
+
+#include <cmath>
+#include <random>
+
+#include "tests/catch.h"
+#include "tests/operations/script.h"
+
+namespace stepwatch::operations {
+namespace {
+
+// Of standard deviation 1, the same on every machine.
+double NoiseOf(std::mt19937_64* random) {
+  double sum = 0;
+  for (int i = 0; i < 12; ++i) sum += static_cast<double>((*random)() >> 11) / 9007199254740992.0;
+  return sum - 6;
+}
+
+// What opens in a run of one rank whose loss and norm at each step are those.
+std::vector<Incident> ChangesWith(int64_t steps, const std::function<double(int64_t)>& loss,
+                                  const std::function<double(int64_t)>& norm) {
+  Script script;
+  script.world = 1;
+  script.change = [&](int64_t step, int64_t, Beat* beat) {
+    beat->loss = loss(step);
+    beat->grad_norm = norm(step);
+  };
+  return Replay(script.Train(steps).lines);
+}
+
+std::vector<Incident> ChangesWithLoss(int64_t steps, const std::function<double(int64_t)>& loss) {
+  return ChangesWith(steps, loss, [](int64_t step) { return 1 + 0.01 * static_cast<double>(step % 7); });
+}
+
+TEST_CASE("A loss that jumps while it still falls is a spike: where it was ten steps ago is no measure") {
+  for (const double fall : {20.0, 60.0, 150.0}) {
+    std::mt19937_64 random(7);
+    const std::vector<Incident> changes = ChangesWithLoss(200, [&](int64_t step) {
+      const double learnt = 2.4 + 8.5 * std::exp(-static_cast<double>(step) / fall) + 0.03 * NoiseOf(&random);
+      return step > 80 && step <= 90 ? learnt + 6 : learnt;
+    });
+    const std::vector<Incident> opened = OpenedIn(changes);
+    REQUIRE(opened.size() == 1);
+    CHECK(opened[0].kind == IncidentKind::kLossSpike);
+    CHECK(opened[0].since_step == 80);
+    CHECK(IsResolved(changes, opened[0].id));
+  }
+}
+
+TEST_CASE("Noise that comes back is no divergence, however long it lasts and whether or not it is correlated") {
+  for (const double correlation : {0.0, 0.9}) {
+    std::mt19937_64 random(3);
+    double noise = 0;
+    const auto loss = [&](int64_t) {
+      noise = correlation * noise + std::sqrt(1 - correlation * correlation) * NoiseOf(&random);
+      return (correlation > 0 ? 2.4 : 0.5) + 0.1 * noise;
+    };
+    CHECK(OpenedIn(ChangesWithLoss(6000, loss)).empty());
+  }
+  const auto swings = [](int64_t step) { return 1.2 + 0.3 * std::sin(static_cast<double>(step) / 15); };
+  CHECK(OpenedIn(ChangesWithLoss(1000, swings)).empty());
+}
+
+TEST_CASE("A loss that rises out of its noise, and goes on, has diverged") {
+  std::mt19937_64 random(5);
+  const std::vector<Incident> opened = OpenedIn(ChangesWithLoss(400, [&](int64_t step) {
+    const double grown = step > 200 ? std::pow(1.02, static_cast<double>(step - 200)) : 1;
+    return (2.5 + 0.35 * NoiseOf(&random)) * std::min(grown, 5.0);
+  }));
+  REQUIRE(!opened.empty());
+  CHECK(opened[0].kind == IncidentKind::kDivergence);
+  CHECK(opened[0].since_step >= 190);
+  CHECK(opened[0].since_step <= 220);
+}
+
+TEST_CASE("A height that the loss has come back from several times is no news, a greater one is") {
+  std::mt19937_64 random(11);
+  const std::vector<Incident> opened = OpenedIn(ChangesWithLoss(800, [&](int64_t step) {
+    const double task = random() % 10 < 3 ? 3 : 2;
+    return task + 0.1 * NoiseOf(&random) + (step > 700 && step <= 710 ? 6 : 0);
+  }));
+  REQUIRE(opened.size() == 1);
+  CHECK(opened[0].kind == IncidentKind::kLossSpike);
+  CHECK(opened[0].since_step == 700);
+}
+
+TEST_CASE("A gradient norm that rises slowly has exploded at ten times its level, and once") {
+  std::mt19937_64 random(2);
+  const std::vector<Incident> opened = OpenedIn(ChangesWith(
+      320, [](int64_t step) { return 2 + 0.01 * static_cast<double>(step % 5); },
+      [&](int64_t step) {
+        const double grown = step > 150 ? std::pow(1.05, static_cast<double>(step - 150)) : 1;
+        return std::min(grown, 1e4) * std::exp(0.15 * NoiseOf(&random));
+      }));
+  REQUIRE(opened.size() == 1);
+  CHECK(opened[0].kind == IncidentKind::kGradExplosion);
+  CHECK(opened[0].since_step >= 150);
+  // Ten times is reached at the step 197, and the line of a step comes half a second after the one before.
+  CHECK(opened[0].opened_t < 0.5 * 205);
+}
+
+TEST_CASE("A rank that differs is told of until it agrees again") {
+  Script script;
+  script.change = [](int64_t step, int64_t rank, Beat* beat) {
+    beat->grad_norm = 1 + 0.01 * static_cast<double>(step % 7);
+    if (rank == 2 && step > 100 && step <= 500) *beat->grad_norm *= 1.1;
+  };
+  const std::vector<Incident> changes = Replay(script.Train(500).lines);
+  const std::vector<Incident> opened = OpenedIn(changes);
+  REQUIRE(opened.size() == 1);
+  CHECK(!IsResolved(changes, opened[0].id));
+  CHECK(IsResolved(Replay(script.Train(20).lines), opened[0].id));
+}
+
+TEST_CASE("Rows without the rank that differs, since it beats at another step, are no evidence that it agrees") {
+  std::vector<Line> lines = {EventLine(0, StartEvent{16, "host"})};
+  for (int64_t second = 1; second < 150; ++second)
+    for (int64_t rank = 0; rank < 16; ++rank) {
+      const double t = static_cast<double>(second) + static_cast<double>(rank * 7 % 16) / 16;
+      Beat beat;
+      beat.step = static_cast<int64_t>(2 * t);
+      beat.phase = RunPhase::kTrain;
+      beat.loss = 2 + 0.01 * static_cast<double>(*beat.step % 7);
+      if (rank == 3 && *beat.step > 100) *beat.loss += 0.2;
+      lines.push_back(BeatLine(t, rank, beat));
+    }
+  std::sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) { return a.t < b.t; });
+  const std::vector<Incident> opened = OpenedIn(Replay(lines));
+  REQUIRE(opened.size() == 1);
+  CHECK(opened[0].kind == IncidentKind::kRankDisagreement);
+  CHECK(opened[0].ranks == std::vector<int64_t>{3});
+}
+
+}  // namespace
+}  // namespace stepwatch::operations

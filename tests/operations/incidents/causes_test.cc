@@ -1,0 +1,161 @@
+// One cause and its symptoms, and causes that follow one another.
+
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "operations/runs/virtual_clock.h"
+#include "tests/catch.h"
+#include "tests/operations/script.h"
+
+namespace stepwatch::operations {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+std::multiset<IncidentKind> KindsIn(const std::vector<Incident>& changes) {
+  std::multiset<IncidentKind> kinds;
+  for (const Incident& incident : OpenedIn(changes)) kinds.insert(incident.kind);
+  return kinds;
+}
+
+TEST_CASE("A loss that is no number long after a learning rate that differs is a fault of its own, and the reverse") {
+  const auto kinds_with = [](int64_t lr_step, int64_t nan_step) {
+    Script script;
+    script.change = [=](int64_t step, int64_t rank, Beat* beat) {
+      if (step >= lr_step && rank == 3) beat->lr = 2e-4;
+      if (step >= nan_step) beat->loss = kNan;
+    };
+    return KindsIn(Replay(script.Train(300).lines));
+  };
+  const std::multiset<IncidentKind> both = {IncidentKind::kLossNonfinite, IncidentKind::kRankDisagreement};
+  CHECK(kinds_with(100, 220) == both);
+  CHECK(kinds_with(220, 100) == both);
+}
+
+TEST_CASE("A training that blows up stage by stage is one incident") {
+  Script script;
+  script.change = [](int64_t step, int64_t, Beat* beat) {
+    const auto since = static_cast<double>(std::max<int64_t>(0, step - 120));
+    *beat->grad_norm *= step >= 120 ? 40 : 1;
+    *beat->loss *= std::pow(1.02, since);
+    if (step >= 220) beat->loss = kNan;
+  };
+  CHECK(OpenedIn(Replay(script.Train(260).lines)).size() == 1);
+}
+
+TEST_CASE("A symptom that outlives its cause keeps the incident open") {
+  Script script;
+  script.change = [](int64_t step, int64_t rank, Beat* beat) {
+    if (step >= 120 && step < 126) *beat->grad_norm *= 40;
+    if (step >= 121 && rank == 2) beat->loss = kNan;
+  };
+  const std::vector<Incident> changes = Replay(script.Train(250).lines);
+  REQUIRE(OpenedIn(changes).size() == 1);
+  CHECK_FALSE(IsResolved(changes, changes.front().id));
+}
+
+TEST_CASE("One rank that becomes slow long after the whole run has is a straggler of its own") {
+  Script script;
+  script.change = [](int64_t step, int64_t rank, Beat* beat) {
+    if (step > 320 && rank == 1) *beat->step_seconds *= 2;
+  };
+  CHECK(KindsIn(Replay(script.Train(120).Train(200, 1.6).Train(200, 3.2).lines)).count(IncidentKind::kStraggler) == 1);
+}
+
+TEST_CASE("The ranks of a host that is lost are all named, those of a world that goes after one are not") {
+  const auto ranks_of = [](int64_t gone) {
+    Script script;
+    script.Train(100);
+    for (int64_t rank = 0; rank < gone; ++rank) {
+      script.t += 0.15;
+      script.Event(ProcessGoneEvent{}, 3 - rank);
+    }
+    const std::vector<Incident> changes = Replay(script.lines, 60);
+    REQUIRE(OpenedIn(changes).size() == 1);
+    return changes.back().ranks;
+  };
+  CHECK(ranks_of(3) == std::vector<int64_t>{3, 2, 1});
+  CHECK(ranks_of(4) == std::vector<int64_t>{3});
+}
+
+TEST_CASE("A process that goes right before a restart is told, one of which word comes right after it is not") {
+  Script before;
+  before.Train(100).Event(ProcessGoneEvent{}, 2);
+  before.t += 0.3;
+  before.Event(RestartEvent{}).Train(50);
+  const std::vector<Incident> changes = Replay(before.lines);
+  CHECK(KindsIn(changes) == std::multiset<IncidentKind>{IncidentKind::kProcessLost});
+  CHECK(IsResolved(changes, changes.front().id));
+
+  Script after;
+  after.Train(100).Event(RestartEvent{});
+  for (int64_t rank = 0; rank < 4; ++rank) after.Event(ProcessGoneEvent{}, rank);
+  CHECK(OpenedIn(Replay(after.Wait(10).Train(100).lines)).empty());
+}
+
+TEST_CASE("A peer that gives up after its collective has waited replaces no cause") {
+  Script script;
+  script.Train(100).Event(ExceptionEvent{"KeyError", "'text'", "stack"}, 2).Event(ProcessGoneEvent{}, 2);
+  script.Wait(602, {2}).Event(ExceptionEvent{"DistBackendError", "NCCL watchdog: timeout", ""}, 0);
+  const std::vector<Incident> changes = Replay(script.lines, 60);
+  REQUIRE(OpenedIn(changes).size() == 1);
+  CHECK(changes.back().ranks == std::vector<int64_t>{2});
+  CHECK(std::get<std::string>(*changes.back().evidence.Find("type")) == "KeyError");
+}
+
+TEST_CASE("A loss of a process is over when the others have trained on for long, and another is told") {
+  Script script;
+  script.Train(100).Event(ProcessGoneEvent{}, 2);
+  script.world = 2;
+  script.lines.push_back(EventLine(script.t, ProcessGoneEvent{}, 3));
+  script.Train(100).Event(ProcessGoneEvent{}, 1).Wait(20, {1});
+  const std::vector<Incident> changes = Replay(script.lines);
+  CHECK(KindsIn(changes).count(IncidentKind::kProcessLost) == 2);
+  CHECK(IsResolved(changes, changes.front().id));
+}
+
+TEST_CASE("An exception that is caught and comes back each second is one incident") {
+  Script script;
+  script.Train(60);
+  for (int i = 0; i < 20; ++i)
+    script.Event(ExceptionEvent{"OSError", "no sample " + std::to_string(i), ""}, 1).Train(2);
+  const std::vector<Incident> changes = Replay(script.Train(60).lines);
+  REQUIRE(OpenedIn(changes).size() == 1);
+  CHECK(IsResolved(changes, changes.front().id));
+}
+
+TEST_CASE("The same fault of all GPUs of a host is one incident with all their ranks, one much later another") {
+  Script script;
+  script.Train(200);
+  for (int64_t rank = 0; rank < 4; ++rank) script.Event(GpuEvent{"GPU-" + std::to_string(rank), "xid", 74}, rank);
+  CHECK(OpenedIn(Replay(script.lines)).size() == 1);
+  CHECK(Replay(script.lines).back().ranks == std::vector<int64_t>{0, 1, 2, 3});
+  script.Train(200).Event(GpuEvent{"GPU-1", "xid", 79}, 1);
+  CHECK(OpenedIn(Replay(script.lines)).size() == 2);
+}
+
+TEST_CASE("A clock that is set forward passes no time though differences are rounded and lines out of order") {
+  for (const double early : {4.5e-13, 0.01}) {
+    VirtualClock clock;
+    clock.See(1899.507);
+    clock.Set(1899.507 + 3600 - early, 3600);
+    CHECK(clock.now() < 1900);
+  }
+}
+
+TEST_CASE("A sample of a host that names no run concerns every run") {
+  Observer observer;
+  for (const char* run : {"a", "b"}) {
+    Line line = EventLine(0, HostEvent{"h", 0.0, 1.0});
+    line.run = run;
+    (void)observer.Observe(line);
+  }
+  Line kill = EventLine(1, HostEvent{"h", 1.0, 1.0});
+  kill.run.clear();
+  (void)observer.Observe(kill);
+  CHECK(OpenedIn(observer.AdvanceTo(10)).size() == 2);
+}
+
+}  // namespace
+}  // namespace stepwatch::operations
