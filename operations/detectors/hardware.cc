@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <set>
+#include <utility>
 
 #include "operations/detectors/exception_words.h"
 
@@ -25,6 +27,8 @@ constexpr double kSameFaultSeconds = 5;
 constexpr double kHotCelsius = 95;
 constexpr double kHotSeconds = 20;
 constexpr int64_t kHotSamples = 3;
+constexpr double kCoolCelsius = 5;   // below that
+constexpr double kWellSeconds = 30;  // a sample that comes late, or from elsewhere, may say what was
 
 // 48 double-bit ECC, 62 and 61 internal micro-controller, 64 row remapper, 74 NVLink, 79 fallen off the bus, 95
 // uncontained and 94 contained ECC, 109 context switch timeout, 110 security fault, 119 and 120 GSP, 140 unrecovered
@@ -145,20 +149,24 @@ void GpuDetector::OnEvent(const RunState& run, const Line& line, double now, Fin
   sampled_at_ = now;
   const Judgement judgement = Judge(run, *event, &gpu, now);
   if (gpu.values.size() < 64 || gpu.values.count(event->field) > 0) gpu.values[event->field] = event->value;
+  if (judgement == Judgement::kNone) NoteRecovery(*event, now, &gpu);
   if (judgement == Judgement::kNone || run.ended()) return;
   Finding finding = Describe(run, *event, gpu, name);
-  if (judgement == Judgement::kFault) return Tell(std::move(finding), *event, now, findings);
+  if (judgement == Judgement::kFault) return Tell(std::move(finding), *event, &gpu, now, findings);
   if (!is_alone) return;
   first_ = std::move(finding);
   first_name_ = name;
+  first_event_ = *event;
   first_at_ = now;
 }
 
 // The same of several GPUs at about one time has one cause.
-void GpuDetector::Tell(Finding finding, const GpuEvent& event, double now, Findings* findings) {
+void GpuDetector::Tell(Finding finding, const GpuEvent& event, Gpu* gpu, double now, Findings* findings) {
   // A counter differs from GPU to GPU, a code does not.
   const bool is_same = fault_ && fault_->field == event.field && now - fault_->at <= kSameFaultSeconds &&
                        (event.field != "xid" || fault_->value == event.value);
+  gpu->well_since[event.field] = RunState::kNever;
+  gpu->told_key = is_same ? fault_->finding.key : finding.key;
   if (!is_same) {
     fault_ = Fault{finding, event.field, event.value, now};
     return findings->Raise(std::move(finding));
@@ -170,10 +178,35 @@ void GpuDetector::Tell(Finding finding, const GpuEvent& event, double now, Findi
   findings->Raise(fault_->finding);
 }
 
+// A code that is taken back, or a GPU that is cool again. Counters never fall but at a reset of the GPU.
+void GpuDetector::NoteRecovery(const GpuEvent& event, double now, Gpu* gpu) const {
+  const auto told = gpu->well_since.find(event.field);
+  if (told == gpu->well_since.end()) return;
+  const double well_max = event.field == "temperature_celsius" ? kHotCelsius - kCoolCelsius : 0;
+  told->second = event.value > well_max ? RunState::kNever : std::min(told->second, now);
+}
+
+void GpuDetector::WatchRecovery(const RunState& run, double now, Findings* findings) {
+  const auto& ranks = run.ranks();
+  // What it has brought down is not up again.
+  if (std::any_of(ranks.begin(), ranks.end(), [](const auto& rank) { return rank.second.gone; })) return;
+  std::set<std::string> well, ill;
+  for (auto& [name, gpu] : gpus_) {
+    if (gpu.well_since.empty()) continue;
+    const bool is_well = std::all_of(gpu.well_since.begin(), gpu.well_since.end(),
+                                     [&](const auto& field) { return now - field.second >= kWellSeconds; });
+    (is_well ? well : ill).insert(gpu.told_key);
+    if (is_well) gpu.well_since.clear();
+  }
+  for (const std::string& key : well)
+    if (ill.count(key) == 0) findings->Clear(IncidentKind::kGpuFault, key);
+}
+
 void GpuDetector::OnTick(const RunState& run, double now, Findings* findings) {
+  if (fault_ && !run.ended()) WatchRecovery(run, now, findings);
   if (!first_ || now - first_at_ < kTogetherSeconds) return;
-  if (!run.ended()) findings->Raise(*first_);
-  first_.reset();
+  const Finding finding = *std::exchange(first_, std::nullopt);
+  if (!run.ended()) Tell(finding, first_event_, &gpus_[first_name_], now, findings);
 }
 
 Finding GpuDetector::Describe(const RunState& run, const GpuEvent& event, const Gpu& gpu,

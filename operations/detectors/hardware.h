@@ -43,6 +43,8 @@ class GpuDetector : public Detector {
     std::map<std::string, double> values;  // by field, as sampled last
     double hot_since = -1;
     int64_t hot_samples = 0;
+    std::map<std::string, double> well_since;  // by field that was told of; kNever: it is not
+    std::string told_key;                      // of the incident that tells of them
   };
 
   // One fault of several GPUs, such as that of a switch between them.
@@ -53,15 +55,19 @@ class GpuDetector : public Detector {
     double at = 0;  // last
   };
 
-  void Tell(Finding finding, const GpuEvent& event, double now, Findings* findings);
+  void Tell(Finding finding, const GpuEvent& event, Gpu* gpu, double now, Findings* findings);
+  void NoteRecovery(const GpuEvent& event, double now, Gpu* gpu) const;
+  void WatchRecovery(const RunState& run, double now, Findings* findings);
   Judgement Judge(const RunState& run, const GpuEvent& event, Gpu* gpu, double now) const;
   Finding Describe(const RunState& run, const GpuEvent& event, const Gpu& gpu, const std::string& name) const;
 
   std::map<std::string, Gpu> gpus_;
   std::optional<Fault> fault_;             // told last
   double sampled_at_ = -RunState::kNever;  // any GPU
-  std::optional<Finding> first_;           // of the first sample of a GPU, unless others follow it at once
+  // Of the first sample of a GPU, unless others follow it at once.
+  std::optional<Finding> first_;
   std::string first_name_;
+  GpuEvent first_event_;
   double first_at_ = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 namespace stepwatch::operations {
 namespace {
@@ -75,8 +76,8 @@ void ThroughputDropDetector::Rate::Learn(double rate, size_t blocks_max) {
 
 void ThroughputDropDetector::Begin(int64_t step, double now) {
   block_ = Block();
-  block_.step = block_.last_step = step;
-  block_.at = block_.last_at = now;
+  block_.step = block_.last_step = block_.tail_step = block_.second_step = step;
+  block_.at = block_.last_at = block_.tail_at = block_.second_at = now;
   is_begun_ = true;
 }
 
@@ -103,6 +104,8 @@ void ThroughputDropDetector::OnBeat(const RunState& run, const BeatFacts& beat, 
     block_.longest = wait;
     block_.longest_steps = step_ - block_.last_step;
   }
+  block_.tail_step = std::exchange(block_.second_step, block_.last_step);
+  block_.tail_at = std::exchange(block_.second_at, block_.last_at);
   block_.last_at = beat.now;
   block_.last_step = step_;
   const int64_t steps = step_ - block_.step;
@@ -192,6 +195,12 @@ bool ThroughputDropDetector::IsLow(Rate* rate, double now_rate, double now) {
   return IsLowForLong(*rate, limit * rate->level, now) || leaks || rate->gross.IsLow();
 }
 
+// Of the last steps of the block, as a part of that of its steps.
+double ThroughputDropDetector::TailPace() const {
+  const double seconds = block_.last_at - block_.tail_at;
+  return seconds > 0 ? static_cast<double>(block_.last_step - block_.tail_step) / seconds / block_.rate : 1;
+}
+
 // Where beats tell of several steps, the hiccup that another block leaves out may lie in two of them, and what is left
 // of a row is known to a step.
 bool ThroughputDropDetector::IsLowForLong(const Rate& rate, double limit, double now) const {
@@ -199,7 +208,8 @@ bool ThroughputDropDetector::IsLowForLong(const Rate& rate, double limit, double
   const bool is_low = rate.low >= kLowBlocks + more && now - rate.low_at >= kLowSeconds;
   const bool is_very_low = rate.very_low >= kVeryLowBlocks + more && now - rate.very_low_at >= kVeryLowSeconds;
   if (!is_low && !is_very_low) return false;
-  if (!block_.is_coarse) return true;
+  // One that has just come to an end is no news.
+  if (!block_.is_coarse) return rate.recent.Newest(0) * TailPace() < limit;
   std::vector<LowBlock> blocks(rate.low_blocks.begin(), rate.low_blocks.end());
   std::sort(blocks.begin(), blocks.end(), [](const LowBlock& a, const LowBlock& b) { return a.rate > b.rate; });
   blocks.resize(blocks.size() - kHiccupBlocks);
@@ -241,7 +251,7 @@ void ThroughputDropDetector::Close(const RunState& run, double steps, double sec
     rate->is_frozen = is_learnt;
     if (is_learnt) rate->gross.Freeze();
   }
-  const double rate = steps / seconds;
+  const double rate = block_.rate = steps / seconds;
   AddGross(&steps_, 1, now);
   const bool steps_are_low = IsLow(&steps_, rate, now);
   const bool by_tokens = block_.token_samples > 0 && !token_count_.is_count() && WatchTokens(rate, now);

@@ -46,6 +46,10 @@ class ThroughputDropDetector : public Detector {
     double at = 0;
     int64_t last_step = 0;
     double last_at = 0;
+    // Before the last two beats that told of a step.
+    int64_t tail_step = 0, second_step = 0;
+    double tail_at = 0, second_at = 0;
+    double rate = 0;     // steps a second, once it is closed
     double longest = 0;  // wait for a step, or for some that came at once
     int64_t longest_steps = 1;
     bool is_coarse = false;  // a beat tells of several steps, and not of the moment at which the last ended
@@ -60,6 +64,7 @@ class ThroughputDropDetector : public Detector {
   void AddGross(Rate* rate, double work_per_step, double now);
   bool IsLow(Rate* rate, double now_rate, double now);
   bool IsLowForLong(const Rate& rate, double limit, double now) const;
+  double TailPace() const;
   void Raise(const RunState& run, const Rate& rate, bool by_tokens, Findings* findings);
   void TakeAdvance(int64_t steps);
   void TakeOwnTime(const BeatFacts& beat);

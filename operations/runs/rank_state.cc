@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace stepwatch::operations {
 namespace {
@@ -59,6 +60,13 @@ std::optional<Sample> TakeLoss(const Beat& beat, RunPhase phase, int64_t step, R
 std::optional<Sample> TakeLate(const std::optional<double>& value) {
   if (!value || std::isfinite(*value)) return std::nullopt;
   return Sample{*value, true, true};
+}
+
+// InternEvo says -1 for a norm that overflowed and -2 for one that is NaN; no norm is negative.
+std::optional<double> NormOf(std::optional<double> told) {
+  if (told == -1.0) return std::numeric_limits<double>::infinity();
+  if (told == -2.0) return std::numeric_limits<double>::quiet_NaN();
+  return told;
 }
 
 void TakePhase(const Beat& beat, double now, bool advanced, RankState* rank) {
@@ -144,14 +152,14 @@ BeatFacts ApplyBeat(const Beat& beat, double now, RankState* rank) {
   }
   if (facts.late) {
     facts.loss = TakeLate(beat.loss);
-    facts.grad_norm = TakeLate(beat.grad_norm);
+    facts.grad_norm = TakeLate(NormOf(beat.grad_norm));
     return facts;
   }
   if (beat.step) TakeStep(*beat.step, now, &facts, rank);
   TakePhase(beat, now, facts.advanced > 0, rank);
   TakeModule(beat, now, rank);
   facts.loss = TakeLoss(beat, beat.phase.value_or(rank->phase), facts.step, rank);
-  facts.grad_norm = Take(beat.grad_norm, facts.step, &rank->grad_norm);
+  facts.grad_norm = Take(NormOf(beat.grad_norm), facts.step, &rank->grad_norm);
   facts.lr = Take(beat.lr, facts.step, &rank->lr);
   facts.tokens = Take(beat.tokens, facts.step, &rank->tokens);
   facts.step_seconds = Take(beat.step_seconds, facts.step, &rank->step_seconds);

@@ -56,6 +56,29 @@ TEST_CASE("A fatal code that comes alone in training is a fault in the first min
   CHECK(OpenedIn(Replay(sampled.Train(20).lines)).empty());
 }
 
+TEST_CASE("A code that is taken back for good ends the fault of its GPU, a single sample of nothing does not") {
+  Script script;
+  script.Train(200).Event(GpuEvent{"GPU-1", "xid", 94}, 1);
+  for (const double value : {0.0, 94.0, 0.0}) script.Train(10).Event(GpuEvent{"GPU-1", "xid", value}, 1);
+  const std::vector<Incident> opened = OpenedIn(Replay(script.lines));
+  REQUIRE(opened.size() == 1);
+  CHECK_FALSE(IsResolved(Replay(script.lines), opened[0].id));
+  CHECK(IsResolved(Replay(script.Train(100).lines), opened[0].id));
+  CHECK(OpenedIn(Replay(script.lines)).size() == 1);
+}
+
+TEST_CASE("A fault of two GPUs is over when both are well") {
+  Script script;
+  script.Train(200);
+  for (const int64_t rank : {1, 2}) script.Event(GpuEvent{"GPU-" + std::to_string(rank), "xid", 95}, rank);
+  const std::vector<Incident> opened = OpenedIn(Replay(script.lines));
+  REQUIRE(opened.size() == 1);
+  script.Event(GpuEvent{"GPU-1", "xid", 0}, 1).Train(100);
+  CHECK_FALSE(IsResolved(Replay(script.lines), opened[0].id));
+  script.Event(GpuEvent{"GPU-2", "xid", 0}, 2).Train(100);
+  CHECK(IsResolved(Replay(script.lines), opened[0].id));
+}
+
 TEST_CASE("Processes that go after a signal to nobody in particular were asked to") {
   Script script;
   script.Train(60).Event(SignalEvent{15});

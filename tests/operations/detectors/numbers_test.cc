@@ -93,6 +93,19 @@ TEST_CASE("A reported number that moves and is the same on all ranks must stay s
   CHECK(opened_with(0).empty());
 }
 
+TEST_CASE("A norm of -1 or -2 is InternEvo's word for one that is not finite") {
+  for (const double code : {-1.0, -2.0}) {
+    Script script;
+    script.change = [&](int64_t step, int64_t, Beat* beat) {
+      if (step > 150) beat->grad_norm = code;
+    };
+    const std::vector<Incident> opened = OpenedIn(Replay(script.Train(170).lines));
+    REQUIRE(opened.size() == 1);
+    CHECK(opened[0].kind == IncidentKind::kGradNonfinite);
+    CHECK(opened[0].since_step == 150);
+  }
+}
+
 TEST_CASE("A loss that is NaN after a process is lost is a fault of its own") {
   Script script;
   script.Train(100).Event(ProcessGoneEvent{}, 2);

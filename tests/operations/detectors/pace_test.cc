@@ -58,6 +58,14 @@ TEST_CASE("Fast steps that are slow for some seconds are no drop") {
   CHECK(OpenedIn(Replay(script.Train(600).Train(25, 2).Train(300).lines)).empty());
 }
 
+TEST_CASE("Some slow steps that are over when enough of them were seen are no drop") {
+  for (int64_t before = 300; before < 305; ++before) {
+    Script script;
+    script.step_seconds = 1;
+    CHECK(OpenedIn(Replay(script.Train(before).Train(6, 2.4).Train(100).lines)).empty());
+  }
+}
+
 TEST_CASE("A rank that takes a third longer is a straggler, and explains why all are slower") {
   Script script;
   script.change = [](int64_t step, int64_t rank, Beat* beat) {
