@@ -11,7 +11,8 @@ constexpr double kAbrupt = 0.5;         // of the height of a spike comes with i
 constexpr double kGrowth = 1.03;        // a step: such losses, one after the other, rise
 constexpr size_t kGrowingSamples = 4;
 constexpr double kGrownRatio = 1.5;
-constexpr size_t kElevatedMax = 24;  // then it is the usual level, unless it was found to be a spike
+constexpr size_t kSettledSamples = 6;  // of which the last are no higher than the first, but for so much growth
+constexpr size_t kElevatedMax = 24;    // then it is the usual level, unless it was found to be a spike
 constexpr int64_t kCalmSamples = 3;
 constexpr double kBack = 0.1;          // above the level that there was just before, as a part of it
 constexpr size_t kNewestSamples = 16;  // that make this level
@@ -104,9 +105,20 @@ void LossLevelDetector::JudgeElevated(const StepRow& row, const Level& level, Fi
   }
   std::vector<double> heights;
   for (const StepRow& elevated : elevated_) heights.push_back(elevated.Max() - level.median);
-  const bool is_abrupt = elevated_.front().Max() - before >= kAbrupt * MedianOf(heights);
+  const double abrupt_min = kAbrupt * MedianOf(heights);
+  const bool is_abrupt = elevated_.front().Max() - before >= abrupt_min;
   const bool is_long = static_cast<int64_t>(elevated_.size()) >= settings_.spike_samples;
-  if (is_abrupt && (is_long || is_strong)) RaiseSpike(row, level, findings);
+  const bool took_two = elevated_.size() > 1 && elevated_[1].Max() - before >= abrupt_min && HasSettled();
+  if ((is_abrupt && (is_long || is_strong)) || took_two) RaiseSpike(row, level, findings);
+}
+
+// It rose over a few samples, and rises no more.
+bool LossLevelDetector::HasSettled() const {
+  const size_t size = elevated_.size();
+  if (size < kSettledSamples) return false;
+  const double first = std::max({elevated_[0].Max(), elevated_[1].Max(), elevated_[2].Max()});
+  const double last = MedianOf({elevated_[size - 1].Max(), elevated_[size - 2].Max(), elevated_[size - 3].Max()});
+  return last <= first + (kGrowth - 1) * std::abs(first);
 }
 
 void LossLevelDetector::RaiseSpike(const StepRow& row, const Level& level, Findings* findings) {
@@ -127,7 +139,16 @@ void LossLevelDetector::RaiseSpike(const StepRow& row, const Level& level, Findi
   finding.evidence.Set("ratio", level.median != 0 ? row.Max() / level.median : 0.0);
   finding.evidence.Set("samples", static_cast<int64_t>(elevated_.size()));
   findings->Raise(std::move(finding));
+  ForgetLevels(elevated_.size() - 1);
   elevated_.clear();
+}
+
+// The newest are of a spike, as it turned out, and of no level.
+void LossLevelDetector::ForgetLevels(size_t count) {
+  const std::vector<double> kept = levels_.Last(levels_.size(), count);
+  levels_.Clear();
+  for (const double level : kept) levels_.Add(level);
+  level_steps_.resize(level_steps_.size() - std::min(level_steps_.size(), count));
 }
 
 void LossLevelDetector::WatchRecovery(double loss, Findings* findings) {

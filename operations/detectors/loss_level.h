@@ -26,12 +26,14 @@ class LossLevelDetector : public Detector {
   Level UsualLevel() const;
   void WatchSpike(const StepRow& row, double loss, Findings* findings);
   void JudgeElevated(const StepRow& row, const Level& level, Findings* findings);
+  bool HasSettled() const;
   void WatchRecovery(double loss, Findings* findings);
   void WatchDivergence(const StepRow& row, Findings* findings);
   void WatchReturn(double level, Findings* findings);
   double Noise() const;
   bool Rises(size_t block, double noise, double* top) const;
   void RaiseSpike(const StepRow& row, const Level& level, Findings* findings);
+  void ForgetLevels(size_t count);
   void RaiseDivergence(const StepRow& row, double top, Findings* findings);
   void Accept(double loss, int64_t step);
 

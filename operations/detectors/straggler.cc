@@ -9,6 +9,7 @@ namespace {
 constexpr double kRoundSecondsMin = 1;
 constexpr int64_t kSkippedRounds = 2;
 constexpr size_t kFirstRounds = 12;
+constexpr size_t kFirstRoundsMin = 3;
 constexpr size_t kUsualRounds = 48;  // what is usual is refined until then: noise hides it in the first few
 constexpr double kNoiseMin = 0.02;
 constexpr double kDeviations = 4;
@@ -36,6 +37,26 @@ double PeersOf(size_t self, const std::vector<double>& means, double median) {
   for (size_t i = 0; i < means.size(); ++i)
     if (i != self) others.push_back(means[i]);
   return MedianOf(std::move(others));
+}
+
+// Where samples change most: how many lie before.
+size_t ChangeIn(const std::vector<double>& samples) {
+  double sum = 0;
+  for (const double sample : samples) sum += sample;
+  size_t change = 0;
+  double most = 0;
+  double before = 0;
+  for (size_t i = 1; i < samples.size(); ++i) {
+    before += samples[i - 1];
+    const auto count = static_cast<double>(i);
+    const double others = static_cast<double>(samples.size()) - count;
+    // By so much the sum of squared distances from two means is less than from one.
+    const double gain = std::pow(before / count - (sum - before) / others, 2) * count * others;
+    if (gain <= most) continue;
+    most = gain;
+    change = i;
+  }
+  return change;
 }
 
 }  // namespace
@@ -99,8 +120,9 @@ double StragglerDetector::NoiseOf(const RankPace& pace) const {
   return std::max({kNoiseMin, noise_, pace.noise, pace.first_deviation});
 }
 
-void StragglerDetector::TakeRatio(double ratio, RankPace* pace) const {
+void StragglerDetector::TakeRatio(double ratio, int64_t step, RankPace* pace) const {
   pace->ratios.Add(ratio);
+  pace->ratio_steps.Add(static_cast<double>(step));
   if (pace->last_ratio > 0) {
     pace->changes.Add(ratio - pace->last_ratio);
     pace->noise = pace->changes.Deviation(0) / std::sqrt(2);
@@ -124,13 +146,29 @@ void StragglerDetector::LearnUsual(double ratio, RankPace* pace) const {
   }
   pace->first.push_back(is_first ? ratio : pace->ratios.Newest(kFewRounds));
   if (pace->first.size() < kFirstRounds) return;
+  if (is_first) SplitFirst(pace);
   pace->usual = MedianOf(pace->first);
   pace->first_deviation = DeviationOf(pace->first, pace->usual);
 }
 
+// A rank that became slow among its first rounds was as fast as its peers before: these are what is usual.
+void StragglerDetector::SplitFirst(RankPace* pace) const {
+  const size_t rounds = pace->first.size();
+  const size_t before = ChangeIn(pace->first);
+  if (before < kFirstRoundsMin || rounds - before < kFirstRoundsMin) return;
+  const auto change = pace->first.begin() + static_cast<std::ptrdiff_t>(before);
+  const double highest = *std::max_element(pace->first.begin(), change);
+  const double lowest = *std::min_element(change, pace->first.end());
+  const double usual = MedianOf({pace->first.begin(), change});
+  if (lowest <= highest || lowest < kSlowMin * usual) return;
+  pace->first.resize(before);
+  pace->good_step = static_cast<int64_t>(pace->ratio_steps.Newest(rounds - before));
+  pace->slow = static_cast<int64_t>(rounds - before);
+}
+
 void StragglerDetector::Judge(const RunState& run, double ratio, RankPace* pace) const {
   if (++pace->rounds <= kSkippedRounds) return;
-  TakeRatio(ratio, pace);
+  TakeRatio(ratio, run.step().value_or(0), pace);
   const bool is_learning = pace->usual == 0;
   const double usual = is_learning ? 1 : std::max(pace->usual, 0.5);
   const double excess = std::max(settings_.straggler_ratio - 1, kDeviations * NoiseOf(*pace));
@@ -164,6 +202,14 @@ bool StragglerDetector::IsMiddleSlow(const RankPace& pace, size_t rounds) const 
   const double error = ErrorOfMiddle(pace, rounds);
   return MedianOf(pace.ratios.Last(rounds)) >=
          std::max(kSlowMiddle, pace.usual * (1 + std::max(kSlowMiddle - 1, error)));
+}
+
+// Noise that hides the slowness in single rounds hides which of them was the last good one, too.
+int64_t StragglerDetector::GoodStep(const RankPace& pace) const {
+  const bool is_by_middle = pace.usual > 0 && pace.slow < settings_.straggler_rounds && pace.very_slow == 0;
+  if (!is_by_middle || pace.ratios.size() < kFewRounds) return pace.good_step >= 0 ? pace.good_step : first_step_;
+  const std::vector<double> ratios = pace.ratios.Last(pace.ratios.size());
+  return static_cast<int64_t>(pace.ratio_steps.Newest(ratios.size() - std::max<size_t>(1, ChangeIn(ratios))));
 }
 
 // A rank that is slow now and then has one incident, which lasts until it has been as usual for longer.
@@ -200,7 +246,7 @@ void StragglerDetector::Tell(const RunState& run, double now, double median, Fin
     finding.kind = IncidentKind::kStraggler;
     finding.key = changed;
     finding.ranks = ranks;
-    finding.since_step = first.good_step >= 0 ? first.good_step : first_step_;
+    finding.since_step = GoodStep(first);
     finding.evidence.Set("step_seconds", first.mean);
     finding.evidence.Set("step_seconds_median", median);
     finding.evidence.Set("ratio", MedianOf(first.ratios.Last(kFewRounds)));
@@ -215,6 +261,7 @@ void StragglerDetector::Tell(const RunState& run, double now, double median, Fin
     pace.cleared_round = pace.rounds;
     pace.slow = pace.very_slow = 0;
     pace.ratios.Clear();
+    pace.ratio_steps.Clear();
     std::vector<int64_t>& ranks = groups_[pace.group];
     ranks.erase(std::remove(ranks.begin(), ranks.end(), rank), ranks.end());
     if (!ranks.empty()) continue;

@@ -22,8 +22,9 @@ class StragglerDetector : public Detector {
     int64_t steps = 0;
     double mean = 0;  // of the last round
     int64_t rounds = 0;
-    SampleWindow ratios{48};    // to the peers; the newest
-    std::vector<double> first;  // the first ones, which make `usual`
+    SampleWindow ratios{48};       // to the peers; the newest
+    SampleWindow ratio_steps{48};  // of the run, at these
+    std::vector<double> first;     // the first ones, which make `usual`
     double usual = 0;
     double first_deviation = 0;
     double last_ratio = 0;
@@ -42,10 +43,12 @@ class StragglerDetector : public Detector {
   };
 
   void CloseRound(const RunState& run, double now, Findings* findings);
-  void TakeRatio(double ratio, RankPace* pace) const;
+  void TakeRatio(double ratio, int64_t step, RankPace* pace) const;
   void Judge(const RunState& run, double ratio, RankPace* pace) const;
   bool IsSlow(const RankPace& pace) const;
+  int64_t GoodStep(const RankPace& pace) const;
   void LearnUsual(double ratio, RankPace* pace) const;
+  void SplitFirst(RankPace* pace) const;
   double ErrorOfMiddle(const RankPace& pace, size_t rounds) const;
   bool IsMiddleSlow(const RankPace& pace, size_t rounds) const;
   double NoiseOf(const RankPace& pace) const;

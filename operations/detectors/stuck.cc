@@ -241,15 +241,28 @@ void StuckDetector::OnTick(const RunState& run, double now, Findings* findings) 
   // A process that is gone explains why its peers wait.
   for (const auto& [number, rank] : run.ranks())
     if (rank.gone) return;
-  const Suspects suspects = Suspect(run, now);
+  Suspects suspects = Suspect(run, now);
   const double deadline = Deadline(run, suspects, now);
   if (standstill < deadline) return;
-  if (is_told_ && (suspects.ranks.empty() || suspects.ranks == told_ranks_ || !told_ranks_.empty())) return;
+  if (is_told_ && !IsNews(run, now, &suspects)) return;
+  if (!is_told_) told_at_ = now;
   is_told_ = true;
-  told_at_ = now;
   told_step_ = run.step();
   told_ranks_ = suspects.ranks;
   findings->Raise(Describe(run, suspects, deadline, now));
+}
+
+// Of a run that was told of: who holds it up, once that is known, and who else has fallen silent with the first, whose
+// turns to beat are some time apart. Those that were told of stay in front.
+bool StuckDetector::IsNews(const RunState& run, double now, Suspects* suspects) const {
+  if (told_ranks_.empty()) return !suspects->ranks.empty();
+  if (!suspects->is_silent || now - told_at_ > kBeatsLate * BeatSecondsNow(run) + kSecondsLate) return false;
+  std::vector<int64_t> all = told_ranks_;
+  for (const int64_t rank : suspects->ranks)
+    if (std::find(told_ranks_.begin(), told_ranks_.end(), rank) == told_ranks_.end()) all.push_back(rank);
+  const bool are_more = all.size() > told_ranks_.size() && suspects->ranks.size() == all.size();
+  suspects->ranks = std::move(all);
+  return are_more;
 }
 
 void StuckDetector::WatchRecovery(const RunState& run, double, Findings* findings) {

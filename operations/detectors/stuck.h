@@ -31,6 +31,7 @@ class StuckDetector : public Detector {
   double Deadline(const RunState& run, const Suspects& suspects, double now) const;
   double StartAliveDeadline(const RunState& run) const;
   double PhaseDeadline(const RunState& run, const Suspects& suspects, double now) const;
+  bool IsNews(const RunState& run, double now, Suspects* suspects) const;
   void WatchRanks(const RunState& run, double now, Findings* findings);
   void WatchRecovery(const RunState& run, double now, Findings* findings);
   Finding Describe(const RunState& run, const Suspects& suspects, double deadline, double now) const;

@@ -47,6 +47,20 @@ TEST_CASE("A loss that jumps while it still falls is a spike: where it was ten s
   }
 }
 
+TEST_CASE("A loss that rises over three steps and decays is a spike: half of its height comes with the second") {
+  const std::vector<Incident> changes = ChangesWithLoss(300, [&](int64_t step) {
+    const double usual = 0.11 + 0.001 * static_cast<double>(step * 37 % 5 - 2);
+    const auto after = static_cast<double>(step - 200);
+    if (step <= 200) return usual;
+    return usual * (1 + 1.4 * (after <= 3 ? after / 3 : std::exp((3 - after) / 30)));
+  });
+  const std::vector<Incident> opened = OpenedIn(changes);
+  REQUIRE(opened.size() == 1);
+  CHECK(opened[0].kind == IncidentKind::kLossSpike);
+  CHECK(opened[0].since_step);
+  CHECK(std::abs(static_cast<double>(*opened[0].since_step - 200)) <= 1);
+}
+
 TEST_CASE("Noise that comes back is no divergence, however long it lasts and whether or not it is correlated") {
   for (const double correlation : {0.0, 0.9}) {
     std::mt19937_64 random(3);

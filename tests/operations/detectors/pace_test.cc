@@ -77,6 +77,27 @@ TEST_CASE("A rank that takes a third longer is a straggler, and explains why all
   CHECK(opened[0].ranks == std::vector<int64_t>{1});
 }
 
+TEST_CASE("A rank that becomes slow after a few rounds was faster before: it is told, with the last good step") {
+  Script script;
+  script.step_seconds = 20;
+  script.change = [](int64_t step, int64_t rank, Beat* beat) {
+    if (rank == 1 && step > 7) *beat->step_seconds *= 1.35;
+  };
+  const std::vector<Incident> opened = OpenedIn(Replay(script.Train(40).lines));
+  REQUIRE(opened.size() == 1);
+  CHECK(opened[0].kind == IncidentKind::kStraggler);
+  CHECK(opened[0].ranks == std::vector<int64_t>{1});
+  REQUIRE(opened[0].since_step);
+  CHECK(std::abs(static_cast<double>(*opened[0].since_step - 7)) <= 1);
+
+  Script uneven;
+  uneven.step_seconds = 20;
+  uneven.change = [](int64_t, int64_t rank, Beat* beat) {
+    if (rank == 1) *beat->step_seconds *= 1.35;
+  };
+  CHECK(OpenedIn(Replay(uneven.Train(40).lines)).empty());
+}
+
 TEST_CASE("A rank that is twice as slow is told within five rounds") {
   Script script;
   script.change = [](int64_t step, int64_t rank, Beat* beat) {

@@ -46,6 +46,30 @@ TEST_CASE("A silent rank among beats of five seconds is told within two of them 
   CHECK(opened[0].t - stood_still_at <= 3 * 0.5 + 5 + 2 * script.beat_seconds);
 }
 
+TEST_CASE("Ranks that fall silent together are all named, though the turn of some comes later") {
+  Script script;
+  script.world = 8;
+  script.step_seconds = 2;
+  script.lines = {EventLine(0, StartEvent{8, "host"})};
+  const auto beats = [&](double until, double still_at, int64_t silent_from) {
+    for (; script.t < until; script.t += 1)
+      for (int64_t rank = 0; rank < 8; ++rank) {
+        if (static_cast<int64_t>(script.t) % 10 != rank || rank >= silent_from) continue;
+        Beat beat;
+        beat.step = static_cast<int64_t>(std::min(script.t, still_at) / 2);
+        beat.phase = RunPhase::kTrain;
+        script.lines.push_back(BeatLine(script.t, rank, beat));
+      }
+  };
+  beats(204, 204, 8);
+  beats(260, 204, 5);
+  const std::vector<Incident> changes = Replay(script.lines);
+  const std::vector<Incident> opened = OpenedIn(changes);
+  REQUIRE(opened.size() == 1);
+  CHECK(opened[0].ranks.front() == 5);
+  CHECK(changes.back().ranks == std::vector<int64_t>{5, 6, 7});
+}
+
 TEST_CASE("Where all fall silent at once nobody is named for what its last beat could not yet tell") {
   for (double seconds = 200; seconds < 220; seconds += 1.25) {
     Heartbeats script;
