@@ -50,7 +50,7 @@ class Desk {
     int64_t restarts = 0;     // of the run, when it was opened
     int64_t steps_since = 0;  // that the run, or a culprit, has finished since
     int64_t steps_since_restart = 0;
-    std::optional<int64_t> opened_step;  // of the run, then
+    std::optional<int64_t> opened_step;  // of the run, then, as far as beats told of it later
     // When it was opened, or another symptom began, last.
     double active_at = 0;
     std::optional<int64_t> active_step;

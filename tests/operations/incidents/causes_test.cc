@@ -115,6 +115,28 @@ TEST_CASE("A loss of a process is over when the others have trained on for long,
   CHECK(IsResolved(changes, changes.front().id));
 }
 
+TEST_CASE("Steps of which sparse beats tell after a failure were finished before it: its end is no other incident") {
+  Script script;
+  script.step_seconds = 1;
+  script.Train(20);
+  script.lines.erase(script.lines.begin() + 1, script.lines.end() - 4);  // of each rank the last beat
+  script.t += 20;
+  script.Event(ExceptionEvent{"torch.OutOfMemoryError", "CUDA out of memory. Tried to allocate 1.00 GiB", ""}, 3);
+  for (const int64_t rank : {3, 0, 1, 2}) {
+    script.t += 1;
+    Beat beat;
+    beat.step = 40;
+    beat.phase = RunPhase::kTrain;
+    script.lines.push_back(BeatLine(script.t, rank, beat));
+    if (rank != 3) script.Event(ExceptionEvent{"RuntimeError", "Connection reset by peer", ""}, rank);
+  }
+  script.t += 5;
+  script.Event(EndEvent{EndReason::kError});
+  script.t += 3;
+  for (const int64_t rank : {0, 1, 2, 3}) script.Event(ProcessGoneEvent{}, rank);
+  CHECK(KindsIn(Replay(script.lines, 60)) == std::multiset<IncidentKind>{IncidentKind::kOutOfMemory});
+}
+
 TEST_CASE("An exception that is caught and comes back each second is one incident") {
   Script script;
   script.Train(60);
