@@ -129,10 +129,11 @@ TEST_CASE("many windows, one after the other, leave nothing behind") {
   {
     Job job(ConfigText(Off()), 1);
     job.Start();
-    for (int i = 0; i < 50; ++i) {
-      job.Settle();
-      REQUIRE(job.Edit(ConfigText({.collect_times = 1 + i % 3})) == RefreshOutcome::kArmed);
+    for (size_t i = 0; i < 50; ++i) {
+      REQUIRE(job.Edit(ConfigText({.collect_times = 1 + static_cast<int>(i % 3)})) == RefreshOutcome::kArmed);
       job.TrainSteps(5);
+      // An edit that comes before it would take its place.
+      REQUIRE(job.WaitFor(EventKind::kWroteBack, i + 1));
     }
     job.Settle();
     CHECK(Threads() == threads + 5);

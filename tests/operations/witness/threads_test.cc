@@ -17,9 +17,10 @@ TEST_CASE("a stopped process shows T, and another letter when it goes on") {
   child.Send(SIGSTOP);
   CHECK(testing::Eventually([&] { return StateOf(child.ref(), base::FileSystem::Real()) == 'T'; }));
   const auto threads = LookAtThreads(child.pid(), base::FileSystem::Real());
-  REQUIRE(threads.size() == 1);
+  // A sanitizer may have a thread of its own.
+  REQUIRE_FALSE(threads.empty());
   CHECK(threads[0].id == child.pid());
-  CHECK(threads[0].state == 'T');
+  for (const auto& thread : threads) CHECK(thread.state == 'T');
   child.Send(SIGCONT);
   CHECK(testing::Eventually([&] { return StateOf(child.ref(), base::FileSystem::Real()) == 'S'; }));
 }
