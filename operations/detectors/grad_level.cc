@@ -16,7 +16,17 @@ constexpr int64_t kLevelSamples = 64;  // whose median is the first level
 constexpr int64_t kCalmSamples = 3;
 constexpr double kOver = 2;         // below the limit by that an explosion is over: what rises slowly crosses it often
 constexpr double kNearLevel = 0.5;  // of the way up
-constexpr double kAgain = 5;        // a collapse is over at so many times its limit
+constexpr int kDecimalsMax = 3;
+constexpr double kAgain = 5;  // a collapse is over at so many times its limit
+
+// With which a number is written down; one more than the most that matter, if it has more.
+int DecimalsOf(double number) {
+  for (int decimals = 0; decimals <= kDecimalsMax; ++decimals) {
+    const double scaled = number * std::pow(10, decimals);
+    if (std::abs(scaled - std::round(scaled)) < 1e-9) return decimals;
+  }
+  return kDecimalsMax + 1;
+}
 
 }  // namespace
 
@@ -139,7 +149,14 @@ int64_t GradLevelDetector::LastUsualStep(double log_limit) const {
   return high_steps_[high_steps_.size() - 1 - newest];
 }
 
+// Of a norm that is written down with a decimal or two the next one below a small level is nought.
+bool GradLevelDetector::IsRounding(double norm) const {
+  if (decimals_ == 0 || decimals_ > kDecimalsMax) return false;
+  return std::exp(low_level_.log) - norm <= 1.5 * std::pow(10, -decimals_);
+}
+
 void GradLevelDetector::WatchCollapse(const StepRow& row, double log_norm, Findings* findings) {
+  decimals_ = std::max(decimals_, DecimalsOf(row.Min()));
   const double limit = low_level_.log + std::log(settings_.collapse_ratio);
   const bool is_known = low_level_.samples >= settings_.samples_min;
   if (is_collapsed_) {
@@ -150,9 +167,10 @@ void GradLevelDetector::WatchCollapse(const StepRow& row, double log_norm, Findi
     findings->Clear(IncidentKind::kGradCollapse);
     return;
   }
-  if (!is_known || log_norm >= limit) {
+  if (!is_known || log_norm >= limit || IsRounding(row.Min())) {
     below_ = 0;
     last_good_step_ = row.step;
+    if (is_known && log_norm < limit) return;
     low_.Add(log_norm);
     low_level_.Add(log_norm, low_);
     return;

@@ -39,6 +39,7 @@ class GradLevelDetector : public Detector {
   double Noise() const;
   int64_t LastUsualStep(double log_limit) const;
   void WatchCollapse(const StepRow& row, double log_norm, Findings* findings);
+  bool IsRounding(double norm) const;
   bool IsNews(const BeatFacts& beat);
 
   NumericsSettings settings_;
@@ -57,6 +58,7 @@ class GradLevelDetector : public Detector {
   int64_t calm_ = 0;
   int64_t again_ = 0;
   int64_t last_good_step_ = -1;
+  int decimals_ = 0;  // of the norms so far
   bool is_exploding_ = false;
   bool is_collapsed_ = false;
 };

@@ -28,7 +28,10 @@ constexpr int64_t kCalmRoundsMax = 96;
 constexpr int64_t kMoreCalm = 4;      // times as many, when it has come back
 constexpr int64_t kBackRounds = 100;  // within which it has
 constexpr double kTogetherSeconds = 60;
-constexpr size_t kFewPeers = 16;  // up to here a rank is not its own peer
+constexpr size_t kSampledMax = 16;      // steps of a round
+constexpr double kLongStep = 2.5;       // times what the peers take,
+constexpr double kLongerThanUsual = 2;  // and what steps take as things stand
+constexpr size_t kFewPeers = 16;        // up to here a rank is not its own peer
 
 // What the others take.
 double PeersOf(size_t self, const std::vector<double>& means, double median) {
@@ -77,6 +80,8 @@ void StragglerDetector::OnBeat(const RunState&, const BeatFacts& beat, Findings*
   RankPace& pace = ranks_[beat.rank->rank];
   pace.seconds += beat.step_seconds->value;
   ++pace.steps;
+  if (pace.sampled.size() < kSampledMax) pace.sampled.push_back(beat.step);
+  if (beat.advanced > 0) step_times_.Add(beat.step, beat.step_seconds->value);
 }
 
 void StragglerDetector::OnTick(const RunState& run, double now, Findings* findings) {
@@ -93,19 +98,32 @@ void StragglerDetector::CloseRound(const RunState& run, double now, Findings* fi
   for (auto& [rank, pace] : ranks_) {
     if (pace.steps == 0) continue;
     pace.mean = pace.seconds / static_cast<double>(pace.steps);
-    pace.seconds = 0;
-    pace.steps = 0;
     means.push_back(pace.mean);
     paces.push_back(&pace);
   }
-  if (means.size() < 2) return;
   const double median = MedianOf(means);
-  LearnNoise();
+  if (means.size() >= 2) LearnNoise();
   for (size_t i = 0; i < paces.size(); ++i) {
-    const double peers = PeersOf(i, means, median);
-    if (peers > 0) Judge(run, means[i] / peers, paces[i]);
+    const double peers = means.size() >= 2 ? PeersOf(i, means, median) : 0;
+    if (peers > 0) Judge(run, means[i] / ExpectedOf(run, *paces[i], peers), paces[i]);
+    paces[i]->seconds = 0;
+    paces[i]->steps = 0;
+    paces[i]->sampled.clear();
   }
-  Tell(run, now, median, findings);
+  if (means.size() >= 2) Tell(run, now, median, findings);
+}
+
+// A step in which all ranks wait, for data or a checkpoint, makes none of them slow, though sparse beats of only some
+// tell of that step. A host that is always slow makes the whole run so slow.
+double StragglerDetector::ExpectedOf(const RunState& run, const RankPace& pace, double peers) const {
+  if (static_cast<int64_t>(pace.sampled.size()) < pace.steps) return peers;
+  const double long_min = std::max(kLongStep * peers, kLongerThanUsual * run.pace().StepSeconds());
+  double sum = 0;
+  for (const int64_t step : pace.sampled) {
+    const double middle = step_times_.MiddleOf(step);
+    sum += middle >= long_min ? middle : peers;
+  }
+  return sum / static_cast<double>(pace.steps);
 }
 
 // Ranks differ by chance in the same way. One alone, and a few rounds of it, say too little of how much.

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "operations/detectors/detector.h"
+#include "operations/detectors/step_times.h"
 
 namespace stepwatch::operations {
 
@@ -20,7 +21,8 @@ class StragglerDetector : public Detector {
   struct RankPace {
     double seconds = 0;  // in this round
     int64_t steps = 0;
-    double mean = 0;  // of the last round
+    std::vector<int64_t> sampled;  // the first of these steps
+    double mean = 0;               // of the last round
     int64_t rounds = 0;
     SampleWindow ratios{48};       // to the peers; the newest
     SampleWindow ratio_steps{48};  // of the run, at these
@@ -42,6 +44,7 @@ class StragglerDetector : public Detector {
     std::string group;  // of ranks that became slow together
   };
 
+  double ExpectedOf(const RunState& run, const RankPace& pace, double peers) const;
   void CloseRound(const RunState& run, double now, Findings* findings);
   void TakeRatio(double ratio, int64_t step, RankPace* pace) const;
   void Judge(const RunState& run, double ratio, RankPace* pace) const;
@@ -57,6 +60,7 @@ class StragglerDetector : public Detector {
   void Tell(const RunState& run, double now, double median, Findings* findings);
 
   PaceSettings settings_;
+  StepTimes step_times_;
   double noise_ = 0;  // of a rank in the middle
   std::map<int64_t, RankPace> ranks_;
   std::map<std::string, std::vector<int64_t>> groups_;

@@ -265,8 +265,8 @@ void ThroughputDropDetector::Close(const RunState& run, double steps, double sec
   }
   if (!is_low_ && is_low) return Raise(run, measure, by_tokens, findings);
   if (!is_low_) return;
-  const bool is_back =
-      measure.recent.Newest(0) >= kRecovered * measure.level && !(is_by_waits_ && measure.gross.IsLow());
+  const bool is_back = measure.recent.Newest(0) >= std::min(kRecovered, 1 - measure.deviation) * measure.level &&
+                       !(is_by_waits_ && measure.gross.IsLow());
   calm_ = is_back ? calm_ + 1 : 0;
   if (calm_ < kCalmBlocks) return;
   is_low_ = false;

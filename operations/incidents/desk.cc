@@ -288,8 +288,10 @@ void Desk::TakeAdvance(const BeatFacts& beat, const Moment& moment, std::vector<
     // Steps that ended since the beat before may have ended before the incident opened.
     const bool may_be_old = !restarted && !beat.rewound && beat.now - beat.advance_seconds <= open.opened_at;
     if (may_be_old && open.opened_step) open.opened_step = std::max(*open.opened_step, beat.step);
+    if (beat.rewound && open.opened_step) open.opened_step = std::min(*open.opened_step, beat.step);
     if (counts && restarted && moment.run.began_at() >= open.raised_at) ++open.steps_since_restart;
-    if (counts && !may_be_old) ++open.steps_since;
+    // A beat may tell of many steps.
+    if (counts && !may_be_old) open.steps_since += beat.advanced;
     // Detectors begin anew with a run that has gone back, and will not say that what they saw is over.
     if (beat.rewound) open.symptoms.clear();
     if (TrainsAgain(open, moment) || (open.is_over && open.symptoms.empty()))

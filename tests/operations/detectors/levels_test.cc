@@ -113,6 +113,17 @@ TEST_CASE("A gradient norm that rises slowly has exploded at ten times its level
   CHECK(opened[0].opened_t < 0.5 * 205);
 }
 
+TEST_CASE("A norm that is written down with one decimal is nought before it has collapsed") {
+  const auto loss = [](int64_t step) { return 2 + 0.01 * static_cast<double>(step % 5); };
+  const auto opened_at = [&](double usual, double more) {
+    const auto norm = [=](int64_t step) { return step >= 300 ? 0.0 : step % 7 == 0 ? usual + more : usual; };
+    return OpenedIn(ChangesWith(400, loss, norm)).size();
+  };
+  CHECK(opened_at(0.1, 0.1) == 0);
+  CHECK(opened_at(0.7, 0.1) == 1);
+  CHECK(opened_at(0.1234, 0.0123) == 1);
+}
+
 TEST_CASE("A rank that differs is told of until it agrees again") {
   Script script;
   script.change = [](int64_t step, int64_t rank, Beat* beat) {

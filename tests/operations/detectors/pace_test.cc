@@ -98,6 +98,51 @@ TEST_CASE("A rank that becomes slow after a few rounds was faster before: it is 
   CHECK(OpenedIn(Replay(uneven.Train(40).lines)).empty());
 }
 
+TEST_CASE(
+    "Waits of all ranks, of which sparse beats of some tell more often than those of others, make none a straggler") {
+  Script script;
+  script.world = 8;
+  script.lines = {EventLine(0, StartEvent{8, "host"})};
+  double step_ends = 0;
+  double own = 0.5;
+  const auto beats = [&](double until, double wait) {
+    for (; script.t < until; script.t += 1) {
+      while (step_ends <= script.t) {
+        ++script.step;
+        own = script.step % 10 == 0 ? 0.5 + wait : 0.5;
+        step_ends += own;
+      }
+      for (int64_t rank = 0; rank < 8; ++rank) {
+        if (static_cast<int64_t>(script.t) % 10 != (rank < 3 ? 0 : 5)) continue;
+        Beat beat;
+        beat.step = script.step;
+        beat.phase = RunPhase::kTrain;
+        beat.step_seconds = own;
+        script.lines.push_back(BeatLine(script.t + 0.01 * static_cast<double>(rank), rank, beat));
+      }
+    }
+  };
+  beats(400, 0);
+  beats(1000, 5);
+  const std::vector<Incident> opened = OpenedIn(Replay(script.lines));
+  REQUIRE(opened.size() == 1);
+  CHECK(opened[0].kind == IncidentKind::kThroughputDrop);
+}
+
+TEST_CASE("A run whose pace varies is as fast as it was when it varies as it did") {
+  Script script;
+  const auto train = [&](int64_t steps, double pace) {
+    for (int64_t step = 0; step < steps; step += 5) script.Train(5, pace * (step % 10 == 0 ? 0.9 : 1.25));
+  };
+  train(600, 1);
+  train(200, 3);
+  const std::vector<Incident> opened = OpenedIn(Replay(script.lines));
+  REQUIRE(opened.size() == 1);
+  CHECK(opened[0].kind == IncidentKind::kThroughputDrop);
+  train(200, 1);
+  CHECK(IsResolved(Replay(script.lines), opened[0].id));
+}
+
 TEST_CASE("A rank that is twice as slow is told within five rounds") {
   Script script;
   script.change = [](int64_t step, int64_t rank, Beat* beat) {

@@ -96,6 +96,8 @@ TEST_CASE("a door that vanishes while its process lives is no loss, and the proc
 
 TEST_CASE("jobs that hang, drip, answer garbage or are dead keep nobody from a job that is well") {
   const TemporaryDirectory directory;
+  // Forked before the others have threads, whose locks it would inherit.
+  const Job job(directory, "well", 0);
   const testing::FakeDoor hangs(directory / "100-1.sock", [](const std::string&) { return std::string(); });
   const testing::FakeDoor drips(
       directory / "101-1.sock", [](const std::string&) { return testing::HttpOk(std::string(100000, ' ')); }, 100ms);
@@ -104,7 +106,6 @@ TEST_CASE("jobs that hang, drip, answer garbage or are dead keep nobody from a j
                                [](const std::string&) { return testing::Beats("r1", 0, {"{\"t\":\"x\"}"}, 0); });
   ::close(testing::ListenAt(directory / "104-1.sock"));
   testing::WriteInPlace(directory / "105-1.sock", "no socket");
-  const Job job(directory, "well", 0);
   Watch watch(directory);
   REQUIRE(watch.Sees("well", "beat"));
   watch.RunFor(3000ms);

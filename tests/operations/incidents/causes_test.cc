@@ -137,6 +137,19 @@ TEST_CASE("Steps of which sparse beats tell after a failure were finished before
   CHECK(KindsIn(Replay(script.lines, 60)) == std::multiset<IncidentKind>{IncidentKind::kOutOfMemory});
 }
 
+TEST_CASE("An exception is over with the first beat that tells of some steps since") {
+  Script script;
+  script.step_seconds = 10;
+  script.change = [](int64_t step, int64_t, Beat* beat) { beat->step = step * 60; };
+  script.Train(20).Event(ExceptionEvent{"ValueError", "bad sample 17", ""}, 1);
+  const double failed_t = script.t;
+  script.Train(3);
+  const std::vector<Incident> changes = Replay(script.lines);
+  REQUIRE(changes.size() == 2);
+  CHECK(changes.back().state == IncidentState::kResolved);
+  CHECK(changes.back().t - failed_t <= 2 * script.step_seconds + 0.1);
+}
+
 TEST_CASE("An exception that is caught and comes back each second is one incident") {
   Script script;
   script.Train(60);
