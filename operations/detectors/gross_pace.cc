@@ -79,7 +79,7 @@ int64_t GrossPace::SinceStep() const {
 void GrossPace::Add(const Block& block) {
   if (!(block.work > 0) || !(block.seconds > 0)) return;
   recent_.push_back(block);
-  if (recent_.size() > kBlocks) recent_.pop_front();
+  if (recent_.size() > kBlocks) recent_.erase(recent_.begin());
   if (!is_frozen_) return Learn(block);
   if (recent_.size() < kBlocks) return;
   double span = 0;

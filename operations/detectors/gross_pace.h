@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <vector>
 
 namespace stepwatch::operations {
@@ -34,7 +33,7 @@ class GrossPace {
   double SecondsNow() const;  // for a unit of work
   std::vector<bool> Episodes() const;
 
-  std::deque<Block> recent_;
+  std::vector<Block> recent_;
   bool is_frozen_ = false;
   bool is_low_ = false;
   // Of the seconds that a unit of work took in blocks: mean and sum of squared distances.

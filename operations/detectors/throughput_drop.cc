@@ -186,7 +186,7 @@ bool ThroughputDropDetector::IsLow(Rate* rate, double now_rate, double now) {
   if (rate->low == 1) rate->low_at = block_.at;
   if (rate->low <= 1) rate->low_blocks.clear();
   if (rate->low > 0) rate->low_blocks.push_back({now_rate, now - block_.at, static_cast<double>(step_ - block_.step)});
-  if (rate->low_blocks.size() > kLowBlocksMax) rate->low_blocks.pop_front();
+  if (rate->low_blocks.size() > kLowBlocksMax) rate->low_blocks.erase(rate->low_blocks.begin());
   if (rate->very_low == 1) rate->very_low_at = block_.at;
   const bool leaks = !are_few && rate->recent.is_full() && now_rate < rate->level &&
                      now - rate->recent_at.Newest(rate->recent_at.size() - 1) >= kLeakSeconds &&
@@ -210,7 +210,7 @@ bool ThroughputDropDetector::IsLowForLong(const Rate& rate, double limit, double
   if (!is_low && !is_very_low) return false;
   // One that has just come to an end is no news.
   if (!block_.is_coarse) return rate.recent.Newest(0) * TailPace() < limit;
-  std::vector<LowBlock> blocks(rate.low_blocks.begin(), rate.low_blocks.end());
+  std::vector<LowBlock> blocks = rate.low_blocks;
   std::sort(blocks.begin(), blocks.end(), [](const LowBlock& a, const LowBlock& b) { return a.rate > b.rate; });
   blocks.resize(blocks.size() - kHiccupBlocks);
   double work = 0;

@@ -1,7 +1,7 @@
 // throughput_drop: the run trains more slowly than it did, all at once or little by little.
 #pragma once
 
-#include <deque>
+#include <vector>
 
 #include "operations/detectors/detector.h"
 #include "operations/detectors/gross_pace.h"
@@ -36,7 +36,7 @@ class ThroughputDropDetector : public Detector {
     int64_t very_low = 0;
     double low_at = 0;  // when the first of them began
     double very_low_at = 0;
-    std::deque<LowBlock> low_blocks;  // the newest of those in a row
+    std::vector<LowBlock> low_blocks;  // the newest of those in a row
     bool is_frozen = false;
     GrossPace gross;
     void Learn(double rate, size_t blocks_max);
