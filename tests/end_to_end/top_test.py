@@ -65,10 +65,14 @@ class Terminal:
             self.stream.feed(said)
         return True
 
+    def is_whole(self) -> bool:
+        """Whether a screen has been drawn to its end, which erases what is below; of one half drawn the rest is old."""
+        return self.said.endswith(b"\x1b[J")
+
     def until(self, wanted: Callable[[str], bool]) -> str:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
-            if wanted(self.text()):
+            if self.is_whole() and wanted(self.text()):
                 return self.text()
             if not self.look():
                 break
