@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
+#include <utility>
 
 namespace stepwatch::operations {
 namespace {
@@ -11,7 +13,11 @@ constexpr double kDifferent = 1e-3;
 constexpr int64_t kEqualRowsMin = 10;    // the number is the same on all ranks, as far as one has seen
 constexpr int64_t kOddRows = 3;          // of such a number
 constexpr int64_t kOddSettingRows = 10;  // of a setting that has differed from the start
-constexpr int64_t kFarRows = 10;         // of a number that each rank has of its own
+constexpr int64_t kExactRowsMin = 20;    // equal in each, but for one in fifty: then the last digit counts
+constexpr int64_t kExactRowsPerStray = 50;
+constexpr size_t kOutsideRanksMin = 4;
+constexpr int64_t kOutsideRows = 10;  // ranks beside most others, which agree to the last digit
+constexpr int64_t kFarRows = 10;      // of a number that each rank has of its own
 constexpr int64_t kLearntRows = 40;
 constexpr double kFarMin = 0.3;  // as the logarithm of the ratio to the middle
 constexpr double kFarTimes = 2;  // the largest spread that was usual
@@ -37,6 +43,13 @@ std::vector<int64_t> OddOfTwo(const StepRow& row, double agreed) {
   if (first > 3 * second) return {row.values[0].first};
   if (second > 3 * first) return {row.values[1].first};
   return {};
+}
+
+// Names of numbers that say whether all ranks have the same.
+bool IsDigest(std::string_view name) {
+  for (const std::string_view word : {"checksum", "crc", "hash", "digest", "fingerprint"})
+    if (name.find(word) != std::string_view::npos) return true;
+  return false;
 }
 
 bool HasAny(const StepRow& row, const std::vector<int64_t>& ranks) {
@@ -88,6 +101,7 @@ void DisagreementDetector::TakeReported(const RunState&, const BeatFacts& beat, 
       found = reported_.emplace(name, Number()).first;
       found->second.name = name;
       found->second.is_reported = true;
+      found->second.is_digest = IsDigest(name);
     }
     Add(&found->second, beat, Sample{value, true, true}, findings);
   }
@@ -120,11 +134,18 @@ void DisagreementDetector::Take(Number* number, const StepRow& row, Findings* fi
     ++number->equal_rows;
     if (middle != number->agreed) ++number->changed_rows;
     number->agreed = middle;
+    number->agreed_step = row.step;
+    number->stray_rows += std::exchange(number->strays, 0);
+  } else {
+    ++number->strays;
   }
   const bool is_shared = number->equal_rows >= kEqualRowsMin && 20 * number->equal_rows >= 15 * number->judged_rows &&
-                         (!number->is_reported || number->changed_rows >= kChangedRowsMin);
+                         (!number->is_reported || number->is_digest || number->changed_rows >= kChangedRowsMin);
+  if (!is_shared && WatchOutsiders(number, row, middle, findings)) return;
   if (!is_shared && !number->is_setting) return WatchFarthest(number, row, middle, findings);
-  std::vector<int64_t> odd = RanksOff(row, middle, kDifferent);
+  const bool is_exact =
+      number->equal_rows >= std::max(kExactRowsMin, kExactRowsPerStray * number->stray_rows) && !number->is_setting;
+  std::vector<int64_t> odd = RanksOff(row, middle, is_exact ? kSame : kDifferent);
   if (row.values.size() == 2 && !odd.empty()) {
     odd = OddOfTwo(row, number->agreed);
     if (odd.empty() && is_shared) odd = {-1};
@@ -132,6 +153,31 @@ void DisagreementDetector::Take(Number* number, const StepRow& row, Findings* fi
   const bool is_minority = 2 * odd.size() < row.values.size() || row.values.size() == 2;
   if (!is_shared && (!is_minority || 4 * odd.size() > row.values.size())) odd.clear();
   Count(number, row, std::move(odd), is_shared ? kOddRows : kOddSettingRows, findings);
+}
+
+// Of a number that moves, and on which most ranks agree to the last digit: those that never did. Gives back whether
+// such ranks are told of.
+bool DisagreementDetector::WatchOutsiders(Number* number, const StepRow& row, double middle, Findings* findings) {
+  const bool is_of_all = number->is_digest || number->name == "grad_norm" || number->name == "loss";
+  if (!is_of_all || row.values.size() < kOutsideRanksMin) return false;
+  if (number->is_told && !number->is_outside) return false;
+  std::vector<int64_t> outside = RanksOff(row, middle, 0);
+  const bool do_most_agree = 4 * outside.size() <= row.values.size();
+  if (number->is_told) {
+    Count(number, row, do_most_agree ? std::move(outside) : number->odd, kOutsideRows, findings);
+    return true;
+  }
+  const bool moves = number->is_digest || middle != std::exchange(number->most_agreed, middle);
+  const bool are_alike = do_most_agree && moves && !outside.empty() && outside == number->outside;
+  number->outside_rows = are_alike ? number->outside_rows + 1 : 0;
+  number->outside = std::move(outside);
+  if (number->outside_rows < kOutsideRows) return false;
+  number->odd = number->outside;
+  number->odd_rows = kOutsideRows - 1;
+  number->good_step = number->agreed_step;
+  number->is_outside = true;
+  Count(number, row, number->outside, kOutsideRows, findings);
+  return true;
 }
 
 // Of a number that each rank has of its own: one that is far from all the others, and was not.
@@ -160,15 +206,18 @@ void DisagreementDetector::Count(Number* number, const StepRow& row, std::vector
     if (!number->is_told) {
       number->good_step = row.step;
     } else if (++number->calm_rows >= kCalmRows) {
-      number->is_told = false;
+      number->is_told = number->is_outside = false;
+      number->outside_rows = 0;
       findings->Clear(IncidentKind::kRankDisagreement, number->name);
     }
     return;
   }
   number->calm_rows = 0;
+  // It is over when those that were told of agree, whoever else is odd in rows of a few ranks.
+  if (number->is_told) return;
   number->odd_rows = odd == number->odd ? number->odd_rows + 1 : 1;
   number->odd = std::move(odd);
-  if (number->odd_rows < rows_min || number->is_told) return;
+  if (number->odd_rows < rows_min) return;
   number->is_told = true;
   Finding finding;
   finding.kind = IncidentKind::kRankDisagreement;

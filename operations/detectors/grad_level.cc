@@ -17,7 +17,10 @@ constexpr int64_t kCalmSamples = 3;
 constexpr double kOver = 2;         // below the limit by that an explosion is over: what rises slowly crosses it often
 constexpr double kNearLevel = 0.5;  // of the way up
 constexpr int kDecimalsMax = 3;
-constexpr double kAgain = 5;  // a collapse is over at so many times its limit
+constexpr double kAgain = 5;         // a collapse is over at so many times its limit
+constexpr double kDeep = 1e-3;       // of the level: as good as nought,
+constexpr int64_t kDeepSamples = 4;  // of a norm that was never low before
+constexpr int64_t kLongerThanEver = 2;
 
 // With which a number is written down; one more than the most that matter, if it has more.
 int DecimalsOf(double number) {
@@ -155,6 +158,17 @@ bool GradLevelDetector::IsRounding(double norm) const {
   return std::exp(low_level_.log) - norm <= 1.5 * std::pow(10, -decimals_);
 }
 
+// What was low for a while before, and came back, has to be low for longer.
+int64_t GradLevelDetector::CollapseSamples() const {
+  if (longest_below_ == 0 && deep_ == below_) return std::min(kDeepSamples, settings_.collapse_samples);
+  return std::max(settings_.collapse_samples, kLongerThanEver * longest_below_ + 1);
+}
+
+void GradLevelDetector::EndLow() {
+  longest_below_ = std::max(longest_below_, below_);
+  below_ = deep_ = 0;
+}
+
 void GradLevelDetector::WatchCollapse(const StepRow& row, double log_norm, Findings* findings) {
   decimals_ = std::max(decimals_, DecimalsOf(row.Min()));
   const double limit = low_level_.log + std::log(settings_.collapse_ratio);
@@ -163,19 +177,22 @@ void GradLevelDetector::WatchCollapse(const StepRow& row, double log_norm, Findi
     again_ = log_norm > limit + std::log(kAgain) ? again_ + 1 : 0;
     if (again_ < kCalmSamples) return;
     is_collapsed_ = false;
-    below_ = again_ = 0;
+    below_ = deep_ = again_ = 0;
     findings->Clear(IncidentKind::kGradCollapse);
     return;
   }
-  if (!is_known || log_norm >= limit || IsRounding(row.Min())) {
-    below_ = 0;
+  // A step that only adds to its gradients may tell of a norm of nought: that is no level.
+  const bool is_nought = row.Min() == 0 && !IsRounding(0);
+  if (is_known ? log_norm >= limit || IsRounding(row.Min()) : !is_nought) {
+    EndLow();
     last_good_step_ = row.step;
     if (is_known && log_norm < limit) return;
     low_.Add(log_norm);
     low_level_.Add(log_norm, low_);
     return;
   }
-  if (++below_ < settings_.collapse_samples) return;
+  deep_ += log_norm < low_level_.log + std::log(kDeep) ? 1 : 0;
+  if (++below_ < CollapseSamples() || !is_known) return;
   is_collapsed_ = true;
   again_ = 0;
   Finding finding;

@@ -39,6 +39,8 @@ class GradLevelDetector : public Detector {
   double Noise() const;
   int64_t LastUsualStep(double log_limit) const;
   void WatchCollapse(const StepRow& row, double log_norm, Findings* findings);
+  int64_t CollapseSamples() const;
+  void EndLow();
   bool IsRounding(double norm) const;
   bool IsNews(const BeatFacts& beat);
 
@@ -55,6 +57,8 @@ class GradLevelDetector : public Detector {
   int64_t counted_step_ = -1;
   int64_t above_ = 0;  // samples in a row
   int64_t below_ = 0;
+  int64_t deep_ = 0;           // of those
+  int64_t longest_below_ = 0;  // samples in a row that were low, and over
   int64_t calm_ = 0;
   int64_t again_ = 0;
   int64_t last_good_step_ = -1;

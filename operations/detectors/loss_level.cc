@@ -14,9 +14,15 @@ constexpr double kGrownRatio = 1.5;
 constexpr size_t kSettledSamples = 6;  // of which the last are no higher than the first, but for so much growth
 constexpr size_t kElevatedMax = 24;    // then it is the usual level, unless it was found to be a spike
 constexpr int64_t kCalmSamples = 3;
-constexpr double kBack = 0.1;          // above the level that there was just before, as a part of it
-constexpr size_t kNewestSamples = 16;  // that make this level
-constexpr size_t kRecentSamples = 8;   // of a loss that falls
+constexpr double kNoisy = 0.1;  // of the level: with such a deviation
+constexpr int64_t kCalmSamplesNoisy = 8;
+// A rise to as much is one whatever the scale of the loss, if it is not small beside the first losses of the run.
+constexpr double kManifold = 3;
+constexpr double kLearningRateRise = 1.5;  // over its lowest of late: then a loss may rise
+constexpr double kRatioMinRisen = 1.6;     // to less than so many times
+constexpr double kBack = 0.1;              // above the level that there was just before, as a part of it
+constexpr size_t kNewestSamples = 16;      // that make this level
+constexpr size_t kRecentSamples = 8;       // of a loss that falls
 constexpr size_t kLowestBlock = 8;
 constexpr size_t kBlocks[] = {4, 8, 16, 32, 64};
 constexpr double kMedianError = 1.25;  // standard error of a median over that of a mean
@@ -24,18 +30,56 @@ constexpr double kMedianError = 1.25;  // standard error of a median over that o
 }  // namespace
 
 void LossLevelDetector::OnRestart() {
+  const double first_level = first_level_;
   *this = LossLevelDetector(settings_);
+  first_level_ = first_level;
 }
 
 void LossLevelDetector::OnBeat(const RunState&, const BeatFacts& beat, Findings* findings) {
   if (beat.rewound) OnRestart();
+  if (!beat.late) TakeLearningRate(beat);
   if (beat.late || !beat.loss || !beat.loss->fresh || !std::isfinite(beat.loss->value)) return;
+  ForgetRepeated(beat);
   rows_.Add(beat.step, beat.rank->rank, beat.loss->value, beat.now);
   for (const StepRow& row : rows_.Take(beat.now)) Take(row, findings);
 }
 
 void LossLevelDetector::OnTick(const RunState&, double now, Findings* findings) {
   for (const StepRow& row : rows_.Take(now)) Take(row, findings);
+}
+
+void LossLevelDetector::TakeLearningRate(const BeatFacts& beat) {
+  if (!beat.lr || !(beat.lr->value > 0)) return;
+  if (learning_rate_rank_ < 0) learning_rate_rank_ = beat.rank->rank;
+  if (beat.rank->rank == learning_rate_rank_) learning_rates_.Add(beat.lr->value);
+}
+
+// Until a loss changes for the first time nobody can know that it is refreshed now and then, and repeats itself.
+void LossLevelDetector::ForgetRepeated(const BeatFacts& beat) {
+  const std::vector<double> losses = losses_.Last(losses_.size());
+  const bool are_repeated = beat.loss->changed && beat.rank->loss.refresh_steps > 1 && losses.size() > 1 &&
+                            static_cast<int64_t>(losses.size()) < settings_.samples_min &&
+                            std::count(losses.begin(), losses.end(), losses[0]) == std::ssize(losses);
+  if (!are_repeated) return;
+  usual_.Clear();
+  losses_.Clear();
+  levels_.Clear();
+  level_steps_.clear();
+  excursions_ = Excursions();
+}
+
+// The least rise above `level` that matters: `least`, of a loss that was always small less, if it is many times as
+// high.
+double LossLevelDetector::RiseMin(double least, double level, double height) const {
+  if (first_level_ == 0 || height < kManifold * std::abs(level)) return least;
+  return least * std::min(1.0, first_level_);
+}
+
+// When the learning rate has just risen, as at a warm restart, the loss may as well.
+double LossLevelDetector::RatioMin(double ratio) const {
+  const std::vector<double> rates = learning_rates_.Last(learning_rates_.size());
+  if (rates.empty() || rates.back() < kLearningRateRise * *std::min_element(rates.begin(), rates.end())) return ratio;
+  return std::max(ratio, kRatioMinRisen);
 }
 
 void LossLevelDetector::Take(const StepRow& row, Findings* findings) {
@@ -72,10 +116,12 @@ LossLevelDetector::Level LossLevelDetector::UsualLevel() const {
 
 void LossLevelDetector::WatchSpike(const StepRow& row, double loss, Findings* findings) {
   if (static_cast<int64_t>(usual_.size()) < settings_.samples_min) return Accept(loss, row.step);
+  if (first_level_ == 0) first_level_ = std::abs(usual_.Median());
   const Level level = UsualLevel();
   const double rise = loss - level.median;
-  const double rise_min = std::max({settings_.spike_deviations * level.deviation, settings_.spike_rise_min,
-                                    (settings_.spike_ratio - 1) * std::abs(level.median)});
+  const double rise_min =
+      std::max({settings_.spike_deviations * level.deviation, RiseMin(settings_.spike_rise_min, level.median, loss),
+                (RatioMin(settings_.spike_ratio) - 1) * std::abs(level.median)});
   if (rise < rise_min || HiccupsIn(losses_.Last(losses_.size()), level.median, loss).IsUsual())
     return Accept(loss, row.step);
   elevated_.push_back(row);
@@ -91,7 +137,7 @@ void LossLevelDetector::JudgeElevated(const StepRow& row, const Level& level, Fi
   const double before = MedianOf(usual_.Last(3));
   const bool is_strong = rise >= (settings_.spike_ratio_at_once - 1) * std::abs(level.median) &&
                          rise >= 1.5 * settings_.spike_deviations * level.deviation &&
-                         rise >= 2 * settings_.spike_rise_min;
+                         rise >= 2 * RiseMin(settings_.spike_rise_min, level.median, loss);
   if (elevated_.size() == 1 && is_strong) return RaiseSpike(row, level, findings);
   bool grows = true;
   for (size_t i = elevated_.size() - std::min(elevated_.size(), kGrowingSamples); i < elevated_.size(); ++i) {
@@ -154,7 +200,8 @@ void LossLevelDetector::ForgetLevels(size_t count) {
 void LossLevelDetector::WatchRecovery(double loss, Findings* findings) {
   const double back = std::max(3 * spike_level_.deviation, kBack * std::abs(spike_level_.median));
   calm_ = loss - spike_level_.median <= back ? calm_ + 1 : 0;
-  if (calm_ < kCalmSamples) return;
+  const bool is_noisy = spike_level_.deviation > kNoisy * std::abs(spike_level_.median);
+  if (calm_ < (is_noisy ? kCalmSamplesNoisy : kCalmSamples)) return;
   is_spiking_ = false;
   Evidence evidence;
   evidence.Set("loss", loss);
@@ -184,8 +231,8 @@ void LossLevelDetector::WatchDivergence(const StepRow& row, Findings* findings) 
   const double noise = Noise();
   const double lowest = excursions_.Add(level, noise);
   if (levels_.size() == 2 * kLowestBlock) excursions_.BeginAt(level);
-  const double rise_min = std::max(
-      {(settings_.divergence_ratio - 1) * std::abs(lowest), settings_.divergence_rise_min, excursions_.News()});
+  const double rise_min = std::max({(RatioMin(settings_.divergence_ratio) - 1) * std::abs(lowest),
+                                    RiseMin(settings_.divergence_rise_min, lowest, level), excursions_.News()});
   if (levels_.size() <= 2 * kLowestBlock || level - lowest < rise_min) return;
   double top = 0;
   for (const size_t block : kBlocks)
@@ -194,8 +241,11 @@ void LossLevelDetector::WatchDivergence(const StepRow& row, Findings* findings) 
 
 // It is over where the level is among those that were usual before.
 void LossLevelDetector::WatchReturn(double level, Findings* findings) {
+  // It may have been told by its last samples alone, which the level follows.
+  if (++told_samples_ < static_cast<int64_t>(kLowestBlock)) return;
   const double lowest = excursions_.lowest();
-  const double rise_min = std::max((settings_.divergence_ratio - 1) * std::abs(lowest), settings_.divergence_rise_min);
+  const double rise_min = std::max((settings_.divergence_ratio - 1) * std::abs(lowest),
+                                   RiseMin(settings_.divergence_rise_min, lowest, told_top_));
   if (level - lowest > std::max(rise_min / 2, excursions_.Usual())) return;
   is_diverging_ = false;
   excursions_.AddOver(told_top_);
@@ -213,6 +263,7 @@ double LossLevelDetector::Noise() const {
 void LossLevelDetector::RaiseDivergence(const StepRow& row, double top, Findings* findings) {
   is_diverging_ = true;
   told_top_ = top;
+  told_samples_ = 0;
   const double lowest = levels_.size() < 2 * kLowestBlock ? usual_.Median() : excursions_.lowest();
   // The last step at which the loss was near its lowest level.
   std::optional<int64_t> since;

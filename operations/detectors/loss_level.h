@@ -23,6 +23,10 @@ class LossLevelDetector : public Detector {
   };
 
   void Take(const StepRow& row, Findings* findings);
+  void TakeLearningRate(const BeatFacts& beat);
+  void ForgetRepeated(const BeatFacts& beat);
+  double RiseMin(double least, double level, double height) const;
+  double RatioMin(double ratio) const;
   Level UsualLevel() const;
   void WatchSpike(const StepRow& row, double loss, Findings* findings);
   void JudgeElevated(const StepRow& row, const Level& level, Findings* findings);
@@ -47,11 +51,15 @@ class LossLevelDetector : public Detector {
   std::vector<int64_t> level_steps_;  // of `levels_`, the newest last
   Excursions excursions_;             // of the level of a few samples
   double told_top_ = 0;               // the level at which a divergence was told
+  int64_t told_samples_ = 0;          // since then
   int64_t last_good_step_ = -1;
   bool is_spiking_ = false;
   bool is_diverging_ = false;
-  Level spike_level_;  // of the newest samples before it
-  int64_t calm_ = 0;   // samples in a row that are back
+  Level spike_level_;       // of the newest samples before it
+  int64_t calm_ = 0;        // samples in a row that are back
+  double first_level_ = 0;  // of the run's losses, also before a restart; 0: not yet known
+  SampleWindow learning_rates_{64};
+  int64_t learning_rate_rank_ = -1;  // whose they are
 };
 
 }  // namespace stepwatch::operations

@@ -10,6 +10,10 @@ namespace {
 constexpr double kSettleSeconds = 1;
 constexpr double kSettleStepsSecondsMax = 5;
 constexpr int64_t kGoodSamples = 3;
+// Steps without one; twice as many each time that it comes back soon: one cause may make now a step bad, now not.
+constexpr int64_t kGoodSteps = 8;
+constexpr int64_t kGoodStepsMax = 64;
+constexpr int64_t kSoonSteps = 64;
 // A loss scale starts high and is halved step by step; later on it falls a few times in a row at most.
 constexpr int64_t kEarlySteps = 60;
 constexpr int64_t kLateOverflowsMax = 8;
@@ -37,6 +41,8 @@ void NonfiniteDetector::Note(const BeatFacts& beat, int64_t step, double value, 
     first_step_ = std::min(first_step_, step);
     return;
   }
+  const bool is_back_soon = bad_step_ >= 0 && step - bad_step_ <= kSoonSteps;
+  good_steps_ = is_back_soon ? std::min(2 * good_steps_, kGoodStepsMax) : kGoodSteps;
   is_noticed_ = true;
   first_step_ = step;
   noticed_at_ = beat.now;
@@ -109,6 +115,7 @@ void NonfiniteDetector::Settle(const RunState& run, double now, Findings* findin
   if (!all_heard && now - noticed_at_ < patience) return;
   is_told_ = true;
   good_samples_ = 0;
+  bad_step_ = std::max(bad_step_, first_step_);
   findings->Raise(Judge(run));
 }
 
@@ -148,6 +155,7 @@ void NonfiniteDetector::Recover(const BeatFacts& beat, Findings* findings) {
   const auto is_bad = [](const std::optional<Sample>& sample) { return sample && !std::isfinite(sample->value); };
   if (is_bad(beat.loss) || is_bad(beat.grad_norm)) {
     good_samples_ = 0;
+    bad_step_ = std::max(bad_step_, beat.step);
     return;
   }
   const auto recover = [&](const std::optional<Sample>& sample, std::map<int64_t, Bad>* bad) {
@@ -157,6 +165,7 @@ void NonfiniteDetector::Recover(const BeatFacts& beat, Findings* findings) {
   recover(beat.grad_norm, &bad_grads_);
   if (beat.loss || beat.grad_norm) ++good_samples_;
   if (!bad_losses_.empty() || !bad_grads_.empty() || good_samples_ < kGoodSamples) return;
+  if (beat.step - bad_step_ < good_steps_) return;
   findings->Clear(IncidentKind::kLossNonfinite);
   findings->Clear(IncidentKind::kGradNonfinite);
   is_noticed_ = is_told_ = false;

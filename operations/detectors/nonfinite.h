@@ -50,6 +50,8 @@ class NonfiniteDetector : public Detector {
   bool is_noticed_ = false;
   bool is_told_ = false;
   int64_t good_samples_ = 0;
+  int64_t bad_step_ = -1;   // the last one
+  int64_t good_steps_ = 0;  // after it, by which this is over
   int64_t over_step_ = -1;  // at which the last one was over
 };
 

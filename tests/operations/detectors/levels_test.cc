@@ -156,5 +156,72 @@ TEST_CASE("Rows without the rank that differs, since it beats at another step, a
   CHECK(opened[0].ranks == std::vector<int64_t>{3});
 }
 
+TEST_CASE("A loss that was always small is judged by its own scale, if it is many times as high") {
+  for (const double scale : {0.003, 1.0}) {
+    const std::vector<Incident> opened = OpenedIn(ChangesWithLoss(200, [&](int64_t step) {
+      const double usual = scale * (1 + 0.01 * static_cast<double>(step * 37 % 5 - 2));
+      return step > 120 && step <= 130 ? 4 * usual : usual;
+    }));
+    REQUIRE(opened.size() == 1);
+    CHECK(opened[0].kind == IncidentKind::kLossSpike);
+    CHECK(opened[0].since_step == 120);
+  }
+  // Twice as much of nearly nothing is nothing.
+  const auto doubles = [](int64_t step) { return step > 120 ? 0.02 : 0.01 + 1e-4 * static_cast<double>(step % 3); };
+  CHECK(OpenedIn(ChangesWithLoss(200, doubles)).empty());
+}
+
+TEST_CASE("A divergence that its last samples tell of is not over with the next one") {
+  for (unsigned seed = 1; seed <= 500; ++seed) {
+    std::mt19937_64 random(seed);
+    const std::vector<Incident> changes = ChangesWithLoss(400, [&](int64_t step) {
+      const double learnt = 3 + 10 * std::exp(-static_cast<double>(step) / 50);
+      const double rise = std::pow(6, std::clamp(static_cast<double>(step - 200) / 5, 0.0, 1.0));
+      return learnt * rise * (1 + 0.05 * NoiseOf(&random));
+    });
+    const std::vector<Incident> opened = OpenedIn(changes);
+    REQUIRE(opened.size() == 1);
+    CHECK_FALSE(IsResolved(changes, opened[0].id));
+  }
+}
+
+TEST_CASE("A loss that is a third higher after a warm restart of its learning rate is no spike") {
+  const auto opened_with = [](bool restarts) {
+    Script script;
+    script.world = 1;
+    script.change = [&](int64_t step, int64_t, Beat* beat) {
+      const auto since = static_cast<double>(step % 200);
+      const bool is_bump = step > 200 && since < 60;
+      beat->loss = *beat->loss * (is_bump ? 1 + 0.35 * std::exp(-since / 30) : 1);
+      beat->lr = restarts ? 1e-3 * (1.05 + std::cos(since * 3.14159 / 200)) : 1e-3;
+    };
+    return OpenedIn(Replay(script.Train(380).lines)).size();
+  };
+  CHECK(opened_with(true) == 0);
+  CHECK(opened_with(false) == 1);
+}
+
+TEST_CASE("A norm of nought between updates is no level, neither to fall to nor to rise from") {
+  const auto accumulates = [](int64_t step) { return step % 4 == 0 ? 1 + 0.05 * static_cast<double>(step % 7) : 0.0; };
+  const auto even = [](int64_t step) { return 2 + 0.01 * static_cast<double>(step % 5); };
+  CHECK(OpenedIn(ChangesWith(800, even, accumulates)).empty());
+  const auto dies = [&](int64_t step) { return step <= 400 ? accumulates(step) : 0.0; };
+  const std::vector<Incident> opened = OpenedIn(ChangesWith(500, even, dies));
+  REQUIRE(opened.size() == 1);
+  CHECK(opened[0].kind == IncidentKind::kGradCollapse);
+  CHECK(opened[0].since_step == 400);
+}
+
+TEST_CASE("A norm that was never low has collapsed after four steps at nought") {
+  Script script;
+  script.change = [](int64_t step, int64_t, Beat* beat) {
+    if (step > 100) beat->grad_norm = 0;
+  };
+  const std::vector<Incident> opened = OpenedIn(Replay(script.Train(120).lines));
+  REQUIRE(opened.size() == 1);
+  CHECK(opened[0].t <= 104.5 * script.step_seconds);
+  CHECK(opened[0].since_step == 100);
+}
+
 }  // namespace
 }  // namespace stepwatch::operations

@@ -119,5 +119,69 @@ TEST_CASE("A loss that is NaN after a process is lost is a fault of its own") {
   CHECK(opened[0].kind != opened[1].kind);
 }
 
+TEST_CASE("A loss that is now NaN, now not, is one incident until it has been finite for a while") {
+  for (const int64_t gap : {2, 3, 5, 7}) {
+    Script script;
+    script.change = [&](int64_t step, int64_t, Beat* beat) {
+      if (step > 100 && step <= 160 && step % gap == 1) beat->loss = std::numeric_limits<double>::quiet_NaN();
+    };
+    const std::vector<Incident> changes = Replay(script.Train(260).lines);
+    REQUIRE(OpenedIn(changes).size() == 1);
+    CHECK(IsResolved(changes, OpenedIn(changes)[0].id));
+  }
+}
+
+TEST_CASE("A number that was the same to the last digit on all ranks may not differ by a little") {
+  Script script;
+  script.change = [](int64_t step, int64_t rank, Beat* beat) {
+    const double norm = 120 + 0.01 * static_cast<double>(step);
+    beat->reported = {{"param_norm", rank == 1 && step > 100 ? norm * (1 + 1e-5) : norm}};
+  };
+  const std::vector<Incident> changes = Replay(script.Train(300).lines);
+  const std::vector<Incident> opened = OpenedIn(changes);
+  REQUIRE(opened.size() == 1);
+  CHECK(opened[0].ranks == std::vector<int64_t>{1});
+  CHECK(opened[0].since_step == 100);
+  CHECK_FALSE(IsResolved(changes, opened[0].id));
+}
+
+TEST_CASE("A digest that stands still is to be the same on all ranks, from the start on as well") {
+  for (const int64_t from : {0, 100}) {
+    Script script;
+    script.change = [&](int64_t step, int64_t rank, Beat* beat) {
+      beat->reported = {{"weights_checksum", rank == 2 && step > from ? 987654321.0 : 123456789.0},
+                        {"retries", rank == 2 && step > from ? 1.0 : 0.0}};
+    };
+    const std::vector<Incident> opened = OpenedIn(Replay(script.Train(160).lines));
+    REQUIRE(opened.size() == 1);
+    CHECK(opened[0].ranks == std::vector<int64_t>{2});
+    CHECK(opened[0].since_step == (from > 0 ? std::optional<int64_t>(from) : std::nullopt));
+  }
+}
+
+TEST_CASE("A norm on which all ranks but one agree from the start, to the last digit, is one that the one has wrong") {
+  Script script;
+  script.change = [](int64_t step, int64_t rank, Beat* beat) {
+    beat->grad_norm = (1 + 0.01 * static_cast<double>(step * 7 % 11)) * (rank == 3 ? 1.2 : 1);
+  };
+  const std::vector<Incident> opened = OpenedIn(Replay(script.Train(60).lines));
+  REQUIRE(opened.size() == 1);
+  CHECK(opened[0].kind == IncidentKind::kRankDisagreement);
+  CHECK(opened[0].ranks == std::vector<int64_t>{3});
+
+  // Ranks of a pipeline without the loss say nought.
+  Script pipeline;
+  pipeline.change = [](int64_t, int64_t rank, Beat* beat) { beat->loss = rank == 3 ? *beat->loss : 0; };
+  CHECK(OpenedIn(Replay(pipeline.Train(200).lines)).empty());
+}
+
+TEST_CASE("What a rank repeats before its first new value is no level") {
+  const double values[] = {1.98, 3.02, 1.98, 2.17, 1.9, 6.36, 2.4, 1.5, 4.1, 2.6};
+  Script script;
+  script.world = 1;
+  script.change = [&](int64_t step, int64_t, Beat* beat) { beat->loss = values[step / 10 % 10]; };
+  CHECK(OpenedIn(Replay(script.Train(99).lines)).empty());
+}
+
 }  // namespace
 }  // namespace stepwatch::operations
