@@ -13,7 +13,11 @@ constexpr double kFewFactor = 2;          // of the longest of few
 constexpr double kIrregularFactor = 2.5;  // of the longest one
 constexpr double kFirstFactor = 3;        // after one interval only
 constexpr int64_t kFirstStepsMin = 20;
+// A phase that is over within so many beats may pass between two of them, unless events tell of each.
+constexpr double kBeatsOfPhase = 1.5;
+constexpr double kMissedFactor = 2.3;
 constexpr double kSlackSeconds = 30;
+constexpr double kAlmost = 0.95;       // of the seconds, which vary a little where steps count
 constexpr double kTickSecondsMax = 5;  // more is a standstill, not training
 
 double Longest(const SampleWindow& window) {
@@ -46,6 +50,7 @@ void CheckpointOverdueDetector::OnEvent(const RunState& run, const Line& line, d
     is_counting_ = false;
   }
   has_events_ = true;
+  may_miss_one_ = false;
   Take(run, *step, findings);
 }
 
@@ -64,6 +69,7 @@ void CheckpointOverdueDetector::Take(const RunState& run, int64_t step, Findings
 }
 
 double CheckpointOverdueDetector::RegularFactor() const {
+  if (may_miss_one_) return std::max(kMissedFactor, settings_.checkpoint_factor);
   return step_intervals_.size() < kFewIntervals ? std::max(kFewFactor, settings_.checkpoint_factor)
                                                 : settings_.checkpoint_factor;
 }
@@ -85,12 +91,24 @@ double CheckpointOverdueDetector::SecondsMax() const {
   return RegularFactor() * Longest(second_intervals_) + kSlackSeconds;
 }
 
+bool CheckpointOverdueDetector::IsOverdue(double steps) const {
+  const bool is_either =
+      step_intervals_.size() > 1 && Spread(step_intervals_) < kRegular && Spread(second_intervals_) < kRegular;
+  if (!is_either) return steps > StepsMax() || trained_ > SecondsMax();
+  // As long as the pace stays the same nobody can know whether steps or seconds are what counts.
+  return steps > StepsMax() && trained_ > kAlmost * RegularFactor() * Longest(second_intervals_);
+}
+
 void CheckpointOverdueDetector::OnTick(const RunState& run, double now, Findings* findings) {
   const double passed = std::min(now - ticked_at_, kTickSecondsMax);
   ticked_at_ = now;
   const RunPhase phase = run.phase();
   const bool is_saving = phase == RunPhase::kCheckpoint;
-  if (was_saving_ && !is_saving && !has_events_ && run.step()) Take(run, *run.step(), findings);
+  if (!was_saving_ && is_saving) saving_at_ = now;
+  if (was_saving_ && !is_saving && !has_events_ && run.step()) {
+    may_miss_one_ = may_miss_one_ || now - saving_at_ < kBeatsOfPhase * run.pace().beat_seconds;
+    Take(run, *run.step(), findings);
+  }
   was_saving_ = is_saving;
   if (phase != RunPhase::kTrain || run.is_paused(now) || !run.step()) return;
   if (!is_counting_ && step_intervals_.size() > 0) {
@@ -102,8 +120,7 @@ void CheckpointOverdueDetector::OnTick(const RunState& run, double now, Findings
   trained_ += passed;
   if (!is_counting_ || is_told_) return;
   const auto steps = static_cast<double>(*run.step() - step_);
-  const bool is_overdue = steps > StepsMax() || trained_ > SecondsMax();
-  if (!is_overdue) return;
+  if (!IsOverdue(steps)) return;
   is_told_ = true;
   Finding finding;
   finding.kind = IncidentKind::kCheckpointOverdue;

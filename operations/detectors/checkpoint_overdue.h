@@ -18,6 +18,7 @@ class CheckpointOverdueDetector : public Detector {
  private:
   void Take(const RunState& run, int64_t step, Findings* findings);
   double RegularFactor() const;
+  bool IsOverdue(double steps) const;
   // Steps and seconds of training after which one is overdue; infinite if that is not how it goes.
   double StepsMax() const;
   double SecondsMax() const;
@@ -32,6 +33,8 @@ class CheckpointOverdueDetector : public Detector {
   double ticked_at_ = 0;
   bool has_events_ = false;  // else the end of the phase counts as one
   bool was_saving_ = false;
+  double saving_at_ = 0;
+  bool may_miss_one_ = false;
   bool is_told_ = false;
 };
 

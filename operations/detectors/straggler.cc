@@ -13,16 +13,19 @@ constexpr size_t kFirstRoundsMin = 3;
 constexpr size_t kUsualRounds = 48;  // what is usual is refined until then: noise hides it in the first few
 constexpr double kNoiseMin = 0.02;
 constexpr double kDeviations = 4;
+constexpr double kUsualMin = 0.9;     // a rank that was faster than its peers may become as slow as they are
 constexpr double kSlowMin = 1.2;      // of the peers, whatever was usual
 constexpr double kSlowMiddle = 1.16;  // likewise, in the middle of these rounds:
 constexpr size_t kFewRounds = 16;
 constexpr size_t kManyRounds = 48;
 constexpr double kErrors = 5.5;        // standard errors that the middle is off
 constexpr double kMedianError = 1.25;  // of a median, by that of a mean
-constexpr double kFromStart = 1.5;     // of the peers: a rank that was never faster, alone
-constexpr double kVerySlow = 1.6;      // of the peers: fewer rounds do, and
-constexpr int64_t kHiccupSteps = 5;    // a hiccup of so many is none
-constexpr double kCalm = 1.12;         // of what was usual
+constexpr double kFromStart = 1.5;     // of the peers: a rank that was never faster, alone,
+constexpr double kFromStartMany = 1.35;
+constexpr size_t kManyRanks = 8;     // among so many: stages of a pipeline differ, and are fewer
+constexpr double kVerySlow = 1.6;    // of the peers: fewer rounds do, and
+constexpr int64_t kHiccupSteps = 5;  // a hiccup of so many is none
+constexpr double kCalm = 1.12;       // of what was usual
 constexpr int64_t kCalmRounds = 6;
 constexpr int64_t kCalmRoundsMax = 96;
 constexpr int64_t kMoreCalm = 4;      // times as many, when it has come back
@@ -113,6 +116,10 @@ void StragglerDetector::CloseRound(const RunState& run, double now, Findings* fi
   if (means.size() >= 2) Tell(run, now, median, findings);
 }
 
+double StragglerDetector::FromStart() const {
+  return ranks_.size() >= kManyRanks ? kFromStartMany : kFromStart;
+}
+
 // A step in which all ranks wait, for data or a checkpoint, makes none of them slow, though sparse beats of only some
 // tell of that step. A host that is always slow makes the whole run so slow.
 double StragglerDetector::ExpectedOf(const RunState& run, const RankPace& pace, double peers) const {
@@ -154,7 +161,7 @@ void StragglerDetector::TakeRatio(double ratio, int64_t step, RankPace* pace) co
 // It is refined by rounds that have passed without a sign of slowness in those after them.
 void StragglerDetector::LearnUsual(double ratio, RankPace* pace) const {
   const bool is_first = pace->usual == 0;
-  if (is_first && ratio >= kFromStart) return;
+  if (is_first && ratio >= FromStart()) return;
   if (!is_first) {
     if (pace->is_told || pace->slow > 0 || pace->first.size() < kFirstRounds) return;
     if (pace->first.size() >= kUsualRounds || pace->ratios.size() <= kFirstRounds + kFewRounds) return;
@@ -188,9 +195,9 @@ void StragglerDetector::Judge(const RunState& run, double ratio, RankPace* pace)
   if (++pace->rounds <= kSkippedRounds) return;
   TakeRatio(ratio, run.step().value_or(0), pace);
   const bool is_learning = pace->usual == 0;
-  const double usual = is_learning ? 1 : std::max(pace->usual, 0.5);
+  const double usual = is_learning ? 1 : std::max(pace->usual, kUsualMin);
   const double excess = std::max(settings_.straggler_ratio - 1, kDeviations * NoiseOf(*pace));
-  const double limit = std::max(is_learning ? kFromStart : kSlowMin, usual * (1 + excess));
+  const double limit = std::max(is_learning ? FromStart() : kSlowMin, usual * (1 + excess));
   pace->very_slow = ratio >= std::max(kVerySlow, usual + 2 * (limit - usual)) ? pace->very_slow + 1 : 0;
   const bool is_fast = ratio < (pace->is_told && usual < kFromStart ? std::max(kCalm * usual, kCalm) : limit);
   pace->calm = is_fast ? pace->calm + 1 : 0;
@@ -219,7 +226,7 @@ bool StragglerDetector::IsMiddleSlow(const RankPace& pace, size_t rounds) const 
   if (pace.ratios.size() < rounds) return false;
   const double error = ErrorOfMiddle(pace, rounds);
   return MedianOf(pace.ratios.Last(rounds)) >=
-         std::max(kSlowMiddle, pace.usual * (1 + std::max(kSlowMiddle - 1, error)));
+         std::max(kSlowMiddle, std::max(pace.usual, kUsualMin) * (1 + std::max(kSlowMiddle - 1, error)));
 }
 
 // Noise that hides the slowness in single rounds hides which of them was the last good one, too.
@@ -267,7 +274,8 @@ void StragglerDetector::Tell(const RunState& run, double now, double median, Fin
     finding.since_step = GoodStep(first);
     finding.evidence.Set("step_seconds", first.mean);
     finding.evidence.Set("step_seconds_median", median);
-    finding.evidence.Set("ratio", MedianOf(first.ratios.Last(kFewRounds)));
+    const auto slow_rounds = static_cast<size_t>(std::max(first.slow, first.very_slow));
+    finding.evidence.Set("ratio", MedianOf(first.ratios.Last(slow_rounds > 0 ? slow_rounds : kFewRounds)));
     finding.evidence.Set("ratio_usual", first.usual == 0 ? 1.0 : first.usual);
     finding.evidence.Set("ranks_reporting", static_cast<int64_t>(ranks_.size()));
     if (run.step()) finding.evidence.Set("step", *run.step());

@@ -44,6 +44,7 @@ class StragglerDetector : public Detector {
     std::string group;  // of ranks that became slow together
   };
 
+  double FromStart() const;
   double ExpectedOf(const RunState& run, const RankPace& pace, double peers) const;
   void CloseRound(const RunState& run, double now, Findings* findings);
   void TakeRatio(double ratio, int64_t step, RankPace* pace) const;

@@ -19,9 +19,14 @@ constexpr double kLearnSeconds = 240;      // the baseline is frozen then, if it
 constexpr int64_t kLowBlocks = 3;          // below the limit
 constexpr int64_t kVeryLowBlocks = 2;      // far below it
 constexpr int64_t kHiccupBlocks = 2;       // that one hiccup makes slow where a beat tells of several steps
-constexpr size_t kLowBlocksMax = 32;       // are remembered
-constexpr double kVeryLow = 0.6;           // of the level
-constexpr double kLeak = 0.82;             // of the level: the median of the last twelve blocks
+constexpr double kChance = 1e-5;           // of a row of low blocks at hand, by what came of others
+constexpr int64_t kBlocksBeyondChanceMax = 24;
+constexpr int64_t kDipBlocks = 60;     // by which one knows how low the middle of some goes
+constexpr double kHiccupShare = 0.05;  // of all blocks
+constexpr double kBelowDip = 0.9;
+constexpr size_t kLowBlocksMax = 32;  // are remembered
+constexpr double kVeryLow = 0.6;      // of the level
+constexpr double kLeak = 0.82;        // of the level: the median of the last twelve blocks
 constexpr double kDeviations = 4;
 constexpr double kRise = 1.1;  // the median of the last blocks is the level from here on
 constexpr double kRecovered = 0.9;
@@ -56,6 +61,13 @@ double MiddleOf(const SampleWindow& rates) {
   return MiddleOf(rates.Last(rates.size()));
 }
 
+// So many in a row are no chance where `over` of `blocks` were low and came back.
+int64_t BlocksBeyondChance(int64_t over, int64_t blocks) {
+  if (over == 0 || over + 1 >= blocks) return 0;
+  const double share = static_cast<double>(over + 1) / static_cast<double>(blocks);  // few say little
+  return std::min(kBlocksBeyondChanceMax, static_cast<int64_t>(std::ceil(std::log(kChance) / std::log(share))));
+}
+
 }  // namespace
 
 void ThroughputDropDetector::OnRestart() {
@@ -82,9 +94,11 @@ void ThroughputDropDetector::Begin(int64_t step, double now) {
 }
 
 void ThroughputDropDetector::TakeTokens(const BeatFacts& beat) {
-  if (!beat.tokens || !(beat.tokens->value > 0) || !std::isfinite(beat.tokens->value)) return;
-  token_count_.Add(beat.rank->rank, beat.step, beat.tokens->value);
-  block_.tokens += beat.tokens->value;
+  are_samples_ = !beat.rank->tokens.is_known;
+  const std::optional<Sample>& work = are_samples_ ? beat.samples : beat.tokens;
+  if (!work || !(work->value > 0) || !std::isfinite(work->value)) return;
+  token_count_.Add(beat.rank->rank, beat.step, work->value);
+  block_.tokens += work->value;
   ++block_.token_samples;
 }
 
@@ -181,18 +195,33 @@ bool ThroughputDropDetector::IsLow(Rate* rate, double now_rate, double now) {
   const double limit = std::max(kLimitMin, 1 - std::max(1 - drop_ratio, spread));
   const double far_limit = std::max(kLimitMin, 1 - std::max(1 - kVeryLow, 1.5 * spread));
   const double leak_limit = 1 - std::max(1 - kLeak, 0.5 * spread);
-  rate->low = now_rate < limit * rate->level ? rate->low + 1 : 0;
-  rate->very_low = now_rate < far_limit * rate->level ? rate->very_low + 1 : 0;
+  CountLow(now_rate < limit * rate->level, now_rate < far_limit * rate->level, rate);
   if (rate->low == 1) rate->low_at = block_.at;
   if (rate->low <= 1) rate->low_blocks.clear();
   if (rate->low > 0) rate->low_blocks.push_back({now_rate, now - block_.at, static_cast<double>(step_ - block_.step)});
   if (rate->low_blocks.size() > kLowBlocksMax) rate->low_blocks.erase(rate->low_blocks.begin());
   if (rate->very_low == 1) rate->very_low_at = block_.at;
-  const bool leaks = !are_few && rate->recent.is_full() && now_rate < rate->level &&
-                     now - rate->recent_at.Newest(rate->recent_at.size() - 1) >= kLeakSeconds &&
-                     MiddleOf(rate->recent) < leak_limit * rate->level;
+  const bool is_learning = !rate->is_frozen || blocks < kDipBlocks;
+  if (is_learning && rate->recent.is_full()) rate->dip = std::min(rate->dip, MiddleOf(rate->recent) / rate->level);
+  const bool leaks = !are_few && Leaks(*rate, leak_limit, now_rate, now);
   if (rate->low == 0) rate->Learn(now_rate, static_cast<size_t>(settings_.baseline_blocks));
   return IsLowForLong(*rate, limit * rate->level, now) || leaks || rate->gross.IsLow();
+}
+
+void ThroughputDropDetector::CountLow(bool is_low, bool is_very_low, Rate* rate) const {
+  if (!is_low && !is_low_) rate->low_over += rate->low;
+  if (!is_very_low && !is_low_) rate->very_low_over += rate->very_low;
+  rate->low = is_low ? rate->low + 1 : 0;
+  rate->very_low = is_very_low ? rate->very_low + 1 : 0;
+}
+
+// Where hiccups make many a block slow, their middle has been low before.
+bool ThroughputDropDetector::Leaks(const Rate& rate, double limit, double now_rate, double now) const {
+  if (!rate.recent.is_full() || now_rate >= rate.level) return false;
+  const bool has_hiccups = kHiccupShare * static_cast<double>(rate.blocks) < static_cast<double>(rate.low_over);
+  const double lowest = has_hiccups ? std::min(limit, kBelowDip * rate.dip) : limit;
+  return now - rate.recent_at.Newest(rate.recent_at.size() - 1) >= kLeakSeconds &&
+         MiddleOf(rate.recent) < lowest * rate.level;
 }
 
 // Of the last steps of the block, as a part of that of its steps.
@@ -205,8 +234,10 @@ double ThroughputDropDetector::TailPace() const {
 // of a row is known to a step.
 bool ThroughputDropDetector::IsLowForLong(const Rate& rate, double limit, double now) const {
   const int64_t more = block_.is_coarse ? 1 : 0;
-  const bool is_low = rate.low >= kLowBlocks + more && now - rate.low_at >= kLowSeconds;
-  const bool is_very_low = rate.very_low >= kVeryLowBlocks + more && now - rate.very_low_at >= kVeryLowSeconds;
+  const int64_t low_min = std::max(kLowBlocks, BlocksBeyondChance(rate.low_over, rate.blocks));
+  const int64_t very_low_min = std::max(kVeryLowBlocks, BlocksBeyondChance(rate.very_low_over, rate.blocks));
+  const bool is_low = rate.low >= low_min + more && now - rate.low_at >= kLowSeconds;
+  const bool is_very_low = rate.very_low >= very_low_min + more && now - rate.very_low_at >= kVeryLowSeconds;
   if (!is_low && !is_very_low) return false;
   // One that has just come to an end is no news.
   if (!block_.is_coarse) return rate.recent.Newest(0) * TailPace() < limit;
@@ -290,7 +321,8 @@ void ThroughputDropDetector::Raise(const RunState& run, const Rate& rate, bool b
   finding.kind = IncidentKind::kThroughputDrop;
   finding.since_step = since >= 0 ? std::optional<int64_t>(since) : std::nullopt;
   finding.hold_seconds = HoldSeconds(run, now_rate / usual);
-  finding.evidence.SetText("measure", by_tokens ? "tokens_per_second" : "steps_per_second");
+  const char* work = are_samples_ ? "samples_per_second" : "tokens_per_second";
+  finding.evidence.SetText("measure", by_tokens ? work : "steps_per_second");
   finding.evidence.Set("rate", now_rate);
   finding.evidence.Set("rate_baseline", usual);
   finding.evidence.Set("ratio", now_rate / usual);

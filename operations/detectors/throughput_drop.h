@@ -37,6 +37,9 @@ class ThroughputDropDetector : public Detector {
     double low_at = 0;  // when the first of them began
     double very_low_at = 0;
     std::vector<LowBlock> low_blocks;  // the newest of those in a row
+    int64_t low_over = 0;              // low blocks whose row was over before it was told
+    int64_t very_low_over = 0;
+    double dip = 1;  // the lowest middle of as many blocks as are recent, while it was learnt, as a part of the level
     bool is_frozen = false;
     GrossPace gross;
     void Learn(double rate, size_t blocks_max);
@@ -57,6 +60,8 @@ class ThroughputDropDetector : public Detector {
     int64_t token_samples = 0;
   };
 
+  void CountLow(bool is_low, bool is_very_low, Rate* rate) const;
+  bool Leaks(const Rate& rate, double limit, double now_rate, double now) const;
   void TakeTokens(const BeatFacts& beat);
   void Begin(int64_t step, double now);
   void Close(const RunState& run, double steps, double seconds, double now, Findings* findings);
@@ -87,6 +92,7 @@ class ThroughputDropDetector : public Detector {
   int64_t low_since_ = -1;
   std::vector<float> own_seconds_;  // of the ranks that tell their own step time, smoothed; 0: does not tell
   double own_seconds_learnt_ = 0;   // the middle of them, as long as the pace is as usual
+  bool are_samples_ = false;        // nobody tells of tokens: what is called so is samples
   bool tokens_are_low_ = false;
   bool is_low_ = false;
   bool is_by_waits_ = false;

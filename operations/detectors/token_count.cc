@@ -6,6 +6,7 @@ namespace stepwatch::operations {
 namespace {
 
 constexpr int64_t kRisingMin = 8;     // samples in a row: before, noise may rise as well
+constexpr double kNearShare = 0.75;   // of those after them
 constexpr double kOriginError = 0.1;  // of the steps counted, since steps have not all as many tokens
 
 bool IsNear(double origin, double begin, double steps) {
@@ -28,8 +29,12 @@ void TokenCount::Add(int64_t rank, int64_t step, double tokens) {
   if (rising_ < kRisingMin || step <= first_step_) return;
   const auto steps = static_cast<double>(step - first_step_);
   const double origin = static_cast<double>(step) - tokens * steps / (tokens - first_);
-  is_count_ = is_count_ || IsNear(origin, 0, static_cast<double>(step)) ||
-              IsNear(origin, static_cast<double>(first_step_), steps);
+  const bool is_near =
+      IsNear(origin, 0, static_cast<double>(step)) || IsNear(origin, static_cast<double>(first_step_), steps);
+  // Any curve that rises may seem to come from nought for a moment.
+  near_ = is_near && rising_ > kRisingMin ? near_ + 1 : (is_near ? 1 : 0);
+  is_count_ = is_count_ || (near_ >= kRisingMin &&
+                            kNearShare * static_cast<double>(rising_ - kRisingMin) <= static_cast<double>(near_));
 }
 
 }  // namespace stepwatch::operations

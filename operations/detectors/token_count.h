@@ -16,6 +16,7 @@ class TokenCount {
   double first_ = 0;
   double last_ = 0;
   int64_t rising_ = 0;
+  int64_t near_ = 0;  // of these in a row, that came from nought
   bool is_count_ = false;
 };
 

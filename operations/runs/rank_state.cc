@@ -164,7 +164,7 @@ BeatFacts ApplyBeat(const Beat& beat, double now, RankState* rank) {
   facts.tokens = Take(beat.tokens, facts.step, &rank->tokens);
   facts.step_seconds = Take(beat.step_seconds, facts.step, &rank->step_seconds);
   facts.loss_scale = Take(beat.loss_scale, facts.step, &rank->loss_scale);
-  (void)Take(beat.samples, facts.step, &rank->samples);
+  facts.samples = Take(beat.samples, facts.step, &rank->samples);
   if (facts.advanced > 0) facts.reported = &beat.reported;
   return facts;
 }

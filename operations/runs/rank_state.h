@@ -75,7 +75,7 @@ struct BeatFacts {
   double advance_seconds = 0;  // in which they were
   bool late = false;           // of an earlier step; its samples are only those that are no finite numbers
   bool rewound = false;        // the rank has gone back to an earlier step
-  std::optional<Sample> loss, grad_norm, lr, tokens, step_seconds, loss_scale;
+  std::optional<Sample> loss, grad_norm, lr, tokens, samples, step_seconds, loss_scale;
   const std::vector<std::pair<std::string, double>>* reported = nullptr;  // other numbers, if the rank has advanced
 };
 
