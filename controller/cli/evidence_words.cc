@@ -29,7 +29,9 @@ constexpr std::pair<const char*, const char*> kWitnesses[] = {
     {"collective_wait", "its peers wait in a collective, and it does not"},
     {"never_heard", "it was never heard, its peers were"},
     {"silent_rank", "it fell silent, its peers did not"},
+    {"phase", "it is not in training, as its peers are"},
     {"rank_behind", "it is behind its peers"},
+    {"gpu_utilization", "its GPU idles, those of its peers do not, or the reverse"},
     {"module", "it stands in another module than its peers"},
     {"quietest", "it was the first to fall silent"}};
 // Letters of /proc/PID/stat.
@@ -62,6 +64,7 @@ std::string WordOf(std::string_view key, const Json& value) {
   if (key == "process_state" && text.size() == 1)
     for (const auto& [letter, words] : kStates)
       if (text[0] == letter) return words;
+  if (key == "measure" && text == "samples_per_second") return "samples a second";
   if (key == "measure" && text == "tokens_per_second") return "tokens a second";
   if (key == "measure" && text == "steps_per_second") return "steps a second";
   return text;

@@ -56,8 +56,11 @@ void ExceptionDetector::OnEvent(const RunState& run, const Line& line, double no
   const ExceptionWords words = WordsOf(*exception);
   if (words.are_no_fault) return;
   const bool is_memory = words.are_of_memory;
-  const bool is_cascade = words.are_of_peers;
-  const bool was_only_cascade = first_ && first_->is_cascade && !is_cascade && now - first_->at <= kCascadePatience;
+  const bool is_cascade = words.are_of_peers && (run.world() != 1 || words.are_of_child);
+  // A loader that has died is the cause of what its rank's peers say, who may say it sooner.
+  const bool is_cause = !is_cascade || words.are_of_child;
+  const bool was_only_cascade =
+      first_ && first_->is_cascade && !first_->is_of_child && is_cause && now - first_->at <= kCascadePatience;
   // Peers of a rank that has failed may wait for as long as their collectives do before they fail.
   const bool trains_on = first_ && run.progress_at() > first_->at + kAgainSeconds;
   if (first_ && !was_only_cascade && (!trains_on || IsAgain(line, *exception, now))) return Follow(line, now, findings);
@@ -66,6 +69,7 @@ void ExceptionDetector::OnEvent(const RunState& run, const Line& line, double no
   first.rank = line.rank;
   first.at = first.again_at = now;
   first.is_cascade = is_cascade;
+  first.is_of_child = words.are_of_child;
   Finding& finding = first.finding;
   finding.kind = first.kind;
   // What another says later is no more of the same; memory that is short has other witnesses, which join it.
@@ -81,7 +85,7 @@ void ExceptionDetector::OnEvent(const RunState& run, const Line& line, double no
   finding.evidence.Set("fingerprint", first.fingerprint);
   finding.evidence.Set("ranks_followed", int64_t{0});
   if (is_memory) finding.evidence.SetText("where", words.are_of_device ? "device" : "host");
-  finding.is_symptom = is_cascade;
+  finding.is_symptom = is_cascade && !words.are_of_child;
   finding.hold_seconds = is_cascade ? kCascadePatience : 0;
   followed_.clear();
   if (was_only_cascade && first_->rank) followed_.insert(*first_->rank);

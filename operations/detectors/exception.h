@@ -20,7 +20,8 @@ class ExceptionDetector : public Detector {
     double again_at = 0;  // on this rank, last
     int64_t times = 1;    // on this rank
     std::string fingerprint;
-    bool is_cascade = false;
+    bool is_cascade = false;  // it speaks of its peers
+    bool is_of_child = false;
     Finding finding;
   };
 

@@ -51,6 +51,9 @@ void HostMemoryDetector::OnRestart() {
 void HostMemoryDetector::OnEvent(const RunState& run, const Line& line, double now, Findings* findings) {
   const Event& event = std::get<Event>(line.what);
   if (std::holds_alternative<ProcessGoneEvent>(event)) return TakeGone(run, line, now, findings);
+  // The run ends for it: no process will tell whose it was.
+  if (std::holds_alternative<EndEvent>(event) && waiting_)
+    return findings->Raise(*std::exchange(waiting_, std::nullopt));
   if (const auto* exception = std::get_if<ExceptionEvent>(&event))
     return TakeException(line, *exception, now, findings);
   const auto* host = std::get_if<HostEvent>(&event);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "operations/detectors/exception_words.h"
 #include "operations/detectors/signals.h"
 
 namespace stepwatch::operations {
@@ -18,6 +19,8 @@ constexpr double kHostSeconds = 1;
 // In which word of processes of before a restart still comes.
 constexpr double kOldSeconds = 5;
 constexpr double kWithoutSeconds = 10;
+constexpr size_t kFailedMax = 1 << 17;
+constexpr double kFailedSeconds = 30;  // in which a process goes that has told of an exception
 constexpr double kSignalSeconds = 600;
 constexpr double kPressurePercent = 40;
 constexpr double kPressureSeconds = 20;
@@ -27,6 +30,7 @@ constexpr double kPressureSeconds = 20;
 void ProcessLostDetector::OnRestart() {
   gone_.clear();
   crashed_.clear();
+  failed_.clear();
   asked_all_at_.reset();
   is_told_ = false;
 }
@@ -52,6 +56,8 @@ void ProcessLostDetector::OnEvent(const RunState& run, const Line& line, double 
     if (is_told_) TakeLater(run, now, findings);
   } else if (const auto* end = std::get_if<EndEvent>(&event)) {
     TakeEnd(run, line, *end, now, findings);
+  } else if (const auto* exception = std::get_if<ExceptionEvent>(&event)) {
+    if (!WordsOf(*exception).are_no_fault && failed_.size() < kFailedMax) failed_[line.rank.value_or(-1)] = now;
   } else if (const auto* signal = std::get_if<SignalEvent>(&event)) {
     if (!line.rank && AsksToEnd(signal->number)) asked_all_at_ = now;
     if (!IsCrash(signal->number) || !line.rank || run.ended()) return;
@@ -64,13 +70,14 @@ void ProcessLostDetector::OnEvent(const RunState& run, const Line& line, double 
 void ProcessLostDetector::TakeLater(const RunState& run, double now, Findings* findings) {
   if (!crashed_.empty() || gone_.size() < 2 || gone_.back().at != now) return;
   const bool is_of_host = now - gone_.front().at <= kHostSeconds;
-  if (is_of_host && static_cast<int64_t>(gone_.size()) < run.world() && !WereAsked(run)) findings->Raise(Describe(run));
+  if (is_of_host && static_cast<int64_t>(gone_.size()) < run.world() && !WereAsked(run))
+    findings->Raise(Describe(run, now));
 }
 
 void ProcessLostDetector::BeforeRestart(const RunState& run, Findings* findings) {
   if (is_told_ || run.ended() || gone_.empty() || WereAsked(run)) return;
   is_told_ = true;
-  findings->Raise(Describe(run));
+  findings->Raise(Describe(run, gone_.back().at));
 }
 
 void ProcessLostDetector::TakeGone(const RunState& run, const Line& line, double now) {
@@ -114,7 +121,7 @@ void ProcessLostDetector::TakeEnd(const RunState& run, const Line& line, const E
     if (gone_.empty() && line.rank && crashed_.empty())
       gone_.push_back({*line.rank, now, run.step(), std::nullopt, false});
     is_told_ = true;
-    Finding finding = Describe(run);
+    Finding finding = Describe(run, now);
     finding.evidence.SetText("end", NameOf(end.reason));
     const double waited = gone_.empty() ? 0 : now - gone_.front().at;
     finding.hold_seconds = std::max(0.0, kPatience - waited);
@@ -139,7 +146,16 @@ void ProcessLostDetector::OnTick(const RunState& run, double now, Findings* find
     if (WereAsked(run)) return;
   }
   is_told_ = true;
-  findings->Raise(Describe(run));
+  findings->Raise(Describe(run, now));
+}
+
+// Whether the first to go has told of an exception, which is then the better word for it; of an end that tells of no
+// process, whether anybody has.
+bool ProcessLostDetector::HaveFailed(const std::vector<Gone>& gone, double now) const {
+  return std::any_of(failed_.begin(), failed_.end(), [&](const auto& failed) {
+    const bool is_same = gone.empty() || gone.front().rank < 0 || failed.first < 0 || failed.first == gone.front().rank;
+    return is_same && now - failed.second <= kFailedSeconds;
+  });
 }
 
 // In the order in which they went, and those that went at once by number.
@@ -158,12 +174,13 @@ std::vector<int64_t> ProcessLostDetector::RanksLost(const RunState& run) const {
   return ranks;
 }
 
-Finding ProcessLostDetector::Describe(const RunState& run) const {
+Finding ProcessLostDetector::Describe(const RunState& run, double now) const {
   Finding finding;
   finding.kind = IncidentKind::kProcessLost;
   finding.severity = Severity::kCritical;
   finding.since_step = run.step();
   const std::vector<Gone>& first = crashed_.empty() ? gone_ : crashed_;
+  finding.is_symptom = crashed_.empty() && HaveFailed(first, now);
   if (first.empty()) return finding;
   finding.key = std::to_string(first.front().rank);
   finding.ranks = RanksLost(run);

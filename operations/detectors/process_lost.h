@@ -1,6 +1,8 @@
 // process_lost: a process is gone, or the run has ended in error, and nothing better says why.
 #pragma once
 
+#include <map>
+
 #include "operations/detectors/detector.h"
 
 namespace stepwatch::operations {
@@ -27,7 +29,8 @@ class ProcessLostDetector : public Detector {
   void TakeLater(const RunState& run, double now, Findings* findings);
   std::vector<int64_t> RanksLost(const RunState& run) const;
   bool WereAsked(const RunState& run) const;
-  Finding Describe(const RunState& run) const;
+  bool HaveFailed(const std::vector<Gone>& gone, double now) const;
+  Finding Describe(const RunState& run, double now) const;
 
   std::vector<Gone> gone_;
   std::vector<Gone> crashed_;  // told of a signal, and perhaps not gone yet
@@ -36,6 +39,7 @@ class ProcessLostDetector : public Detector {
   double psi_ = 0;
   double psi_at_ = 0;
   std::optional<double> asked_all_at_;  // by a signal of which nobody says to whom
+  std::map<int64_t, double> failed_;    // ranks that told of an exception, and when; -1: nobody says which
   bool is_told_ = false;
 };
 

@@ -8,15 +8,8 @@ namespace stepwatch::operations {
 namespace {
 
 constexpr int64_t kLearntAdvances = 10;  // before a witness counts
-constexpr int64_t kFirstAdvances = 3;    // likewise, where a step is known from before a restart
-constexpr double kBeatsMissed = 4;
-constexpr double kBeatSecondsMissed = 3;
-constexpr double kBeatsLate = 1.3;   // and a second: a beat that has not come by then, while those of peers do
-constexpr double kBeatsTurn = 1.15;  // its turn was before
-constexpr double kSecondsLate = 1;
-constexpr double kPhaseOnceFactor = 2;  // a length that was seen once says less than a habit
+constexpr double kPhaseOnceFactor = 2;   // a length that was seen once says less than a habit
 constexpr double kTickSeconds = 0.5;
-constexpr double kStepShare = 0.05;  // by which ranks end a step apart
 // What hiccups of runs with long steps take; a hang of theirs is still found within ten minutes.
 constexpr double kHiccupSteps = 5;
 constexpr double kHiccupSecondsMax = 540;
@@ -25,158 +18,22 @@ constexpr int64_t kRankStepsBehind = 20;
 constexpr int64_t kBeatsInPhase = 3;
 constexpr int64_t kFrozenBeats = 4;  // that tell of the same step
 
-bool IsSilent(const RunState& run, const RankState& rank, double now) {
-  const double beat = std::max(run.pace().beat_seconds, rank.beat_seconds);
-  return now - rank.heard_at > std::max(kBeatSecondsMissed, kBeatsMissed * beat);
-}
-
-// Between beats of a rank, as things stand: ranks that beat at each step may beat less often where none ends. A rank
-// that is silent says nothing of that, so it is the upper of the middle two.
-double BeatSecondsNow(const RunState& run) {
-  std::vector<double> gaps;
-  gaps.reserve(run.ranks().size());
-  for (const auto& [number, rank] : run.ranks()) gaps.push_back(rank.heard_gap);
-  const auto middle = gaps.begin() + static_cast<std::ptrdiff_t>(gaps.size() / 2);
-  std::nth_element(gaps.begin(), middle, gaps.end());
-  return std::max(run.pace().beat_seconds, *middle);
-}
-
-template <class IsOne>
-std::vector<int64_t> RanksThat(const RunState& run, IsOne is_one) {
-  std::vector<int64_t> ranks;
-  for (const auto& [number, rank] : run.ranks())
-    if (is_one(rank)) ranks.push_back(number);
-  return ranks;
-}
-
-// Ranks whose beats no longer come while those of most others do. That an observer hears nobody says nothing of any
-// rank: a peer is a witness only if it was heard after the silent one's turn.
-std::vector<int64_t> RanksFallenSilent(const RunState& run, double now) {
-  const double beat = BeatSecondsNow(run);
-  const double late = std::max(kBeatSecondsMissed, kBeatsLate * beat + kSecondsLate);
-  std::vector<int64_t> silent;
-  double last_heard = -RunState::kNever;  // of those that are silent
-  for (const auto& [number, rank] : run.ranks()) {
-    const double patience = rank.beat_seconds > 2 * beat ? kBeatsMissed * rank.beat_seconds : late;
-    if (now - rank.heard_at <= patience) continue;
-    silent.push_back(number);
-    last_heard = std::max(last_heard, rank.heard_at);
-  }
-  const size_t others = run.ranks().size() - silent.size();
-  if (silent.empty() || 2 * silent.size() > run.ranks().size()) return {};
-  const double turn = last_heard + kBeatsTurn * beat + 0.5 * kSecondsLate;
-  size_t witnesses = 0;
-  for (const auto& [number, rank] : run.ranks()) witnesses += rank.heard_at > turn ? 1 : 0;
-  return 2 * witnesses >= others ? silent : std::vector<int64_t>();
-}
-
-// Ranks that the world has and that have said nothing yet, if they are the fewer.
-std::vector<int64_t> RanksNeverHeard(const RunState& run) {
-  std::vector<int64_t> ranks;
-  if (run.world() > 2 * static_cast<int64_t>(run.ranks().size())) return ranks;
-  for (int64_t rank = 0; rank < run.world(); ++rank)
-    if (run.FindRank(rank) == nullptr) ranks.push_back(rank);
-  return ranks;
-}
-
-// A rank that said nothing since its peers told of a step may have finished it as well, unless all tell of each step as
-// soon as it ends.
-bool IsBehind(const RunState& run, const RankState& rank) {
-  if (!rank.step) return true;
-  if (!run.step() || *rank.step >= *run.step()) return false;
-  return rank.heard_at > run.progress_at() + kStepShare * run.pace().StepSeconds() || run.pace().AreTogether();
-}
-
-bool IsMinority(const std::vector<int64_t>& ranks, const RunState& run) {
-  return !ranks.empty() && 2 * ranks.size() <= run.ranks().size();
-}
-
 }  // namespace
 
 void StuckDetector::OnRestart() {
   // A told one is over when the run trains again, which the desk sees.
   is_told_ = false;
   stuck_ranks_.clear();
+  gpus_.Clear();
   signal_at_ = -1;
 }
 
-void StuckDetector::OnEvent(const RunState&, const Line& line, double now, Findings*) {
+void StuckDetector::OnEvent(const RunState& run, const Line& line, double now, Findings*) {
+  const auto* gpu = std::get_if<GpuEvent>(&std::get<Event>(line.what));
+  const bool is_of_rank = gpu != nullptr && line.rank && run.FindRank(*line.rank) != nullptr;
+  if (is_of_rank && gpu->field == "utilization") gpus_.Add(*line.rank, gpu->value, now);
   const auto* signal = std::get_if<SignalEvent>(&std::get<Event>(line.what));
   if (signal != nullptr && AsksToEnd(signal->number)) signal_at_ = now;
-}
-
-// Modules say where each rank was last: one that is elsewhere than most holds them up, or the one that has said nothing
-// new for longest.
-void StuckDetector::NameByTrace(const RunState& run, double, Suspects* suspects) const {
-  std::map<std::string, std::vector<int64_t>> by_module;
-  for (const auto& [number, rank] : run.ranks())
-    if (!rank.module.empty()) by_module[rank.module].push_back(number);
-  const std::vector<int64_t>* fewest = nullptr;
-  size_t named = 0;
-  for (const auto& [module, ranks] : by_module) {
-    named += ranks.size();
-    if (fewest == nullptr || ranks.size() < fewest->size()) fewest = &ranks;
-  }
-  if (by_module.size() == 2 && named == run.ranks().size() && 2 * fewest->size() < named) {
-    suspects->ranks = *fewest;
-    suspects->witness = "module";
-    return;
-  }
-  const RankState* quietest = nullptr;
-  double next = RunState::kNever;
-  for (const auto& [number, rank] : run.ranks()) {
-    if (quietest == nullptr || rank.changed_at < quietest->changed_at) {
-      if (quietest != nullptr) next = std::min(next, quietest->changed_at);
-      quietest = &rank;
-    } else {
-      next = std::min(next, rank.changed_at);
-    }
-  }
-  const double margin = 2 * run.pace().beat_seconds + run.pace().StepSeconds() + 1;
-  if (quietest != nullptr && next < RunState::kNever && next - quietest->changed_at > margin) {
-    suspects->ranks = {quietest->rank};
-    suspects->witness = "quietest";
-  }
-}
-
-StuckDetector::Suspects StuckDetector::Suspect(const RunState& run, double now) const {
-  Suspects suspects;
-  const size_t count = run.ranks().size();
-  suspects.ranks = RanksThat(run, [](const RankState& rank) { return rank.is_stopped(); });
-  if (!suspects.ranks.empty()) {
-    suspects.witness = "process_state";
-    suspects.is_witnessed = true;
-    return suspects;
-  }
-  suspects.ranks = RanksThat(run, [](const RankState& rank) { return !rank.waits; });
-  if (!suspects.ranks.empty() && suspects.ranks.size() < count) {
-    suspects.witness = "collective_wait";
-    suspects.is_witnessed = true;
-    return suspects;
-  }
-  if (run.pace().advances < kFirstAdvances) {
-    suspects.ranks = RanksNeverHeard(run);
-    suspects.witness = "never_heard";
-    if (!suspects.ranks.empty()) return suspects;
-  }
-  suspects.ranks = RanksFallenSilent(run, now);
-  if (!suspects.ranks.empty()) {
-    suspects.witness = "silent_rank";
-    suspects.is_odd = suspects.is_silent = true;
-    return suspects;
-  }
-  const bool some_alive = std::any_of(run.ranks().begin(), run.ranks().end(),
-                                      [&](const auto& rank) { return !IsSilent(run, rank.second, now); });
-  suspects.ranks = RanksThat(run, [&](const RankState& rank) { return IsBehind(run, rank); });
-  if (IsMinority(suspects.ranks, run)) {
-    suspects.witness = "rank_behind";
-    suspects.is_odd = some_alive;
-    return suspects;
-  }
-  suspects.ranks.clear();
-  NameByTrace(run, now, &suspects);
-  if (run.world() == 1 && count == 1) suspects.ranks = {run.ranks().begin()->first};
-  return suspects;
 }
 
 // A run that was restarted has shown how long it takes to begin; its first steps may compile anew.
@@ -232,8 +89,18 @@ double StuckDetector::Deadline(const RunState& run, const Suspects& suspects, do
   return deadline;
 }
 
+// Of the suspects, when one last ended a step: those whose beats come late may be behind, and go on.
+double StuckDetector::LastStepOf(const Suspects& suspects, const RunState& run) const {
+  double last = -RunState::kNever;
+  for (const int64_t number : suspects.ranks)
+    if (const RankState* rank = run.FindRank(number)) last = std::max(last, rank->step_at);
+  return suspects.is_odd && !suspects.is_silent ? last : -RunState::kNever;
+}
+
 void StuckDetector::OnTick(const RunState& run, double now, Findings* findings) {
-  if (run.ended() || run.ranks().empty() || run.is_paused(now)) return;
+  // A run of which nobody has said that it begins is one of its hosts' samples alone.
+  const bool has_begun = !run.ranks().empty() || run.world() > 0 || run.restarts() > 0;
+  if (run.ended() || !has_begun || run.is_paused(now)) return;
   if (is_told_) WatchRecovery(run, now, findings);
   WatchRanks(run, now, findings);
   const double standstill = now - run.progress_at();
@@ -241,9 +108,9 @@ void StuckDetector::OnTick(const RunState& run, double now, Findings* findings) 
   // A process that is gone explains why its peers wait.
   for (const auto& [number, rank] : run.ranks())
     if (rank.gone) return;
-  Suspects suspects = Suspect(run, now);
+  Suspects suspects = SuspectsOf(run, gpus_, now);
   const double deadline = Deadline(run, suspects, now);
-  if (standstill < deadline) return;
+  if (standstill < deadline || now - LastStepOf(suspects, run) < deadline) return;
   if (is_told_ && !IsNews(run, now, &suspects)) return;
   if (!is_told_) told_at_ = now;
   is_told_ = true;
@@ -256,7 +123,7 @@ void StuckDetector::OnTick(const RunState& run, double now, Findings* findings) 
 // turns to beat are some time apart. Those that were told of stay in front.
 bool StuckDetector::IsNews(const RunState& run, double now, Suspects* suspects) const {
   if (told_ranks_.empty()) return !suspects->ranks.empty();
-  if (!suspects->is_silent || now - told_at_ > kBeatsLate * BeatSecondsNow(run) + kSecondsLate) return false;
+  if (!suspects->is_silent || now - told_at_ > LateSeconds(run)) return false;
   std::vector<int64_t> all = told_ranks_;
   for (const int64_t rank : suspects->ranks)
     if (std::find(told_ranks_.begin(), told_ranks_.end(), rank) == told_ranks_.end()) all.push_back(rank);
@@ -316,7 +183,8 @@ Finding StuckDetector::Describe(const RunState& run, const Suspects& suspects, d
   finding.evidence.SetText("witness", suspects.witness);
   const RankState* culprit = suspects.ranks.empty() ? nullptr : run.FindRank(suspects.ranks.front());
   if (culprit != nullptr) {
-    if (culprit->step) finding.since_step = culprit->step;
+    // What its peers have finished a silent one has, too, though nobody was told.
+    if (culprit->step && !suspects.is_silent) finding.since_step = culprit->step;
     if (!culprit->module.empty()) finding.evidence.Set("module", culprit->module);
     if (culprit->process_state != 0) finding.evidence.Set("process_state", std::string(1, culprit->process_state));
     finding.evidence.Set("silent_seconds", now - culprit->heard_at);
@@ -326,7 +194,7 @@ Finding StuckDetector::Describe(const RunState& run, const Suspects& suspects, d
   }
   finding.evidence.Set("deadline_seconds", deadline);
   finding.evidence.Set("step_seconds", run.pace().StepSeconds());
-  const std::vector<int64_t> waiting = RanksThat(run, [](const RankState& rank) { return rank.waits; });
+  const std::vector<int64_t> waiting = RanksWaiting(run);
   if (!waiting.empty()) finding.evidence.Set("waiting_ranks", waiting);
   return finding;
 }

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "operations/detectors/detector.h"
+#include "operations/detectors/suspects.h"
 
 namespace stepwatch::operations {
 
@@ -17,20 +18,10 @@ class StuckDetector : public Detector {
   void Apply(const Settings& settings) override { settings_ = settings.stuck; }
 
  private:
-  // Who holds the others up, and how one knows.
-  struct Suspects {
-    std::vector<int64_t> ranks;
-    const char* witness = "silence";
-    bool is_witnessed = false;  // by the operating system or the collective library
-    bool is_silent = false;     // it is, and its peers are not
-    bool is_odd = false;        // one is silent or behind while its peers are alive
-  };
-
-  Suspects Suspect(const RunState& run, double now) const;
-  void NameByTrace(const RunState& run, double now, Suspects* suspects) const;
   double Deadline(const RunState& run, const Suspects& suspects, double now) const;
   double StartAliveDeadline(const RunState& run) const;
   double PhaseDeadline(const RunState& run, const Suspects& suspects, double now) const;
+  double LastStepOf(const Suspects& suspects, const RunState& run) const;
   bool IsNews(const RunState& run, double now, Suspects* suspects) const;
   void WatchRanks(const RunState& run, double now, Findings* findings);
   void WatchRecovery(const RunState& run, double now, Findings* findings);
@@ -41,6 +32,7 @@ class StuckDetector : public Detector {
   std::optional<int64_t> told_step_;
   double told_at_ = 0;
   std::vector<int64_t> told_ranks_;
+  GpuUse gpus_;
   std::map<int64_t, int64_t> stuck_ranks_;  // rank, while the others go on, to its step
   double still_at_ = -1;                    // the whole run stood still
   double signal_at_ = -1;                   // somebody was asked to end

@@ -101,7 +101,7 @@ int Rank(const Finding& finding) {
     case IncidentKind::kGpuFault: return 6;
     case IncidentKind::kOutOfMemory: return 5;
     case IncidentKind::kException: return finding.is_symptom ? 1 : 4;
-    case IncidentKind::kProcessLost: return 2;
+    case IncidentKind::kProcessLost: return finding.is_symptom ? 0 : 2;
     default: return 0;
   }
 }

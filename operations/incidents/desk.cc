@@ -227,7 +227,12 @@ void Desk::Tick(const Moment& moment, std::vector<Incident>* changes) {
     }
     Waiting due = std::move(waiting_[i]);
     waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
-    if (!Absorb(due.finding, moment, changes)) OpenFor(std::move(due.finding), moment.now, moment, changes);
+    const auto better = std::find_if(waiting_.begin(), waiting_.end(),
+                                     [&](const Waiting& waiting) { return Outranks(waiting.finding, due.finding); });
+    if (better != waiting_.end())
+      better->finding.evidence.Set("symptoms", std::vector<std::string>{SymptomText(due.finding)});
+    else if (!Absorb(due.finding, moment, changes))
+      OpenFor(std::move(due.finding), moment.now, moment, changes);
     i = 0;
   }
   for (Open& open : open_)
@@ -247,8 +252,14 @@ bool Desk::TrainsOnWithout(const Open& open, const Moment& moment) const {
   return alive > 0;
 }
 
+// By a restart that somebody told of; or numbers and pace by a rank that has gone back to an earlier step: detectors
+// begin anew with it, and will not say that what they saw is over.
+bool Desk::HasBegunAnew(const Open& open, const Moment& moment) const {
+  return moment.run.restarts() > open.restarts || (open.rewound_at && FamilyOf(open.incident.kind) != Family::kLife);
+}
+
 bool Desk::TrainsAgain(const Open& open, const Moment& moment) const {
-  if (moment.run.restarts() > open.restarts) return open.steps_since_restart >= kStepsAgain;
+  if (HasBegunAnew(open, moment)) return open.steps_since_restart >= kStepsAgain;
   const auto is_gone = [&](int64_t number) {
     const RankState* rank = moment.run.FindRank(number);
     return rank == nullptr || rank->gone;
@@ -282,18 +293,24 @@ void Desk::TakeAdvance(const BeatFacts& beat, const Moment& moment, std::vector<
     Open& open = open_[i];
     if (moment.now <= open.opened_at || IsYetToCome(open, moment)) continue;
     const std::vector<int64_t>& ranks = open.incident.ranks;
-    const bool restarted = moment.run.restarts() > open.restarts;
+    if (beat.rewound) {
+      open.rewound_at = moment.now;
+      open.steps_since_restart = 0;
+      open.symptoms.clear();
+    }
+    const bool restarted = HasBegunAnew(open, moment);
     const bool counts =
         restarted || ranks.empty() || std::find(ranks.begin(), ranks.end(), beat.rank->rank) != ranks.end();
     // Steps that ended since the beat before may have ended before the incident opened.
     const bool may_be_old = !restarted && !beat.rewound && beat.now - beat.advance_seconds <= open.opened_at;
     if (may_be_old && open.opened_step) open.opened_step = std::max(*open.opened_step, beat.step);
     if (beat.rewound && open.opened_step) open.opened_step = std::min(*open.opened_step, beat.step);
-    if (counts && restarted && moment.run.began_at() >= open.raised_at) ++open.steps_since_restart;
+    // A rank that loads a checkpoint tells of its step, too.
+    const bool trains = beat.rank->phase != RunPhase::kInit || beat.advance_seconds > 0;
+    const double began_at = std::max(moment.run.began_at(), open.rewound_at.value_or(0));
+    if (counts && restarted && trains && began_at >= open.raised_at) ++open.steps_since_restart;
     // A beat may tell of many steps.
     if (counts && !may_be_old) open.steps_since += beat.advanced;
-    // Detectors begin anew with a run that has gone back, and will not say that what they saw is over.
-    if (beat.rewound) open.symptoms.clear();
     if (TrainsAgain(open, moment) || (open.is_over && open.symptoms.empty()))
       Resolve(i, "training goes on", moment, changes);
   }

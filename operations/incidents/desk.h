@@ -50,6 +50,7 @@ class Desk {
     int64_t restarts = 0;     // of the run, when it was opened
     int64_t steps_since = 0;  // that the run, or a culprit, has finished since
     int64_t steps_since_restart = 0;
+    std::optional<double> rewound_at;    // when a rank last went back to an earlier step
     std::optional<int64_t> opened_step;  // of the run, then, as far as beats told of it later
     // When it was opened, or another symptom began, last.
     double active_at = 0;
@@ -72,6 +73,7 @@ class Desk {
   bool Absorb(const Finding& finding, const Moment& moment, std::vector<Incident>* changes);
   CauseView ViewOf(const Open& open, const Finding& finding, const Moment& moment) const;
   bool HasSymptom(const Finding& finding) const;
+  bool HasBegunAnew(const Open& open, const Moment& moment) const;
   bool TrainsOnWithout(const Open& open, const Moment& moment) const;
   void AddSymptom(const Finding& finding, Open* open);
   void Tell(Open* open, IncidentState state, const Moment& moment, std::vector<Incident>* changes);

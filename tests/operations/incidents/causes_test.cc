@@ -192,5 +192,92 @@ TEST_CASE("A sample of a host that names no run concerns every run") {
   CHECK(OpenedIn(observer.AdvanceTo(10)).size() == 2);
 }
 
+TEST_CASE("A beat of before a restart that comes after it does not keep an incident open") {
+  Script script;
+  script.world = 2;
+  script.change = [](int64_t step, int64_t, Beat* beat) {
+    if (step > 80 && step <= 100) beat->loss = std::numeric_limits<double>::quiet_NaN();
+  };
+  script.Train(100).Event(RestartEvent{2, "host"});
+  Beat late;
+  late.step = 100;
+  late.phase = RunPhase::kTrain;
+  late.loss = std::numeric_limits<double>::quiet_NaN();
+  script.lines.push_back(BeatLine(script.t + 0.1, 1, late));
+  script.step = 60;
+  script.t += 10;
+  script.change = [](int64_t, int64_t, Beat*) {};
+  const std::vector<Incident> changes = Replay(script.Train(60).lines);
+  REQUIRE(OpenedIn(changes).size() == 1);
+  CHECK(IsResolved(changes, OpenedIn(changes)[0].id));
+}
+
+TEST_CASE("A rank that loads its checkpoint after a restart does not train yet") {
+  Script script;
+  script.change = [](int64_t step, int64_t, Beat* beat) {
+    if (step > 80) beat->loss = std::numeric_limits<double>::quiet_NaN();
+  };
+  script.Train(90).Event(RestartEvent{4, "host"});
+  script.step = 60;
+  const std::string id = OpenedIn(Replay(script.lines)).at(0).id;
+  script.change = [](int64_t, int64_t, Beat*) {};
+  CHECK_FALSE(IsResolved(Replay(script.Wait(20, {}, RunPhase::kInit).lines), id));
+  CHECK(IsResolved(Replay(script.Train(5).lines), id));
+}
+
+TEST_CASE("A run that goes back to an earlier step without a word of it is over what was before") {
+  Script script;
+  script.change = [](int64_t step, int64_t, Beat* beat) {
+    if (step > 80) beat->loss = std::numeric_limits<double>::quiet_NaN();
+  };
+  script.Train(90);
+  script.step = 60;
+  script.change = [](int64_t, int64_t, Beat*) {};
+  const std::vector<Incident> changes = Replay(script.Train(100).lines);
+  REQUIRE(OpenedIn(changes).size() == 1);
+  CHECK(IsResolved(changes, OpenedIn(changes)[0].id));
+}
+
+TEST_CASE("An exception that speaks of peers is the cause of its own process's end, and of the run's") {
+  for (const bool goes : {false, true}) {
+    Script script;
+    script.Train(60).Event(ExceptionEvent{"RuntimeError", "NCCL error: remote process exited", ""}, 2);
+    if (goes) script.Event(ProcessGoneEvent{}, 2);
+    script.Event(EndEvent{EndReason::kError});
+    for (int64_t rank = 0; rank < 4; ++rank) script.Event(ProcessGoneEvent{}, rank);
+    const std::vector<Incident> opened = OpenedIn(Replay(script.lines, 30));
+    REQUIRE(opened.size() == 1);
+    CHECK(opened[0].kind == IncidentKind::kException);
+    CHECK(opened[0].ranks == std::vector<int64_t>{2});
+  }
+}
+
+TEST_CASE("A process that goes is the cause of what another says of its peers") {
+  Script script;
+  script.Train(60).Event(ExceptionEvent{"RuntimeError", "NCCL error: remote process exited", ""}, 2);
+  const std::vector<Incident> opened = OpenedIn(Replay(script.Event(ProcessGoneEvent{}, 1).lines, 30));
+  REQUIRE(opened.size() == 1);
+  CHECK(opened[0].kind == IncidentKind::kProcessLost);
+  CHECK(opened[0].ranks == std::vector<int64_t>{1});
+}
+
+TEST_CASE("A loader that has died is the cause of what peers say of their rank, who may say it sooner") {
+  Script script;
+  script.Train(60).Event(ExceptionEvent{"RuntimeError", "Connection closed by peer", ""}, 0);
+  script.Event(ExceptionEvent{"RuntimeError", "DataLoader worker (pid 4711) exited unexpectedly", ""}, 3);
+  const std::vector<Incident> opened = OpenedIn(Replay(script.Event(EndEvent{EndReason::kError}).lines, 30));
+  REQUIRE(opened.size() == 1);
+  CHECK(opened[0].kind == IncidentKind::kException);
+  CHECK(opened[0].ranks == std::vector<int64_t>{3});
+}
+
+TEST_CASE("A kill for want of memory is the cause of an end that follows at once") {
+  Script script;
+  script.Event(HostEvent{"", 0.0, 1.0}).Train(60).Event(HostEvent{"", 1.0, 1.0}).Event(EndEvent{EndReason::kError});
+  const std::vector<Incident> opened = OpenedIn(Replay(script.Event(ProcessGoneEvent{}, 1).lines, 30));
+  REQUIRE(opened.size() == 1);
+  CHECK(opened[0].kind == IncidentKind::kOutOfMemory);
+}
+
 }  // namespace
 }  // namespace stepwatch::operations
