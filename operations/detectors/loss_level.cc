@@ -18,11 +18,11 @@ constexpr double kNoisy = 0.1;  // of the level: with such a deviation
 constexpr int64_t kCalmSamplesNoisy = 8;
 // A rise to as much is one whatever the scale of the loss, if it is not small beside the first losses of the run.
 constexpr double kManifold = 3;
-constexpr double kLearningRateRise = 1.5;  // over its lowest of late: then a loss may rise
-constexpr double kRatioMinRisen = 1.6;     // to less than so many times
-constexpr double kBack = 0.1;              // above the level that there was just before, as a part of it
-constexpr size_t kNewestSamples = 16;      // that make this level
-constexpr size_t kRecentSamples = 8;       // of a loss that falls
+constexpr double kLearningRateRise = 1.5;   // over its lowest of late, when it has been as high before
+constexpr double kRatioMinRestarted = 1.6;  // then
+constexpr double kBack = 0.1;               // above the level that there was just before, as a part of it
+constexpr size_t kNewestSamples = 16;       // that make this level
+constexpr size_t kRecentSamples = 8;        // of a loss that falls
 constexpr size_t kLowestBlock = 8;
 constexpr size_t kBlocks[] = {4, 8, 16, 32, 64};
 constexpr double kMedianError = 1.25;  // standard error of a median over that of a mean
@@ -75,11 +75,18 @@ double LossLevelDetector::RiseMin(double least, double level, double height) con
   return least * std::min(1.0, first_level_);
 }
 
-// When the learning rate has just risen, as at a warm restart, the loss may as well.
-double LossLevelDetector::RatioMin(double ratio) const {
+// It fell and rises again, as at a warm restart or in a cycle; in a warm-up it has not fallen before.
+bool LossLevelDetector::HasRestartedLearningRate() const {
   const std::vector<double> rates = learning_rates_.Last(learning_rates_.size());
-  if (rates.empty() || rates.back() < kLearningRateRise * *std::min_element(rates.begin(), rates.end())) return ratio;
-  return std::max(ratio, kRatioMinRisen);
+  if (rates.empty()) return false;
+  const auto lowest = std::min_element(rates.begin(), rates.end());
+  const double least = kLearningRateRise * *lowest;
+  return rates.back() >= least && *std::max_element(rates.begin(), lowest + 1) >= least;
+}
+
+// Then the loss may rise, too.
+double LossLevelDetector::RatioMin(double ratio) const {
+  return HasRestartedLearningRate() ? std::max(ratio, kRatioMinRestarted) : ratio;
 }
 
 void LossLevelDetector::Take(const StepRow& row, Findings* findings) {

@@ -26,6 +26,7 @@ class LossLevelDetector : public Detector {
   void TakeLearningRate(const BeatFacts& beat);
   void ForgetRepeated(const BeatFacts& beat);
   double RiseMin(double least, double level, double height) const;
+  bool HasRestartedLearningRate() const;
   double RatioMin(double ratio) const;
   Level UsualLevel() const;
   void WatchSpike(const StepRow& row, double loss, Findings* findings);
@@ -58,7 +59,7 @@ class LossLevelDetector : public Detector {
   Level spike_level_;       // of the newest samples before it
   int64_t calm_ = 0;        // samples in a row that are back
   double first_level_ = 0;  // of the run's losses, also before a restart; 0: not yet known
-  SampleWindow learning_rates_{64};
+  SampleWindow learning_rates_{128};
   int64_t learning_rate_rank_ = -1;  // whose they are
 };
 

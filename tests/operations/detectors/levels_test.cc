@@ -201,6 +201,17 @@ TEST_CASE("A loss that is a third higher after a warm restart of its learning ra
   CHECK(opened_with(false) == 1);
 }
 
+TEST_CASE("A loss that is half higher in a warm-up of its learning rate is a spike") {
+  Script script;
+  script.change = [](int64_t step, int64_t, Beat* beat) {
+    *beat->loss *= step > 70 && step <= 76 ? 1.5 : 1;
+    beat->lr = 3e-6 * static_cast<double>(step);
+  };
+  const std::vector<Incident> opened = OpenedIn(Replay(script.Train(100).lines));
+  REQUIRE(opened.size() == 1);
+  CHECK(opened[0].since_step == 70);
+}
+
 TEST_CASE("A norm of nought between updates is no level, neither to fall to nor to rise from") {
   const auto accumulates = [](int64_t step) { return step % 4 == 0 ? 1 + 0.05 * static_cast<double>(step % 7) : 0.0; };
   const auto even = [](int64_t step) { return 2 + 0.01 * static_cast<double>(step % 5); };
