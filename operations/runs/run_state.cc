@@ -92,8 +92,7 @@ RankState* RunState::RankOf(int64_t rank, double now, size_t ranks_max) {
 }
 
 std::optional<BeatFacts> RunState::TakeBeat(const Line& line, double now, double wall, size_t ranks_max) {
-  heard_at_ = now;
-  heard_wall_ = wall;
+  Hear(now, wall);
   RankState* rank = RankOf(*line.rank, now, ranks_max);
   if (rank == nullptr) return std::nullopt;
   const Beat& beat = std::get<Beat>(line.what);
@@ -150,6 +149,13 @@ void RunState::Progress(const BeatFacts& facts) {
   if (phase_counts_[static_cast<size_t>(RunPhase::kPaused)] == 0) has_pause_expired_ = false;
 }
 
+void RunState::Hear(double now, double wall) {
+  heard_at_ = now;
+  heard_wall_ = wall;
+  if (!is_heard_) began_at_ = progress_at_ = now;
+  is_heard_ = true;
+}
+
 void RunState::Restart(double now) {
   ended_ = false;
   paused_until_ = 0;
@@ -185,8 +191,7 @@ bool RunState::BeginsAgain(const Event& event, std::optional<int64_t> rank) cons
 }
 
 void RunState::TakeEvent(const Line& line, double now, double wall) {
-  heard_at_ = now;
-  heard_wall_ = wall;
+  Hear(now, wall);
   const Event& event = std::get<Event>(line.what);
   if (BeginsAgain(event, line.rank)) Restart(now);
   const auto begin = [&](const std::optional<int64_t>& world, const std::string& host) {

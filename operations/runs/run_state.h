@@ -87,6 +87,7 @@ class RunState {
 
  private:
   RankState* RankOf(int64_t rank, double now, size_t ranks_max);
+  void Hear(double now, double wall);
   void Restart(double now);
   void CountPhase(RunPhase before, RunPhase after, double now);
   void Progress(const BeatFacts& facts);
@@ -109,6 +110,7 @@ class RunState {
   double last_at_step_ = 0;  // when the last of them was heard of it
   double began_at_;
   double heard_at_;
+  bool is_heard_ = false;  // else it is known from a store alone, and time may not have begun
   double started_wall_;
   double heard_wall_;
   double progress_at_;

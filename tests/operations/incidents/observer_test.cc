@@ -282,5 +282,17 @@ TEST_CASE("An incident that was open before a kill keeps its id, and is resolved
   CHECK(IsResolved(changes, open.id));
 }
 
+TEST_CASE("A run of which only an incident was kept has begun with its first line, whatever the time") {
+  Incident open;
+  open.kind = IncidentKind::kLossNonfinite;
+  open.run = "run";
+  open.id = "1a2b3c4d5e6f";
+  open.t = open.opened_t = 1.7e9;
+  Observer observer;
+  observer.Adopt(open);
+  CHECK(OpenedIn(observer.Observe(EventLine(1.7e9, StartEvent{1, "host"}))).empty());
+  CHECK(OpenedIn(observer.AdvanceBy(60)).empty());
+}
+
 }  // namespace
 }  // namespace stepwatch::operations
