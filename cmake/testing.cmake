@@ -1,14 +1,21 @@
 # How tests are declared. CTest runs each TEST_CASE of the core as an entry of its own, in a process of its own; a test
 # that links LibTorch takes seconds to start and stays one entry. Tags of a TEST_CASE become labels: [slow] keeps it out
-# of `./run test --fast`, [random] (it takes its seed from tests/random_seed.h) lets `./run soak` repeat it.
+# of `./run test --fast`, [long] leaves it to `./run test --all` and `./run soak`, [random] (it takes its seed from
+# tests/random_seed.h) lets `./run soak` repeat it. The target test_programs is all that CTest runs, and what it links.
 
+add_custom_target(test_programs)
 # What tools/check_tests.py compares with CTest's entries: a line "name|cases or whole|sources" for each executable.
 define_property(GLOBAL PROPERTY STEPWATCH_TESTS BRIEF_DOCS "Catch2 executables" FULL_DOCS "name|kind|sources")
 
-# stepwatch_test(name SOURCES a.cc … [DEPS target …]): a Catch2 executable.
+# stepwatch_test(name SOURCES a.cc … [DEPS target …] [REPLACES_CALLS]): a Catch2 executable. One that replaces operator
+# new or calls of the C library is compiled file by file in every build.
 function(stepwatch_test name)
-  cmake_parse_arguments(arg "" "" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(arg "REPLACES_CALLS" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
+  add_dependencies(test_programs ${name})
+  if(arg_REPLACES_CALLS)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD OFF)
+  endif()
   target_compile_options(${name} PRIVATE ${stepwatch_warnings})
   target_link_libraries(${name} PRIVATE ${arg_DEPS} sw_test_main)
   target_compile_definitions(${name} PRIVATE STEPWATCH_SOURCE_DIR="${PROJECT_SOURCE_DIR}"

@@ -18,7 +18,7 @@ constexpr int kHighest = kExponentBins + 1;  // beyond the last bin, infinities 
 // Elements that fall into one bin one after another would wait for each other's counts, so neighbours have different
 // tables. Counts of a part fit in 32 bits.
 constexpr size_t kTables = 4;
-constexpr int64_t kPart = 1 << 20;
+constexpr int64_t kHistogramPart = 1 << 20;
 
 int ExponentSlot(double x) {
   const int exponent = static_cast<int>(std::bit_cast<uint64_t>(x) >> 52 & 0x7ff) - 1023;
@@ -48,9 +48,9 @@ void Histogram::Add(DType dtype, const void* data, int64_t count, int64_t times)
   VisitFormat(dtype, [&](auto format) {
     using Format = decltype(format);
     const auto* bytes = static_cast<const std::byte*>(data);
-    for (int64_t done = 0; done < count; done += kPart) {
+    for (int64_t done = 0; done < count; done += kHistogramPart) {
       const std::byte* part = bytes + done * static_cast<int64_t>(sizeof(typename Format::Raw));
-      const int64_t length = std::min(kPart, count - done);
+      const int64_t length = std::min(kHistogramPart, count - done);
       if (linear_)
         AddLinear<Format>(part, length, times);
       else

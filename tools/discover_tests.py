@@ -14,7 +14,7 @@ from pathlib import Path
 # What has no meaning to CMake, CTest and Catch2's test specifications, once commas and brackets are escaped.
 NAME = re.compile(r"[\w ,.:'=()/+^<>&-]+")
 # Tag of a TEST_CASE -> (label in CTest, cost: the dearer ones begin first, so that two jobs end together).
-TAGS = {"slow": ("slow", 20), "random": ("random", 5)}
+TAGS = {"long": ("long", 40), "slow": ("slow", 20), "random": ("random", 5)}
 
 
 def names(executable: str, *specification: str) -> list[str]:

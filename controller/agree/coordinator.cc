@@ -9,11 +9,11 @@ namespace {
 using std::chrono::milliseconds;
 
 // What stands under the key of a proposal that is over.
-constexpr const char* kOver = "over";
+constexpr const char* kVoteOver = "over";
 // What a bell says: only that it is there counts.
-constexpr const char* kRung = "rung";
+constexpr const char* kVoteRung = "rung";
 // Looks of ranks that have a bell, over the whole job: no more than one in this time.
-constexpr milliseconds kBetweenLooks{60};
+constexpr milliseconds kBetweenStoreLooks{60};
 // Polls of ranks that await a decision, over the whole job: no more than one in this time.
 constexpr std::chrono::microseconds kBetweenBusyPolls{50};
 
@@ -186,7 +186,7 @@ void Coordinator::Ring() {
   std::vector<std::string> bells;
   for (int rank = 0; rank < settings_.world_size; ++rank)
     if (rank != settings_.rank) bells.push_back(BellKey(rank));
-  store_.SetAll(&ring_, bells, kRung, [this, rung = rings_wanted_](const auto&) { rings_done_ = rung; });
+  store_.SetAll(&ring_, bells, kVoteRung, [this, rung = rings_wanted_](const auto&) { rings_done_ = rung; });
 }
 
 void Coordinator::CallRoll() {
@@ -228,7 +228,7 @@ void Coordinator::PublishBallot() {
     Feed(LeaderInput(Published{number, around_.now()}));
     Feed(MemberInput(Seen{proposal, std::nullopt}));
     // Its text may be long and is not needed any more; nobody waits for this.
-    if (number > 1) store_.Set(&clear_, Key('p', number - 1), kOver, [](const auto&) {});
+    if (number > 1) store_.Set(&clear_, Key('p', number - 1), kVoteOver, [](const auto&) {});
   });
 }
 
@@ -410,7 +410,7 @@ milliseconds Coordinator::Pause() const {
 // Without a bell a third of a step is soon enough: two steps and more lie between a proposal and its step.
 milliseconds Coordinator::IdlePoll() {
   const Time now = around_.now();
-  if (has_bell()) return std::max(settings_.look, kBetweenLooks * settings_.world_size);
+  if (has_bell()) return std::max(settings_.look, kBetweenStoreLooks * settings_.world_size);
   if (!latest_) {
     const auto age = std::chrono::duration_cast<milliseconds>(now - started_);
     return std::clamp(age / 8, settings_.poll, std::max(settings_.poll, settings_.poll_for_leader_max));

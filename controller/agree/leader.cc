@@ -17,7 +17,7 @@ std::string SilentText(const Ballot& ballot, std::chrono::milliseconds vote_time
   return RanksWithoutVote(ballot) + " did not answer within " + std::to_string(vote_time.count()) + " ms";
 }
 
-struct Stepper {
+struct LeaderStepper {
   LeaderState state;
   std::optional<Settled> settled;
 
@@ -45,7 +45,7 @@ struct Stepper {
   void End(const Decision& decision, bool retries);
 };
 
-void Stepper::operator()(const Want& input) {
+void LeaderStepper::operator()(const Want& input) {
   const bool is_edit = input.wanted.change.deed == Deed::kEdit;
   if (is_edit) state.later.reset();
   if (is_edit && IsFar(input.wanted)) {
@@ -58,12 +58,12 @@ void Stepper::operator()(const Want& input) {
 }
 
 // A pause that the ranks have not agreed on by then gives way.
-void Stepper::TakeUpLater() {
+void LeaderStepper::TakeUpLater() {
   state.wanted = std::exchange(state.later, std::nullopt);
   Replace();
 }
 
-void Stepper::Replace() {
+void LeaderStepper::Replace() {
   state.margin = state.margin_first;
   state.ahead = 0;
   if (!IsReplaced()) return;
@@ -73,20 +73,20 @@ void Stepper::Replace() {
   state.ballot.reset();
 }
 
-bool Stepper::IsFar(const Wanted& wanted) const {
+bool LeaderStepper::IsFar(const Wanted& wanted) const {
   const int64_t so_far = state.pace.from >= 0 ? state.arriving - state.pace.from : 0;
   const int64_t lead = std::min(kLeadSteps + std::max(state.pace.steps, so_far), state.margin_max);
   return wanted.not_before > state.arriving + lead;
 }
 
 // A pause goes on while an edit waits for its step.
-bool Stepper::IsReplaced() const {
+bool LeaderStepper::IsReplaced() const {
   return state.ballot && (state.wanted || (state.later && state.ballot->proposal.change.deed == Deed::kEdit));
 }
 
 // A vote needs all ranks, so it waits for those that have not come, until the step that was thought of is reached, or
 // for as long as for votes. If one is missing then, the abort that follows names it.
-void Stepper::operator()(const RollCalled& input) {
+void LeaderStepper::operator()(const RollCalled& input) {
   if (!IsAbout(input.number, BallotPhase::kCalling)) return;
   Ballot& ballot = *state.ballot;
   Proposal& proposal = ballot.proposal;
@@ -100,7 +100,7 @@ void Stepper::operator()(const RollCalled& input) {
   ballot.phase = BallotPhase::kPublishing;
 }
 
-void Stepper::operator()(const Published& input) {
+void LeaderStepper::operator()(const Published& input) {
   if (!IsAbout(input.number, BallotPhase::kPublishing)) return;
   if (state.ballot->proposal.change.mode != Mode::kStrict)
     return End({true, Cause::kNone, state.rank, 0, "", 0}, false);
@@ -109,7 +109,7 @@ void Stepper::operator()(const Published& input) {
   if (IsReplaced()) Decide(Cause::kSuperseded);
 }
 
-void Stepper::operator()(const VoteIn& input) {
+void LeaderStepper::operator()(const VoteIn& input) {
   if (!IsAbout(input.number, BallotPhase::kOpen)) return;
   // Of a process that is gone: its successor has set no gate.
   if (input.incarnation.empty() || input.incarnation != MeantFor(state.ballot->proposal, input.rank)) return;
@@ -118,7 +118,7 @@ void Stepper::operator()(const VoteIn& input) {
   if (std::find(voted.begin(), voted.end(), false) == voted.end()) Decide(Cause::kNone);
 }
 
-void Stepper::operator()(const Decided& input) {
+void LeaderStepper::operator()(const Decided& input) {
   if (!state.ballot || state.ballot->proposal.number != input.number) return;
   const Cause cause = input.decision.cause;
   const bool retries = !IsReplaced() && !input.decision.commit && Retries(cause);
@@ -130,13 +130,13 @@ void Stepper::operator()(const Decided& input) {
   End(input.decision, retries);
 }
 
-bool Stepper::Retries(Cause cause) const {
+bool LeaderStepper::Retries(Cause cause) const {
   if (cause == Cause::kCannot || cause == Cause::kRenumber) return false;
   if (state.ballot->proposal.change.deed != Deed::kSampling) return true;
   return cause != Cause::kSilent && (cause != Cause::kLate || state.margin < kSamplingMarginMax);
 }
 
-void Stepper::operator()(const LeaderTick& input) {
+void LeaderStepper::operator()(const LeaderTick& input) {
   state.arriving = input.arriving;
   Measure(input.arriving, input.now);
   if (state.later && !IsFar(*state.later)) TakeUpLater();
@@ -148,7 +148,7 @@ void Stepper::operator()(const LeaderTick& input) {
     Decide(Cause::kSilent, SilentText(*state.ballot, state.vote_time));
 }
 
-void Stepper::Measure(int64_t arriving, Time now) {
+void LeaderStepper::Measure(int64_t arriving, Time now) {
   Pace& pace = state.pace;
   if (pace.from >= 0 && now - pace.since < pace.time) return;
   const auto stretch = std::chrono::duration_cast<std::chrono::milliseconds>(now - pace.since);
@@ -157,12 +157,12 @@ void Stepper::Measure(int64_t arriving, Time now) {
   pace.from = arriving;
 }
 
-void Stepper::Decide(Cause cause, std::string reason) {
+void LeaderStepper::Decide(Cause cause, std::string reason) {
   state.ballot->phase = BallotPhase::kDeciding;
   state.ballot->deciding = {cause == Cause::kNone, cause, state.rank, 0, std::move(reason), 0};
 }
 
-void Stepper::Propose(int64_t arriving, Time now) {
+void LeaderStepper::Propose(int64_t arriving, Time now) {
   const Wanted wanted = *std::exchange(state.wanted, std::nullopt);
   Ballot ballot;
   ballot.ticket = wanted.ticket;
@@ -176,11 +176,11 @@ void Stepper::Propose(int64_t arriving, Time now) {
 }
 
 // Never before the change that still waits for its step.
-int64_t Stepper::StepFor(int64_t arriving, int64_t not_before) const {
+int64_t LeaderStepper::StepFor(int64_t arriving, int64_t not_before) const {
   return std::max({arriving + state.ahead + 1 + state.margin, state.applies_at + state.margin, not_before});
 }
 
-void Stepper::End(const Decision& decision, bool retries) {
+void LeaderStepper::End(const Decision& decision, bool retries) {
   const Ballot ballot = *std::exchange(state.ballot, std::nullopt);
   if (decision.commit && ballot.proposal.change.mode != Mode::kLocal)
     state.applies_at = std::max(state.applies_at, ballot.proposal.at_step);
@@ -199,7 +199,7 @@ std::string RanksWithoutVote(const Ballot& ballot) {
 }
 
 LeaderTransition Step(LeaderState state, const LeaderInput& input) {
-  Stepper stepper{std::move(state), {}};
+  LeaderStepper stepper{std::move(state), {}};
   std::visit(stepper, input);
   return {std::move(stepper.state), std::move(stepper.settled)};
 }

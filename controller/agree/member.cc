@@ -6,7 +6,7 @@
 namespace stepwatch::agree {
 namespace {
 
-struct Stepper {
+struct MemberStepper {
   MemberState state;
   std::vector<MemberAction> actions;
 
@@ -25,7 +25,7 @@ struct Stepper {
   void Finish(const Decision& decision);
 };
 
-void Stepper::operator()(const Seen& input) {
+void MemberStepper::operator()(const Seen& input) {
   if (input.proposal.number <= state.known) return;
   if (state.pending) return (*this)(Settle{});
   state.known = input.proposal.number;
@@ -39,12 +39,12 @@ void Stepper::operator()(const Seen& input) {
   if (!is_for_us) Close({false, Cause::kNewcomer, state.rank, 0, "", 0});
 }
 
-bool Stepper::IsForUs(const Proposal& proposal) const {
+bool MemberStepper::IsForUs(const Proposal& proposal) const {
   const Incarnation meant = MeantFor(proposal, state.rank);
   return meant == state.incarnation || (meant.empty() && proposal.change.mode != Mode::kStrict);
 }
 
-void Stepper::operator()(const Prepared& input) {
+void MemberStepper::operator()(const Prepared& input) {
   if (!state.pending || state.pending->phase != MemberPhase::kPreparing) return;
   if (!strict()) return Finish(input.fault ? *input.fault : Decision{true, Cause::kNone, state.rank, 0, "", 0});
   if (input.fault) return Close(*input.fault);
@@ -52,16 +52,16 @@ void Stepper::operator()(const Prepared& input) {
   state.pending->phase = MemberPhase::kVoting;
 }
 
-void Stepper::operator()(const VoteWritten& input) {
+void MemberStepper::operator()(const VoteWritten& input) {
   if (!state.pending || state.pending->proposal.number != input.number) return;
   if (state.pending->phase == MemberPhase::kVoting) state.pending->phase = MemberPhase::kVoted;
 }
 
-void Stepper::operator()(const Learned& input) {
+void MemberStepper::operator()(const Learned& input) {
   if (state.pending && state.pending->proposal.number == input.number) Finish(input.decision);
 }
 
-void Stepper::operator()(const MemberTick& input) {
+void MemberStepper::operator()(const MemberTick& input) {
   if (!state.pending || state.pending->phase == MemberPhase::kClosing) return;
   if (strict() && input.arriving >= state.pending->proposal.at_step) return CloseLate(input.arriving);
   if (state.pending->phase != MemberPhase::kWaiting || input.begun < state.applies_at) return;
@@ -69,18 +69,18 @@ void Stepper::operator()(const MemberTick& input) {
   actions.push_back(Prepare{state.pending->proposal});
 }
 
-void Stepper::operator()(const Settle&) {
+void MemberStepper::operator()(const Settle&) {
   if (!state.pending || state.pending->phase == MemberPhase::kClosing) return;
   if (!strict()) return state.pending.reset();  // never begun: the newer one takes its place
   Close({false, Cause::kSuperseded, state.rank, 0, "", 0});
 }
 
-void Stepper::Close(Decision decision) {
+void MemberStepper::Close(Decision decision) {
   state.pending->phase = MemberPhase::kClosing;
   state.pending->closing = std::move(decision);
 }
 
-void Stepper::Finish(const Decision& decision) {
+void MemberStepper::Finish(const Decision& decision) {
   const bool is_for_us = state.pending->is_for_us;
   const Proposal proposal = std::exchange(state.pending, std::nullopt)->proposal;
   if (!decision.commit) {
@@ -95,7 +95,7 @@ void Stepper::Finish(const Decision& decision) {
 }  // namespace
 
 MemberTransition Step(MemberState state, const MemberInput& input) {
-  Stepper stepper{std::move(state), {}};
+  MemberStepper stepper{std::move(state), {}};
   std::visit(stepper, input);
   return {std::move(stepper.state), std::move(stepper.actions)};
 }

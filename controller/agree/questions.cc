@@ -8,13 +8,11 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// What stands under a key whose text nobody needs any more.
-constexpr const char* kOver = "over";
 // Requests that the leader performs at one time; more wait in the store.
 constexpr size_t kPerformedMax = 16;
 constexpr milliseconds kBusyPollMax{100};
 // Of looks for answers, over the whole job: no more than one in this time.
-constexpr std::chrono::microseconds kBetweenLooks{100};
+constexpr std::chrono::microseconds kBetweenAnswerLooks{100};
 
 std::string Within(milliseconds time) {
   return "not heard within " + std::to_string(time.count()) + " ms";
@@ -86,7 +84,7 @@ std::optional<milliseconds> Questions::Pause() const {
 // What takes long is looked for less and less often.
 milliseconds Questions::BusyPoll(Time begun, size_t requests) const {
   const auto age = std::chrono::duration_cast<milliseconds>(around_.now() - begun);
-  const auto shared = std::chrono::duration_cast<milliseconds>(kBetweenLooks * requests);
+  const auto shared = std::chrono::duration_cast<milliseconds>(kBetweenAnswerLooks * requests);
   return std::max(std::clamp(age / 4, settings_.busy_poll, std::max(settings_.busy_poll, kBusyPollMax)), shared);
 }
 

@@ -34,6 +34,9 @@
 
 namespace stepwatch::agree {
 
+inline constexpr const char* kOver = "over";  // the value of a key that is done with
+inline constexpr const char* kRung = "rung";  // the value of a bell
+
 // Knows what to say on its rank.
 class QuestionHost {
  public:

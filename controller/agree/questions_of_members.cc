@@ -9,9 +9,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr const char* kOver = "over";
-constexpr const char* kRung = "rung";
-
 Status NotInTime(milliseconds time) {
   return Status(StatusCode::kTimedOut, "rank 0 has not answered within " + std::to_string(time.count()) +
                                            " ms; whether it performs the request is not known");

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "controller/cli/duration.h"
@@ -92,7 +93,7 @@ Result<std::string> RunPattern(const StepwatchdClient& client, const std::string
   return run;
 }
 
-int AddSilence(const StepwatchdClient& client, const SilenceArguments& arguments) {
+int CreateSilence(const StepwatchdClient& client, const SilenceArguments& arguments) {
   const Result<std::string> run = RunPattern(client, arguments.run);
   if (!run.ok()) return FailOperations(run.status(), arguments.json);
   const Json body = {{"run", run.value()},
@@ -137,7 +138,7 @@ int RunSilence(const SilenceArguments& arguments) {
   const Result<StepwatchdClient> client = FindStepwatchd(arguments.stepwatchd);
   if (!client.ok()) return FailOperations(client.status(), arguments.json);
   if (arguments.list) return ListSilences(client.value(), arguments.json);
-  return adds ? AddSilence(client.value(), arguments) : EndSilence(client.value(), arguments);
+  return adds ? CreateSilence(client.value(), arguments) : EndSilence(client.value(), arguments);
 }
 
 }  // namespace stepwatch::cli

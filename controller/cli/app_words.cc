@@ -1,5 +1,6 @@
 #include "controller/cli/app_words.h"
 
+#include <CLI/App.hpp>
 #include <CLI/Option.hpp>
 #include <sstream>
 

@@ -1,9 +1,13 @@
 // The verbs and options of a command line as values: what help, completion and manual pages are made of.
 #pragma once
 
-#include <CLI/App.hpp>
+#include <cstdint>
 #include <string>
 #include <vector>
+
+namespace CLI {
+class App;
+}
 
 namespace stepwatch::cli {
 

@@ -2,20 +2,16 @@
 
 #include <fmt/format.h>
 
+#include "src/base/text.h"
+
 namespace stepwatch::cli {
 namespace {
 
-using Value = OptionWords::Value;
-
-std::string Joined(const std::vector<std::string>& words, const char* between = " ") {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : between) + word;
-  return text;
-}
+using OptionValue = OptionWords::Value;
 
 std::string NamesOf(const std::vector<OptionWords>& options) {
   std::string names;
-  for (const OptionWords& option : options) names += (names.empty() ? "" : " ") + Joined(option.names);
+  for (const OptionWords& option : options) names += (names.empty() ? "" : " ") + base::Joined(option.names, " ");
   return names;
 }
 
@@ -38,12 +34,12 @@ std::string Quoted(const std::string& text, const std::string& escape = "") {
 std::string BashWords(const OptionWords& option) {
   const std::string jobs = std::string("$(\"${COMP_WORDS[0]}\" ") + kJobNamesVerb + " 2>/dev/null)";
   switch (option.value) {
-    case Value::kChoice: return "compgen -W '" + Joined(option.choices) + "' -- \"$cur\"";
-    case Value::kJob: return "compgen -W \"" + jobs + "\" -- \"$cur\"; compgen -f -- \"$cur\"";
-    case Value::kFile: return "compgen -f -- \"$cur\"";
-    case Value::kAny:
-    case Value::kNumber:
-    case Value::kNone: break;
+    case OptionValue::kChoice: return "compgen -W '" + base::Joined(option.choices, " ") + "' -- \"$cur\"";
+    case OptionValue::kJob: return "compgen -W \"" + jobs + "\" -- \"$cur\"; compgen -f -- \"$cur\"";
+    case OptionValue::kFile: return "compgen -f -- \"$cur\"";
+    case OptionValue::kAny:
+    case OptionValue::kNumber:
+    case OptionValue::kNone: break;
   }
   return ":";
 }
@@ -65,12 +61,12 @@ std::string BashVerb(const VerbWords& verb) {
 
 std::string ZshAction(const OptionWords& option) {
   switch (option.value) {
-    case Value::kChoice: return "(" + Joined(option.choices) + ")";
-    case Value::kJob: return "_stepwatch_jobs";
-    case Value::kFile: return "_files";
-    case Value::kAny:
-    case Value::kNumber:
-    case Value::kNone: break;
+    case OptionValue::kChoice: return "(" + base::Joined(option.choices, " ") + ")";
+    case OptionValue::kJob: return "_stepwatch_jobs";
+    case OptionValue::kFile: return "_files";
+    case OptionValue::kAny:
+    case OptionValue::kNumber:
+    case OptionValue::kNone: break;
   }
   return " ";
 }
@@ -80,7 +76,7 @@ std::string ZshOption(const OptionWords& option) {
   const std::string what = Quoted(option.what, "[]:\\");
   for (const std::string& name : option.names) {
     text += " \\\n        '" + name + "[" + what + "]";
-    text += option.value == Value::kNone ? "'" : ":value:" + Quoted(ZshAction(option)) + "'";
+    text += option.value == OptionValue::kNone ? "'" : ":value:" + Quoted(ZshAction(option)) + "'";
   }
   return text;
 }
@@ -93,12 +89,12 @@ std::string FishName(const std::string& name) {
 
 std::string FishValue(const OptionWords& option, const std::string& program) {
   switch (option.value) {
-    case Value::kNone: return "";
-    case Value::kChoice: return " -x -a '" + Joined(option.choices) + "'";
-    case Value::kJob: return " -r -a '(" + program + " " + kJobNamesVerb + " 2>/dev/null)'";
-    case Value::kFile: return " -r -F";
-    case Value::kAny:
-    case Value::kNumber: break;
+    case OptionValue::kNone: return "";
+    case OptionValue::kChoice: return " -x -a '" + base::Joined(option.choices, " ") + "'";
+    case OptionValue::kJob: return " -r -a '(" + program + " " + kJobNamesVerb + " 2>/dev/null)'";
+    case OptionValue::kFile: return " -r -F";
+    case OptionValue::kAny:
+    case OptionValue::kNumber: break;
   }
   return " -x";
 }
@@ -115,7 +111,7 @@ std::string BashCompletion(const AppWords& app) {
   for (const VerbWords& verb : app.verbs) {
     verbs += (verbs.empty() ? "" : " ") + verb.name;
     for (const OptionWords& option : verb.options)
-      if (option.value != Value::kNone)
+      if (option.value != OptionValue::kNone)
         values += "    " + BashPattern(verb, option) + ") words=$(" + BashWords(option) + ") ;;\n";
     by_verb += BashVerb(verb);
   }
@@ -199,7 +195,7 @@ std::string FishCompletion(const AppWords& app) {
     }
     for (const OptionWords& argument : verb.arguments) {
       std::string value = FishValue(argument, app.name);
-      if (argument.value == Value::kJob) value += " -F";
+      if (argument.value == OptionValue::kJob) value += " -F";
       text += FishLine(app.name, in_verb, value, argument.what);
     }
   }

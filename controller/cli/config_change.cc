@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kInterval{20};
 // Longer than an editor takes from the lookup of a name to the opening of what it led to.
 constexpr milliseconds kQuiet{500};
-constexpr std::chrono::seconds kPatience{30};
+constexpr std::chrono::seconds kChangePatience{30};
 
 void Tell(const Findings& findings) {
   for (const auto& finding : findings) std::fprintf(stderr, "note: %s\n", finding.message.c_str());
@@ -52,7 +52,7 @@ void ConfigChange::LookAfterDisplaced() {
     Tell(findings);
     if (!displaced_.look_at()) return;
     if (!findings.empty() || displaced_.MayBeWrittenTo()) quiet_since = now;
-    if (interrupted != 0 || now - quiet_since >= kQuiet || now - begin >= kPatience) break;
+    if (interrupted != 0 || now - quiet_since >= kQuiet || now - begin >= kChangePatience) break;
     std::this_thread::sleep_for(kInterval);
   }
   Tell(displaced_.LastLook(Clock::now()));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
 
@@ -22,8 +23,8 @@ namespace {
 using door::Json;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kAnswerTime{10};
-constexpr std::chrono::seconds kPatience{60};
+constexpr std::chrono::seconds kEditAnswerTime{10};
+constexpr std::chrono::seconds kEditPatience{60};
 constexpr std::chrono::milliseconds kAgain{200};
 constexpr int kBusy = 503;
 
@@ -97,7 +98,7 @@ Json ObjectIn(const Result<door::Reply>& reply) {
   return json.ok() && json.value().is_object() ? json.value() : Json::object();
 }
 
-Json AskStatus(const door::Client& client) {
+Json StatusOf(const door::Client& client) {
   return ObjectIn(client.Get("/v1/status"));
 }
 
@@ -106,9 +107,9 @@ Json AskStatus(const door::Client& client) {
 std::optional<EditResult> EditThroughDoor(const door::FoundJob& job, const DoorEdit& edit) {
   const door::Client client = door::ClientOf(job);
   const door::Question question{"POST", edit.target, edit.body, edit.if_match, output::RandomRunId()};
-  const Clock::time_point deadline = Clock::now() + kPatience;
+  const Clock::time_point deadline = Clock::now() + kEditPatience;
   for (bool is_first = true;; is_first = false) {
-    const Result<door::Reply> reply = client.Ask(question, kAnswerTime);
+    const Result<door::Reply> reply = client.Ask(question, kEditAnswerTime);
     const Json json = ObjectIn(reply);
     if (IsUntaken(reply, Text(Part(json, "error"), "code"))) {
       if (is_first) return std::nullopt;
@@ -164,7 +165,7 @@ void AwaitEdit(const door::FoundJob& job, const WaitArguments& arguments, EditRe
   uint64_t last = before.ok() ? Count(before.value(), "newest_event") : 0;
   bool is_gone = false;
   const auto ask = [&] {
-    const Json status = AskStatus(client);
+    const Json status = StatusOf(client);
     if (!status.empty()) tell(wait.OnStatus(status));
     return !wait.end() && !is_late();
   };

@@ -9,7 +9,7 @@ namespace stepwatch::cli {
 namespace {
 
 // What a count of seconds holds, and more than anybody waits.
-constexpr double kSecondsMax = 1e12;
+constexpr double kDurationSecondsMax = 1e12;
 
 }  // namespace
 
@@ -30,7 +30,7 @@ std::optional<int64_t> ParseTimespan(std::string_view text) {
 }
 
 std::string DurationText(double seconds) {
-  const auto whole = seconds > 0 ? static_cast<int64_t>(std::min(seconds, kSecondsMax)) : 0;
+  const auto whole = seconds > 0 ? static_cast<int64_t>(std::min(seconds, kDurationSecondsMax)) : 0;
   if (whole < 60) return fmt::format("{} s", whole);
   if (whole < 3600) return fmt::format("{} m {:02} s", whole / 60, whole % 60);
   if (whole < 86400) return fmt::format("{} h {:02} m", whole / 3600, whole / 60 % 60);

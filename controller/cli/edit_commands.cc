@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "controller/cli/config_change.h"
@@ -90,12 +91,12 @@ int SwitchFile(const std::string& config, const SwitchArguments& arguments, bool
   return exit_code;
 }
 
-struct Text {
+struct EditText {
   std::string name;  // for messages
   std::string text;
 };
 
-int ApplyToFile(const std::string& config, const std::string& if_match, const Text& text, const std::string& done,
+int ApplyToFile(const std::string& config, const std::string& if_match, const EditText& text, const std::string& done,
                 bool json) {
   ConfigChange change(config);
   const writeback::WriteBackResult result =
@@ -146,7 +147,7 @@ int Switch(const SwitchArguments& arguments, bool on) {
 }
 
 // Prints what is odd about a text, to standard error.
-Status Check(const Text& text) {
+Status Check(const EditText& text) {
   const Result<config::ParsedConfig> parsed = config::ParseConfig(text.text);
   if (!parsed.ok()) return parsed.status();
   for (const config::Warning& warning : parsed.value().warnings)
@@ -154,7 +155,7 @@ Status Check(const Text& text) {
   return Status();
 }
 
-std::string HoldsNow(const Text& text) {
+std::string HoldsNow(const EditText& text) {
   return fmt::format("holds {} now, sha256 {}", base::Printable(text.name, 200), base::Sha256Hex(text.text));
 }
 
@@ -165,7 +166,7 @@ std::string ApplyRoute(const ApplyArguments& arguments) {
 }
 
 // What FILE holds, and whether a job would take it; nothing is changed.
-int DryRun(const EditTarget& target, const Text& text, bool json) {
+int DryRun(const EditTarget& target, const EditText& text, bool json) {
   std::optional<EditResult> result;
   if (target.job) result = ValidateThroughDoor(*target.job, text.name, text.text);
   if (!result) {
@@ -191,7 +192,7 @@ int RunStop(const SwitchArguments& arguments) {
 int RunApply(const ApplyArguments& arguments) {
   const Result<std::string> given = ReadGivenText(arguments.file);
   if (!given.ok()) return Print(Unusable("file", arguments.file, given.status()), arguments.json);
-  const Text text{NameOfGiven(arguments.file), given.value()};
+  const EditText text{NameOfGiven(arguments.file), given.value()};
   const bool needs_no_target = arguments.dry_run && arguments.config.empty() && AllJobs().empty();
   const Result<EditTarget> target = needs_no_target ? EditTarget() : FindTarget(arguments.config);
   if (!target.ok()) return NoTarget(target.status(), arguments.json);
@@ -227,7 +228,7 @@ int RunRollback(const RollbackArguments& arguments) {
     return Print(Failure(kExitInvalid, "file", "no_old_config", why), arguments.json);
   }
   const output::AppliedConfig& from = old.value().from;
-  const Text text{fmt::format("the config of plan {} in {}", from.line.plan_id, from.directory), old.value().text};
+  const EditText text{fmt::format("the config of plan {} in {}", from.line.plan_id, from.directory), old.value().text};
   const Status refusal = Check(text);
   if (!refusal.ok()) return Print(Unusable("file", text.name, refusal), arguments.json);
   const DoorEdit edit{"/v1/apply", text.text, arguments.if_match, text.name, HoldsNow(text)};

@@ -1,6 +1,7 @@
 #include "controller/cli/edit_result.h"
 
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "controller/cli/config_file.h"
 

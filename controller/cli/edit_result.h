@@ -1,6 +1,7 @@
 // What a verb that changes a config has to say, whether it went through the door of a job or wrote the file.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "controller/cli/exit_code.h"

@@ -2,6 +2,8 @@
 
 #include <sys/stat.h>
 
+#include <nlohmann/json.hpp>
+
 #include "controller/cli/find_job.h"
 #include "controller/door/json_values.h"
 #include "src/base/file.h"
@@ -16,7 +18,7 @@ struct JobFacts {
   bool is_first_rank = false;
 };
 
-JobFacts FactsOf(const door::FoundJob& job) {
+JobFacts JobFactsOf(const door::FoundJob& job) {
   const Result<door::Json> status = door::ParseJson(job.status);
   if (!status.ok() || !status.value().is_object()) return {};
   const auto member = [&](const char* name) { return status.value().value(name, door::Json()); };
@@ -53,7 +55,7 @@ Result<EditTarget> ChooseTarget(const std::vector<door::FoundJob>& jobs, const s
   const std::string path = word.empty() || word.front() == '/' ? word : base::JoinPath(directory, word);
   EditTarget target{word, std::nullopt};
   for (const door::FoundJob& job : jobs) {
-    const JobFacts facts = FactsOf(job);
+    const JobFacts facts = JobFactsOf(job);
     // Rank 0 writes the history.
     if (!word.empty() && Watches(job, facts, path) && (!target.job || facts.is_first_rank)) target.job = job;
   }
@@ -61,7 +63,7 @@ Result<EditTarget> ChooseTarget(const std::vector<door::FoundJob>& jobs, const s
   const Result<door::FoundJob> job = ChooseJob(jobs, word, directory);
   if (!job.ok() && job.status().code() == StatusCode::kUnavailable && !word.empty()) return target;
   if (!job.ok()) return job.status();
-  return EditTarget{FactsOf(job.value()).config_path, job.value()};
+  return EditTarget{JobFactsOf(job.value()).config_path, job.value()};
 }
 
 Result<EditTarget> FindTarget(const std::string& word) {

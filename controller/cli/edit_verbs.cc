@@ -1,5 +1,9 @@
 #include "controller/cli/edit_verbs.h"
 
+#include <CLI/App.hpp>
+#include <CLI/Error.hpp>
+#include <CLI/Option.hpp>
+#include <CLI/Validators.hpp>
 #include <memory>
 #include <string>
 #include <vector>

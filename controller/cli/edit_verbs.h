@@ -1,7 +1,9 @@
 // The verbs that change the config file, as the command line knows them.
 #pragma once
 
-#include <CLI/CLI.hpp>
+namespace CLI {
+class App;
+}
 
 namespace stepwatch::cli {
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "controller/cli/read_json.h"
 
 namespace stepwatch::cli {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -18,7 +19,7 @@ namespace {
 
 using door::Json;
 
-constexpr size_t kValueBytesMax = 300;
+constexpr size_t kEvidenceBytesMax = 300;
 constexpr size_t kListMax = 8;
 constexpr size_t kRanksShown = 4, kRanksShownShort = 3;
 constexpr std::string_view kStacksOfRank = "stacks_of_rank_";
@@ -45,19 +46,19 @@ std::string NumberText(double number) {
   return is_whole ? fmt::format("{:.0f}", number) : fmt::format("{:.4g}", number);
 }
 
-std::string ValueText(const Json& value) {
-  if (value.is_string()) return base::Printable(value.get_ref<const std::string&>(), kValueBytesMax);
+std::string EvidenceValueText(const Json& value) {
+  if (value.is_string()) return base::Printable(value.get_ref<const std::string&>(), kEvidenceBytesMax);
   if (value.is_number()) return NumberText(value.get<double>());
   if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
-  if (!value.is_array()) return base::Printable(door::Dump(value), kValueBytesMax);
+  if (!value.is_array()) return base::Printable(door::Dump(value), kEvidenceBytesMax);
   std::string text;
-  for (size_t i = 0; i < value.size() && i < kListMax; ++i) text += (i == 0 ? "" : ", ") + ValueText(value[i]);
+  for (size_t i = 0; i < value.size() && i < kListMax; ++i) text += (i == 0 ? "" : ", ") + EvidenceValueText(value[i]);
   if (value.size() > kListMax) text += fmt::format(" and {} more", value.size() - kListMax);
   return text;
 }
 
 std::string WordOf(std::string_view key, const Json& value) {
-  const std::string text = ValueText(value);
+  const std::string text = EvidenceValueText(value);
   if (key == "witness")
     for (const auto& [name, words] : kWitnesses)
       if (text == name) return words;
@@ -122,10 +123,10 @@ std::vector<std::string> EvidenceWords(const Json& incident) {
   std::string rest;
   for (const auto& [key, value] : evidence.items())
     if (!told.contains(key) && !IsToldElsewhere(key))
-      rest += (rest.empty() ? "" : ", ") + base::Printable(key) + " " + ValueText(value);
+      rest += (rest.empty() ? "" : ", ") + base::Printable(key) + " " + EvidenceValueText(value);
   if (!rest.empty()) words.push_back(rest);
   if (const Json& symptoms = List(evidence, "symptoms"); !symptoms.empty())
-    words.push_back("it brought about: " + ValueText(symptoms));
+    words.push_back("it brought about: " + EvidenceValueText(symptoms));
   return words;
 }
 
@@ -146,7 +147,8 @@ std::string CulpritsText(const Json& incident) {
   const Json& ranks = List(incident, "ranks");
   if (ranks.empty()) return "no rank can be named";
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (size_t i = 0; i < ranks.size() && i < kRanksShown; ++i) text += (i == 0 ? "" : ", ") + ValueText(ranks[i]);
+  for (size_t i = 0; i < ranks.size() && i < kRanksShown; ++i)
+    text += (i == 0 ? "" : ", ") + EvidenceValueText(ranks[i]);
   return ranks.size() <= kRanksShown ? text : text + fmt::format(" and {} more", ranks.size() - kRanksShown);
 }
 
@@ -154,7 +156,8 @@ std::string ShortCulpritsText(const Json& incident) {
   const Json& ranks = List(incident, "ranks");
   if (ranks.empty()) return "-";
   std::string text;
-  for (size_t i = 0; i < ranks.size() && i < kRanksShownShort; ++i) text += (i == 0 ? "" : ",") + ValueText(ranks[i]);
+  for (size_t i = 0; i < ranks.size() && i < kRanksShownShort; ++i)
+    text += (i == 0 ? "" : ",") + EvidenceValueText(ranks[i]);
   return ranks.size() <= kRanksShownShort ? text : text + fmt::format(" +{}", ranks.size() - kRanksShownShort);
 }
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "controller/cli/exit_code.h"
 #include "controller/door/json_values.h"

@@ -1,5 +1,6 @@
 #include "controller/cli/history_place.h"
 
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "controller/cli/find_job.h"

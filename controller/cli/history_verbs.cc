@@ -1,5 +1,7 @@
 #include "controller/cli/history_verbs.h"
 
+#include <CLI/App.hpp>
+#include <CLI/Option.hpp>
 #include <memory>
 
 #include "controller/cli/history_commands.h"

@@ -1,7 +1,9 @@
 // The verbs about the history of a run, as the command line knows them.
 #pragma once
 
-#include <CLI/CLI.hpp>
+namespace CLI {
+class App;
+}
 
 namespace stepwatch::cli {
 

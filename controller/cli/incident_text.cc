@@ -4,6 +4,7 @@
 
 #include <ctime>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <tuple>
 
 #include "controller/cli/duration.h"
@@ -20,13 +21,9 @@ using door::Json;
 // Of a table that is to fit a terminal of 80 characters.
 constexpr size_t kSaidShown = 40;
 
-Colour ColourOf(const std::string& severity) {
+Colour SeverityColour(const std::string& severity) {
   if (severity == "critical") return Colour::kRed;
   return severity == "warning" ? Colour::kYellow : Colour::kPlain;
-}
-
-std::string OrDash(int64_t number) {
-  return number < 0 ? "-" : std::to_string(number);
 }
 
 std::vector<std::string> IdsOf(const std::vector<Json>& list, const char* member) {
@@ -35,7 +32,7 @@ std::vector<std::string> IdsOf(const std::vector<Json>& list, const char* member
   return ids;
 }
 
-std::vector<Cell> Heading(std::initializer_list<const char*> names) {
+std::vector<Cell> HeadingRow(std::initializer_list<const char*> names) {
   std::vector<Cell> row;
   for (const char* name : names) row.push_back({name, Colour::kBold});
   return row;
@@ -47,7 +44,7 @@ std::string SaidCell(const Json& incident, double now) {
   return said.empty() ? "-" : Cut(said, kSaidShown);
 }
 
-int RankOf(const std::string& severity) {
+int SeverityRank(const std::string& severity) {
   return severity == "critical" ? 0 : severity == "warning" ? 1 : 2;
 }
 
@@ -75,7 +72,8 @@ std::string RunsText(const std::vector<Json>& runs, const std::vector<Json>& all
   const std::vector<std::string> ids = IdsOf(all, "id"), shown = ShortIds(ids);
   std::map<std::string, std::string> names;
   for (size_t i = 0; i < ids.size(); ++i) names[ids[i]] = shown[i];
-  std::vector<std::vector<Cell>> rows = {Heading({"RUN", "STATE", "WORLD", "STEP", "STEP TIME", "INCIDENTS", "HEARD"})};
+  std::vector<std::vector<Cell>> rows = {
+      HeadingRow({"RUN", "STATE", "WORLD", "STEP", "STEP TIME", "INCIDENTS", "HEARD"})};
   for (const Json& run : runs) {
     const double step_seconds = Number(run, "step_seconds");
     const int64_t open = Whole(run, "incidents_open");
@@ -111,7 +109,8 @@ std::string SaidOf(const Json& incident) {
 
 bool IsWorse(const Json& a, const Json& b) {
   const auto key = [](const Json& each) {
-    return std::tuple(!IsOpen(each), RankOf(Text(each, "severity")), !SaidOf(each).empty(), Number(each, "opened_t"));
+    return std::tuple(!IsOpen(each), SeverityRank(Text(each, "severity")), !SaidOf(each).empty(),
+                      Number(each, "opened_t"));
   };
   return key(a) < key(b);
 }
@@ -119,12 +118,12 @@ bool IsWorse(const Json& a, const Json& b) {
 std::string IncidentsText(const std::vector<Json>& incidents, double now) {
   const std::vector<std::string> ids = ShortIds(IdsOf(incidents, "id")), runs = ShortIds(IdsOf(incidents, "run"));
   std::vector<std::vector<Cell>> rows = {
-      Heading({"ID", "SEVERITY", "KIND", "RUN", "RANKS", "SINCE", "OPEN FOR", "SAID"})};
+      HeadingRow({"ID", "SEVERITY", "KIND", "RUN", "RANKS", "SINCE", "OPEN FOR", "SAID"})};
   for (size_t i = 0; i < incidents.size(); ++i) {
     const Json& each = incidents[i];
     const std::string severity = Text(each, "severity");
     rows.push_back({{ids[i]},
-                    {severity, IsOpen(each) ? ColourOf(severity) : Colour::kDim},
+                    {severity, IsOpen(each) ? SeverityColour(severity) : Colour::kDim},
                     {Text(each, "incident")},
                     {runs[i]},
                     {ShortCulpritsText(each)},
@@ -140,7 +139,7 @@ std::string ChangeLine(const std::string& change, const Json& incident) {
   const double t = is_said ? Number(Part(incident, "acknowledged"), "t") : Number(incident, "t");
   const std::string severity = Text(incident, "severity");
   std::string line = fmt::format("{}  {:<12}  {}  {} in {}", LocalTimeText(t), change,
-                                 Coloured(fmt::format("{:<8}", severity), ColourOf(severity)),
+                                 Coloured(fmt::format("{:<8}", severity), SeverityColour(severity)),
                                  Text(incident, "incident"), Text(incident, "run"));
   if (!List(incident, "ranks").empty()) line += ", " + CulpritsText(incident);
   if (const int64_t step = Whole(incident, "since_step"); step >= 0) line += fmt::format(", since step {}", step);

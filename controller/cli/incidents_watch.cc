@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 
 #include "controller/cli/incident_text.h"
+#include "controller/cli/print_answer.h"
 #include "controller/cli/read_json.h"
 #include "controller/cli/stop_on_signals.h"
 
@@ -18,11 +20,6 @@ namespace {
 using door::Json;
 
 constexpr int kRetryMilliseconds = 250;
-
-// False: nobody reads standard output any more.
-bool Print(const std::string& text) {
-  return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
-}
 
 class IncidentsWatch {
  public:
@@ -63,13 +60,14 @@ class IncidentsWatch {
 
   void Tell(const std::string& change, const Json& incident) {
     if (!run_.empty() && RawText(incident, "run") != run_) return;
-    is_read_ = is_read_ && Print((as_json_ ? door::Dump(incident) : ChangeLine(change, incident)) + "\n");
+    is_read_ = is_read_ && PrintAtOnce((as_json_ ? door::Dump(incident) : ChangeLine(change, incident)) + "\n");
   }
 
   void TellGap() {
-    is_read_ = is_read_ && Print(as_json_ ? "{\"version\":1,\"change\":\"gap\"}\n"
-                                          : "gap: some changes are not kept any more; `stepwatch incidents --all` "
-                                            "shows what became of them\n");
+    is_read_ =
+        is_read_ && PrintAtOnce(as_json_ ? "{\"version\":1,\"change\":\"gap\"}\n"
+                                         : "gap: some changes are not kept any more; `stepwatch incidents --all` "
+                                           "shows what became of them\n");
   }
 
   bool OnEvent(const std::string& name, const std::string& data) {

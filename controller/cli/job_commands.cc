@@ -4,11 +4,13 @@
 
 #include <chrono>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "controller/cli/exit_code.h"
 #include "controller/cli/find_job.h"
 #include "controller/cli/job_groups.h"
+#include "controller/cli/print_answer.h"
 #include "controller/cli/ranks_commands.h"
 #include "controller/cli/status_text.h"
 #include "controller/cli/text_table.h"
@@ -18,14 +20,6 @@ namespace stepwatch::cli {
 namespace {
 
 using door::Json;
-
-constexpr std::chrono::seconds kRefresh{1};
-constexpr const char* kClearScreen = "\x1b[H\x1b[2J";
-
-// False: nobody reads standard output any more.
-bool Print(const std::string& text) {
-  return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
-}
 
 Json PsJson(const std::vector<door::FoundJob>& jobs) {
   Json list = Json::array();
@@ -51,7 +45,7 @@ Json PsJson(const std::vector<door::FoundJob>& jobs) {
   return {{"version", door::kAnswerVersion}, {"jobs", list}, {"runs", runs}};
 }
 
-Result<Json> AskStatus(const door::FoundJob& job) {
+Result<Json> FetchStatus(const door::FoundJob& job) {
   const Result<door::Reply> reply = door::ClientOf(job).Get("/v1/status");
   if (!reply.ok()) return reply.status();
   Result<Json> status = door::ParseJson(reply.value().body);
@@ -66,9 +60,9 @@ Result<Json> AskStatus(const door::FoundJob& job) {
 int RunPs(const PsArguments& arguments) {
   const std::vector<door::FoundJob> jobs = AllJobs();
   if (arguments.json)
-    (void)Print(door::Dump(PsJson(jobs)) + "\n");
+    (void)PrintAtOnce(door::Dump(PsJson(jobs)) + "\n");
   else if (!jobs.empty())
-    (void)Print(PsText(jobs));
+    (void)PrintAtOnce(PsText(jobs));
   else
     std::fprintf(stderr, "stepwatch: no job of this user runs here with its door open\n");
   for (const door::FoundJob& job : jobs)
@@ -83,12 +77,12 @@ int RunStatus(const StatusArguments& arguments) {
   const uid_t uid = job.value().uid;
   const std::string name = job.value().name + (uid == ::geteuid() ? "" : " of uid " + std::to_string(uid));
   for (;;) {
-    const Result<Json> status = AskStatus(job.value());
+    const Result<Json> status = FetchStatus(job.value());
     if (!status.ok()) return NoJob(Status(StatusCode::kUnavailable, status.status().message()));
     std::string text = arguments.json ? door::Dump(status.value()) + "\n" : StatusText(name, status.value());
     if (arguments.watch && !arguments.json) text = IsTerminal() ? kClearScreen + text : text + "\n";
-    if (!Print(text) || !arguments.watch) return IsDegraded(status.value()) ? kExitDegraded : kExitDone;
-    std::this_thread::sleep_for(kRefresh);
+    if (!PrintAtOnce(text) || !arguments.watch) return IsDegraded(status.value()) ? kExitDegraded : kExitDone;
+    std::this_thread::sleep_for(kWatchRefresh);
   }
 }
 
@@ -104,7 +98,7 @@ int RunEvents(const EventsArguments& arguments) {
     if (!event.ok() || !event.value().is_object()) return true;
     const auto id = event.value().find("id");
     if (id != event.value().end() && id->is_number_unsigned()) last = id->get<uint64_t>();
-    return is_read = Print((arguments.json ? data : EventLine(name, event.value())) + "\n");
+    return is_read = PrintAtOnce((arguments.json ? data : EventLine(name, event.value())) + "\n");
   };
   Status followed = client.Follow(0, print);
   if (!followed.ok()) return NoJob(Status(StatusCode::kUnavailable, followed.message()));

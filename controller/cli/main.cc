@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <exception>
 #include <string>
+#include <vector>
 
 #include "controller/cli/doctor_command.h"
 #include "controller/cli/edit_verbs.h"
@@ -21,6 +22,7 @@
 #include "controller/cli/top_command.h"
 #include "controller/cli/validate_command.h"
 #include "controller/cli/watch_command.h"
+#include "stepwatch/site_kind.h"
 #include "stepwatch/version.h"
 
 namespace stepwatch::cli {

@@ -44,7 +44,7 @@ std::string Italic(const std::string& text) {
   return "\\fI" + Escaped(text) + "\\fR";
 }
 
-std::string Head(const std::string& name, const std::string& what, const std::string& version) {
+std::string ManualHeader(const std::string& name, const std::string& what, const std::string& version) {
   return ".TH \"" + Escaped(Upper(name)) + "\" 1 \"\" \"stepwatch " + Escaped(version) +
          "\" \"Stepwatch\"\n.nh\n.ad l\n.SH NAME\n" + Escaped(name) + " \\- " + Escaped(what) + "\n";
 }
@@ -94,8 +94,8 @@ std::string NotesSection(const std::string& footer) {
 }  // namespace
 
 std::string ManualOfApp(const AppWords& app, const std::string& version) {
-  std::string text = Head(app.name, app.what, version) + ".SH SYNOPSIS\n" + Bold(app.name) + " " + Italic("VERB") +
-                     " [" + Italic("OPTIONS") + "]\n.SH VERBS\n";
+  std::string text = ManualHeader(app.name, app.what, version) + ".SH SYNOPSIS\n" + Bold(app.name) + " " +
+                     Italic("VERB") + " [" + Italic("OPTIONS") + "]\n.SH VERBS\n";
   for (const VerbWords& verb : app.verbs)
     text += ".TP\n" + Bold(verb.name) + "\n" + Escaped(verb.what) + ".\n.br\nSee " + Bold(app.name + "-" + verb.name) +
             "(1).\n";
@@ -103,7 +103,7 @@ std::string ManualOfApp(const AppWords& app, const std::string& version) {
 }
 
 std::string ManualOfVerb(const AppWords& app, const VerbWords& verb, const std::string& version) {
-  std::string text = Head(app.name + "-" + verb.name, verb.what, version) + ".SH SYNOPSIS\n" +
+  std::string text = ManualHeader(app.name + "-" + verb.name, verb.what, version) + ".SH SYNOPSIS\n" +
                      Bold(app.name + " " + verb.name) + " [" + Italic("OPTIONS") + "]";
   for (const OptionWords& argument : verb.arguments)
     text += argument.is_required ? " " + Italic(argument.names.front()) : " [" + Italic(argument.names.front()) + "]";

@@ -1,6 +1,7 @@
 #include "controller/cli/meant_ids.h"
 
 #include <map>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "controller/cli/id_prefix.h"

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "controller/cli/exit_code.h"
 #include "controller/cli/find_job.h"
+#include "controller/cli/read_json.h"
 #include "controller/door/client.h"
 #include "controller/door/json_values.h"
 #include "src/base/text.h"
@@ -17,24 +19,14 @@ using door::Json;
 
 constexpr int kHttpDone = 200, kHttpAccepted = 202, kHttpConflict = 409;
 
-std::string TextOf(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_string() ? base::Printable(found->get<std::string>(), 1000) : "";
-}
-
-int64_t NumberOf(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_number_integer() ? found->get<int64_t>() : -1;
-}
-
 std::string ErrorOf(const Json& answer) {
   const auto error = answer.find("error");
-  const std::string message = error != answer.end() && error->is_object() ? TextOf(*error, "message") : "";
+  const std::string message = error != answer.end() && error->is_object() ? Text(*error, "message") : "";
   return message.empty() ? "the job has answered with something else" : message;
 }
 
 // What the job does is asked for with this path; `text` says in a line what came of it.
-int Ask(const MotionArguments& arguments, const char* path, std::string (*text)(const Json& answer)) {
+int RunMotion(const MotionArguments& arguments, const char* path, std::string (*text)(const Json& answer)) {
   const Result<door::FoundJob> job = FindJob(arguments.job);
   if (!job.ok()) return NoJob(job.status());
   const Result<door::Reply> reply = door::ClientOf(job.value()).Ask("POST", path);
@@ -50,25 +42,25 @@ int Ask(const MotionArguments& arguments, const char* path, std::string (*text)(
     std::printf("%s\n", text(answer.value()).c_str());
   else
     std::fprintf(stderr, "stepwatch: %s\n", ErrorOf(answer.value()).c_str());
-  if (status == kHttpDone) return TextOf(answer.value(), "outcome") == "unchanged" ? kExitNoChange : kExitDone;
+  if (status == kHttpDone) return Text(answer.value(), "outcome") == "unchanged" ? kExitNoChange : kExitDone;
   return is_taken || status == kHttpConflict ? kExitDegraded : kExitUnreachable;
 }
 
 std::string OneRank(const Json& answer) {
-  return TextOf(answer, "ranks") == "this" ? " (this rank alone)" : "";
+  return Text(answer, "ranks") == "this" ? " (this rank alone)" : "";
 }
 
 std::string PauseText(const Json& answer, const char* done, const char* later) {
-  const std::string outcome = TextOf(answer, "outcome");
-  const std::string plan = fmt::format("plan {}", NumberOf(answer, "plan_id"));
+  const std::string outcome = Text(answer, "outcome");
+  const std::string plan = fmt::format("plan {}", Whole(answer, "plan_id"));
   if (outcome == "unchanged") return plan + " is " + done + " already";
-  const int64_t at_step = NumberOf(answer, "at_step");
+  const int64_t at_step = Whole(answer, "at_step");
   const std::string from = at_step < 0 ? "" : fmt::format(" from step {} on", at_step);
   if (outcome == "under_way")
     return from.empty() ? fmt::format(
                               "{} {} when step {} ends, or at the step that the ranks agree on; this takes a "
                               "while",
-                              plan, later, NumberOf(answer, "step"))
+                              plan, later, Whole(answer, "step"))
                         : fmt::format("{} {}{}, if the ranks agree", plan, later, from);
   return plan + " is " + done + from + OneRank(answer);
 }
@@ -82,11 +74,11 @@ std::string ResumedText(const Json& answer) {
 }
 
 std::string RotatedText(const Json& answer) {
-  const std::string segment = std::to_string(NumberOf(answer, "segment"));
-  if (TextOf(answer, "outcome") == "under_way")
+  const std::string segment = std::to_string(Whole(answer, "segment"));
+  if (Text(answer, "outcome") == "under_way")
     return "segment " + segment + " begins when the running step has ended and its rows are written";
   std::string text = "segment " + segment + " begins" + OneRank(answer);
-  if (const std::string directory = TextOf(answer, "directory"); !directory.empty()) text += "; closed in " + directory;
+  if (const std::string directory = Text(answer, "directory"); !directory.empty()) text += "; closed in " + directory;
   const auto files = answer.find("files");
   if (files != answer.end() && files->is_array())
     for (const Json& file : *files)
@@ -97,15 +89,15 @@ std::string RotatedText(const Json& answer) {
 }  // namespace
 
 int RunPause(const MotionArguments& arguments) {
-  return Ask(arguments, "/v1/pause", PausedText);
+  return RunMotion(arguments, "/v1/pause", PausedText);
 }
 
 int RunResume(const MotionArguments& arguments) {
-  return Ask(arguments, "/v1/resume", ResumedText);
+  return RunMotion(arguments, "/v1/resume", ResumedText);
 }
 
 int RunRotate(const MotionArguments& arguments) {
-  return Ask(arguments, "/v1/rotate", RotatedText);
+  return RunMotion(arguments, "/v1/rotate", RotatedText);
 }
 
 }  // namespace stepwatch::cli

@@ -1,5 +1,6 @@
 #include "controller/cli/motion_verbs.h"
 
+#include <CLI/App.hpp>
 #include <memory>
 #include <string>
 

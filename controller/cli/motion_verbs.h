@@ -1,7 +1,9 @@
 // The verbs that act on a running job and leave its config file alone.
 #pragma once
 
-#include <CLI/CLI.hpp>
+namespace CLI {
+class App;
+}
 
 namespace stepwatch::cli {
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMappingBytesMax = size_t{16} << 20;
 
-int Fail(const Status& status) {
+int FailConversion(const Status& status) {
   if (interrupted != 0) {
     std::fprintf(stderr, "stepwatch: interrupted; nothing was changed\n");
     return 130;
@@ -25,7 +25,7 @@ int Fail(const Status& status) {
 }
 
 int Finish(const Result<offline::Conversion>& result) {
-  if (!result.ok()) return Fail(result.status());
+  if (!result.ok()) return FailConversion(result.status());
   const offline::Conversion& done = result.value();
   for (const std::string& note : done.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
   const auto number = [](uint64_t value) { return static_cast<unsigned long long>(value); };
@@ -87,8 +87,8 @@ int RunCsvToTensorBoard(const offline::CsvToTensorBoardOptions& options) {
 
 int RunCsvToDatabase(const CsvToDatabaseArguments& arguments) {
   if (arguments.format == "dump")
-    return Fail(Status(StatusCode::kUnsupported,
-                       "--format dump: dumps of tensors are not Stepwatch's; accepted are monitor and auto"));
+    return FailConversion(Status(StatusCode::kUnsupported,
+                                 "--format dump: dumps of tensors are not Stepwatch's; accepted are monitor and auto"));
   return Finish(Convert(arguments));
 }
 
@@ -110,10 +110,10 @@ Result<std::vector<int64_t>> ParseSteps(const std::string& text) {
 int RunAnomaly(const AnomalyArguments& arguments) {
   offline::SortAnomaliesOptions options = arguments.options;
   const Result<std::vector<int64_t>> steps = ParseSteps(arguments.steps);
-  if (!steps.ok()) return Fail(steps.status());
+  if (!steps.ok()) return FailConversion(steps.status());
   options.steps = steps.value();
   const Result<offline::SortedAnomalies> sorted = offline::SortAnomalies(options);
-  if (!sorted.ok()) return Fail(sorted.status());
+  if (!sorted.ok()) return FailConversion(sorted.status());
   std::printf("%s, of %llu anomalies\n", sorted.value().output.c_str(),
               static_cast<unsigned long long>(sorted.value().found));
   std::printf("Top %lld anomalies are listed as follows:\n", static_cast<long long>(options.topk));

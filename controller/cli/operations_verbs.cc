@@ -1,5 +1,6 @@
 #include "controller/cli/operations_verbs.h"
 
+#include <CLI/App.hpp>
 #include <CLI/Error.hpp>
 #include <CLI/Option.hpp>
 #include <CLI/Validators.hpp>

@@ -1,7 +1,9 @@
 // The verbs that ask stepwatchd: runs, incidents, ack, silence, why.
 #pragma once
 
-#include <CLI/App.hpp>
+namespace CLI {
+class App;
+}
 
 namespace stepwatch::cli {
 

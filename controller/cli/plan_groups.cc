@@ -1,6 +1,7 @@
 #include "controller/cli/plan_groups.h"
 
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "src/base/text.h"

@@ -1,7 +1,7 @@
 // What a collected step costs, by the groups of "stepwatch": {"sites": ...}, as `stepwatch plan` shows it.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

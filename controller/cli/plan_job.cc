@@ -1,6 +1,7 @@
 #include "controller/cli/plan_job.h"
 
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "controller/cli/config_file.h"
 #include "controller/cli/exit_code.h"
@@ -16,7 +17,7 @@ namespace {
 
 using door::Json;
 
-Result<Json> Ask(const door::FoundJob& job, const std::string& text) {
+Result<Json> RequestPreview(const door::FoundJob& job, const std::string& text) {
   const Result<door::Reply> reply = door::ClientOf(job).Ask("POST", "/v1/plan", text);
   if (!reply.ok()) return Status(StatusCode::kUnavailable, reply.status().message());
   const Result<Json> answer = door::ParseJson(reply.value().body);
@@ -78,7 +79,7 @@ int RunPlanOfJob(const std::string& file, const door::FoundJob& job, bool json) 
     std::fprintf(stderr, "%s\n", PlacedLine(file, "error", {}, text.status().message()).c_str());
     return kExitInvalid;
   }
-  const Result<Json> answer = Ask(job, text.value());
+  const Result<Json> answer = RequestPreview(job, text.value());
   if (!answer.ok()) return NoJob(answer.status());
   if (json)
     std::printf("%s\n", door::Dump(answer.value()).c_str());

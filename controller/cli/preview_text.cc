@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <vector>
@@ -16,12 +17,12 @@ namespace {
 
 using door::Json;
 
-constexpr size_t kValueBytesMax = 200;
-constexpr size_t kLabelWidth = 12;
+constexpr size_t kPreviewBytesMax = 200;
+constexpr size_t kPreviewLabelWidth = 12;
 constexpr size_t kEntriesShown = 10;  // of a list
 
-std::string ValueText(const Json& value) {
-  return base::Printable(door::Dump(value), kValueBytesMax);
+std::string PreviewValueText(const Json& value) {
+  return base::Printable(door::Dump(value), kPreviewBytesMax);
 }
 
 // What a value has that the other one has not: entries of lists and objects, otherwise the value itself.
@@ -31,13 +32,13 @@ std::vector<std::string> EntriesLeft(const Json& value, const Json& other) {
     std::set<std::string> there;
     for (const Json& entry : other) there.insert(door::Dump(entry));
     for (const Json& entry : value)
-      if (!there.contains(door::Dump(entry))) entries.push_back(ValueText(entry));
+      if (!there.contains(door::Dump(entry))) entries.push_back(PreviewValueText(entry));
   } else if (value.is_object() && other.is_object()) {
     for (const auto& [name, entry] : value.items())
       if (const auto found = other.find(name); found == other.end() || *found != entry)
-        entries.push_back(ValueText(name) + (entry.empty() ? "" : ": " + ValueText(entry)));
+        entries.push_back(PreviewValueText(name) + (entry.empty() ? "" : ": " + PreviewValueText(entry)));
   } else {
-    entries.push_back(ValueText(value));
+    entries.push_back(PreviewValueText(value));
   }
   return entries;
 }
@@ -96,7 +97,7 @@ std::string HeadText(const std::string& job, const Json& preview) {
   const bool is_same = Text(preview, "state") == "same";
   const std::string word = is_same ? "same" : "differs";
   return Coloured(word, is_same ? Colour::kGreen : Colour::kYellow) +
-         fmt::format("{:{}}job {}, compared with {}\n", "", kLabelWidth - word.size(), job, other);
+         fmt::format("{:{}}job {}, compared with {}\n", "", kPreviewLabelWidth - word.size(), job, other);
 }
 
 std::string EffectText(const Json& preview) {

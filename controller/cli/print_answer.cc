@@ -1,12 +1,17 @@
 #include "controller/cli/print_answer.h"
 
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "src/base/text.h"
 
 namespace stepwatch::cli {
 
 using Json = nlohmann::ordered_json;
+
+bool PrintAtOnce(const std::string& text) {
+  return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+}
 
 void PrintObject(const Json& json) {
   std::printf("%s\n", json.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());

@@ -1,12 +1,21 @@
-// What verbs that read files alone have to say: one JSON object, or the reason why not.
+// What verbs print: text at once, one JSON object, or the reason why not.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <chrono>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
 
 #include "controller/cli/exit_code.h"
 #include "stepwatch/status.h"
 
 namespace stepwatch::cli {
+
+// Writes to standard output at once. False: standard output is closed.
+bool PrintAtOnce(const std::string& text);
+
+// With --watch: the pause between two pictures, and what clears the screen before each.
+inline constexpr std::chrono::seconds kWatchRefresh{1};
+inline constexpr const char* kClearScreen = "\x1b[H\x1b[2J";
 
 void PrintObject(const nlohmann::ordered_json& json);
 

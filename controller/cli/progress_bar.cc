@@ -16,7 +16,7 @@ std::string BytesText(uint64_t bytes) {
   return fmt::format("{:.0f} kB", number / 1e3);
 }
 
-int TerminalWidth() {
+int WidthOfStandardError() {
   winsize size{};
   if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
   return size.ws_col - 1;  // a full line would wrap
@@ -44,7 +44,7 @@ ProgressBar::~ProgressBar() {
 
 void ProgressBar::Show(const offline::Progress& progress) {
   if (!on_terminal_) return;
-  const std::string line = ProgressLine(progress, TerminalWidth());
+  const std::string line = ProgressLine(progress, WidthOfStandardError());
   if (line == shown_) return;
   shown_ = line;
   std::fprintf(stderr, "\r%s\033[K", line.c_str());

@@ -3,6 +3,9 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <CLI/App.hpp>
+#include <CLI/Error.hpp>
+#include <CLI/Option.hpp>
 #include <cstdio>
 #include <ctime>
 #include <memory>
@@ -28,10 +31,10 @@ using Json = nlohmann::ordered_json;
 using offline::RunVerdict;
 using offline::StoredRun;
 using offline::StoredRuns;
-using Kind = RunVerdict::Kind;
+using VerdictKind = RunVerdict::Kind;
 
 // What was found, what is to become of it, and what became of it.
-struct Outcome {
+struct PruneOutcome {
   StoredRuns found;
   std::vector<RunVerdict> verdicts;            // of found.runs
   std::vector<std::optional<Status>> removed;  // likewise; nothing: not tried
@@ -59,37 +62,37 @@ std::vector<RunVerdict> VerdictsOf(const StoredRuns& found, const PruneArguments
   return offline::Judge(found.runs, why_live, {now, arguments.older_than, arguments.keep_bytes});
 }
 
-void RemoveAll(offline::RunStore* store, Outcome* outcome) {
+void RemoveAll(offline::RunStore* store, PruneOutcome* outcome) {
   for (const std::string& name : outcome->found.leftovers)
     if (const Status removed = store->RemoveLeftover(name); !removed.ok())
       outcome->failures.push_back(name + ": " + removed.message());
   for (size_t i = 0; i < outcome->found.runs.size(); ++i)
-    if (outcome->verdicts[i].kind == Kind::kRemoved) outcome->removed[i] = store->Remove(outcome->found.runs[i]);
+    if (outcome->verdicts[i].kind == VerdictKind::kRemoved) outcome->removed[i] = store->Remove(outcome->found.runs[i]);
 }
 
-bool HasFailed(const Outcome& outcome) {
+bool HasFailed(const PruneOutcome& outcome) {
   if (!outcome.failures.empty()) return true;
   for (const auto& removed : outcome.removed)
     if (removed && !removed->ok()) return true;
   return false;
 }
 
-const char* Word(const Outcome& outcome, size_t run, bool yes) {
+const char* Word(const PruneOutcome& outcome, size_t run, bool yes) {
   switch (outcome.verdicts[run].kind) {
-    case Kind::kKept: return "kept";
-    case Kind::kLive: return "live";
-    case Kind::kLeftAlone: return "left_alone";
-    case Kind::kRemoved: break;
+    case VerdictKind::kKept: return "kept";
+    case VerdictKind::kLive: return "live";
+    case VerdictKind::kLeftAlone: return "left_alone";
+    case VerdictKind::kRemoved: break;
   }
   return !yes ? "to_remove" : outcome.removed[run]->ok() ? "removed" : "failed";
 }
 
-std::string WhyOf(const Outcome& outcome, size_t run) {
+std::string WhyOf(const PruneOutcome& outcome, size_t run) {
   const auto& removed = outcome.removed[run];
   return removed && !removed->ok() ? removed->message() : outcome.verdicts[run].why;
 }
 
-void PrintJson(const Outcome& outcome, const PruneArguments& arguments) {
+void PrintJson(const PruneOutcome& outcome, const PruneArguments& arguments) {
   Json runs = Json::array();
   for (size_t i = 0; i < outcome.found.runs.size(); ++i) {
     const StoredRun& run = outcome.found.runs[i];
@@ -122,7 +125,7 @@ std::string TimeText(std::time_t time) {
   return fmt::format("{:%Y-%m-%d %H:%M}", local);
 }
 
-void PrintText(const Outcome& outcome, const PruneArguments& arguments) {
+void PrintText(const PruneOutcome& outcome, const PruneArguments& arguments) {
   std::vector<std::vector<Cell>> rows(1);
   for (const char* name : {"RUN", "RANKS", "SIZE", "LAST CHANGE", "VERDICT", "WHY"})
     rows[0].push_back({name, Colour::kBold});
@@ -130,7 +133,7 @@ void PrintText(const Outcome& outcome, const PruneArguments& arguments) {
     const StoredRun& run = outcome.found.runs[i];
     std::string word = Word(outcome, i, arguments.yes);
     if (word == "to_remove" || word == "left_alone") word[word.find('_')] = ' ';
-    const bool goes = outcome.verdicts[i].kind == Kind::kRemoved;
+    const bool goes = outcome.verdicts[i].kind == VerdictKind::kRemoved;
     rows.push_back({{base::Printable(run.directories.front().name)},
                     {std::to_string(run.directories.size())},
                     {base::ByteCountText(run.bytes)},
@@ -168,12 +171,12 @@ int RunPrune(const PruneArguments& arguments) {
   if (!store.ok()) return FailInvalid(store.status(), arguments.json);
   Result<StoredRuns> found = store.value().List();
   if (!found.ok()) return FailInvalid(found.status(), arguments.json);
-  Outcome outcome;
+  PruneOutcome outcome;
   outcome.found = std::move(found).value();
   outcome.verdicts = VerdictsOf(outcome.found, arguments);
   outcome.removed.resize(outcome.verdicts.size());
   for (size_t i = 0; i < outcome.verdicts.size(); ++i) {
-    if (outcome.verdicts[i].kind != Kind::kRemoved) continue;
+    if (outcome.verdicts[i].kind != VerdictKind::kRemoved) continue;
     ++outcome.to_remove;
     outcome.bytes_to_remove += outcome.found.runs[i].bytes;
   }

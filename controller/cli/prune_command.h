@@ -1,9 +1,12 @@
 // `stepwatch prune`: removes old runs of an output base.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
+
+namespace CLI {
+class App;
+}
 
 namespace stepwatch::cli {
 

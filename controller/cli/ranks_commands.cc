@@ -4,13 +4,16 @@
 #include <chrono>
 #include <cstdio>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
 
 #include "controller/cli/config_file.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/find_job.h"
+#include "controller/cli/print_answer.h"
 #include "controller/cli/ranks_text.h"
+#include "controller/cli/read_json.h"
 #include "controller/cli/text_table.h"
 #include "controller/door/client.h"
 #include "src/base/text.h"
@@ -20,14 +23,8 @@ namespace {
 
 using door::Json;
 
-constexpr std::chrono::seconds kRefresh{1};
-constexpr std::chrono::seconds kAnswerTime{10};
-constexpr const char* kClearScreen = "\x1b[H\x1b[2J";
+constexpr std::chrono::seconds kRanksAnswerTime{10};
 constexpr const char* kOfThisHost = "the ranks share no store; these are the ranks of this run on this host";
-
-bool Print(const std::string& text) {
-  return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
-}
 
 Status OddAnswer(const std::string& path, const door::Reply& reply) {
   const Result<Json> json = door::ParseJson(reply.body);
@@ -38,9 +35,9 @@ Status OddAnswer(const std::string& path, const door::Reply& reply) {
   return Status(StatusCode::kUnavailable, path + " " + why);
 }
 
-Result<Json> Ask(const door::FoundJob& job, const std::string& method, const std::string& target,
-                 const std::string& body = "") {
-  const Result<door::Reply> reply = door::ClientOf(job).Ask(method, target, body, kAnswerTime);
+Result<Json> SendRequest(const door::FoundJob& job, const std::string& method, const std::string& target,
+                         const std::string& body = "") {
+  const Result<door::Reply> reply = door::ClientOf(job).Ask(method, target, body, kRanksAnswerTime);
   if (!reply.ok()) return Status(StatusCode::kUnavailable, reply.status().message());
   Result<Json> json = door::ParseJson(reply.value().body);
   if (reply.value().status != 200 || !json.ok() || !json.value().is_object()) return OddAnswer(job.path, reply.value());
@@ -51,10 +48,6 @@ bool HasText(const Json& object, const char* name) {
   return object.contains(name) && object[name].is_string();
 }
 
-bool IsTrue(const Json& object, const char* name) {
-  return object.contains(name) && object[name] == true;
-}
-
 std::string RunOf(const door::FoundJob& job) {
   const Result<Json> status = door::ParseJson(job.status);
   const bool is_told = status.ok() && status.value().is_object() && HasText(status.value(), "run_id");
@@ -62,20 +55,21 @@ std::string RunOf(const door::FoundJob& job) {
 }
 
 Result<Json> AskRanks(const door::FoundJob& job) {
-  Result<Json> answer = Ask(job, "GET", "/v1/ranks");
+  Result<Json> answer = SendRequest(job, "GET", "/v1/ranks");
   if (!answer.ok() || !HasText(answer.value(), "alone")) return answer;
   const std::string run = RunOf(job);
   std::vector<Json> answers{answer.value()};
   for (const door::FoundJob& other : AllJobs()) {
     if (other.path == job.path || run.empty() || RunOf(other) != run) continue;
-    if (Result<Json> said = Ask(other, "GET", "/v1/ranks"); said.ok()) answers.push_back(std::move(said).value());
+    if (Result<Json> said = SendRequest(other, "GET", "/v1/ranks"); said.ok())
+      answers.push_back(std::move(said).value());
   }
   return answers.size() == 1 ? answer : Result<Json>(CombineRanks(answers));
 }
 
 int Refuse(const DryRunArguments& arguments, const Status& refusal) {
   if (arguments.json)
-    (void)Print(door::Dump(door::ErrorJson("invalid", refusal.message())) + "\n");
+    (void)PrintAtOnce(door::Dump(door::ErrorJson("invalid", refusal.message())) + "\n");
   else
     std::fprintf(stderr, "%s\n", PlacedLine(arguments.file, "error", refusal.place(), refusal.message()).c_str());
   return kExitInvalid;
@@ -121,8 +115,8 @@ int RunRanks(const RanksArguments& arguments) {
     if (!ranks.ok()) return NoJob(ranks.status());
     std::string text = arguments.json ? door::Dump(ranks.value()) + "\n" : RanksText(ranks.value());
     if (arguments.watch && !arguments.json) text = IsTerminal() ? kClearScreen + text : text + "\n";
-    if (!Print(text) || !arguments.watch) return IsWell(ranks.value()) ? kExitDone : kExitDegraded;
-    std::this_thread::sleep_for(kRefresh);
+    if (!PrintAtOnce(text) || !arguments.watch) return IsWell(ranks.value()) ? kExitDone : kExitDegraded;
+    std::this_thread::sleep_for(kWatchRefresh);
   }
 }
 
@@ -131,9 +125,9 @@ int RunDryRun(const DryRunArguments& arguments) {
   if (!file.ok()) return Refuse(arguments, file.status());
   const Result<door::FoundJob> job = FindJob(arguments.config);
   if (!job.ok()) return NoJob(job.status());
-  const Result<Json> trials = Ask(job.value(), "POST", "/v1/dry-run", file.value().text);
+  const Result<Json> trials = SendRequest(job.value(), "POST", "/v1/dry-run", file.value().text);
   if (!trials.ok()) return NoJob(trials.status());
-  (void)Print(arguments.json ? door::Dump(trials.value()) + "\n" : DryRunText(trials.value()));
+  (void)PrintAtOnce(arguments.json ? door::Dump(trials.value()) + "\n" : DryRunText(trials.value()));
   if (IsTrue(trials.value(), "agreed")) return kExitDone;
   if (trials.value().contains("error") && trials.value()["error"].is_object()) return kExitInvalid;
   const bool is_refused = trials.value().contains("reasons") && !trials.value()["reasons"].empty();

@@ -2,11 +2,9 @@
 // (docs/control_api.md).
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
-
-#include "controller/door/find_jobs.h"
-#include "controller/door/json_values.h"
 
 namespace stepwatch::cli {
 
@@ -29,6 +27,6 @@ int RunRanks(const RanksArguments& arguments);
 int RunDryRun(const DryRunArguments& arguments);
 
 // Answers of ranks that share no store, as one. Pure.
-door::Json CombineRanks(const std::vector<door::Json>& answers_untrusted);
+nlohmann::ordered_json CombineRanks(const std::vector<nlohmann::ordered_json>& answers_untrusted);
 
 }  // namespace stepwatch::cli

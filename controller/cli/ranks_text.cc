@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
 #include <vector>
 
+#include "controller/cli/read_json.h"
 #include "controller/cli/text_table.h"
 #include "src/base/text.h"
 
@@ -12,33 +14,25 @@ namespace {
 
 using door::Json;
 
-constexpr size_t kTextBytesMax = 1000;
 // More ranks that are missing, or refuse, are counted.
 constexpr size_t kShownMax = 8;
 
-const Json& Member(const Json& object, const char* name) {
+const Json& MemberOrNull(const Json& object, const char* name) {
   static const Json none;
   if (!object.is_object()) return none;
   const auto found = object.find(name);
   return found == object.end() ? none : *found;
 }
-std::string Text(const Json& object, const char* name) {
-  const Json& member = Member(object, name);
-  return member.is_string() ? base::Printable(member.get<std::string>(), kTextBytesMax) : "";
-}
-std::string Whole(const Json& object, const char* name) {
-  const Json& member = Member(object, name);
+std::string WholeOrDash(const Json& object, const char* name) {
+  const Json& member = MemberOrNull(object, name);
   return member.is_number_integer() ? std::to_string(member.get<int64_t>()) : "-";
-}
-bool IsTrue(const Json& object, const char* name) {
-  return Member(object, name) == true;
 }
 
 std::string PlanText(const Json& rank) {
-  if (const std::string plan = Whole(rank, "plan_id"); plan != "-") return plan;
-  const std::string armed = Whole(rank, "armed_plan_id");
+  if (const std::string plan = WholeOrDash(rank, "plan_id"); plan != "-") return plan;
+  const std::string armed = WholeOrDash(rank, "armed_plan_id");
   if (armed == "-") return "-";
-  const std::string at = Whole(rank, "at_step");
+  const std::string at = WholeOrDash(rank, "at_step");
   return armed + (at == "-" ? " waits" : " at " + at);
 }
 
@@ -48,22 +42,22 @@ std::string TroubleOf(const Json& rank) {
   return IsTrue(rank, "in_doubt") ? "in doubt" : "";
 }
 
-std::string Heading(const Json& answer) {
-  const Json& ranks = Member(answer, "ranks");
+std::string RanksHeading(const Json& answer) {
+  const Json& ranks = MemberOrNull(answer, "ranks");
   std::string text = fmt::format("run {}, {} of {} ranks", Text(answer, "run_id").substr(0, 8), ranks.size(),
-                                 Whole(answer, "world_size"));
+                                 WholeOrDash(answer, "world_size"));
   if (const std::string alone = Text(answer, "alone"); !alone.empty()) text += ": " + Coloured(alone, Colour::kYellow);
   return text + "\n";
 }
 
 // "rank 3: why", of the first ones.
-std::string Lines(const Json& list, const char* name) {
+std::string RankLines(const Json& list, const char* name) {
   std::string text;
   size_t shown = 0;
   if (!list.is_array()) return text;
   for (const Json& each : list) {
     if (shown == kShownMax) return text + fmt::format("and {} ranks more\n", list.size() - shown);
-    text += fmt::format("rank {}: {}\n", Whole(each, "rank"), Coloured(Text(each, name), Colour::kRed));
+    text += fmt::format("rank {}: {}\n", WholeOrDash(each, "rank"), Coloured(Text(each, name), Colour::kRed));
     ++shown;
   }
   return text;
@@ -75,33 +69,33 @@ std::string RanksText(const Json& answer) {
   std::vector<std::vector<Cell>> rows(1);
   for (const char* name : {"RANK", "STATE", "STEP", "PLAN", "COLLECTED", "CONFIG", "HEARD", "TROUBLE"})
     rows[0].push_back({name, Colour::kBold});
-  const Json& ranks = Member(answer, "ranks");
+  const Json& ranks = MemberOrNull(answer, "ranks");
   if (ranks.is_array())
     for (const Json& rank : ranks)
-      rows.push_back({{Whole(rank, "rank")},
+      rows.push_back({{WholeOrDash(rank, "rank")},
                       {Text(rank, "state") + (IsTrue(rank, "paused") ? ", paused" : "")},
-                      {Whole(rank, "step")},
+                      {WholeOrDash(rank, "step")},
                       {PlanText(rank)},
-                      {Whole(rank, "collected")},
+                      {WholeOrDash(rank, "collected")},
                       {Text(rank, "config_sha256").empty() ? "-" : Text(rank, "config_sha256").substr(0, 12)},
-                      {Whole(rank, "heard_ms") + " ms"},
+                      {WholeOrDash(rank, "heard_ms") + " ms"},
                       {TroubleOf(rank), Colour::kRed}});
-  return Heading(answer) + TableText(rows) + Lines(Member(answer, "missing"), "reason");
+  return RanksHeading(answer) + TableText(rows) + RankLines(MemberOrNull(answer, "missing"), "reason");
 }
 
 std::string DryRunText(const Json& answer) {
   const std::string hash = Text(answer, "sha256").substr(0, 12);
-  const Json& error = Member(answer, "error");
+  const Json& error = MemberOrNull(answer, "error");
   if (error.is_object()) {
-    const std::string line = Whole(error, "line");
+    const std::string line = WholeOrDash(error, "line");
     return fmt::format("{} is refused{}: {}\n", hash,
-                       line == "-" ? "" : fmt::format(" at line {}, column {}", line, Whole(error, "column")),
+                       line == "-" ? "" : fmt::format(" at line {}, column {}", line, WholeOrDash(error, "column")),
                        Coloured(Text(error, "message"), Colour::kRed));
   }
-  std::string text = fmt::format("{} of {} ranks would take {}; nothing was changed\n", Whole(answer, "accepted"),
-                                 Whole(answer, "world_size"), hash);
+  std::string text = fmt::format("{} of {} ranks would take {}; nothing was changed\n", WholeOrDash(answer, "accepted"),
+                                 WholeOrDash(answer, "world_size"), hash);
   if (const std::string alone = Text(answer, "alone"); !alone.empty()) text += Coloured(alone, Colour::kYellow) + "\n";
-  return text + Lines(Member(answer, "reasons"), "reason");
+  return text + RankLines(MemberOrNull(answer, "reasons"), "reason");
 }
 
 }  // namespace stepwatch::cli

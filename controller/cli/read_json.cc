@@ -1,6 +1,7 @@
 #include "controller/cli/read_json.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "src/base/text.h"
 

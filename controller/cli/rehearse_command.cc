@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "controller/cli/config_file.h"
@@ -15,9 +16,9 @@
 namespace stepwatch::cli {
 namespace {
 
-volatile std::sig_atomic_t interrupted = 0;
+volatile std::sig_atomic_t rehearsal_interrupted = 0;
 void OnInterrupt(int) {
-  interrupted = 1;
+  rehearsal_interrupted = 1;
 }
 
 std::string Margin(const Event& event) {
@@ -99,7 +100,7 @@ int RunRehearse(const RehearseArguments& arguments) {
   std::signal(SIGINT, OnInterrupt);
   std::signal(SIGTERM, OnInterrupt);
   auto next = std::chrono::steady_clock::now();
-  for (int64_t i = 0; i < arguments.steps && interrupted == 0; ++i) {
+  for (int64_t i = 0; i < arguments.steps && rehearsal_interrupted == 0; ++i) {
     model.TrainStep(monitor.recorder(), monitor.step());
     std::vector<ModuleStructure> structure = model.TakeStructure();
     if (!structure.empty()) monitor.PublishStructure(std::move(structure));
@@ -110,7 +111,7 @@ int RunRehearse(const RehearseArguments& arguments) {
   const std::string output_dir = monitor.GetStatus().output_dir;
   const Status closed = monitor.Close(std::chrono::seconds(10));
   printer.Summary(output_dir);
-  if (interrupted != 0) return 130;
+  if (rehearsal_interrupted != 0) return 130;
   return closed.ok() ? kExitDone : kExitDegraded;
 }
 

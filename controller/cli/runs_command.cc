@@ -1,6 +1,7 @@
 #include "controller/cli/runs_command.h"
 
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "controller/cli/incident_text.h"

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
@@ -20,8 +21,6 @@ namespace {
 
 using door::Json;
 
-constexpr size_t kHashShown = 12;
-
 uint64_t WholeBytes(const Json& object, const char* name) {
   return static_cast<uint64_t>(std::max<int64_t>(0, Whole(object, name)));
 }
@@ -31,7 +30,7 @@ std::string StepTimeText(double seconds) {
   return seconds < 1 ? fmt::format("{:.1f} ms", seconds * 1e3) : fmt::format("{:.2f} s", seconds);
 }
 
-Colour ColourOf(const std::string& state) {
+Colour StateColour(const std::string& state) {
   if (state == "COLLECTING") return Colour::kGreen;
   if (state == "FAILED") return Colour::kRed;
   if (state == "PREPARING" || state == "ARMED" || state == "DRAINING") return Colour::kYellow;
@@ -46,10 +45,6 @@ std::string Progress(const Json& status) {
                                                             : fmt::format("{}/{}", collected, times);
 }
 
-std::string OrDash(int64_t number) {
-  return number < 0 ? "-" : std::to_string(number);
-}
-
 std::vector<Cell> RowOf(const door::FoundJob& job) {
   const Result<Json> parsed = door::ParseJson(job.status);
   if (job.status.empty() || !parsed.ok() || !parsed.value().is_object())
@@ -58,7 +53,7 @@ std::vector<Cell> RowOf(const door::FoundJob& job) {
   const std::string state = Text(status, "state");
   return {{job.name},
           {fmt::format("{}/{}", Whole(status, "rank"), Whole(status, "world_size"))},
-          {state + (IsTrue(status, "paused") ? ", paused" : ""), ColourOf(state)},
+          {state + (IsTrue(status, "paused") ? ", paused" : ""), StateColour(state)},
           {OrDash(Whole(status, "step"))},
           {OrDash(Whole(status, "plan_id"))},
           {Progress(status)},
@@ -84,7 +79,7 @@ std::string ProgressText(const Json& status) {
 std::string StateLine(const Json& status) {
   const std::string state = Text(status, "state");
   const std::string paused = IsTrue(status, "paused") ? ", " + Coloured("paused", Colour::kYellow) : "";
-  return Coloured(state, ColourOf(state)) + paused + ProgressText(status);
+  return Coloured(state, StateColour(state)) + paused + ProgressText(status);
 }
 
 std::string StepText(const Json& status) {
@@ -174,7 +169,7 @@ std::string BudgetLine(const Json& budget) {
              : line + "; " + Coloured("only told", Colour::kYellow) + ": " + Text(budget, "reason");
 }
 
-class Screen {
+class StatusScreen {
  public:
   // Without a value there is no line.
   void Line(const char* name, const std::string& value) {
@@ -230,7 +225,7 @@ std::string CostLine(const Json& status) {
 }
 
 std::string StatusText(const std::string& name, const Json& status) {
-  Screen screen;
+  StatusScreen screen;
   screen.Line("job", JobLine(name, status));
   screen.Line("state", StateLine(status));
   screen.Line("step", StepText(status));

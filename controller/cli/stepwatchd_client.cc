@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "controller/cli/print_answer.h"
 #include "controller/cli/read_json.h"
@@ -21,7 +22,7 @@ constexpr const char* kSocketName = "stepwatchd.sock";
 constexpr const char* kHowToStart =
     "start one with `stepwatchd run`, or name the socket of one that runs with --stepwatchd";
 
-StatusCode CodeOf(int http_status) {
+StatusCode StatusCodeOf(int http_status) {
   switch (http_status) {
     case 400:
     case 405:
@@ -34,7 +35,7 @@ StatusCode CodeOf(int http_status) {
   }
 }
 
-const char* NameOf(StatusCode code) {
+const char* StatusCodeName(StatusCode code) {
   switch (code) {
     case StatusCode::kInvalid: return "invalid";
     case StatusCode::kNotFound: return "not_found";
@@ -93,7 +94,7 @@ Result<Json> StepwatchdClient::Ask(const std::string& method, const std::string&
                   fmt::format("{} has answered with the status {} and no object", socket_, reply.value().status));
   if (reply.value().status == 200) return answer;
   const std::string why = Text(Part(answer.value(), "error"), "message");
-  return Status(CodeOf(reply.value().status),
+  return Status(StatusCodeOf(reply.value().status),
                 why.empty() ? fmt::format("{} has answered with the status {}", socket_, reply.value().status) : why);
 }
 
@@ -135,7 +136,7 @@ std::string UrlPiece(std::string_view text) {
 
 ExitCode FailOperations(const Status& status, bool as_json) {
   if (as_json)
-    PrintObject({{"version", 1}, {"error", {{"code", NameOf(status.code())}, {"message", status.message()}}}});
+    PrintObject({{"version", 1}, {"error", {{"code", StatusCodeName(status.code())}, {"message", status.message()}}}});
   else
     std::fprintf(stderr, "stepwatch: %s\n", base::Printable(status.message(), 2000).c_str());
   return ExitOf(status.code());

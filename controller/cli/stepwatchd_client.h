@@ -1,6 +1,7 @@
 // The stepwatchd of this machine, as verbs ask it: over its Unix socket, JSON in, JSON out.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <sys/types.h>
 
 #include <string>

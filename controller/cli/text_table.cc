@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kGap = 2;
 
-const char* CodeOf(Colour colour) {
+const char* EscapeCodeOf(Colour colour) {
   switch (colour) {
     case Colour::kPlain: break;
     case Colour::kDim: return "\x1b[2m";
@@ -25,6 +25,10 @@ const char* CodeOf(Colour colour) {
 
 }  // namespace
 
+std::string OrDash(int64_t number) {
+  return number < 0 ? "-" : std::to_string(number);
+}
+
 bool IsTerminal() {
   return ::isatty(STDOUT_FILENO) != 0;
 }
@@ -37,7 +41,7 @@ int TerminalWidth() {
 
 std::string Coloured(const std::string& text, Colour colour) {
   static const bool on = IsTerminal() && std::getenv("NO_COLOR") == nullptr;
-  return on && colour != Colour::kPlain && !text.empty() ? CodeOf(colour) + text + "\x1b[0m" : text;
+  return on && colour != Colour::kPlain && !text.empty() ? EscapeCodeOf(colour) + text + "\x1b[0m" : text;
 }
 
 size_t WidthOf(const std::string& text) {

@@ -1,6 +1,8 @@
 // Columns that line up, and colours, for terminals.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,11 @@ int TerminalWidth();  // 0: no terminal
 size_t WidthOf(const std::string& text);
 // The text, or as much of it as is not wider.
 std::string Cut(const std::string& text, size_t width);
+
+// A count or a step; "-" for one below zero, which stands for none.
+std::string OrDash(int64_t number);
+
+inline constexpr size_t kHashShown = 12;  // the first characters of a hash that a line has room for
 
 struct Cell {
   std::string text;

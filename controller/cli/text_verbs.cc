@@ -23,7 +23,7 @@ std::string CompletionFor(const CLI::App& app, const std::string& shell) {
   return shell == "bash" ? BashCompletion(words) : shell == "zsh" ? ZshCompletion(words) : FishCompletion(words);
 }
 
-int Fail(const Status& status) {
+int FailWriting(const Status& status) {
   std::fprintf(stderr, "stepwatch: %s\n", status.message().c_str());
   return kExitDegraded;
 }
@@ -36,7 +36,7 @@ int WriteManuals(const AppWords& words, const std::string& directory) {
   };
   write(words.name, ManualOfApp(words, kVersion));
   for (const VerbWords& verb : words.verbs) write(words.name + "-" + verb.name, ManualOfVerb(words, verb, kVersion));
-  return status.ok() ? kExitDone : Fail(status);
+  return status.ok() ? kExitDone : FailWriting(status);
 }
 
 int PrintManual(const AppWords& words, const std::string& name) {

@@ -1,7 +1,9 @@
 // The verbs that tell of the command line itself: completion for shells, manual pages.
 #pragma once
 
-#include <CLI/App.hpp>
+namespace CLI {
+class App;
+}
 
 namespace stepwatch::cli {
 

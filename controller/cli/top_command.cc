@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "controller/cli/exit_code.h"

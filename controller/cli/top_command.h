@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "controller/cli/top_view.h"
+#include "controller/cli/top_choice.h"
 
 namespace stepwatch::cli {
 

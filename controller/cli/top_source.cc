@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <exception>
+#include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -21,7 +22,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 // More than a door gives the job for latest values: whoever leaves waits for at most that long.
-constexpr milliseconds kAnswerTime{2000};
+constexpr milliseconds kTopAnswerTime{2000};
 
 std::vector<std::string> Kinds() {
   std::vector<std::string> kinds;
@@ -32,14 +33,14 @@ std::vector<std::string> Kinds() {
 
 // Nothing: no answer that is an object.
 std::optional<Json> Get(const door::Client& client, const std::string& target) {
-  const Result<door::Reply> reply = client.Get(target, kAnswerTime);
+  const Result<door::Reply> reply = client.Get(target, kTopAnswerTime);
   if (!reply.ok() || reply.value().status != 200) return std::nullopt;
   Result<Json> answer = door::ParseJson(reply.value().body);
   if (!answer.ok() || !answer.value().is_object()) return std::nullopt;
   return std::move(answer).value();
 }
 
-Json Latest(const door::Client& client, const std::string& kind, const Json& status) {
+Json FetchLatest(const door::Client& client, const std::string& kind, const Json& status) {
   if (kind == kCostKind) return CostAsLatest(status);
   return Get(client, "/v1/latest/" + kind).value_or(Json::object());
 }
@@ -48,7 +49,7 @@ Json Latest(const door::Client& client, const std::string& kind, const Json& sta
 size_t FindValues(const door::Client& client, const std::vector<std::string>& kinds, size_t begin, size_t by,
                   TopAnswers* answers) {
   for (size_t i = 0, at = begin; i < kinds.size(); ++i, at = (at + by) % kinds.size()) {
-    answers->latest = Latest(client, kinds[at], answers->status);
+    answers->latest = FetchLatest(client, kinds[at], answers->status);
     if (!List(answers->latest, "values").empty()) return at;
   }
   answers->latest = Json::object();
@@ -63,7 +64,7 @@ void AskForKind(const door::Client& client, const TopKind& kind, TopAnswers* ans
   const bool is_chosen = found != kinds.end();
   auto at = is_chosen ? static_cast<size_t>(found - kinds.begin()) : 0;
   const size_t by = kind.steps < 0 ? kinds.size() - 1 : 1;
-  if (kind.steps == 0 && is_chosen) answers->latest = Latest(client, kinds[at], answers->status);
+  if (kind.steps == 0 && is_chosen) answers->latest = FetchLatest(client, kinds[at], answers->status);
   if (kind.steps == 0 && !is_chosen) at = FindValues(client, kinds, 0, 1, answers);
   for (int i = 0; i < std::abs(kind.steps); ++i) at = FindValues(client, kinds, (at + by) % kinds.size(), by, answers);
   answers->kind = kinds[at];
@@ -73,7 +74,7 @@ void AskForKind(const door::Client& client, const TopKind& kind, TopAnswers* ans
 
 std::optional<TopAnswers> AskForTop(const door::FoundJob& job, const TopKind& kind) {
   const door::Client client = door::ClientOf(job);
-  const Result<door::Reply> reply = client.Get("/v1/status", kAnswerTime);
+  const Result<door::Reply> reply = client.Get("/v1/status", kTopAnswerTime);
   // One whose socket has vanished binds another.
   const bool is_shut = !reply.ok() && reply.status().code() != StatusCode::kTimedOut;
   if (is_shut && door::IsDead(job.pid)) return std::nullopt;

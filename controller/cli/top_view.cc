@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "controller/cli/read_json.h"
 #include "controller/cli/status_text.h"
@@ -29,7 +30,7 @@ std::optional<double> NumberOf(const Json& value) {
   return std::nullopt;
 }
 
-std::string NameOf(const Json& value) {
+std::string NameText(const Json& value) {
   std::string name = Text(value, "name");
   if (const int64_t chunk = Whole(value, "chunk"); chunk > 0) name = fmt::format("{}:{}", chunk, name);
   if (const int64_t element = Whole(value, "element"); element >= 0) name += fmt::format("_{}", element);
@@ -90,7 +91,7 @@ std::string TableLine(const TopAnswers& answers, const TopTable& table, size_t c
 }
 
 // The lines above the table: text, and how it is shown.
-std::vector<Cell> Head(const TopAnswers& answers) {
+std::vector<Cell> HeaderRow(const TopAnswers& answers) {
   std::vector<Cell> head{{"stepwatch top  " + JobLine(answers.job, answers.status), Colour::kBold}};
   if (answers.trouble.empty())
     head.push_back({PlainStateLine(answers.status), Colour::kPlain});
@@ -136,12 +137,12 @@ std::string RowLine(const TopRow& row, const Columns& columns, size_t width) {
   return columns.count == 0 ? Cut(line, width) : line;
 }
 
-std::vector<std::string> Lines(const TopAnswers& answers, const TopChoice& choice, size_t width,
-                               std::optional<size_t> height) {
+std::vector<std::string> ScreenLines(const TopAnswers& answers, const TopChoice& choice, size_t width,
+                                     std::optional<size_t> height) {
   const TopTable table = TableOf(answers.latest);
   const std::vector<TopRow> rows = ChosenRows(table, choice);
   std::vector<std::string> lines;
-  for (const Cell& line : Head(answers)) lines.push_back(Coloured(Cut(line.text, width), line.colour));
+  for (const Cell& line : HeaderRow(answers)) lines.push_back(Coloured(Cut(line.text, width), line.colour));
   lines.push_back(Cut(TableLine(answers, table, rows.size(), choice), width));
   const Columns columns = Fit(table, choice.sort, width);
   lines.push_back(Coloured(Cut(HeadingLine(table, columns, choice.sort), width), Colour::kBold));
@@ -180,7 +181,7 @@ TopTable TableOf(const Json& latest) {
   TopTable table;
   for (const Json& value : List(latest, "values")) {
     TopRow row;
-    row.name = NameOf(value);
+    row.name = NameText(value);
     row.step = Whole(value, "step");
     row.values.resize(table.columns.size());
     for (const auto& [untrusted, number] : Part(value, "values").items()) {
@@ -218,19 +219,19 @@ std::vector<TopRow> ChosenRows(const TopTable& table, const TopChoice& choice) {
 }
 
 std::vector<std::string> TopLines(const TopAnswers& answers, const TopChoice& choice, TopSize size) {
-  return Lines(answers, choice, size.width, size.height);
+  return ScreenLines(answers, choice, size.width, size.height);
 }
 
 std::vector<std::string> TopLinesOfAll(const TopAnswers& answers, const TopChoice& choice) {
   const TopTable table = TableOf(answers.latest);
   size_t name = kNameWidthMin;
   for (const TopRow& row : table.rows) name = std::max(name, WidthOf(row.name) + 1);
-  return Lines(answers, choice, std::max<size_t>(name + kStepWidth + table.columns.size() * kColumnWidth, 120),
-               std::nullopt);
+  return ScreenLines(answers, choice, std::max<size_t>(name + kStepWidth + table.columns.size() * kColumnWidth, 120),
+                     std::nullopt);
 }
 
 size_t TopPage(const TopAnswers& answers, TopSize size) {
-  const size_t others = Head(answers).size() + 3;  // about the table, its heading, the keys
+  const size_t others = HeaderRow(answers).size() + 3;  // about the table, its heading, the keys
   return size.height > others ? size.height - others : 0;
 }
 

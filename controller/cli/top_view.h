@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "controller/cli/text_table.h"
+#include "controller/cli/top_choice.h"
 #include "controller/door/json_values.h"
 
 namespace stepwatch::cli {
@@ -35,19 +37,8 @@ struct TopTable {
 
 TopTable TableOf(const door::Json& latest_untrusted);
 
-// In the place of a kind of sites: what measuring takes of a collected step, a row for each kind.
-inline constexpr const char* kCostKind = "cost";
-// As an answer of /v1/latest/{kind} would be.
+// Of kCostKind: as an answer of /v1/latest/{kind} would be.
 door::Json CostAsLatest(const door::Json& status_untrusted);
-
-// What the watcher has chosen.
-struct TopChoice {
-  std::string sort{};      // a statistic; empty: the order of the plan
-  bool ascending = false;  // the smallest first
-  std::string filter{};    // only names that contain it
-  bool is_typing = false;  // the filter
-  size_t first = 0;        // row at the top
-};
 
 // The rows that the filter lets pass, in their order. What is no number comes first, so that nobody has to look for it;
 // what is missing comes last.

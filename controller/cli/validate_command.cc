@@ -1,6 +1,7 @@
 #include "controller/cli/validate_command.h"
 
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "controller/cli/config_file.h"
 #include "controller/cli/exit_code.h"

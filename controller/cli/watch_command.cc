@@ -19,7 +19,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kSecondsMax = 1e9;  // what a steady_clock duration holds without overflow, and more than anybody waits
+// What a steady_clock duration holds without overflow, and more than anybody waits.
+constexpr double kWatchSecondsMax = 1e9;
 
 // Only text that is not JSON looks like the first half of a file; a wrong value in it does not get better by waiting.
 bool LooksWhole(const std::string& bytes) {
@@ -38,7 +39,7 @@ class WatchSession {
   int Run() {
     signals_.async_wait([this](const boost::system::error_code&, int) { loop_.stop(); });
     if (arguments_.for_seconds > 0) {
-      const std::chrono::duration<double> limit(std::min(arguments_.for_seconds, kSecondsMax));
+      const std::chrono::duration<double> limit(std::min(arguments_.for_seconds, kWatchSecondsMax));
       deadline_.expires_after(std::chrono::duration_cast<Clock::duration>(limit));
       deadline_.async_wait([this](const boost::system::error_code&) { loop_.stop(); });
     }

@@ -5,21 +5,20 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "controller/cli/text_table.h"
 #include "src/base/text.h"
 #include "src/config/parse_config.h"
 
 namespace stepwatch::cli {
 namespace {
 
-using Kind = WatchEvent::Kind;
-
-constexpr size_t kHashShown = 12;
+using EventKind = WatchEvent::Kind;
 
 double ToMicroseconds(double seconds) {
   return std::round(seconds * 1e6) / 1e6;
 }
 
-WatchEvent WithoutBytes(Kind kind, const watch::FileSnapshot& snapshot) {
+WatchEvent WithoutBytes(EventKind kind, const watch::FileSnapshot& snapshot) {
   WatchEvent event;
   event.kind = kind;
   event.error = snapshot.error;
@@ -28,13 +27,13 @@ WatchEvent WithoutBytes(Kind kind, const watch::FileSnapshot& snapshot) {
 
 }  // namespace
 
-const char* WatchEventName(Kind kind) {
+const char* WatchEventName(EventKind kind) {
   switch (kind) {
-    case Kind::kAccepted: return "accepted";
-    case Kind::kRefused: return "refused";
-    case Kind::kMissing: return "missing";
-    case Kind::kUnreadable: return "unreadable";
-    case Kind::kRestored: return "restored";
+    case EventKind::kAccepted: return "accepted";
+    case EventKind::kRefused: return "refused";
+    case EventKind::kMissing: return "missing";
+    case EventKind::kUnreadable: return "unreadable";
+    case EventKind::kRestored: return "restored";
   }
   return "unknown";
 }
@@ -69,8 +68,8 @@ std::string ToHumanLine(const WatchEvent& event, double seconds) {
 WatchEvent WatchEvents::OnChange(const watch::FileSnapshot& snapshot) {
   const bool was_troubled = is_troubled_;
   is_troubled_ = true;
-  if (snapshot.kind == watch::SnapshotKind::kMissing) return WithoutBytes(Kind::kMissing, snapshot);
-  if (snapshot.kind != watch::SnapshotKind::kBytes) return WithoutBytes(Kind::kUnreadable, snapshot);
+  if (snapshot.kind == watch::SnapshotKind::kMissing) return WithoutBytes(EventKind::kMissing, snapshot);
+  if (snapshot.kind != watch::SnapshotKind::kBytes) return WithoutBytes(EventKind::kUnreadable, snapshot);
 
   WatchEvent event;
   event.sha256 = snapshot.sha256;
@@ -78,13 +77,13 @@ WatchEvent WatchEvents::OnChange(const watch::FileSnapshot& snapshot) {
   const Result<config::ParsedConfig> parsed = config::ParseConfig(snapshot.bytes);
   if (!parsed.ok()) {
     const Status refusal = parsed.status();
-    event.kind = Kind::kRefused;
+    event.kind = EventKind::kRefused;
     event.line = refusal.place().line;
     event.column = refusal.place().column;
     event.error = refusal.ToString();
     return event;
   }
-  event.kind = was_troubled && snapshot.sha256 == accepted_ ? Kind::kRestored : Kind::kAccepted;
+  event.kind = was_troubled && snapshot.sha256 == accepted_ ? EventKind::kRestored : EventKind::kAccepted;
   event.warnings = parsed.value().warnings;
   accepted_ = snapshot.sha256;
   is_troubled_ = false;

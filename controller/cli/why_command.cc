@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "controller/cli/find_job.h"
@@ -56,7 +57,7 @@ void AddChanges(const StepwatchdClient& client, const std::vector<door::FoundJob
   if (!jump.empty()) facts->changes.lines.push_back(jump);
 }
 
-Result<WhyFacts> FactsOf(const StepwatchdClient& client, const std::string& run) {
+Result<WhyFacts> CollectFacts(const StepwatchdClient& client, const std::string& run) {
   WhyFacts facts;
   facts.run = run;
   // A run may be forgotten before its incidents are.
@@ -89,7 +90,7 @@ int RunWhy(const WhyArguments& arguments) {
     if (!arguments.json) std::printf("no incident is open; `stepwatch incidents --all` shows those that were\n");
     return kExitDone;
   }
-  const Result<WhyFacts> facts = FactsOf(client.value(), run.value());
+  const Result<WhyFacts> facts = CollectFacts(client.value(), run.value());
   if (!facts.ok()) return FailOperations(facts.status(), arguments.json);
   if (arguments.json) {
     PrintObject(WhyJson(facts.value()));

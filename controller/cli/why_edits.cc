@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <ctime>
+#include <nlohmann/json.hpp>
 
 #include "controller/cli/duration.h"
 #include "controller/cli/read_json.h"
@@ -21,7 +22,7 @@ using door::Json;
 
 constexpr size_t kEditsShown = 2;
 constexpr size_t kKeysShown = 3;
-constexpr size_t kValueBytesMax = 40;
+constexpr size_t kEditValueBytesMax = 40;
 constexpr double kJump = 1.5;
 constexpr int64_t kStepsBefore = 200;
 // The clocks of a job's host and of whoever watches it.
@@ -55,8 +56,8 @@ std::string KeysText(const Json& line, const ConfigText& text_of) {
   const std::vector<config::KeyDifference> all = config::DifferencesOf(*was, *now);
   std::string text;
   for (size_t i = 0; i < all.size() && i < kKeysShown; ++i)
-    text += (i == 0 ? ": " : ", ") + all[i].key + " " + base::Printable(all[i].was, kValueBytesMax) + " -> " +
-            base::Printable(all[i].now, kValueBytesMax);
+    text += (i == 0 ? ": " : ", ") + all[i].key + " " + base::Printable(all[i].was, kEditValueBytesMax) + " -> " +
+            base::Printable(all[i].now, kEditValueBytesMax);
   return all.size() <= kKeysShown ? text : text + fmt::format(" and {} more keys", all.size() - kKeysShown);
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "controller/cli/read_json.h"
@@ -43,7 +44,7 @@ const door::FoundJob& JobOf(const std::vector<door::FoundJob>& jobs, const Json&
   return jobs.front();
 }
 
-Json Latest(const door::FoundJob& job, const char* kind) {
+Json LatestOfJob(const door::FoundJob& job, const char* kind) {
   const Result<door::Reply> reply = door::ClientOf(job).Get(std::string("/v1/latest/") + kind);
   Result<Json> answer = door::ParseJson(reply.ok() && reply.value().status == 200 ? reply.value().body : "{}");
   return answer.ok() ? std::move(answer).value() : Json::object();
@@ -55,7 +56,7 @@ LayerFound InLatest(const std::vector<door::FoundJob>& jobs, const Json& inciden
   const bool of_numbers = Text(incident, "incident").ends_with("nonfinite");
   bool has_values = false;
   for (const auto& [kind, backwards] : kKinds) {
-    const Json latest = Latest(job, kind);
+    const Json latest = LatestOfJob(job, kind);
     has_values = has_values || !List(latest, "values").empty();
     const std::optional<std::string> found = of_numbers ? FirstNonfinite(latest, backwards)
                                              : std::string_view(kind) == "grad_reduced" ? LargestNorm(latest)

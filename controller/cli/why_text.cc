@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "controller/cli/duration.h"
 #include "controller/cli/incident_text.h"
 #include "controller/cli/incident_words.h"
@@ -14,21 +16,21 @@ namespace {
 
 using door::Json;
 
-constexpr size_t kLabelWidth = 10;
+constexpr size_t kWhyLabelWidth = 10;
 constexpr size_t kWidthMin = 40;
 constexpr size_t kOthersShown = 4;
 constexpr size_t kEvidenceLinesMax = 7;
 
 // Lines with a label before the first of them, broken between words.
-class Screen {
+class WhyScreen {
  public:
-  explicit Screen(size_t width) : width_(std::max(width, kWidthMin) - kLabelWidth) {}
+  explicit WhyScreen(size_t width) : width_(std::max(width, kWidthMin) - kWhyLabelWidth) {}
 
   void Add(const std::string& label, const std::string& text, size_t lines_max = 3) {
     if (text.empty()) return;
     const std::vector<std::string> lines = Broken(text, lines_max);
     for (size_t i = 0; i < lines.size(); ++i)
-      text_ += fmt::format("{:<{}}", i == 0 ? label : "", kLabelWidth) + lines[i] + "\n";
+      text_ += fmt::format("{:<{}}", i == 0 ? label : "", kWhyLabelWidth) + lines[i] + "\n";
   }
   void Raw(const std::string& line) { text_ += line + "\n"; }
   std::string text() && { return std::move(text_); }
@@ -56,12 +58,6 @@ class Screen {
   const size_t width_;
   std::string text_;
 };
-
-std::string Joined(const std::vector<std::string>& texts, const char* between) {
-  std::string joined;
-  for (const std::string& text : texts) joined += (joined.empty() ? "" : between) + text;
-  return joined;
-}
 
 std::string RunLine(const WhyFacts& facts, double now) {
   const Json& run = facts.detail;
@@ -100,7 +96,8 @@ std::string StacksLine(const WhyFacts& facts) {
   std::vector<std::string> whose;
   for (const CollectedStack& stack : StacksOf(incident)) whose.push_back("of " + stack.of);
   if (!whose.empty())
-    return Joined(whose, ", ") + ", in the incident: stepwatch why " + base::Printable(facts.run, 200) + " --stacks";
+    return base::Joined(whose, ", ") + ", in the incident: stepwatch why " + base::Printable(facts.run, 200) +
+           " --stacks";
   const std::string kind = Text(incident, "incident");
   return kind == "stuck" ? "none are there yet, or none could be had" : "";
 }
@@ -108,10 +105,10 @@ std::string StacksLine(const WhyFacts& facts) {
 std::string ChangedLine(const ChangesBefore& changes) {
   std::vector<std::string> all = changes.lines;
   if (!changes.unknown.empty()) all.push_back("edits are not known: " + changes.unknown);
-  return all.empty() ? "no plan began or was stopped before it" : Joined(all, "; ");
+  return all.empty() ? "no plan began or was stopped before it" : base::Joined(all, "; ");
 }
 
-void AddWorst(const WhyFacts& facts, double now, Screen* screen) {
+void AddWorst(const WhyFacts& facts, double now, WhyScreen* screen) {
   const Json& incident = facts.incidents.front();
   const IncidentWords& words = WordsOfKind(Text(incident, "incident"));
   const Colour colour = !IsOpen(incident)                          ? Colour::kDim
@@ -124,7 +121,7 @@ void AddWorst(const WhyFacts& facts, double now, Screen* screen) {
   screen->Add("layer", facts.layer.text.empty() && !facts.layer.unknown.empty() ? "not known: " + facts.layer.unknown
                                                                                 : facts.layer.text);
   screen->Add("changed", ChangedLine(facts.changes), 4);
-  screen->Add("evidence", Joined(EvidenceWords(incident), "; "), kEvidenceLinesMax);
+  screen->Add("evidence", base::Joined(EvidenceWords(incident), "; "), kEvidenceLinesMax);
   screen->Add("stacks", StacksLine(facts));
   screen->Add("said", SaidOf(incident), 2);
   screen->Add("next", words.next, 4);
@@ -135,7 +132,7 @@ std::string OtherLine(const Json& incident, double now) {
   if (const int64_t step = Whole(incident, "since_step"); step >= 0) line += fmt::format(", since step {}", step);
   line += ", " + DurationText(OpenSeconds(incident, now));
   if (const std::vector<std::string> evidence = EvidenceWords(incident); !evidence.empty())
-    line += ": " + Joined(evidence, "; ");
+    line += ": " + base::Joined(evidence, "; ");
   return line + " [" + Text(incident, "id") + "]";
 }
 
@@ -146,7 +143,7 @@ Moment MomentOf(const Json& incident) {
 }
 
 std::string WhyText(const WhyFacts& facts, double now, size_t width) {
-  Screen screen(width);
+  WhyScreen screen(width);
   screen.Add("run", RunLine(facts, now));
   if (facts.incidents.empty()) {
     screen.Add("", "no incident of it is known");

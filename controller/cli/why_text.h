@@ -1,6 +1,7 @@
 // The screen of `stepwatch why`. Pure.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 

@@ -1,5 +1,7 @@
 #include "controller/door/answers.h"
 
+#include <nlohmann/json.hpp>
+
 #include "controller/door/json_values.h"
 #include "src/base/text.h"
 

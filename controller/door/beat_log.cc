@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <new>
+#include <nlohmann/json.hpp>
 
 #include "src/base/text.h"
 
@@ -13,7 +14,7 @@ namespace {
 using step::ReportEntry;
 
 // Of one step; what is beyond is dropped.
-constexpr size_t kNumbersMax = 256;
+constexpr size_t kBeatNumbersMax = 256;
 // Steps to come of which numbers may be known.
 constexpr size_t kStepsAheadMax = 256;
 constexpr size_t kTypeBytesMax = 200, kMessageBytesMax = 1000, kStackBytesMax = 6000;
@@ -48,7 +49,7 @@ bool Put(const std::string& name, double value, std::vector<std::pair<std::strin
       old = value;
       return true;
     }
-  if (numbers->size() == kNumbersMax) return false;
+  if (numbers->size() == kBeatNumbersMax) return false;
   numbers->emplace_back(name, value);
   return true;
 }

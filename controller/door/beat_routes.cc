@@ -1,6 +1,7 @@
 #include "controller/door/beat_routes.h"
 
 #include <charconv>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "controller/door/json_values.h"
@@ -11,7 +12,7 @@ namespace stepwatch::door {
 namespace {
 
 // Of one answer; who wants more asks again.
-constexpr size_t kLinesMax = 2000;
+constexpr size_t kBeatLinesMax = 2000;
 
 std::optional<uint64_t> SinceOf(std::string_view query_untrusted) {
   constexpr std::string_view kName = "since=";
@@ -31,7 +32,7 @@ Answer GetBeats(const Request& request, Job& job) {
   if (!since)
     return BadRequest("the query may be since=NUMBER, the `next` of an earlier answer; found \"" +
                       base::Printable(request.query) + "\"");
-  const BeatPage page = job.BeatsAfter(*since, kLinesMax);
+  const BeatPage page = job.BeatsAfter(*since, kBeatLinesMax);
   const Json head = {{"version", kAnswerVersion}, {"run", page.run_id}, {"rank", page.rank},      {"next", page.next},
                      {"newest", page.newest},     {"lost", page.lost},  {"dropped", page.dropped}};
   Answer answer;

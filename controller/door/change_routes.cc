@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "controller/door/json_values.h"
@@ -11,10 +12,10 @@
 namespace stepwatch::door {
 namespace {
 
-using Outcome = ChangeReport::Outcome;
+using ChangeOutcome = ChangeReport::Outcome;
 
 constexpr uint64_t kLinesUsual = 100;
-constexpr uint64_t kLinesMax = 10000;
+constexpr uint64_t kHistoryEntriesMax = 10000;
 // No run comes as far, and every reader of JSON can hold it.
 constexpr uint64_t kStepMax = uint64_t{1} << 53;
 
@@ -42,29 +43,29 @@ Answer Conflict(const ChangeReport& report, const std::string& if_match) {
 
 Answer AnswerOf(const ChangeReport& report, const std::string& if_match) {
   switch (report.outcome) {
-    case Outcome::kConflict: return Conflict(report, if_match);
-    case Outcome::kEdited: return Refusal(409, "conflict", report.message);
-    case Outcome::kInvalid: return Refusal(422, "invalid", report.message, report.place);
-    case Outcome::kUnwritable:
+    case ChangeOutcome::kConflict: return Conflict(report, if_match);
+    case ChangeOutcome::kEdited: return Refusal(409, "conflict", report.message);
+    case ChangeOutcome::kInvalid: return Refusal(422, "invalid", report.message, report.place);
+    case ChangeOutcome::kUnwritable:
       return Refusal(409, "unwritable",
                      report.message +
                          ". Change it as its owner, or where it comes from (a ConfigMap, an image, a mount): this job "
                          "takes that up as well. Or apply the text with ?volatile=1 (stepwatch apply --volatile): it "
                          "then runs until the file changes, and a restart forgets it");
-    case Outcome::kNoOldConfig: return Refusal(404, "no_old_config", report.message);
-    case Outcome::kStatic:
+    case ChangeOutcome::kNoOldConfig: return Refusal(404, "no_old_config", report.message);
+    case ChangeOutcome::kStatic:
       return Refusal(409, "static",
                      "this job has read its config once, at its start, and does not look again: it is not in dynamic "
                      "mode (DYNAMIC_MONITOR=true). Nothing was changed");
-    case Outcome::kNotReader:
+    case ChangeOutcome::kNotReader:
       return Refusal(409, "not_reader", "rank 0 of this job reads the config; ask its door. Nothing was changed");
-    case Outcome::kNotReady: return Busy(report.message);
-    case Outcome::kWritten:
-    case Outcome::kUnchanged:
-    case Outcome::kGiven: break;
+    case ChangeOutcome::kNotReady: return Busy(report.message);
+    case ChangeOutcome::kWritten:
+    case ChangeOutcome::kUnchanged:
+    case ChangeOutcome::kGiven: break;
   }
   Answer answer = With(200, ChangeJson(report));
-  answer.etag = report.outcome == Outcome::kGiven ? report.replaced_sha256 : report.sha256;
+  answer.etag = report.outcome == ChangeOutcome::kGiven ? report.replaced_sha256 : report.sha256;
   return answer;
 }
 
@@ -191,8 +192,8 @@ void BeginRollback(const Request& request, Job& job, OnAnswer then) {
 
 void BeginHistory(const Request& request, Job& job, OnAnswer then) {
   const std::optional<uint64_t> count = NumberOf(request.query, "limit", kLinesUsual);
-  if (!count || *count > kLinesMax)
-    return then(BadRequest("a history takes ?limit=N, with a number up to " + std::to_string(kLinesMax)));
+  if (!count || *count > kHistoryEntriesMax)
+    return then(BadRequest("a history takes ?limit=N, with a number up to " + std::to_string(kHistoryEntriesMax)));
   job.ReadHistory([then = std::move(then), count = *count](const HistoryReport& report) {
     then(report.status.ok() ? With(200, HistoryJson(report, count))
                             : Refusal(404, "not_found", report.status.message()));

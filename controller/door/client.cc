@@ -19,7 +19,7 @@ using boost::system::error_code;
 using Clock = std::chrono::steady_clock;
 
 // The latest values of a large model.
-constexpr uint64_t kReplyBytesMax = uint64_t{256} << 20;
+constexpr uint64_t kAnswerBytesMax = uint64_t{256} << 20;
 // A stream says something every 15 s.
 constexpr std::chrono::seconds kSilenceMax{60};
 constexpr std::chrono::milliseconds kQuiet{100};
@@ -40,7 +40,7 @@ Result<Reply> Client::Ask(const Question& question, std::chrono::milliseconds ti
   http::write(stream, request, unsent);  // who refuses to read on may have answered nevertheless
   boost::beast::flat_buffer buffer;
   http::response_parser<http::string_body> parser;
-  parser.body_limit(kReplyBytesMax);
+  parser.body_limit(kAnswerBytesMax);
   error_code error;
   http::read(stream, buffer, parser, error);
   if (error) return NoAnswer(path_, unsent ? unsent : error);

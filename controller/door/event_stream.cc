@@ -3,6 +3,7 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/write.hpp>
 #include <charconv>
+#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 

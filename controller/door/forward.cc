@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "controller/door/json_values.h"
@@ -10,7 +11,7 @@
 namespace stepwatch::door {
 namespace {
 
-constexpr size_t kHeadBytesMax = size_t{64} << 10;
+constexpr size_t kForwardHeadBytesMax = size_t{64} << 10;
 constexpr size_t kExeBytesMax = 4096;
 
 // A head line of JSON, then the body as it is.
@@ -21,7 +22,7 @@ struct Parts {
 
 Result<Parts> PartsFrom(std::string_view text_untrusted) {
   const size_t end = text_untrusted.find('\n');
-  if (end == std::string_view::npos || end > kHeadBytesMax)
+  if (end == std::string_view::npos || end > kForwardHeadBytesMax)
     return Status(StatusCode::kInvalid, "what another rank has written has no head line");
   Result<Json> head = ParseJson(text_untrusted.substr(0, end));
   if (!head.ok() || !head.value().is_object())

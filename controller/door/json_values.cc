@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "stepwatch/version.h"
 
@@ -11,12 +12,13 @@ namespace {
 Json OrNull(const std::string& text) {
   return text.empty() ? Json() : Json(text);
 }
+
 template <class Number>
-Json OrNull(Number number, Number none) {
+Json NumberUnless(Number number, Number none) {
   return number == none ? Json() : Json(number);
 }
 
-Json Answer() {
+Json VersionedAnswer() {
   return {{"version", kAnswerVersion}};
 }
 
@@ -31,7 +33,7 @@ Json PlanJson(const PlanFacts& plan) {
           {"config_sha256", plan.config_sha256},
           {"collect_times", plan.collect_times},
           {"step_interval", plan.step_interval},
-          {"at_step", OrNull<int64_t>(plan.at_step, -1)},
+          {"at_step", NumberUnless<int64_t>(plan.at_step, -1)},
           {"sites", plan.sites},
           {"rows_per_step", plan.rows_per_step},
           {"queue_bytes", plan.queue_bytes}};
@@ -40,11 +42,11 @@ Json PlanJson(const PlanFacts& plan) {
 Json LimitsJson(const LimitFacts& limits) {
   const bool counts = limits.bytes_max > 0;
   return {{"output_root", OrNull(limits.output_root)},
-          {"bytes_max", OrNull<uint64_t>(limits.bytes_max, 0)},
+          {"bytes_max", NumberUnless<uint64_t>(limits.bytes_max, 0)},
           {"bytes_used", counts ? Json(limits.bytes_used) : Json()},
           {"bytes_used_up", limits.bytes_used_up},
-          {"rows_per_step_max", OrNull<int64_t>(limits.rows_per_step_max, 0)},
-          {"queue_bytes_max", OrNull<uint64_t>(limits.queue_bytes_max, 0)},
+          {"rows_per_step_max", NumberUnless<int64_t>(limits.rows_per_step_max, 0)},
+          {"queue_bytes_max", NumberUnless<uint64_t>(limits.queue_bytes_max, 0)},
           {"formats", limits.formats.empty() ? Json() : Json(limits.formats)}};
 }
 
@@ -149,7 +151,7 @@ Json EventJson(const Event& event) {
 
 Json StatusJson(const JobStatus& status) {
   const MonitorStatus& monitor = status.monitor;
-  Json json = Answer();
+  Json json = VersionedAnswer();
   json["stepwatch"] = kVersion;
   json["pid"] = status.pid;
   json["run_id"] = status.run_id;
@@ -162,10 +164,10 @@ Json StatusJson(const JobStatus& status) {
   json["step"] = monitor.step;
   json["collecting_step"] = monitor.collecting_step;
   json["paused"] = monitor.paused;
-  json["plan_id"] = OrNull<PlanId>(monitor.plan_id, 0);
+  json["plan_id"] = NumberUnless<PlanId>(monitor.plan_id, 0);
   json["collected"] = monitor.collected;
   json["collect_times"] = status.plan ? Json(status.plan->collect_times) : Json();
-  json["at_step"] = status.armed ? OrNull<int64_t>(status.armed->at_step, -1) : Json();
+  json["at_step"] = status.armed ? NumberUnless<int64_t>(status.armed->at_step, -1) : Json();
   json["plan"] = status.plan ? PlanJson(*status.plan) : Json();
   json["armed"] = status.armed ? PlanJson(*status.armed) : Json();
   json["limits"] = LimitsJson(status.limits);
@@ -188,18 +190,18 @@ Json StatusJson(const JobStatus& status) {
   json["cost"] = status.cost ? CostJson(*status.cost) : Json();
   json["budget"] = status.budget ? BudgetJson(*status.budget) : Json();
   json["step_seconds"] = status.step_seconds ? Json(*status.step_seconds) : Json();
-  json["proposed_step"] = OrNull<int64_t>(monitor.proposed_step, -1);
+  json["proposed_step"] = NumberUnless<int64_t>(monitor.proposed_step, -1);
   json["in_doubt"] = monitor.in_doubt;
   json["decision_waits"] = monitor.decision_waits;
   json["decision_timeouts"] = monitor.decision_timeouts;
   json["decision_wait_seconds"] = monitor.decision_wait_seconds;
   json["newest_event"] = status.events;
-  json["written_plan_id"] = OrNull<PlanId>(status.written_plan_id, 0);
+  json["written_plan_id"] = NumberUnless<PlanId>(status.written_plan_id, 0);
   return json;
 }
 
 Json LatestJson(SiteKind kind, const std::vector<LatestValue>& values) {
-  Json json = Answer();
+  Json json = VersionedAnswer();
   json["kind"] = TraitsOf(kind).name;
   Json& list = json["values"] = Json::array();
   for (const LatestValue& value : values) list.push_back(ValueJson(value));
@@ -207,7 +209,7 @@ Json LatestJson(SiteKind kind, const std::vector<LatestValue>& values) {
 }
 
 Json DoctorJson(const DoctorReport& report) {
-  Json json = Answer();
+  Json json = VersionedAnswer();
   json["stepwatch"] = kVersion;
   json["cpu"] = {{"target", report.cpu_target},
                  {"available", report.cpu_available},
@@ -220,7 +222,7 @@ Json DoctorJson(const DoctorReport& report) {
 }
 
 Json ValidationJson(const std::string& sha256, const Result<config::ParsedConfig>& parsed) {
-  Json json = Answer();
+  Json json = VersionedAnswer();
   json["valid"] = parsed.ok();
   if (parsed.ok()) {
     json["sha256"] = sha256;
@@ -239,21 +241,21 @@ Json ErrorJson(const std::string& code, const std::string& message) {
 }
 
 Json ErrorJson(const std::string& code, const std::string& message, const TextPlace& place) {
-  Json json = Answer();
+  Json json = VersionedAnswer();
   Json& error = json["error"] = {{"code", code}};
   error.update(PlaceJson(place, message));
   return json;
 }
 
 Json PeerJson(const output::EditPeer& peer) {
-  return {{"uid", OrNull<int64_t>(peer.uid, -1)},
-          {"pid", OrNull<int64_t>(peer.pid, -1)},
+  return {{"uid", NumberUnless<int64_t>(peer.uid, -1)},
+          {"pid", NumberUnless<int64_t>(peer.pid, -1)},
           {"exe", OrNull(peer.exe)},
-          {"rank", OrNull<int64_t>(peer.rank, -1)}};
+          {"rank", NumberUnless<int64_t>(peer.rank, -1)}};
 }
 
 Json ChangeJson(const ChangeReport& report) {
-  Json json = Answer();
+  Json json = VersionedAnswer();
   json["config"] = report.config_path;
   json["outcome"] = report.outcome == ChangeReport::Outcome::kWritten ? "written"
                     : report.outcome == ChangeReport::Outcome::kGiven ? "given"
@@ -264,14 +266,14 @@ Json ChangeJson(const ChangeReport& report) {
   if (report.is_begun) json["begun_again"] = true;
   if (report.old_plan_id != 0) json["old_plan_id"] = report.old_plan_id;
   json["taken"] = TakenName(report.taken);
-  json["plan_id"] = OrNull<PlanId>(report.plan_id, 0);
-  json["at_step"] = OrNull<int64_t>(report.at_step, -1);
+  json["plan_id"] = NumberUnless<PlanId>(report.plan_id, 0);
+  json["at_step"] = NumberUnless<int64_t>(report.at_step, -1);
   if (report.taken == ChangeReport::Taken::kRefused) json["refusal"] = PlaceJson(report.refusal_place, report.refusal);
   return json;
 }
 
 Json HistoryJson(const HistoryReport& report, size_t count) {
-  Json json = Answer();
+  Json json = VersionedAnswer();
   const std::vector<output::HistoryLine>& lines = report.history.lines;
   json["directory"] = report.directory;
   json["lines_in_all"] = lines.size();

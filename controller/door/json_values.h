@@ -3,7 +3,7 @@
 // A later release only ever adds members. Whoever reads an answer passes over members that it does not know.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>

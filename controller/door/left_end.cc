@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "controller/door/json_values.h"
 #include "controller/door/runtime_directory.h"

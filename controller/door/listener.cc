@@ -13,9 +13,9 @@
 namespace stepwatch::door {
 namespace {
 
-constexpr int kNumbersMax = 1000;
-constexpr int kBacklog = 128;
-constexpr mode_t kOnlyOurs = 0600;
+constexpr int kSocketNumbersMax = 1000;
+constexpr int kSocketBacklog = 128;
+constexpr mode_t kSocketMode = 0600;
 constexpr mode_t kAlsoReaders = 0660;
 
 base::UnforkedFd MakeSocket() {
@@ -50,7 +50,7 @@ Result<Listener> Listener::ListenAt(const std::string& temporary, base::FileSyst
   };
   if (!listener.valid()) return base::ErrnoStatus("cannot make a socket for", temporary, errno);
   // The file takes over the mode that the socket has: nobody else gets in, not even before a chmod.
-  if (files.ChangeMode(listener.fd(), kOnlyOurs) != 0) return failed("cannot close to others");
+  if (files.ChangeMode(listener.fd(), kSocketMode) != 0) return failed("cannot close to others");
   if (::bind(listener.fd(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0)
     return failed("cannot bind");
   // The group first: the mode would let in the group that it has.
@@ -58,7 +58,7 @@ Result<Listener> Listener::ListenAt(const std::string& temporary, base::FileSyst
     return failed("cannot give to the readers' group");
   if (readers && files.ChangeModeAt(temporary.c_str(), kAlsoReaders) != 0)
     return failed("cannot open to the readers' group");
-  if (::listen(listener.fd(), kBacklog) != 0) return failed("cannot listen at");
+  if (::listen(listener.fd(), kSocketBacklog) != 0) return failed("cannot listen at");
   struct stat about {};
   if (files.Lstat(temporary.c_str(), &about) != 0) return failed("cannot look at");
   listener.device_ = about.st_dev;
@@ -82,13 +82,13 @@ Result<Listener> Listener::Open(const std::string& directory, pid_t pid, base::F
                                 std::optional<gid_t> readers) {
   // Beside the others of the same pid, for a moment.
   const std::string temporary = base::JoinPath(directory, fmt::format(".{}-{:08x}", pid, std::random_device{}()));
-  if (directory.size() + fmt::format("/{}-{}.sock", pid, kNumbersMax).size() > kSocketPathBytesMax)
+  if (directory.size() + fmt::format("/{}-{}.sock", pid, kSocketNumbersMax).size() > kSocketPathBytesMax)
     return Status(StatusCode::kOutOfRange, fmt::format("the path {} is too long: with the name of a socket it may have "
                                                        "{} bytes; choose a shorter one with STEPWATCH_RUNTIME_DIR",
                                                        directory, kSocketPathBytesMax));
   Result<Listener> listener = ListenAt(temporary, files, readers);
   if (!listener.ok()) return listener;
-  for (int number = 1; number <= kNumbersMax; ++number) {
+  for (int number = 1; number <= kSocketNumbersMax; ++number) {
     if (listener.value().MoveTo(temporary, base::JoinPath(directory, fmt::format("{}-{}.sock", pid, number))))
       return listener;
     if (errno != EEXIST) break;

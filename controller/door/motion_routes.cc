@@ -1,5 +1,7 @@
 #include "controller/door/motion_routes.h"
 
+#include <nlohmann/json.hpp>
+
 #include "controller/door/json_values.h"
 
 namespace stepwatch::door {
@@ -23,7 +25,7 @@ Answer Of(int status, const Json& json) {
   return answer;
 }
 
-Json OrNull(int64_t step) {
+Json StepOrNull(int64_t step) {
   return step >= 0 ? Json(step) : Json();
 }
 
@@ -58,7 +60,7 @@ Answer Pause(Job& job, bool pause) {
                                                             {"paused", result.paused},
                                                             {"plan_id", result.plan_id},
                                                             {"step", result.step},
-                                                            {"at_step", OrNull(result.at_step)},
+                                                            {"at_step", StepOrNull(result.at_step)},
                                                             {"ranks", result.is_of_all_ranks ? "all" : "this"}});
 }
 
@@ -89,7 +91,7 @@ Answer PostRotate(const Request&, Job& job) {
   return Of(is_done ? 200 : 202, {{"version", kAnswerVersion},
                                   {"outcome", is_done ? "rotated" : "under_way"},
                                   {"segment", result.segment},
-                                  {"last_step", is_done ? OrNull(result.last_step) : Json()},
+                                  {"last_step", is_done ? StepOrNull(result.last_step) : Json()},
                                   {"directory", result.directory.empty() ? Json() : Json(result.directory)},
                                   {"files", result.files},
                                   {"ranks", RanksOf(job)}});

@@ -1,5 +1,7 @@
 #include "controller/door/plan_preview.h"
 
+#include <nlohmann/json.hpp>
+
 #include "controller/door/json_values.h"
 
 namespace stepwatch::door {

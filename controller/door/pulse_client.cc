@@ -5,6 +5,7 @@
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "controller/door/client_stream.h"
@@ -16,7 +17,7 @@ namespace {
 namespace http = boost::beast::http;
 
 constexpr size_t kDescriptors = 2;
-constexpr uint64_t kReplyBytesMax = uint64_t{64} << 10;
+constexpr uint64_t kPulseReplyBytesMax = uint64_t{64} << 10;
 
 struct PulseReply {
   Reply reply;
@@ -33,7 +34,7 @@ Result<PulseReply> AskForPulse(const std::string& path, std::optional<uid_t> tru
   http::write(stream, request, unsent);
   boost::beast::flat_buffer buffer;
   http::response_parser<http::string_body> parser;
-  parser.body_limit(kReplyBytesMax);
+  parser.body_limit(kPulseReplyBytesMax);
   http::read(stream, buffer, parser, error);
   if (error) return NoAnswer(path, unsent ? unsent : error);
   return PulseReply{{static_cast<int>(parser.get().result_int()), std::move(parser.get().body())},

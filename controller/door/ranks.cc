@@ -1,7 +1,9 @@
 #include "controller/door/ranks.h"
 
+#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "controller/door/json_values.h"
 #include "src/base/text.h"
 #include "stepwatch/version.h"
 
@@ -13,9 +15,9 @@ constexpr const char* kTrial = "dry-run";
 constexpr const char* kUnreadable = "its answer is unreadable";
 // So that an answer stays small.
 constexpr size_t kTextBytesMax = 1000;
-constexpr size_t kHeadBytesMax = 1000;
+constexpr size_t kQuestionHeadBytesMax = 1000;
 
-Json OrNull(const std::string& text) {
+Json ShortTextOrNull(const std::string& text) {
   return text.empty() ? Json() : Json(base::Printable(text, kTextBytesMax));
 }
 
@@ -99,7 +101,7 @@ std::string WhyNotWell(const Json& rank) {
 class Tally {
  public:
   Tally(const JobStatus& own, const RankWords& words)
-      : json_({{"version", kAnswerVersion}, {"run_id", OrNull(own.run_id)}, {"world_size", own.world_size}}),
+      : json_({{"version", kAnswerVersion}, {"run_id", ShortTextOrNull(own.run_id)}, {"world_size", own.world_size}}),
         world_size_(static_cast<size_t>(own.world_size)),
         alone_(words.alone) {}
 
@@ -116,7 +118,7 @@ class Tally {
 
   Json Finish() && {
     json_["complete"] = is_complete();
-    json_["alone"] = OrNull(alone_);
+    json_["alone"] = ShortTextOrNull(alone_);
     json_["reasons"] = std::move(reasons_);
     json_["missing"] = std::move(missing_);
     json_["ranks"] = std::move(ranks_);
@@ -141,7 +143,7 @@ std::string QuestionText(const RankQuestion& question) {
 
 RankQuestion RankQuestionFrom(std::string_view text_untrusted) {
   const size_t end = text_untrusted.find('\n');
-  if (end == std::string_view::npos || end > kHeadBytesMax) return {};
+  if (end == std::string_view::npos || end > kQuestionHeadBytesMax) return {};
   const Result<Json> head = ParseJson(text_untrusted.substr(0, end));
   if (!head.ok() || !head.value().is_object()) return {};
   const std::string matter = TextOf(head.value(), "ask");
@@ -156,8 +158,8 @@ std::string ReportText(const JobStatus& status) {
                {"rank", status.rank},
                {"pid", status.pid},
                {"stepwatch", kVersion},
-               {"incarnation", OrNull(status.incarnation)},
-               {"run_id", OrNull(status.run_id)},
+               {"incarnation", ShortTextOrNull(status.incarnation)},
+               {"run_id", ShortTextOrNull(status.run_id)},
                {"state", RunStateName(monitor.state)},
                {"paused", monitor.paused},
                {"step", monitor.step},
@@ -165,9 +167,9 @@ std::string ReportText(const JobStatus& status) {
                {"collected", monitor.collected},
                {"proposed_step", NumberOrNull(monitor.proposed_step, -1)},
                {"in_doubt", monitor.in_doubt},
-               {"config_sha256", OrNull(status.running_sha256)},
-               {"fault", OrNull(monitor.fault)},
-               {"refusal", OrNull(status.refusal ? status.refusal->message : "")}};
+               {"config_sha256", ShortTextOrNull(status.running_sha256)},
+               {"fault", ShortTextOrNull(monitor.fault)},
+               {"refusal", ShortTextOrNull(status.refusal ? status.refusal->message : "")}};
   if (status.armed) {
     json["armed_plan_id"] = status.armed->plan_id;
     json["at_step"] = NumberOrNull(status.armed->at_step, -1);

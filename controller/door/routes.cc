@@ -1,5 +1,6 @@
 #include "controller/door/routes.h"
 
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "controller/door/beat_routes.h"

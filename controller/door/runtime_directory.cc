@@ -12,7 +12,7 @@
 namespace stepwatch::door {
 namespace {
 
-constexpr mode_t kOnlyOurs = 0700;
+constexpr mode_t kDirectoryMode = 0700;
 constexpr mode_t kLetsThrough = 0710;
 constexpr mode_t kOthersWrite = 0022;
 
@@ -22,18 +22,19 @@ std::string WithoutSlashes(std::string path) {
   return path;
 }
 
-Status Refusal(const std::string& path, const std::string& why) {
+Status DirectoryRefusal(const std::string& path, const std::string& why) {
   return Status(StatusCode::kUnavailable, base::Printable(path, 300) + " " + why);
 }
 
 // What it is, for its own sake: no link is followed.
 Result<struct stat> AboutDirectory(const std::string& path, base::FileSystem& files) {
-  if (path.empty() || path.front() != '/') return Refusal(path, "is no absolute path");
+  if (path.empty() || path.front() != '/') return DirectoryRefusal(path, "is no absolute path");
   struct stat about {};
   if (base::RepeatInterrupted([&] { return files.Lstat(path.c_str(), &about); }) != 0)
     return base::ErrnoStatus("cannot look at", path, errno);
-  if (S_ISLNK(about.st_mode)) return Refusal(path, "is a link, which could be led elsewhere; it must be a directory");
-  if (!S_ISDIR(about.st_mode)) return Refusal(path, "is no directory");
+  if (S_ISLNK(about.st_mode))
+    return DirectoryRefusal(path, "is a link, which could be led elsewhere; it must be a directory");
+  if (!S_ISDIR(about.st_mode)) return DirectoryRefusal(path, "is no directory");
   return about;
 }
 
@@ -64,10 +65,12 @@ Status CheckRuntimeDirectory(const std::string& path, uid_t uid, base::FileSyste
   const auto about = AboutDirectory(path, files);
   if (!about.ok()) return about.status();
   if (about.value().st_uid != uid)
-    return Refusal(path, fmt::format("belongs to uid {}, and this process runs as uid {}", about.value().st_uid, uid));
+    return DirectoryRefusal(
+        path, fmt::format("belongs to uid {}, and this process runs as uid {}", about.value().st_uid, uid));
   const mode_t mode = about.value().st_mode & 0777;
-  if (mode != kOnlyOurs && mode != kLetsThrough)
-    return Refusal(path, fmt::format("has mode {:04o}; it must be 0700, so that nobody else can enter it", mode));
+  if (mode != kDirectoryMode && mode != kLetsThrough)
+    return DirectoryRefusal(path,
+                            fmt::format("has mode {:04o}; it must be 0700, so that nobody else can enter it", mode));
   return Status();
 }
 
@@ -76,7 +79,7 @@ Result<std::string> OpenRuntimeDirectory(const std::vector<std::string>& candida
   std::string why;
   for (const std::string& path : candidates) {
     if (!path.empty() && path.front() == '/')
-      (void)base::RepeatInterrupted([&] { return files.MakeDirectory(path.c_str(), kOnlyOurs); });
+      (void)base::RepeatInterrupted([&] { return files.MakeDirectory(path.c_str(), kDirectoryMode); });
     const Status checked = CheckRuntimeDirectory(path, uid, files);
     if (checked.ok()) return path;
     why += (why.empty() ? "" : "; ") + checked.message();
@@ -93,9 +96,10 @@ Status LetThrough(gid_t group, const std::string& path, base::FileSystem& files)
   const bool is_shared = (about.st_mode & 0777) == kLetsThrough;
   if (is_shared && about.st_gid == group) return Status();
   if (is_shared)
-    return Refusal(path, fmt::format("lets users of group {} through to other jobs; give this one a directory of its "
-                                     "own with STEPWATCH_RUNTIME_DIR",
-                                     about.st_gid));
+    return DirectoryRefusal(
+        path, fmt::format("lets users of group {} through to other jobs; give this one a directory of its "
+                          "own with STEPWATCH_RUNTIME_DIR",
+                          about.st_gid));
   if (files.ChangeOwner(directory, static_cast<uid_t>(-1), group) != 0)
     return base::ErrnoStatus(fmt::format("cannot give to group {}, of which this user must be one,", group), path,
                              errno);
@@ -108,8 +112,8 @@ Result<uid_t> OwnerOfRuntimeDirectory(const std::string& path, base::FileSystem&
   const auto about = AboutDirectory(path, files);
   if (!about.ok()) return about.status();
   if ((about.value().st_mode & kOthersWrite) != 0)
-    return Refusal(path,
-                   fmt::format("has mode {:04o}: anybody could have put a socket there", about.value().st_mode & 0777));
+    return DirectoryRefusal(
+        path, fmt::format("has mode {:04o}: anybody could have put a socket there", about.value().st_mode & 0777));
   return about.value().st_uid;
 }
 

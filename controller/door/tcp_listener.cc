@@ -19,9 +19,9 @@ namespace {
 
 using boost::asio::ip::tcp;
 
-constexpr int kBacklog = 128;
+constexpr int kTcpBacklog = 128;
 
-Status Refusal(const std::string& where, const std::string& why) {
+Status ListenerRefusal(const std::string& where, const std::string& why) {
   return Status(StatusCode::kInvalid, base::Printable(where, 200) + " " + why);
 }
 
@@ -38,9 +38,9 @@ Result<tcp::endpoint> Parse(const std::string& where) {
   boost::system::error_code error;
   const auto address = boost::asio::ip::make_address(host, error);
   if (error || failure != std::errc() || stop != end || address.is_v6() != in_brackets)
-    return Refusal(where, "is no address and port, such as 127.0.0.1:9464, [::1]:9464 or localhost:9464");
+    return ListenerRefusal(where, "is no address and port, such as 127.0.0.1:9464, [::1]:9464 or localhost:9464");
   if (address.is_unspecified())
-    return Refusal(where, "means every address of this machine; name the one that is meant");
+    return ListenerRefusal(where, "means every address of this machine; name the one that is meant");
   return tcp::endpoint(address, port);
 }
 
@@ -66,7 +66,7 @@ Result<TcpListener> TcpListener::Open(const std::string& where) {
   (void)::setsockopt(listener.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (::bind(listener.fd(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0)
     return failed("cannot bind");
-  if (::listen(listener.fd(), kBacklog) != 0) return failed("cannot listen at");
+  if (::listen(listener.fd(), kTcpBacklog) != 0) return failed("cannot listen at");
   auto size = static_cast<socklen_t>(endpoint.capacity());
   if (::getsockname(listener.fd(), endpoint.data(), &size) != 0) return failed("cannot ask for the port of");
   listener.address_ = TextOf(endpoint);

@@ -12,7 +12,7 @@ namespace {
 
 using Clock = writeback::DisplacedFiles::Clock;
 
-constexpr std::chrono::seconds kAfterFault{1};
+constexpr std::chrono::seconds kLookAfterFault{1};
 
 writeback::WriteBackResult Edited(const std::string& path) {
   writeback::WriteBackResult result;
@@ -108,11 +108,11 @@ void ConfigWriter::Look(std::function<Looked(Displaced*)> look) noexcept {
     const auto looked = std::make_shared<Looked>();
     file_work_->Do([looked, displaced = displaced_, look = std::move(look)] { *looked = look(displaced.get()); },
                    [this, looked](const Status& fault) {
-                     if (!fault.ok()) return LookAgainAt(Clock::now() + kAfterFault);
+                     if (!fault.ok()) return LookAgainAt(Clock::now() + kLookAfterFault);
                      TakeIn(*looked);
                    });
   } catch (...) {
-    LookAgainAt(Clock::now() + kAfterFault);
+    LookAgainAt(Clock::now() + kLookAfterFault);
   }
 }
 

@@ -15,7 +15,7 @@
 namespace stepwatch::reload {
 namespace {
 
-constexpr std::chrono::seconds kBetweenTries{1};
+constexpr std::chrono::seconds kBetweenHistoryTries{1};
 // Of a run that writes no files, or whose disk is full. They may hold a text of a megabyte each.
 constexpr size_t kWaitingMax = 64;
 
@@ -334,7 +334,7 @@ void EditHistory::TellHealth(const Status& status) {
 
 void EditHistory::WriteLater() {
   if (is_stopped_) return;
-  retry_timer_.expires_after(kBetweenTries);
+  retry_timer_.expires_after(kBetweenHistoryTries);
   retry_timer_.async_wait([this](const boost::system::error_code& error) {
     if (!error && waiting_->Expect()) Write();
   });

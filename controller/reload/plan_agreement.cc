@@ -10,7 +10,7 @@
 namespace stepwatch::reload {
 namespace {
 
-constexpr std::chrono::milliseconds kAfterFault{100};
+constexpr std::chrono::milliseconds kVoteAfterFault{100};
 // For rows that other ranks still write when the last step is over.
 constexpr std::chrono::seconds kWriteTime{30};
 
@@ -147,7 +147,7 @@ void PlanAgreement::Advance() {
   try {
     coordinator_->Advance();
   } catch (...) {  // the loop tells of it; the job's other ranks still count on this one
-    WakeAt(std::chrono::steady_clock::now() + kAfterFault);
+    WakeAt(std::chrono::steady_clock::now() + kVoteAfterFault);
     throw;
   }
   ReportDoubt();
@@ -305,7 +305,7 @@ void PlanAgreement::Commit(const agree::Proposal& proposal) {
   } catch (const std::exception& error) {
     retries_commit_ = true;
     owner_->TellFault(error.what());
-    retry_timer_.expires_after(kAfterFault);
+    retry_timer_.expires_after(kVoteAfterFault);
     retry_timer_.async_wait([this, proposal](const boost::system::error_code& fault) {
       if (!fault) Commit(proposal);
     });

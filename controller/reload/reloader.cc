@@ -11,7 +11,7 @@
 namespace stepwatch::reload {
 namespace {
 
-constexpr std::chrono::milliseconds kAfterFault{100};
+constexpr std::chrono::milliseconds kBoardAfterFault{100};
 
 template <class Performed>
 constexpr bool kIsReport =
@@ -120,7 +120,7 @@ void Reloader::OnBoard() {
   try {
     board_reader_.Read();
   } catch (...) {
-    board_timer_.expires_after(kAfterFault);
+    board_timer_.expires_after(kBoardAfterFault);
     board_timer_.async_wait([this](const boost::system::error_code& error) {
       if (!error) OnBoard();
     });

@@ -13,8 +13,8 @@ namespace {
 
 // For a file system that hangs or is slow: longer than that nobody waits for a manifest.
 constexpr std::chrono::seconds kPatience{1};
-constexpr std::chrono::milliseconds kAfterFault{100};
-constexpr std::chrono::seconds kBetweenTries{1};
+constexpr std::chrono::milliseconds kEntryAfterFault{100};
+constexpr std::chrono::seconds kBetweenManifestTries{1};
 constexpr std::chrono::hours kBetweenBeats{1};
 
 }  // namespace
@@ -144,7 +144,7 @@ void RunJournal::TellHealth(const Status& saved) noexcept try {
 
 void RunJournal::SaveAgainLater() {
   if (is_stopped_) return;
-  retry_timer_.expires_after(kBetweenTries);
+  retry_timer_.expires_after(kBetweenManifestTries);
   retry_timer_.async_wait([this](const boost::system::error_code& error) {
     if (!error) Save();
   });
@@ -170,7 +170,7 @@ void RunJournal::CallUpTo(uint64_t version) {
       next.then();
     } catch (...) {
       thens_.push_front(std::move(next));
-      WaitFor(kAfterFault);
+      WaitFor(kEntryAfterFault);
       throw;
     }
   }

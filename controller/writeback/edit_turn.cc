@@ -16,7 +16,7 @@ using Clock = std::chrono::steady_clock;
 
 // A turn takes less than a millisecond, and some hundred of them where somebody has the config open for writing.
 constexpr std::chrono::seconds kPatience{2};
-constexpr std::chrono::milliseconds kRetry{1};
+constexpr std::chrono::milliseconds kTurnRetry{1};
 
 }  // namespace
 
@@ -26,7 +26,7 @@ EditTurn::EditTurn(base::FileSystem& files, const std::string& directory) : file
   int error = 0;
   while ((error = ErrnoOf([&] { return files_.Lock(directory_.get(), LOCK_EX | LOCK_NB); })) == EWOULDBLOCK &&
          Clock::now() < deadline)
-    std::this_thread::sleep_for(kRetry);
+    std::this_thread::sleep_for(kTurnRetry);
   is_ours_ = error == 0;
 }
 

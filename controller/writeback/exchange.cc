@@ -12,7 +12,7 @@
 namespace stepwatch::writeback {
 namespace {
 
-using End = ExchangeResult::End;
+using ExchangeEnd = ExchangeResult::End;
 
 constexpr int kRoundsMax = 1000;   // more saves than anybody makes while we look
 constexpr int kExchangeTries = 3;  // of a call that worked a moment ago
@@ -34,14 +34,14 @@ class Exchanger {
     if (result_.error != 0) return std::move(result_);
     if (Inspect(files_, hand_).bytes == base_) {
       const Quiet quiet = Keep(base_);
-      if (quiet == Quiet::kQuiet) return Ended(End::kReplaced);
-      if (quiet == Quiet::kHeld) return PutBack(End::kHeld, ours_);
+      if (quiet == Quiet::kQuiet) return Ended(ExchangeEnd::kReplaced);
+      if (quiet == Quiet::kHeld) return PutBack(ExchangeEnd::kHeld, ours_);
     }
-    return PutBack(End::kEdited, ours_);
+    return PutBack(ExchangeEnd::kEdited, ours_);
   }
 
   // Rules 1 and 2. `end`: what to answer if nobody saves meanwhile. `in_file`: what is in the config's place.
-  ExchangeResult PutBack(End end, Version in_file) {
+  ExchangeResult PutBack(ExchangeEnd end, Version in_file) {
     result_.displaced.reset();
     for (int round = 0; round < kRoundsMax; ++round) {
       Version in_hand = Inspect(files_, hand_);
@@ -55,14 +55,14 @@ class Exchanger {
       if (displaced == in_file && Keep(displaced)) return Ended(end);
       if (IsOlderSave(displaced, in_file, in_hand)) break;
       in_file = in_hand;
-      end = End::kEdited;
+      end = ExchangeEnd::kEdited;
     }
     KeepAsConflict();
-    return Ended(End::kEdited);
+    return Ended(ExchangeEnd::kEdited);
   }
 
  private:
-  ExchangeResult Ended(End end) {
+  ExchangeResult Ended(ExchangeEnd end) {
     result_.end = end;
     return std::move(result_);
   }
@@ -145,7 +145,7 @@ ExchangeResult PutBackIn(base::FileSystem& files, const std::string& target, con
                          const Version& in_file, bool in_file_is_ours) {
   const std::string known = in_file_is_ours ? *in_file.bytes : "";
   return Exchanger(files, target, hand, in_file_is_ours ? in_file : Version(), known, std::chrono::milliseconds(0))
-      .PutBack(End::kEdited, in_file);
+      .PutBack(ExchangeEnd::kEdited, in_file);
 }
 
 }  // namespace stepwatch::writeback

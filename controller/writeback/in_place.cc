@@ -12,7 +12,7 @@
 namespace stepwatch::writeback {
 namespace {
 
-using End = InPlaceResult::End;
+using InPlaceEnd = InPlaceResult::End;
 
 // A name or file that cannot be asked about counts as unchanged: the bytes were compared.
 bool LeadsElsewhere(base::FileSystem& files, const std::string& path, int fd) {
@@ -56,7 +56,7 @@ int Restore(base::FileSystem& files, int fd, std::string_view base, size_t from)
 
 InPlaceResult Undo(base::FileSystem& files, int fd, std::string_view base, size_t from, int error) {
   const bool is_undone = Restore(files, fd, base, from) == 0 || Restore(files, fd, base, from) == 0;
-  return {is_undone ? End::kFailed : End::kDamaged, error};
+  return {is_undone ? InPlaceEnd::kFailed : InPlaceEnd::kDamaged, error};
 }
 
 }  // namespace
@@ -64,12 +64,12 @@ InPlaceResult Undo(base::FileSystem& files, int fd, std::string_view base, size_
 InPlaceResult WriteInPlace(base::FileSystem& files, const std::string& target, const std::string& base,
                            const std::string& ours) {
   base::UniqueFd opened;
-  if (const int error = OpenFile(files, target, O_RDWR, &opened)) return {End::kFailed, error};
+  if (const int error = OpenFile(files, target, O_RDWR, &opened)) return {InPlaceEnd::kFailed, error};
   LeasedFile file(files, std::move(opened), F_WRLCK);
   // Held open by others and still the old text: they idle, and whatever they write later comes after us.
-  if (file.Await(base) == Quiet::kChanged) return {End::kEdited, 0};
-  if (LeadsElsewhere(files, target, file.fd())) return {End::kEdited, 0};
-  if (const int error = ReserveRoom(files, file.fd(), base.size(), ours.size())) return {End::kFailed, error};
+  if (file.Await(base) == Quiet::kChanged) return {InPlaceEnd::kEdited, 0};
+  if (LeadsElsewhere(files, target, file.fd())) return {InPlaceEnd::kEdited, 0};
+  if (const int error = ReserveRoom(files, file.fd(), base.size(), ours.size())) return {InPlaceEnd::kFailed, error};
 
   const auto differs = std::mismatch(base.begin(), base.end(), ours.begin(), ours.end());
   const auto from = static_cast<size_t>(differs.first - base.begin());
@@ -79,9 +79,9 @@ InPlaceResult WriteInPlace(base::FileSystem& files, const std::string& target, c
 
   std::string found;
   const bool is_read = ReadWhole(files, file.fd(), &found) == 0;
-  if (LeadsElsewhere(files, target, file.fd())) return {End::kEdited, 0};
-  if (is_read && found != ours) return {found.find(tail, from) == from ? End::kMixed : End::kEdited, 0};
-  return {End::kReplaced, 0};
+  if (LeadsElsewhere(files, target, file.fd())) return {InPlaceEnd::kEdited, 0};
+  if (is_read && found != ours) return {found.find(tail, from) == from ? InPlaceEnd::kMixed : InPlaceEnd::kEdited, 0};
+  return {InPlaceEnd::kReplaced, 0};
 }
 
 }  // namespace stepwatch::writeback

@@ -10,7 +10,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kRetry{1};
+constexpr milliseconds kLeaseRetry{1};
 
 bool IsBusy(int error) {
   return error == EAGAIN || error == EBUSY;
@@ -29,7 +29,7 @@ Quiet LeasedFile::Await(const std::string& expected) {
     if (!IsBusy(error) && !IsWantedByOthers()) return Quiet::kQuiet;
     Release();
     if (Clock::now() >= deadline) return Quiet::kHeld;
-    std::this_thread::sleep_for(kRetry);
+    std::this_thread::sleep_for(kLeaseRetry);
   }
 }
 
@@ -47,7 +47,7 @@ std::optional<std::string> LeasedFile::AwaitBytes() {
   const Clock::time_point deadline = Clock::now() + patience_;
   int error = 0;
   while (IsBusy(error = SetLease(files_, fd_.get(), lease_type_)) && Clock::now() < deadline)
-    std::this_thread::sleep_for(kRetry);
+    std::this_thread::sleep_for(kLeaseRetry);
   is_leased_ = error == 0;
   std::string bytes;
   if (ReadWhole(files_, fd_.get(), &bytes) != 0 && ReadWhole(files_, fd_.get(), &bytes) != 0) return std::nullopt;

@@ -3,7 +3,6 @@
 //   gpt --text src --text /usr/lib/python3.11 --steps 200 --config config.json
 //
 // With DYNAMIC_MONITOR=true in the environment, edits of the config file take effect while it trains.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -17,25 +16,11 @@
 #include <vector>
 
 #include "examples/gpt/model.h"
+#include "examples/gpt/settings.h"
 #include "examples/gpt/text.h"
 
 namespace gpt {
 namespace {
-
-struct Settings {
-  std::vector<std::string> text{"."};
-  int64_t steps = 200;
-  std::string config;
-  std::string out;
-  ModelOptions model;
-  int64_t batch = 8;
-  int grad_acc = 1;
-  int threads = 0;
-  uint64_t seed = 1;
-  double learning_rate = 1e-3;
-  int64_t eval_every = 50;
-  bool quiet = false;
-};
 
 using Optimizer = stepwatch::Watched<torch::optim::AdamW>;
 
@@ -140,34 +125,12 @@ class Trainer {
   std::optional<stepwatch::TorchMonitor> monitor_;  // last, so that it closes first
 };
 
-void AddFlags(CLI::App& app, Settings& settings) {
-  const CLI::Range positive(int64_t{1}, int64_t{1'000'000'000});
-  app.add_option("--text", settings.text, "file or directory to train on; may be given several times");
-  app.add_option("--steps", settings.steps, "optimizer steps")->check(positive);
-  app.add_option("--config", settings.config, "the monitor's config.json; without it nothing is watched");
-  app.add_option("--out", settings.out, "the monitor's output directory");
-  app.add_option("--layers", settings.model.layers, "blocks")->check(positive);
-  app.add_option("--width", settings.model.width, "features")->check(positive);
-  app.add_option("--heads", settings.model.heads, "attention heads of a block")->check(positive);
-  app.add_option("--context", settings.model.context, "bytes in a window")->check(positive);
-  app.add_option("--batch", settings.batch, "windows in a micro-batch")->check(positive);
-  app.add_option("--grad-acc", settings.grad_acc, "micro-batches in a step")->check(positive);
-  app.add_option("--threads", settings.threads, "0: as LibTorch chooses");
-  app.add_option("--seed", settings.seed, "of weights and batches");
-  app.add_option("--lr", settings.learning_rate, "highest learning rate");
-  app.add_option("--eval-every", settings.eval_every, "steps between evaluations; 0: none");
-  app.add_flag("--quiet", settings.quiet, "no line per step");
-  app.get_formatter()->column_width(28);
-}
-
 int Main(int argc, char** argv) {
-  Settings settings;
-  CLI::App app("Trains a small GPT on text, byte by byte, watched and steered by config.json.");
-  app.option_defaults()->always_capture_default();
-  AddFlags(app, settings);
-  CLI11_PARSE(app, argc, argv);
-  if (settings.model.width % settings.model.heads != 0)
-    throw std::invalid_argument("--width must be a multiple of --heads");
+  const Settings settings = ParseSettings({argv + 1, argv + argc});
+  if (settings.help) {
+    PrintHelp();
+    return 0;
+  }
   torch::manual_seed(settings.seed);
   if (settings.threads > 0) torch::set_num_threads(settings.threads);
   Trainer(settings).Run();

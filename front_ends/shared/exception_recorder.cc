@@ -25,7 +25,7 @@ namespace {
 
 constexpr int kFramesMax = 64;
 
-constinit ToldMonitors told;
+constinit ToldMonitors exception_monitors;
 std::terminate_handler handler_before = nullptr;  // written before ours is set
 std::atomic<bool> is_telling{false};
 
@@ -96,7 +96,7 @@ ExceptionReport ReportNow() {
 void Tell() noexcept try {
   if (is_telling.exchange(true)) return;
   const ExceptionReport report = ReportNow();
-  const ToldMonitors::Visit visit(&told);
+  const ToldMonitors::Visit visit(&exception_monitors);
   visit.ForEach([&](Monitor* monitor) {
     monitor->ReportException(report);
     monitor->ReportEnd(RunEnd::kError);
@@ -113,7 +113,7 @@ void OnTerminate() {
 }  // namespace
 
 void RecordExceptions(Monitor* monitor) noexcept {
-  told.Add(monitor);
+  exception_monitors.Add(monitor);
   static std::once_flag once;
   std::call_once(once, [] {
     handler_before = std::get_terminate();
@@ -122,7 +122,7 @@ void RecordExceptions(Monitor* monitor) noexcept {
 }
 
 void ForgetExceptions(Monitor* monitor) noexcept {
-  told.Remove(monitor);
+  exception_monitors.Remove(monitor);
 }
 
 }  // namespace stepwatch::front_end

@@ -17,7 +17,7 @@ constexpr int kSignals[] = {SIGTERM, SIGINT,  SIGHUP,  SIGUSR1, SIGUSR2, SIGQUIT
                             SIGXCPU, SIGABRT, SIGSEGV, SIGBUS,  SIGFPE,  SIGILL};
 constexpr int kSignalsMax = 65;
 
-constinit ToldMonitors told;
+constinit ToldMonitors signal_monitors;
 // By signal: what was there before. Written before the handler is, and never again.
 std::array<struct sigaction, kSignalsMax> actions_before{};
 
@@ -26,7 +26,7 @@ bool IsFault(int number) noexcept {
 }
 
 void Record(int number) noexcept {
-  const ToldMonitors::Visit visit(&told);
+  const ToldMonitors::Visit visit(&signal_monitors);
   visit.ForEach([number](Monitor* monitor) { monitor->ReportSignal(number); });
 }
 
@@ -66,7 +66,7 @@ void Install(int number) noexcept {
 }  // namespace
 
 void RecordSignals(Monitor* monitor) noexcept {
-  told.Add(monitor);
+  signal_monitors.Add(monitor);
   static std::once_flag once;
   std::call_once(once, [] {
     for (const int number : kSignals) Install(number);
@@ -74,7 +74,7 @@ void RecordSignals(Monitor* monitor) noexcept {
 }
 
 void ForgetSignals(Monitor* monitor) noexcept {
-  told.Remove(monitor);
+  signal_monitors.Remove(monitor);
 }
 
 }  // namespace stepwatch::front_end

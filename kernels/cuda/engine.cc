@@ -10,12 +10,6 @@ namespace {
 
 constexpr size_t kTables = 8;  // weights, gradients and two moments, twice
 
-// The layout of the data, whatever the device.
-TensorView OnCpu(TensorView tensor) {
-  tensor.device = Device{};
-  return tensor;
-}
-
 size_t SlotsFor(size_t wanted) {
   return std::bit_ceil(std::clamp<size_t>(wanted, 2, size_t{1} << 24));
 }

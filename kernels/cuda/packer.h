@@ -10,6 +10,12 @@
 
 namespace stepwatch::kernels::cuda {
 
+// The layout of the data, whatever the device.
+inline TensorView OnCpu(TensorView tensor) {
+  tensor.device = Device{};
+  return tensor;
+}
+
 // What the tiles of one launch may need beside the launch itself.
 inline constexpr uint32_t kTilesMax = 131072;  // 8 GB of data
 inline constexpr uint32_t kGroupsMax = 32768;  // group partials, and as many counters

@@ -3,12 +3,6 @@
 namespace stepwatch::kernels::cuda {
 namespace {
 
-// The layout of the data, whatever the device.
-TensorView OnCpu(TensorView tensor) {
-  tensor.device = Device{};
-  return tensor;
-}
-
 void DescribeOne(const Layout& layout, DType dtype, uint16_t i, Launch* launch) {
   Entry& entry = launch->inline_entries[i];
   entry = Entry{};

@@ -8,7 +8,7 @@
 namespace stepwatch::operations {
 namespace {
 
-constexpr size_t kLineBytesMax = 8 << 10;
+constexpr size_t kLogLineBytesMax = 8 << 10;
 
 const char* NameOf(LogLevel level) {
   switch (level) {
@@ -27,7 +27,7 @@ void Log(LogLevel level, std::string_view text) {
   (void)::gmtime_r(&now, &parts);
   char stamp[32] = "";
   (void)std::strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  std::fprintf(stderr, "%s %s: %s\n", stamp, NameOf(level), base::Printable(text, kLineBytesMax).c_str());
+  std::fprintf(stderr, "%s %s: %s\n", stamp, NameOf(level), base::Printable(text, kLogLineBytesMax).c_str());
 }
 
 }  // namespace stepwatch::operations

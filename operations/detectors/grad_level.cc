@@ -6,14 +6,14 @@
 namespace stepwatch::operations {
 namespace {
 
-constexpr double kNormMin = 1e-30;       // zero has no logarithm
-constexpr double kDeviationMin = 0.05;   // of the logarithm
-constexpr double kDeviationsAtOnce = 8;  // for one sample; two in a row need no such distance
-constexpr double kDeviations = 5;
+constexpr double kNormMin = 1e-30;          // zero has no logarithm
+constexpr double kGradDeviationMin = 0.05;  // of the logarithm
+constexpr double kDeviationsAtOnce = 8;     // for one sample; two in a row need no such distance
+constexpr double kGradDeviations = 5;
 constexpr double kFollow = 1.0 / 500;  // what the slow level takes of a new sample
 constexpr int64_t kSkipped = 16;       // the first samples of a run fall fast
 constexpr int64_t kLevelSamples = 64;  // whose median is the first level
-constexpr int64_t kCalmSamples = 3;
+constexpr int64_t kGradCalmSamples = 3;
 constexpr double kOver = 2;         // below the limit by that an explosion is over: what rises slowly crosses it often
 constexpr double kNearLevel = 0.5;  // of the way up
 constexpr int kDecimalsMax = 3;
@@ -92,7 +92,7 @@ double GradLevelDetector::Noise() const {
   const double slope = (MedianOf(high_.Last(half)) - MedianOf(high_.Last(half, half))) / static_cast<double>(half);
   std::vector<double> rest = high_.Last(2 * half);
   for (size_t i = 0; i < rest.size(); ++i) rest[i] -= slope * static_cast<double>(i);
-  return std::max(DeviationOf(rest, MedianOf(rest)), kDeviationMin);
+  return std::max(DeviationOf(rest, MedianOf(rest)), kGradDeviationMin);
 }
 
 GradLevelDetector::Height GradLevelDetector::HeightOf(double log_norm) const {
@@ -105,7 +105,7 @@ GradLevelDetector::Height GradLevelDetector::HeightOf(double log_norm) const {
   const double over = log_norm - height.median;
   const double over_level = log_norm - height.level;
   const double ratio = is_exploding_ ? settings_.explosion_ratio / kOver : settings_.explosion_ratio;
-  height.is_high = over > 0 && over_level >= std::log(ratio) && over_level >= kDeviations * noise &&
+  height.is_high = over > 0 && over_level >= std::log(ratio) && over_level >= kGradDeviations * noise &&
                    !HiccupsIn(norms_.Last(norms_.size()), height.median, log_norm).IsUsual();
   height.is_at_once = over >= kDeviationsAtOnce * noise;
   return height;
@@ -132,7 +132,7 @@ void GradLevelDetector::WatchExplosion(const StepRow& row, double log_norm, Find
 }
 
 void GradLevelDetector::TakeUsual(const StepRow& row, double log_norm, Findings* findings) {
-  if (!is_exploding_ || ++calm_ >= kCalmSamples) {
+  if (!is_exploding_ || ++calm_ >= kGradCalmSamples) {
     if (is_exploding_) findings->Clear(IncidentKind::kGradExplosion);
     is_exploding_ = false;
     above_ = calm_ = 0;
@@ -175,7 +175,7 @@ void GradLevelDetector::WatchCollapse(const StepRow& row, double log_norm, Findi
   const bool is_known = low_level_.samples >= settings_.samples_min;
   if (is_collapsed_) {
     again_ = log_norm > limit + std::log(kAgain) ? again_ + 1 : 0;
-    if (again_ < kCalmSamples) return;
+    if (again_ < kGradCalmSamples) return;
     is_collapsed_ = false;
     below_ = deep_ = again_ = 0;
     findings->Clear(IncidentKind::kGradCollapse);

@@ -6,12 +6,12 @@
 namespace stepwatch::operations {
 namespace {
 
-constexpr size_t kBlocks = 24;        // are judged together
+constexpr size_t kBlocksJudged = 24;  // are judged together
 constexpr int kEpisodesLeftOut = 2;   // the slowest of them: what came once or twice is no habit
 constexpr double kSecondsMin = 60;    // that they take
 constexpr double kSlower = 1.35;      // than learnt
 constexpr double kSlowerStill = 1.1;  // and so much, until it is over
-constexpr double kErrors = 5;         // standard errors of the mean of so many blocks
+constexpr double kPaceErrors = 5;     // standard errors of the mean of so many blocks
 constexpr double kLearntBlocksMin = 12;
 
 }  // namespace
@@ -79,17 +79,17 @@ int64_t GrossPace::SinceStep() const {
 void GrossPace::Add(const Block& block) {
   if (!(block.work > 0) || !(block.seconds > 0)) return;
   recent_.push_back(block);
-  if (recent_.size() > kBlocks) recent_.erase(recent_.begin());
+  if (recent_.size() > kBlocksJudged) recent_.erase(recent_.begin());
   if (!is_frozen_) return Learn(block);
-  if (recent_.size() < kBlocks) return;
+  if (recent_.size() < kBlocksJudged) return;
   double span = 0;
   for (const Block& one : recent_) span += one.seconds;
-  const double error = std::sqrt(squares_ / (blocks_ - 1) / static_cast<double>(kBlocks));
+  const double error = std::sqrt(squares_ / (blocks_ - 1) / static_cast<double>(kBlocksJudged));
   const double seconds = SecondsNow();
   if (is_low_)
     is_low_ = seconds > kSlowerStill * seconds_mean_;
   else
-    is_low_ = span >= kSecondsMin && seconds > kSlower * seconds_mean_ && seconds > seconds_mean_ + kErrors * error;
+    is_low_ = span >= kSecondsMin && seconds > kSlower * seconds_mean_ && seconds > seconds_mean_ + kPaceErrors * error;
 }
 
 }  // namespace stepwatch::operations

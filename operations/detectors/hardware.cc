@@ -20,7 +20,7 @@ constexpr size_t kGpusMax = 1 << 14;
 // fault.
 constexpr double kFirstSampleSeconds = 60;
 // Before that a sample that comes alone, in training, was told for what it says: a sampler asks all GPUs of a host.
-constexpr double kTogetherSeconds = 1.5;
+constexpr double kSamplingSeconds = 1.5;
 constexpr int64_t kTrainedAdvances = 10;
 // In which the same fault shows on all GPUs that have it.
 constexpr double kSameFaultSeconds = 5;
@@ -147,7 +147,7 @@ void GpuDetector::OnEvent(const RunState& run, const Line& line, double now, Fin
   const std::string name = !event->uuid.empty() ? event->uuid : line.rank ? "rank " + std::to_string(*line.rank) : "";
   Gpu& gpu = gpus_[name];
   if (line.rank) gpu.rank = line.rank;
-  const bool is_alone = now - sampled_at_ > kTogetherSeconds;
+  const bool is_alone = now - sampled_at_ > kSamplingSeconds;
   if (name != first_name_) first_.reset();
   sampled_at_ = now;
   const Judgement judgement = Judge(run, *event, &gpu, now);
@@ -207,7 +207,7 @@ void GpuDetector::WatchRecovery(const RunState& run, double now, Findings* findi
 
 void GpuDetector::OnTick(const RunState& run, double now, Findings* findings) {
   if (fault_ && !run.ended()) WatchRecovery(run, now, findings);
-  if (!first_ || now - first_at_ < kTogetherSeconds) return;
+  if (!first_ || now - first_at_ < kSamplingSeconds) return;
   const Finding finding = *std::exchange(first_, std::nullopt);
   if (!run.ended()) Tell(finding, first_event_, &gpus_[first_name_], now, findings);
 }

@@ -6,14 +6,14 @@
 namespace stepwatch::operations {
 namespace {
 
-constexpr double kDeviationMin = 0.01;  // of the level: noise is taken as at least that
-constexpr double kAbrupt = 0.5;         // of the height of a spike comes with its first sample
-constexpr double kGrowth = 1.03;        // a step: such losses, one after the other, rise
+constexpr double kLossDeviationMin = 0.01;  // of the level: noise is taken as at least that
+constexpr double kAbrupt = 0.5;             // of the height of a spike comes with its first sample
+constexpr double kGrowth = 1.03;            // a step: such losses, one after the other, rise
 constexpr size_t kGrowingSamples = 4;
 constexpr double kGrownRatio = 1.5;
 constexpr size_t kSettledSamples = 6;  // of which the last are no higher than the first, but for so much growth
 constexpr size_t kElevatedMax = 24;    // then it is the usual level, unless it was found to be a spike
-constexpr int64_t kCalmSamples = 3;
+constexpr int64_t kLossCalmSamples = 3;
 constexpr double kNoisy = 0.1;  // of the level: with such a deviation
 constexpr int64_t kCalmSamplesNoisy = 8;
 // A rise to as much is one whatever the scale of the loss, if it is not small beside the first losses of the run.
@@ -24,8 +24,8 @@ constexpr double kBack = 0.1;               // above the level that there was ju
 constexpr size_t kNewestSamples = 16;       // that make this level
 constexpr size_t kRecentSamples = 8;        // of a loss that falls
 constexpr size_t kLowestBlock = 8;
-constexpr size_t kBlocks[] = {4, 8, 16, 32, 64};
-constexpr double kMedianError = 1.25;  // standard error of a median over that of a mean
+constexpr size_t kBlockSizes[] = {4, 8, 16, 32, 64};
+constexpr double kLossMedianError = 1.25;  // standard error of a median over that of a mean
 
 }  // namespace
 
@@ -112,7 +112,7 @@ void LossLevelDetector::Accept(double loss, int64_t step) {
 // window as a whole is above it, and its spread is that of the fall.
 LossLevelDetector::Level LossLevelDetector::UsualLevel() const {
   const auto with = [](double median, double deviation) {
-    return Level{median, std::max(deviation, kDeviationMin * std::abs(median))};
+    return Level{median, std::max(deviation, kLossDeviationMin * std::abs(median))};
   };
   const double median = usual_.Median();
   const Level whole = with(median, usual_.Deviation(median));
@@ -208,7 +208,7 @@ void LossLevelDetector::WatchRecovery(double loss, Findings* findings) {
   const double back = std::max(3 * spike_level_.deviation, kBack * std::abs(spike_level_.median));
   calm_ = loss - spike_level_.median <= back ? calm_ + 1 : 0;
   const bool is_noisy = spike_level_.deviation > kNoisy * std::abs(spike_level_.median);
-  if (calm_ < (is_noisy ? kCalmSamplesNoisy : kCalmSamples)) return;
+  if (calm_ < (is_noisy ? kCalmSamplesNoisy : kLossCalmSamples)) return;
   is_spiking_ = false;
   Evidence evidence;
   evidence.Set("loss", loss);
@@ -220,7 +220,7 @@ bool LossLevelDetector::Rises(size_t block, double noise, double* top) const {
   if (levels_.size() < 4 * block) return false;
   double medians[4];
   for (size_t i = 0; i < 4; ++i) medians[i] = MedianOf(levels_.Last(block, (3 - i) * block));
-  const double error = kMedianError * noise / std::sqrt(static_cast<double>(block));
+  const double error = kLossMedianError * noise / std::sqrt(static_cast<double>(block));
   for (size_t i = 1; i < 4; ++i)
     if (medians[i] <= medians[i - 1]) return false;
   *top = medians[3];
@@ -242,7 +242,7 @@ void LossLevelDetector::WatchDivergence(const StepRow& row, Findings* findings) 
                                     RiseMin(settings_.divergence_rise_min, lowest, level), excursions_.News()});
   if (levels_.size() <= 2 * kLowestBlock || level - lowest < rise_min) return;
   double top = 0;
-  for (const size_t block : kBlocks)
+  for (const size_t block : kBlockSizes)
     if (Rises(block, noise, &top) && top - lowest >= rise_min) return RaiseDivergence(row, top, findings);
 }
 

@@ -13,7 +13,7 @@ namespace {
 constexpr double kPatience = 0.9;
 constexpr double kPatienceWithSamples = 2.4;
 constexpr double kPatienceForSignals = 2.4;
-constexpr double kTogetherSeconds = 0.05;
+constexpr double kSameMomentSeconds = 0.05;
 // In which the processes of a host go that is lost. Those of a world that goes as a whole follow the first.
 constexpr double kHostSeconds = 1;
 // In which word of processes of before a restart still comes.
@@ -21,7 +21,7 @@ constexpr double kOldSeconds = 5;
 constexpr double kWithoutSeconds = 10;
 constexpr size_t kFailedMax = 1 << 17;
 constexpr double kFailedSeconds = 30;  // in which a process goes that has told of an exception
-constexpr double kSignalSeconds = 600;
+constexpr double kSignalledEndSeconds = 600;
 constexpr double kPressurePercent = 40;
 constexpr double kPressureSeconds = 20;
 
@@ -86,7 +86,7 @@ void ProcessLostDetector::TakeGone(const RunState& run, const Line& line, double
   Gone gone;
   gone.rank = line.rank.value_or(-1);
   gone.at = now;
-  gone.is_sampled = sampled_at_ >= 0 && now - sampled_at_ <= kTogetherSeconds;
+  gone.is_sampled = sampled_at_ >= 0 && now - sampled_at_ <= kSameMomentSeconds;
   const auto is_same = [&](const Gone& other) { return other.rank == gone.rank && gone.rank >= 0; };
   if (std::any_of(gone_.begin(), gone_.end(), is_same)) return;
   // Those that are left have trained on without the others: this is another fault.
@@ -104,10 +104,10 @@ void ProcessLostDetector::TakeGone(const RunState& run, const Line& line, double
 // All of its processes were asked to end, and do: a preemption whose end nobody has told.
 bool ProcessLostDetector::WereAsked(const RunState& run) const {
   if (run.ranks().empty()) return false;
-  if (asked_all_at_ && gone_.front().at - *asked_all_at_ < kSignalSeconds) return true;
+  if (asked_all_at_ && gone_.front().at - *asked_all_at_ < kSignalledEndSeconds) return true;
   return std::all_of(run.ranks().begin(), run.ranks().end(), [&](const auto& entry) {
     const RankState& rank = entry.second;
-    return rank.signal && AsksToEnd(*rank.signal) && gone_.front().at - rank.signal_at < kSignalSeconds;
+    return rank.signal && AsksToEnd(*rank.signal) && gone_.front().at - rank.signal_at < kSignalledEndSeconds;
   });
 }
 
@@ -165,7 +165,7 @@ std::vector<int64_t> ProcessLostDetector::RanksLost(const RunState& run) const {
                    [](const Gone& a, const Gone& b) { return a.at < b.at || (a.at == b.at && a.rank < b.rank); });
   // Peers of a process that crashes fail with it.
   const bool is_whole = static_cast<int64_t>(first.size()) >= run.world();
-  const double together = is_whole || !crashed_.empty() ? kTogetherSeconds : kHostSeconds;
+  const double together = is_whole || !crashed_.empty() ? kSameMomentSeconds : kHostSeconds;
   std::vector<int64_t> ranks;
   for (const Gone& gone : first)
     if (gone.rank >= 0 && gone.at - first.front().at <= together) ranks.push_back(gone.rank);

@@ -12,25 +12,25 @@ constexpr size_t kFirstRounds = 12;
 constexpr size_t kFirstRoundsMin = 3;
 constexpr size_t kUsualRounds = 48;  // what is usual is refined until then: noise hides it in the first few
 constexpr double kNoiseMin = 0.02;
-constexpr double kDeviations = 4;
+constexpr double kStragglerDeviations = 4;
 constexpr double kUsualMin = 0.9;     // a rank that was faster than its peers may become as slow as they are
 constexpr double kSlowMin = 1.2;      // of the peers, whatever was usual
 constexpr double kSlowMiddle = 1.16;  // likewise, in the middle of these rounds:
 constexpr size_t kFewRounds = 16;
 constexpr size_t kManyRounds = 48;
-constexpr double kErrors = 5.5;        // standard errors that the middle is off
-constexpr double kMedianError = 1.25;  // of a median, by that of a mean
-constexpr double kFromStart = 1.5;     // of the peers: a rank that was never faster, alone,
+constexpr double kStragglerErrors = 5.5;  // standard errors that the middle is off
+constexpr double kLagMedianError = 1.25;  // of a median, by that of a mean
+constexpr double kFromStart = 1.5;        // of the peers: a rank that was never faster, alone,
 constexpr double kFromStartMany = 1.35;
-constexpr size_t kManyRanks = 8;     // among so many: stages of a pipeline differ, and are fewer
-constexpr double kVerySlow = 1.6;    // of the peers: fewer rounds do, and
-constexpr int64_t kHiccupSteps = 5;  // a hiccup of so many is none
-constexpr double kCalm = 1.12;       // of what was usual
+constexpr size_t kManyRanks = 8;        // among so many: stages of a pipeline differ, and are fewer
+constexpr double kVerySlow = 1.6;       // of the peers: fewer rounds do, and
+constexpr int64_t kHiccupStepsMax = 5;  // a hiccup of so many is none
+constexpr double kCalm = 1.12;          // of what was usual
 constexpr int64_t kCalmRounds = 6;
 constexpr int64_t kCalmRoundsMax = 96;
 constexpr int64_t kMoreCalm = 4;      // times as many, when it has come back
 constexpr int64_t kBackRounds = 100;  // within which it has
-constexpr double kTogetherSeconds = 60;
+constexpr double kGroupSeconds = 60;
 constexpr size_t kSampledMax = 16;      // steps of a round
 constexpr double kLongStep = 2.5;       // times what the peers take,
 constexpr double kLongerThanUsual = 2;  // and what steps take as things stand
@@ -196,7 +196,7 @@ void StragglerDetector::Judge(const RunState& run, double ratio, RankPace* pace)
   TakeRatio(ratio, run.step().value_or(0), pace);
   const bool is_learning = pace->usual == 0;
   const double usual = is_learning ? 1 : std::max(pace->usual, kUsualMin);
-  const double excess = std::max(settings_.straggler_ratio - 1, kDeviations * NoiseOf(*pace));
+  const double excess = std::max(settings_.straggler_ratio - 1, kStragglerDeviations * NoiseOf(*pace));
   const double limit = std::max(is_learning ? FromStart() : kSlowMin, usual * (1 + excess));
   pace->very_slow = ratio >= std::max(kVerySlow, usual + 2 * (limit - usual)) ? pace->very_slow + 1 : 0;
   const bool is_fast = ratio < (pace->is_told && usual < kFromStart ? std::max(kCalm * usual, kCalm) : limit);
@@ -211,14 +211,14 @@ void StragglerDetector::Judge(const RunState& run, double ratio, RankPace* pace)
 
 bool StragglerDetector::IsSlow(const RankPace& pace) const {
   if (pace.slow >= settings_.straggler_rounds) return true;
-  if (2 * pace.very_slow >= settings_.straggler_rounds && pace.slow_steps > kHiccupSteps) return true;
+  if (2 * pace.very_slow >= settings_.straggler_rounds && pace.slow_steps > kHiccupStepsMax) return true;
   return pace.usual > 0 && (IsMiddleSlow(pace, kFewRounds) || IsMiddleSlow(pace, kManyRounds));
 }
 
 // By how much the middle of so many rounds may be off what is usual by noise alone.
 double StragglerDetector::ErrorOfMiddle(const RankPace& pace, size_t rounds) const {
   const double samples = 1 / static_cast<double>(rounds) + 1 / static_cast<double>(pace.first.size() + 1);
-  return kErrors * kMedianError * std::sqrt(samples) * NoiseOf(pace);
+  return kStragglerErrors * kLagMedianError * std::sqrt(samples) * NoiseOf(pace);
 }
 
 // Noise may hide it in single rounds, not in the middle of many.
@@ -255,7 +255,7 @@ void StragglerDetector::Tell(const RunState& run, double now, double median, Fin
   for (const auto& [mean, rank] : slow) {
     RankPace& pace = ranks_[rank];
     if (pace.is_told || !is_minority) continue;
-    if (group_.empty() || now - group_at_ > kTogetherSeconds || groups_[group_].empty()) {
+    if (group_.empty() || now - group_at_ > kGroupSeconds || groups_[group_].empty()) {
       group_ = "rank " + std::to_string(rank);
       group_at_ = now;
     }

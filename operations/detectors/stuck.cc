@@ -11,9 +11,9 @@ constexpr int64_t kLearntAdvances = 10;  // before a witness counts
 constexpr double kPhaseOnceFactor = 2;   // a length that was seen once says less than a habit
 constexpr double kTickSeconds = 0.5;
 // What hiccups of runs with long steps take; a hang of theirs is still found within ten minutes.
-constexpr double kHiccupSteps = 5;
+constexpr double kStuckHiccupSteps = 5;
 constexpr double kHiccupSecondsMax = 540;
-constexpr double kSignalSeconds = 600;  // in which a run that was asked to end saves itself
+constexpr double kSavingSeconds = 600;  // in which a run that was asked to end saves itself
 constexpr int64_t kRankStepsBehind = 20;
 constexpr int64_t kBeatsInPhase = 3;
 constexpr int64_t kFrozenBeats = 4;  // that tell of the same step
@@ -53,7 +53,7 @@ double StuckDetector::PhaseDeadline(const RunState& run, const Suspects& suspect
     return all_silent ? settings_.start_seconds : StartAliveDeadline(run);
   if (phase == RunPhase::kTrain) {
     const double first = pace.advances < kLearntAdvances ? pace.first_seconds : 0;
-    return std::max({settings_.silence_seconds_min, std::min(kHiccupSteps * pace.StepSeconds(), kHiccupSecondsMax),
+    return std::max({settings_.silence_seconds_min, std::min(kStuckHiccupSteps * pace.StepSeconds(), kHiccupSecondsMax),
                      settings_.standstill_factor * std::max(pace.standstill_seconds, first)});
   }
   // A rank that went on telling of itself in this phase and then falls silent is as bad as one in training.
@@ -85,7 +85,7 @@ double StuckDetector::Deadline(const RunState& run, const Suspects& suspects, do
   if (is_learnt && suspects.is_silent) deadline = std::min(deadline, std::max(witnessed, 1.5 * habit));
   if (is_learnt && suspects.is_odd)
     deadline = std::min(deadline, std::max({settings_.odd_rank_seconds, 5 * step + 10, 2 * habit}));
-  if (signal_at_ >= 0 && run.progress_at() <= signal_at_ + step) deadline = std::max(deadline, kSignalSeconds);
+  if (signal_at_ >= 0 && run.progress_at() <= signal_at_ + step) deadline = std::max(deadline, kSavingSeconds);
   return deadline;
 }
 

@@ -27,12 +27,12 @@ constexpr double kBelowDip = 0.9;
 constexpr size_t kLowBlocksMax = 32;  // are remembered
 constexpr double kVeryLow = 0.6;      // of the level
 constexpr double kLeak = 0.82;        // of the level: the median of the last twelve blocks
-constexpr double kDeviations = 4;
+constexpr double kThroughputDeviations = 4;
 constexpr double kRise = 1.1;  // the median of the last blocks is the level from here on
 constexpr double kRecovered = 0.9;
 constexpr int64_t kCalmBlocks = 3;
 constexpr double kLimitMin = 0.1;
-constexpr double kDeviationMin = 0.01;
+constexpr double kThroughputDeviationMin = 0.01;
 constexpr double kLeakSeconds = 30;  // that these take
 constexpr double kLowSeconds = 7.5;
 constexpr double kVeryLowSeconds = 5;
@@ -83,7 +83,7 @@ void ThroughputDropDetector::Rate::Learn(double rate, size_t blocks_max) {
     baseline.push_back(rate);
   }
   level = MiddleOf(baseline);
-  deviation = level > 0 ? std::max(DeviationOf(baseline, level) / level, kDeviationMin) : 0;
+  deviation = level > 0 ? std::max(DeviationOf(baseline, level) / level, kThroughputDeviationMin) : 0;
 }
 
 void ThroughputDropDetector::Begin(int64_t step, double now) {
@@ -190,7 +190,7 @@ bool ThroughputDropDetector::IsLow(Rate* rate, double now_rate, double now) {
   }
   // Little is known of what few blocks vary by.
   const bool are_few = blocks < settings_.baseline_blocks_min;
-  const double spread = (are_few ? 2 : 1) * kDeviations * rate->deviation;
+  const double spread = (are_few ? 2 : 1) * kThroughputDeviations * rate->deviation;
   const double drop_ratio = std::min(settings_.drop_ratio, are_few ? kFewRatio : 1);
   const double limit = std::max(kLimitMin, 1 - std::max(1 - drop_ratio, spread));
   const double far_limit = std::max(kLimitMin, 1 - std::max(1 - kVeryLow, 1.5 * spread));

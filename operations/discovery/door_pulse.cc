@@ -8,7 +8,7 @@
 namespace stepwatch::operations {
 namespace {
 
-constexpr std::chrono::milliseconds kAnswerTime{2000};
+constexpr std::chrono::milliseconds kPulseAnswerTime{2000};
 
 std::optional<EndReason> ReasonOf(vocabulary::PulseEnd end) {
   switch (end) {
@@ -74,7 +74,7 @@ class DoorPulse final : public PulseReader {
 }  // namespace
 
 Result<std::unique_ptr<PulseReader>> OpenDoorPulse(const std::string& path, std::optional<uid_t> trusted) {
-  Result<door::PulseView> view = door::FetchPulse(path, trusted, kAnswerTime);
+  Result<door::PulseView> view = door::FetchPulse(path, trusted, kPulseAnswerTime);
   if (!view.ok()) return view.status();
   return std::unique_ptr<PulseReader>(std::make_unique<DoorPulse>(std::move(view).value()));
 }

@@ -9,7 +9,7 @@
 namespace stepwatch::operations {
 namespace {
 
-constexpr std::chrono::milliseconds kAnswerTime{2000};
+constexpr std::chrono::milliseconds kJobAnswerTime{2000};
 constexpr size_t kAnswerBytesMax = size_t{16} << 20;
 constexpr double kSecondsMax = 30;  // between two attempts at a door that does not answer
 constexpr double kFetchSecondsMax = 60;
@@ -72,7 +72,7 @@ void WatchedJob::LookAtProcess(double now) {
 void WatchedJob::AskForBeats(double now) {
   if (connection_->is_busy() || (now < ask_at_ && ask_at_ - now <= kSecondsMax) || !teller_.WantsBeats(now)) return;
   teller_.OnAsked(now);
-  connection_->Get("/v1/beats?since=" + std::to_string(teller_.since()), kAnswerTime, kAnswerBytesMax,
+  connection_->Get("/v1/beats?since=" + std::to_string(teller_.since()), kJobAnswerTime, kAnswerBytesMax,
                    [self = shared_from_this()](const Result<door::Reply>& reply) { self->OnBeats(reply); });
 }
 

@@ -1,6 +1,7 @@
 #include "operations/intake/asked.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 namespace stepwatch::operations {

@@ -1,6 +1,7 @@
 #include "operations/intake/json_answers.h"
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "operations/trace/write_line.h"
 

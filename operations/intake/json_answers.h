@@ -1,7 +1,7 @@
 // What the intake says, as JSON: every answer has "version": 1, and a later release only adds members.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

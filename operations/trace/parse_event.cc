@@ -1,6 +1,7 @@
 #include "operations/trace/parse_event.h"
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "operations/trace/parse_line.h"
 #include "src/base/text.h"

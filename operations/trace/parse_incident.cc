@@ -1,6 +1,7 @@
 #include "operations/trace/parse_incident.h"
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "operations/trace/read_json.h"
 

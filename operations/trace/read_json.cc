@@ -3,6 +3,7 @@
 #include <cctype>
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 namespace stepwatch::operations {
 namespace {

@@ -1,7 +1,7 @@
 // Values of a trace's JSON, and what is said when one is of the wrong type.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 

@@ -11,7 +11,7 @@
 namespace stepwatch::operations {
 namespace {
 
-constexpr size_t kBytesMax = 1 << 20;
+constexpr size_t kCgroupBytesMax = 1 << 20;
 
 std::vector<std::string_view> Split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
@@ -78,8 +78,8 @@ std::string CgroupDirectoryIn(std::string_view cgroup, std::string_view mountinf
 }
 
 std::string CgroupDirectory(int pid, base::FileSystem& files) {
-  const auto cgroup = base::ReadFile(fmt::format("/proc/{}/cgroup", pid), kBytesMax, files);
-  const auto mounts = base::ReadFile("/proc/self/mountinfo", kBytesMax, files);
+  const auto cgroup = base::ReadFile(fmt::format("/proc/{}/cgroup", pid), kCgroupBytesMax, files);
+  const auto mounts = base::ReadFile("/proc/self/mountinfo", kCgroupBytesMax, files);
   return cgroup.ok() && mounts.ok() ? CgroupDirectoryIn(cgroup.value(), mounts.value()) : "";
 }
 
@@ -88,7 +88,7 @@ CgroupMemory ReadCgroupMemory(const std::string& directory, base::FileSystem& fi
   CgroupMemory memory;
   if (directory.empty()) return memory;
   const auto text = [&](const char* name) {
-    const auto read = base::ReadFile(base::JoinPath(directory, name), kBytesMax, files);
+    const auto read = base::ReadFile(base::JoinPath(directory, name), kCgroupBytesMax, files);
     return read.ok() ? read.value() : std::string();
   };
   const auto number = [&](const char* name) { return NumberOfKey("is " + text(name), "is"); };

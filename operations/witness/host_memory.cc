@@ -8,7 +8,7 @@
 namespace stepwatch::operations {
 namespace {
 
-constexpr size_t kBytesMax = 64 << 10;
+constexpr size_t kMeminfoBytesMax = 64 << 10;
 
 std::optional<double> NumberAt(std::string_view text) {
   double number = 0;
@@ -36,9 +36,9 @@ std::optional<double> SomeAvg10(std::string_view text) {
 
 HostMemory ReadHostMemory(base::FileSystem& files) {
   HostMemory memory;
-  if (const auto text = base::ReadFile("/proc/vmstat", kBytesMax, files); text.ok())
+  if (const auto text = base::ReadFile("/proc/vmstat", kMeminfoBytesMax, files); text.ok())
     memory.oom_kill = NumberOfKey(text.value(), "oom_kill");
-  if (const auto text = base::ReadFile("/proc/pressure/memory", kBytesMax, files); text.ok())
+  if (const auto text = base::ReadFile("/proc/pressure/memory", kMeminfoBytesMax, files); text.ok())
     memory.psi = SomeAvg10(text.value());
   return memory;
 }

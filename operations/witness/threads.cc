@@ -15,7 +15,7 @@
 namespace stepwatch::operations {
 namespace {
 
-constexpr size_t kBytesMax = 8192;
+constexpr size_t kThreadFileBytesMax = 8192;
 constexpr size_t kFramesMax = 16;
 
 // In which threads of training wait.
@@ -51,7 +51,7 @@ std::string_view FirstLine(std::string_view text) {
 }
 
 std::string Line(const std::string& path, base::FileSystem& files) {
-  const Result<std::string> text = base::ReadFile(path, kBytesMax, files);
+  const Result<std::string> text = base::ReadFile(path, kThreadFileBytesMax, files);
   return text.ok() ? base::Printable(FirstLine(text.value()), 100) : "";
 }
 
@@ -82,14 +82,14 @@ ThreadLook LookAt(const std::string& directory, int id, base::FileSystem& files)
   ThreadLook thread;
   thread.id = id;
   thread.name = Line(directory + "comm", files);
-  if (const auto text = base::ReadFile(directory + "stat", kBytesMax, files); text.ok()) {
+  if (const auto text = base::ReadFile(directory + "stat", kThreadFileBytesMax, files); text.ok()) {
     const size_t name_end = text.value().rfind(')');
     if (name_end != std::string::npos && name_end + 2 < text.value().size()) thread.state = text.value()[name_end + 2];
   }
   thread.system_call = SystemCallOf(Line(directory + "syscall", files));
   thread.waits_in = Line(directory + "wchan", files);
   if (thread.waits_in == "0") thread.waits_in.clear();
-  if (const auto text = base::ReadFile(directory + "stack", kBytesMax, files); text.ok())
+  if (const auto text = base::ReadFile(directory + "stack", kThreadFileBytesMax, files); text.ok())
     thread.kernel_stack = KernelFrames(text.value());
   return thread;
 }

@@ -124,6 +124,15 @@ std::string Printable(std::string_view untrusted, size_t length_max) {
   return text;
 }
 
+std::string Joined(const std::vector<std::string>& parts, std::string_view between) {
+  std::string joined;
+  for (const std::string& part : parts) {
+    if (&part != &parts.front()) joined += between;
+    joined += part;
+  }
+  return joined;
+}
+
 std::string ValidUtf8(std::string_view text) {
   std::string valid;
   while (!text.empty()) {

@@ -24,6 +24,9 @@ std::string_view NearestWord(std::string_view word, const std::vector<std::strin
 // writing become \xNN, and more than `length_max` bytes are cut with "…" at the end, never inside a UTF-8 character.
 std::string Printable(std::string_view untrusted, size_t length_max = 80);
 
+// The parts in one text, with `between` between each two.
+std::string Joined(const std::vector<std::string>& parts, std::string_view between);
+
 // The text with U+FFFD for every byte that does not belong to a UTF-8 character.
 std::string ValidUtf8(std::string_view text);
 

@@ -11,7 +11,7 @@ namespace {
 
 using Kind = JsonValue::Kind;
 
-constexpr size_t kShownBytes = 40;
+constexpr size_t kValueBytesShown = 40;
 
 std::string Counted(size_t n, std::string_view noun) {
   return std::to_string(n) + " " + std::string(noun) + (n == 1 ? "" : "s");
@@ -33,9 +33,10 @@ std::string Notes::Found(const JsonValue& value) const {
     case Kind::kNull: return "null";
     case Kind::kBool: return std::string(written) + " (a boolean)";
     case Kind::kInteger:
-      return base::Printable(written, kShownBytes) + (value.integer ? " (an integer)" : " (an integer beyond 64 bits)");
-    case Kind::kFloat: return base::Printable(written, kShownBytes) + " (a number with a fraction or an exponent)";
-    case Kind::kString: return base::Printable(written, kShownBytes) + " (a string)";
+      return base::Printable(written, kValueBytesShown) +
+             (value.integer ? " (an integer)" : " (an integer beyond 64 bits)");
+    case Kind::kFloat: return base::Printable(written, kValueBytesShown) + " (a number with a fraction or an exponent)";
+    case Kind::kString: return base::Printable(written, kValueBytesShown) + " (a string)";
     case Kind::kArray:
       return value.children.empty() ? "an empty list" : "a list of " + std::to_string(value.children.size());
     case Kind::kObject: break;

@@ -52,6 +52,9 @@ inline constexpr KindWord kKindWords[] = {
 Status ReadSites(const Field& field, Notes& notes, OwnOptions& own);
 Status ReadBudget(const Field& field, Notes& notes, OwnOptions& own);
 
+// The names that `ops` accepts.
+std::vector<std::string_view> StatNames();
+
 // Why an element of `ops` is left out: what would be accepted, and what happens instead.
 struct OpLeftOut {
   std::string accepted;

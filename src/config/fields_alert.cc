@@ -47,13 +47,14 @@ Status ReadArgs(const Field& field, Notes& notes, RuleText& text) {
 }
 
 Status ReadRule(const Field& field, Notes& notes, Alert& alert) {
-  static constexpr KeyRule<RuleText> kFields[] = {{{.key = "rule_name"}, ReadRuleName}, {{.key = "args"}, ReadArgs}};
+  static constexpr KeyRule<RuleText> kAlertFields[] = {{{.key = "rule_name"}, ReadRuleName},
+                                                       {{.key = "args"}, ReadArgs}};
   constexpr std::string_view kAccepted =
       "an object such as {\"rule_name\": \"AnomalyTurbulence\", \"args\": {\"threshold\": 0.5}}";
   if (!field.value.Is(Kind::kObject) || field.value.Member("rule_name") == nullptr)
     return notes.Refuse(StatusCode::kWrongType, field, kAccepted);
   RuleText text;
-  Status status = ReadMembers<RuleText>(field, kFields, UnknownKeys::kWarn, notes, text);
+  Status status = ReadMembers<RuleText>(field, kAlertFields, UnknownKeys::kWarn, notes, text);
   if (!status.ok()) return status;
   if (text.usable && text.rule.rule_name == kTurbulence && !text.rule.threshold) {
     text.usable = false;
@@ -97,7 +98,7 @@ constexpr std::string_view kRulesSchema = R"(
       }
     })";
 
-constexpr KeyRule<Alert> kInside[] = {
+constexpr KeyRule<Alert> kAlertKeys[] = {
     {{"rules", "list of `{\"rule_name\": …, \"args\": {\"threshold\": …}}`", "",
       "`rule_name` is `AnomalyTurbulence` (a rise above the mean of the values before, by more than `threshold`: 0.5 "
       "is "
@@ -115,21 +116,22 @@ constexpr KeyRule<Alert> kInside[] = {
 Status ReadAlert(const Field& field, Notes& notes, Config& config) {
   if (!field.value.Is(Kind::kObject) || field.value.Member("rules") == nullptr)
     return notes.Refuse(StatusCode::kWrongType, field, "an object with a list \"rules\", such as {\"rules\": []}");
-  return ReadMembers<Alert>(field, kInside, UnknownKeys::kWarn, notes, config.alert);
+  return ReadMembers<Alert>(field, kAlertKeys, UnknownKeys::kWarn, notes, config.alert);
 }
 
-constexpr KeyRule<Config> kFields[] = {{{"alert", "object with a list `rules`", "{\"rules\": []}",
-                                         "judges every value that is collected, in every `format`",
-                                         "`rules` missing: wrong type", R"("type": "object", "required": ["rules"])"},
-                                        ReadAlert}};
+constexpr KeyRule<Config> kAlertFields[] = {
+    {{"alert", "object with a list `rules`", "{\"rules\": []}",
+      "judges every value that is collected, in every `format`", "`rules` missing: wrong type",
+      R"("type": "object", "required": ["rules"])"},
+     ReadAlert}};
 
 }  // namespace
 
 std::span<const KeyRule<Config>> AlertFields() {
-  return kFields;
+  return kAlertFields;
 }
 std::span<const KeyRule<Alert>> InsideAlert() {
-  return kInside;
+  return kAlertKeys;
 }
 
 }  // namespace stepwatch::config

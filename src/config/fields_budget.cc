@@ -17,7 +17,7 @@ Status ReadPercent(const Field& field, Notes& notes, Budget& budget) {
   return Status();
 }
 
-constexpr KeyRule<Budget> kInside[] = {
+constexpr KeyRule<Budget> kBudgetKeys[] = {
     {{"percent", "number above 0, at most 100", "",
       "so much of the training time, in the mean over all steps, may be spent measuring. Over it fewer steps are "
       "collected than `step_interval` says, and then fewer kinds of tensors; under it all comes back",
@@ -36,13 +36,13 @@ Status ReadBudget(const Field& field, Notes& notes, OwnOptions& own) {
     return notes.Refuse(StatusCode::kWrongType, field, kAccepted);
   }
   Budget budget;
-  Status status = ReadMembers<Budget>(field, kInside, UnknownKeys::kRefuse, notes, budget);
+  Status status = ReadMembers<Budget>(field, kBudgetKeys, UnknownKeys::kRefuse, notes, budget);
   if (status.ok()) own.budget = budget;
   return status;
 }
 
 std::span<const KeyRule<Budget>> InsideBudget() {
-  return kInside;
+  return kBudgetKeys;
 }
 
 }  // namespace stepwatch::config

@@ -58,7 +58,7 @@ Status ReadSaOrder(const Field& field, Notes& notes, Config& config) {
   return Status();
 }
 
-constexpr KeyRule<Config> kFields[] = {
+constexpr KeyRule<Config> kFeatureFields[] = {
     Bool<&Config::recording_l2_features>("recording_l2_features", "whether the features of `l2_targets` are computed"),
     {{"l2_targets", "object: hook → list of strings", "{}",
       "the modules of each feature, by their exact names, as in `targets` (`\"1:layers.0.attn\"` is that of chunk 1): "
@@ -84,7 +84,7 @@ constexpr KeyRule<Config> kFields[] = {
 }  // namespace
 
 std::span<const KeyRule<Config>> FeatureFields() {
-  return kFields;
+  return kFeatureFields;
 }
 std::span<const KeyRule<CcDistribution>> InsideCcDistribution() {
   return kInsideCc;

@@ -21,13 +21,6 @@ Status ReadFormat(const Field& field, Notes& notes, Config& config) {
   return Status();
 }
 
-std::vector<std::string_view> StatNames() {
-  std::vector<std::string_view> names;
-  names.reserve(kOpCount);
-  for (int i = 0; i < kOpCount; ++i) names.emplace_back(StatName(static_cast<Stat>(i)));
-  return names;
-}
-
 std::string AcceptedOps() {
   std::string accepted;
   for (std::string_view name : StatNames()) accepted += (accepted.empty() ? "" : ", ") + std::string(name);
@@ -110,7 +103,7 @@ constexpr std::string_view kAppendOutputSchema = R"(
     },
     "anyOf": [{"maxItems": 0}, {"minItems": 2, "maxItems": 2}])";
 
-constexpr KeyRule<Config> kFields[] = {
+constexpr KeyRule<Config> kOutputFields[] = {
     {{"ops", "list of strings", "[]", "the statistics, in the order of the columns: {ops}",
       "not a list: wrong type. Unknown or repeated entries: warning, left out. Nothing left: `norm`. `shape` and "
       "`dtype` "
@@ -143,8 +136,15 @@ constexpr KeyRule<Config> kFields[] = {
 
 }  // namespace
 
+std::vector<std::string_view> StatNames() {
+  std::vector<std::string_view> names;
+  names.reserve(kOpCount);
+  for (int i = 0; i < kOpCount; ++i) names.emplace_back(StatName(static_cast<Stat>(i)));
+  return names;
+}
+
 std::span<const KeyRule<Config>> OutputFields() {
-  return kFields;
+  return kOutputFields;
 }
 
 std::optional<OpLeftOut> TakeOp(std::string_view name_untrusted, bool names_nearest, std::vector<Stat>& ops) {

@@ -61,7 +61,7 @@ Status ReadMonitorMbsGrad(const Field& field, Notes& notes, Config& config) {
   return Status();
 }
 
-constexpr KeyRule<Config> kFields[] = {
+constexpr KeyRule<Config> kSelectionFields[] = {
     {{"targets", "object: name → object", "{}", "the names select parameters and modules; `{}` selects everything",
       "the inner objects are not read and may be empty",
       R"("type": "object", "additionalProperties": {"type": "object", "description": "Not read; may be empty."})"},
@@ -106,7 +106,7 @@ constexpr KeyRule<Config> kWindowFields[] = {
 }  // namespace
 
 std::span<const KeyRule<Config>> SelectionFields() {
-  return kFields;
+  return kSelectionFields;
 }
 std::span<const KeyRule<Config>> WindowFields() {
   return kWindowFields;

@@ -69,12 +69,6 @@ Status ReadEvery(const Field& field, Notes& notes, SiteGroup& group) {
   return ReadInteger(field, notes, {0, 100000000}, group.every);
 }
 
-std::vector<std::string_view> StatNames() {
-  std::vector<std::string_view> names;
-  for (int i = 0; i < kOpCount; ++i) names.emplace_back(StatName(static_cast<Stat>(i)));
-  return names;
-}
-
 Status ReadGroupOps(const Field& field, Notes& notes, SiteGroup& group) {
   constexpr std::string_view kAccepted = "a list of at least one statistic, such as [\"norm\", \"max\"]";
   if (!field.value.Is(Kind::kArray)) return notes.Refuse(StatusCode::kWrongType, field, kAccepted);
@@ -91,7 +85,7 @@ Status ReadGroupOps(const Field& field, Notes& notes, SiteGroup& group) {
   return Status();
 }
 
-constexpr KeyRule<SiteGroup> kInside[] = {
+constexpr KeyRule<SiteGroup> kSiteGroupKeys[] = {
     {{"match", "string", "", "the pattern of the names of modules and parameters that the group is about",
       "missing: wrong type; not a pattern: out of range", R"("type": "string", "maxLength": 1000)"},
      ReadMatch},
@@ -126,9 +120,9 @@ Status ReadSites(const Field& field, Notes& notes, OwnOptions& own) {
   for (size_t i = 0; i < field.value.children.size(); ++i) {
     const Field element = ElementOf(field, i);
     if (!element.value.Is(Kind::kObject))
-      return notes.Refuse(StatusCode::kWrongType, element, ObjectWithKeys<SiteGroup>(kInside));
+      return notes.Refuse(StatusCode::kWrongType, element, ObjectWithKeys<SiteGroup>(kSiteGroupKeys));
     SiteGroup group;
-    Status status = ReadMembers<SiteGroup>(element, kInside, UnknownKeys::kRefuse, notes, group);
+    Status status = ReadMembers<SiteGroup>(element, kSiteGroupKeys, UnknownKeys::kRefuse, notes, group);
     if (!status.ok()) return status;
     if (element.value.Member("match") == nullptr)
       return notes.Refuse(StatusCode::kWrongType, element, "an object with the key \"match\", a pattern of names");
@@ -138,7 +132,7 @@ Status ReadSites(const Field& field, Notes& notes, OwnOptions& own) {
 }
 
 std::span<const KeyRule<SiteGroup>> InsideSites() {
-  return kInside;
+  return kSiteGroupKeys;
 }
 
 }  // namespace stepwatch::config

@@ -59,7 +59,7 @@ Status ReadNames(const Field& field, Notes& notes, OwnOptions& own) {
   return Status();
 }
 
-constexpr KeyRule<OwnOptions> kInside[] = {
+constexpr KeyRule<OwnOptions> kOwnKeys[] = {
     {{"columns", "list of strings", "[]",
       "`[\"plan_id\"]` adds the column with the number of the plan to every CSV file", "another name: out of range",
       R"("type": "array", "items": {"enum": ["plan_id"]})"},
@@ -111,8 +111,8 @@ constexpr KeyRule<OwnOptions> kInside[] = {
 
 Status ReadOwn(const Field& field, Notes& notes, Config& config) {
   if (!field.value.Is(Kind::kObject))
-    return notes.Refuse(StatusCode::kWrongType, field, ObjectWithKeys<OwnOptions>(kInside));
-  return ReadMembers<OwnOptions>(field, kInside, UnknownKeys::kWarn, notes, config.own);
+    return notes.Refuse(StatusCode::kWrongType, field, ObjectWithKeys<OwnOptions>(kOwnKeys));
+  return ReadMembers<OwnOptions>(field, kOwnKeys, UnknownKeys::kWarn, notes, config.own);
 }
 
 // "$schema" names the schema for editors that check while typing.
@@ -120,7 +120,7 @@ Status Ignore(const Field&, Notes&, Config&) {
   return Status();
 }
 
-constexpr KeyRule<Config> kFields[] = {
+constexpr KeyRule<Config> kOwnFields[] = {
     {{"stepwatch", "object", "{}", "what is Stepwatch's own", "", R"("type": "object")"}, ReadOwn},
     {{"$schema", "any value", "", "ignored: names this schema for editors that check while typing", "", ""}, Ignore},
 };
@@ -128,10 +128,10 @@ constexpr KeyRule<Config> kFields[] = {
 }  // namespace
 
 std::span<const KeyRule<Config>> ObjectFields() {
-  return kFields;
+  return kOwnFields;
 }
 std::span<const KeyRule<OwnOptions>> InsideStepwatch() {
-  return kInside;
+  return kOwnKeys;
 }
 
 }  // namespace stepwatch::config

@@ -14,7 +14,7 @@ namespace {
 
 using After = SyntaxFault::After;
 
-constexpr size_t kShownBytes = 40;
+constexpr size_t kTokenBytesShown = 40;
 
 bool IsDigit(char c) {
   return c >= '0' && c <= '9';
@@ -82,14 +82,14 @@ bool IsVisible(uint32_t code) {
 }
 
 std::string Quoted(std::string_view token) {
-  return "'" + base::Printable(token, kShownBytes) + "'";
+  return "'" + base::Printable(token, kTokenBytesShown) + "'";
 }
 
 // Of a string that is not closed, as much as stands on its line.
 std::string FoundString(std::string_view text, size_t begin) {
   std::string_view string = text.substr(begin, StringEnd(text, begin) - begin);
   while (string.ends_with('\n') || string.ends_with('\r')) string.remove_suffix(1);
-  return base::Printable(string, kShownBytes);
+  return base::Printable(string, kTokenBytesShown);
 }
 
 std::string FoundToken(std::string_view text, size_t begin) {

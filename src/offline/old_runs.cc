@@ -17,11 +17,10 @@
 namespace stepwatch::offline {
 namespace {
 
-using Json = nlohmann::json;
+using ManifestJson = nlohmann::json;
 
 constexpr const char* kManifest = "manifest.json";
 constexpr const char* kLeftover = ".stepwatch-pruned-";
-constexpr size_t kManifestBytesMax = size_t{256} << 20;
 constexpr size_t kMountsBytesMax = size_t{16} << 20;
 constexpr int kDepthMax = 1;  // a run's directory, and those of ours in it
 constexpr int kDirectoryFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
@@ -48,11 +47,11 @@ std::string Quoted(const std::string& name) {
   return "\"" + base::Printable(name) + "\"";
 }
 
-std::string TextOf(const Json& json, const char* name) {
+std::string TextOf(const ManifestJson& json, const char* name) {
   return json.contains(name) && json[name].is_string() ? json[name].get<std::string>() : "";
 }
 template <class Number>
-Number NumberOf(const Json& json, const char* name) {
+Number NumberOf(const ManifestJson& json, const char* name) {
   return json.contains(name) && json[name].is_number_unsigned() ? json[name].get<Number>() : 0;
 }
 
@@ -183,7 +182,7 @@ std::optional<ManifestFacts> ReadFacts(int directory, base::FileSystem& files) {
   const base::UniqueFd manifest(fd);
   const Result<std::string> text = base::ReadAll(fd, kManifestBytesMax, files);
   if (!text.ok()) return std::nullopt;
-  const Json json = Json::parse(text.value(), nullptr, false);
+  const ManifestJson json = ManifestJson::parse(text.value(), nullptr, false);
   if (!json.is_object() || TextOf(json, "stepwatch").empty() || TextOf(json, "run_id").empty()) return std::nullopt;
   return ManifestFacts{TextOf(json, "run_id"),
                        {TextOf(json, "host"), TextOf(json, "boot_id"), TextOf(json, "pid_namespace"),

@@ -9,12 +9,11 @@
 #include "src/base/file.h"
 #include "src/base/run_time.h"
 #include "src/base/text.h"
+#include "src/offline/old_runs.h"
 #include "stepwatch/offline.h"
 
 namespace stepwatch::offline {
 namespace {
-
-constexpr size_t kManifestBytesMax = size_t{256} << 20;
 
 struct Candidate {
   std::string path;

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstddef>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -42,13 +41,11 @@ class JsonText {
     text_ += ": ";
   }
   // Names come from users' models: what is not UTF-8 is replaced, never thrown over.
-  void Value(std::string_view text) {
-    text_ += nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  }
+  void Value(std::string_view text);
   void Value(const char* text) { Value(std::string_view(text)); }
   void Value(const std::string& text) { Value(std::string_view(text)); }
   // The shortest text that reads back to the same number, which is finite.
-  void Value(double value) { text_ += nlohmann::json(value).dump(); }
+  void Value(double value);
   void Value(bool value) { text_ += value ? "true" : "false"; }
   template <class Integer>
   void Value(Integer value) {

@@ -10,7 +10,7 @@
 namespace stepwatch::output {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 void WriteSites(const SiteIndex& sites, JsonText* json) {
   json->Key("modules");
@@ -110,17 +110,17 @@ DType DTypeFromName(const std::string& name) {
   return DType::kOther;
 }
 
-std::optional<std::string> NameAsWritten(const Json& json) {
+std::optional<std::string> NameAsWritten(const OrderedJson& json) {
   const auto found = json.find("as_written");
   return found == json.end() ? std::nullopt : std::optional(found->get<std::string>());
 }
 
-ModuleEntry ModuleFromJson(const Json& json) {
+ModuleEntry ModuleFromJson(const OrderedJson& json) {
   return {json.value("chunk", 0), json.at("name").get<std::string>(), json.value("type", std::string()),
           json.value("watchable", true), NameAsWritten(json)};
 }
 
-ParameterEntry ParameterFromJson(const Json& json) {
+ParameterEntry ParameterFromJson(const OrderedJson& json) {
   return {json.value("chunk", 0),
           json.at("name").get<std::string>(),
           DTypeFromName(json.value("dtype", std::string())),
@@ -139,19 +139,19 @@ std::string ManifestText(const Manifest& manifest) {
 
 Result<ManifestSites> SitesFromManifest(const std::string& text_untrusted) {
   try {
-    const Json json = Json::parse(text_untrusted);
+    const OrderedJson json = OrderedJson::parse(text_untrusted);
     ManifestSites result;
     result.grad_acc_steps = json.value("grad_acc_steps", 1);
-    const Json& sites = json.at("sites");
-    for (const Json& module : sites.at("modules")) result.sites.modules.push_back(ModuleFromJson(module));
-    for (const Json& parameter : sites.at("parameters"))
+    const OrderedJson& sites = json.at("sites");
+    for (const OrderedJson& module : sites.at("modules")) result.sites.modules.push_back(ModuleFromJson(module));
+    for (const OrderedJson& parameter : sites.at("parameters"))
       result.sites.parameters.push_back(ParameterFromJson(parameter));
     result.sites.operators = sites.value("operators", std::vector<std::string>());
     result.sites.features = sites.value("features", false);
     result.sites.stacks = sites.value("stacks", false);
     result.sites.heatmaps = sites.value("heatmaps", false);
     return result;
-  } catch (const Json::exception& error) {
+  } catch (const OrderedJson::exception& error) {
     return Status(StatusCode::kInvalid,
                   std::string("not a manifest.json of a run: ") + base::Printable(error.what(), 200));
   }

@@ -8,10 +8,6 @@
 namespace stepwatch::plan {
 namespace {
 
-config::Warning Note(std::string key, std::string message) {
-  return {config::Warning::Kind::kNote, {std::move(key), 0, 0}, std::move(message)};
-}
-
 bool WantsParameters(const config::Config& config) {
   return config.wg_distribution || config.param_distribution || config.mv_distribution || config.mg_direction ||
          config.ur_distribution;
@@ -42,6 +38,10 @@ std::string_view RelatedModule(const TargetKey& key, const std::vector<SiteName>
 }
 
 }  // namespace
+
+config::Warning NoteOn(std::string key, std::string message) {
+  return {config::Warning::Kind::kNote, {std::move(key), 0, 0}, std::move(message)};
+}
 
 std::vector<SiteKind> KindsOf(const config::Config& config) {
   std::vector<SiteKind> kinds;
@@ -93,10 +93,10 @@ std::vector<config::Warning> Selection::Warnings() const {
   std::vector<config::Warning> warnings = stale.TakeWarnings();
   if (config_.xy_distribution && config_.forward_only + config_.backward_only < 2) CheckWatchable(&warnings);
   if (!config_.xy_distribution && !WantsParameters(config_) && !WantsMore(config_) && !GroupsSelect(config_))
-    warnings.push_back(Note("",
-                            "this config collects nothing: xy_distribution, wg_distribution, param_distribution, "
-                            "mv_distribution, mg_direction, ur_distribution, recording_l2_features, "
-                            "cc_distribution.enable, stack_info and print_struct are all false"));
+    warnings.push_back(NoteOn("",
+                              "this config collects nothing: xy_distribution, wg_distribution, param_distribution, "
+                              "mv_distribution, mg_direction, ur_distribution, recording_l2_features, "
+                              "cc_distribution.enable, stack_info and print_struct are all false"));
   return warnings;
 }
 
@@ -132,7 +132,7 @@ void Selection::CheckWatchable(std::vector<config::Warning>* warnings) const {
   std::string message = std::to_string(blind) + " of " + std::to_string(selected) +
                         " selected modules have a type that is not hooked and give no rows: " + named;
   if (!sites_.unwatchable_advice.empty()) message += "; " + sites_.unwatchable_advice;
-  warnings->push_back(Note("xy_distribution", std::move(message)));
+  warnings->push_back(NoteOn("xy_distribution", std::move(message)));
 }
 
 }  // namespace stepwatch::plan

@@ -21,6 +21,9 @@ std::vector<SiteKind> KindsOf(const config::Config& config);
 std::string_view NearestName(std::string_view text, const std::vector<SiteName>& modules,
                              const std::vector<SiteName>& parameters, base::SearchBudget* budget);
 
+// A warning that says what is odd, with no change of what is collected.
+config::Warning NoteOn(std::string key, std::string message);
+
 class Selection {
  public:
   // Both must outlive the selection.

@@ -17,10 +17,6 @@ std::optional<config::NamePattern> Compiled(const std::string& text) {
   return config::NamePattern::Compile(text, &fault);
 }
 
-config::Warning Note(std::string key, std::string message) {
-  return {config::Warning::Kind::kNote, {std::move(key), 0, 0}, std::move(message)};
-}
-
 std::string KeyOf(size_t group) {
   return "stepwatch.sites[" + std::to_string(group) + "]";
 }
@@ -123,16 +119,16 @@ std::string SiteGroups::WhyIdle(const Group& group) {
 
 void SiteGroups::WarnOf(const std::string& key, const Group& group, std::vector<config::Warning>* warnings) {
   if (group.sites == 0 && group.unwatchable.empty())
-    warnings->push_back(Note(key, "changes nothing: " + WhyIdle(group)));
+    warnings->push_back(NoteOn(key, "changes nothing: " + WhyIdle(group)));
   if (!group.unwatchable.empty())
-    warnings->push_back(Note(key, std::to_string(group.unwatchable.size()) +
-                                      " of the modules that it selects have a type that is not hooked and give no "
-                                      "rows, such as " +
-                                      Quoted(group.unwatchable.front())));
+    warnings->push_back(NoteOn(key, std::to_string(group.unwatchable.size()) +
+                                        " of the modules that it selects have a type that is not hooked and give no "
+                                        "rows, such as " +
+                                        Quoted(group.unwatchable.front())));
   for (size_t i = 0; i < group.exclude.size(); ++i)
     if (!group.exclude[i].left_out_any)
-      warnings->push_back(Note(key + ".exclude[" + std::to_string(i) + "]",
-                               Quoted(group.config->exclude[i]) + " leaves out nothing that this group matches"));
+      warnings->push_back(NoteOn(key + ".exclude[" + std::to_string(i) + "]",
+                                 Quoted(group.config->exclude[i]) + " leaves out nothing that this group matches"));
 }
 
 std::vector<config::Warning> SiteGroups::Warnings(const std::vector<SiteName>& modules,
@@ -152,7 +148,7 @@ std::vector<config::Warning> SiteGroups::Warnings(const std::vector<SiteName>& m
   if (warnings.size() > kToldMax) {
     const size_t further = warnings.size() - kToldMax;
     warnings.resize(kToldMax);
-    warnings.push_back(Note("stepwatch.sites", "and " + std::to_string(further) + " more of this sort"));
+    warnings.push_back(NoteOn("stepwatch.sites", "and " + std::to_string(further) + " more of this sort"));
   }
   for (config::Warning& warning : stale.TakeWarnings()) warnings.push_back(std::move(warning));
   return warnings;

@@ -9,18 +9,13 @@
 
 #include "src/base/file.h"
 #include "src/base/write_whole.h"
+#include "src/sinks/file_status.h"
 
 namespace stepwatch::sinks {
 namespace {
 
 // More files than this for one bucket mean that something else is wrong.
-constexpr int kNamesMax = 100;
-
-Status FileStatus(std::string_view what, const std::string& path, int error_number, std::string_view consequence = "") {
-  const Status status = base::ErrnoStatus(what, path, error_number);
-  const StatusCode code = error_number == EFBIG ? StatusCode::kExhausted : status.code();
-  return Status(code, status.message() + std::string(consequence));
-}
+constexpr int kCsvNamesMax = 100;
 
 // "actv_0-4.csv", "actv_0-4_p2.csv", "actv_0-4_p2_2.csv", ...
 std::string CandidateName(const WantedFile& wanted, int attempt) {
@@ -74,7 +69,7 @@ void CsvFile::CloseAsItIs() {
 }
 
 Status CsvFile::OpenOrCreate(std::string_view rows, bool* appended) {
-  for (int attempt = 0; attempt < kNamesMax; ++attempt) {
+  for (int attempt = 0; attempt < kCsvNamesMax; ++attempt) {
     path_ = base::JoinPath(directory_.path, CandidateName(wanted_, attempt));
     const bool is_ours = !wanted_.is_new || attempt == attempt_;
     Result<Found> found = is_ours ? OpenExisting() : Found::kNothing;
@@ -98,7 +93,8 @@ Status CsvFile::OpenOrCreate(std::string_view rows, bool* appended) {
       return Status(StatusCode::kUnavailable,
                     "cannot write " + path_ + ": it is a symbolic link to nowhere; remove it and the rows are written");
   }
-  return Status(StatusCode::kExhausted, "cannot write " + path_ + ": this file and " + std::to_string(kNamesMax - 1) +
+  return Status(StatusCode::kExhausted, "cannot write " + path_ + ": this file and " +
+                                            std::to_string(kCsvNamesMax - 1) +
                                             " others like it have other columns; move them away");
 }
 

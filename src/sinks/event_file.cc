@@ -8,18 +8,13 @@
 
 #include "src/base/file.h"
 #include "src/base/write_whole.h"
+#include "src/sinks/file_status.h"
 
 namespace stepwatch::sinks {
 namespace {
 
 // More names than this taken mean that something else is wrong.
-constexpr int kNamesMax = 1000;
-
-Status FileStatus(std::string_view what, const std::string& path, int error_number, std::string_view consequence = "") {
-  const Status status = base::ErrnoStatus(what, path, error_number);
-  const StatusCode code = error_number == EFBIG ? StatusCode::kExhausted : status.code();
-  return Status(code, status.message() + std::string(consequence));
-}
+constexpr int kEventFileNamesMax = 1000;
 
 }  // namespace
 
@@ -76,7 +71,7 @@ Status EventFile::EndFile() {
 
 Status EventFile::Create() {
   bool made = false;
-  for (int attempt = 0; attempt < kNamesMax; ++attempt) {
+  for (int attempt = 0; attempt < kEventFileNamesMax; ++attempt) {
     path_ = base::JoinPath(directory_, serial_ == 0 ? name_ : name_ + "." + std::to_string(serial_));
     fd_ = base::RepeatInterrupted(
         [this] { return files_.Open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644); });
@@ -91,7 +86,8 @@ Status EventFile::Create() {
     }
   }
   if (fd_ < 0)
-    return Status(StatusCode::kExhausted, "cannot create " + path_ + ": it and " + std::to_string(kNamesMax - 1) +
+    return Status(StatusCode::kExhausted, "cannot create " + path_ + ": it and " +
+                                              std::to_string(kEventFileNamesMax - 1) +
                                               " names like it are taken; move these files away");
   struct stat about;
   if (files_.Fstat(fd_, &about) != 0) {

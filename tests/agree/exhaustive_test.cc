@@ -270,12 +270,18 @@ TEST_CASE("in every order of events two coordinators on a store have the same pl
   CheckAll({});
 }
 
-TEST_CASE("in every order, with step threads that give up at the gate", "[slow]") {
+TEST_CASE("in every order, with step threads that give up at the gate", "[slow][long]") {
   CheckAll({.steps = 3, .gate_timeouts = 1});
 }
 
-TEST_CASE("in every order, with a rank that restarts in place at any point", "[slow]") {
+TEST_CASE("in every order, with a rank that restarts in place at any point", "[slow][long]") {
   CheckAll({.restarts = 1});
+}
+
+TEST_CASE("in any order, with step threads that give up at the gate, and with a rank that restarts in place",
+          "[slow][random]") {
+  CheckSome({.steps = 3, .gate_timeouts = 1});
+  CheckSome({.restarts = 1});
 }
 
 TEST_CASE("in any order, with rank 0 restarting in place", "[slow][random]") {

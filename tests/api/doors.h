@@ -1,6 +1,7 @@
 // The doors that a test's monitors open, in a directory of their own.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 

@@ -13,7 +13,7 @@
 namespace stepwatch::testing {
 namespace {
 
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 
 std::string WithBudget(const Wanted& wanted, const std::string& percent = "0.01") {
   return ConfigText(wanted, R"(, "stepwatch": {"budget": {"percent": )" + percent + "}}");
@@ -69,9 +69,9 @@ class CostlyJob : public Job {
       if (event.message.find("budget of ") == 0) found.push_back(event);
     return found;
   }
-  Json Manifest() const {
+  SortedJson Manifest() const {
     std::ifstream file(output_dir + "/manifest.json");
-    return Json::parse(file);
+    return SortedJson::parse(file);
   }
 
  private:
@@ -105,14 +105,14 @@ TEST_CASE("a job over its budget is collected less often, and events, manifest a
   CHECK(collected == 12);
 
   // Each plan's rows lie on the interval that the manifest names, counted from the first step of the window.
-  const Json plans = job.Manifest()["plans"];
+  const SortedJson plans = job.Manifest()["plans"];
   REQUIRE(plans.size() == decisions.size() + 1);
   const int64_t start = plans[0]["first_step"];
   CHECK(plans[0]["budget"]["step_interval"] == 1);
   CHECK_FALSE(plans[0]["budget"].contains("decision"));
   std::set<int64_t> expected;
   for (size_t i = 0; i < plans.size(); ++i) {
-    const Json& plan = plans[i];
+    const SortedJson& plan = plans[i];
     CHECK(plan["state"] == "drained");
     CHECK(plan["budget"]["percent"] == 0.01);
     if (i > 0) {
@@ -142,17 +142,17 @@ TEST_CASE("without a budget the same job collects each step, and its cost is tol
     found = door::FindJobs({.directories = {directory / "run"}});
     return found.size() == 1 && !found[0].status.empty();
   }));
-  const Json status = Json::parse(found[0].status);
+  const SortedJson status = SortedJson::parse(found[0].status);
   CHECK(status["budget"].is_null());
   CHECK(status["cost"]["collected"] == 19);
   CHECK(status["cost"]["steps"] == 19);
   CHECK(status["cost"]["percent"] > 0);
-  const Json& parts = status["cost"]["parts"];
+  const SortedJson& parts = status["cost"]["parts"];
   CHECK(parts["grad_unreduced"] > 0);  // site 0 of the plan, of which the large tensor is told
   CHECK(parts["grad_reduced"] > 0);
   CHECK(parts["boundary"] > 0);
   CHECK_FALSE(parts.contains("actv"));
-  const Json& each = status["cost"]["per_collected_step"];
+  const SortedJson& each = status["cost"]["per_collected_step"];
   CHECK(each["grad_unreduced"].get<double>() * 19 == Approx(parts["grad_unreduced"].get<double>()));
   CHECK(each.size() == parts.size());
   job.Close();
@@ -226,7 +226,7 @@ TEST_CASE("a call of the program keeps the sampling that the budget has brought"
   amendment.ops = {"max", "min"};
   REQUIRE(job.monitor->Amend(amendment).ok());
   job.Close();
-  const Json plans = job.Manifest()["plans"];
+  const SortedJson plans = job.Manifest()["plans"];
   REQUIRE(plans.size() == 3);
   CHECK(plans[1]["budget"]["step_interval"] > 1);
   CHECK(plans[2]["budget"]["step_interval"] == plans[1]["budget"]["step_interval"]);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <nlohmann/json.hpp>
 
 #include "controller/api/door_settings.h"
 #include "controller/api/monitor_impl.h"

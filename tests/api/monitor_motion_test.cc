@@ -1,6 +1,7 @@
 // Pausing, resuming and rotating a real monitor through its door.
 #include <atomic>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "stepwatch/stores.h"

@@ -1,5 +1,6 @@
 // POST /v1/plan of a real monitor: what a config would mean for it, while it does what it did.
 
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "tests/api/doors.h"

@@ -2,6 +2,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <nlohmann/json.hpp>
+
 #include "controller/api/monitor_impl.h"
 #include "controller/door/pulse_client.h"
 #include "stepwatch/phase_scope.h"

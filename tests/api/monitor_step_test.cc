@@ -1,4 +1,6 @@
 // An edit for a later step, given at the door of a single process.
+#include <nlohmann/json.hpp>
+
 #include "tests/api/doors.h"
 #include "tests/api/job.h"
 

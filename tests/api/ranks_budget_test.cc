@@ -14,7 +14,7 @@
 namespace stepwatch::testing {
 namespace {
 
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 
 std::string WithBudget(int64_t collect_times, const std::string& more = "", const std::string& own = "") {
   return ConfigText({.collect_times = collect_times}, more + R"(, "stepwatch": {"budget": {"percent": 2})" + own + "}");
@@ -90,9 +90,9 @@ class CostlyRanks : public RankedJob {
       rank->TrainStep();
     }
   }
-  Json Plans(size_t rank) {
+  SortedJson Plans(size_t rank) {
     std::ifstream file(ranks.at(rank)->output_dir + "/manifest.json");
-    return Json::parse(file)["plans"];
+    return SortedJson::parse(file)["plans"];
   }
 
   std::array<std::atomic<bool>, 3> is_costly{};
@@ -123,7 +123,7 @@ TEST_CASE("one rank that is over the budget lowers all: they collect the same st
   job.CheckAllAreAlike();
   CHECK(job[0].Steps("grad_reduced").size() == 60);
   for (size_t rank = 0; rank < 3; ++rank) {
-    const Json plans = job.Plans(rank);
+    const SortedJson plans = job.Plans(rank);
     REQUIRE(plans.size() >= 2);
     CHECK(job.Decisions(rank).at(0) == job.Decisions(0)[0]);
     CHECK(plans[1]["budget"]["step_interval"] > 1);
@@ -206,7 +206,7 @@ TEST_CASE("a call that comes while a sampling waits for the agreed step does not
       if (!waits) continue;
       job.CheckAllAreAlike();
       CHECK(job[calling].Steps("grad_reduced").size() == 20);
-      const Json plans = job.Plans(calling);
+      const SortedJson plans = job.Plans(calling);
       CHECK(plans[1]["state"] == "superseded");
       CHECK(plans[2]["budget"]["step_interval"] == 1);
       CHECK(plans[3]["budget"]["step_interval"] == plans[1]["budget"]["step_interval"]);
@@ -254,7 +254,7 @@ TEST_CASE("a rank of a release that knows of no budget for all ranks keeps what 
   job.Start();
   job.Run(milliseconds(2));
   REQUIRE(job.Within([&] { return !job.Told(0, EventKind::kWarning).empty(); }));
-  const Json budget = doors.Ask(0, "GET", "/v1/status")["budget"];
+  const SortedJson budget = doors.Ask(0, "GET", "/v1/status")["budget"];
   CHECK(budget["acting"] == false);
   CHECK(budget["reason"].get<std::string>().find("rank 1 runs another release of stepwatch") == 0);
   const int64_t step = job[0].monitor->step();

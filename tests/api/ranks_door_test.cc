@@ -1,5 +1,6 @@
 // The doors of a job of several ranks: any of them answers for all, through the store.
 #include <future>
+#include <nlohmann/json.hpp>
 
 #include "tests/api/open_doors.h"
 #include "tests/api/ranked_job.h"

@@ -1,5 +1,6 @@
 // Jobs of several ranks: all of them pause, go on, and begin an edit at one step.
 #include <future>
+#include <nlohmann/json.hpp>
 
 #include "tests/api/open_doors.h"
 #include "tests/api/ranked_job.h"

@@ -1,6 +1,7 @@
 #include "controller/cli/edit_target.h"
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "controller/door/json_values.h"
 #include "tests/catch.h"

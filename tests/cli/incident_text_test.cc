@@ -1,17 +1,16 @@
 #include "controller/cli/incident_text.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "tests/catch.h"
+#include "tests/has.h"
 
 namespace stepwatch::cli {
 namespace {
 
 using door::Json;
-
-bool Has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using testing::Has;
 
 Json Run(const std::string& id, const std::string& state, int64_t open) {
   return {{"id", id},     {"state", state},       {"end_reason", nullptr}, {"world", 8},

@@ -1,5 +1,7 @@
 #include "controller/cli/incident_words.h"
 
+#include <nlohmann/json.hpp>
+
 #include "operations/vocabulary/names.h"
 #include "tests/catch.h"
 

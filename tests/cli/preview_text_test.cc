@@ -1,9 +1,11 @@
 #include "controller/cli/preview_text.h"
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "controller/cli/plan_job.h"
 #include "tests/catch.h"
+#include "tests/has.h"
 #include "tests/temporary_directory.h"
 
 namespace stepwatch::cli {
@@ -11,10 +13,7 @@ namespace {
 
 using door::Json;
 using door::PlanPreview;
-
-bool Has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using testing::Has;
 
 PlanPreview Differing() {
   PlanPreview preview;

@@ -1,18 +1,18 @@
 #include "controller/cli/ranks_text.h"
 
+#include <nlohmann/json.hpp>
+
 #include "controller/cli/job_groups.h"
 #include "controller/cli/ranks_commands.h"
 #include "controller/cli/status_text.h"
 #include "tests/catch.h"
+#include "tests/has.h"
 
 namespace stepwatch::cli {
 namespace {
 
 using door::Json;
-
-bool Has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using testing::Has;
 
 const Json kAnswer = Json::parse(R"({"version": 1, "run_id": "0123456789", "world_size": 12, "complete": false,
   "alone": null, "reasons": [], "missing": [{"rank": 4, "reason": "not heard within 1500 ms"}],

@@ -1,15 +1,15 @@
 #include "controller/cli/status_text.h"
 
+#include <nlohmann/json.hpp>
+
 #include "tests/catch.h"
+#include "tests/has.h"
 
 namespace stepwatch::cli {
 namespace {
 
 using door::Json;
-
-bool Has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using testing::Has;
 
 Json Collecting() {
   door::JobStatus status;

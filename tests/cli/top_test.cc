@@ -1,13 +1,16 @@
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "controller/cli/top_keys.h"
 #include "controller/cli/top_view.h"
 #include "tests/catch.h"
+#include "tests/has.h"
 
 namespace stepwatch::cli {
 namespace {
 
 using door::Json;
+using testing::Has;
 
 Json ValueOf(const std::string& name, int64_t step, const Json& values) {
   return {{"name", name}, {"tag", "0:" + name}, {"chunk", 0}, {"step", step}, {"micro_step", 0}, {"values", values}};
@@ -46,10 +49,6 @@ std::vector<std::string> Names(const TopAnswers& answers, const TopChoice& choic
   std::vector<std::string> names;
   for (const TopRow& row : ChosenRows(TableOf(answers.latest), choice)) names.push_back(row.name);
   return names;
-}
-
-bool Has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 using Strings = std::vector<std::string>;

@@ -1,5 +1,7 @@
 #include "controller/cli/why_layer.h"
 
+#include <nlohmann/json.hpp>
+
 #include "tests/catch.h"
 
 namespace stepwatch::cli {

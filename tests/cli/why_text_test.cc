@@ -1,22 +1,21 @@
 #include "controller/cli/why_text.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "controller/cli/text_table.h"
 #include "tests/catch.h"
+#include "tests/has.h"
 
 namespace stepwatch::cli {
 namespace {
 
 using door::Json;
+using testing::Has;
 
 constexpr size_t kWidth = 80;
 constexpr long kHeight = 24;
-
-bool Has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 // The words of a label that take several lines, in one.
 std::string Unbroken(const std::string& text) {

@@ -20,7 +20,6 @@ TEST_CASE("a budget that is not right is refused where it is wrong") {
     const char* key;
     const char* says;
   };
-  constexpr StatusCode kType = StatusCode::kWrongType, kRange = StatusCode::kOutOfRange;
   const Case cases[] = {
       {R"(^1.0)", kType, "", R"(an object such as {"percent": 1.0})"},
       {R"(^{})", kType, "", R"(an object such as {"percent": 1.0})"},

@@ -79,4 +79,7 @@ inline std::string HowToRepeat(unsigned seed) {
   return "repeat with: STEPWATCH_SEED=" + std::to_string(seed) + " bin/config_test";
 }
 
+inline constexpr StatusCode kType = StatusCode::kWrongType;
+inline constexpr StatusCode kRange = StatusCode::kOutOfRange;
+
 }  // namespace stepwatch::config

@@ -26,9 +26,6 @@ void CheckRefused(const RefusedCase& refused) {
   CHECK(Contains(status.message(), "; accepted: "));
 }
 
-constexpr StatusCode kType = StatusCode::kWrongType;
-constexpr StatusCode kRange = StatusCode::kOutOfRange;
-
 struct BoolField {
   const char* key;
   bool Config::*member;

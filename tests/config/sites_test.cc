@@ -41,7 +41,6 @@ TEST_CASE("a group that is not right is refused where it is wrong") {
     const char* key;
     const char* says;
   };
-  constexpr StatusCode kType = StatusCode::kWrongType, kRange = StatusCode::kOutOfRange;
   const Case cases[] = {
       {R"({"match": "a", ~"evry": 10})", kType, "[0].evry", R"((did you mean "every"?))"},
       {R"(~{"kinds": ["actv"]})", kType, "[0]", R"(an object with the key "match")"},

@@ -1,6 +1,7 @@
 // Requests that change something: what the routes ask of the job, what they answer, and that each is performed once.
 #include <unistd.h>
 
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "controller/door/change_routes.h"
@@ -11,7 +12,7 @@
 namespace stepwatch::door {
 namespace {
 
-using Outcome = ChangeReport::Outcome;
+using ChangeOutcome = ChangeReport::Outcome;
 using Taken = ChangeReport::Taken;
 
 struct Answered {
@@ -31,7 +32,7 @@ Question Post(const std::string& target, const std::string& body = "", const std
 
 TEST_CASE("a change is asked of the job with its text, its condition and who sends it") {
   OpenDoor door;
-  door.job->change_report.outcome = Outcome::kWritten;
+  door.job->change_report.outcome = ChangeOutcome::kWritten;
   door.job->change_report.config_path = "/c.json";
   door.job->change_report.method = "exchange";
   door.job->change_report.replaced_sha256 = "aa";
@@ -93,7 +94,7 @@ TEST_CASE("what a route does not know is refused, and not done in another way") 
 
 TEST_CASE("a text may be applied without the file, and for a step") {
   OpenDoor door;
-  door.job->change_report.outcome = Outcome::kGiven;
+  door.job->change_report.outcome = ChangeOutcome::kGiven;
   door.job->change_report.replaced_sha256 = "in the file";
   const Answered given = Ask(door, {"POST", "/v1/apply?volatile=1", "{}", "", ""});
   CHECK(given.status == 200);
@@ -119,34 +120,34 @@ TEST_CASE("each refusal has its status, its code and what there is to know") {
   ChangeReport& report = door.job->change_report;
   report.message = "a sentence";
   report.replaced_sha256 = "found";
-  const auto ask = [&](Outcome outcome) {
+  const auto ask = [&](ChangeOutcome outcome) {
     report.outcome = outcome;
     return Ask(door, {"POST", "/v1/apply", "{}", "expected", ""});
   };
-  const Answered conflict = ask(Outcome::kConflict);
+  const Answered conflict = ask(ChangeOutcome::kConflict);
   CHECK(conflict.status == 412);
   CHECK(conflict.json["error"]["code"] == "conflict");
   CHECK(conflict.json["error"]["expected_sha256"] == "expected");
   CHECK(conflict.json["error"]["found_sha256"] == "found");
-  CHECK(ask(Outcome::kEdited).status == 409);
+  CHECK(ask(ChangeOutcome::kEdited).status == 409);
   report.place = {"ops", 2, 10};
-  const Answered invalid = ask(Outcome::kInvalid);
+  const Answered invalid = ask(ChangeOutcome::kInvalid);
   CHECK(invalid.status == 422);
   CHECK(invalid.json["error"] ==
         Json({{"code", "invalid"}, {"key", "ops"}, {"line", 2}, {"column", 10}, {"message", "a sentence"}}));
-  const Answered unwritable = ask(Outcome::kUnwritable);
+  const Answered unwritable = ask(ChangeOutcome::kUnwritable);
   CHECK(unwritable.status == 409);
   CHECK(unwritable.json["error"]["code"] == "unwritable");
   CHECK(Has(unwritable.json["error"]["message"].get<std::string>(), "as its owner"));
-  CHECK(ask(Outcome::kNoOldConfig).status == 404);
-  CHECK(ask(Outcome::kStatic).json["error"]["code"] == "static");
-  CHECK(ask(Outcome::kNotReader).json["error"]["code"] == "not_reader");
-  CHECK(ask(Outcome::kNotReady).status == 503);
+  CHECK(ask(ChangeOutcome::kNoOldConfig).status == 404);
+  CHECK(ask(ChangeOutcome::kStatic).json["error"]["code"] == "static");
+  CHECK(ask(ChangeOutcome::kNotReader).json["error"]["code"] == "not_reader");
+  CHECK(ask(ChangeOutcome::kNotReady).status == 503);
 }
 
 TEST_CASE("a request with an id is performed once, and gives the same answer again") {
   OpenDoor door;
-  door.job->change_report.outcome = Outcome::kWritten;
+  door.job->change_report.outcome = ChangeOutcome::kWritten;
   door.job->change_report.plan_id = 1;
   const Answered first = Ask(door, Post("/v1/apply", "{}", "one"));
   door.job->change_report.plan_id = 2;
@@ -181,7 +182,7 @@ TEST_CASE("two at once with one id are one request") {
 TEST_CASE("whoever is too early asks again with the same id what became of the request") {
   OpenDoor door([](ServerOptions* options) { options->limits.answer_time = 20ms; });
   door.job->holds_changes = true;
-  door.job->change_report.outcome = Outcome::kWritten;
+  door.job->change_report.outcome = ChangeOutcome::kWritten;
   const Answered late = Ask(door, Post("/v1/apply", "{}", "slow"));
   CHECK(late.status == 503);
   CHECK(Has(late.json["error"]["message"].get<std::string>(), "Idempotency-Key"));
@@ -200,9 +201,9 @@ TEST_CASE("a request that is lost, or is to be tried again, leaves its id free")
   asker.join();
   CHECK(lost.status == 503);
   door.job->holds_changes = false;
-  door.job->change_report.outcome = Outcome::kNotReady;
+  door.job->change_report.outcome = ChangeOutcome::kNotReady;
   CHECK(Ask(door, Post("/v1/apply", "{}", "id")).status == 503);
-  door.job->change_report.outcome = Outcome::kWritten;
+  door.job->change_report.outcome = ChangeOutcome::kWritten;
   CHECK(Ask(door, Post("/v1/apply", "{}", "id")).status == 200);
   CHECK(door.job->Changes().size() == 3);
 }
@@ -260,7 +261,7 @@ TEST_CASE("only so many changes are under way, and whoever asks what became of o
 TEST_CASE("a door that lets more people read lets nobody else change anything") {
   const auto log = std::make_shared<RequestLog>();
   FakeJob job;
-  job.change_report.outcome = Outcome::kWritten;
+  job.change_report.outcome = ChangeOutcome::kWritten;
   const Route& start = *FindRoute("POST", "/v1/start").route;
   const auto ask = [&](Access access) {
     Request request;

@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/door/open_door.h"
 
 namespace stepwatch::door {

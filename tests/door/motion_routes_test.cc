@@ -1,15 +1,17 @@
 // Pausing, resuming and rotating through a door: what each outcome is told as.
+#include <nlohmann/json.hpp>
+
 #include "tests/door/open_door.h"
 
 namespace stepwatch::door {
 namespace {
 
-struct Told {
+struct PostReply {
   int status = 0;
   Json json;
 };
 
-Told Ask(OpenDoor& door, const std::string& target) {
+PostReply PostTo(OpenDoor& door, const std::string& target) {
   const Result<Reply> reply = door.client().Ask("POST", target);
   REQUIRE(reply.ok());
   return {reply.value().status, ParseJson(reply.value().body).value()};
@@ -18,7 +20,7 @@ Told Ask(OpenDoor& door, const std::string& target) {
 TEST_CASE("a pause that has begun says for which plan, and for which ranks") {
   OpenDoor door;
   door.job->pause_result = {PauseResult::Outcome::kDone, false, 3, 41, 40};
-  Told told = Ask(door, "/v1/pause");
+  PostReply told = PostTo(door, "/v1/pause");
   CHECK(told.status == 200);
   CHECK(told.json == Json{{"version", 1},
                           {"outcome", "paused"},
@@ -29,7 +31,7 @@ TEST_CASE("a pause that has begun says for which plan, and for which ranks") {
                           {"ranks", "all"}});
   door.job->pause_result.at_step = -1;
   door.job->pause_result.is_of_all_ranks = false;
-  told = Ask(door, "/v1/resume");
+  told = PostTo(door, "/v1/resume");
   CHECK(told.json["outcome"] == "resumed");
   CHECK(told.json["paused"] == false);
   CHECK(told.json["at_step"].is_null());
@@ -62,7 +64,7 @@ TEST_CASE("what cannot be paused, or not yet, is told apart") {
   OpenDoor door;
   for (const auto& [outcome, status, word] : cases) {
     door.job->pause_result.outcome = outcome;
-    const Told told = Ask(door, "/v1/pause");
+    const PostReply told = PostTo(door, "/v1/pause");
     CHECK(told.status == status);
     CHECK((status < 400 ? told.json["outcome"] : told.json["error"]["code"]) == word);
   }
@@ -72,7 +74,7 @@ TEST_CASE("a rotation names the directory and the files that are closed, or says
   using Outcome = RotateResult::Outcome;
   OpenDoor door;
   door.job->rotate_result = {Outcome::kDone, 2, 40, "/out/run", {"actv_0-9.csv"}};
-  Told told = Ask(door, "/v1/rotate");
+  PostReply told = PostTo(door, "/v1/rotate");
   CHECK(told.status == 200);
   CHECK(told.json == Json{{"version", 1},
                           {"outcome", "rotated"},
@@ -82,14 +84,14 @@ TEST_CASE("a rotation names the directory and the files that are closed, or says
                           {"files", Json::array({"actv_0-9.csv"})},
                           {"ranks", "all"}});
   door.job->rotate_result = {Outcome::kAsked, 3, -1, "/out/run", {}};
-  told = Ask(door, "/v1/rotate");
+  told = PostTo(door, "/v1/rotate");
   CHECK(told.status == 202);
   CHECK(told.json["outcome"] == "under_way");
   CHECK(told.json["last_step"].is_null());
   for (const auto& [outcome, word] :
        {std::pair{Outcome::kUnderWay, "under_way"}, {Outcome::kNotCollecting, "not_collecting"}}) {
     door.job->rotate_result.outcome = outcome;
-    told = Ask(door, "/v1/rotate");
+    told = PostTo(door, "/v1/rotate");
     CHECK(told.status == 409);
     CHECK(told.json["error"]["code"] == word);
   }

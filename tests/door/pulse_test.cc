@@ -3,6 +3,8 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include <nlohmann/json.hpp>
+
 #include "controller/door/pulse_client.h"
 #include "controller/door/pulse_grant.h"
 #include "src/step/pulse_writer.h"

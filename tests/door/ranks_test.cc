@@ -1,6 +1,7 @@
 #include "controller/door/ranks.h"
 
 #include <future>
+#include <nlohmann/json.hpp>
 
 #include "controller/door/forward.h"
 #include "controller/door/perform.h"

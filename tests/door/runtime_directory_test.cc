@@ -4,15 +4,14 @@
 #include <unistd.h>
 
 #include "tests/catch.h"
+#include "tests/has.h"
 #include "tests/temporary_directory.h"
 #include "tests/variable.h"
 
 namespace stepwatch::door {
 namespace {
 
-bool Has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using testing::Has;
 
 TEST_CASE("the directory that the environment names comes first") {
   const testing::Variable named("STEPWATCH_RUNTIME_DIR", "/shared/jobs//");

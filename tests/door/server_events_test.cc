@@ -1,3 +1,5 @@
+#include <nlohmann/json.hpp>
+
 #include "tests/door/open_door.h"
 
 namespace stepwatch::door {

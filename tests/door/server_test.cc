@@ -2,6 +2,8 @@
 
 #include <sys/wait.h>
 
+#include <nlohmann/json.hpp>
+
 #include "controller/door/listener.h"
 #include "tests/door/open_door.h"
 

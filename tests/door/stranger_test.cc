@@ -15,7 +15,7 @@
 namespace stepwatch::door {
 namespace {
 
-constexpr uid_t kStranger = 54321;
+constexpr uid_t kOtherUser = 54321;
 
 bool CanBecomeAnother() {
   if (::geteuid() == 0) return true;
@@ -24,11 +24,11 @@ bool CanBecomeAnother() {
 }
 
 // The exit code of a process of another user.
-int AsStranger(const std::function<int()>& action) {
+int ExitCodeAsOther(const std::function<int()>& action) {
   const pid_t child = ::fork();
   if (child == 0) {
-    if (::setgroups(0, nullptr) != 0 || ::setresgid(kStranger, kStranger, kStranger) != 0 ||
-        ::setresuid(kStranger, kStranger, kStranger) != 0)
+    if (::setgroups(0, nullptr) != 0 || ::setresgid(kOtherUser, kOtherUser, kOtherUser) != 0 ||
+        ::setresuid(kOtherUser, kOtherUser, kOtherUser) != 0)
       ::_exit(100);
     ::_exit(action());
   }
@@ -57,12 +57,13 @@ TEST_CASE("a second user can neither look into the directory of a door nor reach
   ::umask(before);
   REQUIRE(::chmod(door.directory.path().c_str(), 01777) == 0);  // as /tmp is
   base::UniqueFd fd;
-  CHECK(AsStranger([&] { return Refused(Connect(path, &fd)); }) == 0);
-  CHECK(AsStranger([&] { return ::opendir(door.runtime.c_str()) == nullptr && errno == EACCES ? 0 : 1; }) == 0);
-  CHECK(AsStranger([&] { return Refused(::unlink(path.c_str())); }) == 0);
-  CHECK(AsStranger([&] { return Refused(::rename(path.c_str(), (path + "x").c_str())); }) == 0);
-  CHECK(AsStranger([&] { return ::open((door.runtime + "/x").c_str(), O_CREAT | O_WRONLY, 0600) < 0 ? 0 : 1; }) == 0);
-  CHECK(AsStranger([&] {
+  CHECK(ExitCodeAsOther([&] { return Refused(Connect(path, &fd)); }) == 0);
+  CHECK(ExitCodeAsOther([&] { return ::opendir(door.runtime.c_str()) == nullptr && errno == EACCES ? 0 : 1; }) == 0);
+  CHECK(ExitCodeAsOther([&] { return Refused(::unlink(path.c_str())); }) == 0);
+  CHECK(ExitCodeAsOther([&] { return Refused(::rename(path.c_str(), (path + "x").c_str())); }) == 0);
+  CHECK(ExitCodeAsOther([&] { return ::open((door.runtime + "/x").c_str(), O_CREAT | O_WRONLY, 0600) < 0 ? 0 : 1; }) ==
+        0);
+  CHECK(ExitCodeAsOther([&] {
           return ::rename(door.runtime.c_str(), (door.runtime + "x").c_str()) != 0 && errno == EPERM ? 0 : 1;
         }) == 0);
   CHECK(door.client().Get("/v1/status").value().status == 200);
@@ -79,7 +80,7 @@ TEST_CASE("a second user who gets as far as the socket hears that the job is not
   for (const char* question : {"GET /v1/status", "GET /v1/events", "GET /metrics", "GET /v1/doctor",
                                "POST /v1/validate", "POST /v1/apply", "POST /v1/stop", "nonsense"}) {
     INFO(question);
-    CHECK(AsStranger([&] {
+    CHECK(ExitCodeAsOther([&] {
             base::UniqueFd fd;
             if (Connect(path, &fd) != 0) return 2;
             const std::string text = std::string(question) + " HTTP/1.1\r\nContent-Length: 0\r\n\r\n";
@@ -108,7 +109,8 @@ TEST_CASE("a directory that another user has put in the place of ours is not use
       {"is a link", [&] { return ::symlink(stolen.c_str(), stolen.c_str()); }}};
   size_t told = 0;
   for (const auto& [why, fake] : fakes) {
-    REQUIRE(AsStranger([&, &make = fake] { return make() == 0 && ChangePlaces(stolen, door.runtime) ? 0 : 1; }) == 0);
+    REQUIRE(ExitCodeAsOther([&, &make = fake] { return make() == 0 && ChangePlaces(stolen, door.runtime) ? 0 : 1; }) ==
+            0);
     REQUIRE(Eventually([&] { return door.Troubles().size() > told; }));
     CHECK(Has(door.Troubles().back(), why));
     CHECK(door.server->path().empty());

@@ -2,11 +2,10 @@
 #include <sys/wait.h>
 
 #include "tests/door/open_door.h"
+#include "tests/door/token.h"
 
 namespace stepwatch::door {
 namespace {
-
-const std::string kToken = "0123456789abcdef0123456789abcdef";
 
 struct TcpOpenDoor {
   explicit TcpOpenDoor(const std::function<void(ServerOptions*)>& change = {}) {

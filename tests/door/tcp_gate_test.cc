@@ -8,14 +8,13 @@
 #include <vector>
 
 #include "tests/catch.h"
+#include "tests/door/token.h"
 #include "tests/temporary_directory.h"
 
 namespace stepwatch::door {
 namespace {
 
 using boost::beast::http::fields;
-
-const std::string kToken = "0123456789abcdef0123456789abcdef";
 
 struct Gate {
   Gate() {

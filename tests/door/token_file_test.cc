@@ -4,12 +4,14 @@
 #include <unistd.h>
 
 #include "tests/catch.h"
+#include "tests/door/token.h"
+#include "tests/has.h"
 #include "tests/temporary_directory.h"
 
 namespace stepwatch::door {
 namespace {
 
-const std::string kToken = "0123456789abcdef0123456789abcdef";
+using testing::Has;
 
 struct OneFile {
   void Write(const std::string& text, mode_t mode = 0600) {
@@ -29,10 +31,6 @@ struct OneFile {
   testing::TemporaryDirectory directory;
   const std::string path = directory / "token";
 };
-
-bool Has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 TEST_CASE("a token is what the file holds, without the end of its line") {
   OneFile file;

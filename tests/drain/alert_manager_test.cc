@@ -16,7 +16,7 @@ using nlohmann::json;
 using sinks::test::Contents;
 using sinks::test::TemporaryDirectory;
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kFloatNan = std::numeric_limits<float>::quiet_NaN();
 
 std::shared_ptr<plan::Plan> PlanWith(PlanId id, std::vector<config::AlertRule> rules, bool dump, size_t sites = 2) {
   auto plan = std::make_shared<plan::Plan>(*MakePlan({id, {0, 1, 1000000}, sites}));
@@ -55,7 +55,7 @@ TEST_CASE("an alarm is one sentence, in the words that msProbe uses") {
   run.Start();
   run.PublishAlerts(PlanWith(1, {{"AnomalyTurbulence", 0.5}, {"AnomalyNan", {}}}, false));
   run.Step({1, 1});
-  run.Step({2.5, kNan});
+  run.Step({2.5, kFloatNan});
   run.Finish();
   REQUIRE(run.alarms.size() == 1);
   CHECK(run.alarms[0].plan_id == 1);
@@ -79,7 +79,7 @@ TEST_CASE("with dump every alarm has its own entry, with the place it came from"
   run.Show(0, 1);
   run.Produced(1, 1);
   Record record;
-  float nan = kNan;
+  float nan = kFloatNan;
   Observation at{1, 3};
   at.element = 1;
   REQUIRE(run.plane.recorder.Measure(at, DenseView(&nan, DType::kFloat32, nullptr, 0), &record));
@@ -110,11 +110,11 @@ TEST_CASE("the file is there from the first plan with dump on, and grows over pl
   REQUIRE(run.WaitBegun(1));
   CHECK(Eventually([&] { return std::filesystem::exists(AnomalyDirectory(run.place(), 5) + "/anomaly.json"); }));
   CHECK(run.Dump() == json::object());
-  run.Step({kNan});
+  run.Step({kFloatNan});
   run.PublishAlerts(PlanWith(2, {{"AnomalyNan", {}}}, true));
   REQUIRE(run.WaitDrained(1));
   CHECK(run.Dump().size() == 2);
-  run.Step({kNan});
+  run.Step({kFloatNan});
   run.Finish();
   CHECK(run.Dump().size() == 4);
 }
@@ -149,8 +149,8 @@ TEST_CASE("of one step the first thousand alarms are told, the first five thousa
   auto plan = PlanWith(1, {{"AnomalyNan", {}}}, true, 1010);
   plan->layout.stats = {Stat::kNorm, Stat::kMean, Stat::kMin, Stat::kMax, Stat::kAbsMax};
   run.PublishAlerts(plan);
-  run.Step(std::vector<float>(600, kNan));
-  run.Step(std::vector<float>(1010, kNan));
+  run.Step(std::vector<float>(600, kFloatNan));
+  run.Step(std::vector<float>(1010, kFloatNan));
   run.Finish();
   REQUIRE(run.alarms.size() == 2);
   CHECK(run.alarms[0].sentences.size() == 1000);
@@ -165,9 +165,9 @@ TEST_CASE("a file that cannot be written is told once and tried again, and rows 
   AlarmRun run(base / "out");
   run.Start();
   run.PublishAlerts(PlanWith(1, {{"AnomalyNan", {}}}, true));
-  run.Step({kNan});
+  run.Step({kFloatNan});
   REQUIRE(Eventually([&] { return run.sink->records().size() == 1; }));
-  run.Step({kNan});
+  run.Step({kFloatNan});
   REQUIRE(Eventually([&] { return run.sink->records().size() == 2; }));
   std::filesystem::remove(base / "out");
   run.Finish();
@@ -183,7 +183,7 @@ TEST_CASE("a file that never can be written does not keep the run from ending") 
   AlarmRun run(base / "out");
   run.Start();
   run.PublishAlerts(PlanWith(1, {{"AnomalyNan", {}}}, true));
-  run.Step({kNan});
+  run.Step({kFloatNan});
   run.Finish(std::chrono::milliseconds(50));
   CHECK(run.drained.at(1).ledger.written == 1);
 }

@@ -4,7 +4,6 @@
 namespace stepwatch::drain {
 namespace {
 
-constexpr std::chrono::seconds kLong{10};
 constexpr std::chrono::milliseconds kShort{30};
 
 TEST_CASE("after a flush the sink has the rows of every step that is over") {

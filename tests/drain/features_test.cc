@@ -7,8 +7,6 @@
 namespace stepwatch::drain {
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
 void PublishTwoAttentions(Run& run) {
   run.PublishPlan({1, {0, 1, 1000000}, 2, SiteKind::kAttention});
   run.plane.plans.EndStep();

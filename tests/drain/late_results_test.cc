@@ -9,13 +9,6 @@ namespace {
 constexpr std::chrono::milliseconds kAlmostDue{4999};
 constexpr std::chrono::milliseconds kDue{5000};
 
-RunSetup OneDevice(size_t results_max = 16384) {
-  RunSetup setup;
-  setup.devices = 1;
-  setup.results_max = results_max;
-  return setup;
-}
-
 // Begins plan `id` with the step that comes next.
 void Begin(Run& run, PlanId id = 1, int64_t times = 1000000, size_t sites = 8) {
   run.PublishPlan({id, {0, 1, times}, sites});

@@ -4,18 +4,6 @@
 namespace stepwatch::drain {
 namespace {
 
-constexpr std::chrono::seconds kLong{10};
-
-RunSetup OneDevice() {
-  RunSetup setup;
-  setup.devices = 1;
-  return setup;
-}
-
-void Show(Run& run, SiteId site, float value) {
-  run.Observe(site, DenseView(&value, DType::kFloat32, nullptr, 0));
-}
-
 TEST_CASE("the latest values are those of the running step where it has some, else of the last step that had") {
   Run run;
   run.drain.KeepLatest();

@@ -12,10 +12,6 @@ namespace {
 
 using namespace sinks::test;
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr std::chrono::seconds kLong{10};
-
 // A weight, an operator before and after.
 const RecordLayout kLayout =
     Layout({Site(SiteKind::kGradReduced, "w", 0), Site(SiteKind::kCommunication, "send.pre", 0, Port::kInput),
@@ -193,16 +189,6 @@ TEST_CASE("in the file a joined row prints nan where its calls differ or have no
 }
 
 // --- on their way through the drain; Run settles the ledger against the rows that the sink has ---
-
-RunSetup OneDevice() {
-  RunSetup setup;
-  setup.devices = 1;
-  return setup;
-}
-
-void Show(Run& run, SiteId site, float value) {
-  run.Observe(site, DenseView(&value, DType::kFloat32, nullptr, 0));
-}
 
 TEST_CASE("sinks and the ledger see one row for the calls of a step, and one for each step") {
   Run run;

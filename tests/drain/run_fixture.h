@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -322,5 +323,20 @@ class Run {
   TensorView view_ = DenseView(values_.data(), DType::kFloat32, &size_, 1);
   bool finished_ = false;
 };
+
+inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+inline constexpr double kInf = std::numeric_limits<double>::infinity();
+inline constexpr std::chrono::seconds kLong{10};  // for what comes at once when all is well
+
+inline RunSetup OneDevice(size_t results_max = 16384) {
+  RunSetup setup;
+  setup.devices = 1;
+  setup.results_max = results_max;
+  return setup;
+}
+
+inline void Show(Run& run, SiteId site, float value) {
+  run.Observe(site, DenseView(&value, DType::kFloat32, nullptr, 0));
+}
 
 }  // namespace stepwatch::drain

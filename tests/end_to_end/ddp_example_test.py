@@ -24,7 +24,7 @@ def collected(directory: Path) -> set[int]:
     return {int(file.stem.split("-")[1]) for file in directory.glob("grad_reduced_*.csv")}
 
 
-@pytest.mark.parametrize("launcher", LAUNCHERS)
+@pytest.mark.parametrize("launcher", ["spawned", pytest.param("torchrun", marks=pytest.mark.long)])
 def test_both_ranks_take_the_edit_over_at_the_same_step(tmp_path: Path, launcher: str) -> None:
     text = tmp_path / "text.txt"
     text.write_text("to be or not to be, that is the question. " * 500)

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-BENCH = Path(os.environ.get("STEPWATCH_DOOR_BENCH", ROOT / "build/bin/door_bench"))
+from build_tree import BUILD
 
-pytestmark = pytest.mark.skipif(not BENCH.exists(), reason=f"{BENCH} is not built")
+ROOT = Path(__file__).resolve().parents[2]
+BENCH = Path(os.environ.get("STEPWATCH_DOOR_BENCH", BUILD / "bin/door_bench"))
+
+pytestmark = [pytest.mark.long, pytest.mark.skipif(not BENCH.exists(), reason=f"{BENCH} is not built")]
 
 
 def test_each_crowd_has_its_ratio_and_others_are_answered_meanwhile(tmp_path: Path) -> None:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-STEPWATCH = Path(os.environ.get("STEPWATCH_BIN", ROOT / "build/bin/stepwatch"))
+from build_tree import STEPWATCH
 
-pytestmark = pytest.mark.skipif(not STEPWATCH.exists(), reason=f"{STEPWATCH} is not built")
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = [pytest.mark.long, pytest.mark.skipif(not STEPWATCH.exists(), reason=f"{STEPWATCH} is not built")]
 
 
 def test_edits_of_both_ways_are_armed_and_their_swaps_counted() -> None:

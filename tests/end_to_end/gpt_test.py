@@ -11,8 +11,10 @@ from pathlib import Path
 import pandas
 import pytest
 
+from build_tree import BUILD
+
 ROOT = Path(__file__).resolve().parents[2]
-GPT = Path(os.environ.get("STEPWATCH_GPT", ROOT / "build/bin/gpt"))
+GPT = Path(os.environ.get("STEPWATCH_GPT", BUILD / "bin/gpt"))
 
 pytestmark = pytest.mark.skipif(not GPT.exists(), reason=f"{GPT} is not built (LibTorch is off)")
 

@@ -20,6 +20,7 @@ def run_bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, str(BENCH), *arguments], capture_output=True, text=True, timeout=300)
 
 
+@pytest.mark.long
 def test_a_row_is_printed_and_written_for_each_process_of_each_group(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
     short = ("--rounds", "1", "--steps", "2", "--only", "stepwatch", "--groups", "off,wg", "--json", str(file))

@@ -11,8 +11,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from build_tree import STEPWATCH
+
 ROOT = Path(__file__).resolve().parents[2]
-BINARY = Path(os.environ.get("STEPWATCH_BIN", ROOT / "build/bin/stepwatch"))
+BINARY = STEPWATCH
 
 
 def save(config: Path, text: str) -> None:

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-BENCH = Path(os.environ.get("STEPWATCH_STATS_BENCH", ROOT / "build/bin/stats_bench"))
+from build_tree import BUILD
 
-pytestmark = pytest.mark.skipif(not BENCH.exists(), reason=f"{BENCH} is not built")
+ROOT = Path(__file__).resolve().parents[2]
+BENCH = Path(os.environ.get("STEPWATCH_STATS_BENCH", BUILD / "bin/stats_bench"))
+
+pytestmark = [pytest.mark.long, pytest.mark.skipif(not BENCH.exists(), reason=f"{BENCH} is not built")]
 
 SHORT = ["--rounds", "1", "--dram-mb", "4"]
 RATIOS = {

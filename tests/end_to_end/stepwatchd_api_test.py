@@ -72,13 +72,17 @@ def without_streams(context: object) -> bool:
 
 
 def check_operation(
-    tcp: TcpDaemon, operation: schemathesis.APIOperation, mode: schemathesis.GenerationMode, known: dict[str, str]
+    tcp: TcpDaemon,
+    operation: schemathesis.APIOperation,
+    mode: schemathesis.GenerationMode,
+    known: dict[str, str],
+    examples: int,
 ) -> int:
     """Ask it what the description allows, or what it forbids, also about `known`; return how often."""
     asked = 0
 
     @hypothesis.given(case=operation.as_strategy(generation_mode=mode), is_known=hypothesis.strategies.booleans())
-    @hypothesis.settings(max_examples=40, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+    @hypothesis.settings(max_examples=examples, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
     def check(case: schemathesis.Case, is_known: bool) -> None:
         nonlocal asked
         asked += 1
@@ -94,7 +98,8 @@ def check_operation(
     return asked
 
 
-def test_every_route_answers_as_the_description_says(tcp: TcpDaemon) -> None:
+@pytest.mark.parametrize("examples", [4, pytest.param(40, marks=pytest.mark.long)])
+def test_every_route_answers_as_the_description_says(tcp: TcpDaemon, examples: int) -> None:
     api = schemathesis.openapi.from_path(API).include(without_streams)
     api.config.update(base_url=f"http://{tcp.address}")
     known = {"run": "r1", "name": "loss", "incident": tcp.incident["id"]}
@@ -102,9 +107,11 @@ def test_every_route_answers_as_the_description_says(tcp: TcpDaemon) -> None:
     operations = [result.ok() for result in api.get_all_operations()]
     assert len(operations) == len(described_calls()) - 1
     for operation in operations:
-        assert check_operation(tcp, operation, schemathesis.GenerationMode.POSITIVE, known) > 0, operation.label
+        assert check_operation(tcp, operation, schemathesis.GenerationMode.POSITIVE, known, examples) > 0, (
+            operation.label
+        )
         asked[schemathesis.GenerationMode.NEGATIVE] += check_operation(
-            tcp, operation, schemathesis.GenerationMode.NEGATIVE, known
+            tcp, operation, schemathesis.GenerationMode.NEGATIVE, known, examples
         )
     assert asked[schemathesis.GenerationMode.NEGATIVE] > 0
     assert tcp.daemon.answers()

@@ -15,9 +15,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from rehearse_process import BINARY
+from build_tree import STEPWATCHD
 
-DAEMON = BINARY.with_name("stepwatchd")
+DAEMON = STEPWATCHD
 DEADLINE_SECONDS = 60
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
 
-STEPWATCHD = Path(os.environ.get("STEPWATCH_BIN", "build/bin/stepwatch")).resolve().with_name("stepwatchd")
+from build_tree import STEPWATCHD
 
 
 def beats(steps: int) -> list[dict[str, Any]]:

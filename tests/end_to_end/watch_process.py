@@ -11,8 +11,10 @@ import subprocess
 import threading
 import time
 
+from build_tree import STEPWATCH
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BINARY = pathlib.Path(os.environ.get("STEPWATCH_BIN", ROOT / "build" / "bin" / "stepwatch")).absolute()
+BINARY = STEPWATCH
 # The promise is 2 s on a machine that has time for it; a loaded test machine gets more.
 DEADLINE_S = float(os.environ.get("STEPWATCH_WATCH_DEADLINE", "10"))
 

@@ -17,15 +17,15 @@ namespace {
 
 using namespace test;
 
-struct Outcome {
+struct EventOutcome {
   std::string points;
   Journal journal;
   std::string trouble;
 };
 
-Outcome RunScenario(const Fault& fault) {
+EventOutcome RunEventScenario(const Fault& fault) {
   TemporaryDirectory base;
-  Outcome outcome;
+  EventOutcome outcome;
   RecordLayout layout = Layout({Site(SiteKind::kParamOrigin, "w", 0), Site(SiteKind::kParamUpdated, "w", 0)});
   {
     FaultyFiles faulty(fault, &outcome.journal);
@@ -45,14 +45,14 @@ Outcome RunScenario(const Fault& fault) {
   return outcome;
 }
 
-void CheckEveryCall(Fault fault, const std::string& concerns) {
-  const Outcome clean = RunScenario(Fault());
+void CheckEveryEventCall(Fault fault, const std::string& concerns) {
+  const EventOutcome clean = RunEventScenario(Fault());
   REQUIRE(clean.trouble.empty());
   REQUIRE(clean.journal.calls.size() > 8);
   for (size_t at = 0; at < clean.journal.calls.size(); ++at) {
     if (!concerns.empty() && clean.journal.calls[at] != concerns) continue;
     fault.at = static_cast<int>(at) + (fault.half_written ? 1 : 0);
-    const Outcome outcome = RunScenario(fault);
+    const EventOutcome outcome = RunEventScenario(fault);
     INFO("call " << at << " (" << clean.journal.calls[at] << "), errno " << fault.error_number);
     CHECK(outcome.trouble == "");
     CHECK(outcome.points == clean.points);
@@ -63,7 +63,7 @@ TEST_CASE("after one failed call and one retry every scalar is in the event file
   for (int error_number : {EIO, ENOSPC, EDQUOT, EFBIG, EINTR, EAGAIN, EACCES, EPERM, ENOENT, EEXIST, EMFILE, EROFS}) {
     Fault fault;
     fault.error_number = error_number;
-    CheckEveryCall(fault, "");
+    CheckEveryEventCall(fault, "");
   }
 }
 
@@ -73,7 +73,7 @@ TEST_CASE("half a write of events and then a full disk leave no trace after the 
     fault.error_number = ENOSPC;
     fault.half_written = true;
     fault.failures = failures;
-    CheckEveryCall(fault, "write");
+    CheckEveryEventCall(fault, "write");
   }
 }
 

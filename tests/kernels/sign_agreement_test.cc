@@ -8,9 +8,6 @@
 namespace stepwatch::kernels::test {
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInf = std::numeric_limits<double>::infinity();
-
 double Agreement(const TensorView& a, const TensorView& b) {
   double agreement = -1;
   REQUIRE(SignAgreement(a, b, &agreement).ok());

@@ -9,8 +9,6 @@
 namespace stepwatch::kernels::test {
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr DType kWithInfinity[] = {DType::kFloat64, DType::kFloat32, DType::kFloat16, DType::kBFloat16,
                                    DType::kFloat8E5M2};
 constexpr DType kFloats[] = {DType::kFloat64,  DType::kFloat32,    DType::kFloat16,

@@ -213,7 +213,6 @@ Tensor RandomTensor(DType dtype, int64_t count, Fill fill, std::mt19937_64* rand
 }
 
 std::string Mistakes(const TensorView& tensor, const MeasureOptions& options, const Statistics& found) {
-  constexpr long double kNan = std::numeric_limits<double>::quiet_NaN();
   const Model model = ModelOf(Elements(tensor), ModelThreshold(tensor.dtype, options));
   const bool empty = tensor.numel == 0;
   const bool no_extremes = empty || model.nans > 0;

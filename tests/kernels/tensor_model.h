@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -18,6 +19,9 @@ inline constexpr DType kAllDTypes[] = {DType::kFloat64,    DType::kFloat32,    D
 // Those with infinities.
 inline constexpr DType kInfiniteDTypes[] = {DType::kFloat64, DType::kFloat32, DType::kFloat16, DType::kBFloat16,
                                             DType::kFloat8E5M2};
+
+inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+inline constexpr double kInf = std::numeric_limits<double>::infinity();
 
 // The number that the bytes at `address` stand for.
 long double Decode(DType dtype, const void* address);

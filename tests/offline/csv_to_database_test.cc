@@ -14,15 +14,15 @@ namespace {
 
 using namespace test;
 
-using Rows = std::vector<std::string>;
+using RowTexts = std::vector<std::string>;
 
 // The rows of a query, cells joined by "|", NULL as "-".
-Rows Query(const std::string& path, const std::string& sql) {
+RowTexts Query(const std::string& path, const std::string& sql) {
   sqlite3* handle = nullptr;
   REQUIRE(sqlite3_open_v2(path.c_str(), &handle, SQLITE_OPEN_READONLY, nullptr) == SQLITE_OK);
   sqlite3_stmt* statement = nullptr;
   REQUIRE(sqlite3_prepare_v2(handle, sql.c_str(), -1, &statement, nullptr) == SQLITE_OK);
-  Rows rows;
+  RowTexts rows;
   while (sqlite3_step(statement) == SQLITE_ROW) {
     std::string row;
     for (int i = 0; i < sqlite3_column_count(statement); ++i) {
@@ -65,8 +65,8 @@ struct Runs {
         "0,layers.0.fc.input_0,0,2,1,1,1,nan,nan\n"
         "0,layers.0.fc.input_0,3,0,1,1,1,nan,nan\n");
   }
-  Rows Ask(const std::string& sql) const { return Query(options.database, sql); }
-  Rows Trend() const {
+  RowTexts Ask(const std::string& sql) const { return Query(options.database, sql); }
+  RowTexts Trend() const {
     return Ask(
         "SELECT rank, step, target_name, vpp_stage, micro_step, metric_name, norm, min, max, entropy FROM trend_data "
         "JOIN monitoring_targets USING (target_id) JOIN monitoring_metrics USING (metric_id) ORDER BY 1, 2, 6, 3, 5");
@@ -80,7 +80,7 @@ TEST_CASE("micro-steps of all steps are numbered through, NaN is NULL, large val
   REQUIRE(done.ok());
   CHECK(done.value().rows == 11);
   CHECK(done.value().rows_skipped == 1);
-  CHECK(runs.Trend() == Rows{
+  CHECK(runs.Trend() == RowTexts{
                             "0|0|.input|0|0|actv|1.0|0.0|1.0|-",
                             "0|0|layers.0.fc.input_0|0|0|actv|1000000001.0|-1000000001.0|1000000000.0|-",
                             "0|0|a.1.2.b|0|0|grad_reduced|1.0|-|-|-",
@@ -94,16 +94,16 @@ TEST_CASE("micro-steps of all steps are numbered through, NaN is NULL, large val
                             "3|6|layers.0.fc.input_0|0|0|actv|1.0|1.0|1.0|-",
                         });
   CHECK(runs.Ask("SELECT min_step, max_step, max_rank, actv, grad_reduced, other FROM global_stats") ==
-        Rows{"0|7|3|norm,min,max|norm|norm,entropy"});
+        RowTexts{"0|7|3|norm,min,max|norm|norm,entropy"});
   CHECK(runs.Ask("SELECT name FROM pragma_table_info('trend_data')") ==
-        Rows{"rank", "step", "target_id", "metric_id", "norm", "min", "max", "entropy"});
+        RowTexts{"rank", "step", "target_id", "metric_id", "norm", "min", "max", "entropy"});
 }
 
 TEST_CASE("real steps have a target for each micro-step") {
   Runs runs;
   runs.options.micro_step = false;
   REQUIRE(CsvToDatabase(runs.options).ok());
-  CHECK(runs.Trend() == Rows{
+  CHECK(runs.Trend() == RowTexts{
                             "0|0|.input|0|0|actv|1.0|0.0|1.0|-",
                             "0|0|layers.0.fc.input_0|0|0|actv|1000000001.0|-1000000001.0|1000000000.0|-",
                             "0|0|layers.0.fc.input_0|0|1|actv|-|-|-|-",
@@ -116,7 +116,7 @@ TEST_CASE("real steps have a target for each micro-step") {
                             "3|0|layers.0.fc.input_0|0|2|actv|1.0|1.0|1.0|-",
                             "3|3|layers.0.fc.input_0|0|0|actv|1.0|1.0|1.0|-",
                         });
-  CHECK(runs.Ask("SELECT min_step, max_step, max_rank FROM global_stats") == Rows{"0|4|3"});
+  CHECK(runs.Ask("SELECT min_step, max_step, max_rank FROM global_stats") == RowTexts{"0|4|3"});
 }
 
 TEST_CASE("targets are found by the parts of their names") {
@@ -134,7 +134,7 @@ TEST_CASE("targets are found by the parts of their names") {
   CHECK(runs.Ask("SELECT tag_name, category FROM tag_target_mapping JOIN monitoring_tags USING (tag_id) "
                  "JOIN monitoring_targets USING (target_id) JOIN monitoring_metrics USING (metric_id) "
                  "WHERE target_name = 'seq.0' AND metric_name = 'grad_reduced' ORDER BY 1") ==
-        Rows{"seq|module", "seq.0|layer"});
+        RowTexts{"seq|module", "seq.0|layer"});
   CHECK(runs.Ask("PRAGMA foreign_key_check").empty());
 }
 
@@ -155,11 +155,11 @@ TEST_CASE("rows of communication operators are targets of the metric other, and 
   CHECK(Query(options.database,
               "SELECT target_name, vpp_stage, metric_name, norm, max FROM trend_data JOIN monitoring_targets "
               "USING (target_id) JOIN monitoring_metrics USING (metric_id) ORDER BY 1") ==
-        Rows{"all_reduce.post_0|0|other|5.0|1.0", "all_reduce.pre_0|0|other|1.0|1.0", "fc.weight|0|other|1.0|1.0"});
+        RowTexts{"all_reduce.post_0|0|other|5.0|1.0", "all_reduce.pre_0|0|other|1.0|1.0", "fc.weight|0|other|1.0|1.0"});
   CHECK(Query(options.database,
               "SELECT tag_name, category FROM tag_target_mapping JOIN monitoring_tags USING (tag_id) "
               "JOIN monitoring_targets USING (target_id) WHERE target_name = 'all_reduce.post_0' ORDER BY 1") ==
-        Rows{"all_reduce|module", "post_0|module"});
+        RowTexts{"all_reduce|module", "post_0|module"});
 }
 
 TEST_CASE("the mapping replaces parts of names, in its order") {
@@ -167,7 +167,7 @@ TEST_CASE("the mapping replaces parts of names, in its order") {
   runs.options.mapping = {{"layers.0", "first"}, {"first.fc", "x"}, {"", "never"}};
   REQUIRE(CsvToDatabase(runs.options).ok());
   CHECK(runs.Ask("SELECT target_name FROM monitoring_targets ORDER BY 1") ==
-        Rows{".input", "a.1.2.b", "seq.0", "x.input_0", "x.output@1"});
+        RowTexts{".input", "a.1.2.b", "seq.0", "x.input_0", "x.output@1"});
 }
 
 TEST_CASE("rows that are there already are left out, counted and said") {
@@ -176,7 +176,7 @@ TEST_CASE("rows that are there already are left out, counted and said") {
       Put(runs.base.path(), "zero/other_0-4_p2.csv", "vpp_stage,name,step,norm\n0,a.1.2.b,0,9.0\n0,a.1.2.b,2,9.0\n");
   const Result<Conversion> done = CsvToDatabase(runs.options);
   REQUIRE(done.ok());
-  CHECK(runs.Ask("SELECT norm FROM trend_data WHERE metric_id = 3") == Rows{"1.0", "9.0"});
+  CHECK(runs.Ask("SELECT norm FROM trend_data WHERE metric_id = 3") == RowTexts{"1.0", "9.0"});
   const std::string notes = done.value().notes.at(0) + done.value().notes.at(1);
   CHECK(Contains(notes, "1 rows were left out"));
   CHECK(Contains(notes, path + ", line 2"));
@@ -190,7 +190,7 @@ TEST_CASE("an older database stays until the new one is whole") {
   CHECK(Contents(runs.options.database) == "old");
   std::filesystem::remove(runs.base / "three/exp_avg_0-4.csv");
   REQUIRE(CsvToDatabase(runs.options).ok());
-  CHECK(runs.Ask("PRAGMA integrity_check") == Rows{"ok"});
+  CHECK(runs.Ask("PRAGMA integrity_check") == RowTexts{"ok"});
   CHECK(test::ReadTree(runs.base / "db").size() == 1);
 }
 

@@ -47,7 +47,7 @@ Config Communication() {
   return config;
 }
 
-CompiledPlan Compile(const Config& config, const SiteIndex& index = Everything(), int rank = 0) {
+CompiledPlan CompileFor(const Config& config, const SiteIndex& index = Everything(), int rank = 0) {
   PlanInputs inputs;
   inputs.rank = rank;
   Result<CompiledPlan> compiled = CompilePlan(config, index, inputs);
@@ -56,7 +56,7 @@ CompiledPlan Compile(const Config& config, const SiteIndex& index = Everything()
 }
 
 // "attention_hook 0:layers.0.attn.attention, ..." in site order.
-std::string Sites(const CompiledPlan& compiled) {
+std::string SitesOf(const CompiledPlan& compiled) {
   std::string text;
   for (const PlannedSite& site : compiled.plan->layout.sites)
     text += (text.empty() ? "" : ", ") + std::string(SiteKindName(site.kind)) + " " + std::to_string(site.chunk) + ":" +
@@ -65,32 +65,32 @@ std::string Sites(const CompiledPlan& compiled) {
 }
 
 TEST_CASE("each hook of l2_targets watches the modules that it names exactly") {
-  CHECK(Sites(Compile(Recording({{"attention_hook", {"model.layers.0.attn"}}}))) ==
+  CHECK(SitesOf(CompileFor(Recording({{"attention_hook", {"model.layers.0.attn"}}}))) ==
         "attention_hook 0:model.layers.0.attn.attention, attention_hook 1:model.layers.0.attn.attention");
-  CHECK(Sites(Compile(Recording({{"attention_hook", {"1:model.layers.0.attn"}}}))) ==
+  CHECK(SitesOf(CompileFor(Recording({{"attention_hook", {"1:model.layers.0.attn"}}}))) ==
         "attention_hook 1:model.layers.0.attn.attention");
-  CHECK(Sites(Compile(Recording({{"linear_hook", {"head", ""}}}))) ==
+  CHECK(SitesOf(CompileFor(Recording({{"linear_hook", {"head", ""}}}))) ==
         "linear_hook 0:.linear, linear_hook 1:head.linear");
-  CHECK(Sites(Compile(Recording({{"moe_router_weight_hook", {"model.layers.0.router"}},
-                                 {"moe_router_logit_hook", {"model.layers.0.router"}}}))) ==
+  CHECK(SitesOf(CompileFor(Recording({{"moe_router_weight_hook", {"model.layers.0.router"}},
+                                      {"moe_router_logit_hook", {"model.layers.0.router"}}}))) ==
         "moe_router_weight_hook 0:model.layers.0.router.moe_router, "
         "moe_router_logit_hook 0:model.layers.0.router.moe_router");
-  CHECK(Sites(Compile(Recording({{"attention_hook", {"model.layers.0"}}}))).empty());
+  CHECK(SitesOf(CompileFor(Recording({{"attention_hook", {"model.layers.0"}}}))).empty());
 }
 
 TEST_CASE("squashed names select features and are printed") {
   Config config = Recording({{"attention_hook", {"0:layers.0.attn"}}});
-  CHECK(Sites(Compile(config)).empty());
+  CHECK(SitesOf(CompileFor(config)).empty());
   config.squash_name = true;
-  CHECK(Sites(Compile(config)) == "attention_hook 0:layers.0.attn.attention");
+  CHECK(SitesOf(CompileFor(config)) == "attention_hook 0:layers.0.attn.attention");
   config.l2_targets = {{"attention_hook", {"0:model.layers.0.attn"}}};
-  CHECK(Sites(Compile(config)) == "attention_hook 0:layers.0.attn.attention");
+  CHECK(SitesOf(CompileFor(config)) == "attention_hook 0:layers.0.attn.attention");
 }
 
 TEST_CASE("an empty list is every module for linear_hook and none for the others, which is worth a word") {
-  CHECK(Compile(Recording({{"linear_hook", {}}})).plan->layout.sites.size() == 5);
-  CHECK(Compile(Recording({{"linear_hook", {}}})).warnings.empty());
-  const CompiledPlan compiled = Compile(Recording({{"attention_hook", {}}}));
+  CHECK(CompileFor(Recording({{"linear_hook", {}}})).plan->layout.sites.size() == 5);
+  CHECK(CompileFor(Recording({{"linear_hook", {}}})).warnings.empty());
+  const CompiledPlan compiled = CompileFor(Recording({{"attention_hook", {}}}));
   CHECK(compiled.plan->layout.sites.empty());
   REQUIRE(compiled.warnings.size() == 1);
   CHECK(compiled.warnings[0].place.key == "l2_targets.attention_hook");
@@ -99,7 +99,7 @@ TEST_CASE("an empty list is every module for linear_hook and none for the others
 
 TEST_CASE("a name of l2_targets that no module has is told with the nearest one") {
   const CompiledPlan compiled =
-      Compile(Recording({{"linear_hook", {"heads", "head"}}, {"attention_hook", {"2:model.layers.0.attn"}}}));
+      CompileFor(Recording({{"linear_hook", {"heads", "head"}}, {"attention_hook", {"2:model.layers.0.attn"}}}));
   REQUIRE(compiled.warnings.size() == 2);
   CHECK(compiled.warnings[0].place.key == "l2_targets.attention_hook");
   CHECK(compiled.warnings[0].message.find("\"2:model.layers.0.attn\" is no module's exact name") == 0);
@@ -111,8 +111,8 @@ TEST_CASE("l2_targets do nothing while features are not recorded, and name nothi
   Config config = Recording({{"linear_hook", {"no such name"}}});
   config.recording_l2_features = false;
   config.wg_distribution = true;
-  const CompiledPlan compiled = Compile(config);
-  CHECK(Sites(compiled) == "grad_unreduced 0:head.weight, grad_reduced 0:head.weight");
+  const CompiledPlan compiled = CompileFor(config);
+  CHECK(SitesOf(compiled) == "grad_unreduced 0:head.weight, grad_reduced 0:head.weight");
   CHECK(compiled.warnings.empty());
 }
 
@@ -122,8 +122,8 @@ TEST_CASE("features of a module come behind its activations, parameters and oper
   config.cc_distribution.enable = true;
   SiteIndex index = Everything();
   index.modules = {{1, "head", "Linear", true}, {1, "blind", "Linear", false}};
-  const CompiledPlan compiled = Compile(config, index);
-  CHECK(Sites(compiled) ==
+  const CompiledPlan compiled = CompileFor(config, index);
+  CHECK(SitesOf(compiled) ==
         "actv 1:head.input, actv 1:head.output, linear_hook 1:head.linear, other 0:head.weight, "
         "communication 0:send.post, communication 0:all_reduce.post");
   const std::vector<PlannedSite>& sites = compiled.plan->layout.sites;
@@ -133,20 +133,20 @@ TEST_CASE("features of a module come behind its activations, parameters and oper
 
 TEST_CASE("communication operators are watched after the call, and with cc_pre_hook before it as well") {
   Config config = Communication();
-  CHECK(Sites(Compile(config)) == "communication 0:send.post, communication 0:all_reduce.post");
+  CHECK(SitesOf(CompileFor(config)) == "communication 0:send.post, communication 0:all_reduce.post");
   config.cc_distribution.cc_pre_hook = true;
-  CHECK(Sites(Compile(config)) ==
+  CHECK(SitesOf(CompileFor(config)) ==
         "communication 0:send.pre, communication 0:send.post, communication 0:all_reduce.pre, "
         "communication 0:all_reduce.post");
   config.cc_distribution.enable = false;
-  CHECK(Sites(Compile(config)).empty());
+  CHECK(SitesOf(CompileFor(config)).empty());
 }
 
 TEST_CASE("cc_log_only asks for stacks of operators and for no tensors") {
   Config config = Communication();
   config.cc_distribution.cc_log_only = true;
   config.cc_distribution.cc_codeline = {"train.py\\[23\\]"};
-  const CompiledPlan compiled = Compile(config);
+  const CompiledPlan compiled = CompileFor(config);
   CHECK(compiled.plan->layout.sites.empty());
   CHECK(compiled.plan->requests.communication);
   CHECK(compiled.plan->requests.communication_log_only);
@@ -162,12 +162,12 @@ TEST_CASE("images of updates and ratios are drawn of the selected parameters, fo
   index.parameters.push_back({0, "frozen", DType::kFloat32, {2}, false});
   for (const OutputFormat format : {OutputFormat::kCsv, OutputFormat::kApi}) {
     config.format = format;
-    CHECK(Sites(Compile(config, index)) == "other 0:head.weight");
-    CHECK(Compile(config, index).warnings.empty());  // said when the config is read
+    CHECK(SitesOf(CompileFor(config, index)) == "other 0:head.weight");
+    CHECK(CompileFor(config, index).warnings.empty());  // said when the config is read
   }
   config.format = OutputFormat::kTensorBoard;
-  const CompiledPlan compiled = Compile(config, index);
-  CHECK(Sites(compiled) == "other 0:head.weight, adam_update 0:head.weight, adam_ratio 0:head.weight");
+  const CompiledPlan compiled = CompileFor(config, index);
+  CHECK(SitesOf(compiled) == "other 0:head.weight, adam_update 0:head.weight, adam_ratio 0:head.weight");
   CHECK(compiled.plan->RowsPerStep(4) == 1);
   CHECK(compiled.plan->RecordsPerStep(4) == 1);
   CHECK(compiled.warnings.empty());
@@ -175,15 +175,15 @@ TEST_CASE("images of updates and ratios are drawn of the selected parameters, fo
 
 TEST_CASE("what the config asks of the front end reaches it") {
   Config config = Nothing();
-  FrontEndRequests requests = Compile(config).plan->requests;
+  FrontEndRequests requests = CompileFor(config).plan->requests;
   CHECK_FALSE((requests.structure || requests.exit_after_structure || requests.stacks || requests.communication ||
                requests.communication_log_only || requests.batch_first_attention));
   config.print_struct = config.stack_info = true;
   config.sa_order = "b,s,h,d";
-  requests = Compile(config).plan->requests;
+  requests = CompileFor(config).plan->requests;
   CHECK((requests.structure && requests.exit_after_structure && requests.stacks && requests.batch_first_attention));
   config.own.exit_after_struct = false;
-  requests = Compile(config).plan->requests;
+  requests = CompileFor(config).plan->requests;
   CHECK((requests.structure && !requests.exit_after_structure));
 }
 
@@ -195,9 +195,9 @@ TEST_CASE("structure and stacks have the names of rows, each once, without the w
                    {0, "_orig_mod.blind", "Linear", false, "blind"},
                    {1, "", "Net", true}};
   Config config = Nothing();
-  CHECK(Compile(config, index).plan->requests.module_names.empty());
+  CHECK(CompileFor(config, index).plan->requests.module_names.empty());
   using Shown = std::vector<std::optional<std::string>>;
-  const auto names = [&] { return Compile(config, index).plan->requests.module_names; };
+  const auto names = [&] { return CompileFor(config, index).plan->requests.module_names; };
   config.print_struct = true;
   CHECK(names() == Shown{std::nullopt, "", "fc", "blind", ""});
   config.squash_name = true;
@@ -213,7 +213,7 @@ TEST_CASE("a rank that module_ranks leaves out collects nothing, and ends where 
   config.print_struct = config.stack_info = true;
   config.cc_distribution.cc_log_only = true;
   config.module_ranks = {0};
-  const FrontEndRequests requests = Compile(config, Everything(), 1).plan->requests;
+  const FrontEndRequests requests = CompileFor(config, Everything(), 1).plan->requests;
   CHECK_FALSE((requests.structure || requests.stacks || requests.communication));
   CHECK(requests.exit_after_structure);
   CHECK(requests.communication_log_only);
@@ -227,7 +227,7 @@ TEST_CASE("what the front end cannot do gives one warning for each key, and no s
   SiteIndex index = Everything();
   index.operators.clear();
   index.features = index.stacks = index.heatmaps = false;
-  const CompiledPlan compiled = Compile(config, index);
+  const CompiledPlan compiled = CompileFor(config, index);
   CHECK(compiled.plan->layout.sites.empty());
   CHECK_FALSE((compiled.plan->requests.communication || compiled.plan->requests.communication_log_only ||
                compiled.plan->requests.stacks));
@@ -239,22 +239,22 @@ TEST_CASE("what the front end cannot do gives one warning for each key, and no s
   CHECK(keys == Names{"recording_l2_features", "cc_distribution.enable", "stack_info", "ur_distribution"});
   CHECK(compiled.warnings[1].message ==
         "accepted, but not effective with this front end: it watches no communication operators");
-  CHECK(Compile(config).plan->requests.stacks);
+  CHECK(CompileFor(config).plan->requests.stacks);
 }
 
 TEST_CASE("rows count micro-batches of features, records the calls of operators") {
   const auto rows = [](const Config& config, int micro_batches) {
-    return Compile(config).plan->RowsPerStep(micro_batches);
+    return CompileFor(config).plan->RowsPerStep(micro_batches);
   };
   CHECK(rows(Recording({{"attention_hook", {"model.layers.0.attn"}}}), 4) == 2 * 4);
   CHECK(rows(Recording({{"linear_hook", {"head"}}}), 4) == 1);
   CHECK(rows(Recording({{"moe_router_weight_hook", {"head"}}}), 4) == 1);
   CHECK(rows(Recording({{"moe_router_logit_hook", {"head"}}}), 4) == 4);
   CHECK(rows(Communication(), 4) == 2);
-  const uint64_t one = Compile(Communication()).plan->RecordsPerStep(1);
+  const uint64_t one = CompileFor(Communication()).plan->RecordsPerStep(1);
   CHECK(one >= 2 * 16);
-  CHECK(Compile(Communication()).plan->RecordsPerStep(4) == 4 * one);
-  CHECK(Compile(Recording({{"linear_hook", {}}})).plan->RecordsPerStep(4) == 5);
+  CHECK(CompileFor(Communication()).plan->RecordsPerStep(4) == 4 * one);
+  CHECK(CompileFor(Recording({{"linear_hook", {}}})).plan->RecordsPerStep(4) == 5);
 }
 
 }  // namespace

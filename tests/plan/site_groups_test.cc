@@ -19,7 +19,7 @@ namespace {
 using config::Config;
 using config::SiteGroup;
 
-SiteIndex Model() {
+SiteIndex GroupedModel() {
   SiteIndex index;
   index.modules = {{0, "", "Net", true},
                    {0, "layers", "ModuleList", false},
@@ -45,16 +45,16 @@ SiteGroup Group(std::string match, std::vector<SiteKind> kinds = {}, int64_t eve
   return {std::move(match), {}, std::move(kinds), every, std::move(ops)};
 }
 
-CompiledPlan Compile(const Config& config, const SiteIndex& index = Model()) {
+CompiledPlan CompileGroups(const Config& config, const SiteIndex& index = GroupedModel()) {
   Result<CompiledPlan> compiled = CompilePlan(config, index, {});
   REQUIRE(compiled.ok());
   return std::move(compiled).value();
 }
 
 // "actv head.input 1, ...": with the group, where there is one.
-std::string Sites(const Config& config) {
+std::string GroupedSites(const Config& config) {
   std::string text;
-  const auto plan = Compile(config).plan;
+  const auto plan = CompileGroups(config).plan;
   for (const PlannedSite& site : plan->layout.sites) {
     text += (text.empty() ? "" : ", ") + std::string(TraitsOf(site.kind).task) + " " + site.name;
     if (site.group > 0) text += " " + std::to_string(site.group);
@@ -64,43 +64,43 @@ std::string Sites(const Config& config) {
 
 std::vector<std::string> Warnings(const Config& config) {
   std::vector<std::string> texts;
-  const CompiledPlan compiled = Compile(config);
+  const CompiledPlan compiled = CompileGroups(config);
   for (const config::Warning& warning : compiled.warnings) texts.push_back(warning.place.key + ": " + warning.message);
   return texts;
 }
 
 TEST_CASE("a group with kinds collects what no other field asks for") {
-  CHECK(Sites(With({Group("layers.*.attn", {SiteKind::kActv})})) ==
+  CHECK(GroupedSites(With({Group("layers.*.attn", {SiteKind::kActv})})) ==
         "actv layers.0.attn.input 1, actv layers.0.attn.output 1, "
         "actv layers.1.attn.input 1, actv layers.1.attn.output 1");
-  CHECK(Sites(With({Group("head", {SiteKind::kGradReduced, SiteKind::kMgDirection})})) ==
+  CHECK(GroupedSites(With({Group("head", {SiteKind::kGradReduced, SiteKind::kMgDirection})})) ==
         "post_grad head.weight 1, mg_direction head.weight 1");
-  CHECK(Sites(With({Group("scale", {SiteKind::kParamOrigin})})) == "");  // it requires no gradient
+  CHECK(GroupedSites(With({Group("scale", {SiteKind::kParamOrigin})})) == "");  // it requires no gradient
 }
 
 TEST_CASE("a group with kinds adds to what targets select") {
   Config config = With({Group("**.bias", {SiteKind::kGradReduced})});
   config.targets = {"head"};
   config.wg_distribution = true;
-  CHECK(Sites(config) == "post_grad layers.0.attn.bias 1, acc_grad head.weight, post_grad head.weight");
+  CHECK(GroupedSites(config) == "post_grad layers.0.attn.bias 1, acc_grad head.weight, post_grad head.weight");
 }
 
 TEST_CASE("a group without kinds selects nothing, and decides about what others select") {
   Config config = With({Group("**", {}, 10)});
-  CHECK(Sites(config) == "");
+  CHECK(GroupedSites(config) == "");
   config.targets = {"head"};
   config.wg_distribution = true;
-  CHECK(Sites(config) == "acc_grad head.weight 1, post_grad head.weight 1");
+  CHECK(GroupedSites(config) == "acc_grad head.weight 1, post_grad head.weight 1");
   config.own.sites.push_back(Group("head", {SiteKind::kExpAvg}, 3));
   config.own.sites.push_back(Group("head", {SiteKind::kExpAvgSq}, 0));  // selects nothing
-  CHECK(Sites(config) == "acc_grad head.weight 1, post_grad head.weight 1, exp_avg head.weight 1");
+  CHECK(GroupedSites(config) == "acc_grad head.weight 1, post_grad head.weight 1, exp_avg head.weight 1");
 }
 
 TEST_CASE("the first group that is about a site decides") {
   Config config = With({Group("layers.0.**", {SiteKind::kParamOrigin}, 5), Group("**.weight", {}, 7),
                         Group("layers.**", {SiteKind::kGradReduced}, 9)});
   config.wg_distribution = true;
-  CHECK(Sites(config) ==
+  CHECK(GroupedSites(config) ==
         "acc_grad layers.0.attn.weight 2, post_grad layers.0.attn.weight 2, param_origin layers.0.attn.weight 1, "
         "acc_grad layers.0.attn.bias, post_grad layers.0.attn.bias 3, param_origin layers.0.attn.bias 1, "
         "acc_grad layers.1.attn.weight 2, post_grad layers.1.attn.weight 2, "
@@ -111,10 +111,10 @@ TEST_CASE("a group that collects nothing leaves out what others would collect") 
   Config config = With({Group("**.bias", {}, 0), Group("layers.**", {SiteKind::kGradReduced})});
   config.targets = {"layers.0"};
   config.wg_distribution = true;
-  CHECK(Sites(config) ==
+  CHECK(GroupedSites(config) ==
         "acc_grad layers.0.attn.weight, post_grad layers.0.attn.weight 2, post_grad layers.1.attn.weight 2");
   config.targets = {};
-  CHECK(Sites(config).find("bias") == std::string::npos);
+  CHECK(GroupedSites(config).find("bias") == std::string::npos);
 }
 
 TEST_CASE("what a group excludes is decided by the groups behind it, and by the other fields") {
@@ -122,7 +122,7 @@ TEST_CASE("what a group excludes is decided by the groups behind it, and by the 
   config.own.sites[0].exclude = {"layers.*", "nothing"};
   config.param_distribution = true;
   config.targets = {"head", "layers.1"};
-  CHECK(Sites(config) ==
+  CHECK(GroupedSites(config) ==
         "post_grad layers.0.attn.weight 2, post_grad layers.0.attn.bias 2, "
         "post_grad layers.1.attn.weight 2, param_origin layers.1.attn.weight, param_updated layers.1.attn.weight, "
         "post_grad head.weight 1, param_origin head.weight 1, param_updated head.weight 1");
@@ -132,18 +132,19 @@ TEST_CASE("what a group excludes is decided by the groups behind it, and by the 
 }
 
 TEST_CASE("patterns see short names beside the long ones") {
-  SiteIndex index = Model();
+  SiteIndex index = GroupedModel();
   for (ModuleEntry& module : index.modules) module.name = "model." + module.name;
   Config config = With({Group("layers.0.attn", {SiteKind::kActv})});
-  CHECK(Compile(config, index).plan->layout.sites.empty());
+  CHECK(CompileGroups(config, index).plan->layout.sites.empty());
   config.squash_name = true;
-  CHECK(Compile(config, index).plan->layout.sites.size() == 2);
+  CHECK(CompileGroups(config, index).plan->layout.sites.size() == 2);
 }
 
 TEST_CASE("a group is due in the first of so many collected steps") {
-  const auto plan = Compile(With({Group("head", {SiteKind::kActv}, 1), Group("layers.0.attn", {SiteKind::kActv}, 2),
-                                  Group("layers.1.attn", {SiteKind::kActv}, 3), Group("**", {}, 0)}))
-                        .plan;
+  const auto plan =
+      CompileGroups(With({Group("head", {SiteKind::kActv}, 1), Group("layers.0.attn", {SiteKind::kActv}, 2),
+                          Group("layers.1.attn", {SiteKind::kActv}, 3), Group("**", {}, 0)}))
+          .plan;
   const auto due = [&](int64_t round) {
     std::string groups;
     for (uint8_t group = 0; group <= 4; ++group)
@@ -158,7 +159,7 @@ TEST_CASE("a group is due in the first of so many collected steps") {
   const StepRule rule{100, 5, 10};
   CHECK(rule.Round(100) == 0);
   CHECK(rule.Round(115) == 3);
-  CHECK(Compile(With({})).plan->DueGroups(7) == kAllGroups);
+  CHECK(CompileGroups(With({})).plan->DueGroups(7) == kAllGroups);
 }
 
 std::vector<Stat> ColumnsFor(const Plan& plan, SiteKind kind) {
@@ -172,7 +173,7 @@ TEST_CASE("a kind's files have the columns of all groups of the kind, and each s
                         Group("head", {SiteKind::kExpAvg}, 0, {Stat::kStd, Stat::kShape, Stat::kDtype}),
                         Group("**", {SiteKind::kMgDirection}, 1, {Stat::kMin, Stat::kShape, Stat::kDtype})});
   config.wg_distribution = true;
-  const auto plan = Compile(config).plan;
+  const auto plan = CompileGroups(config).plan;
   // The same on a rank whose model has nothing of the group.
   CHECK(ColumnsFor(*plan, SiteKind::kActv) ==
         std::vector<Stat>{Stat::kNorm, Stat::kMax, Stat::kNans, Stat::kShape, Stat::kDtype});
@@ -193,7 +194,7 @@ TEST_CASE("a kind's files have the columns of all groups of the kind, and each s
 TEST_CASE("columns that a user has placed stay where they are") {
   Config config = With({Group("**", {SiteKind::kActv}, 1, {Stat::kMax, Stat::kShape, Stat::kDtype})});
   config.ops = {Stat::kShape, Stat::kNorm, Stat::kDtype};
-  CHECK(ColumnsFor(*Compile(config).plan, SiteKind::kActv) ==
+  CHECK(ColumnsFor(*CompileGroups(config).plan, SiteKind::kActv) ==
         std::vector<Stat>{Stat::kShape, Stat::kNorm, Stat::kMax, Stat::kDtype});
 }
 
@@ -256,7 +257,7 @@ TEST_CASE("random groups place every site where the page says") {
   const std::vector<std::string> patterns = {"**",       "layers.**", "layers.*.attn", "head",       "**.bias",
                                              "re:.*1.*", "*",         "layers.0.*",    "**.attn.**", "",
                                              "0:**",     "1:**",      "re:h.*"};
-  const SiteIndex index = Model();
+  const SiteIndex index = GroupedModel();
   for (int round = 0; round < 300; ++round) {
     Config config = With({});
     config.wg_distribution = below(2) == 0;
@@ -287,7 +288,7 @@ TEST_CASE("random groups place every site where the page says") {
         if (const auto group = SlowPlace(config, parameter.name, false, kind, on); group && parameter.requires_grad)
           add(parameter.name, kind, *group, &expected);
       }
-    const auto plan = Compile(config).plan;
+    const auto plan = CompileGroups(config).plan;
     for (const PlannedSite& site : plan->layout.sites) add(site.name, site.kind, site.group, &found);
     INFO("round " << round << ", STEPWATCH_SEED=" << test::RandomSeed());
     REQUIRE(found == expected);

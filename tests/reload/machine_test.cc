@@ -293,7 +293,7 @@ TEST_CASE("states are named as people know them") {
 
 // --- all orders ---
 
-TEST_CASE("every sequence of five inputs, from six situations, keeps the rules and runs out clean", "[slow]") {
+TEST_CASE("every sequence of five inputs, from six situations, keeps the rules and runs out clean", "[slow][long]") {
   SimulatedRun fresh(true, 0);
   CHECK(PlayAll(fresh, kLength) == kSequences);
 

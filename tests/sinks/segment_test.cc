@@ -14,19 +14,19 @@ namespace {
 using namespace test;
 using Files = std::map<std::string, std::string>;
 
-const std::string kHeader = "vpp_stage,name,step,norm,shape,dtype\n";
+const std::string kSegmentHeader = "vpp_stage,name,step,norm,shape,dtype\n";
 
-std::string Row(int64_t step) {
+std::string SegmentRow(int64_t step) {
   return "0,w," + std::to_string(step) + ",1.0,[2],torch.float32\n";
 }
 
-RecordLayout OneWeight() {
+RecordLayout OneWeightInTens() {
   RecordLayout layout = Layout({Site(SiteKind::kParamOrigin, "w", 0)});
   layout.step_count_per_record = 10;
   return layout;
 }
 
-void WriteStep(Sink* sink, int64_t step, const RecordLayout& layout = OneWeight()) {
+void WriteOneStep(Sink* sink, int64_t step, const RecordLayout& layout = OneWeightInTens()) {
   const Frame frame(step, {NormRecord(0, 1)});
   CHECK(sink->Write(layout, frame.view).status.ToString() == "ok");
 }
@@ -34,63 +34,63 @@ void WriteStep(Sink* sink, int64_t step, const RecordLayout& layout = OneWeight(
 TEST_CASE("rows behind a cut go to a file of the segment, in the same range of steps") {
   TemporaryDirectory base;
   const std::unique_ptr<Sink> sink = MakeCsvSink({base.path()});
-  WriteStep(sink.get(), 1);
+  WriteOneStep(sink.get(), 1);
   CHECK(sink->BeginSegment(2) == std::vector<std::string>{base / "param_origin_0-9.csv"});
   CHECK(sink->Flush().ok());
-  WriteStep(sink.get(), 2);
-  WriteStep(sink.get(), 3);
-  WriteStep(sink.get(), 11);
+  WriteOneStep(sink.get(), 2);
+  WriteOneStep(sink.get(), 3);
+  WriteOneStep(sink.get(), 11);
   CHECK(sink->BeginSegment(3) == std::vector<std::string>{base / "param_origin_10-19_s2.csv"});
-  WriteStep(sink.get(), 12);
-  CHECK(ReadDirectory(base.path()) == Files{{"param_origin_0-9.csv", kHeader + Row(1)},
-                                            {"param_origin_0-9_s2.csv", kHeader + Row(2) + Row(3)},
-                                            {"param_origin_10-19_s2.csv", kHeader + Row(11)},
-                                            {"param_origin_10-19_s3.csv", kHeader + Row(12)}});
+  WriteOneStep(sink.get(), 12);
+  CHECK(ReadDirectory(base.path()) == Files{{"param_origin_0-9.csv", kSegmentHeader + SegmentRow(1)},
+                                            {"param_origin_0-9_s2.csv", kSegmentHeader + SegmentRow(2) + SegmentRow(3)},
+                                            {"param_origin_10-19_s2.csv", kSegmentHeader + SegmentRow(11)},
+                                            {"param_origin_10-19_s3.csv", kSegmentHeader + SegmentRow(12)}});
 }
 
 TEST_CASE("a cut without an open file names none, and the next file is one of the new segment") {
   TemporaryDirectory base;
   const std::unique_ptr<Sink> sink = MakeCsvSink({base.path()});
   CHECK(sink->BeginSegment(2).empty());
-  WriteStep(sink.get(), 1);
-  CHECK(ReadDirectory(base.path()) == Files{{"param_origin_0-9_s2.csv", kHeader + Row(1)}});
+  WriteOneStep(sink.get(), 1);
+  CHECK(ReadDirectory(base.path()) == Files{{"param_origin_0-9_s2.csv", kSegmentHeader + SegmentRow(1)}});
 }
 
 TEST_CASE("a file of that name from another run is left alone, and found again after the end of a plan it is not") {
   TemporaryDirectory base;
   const std::string old_file = base / "param_origin_0-9_s2.csv";
-  WriteInPlace(old_file, kHeader + Row(0));
+  WriteInPlace(old_file, kSegmentHeader + SegmentRow(0));
   const std::unique_ptr<Sink> sink = MakeCsvSink({base.path()});
   (void)sink->BeginSegment(2);
-  WriteStep(sink.get(), 1);
-  sink->EndPlan(OneWeight());
-  RecordLayout later = OneWeight();
+  WriteOneStep(sink.get(), 1);
+  sink->EndPlan(OneWeightInTens());
+  RecordLayout later = OneWeightInTens();
   later.plan_id = 4;
-  WriteStep(sink.get(), 2, later);
-  CHECK(ReadDirectory(base.path()) == Files{{"param_origin_0-9_s2.csv", kHeader + Row(0)},
-                                            {"param_origin_0-9_s2_p1.csv", kHeader + Row(1)},
-                                            {"param_origin_0-9_s2_p4.csv", kHeader + Row(2)}});
+  WriteOneStep(sink.get(), 2, later);
+  CHECK(ReadDirectory(base.path()) == Files{{"param_origin_0-9_s2.csv", kSegmentHeader + SegmentRow(0)},
+                                            {"param_origin_0-9_s2_p1.csv", kSegmentHeader + SegmentRow(1)},
+                                            {"param_origin_0-9_s2_p4.csv", kSegmentHeader + SegmentRow(2)}});
 }
 
 TEST_CASE("what others do to a file of a segment does not make it another file") {
   TemporaryDirectory base;
   const std::unique_ptr<Sink> sink = MakeCsvSink({base.path()});
   (void)sink->BeginSegment(2);
-  WriteStep(sink.get(), 1);
-  WriteInPlace(base / "param_origin_0-9_s2.csv", kHeader);  // emptied
-  WriteStep(sink.get(), 2);
-  CHECK(ReadDirectory(base.path()) == Files{{"param_origin_0-9_s2.csv", kHeader + Row(2)}});
+  WriteOneStep(sink.get(), 1);
+  WriteInPlace(base / "param_origin_0-9_s2.csv", kSegmentHeader);  // emptied
+  WriteOneStep(sink.get(), 2);
+  CHECK(ReadDirectory(base.path()) == Files{{"param_origin_0-9_s2.csv", kSegmentHeader + SegmentRow(2)}});
 }
 
 TEST_CASE("an event file ends with its segment, and the next one has another name") {
   TemporaryDirectory base;
   const std::unique_ptr<Sink> sink = MakeTensorBoardSink({base.path(), 0, [] { return 1700000000.5; }});
   CHECK(sink->BeginSegment(2).empty());
-  WriteStep(sink.get(), 1);
+  WriteOneStep(sink.get(), 1);
   const std::vector<std::string> closed = sink->BeginSegment(3);
   REQUIRE(closed.size() == 1);
   const std::string whole = Contents(closed[0]);
-  WriteStep(sink.get(), 2);
+  WriteOneStep(sink.get(), 2);
   const std::vector<std::string> files = EventFiles(base.path());
   REQUIRE(files.size() == 2);
   CHECK(files[0] == closed[0]);
@@ -103,11 +103,11 @@ TEST_CASE("all formats of a run begin a segment") {
   FormatSink sink(0);
   CHECK(sink.BeginSegment(2).empty());
   sink.SetDirectory(base.path());
-  WriteStep(&sink, 1);
-  RecordLayout events = OneWeight();
+  WriteOneStep(&sink, 1);
+  RecordLayout events = OneWeightInTens();
   events.format = OutputFormat::kTensorBoard;
   events.plan_id = 2;
-  WriteStep(&sink, 2, events);
+  WriteOneStep(&sink, 2, events);
   CHECK(sink.BeginSegment(3).size() == 2);
 }
 

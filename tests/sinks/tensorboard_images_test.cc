@@ -14,7 +14,7 @@ namespace {
 
 using namespace test;
 
-HeatmapColumn OneBin(SiteId site, size_t bin) {
+HeatmapColumn FourInBin(SiteId site, size_t bin) {
   HeatmapColumn column;
   column.site = site;
   column.counts[bin] = 4;
@@ -47,10 +47,10 @@ TEST_CASE("each column gives the image of all columns so far, under the tag of i
   TemporaryDirectory base;
   const auto sink = MakeTensorBoardSink({base.path(), 3, [] { return 1700000000.5; }});
   const RecordLayout layout = TwoMaps();
-  const WriteResult result = Write(sink.get(), layout, 4, {OneBin(0, 2), OneBin(1, 9)}, {NormRecord(2, 1)});
+  const WriteResult result = Write(sink.get(), layout, 4, {FourInBin(0, 2), FourInBin(1, 9)}, {NormRecord(2, 1)});
   CHECK(result.status.ok());
   CHECK(result.written == 1);  // columns are no records
-  CHECK(Write(sink.get(), layout, 6, {OneBin(0, 5)}).written == 0);
+  CHECK(Write(sink.get(), layout, 6, {FourInBin(0, 5)}).written == 0);
   REQUIRE(EventFiles(base.path()).size() == 1);
   const std::vector<ImagePoint> images = ReadImages(EventFiles(base.path())[0]);
   REQUIRE(images.size() == 3);
@@ -68,11 +68,11 @@ TEST_CASE("an image grows across plans, wherever the site stands in them") {
   TemporaryDirectory base;
   const auto sink = MakeTensorBoardSink({base.path(), 0, {}});
   RecordLayout layout = TwoMaps();
-  CHECK(Write(sink.get(), layout, 4, {OneBin(0, 2)}).status.ok());
+  CHECK(Write(sink.get(), layout, 4, {FourInBin(0, 2)}).status.ok());
   sink->EndPlan(layout);
   layout.plan_id = 2;
   std::swap(layout.sites[0], layout.sites[1]);
-  CHECK(Write(sink.get(), layout, 4, {OneBin(1, 7)}).status.ok());
+  CHECK(Write(sink.get(), layout, 4, {FourInBin(1, 7)}).status.ok());
   const std::vector<ImagePoint> images = ReadImages(EventFiles(base.path())[0]);
   REQUIRE(images.size() == 2);
   CHECK(images[0].tag == images[1].tag);
@@ -90,10 +90,10 @@ TEST_CASE("a step that is written again after a failure stands in the image once
   TemporaryDirectory base;
   FullOnce files;
   const auto sink = MakeTensorBoardSink({base.path(), 0, {}, files});
-  CHECK(Write(sink.get(), TwoMaps(), 1, {OneBin(0, 2)}).status.ok());
-  CHECK_FALSE(Write(sink.get(), TwoMaps(), 2, {OneBin(0, 3)}).status.ok());
-  CHECK(Write(sink.get(), TwoMaps(), 2, {OneBin(0, 3)}).status.ok());
-  CHECK(Write(sink.get(), TwoMaps(), 2, {OneBin(0, 3)}).status.ok());
+  CHECK(Write(sink.get(), TwoMaps(), 1, {FourInBin(0, 2)}).status.ok());
+  CHECK_FALSE(Write(sink.get(), TwoMaps(), 2, {FourInBin(0, 3)}).status.ok());
+  CHECK(Write(sink.get(), TwoMaps(), 2, {FourInBin(0, 3)}).status.ok());
+  CHECK(Write(sink.get(), TwoMaps(), 2, {FourInBin(0, 3)}).status.ok());
   const std::vector<ImagePoint> images = ReadImages(EventFiles(base.path())[0]);
   REQUIRE(images.size() == 2);
   CHECK(images[1].step == 2);

@@ -321,19 +321,13 @@ TEST_CASE("a slow sink with two plans alive: frames stay in order, every row arr
   CHECK(run.drained[2].ledger.written == 9);
 }
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr int kSwaps = 5000;
-#else
-constexpr int kSwaps = 100000;
-#endif
-
 // Not a yield: on a busy machine that can cost a time slice of everybody else's.
 void Rest() {
   std::this_thread::sleep_for(std::chrono::microseconds(20));
 }
 
-TEST_CASE("a swap at each of many steps, published by another thread, with observers on a third inside the steps",
-          "[slow]") {
+// Plans are published by a second thread while a third observes inside the steps.
+void SwapAtManySteps(int swaps_wanted) {
   Run run;
   run.Start();
   std::atomic<bool> done{false};
@@ -360,7 +354,7 @@ TEST_CASE("a swap at each of many steps, published by another thread, with obser
     }
   });
   PlanId before = 0;
-  for (int swaps = 0, step = 0; swaps < kSwaps; ++step) {
+  for (int swaps = 0, step = 0; swaps < swaps_wanted; ++step) {
     run.Observe();
     if (step % 20 == 0) {
       wanted.fetch_add(1, std::memory_order_release);
@@ -374,7 +368,16 @@ TEST_CASE("a swap at each of many steps, published by another thread, with obser
   loop.join();
   observer.join();
   run.Finish();
-  CHECK(run.begun.size() >= static_cast<size_t>(kSwaps));
+  CHECK(run.begun.size() >= static_cast<size_t>(swaps_wanted));
+}
+
+TEST_CASE("a swap at each of many steps, published by another thread, with observers on a third inside the steps",
+          "[slow]") {
+  SwapAtManySteps(5000);
+}
+
+TEST_CASE("a swap at each of a hundred thousand steps, with the same three threads", "[slow][long]") {
+  SwapAtManySteps(100000);
 }
 
 }  // namespace

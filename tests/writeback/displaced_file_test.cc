@@ -25,9 +25,7 @@ using namespace testing;
 using Kind = DisplacedFile::Finding::Kind;
 using Clock = DisplacedFile::Clock;
 
-const std::string kEdit = "{\"dynamic_on\": true, \"start_step\": 12345}\n";
 const std::string kOtherEdit = "{\"dynamic_on\": true, \"start_step\": 9}\n";
-const std::vector<std::string> kConfigAlone{"config.json"};
 
 // An editor that has looked a name up and has not opened what it found.
 class LateEditor {
@@ -50,8 +48,8 @@ class LateEditor {
 };
 
 // A config that has just been written back, and an editor that comes late.
-struct Stage {
-  explicit Stage(base::FileSystem& files = base::FileSystem::Real()) {
+struct LateEdit {
+  explicit LateEdit(base::FileSystem& files = base::FileSystem::Real()) {
     testing::WriteInPlace(path, kBase);
     editor.emplace(path);
     WriteBackResult result = WriteBack(path, files);
@@ -90,7 +88,7 @@ const std::vector<Kind> kKept{Kind::kKept};
 }  // namespace
 
 TEST_CASE("the displaced file stays for the grace and is removed then") {
-  Stage stage;
+  LateEdit stage;
   CHECK(stage.Look().empty());
   CHECK(NamesIn(stage.directory).size() == 2);
   CHECK(stage.LookAfter(kDisplacedGrace - std::chrono::milliseconds(1)).empty());
@@ -101,7 +99,7 @@ TEST_CASE("the displaced file stays for the grace and is removed then") {
 }
 
 TEST_CASE("a save into the displaced file goes into the config with the next look") {
-  Stage stage;
+  LateEdit stage;
   stage.Look();
   stage.editor->Save(kEdit);
   const Findings findings = stage.LookAfter(std::chrono::milliseconds(50));
@@ -114,7 +112,7 @@ TEST_CASE("a save into the displaced file goes into the config with the next loo
 }
 
 TEST_CASE("what a late save displaces has a grace of its own") {
-  Stage stage;
+  LateEdit stage;
   const LateEditor of_ours(stage.path);
   stage.editor->Save(kEdit);
   CHECK(KindsOf(stage.Look()) == kPutBack);
@@ -128,7 +126,7 @@ TEST_CASE("of a late save and an edit of the config the newer one stands and the
   for (const bool is_late_save_newer : {false, true}) {
     for (const bool by_rename : {false, true}) {
       INFO("the late save is the " << (is_late_save_newer ? "newer" : "older") << " one");
-      Stage stage;
+      LateEdit stage;
       const auto edit = [&] {
         by_rename ? WriteByRename(stage.path, kOtherEdit) : testing::WriteInPlace(stage.path, kOtherEdit);
       };
@@ -149,7 +147,7 @@ TEST_CASE("of a late save and an edit of the config the newer one stands and the
 }
 
 TEST_CASE("a writer that has the displaced file open extends the grace until it has written") {
-  Stage stage;
+  LateEdit stage;
   base::UniqueFd writer = stage.editor->Open(O_WRONLY);
   for (int i = 0; i < 10; ++i) CHECK(stage.LookAfter(kDisplacedGrace / 2).empty());
   CHECK(NamesIn(stage.directory).size() == 2);
@@ -162,7 +160,7 @@ TEST_CASE("a writer that has the displaced file open extends the grace until it 
 }
 
 TEST_CASE("a writer that goes on writing does so in the config file itself") {
-  Stage stage;
+  LateEdit stage;
   const base::UniqueFd writer = stage.editor->Open(O_WRONLY | O_TRUNC);
   LateEditor::Write(writer, kEdit);
   CHECK(stage.Look().empty());
@@ -172,7 +170,7 @@ TEST_CASE("a writer that goes on writing does so in the config file itself") {
 }
 
 TEST_CASE("a late save after a second write-back stands") {
-  Stage stage;
+  LateEdit stage;
   testing::WriteInPlace(stage.path, kBase);
   WriteBackResult second = WriteBack(stage.path);
   REQUIRE(second.outcome == WriteBackOutcome::kWritten);
@@ -188,7 +186,7 @@ TEST_CASE("a late save after a second write-back stands") {
 }
 
 TEST_CASE("the last look removes the file, puts a late save in, or leaves a file that is being written") {
-  Stage stage;
+  LateEdit stage;
   stage.Look();
   SECTION("nobody came") {
     CHECK(stage.displaced.LastLook(stage.now).empty());
@@ -223,7 +221,7 @@ TEST_CASE("the last look removes the file, puts a late save in, or leaves a file
 }
 
 TEST_CASE("what a killed process left is found, and removed or put in") {
-  Stage stage;
+  LateEdit stage;
   SECTION("nobody's edit") {
     DisplacedFiles found = FindDisplaced(stage.path);
     REQUIRE(found.look_at());
@@ -252,7 +250,7 @@ TEST_CASE("what a killed process left is found, and removed or put in") {
 }
 
 TEST_CASE("only a regular file of the config's owner with one name is taken over") {
-  Stage stage;
+  LateEdit stage;
   const std::string name = NamesIn(stage.directory)[0];
   REQUIRE(name.find(".config.json.stepwatch-displaced-") == 0);
   const std::string left = stage.directory / name;
@@ -296,7 +294,7 @@ TEST_CASE("a file system without exchange keeps the displaced file as well") {
   HookedFiles files([=](std::string_view call) {
     return call == "renameat2" ? EINVAL : call == "link" && !has_links ? EOPNOTSUPP : 0;
   });
-  Stage stage(files);
+  LateEdit stage(files);
   CHECK(stage.method == "rename");
   stage.Look();
   CHECK(NamesIn(stage.directory).size() == (has_links ? 2 : 1));
@@ -313,7 +311,7 @@ TEST_CASE("a file system without exchange keeps the displaced file as well") {
 }
 
 TEST_CASE("a late save is copied if somebody removed the displaced file") {
-  Stage stage;
+  LateEdit stage;
   fs::remove(stage.directory / NamesIn(stage.directory)[0]);
   stage.editor->Save(kEdit);
   CHECK(KindsOf(stage.LookToTheEnd()) == kPutBack);
@@ -322,7 +320,7 @@ TEST_CASE("a late save is copied if somebody removed the displaced file") {
 }
 
 TEST_CASE("a directory that is removed or moved during the grace is left alone") {
-  Stage stage;
+  LateEdit stage;
   const std::string elsewhere = stage.directory.path() + "-moved";
   stage.Look();
   SECTION("removed") {
@@ -348,7 +346,7 @@ TEST_CASE("a directory that is removed or moved during the grace is left alone")
 }
 
 TEST_CASE("a config that is removed during the grace stays removed unless somebody saves late") {
-  Stage stage;
+  LateEdit stage;
   fs::remove(stage.path);
   SECTION("nobody comes") {
     CHECK(stage.LookToTheEnd().empty());
@@ -365,7 +363,7 @@ TEST_CASE("a file that cannot be removed or read is told once and left") {
   for (const std::string call : {"unlink", "pread"}) {
     int error = 0;
     HookedFiles files([&](std::string_view name) { return name == call ? error : 0; });
-    Stage stage(files);
+    LateEdit stage(files);
     error = EIO;
     const Findings findings = stage.LookToTheEnd();
     REQUIRE(KindsOf(findings) == std::vector<Kind>{Kind::kStuck});
@@ -378,7 +376,7 @@ TEST_CASE("a file that cannot be removed or read is told once and left") {
 TEST_CASE("a late save that cannot be put in is kept where it is") {
   int error = 0;
   HookedFiles files([&](std::string_view call) { return call.substr(0, 6) == "rename" ? error : 0; });
-  Stage stage(files);
+  LateEdit stage(files);
   error = EROFS;
   stage.editor->Save(kEdit);
   const Findings findings = stage.LookToTheEnd();
@@ -388,7 +386,7 @@ TEST_CASE("a late save that cannot be put in is kept where it is") {
 }
 
 TEST_CASE("a forked child removes nothing") {
-  Stage stage;
+  LateEdit stage;
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
   if (child == 0) {

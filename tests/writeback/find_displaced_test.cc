@@ -10,8 +10,6 @@ namespace {
 
 using namespace testing;
 
-const std::string kEdit = "{\"dynamic_on\": true, \"start_step\": 12345}\n";
-
 // A config that a process has just changed, and the file that it displaced.
 struct Changed {
   Changed() {

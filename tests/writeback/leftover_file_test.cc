@@ -17,15 +17,12 @@ namespace {
 namespace fs = std::filesystem;
 using namespace testing;
 
-const std::string kEdit = "{\"dynamic_on\": true, \"start_step\": 12345}\n";
 const char kBeside[] = ".config.json.stepwatch-";
-const char kConflict[] = ".config.json.stepwatch-conflict-";
-const std::vector<std::string> kConfigAlone{"config.json"};
 constexpr std::chrono::milliseconds kAnyAge{0};
 
 // A config beside which a process has been killed before its first call of this name.
-struct Stage {
-  explicit Stage(std::string_view call = "") {
+struct KilledWrite {
+  explicit KilledWrite(std::string_view call = "") {
     testing::WriteInPlace(path, kBase);
     if (!call.empty()) KillBefore(call);
   }
@@ -68,21 +65,21 @@ std::string Elsewhere(std::string path) {
 TEST_CASE("a text of ours that a killed process has left is removed, whole or not, and whatever the config holds") {
   const std::string config = GENERATE(false, true) ? kEdit : kBase;
   SECTION("whole") {
-    Stage stage("renameat2");
+    KilledWrite stage("renameat2");
     CHECK(Contents(stage.Left()) == kOurs);
     testing::WriteInPlace(stage.path, config);
     CHECK(TidyLeftovers(stage.path).empty());
     CHECK(NamesIn(stage.directory) == kConfigAlone);
   }
   SECTION("empty") {
-    Stage stage("pwrite");
+    KilledWrite stage("pwrite");
     CHECK(Contents(stage.Left()).empty());
     testing::WriteInPlace(stage.path, config);
     CHECK(TidyLeftovers(stage.path).empty());
     CHECK(NamesIn(stage.directory) == kConfigAlone);
   }
   SECTION("cut off") {
-    Stage stage("renameat2");
+    KilledWrite stage("renameat2");
     fs::resize_file(stage.Left(), kOurs.size() - 5);
     CHECK(TidyLeftovers(stage.path).empty());
     CHECK(NamesIn(stage.directory) == kConfigAlone);
@@ -92,7 +89,7 @@ TEST_CASE("a text of ours that a killed process has left is removed, whole or no
 TEST_CASE("what may be an edit is kept under the name of a conflict, and told once") {
   for (const std::string& text : {kEdit, kOurs + "// mine\n", kEdit.substr(0, 9), std::string("\n")}) {
     INFO(text);
-    Stage stage("renameat2");
+    KilledWrite stage("renameat2");
     testing::WriteInPlace(stage.Left(), text);
     const Findings told = TidyLeftovers(stage.path);
     REQUIRE(told.size() == 1);
@@ -108,7 +105,7 @@ TEST_CASE("what may be an edit is kept under the name of a conflict, and told on
 }
 
 TEST_CASE("the file of a living process is left alone") {
-  Stage stage;
+  KilledWrite stage;
   int looks = 0;
   HookedFiles files([&](std::string_view call) {
     if (call != "renameat2" || looks++ > 0) return 0;
@@ -123,7 +120,7 @@ TEST_CASE("the file of a living process is left alone") {
 }
 
 TEST_CASE("a file that somebody has open for writing is left alone") {
-  Stage stage("renameat2");
+  KilledWrite stage("renameat2");
   base::UniqueFd writer(::open(stage.Left().c_str(), O_WRONLY | O_CLOEXEC));
   CHECK(TidyLeftovers(stage.path).empty());
   CHECK(Contents(stage.Left()) == kOurs);
@@ -133,7 +130,7 @@ TEST_CASE("a file that somebody has open for writing is left alone") {
 }
 
 TEST_CASE("a pid of another container, or of a name that does not say whose, is proof of nothing, and age is") {
-  Stage stage("renameat2");
+  KilledWrite stage("renameat2");
   const std::string left = stage.Left();
   SECTION("another container") {
     fs::rename(left, Elsewhere(left));
@@ -158,7 +155,7 @@ TEST_CASE("a pid of another container, or of a name that does not say whose, is 
 }
 
 TEST_CASE("what is no temporary file of the config's owner is left alone") {
-  Stage stage("renameat2");
+  KilledWrite stage("renameat2");
   const std::string left = stage.Left();
   SECTION("a second name") {
     fs::create_hard_link(left, stage.directory / "mine");
@@ -188,7 +185,7 @@ TEST_CASE("what is no temporary file of the config's owner is left alone") {
 TEST_CASE("whichever system call fails while leftovers are tidied up, an edit stays there and is told then or later") {
   for (const int error : {EIO, EACCES, ENOENT, EINTR}) {
     for (int k = 0;; ++k) {
-      Stage stage("renameat2");
+      KilledWrite stage("renameat2");
       testing::WriteInPlace(stage.Left(), kEdit);
       stage.KillBefore("renameat2");  // and a text of ours beside it
       int calls_made = 0;
@@ -210,7 +207,7 @@ TEST_CASE("whichever system call fails while leftovers are tidied up, an edit st
 TEST_CASE("a process that is killed while it copies a late edit leaves it for the next one") {
   bool was_killed = true;
   for (int k = 0; was_killed; ++k) {
-    Stage stage;
+    KilledWrite stage;
     const pid_t child = ::fork();
     REQUIRE(child >= 0);
     if (child == 0) {

@@ -22,13 +22,12 @@ using namespace testing;
 
 const char kTemporary[] = ".config.json.stepwatch-";
 constexpr int kEditedAndDone = 3;  // exit code of a child
-const char kConflict[] = ".config.json.stepwatch-conflict-";
 
 // Ways of being: an ordinary file, one with two names, a file system without exchange.
 enum class World { kPlain, kHardLink, kNoExchange };
 
-struct Stage {
-  explicit Stage(World world_in, Change change_in = WriteBackChange())
+struct FaultyWrite {
+  explicit FaultyWrite(World world_in, Change change_in = WriteBackChange())
       : change(std::move(change_in)), world(world_in), path(directory / "config.json") {
     testing::WriteInPlace(path, kBase);
     if (world == World::kHardLink) fs::create_hard_link(path, directory / "other.json");
@@ -72,24 +71,24 @@ struct Editor {
   std::function<void(const std::string& path)> save;
 };
 
-const std::string kEdit = "{\"dynamic_on\": true, \"start_step\": 12345, \"step_interval\": 2}\n";
+const std::string kSaved = "{\"dynamic_on\": true, \"start_step\": 12345, \"step_interval\": 2}\n";
 
 std::vector<Editor> Editors() {
-  return {{"rename", [](const std::string& path) { WriteByRename(path, kEdit); }},
-          {"in place", [](const std::string& path) { testing::WriteInPlace(path, kEdit); }},
+  return {{"rename", [](const std::string& path) { WriteByRename(path, kSaved); }},
+          {"in place", [](const std::string& path) { testing::WriteInPlace(path, kSaved); }},
           {"two renames",
            [](const std::string& path) {
              WriteByRename(path, "{\"first\": 1}");
-             WriteByRename(path, kEdit);
+             WriteByRename(path, kSaved);
            }},
           {"in place, then rename",
            [](const std::string& path) {
              testing::WriteInPlace(path, "{\"first\": 1}");
-             WriteByRename(path, kEdit);
+             WriteByRename(path, kSaved);
            }},
           {"old file moved aside, new one made", [](const std::string& path) {
              fs::rename(path, path + "~");
-             testing::WriteInPlace(path, kEdit);
+             testing::WriteInPlace(path, kSaved);
              fs::remove(path + "~");
            }}};
 }
@@ -102,7 +101,7 @@ TEST_CASE("whichever system call fails, the file is the old or the new text and 
   for (const World world : Worlds()) {
     for (const int error : {EINVAL, EBUSY, EROFS, ENOSPC, EIO, EACCES, EPERM, ENOSYS, EINTR}) {
       for (int k = 0;; ++k) {
-        Stage stage(world, change);
+        FaultyWrite stage(world, change);
         stage.counts_ends = true;
         std::string failed;
         const WriteBackResult result = stage.Run([&](int n, std::string_view call) {
@@ -126,7 +125,7 @@ TEST_CASE("leases that cannot be ended spoil neither the write-back nor a save a
   for (const World world : Worlds()) {
     for (const Editor& editor : Editors()) {
       INFO("world " << static_cast<int>(world) << ", " << editor.name);
-      Stage stage(world);
+      FaultyWrite stage(world);
       int lease_ends = 0;
       HookedFiles files([&](std::string_view call) {
         if (call == "F_UNLCK") return ++lease_ends, EIO;
@@ -138,7 +137,7 @@ TEST_CASE("leases that cannot be ended spoil neither the write-back nor a save a
       CHECK(lease_ends > 0);
       editor.save(stage.path);
       LookToTheEnd(result);
-      CHECK(Contents(stage.path) == kEdit);
+      CHECK(Contents(stage.path) == kSaved);
       CHECK(ContentsBeside(stage.directory.path(), kTemporary).empty());
     }
   }
@@ -149,7 +148,7 @@ TEST_CASE("a save just before any system call stands") {
   INFO(change.name);
   for (const Editor& editor : Editors()) {
     for (int k = 0;; ++k) {
-      Stage stage(World::kPlain, change);
+      FaultyWrite stage(World::kPlain, change);
       std::string before;
       const WriteBackResult result = stage.Run([&](int n, std::string_view call) {
         if (n == k) {
@@ -160,7 +159,7 @@ TEST_CASE("a save just before any system call stands") {
       });
       if (!stage.WasMade(k)) break;
       INFO(editor.name << " before call " << k << " (" << before << "): " << result.message);
-      CHECK(Contents(stage.path) == kEdit);
+      CHECK(Contents(stage.path) == kSaved);
       CHECK(result.outcome != WriteBackOutcome::kImpossible);
       CHECK(ContentsBeside(stage.directory.path(), kTemporary).empty());
     }
@@ -177,16 +176,16 @@ TEST_CASE(
     bool was_first = true;
     for (int k = 0; was_first; ++k) {
       for (int later = k + 1;; ++later) {
-        Stage stage(World::kPlain);
+        FaultyWrite stage(World::kPlain);
         const WriteBackResult result = stage.Run([&](int n, std::string_view) {
           if (n == k) save(stage.path, first);
-          if (n == later) save(stage.path, kEdit);
+          if (n == later) save(stage.path, kSaved);
           return 0;
         });
         was_first = stage.WasMade(k);
         if (!stage.WasMade(later)) break;
         INFO((in_place ? "in place" : "rename") << " before calls " << k << " and " << later << ": " << result.message);
-        CHECK(Contents(stage.path) == kEdit);
+        CHECK(Contents(stage.path) == kSaved);
         for (const std::string& kept : ContentsBeside(stage.directory.path(), kTemporary)) CHECK(kept == first);
         CHECK(ContentsBeside(stage.directory.path(), kTemporary) == ContentsBeside(stage.directory.path(), kConflict));
       }
@@ -195,7 +194,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a slow save that ends just before it is put back does not replace the save that followed it") {
-  Stage stage(World::kPlain);
+  FaultyWrite stage(World::kPlain);
   const std::string first = "{\"first\": 1}";
   base::UniqueFd slow;
   int renames = 0;
@@ -209,12 +208,12 @@ TEST_CASE("a slow save that ends just before it is put back does not replace the
       CHECK(::write(slow.get(), first.data() + 3, first.size() - 3) == static_cast<ssize_t>(first.size() - 3));
       slow.Reset();
       std::this_thread::sleep_for(std::chrono::milliseconds(20));  // for file systems that count time in ticks
-      testing::WriteInPlace(stage.path, kEdit);
+      testing::WriteInPlace(stage.path, kSaved);
     }
     return 0;
   });
   CHECK(renames > 3);
-  CHECK(Contents(stage.path) == kEdit);
+  CHECK(Contents(stage.path) == kSaved);
   CHECK(ContentsBeside(stage.directory.path(), kConflict) == std::vector<std::string>{first});
 }
 
@@ -224,7 +223,7 @@ TEST_CASE("a save and a failing system call together lose no bytes of the user")
       bool was_saved = true;
       for (int k = 0; was_saved; ++k) {
         for (int failing = k;; ++failing) {
-          Stage stage(World::kPlain);
+          FaultyWrite stage(World::kPlain);
           const WriteBackResult result = stage.Run([&](int n, std::string_view) {
             if (n == k) editor.save(stage.path);
             return n == failing ? error : 0;
@@ -235,7 +234,7 @@ TEST_CASE("a save and a failing system call together lose no bytes of the user")
                            << result.message);
           std::vector<std::string> found = ContentsBeside(stage.directory.path(), kTemporary);
           found.push_back(Contents(stage.path));
-          CHECK(std::count(found.begin(), found.end(), kEdit) == 1);
+          CHECK(std::count(found.begin(), found.end(), kSaved) == 1);
           CHECK((found.size() == 1 || !ContentsBeside(stage.directory.path(), kConflict).empty()));
         }
       }
@@ -252,11 +251,11 @@ TEST_CASE("out of memory before any system call, the file is the old or the new 
       was_made = false;
       for (const int edit_at : {-1, k / 2, k - 1}) {
         if (edit_at >= 0 && world != World::kPlain) continue;
-        Stage stage(world, change);
+        FaultyWrite stage(world, change);
         bool was_edited = false;
         try {
           stage.Run([&](int n, std::string_view) {
-            if (n == edit_at) WriteByRename(stage.path, kEdit), was_edited = true;
+            if (n == edit_at) WriteByRename(stage.path, kSaved), was_edited = true;
             if (n == k) throw std::bad_alloc();
             return 0;
           });
@@ -265,10 +264,10 @@ TEST_CASE("out of memory before any system call, the file is the old or the new 
         was_made |= stage.WasMade(k);
         INFO("world " << static_cast<int>(world) << ", thrown before call " << k << ", edit before call " << edit_at);
         const std::string left = Contents(stage.path);
-        CHECK((left == kBase || WithoutBlanks(left) == WithoutBlanks(change.ours) || left == kEdit));
+        CHECK((left == kBase || WithoutBlanks(left) == WithoutBlanks(change.ours) || left == kSaved));
         DisplacedFiles found = FindDisplaced(stage.path);
         LookToTheEnd(found, std::chrono::steady_clock::now());
-        CHECK(Contents(stage.path) == (was_edited ? kEdit : left));
+        CHECK(Contents(stage.path) == (was_edited ? kSaved : left));
         for (const std::string& text : ContentsBeside(stage.directory.path(), kTemporary))
           CHECK(change.ours.find(text) == 0);
       }
@@ -278,7 +277,7 @@ TEST_CASE("out of memory before any system call, the file is the old or the new 
 
 TEST_CASE("a file removed at any moment stays removed or comes back whole, and nothing is left beside it") {
   for (int k = 0;; ++k) {
-    Stage stage(World::kPlain);
+    FaultyWrite stage(World::kPlain);
     stage.Run([&](int n, std::string_view) {
       if (n == k) fs::remove(stage.path);
       return 0;
@@ -298,13 +297,13 @@ TEST_CASE("killed before any system call, the file is the old or the new text an
       was_any_killed = false;
       for (const int edit_at : {-1, k / 2, k - 1}) {
         if (edit_at >= 0 && world != World::kPlain) continue;
-        Stage stage(world, change);
+        FaultyWrite stage(world, change);
         const pid_t child = ::fork();
         REQUIRE(child >= 0);
         if (child == 0) {
           bool was_edited = false;
           stage.Run([&](int n, std::string_view) {
-            if (n == edit_at) WriteByRename(stage.path, kEdit), was_edited = true;
+            if (n == edit_at) WriteByRename(stage.path, kSaved), was_edited = true;
             if (n == k) ::kill(::getpid(), SIGKILL);
             return 0;
           });
@@ -314,13 +313,13 @@ TEST_CASE("killed before any system call, the file is the old or the new text an
         REQUIRE(::waitpid(child, &status, 0) == child);
         INFO("killed before call " << k << ", edit before call " << edit_at);
         const std::string left = Contents(stage.path);
-        CHECK((left == kBase || WithoutBlanks(left) == WithoutBlanks(change.ours) || left == kEdit));
+        CHECK((left == kBase || WithoutBlanks(left) == WithoutBlanks(change.ours) || left == kSaved));
         was_any_killed |= WIFSIGNALED(status);
         const bool was_killed = WIFSIGNALED(status) && edit_at >= 0;
         const bool was_edited = was_killed || (WIFEXITED(status) && WEXITSTATUS(status) == kEditedAndDone);
         DisplacedFiles found = FindDisplaced(stage.path);
         LookToTheEnd(found, std::chrono::steady_clock::now());
-        CHECK(Contents(stage.path) == (was_edited ? kEdit : left));
+        CHECK(Contents(stage.path) == (was_edited ? kSaved : left));
         for (const std::string& text : ContentsBeside(stage.directory.path(), kTemporary))
           CHECK(change.ours.find(text) == 0);  // killed while that was being written
         CHECK(TidyLeftovers(stage.path).empty());
@@ -333,9 +332,9 @@ TEST_CASE("killed before any system call, the file is the old or the new text an
 TEST_CASE("whichever system call fails while leftovers are taken over, a late edit is found then or later") {
   for (const int error : {EIO, EACCES, ENOENT, EINTR}) {
     for (int k = 0;; ++k) {
-      Stage stage(World::kPlain);
+      FaultyWrite stage(World::kPlain);
       WriteBack(stage.path);
-      testing::WriteInPlace(stage.directory / NamesIn(stage.directory).at(0), kEdit);
+      testing::WriteInPlace(stage.directory / NamesIn(stage.directory).at(0), kSaved);
       int calls_made = 0;
       HookedFiles files([&](std::string_view) { return calls_made++ == k ? error : 0; });
       for (int process = 0; process < 2; ++process) {
@@ -343,10 +342,10 @@ TEST_CASE("whichever system call fails while leftovers are taken over, a late ed
         LookToTheEnd(found, std::chrono::steady_clock::now());
       }
       INFO("call " << k << " answers " << error);
-      CHECK(Contents(stage.path) == kEdit);
+      CHECK(Contents(stage.path) == kSaved);
       // A file that could not be looked at is kept rather than removed.
       for (const std::string& text : ContentsBeside(stage.directory.path(), kTemporary))
-        CHECK((text == kOurs || text == kEdit));
+        CHECK((text == kOurs || text == kSaved));
       CHECK(ContentsBeside(stage.directory.path(), kTemporary) == ContentsBeside(stage.directory.path(), kConflict));
       if (calls_made <= k) break;
     }

@@ -26,6 +26,10 @@ inline const std::string kBase =
 inline const std::string kOurs =
     "{\r\n  // watched by night\r\n  \"dynamic_on\" : false, /* the token */\r\n  \"start_step\":  3\r\n}\r\n";
 
+inline const std::string kEdit = "{\"dynamic_on\": true, \"start_step\": 12345}\n";  // somebody's, meanwhile
+inline const std::vector<std::string> kConfigAlone{"config.json"};
+inline constexpr char kConflict[] = ".config.json.stepwatch-conflict-";
+
 inline writeback::WriteBackResult WriteBack(const std::string& path,
                                             base::FileSystem& files = base::FileSystem::Real()) {
   return writeback::SetDynamicOn(path, base::Sha256Hex(kBase), false, files);

@@ -54,11 +54,11 @@ struct SaveOrder {
 
 using Save = std::function<void(const SaveOrder&)>;
 
-enum class World { kPlain, kHardLink, kNoExchange };
+enum class RaceWorld { kPlain, kHardLink, kNoExchange };
 
 struct Mode {
   const char* name;
-  World world;
+  RaceWorld world;
   Save save;
   Change change = WriteBackChange();
 };
@@ -80,7 +80,7 @@ class Race {
   void Round(int round) {
     const std::string path = directory_ / "config.json";
     testing::WriteInPlace(path, kBase);
-    const bool has_hard_link = mode_.world == World::kHardLink;
+    const bool has_hard_link = mode_.world == RaceWorld::kHardLink;
     if (has_hard_link && !fs::exists(directory_ / "other")) fs::create_hard_link(path, directory_ / "other");
     const std::string first = Text(round, "first"), last = Text(round, "last");
     const std::chrono::nanoseconds editor_waits(random_() % 60000), we_wait(random_() % 60000);
@@ -91,7 +91,7 @@ class Race {
     const std::string_view aim = random_() % 8 == 0 ? "realpath" : has_hard_link ? "F_SETLEASE" : "fsync";
     std::atomic<bool> is_close{false}, is_editor_there{false}, is_editor_done{false};
     HookedFiles files([&](std::string_view call) {
-      const int error = mode_.world == World::kNoExchange && call == "renameat2" ? EINVAL : 0;
+      const int error = mode_.world == RaceWorld::kNoExchange && call == "renameat2" ? EINVAL : 0;
       if (call != aim || is_close) return error;
       is_close = true;
       while (!is_editor_there) std::this_thread::yield();
@@ -212,40 +212,40 @@ void RunRaces(const std::vector<Mode>& modes) {
 }  // namespace
 
 TEST_CASE("an edit saved at the moment of our write-back is never lost", "[random]") {
-  RunRaces({{"rename", World::kPlain, ByRename},
-            {"in place", World::kPlain, InPlace},
-            {"two renames", World::kPlain, TwoRenames},
-            {"two in place", World::kPlain, TwiceInPlace},
-            {"paused in open", World::kPlain, PausedInOpen},
-            {"paused after open", World::kPlain, PausedAfterOpen},
-            {"in place, hard link", World::kHardLink, InPlace},
-            {"paused in open, hard link", World::kHardLink, PausedInOpen},
-            {"paused after open, hard link", World::kHardLink, PausedAfterOpen},
-            {"in place, no exchange", World::kNoExchange, InPlace},
-            {"paused in open, no exchange", World::kNoExchange, PausedInOpen}});
+  RunRaces({{"rename", RaceWorld::kPlain, ByRename},
+            {"in place", RaceWorld::kPlain, InPlace},
+            {"two renames", RaceWorld::kPlain, TwoRenames},
+            {"two in place", RaceWorld::kPlain, TwiceInPlace},
+            {"paused in open", RaceWorld::kPlain, PausedInOpen},
+            {"paused after open", RaceWorld::kPlain, PausedAfterOpen},
+            {"in place, hard link", RaceWorld::kHardLink, InPlace},
+            {"paused in open, hard link", RaceWorld::kHardLink, PausedInOpen},
+            {"paused after open, hard link", RaceWorld::kHardLink, PausedAfterOpen},
+            {"in place, no exchange", RaceWorld::kNoExchange, InPlace},
+            {"paused in open, no exchange", RaceWorld::kNoExchange, PausedInOpen}});
 }
 
 TEST_CASE("an edit saved at the moment at which the config is replaced is never lost", "[random]") {
   const Change shorter = Changes()[1], longer = Changes()[2];
   const Change whatever_is_there = Replacement("whatever is there", longer.ours, "");
-  RunRaces({{"replaced: rename", World::kPlain, ByRename, shorter},
-            {"replaced: in place", World::kPlain, InPlace, longer},
-            {"replaced: two renames", World::kPlain, TwoRenames, longer},
-            {"replaced: two in place", World::kPlain, TwiceInPlace, shorter},
-            {"replaced: paused in open", World::kPlain, PausedInOpen, shorter},
-            {"replaced: paused after open", World::kPlain, PausedAfterOpen, longer},
-            {"replaced: hard link, shorter", World::kHardLink, InPlace, shorter},
-            {"replaced: hard link, longer", World::kHardLink, InPlace, longer},
-            {"replaced: no exchange", World::kNoExchange, InPlace, shorter},
-            {"without a hash: rename", World::kPlain, ByRename, whatever_is_there},
-            {"without a hash: in place", World::kPlain, PausedInOpen, whatever_is_there}});
+  RunRaces({{"replaced: rename", RaceWorld::kPlain, ByRename, shorter},
+            {"replaced: in place", RaceWorld::kPlain, InPlace, longer},
+            {"replaced: two renames", RaceWorld::kPlain, TwoRenames, longer},
+            {"replaced: two in place", RaceWorld::kPlain, TwiceInPlace, shorter},
+            {"replaced: paused in open", RaceWorld::kPlain, PausedInOpen, shorter},
+            {"replaced: paused after open", RaceWorld::kPlain, PausedAfterOpen, longer},
+            {"replaced: hard link, shorter", RaceWorld::kHardLink, InPlace, shorter},
+            {"replaced: hard link, longer", RaceWorld::kHardLink, InPlace, longer},
+            {"replaced: no exchange", RaceWorld::kNoExchange, InPlace, shorter},
+            {"without a hash: rename", RaceWorld::kPlain, ByRename, whatever_is_there},
+            {"without a hash: in place", RaceWorld::kPlain, PausedInOpen, whatever_is_there}});
 }
 
 // The editor is another process of ours, which has files to look after as well.
 TEST_CASE("a config that is replaced at the moment of our write-back holds the new text, or its writer was told") {
-  RunRaces({{"ReplaceConfig against us", World::kPlain, ByReplaceConfig},
-            {"ReplaceConfig, hard link", World::kHardLink, ByReplaceConfig},
-            {"ReplaceConfig, no exchange", World::kNoExchange, ByReplaceConfig}});
+  RunRaces({{"ReplaceConfig against us", RaceWorld::kPlain, ByReplaceConfig},
+            {"ReplaceConfig, hard link", RaceWorld::kHardLink, ByReplaceConfig},
+            {"ReplaceConfig, no exchange", RaceWorld::kNoExchange, ByReplaceConfig}});
 }
 
 }  // namespace stepwatch::writeback

@@ -13,7 +13,7 @@
 namespace stepwatch::python {
 namespace {
 
-const char* NameOf(LogLevel level) {
+const char* LevelName(LogLevel level) {
   static constexpr const char* kNames[] = {"DEBUG", "INFO", "WARNING", "ERROR", "SILENT"};
   return kNames[static_cast<int>(level)];
 }
@@ -60,7 +60,7 @@ LogLevel LogLevelHere() {
 void PrintLine(LogLevel level, int rank, const std::string& text) {
   std::string line = Now() + " (" + std::to_string(getpid()) + ") ";
   if (rank >= 0) line += "[rank " + std::to_string(rank) + "] ";
-  line += std::string("[") + NameOf(level) + "] " + text + "\n";
+  line += std::string("[") + LevelName(level) + "] " + text + "\n";
   // Straight to the descriptor: a line must not wait in a buffer, nor be lost with a killed process.
   size_t written = 0;
   while (written < line.size() && TakesMore(STDOUT_FILENO)) {

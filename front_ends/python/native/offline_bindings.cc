@@ -25,7 +25,7 @@ using namespace nb::literals;
 
 // With the GIL. FileNotFoundError where there is nothing to work on, ValueError for what the caller can put right,
 // otherwise RuntimeError.
-[[noreturn]] void Raise(const Status& status) {
+[[noreturn]] void RaiseOfflineError(const Status& status) {
   PyObject* type = PyExc_RuntimeError;
   if (status.code() == StatusCode::kNotFound) type = PyExc_FileNotFoundError;
   if (status.code() == StatusCode::kInvalid || status.code() == StatusCode::kOutOfRange ||
@@ -56,7 +56,7 @@ auto RunOutsideGil(const nb::object& on_progress, const Call& call) {
     return call(offline::OnProgress(watch));
   }();
   if (raised) throw nb::python_error(*raised);
-  if (!result.ok()) Raise(result.status());
+  if (!result.ok()) RaiseOfflineError(result.status());
   return std::move(result).value();
 }
 
@@ -75,7 +75,7 @@ nb::tuple FindRunDirectories(const std::string& monitor_path, const std::string&
                              const std::string& time_end) {
   std::vector<std::string> notes;
   const auto directories = offline::FindRunDirectories(monitor_path, {time_start, time_end}, &notes);
-  if (!directories.ok()) Raise(directories.status());
+  if (!directories.ok()) RaiseOfflineError(directories.status());
   return nb::make_tuple(directories.value(), notes);
 }
 

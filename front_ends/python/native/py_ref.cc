@@ -3,7 +3,7 @@
 namespace stepwatch::python {
 namespace {
 
-int Raise(void* exception) {
+int RaisePending(void* exception) {
   const Ref owned(static_cast<PyObject*>(exception));
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(owned.ptr())), owned.ptr());
   return -1;
@@ -19,7 +19,7 @@ void ClearError() {
   PyErr_NormalizeException(&type, &value, &traceback);
   Py_XDECREF(type);
   Py_XDECREF(traceback);
-  if (value != nullptr && Py_AddPendingCall(&Raise, value) != 0) Py_DECREF(value);
+  if (value != nullptr && Py_AddPendingCall(&RaisePending, value) != 0) Py_DECREF(value);
 }
 
 }  // namespace stepwatch::python

@@ -35,7 +35,7 @@ std::chrono::milliseconds Milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<int64_t>(std::min(seconds, kDay) * 1000));
 }
 
-const char* NameOf(RefreshOutcome outcome) {
+const char* RefreshOutcomeName(RefreshOutcome outcome) {
   static constexpr const char* kNames[] = {"unchanged", "armed",     "stopping", "refused",
                                            "missing",   "timed_out", "failed"};
   return kNames[static_cast<int>(outcome)];
@@ -306,7 +306,7 @@ void BindSession(nb::module_& m) {
           },
           "type"_a, "message"_a, "stack"_a, "fingerprint"_a, "ends_run"_a)
       .def("report_end", [](Session& s, bool by_signal) { s.ReportEnd(by_signal ? RunEnd::kSignal : RunEnd::kError); })
-      .def("refresh", [](Session& s, double timeout) { return NameOf(s.Refresh(Milliseconds(timeout))); })
+      .def("refresh", [](Session& s, double timeout) { return RefreshOutcomeName(s.Refresh(Milliseconds(timeout))); })
       .def("flush", [](Session& s, double timeout) { return s.Flush(Milliseconds(timeout)); })
       .def("latest",
            [](Session& s, const std::string& name, double timeout) {

@@ -122,7 +122,9 @@ def run(folder: Path, kind: str, watched: bool) -> Run:
     return Run(folder, [json.loads((folder / f"seen{rank}.json").read_text()) for rank in range(RANKS)], texts)
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(
+    scope="module", params=[pytest.param(kind, marks=pytest.mark.xdist_group(f"fsdp-{kind}")) for kind in KINDS]
+)
 def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Run]:
     """Return the same job bare and watched."""
     folder = tmp_path_factory.mktemp(request.param)

@@ -100,6 +100,9 @@ os._exit(0)  # destroying the process groups of FSDP1 ends the process now and t
 """
 
 
+pytestmark = pytest.mark.xdist_group("fsdp-unreduced")  # one worker trains for all
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return where two ranks have trained each kind of model for a step in each mode."""

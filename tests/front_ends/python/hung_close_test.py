@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from jobs import write_config
 
-HANGING_FILE = Path(__file__).resolve().parents[3] / "build/lib/libstepwatch_hanging_file.so"
+from build_tree import BUILD
+
+HANGING_FILE = BUILD / "lib/libstepwatch_hanging_file.so"
 
 pytestmark = pytest.mark.skipif(not HANGING_FILE.exists(), reason=f"{HANGING_FILE} is not built")
 

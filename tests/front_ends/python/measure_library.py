@@ -8,11 +8,12 @@ from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_void_p
 from pathlib import Path
 
 import torch
+from build_tree import BUILD
 
 PATH = Path(
     os.environ.get(
         "STEPWATCH_MEASURE_LIBRARY",
-        Path(__file__).resolve().parents[3] / "build/lib/libstepwatch_measure.so",
+        BUILD / "lib/libstepwatch_measure.so",
     )
 )
 

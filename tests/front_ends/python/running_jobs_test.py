@@ -17,9 +17,11 @@ from typing import Any
 
 import pytest
 
+from build_tree import STEPWATCH
+
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGE = ROOT / "front_ends/python"
-BINARY = Path(os.environ.get("STEPWATCH_BIN", ROOT / "build/bin/stepwatch"))
+BINARY = STEPWATCH
 try:
     import stepwatch
 except ImportError:  # nothing of it that is built is needed here

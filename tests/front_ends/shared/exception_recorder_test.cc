@@ -5,6 +5,7 @@
 
 #include <exception>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
 #include <thread>

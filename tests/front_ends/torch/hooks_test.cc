@@ -12,13 +12,6 @@ namespace {
 
 constexpr const char* kActivations = R"({"xy_distribution": true, "ops": ["norm", "mean"]})";
 
-void UserInplace(NetImpl& net) {
-  auto a = net.Add("a", nn::Linear(6, 9));
-  auto write = net.Add("write", Watched<WritesInput>());
-  auto b = net.Add("b", nn::Linear(9, 4));
-  net.run = [=](torch::Tensor x) mutable { return b(write(a(x))); };
-}
-
 }  // namespace
 
 TEST_CASE("rows come in the order in which modules finish, and the network's input has no gradient") {

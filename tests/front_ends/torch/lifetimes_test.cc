@@ -1,42 +1,32 @@
 // Who may die first, what may be attached, and who ends the step.
-#include <stepwatch/torch.h>
-
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
 
-#include "tests/catch.h"
-#include "tests/front_ends/torch/harness.h"
+#include "tests/front_ends/torch/nets.h"
 
 namespace stepwatch::tests {
 namespace {
 
-namespace nn = stepwatch::nn;
+constexpr const char* kAllButMoments =
+    R"({"xy_distribution": true, "wg_distribution": true, "param_distribution": true})";
 
-constexpr const char* kEverything = R"({"xy_distribution": true, "wg_distribution": true, "param_distribution": true})";
-
-using Sgd = Watched<torch::optim::SGD>;
-
-torch::optim::SGDOptions Rate() {
-  return torch::optim::SGDOptions(0.1);
-}
-
-struct NetImpl : nn::Module {
-  NetImpl() {
+struct TwoLayersImpl : nn::Module {
+  TwoLayersImpl() {
     fc1 = register_module("fc1", nn::Linear(4, 4));
     fc2 = register_module("fc2", nn::Linear(4, 2));
   }
   torch::Tensor forward(const torch::Tensor& x) { return fc2(torch::relu(fc1(x))); }
   nn::Linear fc1{nullptr}, fc2{nullptr};
 };
-TORCH_MODULE(Net);
+TORCH_MODULE(TwoLayers);
 
-torch::Tensor Loss(Net& net) {
+torch::Tensor Loss(TwoLayers& net) {
   return net(torch::randn({3, 4})).square().mean();
 }
 
-void Step(Net& net, torch::optim::Optimizer& optimizer) {
+void Step(TwoLayers& net, torch::optim::Optimizer& optimizer) {
   optimizer.zero_grad();
   Loss(net).backward();
   optimizer.step();
@@ -45,8 +35,8 @@ void Step(Net& net, torch::optim::Optimizer& optimizer) {
 }  // namespace
 
 TEST_CASE("the monitor may die before model, optimizer and graph") {
-  Harness harness(kEverything);
-  Net net;
+  Harness harness(kAllButMoments);
+  TwoLayers net;
   Sgd optimizer(net->parameters(), Rate());
   auto monitor = std::make_unique<TorchMonitor>(harness.options);
   monitor->Attach(*net, optimizer);
@@ -62,11 +52,11 @@ TEST_CASE("the monitor may die before model, optimizer and graph") {
 }
 
 TEST_CASE("the model may die before the monitor") {
-  Harness harness(kEverything);
+  Harness harness(kAllButMoments);
   TorchMonitor monitor(harness.options);
   std::optional<Sgd> optimizer;
   {
-    Net net;
+    TwoLayers net;
     optimizer.emplace(net->parameters(), Rate());
     monitor.Attach(*net, *optimizer);
     Step(net, *optimizer);
@@ -78,9 +68,9 @@ TEST_CASE("the model may die before the monitor") {
 }
 
 TEST_CASE("the optimizer may die before the monitor, and another takes over the clock") {
-  Harness harness(kEverything);
+  Harness harness(kAllButMoments);
   TorchMonitor monitor(harness.options);
-  Net net;
+  TwoLayers net;
   {
     Sgd first(net->parameters(), Rate());
     monitor.Attach(*net, first);
@@ -98,9 +88,9 @@ TEST_CASE("the optimizer may die before the monitor, and another takes over the 
 }
 
 TEST_CASE("an optimizer that is moved stays watched") {
-  Harness harness(kEverything);
+  Harness harness(kAllButMoments);
   TorchMonitor monitor(harness.options);
-  Net net;
+  TwoLayers net;
   Sgd first(net->parameters(), Rate());
   monitor.Attach(*net, first);
   Sgd second = std::move(first);
@@ -113,11 +103,11 @@ TEST_CASE("an optimizer that is moved stays watched") {
 }
 
 TEST_CASE("a backward after its plan has ended is no concern of the next") {
-  Harness harness(kEverything);
+  Harness harness(kAllButMoments);
   harness.options.dynamic = true;
   harness.Save(R"({"dynamic_on": true, "xy_distribution": true, "collect_times": 1})");
   TorchMonitor monitor(harness.options);
-  Net net;
+  TwoLayers net;
   Sgd optimizer(net->parameters(), Rate());
   monitor.Attach(*net, optimizer);
   Step(net, optimizer);
@@ -139,7 +129,7 @@ TEST_CASE("hooks are on while a plan wants them, and off again") {
   Harness harness("{}");
   harness.options.dynamic = true;
   TorchMonitor monitor(harness.options);
-  Net net;
+  TwoLayers net;
   Sgd optimizer(net->parameters(), Rate());
   monitor.Attach(*net, optimizer);
   auto forward_is_plain = [&] { return net->fc1(torch::randn({1, 4})).grad_fn()->name() == "AddmmBackward0"; };
@@ -163,7 +153,7 @@ TEST_CASE("hooks are on while a plan wants them, and off again") {
 TEST_CASE("the first optimizer ends the step, the others only add their parameters") {
   Harness harness(R"({"param_distribution": true})");
   TorchMonitor monitor(harness.options);
-  Net generator, critic;
+  TwoLayers generator, critic;
   Sgd first(generator->parameters(), Rate());
   Watched<torch::optim::AdamW> second(critic->parameters(), torch::optim::AdamWOptions(1e-3));
   monitor.Attach(*generator, first);
@@ -186,7 +176,7 @@ TEST_CASE("the first optimizer ends the step, the others only add their paramete
 TEST_CASE("EndStep takes over the clock for good") {
   Harness harness(R"({"wg_distribution": true})");
   TorchMonitor monitor(harness.options);
-  Net net;
+  TwoLayers net;
   Sgd optimizer(net->parameters(), Rate());
   monitor.Attach(*net, optimizer);
   Step(net, optimizer);
@@ -200,10 +190,10 @@ TEST_CASE("EndStep takes over the clock for good") {
 }
 
 TEST_CASE("a model without an optimizer gives activations and un-reduced gradients") {
-  Harness harness(kEverything);
+  Harness harness(kAllButMoments);
   harness.options.grad_acc_steps = 2;
   TorchMonitor monitor(harness.options);
-  Net net;
+  TwoLayers net;
   monitor.Attach(*net);
   Loss(net).backward();  // one micro-batch of two: taken at the end of the step
   monitor.EndStep();
@@ -216,7 +206,7 @@ TEST_CASE("a model without an optimizer gives activations and un-reduced gradien
 TEST_CASE("a model that has grown is attached again and the window goes on") {
   Harness harness(R"({"wg_distribution": true, "collect_times": 4})");
   TorchMonitor monitor(harness.options);
-  Net net;
+  TwoLayers net;
   Sgd optimizer(net->parameters(), Rate());
   monitor.Attach(*net, optimizer);
   Step(net, optimizer);
@@ -239,9 +229,9 @@ TEST_CASE("a model that has grown is attached again and the window goes on") {
 }
 
 TEST_CASE("several chunks are told apart by their number") {
-  Harness harness(kEverything);
+  Harness harness(kAllButMoments);
   TorchMonitor monitor(harness.options);
-  Net first, second;
+  TwoLayers first, second;
   std::vector<torch::Tensor> parameters = first->parameters();
   for (const torch::Tensor& parameter : second->parameters()) parameters.push_back(parameter);
   Sgd optimizer(parameters, Rate());
@@ -266,7 +256,7 @@ TEST_CASE("what is registered under two names is listed under the first") {
     torch::Tensor forward(const torch::Tensor& x) { return b(a(x)); }
     nn::Linear a{nullptr}, b{nullptr};
   };
-  Harness harness(kEverything);
+  Harness harness(kAllButMoments);
   TorchMonitor monitor(harness.options);
   auto net = std::make_shared<TiedImpl>();
   Sgd optimizer(std::vector<torch::Tensor>{net->a->weight, net->a->bias, net->b->bias}, Rate());
@@ -279,8 +269,8 @@ TEST_CASE("what is registered under two names is listed under the first") {
 }
 
 TEST_CASE("a root that no shared_ptr holds can be watched") {
-  Harness harness(kEverything);
-  NetImpl net;
+  Harness harness(kAllButMoments);
+  TwoLayersImpl net;
   Sgd optimizer(net.parameters(), Rate());
   TorchMonitor monitor(harness.options);
   monitor.Attach(net, optimizer);
@@ -291,8 +281,8 @@ TEST_CASE("a root that no shared_ptr holds can be watched") {
 }
 
 TEST_CASE("what cannot be attached is refused with a reason") {
-  Harness harness(kEverything);
-  Net net;
+  Harness harness(kAllButMoments);
+  TwoLayers net;
   Sgd optimizer(net->parameters(), Rate());
   torch::optim::SGD plain(net->parameters(), Rate());
   TorchMonitor monitor(harness.options);
@@ -300,7 +290,7 @@ TEST_CASE("what cannot be attached is refused with a reason") {
   monitor.Attach(*net, optimizer);
   TorchMonitor second(harness.options);
   CHECK_THROWS_WITH(second.Attach(*net, optimizer), Catch::Contains("another TorchMonitor"));
-  Net other;
+  TwoLayers other;
   CHECK_THROWS_WITH(second.Attach(*other, optimizer), Catch::Contains("another TorchMonitor"));
   CHECK(monitor.Close().ok());
   second.Attach(*net, optimizer);
@@ -314,7 +304,7 @@ TEST_CASE("in static mode a bad config fails the construction, in dynamic mode i
   CHECK_THROWS_WITH(TorchMonitor(harness.options), Catch::Contains("wg_distribution") && Catch::Contains("line 1"));
   harness.options.dynamic = true;
   TorchMonitor monitor(harness.options);
-  Net net;
+  TwoLayers net;
   Sgd optimizer(net->parameters(), Rate());
   monitor.Attach(*net, optimizer);
   Step(net, optimizer);
@@ -327,7 +317,7 @@ TEST_CASE("a model of plain modules says how to get activations, and gives the r
     torch::Tensor forward(const torch::Tensor& x) { return fc(x); }
     torch::nn::Linear fc{nullptr};
   };
-  Harness harness(kEverything);
+  Harness harness(kAllButMoments);
   TorchMonitor monitor(harness.options);
   auto net = std::make_shared<PlainImpl>();
   Sgd optimizer(net->parameters(), Rate());
@@ -344,10 +334,10 @@ TEST_CASE("a sink that throws does not stop the training") {
   struct Throwing : Sink {
     WriteResult Write(const RecordLayout&, const StepFrame&) override { throw std::runtime_error("sink"); }
   };
-  Harness harness(kEverything);
+  Harness harness(kAllButMoments);
   harness.options.extra_sinks.push_back(std::make_shared<Throwing>());
   TorchMonitor monitor(harness.options);
-  Net net;
+  TwoLayers net;
   Sgd optimizer(net->parameters(), Rate());
   monitor.Attach(*net, optimizer);
   for (int step = 0; step < 3; ++step) Step(net, optimizer);

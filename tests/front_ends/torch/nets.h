@@ -67,6 +67,14 @@ struct KeepsInputImpl : nn::Module {
 };
 TORCH_MODULE(KeepsInput);
 
+// A module writes into the output of the one before.
+inline void UserInplace(NetImpl& net) {
+  auto a = net.Add("a", nn::Linear(6, 9));
+  auto write = net.Add("write", Watched<WritesInput>());
+  auto b = net.Add("b", nn::Linear(9, 4));
+  net.run = [=](torch::Tensor x) mutable { return b(write(a(x))); };
+}
+
 // One step of a net on a fresh harness; what was recorded is in the harness afterwards.
 inline void RunSteps(Harness& harness, Net& net, const std::function<void(int)>& step, int steps = 1) {
   Sgd optimizer(net->parameters(), Rate());

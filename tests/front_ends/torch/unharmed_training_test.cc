@@ -118,13 +118,6 @@ void TransformerLayer(NetImpl& net) {
   net.run = [=](torch::Tensor x) mutable { return layer(in(x)); };
 }
 
-void UserInplace(NetImpl& net) {
-  auto a = net.Add("a", nn::Linear(6, 9));
-  auto write = net.Add("write", Watched<WritesInput>());
-  auto b = net.Add("b", nn::Linear(9, 4));
-  net.run = [=](torch::Tensor x) mutable { return b(write(a(x))); };
-}
-
 // The input of `twice` has three gradients of very different size: two from inside, one from behind. Any other order of
 // adding them up changes bits.
 void SkipConnection(NetImpl& net) {

@@ -27,7 +27,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::BeatText;
 using testing::Child;
-using testing::Job;
+using testing::ServingJob;
 using testing::StartText;
 using testing::TemporaryDirectory;
 using testing::Watch;
@@ -56,7 +56,7 @@ struct FakePulse {
 
 TEST_CASE("a job is found and told from its start on, and its kill is told once") {
   const TemporaryDirectory directory;
-  const Job job(directory, "r1", 0);
+  const ServingJob job(directory, "r1", 0);
   Watch watch(directory);
   REQUIRE(watch.Sees("r1", "beat"));
   CHECK(watch.Count("r1", "start") == 1);
@@ -70,7 +70,7 @@ TEST_CASE("a job is found and told from its start on, and its kill is told once"
 
 TEST_CASE("a process that is stopped is told as such, and not as gone") {
   const TemporaryDirectory directory;
-  const Job job(directory, "r1", 0);
+  const ServingJob job(directory, "r1", 0);
   Watch watch(directory);
   REQUIRE(watch.Sees("r1", "beat"));
   job.child_.Send(SIGSTOP);
@@ -83,7 +83,7 @@ TEST_CASE("a process that is stopped is told as such, and not as gone") {
 
 TEST_CASE("a door that vanishes while its process lives is no loss, and the process's end is told all the same") {
   const TemporaryDirectory directory;
-  const Job job(directory, "r1", 0);
+  const ServingJob job(directory, "r1", 0);
   Watch watch(directory);
   REQUIRE(watch.Sees("r1", "beat"));
   std::filesystem::remove(job.path_);
@@ -97,7 +97,7 @@ TEST_CASE("a door that vanishes while its process lives is no loss, and the proc
 TEST_CASE("jobs that hang, drip, answer garbage or are dead keep nobody from a job that is well") {
   const TemporaryDirectory directory;
   // Forked before the others have threads, whose locks it would inherit.
-  const Job job(directory, "well", 0);
+  const ServingJob job(directory, "well", 0);
   const testing::FakeDoor hangs(directory / "100-1.sock", [](const std::string&) { return std::string(); });
   const testing::FakeDoor drips(
       directory / "101-1.sock", [](const std::string&) { return testing::HttpOk(std::string(100000, ' ')); }, 100ms);
@@ -117,7 +117,7 @@ TEST_CASE("jobs that hang, drip, answer garbage or are dead keep nobody from a j
 
 TEST_CASE("an end that the pulse knows stands before the process's being gone") {
   const TemporaryDirectory directory;
-  const Job job(directory, "r1", 0);
+  const ServingJob job(directory, "r1", 0);
   FakePulse pulse;
   pulse.look.run = "r1";
   pulse.look.step = 7;
@@ -138,7 +138,7 @@ TEST_CASE("an end that the pulse knows stands before the process's being gone") 
 
 TEST_CASE("a pulse that another process writes than serves the door has no process here") {
   const TemporaryDirectory directory;
-  const Job job(directory, "r1", 0);
+  const ServingJob job(directory, "r1", 0);
   FakePulse pulse;
   pulse.look.run = "r1";
   pulse.look.process.started = 1;
@@ -157,7 +157,7 @@ TEST_CASE("a process that stops making steps is looked into, and a wait for its 
                         "#!/bin/sh\necho '[{\"thread_name\":\"MainThread\",\"frames\":[{\"name\":\"all_reduce\","
                         "\"filename\":\"/x/torch/distributed/distributed_c10d.py\",\"line\":1}]}]'\n");
   std::filesystem::permissions(py_spy, std::filesystem::perms::owner_all);
-  const Job job(directory, "r1", 0);
+  const ServingJob job(directory, "r1", 0);
   FakePulse pulse;
   pulse.look.run = "r1";
   pulse.look.process.started = job.child_.ref().started;
@@ -200,7 +200,7 @@ TEST_CASE("stacks of a run that is not here are none, and that is told, too") {
 
 TEST_CASE("the metrics of all jobs are one page, and a job that hangs is missing in it") {
   const TemporaryDirectory directory;
-  const Job a(directory, "r1", 0), b(directory, "r1", 1);
+  const ServingJob a(directory, "r1", 0), b(directory, "r1", 1);
   Watch watch(directory);
   REQUIRE(watch.Until([&] { return watch.Count("r1", "beat") == 2; }));
   b.child_.Send(SIGSTOP);
@@ -215,7 +215,7 @@ TEST_CASE("the metrics of all jobs are one page, and a job that hangs is missing
 
 TEST_CASE("what is stopped tells nothing more and leaves nothing behind") {
   const TemporaryDirectory directory;
-  const Job job(directory, "r1", 0);
+  const ServingJob job(directory, "r1", 0);
   Watch watch(directory);
   REQUIRE(watch.Sees("r1", "beat"));
   watch.discovery->Stop();
@@ -228,7 +228,7 @@ TEST_CASE("what is stopped tells nothing more and leaves nothing behind") {
 
 TEST_CASE("a directory that others can write to is not looked into") {
   const TemporaryDirectory directory;
-  const Job job(directory, "r1", 0);
+  const ServingJob job(directory, "r1", 0);
   ::chmod(directory.path().c_str(), 0777);
   Watch watch(directory);
   watch.RunFor(1500ms);
@@ -237,7 +237,7 @@ TEST_CASE("a directory that others can write to is not looked into") {
 
 TEST_CASE("the processes of jobs can be kept, and told apart when they have ended") {
   const TemporaryDirectory directory;
-  const Job job(directory, "r1", 3);
+  const ServingJob job(directory, "r1", 3);
   Watch watch(directory);
   REQUIRE(watch.Sees("r1", "beat"));
   REQUIRE(watch.Until([&] { return !watch.discovery->Processes().empty(); }));
@@ -300,7 +300,7 @@ TEST_CASE("two containers whose trainers are both process 1 are two jobs, and th
 TEST_CASE("a process that has no pid in our container is told when it ends, where the kernel has pidfds of peers") {
   if (!HasContainers()) return;
   const TemporaryDirectory directory;
-  const Job job(directory, "r1", 0);
+  const ServingJob job(directory, "r1", 0);
   const pid_t trainer = job.child_.pid();
   const Child observer([&] {
     // Kills from outside of the container, where the trainer has a pid.

@@ -18,8 +18,8 @@ namespace {
 using namespace std::chrono_literals;
 using testing::Child;
 
-struct Watch {
-  explicit Watch(const std::string& directory, const std::vector<KnownProcess>& known = {}) {
+struct JobWatch {
+  explicit JobWatch(const std::string& directory, const std::vector<KnownProcess>& known = {}) {
     DiscoveryOptions options;
     options.directories = {directory};
     options.host = "h1";
@@ -67,7 +67,7 @@ std::function<void()> Training(int steps) {
 TEST_CASE("a monitored process is found, told step by step, stopped and killed") {
   const testing::Doors doors;
   const Child child(Training(0));
-  Watch watch(doors.runtime);
+  JobWatch watch(doors.runtime);
   REQUIRE(watch.Sees("start"));
   REQUIRE(watch.Sees("beat"));
   const auto has_loss = [&] {
@@ -97,7 +97,7 @@ TEST_CASE("a monitored process is found, told step by step, stopped and killed")
 TEST_CASE("a run that ends is told as ended before its process is gone") {
   const testing::Doors doors;
   const Child child(Training(10));
-  Watch watch(doors.runtime);
+  JobWatch watch(doors.runtime);
   REQUIRE(watch.Sees("start"));
   REQUIRE(watch.Sees("process_gone"));
   REQUIRE(watch.Of("end").size() == 1);
@@ -107,7 +107,7 @@ TEST_CASE("a run that ends is told as ended before its process is gone") {
   CHECK(KindOf(watch.lines.back()) == "process_gone");
 }
 
-std::vector<KnownProcess> KnownAfter(Watch* watch, const std::string& kind) {
+std::vector<KnownProcess> KnownAfter(JobWatch* watch, const std::string& kind) {
   REQUIRE(watch->Sees(kind));
   REQUIRE(testing::Eventually([&] {
     watch->loop.run_for(5ms);
@@ -130,12 +130,12 @@ TEST_CASE("a run that ended while nobody looked is told as ended by whoever look
   });
   std::vector<KnownProcess> known;
   {
-    Watch watch(doors.runtime);
+    JobWatch watch(doors.runtime);
     known = KnownAfter(&watch, "start");
   }
   (void)!::eventfd_write(ends, 1);
   child.Reap();
-  Watch watch(doors.runtime, known);
+  JobWatch watch(doors.runtime, known);
   REQUIRE(watch.Sees("process_gone"));
   REQUIRE(watch.Of("end").size() == 1);
   CHECK(std::get<EndEvent>(std::get<Event>(watch.Of("end")[0].what)).reason == EndReason::kOk);
@@ -148,12 +148,12 @@ TEST_CASE("a run that was killed while nobody looked has no end") {
   Child child(Training(0));
   std::vector<KnownProcess> known;
   {
-    Watch watch(doors.runtime);
+    JobWatch watch(doors.runtime);
     known = KnownAfter(&watch, "start");
   }
   child.Send(SIGKILL);
   child.Reap();
-  Watch watch(doors.runtime, known);
+  JobWatch watch(doors.runtime, known);
   REQUIRE(watch.Sees("process_gone"));
   CHECK(watch.Of("end").empty());
 }

@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::Child;
-using testing::Job;
+using testing::ServingJob;
 using testing::TemporaryDirectory;
 using testing::Watch;
 
@@ -25,7 +25,7 @@ std::vector<KnownProcess> KnownBefore(const TemporaryDirectory& directory) {
 
 TEST_CASE("a process that was killed while nobody watched is told to be gone, once") {
   const TemporaryDirectory directory;
-  const Job job(directory, "r1", 3);
+  const ServingJob job(directory, "r1", 3);
   const std::vector<KnownProcess> known = KnownBefore(directory);
   job.child_.Send(SIGKILL);
   Watch watch(directory, {}, {}, known);
@@ -38,7 +38,7 @@ TEST_CASE("a process that was killed while nobody watched is told to be gone, on
 
 TEST_CASE("a process that lives is watched on, and its later end is told once") {
   const TemporaryDirectory directory;
-  const Job job(directory, "r1", 0);
+  const ServingJob job(directory, "r1", 0);
   const std::vector<KnownProcess> known = KnownBefore(directory);
   Watch watch(directory, {}, {}, known);
   REQUIRE(watch.Sees("r1", "beat"));
@@ -52,7 +52,7 @@ TEST_CASE("a process that lives is watched on, and its later end is told once") 
 
 TEST_CASE("the end of a process whose door does not answer any more is told") {
   const TemporaryDirectory directory;
-  const Job job(directory, "r1", 0);
+  const ServingJob job(directory, "r1", 0);
   const std::vector<KnownProcess> known = KnownBefore(directory);
   job.child_.Send(SIGSTOP);
   Watch watch(directory, {}, {}, known);
@@ -64,7 +64,7 @@ TEST_CASE("the end of a process whose door does not answer any more is told") {
 
 TEST_CASE("a process that has left its end is told as ended, and then as gone") {
   const TemporaryDirectory directory;
-  const Job job(directory, "r1", 0);
+  const ServingJob job(directory, "r1", 0);
   const std::vector<KnownProcess> known = KnownBefore(directory);
   const std::string end = R"({"t":3,"run":"r1","rank":0,"event":{"kind":"end","reason":"ok"}})";
   REQUIRE(door::LeaveEnd(directory.path(), {known[0].process, {end}}, std::nullopt, base::FileSystem::Real()).ok());
@@ -78,7 +78,7 @@ TEST_CASE("a process that has left its end is told as ended, and then as gone") 
 
 TEST_CASE("a job whose pulse is not to be had is told as ended where it has left its end") {
   const TemporaryDirectory directory;
-  const Job job(directory, "r1", 0);
+  const ServingJob job(directory, "r1", 0);
   Watch watch(directory);
   REQUIRE(watch.Sees("r1", "beat"));
   base::ProcessIdentity process = base::ThisProcess();

@@ -34,9 +34,9 @@ inline std::string BeatText(const std::string& run, int rank, int step) {
 }
 
 // A process with a door at DIRECTORY/PID-1.sock, as soon as there is one.
-class Job {
+class ServingJob {
  public:
-  Job(const TemporaryDirectory& directory, const std::string& run, int rank)
+  ServingJob(const TemporaryDirectory& directory, const std::string& run, int rank)
       : child_([&] {
           const std::vector<std::string> lines = {StartText(run, rank), BeatText(run, rank, 7)};
           ServeAt(ListenAt(PathOf(directory, ::getpid())), [=](const std::string& target) {

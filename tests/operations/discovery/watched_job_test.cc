@@ -17,7 +17,7 @@ class NoIo final : public base::IoExecutor {
 
 // A job that is looked at four times a second of its own clock, which the test turns.
 struct Looking {
-  explicit Looking(const testing::Job& other)
+  explicit Looking(const testing::ServingJob& other)
       : job(std::make_shared<WatchedJob>(
             door::FoundDoor{"job", other.path_, other.child_.pid(), ::getuid(), 0}, around,
             WatchedJob::Callbacks{[](const WatchedJob&) {}, [](const WatchedJob&) { return false; },
@@ -58,7 +58,7 @@ struct Looking {
 
 TEST_CASE("a process that we trace to see its stacks is not told as held up, one that somebody else traces is") {
   const testing::TemporaryDirectory directory;
-  const testing::Job other(directory, "r1", 0);
+  const testing::ServingJob other(directory, "r1", 0);
   Looking looking(other);
   REQUIRE(testing::Eventually([&] {
     looking.Pass(250ms);

@@ -11,7 +11,7 @@
 namespace stepwatch::operations {
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kLostLoss = std::numeric_limits<double>::quiet_NaN();
 
 std::multiset<IncidentKind> KindsIn(const std::vector<Incident>& changes) {
   std::multiset<IncidentKind> kinds;
@@ -24,7 +24,7 @@ TEST_CASE("A loss that is no number long after a learning rate that differs is a
     Script script;
     script.change = [=](int64_t step, int64_t rank, Beat* beat) {
       if (step >= lr_step && rank == 3) beat->lr = 2e-4;
-      if (step >= nan_step) beat->loss = kNan;
+      if (step >= nan_step) beat->loss = kLostLoss;
     };
     return KindsIn(Replay(script.Train(300).lines));
   };
@@ -39,7 +39,7 @@ TEST_CASE("A training that blows up stage by stage is one incident") {
     const auto since = static_cast<double>(std::max<int64_t>(0, step - 120));
     *beat->grad_norm *= step >= 120 ? 40 : 1;
     *beat->loss *= std::pow(1.02, since);
-    if (step >= 220) beat->loss = kNan;
+    if (step >= 220) beat->loss = kLostLoss;
   };
   CHECK(OpenedIn(Replay(script.Train(260).lines)).size() == 1);
 }
@@ -48,7 +48,7 @@ TEST_CASE("A symptom that outlives its cause keeps the incident open") {
   Script script;
   script.change = [](int64_t step, int64_t rank, Beat* beat) {
     if (step >= 120 && step < 126) *beat->grad_norm *= 40;
-    if (step >= 121 && rank == 2) beat->loss = kNan;
+    if (step >= 121 && rank == 2) beat->loss = kLostLoss;
   };
   const std::vector<Incident> changes = Replay(script.Train(250).lines);
   REQUIRE(OpenedIn(changes).size() == 1);

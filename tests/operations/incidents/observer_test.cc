@@ -10,7 +10,7 @@
 namespace stepwatch::operations {
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNanLoss = std::numeric_limits<double>::quiet_NaN();
 
 // The one incident that a script opens.
 Incident Only(const std::vector<Incident>& changes) {
@@ -30,7 +30,7 @@ TEST_CASE("A run that trains, evaluates, saves itself and ends raises nothing") 
 TEST_CASE("A loss that is no number is told once, with the rank that had it first, and resolved when it is one again") {
   Script script;
   script.change = [](int64_t step, int64_t rank, Beat* beat) {
-    if ((step == 60 && rank == 2) || (step > 60 && step < 70)) beat->loss = beat->grad_norm = kNan;
+    if ((step == 60 && rank == 2) || (step > 60 && step < 70)) beat->loss = beat->grad_norm = kNanLoss;
   };
   script.Train(120);
   const std::vector<Incident> changes = Replay(script.lines);
@@ -53,7 +53,7 @@ TEST_CASE("A loss scale that falls excuses a gradient that is infinite, and one 
   Script stays;
   stays.change = [](int64_t step, int64_t, Beat* beat) {
     beat->loss_scale = 1;
-    if (step >= 60) beat->grad_norm = kNan;
+    if (step >= 60) beat->grad_norm = kNanLoss;
   };
   CHECK(Only(Replay(stays.Train(120).lines)).kind == IncidentKind::kGradNonfinite);
 }
@@ -242,7 +242,7 @@ TEST_CASE("A clock that is set forward or back passes no time") {
 TEST_CASE("Two faults at once are two incidents") {
   Script script;
   script.change = [](int64_t step, int64_t rank, Beat* beat) {
-    if (step >= 100 && rank == 0) beat->loss = kNan;
+    if (step >= 100 && rank == 0) beat->loss = kNanLoss;
   };
   script.Train(101).Event(ProcessGoneEvent{}, 2).Wait(30, {2});
   std::set<IncidentKind> kinds;

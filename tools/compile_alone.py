@@ -1,0 +1,99 @@
+"""Compile every C++ file that a change touched by itself: ``compile_alone.py BUILD_DIRECTORY [BASE]``.
+
+Units of several files hide a missing include. BUILD_DIRECTORY is a tree configured without units, of which only the
+compile commands are read. BASE is the commit before the change; without it the variable CI_BASE names it, otherwise
+the newest commit that is six hours older than the last one. Sources get the compiler's whole front end
+(-fsyntax-only), and headers as well, with the options of a source beside them.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CHANGE_SECONDS = 6 * 3600
+
+
+def git(*words: str) -> str:
+    """Return what git prints."""
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def base_commit() -> str:
+    """Return the commit before the change."""
+    if base := os.environ.get("CI_BASE"):
+        return base
+    before = int(git("log", "-1", "--format=%ct")) - CHANGE_SECONDS
+    return git("rev-list", "-1", f"--before={before}", "HEAD") or git("rev-list", "--max-parents=0", "HEAD")
+
+
+def commands(build: Path) -> dict[Path, list[str]]:
+    """Return {source: the words of its compile command, without output}."""
+    found = {}
+    for entry in json.loads((build / "compile_commands.json").read_text(encoding="utf-8")):
+        words = shlex.split(entry["command"])
+        # A launcher may stand before the compiler.
+        while words and not Path(words[0]).name.startswith(("c++", "g++", "clang++")):
+            words.pop(0)
+        if words and entry["file"].endswith(".cc"):
+            at = words.index("-o")
+            found[Path(entry["file"])] = [
+                word for word in words[:at] + words[at + 2 :] if word not in ("-c", entry["file"])
+            ]
+    return found
+
+
+def neighbour(header: Path, known: dict[Path, list[str]]) -> list[str] | None:
+    """Return the options of a source in the header's folder, or the nearest folder above or below it."""
+    folders = [ROOT / "front_ends/torch"] if ROOT / "include" in header.parents else []  # torch.h is one of these
+    for folder in [*folders, *header.parents]:
+        beside = sorted(source for source in known if folder in source.parents)
+        if beside:
+            return known[beside[0]]
+        if folder == ROOT:
+            break
+    return None
+
+
+def compile_one(path: Path, options: list[str]) -> str:
+    """Return the compiler's complaints about a file, or nothing."""
+    language = ["-x", "c++"] if path.suffix == ".h" else []
+    quiet = ["-Wno-pragma-once-outside-header", "-Wno-error"] if "clang" in options[0] else []
+    main = ["-include", str(path), "/dev/null"] if path.suffix == ".h" else [str(path)]
+    done = subprocess.run(
+        [*options, *quiet, "-fsyntax-only", *language, *main], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return f"{path.relative_to(ROOT)} does not compile alone:\n{done.stderr}" if done.returncode else ""
+
+
+def main() -> int:
+    """Compile; return the exit code."""
+    known = commands(Path(sys.argv[1]))
+    base = sys.argv[2] if len(sys.argv) > 2 else base_commit()
+    touched = [
+        ROOT / name for name in git("diff", "--name-only", "--diff-filter=d", base, "--", "*.cc", "*.h").splitlines()
+    ]
+    jobs, left_out = {}, []
+    for path in touched:
+        options = known.get(path) if path.suffix == ".cc" else neighbour(path, known)
+        if options is None:
+            left_out.append(path.relative_to(ROOT).as_posix())
+        else:
+            jobs[path] = options
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        complaints = [text for text in pool.map(lambda item: compile_one(*item), jobs.items()) if text]
+    print("\n".join(complaints))
+    print(f"{len(jobs)} files touched since {base[:8]} were compiled alone, {len(complaints)} failed")
+    if left_out:
+        print("not part of this build:", ", ".join(left_out))
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
