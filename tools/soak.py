@@ -73,6 +73,7 @@ def python_tests() -> list[Test]:
         Test("scenarios of saves", (*pytest, "tests/watch")),
         Test("a random series of edits", (*pytest, "tests/end_to_end/rehearse_test.py", "-k", "random_series")),
         Test("kill -9", (*pytest, "tests/end_to_end/rehearse_test.py", "-k", "kill_9")),
+        Test("long tests in Python", (*pytest, "-n", "4", "--dist", "loadgroup", "-m", "long", "tests")),
     ]
 
 
@@ -163,7 +164,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(dir=given.build) as on_disk:
         memory = Path("/dev/shm")
         places = [memory, Path(on_disk)] if os.access(memory, os.W_OK) else [Path(on_disk)]
-        labelled = ctest_entries(given.build, "random")
+        labelled = ctest_entries(given.build, "random") + ctest_entries(given.build, "long")
         races = [test for test in labelled if "write_back" in test.name]
         orders = [test for test in labelled if "in any order" in test.name]
         tests = [test for test in labelled if test not in races + orders]

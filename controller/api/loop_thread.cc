@@ -1,5 +1,7 @@
 #include "controller/api/loop_thread.h"
 
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <exception>
 #include <memory>
@@ -10,8 +12,13 @@
 
 namespace stepwatch::api {
 
+struct LoopThread::Loop {
+  boost::asio::io_context context;
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work = boost::asio::make_work_guard(context);
+};
+
 LoopThread::LoopThread(std::function<void(const char*)> on_fault)
-    : on_fault_(std::move(on_fault)), work_(boost::asio::make_work_guard(context_)) {}
+    : on_fault_(std::move(on_fault)), loop_(std::make_unique<Loop>()) {}
 
 LoopThread::~LoopThread() {
   STEPWATCH_CHECK(!thread_.joinable());
@@ -27,7 +34,7 @@ void LoopThread::Start() {
 void LoopThread::Run() noexcept {
   for (;;) {
     try {
-      context_.run();
+      loop_->context.run();
       return;
     } catch (const std::exception& error) {
       TellFault(error.what());
@@ -45,7 +52,7 @@ void LoopThread::TellFault(const char* what) noexcept {
 }
 
 bool LoopThread::Stop(std::chrono::steady_clock::time_point deadline) {
-  work_.reset();
+  loop_->work.reset();
   if (!thread_.joinable()) return true;
   if (ended_.get_future().wait_until(deadline) != std::future_status::ready) return false;
   thread_.join();
@@ -53,12 +60,16 @@ bool LoopThread::Stop(std::chrono::steady_clock::time_point deadline) {
 }
 
 void LoopThread::Detach() {
-  work_.reset();
+  loop_->work.reset();
   if (thread_.joinable()) thread_.detach();
 }
 
+boost::asio::io_context& LoopThread::context() {
+  return loop_->context;
+}
+
 void LoopThread::Post(std::function<void()> work) {
-  boost::asio::post(context_, std::move(work));
+  boost::asio::post(loop_->context, std::move(work));
 }
 
 bool LoopThread::Call(std::function<void()> work, std::chrono::milliseconds timeout) {

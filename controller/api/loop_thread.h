@@ -2,12 +2,15 @@
 #pragma once
 
 #include <atomic>
-#include <boost/asio/executor_work_guard.hpp>
-#include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <functional>
 #include <future>
+#include <memory>
 #include <thread>
+
+namespace boost::asio {
+class io_context;
+}
 
 namespace stepwatch::api {
 
@@ -31,15 +34,16 @@ class LoopThread {
   bool Call(std::function<void()> work, std::chrono::milliseconds timeout);
   bool Call(std::function<void()> work, std::chrono::steady_clock::time_point deadline);
 
-  boost::asio::io_context& context() { return context_; }
+  boost::asio::io_context& context();
 
  private:
+  struct Loop;
+
   void Run() noexcept;
   void TellFault(const char* what) noexcept;
 
   const std::function<void(const char*)> on_fault_;
-  boost::asio::io_context context_;
-  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
+  const std::unique_ptr<Loop> loop_;
   std::promise<void> ended_;  // the thread runs no handler any more
   std::thread thread_;
 };

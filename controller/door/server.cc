@@ -19,6 +19,7 @@
 #include "controller/door/request_log.h"
 #include "controller/door/runtime_directory.h"
 #include "controller/door/session.h"
+#include "controller/door/tcp_door.h"
 #include "src/base/file.h"
 #include "src/base/io_executor.h"
 #include "src/base/mutex.h"

@@ -15,7 +15,7 @@
 #include "controller/door/job.h"
 #include "controller/door/limits.h"
 #include "controller/door/peer.h"
-#include "controller/door/tcp_door.h"
+#include "controller/door/tcp_options.h"
 #include "src/base/file_system.h"
 #include "src/base/fork_guard.h"
 

@@ -3,23 +3,21 @@
 
 #include <sys/types.h>
 
-#include <boost/asio/io_context.hpp>
 #include <functional>
 #include <string>
 
 #include "controller/door/entrance.h"
 #include "controller/door/tcp_gate.h"
 #include "controller/door/tcp_listener.h"
+#include "controller/door/tcp_options.h"
 #include "controller/door/token_file.h"
 #include "src/base/file_system.h"
 
-namespace stepwatch::door {
+namespace boost::asio {
+class io_context;
+}
 
-struct TcpOptions {
-  std::string address;  // see TcpListener::Open; empty: none
-  std::string token_file;
-  std::string name;  // of this machine, by which clients may ask; empty: none
-};
+namespace stepwatch::door {
 
 class TcpDoor {
  public:

@@ -65,7 +65,7 @@ void ConfigWriter::LookNow() {
 // A file that is left where it is keeps its name, and the next process finds it.
 void ConfigWriter::Stop() {
   is_stopped_ = true;
-  timer_.cancel();
+  timer_.Cancel();
   Look([](Displaced* displaced) { return Looked{displaced->files.LastLook(Clock::now()), std::nullopt, 0}; });
 }
 
@@ -129,10 +129,7 @@ void ConfigWriter::TakeIn(const Looked& looked) noexcept {
 
 void ConfigWriter::LookAgainAt(std::optional<Clock::time_point> time) noexcept try {
   if (!time || is_stopped_) return;
-  timer_.expires_at(*time);
-  timer_.async_wait([this](const boost::system::error_code& error) {
-    if (!error) LookNow();
-  });
+  timer_.At(*time, [this] { LookNow(); });
 } catch (...) {  // no memory: the next write-back looks again, and Refresh
 }
 

@@ -5,8 +5,6 @@
 // in the order in which that was asked for: a look that comes after a write-back is answered after it.
 #pragma once
 
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -14,10 +12,15 @@
 #include <vector>
 
 #include "controller/reload/file_queue.h"
+#include "controller/watch/timer.h"
 #include "controller/writeback/config_edit.h"
 #include "controller/writeback/displaced_file.h"
 #include "src/base/file_system.h"
 #include "stepwatch/status.h"
+
+namespace boost::asio {
+class io_context;
+}
 
 namespace stepwatch::reload {
 
@@ -73,7 +76,7 @@ class ConfigWriter {
   const std::string config_path_;
   const std::function<void(const Finding&)> tell_;
   const std::shared_ptr<Displaced> displaced_ = std::make_shared<Displaced>();
-  boost::asio::steady_timer timer_;
+  watch::Timer timer_;
   int write_backs_ = 0;
   size_t displaced_count_ = 0;
   bool is_stopped_ = false;

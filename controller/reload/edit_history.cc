@@ -273,7 +273,7 @@ void EditHistory::Ended(PlanId plan_id, step::EndReason reason, int64_t collecte
 
 void EditHistory::Stop() noexcept {
   is_stopped_ = true;
-  Quietly([&] { retry_timer_.cancel(); });
+  Quietly([&] { retry_timer_.Cancel(); });
 }
 
 // The same bytes may have been seen before those that were seen last.
@@ -334,9 +334,8 @@ void EditHistory::TellHealth(const Status& status) {
 
 void EditHistory::WriteLater() {
   if (is_stopped_) return;
-  retry_timer_.expires_after(kBetweenHistoryTries);
-  retry_timer_.async_wait([this](const boost::system::error_code& error) {
-    if (!error && waiting_->Expect()) Write();
+  retry_timer_.After(kBetweenHistoryTries, [this] {
+    if (waiting_->Expect()) Write();
   });
 }
 

@@ -6,8 +6,6 @@
 // gap.
 #pragma once
 
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <functional>
 #include <map>
 #include <memory>
@@ -16,11 +14,16 @@
 
 #include "controller/reload/file_queue.h"
 #include "controller/watch/file_snapshot.h"
+#include "controller/watch/timer.h"
 #include "src/base/file_system.h"
 #include "src/output/history.h"
 #include "src/step/record_ring.h"
 #include "stepwatch/event.h"
 #include "stepwatch/options.h"
+
+namespace boost::asio {
+class io_context;
+}
 
 namespace stepwatch::reload {
 
@@ -116,7 +119,7 @@ class EditHistory {
   std::string told_aborted_;      // the hash of the edit whose abort is told
   std::map<PlanId, Plan> plans_;  // armed and not over
   std::shared_ptr<Waiting> waiting_;
-  boost::asio::steady_timer retry_timer_;
+  watch::Timer retry_timer_;
   bool is_stopped_ = false;
   bool is_failing_ = false;
 };

@@ -2,13 +2,16 @@
 // in the order in which they were handed in.
 #pragma once
 
-#include <boost/asio/io_context.hpp>
 #include <functional>
 #include <memory>
 
 #include "controller/watch/loop_mailbox.h"
 #include "src/base/io_executor.h"
 #include "stepwatch/status.h"
+
+namespace boost::asio {
+class io_context;
+}
 
 namespace stepwatch::reload {
 

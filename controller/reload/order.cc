@@ -1,6 +1,9 @@
 // Edits that are ordered through the door: the file is changed on the executor, looked at at once, and whoever ordered
 // it hears what this process makes of it.
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <chrono>
+#include <memory>
 #include <utility>
 
 #include "controller/reload/ordered_edit.h"

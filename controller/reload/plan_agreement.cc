@@ -94,12 +94,7 @@ std::shared_ptr<agree::Questions> PlanAgreement::MakeQuestions(const Options& op
   agree::Questions::Dependencies dependencies;
   dependencies.now = [] { return std::chrono::steady_clock::now(); };
   dependencies.post = [mailbox = mailbox_](std::function<void()> work) { mailbox->Post(std::move(work)); };
-  dependencies.wake_at = [this](agree::Time time) {
-    question_timer_.expires_at(time);
-    question_timer_.async_wait([this](const boost::system::error_code& error) {
-      if (!error) questions_->Advance();
-    });
-  };
+  dependencies.wake_at = [this](agree::Time time) { question_timer_.At(time, [this] { questions_->Advance(); }); };
   dependencies.announce = [this](int64_t number) { coordinator_->TellAsked(number); };
   return std::make_shared<agree::Questions>(std::move(settings), options.store, host, std::move(dependencies));
 }
@@ -130,17 +125,14 @@ void PlanAgreement::Leave() {
   mailbox_->Close();
   coordinator_->Stop();
   if (questions_) questions_->Stop();
-  timer_.cancel();
-  retry_timer_.cancel();
-  question_timer_.cancel();
+  timer_.Cancel();
+  retry_timer_.Cancel();
+  question_timer_.Cancel();
   Release();
 }
 
 void PlanAgreement::WakeAt(agree::Time time) {
-  timer_.expires_at(time);
-  timer_.async_wait([this](const boost::system::error_code& error) {
-    if (!error) Advance();
-  });
+  timer_.At(time, [this] { Advance(); });
 }
 
 void PlanAgreement::Advance() {
@@ -305,10 +297,7 @@ void PlanAgreement::Commit(const agree::Proposal& proposal) {
   } catch (const std::exception& error) {
     retries_commit_ = true;
     owner_->TellFault(error.what());
-    retry_timer_.expires_after(kVoteAfterFault);
-    retry_timer_.async_wait([this, proposal](const boost::system::error_code& fault) {
-      if (!fault) Commit(proposal);
-    });
+    retry_timer_.After(kVoteAfterFault, [this, proposal] { Commit(proposal); });
   }
 }
 

@@ -3,8 +3,6 @@
 #pragma once
 
 #include <atomic>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -17,10 +15,15 @@
 #include "controller/reload/edit_pipeline.h"
 #include "controller/reload/machine.h"
 #include "controller/watch/loop_mailbox.h"
+#include "controller/watch/timer.h"
 #include "src/step/data_plane.h"
 #include "src/step/pending_plan.h"
 #include "stepwatch/event.h"
 #include "stepwatch/options.h"
+
+namespace boost::asio {
+class io_context;
+}
 
 namespace stepwatch::reload {
 
@@ -171,9 +174,9 @@ class PlanAgreement final : private agree::RankDelegate {
   step::DataPlane* const data_plane_;
   const int rank_;
   const std::shared_ptr<watch::LoopMailbox> mailbox_;
-  boost::asio::steady_timer timer_;
-  boost::asio::steady_timer retry_timer_;  // of a commit that failed
-  boost::asio::steady_timer question_timer_;
+  watch::Timer timer_;
+  watch::Timer retry_timer_;  // of a commit that failed
+  watch::Timer question_timer_;
   const agree::Settings settings_;
   const std::shared_ptr<agree::Coordinator> coordinator_;
   const std::shared_ptr<agree::Questions> questions_;

@@ -120,10 +120,7 @@ void Reloader::OnBoard() {
   try {
     board_reader_.Read();
   } catch (...) {
-    board_timer_.expires_after(kBoardAfterFault);
-    board_timer_.async_wait([this](const boost::system::error_code& error) {
-      if (!error) OnBoard();
-    });
+    board_timer_.After(kBoardAfterFault, [this] { OnBoard(); });
     throw;
   }
   plans_.TidySlot();

@@ -4,8 +4,6 @@
 
 #include <array>
 #include <atomic>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -30,6 +28,7 @@
 #include "controller/reload/plan_registry.h"
 #include "controller/reload/reload_view.h"
 #include "controller/reload/run_journal.h"
+#include "controller/watch/timer.h"
 #include "controller/watch/watcher.h"
 #include "src/base/file_system.h"
 #include "src/base/io_executor.h"
@@ -39,6 +38,10 @@
 #include "src/step/data_plane.h"
 #include "stepwatch/event.h"
 #include "stepwatch/options.h"
+
+namespace boost::asio {
+class io_context;
+}
 
 namespace stepwatch::reload {
 
@@ -308,7 +311,7 @@ class Reloader final : private PlanAgreement::Owner {
   } pause_agreed_;  // the newest that the ranks have agreed on
   int64_t segment_asked_ = 1;
   SegmentView segment_;
-  boost::asio::steady_timer board_timer_;  // of an entry that found no memory
+  watch::Timer board_timer_;  // of an entry that found no memory
   std::unique_ptr<watch::Watcher> watcher_;
   FileQueue config_work_;
   FileQueue output_work_;

@@ -81,9 +81,7 @@ void RunJournal::Fix(std::string directory) {
 }
 
 void RunJournal::SaveHourly() {
-  beat_timer_.expires_after(kBetweenBeats);
-  beat_timer_.async_wait([this](const boost::system::error_code& error) {
-    if (error) return;
+  beat_timer_.After(kBetweenBeats, [this] {
     SaveHourly();  // first: what throws here comes again
     Save();
   });
@@ -144,16 +142,13 @@ void RunJournal::TellHealth(const Status& saved) noexcept try {
 
 void RunJournal::SaveAgainLater() {
   if (is_stopped_) return;
-  retry_timer_.expires_after(kBetweenManifestTries);
-  retry_timer_.async_wait([this](const boost::system::error_code& error) {
-    if (!error) Save();
-  });
+  retry_timer_.After(kBetweenManifestTries, [this] { Save(); });
 }
 
 void RunJournal::Stop() {
   is_stopped_ = true;
-  retry_timer_.cancel();
-  beat_timer_.cancel();
+  retry_timer_.Cancel();
+  beat_timer_.Cancel();
 }
 
 void RunJournal::AfterSaved(std::function<void()> then) {
@@ -174,14 +169,11 @@ void RunJournal::CallUpTo(uint64_t version) {
       throw;
     }
   }
-  if (thens_.empty()) timer_.cancel();
+  if (thens_.empty()) timer_.Cancel();
 }
 
 void RunJournal::WaitFor(std::chrono::milliseconds time) {
-  timer_.expires_after(time);
-  timer_.async_wait([this](const boost::system::error_code& error) {
-    if (!error) CallUpTo(version_);
-  });
+  timer_.After(time, [this] { CallUpTo(version_); });
 }
 
 void RunJournal::PublishStructure(std::vector<ModuleStructure> modules) {

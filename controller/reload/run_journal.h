@@ -7,8 +7,6 @@
 // runs.
 #pragma once
 
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -19,11 +17,16 @@
 #include <vector>
 
 #include "controller/reload/file_queue.h"
+#include "controller/watch/timer.h"
 #include "src/base/file_system.h"
 #include "src/output/run_record.h"
 #include "stepwatch/event.h"
 #include "stepwatch/module_structure.h"
 #include "stepwatch/options.h"
+
+namespace boost::asio {
+class io_context;
+}
 
 namespace stepwatch::reload {
 
@@ -98,10 +101,10 @@ class RunJournal {
   uint64_t version_ = 0;  // of the record
   uint64_t saved_version_ = 0;
   std::deque<AfterVersion> thens_;
-  int publications_ = 0;                   // under way
-  boost::asio::steady_timer timer_;        // for the patience of the first of them
-  boost::asio::steady_timer retry_timer_;  // of a manifest that was not written
-  boost::asio::steady_timer beat_timer_;
+  int publications_ = 0;      // under way
+  watch::Timer timer_;        // for the patience of the first of them
+  watch::Timer retry_timer_;  // of a manifest that was not written
+  watch::Timer beat_timer_;
   bool is_stopped_ = false;
   bool is_failing_ = false;  // the last manifest was not written, and that was told
 };

@@ -1,12 +1,13 @@
 // The way of results from other threads to the loop, which may be gone when a result comes.
 #pragma once
 
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/post.hpp>
 #include <functional>
-#include <utility>
 
 #include "src/base/mutex.h"
+
+namespace boost::asio {
+class io_context;
+}
 
 namespace stepwatch::watch {
 
@@ -15,14 +16,8 @@ class LoopMailbox {
  public:
   explicit LoopMailbox(boost::asio::io_context& loop) : loop_(&loop) {}
 
-  void Post(std::function<void()> work) {
-    const base::MutexLock lock(&mutex_);
-    if (loop_ != nullptr) boost::asio::post(*loop_, std::move(work));
-  }
-  void Close() {
-    const base::MutexLock lock(&mutex_);
-    loop_ = nullptr;
-  }
+  void Post(std::function<void()> work);
+  void Close();
 
  private:
   base::Mutex mutex_;

@@ -6,7 +6,6 @@
 // off. A callback may call any method, or destroy the watcher.
 #pragma once
 
-#include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -17,6 +16,10 @@
 #include "controller/watch/file_snapshot.h"
 #include "src/base/file_system.h"
 #include "src/base/io_executor.h"
+
+namespace boost::asio {
+class io_context;
+}
 
 namespace stepwatch::watch {
 

@@ -36,10 +36,8 @@ bool Begins(const Line& line) {
 // --- time ---
 
 void Daemon::AwaitTick() {
-  tick_.expires_after(kTick);
   due_ = options_.look_at_clocks().running + std::chrono::duration<double>(kTick).count();
-  tick_.async_wait([this](const boost::system::error_code& error) {
-    if (error) return;
+  tick_.After(kTick, [this] {
     loop_delay_ = std::max(0.0, options_.look_at_clocks().running - due_);
     loop_delay_max_ = ticks_ % kTicksOfMinute == 0 ? loop_delay_ : std::max(loop_delay_max_, loop_delay_);
     AwaitTick();

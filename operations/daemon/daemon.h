@@ -4,8 +4,6 @@
 // Everything on the thread that runs `loop`.
 #pragma once
 
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <functional>
 #include <map>
 #include <memory>
@@ -13,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "controller/watch/timer.h"
 #include "operations/daemon/clock_watch.h"
 #include "operations/daemon/heard_before.h"
 #include "operations/discovery/discovery.h"
@@ -22,6 +21,10 @@
 #include "operations/settings/daemon_settings.h"
 #include "operations/store/store_queue.h"
 #include "operations/upstream/upstream.h"
+
+namespace boost::asio {
+class io_context;
+}
 
 namespace stepwatch::operations {
 
@@ -108,7 +111,7 @@ class Daemon final : public Service {
   std::unique_ptr<Upstream> upstream_;    // null: there is none
   std::unique_ptr<Discovery> discovery_;  // null: it is switched off
   Intake intake_;
-  boost::asio::steady_timer tick_;
+  watch::Timer tick_;
 
   struct RunMark {
     std::string state;

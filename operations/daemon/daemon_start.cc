@@ -171,7 +171,7 @@ void Daemon::Restore(const Restored& restored) {
 void Daemon::Stop() {
   if (discovery_) discovery_->Stop();  // it still says which processes it knew
   intake_.Close();
-  tick_.cancel();
+  tick_.Cancel();
   upstream_.reset();
   if (!store_) return;
   StoreRuns();

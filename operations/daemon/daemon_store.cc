@@ -1,6 +1,7 @@
 // What the daemon stores beside lines and incidents: runs, series and processes, as they stand; and what it forgets.
 #include <algorithm>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 

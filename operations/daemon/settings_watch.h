@@ -2,13 +2,16 @@
 // content is the truth, and a bad edit leaves what runs.
 #pragma once
 
-#include <boost/asio/io_context.hpp>
 #include <functional>
 #include <string>
 
 #include "controller/watch/watcher.h"
 #include "operations/settings/daemon_settings.h"
 #include "src/base/io_executor.h"
+
+namespace boost::asio {
+class io_context;
+}
 
 namespace stepwatch::operations {
 

@@ -77,7 +77,7 @@ void Discovery::Stop() {
   if (!alive_) return;
   alive_.reset();
   mailbox_->Close();
-  timer_.cancel();
+  timer_.Cancel();
   known_.Stop();
   for (const auto& [key, job] : jobs_) job->Stop();
   jobs_.clear();
@@ -102,10 +102,7 @@ void Discovery::Tick() {
   left_ends_.Tick(around_.now());
   if (ticks_ % kTicksOfHost == 0) TellHosts();
   ++ticks_;
-  timer_.expires_after(kTick);
-  timer_.async_wait([tick = IfAlive([this] { Tick(); })](const boost::system::error_code& error) {
-    if (!error) tick();
-  });
+  timer_.After(kTick, IfAlive([this] { Tick(); }));
 }
 
 void Discovery::Find() {

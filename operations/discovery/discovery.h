@@ -9,8 +9,6 @@
 // Lives on the loop's thread; nothing blocks it: directories, pulses and stacks have threads of their own.
 #pragma once
 
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -21,12 +19,18 @@
 #include <utility>
 #include <vector>
 
+#include "controller/watch/loop_mailbox.h"
+#include "controller/watch/timer.h"
 #include "operations/discovery/host_lines.h"
 #include "operations/discovery/known_processes.h"
 #include "operations/discovery/left_ends.h"
 #include "operations/discovery/watched_job.h"
 #include "operations/witness/collect_stacks.h"
 #include "src/base/io_executor.h"
+
+namespace boost::asio {
+class io_context;
+}
 
 namespace stepwatch::operations {
 
@@ -112,7 +116,7 @@ class Discovery {
   base::IoThread pulses_{"stepwatchd-puls"};
   base::IoThread stacks_{"stepwatchd-stck"};
   JobAround around_;
-  boost::asio::steady_timer timer_;
+  watch::Timer timer_;
   const base::ProcessIdentity own_;
   LeftEnds left_ends_;
   KnownProcesses known_;

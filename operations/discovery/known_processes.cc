@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "operations/discovery/known_process.h"
+#include "operations/witness/process_end.h"
 
 namespace stepwatch::operations {
 namespace {

@@ -4,17 +4,23 @@
 // Who is not seen through a door any longer is watched here until it ends. Lives on the loop's thread.
 #pragma once
 
-#include <boost/asio/io_context.hpp>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "operations/vocabulary/known_process.h"
-#include "operations/witness/process_end.h"
+#include "src/base/file_system.h"
+
+namespace boost::asio {
+class io_context;
+}
 
 namespace stepwatch::operations {
+
+class ProcessEnd;
 
 class KnownProcesses {
  public:

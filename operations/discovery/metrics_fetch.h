@@ -1,7 +1,6 @@
 // Asks many doors for their metrics at one time.
 #pragma once
 
-#include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -10,6 +9,10 @@
 
 #include "controller/door/find_jobs.h"
 #include "operations/exposition/merge_expositions.h"
+
+namespace boost::asio {
+class io_context;
+}
 
 namespace stepwatch::operations {
 

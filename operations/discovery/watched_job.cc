@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "operations/discovery/beat_answer.h"
+#include "operations/discovery/door_connection.h"
 #include "operations/witness/cgroup_memory.h"
+#include "operations/witness/process_end.h"
 
 namespace stepwatch::operations {
 namespace {

@@ -1,25 +1,31 @@
 // One process with a monitor: its door, its pulse and its end, on the loop.
 #pragma once
 
-#include <boost/asio/io_context.hpp>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "controller/door/client.h"
 #include "controller/door/find_jobs.h"
 #include "controller/watch/loop_mailbox.h"
-#include "operations/discovery/door_connection.h"
 #include "operations/discovery/job_teller.h"
 #include "operations/discovery/pulse_source.h"
 #include "operations/discovery/standstill.h"
 #include "operations/vocabulary/line.h"
-#include "operations/witness/process_end.h"
 #include "operations/witness/process_ref.h"
 #include "src/base/file_system.h"
 #include "src/base/io_executor.h"
+#include "stepwatch/status.h"
+
+namespace boost::asio {
+class io_context;
+}
 
 namespace stepwatch::operations {
+
+class DoorConnection;
+class ProcessEnd;
 
 // What all jobs share. Outlives them.
 struct JobAround {

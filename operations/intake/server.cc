@@ -14,6 +14,7 @@
 #include "controller/door/listener.h"
 #include "controller/door/peer.h"
 #include "controller/door/runtime_directory.h"
+#include "controller/door/tcp_door.h"
 #include "controller/door/tcp_listener.h"
 #include "operations/intake/session.h"
 #include "src/base/file.h"

@@ -1,15 +1,18 @@
 // The intake: HTTP/1.1 at a Unix socket, stepwatchd.sock, and over TCP where that is wanted. Of the loop's thread.
 #pragma once
 
-#include <boost/asio/io_context.hpp>
 #include <functional>
 #include <memory>
 #include <string>
 
 #include "controller/door/limits.h"
-#include "controller/door/tcp_door.h"
+#include "controller/door/tcp_options.h"
 #include "operations/intake/service.h"
 #include "stepwatch/status.h"
+
+namespace boost::asio {
+class io_context;
+}
 
 namespace stepwatch::operations {
 

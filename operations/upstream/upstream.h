@@ -5,7 +5,6 @@
 // thread's.
 #pragma once
 
-#include <boost/asio/io_context.hpp>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -16,6 +15,10 @@
 #include "operations/upstream/post.h"
 #include "operations/upstream/spool.h"
 #include "src/base/io_executor.h"
+
+namespace boost::asio {
+class io_context;
+}
 
 namespace stepwatch::operations {
 

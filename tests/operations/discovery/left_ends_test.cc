@@ -1,5 +1,10 @@
 #include "operations/discovery/left_ends.h"
 
+#include <boost/asio/io_context.hpp>
+#include <functional>
+#include <utility>
+#include <vector>
+
 #include "tests/catch.h"
 #include "tests/eventually.h"
 #include "tests/temporary_directory.h"

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
 #include <thread>
 
 #include "operations/discovery/discovery.h"

@@ -2,6 +2,9 @@
 
 #include <sys/ptrace.h>
 
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+
 #include "tests/catch.h"
 #include "tests/operations/discovery/watch.h"
 
