@@ -5,15 +5,20 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import hypothesis
 import hypothesis.core
 import pytest
 
+from repeat_command import given_variables, repeat_command
+
 REQUIRE_ALL = os.environ.get("STEPWATCH_REQUIRE_ALL", "") not in ("", "0")
 FIXED_SEED = 1
+GIVEN_VARIABLES = given_variables()  # before the run sets its own
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -57,7 +62,14 @@ def _share_cores() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    terminalreporter.write_line(f"random tests: repeat with --seed {config.option.seed}")
+    seed = int(config.option.seed)
+    terminalreporter.write_line(f"random tests: repeat with --seed {seed}")
+    options = [] if seed == FIXED_SEED else ["--seed", str(seed)]
+    stats = terminalreporter.stats
+    failed = [report.nodeid for outcome in ("failed", "error") for report in stats.get(outcome, [])]
+    for nodeid in dict.fromkeys(failed):
+        command = repeat_command(nodeid, GIVEN_VARIABLES, options, Path(sys.executable), Path.cwd())
+        terminalreporter.write_line(f"repeat with: {command}")
 
 
 # A test that is skipped for want of a tool, a package or a program looks like one that has passed. Where

@@ -1,0 +1,38 @@
+"""A stepwatchd with ThreadSanitizer, which STEPWATCH_STEPWATCHD may name, fails each test in which it finds a race."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def race_reports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Return where every process with ThreadSanitizer writes its reports, also one that is killed later."""
+    directory = tmp_path_factory.mktemp("races")
+    before = os.environ.get("TSAN_OPTIONS")
+    os.environ["TSAN_OPTIONS"] = f"{before or ''} log_path={directory}/report"
+    yield directory
+    fail_for_reports(directory)
+    if before is None:
+        del os.environ["TSAN_OPTIONS"]
+    else:
+        os.environ["TSAN_OPTIONS"] = before
+
+
+@pytest.fixture(autouse=True)
+def without_races(race_reports: Path) -> Iterator[None]:
+    yield
+    fail_for_reports(race_reports)
+
+
+def fail_for_reports(directory: Path) -> None:
+    """Fail with what is reported, which counts for nobody else then."""
+    texts = []
+    for path in sorted(directory.glob("report.*")):
+        texts.append(path.read_text(errors="replace"))
+        path.unlink()
+    assert not any(text.strip() for text in texts), "\n".join(texts)
