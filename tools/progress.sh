@@ -31,10 +31,15 @@ clock_text() {
 
 # watch_log LABEL LOG PARENT: shows the last line of LOG until it is killed or PARENT has gone.
 watch_log() {
-  local label=$1 log=$2 parent=$3 begin=$SECONDS pause=30 line width
-  trap 'exit 0' TERM
+  local label=$1 log=$2 parent=$3 begin=$SECONDS pause=30 sleeper line width
+  # A shell that waits for a child obeys a signal at once.
+  trap 'kill "$sleeper" 2>/dev/null; exit 0' TERM
   [ -t 2 ] && pause=1
-  while sleep "$pause" && kill -0 "$parent" 2>/dev/null; do
+  while true; do
+    sleep "$pause" &
+    sleeper=$!
+    wait "$sleeper"
+    kill -0 "$parent" 2>/dev/null || return
     # Ninja's lines lose what is the same in all of them; no control character reaches the terminal.
     line=$(tail -c 2000 "$log" | tr '\r' '\n' | tr -cd '[:print:]\n' | grep -v '^ *$' | tail -n 1 |
       sed -E 's/Building [A-Z]+ object //; s,CMakeFiles/([^/]*)\.dir/,\1: ,; s/^\[([0-9]+\/[0-9]+)\]/\1/')
