@@ -7,7 +7,6 @@
 // to the thread that runs `loop`.
 #pragma once
 
-#include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -17,6 +16,10 @@
 #include "controller/watch/loop_mailbox.h"
 #include "operations/store/store.h"
 #include "src/base/io_executor.h"
+
+namespace boost::asio {
+class io_context;
+}  // namespace boost::asio
 
 namespace stepwatch::operations {
 

@@ -1,6 +1,7 @@
 #include "operations/store/store_queue.h"
 
 #include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
 
 #include "tests/catch.h"
 #include "tests/operations/store/full_disk.h"
