@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 import random
 import shutil
@@ -14,6 +16,7 @@ import hypothesis
 import hypothesis.core
 import pytest
 
+import python_programs
 from repeat_command import given_variables, repeat_command
 
 REQUIRE_ALL = os.environ.get("STEPWATCH_REQUIRE_ALL", "") not in ("", "0")
@@ -41,16 +44,29 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.load_profile("fixed" if seed == FIXED_SEED else "seeded")
     if seed != FIXED_SEED:
         hypothesis.core.global_force_seed = seed
+    gc.disable()  # until all is imported
     _share_cores()
     _open_doors_apart(config)
+    if _leaves_long_tests_out(config) and not hasattr(config, "workerinput"):
+        stack = contextlib.ExitStack()
+        config.add_cleanup(stack.close)
+        stack.enter_context(python_programs.serve(_short_directory(config)))
+
+
+def _leaves_long_tests_out(config: pytest.Config) -> bool:
+    return "not long" in config.option.markexpr
+
+
+def _short_directory(config: pytest.Config) -> Path:
+    """Make a directory for sockets, whose paths have at most 107 bytes."""
+    directory = tempfile.mkdtemp(prefix="sw")
+    config.add_cleanup(lambda: shutil.rmtree(directory, ignore_errors=True))
+    return Path(directory)
 
 
 def _open_doors_apart(config: pytest.Config) -> None:
     """Let the jobs of this process have their doors in a directory that the jobs of no other process look into."""
-    # Short: the path of a socket has at most 107 bytes.
-    directory = tempfile.mkdtemp(prefix="sw")
-    os.environ["STEPWATCH_RUNTIME_DIR"] = directory
-    config.add_cleanup(lambda: shutil.rmtree(directory, ignore_errors=True))
+    os.environ["STEPWATCH_RUNTIME_DIR"] = str(_short_directory(config))
 
 
 def _share_cores() -> None:
@@ -61,10 +77,18 @@ def _share_cores() -> None:
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Keep what the imports have made out of the garbage collections of tests, each of which would go through it."""
+    gc.freeze()
+    gc.enable()
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     seed = int(config.option.seed)
     terminalreporter.write_line(f"random tests: repeat with --seed {seed}")
-    options = [] if seed == FIXED_SEED else ["--seed", str(seed)]
+    options = ["-m", config.option.markexpr] if _leaves_long_tests_out(config) else []
+    options += [] if seed == FIXED_SEED else ["--seed", str(seed)]
     stats = terminalreporter.stats
     failed = [report.nodeid for outcome in ("failed", "error") for report in stats.get(outcome, [])]
     for nodeid in dict.fromkeys(failed):

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+import python_programs
 from stepwatchd_process import DAEMON
 
 pytest.importorskip("stepwatch", reason="the Python package is not installed")
@@ -58,6 +59,16 @@ class Played:
         return outcome, outcome.last
 
 
+class StartedJob(Job):
+    """The job, whose ranks are started as other programs of tests are."""
+
+    def start(self, command: list[str], log: Path, environment: dict[str, str]) -> Any:
+        with log.open("ab") as out:
+            rank = python_programs.start(command[1:], env=environment, stdout=out, stderr=subprocess.STDOUT)
+        self._children.append(rank)
+        return rank
+
+
 @pytest.fixture(scope="module")
 def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
     """Return the story: all of it if a long test is among those of this run, otherwise its first and last fault."""
@@ -71,7 +82,7 @@ def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         stepwatchd = stack.enter_context(Stepwatchd(DAEMON, output, runtime, DETECTORS))
         wait_for(stepwatchd.answers, DEADLINE_SECONDS)
         watcher = Watcher(stepwatchd)
-        job = stack.enter_context(Job(output, runtime))
+        job = stack.enter_context(StartedJob(output, runtime))
         outcomes = Story(stepwatchd, job, watcher, Nobody(), PATIENCE).play(faults)
         named = {outcome.fault.name: outcome for outcome in outcomes}
         yield Played(named, watcher.incidents(), job.log(1).read_text())

@@ -223,6 +223,7 @@ def test_changes_are_told_as_they_come_until_it_is_interrupted(daemon: Stepwatch
         daemon.until(lambda: plain.lines)
         assert "  open  " in plain.lines[0] and first["id"] in plain.lines[0]
         second = make_exception(daemon)
+        daemon.until(lambda: of_one_run.lines)  # it asks from now on
         stepwatch("ack", second["id"], "--by", "kim")
         daemon.until(lambda: any("acknowledged by kim" in line for line in plain.lines))
         daemon.until(lambda: any('"acknowledged"' in line and "kim" in line for line in of_one_run.lines))

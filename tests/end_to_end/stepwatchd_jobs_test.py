@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import python_programs
 from stepwatchd_process import DAEMON, Stepwatchd
 
 pytest.importorskip("stepwatch", reason="the Python package is not installed")
@@ -21,7 +20,7 @@ pytestmark = pytest.mark.skipif(not DAEMON.exists(), reason=f"{DAEMON} is not bu
 
 JOB = Path(__file__).with_name("stepwatchd_job.py")
 MANY = 100_000
-Start = Callable[..., subprocess.Popen[bytes]]
+Start = Callable[..., python_programs.Program]
 
 
 @pytest.fixture
@@ -35,11 +34,11 @@ def daemon(tmp_path: Path) -> Iterator[Stepwatchd]:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    jobs: list[subprocess.Popen[bytes]] = []
+    jobs: list[python_programs.Program] = []
 
-    def begin(*arguments: object) -> subprocess.Popen[bytes]:
-        command = [sys.executable, str(JOB), str(tmp_path), *map(str, arguments)]
-        jobs.append(subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}))
+    def begin(*arguments: object) -> python_programs.Program:
+        command = [str(JOB), str(tmp_path), *map(str, arguments)]
+        jobs.append(python_programs.start(command, env={**os.environ, "OMP_NUM_THREADS": "1"}))
         return jobs[-1]
 
     yield begin

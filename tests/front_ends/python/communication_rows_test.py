@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,7 @@ pytest.importorskip("stepwatch", reason="the Python package is not installed")
 
 from jobs import rows, value, write_config
 
+import python_programs
 import torch
 
 if not torch.distributed.is_available():
@@ -65,9 +64,10 @@ def run(folder: Path) -> list[str]:
     ranks = []
     for rank in range(2):
         variables = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "MONITOR_OUTPUT_DIR": str(folder)}
-        command = [sys.executable, "-c", text]
-        ranks.append(subprocess.Popen(command, cwd=folder, env=variables, stdout=subprocess.PIPE, text=True))
-    printed = [rank.communicate(timeout=300)[0] for rank in ranks]
+        with open(folder / f"rank{rank}.log", "w") as out:
+            ranks.append(python_programs.start(["-c", text], folder, variables, stdout=out))
+    assert [rank.wait(300) for rank in ranks] == [0, 0]
+    printed = [(folder / f"rank{rank}.log").read_text() for rank in range(2)]
     assert all("closed" in lines for lines in printed), printed
     return printed
 

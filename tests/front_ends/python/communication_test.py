@@ -28,6 +28,8 @@ from listing_tap import Tap, in_place, ones, tapped
 from torch.distributed import distributed_c10d
 from torch.distributed import isend as early_isend
 
+import python_programs
+
 # --- run by both ranks ---
 
 SCENARIOS: dict[str, Callable[[int], None]] = {}
@@ -370,13 +372,25 @@ def run_scenarios(rank: int, folder: str) -> None:
     os._exit(0)  # a rank that failed may have left the other waiting, and neither is to wait at the end
 
 
+RANK = """
+import sys
+sys.path += [{tests!r}, {helpers!r}]
+from communication_test import run_scenarios
+run_scenarios(int(sys.argv[1]), sys.argv[2])
+"""
+
+
 @pytest.fixture(scope="module")
 def failures(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, str]]:
     folder = tmp_path_factory.mktemp("ranks")
-    torch.multiprocessing.spawn(run_scenarios, (str(folder),), nprocs=2)
+    here = Path(__file__).parent
+    text = RANK.format(tests=str(here), helpers=str(Path(python_programs.__file__).parent))
+    ranks = [python_programs.start(["-c", text, str(rank), str(folder)]) for rank in range(2)]
+    assert [rank.wait(600) for rank in ranks] == [0, 0]
     return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in range(2)]
 
 
+@pytest.mark.xdist_group("communication")  # whose scenarios are played once
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_on_two_ranks(scenario: str, failures: list[dict[str, str]]) -> None:
     for failed in failures:

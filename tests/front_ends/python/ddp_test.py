@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ pytest.importorskip("stepwatch", reason="the Python package is not installed")
 
 from jobs import rows, value, write_config
 
+import python_programs
 import torch
 
 if not torch.distributed.is_available():
@@ -54,8 +53,7 @@ def test_unreduced_gradients_are_the_ranks_own_and_reduced_ones_their_average(tm
     write_config(tmp_path / "config.json", wg_distribution=True)
     job = JOB.format(tests=str(Path(__file__).parent))
     ranks = [
-        subprocess.Popen([sys.executable, "-c", job, str(rank), str(RANKS), gradients], cwd=tmp_path)
-        for rank in range(RANKS)
+        python_programs.start(["-c", job, str(rank), str(RANKS), gradients], cwd=tmp_path) for rank in range(RANKS)
     ]
     assert [rank.wait(300) for rank in ranks] == [0] * RANKS
     alone = [json.loads((tmp_path / f"alone{rank}.json").read_text()) for rank in range(RANKS)]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +13,7 @@ from on_slow_device import DEVICE, forgotten, slow_device  # noqa: F401
 from other_devices_cases import is_complete, ledgers, network
 from torch_engine_test import EVERYTHING, both, watching
 
+import python_programs
 import stepwatch
 import stepwatch.devices
 import torch
@@ -102,9 +100,7 @@ sys.exit(ended != 0)
 def test_a_forked_child_measures_nothing_and_does_not_wait_for_a_lock_of_its_parent(tmp_path: Path) -> None:
     write_config(tmp_path / "config.json", xy_distribution=True, wg_distribution=True)
     program = FORKED.format(tests=str(Path(__file__).parent))
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, env=dict(os.environ), capture_output=True, text=True, timeout=400
-    )
+    done = python_programs.run(["-c", program], cwd=tmp_path, timeout=400)
     assert done.returncode == 0, done.stdout + done.stderr
     assert [is_complete(ledger) for ledger in ledgers(tmp_path)] == [True]
     for step in range(3):

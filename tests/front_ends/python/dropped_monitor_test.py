@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ pytest.importorskip("stepwatch", reason="the Python package is not installed")
 
 from jobs import rows, write_config
 
+import python_programs
 import torch
 
 STEPS = 40
@@ -45,17 +46,29 @@ if __name__ == "__main__":
 """
 
 
-def launch(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+@dataclass
+class Launched:
+    """A process, and the file that it prints to."""
+
+    process: python_programs.Program
+    log: Path
+
+    def printed(self) -> str:
+        """Return what it has printed, after it has ended well."""
+        code = self.process.wait(300)
+        text = self.log.read_text()
+        assert code == 0, text
+        return text
+
+
+def launch(folder: Path, *arguments: str) -> Launched:
     script = folder / "job.py"
     script.write_text(JOB.format(tests=str(Path(__file__).parent), folder=str(folder), steps=STEPS))
-    return subprocess.Popen(
-        [sys.executable, str(script), *arguments],
-        cwd=folder,
-        env={**os.environ, "MONITOR_OUTPUT_DIR": str(folder / "out"), "DYNAMIC_MONITOR": "false"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    variables = {**os.environ, "MONITOR_OUTPUT_DIR": str(folder / "out"), "DYNAMIC_MONITOR": "false"}
+    log = folder / f"{arguments[0]}.log"
+    with open(log, "w") as out:
+        started = python_programs.start([str(script), *arguments], folder, variables, out, subprocess.STDOUT)
+    return Launched(started, log)
 
 
 def assert_whole(folder: Path, ranks: int) -> None:
@@ -72,10 +85,7 @@ def config(tmp_path: Path) -> None:
 
 
 def test_a_monitor_that_nobody_keeps_is_closed_when_the_process_ends(tmp_path: Path) -> None:
-    job = launch(tmp_path, "0", "1")
-    text = job.communicate(timeout=300)[0]
-    assert job.returncode == 0, text
-    assert f"{STEPS} collected, monitor closed" in text
+    assert f"{STEPS} collected, monitor closed" in launch(tmp_path, "0", "1").printed()
     assert_whole(tmp_path, 1)
 
 
@@ -83,15 +93,12 @@ def test_a_monitor_that_nobody_keeps_is_closed_when_the_process_ends(tmp_path: P
 def test_ranks_that_keep_no_monitor_end_well(tmp_path: Path) -> None:
     ranks = [launch(tmp_path, str(rank), "2") for rank in range(2)]
     for rank in ranks:
-        text = rank.communicate(timeout=300)[0]
-        assert rank.returncode == 0, text
+        rank.printed()
     assert_whole(tmp_path, 2)
 
 
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")
 def test_ranks_that_were_forked_write_everything_before_they_end(tmp_path: Path) -> None:
-    job = launch(tmp_path, "fork")
-    text = job.communicate(timeout=300)[0]
-    assert job.returncode == 0, text
+    text = launch(tmp_path, "fork").printed()
     assert text.count(f"{STEPS} collected, monitor closed") == 2, text
     assert_whole(tmp_path, 2)

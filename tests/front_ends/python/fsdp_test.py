@@ -6,7 +6,6 @@ import importlib
 import json
 import math
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ pytest.importorskip("stepwatch", reason="the Python package is not installed")
 
 from jobs import rows, write_config
 
+import python_programs
 import torch
 from stepwatch.frameworks.names import as_written
 
@@ -109,9 +109,9 @@ def run(folder: Path, kind: str, watched: bool) -> Run:
     logs = [folder / f"rank{rank}.log" for rank in range(RANKS)]
     processes = []
     for rank, log in enumerate(logs):
-        command = [sys.executable, "-c", JOB, kind, *map(str, (rank, RANKS, STEPS, int(watched)))]
+        command = ["-c", JOB, kind, *map(str, (rank, RANKS, STEPS, int(watched)))]
         with open(log, "w") as out:
-            processes.append(subprocess.Popen(command, cwd=folder, stdout=out, stderr=subprocess.STDOUT))
+            processes.append(python_programs.start(command, cwd=folder, stdout=out, stderr=subprocess.STDOUT))
     try:
         codes = [process.wait(120) for process in processes]
     finally:

@@ -6,7 +6,6 @@ import importlib
 import json
 import math
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ pytest.importorskip("stepwatch", reason="the Python package is not installed")
 
 from jobs import rows, write_config
 
+import python_programs
 import torch
 
 if not torch.distributed.is_available():
@@ -118,9 +118,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     logs = [base / f"rank{rank}.log" for rank in range(RANKS)]
     processes = []
     for rank, log in enumerate(logs):
-        command = [sys.executable, "-c", JOB, str(rank), str(RANKS), str(MICRO_BATCHES), *KINDS]
+        command = ["-c", JOB, str(rank), str(RANKS), str(MICRO_BATCHES), *KINDS]
         with open(log, "w") as out:
-            processes.append(subprocess.Popen(command, cwd=base, stdout=out, stderr=subprocess.STDOUT))
+            processes.append(python_programs.start(command, cwd=base, stdout=out, stderr=subprocess.STDOUT))
     try:
         codes = [process.wait(180) for process in processes]
     finally:

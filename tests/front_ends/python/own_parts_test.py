@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import importlib
-import json
 import re
 import subprocess
-import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ pytest.importorskip("stepwatch", reason="the Python package is not installed")
 
 from jobs import rows, write_config
 
+import python_programs
 import torch
 
 if not torch.distributed.is_available():
@@ -26,108 +26,83 @@ HAS_FSDP2 = hasattr(importlib.import_module("torch.distributed.fsdp"), "fully_sh
 COPIED = ["fsdp1-NO_SHARD", "fsdp1-flat-NO_SHARD", "fsdp1-HYBRID_SHARD", "fsdp1-flat-HYBRID_SHARD"]
 SHARDED = ["fsdp1", "fsdp1-flat", *(["fsdp2", "fsdp2-over-tp"] if HAS_FSDP2 else [])]
 
-# Imports torch once, and forks the ranks of each line that it reads, which is much faster than to start them.
 # Of the last layer the second rank has no element, of each of the others every rank has some, if two ranks share it.
-SERVER = """
-import datetime, importlib, json, os, sys, traceback
-import torch, stepwatch
+JOB = """
+import datetime, os, sys, torch, stepwatch
+from torch.distributed import fsdp
+from torch.distributed.device_mesh import init_device_mesh
 
-for name in ("distributed.fsdp", "distributed.optim", "distributed.tensor.parallel", "_dynamo"):
-    importlib.import_module("torch." + name)
-stepwatch.watch  # which loads the rest
-
-def train(kind, rank, ranks, optimizer):
-    from torch.distributed import fsdp
-    from torch.distributed.device_mesh import init_device_mesh
-    torch.set_num_threads(1)
-    init = f"file://{os.getcwd()}/rendezvous"
-    limit = datetime.timedelta(seconds=100)
-    torch.distributed.init_process_group("gloo", init_method=init, rank=rank, world_size=ranks, timeout=limit)
-    torch.manual_seed(1)
-    model = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.Linear(6, 4), torch.nn.Linear(4, 1, bias=False))
-    group = torch.distributed.group.WORLD
-    if kind.startswith("fsdp1"):
-        options = {"use_orig_params": "flat" not in kind, "device_id": torch.device("cpu")}
-        options["sharding_strategy"] = getattr(fsdp.ShardingStrategy, kind.rpartition("-")[2], None)
-        if kind.endswith("HYBRID_SHARD"):
-            mesh = init_device_mesh("cpu", (ranks // 2, 2), mesh_dim_names=("copies", "parts"))
-            options["process_group"] = mesh.get_group("parts"), mesh.get_group("copies")
-        model = fsdp.FullyShardedDataParallel(model, **options)
-    elif kind == "fsdp2":
-        fsdp.fully_shard(model, mesh=init_device_mesh("cpu", (ranks,)))
-    elif kind == "fsdp2-over-tp":
-        from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
-        mesh = init_device_mesh("cpu", (ranks // 2, 2), mesh_dim_names=("dp", "tp"))
-        parallelize_module(model, mesh["tp"], {"0": ColwiseParallel(), "1": RowwiseParallel()})
-        fsdp.fully_shard(model, mesh=mesh["dp"])
-        group = mesh["dp"].get_group()
-    else:
-        model = torch.nn.parallel.DistributedDataParallel(model)
-    if optimizer == "ZeroRedundancyOptimizer":
-        leader = torch.distributed.optim.ZeroRedundancyOptimizer
-        optimizer = leader(model.parameters(), torch.optim.AdamW, lr=0.1)
-    else:
-        optimizer = getattr(torch.optim, optimizer)(model.parameters(), lr=0.1)
-    monitor = stepwatch.watch(model, optimizer, "config.json", dynamic=False, output_dir=f"out{rank}", dp_group=group)
-    for step in range(4):
-        model(torch.ones(5, 4)).pow(2).mean().backward()
-        if os.path.exists("loses-gradients"):
-            for parameter in model.parameters():
-                parameter.grad = None
-        optimizer.step()
-        optimizer.zero_grad()
-    monitor.close()
-    torch.distributed.barrier()
-
-def fork(folder, rank, arguments):
-    child = os.fork()
-    if child:
-        return child
-    code = 1
-    try:
-        os.chdir(folder)
-        log = os.open(f"rank{rank}.log", os.O_CREAT | os.O_WRONLY)
-        os.dup2(log, 1)
-        os.dup2(log, 2)
-        train(rank=rank, **arguments)
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        os._exit(code)  # destroying the process groups of FSDP1 ends the process now and then: "terminate called ..."
-
-for line in sys.stdin:
-    folder, arguments = json.loads(line)
-    ranks = [fork(folder, rank, arguments) for rank in range(arguments["ranks"])]
-    print(json.dumps([os.waitpid(rank, 0)[1] for rank in ranks]), flush=True)
+kind, optimizer, rank, ranks = *sys.argv[1:3], *map(int, sys.argv[3:5])
+torch.set_num_threads(1)
+init = f"file://{os.getcwd()}/rendezvous"
+limit = datetime.timedelta(seconds=100)
+torch.distributed.init_process_group("gloo", init_method=init, rank=rank, world_size=ranks, timeout=limit)
+torch.manual_seed(1)
+model = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.Linear(6, 4), torch.nn.Linear(4, 1, bias=False))
+group = torch.distributed.group.WORLD
+if kind.startswith("fsdp1"):
+    options = {"use_orig_params": "flat" not in kind, "device_id": torch.device("cpu")}
+    options["sharding_strategy"] = getattr(fsdp.ShardingStrategy, kind.rpartition("-")[2], None)
+    if kind.endswith("HYBRID_SHARD"):
+        mesh = init_device_mesh("cpu", (ranks // 2, 2), mesh_dim_names=("copies", "parts"))
+        options["process_group"] = mesh.get_group("parts"), mesh.get_group("copies")
+    model = fsdp.FullyShardedDataParallel(model, **options)
+elif kind == "fsdp2":
+    fsdp.fully_shard(model, mesh=init_device_mesh("cpu", (ranks,)))
+elif kind == "fsdp2-over-tp":
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+    mesh = init_device_mesh("cpu", (ranks // 2, 2), mesh_dim_names=("dp", "tp"))
+    parallelize_module(model, mesh["tp"], {"0": ColwiseParallel(), "1": RowwiseParallel()})
+    fsdp.fully_shard(model, mesh=mesh["dp"])
+    group = mesh["dp"].get_group()
+else:
+    model = torch.nn.parallel.DistributedDataParallel(model)
+if optimizer == "ZeroRedundancyOptimizer":
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+    optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.AdamW, lr=0.1)
+else:
+    optimizer = getattr(torch.optim, optimizer)(model.parameters(), lr=0.1)
+monitor = stepwatch.watch(model, optimizer, "config.json", dynamic=False, output_dir=f"out{rank}", dp_group=group)
+for step in range(4):
+    model(torch.ones(5, 4)).pow(2).mean().backward()
+    if os.path.exists("loses-gradients"):
+        for parameter in model.parameters():
+            parameter.grad = None
+    optimizer.step()
+    optimizer.zero_grad()
+monitor.close()
+torch.distributed.barrier()
+sys.stdout.flush()
+os._exit(0)  # destroying the process groups of FSDP1 ends the process now and then: "terminate called without ..."
 """
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-c", SERVER]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        yield process
+@pytest.fixture(scope="module", autouse=True)
+def forking() -> Iterator[None]:
+    """Fork the many ranks in every run, which is much faster than to start them."""
+    with tempfile.TemporaryDirectory(prefix="sw") as directory, python_programs.serve(Path(directory)):
+        yield
 
 
 Runs = Callable[..., list[str]]
 
 
 @pytest.fixture
-def run(server: subprocess.Popen[str], tmp_path: Path) -> Runs:
+def run(tmp_path: Path) -> Runs:
     """Return what trains on several ranks, and returns what each of them has printed."""
 
     def run(kind: str, ranks: int = 2, optimizer: str = "AdamW", **config: Any) -> list[str]:
-        assert server.stdin is not None and server.stdout is not None
         everything = {"wg_distribution": True, "param_distribution": True, "mv_distribution": True}
         write_config(tmp_path / "config.json", ops=["norm"], **everything, **config)
-        arguments = {"kind": kind, "ranks": ranks, "optimizer": optimizer}
-        server.stdin.write(json.dumps([str(tmp_path), arguments]) + "\n")
-        server.stdin.flush()
-        answer = server.stdout.readline()
-        texts = [log.read_text() for log in sorted(tmp_path.glob("rank*.log"))]
-        assert json.loads(answer) == [0] * ranks, "".join(texts)
+        logs = [tmp_path / f"rank{rank}.log" for rank in range(ranks)]
+        processes = []
+        for rank, log in enumerate(logs):
+            arguments = ["-c", JOB, kind, optimizer, str(rank), str(ranks)]
+            with open(log, "w") as out:
+                processes.append(python_programs.start(arguments, tmp_path, stdout=out, stderr=subprocess.STDOUT))
+        codes = [process.wait(200) for process in processes]
+        texts = [log.read_text() for log in logs]
+        assert codes == [0] * ranks, "".join(texts)
         return texts
 
     return run

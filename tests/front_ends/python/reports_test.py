@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import textwrap
 import time
@@ -17,6 +16,7 @@ from typing import Any
 import pytest
 from jobs import mlp, train, write_config
 
+import python_programs
 import stepwatch
 import torch
 
@@ -188,7 +188,7 @@ def run(tmp_path: Path, work: str, before: str = "None") -> subprocess.Completed
     text = textwrap.dedent(PROGRAM).format(before=before, config=str(config), output=str(tmp_path / "out"), work=work)
     program = tmp_path / "program.py"
     program.write_text(text)
-    return subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=120)
+    return python_programs.run([str(program)], timeout=120)
 
 
 SAY = "[print('LINE', line) for line in map(__import__('json').dumps, stepwatch.jobs()[0].beats()['beats'])]"

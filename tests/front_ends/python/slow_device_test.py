@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+import python_programs
 
 pytest.importorskip("stepwatch", reason="the Python package is not installed")
 
@@ -16,8 +16,9 @@ FILES = sorted(path.name for path in HERE.glob("*_cases.py"))
 
 @pytest.mark.parametrize("file", FILES)
 def test_all_cases_of_a_file_pass(file: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--basetemp", tmp_path / "cases", file]
-    done = subprocess.run(command, cwd=HERE, capture_output=True, text=True)
+    unneeded = ["-p", "no:cacheprovider", "-p", "no:schemathesis"]
+    options = ["-q", *unneeded, "--basetemp", str(tmp_path / "cases")]
+    done = python_programs.run(["-m", "pytest", *options, file], cwd=HERE)
     assert done.returncode == 0 and " passed" in done.stdout, done.stdout + done.stderr
 
 

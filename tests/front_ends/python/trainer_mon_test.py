@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ pytest.importorskip("stepwatch", reason="the Python package is not installed")
 
 from jobs import mlp, rows, train, value, write_config
 
+import python_programs
 import stepwatch
 import torch
 from stepwatch import TrainerMon
@@ -384,7 +383,7 @@ for step in range(3):
 def test_data_loader_workers_have_no_monitor(tmp_path: Path) -> None:
     write_config(tmp_path / "config.json", xy_distribution=True, **WG)
     job = FORKING_JOB.format(tests=str(Path(__file__).parent))
-    done = subprocess.run([sys.executable, "-c", job], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    done = python_programs.run(["-c", job], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert len(list(tmp_path.glob("*-rank0-*"))) == 1
     for step in range(3):
@@ -398,7 +397,7 @@ def test_rows_are_written_when_training_ends_by_an_exception(tmp_path: Path) -> 
     job = FORKING_JOB.format(tests=str(Path(__file__).parent)).split("for step")[0] + (
         "model(torch.ones(2, 4)).sum().backward(); optimizer.step(); raise KeyError('the end')"
     )
-    done = subprocess.run([sys.executable, "-c", job], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    done = python_programs.run(["-c", job], cwd=tmp_path)
     assert "KeyError: 'the end'" in done.stderr
     assert len(rows(tmp_path, "grad_reduced", 0)) == 6
 

@@ -14,9 +14,11 @@ pytest.importorskip("stepwatch", reason="the Python package is not installed")
 
 from jobs import mlp, rows, train, write_config
 
+import python_programs
 import stepwatch
 import torch
 
+ENVIRONMENT = {**os.environ, "MSPROBE_LOG_LEVEL": "0"}
 PROGRAM = """
 import sys, torch, stepwatch
 model = torch.nn.Linear(4, 2)
@@ -30,11 +32,19 @@ def watch():
 """
 
 
-def started(tmp_path: Path, program: str, **options: Any) -> subprocess.Popen[bytes]:
+def with_config(tmp_path: Path, program: str) -> list[str]:
+    """Return the arguments of an interpreter that runs a program after what is above."""
     config = write_config(tmp_path / "config.json", wg_distribution=True)
-    environment = {**os.environ, "MSPROBE_LOG_LEVEL": "0"}
-    command = [sys.executable, "-c", PROGRAM + program, str(config), str(tmp_path)]
-    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, **options)
+    return ["-c", PROGRAM + program, str(config), str(tmp_path)]
+
+
+def ends_well(arguments: list[str], stdout: int) -> bool:
+    process = python_programs.start(arguments, env=ENVIRONMENT, stdout=stdout)
+    try:
+        return process.wait(60) == 0
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_a_pipe_that_nobody_reads_does_not_hold_training_up(tmp_path: Path) -> None:
@@ -45,12 +55,12 @@ for _ in range(200):
 steps(3)
 monitor.close()
 """
-    process = started(tmp_path, program, stdout=subprocess.PIPE)
+    unread, full = os.pipe()
     try:
-        assert process.wait(60) == 0
+        assert ends_well(with_config(tmp_path, program), stdout=full)
     finally:
-        process.kill()
-        process.communicate()
+        os.close(full)
+        os.close(unread)
     assert len(rows(tmp_path, "grad_reduced")) == 6
 
 
@@ -61,16 +71,15 @@ assert file.fileno() == 1
 watch()
 steps(3)
 """
-    process = started(tmp_path, program, preexec_fn=lambda: os.close(1))
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 0, errors
+    # Its interpreter begins without one, so it is never a fork.
+    command = [sys.executable, *with_config(tmp_path, program)]
+    ended = subprocess.run(command, env=ENVIRONMENT, stderr=subprocess.PIPE, timeout=60, preexec_fn=lambda: os.close(1))
+    assert ended.returncode == 0, ended.stderr
     assert (tmp_path / "checkpoint").read_bytes() == b""
 
 
 def test_a_monitor_that_nobody_holds_writes_all_rows_at_the_end(tmp_path: Path) -> None:
-    process = started(tmp_path, "watch()\nsteps(3)\n", stdout=subprocess.DEVNULL)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 0, errors
+    assert ends_well(with_config(tmp_path, "watch()\nsteps(3)\n"), stdout=subprocess.DEVNULL)
     assert len(rows(tmp_path, "grad_reduced")) == 6
 
 
