@@ -19,6 +19,12 @@ if(CCACHE)
       ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE})
 endif()
 
+# By default g++ collects its garbage often, in a tenth of its time. That takes a third more memory: up to 2 GB a file.
+cmake_host_system_information(RESULT stepwatch_memory_mib QUERY TOTAL_PHYSICAL_MEMORY)
+if(stepwatch_memory_mib GREATER 8000)
+  add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=1048576>)
+endif()
+
 # lld links a test of 180 MB in a third of the time of GNU ld. nvcc would not know the option.
 option(STEPWATCH_LLD "Link with lld where it is found" ON)
 find_program(STEPWATCH_LLD_PROGRAM ld.lld)

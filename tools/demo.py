@@ -34,8 +34,8 @@ COST_LINE = re.compile(r"plan (\d+) drained: .*measuring took ([\d.]+) ms a coll
 # Threads that wait must not spin: on a busy machine of two cores spinning makes a step ten times slower.
 ENVIRONMENT = dict(os.environ, OMP_WAIT_POLICY=os.environ.get("OMP_WAIT_POLICY", "PASSIVE"))
 
-# The story takes about a minute on the machines it was made on, and is worth watching from this many steps on.
-STORY_SECONDS = 55
+# How long the story is to take, and from how many steps on it is worth watching.
+STORY_SECONDS = 30
 STEPS_MIN, STEPS_MAX = 100, 1000
 
 IDLE = """{
@@ -128,7 +128,7 @@ def command(gpt: list[str], steps: int, *more: str) -> list[str]:
     return [*gpt, "--steps", str(steps), "--text", str(ROOT / "src"), "--text", str(library), *more]
 
 
-def steps_in_a_minute(gpt: list[str]) -> int:
+def steps_of_the_story(gpt: list[str]) -> int:
     """Return how many steps fill the story on this machine, from a few steps without a monitor."""
     bare = command(gpt, 8, "--eval-every", "0")
     output = subprocess.run(bare, capture_output=True, text=True, check=True, env=ENVIRONMENT).stdout
@@ -229,7 +229,7 @@ def show_plans(screen: Screen, directory: Path) -> None:
 def main() -> int:
     """Run the story; return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--steps", type=int, default=0, help="training steps (default: about a minute)")
+    parser.add_argument("--steps", type=int, default=0, help="training steps (default: as many as take 30 seconds)")
     parser.add_argument("--python", action="store_true", help="train with examples/gpt.py")
     options = parser.parse_args()
     gpt, steps = GPT_PYTHON if options.python else GPT, options.steps
@@ -240,7 +240,7 @@ def main() -> int:
     screen = Screen()
     if steps == 0:
         screen.say("a few steps without a monitor, to see how fast this machine is")
-        steps = steps_in_a_minute(gpt)
+        steps = steps_of_the_story(gpt)
     screen.say(f"{steps} training steps begin; the monitor is attached and idle (dynamic_on is false)")
     code, times, costs = run_training(screen, gpt, steps)
     if code != 0:
