@@ -2,7 +2,7 @@
 
 Units of several files hide a missing include. BUILD_DIRECTORY is a tree configured without units, of which only the
 compile commands are read. BASE is the commit before the change; without it the variable CI_BASE names it, otherwise
-the newest commit that is six hours older than the last one. Sources get the compiler's whole front end
+the newest commit that is three hours older than the last one. Sources get the compiler's whole front end
 (-fsyntax-only), and headers as well, with the options of a source beside them.
 """
 
@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-CHANGE_SECONDS = 6 * 3600
+CHANGE_SECONDS = 3 * 3600
 
 
 def git(*words: str) -> str:

@@ -160,6 +160,7 @@ void Drain::Round(bool now_or_never, bool last_call) noexcept {
   for (PlanStream& stream : streams_) {
     TellBeginAndFinish(&stream);
     TellCost(&stream);
+    TellFullRing(&stream);
   }
   Guarded([&] { PassOnFrames(last_call); });
   Guarded([&] { AnswerQuestions(); });
@@ -229,6 +230,19 @@ void Drain::TellCost(PlanStream* stream) noexcept {
   const uint64_t device_ns = AddDeviceTimes(&cost->ns);
   const bool is_first = !std::exchange(stream->told_cost, true);
   board_->Post(StepsMeasured{stream->id(), is_first, *cost, device_ns}, stream->plan()->config.own.budget.has_value());
+}
+
+// While the plan runs, so that somebody may change it.
+void Drain::TellFullRing(PlanStream* stream) noexcept {
+  if (stream->told_loss || stream->pipeline()->dropped_ring_full.load(std::memory_order_relaxed) == 0) return;
+  stream->told_loss = true;
+  Guarded([&] {
+    board_->PostDiagnostics(
+        {"plan " + std::to_string(stream->id()) + " drops records (ring_full): they come faster than the " +
+         std::to_string(stream->pipeline()->ring.capacity()) +
+         " places of the ring are emptied. Modules that are called often in a step, also without gradients, fill it; "
+         "fewer targets help. The ledger counts what is dropped"});
+  });
 }
 
 // Frames of a plan wait until those of the plan before it are with the sinks; its results are fetched all the same.

@@ -97,6 +97,7 @@ class Drain {
   void TellBeginAndFinish(PlanStream* stream) noexcept;
   void TellPauses(PlanStream* stream) noexcept;
   void TellCost(PlanStream* stream) noexcept;
+  void TellFullRing(PlanStream* stream) noexcept;
   uint64_t AddDeviceTimes(std::array<uint64_t, step::kCostCount>* ns) noexcept;
   void PassOnFrames(bool last_call);
   void PassOnFrames(PlanStream* stream, bool last_call);

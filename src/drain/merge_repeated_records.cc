@@ -204,6 +204,32 @@ void ReplaceRepeated(const Places& places, std::vector<Record>* records) noexcep
   records->resize(places.kept);
 }
 
+bool IsFurtherUpdate(const RecordLayout& layout, const Record& record) {
+  return record.call > 0 && OwnerOf(layout.sites[record.site].kind) == SiteOwner::kParameter;
+}
+
+// The last record of a parameter's site becomes call 0, those before it calls 1, 2, ... When that is done, the last one
+// is call 0, and nothing changes any more.
+void NumberUpdates(const RecordLayout& layout, std::vector<Record>* records) {
+  struct Updates {
+    size_t last = 0;
+    uint16_t numbered = 0;
+  };
+  std::unordered_map<Gradient, Updates, GradientHash> updates;
+  const auto key = [](Record record) {
+    record.call = 0;
+    return KeyOf(record);
+  };
+  for (size_t i = 0; i < records->size(); ++i)
+    if (OwnerOf(layout.sites[(*records)[i].site].kind) == SiteOwner::kParameter) updates[key((*records)[i])].last = i;
+  for (auto& [_, each] : updates) each.numbered = (*records)[each.last].call == 0 ? uint16_t{0xffff} : uint16_t{0};
+  for (size_t i = 0; i < records->size(); ++i) {
+    const auto found = updates.find(key((*records)[i]));
+    if (found == updates.end() || found->second.numbered == 0xffff) continue;
+    (*records)[i].call = i == found->second.last ? uint16_t{0} : ++found->second.numbered;
+  }
+}
+
 }  // namespace
 
 size_t MergeRepeatedRecords(const RecordLayout& layout, std::vector<Record>* records) {
@@ -218,6 +244,9 @@ size_t MergeRepeatedRecords(const RecordLayout& layout, std::vector<Record>* rec
   const bool may_repeat =
       std::any_of(records->begin(), records->end(), [&](const Record& record) { return MayComeAgain(layout, record); });
   if (may_repeat) ReplaceRepeated(PlacesOfGradients(layout, *records), records);
+  const bool any_further = std::any_of(records->begin(), records->end(),
+                                       [&](const Record& record) { return IsFurtherUpdate(layout, record); });
+  if (any_further) NumberUpdates(layout, records);
   return before - records->size();
 }
 

@@ -12,6 +12,9 @@
 //
 // Several backward passes may go through one call of a module, or through a parameter in one micro-batch: of a gradient
 // that comes again the last record counts, at the place of the first.
+//
+// A parameter may be updated several times in a step: the records of the last update have call 0, so that a series of
+// them is what each step has left, and those of the updates before it calls 1, 2, ...
 #pragma once
 
 #include <cstddef>

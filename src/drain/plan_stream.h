@@ -78,6 +78,7 @@ class PlanStream final : public step::BegunPlan, public boost::intrusive::slist_
   bool told_finish = false;
   bool told_end = false;  // to the sinks
   bool told_cost = false;
+  bool told_loss = false;
 
  private:
   void MakeRoom();

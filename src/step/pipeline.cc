@@ -24,6 +24,12 @@ size_t Pipeline::BatchCapacity(const plan::Plan& plan) {
   return std::clamp<size_t>(plan.layout.sites.size(), 1, kBatchMax);
 }
 
+size_t Pipeline::PlacesForParameters(const plan::Plan& plan, size_t ring_records) {
+  const auto is_of_parameter = [](const PlannedSite& site) { return OwnerOf(site.kind) == SiteOwner::kParameter; };
+  const auto count = std::count_if(plan.layout.sites.begin(), plan.layout.sites.end(), is_of_parameter);
+  return std::min(static_cast<size_t>(count), ring_records / 2);
+}
+
 FrontEndRequests Pipeline::RequestsAfterPause(const plan::Plan& plan) {
   FrontEndRequests requests = plan.requests;
   requests.structure = requests.exit_after_structure = requests.stacks = requests.communication_log_only = false;

@@ -26,6 +26,7 @@ struct Pipeline {
         measure{plan->eps, plan->eps_mode},
         graph_reader(plan->layout, measure),
         ring(ring_records),
+        kept_for_parameters(PlacesForParameters(*plan, ring_records)),
         batch_room(BatchCapacity(*plan)),
         due_room(plan->layout.groups.empty() ? 0 : BatchCapacity(*plan)) {}
 
@@ -34,6 +35,9 @@ struct Pipeline {
   const kernels::MeasureOptions measure;
   const device::GraphReader graph_reader;
   RecordRing ring;
+  // Places of the ring that records of modules leave free: a program may call its modules without end in a step, and
+  // the gradients that come after it are worth more.
+  const size_t kept_for_parameters;
   HeatmapQueue heatmaps;
 
   // Where the tensors of a batch come together that the step collects, if it does not collect all groups.
@@ -59,6 +63,7 @@ struct Pipeline {
 
  private:
   static size_t BatchCapacity(const plan::Plan& plan);
+  static size_t PlacesForParameters(const plan::Plan& plan, size_t ring_records);
   static FrontEndRequests RequestsAfterPause(const plan::Plan& plan);
 };
 

@@ -64,7 +64,10 @@ class RecordRing {
   // At least `records` records and the markers between them fit; rounded up to a power of two.
   explicit RecordRing(size_t records) : queue_(CapacityFor(records)) {}
 
-  [[nodiscard]] bool TryPush(const Record& record) { return queue_.TryPush(record, kReservedForFrames); }
+  // `kept` more places stay free for other records.
+  [[nodiscard]] bool TryPush(const Record& record, size_t kept = 0) {
+    return queue_.TryPush(record, kReservedForFrames + kept);
+  }
   // Frame ends may be refused when the drain is stuck for long: the drain then closes the frame at the next record.
   [[nodiscard]] bool TryPush(const FrameEnd& end) { return queue_.TryPush(end, kReservedForPlan); }
   [[nodiscard]] bool TryPush(const GraphStep& step) { return queue_.TryPush(step, kReservedForPlan); }

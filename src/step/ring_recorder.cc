@@ -64,6 +64,11 @@ void AddBatchTime(Pipeline* pipeline, const RunningStep& running, const Observat
       pipeline->cost.Add(place, std::chrono::nanoseconds(std::llround(each * static_cast<double>(weights[place]))));
 }
 
+size_t PlacesKept(const Pipeline& pipeline, SiteId site) {
+  const bool is_of_parameter = OwnerOf(pipeline.plan->layout.sites[site].kind) == SiteOwner::kParameter;
+  return is_of_parameter ? 0 : pipeline.kept_for_parameters;
+}
+
 }  // namespace
 
 RingRecorder::RingRecorder(RunningStep* running, stats::Engine* engine, WakeUp* drain_wake_up, PulseWriter* pulse)
@@ -150,7 +155,7 @@ void RingRecorder::Push(Pipeline* pipeline, const Record& record) noexcept {
   if (!known) {
     pipeline->dropped_late.fetch_add(1, std::memory_order_relaxed);
     Discard(record);
-  } else if (!pipeline->ring.TryPush(record)) {
+  } else if (!pipeline->ring.TryPush(record, PlacesKept(*pipeline, record.site))) {
     pipeline->dropped_ring_full.fetch_add(1, std::memory_order_relaxed);
     Discard(record);
   } else if (record.pending()) {

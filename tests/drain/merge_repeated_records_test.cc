@@ -264,5 +264,21 @@ TEST_CASE("the latest values of an operator are the joined ones, those of the ru
   run.Joined(1, 3);
 }
 
+TEST_CASE("of several updates of a parameter the last one has the plain name, also when it is asked again") {
+  const auto update = [](uint16_t call, double norm) {
+    Record record = Call({Real(Stat::kNorm, norm)}, 0, kNoElement);
+    record.call = call;
+    return record;
+  };
+  std::vector<Record> records = {update(0, 10), update(1, 11), update(2, 12)};
+  for (int again = 0; again < 3; ++again) {
+    CHECK(MergeRepeatedRecords(kLayout, &records) == 0);
+    REQUIRE(records.size() == 3);
+    CHECK((records[0].call == 1 && records[0].values[0].f64 == 10));
+    CHECK((records[1].call == 2 && records[1].values[0].f64 == 11));
+    CHECK((records[2].call == 0 && records[2].values[0].f64 == 12));
+  }
+}
+
 }  // namespace
 }  // namespace stepwatch::drain

@@ -56,6 +56,15 @@ TEST_CASE("markers keep their place between records") {
   CHECK(std::get<PlanEnd>(entry).reason == EndReason::kStopped);
 }
 
+TEST_CASE("records that keep places free for others leave as many") {
+  RecordRing ring(64);
+  while (ring.TryPush(Numbered(0), 20)) {
+  }
+  size_t others = 0;
+  while (ring.TryPush(Numbered(1))) ++others;
+  CHECK(others == 20);
+}
+
 TEST_CASE("as many records as were asked for fit beside the begin of the plan and the end of a frame") {
   for (size_t wanted : {size_t{1}, size_t{64}, size_t{96}, size_t{224}, size_t{992}, size_t{1000}, size_t{2016}}) {
     INFO("asked for " << wanted);
