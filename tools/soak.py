@@ -72,6 +72,7 @@ def python_tests() -> list[Test]:
         Test("saves in random ways", (*pytest, "tests/end_to_end/watch_saves_test.py", "-k", "random")),
         Test("scenarios of saves", (*pytest, "tests/watch")),
         Test("a random series of edits", (*pytest, "tests/end_to_end/rehearse_test.py", "-k", "random_series")),
+        Test("strangers", (*pytest, "tests/front_ends/python/random_changes_test.py")),
         Test("kill -9", (*pytest, "tests/end_to_end/rehearse_test.py", "-k", "kill_9")),
         Test("long tests in Python", (*pytest, "-n", "4", "--dist", "loadgroup", "-m", "long", "tests")),
     ]

@@ -41,7 +41,7 @@ NB_MODULE(_core, m) {
   BindOffline(m);
   BindStore(m);
   m.def(
-      "check_config", [](const std::string& path) { Check(stepwatch::CheckConfig(path)); }, "path"_a);
+      "check_config", [](const nb::bytes& path) { Check(stepwatch::CheckConfig(PathBytes(path))); }, "path"_a);
   m.def(
       "check_config_text", [](const std::string& text) { Check(stepwatch::CheckConfigText(text)); }, "text"_a);
   m.def(

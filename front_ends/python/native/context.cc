@@ -1,5 +1,6 @@
 #include "front_ends/python/native/context.h"
 
+#include <string>
 #include <utility>
 
 namespace stepwatch::python {
@@ -53,7 +54,10 @@ bool Context::MeasureView(Recorder& to, const Observation& at, const TensorView&
 bool Context::Measure(Recorder& to, SiteKind kind, const Observation& at, PyObject* tensor, Record* record) {
   if (!to.collects(GroupOf(at.site))) return false;
   const SeenTensor seen = reader.Read(tensor);
-  if (seen.problem != nullptr) reporter.Unmeasurable(kind, seen.problem);
+  if (seen.problem != nullptr) {
+    if (const Ref values = reader.SparseValues(tensor)) return Measure(to, kind, at, values.ptr(), record);
+    reporter.Unmeasurable(kind, seen.problem);
+  }
   if (late.Takes(to, seen.view)) {
     LateItem item{kind, at, tensor, seen.view, {}, false};
     late.Measure(to, groups, &item, 1);
@@ -77,6 +81,14 @@ bool Context::Measure(Recorder& to, SiteKind kind, const Observation& at, PyObje
   if (!MeasureView(to, at, seen.view, record)) return false;
   measured.Add(tensor, contents, *record);
   return true;
+}
+
+void Context::ReportStillClock(uint32_t passes) noexcept {
+  if (has_reported_still_clock_.exchange(true)) return;
+  reporter.Warn("no step has ended for " + std::to_string(passes) +
+                " backward passes: the step of the optimizer that was handed over is not called; hand the monitor the "
+                "optimizer whose step is called, by attach(model, optimizer); "
+                "grad_acc_steps says how many backward passes a step has");
 }
 
 void Context::Observe(Recorder& to, SiteKind kind, const Observation& at, PyObject* tensor) {

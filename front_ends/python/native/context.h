@@ -45,6 +45,9 @@ struct Context {
   // The number that the next node of the graph gets in this thread; -1 where torch does not tell.
   long NextSequence() const;
 
+  // Says once that no step has ended for so many backward passes, and what helps.
+  void ReportStillClock(uint32_t passes) noexcept;
+
   Recorder* recorder = nullptr;  // null once closed
   uint64_t generation = 1;       // grows whenever the wanted sites change: site ids hold for one generation only
   std::vector<uint8_t> groups;   // PlannedSite::group of the wanted sites; empty: none is in one
@@ -65,6 +68,7 @@ struct Context {
  private:
   bool MeasureView(Recorder& to, const Observation& at, const TensorView& view, Record* record) const;
 
+  std::atomic<bool> has_reported_still_clock_{false};
   Ref is_grad_enabled_;
   Ref current_graph_task_id_;  // nothing where torch has no such function
   Ref next_sequence_;          // likewise

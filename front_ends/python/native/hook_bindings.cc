@@ -8,78 +8,79 @@ namespace nb = nanobind;
 namespace stepwatch::python {
 namespace {
 
-struct InertHook {
-  void Call(const nb::args&, const nb::kwargs&) const {}
-};
-
 PyObject* NewNone() {
   Py_INCREF(Py_None);
   return Py_None;
+}
+
+// The i-th argument, or null.
+PyObject* Argument(PyObject* args, Py_ssize_t i) {
+  return i < NB_TUPLE_GET_SIZE(args) ? NB_TUPLE_GET_ITEM(args, i) : nullptr;
 }
 
 // The slot itself, because a hook is called thousands of times a step: by way of a bound method it would cost as much
 // again as what it does.
 template <class Hook>
 PyObject* CallSlot(PyObject* self, PyObject* args, PyObject*) {
-  if (NB_TUPLE_GET_SIZE(args) != Hook::kArguments)
-    return PyErr_Format(PyExc_TypeError, "a hook of this kind takes %zd arguments, not %zd", Hook::kArguments,
-                        NB_TUPLE_GET_SIZE(args));
-  PyObject* taken[Hook::kArguments];
-  for (Py_ssize_t i = 0; i < Hook::kArguments; ++i) taken[i] = NB_TUPLE_GET_ITEM(args, i);
-  return nb::inst_ptr<Hook>(self)->Call(taken);
+  nb::inst_ptr<Hook>(self)->Call(args);
+  return NewNone();
+}
+
+// As Python's own: a copy must load where Stepwatch is not installed. It takes any positional arguments and returns
+// None.
+nb::tuple InertHook() {
+  const nb::object context = nb::module_::import_("contextlib").attr("nullcontext")();
+  return nb::make_tuple(nb::module_::import_("builtins").attr("getattr"), nb::make_tuple(context, "__exit__"));
 }
 
 template <class Hook>
 void BindHook(nb::module_& m, const char* name) {
   PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(&CallSlot<Hook>)}, {0, nullptr}};
   nb::class_<Hook> bound(m, name, nb::type_slots(slots));
-  bound.def("__reduce__", [](const Hook&) { return nb::make_tuple(nb::type<InertHook>(), nb::make_tuple()); });
+  bound.def("__reduce__", [](const Hook&) { return InertHook(); });
   // Torch warns of hooks without it when a parameter goes to another process.
   bound.attr("__torch_unserializable__") = true;
 }
 
 }  // namespace
 
-PyObject* BeforeForward::Call(PyObject* const* args) const {
-  tap->Before(args[0], args[1], args[2]);
-  return NewNone();
+void BeforeForward::Call(PyObject* args) const {
+  PyObject* const module = Argument(args, 0);
+  PyObject* const given = Argument(args, 1);
+  PyObject* const named = Argument(args, 2);
+  if (given == nullptr || !PyTuple_Check(given)) return;
+  if (named != nullptr && PyDict_Check(named)) return tap->Before(module, given, named);
+  if (const Ref none = Ref(PyDict_New())) tap->Before(module, given, none.ptr());
 }
 
-PyObject* AfterForward::Call(PyObject* const* args) const {
-  tap->After(args[3]);
-  return NewNone();
+void AfterForward::Call(PyObject* args) const {
+  const Py_ssize_t count = NB_TUPLE_GET_SIZE(args);
+  if (count == 3 || count == 4) tap->After(Argument(args, count - 1));
 }
 
-PyObject* UnreducedHook::Call(PyObject* const*) const {
+void UnreducedHook::Call(PyObject*) const {
   tap->OnAccumulated();
-  return NewNone();
 }
 
-PyObject* IncomingHook::Call(PyObject* const* args) const {
-  tap->OnIncoming(args[0]);
-  return NewNone();
+void IncomingHook::Call(PyObject* args) const {
+  if (PyObject* const gradient = Argument(args, 0)) tap->OnIncoming(gradient);
 }
 
-PyObject* GradientCallable::Call(PyObject* const* args) const {
-  place.Give(args[0]);
-  return NewNone();
+void GradientCallable::Call(PyObject* args) const {
+  if (PyObject* const gradient = Argument(args, 0)) place.Give(gradient);
 }
 
-PyObject* ReturnedLeafHook::Call(PyObject* const* args) const {
-  returned->OnGradient(args[0]);
-  return NewNone();
+void ReturnedLeafHook::Call(PyObject* args) const {
+  if (PyObject* const gradient = Argument(args, 0)) returned->OnGradient(gradient);
 }
 
-PyObject* ConsumerCallable::Call(PyObject* const* args) const {
-  hook.Call(args[0]);
-  return NewNone();
+void ConsumerCallable::Call(PyObject* args) const {
+  if (PyObject* const gradients = Argument(args, 0)) hook.Call(gradients);
 }
 
 void BindHooks(nb::module_& m) {
-  nb::class_<InertHook>(m, "InertHook", "The hook of a copied model: does nothing.")
-      .def(nb::init<>())
-      .def("__call__", &InertHook::Call)
-      .def("__reduce__", [](const InertHook&) { return nb::make_tuple(nb::type<InertHook>(), nb::make_tuple()); });
+  m.def("inert_hook", &InertHook,
+        "What __reduce__ of a hook returns, so that a copy of the model holds one that does nothing.");
   BindHook<BeforeForward>(m, "BeforeForward");
   BindHook<AfterForward>(m, "AfterForward");
   BindHook<UnreducedHook>(m, "UnreducedHook");

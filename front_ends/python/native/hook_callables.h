@@ -1,5 +1,6 @@
 // What torch calls, each with a tap behind it. A copy of a hooked model (deepcopy, pickle) must not write rows under
-// the names of the original: its hooks are inert.
+// the names of the original: its hooks are inert, and load where Stepwatch is not installed. None of them raises: who
+// moves hooks to another module calls them with other arguments, and those that a hook does not know are not looked at.
 #pragma once
 
 #include <memory>
@@ -10,53 +11,46 @@
 
 namespace stepwatch::python {
 
-// As hook(module, args, kwargs).
+// As hook(module, args, kwargs) or hook(module, args).
 struct BeforeForward {
-  static constexpr Py_ssize_t kArguments = 3;
   std::shared_ptr<ModuleTap> tap;
-  PyObject* Call(PyObject* const* args) const;
+  void Call(PyObject* args) const;
 };
 
-// As hook(module, args, kwargs, output).
+// As hook(module, args, kwargs, output) or hook(module, args, output).
 struct AfterForward {
-  static constexpr Py_ssize_t kArguments = 4;
   std::shared_ptr<ModuleTap> tap;
-  PyObject* Call(PyObject* const* args) const;
+  void Call(PyObject* args) const;
 };
 
 // As hook(parameter).
 struct UnreducedHook {
-  static constexpr Py_ssize_t kArguments = 1;
   std::shared_ptr<ParameterTap> tap;
-  PyObject* Call(PyObject* const* args) const;
+  void Call(PyObject* args) const;
 };
 
 // As hook(gradient), of a parameter.
 struct IncomingHook {
-  static constexpr Py_ssize_t kArguments = 1;
   std::shared_ptr<ParameterTap> tap;
-  PyObject* Call(PyObject* const* args) const;
+  void Call(PyObject* args) const;
 };
 
 // As hook(gradients of what it takes, gradients of what it gives), of a node of the graph.
 struct ConsumerCallable {
-  static constexpr Py_ssize_t kArguments = 2;
   ConsumerHook hook;
-  PyObject* Call(PyObject* const* args) const;
+  void Call(PyObject* args) const;
 };
 
 // As hook(gradient), of an activation.
 struct GradientCallable {
-  static constexpr Py_ssize_t kArguments = 1;
   GradientPlace place;
-  PyObject* Call(PyObject* const* args) const;
+  void Call(PyObject* args) const;
 };
 
 // As hook(gradient), of a leaf that a module returns.
 struct ReturnedLeafHook {
-  static constexpr Py_ssize_t kArguments = 1;
   std::shared_ptr<ReturnedLeaf> returned;
-  PyObject* Call(PyObject* const* args) const;
+  void Call(PyObject* args) const;
 };
 
 }  // namespace stepwatch::python

@@ -1,6 +1,7 @@
 #include "front_ends/python/native/module_tap.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace stepwatch::python {
@@ -69,6 +70,11 @@ void ModuleTap::WantNothing() {
   DiscardCalls();
 }
 
+void ModuleTap::Detach() {
+  WantNothing();
+  is_detached_ = true;
+}
+
 void ModuleTap::EndStep() noexcept {
   DiscardCalls();
   returned_.EndStep();
@@ -91,7 +97,7 @@ front_end::CallPosition ModuleTap::NextCall(bool recomputes) noexcept {
 
 void ModuleTap::Before(PyObject* module, PyObject* args, PyObject* kwargs) noexcept {
   Recorder* const recorder = context_->Collecting();
-  if (recorder == nullptr || context_->is_paused) return;
+  if (recorder == nullptr || context_->is_paused || is_detached_) return;
   Guarded(*context_, "watching a module", [&] {
     if (!IsTraining(module)) return;
     was_called_ = true;
@@ -120,14 +126,26 @@ void ModuleTap::ReadInputs(Recorder& recorder, PyObject* args, PyObject* kwargs,
   }
 }
 
-// Positional arguments keep their position as their number, whatever they are; keyword values follow on.
+// Positional arguments keep their position as their number, whatever they are; keyword values follow on, and then the
+// tensors inside of containers, in whose place no row stands.
 void ModuleTap::WatchInputs(PyObject* args, PyObject* kwargs, Call* call) {
   call->gradients = std::make_shared<CallGradients>(context_, sites_, call->at);
+  std::vector<FoundTensor> inside;
+  const auto is_of_tensors = [&](PyObject* value) {
+    if (context_->reader.IsTensor(value) || !IsContainer(value)) return false;
+    std::vector<FoundTensor> found = TensorsInside(context_->reader, value);
+    const bool any = !found.empty();
+    std::move(found.begin(), found.end(), std::back_inserter(inside));
+    return any;
+  };
   const Py_ssize_t count = NB_TUPLE_GET_SIZE(args);
+  bool any_row = false;
   for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* const value = NB_TUPLE_GET_ITEM(args, i);
+    if (is_of_tensors(value)) continue;
+    any_row = true;
     const uint16_t element = count == 1 ? kNoElement : static_cast<uint16_t>(i);
     call->gradients->ExpectInput(element);
-    PyObject* const value = NB_TUPLE_GET_ITEM(args, i);
     if (element != kNoElement && context_->reader.IsTensor(value) && !NeedsGradient(value))
       call->gradients->LastInputIs(context_->reader.Read(value).view);
     WatchInput(value, element, call);
@@ -135,10 +153,20 @@ void ModuleTap::WatchInputs(PyObject* args, PyObject* kwargs, Call* call) {
   uint16_t element = static_cast<uint16_t>(count);
   PyObject *key = nullptr, *value = nullptr;
   for (Py_ssize_t i = 0; PyDict_Next(kwargs, &i, &key, &value) != 0;) {
-    if (!context_->reader.IsTensor(value)) continue;
+    if (!context_->reader.IsTensor(value)) {
+      (void)is_of_tensors(value);
+      continue;
+    }
+    any_row = true;
     const uint16_t number = count == 0 && PyDict_Size(kwargs) == 1 ? kNoElement : element++;
     call->gradients->ExpectInput(number);
     WatchInput(value, number, call);
+  }
+  if (!any_row) element = 0;
+  for (const FoundTensor& found : inside) {
+    const uint16_t number = !any_row && inside.size() == 1 ? kNoElement : element++;
+    call->gradients->ExpectInput(number);
+    WatchInput(found.tensor.ptr(), number, call);
   }
   if (!call->edges.empty()) call->first_sequence = context_->NextSequence();
 }

@@ -36,6 +36,8 @@ class ModuleTap {
   ModuleSites& sites() { return sites_; }
   // From now on nothing is wanted, until `sites` is filled.
   void WantNothing();
+  // From now on its hooks do nothing, wherever they are called.
+  void Detach();
   // Its name in module_struct.json; unset: it is left out there.
   void set_name_in_structure(std::optional<std::string> name) { name_in_structure_ = std::move(name); }
   // Whether it was called in training since then.
@@ -87,6 +89,7 @@ class ModuleTap {
   const uint32_t index_;
   std::optional<std::string> name_in_structure_;
   bool was_called_ = false;
+  bool is_detached_ = false;
   ModuleSites sites_;
   front_end::CallCounter calls_;
   front_end::CallCounter recomputed_calls_;

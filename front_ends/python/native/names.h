@@ -8,12 +8,19 @@ namespace stepwatch::python {
 struct Names {
   const Name base{"_base"};
   const Name backward_hooks{"_backward_hooks"};
+  const Name cdata{"_cdata"};
   const Name get{"get"};
   const Name grad{"grad"};
   const Name grad_fn{"grad_fn"};
+  const Name id{"id"};
   const Name main_grad{"main_grad"};
+  const Name modules{"_modules"};
   const Name next_functions{"next_functions"};
   const Name output_nr{"output_nr"};
+  const Name param_groups{"param_groups"};
+  const Name parameters{"_parameters"};
+  const Name params{"params"};
+  const Name post_accumulate_hooks{"_post_accumulate_grad_hooks"};
   const Name register_hook{"register_hook"};
   const Name register_hook_dict{"_register_hook_dict"};
   const Name register_post_accumulate{"register_post_accumulate_grad_hook"};

@@ -4,6 +4,13 @@
 #include <utility>
 
 namespace stepwatch::python {
+namespace {
+
+// Backward passes through a parameter, for each micro-batch of a step, after which a step should have ended.
+constexpr uint32_t kPassesWithoutStep = 3;
+constexpr int kPassesMin = 32;
+
+}  // namespace
 
 ParameterTap::ParameterTap(std::shared_ptr<Context> context, PyObject* parameter, bool main_grad)
     : context_(std::move(context)), parameter_(parameter), main_grad_(main_grad) {
@@ -39,6 +46,14 @@ Recorder* ParameterTap::RecorderOfUnreduced() const {
   return context_->Collecting();
 }
 
+// A loop may update by methods that nobody follows, or by an optimizer that the monitor was never handed.
+uint32_t ParameterTap::CountPass() noexcept {
+  const uint32_t count = calls_.Add(context_->step);
+  if (count == kPassesWithoutStep * static_cast<uint32_t>(std::max(context_->grad_acc_steps, kPassesMin)))
+    context_->ReportStillClock(count);
+  return count;
+}
+
 bool ParameterTap::ReadsIncoming() const {
   return !each_ && context_->grad_acc_steps == 1 && !late_hook_;
 }
@@ -48,12 +63,30 @@ void ParameterTap::OnIncoming(PyObject* gradient) noexcept {
     Recorder* const recorder = RecorderOfUnreduced();
     if (recorder == nullptr || late_hook_) return;
     if (!each_ && context_->grad_acc_steps == 1 && !Gradient()) {
-      SeeUnreduced(*recorder, gradient, calls_.Add(context_->step));
+      SeeUnreduced(*recorder, gradient, CountPass());
       return;
     }
     const Ref hook = MakeCallable(shared_from_this());
     if (hook) late_hook_ = CallMethod(parameter_, context_->names.register_post_accumulate, hook.ptr());
+    if (late_hook_) MoveToFront(late_hook_);
   });
+}
+
+// Before the hooks of others, which may scale the gradient, or update by it and let it go.
+void ParameterTap::MoveToFront(const Ref& handle) const {
+  const Ref hooks = Attribute(parameter_, context_->names.post_accumulate_hooks);
+  const Ref key = Attribute(handle.ptr(), context_->names.id);
+  if (!hooks || !key) return;
+  // Torch reads the order in which keys were put in, which `move_to_end` leaves as it is.
+  const Ref keys(PyDict_Check(hooks.ptr()) ? PyDict_Keys(hooks.ptr()) : nullptr);
+  for (Py_ssize_t i = 0; keys && i < NB_LIST_GET_SIZE(keys.ptr()); ++i) {
+    PyObject* const other = NB_LIST_GET_ITEM(keys.ptr(), i);
+    if (PyObject_RichCompareBool(other, key.ptr(), Py_EQ) != 0) continue;
+    const Ref hook(PyObject_GetItem(hooks.ptr(), other));
+    if (!hook || PyObject_DelItem(hooks.ptr(), other) != 0 || PyObject_SetItem(hooks.ptr(), other, hook.ptr()) != 0)
+      break;
+  }
+  ClearError();
 }
 
 void ParameterTap::TakeOffLateHook() noexcept {
@@ -66,7 +99,7 @@ void ParameterTap::OnAccumulated() noexcept {
   Guarded(*context_, "the hook of an un-reduced gradient", [this] {
     Recorder* const recorder = RecorderOfUnreduced();
     if (recorder == nullptr) return;
-    const uint32_t count = calls_.Add(context_->step);
+    const uint32_t count = CountPass();
     if (const Ref gradient = Gradient()) SeeUnreduced(*recorder, gradient.ptr(), count);
   });
 }
@@ -78,7 +111,7 @@ void ParameterTap::OnReduction(PyObject* gradient, bool is_last) noexcept {
     const auto announced = static_cast<uint32_t>(context_->grad_acc_steps);
     const uint32_t seen = is_last ? calls_.Count(context_->step) : 0;
     if (seen != 0 && EndsPass(seen)) return;
-    const uint32_t count = seen == 0 ? calls_.Add(context_->step) : seen;
+    const uint32_t count = seen == 0 ? CountPass() : seen;
     // A pass beyond the announced ones takes the place of the one that seemed to be the last.
     const bool exceeds = is_last && !each_ && count > announced;
     SeeUnreduced(*recorder, gradient, exceeds ? (count + announced - 1) / announced * announced : count);
@@ -106,7 +139,9 @@ bool ParameterTap::EndsPass(uint32_t count) const {
 
 Observation ParameterTap::AtUnreduced(uint32_t count) const {
   const uint32_t micro_step = each_ ? count - 1 : (count - 1) % static_cast<uint32_t>(context_->grad_acc_steps);
-  return {site(SiteKind::kGradUnreduced), static_cast<int32_t>(micro_step)};
+  // What has been added up since an update belongs to the next one.
+  const auto update = static_cast<uint16_t>(each_ ? 0 : std::min(updates_.Count(context_->step), kUpdatesMax));
+  return {site(SiteKind::kGradUnreduced), static_cast<int32_t>(micro_step), kNoElement, update};
 }
 
 void ParameterTap::SeeUnreduced(Recorder& recorder, PyObject* gradient, uint32_t count) {
@@ -125,6 +160,7 @@ void ParameterTap::SeeUnreduced(Recorder& recorder, PyObject* gradient, uint32_t
 void TensorBatch::Add(SiteKind kind, ParameterTap& tap, Ref tensor) {
   const SeenTensor seen = context_->reader.Read(tensor.ptr());
   if (seen.problem != nullptr) {
+    if (Ref values = context_->reader.SparseValues(tensor.ptr())) return Add(kind, tap, std::move(values));
     context_->reporter.Unmeasurable(kind, seen.problem);
   } else if (seen.view.numel == 0) {  // a parameter of which this rank has no part
     tap.SawEmpty(kind);
@@ -135,9 +171,9 @@ void TensorBatch::Add(SiteKind kind, ParameterTap& tap, Ref tensor) {
   if (Recorder* const recorder = context_->recorder;
       recorder != nullptr && context_->late.Takes(*recorder, seen.view)) {
     if (recorder->collects(context_->GroupOf(site)))
-      late_.push_back({kind, {site}, tensor.ptr(), seen.view, {}, false});
+      late_.push_back({kind, tap.At(kind), tensor.ptr(), seen.view, {}, false});
   } else {
-    at_.push_back({site});
+    at_.push_back(tap.At(kind));
     views_.push_back(seen.view);
   }
   kept_.push_back(std::move(tensor));
@@ -201,6 +237,7 @@ Ref ParameterGroup::From(PyObject* source, PyObject* parameter) const {
 void ParameterGroup::ReadBefore(Recorder& recorder, ParameterTap& tap, const ParameterSources& sources,
                                 int* without_moments) {
   tap.CatchUp(recorder);
+  if (!sources.continues) tap.BeginUpdate();
   const bool wants_reduced = tap.site(SiteKind::kGradReduced) != kNoSite;
   Ref gradient;
   if (sources.is_reduced && (wants_reduced || tap.site(SiteKind::kMgDirection) != kNoSite))
@@ -219,20 +256,22 @@ bool ParameterGroup::ReadMoments(Recorder& recorder, ParameterTap& tap, PyObject
     if (tap.site(kind) != kNoSite && *tensor && context_->reader.IsTensor(tensor->ptr()))
       batch_.Add(kind, tap, *tensor);
   const SiteId direction = tap.site(SiteKind::kMgDirection);
-  if (direction != kNoSite && gradient && exp_avg && ObserveDirection(recorder, direction, gradient, exp_avg))
+  if (direction != kNoSite && gradient && exp_avg &&
+      ObserveDirection(recorder, tap.At(SiteKind::kMgDirection), gradient, exp_avg))
     tap.Saw(SiteKind::kMgDirection);
   return exp_avg || exp_avg_sq;
 }
 
 // Returns false if the gradient has no element.
-bool ParameterGroup::ObserveDirection(Recorder& recorder, SiteId site, const Ref& gradient, const Ref& momentum) {
+bool ParameterGroup::ObserveDirection(Recorder& recorder, const Observation& at, const Ref& gradient,
+                                      const Ref& momentum) {
   const TensorView view = context_->reader.Read(gradient.ptr()).view;
   const TensorView of_momentum = context_->reader.Read(momentum.ptr()).view;
   if (view.numel == 0) return false;
   if (!context_->late.Takes(recorder, view) || !context_->late.Takes(recorder, of_momentum)) {
-    recorder.ObserveAgreement({site}, view, of_momentum);
-  } else if (recorder.collects(context_->GroupOf(site))) {
-    LateItem item{SiteKind::kMgDirection, {site}, gradient.ptr(), view, {}, false};
+    recorder.ObserveAgreement(at, view, of_momentum);
+  } else if (recorder.collects(context_->GroupOf(at.site))) {
+    LateItem item{SiteKind::kMgDirection, at, gradient.ptr(), view, {}, false};
     context_->late.ObserveAgreement(recorder, &item, {{}, {}, momentum.ptr(), of_momentum, {}, false});
   }
   return true;

@@ -1,6 +1,7 @@
 // Gradients, weights and optimizer state of the watched parameters, read around the optimizer's step.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <optional>
@@ -43,6 +44,14 @@ class ParameterTap : public std::enable_shared_from_this<ParameterTap> {
   bool ReadsIncoming() const;
   // Takes off the hook that OnIncoming has put on, if any.
   void TakeOffLateHook() noexcept;
+  // Another update of it is about to begin. Those of one training step are numbered from 0, and what is read around one
+  // has its number as the call; the drain numbers them anew when the last is known.
+  void BeginUpdate() noexcept {
+    update_ = static_cast<uint16_t>(std::min(updates_.Add(context_->step), kUpdatesMax) - 1);
+  }
+  Observation At(SiteKind kind) const noexcept {
+    return {site(kind), 0, kNoElement, updates_.Count(context_->step) == 0 ? uint16_t{0} : update_};
+  }
   // At the entry of the optimizer's step: of a step with fewer micro-batches than announced, enqueues what the last one
   // has left.
   void CatchUp(Recorder& recorder);
@@ -51,7 +60,9 @@ class ParameterTap : public std::enable_shared_from_this<ParameterTap> {
 
  private:
   Recorder* RecorderOfUnreduced() const;
+  uint32_t CountPass() noexcept;
   bool EndsPass(uint32_t count) const;
+  void MoveToFront(const Ref& handle) const;
   void SeeUnreduced(Recorder& recorder, PyObject* gradient, uint32_t count);
   Observation AtUnreduced(uint32_t count) const;
   void DiscardKept() noexcept;
@@ -67,8 +78,11 @@ class ParameterTap : public std::enable_shared_from_this<ParameterTap> {
   uint32_t kept_step_ = 0;
   uint32_t seen_ = 0;   // a bit per SiteKind
   uint32_t empty_ = 0;  // likewise
+  static constexpr uint32_t kUpdatesMax = 0xffff;
   front_end::StepCounter calls_;
-  Ref late_hook_;  // torch's handle
+  front_end::StepCounter updates_;
+  uint16_t update_ = 0;  // the last one of this step
+  Ref late_hook_;        // torch's handle
 };
 
 // Defined with the bindings: the Python callable of OnAccumulated.
@@ -98,6 +112,7 @@ struct ParameterSources {
   PyObject* reduced = nullptr;  // to the reduced gradient, or None for all: as the parameter has it
   PyObject* weights = nullptr;  // to the weight, or None for all: the parameter itself
   bool is_reduced = true;       // false: nobody knows whether gradients are reduced; they give no rows
+  bool continues = false;       // the update has been read already, without its reduced gradients
 };
 
 // The parameters of one optimizer; with the first, those of none as well.
@@ -115,7 +130,7 @@ class ParameterGroup {
   bool ReadMoments(Recorder& recorder, ParameterTap& tap, PyObject* state, const Ref& gradient);
   Ref From(PyObject* source, PyObject* parameter) const;
   void AddWeight(SiteKind kind, ParameterTap& tap, const ParameterSources& sources);
-  bool ObserveDirection(Recorder& recorder, SiteId site, const Ref& gradient, const Ref& momentum);
+  bool ObserveDirection(Recorder& recorder, const Observation& at, const Ref& gradient, const Ref& momentum);
 
   const std::shared_ptr<Context> context_;
   TensorBatch batch_;

@@ -3,9 +3,19 @@
 
 #include <nanobind/nanobind.h>
 
+#include <string>
+
 #include "stepwatch/status.h"
 
 namespace stepwatch::python {
+
+// A path in the form that Python has for those that are no text, with surrogates in the place of bytes.
+inline nanobind::object PathText(const std::string& path) {
+  return nanobind::steal(PyUnicode_DecodeUTF8(path.data(), static_cast<Py_ssize_t>(path.size()), "surrogateescape"));
+}
+inline std::string PathBytes(const nanobind::bytes& path) {
+  return {path.c_str(), path.size()};
+}
 
 // The exception of a refused config is part of the interface: TypeError, but ValueError for these.
 [[noreturn]] inline void Raise(const Status& status) {
@@ -19,7 +29,7 @@ namespace stepwatch::python {
                          : status.code() == StatusCode::kNotFound    ? PyExc_FileNotFoundError
                          : status.code() == StatusCode::kUnavailable ? PyExc_OSError
                                                                      : PyExc_RuntimeError;
-  PyErr_SetString(kind, status.ToString().c_str());
+  PyErr_SetObject(kind, PathText(status.ToString()).ptr());
   throw nanobind::python_error();
 }
 

@@ -48,6 +48,8 @@ Status Session::Attach(std::vector<ModuleEntry> modules, const std::vector<Found
                        std::vector<std::string> operators, std::function<void()> on_swap) {
   ++context_->generation;
   on_swap_ = std::move(on_swap);
+  // Their hooks may have been moved to where no handle takes them off.
+  for (const auto& tap : modules_) tap->Detach();
   modules_.clear();
   DetachParameters();
   parameters_.clear();

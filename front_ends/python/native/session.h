@@ -80,6 +80,7 @@ class Session final : public HookTable {
   void EndStep();
   // Ends a step in which nothing is collected; true if nothing is to be hung or taken off for the next one either.
   bool PassStep();
+  const Names& names() const { return context_->names; }
   void BeginMicroBatch() { context_->marks.Add(context_->step); }
 
   // print_struct: hands over what was seen, once, and waits until the file is there. False if none is wanted, or

@@ -17,6 +17,7 @@
 
 #include "front_ends/python/native/hook_callables.h"
 #include "front_ends/python/native/log_lines.h"
+#include "front_ends/python/native/model_walk.h"
 #include "front_ends/python/native/raise_status.h"
 #include "front_ends/python/native/session.h"
 #include "front_ends/python/native/torch_parallel_for.h"
@@ -149,15 +150,15 @@ void Attach(Session& session, const std::vector<ModuleTuple>& modules, const std
                        [on_swap = std::move(on_swap)] { on_swap(); }));
 }
 
-std::unique_ptr<Session> MakeSession(nb::module_ torch, const std::string& config_path, std::optional<bool> dynamic,
-                                     const std::string& output_dir, int rank, int world_size, const std::string& run_id,
+std::unique_ptr<Session> MakeSession(nb::module_ torch, const nb::bytes& config_path, std::optional<bool> dynamic,
+                                     const nb::bytes& output_dir, int rank, int world_size, const std::string& run_id,
                                      int grad_acc_steps, int64_t start_iteration, bool main_grad, bool keep_latest,
                                      int pp_stage, std::vector<int> group_mates, std::shared_ptr<StoreQueue> store,
                                      const std::string& store_prefix) {
   Options options;
-  options.config_path = config_path;
+  options.config_path = PathBytes(config_path);
   options.dynamic = dynamic;
-  options.output_dir = output_dir;
+  options.output_dir = PathBytes(output_dir);
   options.rank = rank;
   options.world_size = world_size;
   options.run_id = run_id;
@@ -216,6 +217,13 @@ std::string Printable(const nb::str& text) {
 void BindSession(nb::module_& m) {
   nb::class_<Session>(m, "Session", nb::type_slots(session_slots), "The native monitor of this process.")
       .def("attach", &Attach, "modules"_a, "parameters"_a, "optimizers"_a, "operators"_a, "on_swap"_a)
+      .def(
+          "is_model_as",
+          [](const Session& s, const nb::list& modules, const nb::list& children, const nb::list& optimizers,
+             const nb::list& grouped, const nb::list& parameters, const nb::list& places, const nb::list& frozen) {
+            return ModelIsAs(s.names(), modules, children, optimizers, grouped, parameters, places, frozen);
+          },
+          "modules"_a, "children"_a, "optimizers"_a, "grouped"_a, "parameters"_a, "places"_a, "frozen"_a)
       .def_prop_ro("collecting", &Session::collecting)
       .def_prop_ro("wanted_modules", [](const Session& s) { return s.wanted().modules; })
       .def_prop_ro("wanted_gradients", [](const Session& s) { return s.wanted().gradients; })
@@ -234,10 +242,12 @@ void BindSession(nb::module_& m) {
           "parameter"_a, "gradient"_a, "is_last"_a = false)
       .def(
           "before_update",
-          [](Session& s, int i, nb::handle state, nb::handle reduced, nb::handle weights, bool is_reduced) {
-            return s.BeforeUpdate(i, {state.ptr(), OrNull(reduced), OrNull(weights), is_reduced});
+          [](Session& s, int i, nb::handle state, nb::handle reduced, nb::handle weights, bool is_reduced,
+             bool continues) {
+            return s.BeforeUpdate(i, {state.ptr(), OrNull(reduced), OrNull(weights), is_reduced, continues});
           },
-          "optimizer"_a, "state"_a, "reduced"_a = nb::none(), "weights"_a = nb::none(), "is_reduced"_a = true)
+          "optimizer"_a, "state"_a, "reduced"_a = nb::none(), "weights"_a = nb::none(), "is_reduced"_a = true,
+          "continues"_a = false)
       .def(
           "after_update",
           [](Session& s, int i, nb::handle weights) {
@@ -322,7 +332,7 @@ void BindSession(nb::module_& m) {
              out["step"] = status.step;
              out["collected"] = status.collected;
              out["collecting_step"] = status.collecting_step;
-             out["output_dir"] = status.output_dir;
+             out["output_dir"] = PathText(status.output_dir);
              out["fault"] = status.fault;
              out["ops"] = nb::cast(s.ops());
              return out;

@@ -339,6 +339,12 @@ SeenTensor TensorReader::ReadElsewhere(PyObject* tensor) {
   return Checked(seen);
 }
 
+Ref TensorReader::SparseValues(PyObject* tensor) const {
+  if (!IsTrue(Attribute(tensor, is_sparse_))) return {};
+  const Ref coalesced = CallMethod(tensor, "coalesce");
+  return coalesced ? CallMethod(coalesced.ptr(), "values") : Ref();
+}
+
 std::string TensorReader::Describe(PyObject* tensor) const {
   const Ref shape = Attribute(tensor, "shape");
   const Ref plain(shape ? PySequence_Tuple(shape.ptr()) : nullptr);

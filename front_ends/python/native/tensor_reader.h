@@ -38,6 +38,8 @@ class TensorReader {
   SeenTensor Read(PyObject* tensor);
   // The same by attributes alone, as torch before 2.10 needs it.
   SeenTensor ReadAttributes(PyObject* tensor);
+  // The values of a sparse tensor (COO), each index once; nothing for any other tensor.
+  Ref SparseValues(PyObject* tensor) const;
   // "torch.float32" for anything with a dtype, measurable or not; shape as in a Python tuple: "size=(5, 4), dtype=…".
   std::string Describe(PyObject* tensor) const;
 
@@ -51,6 +53,7 @@ class TensorReader {
 
   const Name local_tensor_{"_local_tensor"};
   const Name elem_{"elem"};
+  const Name is_sparse_{"is_sparse"};
   PyObject* const torch_;      // strong
   PyObject* tensor_type_;      // torch.Tensor, strong
   PyObject* strided_;          // torch.strided, strong

@@ -4,17 +4,18 @@
 #include "stepwatch/record.h"
 
 namespace stepwatch::python {
+
+bool IsContainer(PyObject* object) {
+  if (PyTuple_Check(object) || PyList_Check(object) || PyDict_Check(object)) return true;
+  return PyObject_HasAttrString(reinterpret_cast<PyObject*>(Py_TYPE(object)), "__dataclass_fields__") != 0;
+}
+
 namespace {
 
 constexpr int kDepthMax = 8;
 constexpr size_t kElementsMax = kNoElement;
 // Bounds the walk of one call: containers that hold each other look like a tree without end.
 constexpr int kContainersMax = 1 << 16;
-
-bool IsContainer(PyObject* object) {
-  if (PyTuple_Check(object) || PyList_Check(object) || PyDict_Check(object)) return true;
-  return PyObject_HasAttrString(reinterpret_cast<PyObject*>(Py_TYPE(object)), "__dataclass_fields__") != 0;
-}
 
 // Calls `visit` with each value of a container, held meanwhile.
 template <class Visit>
@@ -94,6 +95,12 @@ std::vector<FoundTensor> TensorsInArguments(const TensorReader& reader, PyObject
   for (PyObject* arguments : {args, kwargs})
     if (arguments != nullptr)
       ForEachValue(arguments, [&](const Ref& value) { collector.AddTopLevel(value, /*by_position=*/false); });
+  return collector.Finish();
+}
+
+std::vector<FoundTensor> TensorsInside(const TensorReader& reader, PyObject* container) {
+  Collector collector(reader);
+  collector.AddTopLevel(Ref::Borrow(container), /*by_position=*/false);
   return collector.Finish();
 }
 

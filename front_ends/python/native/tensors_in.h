@@ -23,6 +23,11 @@ struct FoundTensor {
 // that hold each other without end a part is seen.
 std::vector<FoundTensor> TensorsInArguments(const TensorReader& reader, PyObject* args, PyObject* kwargs);
 
+// Whether tensors inside of an object have rows: a tuple, list, dict or dataclass.
+bool IsContainer(PyObject* object);
+// The tensors inside of a container, numbered from 0.
+std::vector<FoundTensor> TensorsInside(const TensorReader& reader, PyObject* container);
+
 // A tensor is the only element. Elements of a tuple or list are numbered by position, those of a dict or dataclass
 // densely; tensors that lie deeper follow on.
 std::vector<FoundTensor> TensorsInResult(const TensorReader& reader, PyObject* result);

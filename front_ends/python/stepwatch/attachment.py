@@ -15,6 +15,7 @@ from stepwatch.frameworks.table import reduces_in_backward
 from stepwatch.hooks.followed_step import Reading
 from stepwatch.hooks.hook_set import HookSet
 from stepwatch.hooks.missing_rows import MissingRows
+from stepwatch.hooks.model_changes import ModelChanges, changes_of
 from stepwatch.hooks.model_index import ModelIndex, index_model, optimizer_of_parameters
 from stepwatch.hooks.optimizer_reading import OptimizerReading
 from stepwatch.hooks.step_clock import StepClock, StepEvents
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     import torch
 
 _INFO = 1  # a level of lines
+# Steps in which nothing is collected between two looks at the model, whose former parts are kept alive until then.
+_QUIET_STEPS_BETWEEN_LOOKS = 16
+# Boundaries of steps in a row at which a change of the model is followed.
+_CHANGES_IN_A_ROW_MAX = 8
 
 
 class Attachment:
@@ -76,9 +81,12 @@ class Attachment:
                 end_step=lambda updated: self._guarded("ending a step", self._end_step, updated),
                 is_quiet=lambda: not self._hooks.is_hung and not session.collecting,
                 end_quiet_step=self._end_quiet_step,
+                caught=self._caught_in_step,
             )
         )
-        self._groups: tuple[int, ...] = ()
+        self._changes = ModelChanges(session)
+        self._followed_changes = 0  # in a row, at each boundary of steps
+        self._quiet_steps = 0
         self._swapped = False
         self._readings: list[OptimizerReading] = []
         self._missing = MissingRows(session)
@@ -100,7 +108,7 @@ class Attachment:
             The config is refused or cannot be read (static mode only).
         """
         self._chunks += [chunk for chunk in chunks if all(chunk is not known for known in self._chunks)]
-        self._clock.add(optimizer, self._is_reduced())
+        self._clock.add(optimizer, self._is_reduced(), _ids(self._chunks))
         self._attach_session()
         self._guarded("looking at weights", self._remember_versions)
 
@@ -112,7 +120,7 @@ class Attachment:
         self._index = index_model(self._chunks, self._clock.adapters, self._flat_parts)
         self._adapters = adapters = [self._flat_parts.adapted(adapter) for adapter in self._clock.adapters]
         self._hooks.set_model(self._index)
-        self._groups = self._clock.group_sizes()
+        self._changes.set_model(self._chunks, self._index.parameters, adapters)
         is_reduced = self._is_reduced()
         self._readings = [
             OptimizerReading(self.session, number, adapter, is_reduced) for number, adapter in enumerate(adapters)
@@ -124,7 +132,7 @@ class Attachment:
                 chunk,
                 name,
                 parameter,
-                parameter.requires_grad,
+                self._changes.is_trained(parameter),
                 self._writes(number, optimizer_of.get(id(parameter), 0)),
                 optimizer_of.get(id(parameter), -1),
                 as_written,
@@ -187,6 +195,7 @@ class Attachment:
         self._hooks.take_wishes()
         self._missing.begin_plan()
         self._swapped = True
+        self._followed_changes = 0
 
     def _hang_hooks(self) -> None:
         if self._swapped:
@@ -203,13 +212,23 @@ class Attachment:
         except Exception as error:
             self.session.caught(where, _text_of(error))
 
+    def _caught_in_step(self, error: Exception) -> None:
+        if isinstance(error, TrainingStopRequested):
+            raise error
+        self.session.caught("following the steps of an optimizer", _text_of(error))
+
     # --- around the optimizer's step ---
 
     def _before_update(self, number: int, reading: Reading) -> None:
-        self._readings[number].before_update(reading)
+        self._changes.look_at_frozen()
+        self._readings[number].before_update(reading, self._gone() if self._changes.any() else set())
         self._capture.read_state(self._adapters[number])
         if number == 0:
             self._capture.before_update()
+
+    def _gone(self) -> set[int]:
+        there = {id(parameter) for chunk in self._chunks for _, parameter in self._flat_parts.named_parameters(chunk)}
+        return {id(parameter) for parameter in self._index.parameters} - there
 
     def _after_update(self, number: int) -> None:
         self._readings[number].after_update()
@@ -226,17 +245,34 @@ class Attachment:
         # A step in which nothing hangs and nothing is collected must cost next to nothing: a few calls, no more.
         if self._late_reports:
             self._reporter.harvest()
+        self._quiet_steps += 1
         try:
-            if self.session.pass_step():
+            if self.session.pass_step() and self._quiet_steps % _QUIET_STEPS_BETWEEN_LOOKS != 0:
                 return
         except Exception as error:
             self.session.caught("ending a step", _text_of(error))
         self._guarded("preparing a step", self._begin_step)
 
     def _begin_step(self) -> None:
+        is_followed = self._followed_changes < _CHANGES_IN_A_ROW_MAX
+        if is_followed and self._changes.any():
+            self._follow_changes()
+            return
+        if is_followed:
+            self._followed_changes = 0
         self._hang_hooks()
-        if self._clock.group_sizes() != self._groups:  # a parameter group was added
-            self._attach_session()
+
+    def _follow_changes(self) -> None:
+        before, count = self._index, self._followed_changes + 1
+        self._attach_session()
+        self._followed_changes = count
+        if self._followed_changes == _CHANGES_IN_A_ROW_MAX:
+            self.session.warn(
+                f"the model has changed at each of {_CHANGES_IN_A_ROW_MAX} steps in a row; it is followed again from "
+                "the next change of the config on, and rows may be missing until then"
+            )
+        elif self._rank == 0:
+            _core.print_line(_INFO, self._rank, f"the model has changed: {changes_of(before, self._index)}")
 
     def learning_rate(self) -> float | None:
         """Return that of the first group of the first optimizer; None if it has none that is a number of the host."""
@@ -251,6 +287,11 @@ class Attachment:
         inside = (optimizer, getattr(optimizer, "optimizer", None), getattr(optimizer, "_optimizer", None))
         known = [part for adapter in self._clock.adapters for part in (adapter.optimizer, *adapter.parts)]
         return any(part is other for part in inside if part is not None for other in known)
+
+    def watches(self, chunks: Sequence[torch.nn.Module]) -> bool:
+        """Tell whether these are the chunks that are watched, or have the same parameters in another wrapper."""
+        own = _ids(self._chunks)
+        return own == _ids(chunks) if own else bool(self._chunks) and self._chunks == list(chunks)
 
     def _remember_versions(self) -> None:
         self._versions = _versions_of(self._index.parameters)
@@ -279,6 +320,10 @@ class Attachment:
 def _versions_of(parameters: Sequence[Any]) -> list[int]:
     """Count the changes of each tensor in its place, which torch does for autograd."""
     return [parameter._version for parameter in parameters]
+
+
+def _ids(chunks: Sequence[torch.nn.Module]) -> set[int]:
+    return {id(parameter) for chunk in chunks for parameter in chunk.parameters()}
 
 
 def _text_of(error: Exception) -> str:

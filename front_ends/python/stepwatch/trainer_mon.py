@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 _WARNING = 2
 
 
+class _TrainerMonWatch(Watch):
+    """The monitor of a TrainerMon, which goes on beside one of `watch` and takes the place of one of its kind."""
+
+
 class TrainerMon:
     """A training monitor that is steered by a config file.
 
@@ -70,7 +74,7 @@ class TrainerMon:
         self._watch: Watch | None = None
         self._ops: list[str] | None = None
         if not self.dynamic_enable:
-            _core.check_config(self.config_file_path)
+            _core.check_config(os.fsencode(self.config_file_path))
 
     def set_monitor(
         self,
@@ -104,7 +108,7 @@ class TrainerMon:
             self._watch.attach(model, optimizer)
             return
         self.micro_batch_number = self._at_least("grad_acc_steps", grad_acc_steps, 1)
-        monitor = Watch(
+        monitor = _TrainerMonWatch(
             self._config_path,
             dynamic=self.dynamic_enable,
             grad_acc_steps=self.micro_batch_number,

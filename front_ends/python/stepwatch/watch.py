@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import torch
 
 _open: weakref.WeakSet[Watch] = weakref.WeakSet()
+_WARNING = 2  # a level of lines
 _numbers = itertools.count()  # by which monitors were opened
 
 
@@ -57,6 +58,9 @@ class Watch:
         Pipeline stage of this rank, for alarms.
     group_mates : sequence of int
         Ranks of this rank's pipeline group, for alarms; empty: all ranks of the job.
+    beside : bool
+        Whether another monitor of this class that watches the same model goes on. Otherwise it is closed when this one
+        is attached, as where a notebook's cell runs again.
 
     Raises
     ------
@@ -80,6 +84,7 @@ class Watch:
         keep_latest: bool = False,
         pp_stage: int = 0,
         group_mates: Sequence[int] = (),
+        beside: bool = False,
     ) -> None:
         import torch
 
@@ -88,9 +93,11 @@ class Watch:
         self._session = _core.make_session(
             torch,
             # Absolute, since the program may change its directory in mid-run.
-            config_path=os.path.abspath(config),
+            config_path=os.fsencode(os.path.abspath(config)),
             dynamic=dynamic,
-            output_dir=os.path.abspath(output_dir or os.environ.get("MONITOR_OUTPUT_DIR") or "monitor_output"),
+            output_dir=os.fsencode(
+                os.path.abspath(output_dir or os.environ.get("MONITOR_OUTPUT_DIR") or "monitor_output")
+            ),
             rank=self.rank,
             world_size=self.world_size,
             grad_acc_steps=grad_acc_steps,
@@ -120,6 +127,7 @@ class Watch:
         self._attachment.owner = self
         if self._store is not None:
             weakref.finalize(self, self._store.close).atexit = False  # its thread has to be gone before the interpreter
+        self._beside = beside
         self._number = next(_numbers)
         _open.add(self)
         _exceptions.install()
@@ -136,8 +144,22 @@ class Watch:
             With a method `step`. The first one attached ends the training step.
         """
         chunks = list(model) if isinstance(model, (list, tuple)) else [model]
+        if not self._beside:
+            self._take_place_of_others(chunks)
         self._attachment.attach(chunks, optimizer)
         _trainer_logs.look()
+
+    def _take_place_of_others(self, chunks: list[torch.nn.Module]) -> None:
+        for other in open_monitors():
+            if other is self or type(other) is not type(self) or not other._attachment.watches(chunks):
+                continue
+            _core.print_line(
+                _WARNING,
+                self.rank,
+                "another monitor watches this model already: it is closed, and this one takes its place; "
+                "beside=True keeps both",
+            )
+            other.close()
 
     def report(self, *, step: int | None = None, **numbers: Any) -> None:
         """Report numbers of a step to this monitor; see `stepwatch.report`.

@@ -75,13 +75,3 @@ def test_a_hook_that_changes_a_parameters_gradient_shows_in_every_row(tmp_path: 
             optimizer.zero_grad()
     table = [row for row in rows(tmp_path, "grad_unreduced") if row["name"] == "0.weight"]
     assert [(float(row["min"]), float(row["max"])) for row in table] == [(2, 2)] * 12
-
-
-def test_a_hook_of_the_wrong_kind_of_call_raises_no_crash(tmp_path: Path) -> None:
-    model = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    path = write_config(tmp_path / "config.json", xy_distribution=True)
-    with stepwatch.watch(model, optimizer, path, dynamic=False, output_dir=tmp_path):
-        hook = next(iter(model[0]._forward_pre_hooks.values()))
-        with pytest.raises(TypeError, match="takes 3 arguments, not 1"):
-            hook(model[0])

@@ -237,16 +237,16 @@ def test_copies_of_a_watched_model_write_nothing(tmp_path: Path) -> None:
 def test_what_cannot_be_measured_is_said_once_and_training_goes_on(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    model = torch.nn.Sequential(torch.nn.Embedding(10, 4, sparse=True), torch.nn.Linear(4, 2))
+    model = torch.nn.Linear(4, 2, dtype=torch.complex64)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with watched(tmp_path, model, optimizer, wg_distribution=True):
         for _ in range(3):
-            model(torch.arange(5)).sum().backward()
+            model(torch.ones(5, 4, dtype=torch.complex64)).abs().sum().backward()
             optimizer.step()
             optimizer.zero_grad()
-    assert len(rows(tmp_path, "grad_reduced", 2)) == 2
+    assert rows(tmp_path, "grad_reduced", 2) == []
     out = capfd.readouterr().out
-    assert out.count("grad_reduced: a tensor cannot be measured because it is sparse") == 1
+    assert out.count("grad_reduced: a tensor cannot be measured because its dtype is not supported") == 1
 
 
 DTYPES = ["float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool"]

@@ -34,7 +34,7 @@ def eager(function: Callable[..., Any]) -> Callable[..., Any]:
     if is_traced is None or callback is None:
         return untraced
 
-    def call(*args: Any) -> Any:
+    def call(*args: Any, **_: Any) -> Any:
         return untraced(*args) if is_traced() or callback() is not None else function(*args)
 
     return call

@@ -30,7 +30,7 @@ class EagerHook:
     Parameters
     ----------
     hook : callable
-        Called with whatever torch gives; what it returns is not looked at.
+        Called with whatever torch gives, and never raises; what it returns is not looked at.
     """
 
     __slots__ = ("_hook",)
@@ -38,10 +38,10 @@ class EagerHook:
     def __init__(self, hook: Any) -> None:
         self._hook = hook
 
-    def __call__(self, *args: Any) -> None:
+    def __call__(self, *args: Any, **_: Any) -> None:
         """Call the hook where torch runs the module."""
         if not is_traced():
             self._hook(*args)
 
     def __reduce__(self) -> Any:
-        return _core.InertHook, ()
+        return _core.inert_hook()

@@ -114,12 +114,13 @@ class _FeatureHook:
 
         self._is_traced, self._is_transformed = is_traced, is_transformed
 
-    def __call__(self, module: Any, args: Any, output: Any) -> None:
-        if not self._is_traced() and not self._is_transformed():
-            self._features.observe(self, module, args, output)
+    def __call__(self, *given: Any, **_: Any) -> None:
+        # As hook(module, args, output), or with keyword arguments in between, by whoever has registered it anew.
+        if len(given) in (3, 4) and not self._is_traced() and not self._is_transformed():
+            self._features.observe(self, given[0], given[1], given[-1])
 
     def __reduce__(self) -> Any:
-        return _core.InertHook, ()
+        return _core.inert_hook()
 
 
 def _computations(batch_first: bool) -> dict[str, Callable[..., Any]]:

@@ -19,7 +19,7 @@ class Reading(enum.Enum):
 
 @dataclass(frozen=True)
 class StepCalls:
-    """The functions that a followed step calls. Whatever they raise reaches the trainer.
+    """The functions that a followed step calls.
 
     Attributes
     ----------
@@ -29,6 +29,8 @@ class StepCalls:
         Called with whether the step has updated, when it is over; not if it raised.
     is_quiet, after_quiet : callable
         While `is_quiet` returns True when a step begins, `after_quiet` is called in place of both, after the step.
+    caught : callable
+        Given what any of them raises, or this module; it raises again what the trainer is to get.
     was_skipped : callable
         Given what `step` has returned: True if it has updated nothing.
     """
@@ -37,6 +39,7 @@ class StepCalls:
     after: Callable[[bool], None]
     is_quiet: Callable[[], bool]
     after_quiet: Callable[[], None]
+    caught: Callable[[Exception], None]
     was_skipped: Callable[[Any], bool] = lambda result: False
 
 
@@ -65,9 +68,23 @@ class FollowedStep:
         self._has_stepped_inside = False  # in this step
         self._ever_stepped_inside = False
         self._has_waited = False
+        self.takes_inside = False  # the step of the only optimizer inside is a step of this one, wherever it is called
+        self._is_of_inside = False  # an optimizer inside steps, and `step` of this one has not been called
+        self._kept: Exception | None = None  # what the trainer gets out of the next step
+
+    def _safely(self, work: Callable[..., Any], *args: Any) -> Any:
+        """Run what somebody else's code has called us for; None if it fails."""
+        try:
+            return work(*args)
+        except Exception as error:
+            self._calls.caught(error)
+            return None
 
     def _begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Take note that a step begins; returns its arguments, with a closure that tells when gradients are there."""
+        if self._kept is not None:
+            error, self._kept = self._kept, None
+            raise error
         self.count += 1
         self._is_running, self._is_read = True, False
         self._has_stepped_inside = self._waits_for_closure = self._is_left_out = False
@@ -86,7 +103,7 @@ class FollowedStep:
     def _reading_after(self, closure: Callable[..., Any]) -> Callable[..., Any]:
         def evaluate(*args: Any, **kwargs: Any) -> Any:
             loss = closure(*args, **kwargs)
-            self._read(Reading.AT_BEGIN)
+            self._safely(self._read, Reading.AT_BEGIN)
             return loss
 
         self._waits_for_closure = True
@@ -99,14 +116,32 @@ class FollowedStep:
 
     def on_inside(self) -> None:
         """Take note that an optimizer inside begins its step."""
+        self._safely(self._on_inside)
+
+    def on_end_inside(self) -> None:
+        """Take note that it has ended its step."""
+        if self._is_of_inside:
+            self._is_of_inside = False
+            self._safely(self._end)
+
+    def _begin_inside(self) -> None:
+        # Two-step methods, such as sharpness-aware minimisation, lead an optimizer by methods of their own.
+        self._is_of_inside = True
+        self._begin((), {})
+
+    def _on_inside(self) -> None:
         if not self._is_running:
-            return
+            if not self.takes_inside:
+                return
+            self._begin_inside()
         self._has_stepped_inside = self._ever_stepped_inside = True
         if not self._is_quiet and not self._waits_for_closure:
             self._read(Reading.AT_UPDATE)
 
     def note_inside(self) -> None:
         """Take note of the same where nothing waits for it: a gradient scaler has not left this step out."""
+        if not self._is_running and self.takes_inside:
+            self._safely(self._begin_inside)
         self._has_stepped_inside = self._is_running
 
     def _end(self, result: Any = None) -> None:
@@ -130,7 +165,10 @@ class FollowedStep:
         if self._calls.is_quiet():
             self._calls.after_quiet()
             return
-        self._calls.before(Reading.AT_BEGIN)
+        try:
+            self._calls.before(Reading.AT_BEGIN)
+        except Exception as error:  # the trainer expects it of `step`, not of whoever has left that out
+            self._kept = error
         self._calls.after(False)
 
     def remove(self) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import sys
+import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stepwatch.frameworks.pipelining import Pipelining
 from stepwatch.frameworks.reduction import Reduction
 from stepwatch.hooks.compiled_calls import CompiledCall, is_compiled
+from stepwatch.hooks.gradient_hook import GradientHook
 from stepwatch.hooks.model_index import ModelIndex
+from stepwatch.hooks.patches import Patches
 
 if TYPE_CHECKING:
     import torch
@@ -17,9 +22,8 @@ if TYPE_CHECKING:
 # Steps without collecting after which hooks come off until the next collected step: putting them on and off costs about
 # as much as leaving them on for two steps.
 _IDLE_STEPS = 2
-# Collected steps in a row after which gradients get the hook that costs less a call, and leaves something behind in
-# torch when it is taken off.
-_BUSY_STEPS = 8
+# Collected steps in a row after which modules are looked at that were compiled meanwhile.
+_COMPILED_STEPS = 2
 
 
 class HookSet:
@@ -44,13 +48,15 @@ class HookSet:
         self._guard = guard
         self._index = ModelIndex()
         self._module_hooks: dict[int, list[Any]] = {}
-        self._gradient_hooks: dict[int, Any] = {}
+        self._gradient_hooks: dict[int, GradientHook] = {}
         self._wanted_modules: set[int] = set()
         self._wanted_gradients: set[int] = set()
         self._is_stale = False
         self._idle_steps = 0
         self._busy_steps = 0
         self._reductions: dict[type[Reduction], Reduction] = {}
+        self._swaps = Patches()
+        weakref.finalize(self, self._swaps.remove).atexit = False
         self._pipelining = Pipelining(session.pause, self._accumulated, guard)
         self._sharded_wanted: dict[int, int] = {}  # id of a parameter -> its index
         self._gradients_by_id: dict[int, int] = {}  # likewise
@@ -93,12 +99,10 @@ class HookSet:
             self._idle_steps, self._busy_steps = self._idle_steps + 1, 0
             return
         self._idle_steps, self._busy_steps = 0, self._busy_steps + 1
-        if self._busy_steps == 2:
+        if self._busy_steps == _COMPILED_STEPS:
             self._find_compiled()
-        if self._busy_steps == _BUSY_STEPS:
-            for index in list(self._gradient_hooks):
-                self._take_off_gradient_hook(index)
-            self._is_stale = True
+        for hook in self._gradient_hooks.values():
+            hook.keep_place()
 
     def _find_compiled(self) -> None:
         # Compiled since the hooks were hung: they were traced at the first call and do nothing.
@@ -118,6 +122,7 @@ class HookSet:
             self._pipelining.watch()
         else:
             self._pipelining.remove()
+        self._watch_swaps(bool(gradients))
         self._gradients_by_id = {id(self._index.parameters[index]): index for index in gradients}
         self._watch_sharded(gradients & self._index.sharded.keys())
         for index in sorted(gradients - self._gradient_hooks.keys() - self._index.sharded.keys()):
@@ -153,24 +158,42 @@ class HookSet:
                 )
             self._said_unhookable = True
 
-    def _hang_on_gradient(self, index: int, parameter: torch.nn.Parameter) -> None:
+    def _hang_on_gradient(self, index: int, parameter: torch.nn.Parameter, is_swapped: bool = False) -> None:
         if hasattr(parameter, "materialize"):  # of a lazy module: it takes hooks after its first call
             self._is_stale = True
-        elif parameter.requires_grad and parameter.is_leaf:
-            self._gradient_hooks[index] = self._gradient_handle(index, parameter)
+        elif parameter.is_leaf:
+            is_incoming = self._session.reads_incoming(index)
+            hook = self._session.incoming_hook(index) if is_incoming else self._session.unreduced_hook(index)
+            self._gradient_hooks[index] = GradientHook(parameter, hook, is_incoming, is_swapped)
 
-    def _gradient_handle(self, index: int, parameter: torch.nn.Parameter) -> Any:
-        if self._busy_steps < _BUSY_STEPS and self._session.reads_incoming(index):
-            return parameter.register_hook(self._session.incoming_hook(index))
-        return parameter.register_post_accumulate_grad_hook(self._session.unreduced_hook(index))
+    def _watch_swaps(self, wanted: bool) -> None:
+        """See tensors that torch exchanges in their place: their hooks stay behind."""
+        self._swaps.remove()
+        utils = sys.modules.get("torch.utils")
+        original = vars(utils).get("swap_tensors") if utils is not None and wanted else None
+        if original is None:
+            return
+        owner = weakref.ref(self)
+
+        @functools.wraps(original)
+        def swap_tensors(left: Any, right: Any) -> Any:
+            result = original(left, right)
+            hooks = owner()
+            if hooks is not None:
+                hooks._guard("following a parameter", lambda: hooks._hang_again(left, right))
+            return result
+
+        self._swaps.put(utils, "swap_tensors", swap_tensors)
+
+    def _hang_again(self, *tensors: Any) -> None:
+        for index in (self._gradients_by_id.get(id(tensor)) for tensor in tensors):
+            if index is not None and index in self._gradient_hooks:
+                self._take_off_gradient_hook(index)
+                self._hang_on_gradient(index, self._index.parameters[index], is_swapped=True)
 
     def _take_off_gradient_hook(self, index: int) -> None:
         self._gradient_hooks.pop(index).remove()
         self._session.take_off_late_hook(index)
-        parameter = self._index.parameters[index]
-        if parameter._backward_hooks is not None and not parameter._backward_hooks:
-            # Otherwise torch would call into Python for it in every backward pass, for nothing.
-            parameter._backward_hooks = None
 
     def _watch_sharded(self, wanted: set[int]) -> None:
         self._sharded_wanted = {id(self._index.parameters[index]): index for index in wanted}
@@ -207,6 +230,7 @@ class HookSet:
         """Take all hooks off, in reverse order. Safe to call twice."""
         self._watch_sharded(set())
         self._pipelining.remove()
+        self._swaps.remove()
         self._gradients_by_id.clear()
         self._take_off([handle for handles in self._module_hooks.values() for handle in handles])
         self._module_hooks.clear()

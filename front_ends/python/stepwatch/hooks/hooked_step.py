@@ -29,7 +29,13 @@ class HookedStep(FollowedStep):
             optimizer.register_step_post_hook(eager(self._after)),
         ]
 
-    def _before(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _before(self, *given: Any) -> Any:
+        return self._safely(self._before_step, *given)
+
+    def _after(self, *given: Any) -> None:
+        self._safely(self._after_step, *given)
+
+    def _before_step(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if optimizer is not self.optimizer:
             return None
         if self._is_running and _steps_under_way(optimizer) > 1:
@@ -40,7 +46,7 @@ class HookedStep(FollowedStep):
         taken, named = self._begin(given, kwargs)
         return None if taken is given and named is kwargs else ((args[0], *taken), named)
 
-    def _after(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _after_step(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if optimizer is not self.optimizer or not self._is_running:
             return
         if self._depth > 0:
@@ -56,21 +62,25 @@ class HookedStep(FollowedStep):
 
 
 class StepsInside:
-    """Tells whenever an optimizer inside of another one begins its step.
+    """Tells whenever an optimizer inside of another one begins its step, and ends it.
 
     Parameters
     ----------
     optimizers : list of object
         Those for which `takes_step_hooks` holds.
-    tell : callable
-        Called without arguments.
+    begins, ends : callable
+        Called without arguments. They must not raise but to end the run.
     """
 
-    def __init__(self, optimizers: list[Any], tell: Callable[[], None]) -> None:
-        def hook(*_: Any) -> None:
-            tell()
+    def __init__(self, optimizers: list[Any], begins: Callable[[], None], ends: Callable[[], None]) -> None:
+        def before(*_: Any) -> None:
+            begins()
 
-        self._handles = [optimizer.register_step_pre_hook(eager(hook)) for optimizer in optimizers]
+        def after(*_: Any) -> None:
+            ends()
+
+        self._handles = [optimizer.register_step_pre_hook(eager(before)) for optimizer in optimizers]
+        self._handles += [optimizer.register_step_post_hook(eager(after)) for optimizer in optimizers]
 
     def remove(self) -> None:
         """Take the hooks off."""

@@ -149,6 +149,9 @@ class MissingRows:
         called, uncalled = self._session.called_and_uncalled
         compiled = inside_of_compiled(self._index.modules) if uncalled else set()
         unseen = [number for number in uncalled if not called or id(self._index.modules[number]) in compiled]
+        if called and not unseen:
+            self._look_at_direct_calls(uncalled)
+            return
         if not unseen or "actv" in self._told:
             return
         self._told.add("actv")
@@ -165,6 +168,28 @@ class MissingRows:
             f"xy_distribution gives no rows: none of {len(unseen)} selected modules of {root} was called by torch in "
             "training mode; hand the monitor the model that is trained, and what is compiled or replayed as a whole "
             "gives rows of its parameters alone"
+        )
+
+    def _look_at_direct_calls(self, uncalled: Sequence[int]) -> None:
+        """Tell of modules that take part in training, and whose call torch never sees."""
+        modules = self._index.modules
+        seen = {id(modules[number]) for number in self._session.called_and_uncalled[0]}
+        missing = [
+            number
+            for number in uncalled
+            if _has_own_forward(modules[number])
+            and (
+                any(id(inside) in seen for inside in modules[number].modules())
+                or any(_has_gradient(own) for own in modules[number].parameters(recurse=False))
+            )
+        ]
+        if not missing or "forward" in self._told:
+            return
+        self._told.add("forward")
+        name = self._index.module_rows[missing[0]][1] or type(modules[missing[0]]).__name__
+        self._session.warn(
+            f"xy_distribution gives no rows for {len(missing)} modules that take part ({name} is one): torch never "
+            "calls them, their forward or other methods are called directly; call the module itself"
         )
 
     def _tell(self, kind: str, missing: Sequence[int], seen: Sequence[int], why: str) -> None:
@@ -198,3 +223,8 @@ def _has_gradient(parameter: Any) -> bool:
 
 def _class_of(adapter: OptimizerAdapter) -> str:
     return type(adapter.optimizer).__name__
+
+
+def _has_own_forward(module: Any) -> bool:
+    forward = getattr(type(module), "forward", None)
+    return getattr(forward, "__name__", "") != "_forward_unimplemented"

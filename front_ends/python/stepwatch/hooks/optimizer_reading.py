@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from stepwatch.frameworks.optimizer_adapter import OptimizerAdapter
@@ -35,11 +36,22 @@ class OptimizerReading:
         # Until a step has been seen to leave gradients as they were: they are read behind it.
         self._is_in_doubt = not is_reduced and adapter.is_understood and adapter.may_reduce_itself
         self._before: dict[int, Any] = {}
+        self._gone: set[int] = set()
 
-    def before_update(self, reading: Reading) -> None:
-        """Read what is there before the update, and at the latest when the step is over."""
-        adapter = self._adapter
+    def before_update(self, reading: Reading, gone: set[int]) -> None:
+        """Read what is there before the update, and at the latest when the step is over.
+
+        Parameters
+        ----------
+        reading : Reading
+        gone : set of int
+            The ids of parameters that the model has no more, of which nothing is read.
+        """
+        adapter, self._gone = self._adapter, gone
         reduced, weights = adapter.reduced(), adapter.weights()
+        if gone:
+            reduced = _Without(gone, _gradient_of if reduced is None else reduced.get)
+            weights = _Without(gone, _itself if weights is None else weights.get)
         is_reduced = self._is_reduced
         if not is_reduced and reading is Reading.AT_UPDATE:
             # What the optimizer inside is given is what it updates by, and nothing reduces that any more.
@@ -55,15 +67,38 @@ class OptimizerReading:
         """Read what is there after it."""
         if self._is_in_doubt and self._before:
             self._resolve_doubt()
-        self._session.after_update(self._number, self._adapter.updated_weights())
+        weights = self._adapter.updated_weights()
+        if self._gone:
+            weights = _Without(self._gone, _itself if weights is None else weights.get)
+        self._session.after_update(self._number, weights)
 
     def _resolve_doubt(self) -> None:
         self._is_in_doubt = False
         if _gradients_of(self._adapter.groups()) != self._before:
             self._is_reduced = self._adapter.is_understood = False
         else:
-            self._session.before_update(self._number, _NOTHING, self._adapter.reduced(), _NOTHING, is_reduced=True)
+            reduced = self._adapter.reduced()
+            self._session.before_update(self._number, _NOTHING, reduced, _NOTHING, is_reduced=True, continues=True)
         self._before = {}
+
+
+class _Without:
+    """What `get` of a mapping, or of a function for all parameters, gives; nothing of some parameters."""
+
+    def __init__(self, gone: set[int], get: Callable[..., Any]) -> None:
+        self._gone, self._get = gone, get
+
+    def get(self, parameter: Any, default: Any = None) -> Any:
+        return default if id(parameter) in self._gone else self._get(parameter)
+
+
+def _gradient_of(parameter: Any) -> Any:
+    main = getattr(parameter, "main_grad", None)
+    return parameter.grad if main is None else main
+
+
+def _itself(parameter: Any) -> Any:
+    return parameter
 
 
 class _GradientsOf:

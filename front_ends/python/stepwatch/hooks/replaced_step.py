@@ -56,9 +56,9 @@ class ReplacedStep(FollowedStep):
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not self._active:
             return self._original(*args, **kwargs)
-        args, kwargs = self._begins(args, kwargs)
+        args, kwargs = self._safely(self._begins, args, kwargs) or (args, kwargs)
         result = self._original(*args, **kwargs)
-        self._ends(result)
+        self._safely(self._ends, result)
         return result
 
     def remove(self) -> None:

@@ -65,7 +65,7 @@ class _StackHook:
             self._stacks[self._name] = _frames_from(1)
 
     def __reduce__(self) -> Any:
-        return _core.InertHook, ()
+        return _core.inert_hook()
 
 
 def _frames_from(depth: int) -> list[tuple[CodeType, int]]:
