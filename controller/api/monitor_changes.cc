@@ -1,5 +1,7 @@
 // What the door of a monitor changes, and reads beside its rows: all of it on the executors of the loop, which passes
 // it on and waits for nothing.
+#include <unistd.h>
+
 #include <exception>
 #include <utility>
 
@@ -120,7 +122,7 @@ void MonitorJob::RollBack(const door::ConfigChange& change, const ChangeReport& 
   const auto found = std::make_shared<Result<output::OldConfig>>(Status(StatusCode::kNotFound, ""));
   impl_.reloader_.OnOutputFiles(
       [found, where = Absolute(output::OutputBase(impl_.options_.output_dir)), path = report.config_path,
-       plan_id = change.plan_id] { *found = output::FindOldConfig(where, path, plan_id); },
+       plan_id = change.plan_id] { *found = output::FindOldConfig(where, path, plan_id, ::geteuid()); },
       [this, found, change, report, then](const Status& fault) {
         if (!fault.ok()) return SayNotReady(report, fault, then);
         ChangeReport next = report;
@@ -147,7 +149,9 @@ void MonitorJob::ReadHistory(std::function<void(const door::HistoryReport&)> the
   OnOutput(
       [report](const std::string& directory) {
         report->directory = directory;
-        const auto found = output::FindHistories(directory);
+        output::HistoryQuestion question = output::OwnHistory();
+        question.lines_max = door::HistoryReport::kLinesMax;
+        const auto found = output::FindHistories(directory, question);
         report->status = found.status();
         if (found.ok() && !found.value().empty()) report->history = found.value().front().history;
       },
@@ -160,7 +164,7 @@ void MonitorJob::ReadHistory(std::function<void(const door::HistoryReport&)> the
 void MonitorJob::ReadConfig(const std::string& sha256, std::function<void(const Result<std::string>&)> then) {
   const auto text = std::make_shared<Result<std::string>>(Status());
   OnOutput(
-      [text, sha256](const std::string& directory) { *text = output::KeptConfig(directory, sha256); },
+      [text, sha256](const std::string& directory) { *text = output::KeptConfig(directory, sha256, ::geteuid()); },
       [text, then = std::move(then)](const Status& fault) { then(fault.ok() ? *text : Result<std::string>(fault)); });
 }
 

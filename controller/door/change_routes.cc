@@ -15,7 +15,6 @@ namespace {
 using ChangeOutcome = ChangeReport::Outcome;
 
 constexpr uint64_t kLinesUsual = 100;
-constexpr uint64_t kHistoryEntriesMax = 10000;
 // No run comes as far, and every reader of JSON can hold it.
 constexpr uint64_t kStepMax = uint64_t{1} << 53;
 
@@ -192,8 +191,9 @@ void BeginRollback(const Request& request, Job& job, OnAnswer then) {
 
 void BeginHistory(const Request& request, Job& job, OnAnswer then) {
   const std::optional<uint64_t> count = NumberOf(request.query, "limit", kLinesUsual);
-  if (!count || *count > kHistoryEntriesMax)
-    return then(BadRequest("a history takes ?limit=N, with a number up to " + std::to_string(kHistoryEntriesMax)));
+  if (!count || *count > HistoryReport::kLinesMax)
+    return then(
+        BadRequest("a history takes ?limit=N, with a number up to " + std::to_string(HistoryReport::kLinesMax)));
   job.ReadHistory([then = std::move(then), count = *count](const HistoryReport& report) {
     then(report.status.ok() ? With(200, HistoryJson(report, count))
                             : Refusal(404, "not_found", report.status.message()));

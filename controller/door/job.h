@@ -265,6 +265,8 @@ struct ChangeReport {
 
 // The history of a run, as far as it is on the disk.
 struct HistoryReport {
+  static constexpr uint64_t kLinesMax = 10000;  // that anybody can ask for
+
   Status status;
   std::string directory;  // of the run
   output::History history;

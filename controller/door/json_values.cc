@@ -276,7 +276,7 @@ Json HistoryJson(const HistoryReport& report, size_t count) {
   Json json = VersionedAnswer();
   const std::vector<output::HistoryLine>& lines = report.history.lines;
   json["directory"] = report.directory;
-  json["lines_in_all"] = lines.size();
+  json["lines_in_all"] = lines.size() + report.history.lines_before;
   Json& list = json["lines"] = Json::array();
   for (size_t i = lines.size() - std::min(count, lines.size()); i < lines.size(); ++i)
     list.push_back(Json::parse(output::HistoryText(lines[i]), nullptr, false));

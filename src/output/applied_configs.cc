@@ -50,10 +50,9 @@ std::vector<HistoryLine> LinesOfJob(const std::vector<FoundHistory>& runs, const
   return lines;
 }
 
-// A history of which nothing can be read has no lines and says why.
 std::string UnreadableOf(const std::vector<FoundHistory>& runs) {
   for (const FoundHistory& run : runs)
-    if (run.history.lines.empty() && !run.history.notes.empty()) return run.history.notes.front();
+    if (!run.status.ok()) return run.status.message();
   return "";
 }
 
@@ -77,22 +76,26 @@ Result<AppliedConfig> FindPlan(const std::vector<AppliedConfig>& all, PlanId pla
                                            " tells; `stepwatch history " + where + "` lists the plans");
 }
 
-Result<OldConfig> FindOldConfig(const std::string& where, const std::string& config_path, PlanId plan_id) {
-  const Result<std::vector<FoundHistory>> runs = FindHistories(where);
+Result<OldConfig> FindOldConfig(const std::string& where, const std::string& config_path, PlanId plan_id,
+                                std::optional<uid_t> owner, base::FileSystem& files) {
+  HistoryQuestion question = OwnHistory(QuotedInHistory("applied"));
+  question.owner = owner;
+  const Result<std::vector<FoundHistory>> runs = FindHistories(where, question, files);
   if (!runs.ok()) return runs.status();
   const auto all =
       AppliedConfigs(runs.value(), [&](const HistoryLine& line) { return IsSamePath(line.config_path, config_path); });
   Result<AppliedConfig> found = plan_id != 0 ? FindPlan(all, plan_id, where) : FindBefore(all, config_path, where);
   if (!found.ok()) return found.status();
-  Result<std::string> text = KeptConfig(found.value().directory, found.value().line.sha256);
+  Result<std::string> text = KeptConfig(found.value().directory, found.value().line.sha256, owner, files);
   if (!text.ok()) return text.status();
   return OldConfig{std::move(found).value(), std::move(text).value()};
 }
 
 Result<std::optional<HistoryLine>> FindDoneWindow(const std::string& where, const std::string& job_id,
-                                                  const std::string& config_path, const std::string& sha256) {
+                                                  const std::string& config_path, const std::string& sha256,
+                                                  base::FileSystem& files) {
   const std::optional<HistoryLine> not_done;
-  const Result<std::vector<FoundHistory>> runs = FindHistories(where);
+  const Result<std::vector<FoundHistory>> runs = FindHistories(where, OwnHistory(QuotedInHistory(job_id)), files);
   if (!runs.ok() && runs.status().code() == StatusCode::kNotFound) return not_done;
   if (!runs.ok()) return Status(StatusCode::kUnavailable, runs.status().message());
   const std::vector<HistoryLine> lines = LinesOfJob(runs.value(), job_id, config_path);

@@ -34,12 +34,17 @@ struct OldConfig {
 
 // What a rollback of the config at `config_path` puts in: the config of the last plan of that number; 0: the last one
 // that differs from the one that was applied last. `where`: see FindHistories; only the runs of just this file count.
-Result<OldConfig> FindOldConfig(const std::string& where, const std::string& config_path, PlanId plan_id);
+// `owner`: see HistoryQuestion.
+Result<OldConfig> FindOldConfig(const std::string& where, const std::string& config_path, PlanId plan_id,
+                                std::optional<uid_t> owner = std::nullopt,
+                                base::FileSystem& files = base::FileSystem::Real());
 
 // The window of these bytes, if the job's last word about its config file is that it was done. Nothing: it was not, or
 // something else was in the file since. What was given while the file held other bytes does not count. `where`: see
-// FindHistories; without one nothing was done. kUnavailable: none says that it was done, and one cannot be read.
+// FindHistories; without one nothing was done, and one of another user counts as none. kUnavailable: none says that it
+// was done, and one cannot be read.
 Result<std::optional<HistoryLine>> FindDoneWindow(const std::string& where, const std::string& job_id,
-                                                  const std::string& config_path, const std::string& sha256);
+                                                  const std::string& config_path, const std::string& sha256,
+                                                  base::FileSystem& files = base::FileSystem::Real());
 
 }  // namespace stepwatch::output

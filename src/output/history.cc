@@ -17,7 +17,7 @@ class LineText {
  public:
   void Member(std::string_view key, std::string_view value) {
     Key(key);
-    text_ += Json(value).dump(-1, ' ', false, Json::error_handler_t::replace);
+    text_ += QuotedInHistory(value);
   }
   void Member(std::string_view key, int64_t value) {
     Key(key);
@@ -147,6 +147,10 @@ std::string PeerText(const EditPeer& peer) {
   return text;
 }
 
+std::string QuotedInHistory(std::string_view text) {
+  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 std::string HistoryText(const HistoryLine& line) {
   LineText text;
   text.Member("version", 1);
@@ -174,30 +178,34 @@ std::string HistoryText(const HistoryLine& line) {
   return text.Take() + "\n";
 }
 
+void HistoryReader::Add(std::string_view line_untrusted, bool is_cut_off) {
+  std::optional<HistoryLine> line = LineOf(line_untrusted);
+  if (line)
+    history_.lines.push_back(std::move(*line));
+  else if (is_cut_off)
+    is_last_torn_ = true;
+  else if (!line_untrusted.empty())
+    ++left_out_;
+}
+
+Result<History> HistoryReader::Take() {
+  if (is_last_torn_) history_.notes.push_back("the last line was cut off while it was written, and is left out");
+  if (left_out_ > 0)
+    history_.notes.push_back(std::to_string(left_out_) + (left_out_ == 1 ? " line is" : " lines are") +
+                             " no line of a history, and left out");
+  if (history_.lines.empty() && left_out_ > 0)
+    return Status(StatusCode::kInvalid, "not a stepwatch_history.jsonl: no line of it can be read");
+  return std::move(history_);
+}
+
 Result<History> ReadHistory(std::string_view text_untrusted) {
-  History history;
-  size_t left_out = 0;
-  bool is_last_torn = false;
+  HistoryReader reader;
   for (size_t begin = 0; begin < text_untrusted.size();) {
     const size_t end = std::min(text_untrusted.find('\n', begin), text_untrusted.size());
-    const std::string_view text = text_untrusted.substr(begin, end - begin);
-    const bool is_cut_off = end == text_untrusted.size();
-    std::optional<HistoryLine> line = LineOf(text);
-    if (line)
-      history.lines.push_back(std::move(*line));
-    else if (is_cut_off)
-      is_last_torn = true;
-    else if (!text.empty())
-      ++left_out;
+    reader.Add(text_untrusted.substr(begin, end - begin), end == text_untrusted.size());
     begin = end + 1;
   }
-  if (is_last_torn) history.notes.push_back("the last line was cut off while it was written, and is left out");
-  if (left_out > 0)
-    history.notes.push_back(std::to_string(left_out) + (left_out == 1 ? " line is" : " lines are") +
-                            " no line of a history, and left out");
-  if (history.lines.empty() && left_out > 0)
-    return Status(StatusCode::kInvalid, "not a stepwatch_history.jsonl: no line of it can be read");
-  return history;
+  return reader.Take();
 }
 
 bool IsSha256(std::string_view text) {

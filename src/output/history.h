@@ -58,11 +58,30 @@ std::string HistoryText(const HistoryLine& line);
 struct History {
   std::vector<HistoryLine> lines;
   std::vector<std::string> notes;  // what was left out: one sentence each
+  uint64_t lines_before = 0;       // older ones, which nobody has asked for
 };
 
 // A line that was cut off when the process died is left out with a note, and so is any other that is no line of a
 // history. Refused if that leaves nothing of a text that is not empty.
 Result<History> ReadHistory(std::string_view text_untrusted);
+
+// The same, for lines that come one after the other.
+class HistoryReader {
+ public:
+  // `is_cut_off`: the text ends before the line does.
+  void Add(std::string_view line_untrusted, bool is_cut_off);
+  // A line that is no line of a history, whatever it holds.
+  void LeaveOut() { ++left_out_; }
+  Result<History> Take();
+
+ private:
+  History history_;
+  size_t left_out_ = 0;
+  bool is_last_torn_ = false;
+};
+
+// As it stands in a line: quoted, with what JSON escapes.
+std::string QuotedInHistory(std::string_view text);
 
 // 64 hex digits in lower case.
 bool IsSha256(std::string_view text);
