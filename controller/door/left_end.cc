@@ -5,25 +5,26 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <nlohmann/json.hpp>
 
 #include "controller/door/json_values.h"
 #include "controller/door/runtime_directory.h"
 #include "src/base/file.h"
+#include "src/base/found_file.h"
 
 namespace stepwatch::door {
 namespace {
 
 constexpr const char* kName = "ends.jsonl";
 constexpr const char* kEarlierName = "ends.earlier.jsonl";
-constexpr int kSafely = O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
 constexpr mode_t kOurs = 0600, kOursAndReaders = 0640;
 // Of lines, in one entry: the newest are kept.
 constexpr size_t kLineBytesMax = size_t{16} << 10;
 constexpr size_t kReadBytesMax = 4 * kLeftEndsBytesMax;
 
-bool IsRegular(int fd, struct stat* about, base::FileSystem& files) {
-  return base::RepeatInterrupted([&] { return files.Fstat(fd, about); }) == 0 && S_ISREG(about->st_mode);
+bool LookAt(int fd, struct stat* about, base::FileSystem& files) {
+  return base::RepeatInterrupted([&] { return files.Fstat(fd, about); }) == 0;
 }
 
 // Begins a new file when this one is long. Only one process does: the others find that the name is another file's, or
@@ -32,17 +33,14 @@ void TurnOver(int fd, const std::string& directory, base::FileSystem& files) {
   struct stat about {
   }, named{};
   const std::string path = base::JoinPath(directory, kName);
-  if (!IsRegular(fd, &about, files) || static_cast<size_t>(about.st_size) <= kLeftEndsBytesMax) return;
+  if (!LookAt(fd, &about, files) || static_cast<size_t>(about.st_size) <= kLeftEndsBytesMax) return;
   if (files.Lock(fd, LOCK_EX | LOCK_NB) != 0 || files.Lstat(path.c_str(), &named) != 0) return;
   if (named.st_ino == about.st_ino && named.st_dev == about.st_dev)
     (void)files.Rename(path.c_str(), base::JoinPath(directory, kEarlierName).c_str());
 }
 
-void ReadInto(const std::string& path, base::FileSystem& files, std::vector<LeftEnd>* ends) {
-  const Result<base::UniqueFd> file = base::Open(path, O_RDONLY | kSafely, 0, files);
-  struct stat about {};
-  if (!file.ok() || !IsRegular(file.value().get(), &about, files)) return;
-  const Result<std::string> text = base::ReadAll(file.value().get(), kReadBytesMax, files);
+void ReadInto(const std::string& path, uid_t owner, base::FileSystem& files, std::vector<LeftEnd>* ends) {
+  const Result<std::string> text = base::ReadFound(path, kReadBytesMax, owner, files);
   if (!text.ok()) return;
   std::string_view rest = text.value();
   while (!rest.empty()) {
@@ -86,11 +84,11 @@ std::optional<LeftEnd> ParseLeftEnd(std::string_view text_untrusted) {
 Status LeaveEnd(const std::string& directory, const LeftEnd& end, std::optional<gid_t> readers,
                 base::FileSystem& files) {
   const std::string path = base::JoinPath(directory, kName);
-  const Result<base::UniqueFd> file = base::Open(path, O_WRONLY | O_APPEND | O_CREAT | kSafely, kOurs, files);
+  const Result<base::UniqueFd> file = base::OpenFound(path, O_WRONLY | O_APPEND | O_CREAT, ::geteuid(), files, kOurs);
   if (!file.ok()) return file.status();
   const int fd = file.value().get();
   struct stat about {};
-  if (!IsRegular(fd, &about, files)) return Status(StatusCode::kUnavailable, path + " is no regular file");
+  if (!LookAt(fd, &about, files)) return base::ErrnoStatus("cannot look at", path, errno);
   if (readers && about.st_size == 0 && files.ChangeOwner(fd, static_cast<uid_t>(-1), *readers) == 0)
     (void)files.ChangeMode(fd, kOursAndReaders);
   Status written = base::WriteAll(fd, LeftEndText(end) + "\n", files);
@@ -100,9 +98,11 @@ Status LeaveEnd(const std::string& directory, const LeftEnd& end, std::optional<
 
 std::vector<LeftEnd> ReadLeftEnds(const std::string& directory, base::FileSystem& files) {
   std::vector<LeftEnd> ends;
-  if (!CheckRuntimeDirectory(directory, ::geteuid(), files).ok() && !OwnerOfRuntimeDirectory(directory, files).ok())
-    return ends;
-  for (const char* name : {kEarlierName, kName}) ReadInto(base::JoinPath(directory, name), files, &ends);
+  const Result<uid_t> owner = CheckRuntimeDirectory(directory, ::geteuid(), files).ok()
+                                  ? Result<uid_t>(::geteuid())
+                                  : OwnerOfRuntimeDirectory(directory, files);
+  if (!owner.ok()) return ends;
+  for (const char* name : {kEarlierName, kName}) ReadInto(base::JoinPath(directory, name), owner.value(), files, &ends);
   return ends;
 }
 

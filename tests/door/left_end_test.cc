@@ -50,6 +50,32 @@ TEST_CASE("what processes leave does not grow for ever, and the newest ends are 
   CHECK(ends[ends.size() - 100].process.pid == 401);
 }
 
+TEST_CASE("ends are read from, and left in, a regular file of whoever owns the directory") {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "ends.jsonl";
+  REQUIRE(LeaveEnd(directory.path(), EndOf(7, {}), std::nullopt, base::FileSystem::Real()).ok());
+  CHECK(Ends(directory).size() == 1);
+  // A file of another user comes to lie there.
+  class OthersFiles final : public base::FileSystemWrapper {
+   public:
+    int Fstat(int fd, struct stat* about) override {
+      const int result = FileSystemWrapper::Fstat(fd, about);
+      about->st_uid = ::geteuid() + 1;
+      return result;
+    }
+  } others;
+  CHECK(ReadLeftEnds(directory.path(), others).empty());
+  CHECK_FALSE(LeaveEnd(directory.path(), EndOf(8, {}), std::nullopt, others).ok());
+  std::filesystem::rename(path, directory / "elsewhere");
+  std::filesystem::create_symlink("elsewhere", path);
+  CHECK(Ends(directory).empty());
+  CHECK_FALSE(LeaveEnd(directory.path(), EndOf(8, {}), std::nullopt, base::FileSystem::Real()).ok());
+  std::filesystem::remove(path);
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  CHECK(Ends(directory).empty());
+  CHECK_FALSE(LeaveEnd(directory.path(), EndOf(8, {}), std::nullopt, base::FileSystem::Real()).ok());
+}
+
 TEST_CASE("of many lines the last are left") {
   std::vector<std::string> lines(100, std::string(1000, 'x'));
   lines.push_back("last");
