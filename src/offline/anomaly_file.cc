@@ -1,21 +1,23 @@
 #include "src/offline/anomaly_file.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <charconv>
+#include <istream>
 #include <map>
 #include <optional>
 #include <string_view>
 #include <system_error>
 
 #include "src/base/file.h"
+#include "src/base/found_file.h"
 #include "src/base/text.h"
 
 namespace stepwatch::offline {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr size_t kFileBytesMax = size_t{4} << 30;
 
 // "rank12" -> 12
 std::optional<int64_t> RankOf(std::string_view name) {
@@ -56,18 +58,33 @@ Result<Anomaly> FromJson(const std::string& key, const Json& entry, int64_t rank
   return anomaly;
 }
 
+// The entries one after the other: the whole of a file never stands in memory.
 Status ReadFile(const std::string& path, int64_t rank, base::FileSystem& files, std::vector<Anomaly>* anomalies) {
-  const Result<std::string> text = base::ReadFile(path, kFileBytesMax, files);
-  if (!text.ok()) return Status(text.status().code(), path + ": " + text.status().message());
-  if (text.value().empty()) return Status();  // made for alarms that did not come
-  const Json json = Json::parse(text.value(), nullptr, false);
+  const Result<base::UniqueFd> fd = base::OpenFound(path, O_RDONLY, std::nullopt, files);
+  if (!fd.ok()) return fd.status();
+  base::FoundStream bytes(fd.value().get(), files);
+  std::istream stream(&bytes);
+  // Made for alarms that did not come.
+  if (stream.peek() == std::istream::traits_type::eof() && bytes.status().ok()) return Status();
+  std::string key;
+  Status failed;
+  const auto take = [&](int depth, Json::parse_event_t event, const Json& parsed) {
+    using Event = Json::parse_event_t;
+    if (depth == 1 && event == Event::key) key = parsed.get<std::string>();
+    const bool is_entry =
+        depth == 1 && (event == Event::object_end || event == Event::array_end || event == Event::value);
+    if (!is_entry) return true;
+    Result<Anomaly> anomaly = FromJson(key, parsed, rank);
+    if (anomaly.ok())
+      anomalies->push_back(std::move(anomaly).value());
+    else if (failed.ok())
+      failed = Status(anomaly.status().code(), path + ": " + anomaly.status().message());
+    return false;
+  };
+  const Json json = Json::parse(stream, take, false);
+  if (!bytes.status().ok()) return Status(bytes.status().code(), path + ": " + bytes.status().message());
   if (!json.is_object()) return Status(StatusCode::kInvalid, path + " is not a JSON object; is it whole?");
-  for (const auto& [key, entry] : json.items()) {
-    Result<Anomaly> anomaly = FromJson(key, entry, rank);
-    if (!anomaly.ok()) return Status(anomaly.status().code(), path + ": " + anomaly.status().message());
-    anomalies->push_back(std::move(anomaly).value());
-  }
-  return Status();
+  return failed;
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "src/base/found_file.h"
+
 namespace stepwatch::offline {
 namespace {
 
@@ -19,12 +21,8 @@ bool EndsInsideQuotes(std::string_view text, bool inside) {
 }  // namespace
 
 Result<CsvReader> CsvReader::Open(const std::string& path, base::FileSystem& files) {
-  // Non-blocking, so that a FIFO in place of the file cannot hold us.
-  Result<base::UniqueFd> fd = base::Open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, files);
+  Result<base::UniqueFd> fd = base::OpenFound(path, O_RDONLY, std::nullopt, files);
   if (!fd.ok()) return fd.status();
-  struct stat about;
-  if (files.Fstat(fd.value().get(), &about) != 0) return base::ErrnoStatus("cannot look at", path, errno);
-  if (!S_ISREG(about.st_mode)) return Status(StatusCode::kInvalid, path + " is not a regular file");
   return CsvReader(path, std::move(fd).value(), files);
 }
 

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "src/base/text.h"
+#include "src/offline/manifest_head.h"
 
 namespace stepwatch::offline {
 namespace {
@@ -180,9 +181,9 @@ std::optional<ManifestFacts> ReadFacts(int directory, base::FileSystem& files) {
       [&] { return files.OpenAt(directory, kManifest, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0); });
   if (fd < 0) return std::nullopt;
   const base::UniqueFd manifest(fd);
-  const Result<std::string> text = base::ReadAll(fd, kManifestBytesMax, files);
-  if (!text.ok()) return std::nullopt;
-  const ManifestJson json = ManifestJson::parse(text.value(), nullptr, false);
+  struct stat about = {};
+  if (files.Fstat(fd, &about) != 0 || !S_ISREG(about.st_mode)) return std::nullopt;
+  const ManifestJson json = ReadManifestHead(fd, files);
   if (!json.is_object() || TextOf(json, "stepwatch").empty() || TextOf(json, "run_id").empty()) return std::nullopt;
   return ManifestFacts{TextOf(json, "run_id"),
                        {TextOf(json, "host"), TextOf(json, "boot_id"), TextOf(json, "pid_namespace"),

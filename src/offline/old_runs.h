@@ -15,8 +15,6 @@
 
 namespace stepwatch::offline {
 
-inline constexpr size_t kManifestBytesMax = size_t{256} << 20;  // a larger manifest.json is not read
-
 // All directories of one run id, one for each rank.
 struct StoredRun {
   struct Directory {

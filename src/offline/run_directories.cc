@@ -1,4 +1,6 @@
 // Which run directories lie under a base, and which of several runs of a rank is meant.
+#include <fcntl.h>
+
 #include <algorithm>
 #include <ctime>
 #include <nlohmann/json.hpp>
@@ -7,9 +9,10 @@
 #include <tuple>
 
 #include "src/base/file.h"
+#include "src/base/found_file.h"
 #include "src/base/run_time.h"
 #include "src/base/text.h"
-#include "src/offline/old_runs.h"
+#include "src/offline/manifest_head.h"
 #include "stepwatch/offline.h"
 
 namespace stepwatch::offline {
@@ -47,10 +50,10 @@ bool IsInside(const std::optional<long>& time, const Limits& limits) {
 
 // What manifest.json says of the run, if it is there.
 void ReadManifest(Candidate* candidate, base::FileSystem& files) {
-  const Result<std::string> text =
-      base::ReadFile(base::JoinPath(candidate->path, "manifest.json"), kManifestBytesMax, files);
-  if (!text.ok()) return;
-  const auto json = nlohmann::json::parse(text.value(), nullptr, false);
+  const Result<base::UniqueFd> fd =
+      base::OpenFound(base::JoinPath(candidate->path, "manifest.json"), O_RDONLY, std::nullopt, files);
+  if (!fd.ok()) return;
+  const nlohmann::json json = ReadManifestHead(fd.value().get(), files);
   const auto member = [&json](const char* name) {
     return json.is_object() && json.contains(name) && json[name].is_string() ? json[name].get<std::string>() : "";
   };

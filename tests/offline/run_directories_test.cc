@@ -1,4 +1,6 @@
 // Which directories belong to which run: times without a year, several runs, manifests.
+#include <sys/stat.h>
+
 #include <chrono>
 #include <filesystem>
 #include <map>
@@ -44,6 +46,14 @@ TEST_CASE("each rank has its directory, what only looks like one has not") {
   CHECK(found.names ==
         std::map<int, std::string>{{0, "Dec03_21-34-40-rank0-aaaaaaaa"}, {12, "Dec03_21-34-41-rank12-bbbbbbbb"}});
   CHECK(found.notes.empty());
+}
+
+TEST_CASE("a manifest that is no file is passed over, without waiting for anybody") {
+  TemporaryDirectory base;
+  for (const char* name : {"Dec03_21-34-40-rank0-aaaaaaaa", "Dec03_21-34-41-rank1-bbbbbbbb"}) MakeRun(base, name);
+  REQUIRE(::mkfifo((base / "Dec03_21-34-40-rank0-aaaaaaaa/manifest.json").c_str(), 0600) == 0);
+  std::filesystem::create_symlink("/dev/zero", base / "Dec03_21-34-41-rank1-bbbbbbbb/manifest.json");
+  CHECK(Find(base).names.size() == 2);
 }
 
 TEST_CASE("a range of times has both its ends, and goes over New Year when it ends before it begins") {

@@ -1,3 +1,6 @@
+#include <sys/stat.h>
+
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -143,6 +146,21 @@ TEST_CASE("a directory without files of alarms is not the one that was meant") {
   CHECK(refused.code() == StatusCode::kNotFound);
   CHECK(Contains(refused.message(), "no rank*/anomaly.json in " + alarms.options.data_path));
   CHECK(!std::filesystem::exists(alarms.options.data_path + "/anomaly_analyse.json"));
+}
+
+TEST_CASE("alarms are read from regular files, without waiting for anything else") {
+  Alarms alarms;
+  const std::string path = alarms.options.data_path + "/rank0/anomaly.json";
+  std::filesystem::remove(path);
+  SECTION("a FIFO") {
+    REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  }
+  SECTION("an endless device") {
+    std::filesystem::create_symlink("/dev/zero", path);
+  }
+  const Status refused = SortAnomalies(alarms.options).status();
+  CHECK(refused.code() == StatusCode::kInvalid);
+  CHECK(Contains(refused.message(), "only a regular file is read there"));
 }
 
 TEST_CASE("an empty file is one without alarms") {

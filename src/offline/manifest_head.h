@@ -1,0 +1,22 @@
+// What a manifest.json says of its run itself: its plans, segments and sites are passed over, however many there are.
+#pragma once
+
+#include <istream>
+#include <nlohmann/json.hpp>
+
+#include "src/base/found_file.h"
+
+namespace stepwatch::offline {
+
+// Of an open file, in pieces. Discarded: it is no JSON.
+inline nlohmann::json ReadManifestHead(int fd, base::FileSystem& files) {
+  base::FoundStream bytes(fd, files);
+  std::istream stream(&bytes);
+  const auto is_wanted = [](int depth, nlohmann::json::parse_event_t event, const nlohmann::json&) {
+    using Event = nlohmann::json::parse_event_t;
+    return depth == 0 || (event != Event::object_start && event != Event::array_start);
+  };
+  return nlohmann::json::parse(stream, is_wanted, false);
+}
+
+}  // namespace stepwatch::offline
