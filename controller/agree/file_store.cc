@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "src/base/file.h"
+#include "src/base/found_file.h"
 #include "stepwatch/stores.h"
 
 namespace stepwatch {
@@ -26,7 +27,7 @@ class FileStore final : public BlockingStore {
   }
 
   Store::Answer Get(const std::string& key) override {
-    const Result<std::string> bytes = base::ReadFile(PathOf(key), kValueBytesMax, files_);
+    const Result<std::string> bytes = base::ReadFound(PathOf(key), kValueBytesMax, std::nullopt, files_);
     if (bytes.ok()) return std::optional<std::string>(bytes.value());
     if (bytes.status().code() == StatusCode::kNotFound) return std::optional<std::string>();
     return bytes.status();

@@ -1,3 +1,6 @@
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <future>
 #include <thread>
@@ -40,6 +43,16 @@ TEST_CASE("the memory store keeps what was set, and a key set once") {
 TEST_CASE("the file store does the same on a thread of its own") {
   testing::TemporaryDirectory directory;
   CheckStore(*RunOnOwnThread(MakeFileStore(directory / "store")));
+}
+
+TEST_CASE("what is no file in a store's directory fails a question, and holds nobody") {
+  testing::TemporaryDirectory directory;
+  REQUIRE(::mkfifo((directory / "a+b").c_str(), 0600) == 0);
+  REQUIRE(::symlink("/dev/zero", (directory / "c").c_str()) == 0);
+  const auto store = MakeFileStore(directory.path());
+  CHECK_FALSE(store->Get("a/b").ok());
+  CHECK_FALSE(store->Get("c").ok());
+  CHECK_FALSE(store->SetOnce("a/b", "mine").ok());
 }
 
 TEST_CASE("of many that set a key once in a directory, one wins and all are told who") {
