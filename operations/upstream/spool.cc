@@ -2,11 +2,13 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <charconv>
 
 #include "src/base/file.h"
+#include "src/base/found_file.h"
 
 namespace stepwatch::operations {
 namespace {
@@ -34,10 +36,12 @@ Status Spool::Open() {
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
     struct stat about {};
     if (error != std::errc() || std::string_view(end) != kEnding) continue;
-    if (files_.Stat(PathOf(number).c_str(), &about) != 0) continue;
+    number_last_ = number;
+    const bool is_ours =
+        files_.Lstat(PathOf(number).c_str(), &about) == 0 && S_ISREG(about.st_mode) && about.st_uid == ::geteuid();
+    if (!is_ours) continue;
     entries_.push_back({number, about.st_size});
     bytes_ += about.st_size;
-    number_last_ = number;
   }
   return Status();
 }
@@ -47,7 +51,7 @@ Status Spool::Append(std::string_view lines) {
   const bool goes_on = is_last_ours_ && !entries_.empty() && entries_.back().bytes < kFileBytesMax;
   const int64_t number = goes_on ? entries_.back().number : number_last_ + 1;
   const Result<base::UniqueFd> file =
-      base::Open(PathOf(number), O_WRONLY | O_CREAT | (goes_on ? O_APPEND : O_TRUNC), 0600, files_);
+      base::OpenFound(PathOf(number), O_WRONLY | O_CREAT | (goes_on ? O_APPEND : O_TRUNC), ::geteuid(), files_, 0600);
   if (!file.ok()) return file.status();
   const int64_t before = goes_on ? entries_.back().bytes : 0;
   if (Status written = base::WriteAll(file.value().get(), lines, files_); !written.ok()) {
@@ -69,7 +73,7 @@ Status Spool::Append(std::string_view lines) {
 }
 
 Result<std::string> Spool::Oldest() const {
-  return base::ReadFile(PathOf(entries_.front().number), kReadBytesMax, files_);
+  return base::ReadFound(PathOf(entries_.front().number), kReadBytesMax, ::geteuid(), files_);
 }
 
 void Spool::RemoveOldest() {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/base/file.h"
+#include "src/base/found_file.h"
 
 namespace stepwatch::operations {
 namespace {
@@ -61,7 +61,7 @@ class Upstream::Sender {
   Status Post(const std::string& lines) {
     std::string token;
     if (!target_.token_file.empty()) {
-      const Result<std::string> text = base::ReadFile(target_.token_file, kTokenBytesMax);
+      const Result<std::string> text = base::ReadFound(target_.token_file, kTokenBytesMax, std::nullopt);
       if (!text.ok()) return text.status();
       token = text.value().substr(0, text.value().find_last_not_of(" \t\r\n") + 1);
     }

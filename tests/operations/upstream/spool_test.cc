@@ -1,5 +1,8 @@
 #include "operations/upstream/spool.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "operations/upstream/post.h"
 #include "tests/catch.h"
 #include "tests/temporary_directory.h"
@@ -57,6 +60,18 @@ TEST_CASE("A process goes on in a file of its own, since the last one may end in
   CHECK(spool.Oldest().value() == "1\nhal");
   spool.RemoveOldest();
   CHECK(spool.Oldest().value() == "2\n");
+}
+
+TEST_CASE("What others have put into a spool neither holds it nor is sent") {
+  TemporaryDirectory directory;
+  ::mkdir((directory / "s").c_str(), 0700);
+  REQUIRE(::mkfifo((directory / "s/000000000007.jsonl").c_str(), 0600) == 0);
+  REQUIRE(::symlink("/dev/zero", (directory / "s/000000000008.jsonl").c_str()) == 0);
+  Spool spool(directory / "s", 1 << 20);
+  REQUIRE(spool.Open().ok());
+  CHECK(spool.empty());
+  REQUIRE(spool.Append("1\n").ok());
+  CHECK(TakeAll(&spool) == "1\n");
 }
 
 TEST_CASE("A spool is bounded: the oldest lines go, and are counted") {
