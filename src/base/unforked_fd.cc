@@ -73,6 +73,13 @@ UnforkedFd UnforkedFd::Make(const std::function<int()>& make) {
   return made;
 }
 
+size_t UnforkedFd::Count() {
+  Registry& registry = TheRegistry();
+  const std::lock_guard<std::mutex> lock(registry.mutex);
+  return static_cast<size_t>(
+      std::count_if(registry.descriptors.begin(), registry.descriptors.end(), [](int fd) { return fd >= 0; }));
+}
+
 void UnforkedFd::Reset() {
   if (!valid()) return;
   Registry& registry = TheRegistry();

@@ -25,6 +25,9 @@ class UnforkedFd {
   // wait for anything.
   static UnforkedFd Make(const std::function<int()>& make);
 
+  // How many there are in this process now.
+  static size_t Count();
+
   bool valid() const { return fd_ >= 0; }
   int get() const { return fd_; }
   void Reset();

@@ -1,0 +1,34 @@
+#include "src/base/free_descriptors.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+
+namespace stepwatch::base {
+namespace {
+
+// Only a process that uses nearly all of them has to be looked at for longer.
+constexpr size_t kNumbersLookedAtMax = size_t{1} << 16;
+
+}  // namespace
+
+size_t DescriptorLimit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  return static_cast<size_t>(std::min<rlim_t>(limit.rlim_cur, INT_MAX));
+}
+
+// The kernel gives the lowest number that is free, so the highest ones are free as a rule.
+size_t FreeDescriptors(size_t enough) {
+  const size_t limit = DescriptorLimit();
+  const size_t last = limit > kNumbersLookedAtMax ? limit - kNumbersLookedAtMax : 0;
+  size_t count = 0;
+  for (size_t number = limit; number > last && count < enough; --number)
+    if (::fcntl(static_cast<int>(number - 1), F_GETFD) < 0 && errno == EBADF) ++count;
+  return count;
+}
+
+}  // namespace stepwatch::base
