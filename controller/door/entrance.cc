@@ -1,18 +1,33 @@
 #include "controller/door/entrance.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 
 #include "controller/door/listener.h"
+#include "src/base/free_descriptors.h"
 
 namespace stepwatch::door {
 namespace {
 
 // When there is no descriptor for a connection, or no memory.
 constexpr std::chrono::milliseconds kPause{100};
-constexpr int kAcceptsPerWakeup = 64;
+// Between two wake-ups those who have come in say who they are.
+constexpr int kAcceptsPerWakeup = 4;
+constexpr size_t kReserveMax = 64;
+constexpr size_t kReservePart = 4;
+constexpr size_t kFreeForEach = 3;
 
 }  // namespace
+
+size_t DescriptorReserve() {
+  return std::min(base::DescriptorLimit() / kReservePart, kReserveMax);
+}
+
+bool HasRoomForConnection() {
+  const size_t wanted = 1 + std::max(DescriptorReserve(), kFreeForEach * (base::UnforkedFd::Count() + 1));
+  return base::FreeDescriptors(wanted) >= wanted;
+}
 
 Status Entrance::Open(int listening) {
   boost::system::error_code error;
@@ -37,6 +52,10 @@ void Entrance::Await() {
 
 void Entrance::AcceptSome() {
   for (int i = 0; i < kAcceptsPerWakeup && acceptor_.is_open(); ++i) {
+    if (!HasRoomForConnection()) {
+      if (make_room_ && make_room_()) continue;
+      return Pause();
+    }
     base::UnforkedFd connection = AcceptAt(acceptor_.native_handle());
     if (connection.valid()) {
       on_connection_(std::move(connection));
@@ -45,13 +64,16 @@ void Entrance::AcceptSome() {
     if (errno == EINTR || errno == ECONNABORTED) continue;
     if (errno == EAGAIN) break;
     // Too many descriptors, most likely, while the connection still waits: without a pause this would turn in circles.
-    pause_.expires_after(kPause);
-    pause_.async_wait([this, opening = opening_](const boost::system::error_code& error) {
-      if (!error && opening == opening_) Await();
-    });
-    return;
+    return Pause();
   }
   if (acceptor_.is_open()) Await();
+}
+
+void Entrance::Pause() {
+  pause_.expires_after(kPause);
+  pause_.async_wait([this, opening = opening_](const boost::system::error_code& error) {
+    if (!error && opening == opening_) Await();
+  });
 }
 
 }  // namespace stepwatch::door

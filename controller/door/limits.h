@@ -8,7 +8,10 @@
 namespace stepwatch::door {
 
 struct Limits {
-  size_t connections = 64;  // at one time; as many more hear that the door is busy, the rest are closed at once
+  size_t connections = 64;  // at one time
+  // At one time before they have shown who they are, or after they were refused: the oldest goes for the next one. As
+  // many more hear that the door is busy.
+  size_t strangers = 8;
   uint32_t header_bytes = 16 << 10;
   uint64_t body_bytes = 1 << 20;                 // the largest config
   std::chrono::milliseconds idle_time{60000};    // between two requests of a connection

@@ -3,16 +3,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <map>
 #include <new>
 #include <utility>
 
 #include "controller/door/entrance.h"
 #include "controller/door/forward.h"
+#include "controller/door/guests.h"
 #include "controller/door/left_end.h"
 #include "controller/door/listener.h"
 #include "controller/door/perform.h"
@@ -21,6 +22,7 @@
 #include "controller/door/session.h"
 #include "controller/door/tcp_door.h"
 #include "src/base/file.h"
+#include "src/base/free_descriptors.h"
 #include "src/base/io_executor.h"
 #include "src/base/mutex.h"
 #include "src/base/worker_thread.h"
@@ -63,13 +65,8 @@ class Server::Core : public std::enable_shared_from_this<Core> {
   std::string tcp_address() const;
 
  private:
-  // Each sort has as many connections of its own: strangers, and readers, keep the owner out as little as the network.
-  enum class Sort : uint8_t { kOwner, kOtherUser, kNetwork };
-  struct Guest {
-    std::shared_ptr<Session> session;
-    Sort sort = Sort::kOwner;
-    bool is_refused = false;
-  };
+  using Sort = Guests::Sort;
+  using Room = Guests::Room;
 
   void Prepare();
   void Tick();
@@ -86,12 +83,9 @@ class Server::Core : public std::enable_shared_from_this<Core> {
   void AdmitTcp(base::UnforkedFd fd);
   // `refusal`: said to this one whatever is asked.
   void Admit(base::UnforkedFd fd, Session::Caller caller, const std::optional<Answer>& refusal);
-  size_t Count(Sort sort, bool is_refused) const;
   void Finish();
   void OnEnd(Session* session);
   void EndTcp();
-  template <class Call>
-  void ForEachGuest(const Call& call);
 
   const ServerOptions options_;
   std::shared_ptr<Job> job_;
@@ -99,17 +93,18 @@ class Server::Core : public std::enable_shared_from_this<Core> {
 
   // The sessions refer to these, and handlers that were never called hold sessions: destroyed after the context.
   Session::Around around_;
-  std::map<Session*, Guest> guests_;
+  Guests guests_;
   Listener listener_;
   base::IoThread worker_{"stepwatch-ask"};
 
   boost::asio::io_context context_{1};
-  Entrance entrance_{context_, [this](base::UnforkedFd fd) { AdmitPeer(std::move(fd)); }};
+  Entrance entrance_{context_, [this](base::UnforkedFd fd) { AdmitPeer(std::move(fd)); },
+                     [this] { return guests_.EndSomebody(); }};
   TcpDoor tcp_{options_.tcp,
                admission_.owner,
                *options_.files,
                context_,
-               {[this](base::UnforkedFd fd) { AdmitTcp(std::move(fd)); },
+               {[this](base::UnforkedFd fd) { AdmitTcp(std::move(fd)); }, [this] { return guests_.EndSomebody(); },
                 [this](const std::string& note) { TellNote(note); }, [this] { EndTcp(); }}};
   boost::asio::steady_timer tick_{context_};
   boost::asio::steady_timer finish_time_{context_};
@@ -137,7 +132,7 @@ void Server::Core::Run() noexcept {
     }
   }
   try {
-    ForEachGuest([](Session& session) { session.End(); });
+    for (const auto& session : guests_.All()) session->End();
     context_.restart();
     context_.poll();
   } catch (const std::exception&) {
@@ -168,6 +163,9 @@ void Server::Core::Tick() {
   });
   if (finishes_) return;
   job_->Tick();
+  // The process has opened files meanwhile.
+  while (base::FreeDescriptors(DescriptorReserve()) < DescriptorReserve() && guests_.EndSomebody()) {
+  }
   if (!IsInPlace()) Open();
   tcp_.Tick();
   SetPaths();
@@ -285,17 +283,17 @@ void Server::Core::Admit(base::UnforkedFd fd, Session::Caller caller, const std:
   const Sort sort = caller.gate != nullptr          ? Sort::kNetwork
                     : caller.access == Access::kAll ? Sort::kOwner
                                                     : Sort::kOtherUser;
-  const bool has_room = Count(sort, false) < most;
+  const size_t few = std::min(options_.limits.strangers, most);
+  const bool is_stranger = refusal || caller.gate != nullptr;
+  const bool has_room = refusal || guests_.Count(sort, Room::kServed) < most;
   const auto busy = [&] {
     return Busy("the door serves " + std::to_string(most) +
                 " connections at a time, and that many are open; try again");
   };
-  if ((refusal || !has_room) && Count(sort, true) >= most) {
-    if (!refusal) TurnAway(fd.get(), busy());
-    return;
-  }
+  if (!has_room && guests_.Count(sort, Room::kBusy) >= few) return TurnAway(fd.get(), busy());
+  if (has_room && is_stranger && guests_.Count(sort, Room::kStrangers) >= few) guests_.EndOldestStranger(sort);
   const auto session = std::make_shared<Session>(&around_, std::move(fd), std::move(caller));
-  guests_[session.get()] = {session, sort, refusal || !has_room};
+  guests_.Add(session, sort, !has_room);
   if (refusal)
     session->Refuse(*refusal);
   else if (!has_room)
@@ -304,30 +302,13 @@ void Server::Core::Admit(base::UnforkedFd fd, Session::Caller caller, const std:
     session->Start();
 }
 
-size_t Server::Core::Count(Sort sort, bool is_refused) const {
-  size_t count = 0;
-  for (const auto& [key, guest] : guests_) count += guest.sort == sort && guest.is_refused == is_refused ? 1 : 0;
-  return count;
-}
-
 void Server::Core::EndTcp() {
-  std::vector<std::shared_ptr<Session>> sessions;
-  for (const auto& [key, guest] : guests_)
-    if (guest.sort == Sort::kNetwork) sessions.push_back(guest.session);
-  for (const auto& session : sessions) session->End();
+  for (const auto& session : guests_.All(Sort::kNetwork)) session->End();
 }
 
 void Server::Core::OnEnd(Session* session) {
-  guests_.erase(session);
+  guests_.Remove(session);
   if (finishes_ && guests_.empty()) context_.stop();
-}
-
-// A call may end sessions.
-template <class Call>
-void Server::Core::ForEachGuest(const Call& call) {
-  std::vector<std::shared_ptr<Session>> sessions;
-  for (const auto& [key, guest] : guests_) sessions.push_back(guest.session);
-  for (const auto& session : sessions) call(*session);
 }
 
 void Server::Core::Wake() noexcept {
@@ -335,7 +316,7 @@ void Server::Core::Wake() noexcept {
   try {
     boost::asio::post(context_, [this] {
       is_woken_ = false;
-      ForEachGuest([](Session& session) { session.Wake(); });
+      for (const auto& session : guests_.All()) session->Wake();
     });
   } catch (const std::bad_alloc&) {  // with the next event, or the next heartbeat
     is_woken_ = false;
@@ -364,7 +345,7 @@ void Server::Core::Finish() {
   SetPaths();
   finish_time_.expires_after(options_.limits.finish_time);
   finish_time_.async_wait([this](const boost::system::error_code&) { context_.stop(); });
-  ForEachGuest([](Session& session) { session.Finish(); });
+  for (const auto& session : guests_.All()) session->Finish();
   if (guests_.empty()) context_.stop();
 }
 

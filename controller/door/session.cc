@@ -53,6 +53,7 @@ Session::Session(const Around* around, base::UnforkedFd fd, Caller caller)
   ErrorCode error;
   socket_.assign(boost::asio::generic::stream_protocol(FamilyOf(fd_.get()), 0), fd_.get(), error);
   ended_ = static_cast<bool>(error);  // no memory, or no watch left
+  is_known_ = caller_.gate == nullptr && caller_.access != Access::kNone;
 }
 
 Session::~Session() {
@@ -67,6 +68,11 @@ void Session::End() {
   (void)socket_.release(ignored);
   fd_.Reset();
   around_.on_end(this);
+}
+
+bool Session::IsSilent() const {
+  char byte = 0;
+  return awaits_request_ && ::recv(fd_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0;
 }
 
 void Session::Start() {
@@ -120,6 +126,7 @@ void Session::AwaitRequest() {
   parser_->body_limit(around_.limits->body_bytes);
   read_timed_out_ = false;
   if (buffer_.size() > 0) return ReadHeader();
+  awaits_request_ = true;
   Within(around_.limits->idle_time, &Session::End);
   socket_.async_wait(socket_.wait_read, [self = shared_from_this()](const ErrorCode& error) {
     if (self->ended_) return;
@@ -129,6 +136,7 @@ void Session::AwaitRequest() {
 }
 
 void Session::ReadHeader() {
+  awaits_request_ = false;
   Within(around_.limits->header_time, &Session::OnReadTime);
   http::async_read_header(socket_, buffer_, *parser_, [self = shared_from_this()](const ErrorCode& error, size_t) {
     if (!self->ended_) self->OnHeader(error);
@@ -153,6 +161,7 @@ std::optional<Answer> Session::Refusal() {
   const auto& header = parser_->get();
   if (caller_.gate != nullptr)
     if (std::optional<Answer> refusal = caller_.gate->Refusal(header)) return refusal;
+  is_known_ = is_known_ || caller_.gate != nullptr;
   const std::string method(header.method_string());
   const std::string target(header.target());
   match_ = FindRoute(method, target);

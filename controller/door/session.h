@@ -57,6 +57,10 @@ class Session : public std::enable_shared_from_this<Session> {
   void Finish();
   // Closes at once.
   void End();
+  // It is known who this is: by the kernel's word, or by a token that was shown.
+  bool is_known() const { return is_known_; }
+  // Waits for a request of which no byte has come.
+  bool IsSilent() const;
 
  private:
   using ErrorCode = boost::system::error_code;
@@ -109,6 +113,8 @@ class Session : public std::enable_shared_from_this<Session> {
   std::optional<boost::beast::http::response<boost::beast::http::string_body>> response_;
   Match match_;
   uint64_t questions_ = 0;  // to the worker: an answer that comes late finds another number
+  bool is_known_ = false;
+  bool awaits_request_ = false;
   bool keeps_alive_ = false;
   bool is_waiting_for_worker_ = false;
   bool read_timed_out_ = false;

@@ -12,7 +12,7 @@ TcpDoor::TcpDoor(TcpOptions options, uid_t owner, base::FileSystem& files, boost
       callbacks_(std::move(callbacks)),
       token_(options_.token_file, owner, files),
       gate_(options_.name, token_),
-      entrance_(context, callbacks_.on_connection) {}
+      entrance_(context, callbacks_.on_connection, callbacks_.make_room) {}
 
 void TcpDoor::Tick() {
   if (options_.address.empty()) return;

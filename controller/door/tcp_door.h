@@ -23,6 +23,7 @@ class TcpDoor {
  public:
   struct Callbacks {
     Entrance::OnConnection on_connection;
+    Entrance::MakeRoom make_room;
     // Where it is open, or why it is not: told when that changes.
     std::function<void(const std::string& note)> on_note;
     // Whoever came in has shown a token that is none any more.

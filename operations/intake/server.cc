@@ -55,6 +55,8 @@ class Intake::Core : public std::enable_shared_from_this<Core> {
     std::shared_ptr<IntakeSession> session;
     Sort sort = Sort::kOwner;
     const door::TcpGate* gate = nullptr;
+    uint64_t number = 0;   // the order in which they came
+    bool is_shed = false;  // and about to end
   };
   // A door that was closed for another: connections that are about to end still ask its gate, and what its entrance
   // waited for is told to it on the way out.
@@ -67,6 +69,8 @@ class Intake::Core : public std::enable_shared_from_this<Core> {
   Status FindReaders();
   void AdmitPeer(const base::UnforkedFd& fd);
   void Admit(const base::UnforkedFd& fd, IntakeSession::Caller caller, Sort sort);
+  // Of those who have not shown the token there are few: the oldest goes.
+  void ShedStranger();
   void EndAll(std::optional<Sort> sort);
   void FreeRetired();
 
@@ -79,6 +83,7 @@ class Intake::Core : public std::enable_shared_from_this<Core> {
   std::unique_ptr<door::TcpDoor> tcp_;
   std::vector<RetiredDoor> retired_;
   std::map<IntakeSession*, Guest> guests_;
+  uint64_t guests_in_all_ = 0;
   bool trouble_told_ = false;
 };
 
@@ -133,6 +138,7 @@ void Intake::Core::SetTcp(door::TcpOptions tcp) {
                                  door::SetUpConnection(fd.get(), static_cast<int>(options_.limits.send_time.count()));
                                  Admit(fd, {door::Access::kAll, &tcp_->gate()}, Sort::kNetwork);
                                },
+                               {},
                                [this](const std::string& note) { options_.on_note(note); },
                                [this] { EndAll(Sort::kNetwork); }});
   tcp_->Tick();
@@ -165,18 +171,33 @@ void Intake::Core::AdmitPeer(const base::UnforkedFd& fd) {
 // Each sort has as many connections of its own: strangers keep the owner out as little as the network.
 void Intake::Core::Admit(const base::UnforkedFd& fd, IntakeSession::Caller caller, Sort sort) {
   size_t count = 0;
-  for (const auto& [session, guest] : guests_) count += guest.sort == sort ? 1 : 0;
+  for (const auto& [session, guest] : guests_)
+    count += guest.sort == sort && (sort != Sort::kNetwork || guest.session->is_known()) ? 1 : 0;
   if (count >= options_.limits.connections) {
     (void)::send(fd.get(), kBusy.data(), kBusy.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     return;
   }
+  if (sort == Sort::kNetwork) ShedStranger();
   const int own = ::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0);
   if (own < 0) return;
   const auto session = std::make_shared<IntakeSession>(loop_, &around_, own, caller);
-  guests_[session.get()] = {session, sort, caller.gate};
+  guests_[session.get()] = {session, sort, caller.gate, ++guests_in_all_};
   IntakeSession::Run(session, [weak = weak_from_this(), key = session.get()] {
     if (const auto self = weak.lock()) self->guests_.erase(key);
   });
+}
+
+void Intake::Core::ShedStranger() {
+  size_t count = 0;
+  Guest* oldest = nullptr;
+  for (auto& [key, guest] : guests_) {
+    if (guest.sort != Sort::kNetwork || guest.is_shed || guest.session->is_known()) continue;
+    ++count;
+    if (oldest == nullptr || guest.number < oldest->number) oldest = &guest;
+  }
+  if (oldest == nullptr || count < std::min(options_.limits.strangers, options_.limits.connections)) return;
+  oldest->is_shed = true;
+  oldest->session->Close();
 }
 
 void Intake::Core::EndAll(std::optional<Sort> sort) {

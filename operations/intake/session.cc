@@ -125,6 +125,7 @@ struct IntakeConversation {
     const auto& header = parser->get();
     if (session->caller_.gate != nullptr)
       if (std::optional<Answer> refusal = session->caller_.gate->Refusal(header)) co_return refusal;
+    session->is_known_ = true;
     stream().expires_after(limits().body_time);
     if (!parser->is_done() && beast::iequals(header[http::field::expect], "100-continue"))
       if (const auto [error, bytes] = co_await asio::async_write(stream(), asio::buffer(kContinue), kAwait); error)

@@ -39,6 +39,8 @@ class IntakeSession {
   // There are new events.
   void Wake() { wake_.cancel(); }
   void Close();
+  // It is known who this is: by the kernel's word, or by a token that was shown.
+  bool is_known() const { return is_known_; }
 
  private:
   friend struct IntakeConversation;
@@ -49,6 +51,7 @@ class IntakeSession {
   Stream stream_;
   boost::asio::steady_timer wake_;
   boost::beast::flat_buffer buffer_;
+  bool is_known_ = false;
   bool closed_ = false;
 };
 

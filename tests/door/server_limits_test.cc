@@ -93,6 +93,21 @@ TEST_CASE("as many connections as there may be are served, one more hears when t
   CHECK(Eventually([&] { return door.client().Get("/v1/status").value().status == 200; }));
 }
 
+TEST_CASE("of users who may not ask few are kept, each is told why, and the oldest goes first") {
+  OpenDoor door([](ServerOptions* options) {
+    options->limits.strangers = 3;
+    options->limits.linger_time = 60s;
+    options->credentials_of = [](int) { return std::optional<Peer>(Peer{1, ::geteuid() + 1}); };
+  });
+  std::vector<std::unique_ptr<Visitor>> crowd;
+  for (int i = 0; i < 20; ++i) crowd.push_back(std::make_unique<Visitor>(door.Path()));
+  for (int i = 0; i < 17; ++i) {
+    const std::string heard = crowd[static_cast<size_t>(i)]->HearAll();
+    CHECK(heard.starts_with("HTTP/1.1 403"));
+    CHECK_FALSE(Has(heard, "nothing for"));
+  }
+}
+
 TEST_CASE("a thousand connections at once are each answered or turned away, and then the door is as before") {
   OpenDoor door([](ServerOptions* options) { options->limits.linger_time = 20ms; });
   const std::string path = door.Path();

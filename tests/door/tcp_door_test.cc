@@ -1,6 +1,8 @@
 // The door on TCP: there for those who show the token, and for nobody else.
 #include <sys/wait.h>
 
+#include <algorithm>
+
 #include "tests/door/open_door.h"
 #include "tests/door/token.h"
 
@@ -133,12 +135,54 @@ TEST_CASE("without a file for the token there is no door on TCP") {
   CHECK(Has(tcp.door->Notes()[0], "STEPWATCH_DOOR_TOKEN_FILE names no file"));
 }
 
-TEST_CASE("strangers on the network keep nobody out at the socket") {
+TEST_CASE("strangers on the network keep out neither who shows the token nor anybody at the socket") {
   const TcpOpenDoor tcp([](ServerOptions* options) { options->limits.connections = 3; });
   std::vector<std::unique_ptr<Visitor>> crowd;
   for (int i = 0; i < 6; ++i) crowd.push_back(std::make_unique<Visitor>(Visitor::Tcp{tcp.Address()}));
-  CHECK(tcp.Ask(kGood).starts_with("HTTP/1.1 503"));
+  CHECK(tcp.Ask(kGood).starts_with("HTTP/1.1 200"));
   CHECK(tcp.door->client().Get("/v1/status").value().status == 200);
+}
+
+bool IsShownOut(const Visitor& visitor) {
+  pollfd end{visitor.fd(), POLLRDHUP, 0};
+  return ::poll(&end, 1, 0) == 1;
+}
+
+TEST_CASE("of those who have not shown the token few are kept, whatever they say or leave unsaid") {
+  const TcpOpenDoor tcp([](ServerOptions* options) { options->limits.strangers = 3; });
+  std::string said;
+  SECTION("they say nothing") {}
+  SECTION("they begin to say something") {
+    said = "G";
+  }
+  SECTION("they ask, and are told to show it") {
+    said = "GET /v1/status HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  }
+  std::vector<std::unique_ptr<Visitor>> crowd;
+  for (int i = 0; i < 20; ++i) {
+    crowd.push_back(std::make_unique<Visitor>(Visitor::Tcp{tcp.Address()}));
+    (void)crowd.back()->Say(said);
+  }
+  const auto shown_out = [&] {
+    return std::count_if(crowd.begin(), crowd.end(), [](const auto& visitor) { return IsShownOut(*visitor); });
+  };
+  CHECK(Eventually([&] { return shown_out() >= 17; }));
+  CHECK(shown_out() == 17);
+  // The oldest of those who say nothing goes first.
+  if (said.empty()) CHECK_FALSE(IsShownOut(*crowd.back()));
+}
+
+TEST_CASE("who has shown the token stays, however many strangers come") {
+  const TcpOpenDoor tcp([](ServerOptions* options) { options->limits.strangers = 2; });
+  Visitor guest(Visitor::Tcp{tcp.Address()});
+  const std::string question = "GET /v1/status HTTP/1.1\r\n" + kGood + "\r\n";
+  REQUIRE(guest.Say(question));
+  guest.HearUntil("\"version\":1");
+  std::vector<std::unique_ptr<Visitor>> crowd;
+  for (int i = 0; i < 10; ++i) crowd.push_back(std::make_unique<Visitor>(Visitor::Tcp{tcp.Address()}));
+  for (int i = 0; i < 8; ++i) CHECK_FALSE(Has(crowd[static_cast<size_t>(i)]->HearAll(), "nothing for"));
+  REQUIRE(guest.Say(question));
+  CHECK(Has(guest.HearUntil("\"version\":1"), "200 OK"));
 }
 
 TEST_CASE("a forked child holds neither the door on TCP nor a connection") {

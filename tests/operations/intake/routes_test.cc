@@ -1,6 +1,16 @@
 #include "operations/intake/routes.h"
 
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <memory>
+#include <vector>
+
+#include "operations/intake/server.h"
 #include "tests/catch.h"
+#include "tests/door/open_door.h"
+#include "tests/door/token.h"
 
 namespace stepwatch::operations {
 namespace {
@@ -89,6 +99,45 @@ TEST_CASE("there are only so many silences") {
   for (size_t i = 0; i < IncidentBook::kSilencesMax; ++i)
     REQUIRE(Ask(&service, "POST", "/v1/silences", body).status == 200);
   CHECK(Ask(&service, "POST", "/v1/silences", body).status == 409);
+}
+
+TEST_CASE("of those who have not shown the token to stepwatchd few are kept, and who shows it is answered") {
+  const testing::TemporaryDirectory directory;
+  testing::WriteInPlace(directory / "token", door::kToken);
+  REQUIRE(::chmod((directory / "token").c_str(), 0600) == 0);
+  FakeService service;
+  boost::asio::io_context loop;
+  IntakeOptions options;
+  options.socket = directory / "stepwatchd.sock";
+  options.tcp = {"127.0.0.1:0", directory / "token", ""};
+  options.limits.strangers = 3;
+  Intake intake(loop, options, &service);
+  REQUIRE(intake.Open().ok());
+  const door::Visitor::Tcp tcp{intake.tcp_address()};
+  std::vector<std::unique_ptr<door::Visitor>> crowd;
+  for (int i = 0; i < 20; ++i) crowd.push_back(std::make_unique<door::Visitor>(tcp));
+  const auto shown_out = [&] {
+    loop.restart();
+    loop.poll();
+    return std::count_if(crowd.begin(), crowd.end(), [](const auto& visitor) {
+      pollfd end{visitor->fd(), POLLRDHUP, 0};
+      return ::poll(&end, 1, 0) == 1;
+    });
+  };
+  CHECK(testing::Eventually([&] { return shown_out() >= 17; }));
+  CHECK(intake.connections() == 3);
+  door::Visitor guest(tcp);
+  REQUIRE(guest.Say("GET /v1/runs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + door::kToken + "\r\n\r\n"));
+  CHECK(testing::Eventually([&] {
+    loop.restart();
+    loop.poll();
+    pollfd answer{guest.fd(), POLLIN, 0};
+    return ::poll(&answer, 1, 0) == 1;
+  }));
+  CHECK(guest.HearUntil("\r\n").starts_with("HTTP/1.1 200"));
+  intake.Close();
+  loop.restart();
+  loop.poll();
 }
 
 }  // namespace
