@@ -110,6 +110,31 @@ TEST_CASE("a text that is applied through the door is in the file and armed, and
   CHECK_FALSE(steered.Get("/v1/history")["lines"][2].contains("peer"));  // saved in the file
 }
 
+TEST_CASE("a history with a line of 50 MB is answered, and a rollback finds what is in its other lines") {
+  const std::string first = ConfigText({.collect_times = 2});
+  SteeredJob steered(first);
+  Job& job = steered.job;
+  job.Start();
+  REQUIRE(steered.TrainUntil([&] { return job.Count(EventKind::kWroteBack) == 1; }));
+  REQUIRE(job.Edit(ConfigText({.collect_times = 100})) == RefreshOutcome::kArmed);
+  REQUIRE(steered.TrainUntil([&] { return job.Count(EventKind::kApplied) == 2; }));
+  const auto applied = [&] {
+    const Json history = steered.Get("/v1/history");
+    return history.contains("lines") && history["lines"].size() == 3;
+  };
+  REQUIRE(Eventually(applied));
+  const std::string path = steered.Get("/v1/history")["directory"].get<std::string>() + "/stepwatch_history.jsonl";
+  const size_t bytes = std::filesystem::file_size(path);
+  std::filesystem::resize_file(path, bytes + (size_t{50} << 20));
+  const Json history = steered.Get("/v1/history?limit=1");
+  REQUIRE(history["lines"].size() == 1);
+  CHECK(history["lines_in_all"] == 3);
+  CHECK(history["notes"].size() == 1);
+  const Answered back = steered.Post("/v1/rollback");
+  CHECK(back.status == 200);
+  CHECK(steered.File() == first);
+}
+
 TEST_CASE("start, stop and rollback change the file, and the plan follows") {
   SteeredJob steered(ConfigText({.dynamic_on = false, .collect_times = 100}));
   Job& job = steered.job;
