@@ -26,8 +26,8 @@ struct CallPosition {
 // Counts events within a step. Steps are told apart by any number that changes with them.
 class StepCounter {
  public:
-  // How many this step has seen, this one included.
-  uint32_t Add(uint32_t step) noexcept { return Update(step, 1); }
+  // How many this step has seen, these included.
+  uint32_t Add(uint32_t step, uint32_t by = 1) noexcept { return Update(step, by); }
   uint32_t Count(uint32_t step) const noexcept {
     const uint64_t state = state_.load(std::memory_order_relaxed);
     return static_cast<uint32_t>(state >> 32) == step ? static_cast<uint32_t>(state) : 0;

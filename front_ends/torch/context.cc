@@ -1,11 +1,54 @@
 #include "front_ends/torch/context.h"
 
+#include <algorithm>
+#include <new>
+#include <string>
 #include <utility>
 
 #include "front_ends/torch/call_gradients.h"
 #include "front_ends/torch/tensor_view.h"
 
 namespace stepwatch::torch_front {
+namespace {
+
+// A step has so many backward passes at most, or its end is missed: three times those that are announced, and more
+// where few are.
+constexpr uint32_t kStepsOfPasses = 3;
+constexpr uint32_t kPassesMin = 32;
+// Half of the smallest ring.
+constexpr size_t kPlacesMin = 512;
+constexpr size_t kPlacesMax = size_t{1} << 30;
+
+}  // namespace
+
+void Context::NotePasses(uint32_t passes) noexcept {
+  if (passes < kStepsOfPasses * std::max(static_cast<uint32_t>(grad_acc_steps), kPassesMin)) return;
+  if (said_no_step_.load(std::memory_order_relaxed) || said_no_step_.exchange(true)) return;
+  try {
+    reporter.Warn(std::to_string(passes) +
+                  " backward passes have come by a watched parameter and no step has ended, so that the config's "
+                  "changes wait and all rows are of one step: attach the optimizer that is stepped now, "
+                  "monitor.Attach(*model, optimizer), or call monitor.EndStep() after each update; if a step has so "
+                  "many passes, announce them (Options::grad_acc_steps)");
+  } catch (const std::bad_alloc&) {  // no memory to say it
+  }
+}
+
+void Context::SetPlacesWithoutGradient(size_t planned_rows) noexcept {
+  places_without_gradient_ = static_cast<uint32_t>(std::clamp(planned_rows, kPlacesMin, kPlacesMax));
+}
+
+bool Context::AdmitWithoutGradient() noexcept {
+  if (rows_without_gradient_.Count(step.load(std::memory_order_relaxed)) < places_without_gradient_) return true;
+  if (calls_left_out_.fetch_add(1, std::memory_order_relaxed) != 0) return false;
+  try {
+    reporter.Warn("forward passes without gradient have filled the " + std::to_string(places_without_gradient_) +
+                  " places that their rows have in a step: further ones of the step give no rows, so that those of "
+                  "training find places; model->eval() keeps all of them out");
+  } catch (const std::bad_alloc&) {  // no memory to say it
+  }
+  return false;
+}
 
 bool Context::Measure(Recorder& to, SiteKind kind, const Observation& at, const at::Tensor& tensor, Record* record) {
   const SeenTensor seen = See(tensor);

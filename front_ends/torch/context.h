@@ -53,6 +53,20 @@ struct Context {
     return generation.load(std::memory_order_acquire) == made ? Collecting() : nullptr;
   }
 
+  // A parameter has seen so many backward passes in this step. Says it when they are so many that no step seems to end
+  // any more. Any thread.
+  void NotePasses(uint32_t passes) noexcept;
+
+  // Forward passes without gradient, as of rollouts, may be any number between two steps. Their rows get so many places
+  // in a step, those of one step of training, and the rest is left out: gradients that come later find places.
+  void SetPlacesWithoutGradient(size_t planned_rows) noexcept;
+  // False: the call is left out, and counted.
+  bool AdmitWithoutGradient() noexcept;
+  void NoteRowsWithoutGradient(size_t rows) noexcept {
+    (void)rows_without_gradient_.Add(step.load(std::memory_order_relaxed), static_cast<uint32_t>(rows));
+  }
+  uint64_t calls_left_out() const noexcept { return calls_left_out_.load(std::memory_order_relaxed); }
+
   // Keeps a call whose gradients have begun to arrive until the end of the step. At most `count_max` are kept.
   void AddUnfinished(std::shared_ptr<CallGradients> call, size_t count_max);
   // Finishes those calls. Step thread, at the end of the step.
@@ -63,6 +77,10 @@ struct Context {
   bool Measure(Recorder& to, SiteKind kind, const Observation& at, const at::Tensor& tensor, Record* record);
 
  private:
+  StepCounter rows_without_gradient_;
+  uint32_t places_without_gradient_ = 0;  // changes between steps only
+  std::atomic<uint64_t> calls_left_out_{0};
+  std::atomic<bool> said_no_step_{false};
   std::mutex mutex_;
   std::vector<std::shared_ptr<CallGradients>> unfinished_;  // guarded by mutex_
 };

@@ -30,6 +30,10 @@ void AppendModule(torch::nn::Module& module, const std::string& name, int chunk,
   index->points.push_back(point);
 }
 
+bool CanBeTrained(const at::Tensor& parameter) {
+  return parameter.requires_grad() || (parameter.is_leaf() && parameter.is_floating_point());
+}
+
 }  // namespace
 
 void AppendModel(torch::nn::Module& root, int chunk, ModelIndex* index) {
@@ -42,7 +46,7 @@ void AppendModel(torch::nn::Module& root, int chunk, ModelIndex* index) {
     const at::Tensor& parameter = item.value();
     if (!parameter.defined() || !seen.insert(parameter.unsafeGetTensorImpl()).second) continue;
     index->sites.parameters.push_back(
-        {chunk, item.key(), DTypeOf(parameter), parameter.sizes().vec(), parameter.requires_grad()});
+        {chunk, item.key(), DTypeOf(parameter), parameter.sizes().vec(), CanBeTrained(parameter)});
     index->parameters.push_back(parameter);
   }
 }
@@ -55,11 +59,8 @@ OptimizerPoint* PointOf(torch::optim::Optimizer& optimizer) {
   return dynamic_cast<OptimizerPoint*>(&optimizer);
 }
 
-std::vector<const void*> ParametersOf(OptimizerPoint& point) {
-  std::vector<const void*> parameters;
-  for (const auto& group : dynamic_cast<torch::optim::Optimizer&>(point).param_groups())
-    for (const at::Tensor& parameter : group.params()) parameters.push_back(parameter.unsafeGetTensorImpl());
-  return parameters;
+torch::optim::Optimizer& OptimizerOf(OptimizerPoint& point) {
+  return dynamic_cast<torch::optim::Optimizer&>(point);
 }
 
 }  // namespace stepwatch::torch_front

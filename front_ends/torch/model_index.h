@@ -26,7 +26,8 @@ struct ModelIndex {
   std::vector<at::Tensor> parameters;  // as sites.parameters
 };
 
-// Appends one model. What is registered under several names is listed under the first.
+// Appends one model. A parameter that is frozen, and could be trained, is listed like one that is. What is registered
+// under several names is listed under the first.
 void AppendModel(torch::nn::Module& root, int chunk, ModelIndex* index);
 
 // Expired if no shared_ptr holds the module.
@@ -34,8 +35,7 @@ std::weak_ptr<torch::nn::Module> OwnerOf(torch::nn::Module& module);
 
 // Null if the optimizer is not Watched.
 OptimizerPoint* PointOf(torch::optim::Optimizer& optimizer);
-// The identities of the parameters that the optimizer updates.
-std::vector<const void*> ParametersOf(OptimizerPoint& point);
+torch::optim::Optimizer& OptimizerOf(OptimizerPoint& point);
 
 // "torch::nn::LinearImpl" -> "Linear"
 std::string DisplayType(const std::string& demangled);

@@ -42,6 +42,13 @@ ModuleTap::~ModuleTap() {
   Detach();
 }
 
+void ModuleTap::AttachTo(TapPoint* point) noexcept {
+  Detach();
+  if (point == nullptr || point->attached_ != nullptr) return;
+  point_ = point;
+  point_->attached_ = this;
+}
+
 bool ModuleTap::IsAttached(const TapPoint& point) {
   return point.attached_ != nullptr;
 }
@@ -110,6 +117,8 @@ ForwardCall::ForwardCall(ModuleTap& tap, bool training) noexcept {
   Context& context = *tap.context_;
   Recorder* recorder = context.Collecting();
   if (recorder == nullptr || !training) return;
+  // What is left out is not numbered either: rows of training have the names that they have with fewer of these.
+  if (!at::GradMode::is_enabled() && !context.AdmitWithoutGradient()) return;
   const CallPosition at = tap.NextCall();
   if (!recorder->collects(tap.sites_.groups) && context.structure == nullptr) return;
   torch_front::Guarded(context, "watching a module",
@@ -149,9 +158,12 @@ void ForwardCall::Frame::ReadInput(const at::Tensor& input, uint16_t element) {
 void ForwardCall::After(const OutputList& outputs) noexcept {
   Frame& frame = *frame_;
   torch_front::Guarded(frame.context, "reading a module's output", [&] {
+    const bool wants_outputs = frame.tap.sites_.output != kNoSite;
+    if (!at::GradMode::is_enabled())
+      frame.context.NoteRowsWithoutGradient(frame.inputs.size() + (wants_outputs ? outputs.tensors.size() : 0));
     for (const Record& record : frame.inputs) frame.recorder.Enqueue(record);
     frame.inputs.clear();
-    if (frame.tap.sites_.output != kNoSite) frame.ObserveOutputs(outputs);
+    if (wants_outputs) frame.ObserveOutputs(outputs);
     if (frame.structure != nullptr) frame.DescribeCall(outputs);
     if (frame.gradients == nullptr) return;
     frame.WatchInputs(outputs);

@@ -39,7 +39,11 @@ class ModuleTap {
 
   static bool IsAttached(const TapPoint& point);
   bool IsOn(const TapPoint& point) const { return point_ == &point; }
+  TapPoint* point() const noexcept { return point_; }  // null: the module is gone
   void Detach() noexcept;
+  // Another module has taken the place of this one, and has the same sites; null, or one that is watched already: none
+  // has. To be armed anew.
+  void AttachTo(TapPoint* point) noexcept;
   void PointDied() noexcept { point_ = nullptr; }
 
   // Between steps. Armed, each forward comes by here; otherwise it costs one load.

@@ -6,9 +6,11 @@
 
 namespace stepwatch {
 
+// An optimizer that nobody watches leaves the tap here: the variable that was attached has a new optimizer.
 void OptimizerPoint::TakeTapOf(OptimizerPoint& other) noexcept {
   OptimizerTap* tap = other.tap_.exchange(nullptr, std::memory_order_acq_rel);
-  if (tap != nullptr) tap->PointMoved(this);
+  if (tap == nullptr) return;
+  tap->PointMoved(this);
   OptimizerTap* mine = tap_.exchange(tap, std::memory_order_acq_rel);
   if (mine != nullptr) mine->PointMoved(nullptr);
 }
@@ -51,7 +53,12 @@ OptimizerStep::LossClosure OptimizerStep::Before(LossClosure closure) {
 }
 
 void OptimizerStep::After() noexcept {
+  is_over_ = true;
   tap_.events().after();
+}
+
+OptimizerStep::~OptimizerStep() {
+  if (!is_over_) tap_.events().abandoned();
 }
 
 }  // namespace detail

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "front_ends/torch/context.h"
+#include "front_ends/torch/model_snapshot.h"
 #include "front_ends/torch/tensor_batch.h"
 #include "stepwatch/record_layout.h"
 
@@ -21,8 +22,6 @@ class Optimizer;
 }
 
 namespace stepwatch::torch_front {
-
-using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
 
 struct ParameterTap;  // one parameter
 
@@ -34,25 +33,44 @@ class ParameterTaps {
   // The parameters in the order of SiteIndex::parameters, and for each the position of the optimizer that updates it,
   // -1 for none.
   void Build(const std::vector<at::Tensor>& parameters, const std::vector<int>& optimizers, size_t optimizer_count);
+  // The model has other tensors under the same names, undefined where it has none any more, or its optimizers have
+  // shared them out anew. The sites stay.
+  void Rebind(const std::vector<at::Tensor>& parameters, const std::vector<int>& optimizers);
+  bool IsBound(size_t parameter, const at::Tensor& tensor) const;
+  // As given last.
+  const std::vector<int>& optimizers() const { return optimizers_; }
   // Null: nothing is wanted any more.
   void Swap(const RecordLayout* layout) noexcept;
 
   void BeforeUpdate(size_t optimizer, torch::optim::Optimizer& object) noexcept;
   void AfterUpdate(size_t optimizer) noexcept;
-  // Before the frame closes: gradients of parameters that no attached optimizer updates.
+  // The update has thrown.
+  void AbandonUpdate(size_t optimizer) noexcept;
+  // Before the frame closes: gradients that no update has followed.
   void BeforeEndOfStep() noexcept;
 
  private:
-  void CollectBefore(Recorder& recorder, ParameterTap& tap, torch::optim::Optimizer& object);
-  void CollectState(Recorder& recorder, ParameterTap& tap, const at::Tensor& parameter,
-                    torch::optim::Optimizer& object);
+  static constexpr uint16_t kUpdatesMax = 0xfffe;
+  // Of one optimizer in one step. Rows of further updates have their number as that of a call.
+  struct Updates {
+    uint32_t step = 0;
+    uint16_t begun = 0;
+    uint16_t current = 0;
+  };
+
+  void Share(const std::vector<int>& optimizers, size_t optimizer_count);
+  uint16_t BeginUpdate(size_t optimizer) noexcept;
+  void CollectBefore(Recorder& recorder, ParameterTap& tap, torch::optim::Optimizer& object, uint16_t update);
+  void CollectState(Recorder& recorder, ParameterTap& tap, const at::Tensor& parameter, torch::optim::Optimizer& object,
+                    uint16_t update);
   void SayIfNoMoments(torch::optim::Optimizer& object, size_t optimizer);
 
   const std::shared_ptr<Context> context_;
   std::vector<std::unique_ptr<ParameterTap>> taps_;
   std::vector<std::vector<ParameterTap*>> of_optimizer_;
-  std::vector<ParameterTap*> without_optimizer_;
-  std::vector<bool> said_no_moments_;  // by optimizer
+  std::vector<int> optimizers_;        // of each tap; -1: none
+  std::vector<Updates> updates_;       // by optimizer
+  std::vector<bool> said_no_moments_;  // likewise
   TensorBatch batch_;                  // of the optimizer that is stepping
   bool active_ = false;
   bool wants_moments_ = false;

@@ -12,14 +12,14 @@ void TensorBatch::Reserve(size_t tensors) {
   kept_.reserve(tensors);
 }
 
-void TensorBatch::Add(Context& context, SiteKind kind, SiteId site, const at::Tensor& tensor) {
+void TensorBatch::Add(Context& context, SiteKind kind, const Observation& at, const at::Tensor& tensor) {
   SeenTensor seen = See(tensor);
   kept_.resize(at_.size());  // an exception may have left one too many
   views_.resize(at_.size());
   if (seen.problem != nullptr) context.reporter.Unmeasurable(kind, seen.problem);
   kept_.push_back(seen.kept.defined() ? std::move(seen.kept) : tensor);
   views_.push_back(seen.view);
-  at_.push_back({site});
+  at_.push_back(at);
 }
 
 void TensorBatch::Observe(Recorder& recorder) noexcept {

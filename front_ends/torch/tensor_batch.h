@@ -17,7 +17,7 @@ class TensorBatch {
  public:
   void Reserve(size_t tensors);
   // Throws what torch throws, and then holds what it held before.
-  void Add(Context& context, SiteKind kind, SiteId site, const at::Tensor& tensor);
+  void Add(Context& context, SiteKind kind, const Observation& at, const at::Tensor& tensor);
   // Empty afterwards.
   void Observe(Recorder& recorder) noexcept;
 

@@ -10,9 +10,11 @@
 #include "front_ends/shared/exception_recorder.h"
 #include "front_ends/shared/signal_recorder.h"
 #include "front_ends/shared/told_monitors.h"
+#include "front_ends/torch/attached_models.h"
 #include "front_ends/torch/context.h"
+#include "front_ends/torch/model_change.h"
 #include "front_ends/torch/model_index.h"
-#include "front_ends/torch/module_tap.h"
+#include "front_ends/torch/module_taps.h"
 #include "front_ends/torch/optimizer_tap.h"
 #include "front_ends/torch/parameter_taps.h"
 #include "front_ends/torch/tensor_view.h"
@@ -52,23 +54,17 @@ class TorchMonitor::Impl final : public HookTable {
   void Swap(const RecordLayout* layout, const FrontEndRequests& requests) noexcept override;
 
  private:
-  struct Chunk {
-    torch::nn::Module* root;
-    std::weak_ptr<torch::nn::Module> owner;
-    bool owned;  // false: no shared_ptr holds this root, and it must live until the last Attach
-
-    bool alive() const { return !owned || !owner.expired(); }
-  };
-
   void CheckModules(const std::vector<torch::nn::Module*>& chunks) const;
   void AttachOptimizer(torch::optim::Optimizer& optimizer);
   SiteIndex Rebuild();
-  void BuildModuleTaps(const ModelIndex& index);
-  void BuildParameterTaps(const ModelIndex& index);
+  void Look() noexcept;
+  void Follow();
+  torch_front::ModelChange ChangeOf(const std::vector<at::Tensor>& parameters, const std::vector<int>& shares) const;
+  void LookBetweenSteps() noexcept;
   void PrepareDevices(const ModelIndex& index);
   void SayIfNothingWatchable(const ModelIndex& index);
-  void ArmModules() noexcept;
   bool IsClock(size_t optimizer) const noexcept;
+  void BeforeUpdate(size_t optimizer, torch::optim::Optimizer& object) noexcept;
   void AfterUpdate(size_t optimizer) noexcept;
   void EndStep() noexcept;
   void NameReplayStreams() noexcept;
@@ -76,11 +72,15 @@ class TorchMonitor::Impl final : public HookTable {
 
   const std::shared_ptr<Context> context_;
   std::unique_ptr<Monitor> monitor_;
-  std::vector<Chunk> chunks_;
-  std::vector<std::unique_ptr<OptimizerTap>> optimizers_;
-  std::vector<std::unique_ptr<ModuleTap>> module_taps_;  // as SiteIndex::modules; null: not Watched
-  std::vector<int> module_chunks_;                       // of each module
+  torch_front::AttachedModels attached_;
+  SiteIndex sites_;  // as the core has it
+  torch_front::ModuleTaps module_taps_;
   torch_front::ParameterTaps parameter_taps_;
+  torch_front::ChangeTeller changes_;
+  size_t strangers_ = 0;     // tensors of optimizers that no attached module registers
+  bool has_looked_ = false;  // in this step
+  bool look_between_steps_ = false;
+  bool attach_between_steps_ = false;
   std::set<int> cuda_devices_;  // of the parameters
   bool manual_clock_ = false;
   bool said_nothing_watchable_ = false;
@@ -88,7 +88,8 @@ class TorchMonitor::Impl final : public HookTable {
   const int exceptions_before_ = std::uncaught_exceptions();
 };
 
-TorchMonitor::Impl::Impl(Options options) : context_(MakeContext(options)), parameter_taps_(context_) {
+TorchMonitor::Impl::Impl(Options options)
+    : context_(MakeContext(options)), module_taps_(context_), parameter_taps_(context_), changes_(&context_->reporter) {
   if (options.parallel_for == nullptr) options.parallel_for = torch_front::RunOnTorchThreads;
   const std::string path = options.config_path;
   Result<std::unique_ptr<Monitor>> created = Monitor::Create(std::move(options));
@@ -111,13 +112,8 @@ void TorchMonitor::Impl::Attach(const std::vector<torch::nn::Module*>& chunks, t
   if (closed_) throw std::invalid_argument("stepwatch: Attach after Close");
   CheckModules(chunks);
   if (optimizer != nullptr) AttachOptimizer(*optimizer);
-  for (torch::nn::Module* chunk : chunks) {
-    const auto known = std::find_if(chunks_.begin(), chunks_.end(),
-                                    [&](const Chunk& other) { return other.root == chunk && other.alive(); });
-    if (known != chunks_.end()) continue;
-    const std::weak_ptr<torch::nn::Module> owner = torch_front::OwnerOf(*chunk);
-    chunks_.push_back({chunk, owner, !owner.expired()});
-  }
+  for (torch::nn::Module* chunk : chunks) attached_.AddModel(*chunk);
+  attached_.ForgetLostModels();
   const Status attached = monitor_->Attach(Rebuild(), this);
   if (!attached.ok()) throw std::invalid_argument("stepwatch: " + attached.ToString());
 }
@@ -130,9 +126,7 @@ void TorchMonitor::Impl::CheckModules(const std::vector<torch::nn::Module*>& chu
     for (size_t i = 0; i < index.points.size(); ++i) {
       const TapPoint* point = index.points[i];
       if (point == nullptr || !ModuleTap::IsAttached(*point)) continue;
-      const bool ours = std::any_of(module_taps_.begin(), module_taps_.end(),
-                                    [&](const auto& tap) { return tap != nullptr && tap->IsOn(*point); });
-      if (!ours)
+      if (!module_taps_.IsOn(*point))
         throw std::invalid_argument("stepwatch: module \"" + index.sites.modules[i].name +
                                     "\" is watched by another TorchMonitor; close that one first");
     }
@@ -145,63 +139,86 @@ void TorchMonitor::Impl::AttachOptimizer(torch::optim::Optimizer& optimizer) {
     throw std::invalid_argument(
         "stepwatch: this optimizer cannot be watched; declare it as stepwatch::Watched<torch::optim::AdamW> (or "
         "whichever it is), or attach the model alone and call EndStep() after every update");
-  for (const auto& known : optimizers_)
-    if (known->point() == point) return;
+  if (attached_.Has(*point)) return;
   if (OptimizerTap::IsAttached(*point))
     throw std::invalid_argument("stepwatch: this optimizer is watched by another TorchMonitor; close that one first");
-  const size_t position = optimizers_.size();
+  const size_t position = attached_.optimizer_count();
   OptimizerEvents events;
-  events.before = [this, position](torch::optim::Optimizer& object) { parameter_taps_.BeforeUpdate(position, object); };
+  events.before = [this, position](torch::optim::Optimizer& object) { BeforeUpdate(position, object); };
   events.after = [this, position] { AfterUpdate(position); };
-  optimizers_.push_back(std::make_unique<OptimizerTap>(point, std::move(events)));
+  events.abandoned = [this, position] { parameter_taps_.AbandonUpdate(position); };
+  attached_.AddOptimizer(point, std::move(events));
 }
 
 // Puts fresh taps on everything that is attached and alive. Between steps.
 SiteIndex TorchMonitor::Impl::Rebuild() {
   context_->generation.fetch_add(1, std::memory_order_release);
-  ModelIndex index;
-  for (size_t i = 0; i < chunks_.size(); ++i)
-    if (chunks_[i].alive()) torch_front::AppendModel(*chunks_[i].root, static_cast<int>(i), &index);
-  BuildModuleTaps(index);
-  BuildParameterTaps(index);
+  attach_between_steps_ = false;
+  ModelIndex index = attached_.Read();
+  module_taps_.Build(index);
+  parameter_taps_.Build(index.parameters, attached_.SharesOf(index.parameters), attached_.optimizer_count());
+  strangers_ = attached_.CountStrangers(index.parameters);
   PrepareDevices(index);
   SayIfNothingWatchable(index);
   index.sites.unwatchable_advice =
       "to see them, take their type from namespace stepwatch::nn or wrap it in stepwatch::Watched<>";
+  sites_ = index.sites;
   return std::move(index.sites);
 }
 
-void TorchMonitor::Impl::BuildModuleTaps(const ModelIndex& index) {
-  module_taps_.clear();
-  module_chunks_.clear();
-  std::shared_ptr<torch_front::StepCounter> root_entries;
-  for (size_t i = 0; i < index.points.size(); ++i) {
-    const ModuleEntry& entry = index.sites.modules[i];
-    const bool is_root = entry.name.empty();
-    if (is_root) root_entries = std::make_shared<torch_front::StepCounter>();
-    module_chunks_.push_back(entry.chunk);
-    module_taps_.push_back(nullptr);
-    // A module that two chunks share belongs to the first.
-    if (index.points[i] == nullptr || ModuleTap::IsAttached(*index.points[i])) continue;
-    const std::string key = std::to_string(entry.chunk) + ":" + entry.name;
-    module_taps_.back() =
-        std::make_unique<ModuleTap>(context_, root_entries, index.points[i], key, is_root, static_cast<uint32_t>(i));
-  }
+// Before tensors are read around an update: those that the model has now, not those that it had.
+void TorchMonitor::Impl::Look() noexcept {
+  has_looked_ = true;
+  torch_front::Guarded(*context_, "looking for changes of the model", [this] {
+    if (!attached_.IsAsRead()) Follow();
+    if (attached_.HasLostModel()) changes_.TellModelGone();
+  });
 }
 
-void TorchMonitor::Impl::BuildParameterTaps(const ModelIndex& index) {
-  std::unordered_map<const void*, int> optimizer_of;
-  for (size_t i = 0; i < optimizers_.size(); ++i) {
-    if (optimizers_[i]->point() == nullptr) continue;  // destroyed
-    for (const void* parameter : torch_front::ParametersOf(*optimizers_[i]->point()))
-      optimizer_of.emplace(parameter, static_cast<int>(i));
+// What has the same names takes over the sites at once. Other names need another plan, which begins between steps.
+void TorchMonitor::Impl::Follow() {
+  const ModelIndex fresh = attached_.Read();
+  const torch_front::IndexMatch match = torch_front::MatchIndexes(sites_, fresh.sites);
+  const torch_front::ModelPlaces places = torch_front::PlacesOf(match, fresh);
+  const std::vector<int> shares = attached_.SharesOf(places.parameters);
+  torch_front::ModelChange change = ChangeOf(places.parameters, shares);
+  change.gone = torch_front::GoneNames(sites_, match);
+  change.fresh = torch_front::FreshNames(fresh.sites, match);
+  const size_t strangers = attached_.CountStrangers(fresh.parameters);
+  change.strangers = strangers > strangers_ ? strangers - strangers_ : 0;
+  strangers_ = strangers;
+  module_taps_.Rebind(places.points);
+  parameter_taps_.Rebind(places.parameters, shares);
+  PrepareDevices(fresh);
+  if (!match.is_same) attach_between_steps_ = look_between_steps_ = true;
+  changes_.Tell(change);
+}
+
+torch_front::ModelChange TorchMonitor::Impl::ChangeOf(const std::vector<at::Tensor>& parameters,
+                                                      const std::vector<int>& shares) const {
+  torch_front::ModelChange change;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (!parameters[i].defined()) continue;
+    const int before = parameter_taps_.optimizers()[i];
+    const bool has_left = before >= 0 && shares[i] < 0 && attached_.IsOptimizerAlive(static_cast<size_t>(before));
+    if (!parameter_taps_.IsBound(i, parameters[i])) change.replaced.push_back(sites_.parameters[i].name);
+    if (has_left) change.left.push_back(sites_.parameters[i].name);
+    change.regrouped += shares[i] >= 0 && shares[i] != before;
   }
-  std::vector<int> optimizers;
-  for (const at::Tensor& parameter : index.parameters) {
-    const auto found = optimizer_of.find(parameter.unsafeGetTensorImpl());
-    optimizers.push_back(found == optimizer_of.end() ? -1 : found->second);
-  }
-  parameter_taps_.Build(index.parameters, optimizers, optimizers_.size());
+  return change;
+}
+
+// A plan that begins may be of a model that has changed meanwhile: nobody looks while nothing is collected.
+void TorchMonitor::Impl::LookBetweenSteps() noexcept {
+  has_looked_ = false;
+  if (!std::exchange(look_between_steps_, false)) return;
+  Look();
+  has_looked_ = false;
+  if (!attach_between_steps_) return;
+  torch_front::Guarded(*context_, "reading a model that has changed", [this] {
+    const Status attached = monitor_->Attach(Rebuild(), this);
+    if (!attached.ok()) context_->reporter.Warn("the model has changed, and cannot be watched: " + attached.ToString());
+  });
 }
 
 void TorchMonitor::Impl::PrepareDevices(const ModelIndex& index) {
@@ -223,46 +240,25 @@ void TorchMonitor::Impl::SayIfNothingWatchable(const ModelIndex& index) {
 
 void TorchMonitor::Impl::Swap(const RecordLayout* layout, const FrontEndRequests& requests) noexcept {
   context_->generation.fetch_add(1, std::memory_order_release);
-  for (auto& tap : module_taps_)
-    if (tap != nullptr) tap->sites() = ModuleSites();
-  for (size_t i = 0; layout != nullptr && i < layout->sites.size(); ++i) {
-    const PlannedSite& site = layout->sites[i];
-    const bool is_actv = site.kind == SiteKind::kActv;
-    if (!is_actv && site.kind != SiteKind::kActvGrad) continue;
-    if (site.owner >= module_taps_.size() || module_taps_[site.owner] == nullptr) continue;
-    ModuleSites& sites = module_taps_[site.owner]->sites();
-    const bool is_input = site.port == Port::kInput;
-    SiteId& id = is_actv ? (is_input ? sites.input : sites.output) : (is_input ? sites.input_grad : sites.output_grad);
-    id = static_cast<SiteId>(i);
-    sites.groups |= GroupSet{1} << site.group;
-  }
+  module_taps_.Swap(layout);
   parameter_taps_.Swap(layout);
+  look_between_steps_ = layout != nullptr;
   context_->structure.reset();
   if (requests.structure)
     torch_front::Guarded(*context_, "preparing print_struct",
                          [this] { context_->structure = std::make_shared<torch_front::StructureRecorder>(); });
-  ArmModules();
-}
-
-// A root counts micro-batches for its chunk, so it is armed with any of its modules. It comes first in its chunk.
-void TorchMonitor::Impl::ArmModules() noexcept {
-  const bool all = context_->structure != nullptr;
-  ModuleTap* root = nullptr;
-  for (size_t i = 0; i < module_taps_.size(); ++i) {
-    if (i == 0 || module_chunks_[i] != module_chunks_[i - 1]) root = nullptr;
-    ModuleTap* tap = module_taps_[i].get();
-    if (tap == nullptr) continue;
-    if (tap->is_root()) root = tap;
-    const bool wanted = all || tap->sites().any();
-    tap->Arm(wanted);
-    if (wanted && root != nullptr) root->Arm(true);
-  }
+  module_taps_.Arm();
 }
 
 bool TorchMonitor::Impl::IsClock(size_t optimizer) const noexcept {
   for (size_t i = 0; i < optimizer; ++i)
-    if (optimizers_[i]->point() != nullptr) return false;
+    if (attached_.IsOptimizerAlive(i)) return false;
   return !manual_clock_;
+}
+
+void TorchMonitor::Impl::BeforeUpdate(size_t optimizer, torch::optim::Optimizer& object) noexcept {
+  if (context_->Collecting() != nullptr) Look();
+  parameter_taps_.BeforeUpdate(optimizer, object);
 }
 
 void TorchMonitor::Impl::AfterUpdate(size_t optimizer) noexcept {
@@ -272,12 +268,14 @@ void TorchMonitor::Impl::AfterUpdate(size_t optimizer) noexcept {
 
 void TorchMonitor::Impl::EndStep() noexcept {
   if (closed_) return;
+  if (!has_looked_ && context_->Collecting() != nullptr) Look();
   parameter_taps_.BeforeEndOfStep();
   context_->FinishCalls();
   if (context_->structure != nullptr && context_->Collecting() != nullptr) PublishStructure();
   context_->step.fetch_add(1, std::memory_order_relaxed);
   NameReplayStreams();
   monitor_->EndStep();
+  LookBetweenSteps();
 }
 
 // A graph was replayed on the stream that is current now; while it is captured, that is the capture's own.
@@ -294,20 +292,22 @@ void TorchMonitor::Impl::PublishStructure() noexcept {
   torch_front::Guarded(*context_, "print_struct",
                        [this] { monitor_->PublishStructure(context_->structure->Modules()); });
   context_->structure.reset();
-  ArmModules();
+  module_taps_.Arm();
 }
 
 Status TorchMonitor::Impl::Close(std::chrono::milliseconds timeout) {
   if (closed_) return Status();
   closed_ = true;
-  optimizers_.clear();
+  attached_.ClearOptimizers();
+  if (const uint64_t calls = context_->calls_left_out(); calls > 0)
+    context_->reporter.Warn(std::to_string(calls) + " forward calls of modules without gradient gave no rows");
   front_end::ForgetSignals(monitor_.get());
   front_end::ForgetExceptions(monitor_.get());
   const Status closed = monitor_ != nullptr ? monitor_->Close(timeout) : Status();
   context_->reporter.Connect(nullptr);
   Swap(nullptr, {});
   context_->recorder.store(nullptr, std::memory_order_release);
-  module_taps_.clear();
+  module_taps_.Clear();
   return closed;
 }
 

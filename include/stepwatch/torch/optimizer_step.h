@@ -21,6 +21,9 @@ class OptimizerStep {
   using LossClosure = std::function<at::Tensor()>;
 
   OptimizerStep(OptimizerTap& tap, torch::optim::Optimizer& optimizer) : tap_(tap), optimizer_(optimizer) {}
+  ~OptimizerStep();
+  OptimizerStep(const OptimizerStep&) = delete;
+  OptimizerStep& operator=(const OptimizerStep&) = delete;
   // What to hand to the optimizer instead of the closure.
   LossClosure Before(LossClosure closure);
   void After() noexcept;
@@ -29,6 +32,7 @@ class OptimizerStep {
   OptimizerTap& tap_;
   torch::optim::Optimizer& optimizer_;
   bool seen_ = false;
+  bool is_over_ = false;
 };
 
 }  // namespace detail

@@ -20,10 +20,20 @@
 // A step that is a CUDA graph: capture it in a step that is collected, and call EndStep() after each replay, with the
 // stream of the replay current; the rows of what was observed in the capture follow (docs/statistics.md).
 //
+// A model may change while it is trained. At each collected step it is looked at: parameters that are other tensors,
+// frozen, unfrozen or moved between groups and optimizers, and modules that are replaced under their names, are
+// followed in that step (the un-reduced gradient of a new tensor from the next step on); modules and parameters of new
+// names from the next step on, under a new plan of the same window. Each kind of change is told once, and so is what
+// cannot be followed: an optimizer or a model that is destroyed and replaced by one that is not attached, tensors that
+// no module registers. An optimizer that is assigned to the variable that was attached is watched in its place.
+//
+// Several updates of one parameter in a step give rows of their own, the second with the suffix @1. Forward passes in
+// training mode without gradient have as many rows in a step as its training has (at least 512); what is more is left
+// out and counted, so that the rows of gradients find places.
+//
 // Threads: Attach, Close, EndStep and the destructor belong to the training thread. The model and the optimizer may be
-// destroyed before or after the monitor; nothing here keeps them alive, except that a plan with wg_distribution holds
-// the parameters it watches until it ends. In training nothing throws because of the monitor: trouble becomes an event
-// and missing rows.
+// destroyed before or after the monitor; nothing here keeps them alive, nor anything of autograd's graphs. In training
+// nothing throws because of the monitor: trouble becomes an event and missing rows.
 #pragma once
 
 #include <chrono>

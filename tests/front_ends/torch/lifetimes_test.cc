@@ -133,18 +133,19 @@ TEST_CASE("hooks are on while a plan wants them, and off again") {
   Sgd optimizer(net->parameters(), Rate());
   monitor.Attach(*net, optimizer);
   auto forward_is_plain = [&] { return net->fc1(torch::randn({1, 4})).grad_fn()->name() == "AddmmBackward0"; };
-  auto accumulators_are_plain = [&] {
-    return torch::autograd::impl::grad_accumulator(net->fc1->weight)->post_hooks().empty();
+  auto gradients_are_plain = [&] {
+    return torch::autograd::impl::post_acc_grad_hooks(net->fc1->weight) == nullptr &&
+           torch::autograd::impl::grad_accumulator(net->fc1->weight)->post_hooks().empty();
   };
   Step(net, optimizer);
-  CHECK(accumulators_are_plain());
+  CHECK(gradients_are_plain());
   harness.Save(R"({"dynamic_on": true, "wg_distribution": true, "xy_distribution": true, "collect_times": 1})");
   CHECK(monitor.Refresh(std::chrono::seconds(10)) == RefreshOutcome::kArmed);
-  CHECK(accumulators_are_plain());
+  CHECK(gradients_are_plain());
   Step(net, optimizer);
-  CHECK(!accumulators_are_plain());
+  CHECK(!gradients_are_plain());
   Step(net, optimizer);
-  CHECK(accumulators_are_plain());
+  CHECK(gradients_are_plain());
   CHECK(forward_is_plain());
   CHECK(monitor.Close().ok());
   CHECK(harness.RowsOf(SiteKind::kGradUnreduced, 2).size() == 4);

@@ -1,0 +1,99 @@
+#include "front_ends/torch/attached_models.h"
+
+#include <torch/nn/module.h>
+#include <torch/optim/optimizer.h>
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+namespace stepwatch::torch_front {
+
+void AttachedModels::AddModel(torch::nn::Module& root) {
+  const bool is_known = std::any_of(chunks_.begin(), chunks_.end(),
+                                    [&](const Chunk& other) { return other.root == &root && other.alive(); });
+  if (is_known) return;
+  const std::weak_ptr<torch::nn::Module> owner = OwnerOf(root);
+  chunks_.push_back({&root, owner, !owner.expired()});
+}
+
+void AttachedModels::AddOptimizer(OptimizerPoint* point, OptimizerEvents events) {
+  optimizers_.push_back({std::make_unique<OptimizerTap>(point, std::move(events))});
+}
+
+bool AttachedModels::Has(const OptimizerPoint& point) const {
+  return std::any_of(optimizers_.begin(), optimizers_.end(),
+                     [&](const Attached& each) { return each.tap->point() == &point; });
+}
+
+ModelIndex AttachedModels::Read() {
+  ModelIndex index;
+  for (size_t i = 0; i < chunks_.size(); ++i) {
+    if (!chunks_[i].alive()) continue;
+    AppendModel(*chunks_[i].root, static_cast<int>(i), &index);
+    chunks_[i].snapshot.Take(*chunks_[i].root);
+  }
+  for (Attached& each : optimizers_)
+    if (each.tap->point() != nullptr) each.groups.Take(OptimizerOf(*each.tap->point()));
+  return index;
+}
+
+bool AttachedModels::IsAsRead() const {
+  for (const Chunk& chunk : chunks_)
+    if (chunk.alive() && !chunk.snapshot.Describes(*chunk.root)) return false;
+  for (const Attached& each : optimizers_)
+    if (each.tap->point() != nullptr && !each.groups.Describes(OptimizerOf(*each.tap->point()))) return false;
+  return true;
+}
+
+bool AttachedModels::HasLostModel() const {
+  return std::any_of(chunks_.begin(), chunks_.end(),
+                     [](const Chunk& chunk) { return !chunk.is_forgotten && !chunk.alive(); });
+}
+
+void AttachedModels::ForgetLostModels() {
+  for (Chunk& chunk : chunks_) chunk.is_forgotten = !chunk.alive();
+}
+
+// Calls f(optimizer's position, tensor) for all that optimizers update.
+template <class F>
+void AttachedModels::EachUpdated(const F& f) const {
+  for (size_t i = 0; i < optimizers_.size(); ++i) {
+    if (!IsOptimizerAlive(i)) continue;
+    for (const auto& group : OptimizerOf(*optimizers_[i].tap->point()).param_groups())
+      for (const at::Tensor& parameter : group.params()) f(i, parameter);
+  }
+}
+
+std::vector<int> AttachedModels::SharesOf(const std::vector<at::Tensor>& parameters) const {
+  std::unordered_map<const void*, int> optimizer_of;
+  EachUpdated([&](size_t optimizer, const at::Tensor& parameter) {
+    optimizer_of.emplace(parameter.unsafeGetTensorImpl(), static_cast<int>(optimizer));
+  });
+  std::vector<int> shares;
+  for (const at::Tensor& parameter : parameters) {
+    const auto found = optimizer_of.find(parameter.unsafeGetTensorImpl());
+    shares.push_back(!parameter.defined() || found == optimizer_of.end() ? -1 : found->second);
+  }
+  return shares;
+}
+
+size_t AttachedModels::CountStrangers(const std::vector<at::Tensor>& parameters) const {
+  std::unordered_set<const void*> known;
+  for (const at::Tensor& parameter : parameters) known.insert(parameter.unsafeGetTensorImpl());
+  size_t strangers = 0;
+  EachUpdated(
+      [&](size_t, const at::Tensor& parameter) { strangers += known.count(parameter.unsafeGetTensorImpl()) == 0; });
+  return strangers;
+}
+
+ModelPlaces PlacesOf(const IndexMatch& match, const ModelIndex& fresh) {
+  ModelPlaces places;
+  for (const size_t at : match.modules) places.points.push_back(at == kNowhere ? nullptr : fresh.points[at]);
+  for (const size_t at : match.parameters)
+    places.parameters.push_back(at == kNowhere ? at::Tensor() : fresh.parameters[at]);
+  return places;
+}
+
+}  // namespace stepwatch::torch_front

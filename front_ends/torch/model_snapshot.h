@@ -1,0 +1,59 @@
+// What a model, or the groups of an optimizer, consisted of when they were read: enough to see at each step, by
+// comparing pointers, whether they still do.
+//
+// Keeps nothing alive but empty tensors and control blocks, so that what is new is never taken for what stood at the
+// same address before.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+namespace torch::nn {
+class Module;
+}
+namespace torch::optim {
+class Optimizer;
+}
+
+namespace stepwatch::torch_front {
+
+using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
+
+class ModelSnapshot {
+ public:
+  void Take(const torch::nn::Module& root);
+  // The same modules and parameters in the same places. Names are not compared.
+  bool Describes(const torch::nn::Module& root) const;
+
+ private:
+  struct Entry {
+    const torch::nn::Module* module;
+    std::weak_ptr<const torch::nn::Module> owner;  // empty: the root may be held by nobody
+    size_t parameters;
+    size_t children;
+  };
+  struct Position {
+    size_t module = 0;
+    size_t parameter = 0;
+  };
+  void Append(const torch::nn::Module& module);
+  bool Follows(const torch::nn::Module& module, Position* at) const;
+
+  std::vector<Entry> modules_;  // depth first, under every name
+  std::vector<WeakTensor> parameters_;
+};
+
+class GroupSnapshot {
+ public:
+  void Take(const torch::optim::Optimizer& optimizer);
+  // The same tensors in the same order.
+  bool Describes(const torch::optim::Optimizer& optimizer) const;
+
+ private:
+  std::vector<WeakTensor> parameters_;
+};
+
+}  // namespace stepwatch::torch_front
