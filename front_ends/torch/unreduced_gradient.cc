@@ -79,7 +79,7 @@ void UnreducedGradient::Observe(Recorder& recorder, const at::Tensor& gradient, 
   const auto announced = static_cast<uint32_t>(context_->grad_acc_steps);
   const uint32_t micro_step = (each_ ? pass : std::min(pass, announced)) - 1;
   const Observation at{site_, static_cast<int32_t>(micro_step), kNoElement, update};
-  if (each_ || pass % announced == 0) {
+  if (each_ || (update == 0 && pass % announced == 0)) {
     context_->Observe(recorder, SiteKind::kGradUnreduced, at, gradient);
   } else if (Record record; context_->Measure(recorder, SiteKind::kGradUnreduced, at, gradient, &record)) {
     kept_ = record;
@@ -99,7 +99,10 @@ void UnreducedGradient::EndUpdate() noexcept {
   updates_.passes = passes_.Count(updates_.step);
 }
 
+// After an update, passes that no other update follows are those of another network's loss.
 void UnreducedGradient::EndStep(Recorder& recorder) noexcept {
+  const uint32_t step = context_->step.load(std::memory_order_relaxed);
+  if (UpdatesOf(step).begun > 0) return DiscardKept();
   EnqueueKept(recorder);
 }
 
