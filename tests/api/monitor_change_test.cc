@@ -244,6 +244,7 @@ TEST_CASE("a text that is applied without the file runs until the file changes, 
   const std::string seen = job.Events(EventKind::kSeen).back().message;
   CHECK(seen.find("through the door: uid " + std::to_string(::geteuid())) != std::string::npos);
 
+  REQUIRE(steered.TrainUntil([&] { return steered.Get("/v1/status")["state"] == "COLLECTING"; }));
   const Answered ended = steered.Post("/v1/apply", ConfigText(Off()) + "\n");
   REQUIRE(ended.status == 200);
   CHECK(ended.json["taken"] == "stopping");

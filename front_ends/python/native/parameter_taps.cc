@@ -139,8 +139,9 @@ bool ParameterTap::EndsPass(uint32_t count) const {
 
 Observation ParameterTap::AtUnreduced(uint32_t count) const {
   const uint32_t micro_step = each_ ? count - 1 : (count - 1) % static_cast<uint32_t>(context_->grad_acc_steps);
-  // What has been added up since an update belongs to the next one.
-  const auto update = static_cast<uint16_t>(each_ ? 0 : std::min(updates_.Count(context_->step), kUpdatesMax));
+  const uint32_t begun = updates_.Count(context_->step);
+  const uint32_t ended = begun > 0 && is_updating_ ? begun - 1 : begun;
+  const auto update = static_cast<uint16_t>(each_ ? 0 : std::min(ended, kUpdatesMax));
   return {site(SiteKind::kGradUnreduced), static_cast<int32_t>(micro_step), kNoElement, update};
 }
 
@@ -287,7 +288,10 @@ void ParameterGroup::AfterUpdate(const ParameterSources& sources) noexcept {
   Recorder* const recorder = context_->Collecting();
   if (recorder == nullptr) return;
   Guarded(*context_, "reading parameters after the update", [&] {
-    for (const auto& tap : taps_) AddWeight(SiteKind::kParamUpdated, *tap, sources);
+    for (const auto& tap : taps_) {
+      AddWeight(SiteKind::kParamUpdated, *tap, sources);
+      tap->EndUpdate();
+    }
   });
   batch_.Observe(*recorder);
 }

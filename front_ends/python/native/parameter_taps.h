@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -48,7 +49,11 @@ class ParameterTap : public std::enable_shared_from_this<ParameterTap> {
   // has its number as the call; the drain numbers them anew when the last is known.
   void BeginUpdate() noexcept {
     update_ = static_cast<uint16_t>(std::min(updates_.Add(context_->step), kUpdatesMax) - 1);
+    is_updating_ = true;
   }
+  // What is accumulated from here on belongs to the next update; until here, to the one that evaluates its closure
+  // again.
+  void EndUpdate() noexcept { is_updating_ = false; }
   Observation At(SiteKind kind) const noexcept {
     return {site(kind), 0, kNoElement, updates_.Count(context_->step) == 0 ? uint16_t{0} : update_};
   }
@@ -82,7 +87,8 @@ class ParameterTap : public std::enable_shared_from_this<ParameterTap> {
   front_end::StepCounter calls_;
   front_end::StepCounter updates_;
   uint16_t update_ = 0;  // the last one of this step
-  Ref late_hook_;        // torch's handle
+  std::atomic<bool> is_updating_{false};
+  Ref late_hook_;  // torch's handle
 };
 
 // Defined with the bindings: the Python callable of OnAccumulated.

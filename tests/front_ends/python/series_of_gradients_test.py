@@ -199,3 +199,23 @@ def test_passes_without_gradients_do_not_take_the_places_of_gradients(
             names = [name for name, _ in model.named_parameters()]
             assert [table[name] for name in names] == pytest.approx(expected[step], rel=1e-5)
         assert len(rows(tmp_path, "param_updated", step)) == 40
+
+
+def test_an_update_that_evaluates_its_closure_again_is_one_update(tmp_path: Path) -> None:
+    model = mlp()
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=4, line_search_fn="strong_wolfe")
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = model(torch.ones(5, 4)).pow(2).mean()
+        loss.backward()
+        return loss
+
+    with watched(tmp_path, model, optimizer):
+        for _ in range(STEPS):
+            optimizer.step(closure)
+    for step in range(STEPS):
+        for kind in ("grad_unreduced", "grad_reduced"):
+            assert sorted(row["name"] for row in rows(tmp_path, kind, step)) == sorted(
+                name for name, _ in model.named_parameters()
+            )
