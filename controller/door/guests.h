@@ -1,4 +1,4 @@
-// Who is inside, and who goes when there is no room for whoever comes. Door thread only.
+// The connections that are open, and the choice of those that go when there is no room for another. Door thread only.
 #pragma once
 
 #include <cstddef>

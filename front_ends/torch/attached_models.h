@@ -60,8 +60,7 @@ class AttachedModels {
   std::vector<Attached> optimizers_;
 };
 
-// What stands now in the places of the modules and parameters of an index that is known: null and undefined where
-// nothing does.
+// The modules and parameters that stand now in the places of a known index: null and undefined where nothing does.
 struct ModelPlaces {
   std::vector<TapPoint*> points;
   std::vector<at::Tensor> parameters;

@@ -1,4 +1,4 @@
-// What has become of a model since it was read, and the words for it.
+// The changes of a model since it was read, and the words for them.
 #pragma once
 
 #include <cstddef>

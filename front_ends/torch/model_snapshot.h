@@ -1,5 +1,5 @@
-// What a model, or the groups of an optimizer, consisted of when they were read: enough to see at each step, by
-// comparing pointers, whether they still do.
+// The parts of a model, or of the groups of an optimizer, when they were read. To compare pointers at each step is
+// enough to see whether they are still the same.
 //
 // Keeps nothing alive but empty tensors and control blocks, so that what is new is never taken for what stood at the
 // same address before.

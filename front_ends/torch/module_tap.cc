@@ -117,7 +117,7 @@ ForwardCall::ForwardCall(ModuleTap& tap, bool training) noexcept {
   Context& context = *tap.context_;
   Recorder* recorder = context.Collecting();
   if (recorder == nullptr || !training) return;
-  // What is left out is not numbered either: rows of training have the names that they have with fewer of these.
+  // A call that is left out has no number either, so that rows of training keep their names.
   if (!at::GradMode::is_enabled() && !context.AdmitWithoutGradient()) return;
   const CallPosition at = tap.NextCall();
   if (!recorder->collects(tap.sites_.groups) && context.structure == nullptr) return;

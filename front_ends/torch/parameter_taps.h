@@ -51,7 +51,7 @@ class ParameterTaps {
 
  private:
   static constexpr uint16_t kUpdatesMax = 0xfffe;
-  // Of one optimizer in one step. Rows of further updates have their number as that of a call.
+  // The updates of one optimizer in one step. Rows of further updates have their number as that of a call.
   struct Updates {
     uint32_t step = 0;
     uint16_t begun = 0;

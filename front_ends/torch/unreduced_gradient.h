@@ -40,7 +40,7 @@ class UnreducedGradient : public std::enable_shared_from_this<UnreducedGradient>
 
  private:
   class Hook;
-  // Of one step.
+  // Those of one step.
   struct Updates {
     uint32_t step = 0;
     uint32_t passes = 0;  // that came before the last one

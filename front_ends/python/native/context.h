@@ -45,7 +45,7 @@ struct Context {
   // The number that the next node of the graph gets in this thread; -1 where torch does not tell.
   long NextSequence() const;
 
-  // Says once that no step has ended for so many backward passes, and what helps.
+  // Reports once that no step has ended for so many backward passes, and what helps.
   void ReportStillClock(uint32_t passes) noexcept;
 
   Recorder* recorder = nullptr;  // null once closed

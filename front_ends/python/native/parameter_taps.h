@@ -51,8 +51,7 @@ class ParameterTap : public std::enable_shared_from_this<ParameterTap> {
     update_ = static_cast<uint16_t>(std::min(updates_.Add(context_->step), kUpdatesMax) - 1);
     is_updating_ = true;
   }
-  // What is accumulated from here on belongs to the next update; until here, to the one that evaluates its closure
-  // again.
+  // Gradients from here on belong to the next update; those before belong to this one, which may repeat its closure.
   void EndUpdate() noexcept { is_updating_ = false; }
   Observation At(SiteKind kind) const noexcept {
     return {site(kind), 0, kNoElement, updates_.Count(context_->step) == 0 ? uint16_t{0} : update_};

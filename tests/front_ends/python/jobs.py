@@ -8,15 +8,33 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import stepwatch
 import torch
 
 ALL_OPS = ["norm", "mean", "min", "max", "zeros", "nans"]
+
+
+EVERYTHING = {
+    "xy_distribution": True,
+    "wg_distribution": True,
+    "mv_distribution": True,
+    "param_distribution": True,
+    "stack_info": True,
+    "recording_l2_features": True,
+    "l2_targets": {"linear_hook": []},
+}
 
 
 def write_config(path: Path, **config: Any) -> Path:
     """Write a config; `ops` defaults to all six."""
     path.write_text(json.dumps({"ops": ALL_OPS, **config}))
     return path
+
+
+def watched(tmp_path: Path, model: Any, optimizer: Any, **config: Any) -> stepwatch.Watch:
+    """Watch everything of a model, or what the config says, with its files in a directory."""
+    path = write_config(tmp_path / "config.json", **{**EVERYTHING, **config})
+    return stepwatch.watch(model, optimizer, path, dynamic=False, output_dir=tmp_path)
 
 
 def mlp() -> torch.nn.Module:

@@ -13,8 +13,7 @@ import pytest
 
 pytest.importorskip("stepwatch", reason="the Python package is not installed")
 
-from called_by_strangers_test import watched
-from jobs import mlp, train
+from jobs import mlp, train, watched
 
 import python_programs
 import torch

@@ -16,25 +16,9 @@ import pytest
 
 pytest.importorskip("stepwatch", reason="the Python package is not installed")
 
-from jobs import mlp, rows, value, write_config
+from jobs import mlp, rows, value, watched
 
-import stepwatch
 import torch
-
-EVERYTHING = {
-    "xy_distribution": True,
-    "wg_distribution": True,
-    "mv_distribution": True,
-    "param_distribution": True,
-    "stack_info": True,
-    "recording_l2_features": True,
-    "l2_targets": {"linear_hook": []},
-}
-
-
-def watched(tmp_path: Path, model: Any, optimizer: Any, **config: Any) -> stepwatch.Watch:
-    path = write_config(tmp_path / "config.json", **{**EVERYTHING, **config})
-    return stepwatch.watch(model, optimizer, path, dynamic=False, output_dir=tmp_path)
 
 
 def trained(
