@@ -110,6 +110,8 @@ def become(request: dict[str, Any], files: list[int]) -> None:
     os.chdir(request["directory"])
     os.environ.clear()
     os.environ.update(request["variables"])
+    added = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:1] = ["", *(path for path in added if path and path not in sys.path[1:])]  # the first is the program's
     program, *arguments = request["arguments"]
     main = sys.modules["__main__"] = types.ModuleType("__main__")
     if program == "-m":

@@ -9,7 +9,6 @@ import os
 import re
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,10 +17,13 @@ from typing import Any
 
 import pytest
 
+import python_programs
 from job import KINDS, Job
 from oracle import MANGLED, clean, same
 
 HERE = Path(__file__).parent
+# Of the programs that import a file of tests.
+PYTHONPATH = os.pathsep.join([str(HERE), str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
 _TIMEOUT = 600
 _HEAD_START = 10  # seconds that ranks get to end by themselves when one has failed
 
@@ -43,7 +45,7 @@ class Case:
         The kinds of which rows are expected.
     rtol : float
     environment : dict
-        More variables for the processes.
+        More variables for the processes, each of which then imports torch itself: torch reads some as it is imported.
     config : dict
         More keys for the config of each plan.
     runs_apart : bool
@@ -85,21 +87,17 @@ class Run:
         port = str(_free_port())
         _wait([self._start(module, rank, port) for rank in range(case.ranks)])
 
-    def _start(self, module: str, rank: int, port: str) -> subprocess.Popen[bytes]:
+    def _start(self, module: str, rank: int, port: str) -> python_programs.Program:
         case = self.case
-        command = [sys.executable, str(HERE / "worker.py"), module, case.name, str(rank), str(case.ranks)]
+        arguments = [str(HERE / "worker.py"), module, case.name, str(rank), str(case.ranks), str(self.folder)]
+        start = python_programs.start_anew if case.environment else python_programs.start
         with open(self.log(rank), "w") as out:
-            return subprocess.Popen(
-                [*command, str(self.folder)],
-                cwd=self.folder,
-                env={**os.environ, **self._environment(rank, port)},
-                stdout=out,
-                stderr=subprocess.STDOUT,
-            )
+            environment = {**os.environ, **self._environment(rank, port)}
+            return start(arguments, self.folder, environment, out, subprocess.STDOUT)
 
     def _environment(self, rank: int, port: str) -> dict[str, str]:
         return {
-            "PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]),
+            "PYTHONPATH": PYTHONPATH,
             "RANK": str(rank),
             "LOCAL_RANK": str(rank),
             "WORLD_SIZE": str(self.case.ranks),
@@ -164,7 +162,7 @@ def run(request: pytest.FixtureRequest, case: Case, tmp_path_factory: pytest.Tem
     return _runs[case.name]
 
 
-def _wait(processes: list[subprocess.Popen[bytes]]) -> None:
+def _wait(processes: list[python_programs.Program]) -> None:
     deadline = time.monotonic() + _TIMEOUT
     while any(process.poll() is None for process in processes) and time.monotonic() < deadline:
         if any(process.poll() for process in processes):

@@ -6,11 +6,11 @@ import csv
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+import python_programs
 from oracle import same
 
 HERE = Path(__file__).parent
@@ -91,11 +91,10 @@ def test_what_deepspeed_gathers_and_scatters_has_rows(
     ranks = []
     for rank in range(RANKS):
         places = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(RANKS), "DS_ACCELERATOR": "cpu"}
-        command = [sys.executable, "-c", JOB, str(rank), order, str(stage)]
+        arguments = ["-c", JOB, str(rank), order, str(stage)]
         with open(tmp_path / f"rank{rank}.log", "w") as log:
             environment = {**os.environ, **places, "PYTHONPATH": paths, "MASTER_ADDR": "127.0.0.1"}
-            process = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=log, stderr=subprocess.STDOUT)
-            ranks.append(process)
+            ranks.append(python_programs.start(arguments, tmp_path, environment, log, subprocess.STDOUT))
     codes = [process.wait(300) for process in ranks]
     assert codes == [0] * RANKS, "".join((tmp_path / f"rank{rank}.log").read_text() for rank in range(RANKS))
     for rank in range(RANKS):

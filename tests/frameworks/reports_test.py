@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+import python_programs
+from cases import PYTHONPATH
 
 STEPS = 4
 CONFIG = {"targets": {}, "dynamic_on": False}
@@ -119,7 +122,7 @@ def test_a_trainer_says_its_losses_evaluations_and_checkpoints_without_a_line_of
 ) -> None:
     monkeypatch.setenv("STEPWATCH_RUNTIME_DIR", str(tmp_path / "run"))
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
-    run = subprocess.run([sys.executable, __file__, name, tmp_path], capture_output=True, text=True)
+    run = python_programs.run([__file__, name, str(tmp_path)], env={**os.environ, "PYTHONPATH": PYTHONPATH})
     assert run.returncode == 0, run.stdout + run.stderr
     lines = json.loads((tmp_path / "told.json").read_text())
     beats = [line["beat"] for line in lines if "beat" in line]
