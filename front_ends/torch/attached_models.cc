@@ -79,6 +79,18 @@ std::vector<int> AttachedModels::SharesOf(const std::vector<at::Tensor>& paramet
   return shares;
 }
 
+std::vector<bool> AttachedModels::TakeTurns() const {
+  std::unordered_map<const void*, size_t> owners;
+  EachUpdated([&](size_t, const at::Tensor& parameter) { ++owners[parameter.unsafeGetTensorImpl()]; });
+  std::vector<bool> take_turns(optimizers_.size(), true), any(optimizers_.size(), false);
+  EachUpdated([&](size_t optimizer, const at::Tensor& parameter) {
+    any[optimizer] = true;
+    if (owners[parameter.unsafeGetTensorImpl()] < 2) take_turns[optimizer] = false;
+  });
+  for (size_t i = 0; i < take_turns.size(); ++i) take_turns[i] = take_turns[i] && any[i];
+  return take_turns;
+}
+
 size_t AttachedModels::CountStrangers(const std::vector<at::Tensor>& parameters) const {
   std::unordered_set<const void*> known;
   for (const at::Tensor& parameter : parameters) known.insert(parameter.unsafeGetTensorImpl());

@@ -36,6 +36,8 @@ class AttachedModels {
 
   // For each parameter the position of the optimizer that updates it, -1 for none.
   std::vector<int> SharesOf(const std::vector<at::Tensor>& parameters) const;
+  // For each optimizer, dead ones included, whether others update all that it updates.
+  std::vector<bool> TakeTurns() const;
   // The tensors that optimizers update and that are none of these.
   size_t CountStrangers(const std::vector<at::Tensor>& parameters) const;
 

@@ -42,6 +42,7 @@ namespace detail {
 
 OptimizerStep::LossClosure OptimizerStep::Before(LossClosure closure) {
   if (!closure) {
+    seen_ = true;
     tap_.events().before(optimizer_);
     return closure;
   }
@@ -58,7 +59,7 @@ void OptimizerStep::After() noexcept {
 }
 
 OptimizerStep::~OptimizerStep() {
-  if (!is_over_) tap_.events().abandoned();
+  if (seen_ && !is_over_) tap_.events().abandoned();
 }
 
 }  // namespace detail

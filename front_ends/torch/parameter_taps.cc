@@ -145,12 +145,13 @@ void ParameterTaps::BeforeUpdate(size_t optimizer, torch::optim::Optimizer& obje
   batch_.Observe(*recorder);
 }
 
-// Returns how many updates of the optimizer this step has seen before.
+// Returns how many updates of the optimizer this step has seen before, and whether this one repeats another.
 uint16_t ParameterTaps::BeginUpdate(size_t optimizer) noexcept {
   const uint32_t step = context_->step.load(std::memory_order_relaxed);
   Updates& updates = updates_[optimizer];
   if (updates.step != step) updates = {step, 0};
-  updates.current = updates.begun;
+  updates.current = updates.begun | (updates.has_failed ? kRepeatedUpdate : uint16_t{0});
+  updates.has_failed = false;
   if (updates.begun < kUpdatesMax) ++updates.begun;
   return updates.current;
 }
@@ -223,7 +224,12 @@ void ParameterTaps::AfterUpdate(size_t optimizer) noexcept {
 }
 
 void ParameterTaps::AbandonUpdate(size_t optimizer) noexcept {
-  for (ParameterTap* tap : of_optimizer_[optimizer]) tap->unreduced->EndUpdate();
+  Updates& updates = updates_[optimizer];
+  if (updates.step == context_->step.load(std::memory_order_relaxed) && updates.begun > 0) {
+    --updates.begun;
+    updates.has_failed = true;
+  }
+  for (ParameterTap* tap : of_optimizer_[optimizer]) tap->unreduced->AbandonUpdate();
 }
 
 void ParameterTaps::BeforeEndOfStep() noexcept {

@@ -50,12 +50,13 @@ class ParameterTaps {
   void BeforeEndOfStep() noexcept;
 
  private:
-  static constexpr uint16_t kUpdatesMax = 0xfffe;
+  static constexpr uint16_t kUpdatesMax = 0x7ffe;
   // The updates of one optimizer in one step. Rows of further updates have their number as that of a call.
   struct Updates {
     uint32_t step = 0;
     uint16_t begun = 0;
     uint16_t current = 0;
+    bool has_failed = false;  // the last one
   };
 
   void Share(const std::vector<int>& optimizers, size_t optimizer_count);

@@ -1,5 +1,8 @@
 #include "stepwatch/torch/torch_monitor.h"
 
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/graph_task.h>
+
 #include <algorithm>
 #include <exception>
 #include <set>
@@ -8,6 +11,7 @@
 #include <utility>
 
 #include "front_ends/shared/exception_recorder.h"
+#include "front_ends/shared/iteration_rule.h"
 #include "front_ends/shared/signal_recorder.h"
 #include "front_ends/shared/told_monitors.h"
 #include "front_ends/torch/attached_models.h"
@@ -42,11 +46,10 @@ class TorchMonitor::Impl final : public HookTable {
   explicit Impl(Options options);
   ~Impl() override;
 
-  void Attach(const std::vector<torch::nn::Module*>& chunks, torch::optim::Optimizer* optimizer);
+  void Attach(const std::vector<torch::nn::Module*>& chunks, const std::vector<torch::optim::Optimizer*>& optimizers);
   void BeginMicroBatch() noexcept { context_->marks.Add(context_->step.load(std::memory_order_relaxed)); }
   void EndStepByHand() noexcept {
-    manual_clock_ = true;
-    EndStep();
+    if (rule_.EndByHand()) EndStep();
   }
   Monitor& core() noexcept { return *monitor_; }
   Status Close(std::chrono::milliseconds timeout);
@@ -63,7 +66,8 @@ class TorchMonitor::Impl final : public HookTable {
   void LookBetweenSteps() noexcept;
   void PrepareDevices(const ModelIndex& index);
   void SayIfNothingWatchable(const ModelIndex& index);
-  bool IsClock(size_t optimizer) const noexcept;
+  bool EndsStep(size_t optimizer) noexcept;
+  void EndStepAfterBackward() noexcept;
   void BeforeUpdate(size_t optimizer, torch::optim::Optimizer& object) noexcept;
   void AfterUpdate(size_t optimizer) noexcept;
   void EndStep() noexcept;
@@ -81,15 +85,22 @@ class TorchMonitor::Impl final : public HookTable {
   bool has_looked_ = false;  // in this step
   bool look_between_steps_ = false;
   bool attach_between_steps_ = false;
-  std::set<int> cuda_devices_;  // of the parameters
-  bool manual_clock_ = false;
+  std::set<int> cuda_devices_;     // of the parameters
+  front_end::IterationRule rule_;  // its members are the positions of optimizers
+  std::set<size_t> said_left_out_;
+  const torch::optim::Optimizer* const clock_;
   bool said_nothing_watchable_ = false;
   bool closed_ = false;
   const int exceptions_before_ = std::uncaught_exceptions();
 };
 
 TorchMonitor::Impl::Impl(Options options)
-    : context_(MakeContext(options)), module_taps_(context_), parameter_taps_(context_), changes_(&context_->reporter) {
+    : context_(MakeContext(options)),
+      module_taps_(context_),
+      parameter_taps_(context_),
+      changes_(&context_->reporter),
+      clock_(options.clock) {
+  if (options.ends_step_by_hand) rule_.LeaveToProgram();
   if (options.parallel_for == nullptr) options.parallel_for = torch_front::RunOnTorchThreads;
   const std::string path = options.config_path;
   Result<std::unique_ptr<Monitor>> created = Monitor::Create(std::move(options));
@@ -108,10 +119,16 @@ TorchMonitor::Impl::~Impl() {
   (void)Close(std::chrono::seconds(5));
 }
 
-void TorchMonitor::Impl::Attach(const std::vector<torch::nn::Module*>& chunks, torch::optim::Optimizer* optimizer) {
+void TorchMonitor::Impl::Attach(const std::vector<torch::nn::Module*>& chunks,
+                                const std::vector<torch::optim::Optimizer*>& optimizers) {
   if (closed_) throw std::invalid_argument("stepwatch: Attach after Close");
   CheckModules(chunks);
-  if (optimizer != nullptr) AttachOptimizer(*optimizer);
+  for (torch::optim::Optimizer* optimizer : optimizers) {
+    if (optimizer == nullptr) throw std::invalid_argument("stepwatch: a null optimizer cannot be attached");
+    AttachOptimizer(*optimizer);
+  }
+  const std::vector<bool> take_turns = attached_.TakeTurns();
+  for (size_t i = 0; i < take_turns.size(); ++i) rule_.SetTakesTurns(static_cast<uint32_t>(i), take_turns[i]);
   for (torch::nn::Module* chunk : chunks) attached_.AddModel(*chunk);
   attached_.ForgetLostModels();
   const Status attached = monitor_->Attach(Rebuild(), this);
@@ -148,6 +165,8 @@ void TorchMonitor::Impl::AttachOptimizer(torch::optim::Optimizer& optimizer) {
   events.after = [this, position] { AfterUpdate(position); };
   events.abandoned = [this, position] { parameter_taps_.AbandonUpdate(position); };
   attached_.AddOptimizer(point, std::move(events));
+  const front_end::IterationRule::Member member = rule_.Add();
+  if (&optimizer == clock_) rule_.NameClock(member);
 }
 
 // Puts fresh taps on everything that is attached and alive. Between steps.
@@ -250,12 +269,6 @@ void TorchMonitor::Impl::Swap(const RecordLayout* layout, const FrontEndRequests
   module_taps_.Arm();
 }
 
-bool TorchMonitor::Impl::IsClock(size_t optimizer) const noexcept {
-  for (size_t i = 0; i < optimizer; ++i)
-    if (attached_.IsOptimizerAlive(i)) return false;
-  return !manual_clock_;
-}
-
 void TorchMonitor::Impl::BeforeUpdate(size_t optimizer, torch::optim::Optimizer& object) noexcept {
   if (context_->Collecting() != nullptr) Look();
   parameter_taps_.BeforeUpdate(optimizer, object);
@@ -263,7 +276,30 @@ void TorchMonitor::Impl::BeforeUpdate(size_t optimizer, torch::optim::Optimizer&
 
 void TorchMonitor::Impl::AfterUpdate(size_t optimizer) noexcept {
   parameter_taps_.AfterUpdate(optimizer);
-  if (IsClock(optimizer)) EndStep();
+  if (EndsStep(optimizer)) EndStepAfterBackward();
+}
+
+bool TorchMonitor::Impl::EndsStep(size_t optimizer) noexcept {
+  bool ends = false;
+  torch_front::Guarded(*context_, "following the updates of optimizers", [&] {
+    for (size_t i = 0; i < attached_.optimizer_count(); ++i)
+      if (!attached_.IsOptimizerAlive(i)) rule_.Remove(static_cast<uint32_t>(i));
+    const auto decision = rule_.Updated(static_cast<uint32_t>(optimizer));
+    ends = decision.ends_iteration;
+    for (const uint32_t member : decision.left_out)
+      if (said_left_out_.insert(member).second)
+        context_->reporter.Warn("optimizer " + std::to_string(member + 1) + " of " +
+                                std::to_string(attached_.optimizer_count()) +
+                                " does not step while others do: steps end without it until it steps again");
+  });
+  return ends;
+}
+
+// Optimizers that step in the backward pass: what the pass still reaches belongs to this step.
+void TorchMonitor::Impl::EndStepAfterBackward() noexcept {
+  if (attached_.optimizer_count() < 2 || torch::autograd::get_current_graph_task_id() == -1) return EndStep();
+  torch_front::Guarded(*context_, "waiting for the end of a backward pass",
+                       [this] { torch::autograd::Engine::get_default_engine().queue_callback([this] { EndStep(); }); });
 }
 
 void TorchMonitor::Impl::EndStep() noexcept {
@@ -326,13 +362,20 @@ TorchMonitor::TorchMonitor(Options options) : impl_(std::make_unique<Impl>(std::
 TorchMonitor::~TorchMonitor() = default;
 
 void TorchMonitor::Attach(torch::nn::Module& model, torch::optim::Optimizer& optimizer) {
-  impl_->Attach({&model}, &optimizer);
+  impl_->Attach({&model}, {&optimizer});
+}
+void TorchMonitor::Attach(torch::nn::Module& model, const std::vector<torch::optim::Optimizer*>& optimizers) {
+  impl_->Attach({&model}, optimizers);
 }
 void TorchMonitor::Attach(const std::vector<torch::nn::Module*>& chunks, torch::optim::Optimizer& optimizer) {
-  impl_->Attach(chunks, &optimizer);
+  impl_->Attach(chunks, {&optimizer});
+}
+void TorchMonitor::Attach(const std::vector<torch::nn::Module*>& chunks,
+                          const std::vector<torch::optim::Optimizer*>& optimizers) {
+  impl_->Attach(chunks, optimizers);
 }
 void TorchMonitor::Attach(torch::nn::Module& model) {
-  impl_->Attach({&model}, nullptr);
+  impl_->Attach({&model}, {});
 }
 void TorchMonitor::BeginMicroBatch() noexcept {
   impl_->BeginMicroBatch();

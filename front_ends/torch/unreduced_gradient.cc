@@ -90,13 +90,18 @@ void UnreducedGradient::Observe(Recorder& recorder, const at::Tensor& gradient, 
 void UnreducedGradient::BeginUpdate(Recorder& recorder, uint16_t update) noexcept {
   EnqueueKept(recorder);
   const uint32_t step = context_->step.load(std::memory_order_relaxed);
-  updates_ = {step, passes_.Count(step), static_cast<uint16_t>(update + 1)};
+  updates_ = {step, passes_.Count(step), static_cast<uint16_t>((update & ~kRepeatedUpdate) + 1)};
   is_updating_ = true;
 }
 
 void UnreducedGradient::EndUpdate() noexcept {
   is_updating_ = false;
   updates_.passes = passes_.Count(updates_.step);
+}
+
+void UnreducedGradient::AbandonUpdate() noexcept {
+  if (is_updating_) --updates_.begun;
+  EndUpdate();
 }
 
 // After an update, passes that no other update follows are those of another network's loss.

@@ -35,6 +35,8 @@ class UnreducedGradient : public std::enable_shared_from_this<UnreducedGradient>
   // Passes until its end are those of a closure that the optimizer runs again, and no rows come of them.
   void BeginUpdate(Recorder& recorder, uint16_t update) noexcept;
   void EndUpdate() noexcept;
+  // In its place: the next update repeats this one.
+  void AbandonUpdate() noexcept;
   // The same for passes of a step without an update.
   void EndStep(Recorder& recorder) noexcept;
 

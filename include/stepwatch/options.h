@@ -16,6 +16,10 @@
 #include "stepwatch/sink.h"
 #include "stepwatch/store.h"
 
+namespace torch::optim {
+class Optimizer;
+}
+
 namespace stepwatch {
 
 // Whom the door lets in beside the user of the process and root, and what it tells (docs/control_api.md). What is left
@@ -72,6 +76,12 @@ struct Options {
   std::string job_id;
   int grad_acc_steps = 1;       // micro-batches of a step; below 1: taken as 1, with a warning
   int64_t start_iteration = 0;  // number of the first step; below 0: taken as 0, with a warning
+
+  // TorchMonitor, of several optimizers: the one whose step alone ends the training step. Null: the step ends when each
+  // has stepped.
+  const torch::optim::Optimizer* clock = nullptr;
+  // TorchMonitor: EndStep() alone ends steps, from the first one on.
+  bool ends_step_by_hand = false;
 
   // What the ranks of the job share (world_size above 1; without it each rank goes by itself, and ranks may apply an
   // edit at different steps). In dynamic mode rank 0 alone reads and writes the config file; an edit reaches the others

@@ -53,12 +53,16 @@ struct Record {
   bool mixed_shape() const { return (flags & kMixedShape) != 0; }
 };
 
+// Beside the number of an update, as the call of a parameter's tensor: the update before it has failed, and rows of
+// this one take the places of its rows.
+constexpr uint16_t kRepeatedUpdate = 0x8000;
+
 // Where a tensor was seen, as a front end says it.
 struct Observation {
   SiteId site = 0;
   int32_t micro_step = 0;
   uint16_t element = kNoElement;
-  uint16_t call = 0;
+  uint16_t call = 0;  // of a module in one micro-batch, or update of a parameter in one step
 };
 
 // Why records were lost. Every loss is counted under one of these, for every plan.

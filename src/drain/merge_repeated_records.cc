@@ -208,26 +208,34 @@ bool IsFurtherUpdate(const RecordLayout& layout, const Record& record) {
   return record.call > 0 && OwnerOf(layout.sites[record.site].kind) == SiteOwner::kParameter;
 }
 
-// The last record of a parameter's site becomes call 0, those before it calls 1, 2, ... When that is done, the last one
-// is call 0, and nothing changes any more.
+// The records of a parameter's site become calls 0, 1, 2, ... in their order: an update in which it had none leaves no
+// gap, and one that was repeated has those of its last attempt.
 void NumberUpdates(const RecordLayout& layout, std::vector<Record>* records) {
   struct Updates {
+    uint16_t count = 0;
     size_t last = 0;
-    uint16_t numbered = 0;
   };
   std::unordered_map<Gradient, Updates, GradientHash> updates;
-  const auto key = [](Record record) {
-    record.call = 0;
-    return KeyOf(record);
-  };
-  for (size_t i = 0; i < records->size(); ++i)
-    if (OwnerOf(layout.sites[(*records)[i].site].kind) == SiteOwner::kParameter) updates[key((*records)[i])].last = i;
-  for (auto& [_, each] : updates) each.numbered = (*records)[each.last].call == 0 ? uint16_t{0xffff} : uint16_t{0};
+  size_t kept = 0;
   for (size_t i = 0; i < records->size(); ++i) {
-    const auto found = updates.find(key((*records)[i]));
-    if (found == updates.end() || found->second.numbered == 0xffff) continue;
-    (*records)[i].call = i == found->second.last ? uint16_t{0} : ++found->second.numbered;
+    Record record = (*records)[i];
+    size_t place = kept;
+    if (OwnerOf(layout.sites[record.site].kind) == SiteOwner::kParameter) {
+      const bool repeats = (record.call & kRepeatedUpdate) != 0;
+      record.call = 0;
+      Updates& own = updates[KeyOf(record)];
+      if (repeats && own.count > 0) {
+        place = own.last;
+      } else {
+        ++own.count;
+        own.last = kept;
+      }
+      record.call = static_cast<uint16_t>(own.count - 1);
+    }
+    (*records)[place] = record;
+    if (place == kept) ++kept;
   }
+  records->resize(kept);
 }
 
 }  // namespace

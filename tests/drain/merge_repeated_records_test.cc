@@ -264,19 +264,36 @@ TEST_CASE("the latest values of an operator are the joined ones, those of the ru
   run.Joined(1, 3);
 }
 
-TEST_CASE("of several updates of a parameter the last one has the plain name, also when it is asked again") {
+TEST_CASE("updates of a parameter are numbered in their order, without gaps, also when they are asked again") {
   const auto update = [](uint16_t call, double norm) {
     Record record = Call({Real(Stat::kNorm, norm)}, 0, kNoElement);
     record.call = call;
     return record;
   };
-  std::vector<Record> records = {update(0, 10), update(1, 11), update(2, 12)};
+  std::vector<Record> records = {update(1, 10), update(2, 11), update(4, 12)};
   for (int again = 0; again < 3; ++again) {
     CHECK(MergeRepeatedRecords(kLayout, &records) == 0);
     REQUIRE(records.size() == 3);
-    CHECK((records[0].call == 1 && records[0].values[0].f64 == 10));
-    CHECK((records[1].call == 2 && records[1].values[0].f64 == 11));
-    CHECK((records[2].call == 0 && records[2].values[0].f64 == 12));
+    CHECK((records[0].call == 0 && records[0].values[0].f64 == 10));
+    CHECK((records[1].call == 1 && records[1].values[0].f64 == 11));
+    CHECK((records[2].call == 2 && records[2].values[0].f64 == 12));
+  }
+}
+
+TEST_CASE("of an update that failed and was repeated the last attempt stays, also when it is asked again") {
+  const auto update = [](int call, double norm) {
+    Record record = Call({Real(Stat::kNorm, norm)}, 0, kNoElement);
+    record.call = static_cast<uint16_t>(call);
+    return record;
+  };
+  std::vector<Record> records = {update(0, 10), update(0 | kRepeatedUpdate, 11), update(1, 12),
+                                 update(1 | kRepeatedUpdate, 13), update(1 | kRepeatedUpdate, 14)};
+  CHECK(MergeRepeatedRecords(kLayout, &records) == 3);
+  for (int again = 0; again < 2; ++again) {
+    REQUIRE(records.size() == 2);
+    CHECK((records[0].call == 0 && records[0].values[0].f64 == 11));
+    CHECK((records[1].call == 1 && records[1].values[0].f64 == 14));
+    CHECK(MergeRepeatedRecords(kLayout, &records) == 0);
   }
 }
 

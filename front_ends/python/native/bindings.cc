@@ -17,6 +17,7 @@ using namespace nb::literals;
 namespace stepwatch::python {
 
 void BindHooks(nb::module_& m);
+void BindIterations(nb::module_& m);
 void BindLate(nb::module_& m);
 void BindOffline(nb::module_& m);
 void BindSession(nb::module_& m);
@@ -36,6 +37,7 @@ NB_MODULE(_core, m) {
   for (int i = 0; i < stepwatch::kOpCount; ++i) ops.append(stepwatch::kStatTraits[i].name);
   m.attr("OPS") = nb::tuple(ops);
   BindHooks(m);
+  BindIterations(m);
   BindLate(m);
   BindSession(m);
   BindOffline(m);

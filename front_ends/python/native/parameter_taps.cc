@@ -108,13 +108,9 @@ void ParameterTap::OnReduction(PyObject* gradient, bool is_last) noexcept {
   Guarded(*context_, "a gradient that is about to be reduced", [&] {
     Recorder* const recorder = RecorderOfUnreduced();
     if (recorder == nullptr) return;
-    const auto announced = static_cast<uint32_t>(context_->grad_acc_steps);
     const uint32_t seen = is_last ? calls_.Count(context_->step) : 0;
-    if (seen != 0 && EndsPass(seen)) return;
-    const uint32_t count = seen == 0 ? CountPass() : seen;
-    // A pass beyond the announced ones takes the place of the one that seemed to be the last.
-    const bool exceeds = is_last && !each_ && count > announced;
-    SeeUnreduced(*recorder, gradient, exceeds ? (count + announced - 1) / announced * announced : count);
+    if (seen != 0 && EndsPass(PassesSinceUpdate(seen))) return;
+    SeeUnreduced(*recorder, gradient, seen == 0 ? CountPass() : seen);
   });
 }
 
@@ -126,33 +122,42 @@ void ParameterTap::CatchUp(Recorder& recorder) {
   Saw(SiteKind::kGradUnreduced);
 }
 
+void ParameterTap::EndStep(Recorder& recorder) {
+  if (updates_.Count(context_->step) > 0) return DiscardKept();
+  CatchUp(recorder);
+}
+
 void ParameterTap::DiscardKept() noexcept {
   if (kept_ && context_->recorder != nullptr) context_->recorder->Discard(*kept_);
   kept_.reset();
 }
 
-// A step may have more backward passes than it was said to have micro-batches, as when another network's loss flows
-// through this one: the last that is complete counts.
-bool ParameterTap::EndsPass(uint32_t count) const {
-  return each_ || count % static_cast<uint32_t>(context_->grad_acc_steps) == 0;
+bool ParameterTap::EndsPass(uint32_t passes) const {
+  return each_ || passes % static_cast<uint32_t>(context_->grad_acc_steps) == 0;
 }
 
-Observation ParameterTap::AtUnreduced(uint32_t count) const {
-  const uint32_t micro_step = each_ ? count - 1 : (count - 1) % static_cast<uint32_t>(context_->grad_acc_steps);
+uint32_t ParameterTap::PassesSinceUpdate(uint32_t count) const {
+  return passes_updated_.step == context_->step ? count - std::min(passes_updated_.passes, count - 1) : count;
+}
+
+Observation ParameterTap::AtUnreduced(uint32_t passes) const {
+  const auto announced = static_cast<uint32_t>(context_->grad_acc_steps);
+  const uint32_t micro_step = (each_ ? passes : std::min(passes, announced)) - 1;
   const uint32_t begun = updates_.Count(context_->step);
   const uint32_t ended = begun > 0 && is_updating_ ? begun - 1 : begun;
-  const auto update = static_cast<uint16_t>(each_ ? 0 : std::min(ended, kUpdatesMax));
-  return {site(SiteKind::kGradUnreduced), static_cast<int32_t>(micro_step), kNoElement, update};
+  return {site(SiteKind::kGradUnreduced), static_cast<int32_t>(micro_step), kNoElement,
+          static_cast<uint16_t>(std::min(ended, kUpdatesMax))};
 }
 
+// A step may have more backward passes than it was said to have micro-batches: the last one before an update counts.
 void ParameterTap::SeeUnreduced(Recorder& recorder, PyObject* gradient, uint32_t count) {
   DiscardKept();
-  if (EndsPass(count)) {
-    context_->Observe(recorder, SiteKind::kGradUnreduced, AtUnreduced(count), gradient);
+  const uint32_t passes = PassesSinceUpdate(count);
+  const Observation at = AtUnreduced(passes);
+  if (each_ || (EndsPass(passes) && (at.call == 0 || is_updating_))) {
+    context_->Observe(recorder, SiteKind::kGradUnreduced, at, gradient);
     Saw(SiteKind::kGradUnreduced);
-  } else if (count < static_cast<uint32_t>(context_->grad_acc_steps)) {
-    Record record;
-    if (!context_->Measure(recorder, SiteKind::kGradUnreduced, AtUnreduced(count), gradient, &record)) return;
+  } else if (Record record; context_->Measure(recorder, SiteKind::kGradUnreduced, at, gradient, &record)) {
     kept_ = record;
     kept_step_ = context_->step;
   }
@@ -282,6 +287,10 @@ void ParameterGroup::AddWeight(SiteKind kind, ParameterTap& tap, const Parameter
   if (tap.site(kind) == kNoSite) return;
   Ref weight = sources.weights == nullptr ? Ref::Borrow(tap.parameter()) : From(sources.weights, tap.parameter());
   if (weight) batch_.Add(kind, tap, std::move(weight));
+}
+
+void ParameterGroup::AbandonUpdate() noexcept {
+  for (const auto& tap : taps_) tap->AbandonUpdate();
 }
 
 void ParameterGroup::AfterUpdate(const ParameterSources& sources) noexcept {

@@ -49,26 +49,40 @@ class ParameterTap : public std::enable_shared_from_this<ParameterTap> {
   // has its number as the call; the drain numbers them anew when the last is known.
   void BeginUpdate() noexcept {
     update_ = static_cast<uint16_t>(std::min(updates_.Add(context_->step), kUpdatesMax) - 1);
+    if (std::exchange(failed_in_, kNoStep) == context_->step) update_ |= kRepeatedUpdate;
     is_updating_ = true;
   }
+  // The one that has begun has failed: the next one repeats it.
+  void AbandonUpdate() noexcept {
+    if (updates_.Count(context_->step) == 0) return;
+    (void)updates_.Add(context_->step, ~uint32_t{0});
+    failed_in_ = context_->step;
+    EndUpdate();
+  }
   // Gradients from here on belong to the next update; those before belong to this one, which may repeat its closure.
-  void EndUpdate() noexcept { is_updating_ = false; }
+  void EndUpdate() noexcept {
+    is_updating_ = false;
+    passes_updated_ = {context_->step, calls_.Count(context_->step)};
+  }
   Observation At(SiteKind kind) const noexcept {
     return {site(kind), 0, kNoElement, updates_.Count(context_->step) == 0 ? uint16_t{0} : update_};
   }
-  // At the entry of the optimizer's step: of a step with fewer micro-batches than announced, enqueues what the last one
-  // has left.
+  // At the entry of the optimizer's step: enqueues what the last pass before it has left.
   void CatchUp(Recorder& recorder);
+  // The same at the end of a step in which nothing has updated it. After an update, passes that no other update follows
+  // are those of another network's loss.
+  void EndStep(Recorder& recorder);
   // The gradient, or nothing.
   Ref Gradient() const;
 
  private:
   Recorder* RecorderOfUnreduced() const;
   uint32_t CountPass() noexcept;
-  bool EndsPass(uint32_t count) const;
+  bool EndsPass(uint32_t passes) const;
+  uint32_t PassesSinceUpdate(uint32_t count) const;
   void MoveToFront(const Ref& handle) const;
   void SeeUnreduced(Recorder& recorder, PyObject* gradient, uint32_t count);
-  Observation AtUnreduced(uint32_t count) const;
+  Observation AtUnreduced(uint32_t passes) const;
   void DiscardKept() noexcept;
 
   const std::shared_ptr<Context> context_;
@@ -76,16 +90,21 @@ class ParameterTap : public std::enable_shared_from_this<ParameterTap> {
   const bool main_grad_;
   std::array<SiteId, kSiteKindCount> sites_;
   bool each_ = false;
-  // The un-reduced gradient of a micro-batch that may turn out to be the last of its step: when the step ends, what the
+  // The un-reduced gradient of a pass that may turn out to be the last one before an update: when that begins, what the
   // parameter holds is reduced, clipped or unscaled.
   std::optional<Record> kept_;
   uint32_t kept_step_ = 0;
   uint32_t seen_ = 0;   // a bit per SiteKind
   uint32_t empty_ = 0;  // likewise
-  static constexpr uint32_t kUpdatesMax = 0xffff;
+  static constexpr uint32_t kUpdatesMax = 0x7fff;
+  static constexpr uint32_t kNoStep = 0xffffffff;
   front_end::StepCounter calls_;
+  struct {
+    uint32_t step = 0, passes = 0;
+  } passes_updated_;  // in this step by the updates that are over
   front_end::StepCounter updates_;
   uint16_t update_ = 0;  // the last one of this step
+  uint32_t failed_in_ = kNoStep;
   std::atomic<bool> is_updating_{false};
   Ref late_hook_;  // torch's handle
 };
@@ -129,6 +148,7 @@ class ParameterGroup {
   // Returns how many parameters have no moments although they are wanted.
   int BeforeUpdate(const ParameterSources& sources) noexcept;
   void AfterUpdate(const ParameterSources& sources) noexcept;
+  void AbandonUpdate() noexcept;
 
  private:
   void ReadBefore(Recorder& recorder, ParameterTap& tap, const ParameterSources& sources, int* without_moments);

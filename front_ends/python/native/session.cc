@@ -194,6 +194,10 @@ void Session::AfterUpdate(int optimizer, const ParameterSources& sources) {
   groups_.at(static_cast<size_t>(optimizer))->AfterUpdate(sources);
 }
 
+void Session::AbandonUpdate(int optimizer) {
+  groups_.at(static_cast<size_t>(optimizer))->AbandonUpdate();
+}
+
 std::pair<std::vector<size_t>, std::vector<size_t>> Session::CalledAndUncalled() const {
   std::pair<std::vector<size_t>, std::vector<size_t>> found;
   for (size_t i = 0; i < modules_.size(); ++i)
@@ -222,8 +226,10 @@ void Session::EndStep() {
   const std::vector<std::shared_ptr<CallGradients>> answered = std::move(context_->answered);
   context_->answered.clear();
   for (const auto& call : answered) call->Finish();
-  if (context_->Collecting() != nullptr)
+  if (Recorder* const recorder = context_->Collecting()) {
     for (const auto& tap : modules_) tap->EndStep();
+    for (const auto& tap : parameters_) tap->EndStep(*recorder);
+  }
   ++context_->step;
   context_->measured.Clear();
   SendLate();

@@ -71,6 +71,7 @@ class Session final : public HookTable {
 
   int BeforeUpdate(int optimizer, const ParameterSources& sources);
   void AfterUpdate(int optimizer, const ParameterSources& sources);
+  void AbandonUpdate(int optimizer);
   // What each kind of parameter rows has given since the plan came into force.
   std::vector<KindYield> Yield() const;
   // Of the modules that have rows to give, those that were called in training since then, and the others.

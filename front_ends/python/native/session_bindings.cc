@@ -248,6 +248,8 @@ void BindSession(nb::module_& m) {
           },
           "optimizer"_a, "state"_a, "reduced"_a = nb::none(), "weights"_a = nb::none(), "is_reduced"_a = true,
           "continues"_a = false)
+      .def("abandon_update", &Session::AbandonUpdate, "optimizer"_a,
+           "Say that an update that has begun has failed: the next one repeats it.")
       .def(
           "after_update",
           [](Session& s, int i, nb::handle weights) {

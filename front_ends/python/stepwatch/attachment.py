@@ -46,6 +46,8 @@ class Attachment:
         Given a parameter and the ranks that have its reduced gradient: False if another one writes the row.
     rank, ranks : int
         The rank of this process, and how many there are.
+    clock : object, optional
+        As in `StepClock`.
 
     Attributes
     ----------
@@ -60,6 +62,7 @@ class Attachment:
         writes_reduced: Callable[[Any, Sharing], bool] | None = None,
         rank: int = 0,
         ranks: int = 1,
+        clock: Any = None,
     ) -> None:
         self.session = session
         self._reporter = reporter
@@ -78,12 +81,17 @@ class Attachment:
             StepEvents(
                 before_update=lambda *step: self._guarded("reading before the update", self._before_update, *step),
                 after_update=lambda number: self._guarded("reading after the update", self._after_update, number),
+                abandoned_update=session.abandon_update,
                 end_step=lambda updated: self._guarded("ending a step", self._end_step, updated),
                 is_quiet=lambda: not self._hooks.is_hung and not session.collecting,
                 end_quiet_step=self._end_quiet_step,
+                left_out=self._tell_left_out,
                 caught=self._caught_in_step,
-            )
+            ),
+            clock,
         )
+        self._has_begun_update = False  # in this step
+        self._said_left_out: set[int] = set()
         self._changes = ModelChanges(session)
         self._followed_changes = 0  # in a row, at each boundary of steps
         self._quiet_steps = 0
@@ -92,15 +100,15 @@ class Attachment:
         self._missing = MissingRows(session)
         self._versions: list[int] = []  # of the weights, when they began to be watched
 
-    def attach(self, chunks: Sequence[torch.nn.Module], optimizer: Any) -> None:
-        """Add a model and its optimizer; called again it adds more of them to the same steps.
+    def attach(self, chunks: Sequence[torch.nn.Module], optimizers: Sequence[Any]) -> None:
+        """Add a model and its optimizers; called again it adds more of them to the same steps.
 
         Parameters
         ----------
         chunks : sequence of torch.nn.Module
             The model, or the chunks of a virtual pipeline.
-        optimizer : object
-            Its `step` ends the training step; of several optimizers the first one's does.
+        optimizers : sequence of object
+            A training step ends when each of them has stepped.
 
         Raises
         ------
@@ -108,7 +116,8 @@ class Attachment:
             The config is refused or cannot be read (static mode only).
         """
         self._chunks += [chunk for chunk in chunks if all(chunk is not known for known in self._chunks)]
-        self._clock.add(optimizer, self._is_reduced(), _ids(self._chunks))
+        for optimizer in optimizers:
+            self._clock.add(optimizer, _ids(self._chunks))
         self._attach_session()
         self._guarded("looking at weights", self._remember_versions)
 
@@ -156,7 +165,8 @@ class Attachment:
         if self._writes_reduced is None:
             return True
         parameter = self._index.parameters[number]
-        sharing = self._clock.adapters[optimizer].sharing(parameter)
+        adapters = self._clock.adapters
+        sharing = adapters[optimizer].sharing(parameter) if adapters else Sharing()
         if number in self._index.holdings:
             sharing = sharing._replace(data_parallel=True, holders=self._index.holdings[number].ranks)
         return self._writes_reduced(parameter, sharing)
@@ -223,7 +233,8 @@ class Attachment:
         self._changes.look_at_frozen()
         self._readings[number].before_update(reading, self._gone() if self._changes.any() else set())
         self._capture.read_state(self._adapters[number])
-        if number == 0:
+        if not self._has_begun_update:
+            self._has_begun_update = True
             self._capture.before_update()
 
     def _gone(self) -> set[int]:
@@ -233,7 +244,22 @@ class Attachment:
     def _after_update(self, number: int) -> None:
         self._readings[number].after_update()
 
+    def end_step(self) -> None:
+        """End the training step; from the first call on, no optimizer does."""
+        self._clock.end_by_hand()
+
+    def _tell_left_out(self, number: int) -> None:
+        adapter = self._clock.adapters[number]
+        if id(adapter) in self._said_left_out:
+            return
+        self._said_left_out.add(id(adapter))
+        self.session.warn(
+            f"optimizer {number + 1} of {len(self._clock.adapters)}, {type(adapter.optimizer).__name__}, does not step "
+            "while others do: training steps end without it until it steps again"
+        )
+
     def _end_step(self, has_updated: bool) -> None:
+        self._has_begun_update = False
         self._guarded("ending a step", self._capture.end_step)
         self._guarded("looking for missing rows", self._missing.end_step, has_updated)
         self.session.end_step()

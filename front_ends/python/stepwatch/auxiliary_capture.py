@@ -111,7 +111,7 @@ class AuxiliaryCapture:
         self._guard("counting updates and ratios", lambda: self._updates.read(optimizer))
 
     def before_update(self) -> None:
-        """Do what is due when the first optimizer's step begins.
+        """Do what is due when the first update of a step begins.
 
         Raises
         ------

@@ -91,9 +91,9 @@ class TrainerMon:
         ----------
         model : torch.nn.Module or list of them
             A list: the chunks of a virtual pipeline.
-        optimizer : object
-            Its `step` ends the training step. (model, grad_acc_steps, optimizer, dp_group, tp_group), the order of the
-            manuals, is recognised as well.
+        optimizer : object or sequence of them
+            A training step ends when each has stepped, in whatever order. (model, grad_acc_steps, optimizer, dp_group,
+            tp_group), the order of the manuals, is recognised as well.
         grad_acc_steps : int
             Micro-batches of a step; anything but an integer of at least 1 is taken as 1, with a warning.
         tp_group, dp_group : torch.distributed.ProcessGroup, optional
@@ -101,7 +101,7 @@ class TrainerMon:
         start_iteration : int
             Number of the first step; anything but an integer of at least 0 is taken as 0, with a warning.
         """
-        if isinstance(optimizer, int) and hasattr(grad_acc_steps, "step"):
+        if isinstance(optimizer, int) and not isinstance(grad_acc_steps, int):
             optimizer, grad_acc_steps = grad_acc_steps, optimizer
             tp_group, dp_group = dp_group, tp_group
         if self._watch is not None:

@@ -16,6 +16,7 @@ from stepwatch.attachment import Attachment
 from stepwatch.distributed.job_store import find_job_store
 from stepwatch.distributed.ranks import rank_and_world_size, writes_reduced_gradient
 from stepwatch.frameworks.optimizer_adapter import Sharing
+from stepwatch.hooks.step_clock import BY_HAND
 from stepwatch.reporting.exceptions import ExceptionHooks, tell_end
 from stepwatch.reporting.reporter import Reporter
 from stepwatch.reporting.trainer_logs import TrainerLogs
@@ -31,9 +32,9 @@ _numbers = itertools.count()  # by which monitors were opened
 class Watch:
     """A monitor of this process.
 
-    Made by `watch`. Every `optimizer.step()` ends a training step; what is collected in it, and where it goes, is said
-    by the config file. All methods are for the training thread. In a forked child (a DataLoader worker) every method
-    does nothing.
+    Made by `watch`. A training step ends when each optimizer has stepped; the config file says which tensors are
+    collected in it, and where the rows go. All methods are for the training thread. In a forked child (a DataLoader
+    worker) every method does nothing.
 
     Parameters
     ----------
@@ -61,6 +62,9 @@ class Watch:
     beside : bool
         Whether another monitor of this class that watches the same model goes on. Otherwise it is closed when this one
         is attached, as where a notebook's cell runs again.
+    clock : object, optional
+        The optimizer, of several, whose `step` alone ends the training step; "end_step": the method of this name alone
+        does. None: a training step ends when each optimizer has stepped, in whatever order.
 
     Raises
     ------
@@ -85,9 +89,12 @@ class Watch:
         pp_stage: int = 0,
         group_mates: Sequence[int] = (),
         beside: bool = False,
+        clock: Any = None,
     ) -> None:
         import torch
 
+        if clock is not None and clock != BY_HAND and not callable(getattr(clock, "step", None)):
+            raise TypeError(f'clock should be an optimizer or "{BY_HAND}", found {clock!r}')
         self.rank, self.world_size = rank_and_world_size()
         self._store = find_job_store()
         self._session = _core.make_session(
@@ -122,7 +129,7 @@ class Watch:
 
         own = weakref.ref(self)  # nothing that the monitor holds keeps it alive
         self.reporter = Reporter(self._session, lambda: _learning_rate_of(own()))
-        self._attachment = Attachment(self._session, self.reporter, writes_reduced, self.rank, self.world_size)
+        self._attachment = Attachment(self._session, self.reporter, writes_reduced, self.rank, self.world_size, clock)
         # The wrapper on the optimizer keeps the monitor alive, as long as the model: whoever attaches it need not.
         self._attachment.owner = self
         if self._store is not None:
@@ -133,20 +140,21 @@ class Watch:
         _exceptions.install()
         _close_when_a_forked_process_ends()
 
-    def attach(self, model: torch.nn.Module | Sequence[torch.nn.Module], optimizer: Any) -> None:
-        """Add a model and its optimizer.
+    def attach(self, model: torch.nn.Module | Sequence[torch.nn.Module], optimizer: Any = None) -> None:
+        """Add a model and its optimizers.
 
         Parameters
         ----------
         model : torch.nn.Module or sequence of them
             A sequence: the chunks of a virtual pipeline.
-        optimizer : object
-            With a method `step`. The first one attached ends the training step.
+        optimizer : object or sequence of them, optional
+            Each with a method `step`, in any order. Without one `end_step` has to be called.
         """
         chunks = list(model) if isinstance(model, (list, tuple)) else [model]
+        optimizers = list(optimizer) if isinstance(optimizer, (list, tuple)) else [optimizer]
         if not self._beside:
             self._take_place_of_others(chunks)
-        self._attachment.attach(chunks, optimizer)
+        self._attachment.attach(chunks, [each for each in optimizers if each is not None])
         _trainer_logs.look()
 
     def _take_place_of_others(self, chunks: list[torch.nn.Module]) -> None:
@@ -175,6 +183,14 @@ class Watch:
     def begin_micro_batch(self) -> None:
         """Say that a micro-batch begins, where the model's root module is not entered once for each."""
         self._session.begin_micro_batch()
+
+    def end_step(self) -> None:
+        """End the training step here; from the first call on, no optimizer does.
+
+        Called after the updates of an iteration. If an optimizer has ended the iteration before the first call, that
+        call ends no other one.
+        """
+        self._attachment.end_step()
 
     def refresh(self, timeout: float = 5.0) -> str:
         """Look at the config file now.
@@ -303,7 +319,7 @@ class Watch:
 
 def watch(
     model: torch.nn.Module | Sequence[torch.nn.Module],
-    optimizer: Any,
+    optimizer: Any = None,
     config: str | os.PathLike[str] = "config.json",
     **options: Any,
 ) -> Watch:
@@ -313,8 +329,8 @@ def watch(
     ----------
     model : torch.nn.Module or sequence of them
         A sequence: the chunks of a virtual pipeline.
-    optimizer : object
-        Its `step` ends the training step.
+    optimizer : object or sequence of them, optional
+        A training step ends when each of them has stepped, in whatever order; without one `Watch.end_step` ends it.
     config : str or os.PathLike
         Path of config.json.
     **options
@@ -328,7 +344,7 @@ def watch(
 
     Examples
     --------
-    >>> with stepwatch.watch(model, optimizer, config="config.json"):  # doctest: +SKIP
+    >>> with stepwatch.watch(model, [muon, adamw], config="config.json"):  # doctest: +SKIP
     ...     train()
     """
     monitor = Watch(config, **options)

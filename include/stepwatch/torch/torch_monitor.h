@@ -1,11 +1,17 @@
 // TorchMonitor: watches LibTorch models and optimizers while they train.
 //
-//   stepwatch::Watched<torch::optim::AdamW> optimizer(model->parameters(), options);
+//   stepwatch::Watched<torch::optim::SGD> of_matrices(matrices, torch::optim::SGDOptions(0.02).momentum(0.95));
+//   stepwatch::Watched<torch::optim::AdamW> of_the_rest(others, torch::optim::AdamWOptions(3e-4));
 //   stepwatch::TorchMonitor monitor("config.json");
-//   monitor.Attach(*model, optimizer);        // every optimizer.step() is now the end of a step
+//   monitor.Attach(*model, {&of_matrices, &of_the_rest});  // or one: Attach(*model, optimizer)
 //
-// One clock: the step() of the first optimizer attached ends the step when it returns. Further optimizers only
-// contribute their parameters. EndStep() ends a step by hand and, once called, is the only thing that does.
+// A step is an iteration of the training loop. It ends when each optimizer has stepped, in whatever order. One that
+// steps again before that adds rows with the suffix @1; one that does not step while another one steps for the eighth
+// time is left out until it steps again, which is reported once.
+//
+// Options::clock names the one of them that ends steps. EndStep() ends a step by hand and is, from its first call on or
+// from the beginning (Options::ends_step_by_hand), the only thing that does. Optimizers that step in the backward pass
+// end the step at the end of that pass.
 //
 // Micro-batches are told apart by the entries of the root module if it is watched (Watched<Net>), by BeginMicroBatch(),
 // and otherwise by counting each module's calls against Options::grad_acc_steps.
@@ -66,9 +72,11 @@ class TorchMonitor {
   // Watches a model and the optimizer that updates it. A model attached again is read anew (it has grown), another
   // model becomes the next chunk (CSV column vpp_stage), and so does each module of a vector. The running window goes
   // on. Throws std::invalid_argument if the optimizer is not Watched, if a module or the optimizer is watched by
-  // another monitor, and in static mode if the config does not fit the model.
+  // another monitor, if a pointer is null, and in static mode if the config does not fit the model.
   void Attach(torch::nn::Module& model, torch::optim::Optimizer& optimizer);
   void Attach(const std::vector<torch::nn::Module*>& chunks, torch::optim::Optimizer& optimizer);
+  void Attach(torch::nn::Module& model, const std::vector<torch::optim::Optimizer*>& optimizers);
+  void Attach(const std::vector<torch::nn::Module*>& chunks, const std::vector<torch::optim::Optimizer*>& optimizers);
   // Without an optimizer: nothing is read around the update, and EndStep() must be called by hand.
   void Attach(torch::nn::Module& model);
 

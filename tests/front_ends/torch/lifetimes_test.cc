@@ -174,6 +174,76 @@ TEST_CASE("the first optimizer ends the step, the others only add their paramete
   }
 }
 
+TEST_CASE("a step ends when each optimizer has stepped, in whatever order they are attached and step") {
+  for (const bool is_list : {false, true}) {
+    for (const bool other_order : {false, true}) {
+      Harness harness(R"({"wg_distribution": true, "param_distribution": true})");
+      TorchMonitor monitor(harness.options);
+      TwoLayers net;
+      const std::vector<torch::Tensor> all = net->parameters();
+      Sgd first({all[0], all[2]}, Rate()), second({all[1], all[3]}, Rate());
+      if (is_list) {
+        monitor.Attach(*net, {&first, &second});
+      } else {
+        monitor.Attach(*net, first);
+        monitor.Attach(*net, second);
+      }
+      for (int step = 0; step < 3; ++step) {
+        Loss(net).backward();
+        (other_order ? second : first).step();
+        CHECK(monitor.core().step() == step);
+        (other_order ? first : second).step();
+        CHECK(monitor.core().step() == step + 1);
+        net->zero_grad();
+      }
+      CHECK(monitor.Close().ok());
+      for (int step = 0; step < 3; ++step) CHECK(harness.RowsOf(SiteKind::kParamUpdated, step).size() == 4);
+    }
+  }
+}
+
+TEST_CASE("the program names what ends a step") {
+  Harness harness(R"({"wg_distribution": true})");
+  TwoLayers net;
+  const std::vector<torch::Tensor> all = net->parameters();
+  Sgd first({all[0], all[2]}, Rate()), second({all[1], all[3]}, Rate());
+  SECTION("an optimizer") {
+    harness.options.clock = &first;
+    TorchMonitor monitor(harness.options);
+    monitor.Attach(*net, {&first, &second});
+    Step(net, second);
+    CHECK(monitor.core().step() == 0);
+    Step(net, first);
+    CHECK(monitor.core().step() == 1);
+  }
+  SECTION("EndStep") {
+    harness.options.ends_step_by_hand = true;
+    TorchMonitor monitor(harness.options);
+    monitor.Attach(*net, {&first, &second});
+    Step(net, first);
+    Step(net, second);
+    CHECK(monitor.core().step() == 0);
+    monitor.EndStep();
+    CHECK(monitor.core().step() == 1);
+  }
+}
+
+TEST_CASE("an optimizer that is destroyed is not waited for") {
+  Harness harness(R"({"wg_distribution": true})");
+  TorchMonitor monitor(harness.options);
+  TwoLayers net;
+  const std::vector<torch::Tensor> all = net->parameters();
+  Sgd first({all[0], all[2]}, Rate());
+  auto second = std::make_unique<Sgd>(std::vector<torch::Tensor>{all[1], all[3]}, Rate());
+  monitor.Attach(*net, {&first, second.get()});
+  Step(net, first);
+  Step(net, *second);
+  CHECK(monitor.core().step() == 1);
+  second.reset();
+  Step(net, first);
+  CHECK(monitor.core().step() == 2);
+}
+
 TEST_CASE("EndStep takes over the clock for good") {
   Harness harness(R"({"wg_distribution": true})");
   TorchMonitor monitor(harness.options);
@@ -182,12 +252,12 @@ TEST_CASE("EndStep takes over the clock for good") {
   monitor.Attach(*net, optimizer);
   Step(net, optimizer);
   CHECK(monitor.core().step() == 1);
-  monitor.EndStep();
-  CHECK(monitor.core().step() == 2);
+  monitor.EndStep();  // of the step that the optimizer has ended
+  CHECK(monitor.core().step() == 1);
   Step(net, optimizer);
-  CHECK(monitor.core().step() == 2);
+  CHECK(monitor.core().step() == 1);
   monitor.EndStep();
-  CHECK(monitor.core().step() == 3);
+  CHECK(monitor.core().step() == 2);
 }
 
 TEST_CASE("a model without an optimizer gives activations and un-reduced gradients") {

@@ -27,6 +27,8 @@ class StepCalls:
         Called with a `Reading` once a step, when its gradients are there.
     after : callable
         Called with whether the step has updated, when it is over; not if it raised.
+    abandoned : callable
+        Called before the next step begins, if this one has raised behind `before`.
     is_quiet, after_quiet : callable
         While `is_quiet` returns True when a step begins, `after_quiet` is called in place of both, after the step.
     caught : callable
@@ -37,6 +39,7 @@ class StepCalls:
 
     before: Callable[[Reading], None]
     after: Callable[[bool], None]
+    abandoned: Callable[[], None]
     is_quiet: Callable[[], bool]
     after_quiet: Callable[[], None]
     caught: Callable[[Exception], None]
@@ -85,6 +88,8 @@ class FollowedStep:
         if self._kept is not None:
             error, self._kept = self._kept, None
             raise error
+        if self._is_running and self._is_read and not self._is_quiet:
+            self._calls.abandoned()
         self.count += 1
         self._is_running, self._is_read = True, False
         self._has_stepped_inside = self._waits_for_closure = self._is_left_out = False

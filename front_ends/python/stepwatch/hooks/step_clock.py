@@ -1,4 +1,4 @@
-"""A clock of training steps, driven by the optimizers and by a gradient scaler."""
+"""A clock of training steps, driven by the optimizers, by a gradient scaler, or by the program."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from stepwatch._core import IterationRule
 from stepwatch.frameworks.optimizer_adapter import OptimizerAdapter
 from stepwatch.frameworks.table import adapter_of
 from stepwatch.hooks.followed_step import FollowedStep, Reading, StepCalls
 from stepwatch.hooks.grad_scaler import ScalerSteps
 from stepwatch.hooks.hooked_step import HookedStep, StepsInside, takes_step_hooks
 from stepwatch.hooks.replaced_step import ReplacedStep
+
+BY_HAND = "end_step"  # in the place of an optimizer
 
 
 @dataclass(frozen=True)
@@ -24,51 +27,64 @@ class StepEvents:
         Called with the number of an optimizer and a `Reading`, once in each of its steps.
     after_update : callable
         Called with the number of an optimizer that has updated.
+    abandoned_update : callable
+        Called with the number of an optimizer whose update has raised.
     end_step : callable
-        Called with whether it has updated when the step of the first optimizer is over, or was left out by its
-        gradient scaler.
+        Called with whether any optimizer has updated when a training step is over.
     is_quiet : callable
         While it returns True, `end_quiet_step` is called in place of all others.
     end_quiet_step : callable
-        Called when the step of the first optimizer is over.
+        Called when a training step is over.
+    left_out : callable
+        Called with the number of an optimizer that steps end without, until it steps again.
     caught : callable
         As in `StepCalls`.
     """
 
     before_update: Callable[[int, Reading], None]
     after_update: Callable[[int], None]
+    abandoned_update: Callable[[int], None]
     end_step: Callable[[bool], None]
     is_quiet: Callable[[], bool]
     end_quiet_step: Callable[[], None]
+    left_out: Callable[[int], None]
     caught: Callable[[Exception], None]
 
 
-@dataclass
+@dataclass(eq=False)
 class _Followed:
     """One optimizer that is followed."""
 
     adapter: OptimizerAdapter
     step: FollowedStep
     inside: StepsInside | None
-    ends_step: bool
+    member: int  # of the rule
     is_of_model: bool  # it had parameters of the model when it was added
 
 
 class StepClock:
-    """Follows the `step` of optimizers, numbered from 0; that of the first ends the training step.
+    """Follows the `step` of optimizers, numbered from 0, and ends training steps.
 
-    An optimizer that is added later for parameters of the first one ends steps as well, and so does one that is added
-    when the model has none of the first one's parameters any more.
+    A training step is an iteration of the training loop: `IterationRule` decides when it is over. An optimizer that is
+    added later for all parameters of one that has stepped takes its place, and so does any that is added when the model
+    has none of the parameters of the old one any more.
 
     Parameters
     ----------
     events : StepEvents
         The functions that it calls.
+    clock : object, optional
+        The optimizer that ends steps; `BY_HAND`: `end_by_hand` alone does; None: all of them together.
     """
 
-    def __init__(self, events: StepEvents) -> None:
+    def __init__(self, events: StepEvents, clock: Any = None) -> None:
         self._events = events
+        self._clock = clock
         self._followed: list[_Followed] = []
+        self._rule = IterationRule()
+        if _is_by_hand(clock):
+            self._rule.leave_to_program()
+        self._has_updated = False  # in this training step
         self._scaler: ScalerSteps | None = None
         self._calls_before_scaler: dict[int, int] = {}  # id of a followed step -> its calls
 
@@ -77,15 +93,13 @@ class StepClock:
         """What is followed, by number."""
         return [each.adapter for each in self._followed]
 
-    def add(self, optimizer: Any, is_reduced: bool, parameters: set[int]) -> None:
+    def add(self, optimizer: Any, parameters: set[int]) -> None:
         """Follow one more optimizer, unless it is followed already.
 
         Parameters
         ----------
         optimizer : object
             With a method `step` that can be replaced, or a wrapper around one.
-        is_reduced : bool
-            Whether gradients are reduced when a step begins, whatever the optimizer is.
         parameters : set of int
             The ids of the model's parameters.
 
@@ -96,47 +110,91 @@ class StepClock:
         """
         adapter = adapter_of(optimizer)
         if all(adapter.optimizer is not each.step.optimizer for each in self._followed):
-            self._follow(adapter, is_reduced, parameters)
+            self._follow(adapter, parameters)
+            if self._clock is not None and any(self._clock is each for each in (optimizer, *_objects_of(adapter))):
+                self._rule.name_clock(self._followed_of(adapter.optimizer).member)
         if self._scaler is None:
             self._scaler = ScalerSteps(self._before_scaler, self._after_scaler)
 
-    def _follow(self, adapter: OptimizerAdapter, is_reduced: bool, parameters: set[int]) -> None:
+    def _follow(self, adapter: OptimizerAdapter, parameters: set[int]) -> None:
         own = _parameters_of(adapter)
-        clocks = [each for each in self._followed if each.ends_step]
-        gone = [each for each in clocks if each.is_of_model and not _parameters_of(each.adapter) & parameters]
-        ends_step = len(gone) == len(clocks) or any(own & _parameters_of(each.adapter) for each in clocks)
 
         def before(reading: Reading) -> None:
             self._events.before_update(self._followed.index(followed), reading)
 
         def after(has_updated: bool) -> None:
             if has_updated:
+                self._has_updated = True
                 self._events.after_update(self._followed.index(followed))
-            if ends_step:
-                self._events.end_step(has_updated)
+            if self._ends_step(followed):
+                self._after_backward(self._end_step)
+
+        def after_quiet() -> None:
+            if self._ends_step(followed):
+                self._after_backward(self._events.end_quiet_step)
 
         optimizer = adapter.optimizer
         calls = StepCalls(
             before=before,
             after=after,
+            abandoned=lambda: self._events.abandoned_update(self._followed.index(followed)),
             is_quiet=self._events.is_quiet,
-            after_quiet=self._events.end_quiet_step if ends_step else lambda: None,
+            after_quiet=after_quiet,
             caught=self._events.caught,
             was_skipped=adapter.was_skipped,
         )
         parts = [part for part in adapter.parts if part is not optimizer and takes_step_hooks(part)]
         kind = HookedStep if takes_step_hooks(optimizer) else ReplacedStep
-        step = kind(optimizer, calls, bool(parts) and not is_reduced and not adapter.is_understood)
+        # A step of somebody's own may do more before the update: zero gradients, compute them, clip or reduce them.
+        reads_inside = bool(parts) and (adapter.may_reduce_itself or not adapter.is_understood)
+        step = kind(optimizer, calls, reads_inside)
         step.takes_inside = len(parts) == 1
-        begins = step.note_inside if adapter.is_understood else step.on_inside
+        begins = step.on_inside if reads_inside else step.note_inside
         inside = StepsInside(parts, begins, step.on_end_inside) if parts else None
-        followed = _Followed(adapter, step, inside, ends_step, bool(own & parameters))
+        followed = _Followed(adapter, step, inside, self._rule.add(), bool(own & parameters))
         # One whose parameters are gone, or are all updated by the new one, is not kept alive for steps that are over.
-        replaced = [each for each in clocks if each.step.count > 0 and _parameters_of(each.adapter) <= own]
-        for old in [each for each in clocks if each in gone or each in replaced] if ends_step else []:
-            self._let_go(old)
-            self._followed.remove(old)
-        self._followed.insert(0 if ends_step else len(self._followed), followed)
+        old = [each for each in self._followed if _is_over(each, own, parameters)]
+        place = self._followed.index(old[0]) if old else len(self._followed)
+        for each in old:
+            self._rule.remove(each.member)
+            self._let_go(each)
+            self._followed.remove(each)
+        self._followed.insert(place, followed)
+        self._find_turns()
+
+    def _find_turns(self) -> None:
+        owned = [_parameters_of(each.adapter) for each in self._followed]
+        for number, followed in enumerate(self._followed):
+            others = set().union(*owned[:number], *owned[number + 1 :])
+            self._rule.set_takes_turns(followed.member, bool(owned[number]) and owned[number] <= others)
+
+    def _ends_step(self, followed: _Followed) -> bool:
+        ends = self._rule.updated(followed.member)
+        for member in self._rule.take_left_out() if len(self._followed) > 1 else ():
+            for number, each in enumerate(self._followed):
+                if each.member == member:
+                    self._events.left_out(number)
+        return ends
+
+    def _after_backward(self, end: Callable[[], None]) -> None:
+        # Optimizers that step in the backward pass: what the pass still reaches belongs to this step.
+        if len(self._followed) > 1 and _is_in_backward():
+            _queue_callback(end)
+        else:
+            end()
+
+    def _end_step(self) -> None:
+        has_updated, self._has_updated = self._has_updated, False
+        self._events.end_step(has_updated)
+
+    def end_by_hand(self) -> None:
+        """End the training step; from the first call on, nothing else does."""
+        if not self._rule.end_by_hand():
+            return
+        if self._events.is_quiet():
+            self._events.end_quiet_step()
+        else:
+            self._end_step()
 
     @staticmethod
     def _let_go(followed: _Followed) -> None:
@@ -161,7 +219,7 @@ class StepClock:
 
     def _followed_of(self, optimizer: Any) -> _Followed | None:
         for each in self._followed:
-            if any(optimizer is part for part in (each.adapter.optimizer, *each.adapter.parts)):
+            if any(optimizer is part for part in _objects_of(each.adapter)):
                 return each
         return None
 
@@ -173,6 +231,33 @@ class StepClock:
         for followed in reversed(self._followed):
             self._let_go(followed)
         self._followed.clear()
+
+
+def _is_by_hand(clock: Any) -> bool:
+    return isinstance(clock, str) and clock == BY_HAND
+
+
+def _is_over(followed: _Followed, own: set[int], parameters: set[int]) -> bool:
+    """Tell whether one that is followed makes room for another, given what that updates and what the model has."""
+    theirs = _parameters_of(followed.adapter)
+    is_gone = followed.is_of_model and not theirs & parameters
+    return is_gone or (followed.step.count > 0 and theirs <= own)
+
+
+def _objects_of(adapter: OptimizerAdapter) -> list[Any]:
+    return [adapter.optimizer, *adapter.parts]
+
+
+def _is_in_backward() -> bool:
+    import torch
+
+    return torch._C._current_graph_task_id() != -1  # type: ignore[no-any-return]
+
+
+def _queue_callback(end: Callable[[], None]) -> None:
+    import torch
+
+    torch.autograd.Variable._execution_engine.queue_callback(end)
 
 
 def _parameters_of(adapter: OptimizerAdapter) -> set[int]:
