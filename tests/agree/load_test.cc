@@ -8,6 +8,7 @@
 #include "tests/agree/idle_rank.h"
 #include "tests/agree/jumping_clock.h"
 #include "tests/catch.h"
+#include "tests/rounds.h"
 
 namespace stepwatch::agree {
 namespace {
@@ -151,16 +152,19 @@ Load Measure(int world, Store::Abilities abilities) {
 }
 
 TEST_CASE("an idle job of a thousand ranks makes hardly a request of a store that listens, and few more for an edit") {
-  const Load load = Measure(1000, {true, true});
-  INFO("1000 ranks, idle: " << load.idle_per_second << " requests a second; an edit: " << load.ballot);
+  const int world = testing::Rounds(1000, 4);
+  const Load load = Measure(world, {true, true});
+  INFO(world << " ranks, idle: " << load.idle_per_second << " requests a second; an edit: " << load.ballot);
   CHECK(load.idle_per_second <= 20);
-  CHECK(load.ballot <= 12 * 1000);
+  CHECK(load.ballot <= 12 * world);
 }
 
 TEST_CASE("a store that cannot listen is asked once by each rank in a third of a step") {
-  const Load load = Measure(30, {});
-  INFO("30 ranks without a bell, idle: " << load.idle_per_second << " requests a second; an edit: " << load.ballot);
-  CHECK(load.idle_per_second <= 30 * 30);
+  const int world = testing::Rounds(30, 3);
+  const Load load = Measure(world, {});
+  INFO(world << " ranks without a bell, idle: " << load.idle_per_second
+             << " requests a second; an edit: " << load.ballot);
+  CHECK(load.idle_per_second <= 30 * world);
 }
 
 }  // namespace

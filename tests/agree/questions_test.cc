@@ -5,6 +5,7 @@
 #include "stepwatch/stores.h"
 #include "tests/agree/idle_rank.h"
 #include "tests/agree/talking_job.h"
+#include "tests/rounds.h"
 
 namespace stepwatch::agree {
 namespace {
@@ -290,7 +291,7 @@ TEST_CASE("requests: a rank of another release is refused with one sentence") {
 }
 
 TEST_CASE("questions and requests: whatever the store does, each is answered once, and performed at most once") {
-  for (unsigned seed = 0; seed < 60; ++seed) {
+  for (unsigned seed = 0; seed < testing::Rounds(60U); ++seed) {
     INFO("seed " << seed);
     std::mt19937 random(seed);
     TalkingJob job(3, seed % 2 == 0 ? kPolls : kListens);

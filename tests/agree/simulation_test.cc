@@ -3,6 +3,7 @@
 
 #include "tests/agree/simulated_job.h"
 #include "tests/random_seed.h"
+#include "tests/rounds.h"
 
 namespace stepwatch::agree {
 namespace {
@@ -107,7 +108,7 @@ void CheckAbortsWereTold(SimulatedJob& job) {
 TEST_CASE("ranks whose messages take any time apply the same plan at every step, lose no edit and hear of every abort",
           "[slow][random]") {
   int64_t commits = 0, aborts = 0;
-  for (uint32_t seed = FirstSeed(); seed < FirstSeed() + 1500; ++seed) {
+  for (uint32_t seed = FirstSeed(); seed < FirstSeed() + testing::Rounds(1500U); ++seed) {
     RandomJob random(seed, 2 + static_cast<int>(seed % 3), {.lock_step = seed % 2 == 0});
     random.Run(600);
     random.job().RunFairly(800, 3);
@@ -116,14 +117,14 @@ TEST_CASE("ranks whose messages take any time apply the same plan at every step,
     CHECK(random.job().doubts_ == 0);
     for (const Settled& settled : random.job().settled_) ++(settled.decision.commit ? commits : aborts);
   }
-  CHECK(commits > 1500);
-  CHECK(aborts > 1500);
+  CHECK(commits > testing::Rounds(1500));
+  CHECK(aborts > testing::Rounds(1500));
 }
 
 TEST_CASE("the same with requests that fail or are never answered, and step threads that give up waiting",
           "[slow][random]") {
   int64_t doubts = 0, late = 0;
-  for (uint32_t seed = FirstSeed(); seed < FirstSeed() + 1500; ++seed) {
+  for (uint32_t seed = FirstSeed(); seed < FirstSeed() + testing::Rounds(1500U); ++seed) {
     RandomJob random(seed, 2 + static_cast<int>(seed % 3),
                      {.fail_percent = 10, .lose_percent = 5, .time_out_percent = 30, .lock_step = seed % 2 == 0});
     random.Run(800);
@@ -133,12 +134,12 @@ TEST_CASE("the same with requests that fail or are never answered, and step thre
     doubts += random.job().doubts_;
     for (int rank = 0; rank < random.job().world(); ++rank) late += random.job().at(rank).late_ ? 1 : 0;
   }
-  CHECK(doubts > 100);
-  CHECK(late > 10);  // commits that reached a rank after its step: its rows until then are in doubt
+  CHECK(doubts > testing::Rounds(100));
+  CHECK(late > testing::Rounds(10));  // commits that reached a rank after its step: its rows until then are in doubt
 }
 
 TEST_CASE("the same with processes that die and come back, the leader's among them", "[slow][random]") {
-  for (uint32_t seed = FirstSeed(); seed < FirstSeed() + 1500; ++seed) {
+  for (uint32_t seed = FirstSeed(); seed < FirstSeed() + testing::Rounds(1500U); ++seed) {
     RandomJob random(seed, 2 + static_cast<int>(seed % 3),
                      {.fail_percent = 5, .lose_percent = 2, .time_out_percent = 20, .restart_permille = 8});
     random.job().Want();
@@ -151,7 +152,7 @@ TEST_CASE("the same with processes that die and come back, the leader's among th
 
 TEST_CASE("the same with edits for later steps: none is applied before its step, and a newer edit takes its place",
           "[slow][random]") {
-  for (uint32_t seed = FirstSeed(); seed < FirstSeed() + 1000; ++seed) {
+  for (uint32_t seed = FirstSeed(); seed < FirstSeed() + testing::Rounds(1000U); ++seed) {
     RandomJob random(seed, 2 + static_cast<int>(seed % 3),
                      {.fail_percent = 5, .time_out_percent = 20, .later_percent = 50, .lock_step = seed % 2 == 0});
     random.Run(800);
@@ -164,7 +165,7 @@ TEST_CASE("the same with edits for later steps: none is applied before its step,
 TEST_CASE("the same with samplings: an edit takes the place of one, and without one nothing changes",
           "[slow][random]") {
   int64_t commits = 0, superseded = 0;
-  for (uint32_t seed = FirstSeed(); seed < FirstSeed() + 300; ++seed) {
+  for (uint32_t seed = FirstSeed(); seed < FirstSeed() + testing::Rounds(300U); ++seed) {
     RandomJob random(seed, 2 + static_cast<int>(seed % 3),
                      {.fail_percent = 5,
                       .restart_permille = seed % 4 == 0 ? 4 : 0,
@@ -186,8 +187,8 @@ TEST_CASE("the same with samplings: an edit takes the place of one, and without 
       superseded += settled.decision.cause == Cause::kSuperseded ? 1 : 0;
     }
   }
-  CHECK(commits > 100);
-  CHECK(superseded > 10);
+  CHECK(commits > testing::Rounds(100));
+  CHECK(superseded > testing::Rounds(10));
 }
 
 TEST_CASE("a sampling that a rank never votes on is given up, and an edit is not") {
@@ -246,7 +247,7 @@ TEST_CASE("an edit for a step that is past is for the next that the ranks can ag
 
 TEST_CASE("no rank obeys what was meant for the process before it, when it dies and comes back in the midst of a vote",
           "[slow][random]") {
-  for (uint32_t seed = FirstSeed(); seed < FirstSeed() + 1500; ++seed) {
+  for (uint32_t seed = FirstSeed(); seed < FirstSeed() + testing::Rounds(1500U); ++seed) {
     RandomJob random(seed, 2 + static_cast<int>(seed % 2), {.restart_permille = 25, .lock_step = seed % 2 == 0});
     random.Run(800);
     random.job().Want();
@@ -286,7 +287,7 @@ TEST_CASE("a job that restarts in place obeys nothing of the leader before, what
 
 TEST_CASE("a rank that dies at any moment leads to aborts that all others see, and never to different plans",
           "[slow][random]") {
-  for (uint32_t seed = FirstSeed(); seed < FirstSeed() + 600; ++seed) {
+  for (uint32_t seed = FirstSeed(); seed < FirstSeed() + 600; seed += testing::Every(7)) {
     RandomJob random(seed, 3, {.time_out_percent = 20});
     random.job().Want();
     random.Run(static_cast<int>(seed % 150));

@@ -2,6 +2,7 @@
 #include "controller/door/find_jobs.h"
 #include "tests/api/job.h"
 #include "tests/door/open_door.h"
+#include "tests/rounds.h"
 #include "tests/variable.h"
 
 namespace stepwatch::testing {
@@ -9,7 +10,7 @@ namespace {
 
 using door::Visitor;
 
-constexpr int kQuestions = 10000;
+constexpr int kQuestions = Rounds(10000, 10);
 const std::string kQuestion = "GET /v1/status HTTP/1.1\r\n\r\n";
 
 struct CrowdedJob : Job {

@@ -8,6 +8,7 @@
 #include "controller/door/client.h"
 #include "controller/door/find_jobs.h"
 #include "tests/api/job.h"
+#include "tests/rounds.h"
 #include "tests/variable.h"
 
 namespace stepwatch::testing {
@@ -137,11 +138,13 @@ void CheckNothingGrows(const std::string& format, int first, int cycles) {
 TEST_CASE(
     "collecting is started and stopped thousands of times, and memory, descriptors and threads stay as they are") {
   const char* wanted = std::getenv("STEPWATCH_CYCLES");
-  CheckNothingGrows("api", kToFillAll, std::max(2 * kToFillAll, wanted == nullptr ? 0 : std::atoi(wanted)));
+  // Sanitizers have a heap of their own, of which mallinfo2 knows nothing; so nothing has to be full for its sake.
+  const int first = Rounds(kToFillAll);
+  CheckNothingGrows("api", first, std::max(2 * first, wanted == nullptr ? 0 : std::atoi(wanted)));
 }
 
 TEST_CASE("two hundred windows with files leave no descriptor and no thread behind") {
-  CheckNothingGrows("csv", 50, 200);
+  CheckNothingGrows("csv", Rounds(50), Rounds(200));
 }
 
 }  // namespace

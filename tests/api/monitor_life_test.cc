@@ -8,6 +8,7 @@
 
 #include "tests/api/doors.h"
 #include "tests/api/job.h"
+#include "tests/rounds.h"
 
 namespace stepwatch::testing {
 namespace {
@@ -129,7 +130,8 @@ TEST_CASE("many windows, one after the other, leave nothing behind") {
   {
     Job job(ConfigText(Off()), 1);
     job.Start();
-    for (size_t i = 0; i < 50; ++i) {
+    constexpr size_t kWindows = Rounds(size_t{50});
+    for (size_t i = 0; i < kWindows; ++i) {
       REQUIRE(job.Edit(ConfigText({.collect_times = 1 + static_cast<int>(i % 3)})) == RefreshOutcome::kArmed);
       job.TrainSteps(5);
       // An edit that comes before it would take its place.
@@ -137,7 +139,7 @@ TEST_CASE("many windows, one after the other, leave nothing behind") {
     }
     job.Settle();
     CHECK(Threads() == threads + 5);
-    CHECK(job.Count(EventKind::kWroteBack) == 50);
+    CHECK(job.Count(EventKind::kWroteBack) == kWindows);
   }
   CHECK(Threads() == threads);
   CHECK(Descriptors() == descriptors);

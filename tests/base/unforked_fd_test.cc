@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/catch.h"
+#include "tests/rounds.h"
 
 namespace stepwatch::base {
 namespace {
@@ -83,7 +84,7 @@ TEST_CASE("forks and descriptors that come and go at the same time leave none in
     }
   });
   const UnforkedFd null = OpenNull();
-  for (int i = 0; i < 50; ++i)
+  for (int i = 0; i < testing::Rounds(50, 4); ++i)
     CHECK(InChild([&] {
             for (int fd = 3; fd < 64; ++fd) {
               char name[64] = {}, target[64] = {};

@@ -6,6 +6,7 @@
 
 #include "src/config/fields.h"
 #include "tests/config/config_cases.h"
+#include "tests/rounds.h"
 
 namespace stepwatch::config {
 namespace {
@@ -61,8 +62,10 @@ TEST_CASE("configs differ in no key if and only if they are equal") {
   std::vector<Config> configs;
   for (const auto& path : ExampleFiles("good")) configs.push_back(Accepted(ReadExample(path)).config);
   REQUIRE(configs.size() > 5);
-  for (const Config& one : configs)
-    for (const Config& other : configs) CHECK(DifferencesOf(one, other).empty() == (one == other));
+  // Each with itself in any case.
+  for (size_t i = 0; i < configs.size(); ++i)
+    for (size_t k = i % testing::Every(5); k < configs.size(); k += testing::Every(5))
+      CHECK(DifferencesOf(configs[i], configs[k]).empty() == (configs[i] == configs[k]));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <regex>
 
 #include "tests/config/config_cases.h"
+#include "tests/rounds.h"
 
 namespace stepwatch::config {
 namespace {
@@ -232,7 +233,7 @@ TEST_CASE("globs match what a slow matcher says") {
   const unsigned seed = TestSeed();
   Words words(seed);
   size_t matched = 0;
-  for (int i = 0; i < 4000; ++i) {
+  for (int i = 0; i < testing::Rounds(4000); ++i) {
     const std::string glob = words.Glob();
     const NamePattern pattern = Pattern(glob);
     for (int k = 0; k < 15; ++k) {
@@ -243,14 +244,14 @@ TEST_CASE("globs match what a slow matcher says") {
         FAIL("\"" << glob << "\" and \"" << name << "\", expected " << expected << "; " << HowToRepeat(seed));
     }
   }
-  CHECK(matched > 2000);
+  CHECK(matched > testing::Rounds(size_t{2000}));
 }
 
 TEST_CASE("regular expressions match whole names as another engine says") {
   const unsigned seed = TestSeed();
   Words words(seed);
   size_t matched = 0;
-  for (int i = 0; i < 1500; ++i) {
+  for (int i = 0; i < testing::Rounds(1500, 6); ++i) {
     const std::string text = words.Regex();
     const NamePattern pattern = Pattern("re:" + text);
     const std::regex slow(text);
@@ -262,7 +263,7 @@ TEST_CASE("regular expressions match whole names as another engine says") {
         FAIL("\"" << text << "\" and \"" << name << "\", expected " << expected << "; " << HowToRepeat(seed));
     }
   }
-  CHECK(matched > 500);
+  CHECK(matched > testing::Rounds(size_t{500}));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tests/config/config_cases.h"
+#include "tests/rounds.h"
 
 namespace stepwatch::config {
 namespace {
@@ -72,7 +73,8 @@ TEST_CASE("mutated configs never crash the parser and never give a place outside
   for (const char* kind : {"good", "bad"})
     for (const auto& file : ExampleFiles(kind)) texts.push_back(ReadExample(file));
   std::sort(texts.begin(), texts.end());
-  for (int i = 0; i < 5000; ++i) CheckAnyText(Mutate(texts[static_cast<size_t>(i) % texts.size()], random));
+  for (int i = 0; i < testing::Rounds(5000); ++i)
+    CheckAnyText(Mutate(texts[static_cast<size_t>(i) % texts.size()], random));
 }
 
 TEST_CASE("random tokens never crash the parser and never give a place outside the text", "[random]") {
@@ -84,7 +86,7 @@ TEST_CASE("random tokens never crash the parser and never give a place outside t
   INFO(HowToRepeat(seed));
   std::mt19937 random(seed);
   std::uniform_int_distribution<size_t> token(0, std::size(kTokens) - 1);
-  for (int i = 0; i < 5000; ++i) {
+  for (int i = 0; i < testing::Rounds(5000); ++i) {
     std::string text = i % 2 == 0 ? "{" : "";
     for (int n = i % 13; n > 0; --n) text += kTokens[token(random)];
     CheckAnyText(text);

@@ -1,6 +1,7 @@
 // SpliceDynamicOn: one token changes, everything else stays.
 
 #include "tests/config/config_cases.h"
+#include "tests/rounds.h"
 
 namespace stepwatch::config {
 namespace {
@@ -126,7 +127,7 @@ TEST_CASE("in a text of any formatting, the splice changes dynamic_on and no oth
   const unsigned seed = TestSeed();
   INFO(HowToRepeat(seed));
   RandomConfigText texts(seed);
-  for (int i = 0; i < 500; ++i) {
+  for (int i = 0; i < testing::Rounds(500); ++i) {
     const auto [text, value_begin] = texts.Write();
     INFO(text);
     const std::string after = Spliced(text);

@@ -8,6 +8,7 @@
 #include "src/sinks/sink_makers.h"
 #include "tests/drain/run_fixture.h"
 #include "tests/failing_memory.h"
+#include "tests/rounds.h"
 #include "tests/sinks/sink_fixture.h"
 
 namespace stepwatch::drain {
@@ -113,7 +114,7 @@ void CheckAccounts(Job* job) {
 
 // The loss of one allocation, or of all for two rounds, delays rows and loses none.
 void LoseNothing(Failure how, bool csv) {
-  for (long allocation = 1;; ++allocation) {
+  for (long allocation = 1;; allocation += Every(7)) {
     INFO("allocation " << allocation);
     Job job(csv);
     job.Fail(how, allocation);
@@ -144,7 +145,7 @@ TEST_CASE("a while without memory delays rows and loses none") {
 
 TEST_CASE("when memory stays out the account is exact, and the thread comes to its end") {
   for (const bool csv : {false, true})
-    for (long allocation = 1;; ++allocation) {
+    for (long allocation = 1;; allocation += Every(7)) {
       INFO("allocation " << allocation);
       Job job(csv);
       job.Fail(Failure::kFromThen, allocation);

@@ -11,6 +11,7 @@
 
 #include "src/base/file.h"
 #include "tests/fault/job_life.h"
+#include "tests/rounds.h"
 
 namespace stepwatch::testing {
 namespace {
@@ -153,7 +154,8 @@ std::string LiveThrough(const std::vector<CallFault>& faults) {
   return wrong;
 }
 
-// All errors of each call, or one of them, another for each call of a name.
+// All errors of each call, or one of them, another for each call of a name. Under a sanitizer one of them instead of
+// all, or one for every fourth call.
 std::vector<CallFault> Faults(bool all) {
   std::vector<CallFault> faults;
   for (const auto& [name, count] : CallsOfOneLife()) {
@@ -161,11 +163,11 @@ std::vector<CallFault> Faults(bool all) {
     INFO(name);
     const auto errors = Errors().find(name);
     REQUIRE(errors != Errors().end());
-    for (int number = 0; number < count; ++number) {
-      const size_t chosen = static_cast<size_t>(number) % errors->second.size();
-      for (size_t i = 0; i < errors->second.size(); ++i)
-        if (all || i == chosen) faults.push_back({name, number, errors->second[i]});
-    }
+    const size_t kinds = errors->second.size();
+    const size_t every = all ? Every(9, kinds) : kinds;
+    for (int number = 0; number < count; number += all ? 1 : Every(4))
+      for (size_t i = static_cast<size_t>(number) % every; i < kinds; i += every)
+        faults.push_back({name, number, errors->second[i]});
   }
   return faults;
 }
@@ -181,7 +183,7 @@ TEST_CASE("each call on files in the life of a job fails once with every errno t
 TEST_CASE("while any call on the config hangs the door answers and steps end, and afterwards edits work") {
   std::vector<CallFault> hangs;
   const int count = CallsOfOneLife().at(kHangs);
-  for (int number = 0; number < count; ++number) hangs.push_back({kHangs, number, 0});
+  for (int number = 0; number < count; number += Every(4)) hangs.push_back({kHangs, number, 0});
   REQUIRE(count > 20);
   CHECK(LiveThrough(hangs) == "");
 }

@@ -9,6 +9,7 @@
 #include "kernels/reference.h"
 #include "tests/catch.h"
 #include "tests/kernels/tensor_model.h"
+#include "tests/rounds.h"
 
 namespace stepwatch::kernels::test {
 namespace {
@@ -44,8 +45,8 @@ struct Subjects {
 
 Subjects RandomSubjects(std::mt19937_64* random) {
   Subjects subjects;
-  std::vector<int64_t> sizes = {0, 1, 17, 4096, 65536, 65537, 300'000, 2'000'000, 5, 0, 131'072};
-  for (int i = 0; i < 400; ++i) sizes.push_back(static_cast<int64_t>((*random)() % 9000));
+  std::vector<int64_t> sizes = {0, 1, 17, 4096, 65536, 65537, 300'000, testing::Rounds(2'000'000), 5, 0, 131'072};
+  for (int i = 0; i < testing::Rounds(400); ++i) sizes.push_back(static_cast<int64_t>((*random)() % 9000));
   for (int64_t size : sizes) {
     const DType dtype = kAllDTypes[(*random)() % std::size(kAllDTypes)];
     subjects.tensors.push_back(RandomTensor(dtype, size, kAllFills[(*random)() % 4 + 1], random));

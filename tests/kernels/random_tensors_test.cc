@@ -6,6 +6,7 @@
 #include "kernels/reference.h"
 #include "tests/catch.h"
 #include "tests/kernels/tensor_model.h"
+#include "tests/rounds.h"
 
 namespace stepwatch::kernels::test {
 namespace {
@@ -46,7 +47,7 @@ TEST_CASE("random tensors are measured as the model says, by all paths alike", "
   INFO("repeat with STEPWATCH_SEED=" << seed);
   std::mt19937_64 random(seed);
   const double thresholds[] = {1e-8, 0, 0.25, 1e-40, 3};
-  for (int round = 0; round < 4000; ++round) {
+  for (int round = 0; round < testing::Rounds(4000); ++round) {
     const DType dtype = kAllDTypes[Below(std::size(kAllDTypes), &random)];
     const Subject subject = RandomSubject(dtype, &random);
     const MeasureOptions options{thresholds[Below(5, &random)],

@@ -12,6 +12,7 @@
 #include "src/plan/plan.h"
 #include "tests/catch.h"
 #include "tests/random_seed.h"
+#include "tests/rounds.h"
 
 namespace stepwatch::plan {
 namespace {
@@ -258,7 +259,7 @@ TEST_CASE("random groups place every site where the page says") {
                                              "re:.*1.*", "*",         "layers.0.*",    "**.attn.**", "",
                                              "0:**",     "1:**",      "re:h.*"};
   const SiteIndex index = GroupedModel();
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < testing::Rounds(300); ++round) {
     Config config = With({});
     config.wg_distribution = below(2) == 0;
     config.xy_distribution = below(2) == 0;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tests/reload/simulated_run.h"
+#include "tests/rounds.h"
 
 namespace stepwatch::reload {
 
@@ -118,10 +119,11 @@ inline int64_t PlayAll(const SimulatedRun& from, int length, const std::vector<M
   return sequences;
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kLength = 4, kSequences = 20736, kSequencesSlow = 28561;
-#else
-constexpr int kLength = 5, kSequences = 248832, kSequencesSlow = 371293;
-#endif
+// Sequences of one move less under a sanitizer.
+constexpr int kLength = testing::kIsSanitized ? 4 : 5;
+constexpr int kSequences = testing::kIsSanitized ? 20736 : 248832;
+constexpr int kSequencesSlow = testing::kIsSanitized ? 28561 : 371293;
+constexpr int kLengthLimited = kLength - 1;
+constexpr int kSequencesLimited = testing::kIsSanitized ? 2744 : 38416;
 
 }  // namespace stepwatch::reload

@@ -9,6 +9,7 @@
 #include "tests/catch.h"
 #include "tests/random_seed.h"
 #include "tests/reload/machine_moves.h"
+#include "tests/rounds.h"
 
 namespace stepwatch::reload {
 namespace {
@@ -320,7 +321,6 @@ TEST_CASE("every sequence of five inputs, from six situations, keeps the rules a
 }
 
 TEST_CASE("every sequence of four inputs, a limit among them, keeps the rules and runs out clean", "[slow]") {
-  constexpr int kLengthLimited = 4, kSequencesLimited = 38416;
   SimulatedRun fresh(true, 0);
   fresh.SlowFiles();
   CHECK(PlayAll(fresh, kLengthLimited, Move::kCountLimited) == kSequencesLimited);
@@ -341,7 +341,7 @@ TEST_CASE("a random walk of 100,000 inputs keeps the rules", "[random]") {
   std::mt19937 random(seed);
   SimulatedRun run(true, 0);
   run.SlowFiles();
-  for (int i = 0; i < 100000; ++i) {
+  for (int i = 0; i < testing::Rounds(100000); ++i) {
     const auto move = random() % (static_cast<uint32_t>(Move::kCountLimited) + 3);
     if (move < static_cast<uint32_t>(Move::kCountLimited)) {
       Make(static_cast<Move>(move), &run);

@@ -7,6 +7,7 @@
 
 #include "tests/failing_memory.h"
 #include "tests/reload/process_without_threads.h"
+#include "tests/rounds.h"
 
 namespace stepwatch::reload {
 namespace {
@@ -31,7 +32,7 @@ TEST_CASE(
     "an edit whose look runs out of memory is armed by the next look, and the state never says more than the slot "
     "holds") {
   int64_t n = 0;
-  for (bool fails = true; fails; ++n) {
+  for (bool fails = true; fails; n += testing::Every(7)) {
     INFO("allocation " << n << " fails");
     Process process(kOffText);
     process.Save(kOnText);
@@ -80,7 +81,7 @@ TEST_CASE("a plan that waits stays in the slot when the edit that is to replace 
 TEST_CASE(
     "whatever allocation fails while the manifest is written, the plan is armed in the end and the manifest is whole") {
   int64_t n = 0;
-  for (bool fails = true; fails; ++n) {
+  for (bool fails = true; fails; n += testing::Every(7)) {
     INFO("allocation " << n << " fails");
     Process process(kOffText);
     process.Save(ConfigText({.collect_times = 2}));
@@ -99,7 +100,7 @@ TEST_CASE(
 
 TEST_CASE("whatever allocation fails while an order is carried out, the file is whole and the next order is done") {
   int64_t n = 0;
-  for (bool fails = true; fails; ++n) {
+  for (bool fails = true; fails; n += testing::Every(7)) {
     INFO("allocation " << n << " fails");
     Process process(kOffText);
     const auto order = std::make_shared<EditOrder>();

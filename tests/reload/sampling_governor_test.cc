@@ -10,6 +10,7 @@
 
 #include "tests/catch.h"
 #include "tests/random_seed.h"
+#include "tests/rounds.h"
 
 namespace stepwatch::reload {
 namespace {
@@ -266,7 +267,7 @@ TEST_CASE("a group that is collected now and then counts as what it costs in the
 TEST_CASE("the budget holds for random jobs, and changes become rare") {
   std::mt19937 random(static_cast<unsigned>(test::RandomSeed()));
   const auto uniform = [&](double from, double to) { return std::uniform_real_distribution<double>(from, to)(random); };
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < testing::Rounds(40); ++round) {
     const double percent = std::exp(uniform(std::log(0.05), std::log(20)));
     const double mean = std::exp(uniform(std::log(1e-3), std::log(1)));
     const double load = std::exp(uniform(std::log(0.1), std::log(200)));  // times the budget, if each step is collected

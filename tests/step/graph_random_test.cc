@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "tests/random_seed.h"
+#include "tests/rounds.h"
 #include "tests/step/graph_run.h"
 
 namespace stepwatch::step {
@@ -140,7 +141,7 @@ TEST_CASE("whatever is captured, replayed, swapped and held up in whatever order
   const uint64_t first = test::RandomSeed();
   size_t rows = 0;
   uint64_t late = 0;
-  for (uint64_t seed = first; seed < first + 12; ++seed) {
+  for (uint64_t seed = first; seed < first + testing::Rounds(uint64_t{12}, 3); ++seed) {
     INFO("repeat with STEPWATCH_SEED=" << seed);
     RandomRun run(seed);
     for (int step = 0; step < 200; ++step) run.Step();

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "tests/drain/run_fixture.h"
+#include "tests/rounds.h"
 
 namespace stepwatch::step {
 
@@ -373,7 +374,7 @@ void SwapAtManySteps(int swaps_wanted) {
 
 TEST_CASE("a swap at each of many steps, published by another thread, with observers on a third inside the steps",
           "[slow]") {
-  SwapAtManySteps(5000);
+  SwapAtManySteps(testing::Rounds(5000, 4));
 }
 
 TEST_CASE("a swap at each of a hundred thousand steps, with the same three threads", "[slow][long]") {

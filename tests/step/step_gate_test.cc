@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "tests/drain/run_fixture.h"
+#include "tests/rounds.h"
 
 namespace stepwatch::step {
 
@@ -68,8 +69,9 @@ TEST_CASE("who finds that the step is ahead when the gate is set is right: the s
   std::thread steps([&] {
     for (int64_t step = 1; !done; ++step) gate.Arrive(step);
   });
+  constexpr int kHeld = testing::Rounds(500);
   int held = 0;
-  for (int round = 0; held < 500; ++round) {
+  for (int round = 0; held < kHeld; ++round) {
     const int64_t at = gate.arriving() + 1 + round % 200;
     if (gate.HoldAt(at) < at) {
       ++held;
@@ -77,7 +79,7 @@ TEST_CASE("who finds that the step is ahead when the gate is set is right: the s
       for (int i = 0; i < 5; ++i) std::this_thread::yield();
       if (gate.arriving() != at) FAIL_CHECK("the gate at " << at << " was passed");
     }
-    if (held == 500) done = true;
+    if (held == kHeld) done = true;
     gate.Release();
   }
   steps.join();

@@ -16,6 +16,7 @@
 
 #include "src/base/sha256.h"
 #include "tests/catch.h"
+#include "tests/rounds.h"
 #include "tests/temporary_directory.h"
 #include "tests/watch/hanging_files.h"
 #include "tests/watch/watched.h"
@@ -254,7 +255,7 @@ TEST_CASE("thousands of events beside the file cost few looks") {
   CHECK(watched.Hears("{1}"));
   const uint64_t looks_before = watched.watcher().looks();
   const auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < 3000; ++i) {
+  for (int i = 0; i < testing::Rounds(3000); ++i) {
     WriteInPlace(directory / ("noise" + std::to_string(i)), "x");
     watched.loop().poll();
   }

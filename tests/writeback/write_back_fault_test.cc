@@ -12,6 +12,7 @@
 
 #include "controller/writeback/leftover_file.h"
 #include "tests/catch.h"
+#include "tests/rounds.h"
 #include "tests/writeback/write_back_fixture.h"
 
 namespace stepwatch::writeback {
@@ -99,8 +100,9 @@ TEST_CASE("whichever system call fails, the file is the old or the new text and 
   const Change change = GENERATE(from_range(Changes()));
   INFO(change.name);
   for (const World world : Worlds()) {
+    int first = 0;
     for (const int error : {EINVAL, EBUSY, EROFS, ENOSPC, EIO, EACCES, EPERM, ENOSYS, EINTR}) {
-      for (int k = 0;; ++k) {
+      for (int k = first++ % Every(4);; k += Every(4)) {
         FaultyWrite stage(world, change);
         stage.counts_ends = true;
         std::string failed;
@@ -175,7 +177,7 @@ TEST_CASE(
     };
     bool was_first = true;
     for (int k = 0; was_first; ++k) {
-      for (int later = k + 1;; ++later) {
+      for (int later = k + 1;; later += Every(3)) {
         FaultyWrite stage(World::kPlain);
         const WriteBackResult result = stage.Run([&](int n, std::string_view) {
           if (n == k) save(stage.path, first);
@@ -222,7 +224,7 @@ TEST_CASE("a save and a failing system call together lose no bytes of the user")
     for (const int error : {EINVAL, EIO, EACCES}) {
       bool was_saved = true;
       for (int k = 0; was_saved; ++k) {
-        for (int failing = k;; ++failing) {
+        for (int failing = k;; failing += Every(5)) {
           FaultyWrite stage(World::kPlain);
           const WriteBackResult result = stage.Run([&](int n, std::string_view) {
             if (n == k) editor.save(stage.path);
@@ -247,7 +249,7 @@ TEST_CASE("out of memory before any system call, the file is the old or the new 
   INFO(change.name);
   for (const World world : Worlds()) {
     bool was_made = true;
-    for (int k = 0; was_made; ++k) {
+    for (int k = static_cast<int>(world) % Every(3); was_made; k += Every(3)) {
       was_made = false;
       for (const int edit_at : {-1, k / 2, k - 1}) {
         if (edit_at >= 0 && world != World::kPlain) continue;
@@ -293,7 +295,7 @@ TEST_CASE("killed before any system call, the file is the old or the new text an
   INFO(change.name);
   for (const World world : Worlds()) {
     bool was_any_killed = true;
-    for (int k = 0; was_any_killed; ++k) {
+    for (int k = static_cast<int>(world) % Every(4); was_any_killed; k += Every(4)) {
       was_any_killed = false;
       for (const int edit_at : {-1, k / 2, k - 1}) {
         if (edit_at >= 0 && world != World::kPlain) continue;
@@ -330,8 +332,9 @@ TEST_CASE("killed before any system call, the file is the old or the new text an
 }
 
 TEST_CASE("whichever system call fails while leftovers are taken over, a late edit is found then or later") {
+  int first = 0;
   for (const int error : {EIO, EACCES, ENOENT, EINTR}) {
-    for (int k = 0;; ++k) {
+    for (int k = first++ % Every(4);; k += Every(4)) {
       FaultyWrite stage(World::kPlain);
       WriteBack(stage.path);
       testing::WriteInPlace(stage.directory / NamesIn(stage.directory).at(0), kSaved);

@@ -1,8 +1,8 @@
 // Somebody saves at the very moment of our write-back. Whatever the order, the edit must be what the file holds at the
 // end.
 //
-// STEPWATCH_RACE_ROUNDS sets the rounds of each mode (100), STEPWATCH_SEED the random offsets, STEPWATCH_RACE_DIR the
-// file system.
+// STEPWATCH_RACE_ROUNDS sets the rounds of each mode (100; 12 under a sanitizer), STEPWATCH_SEED the random offsets,
+// STEPWATCH_RACE_DIR the file system.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -19,6 +19,7 @@
 
 #include "tests/catch.h"
 #include "tests/random_seed.h"
+#include "tests/rounds.h"
 #include "tests/writeback/write_back_fixture.h"
 
 namespace stepwatch::writeback {
@@ -196,7 +197,7 @@ void ByReplaceConfig(const SaveOrder& order) {
 }
 
 void RunRaces(const std::vector<Mode>& modes) {
-  const int rounds = FromEnvironment("STEPWATCH_RACE_ROUNDS", 100);
+  const int rounds = FromEnvironment("STEPWATCH_RACE_ROUNDS", Rounds(100));
   const auto seed = static_cast<unsigned>(test::RandomSeed());
   for (const Mode& mode : modes) {
     INFO("repeat with STEPWATCH_SEED=" << seed << " STEPWATCH_RACE_ROUNDS=" << rounds);

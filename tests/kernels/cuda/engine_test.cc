@@ -7,6 +7,7 @@
 #include "kernels/reference.h"
 #include "tests/catch.h"
 #include "tests/kernels/cuda/engine_fixture.h"
+#include "tests/rounds.h"
 
 namespace stepwatch::kernels::cuda::test {
 namespace {
@@ -22,7 +23,7 @@ TEST_CASE("random batches have the bits of the reference, whatever the grid", "[
   FakeDevice device(seed);
   const auto engine = MakeEngine(&device);
   const double thresholds[] = {1e-8, 0, 0.25, 1e-40, 3, 1e300};
-  for (int round = 0; round < 400; ++round) {
+  for (int round = 0; round < testing::Rounds(400); ++round) {
     device.multiprocessors = static_cast<uint32_t>(1 + Below(40, &random));
     std::vector<DeviceTensor> tensors(static_cast<size_t>(1 + Below(round % 10 == 0 ? 150 : 12, &random)));
     for (DeviceTensor& tensor : tensors) tensor = AnyTensor(&random);
@@ -87,8 +88,8 @@ TEST_CASE("a batch of weights is described and uploaded once, and again when a t
   const auto engine = MakeEngine(&device);
   std::vector<DeviceTensor> tensors;
   for (int i = 0; i < 300; ++i)
-    tensors.push_back(FlatTensor(i % 3 == 0 ? DType::kBFloat16 : DType::kFloat32, 1 + Below(5000, &random), 0,
-                                 Fill::kOrdinary, &random));
+    tensors.push_back(FlatTensor(i % 3 == 0 ? DType::kBFloat16 : DType::kFloat32,
+                                 1 + Below(testing::Rounds(5000), &random), 0, Fill::kOrdinary, &random));
   std::vector<DeviceItem> items = ItemsOf(tensors);
   for (int step = 0; step < 3; ++step) {
     device.launches = 0;
@@ -174,7 +175,7 @@ TEST_CASE("thousands of batches pass through a small ring, beyond 32 bits of tic
   const DeviceTensor tensor = FlatTensor(DType::kInt16, 40, 0, Fill::kOrdinary, &random);
   const Statistics expected = Expected(tensor.view, {});
   std::vector<DeviceItem> waiting;
-  for (int batch = 0; batch < 3000; ++batch) {
+  for (int batch = 0; batch < testing::Rounds(3000); ++batch) {
     std::vector<DeviceItem> items(static_cast<size_t>(1 + Below(30, &random)), DeviceItem{tensor.view});
     engine->Enqueue(items.data(), items.size(), {});
     for (const DeviceItem& item : items)
@@ -235,7 +236,7 @@ TEST_CASE("random pairs agree in sign as the reference says", "[random]") {
   std::mt19937_64 random(seed);
   FakeDevice device(seed);
   const auto engine = MakeEngine(&device);
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < testing::Rounds(300); ++round) {
     const DeviceTensor a = AnyTensor(&random);
     const DType dtype = Below(2, &random) == 0 ? a.view.dtype : kAllDTypes[Below(std::size(kAllDTypes), &random)];
     const int shift = Below(2, &random) == 0 ? 0 : ElementSize(dtype);

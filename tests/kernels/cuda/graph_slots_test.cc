@@ -6,6 +6,7 @@
 
 #include "kernels/reference.h"
 #include "tests/kernels/cuda/engine_fixture.h"
+#include "tests/rounds.h"
 
 namespace stepwatch::kernels::cuda::test {
 namespace {
@@ -54,7 +55,7 @@ struct CapturedModel {
 
 TEST_CASE("each replay answers under its own step, in the bits of the reference") {
   CapturedModel model;
-  for (int64_t step = 0; step < 50; ++step) {
+  for (int64_t step = 0; step < testing::Rounds(50, 4); ++step) {
     model.Change(static_cast<std::byte>(step));
     REQUIRE(model.Step() == step);
     for (const DeviceItem& item : model.items) {
@@ -160,7 +161,7 @@ TEST_CASE("random batches are captured in few launches and replayed in the bits 
   const uint64_t seed = kernels::test::RandomSeed();
   INFO("repeat with STEPWATCH_SEED=" << seed);
   std::mt19937_64 random(seed);
-  for (int round = 0; round < 30; ++round) {
+  for (int round = 0; round < testing::Rounds(30); ++round) {
     FakeDevice device(seed);
     device.slow_fp64 = false;
     const auto engine = MakeEngine(&device);
@@ -234,8 +235,10 @@ TEST_CASE("slots and scratch memory end, and what else cannot be captured is ref
   options.graph_slots = 8;
   CapturedModel model(options);
   CHECK(model.engine->graph_slots() == 8);
-  const DeviceTensor huge = FlatTensor(DType::kInt8, 1200 * 65536, 0, Fill::kOrdinary, &model.random);
-  CHECK(model.Captured(huge.view).code == StatusCode::kExhausted);  // more scratch than eight slots bring along
+  const int64_t many = 1200 * 65536;
+  TensorView huge = DenseView(model.small.memory.data(), DType::kInt8, &many, 1);  // refused before it is read
+  huge.device = model.small.view.device;
+  CHECK(model.Captured(huge).code == StatusCode::kExhausted);  // more scratch than eight slots bring along
   TensorView odd = model.small.view;
   odd.numel = 3;
   CHECK(model.Captured(odd).code == StatusCode::kInvalid);
@@ -293,15 +296,16 @@ TEST_CASE("a reader beside a device that laps it never sees half a result", "[sl
   DeviceEngineOptions options;
   options.graph_depth = 3;
   CapturedModel model(options);
+  constexpr int kSteps = testing::Rounds(2000);
   std::atomic<bool> over{false};
   std::thread device([&] {
-    for (int step = 0; step < 2000; ++step) model.Step();
+    for (int step = 0; step < kSteps; ++step) model.Step();
     over = true;
   });
   const Statistics expected = Expected(model.small.view, {});
   int64_t there = 0, wrong = 0;
   while (!over) {
-    for (uint64_t step = 0; step < 2000 && !over; ++step) {
+    for (uint64_t step = 0; step < kSteps && !over; ++step) {
       Statistics found;
       if (model.engine->HarvestGraph(static_cast<uint32_t>(model.items[0].ticket), step, &found) != GraphAnswer::kThere)
         continue;
@@ -311,7 +315,7 @@ TEST_CASE("a reader beside a device that laps it never sees half a result", "[sl
   }
   device.join();
   CHECK(wrong == 0);
-  CHECK(model.Read(model.items[0], 1999) == GraphAnswer::kThere);
+  CHECK(model.Read(model.items[0], kSteps - 1) == GraphAnswer::kThere);
   INFO(there << " results were read beside the device");
 }
 

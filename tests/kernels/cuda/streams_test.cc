@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "tests/kernels/cuda/engine_fixture.h"
+#include "tests/rounds.h"
 
 namespace stepwatch::kernels::cuda::test {
 namespace {
@@ -16,7 +17,7 @@ TEST_CASE("streams that run at once never share scratch memory, and more streams
   device.run_at_once = false;
   const auto engine = MakeEngine(&device);
   const DeviceTensor tensor = FlatTensor(DType::kFloat32, 40000, 0, Fill::kOrdinary, &random);
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0; round < testing::Rounds(20, 4); ++round) {
     std::vector<DeviceItem> items(12, DeviceItem{tensor.view});
     for (DeviceItem& item : items) item.tensor.stream = reinterpret_cast<Stream>(1 + Below(6, &random));
     engine->Enqueue(items.data(), items.size(), {});
@@ -31,7 +32,7 @@ TEST_CASE("streams that run at once never share scratch memory, and more streams
 
 TEST_CASE("with a side stream the statistics read what the producer wrote, before it writes again", "[slow]") {
   std::mt19937_64 random(29);
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0; round < testing::Rounds(20, 5); ++round) {
     FakeDevice device(static_cast<uint64_t>(round));
     device.run_at_once = false;
     DeviceEngineOptions options;
@@ -63,7 +64,7 @@ TEST_CASE("two trainer threads, a device and a reader work at once") {
   const auto engine = MakeEngine(&device, options);
   const DeviceTensor tensor = FlatTensor(DType::kBFloat16, 70000, 0, Fill::kOrdinary, &random);
   const Statistics expected = Expected(tensor.view, {});
-  constexpr int kBatches = 60;
+  constexpr int kBatches = testing::Rounds(60, 2);
   std::vector<std::atomic<uint64_t>> tickets(2 * kBatches);
   std::atomic<int> trainers{2};
   const auto train = [&](int self) {

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "tests/catch.h"
+#include "tests/rounds.h"
 
 namespace stepwatch::kernels::cuda::test {
 namespace {
@@ -68,7 +69,7 @@ TEST_CASE("discarded slots wait for the device, cancelled ones do not") {
 TEST_CASE("three threads reserve while one takes, and every ticket carries its own result", "[slow]") {
   std::vector<ResultSlot> slots(16);
   TicketRing ring(slots.data(), 16);
-  constexpr uint64_t kTickets = 30000;
+  constexpr uint64_t kTickets = testing::Rounds(30000);
   std::atomic<uint64_t> reserved{0};
   const auto produce = [&] {
     while (reserved.load() < kTickets) {

@@ -7,6 +7,7 @@
 #include "tests/catch.h"
 #include "tests/kernels/cuda/device_tensor.h"
 #include "tests/kernels/cuda/fake_driver.h"
+#include "tests/rounds.h"
 
 namespace stepwatch::kernels::cuda::test {
 namespace {
@@ -32,7 +33,8 @@ double Scale(const Statistics& statistics) {
 TEST_CASE("trees keep the norm to 4e-7, and everything that is not a sum to the bit") {
   std::mt19937_64 random(1);
   for (DType dtype : {DType::kFloat32, DType::kFloat16, DType::kBFloat16, DType::kFloat8E4M3, DType::kFloat8E5M2}) {
-    const DeviceTensor tensor = FlatTensor(dtype, 150001, dtype == DType::kFloat32 ? 4 : 2, Fill::kOrdinary, &random);
+    const DeviceTensor tensor =
+        FlatTensor(dtype, testing::Rounds(150001, 4), dtype == DType::kFloat32 ? 4 : 2, Fill::kOrdinary, &random);
     const Statistics expected = Expected(tensor.view, {}), found = MeasureByTrees(tensor.view, 1);
     INFO(DTypeName(dtype));
     CHECK(found.norm == Approx(expected.norm).epsilon(4e-7));
@@ -48,7 +50,7 @@ TEST_CASE("numbers whose squares leave the range of fp32 are summed in fp64") {
   std::mt19937_64 random(2);
   for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (Fill fill : {Fill::kTiny, Fill::kHuge}) {
-      const DeviceTensor tensor = FlatTensor(dtype, 50000, 0, fill, &random);
+      const DeviceTensor tensor = FlatTensor(dtype, testing::Rounds(50000, 4), 0, fill, &random);
       const Statistics expected = Expected(tensor.view, {}), found = MeasureByTrees(tensor.view, 1);
       INFO(DTypeName(dtype));
       CHECK(kernels::test::Difference(found, expected) == "");
@@ -69,7 +71,7 @@ TEST_CASE("one tile of tiny numbers beside ordinary ones changes nothing") {
 TEST_CASE("trees find NaN and infinity") {
   std::mt19937_64 random(4);
   for (DType dtype : {DType::kFloat32, DType::kFloat16, DType::kBFloat16, DType::kFloat8E4M3, DType::kFloat8E5M2}) {
-    const DeviceTensor tensor = FlatTensor(dtype, 70000, 0, Fill::kFewSpecial, &random);
+    const DeviceTensor tensor = FlatTensor(dtype, testing::Rounds(70000, 2), 0, Fill::kFewSpecial, &random);
     const Statistics expected = Expected(tensor.view, {}), found = MeasureByTrees(tensor.view, 1);
     INFO(DTypeName(dtype));
     CHECK(found.nans == expected.nans);

@@ -5,18 +5,19 @@
 
 #include "tests/catch.h"
 #include "tests/operations/script.h"
+#include "tests/rounds.h"
 
 namespace stepwatch::operations {
 namespace {
 
 TEST_CASE("Hiccups that recur by chance are no drop of throughput, however they fall together") {
   for (const double share : {0.05, 0.1, 0.2}) {
-    for (unsigned seed = 1; seed <= 4; ++seed) {
+    for (unsigned seed = 1; seed <= testing::Rounds(4U); ++seed) {
       CAPTURE(share, seed);
       std::mt19937_64 random(seed);
       Script script;
       script.step_seconds = 1;
-      for (int step = 0; step < 2000; ++step)
+      for (int step = 0; step < testing::Rounds(2000, 2); ++step)
         script.Train(1, static_cast<double>(random() % 10000) < 10000 * share ? 5 : 1);
       CHECK(OpenedIn(Replay(script.lines)).empty());
       // Half of the pace is a drop among hiccups, too.

@@ -5,6 +5,7 @@
 
 #include "tests/catch.h"
 #include "tests/operations/script.h"
+#include "tests/rounds.h"
 
 namespace stepwatch::operations {
 namespace {
@@ -69,7 +70,7 @@ TEST_CASE("Noise that comes back is no divergence, however long it lasts and whe
       noise = correlation * noise + std::sqrt(1 - correlation * correlation) * NoiseOf(&random);
       return (correlation > 0 ? 2.4 : 0.5) + 0.1 * noise;
     };
-    CHECK(OpenedIn(ChangesWithLoss(6000, loss)).empty());
+    CHECK(OpenedIn(ChangesWithLoss(testing::Rounds(6000, 4), loss)).empty());
   }
   const auto swings = [](int64_t step) { return 1.2 + 0.3 * std::sin(static_cast<double>(step) / 15); };
   CHECK(OpenedIn(ChangesWithLoss(1000, swings)).empty());
@@ -172,7 +173,7 @@ TEST_CASE("A loss that was always small is judged by its own scale, if it is man
 }
 
 TEST_CASE("A divergence that its last samples tell of is not over with the next one") {
-  for (unsigned seed = 1; seed <= 500; ++seed) {
+  for (unsigned seed = 1; seed <= testing::Rounds(500U); ++seed) {
     std::mt19937_64 random(seed);
     const std::vector<Incident> changes = ChangesWithLoss(400, [&](int64_t step) {
       const double learnt = 3 + 10 * std::exp(-static_cast<double>(step) / 50);

@@ -5,6 +5,7 @@
 
 #include "tests/catch.h"
 #include "tests/operations/script.h"
+#include "tests/rounds.h"
 
 namespace stepwatch::operations {
 namespace {
@@ -280,7 +281,7 @@ TEST_CASE("Four runs that train for a day, evaluate, save themselves and stumble
     RunPhase phase = RunPhase::kTrain;
   };
   std::vector<Job> jobs = {{"a"}, {"b"}, {"c"}, {"d"}};
-  for (double t = 0; t < 86400; t += 5)
+  for (double t = 0; t < testing::Rounds(86400.0); t += 5)
     for (size_t i = 0; i < jobs.size(); ++i) {
       Job& job = jobs[i];
       const auto number = static_cast<int64_t>(i);

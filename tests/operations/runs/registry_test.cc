@@ -10,6 +10,7 @@
 #include "tests/catch.h"
 #include "tests/operations/script.h"
 #include "tests/random_seed.h"
+#include "tests/rounds.h"
 
 namespace stepwatch::operations {
 namespace {
@@ -26,7 +27,7 @@ Told KindsOf(const std::vector<Line>& lines) {
 
 TEST_CASE("Beats that come late, doubled and out of order give the same incidents", "[random]") {
   std::mt19937_64 random(test::RandomSeed());
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0; round < testing::Rounds(20); ++round) {
     Script script;
     script.change = [&](int64_t step, int64_t rank, Beat* beat) {
       if (round % 2 == 1 && step >= 80 && step < 100 && rank == 1) beat->loss = std::nan("");
