@@ -7,17 +7,19 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from stepwatch.kept_in_models import KeptInModels
 from stepwatch.reporting.found import reporter_in_use
 
 if TYPE_CHECKING:
     from stepwatch.reporting.reporter import Reporter
 
 
-class phase(contextlib.ContextDecorator):
+class phase(KeptInModels, contextlib.ContextDecorator):
     """Say for a block in which phase the run is, so that nobody takes a long evaluation for a job that hangs.
 
     Phases nest; at the end of the block the one before is in force again. Never raises: another name is told of once,
-    and changes nothing. Without a monitor it does nothing, as `report`.
+    and changes nothing. Without a monitor it does nothing, as `report`. A copy is a phase as well; a pickle holds
+    `contextlib.nullcontext()` in its place.
 
     Parameters
     ----------
@@ -36,6 +38,12 @@ class phase(contextlib.ContextDecorator):
         self._name = name
         self._expires = expires
         self._entered: list[tuple[Reporter | None, Any]] = []  # several, of a function that calls itself
+
+    def _of_copies(self) -> dict[str, Any]:
+        return {"_entered": []}
+
+    def __reduce__(self) -> Any:
+        return contextlib.nullcontext, ()
 
     def __enter__(self) -> phase:
         reporter = reporter_in_use()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepwatch import _core
 from stepwatch.distributed.ranks import rank_and_world_size, stage_and_mates
+from stepwatch.kept_in_models import KeptInModels
 from stepwatch.metrics import metrics_of, statistics_of
 from stepwatch.watch import Watch
 
@@ -22,7 +23,7 @@ class _TrainerMonWatch(Watch):
     """The monitor of a TrainerMon, which goes on beside one of `watch` and takes the place of one of its kind."""
 
 
-class TrainerMon:
+class TrainerMon(KeptInModels):
     """A training monitor that is steered by a config file.
 
     Parameters
@@ -51,6 +52,10 @@ class TrainerMon:
     -----
     In dynamic mode (DYNAMIC_MONITOR=true) a file that is refused or missing at the start is told as a warning, and the
     monitor waits for a good one.
+
+    It may be kept in the module that is trained: a copy (`copy.deepcopy`, `AveragedModel`) watches nothing until its
+    own `set_monitor` is called, and a pickle (`torch.save`) holds in its place a `types.SimpleNamespace` whose methods
+    do nothing, which loads where Stepwatch is not installed.
     """
 
     def __init__(
@@ -75,6 +80,9 @@ class TrainerMon:
         self._ops: list[str] | None = None
         if not self.dynamic_enable:
             _core.check_config(os.fsencode(self.config_file_path))
+
+    def _of_copies(self) -> dict[str, Any]:
+        return {"_watch": None, "optimizer_trans": None, "process_group": self.process_group}
 
     def set_monitor(
         self,

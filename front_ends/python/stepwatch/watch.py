@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import copy
 import itertools
 import multiprocessing.util
 import os
@@ -17,6 +18,7 @@ from stepwatch.distributed.job_store import find_job_store
 from stepwatch.distributed.ranks import rank_and_world_size, writes_reduced_gradient
 from stepwatch.frameworks.optimizer_adapter import Sharing
 from stepwatch.hooks.step_clock import BY_HAND
+from stepwatch.kept_in_models import ClosedSession, KeptInModels
 from stepwatch.reporting.exceptions import ExceptionHooks, tell_end
 from stepwatch.reporting.reporter import Reporter
 from stepwatch.reporting.trainer_logs import TrainerLogs
@@ -29,12 +31,16 @@ _WARNING = 2  # a level of lines
 _numbers = itertools.count()  # by which monitors were opened
 
 
-class Watch:
+class Watch(KeptInModels):
     """A monitor of this process.
 
     Made by `watch`. A training step ends when each optimizer has stepped; the config file says which tensors are
     collected in it, and where the rows go. All methods are for the training thread. In a forked child (a DataLoader
     worker) every method does nothing.
+
+    It may be kept in the module that is trained: the methods of a copy (`copy.deepcopy`, `AveragedModel`) do nothing,
+    and a pickle (`torch.save`) holds in its place a `types.SimpleNamespace` whose methods do nothing, which loads where
+    Stepwatch is not installed.
 
     Parameters
     ----------
@@ -140,6 +146,10 @@ class Watch:
         _exceptions.install()
         _close_when_a_forked_process_ends()
 
+    def _of_copies(self) -> dict[str, Any]:
+        closed = ClosedSession()
+        return {"_session": closed, "_attachment": closed, "_store": None, "reporter": copy.copy(self.reporter)}
+
     def attach(self, model: torch.nn.Module | Sequence[torch.nn.Module], optimizer: Any = None) -> None:
         """Add a model and its optimizers.
 
@@ -150,6 +160,10 @@ class Watch:
         optimizer : object or sequence of them, optional
             Each with a method `step`, in any order. Without one `end_step` has to be called.
         """
+        if isinstance(self._session, ClosedSession):
+            text = "a copy of a monitor watches nothing: make another one by stepwatch.watch"
+            _core.print_line(_WARNING, self.rank, text)
+            return
         chunks = list(model) if isinstance(model, (list, tuple)) else [model]
         optimizers = list(optimizer) if isinstance(optimizer, (list, tuple)) else [optimizer]
         if not self._beside:

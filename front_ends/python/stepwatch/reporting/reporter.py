@@ -10,12 +10,13 @@ from typing import Any
 
 from stepwatch import _core
 from stepwatch.hooks.eager_calls import eager
+from stepwatch.kept_in_models import ClosedSession, KeptInModels
 from stepwatch.reporting.late_numbers import LateNumbers
 
 PHASES = ("init", "train", "eval", "checkpoint", "paused")
 
 
-class Reporter:
+class Reporter(KeptInModels):
     """Hands numbers, phases and exceptions to a session.
 
     Parameters
@@ -38,6 +39,9 @@ class Reporter:
         self._process = os.getpid()
         self._told: set[str] = set()
         self._call = eager(Reporter._report)  # no method of ours: the session is to go with its last holder
+
+    def _of_copies(self) -> dict[str, Any]:
+        return {"_session": ClosedSession(), "_learning_rate": lambda: None, "_told": set(), "late": LateNumbers()}
 
     @property
     def last_step(self) -> int:
