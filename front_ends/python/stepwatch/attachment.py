@@ -12,6 +12,7 @@ from stepwatch.distributed.communication import watchable_operators
 from stepwatch.frameworks.fsdp1_flat import FlatParts
 from stepwatch.frameworks.optimizer_adapter import OptimizerAdapter, Sharing
 from stepwatch.frameworks.table import reduces_in_backward
+from stepwatch.hooks.added_groups import AddedGroups
 from stepwatch.hooks.followed_step import Reading
 from stepwatch.hooks.hook_set import HookSet
 from stepwatch.hooks.missing_rows import MissingRows
@@ -92,6 +93,7 @@ class Attachment:
         )
         self._has_begun_update = False  # in this step
         self._said_left_out: set[int] = set()
+        self._added_groups = AddedGroups(self._follow_group)
         self._changes = ModelChanges(session)
         self._followed_changes = 0  # in a row, at each boundary of steps
         self._quiet_steps = 0
@@ -119,6 +121,7 @@ class Attachment:
         for optimizer in optimizers:
             self._clock.add(optimizer, _ids(self._chunks))
         self._attach_session()
+        self._added_groups.watch()
         self._guarded("looking at weights", self._remember_versions)
 
     def _is_reduced(self) -> bool:
@@ -288,6 +291,12 @@ class Attachment:
             self._followed_changes = 0
         self._hang_hooks()
 
+    def _follow_group(self, optimizer: Any) -> None:
+        # Between two steps; in the midst of one, rows of a step would be of two plans.
+        is_followed = self._followed_changes < _CHANGES_IN_A_ROW_MAX
+        if is_followed and not self._has_begun_update and self.follows(optimizer):
+            self._guarded("following a group of parameters", self._follow_changes)
+
     def _follow_changes(self) -> None:
         before, count = self._index, self._followed_changes + 1
         self._attach_session()
@@ -338,6 +347,7 @@ class Attachment:
         self._guarded("looking for steps", self._tell_unseen_steps)
         self._capture.remove()
         self._hooks.set_model(ModelIndex())
+        self._added_groups.remove()
         self._clock.remove()
         self._chunks.clear()
         self._index, self._flat_parts, self._adapters = ModelIndex(), FlatParts(), []

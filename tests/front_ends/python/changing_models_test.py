@@ -252,3 +252,23 @@ def test_a_clock_that_stands_still_is_reported_while_the_job_runs(
             if count == 94:
                 assert "no step has ended" not in capfd.readouterr().out
         assert capfd.readouterr().out.count("no step has ended for 96 backward passes") == 1
+
+
+def test_parameters_that_are_added_between_steps_have_rows_of_the_next_step(tmp_path: Path) -> None:
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    config = write_config(tmp_path / "config.json", wg_distribution=True, param_distribution=True)
+    with stepwatch.watch(model, optimizer, config, dynamic=False, output_dir=tmp_path) as monitor:
+        for step in range(STEPS):
+            if step == CHANGE:
+                torch.nn.utils.parametrizations.weight_norm(model[0])
+                optimizer.add_param_group({"params": list(model[0].parametrizations.weight.parameters())})
+            model(torch.randn(5, 4)).pow(2).mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        patched = torch.optim.Optimizer.add_param_group
+    assert torch.optim.Optimizer.add_param_group is not patched
+    for kind in ("grad_reduced", "grad_unreduced", "param_updated"):
+        for name, steps in (("0.weight", range(CHANGE)), ("0.parametrizations.weight.original0", range(CHANGE, STEPS))):
+            assert {int(row["step"]) for row in rows(tmp_path, kind) if row["name"] == name} == set(steps), kind
+    assert monitor.status()["step"] == STEPS
