@@ -34,6 +34,16 @@ void Context::NotePasses(uint32_t passes) noexcept {
   }
 }
 
+void Context::SayUnreadable(const std::string& module) noexcept {
+  if (said_unreadable_.load(std::memory_order_relaxed) || said_unreadable_.exchange(true)) return;
+  try {
+    reporter.Warn("the output of module \"" + module +
+                  "\", and of others like it, gives no rows: it is no tensor, and no tuple, pair, vector, array or "
+                  "optional of them, into which the monitor looks");
+  } catch (const std::bad_alloc&) {  // no memory to say it
+  }
+}
+
 void Context::SetPlacesWithoutGradient(size_t planned_rows) noexcept {
   places_without_gradient_ = static_cast<uint32_t>(std::clamp(planned_rows, kPlacesMin, kPlacesMax));
 }

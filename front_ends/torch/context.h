@@ -57,6 +57,9 @@ struct Context {
   // any more. Any thread.
   void NotePasses(uint32_t passes) noexcept;
 
+  // A module returns something that is not looked into. Said once.
+  void SayUnreadable(const std::string& module) noexcept;
+
   // Forward passes without gradient, as of rollouts, may be any number between two steps. Their rows get so many places
   // in a step, those of one step of training, and the rest is left out: gradients that come later find places.
   void SetPlacesWithoutGradient(size_t planned_rows) noexcept;
@@ -81,6 +84,7 @@ struct Context {
   uint32_t places_without_gradient_ = 0;  // changes between steps only
   std::atomic<uint64_t> calls_left_out_{0};
   std::atomic<bool> said_no_step_{false};
+  std::atomic<bool> said_unreadable_{false};
   std::mutex mutex_;
   std::vector<std::shared_ptr<CallGradients>> unfinished_;  // guarded by mutex_
 };

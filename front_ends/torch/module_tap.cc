@@ -66,6 +66,7 @@ void ModuleTap::Arm(bool armed) noexcept {
 
 CallPosition ModuleTap::NextCall() noexcept {
   const uint32_t step = context_->step.load(std::memory_order_relaxed);
+  if (!was_called()) was_called_.store(true, std::memory_order_relaxed);
   if (is_root_) root_entries_->Add(step);
   uint32_t marks = context_->marks.Count(step);
   if (marks == 0) marks = root_entries_->Count(step);
@@ -164,6 +165,7 @@ void ForwardCall::After(const OutputList& outputs) noexcept {
     for (const Record& record : frame.inputs) frame.recorder.Enqueue(record);
     frame.inputs.clear();
     if (wants_outputs) frame.ObserveOutputs(outputs);
+    if (wants_outputs && outputs.tensors.empty() && !outputs.is_tuple) frame.context.SayUnreadable(frame.tap.key_);
     if (frame.structure != nullptr) frame.DescribeCall(outputs);
     if (frame.gradients == nullptr) return;
     frame.WatchInputs(outputs);

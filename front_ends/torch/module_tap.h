@@ -1,6 +1,7 @@
 // What hangs on one watched module: which of its sites the plan in force wants, and where its calls stand.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -50,6 +51,10 @@ class ModuleTap {
   ModuleSites& sites() { return sites_; }
   void Arm(bool armed) noexcept;
   bool is_root() const { return is_root_; }
+  const std::string& key() const { return key_; }
+  // In a collected step since ForgetCalls.
+  bool was_called() const noexcept { return was_called_.load(std::memory_order_relaxed); }
+  void ForgetCalls() noexcept { was_called_.store(false, std::memory_order_relaxed); }
 
  private:
   friend class detail::ForwardCall;
@@ -64,6 +69,7 @@ class ModuleTap {
   TapPoint* point_;
   ModuleSites sites_;
   torch_front::CallCounter calls_;
+  std::atomic<bool> was_called_{false};
 };
 
 }  // namespace stepwatch

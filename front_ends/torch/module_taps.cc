@@ -38,8 +38,12 @@ bool ModuleTaps::IsOn(const TapPoint& point) const {
 }
 
 void ModuleTaps::Swap(const RecordLayout* layout) noexcept {
-  for (auto& tap : taps_)
-    if (tap != nullptr) tap->sites() = ModuleSites();
+  collected_steps_ = 0;
+  for (auto& tap : taps_) {
+    if (tap == nullptr) continue;
+    tap->sites() = ModuleSites();
+    tap->ForgetCalls();
+  }
   size_t rows = 0;
   for (size_t i = 0; layout != nullptr && i < layout->sites.size(); ++i) {
     const PlannedSite& site = layout->sites[i];
@@ -69,6 +73,26 @@ void ModuleTaps::Arm() noexcept {
     tap->Arm(wanted);
     if (wanted && root != nullptr) root->Arm(true);
   }
+}
+
+void ModuleTaps::LookForUncalled() {
+  if (said_uncalled_ || collected_steps_ == 2 || ++collected_steps_ < 2) return;
+  size_t selected = 0, uncalled = 0;
+  const ModuleTap* first = nullptr;
+  for (const auto& tap : taps_) {
+    if (tap == nullptr || tap->point() == nullptr || !tap->sites().any()) continue;
+    ++selected;
+    if (tap->was_called()) continue;
+    ++uncalled;
+    if (first == nullptr) first = tap.get();
+  }
+  if (uncalled == 0) return;
+  said_uncalled_ = true;
+  context_->reporter.Warn(std::to_string(uncalled) + " of " + std::to_string(selected) + " selected modules (\"" +
+                          first->key() +
+                          "\" is one) were not seen to run in two steps, and give no rows of activations: what runs is "
+                          "seen where forward is called in training mode, through the holder or the Watched type, and "
+                          "not where another method (forward_with_packed_input) computes the same");
 }
 
 }  // namespace stepwatch::torch_front

@@ -25,11 +25,15 @@ class ModuleTaps {
   // Null: nothing is wanted any more. Arm follows.
   void Swap(const RecordLayout* layout) noexcept;
   void Arm() noexcept;
+  // At the end of a collected step: after the second one says once which modules have not been seen to run.
+  void LookForUncalled();
 
  private:
   const std::shared_ptr<Context> context_;
   std::vector<std::unique_ptr<ModuleTap>> taps_;  // as SiteIndex::modules; null: not Watched
   std::vector<int> chunks_;                       // of each module
+  int collected_steps_ = 0;                       // of this plan, at most two
+  bool said_uncalled_ = false;
 };
 
 }  // namespace stepwatch::torch_front

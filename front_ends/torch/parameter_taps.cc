@@ -236,6 +236,24 @@ void ParameterTaps::BeforeEndOfStep() noexcept {
   Recorder* recorder = active_ ? context_->Collecting() : nullptr;
   if (recorder == nullptr) return;
   for (auto& tap : taps_) tap->unreduced->EndStep(*recorder);
+  if (of_optimizer_.empty() && !said_no_optimizer_)
+    Guarded(*context_, "looking for an optimizer", [this] { SayNoOptimizer(); });
+}
+
+void ParameterTaps::SayNoOptimizer() {
+  std::string kinds;
+  for (size_t i = 0; i < kSiteKindCount; ++i) {
+    const auto kind = static_cast<SiteKind>(i);
+    const bool wanted =
+        kind != SiteKind::kGradUnreduced &&
+        std::any_of(taps_.begin(), taps_.end(), [&](const auto& tap) { return tap->site(kind) != kNoSite; });
+    if (wanted) kinds += (kinds.empty() ? "" : ", ") + std::string(SiteKindName(kind));
+  }
+  if (kinds.empty()) return;
+  said_no_optimizer_ = true;
+  context_->reporter.Warn(kinds +
+                          " give no rows: no optimizer is attached around whose update they are read; attach it by "
+                          "Attach(model, optimizer)");
 }
 
 }  // namespace stepwatch::torch_front

@@ -64,13 +64,15 @@ class ParameterTaps {
   void CollectBefore(Recorder& recorder, ParameterTap& tap, torch::optim::Optimizer& object, uint16_t update);
   void CollectState(Recorder& recorder, ParameterTap& tap, const at::Tensor& parameter, torch::optim::Optimizer& object,
                     uint16_t update);
+  void SayNoOptimizer();
   void SayIfNoMoments(torch::optim::Optimizer& object, size_t optimizer);
 
   const std::shared_ptr<Context> context_;
   std::vector<std::unique_ptr<ParameterTap>> taps_;
   std::vector<std::vector<ParameterTap*>> of_optimizer_;
-  std::vector<int> optimizers_;        // of each tap; -1: none
-  std::vector<Updates> updates_;       // by optimizer
+  std::vector<int> optimizers_;   // of each tap; -1: none
+  std::vector<Updates> updates_;  // by optimizer
+  bool said_no_optimizer_ = false;
   std::vector<bool> said_no_moments_;  // likewise
   TensorBatch batch_;                  // of the optimizer that is stepping
   bool active_ = false;

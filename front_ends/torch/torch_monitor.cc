@@ -305,6 +305,8 @@ void TorchMonitor::Impl::EndStepAfterBackward() noexcept {
 void TorchMonitor::Impl::EndStep() noexcept {
   if (closed_) return;
   if (!has_looked_ && context_->Collecting() != nullptr) Look();
+  if (context_->Collecting() != nullptr)
+    torch_front::Guarded(*context_, "looking for modules that do not run", [this] { module_taps_.LookForUncalled(); });
   parameter_taps_.BeforeEndOfStep();
   context_->FinishCalls();
   if (context_->structure != nullptr && context_->Collecting() != nullptr) PublishStructure();

@@ -20,7 +20,7 @@ STEPS = 6
 KINDS = ("grad_unreduced", "grad_reduced", "param_updated")
 
 
-def watched(tmp_path: Path, model: Any, optimizer: Any, options: Any = None, **config: Any) -> stepwatch.Watch:
+def watched(tmp_path: Path, model: Any, optimizer: Any = None, options: Any = None, **config: Any) -> stepwatch.Watch:
     path = write_config(tmp_path / "config.json", **{"wg_distribution": True, "param_distribution": True, **config})
     return stepwatch.watch(model, optimizer, path, dynamic=False, output_dir=tmp_path, **(options or {}))
 
@@ -336,3 +336,15 @@ def test_a_step_that_computes_and_clips_gradients_is_read_where_the_optimizer_in
         [pytest.approx(norm)] for norm in norms
     ]
     assert all(found["grad_unreduced", "0.weight", step][0] > norm for step, norm in enumerate(norms))
+
+
+def test_kinds_that_have_no_rows_without_an_optimizer_are_named_once(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    model = mlp()
+    with watched(tmp_path, model) as monitor:
+        for _ in range(STEPS):
+            model(torch.randn(3, 4)).square().mean().backward()
+            monitor.end_step()
+    told = re.findall(r"\[WARNING\] (.*) give no rows: no optimizer is watched", capfd.readouterr().out)
+    assert [set(kinds.split(", ")) for kinds in told] == [{"grad_reduced", "param_origin", "param_updated"}]

@@ -3,6 +3,7 @@
 #include <torch/serialize.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <sstream>
@@ -34,6 +35,13 @@ struct PairImpl : torch::nn::Module {
 };
 using WatchedPair = PairImpl<nn::Linear>;
 using PlainPair = PairImpl<torch::nn::Linear>;
+
+struct ProductImpl : torch::nn::Module {
+  ProductImpl() { weight = register_parameter("weight", torch::ones({4})); }
+  std::map<std::string, torch::Tensor> forward(const torch::Tensor& x) { return {{"product", x * weight}}; }
+  torch::Tensor weight;
+};
+TORCH_MODULE(Product);
 
 torch::Tensor LossOf(WatchedPair& pair) {
   return pair.forward(torch::randn({3, 4})).square().mean();
@@ -264,6 +272,47 @@ TEST_CASE("exceptions that the program catches leave the monitor in order") {
   }
   CHECK(harness.CountEvents(EventKind::kDegraded, "") == 0);
   CHECK(harness.LedgersBalance());
+}
+
+TEST_CASE("a selected module that does not run through the monitor is reported once") {
+  Harness harness(R"({"xy_distribution": true})");
+  auto pair = std::make_shared<WatchedPair>();
+  Sgd optimizer(pair->parameters(), Rate());
+  TorchMonitor monitor(harness.options);
+  monitor.Attach(*pair, optimizer);
+  for (int step = 0; step < kStepsOfWays; ++step) {
+    torch::nn::functional::linear(pair->inner(torch::randn({3, 4})), pair->outer->weight).sum().backward();
+    optimizer.step();
+  }
+  CHECK(monitor.Close().ok());
+  CHECK(harness.CountEvents(EventKind::kWarning, "1 of 2 selected modules (\"0:outer\" is one)") == 1);
+}
+
+TEST_CASE("an output that is not looked into is reported once") {
+  Harness harness(R"({"xy_distribution": true})");
+  Watched<Product> module;
+  Sgd optimizer(module->parameters(), Rate());
+  TorchMonitor monitor(harness.options);
+  monitor.Attach(*module, optimizer);
+  for (int step = 0; step < kStepsOfWays; ++step) {
+    module->forward(torch::randn({3, 4})).at("product").sum().backward();
+    optimizer.step();
+  }
+  CHECK(monitor.Close().ok());
+  CHECK(harness.CountEvents(EventKind::kWarning, "the output of module \"0:\"") == 1);
+}
+
+TEST_CASE("kinds that have no rows without an optimizer are named once") {
+  Harness harness(kGradientsAndWeights);
+  auto pair = std::make_shared<WatchedPair>();
+  TorchMonitor monitor(harness.options);
+  monitor.Attach(*pair);
+  for (int step = 0; step < kStepsOfWays; ++step) {
+    LossOf(*pair).backward();
+    monitor.EndStep();
+  }
+  CHECK(monitor.Close().ok());
+  CHECK(harness.CountEvents(EventKind::kWarning, "no optimizer is attached") == 1);
 }
 
 TEST_CASE("a hook of the program after the accumulation runs as without the monitor, whenever it is put on") {

@@ -63,11 +63,26 @@ class MissingRows:
         has_updated : bool
             False: the step was skipped, and tells nothing about what a plan gives.
         """
-        if self._steps == _STEPS or not has_updated or not self._session.collecting:
+        if not self._session.collecting:
+            return
+        if not self._adapters:
+            self._tell_no_optimizer()
+        if self._steps == _STEPS or not has_updated:
             return
         self._steps += 1
         if self._steps == _STEPS:
             self._look()
+
+    def _tell_no_optimizer(self) -> None:
+        if "optimizer" in self._told:
+            return
+        self._told.add("optimizer")
+        kinds = [kind for kind, *_ in self._session.yield_of_kinds() if kind != "grad_unreduced"]
+        if kinds:
+            self._session.warn(
+                f"{', '.join(kinds)} give no rows: no optimizer is watched around whose update they are read; hand "
+                "one over by watch(model, optimizer) or attach(model, optimizer)"
+            )
 
     def _look(self) -> None:
         kinds = {kind: (seen, empty, silent) for kind, seen, empty, silent in self._session.yield_of_kinds()}
