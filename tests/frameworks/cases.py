@@ -22,7 +22,7 @@ from job import KINDS, Job
 from oracle import MANGLED, clean, same
 
 HERE = Path(__file__).parent
-# Of the programs that import a file of tests.
+# Programs that import a file of tests look here.
 PYTHONPATH = os.pathsep.join([str(HERE), str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
 _TIMEOUT = 600
 _HEAD_START = 10  # seconds that ranks get to end by themselves when one has failed

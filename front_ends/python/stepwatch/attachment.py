@@ -118,8 +118,9 @@ class Attachment:
             The config is refused or cannot be read (static mode only).
         """
         self._chunks += [chunk for chunk in chunks if all(chunk is not known for known in self._chunks)]
+        parameters = _ids(self._chunks)
         for optimizer in optimizers:
-            self._clock.add(optimizer, _ids(self._chunks))
+            self._clock.add(optimizer, parameters)
         self._attach_session()
         self._added_groups.watch()
         self._guarded("looking at weights", self._remember_versions)

@@ -219,6 +219,32 @@ def test_the_one_that_the_program_names_ends_steps(tmp_path: Path, number: int) 
     check(tmp_path, truth)
 
 
+class ListsNothing:
+    """Updates by itself, and has no groups of parameters."""
+
+    def __init__(self, parameters: Any) -> None:
+        self._parameters = list(parameters)
+
+    def step(self) -> None:
+        with torch.no_grad():
+            for each in self._parameters:
+                each -= 0.01 * each.grad
+
+
+def test_one_that_lists_no_parameters_stays_beside_one_that_is_added_later(tmp_path: Path) -> None:
+    model = mlp()
+    first, second = ListsNothing(model[0].parameters()), torch.optim.SGD(model[2:].parameters(), lr=0.01)
+    with watched(tmp_path, model, first, {"clock": first}) as monitor:
+        for step in range(STEPS):
+            model(torch.randn(3, 4)).square().mean().backward()
+            if step == 2:
+                monitor.attach(model, second)
+            first.step()
+            assert monitor.status()["step"] == step + 1
+            second.step()
+            model.zero_grad()
+
+
 def test_a_clock_that_is_no_optimizer_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match='clock should be an optimizer or "end_step", found 3'):
         watched(tmp_path, mlp(), None, {"clock": 3})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -60,6 +62,7 @@ class _Followed:
     inside: StepsInside | None
     member: int  # of the rule
     is_of_model: bool  # it had parameters of the model when it was added
+    number: int = 0
 
 
 class StepClock:
@@ -120,12 +123,12 @@ class StepClock:
         own = _parameters_of(adapter)
 
         def before(reading: Reading) -> None:
-            self._events.before_update(self._followed.index(followed), reading)
+            self._events.before_update(followed.number, reading)
 
         def after(has_updated: bool) -> None:
             if has_updated:
                 self._has_updated = True
-                self._events.after_update(self._followed.index(followed))
+                self._events.after_update(followed.number)
             if self._ends_step(followed):
                 self._after_backward(self._end_step)
 
@@ -137,7 +140,7 @@ class StepClock:
         calls = StepCalls(
             before=before,
             after=after,
-            abandoned=lambda: self._events.abandoned_update(self._followed.index(followed)),
+            abandoned=lambda: self._events.abandoned_update(followed.number),
             is_quiet=self._events.is_quiet,
             after_quiet=after_quiet,
             caught=self._events.caught,
@@ -160,20 +163,21 @@ class StepClock:
             self._let_go(each)
             self._followed.remove(each)
         self._followed.insert(place, followed)
-        self._find_turns()
+        self._look_at_shares()
 
-    def _find_turns(self) -> None:
+    def _look_at_shares(self) -> None:
         owned = [_parameters_of(each.adapter) for each in self._followed]
-        for number, followed in enumerate(self._followed):
-            others = set().union(*owned[:number], *owned[number + 1 :])
-            self._rule.set_takes_turns(followed.member, bool(owned[number]) and owned[number] <= others)
+        owners = Counter(itertools.chain.from_iterable(owned))
+        for number, (followed, own) in enumerate(zip(self._followed, owned)):
+            followed.number = number
+            self._rule.set_takes_turns(followed.member, bool(own) and all(owners[each] > 1 for each in own))
 
     def _ends_step(self, followed: _Followed) -> bool:
         ends = self._rule.updated(followed.member)
         for member in self._rule.take_left_out() if len(self._followed) > 1 else ():
-            for number, each in enumerate(self._followed):
+            for each in self._followed:
                 if each.member == member:
-                    self._events.left_out(number)
+                    self._events.left_out(each.number)
         return ends
 
     def _after_backward(self, end: Callable[[], None]) -> None:
@@ -241,7 +245,7 @@ def _is_over(followed: _Followed, own: set[int], parameters: set[int]) -> bool:
     """Tell whether one that is followed makes room for another, given what that updates and what the model has."""
     theirs = _parameters_of(followed.adapter)
     is_gone = followed.is_of_model and not theirs & parameters
-    return is_gone or (followed.step.count > 0 and theirs <= own)
+    return is_gone or (followed.step.count > 0 and bool(theirs) and theirs <= own)
 
 
 def _objects_of(adapter: OptimizerAdapter) -> list[Any]:
