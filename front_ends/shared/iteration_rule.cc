@@ -1,6 +1,7 @@
 #include "front_ends/shared/iteration_rule.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace stepwatch::front_end {
 
@@ -28,8 +29,7 @@ void IterationRule::SetTakesTurns(Member member, bool takes_turns) noexcept {
   members_[member].takes_turns = takes_turns;
 }
 
-IterationRule::Decision IterationRule::Updated(Member member) {
-  Decision decision;
+bool IterationRule::Updated(Member member) {
   State& own = members_[member];
   was_ended_by_update_ = false;
   // The last one of a loop comes back when the iteration in which it updates has just been ended without it.
@@ -39,29 +39,29 @@ IterationRule::Decision IterationRule::Updated(Member member) {
     own.last_absences[1] = std::min(own.absence + BusiestBeside(member), kCountMax);
     own.absence = 0;
   }
-  decision.comes_back = !own.is_waited_for;
   own.is_waited_for = own.is_there;
   own.last_update = ++updates_;
   if (!comes_late) own.updates = std::min(own.updates + 1, kCountMax);
-  if (is_by_hand_) return decision;
-  if (clock_ != kNoMember) {
-    decision.ends_iteration = member == clock_;
-  } else {
+  if (is_by_hand_) return false;
+  bool ends_iteration = member == clock_;
+  if (clock_ == kNoMember) {
+    bool any_left_out = false;
     for (Member other = 0; other < members_.size(); ++other) {
       State& late = members_[other];
       if (!late.is_waited_for || late.updates > 0 || own.updates < PatienceFor(late)) continue;
+      if (!std::exchange(late.was_left_out, true)) left_out_.push_back(other);
       late.is_waited_for = false;
-      decision.left_out.push_back(other);
+      any_left_out = true;
     }
     // The iteration ends with the last one of those that are left, who have gone through their order several times.
-    if (!decision.left_out.empty())
+    if (any_left_out)
       for (State& other : members_)
         if (other.is_waited_for && other.order > own.order) other.updates = 0;
-    decision.ends_iteration = AllHaveUpdated();
+    ends_iteration = AllHaveUpdated();
   }
-  if (decision.ends_iteration) Begin();
-  was_ended_by_update_ = decision.ends_iteration;
-  return decision;
+  if (ends_iteration) Begin();
+  was_ended_by_update_ = ends_iteration;
+  return ends_iteration;
 }
 
 bool IterationRule::EndByHand() noexcept {

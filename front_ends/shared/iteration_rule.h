@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace stepwatch::front_end {
@@ -29,14 +30,11 @@ class IterationRule {
   // From now on no update ends one.
   void LeaveToProgram() noexcept { is_by_hand_ = true; }
 
-  struct Decision {
-    bool ends_iteration = false;
-    std::vector<Member> left_out{};  // from now on
-    bool comes_back = false;         // it had been left out
-  };
-  // An optimizer has updated, or a gradient scaler has left its update out. Allocates where one is left out, and
-  // throws std::bad_alloc at most.
-  Decision Updated(Member member);
+  // An optimizer has updated, or a gradient scaler has left its update out. Returns whether that ends an iteration.
+  // Allocates where one is left out for the first time, and throws std::bad_alloc at most.
+  bool Updated(Member member);
+  // Returns those that were left out for the first time since the last call.
+  std::vector<Member> TakeLeftOut() noexcept { return std::exchange(left_out_, {}); }
   // The program ends an iteration by a call, and is the only one to do so from the first such call on. False if this
   // first one comes for an iteration that the last update has ended already.
   bool EndByHand() noexcept;
@@ -46,6 +44,7 @@ class IterationRule {
     bool is_there = true;
     bool is_waited_for = true;
     bool takes_turns = false;
+    bool was_left_out = false;
     uint32_t updates = 0;  // in this iteration
     uint32_t absence = 0;  // updates of the busiest other one in the iterations since its own last
     uint32_t last_absences[2] = {0, 0};
@@ -60,6 +59,7 @@ class IterationRule {
   void Begin() noexcept;
 
   std::vector<State> members_;
+  std::vector<Member> left_out_;
   uint64_t updates_ = 0;
   Member clock_ = kNoMember;
   bool is_by_hand_ = false;

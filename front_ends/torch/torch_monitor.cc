@@ -87,7 +87,6 @@ class TorchMonitor::Impl final : public HookTable {
   bool attach_between_steps_ = false;
   std::set<int> cuda_devices_;     // of the parameters
   front_end::IterationRule rule_;  // its members are the positions of optimizers
-  std::set<size_t> said_left_out_;
   const torch::optim::Optimizer* const clock_;
   bool said_nothing_watchable_ = false;
   bool closed_ = false;
@@ -284,13 +283,11 @@ bool TorchMonitor::Impl::EndsStep(size_t optimizer) noexcept {
   torch_front::Guarded(*context_, "following the updates of optimizers", [&] {
     for (size_t i = 0; i < attached_.optimizer_count(); ++i)
       if (!attached_.IsOptimizerAlive(i)) rule_.Remove(static_cast<uint32_t>(i));
-    const auto decision = rule_.Updated(static_cast<uint32_t>(optimizer));
-    ends = decision.ends_iteration;
-    for (const uint32_t member : decision.left_out)
-      if (said_left_out_.insert(member).second)
-        context_->reporter.Warn("optimizer " + std::to_string(member + 1) + " of " +
-                                std::to_string(attached_.optimizer_count()) +
-                                " does not step while others do: steps end without it until it steps again");
+    ends = rule_.Updated(static_cast<uint32_t>(optimizer));
+    for (const uint32_t member : rule_.TakeLeftOut())
+      context_->reporter.Warn("optimizer " + std::to_string(member + 1) + " of " +
+                              std::to_string(attached_.optimizer_count()) +
+                              " does not step while others do: steps end without it until it steps again");
   });
   return ends;
 }

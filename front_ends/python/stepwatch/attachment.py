@@ -92,7 +92,6 @@ class Attachment:
             clock,
         )
         self._has_begun_update = False  # in this step
-        self._said_left_out: set[int] = set()
         self._added_groups = AddedGroups(self._follow_group)
         self._changes = ModelChanges(session)
         self._followed_changes = 0  # in a row, at each boundary of steps
@@ -254,9 +253,6 @@ class Attachment:
 
     def _tell_left_out(self, number: int) -> None:
         adapter = self._clock.adapters[number]
-        if id(adapter) in self._said_left_out:
-            return
-        self._said_left_out.add(id(adapter))
         self.session.warn(
             f"optimizer {number + 1} of {len(self._clock.adapters)}, {type(adapter.optimizer).__name__}, does not step "
             "while others do: training steps end without it until it steps again"
