@@ -321,7 +321,8 @@ TEST_CASE("in any order, with three ranks and faults of every kind", "[slow][ran
              .repeats = 1});
 }
 
-TEST_CASE("the exploration finds the fault of a rank that reads its step before it sets the gate", "[!shouldfail]") {
+TEST_CASE("the exploration finds the fault of a rank that reads its step before it sets the gate",
+          "[!shouldfail][slow]") {
   Found found;
   Explore({.reads_step_before_gate = true}, kAll, &found);
 }

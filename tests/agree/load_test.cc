@@ -151,7 +151,8 @@ Load Measure(int world, Store::Abilities abilities) {
   return load;
 }
 
-TEST_CASE("an idle job of a thousand ranks makes hardly a request of a store that listens, and few more for an edit") {
+TEST_CASE("an idle job of a thousand ranks makes hardly a request of a store that listens, and few more for an edit",
+          "[slow]") {
   const int world = testing::Rounds(1000, 4);
   const Load load = Measure(world, {true, true});
   INFO(world << " ranks, idle: " << load.idle_per_second << " requests a second; an edit: " << load.ballot);

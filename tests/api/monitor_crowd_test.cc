@@ -38,7 +38,7 @@ struct CrowdedJob : Job {
   std::string path;
 };
 
-TEST_CASE("ten thousand questions at once are all answered, and so is somebody else meanwhile") {
+TEST_CASE("ten thousand questions at once are all answered, and so is somebody else meanwhile", "[slow]") {
   CrowdedJob job;
   constexpr int kVisitors = 20;
   std::vector<std::thread> crowd;

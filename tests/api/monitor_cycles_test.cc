@@ -135,15 +135,15 @@ void CheckNothingGrows(const std::string& format, int first, int cycles) {
   if (first >= kToFillAll) CHECK(after.heap_bytes <= before.heap_bytes + kHeapSlack);
 }
 
-TEST_CASE(
-    "collecting is started and stopped thousands of times, and memory, descriptors and threads stay as they are") {
+TEST_CASE("collecting is started and stopped thousands of times, and memory, descriptors and threads stay as they are",
+          "[slow]") {
   const char* wanted = std::getenv("STEPWATCH_CYCLES");
   // Sanitizers have a heap of their own, of which mallinfo2 knows nothing; so nothing has to be full for its sake.
   const int first = Rounds(kToFillAll);
   CheckNothingGrows("api", first, std::max(2 * first, wanted == nullptr ? 0 : std::atoi(wanted)));
 }
 
-TEST_CASE("two hundred windows with files leave no descriptor and no thread behind") {
+TEST_CASE("two hundred windows with files leave no descriptor and no thread behind", "[slow]") {
   CheckNothingGrows("csv", Rounds(50), Rounds(200));
 }
 

@@ -108,7 +108,8 @@ class CostlyRanks : public RankedJob {
   const std::vector<float> values_ = std::vector<float>(1 << 14, 1.5f);
 };
 
-TEST_CASE("one rank that is over the budget lowers all: they collect the same steps, and as many as were asked for") {
+TEST_CASE("one rank that is over the budget lowers all: they collect the same steps, and as many as were asked for",
+          "[slow]") {
   CostlyRanks job(3, WithBudget(60));
   job.is_costly[2] = true;
   job.Start();
@@ -158,7 +159,7 @@ TEST_CASE("when the rank that was over the budget is well within it, all ranks c
   for (size_t rank = 0; rank < 3; ++rank) CHECK(job.Decisions(rank) == job.Decisions(0));
 }
 
-TEST_CASE("a call of one rank's program keeps the sampling that all ranks have agreed on") {
+TEST_CASE("a call of one rank's program keeps the sampling that all ranks have agreed on", "[slow]") {
   CostlyRanks job(2, WithBudget(60));
   job.is_costly[0] = true;
   job.Start();
@@ -216,7 +217,7 @@ TEST_CASE("a call that comes while a sampling waits for the agreed step does not
   }
 }
 
-TEST_CASE("rank 0 asks for the others where module_ranks leaves it out") {
+TEST_CASE("rank 0 asks for the others where module_ranks leaves it out", "[slow]") {
   CostlyRanks job(2, WithBudget(60, ", \"module_ranks\": [1]"));
   job.is_costly[1] = true;
   job.Start();
@@ -230,7 +231,8 @@ TEST_CASE("rank 0 asks for the others where module_ranks leaves it out") {
   CHECK(job.Plans(1)[1]["budget"]["step_interval"] > 1);
 }
 
-TEST_CASE("where the ranks begin edits without a vote, all of them go over to the same sampling all the same") {
+TEST_CASE("where the ranks begin edits without a vote, all of them go over to the same sampling all the same",
+          "[slow]") {
   for (const char* coordination : {"besteffort", "local"}) {
     INFO(coordination);
     CostlyRanks job(2, WithBudget(60, "", std::string(", \"coordination\": \"") + coordination + "\""));
@@ -268,8 +270,8 @@ TEST_CASE("a rank of a release that knows of no budget for all ranks keeps what 
   CHECK(job[0].Count(EventKind::kArmed) == 1);
 }
 
-TEST_CASE(
-    "random edits, pauses, stops and costs: what the budget decides in between, all ranks collect the same steps") {
+TEST_CASE("random edits, pauses, stops and costs: what the budget decides in between, all ranks collect the same steps",
+          "[slow]") {
   std::mt19937 random(11);
   CostlyRanks job(3, WithBudget(100000));
   const OpenDoors doors;

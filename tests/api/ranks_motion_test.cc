@@ -81,7 +81,8 @@ void CheckAllHave(RankedJob& job, const Steps& steps) {
   }
 }
 
-TEST_CASE("a job of ranks is paused and resumed at any rank's door: on all at one step, and the window is kept") {
+TEST_CASE("a job of ranks is paused and resumed at any rank's door: on all at one step, and the window is kept",
+          "[slow]") {
   MovingJob moving(3, Long(400), milliseconds(2));
   RankedJob& job = moving.job;
   const OpenDoors& doors = moving.doors;
@@ -135,7 +136,7 @@ TEST_CASE(
   CheckAllHave(job, job[0].Steps("grad_reduced"));
 }
 
-TEST_CASE("a pause that the ranks have not decided on is under way, gives way to its end, and to an edit") {
+TEST_CASE("a pause that the ranks have not decided on is under way, gives way to its end, and to an edit", "[slow]") {
   MovingJob moving(2);
   RankedJob& job = moving.job;
   const OpenDoors& doors = moving.doors;
@@ -179,7 +180,8 @@ TEST_CASE("ranks that agree without votes pause together as well, when they hear
   }
 }
 
-TEST_CASE("random pauses, edits and stops of a running job: the steps that are collected are the same everywhere") {
+TEST_CASE("random pauses, edits and stops of a running job: the steps that are collected are the same everywhere",
+          "[slow]") {
   std::mt19937 random(7);
   RankedJob job(3, Long());
   WaitForDecisions(&job);
@@ -210,7 +212,8 @@ TEST_CASE("random pauses, edits and stops of a running job: the steps that are c
   for (auto& rank : job.ranks) CHECK(rank->Count(EventKind::kApplied) == job[0].Count(EventKind::kApplied));
 }
 
-TEST_CASE("an edit for a step begins there on all ranks, at any rank's door, and what runs goes on until then") {
+TEST_CASE("an edit for a step begins there on all ranks, at any rank's door, and what runs goes on until then",
+          "[slow]") {
   MovingJob moving(3, Long(), milliseconds(5));
   RankedJob& job = moving.job;
   const OpenDoors& doors = moving.doors;
@@ -273,7 +276,7 @@ TEST_CASE("an edit for a step that is past begins at the next that the ranks agr
   CheckAllHave(job, job[0].Steps("grad_reduced"));
 }
 
-TEST_CASE("a model that grows while an edit waits for its step keeps the edit, for that step") {
+TEST_CASE("a model that grows while an edit waits for its step keeps the edit, for that step", "[slow]") {
   RankedJob job(2, Long());
   WaitForDecisions(&job);
   const OpenDoors doors;

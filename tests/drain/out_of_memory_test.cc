@@ -133,17 +133,17 @@ void LoseNothing(Failure how, bool csv) {
   }
 }
 
-TEST_CASE("an allocation of the drain that fails loses nothing, whichever it is") {
+TEST_CASE("an allocation of the drain that fails loses nothing, whichever it is", "[slow]") {
   LoseNothing(Failure::kOnce, false);
   LoseNothing(Failure::kOnce, true);
 }
 
-TEST_CASE("a while without memory delays rows and loses none") {
+TEST_CASE("a while without memory delays rows and loses none", "[slow]") {
   LoseNothing(Failure::kFromThen, false);
   LoseNothing(Failure::kFromThen, true);
 }
 
-TEST_CASE("when memory stays out the account is exact, and the thread comes to its end") {
+TEST_CASE("when memory stays out the account is exact, and the thread comes to its end", "[slow]") {
   for (const bool csv : {false, true})
     for (long allocation = 1;; allocation += Every(7)) {
       INFO("allocation " << allocation);

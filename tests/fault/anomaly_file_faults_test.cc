@@ -90,7 +90,7 @@ Outcome RunScenario(const Fault& fault, bool previous) {
   return outcome;
 }
 
-TEST_CASE("whatever call fails, anomaly.json is whole at any moment and complete after a retry") {
+TEST_CASE("whatever call fails, anomaly.json is whole at any moment and complete after a retry", "[slow]") {
   const int errors[] = {EIO, ENOSPC, EDQUOT, EFBIG, EINTR, EACCES, EPERM, ENOENT, EEXIST, EMFILE, EROFS};
   for (bool previous : {false, true}) {
     const Outcome clean = RunScenario(Fault(), previous);

@@ -91,12 +91,12 @@ void CheckEveryCall(Fault fault, const std::vector<int>& errors) {
   }
 }
 
-TEST_CASE("after one failed call and one retry the files are those of a run without faults") {
+TEST_CASE("after one failed call and one retry the files are those of a run without faults", "[slow]") {
   CheckEveryCall({}, {EIO, ENOSPC, EDQUOT, EFBIG, EINTR, EAGAIN, EACCES, EPERM, ENOENT, EEXIST, EINVAL, EMFILE, ENFILE,
                       ENOMEM, EROFS, ESTALE, ENOTDIR});
 }
 
-TEST_CASE("the same holds on a file system that can only link") {
+TEST_CASE("the same holds on a file system that can only link", "[slow]") {
   Fault fault;
   fault.can_rename = false;
   CheckEveryCall(fault, {EIO, ENOSPC, EACCES, ENOENT, EEXIST, EPERM});

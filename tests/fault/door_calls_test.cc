@@ -183,7 +183,7 @@ void Live() {
   CHECK(Eventually([&] { return testing::EntriesOf("/proc/self/fd") <= descriptors; }));
 }
 
-TEST_CASE("each call on sockets in the life of a door fails once with every errno that it may have") {
+TEST_CASE("each call on sockets in the life of a door fails once with every errno that it may have", "[slow]") {
   is_visitor = true;
   TheCalls().Begin("", -1, 0);
   Live();

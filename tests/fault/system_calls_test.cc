@@ -172,7 +172,7 @@ std::vector<CallFault> Faults(bool all) {
   return faults;
 }
 
-TEST_CASE("each call on files in the life of a job fails once, and the next good edit works") {
+TEST_CASE("each call on files in the life of a job fails once, and the next good edit works", "[slow]") {
   CHECK(LiveThrough(Faults(false)) == "");
 }
 
@@ -180,7 +180,7 @@ TEST_CASE("each call on files in the life of a job fails once with every errno t
   CHECK(LiveThrough(Faults(true)) == "");
 }
 
-TEST_CASE("while any call on the config hangs the door answers and steps end, and afterwards edits work") {
+TEST_CASE("while any call on the config hangs the door answers and steps end, and afterwards edits work", "[slow]") {
   std::vector<CallFault> hangs;
   const int count = CallsOfOneLife().at(kHangs);
   for (int number = 0; number < count; number += Every(4)) hangs.push_back({kHangs, number, 0});

@@ -147,7 +147,7 @@ TEST_CASE("a line without an end costs the memory of a block, and the lines befo
   CheckPeak(before, hole / 2);
 }
 
-TEST_CASE("the last lines of a long history cost the memory of the lines that are asked for") {
+TEST_CASE("the last lines of a long history cost the memory of the lines that are asked for", "[slow]") {
   constexpr size_t kLines = testing::Rounds(size_t{100'000});
   const SharedBase place;
   {

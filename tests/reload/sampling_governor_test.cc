@@ -264,7 +264,7 @@ TEST_CASE("a group that is collected now and then counts as what it costs in the
   CHECK(job.TakeSpent() <= 5);  // the period of the test's cost is that of the job's steps, so the interval meets all
 }
 
-TEST_CASE("the budget holds for random jobs, and changes become rare") {
+TEST_CASE("the budget holds for random jobs, and changes become rare", "[slow]") {
   std::mt19937 random(static_cast<unsigned>(test::RandomSeed()));
   const auto uniform = [&](double from, double to) { return std::uniform_real_distribution<double>(from, to)(random); };
   for (int round = 0; round < testing::Rounds(40); ++round) {

@@ -219,7 +219,7 @@ TEST_CASE("a slow save that ends just before it is put back does not replace the
   CHECK(ContentsBeside(stage.directory.path(), kConflict) == std::vector<std::string>{first});
 }
 
-TEST_CASE("a save and a failing system call together lose no bytes of the user") {
+TEST_CASE("a save and a failing system call together lose no bytes of the user", "[slow]") {
   for (const Editor& editor : Editors()) {
     for (const int error : {EINVAL, EIO, EACCES}) {
       bool was_saved = true;

@@ -243,7 +243,8 @@ TEST_CASE("an edit saved at the moment at which the config is replaced is never 
 }
 
 // The editor is another process of ours, which has files to look after as well.
-TEST_CASE("a config that is replaced at the moment of our write-back holds the new text, or its writer was told") {
+TEST_CASE("a config that is replaced at the moment of our write-back holds the new text, or its writer was told",
+          "[slow]") {
   RunRaces({{"ReplaceConfig against us", RaceWorld::kPlain, ByReplaceConfig},
             {"ReplaceConfig, hard link", RaceWorld::kHardLink, ByReplaceConfig},
             {"ReplaceConfig, no exchange", RaceWorld::kNoExchange, ByReplaceConfig}});

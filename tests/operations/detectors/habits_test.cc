@@ -10,7 +10,7 @@
 namespace stepwatch::operations {
 namespace {
 
-TEST_CASE("Hiccups that recur by chance are no drop of throughput, however they fall together") {
+TEST_CASE("Hiccups that recur by chance are no drop of throughput, however they fall together", "[slow]") {
   for (const double share : {0.05, 0.1, 0.2}) {
     for (unsigned seed = 1; seed <= testing::Rounds(4U); ++seed) {
       CAPTURE(share, seed);

@@ -172,7 +172,7 @@ TEST_CASE("A loss that was always small is judged by its own scale, if it is man
   CHECK(OpenedIn(ChangesWithLoss(200, doubles)).empty());
 }
 
-TEST_CASE("A divergence that its last samples tell of is not over with the next one") {
+TEST_CASE("A divergence that its last samples tell of is not over with the next one", "[slow]") {
   for (unsigned seed = 1; seed <= testing::Rounds(500U); ++seed) {
     std::mt19937_64 random(seed);
     const std::vector<Incident> changes = ChangesWithLoss(400, [&](int64_t step) {

@@ -260,7 +260,8 @@ TEST_CASE("Checkpoints may come later once, and at other intervals after a resta
   CHECK(OpenedIn(Replay(restarted.lines)).empty());
 }
 
-TEST_CASE("Four runs that train for a day, evaluate, save themselves and stumble now and then raise nothing") {
+TEST_CASE("Four runs that train for a day, evaluate, save themselves and stumble now and then raise nothing",
+          "[slow]") {
   Observer observer;
   int64_t opened = 0;
   const auto observe = [&](const std::string& run, double t, int64_t rank, int64_t step, RunPhase phase) {
