@@ -100,8 +100,8 @@ class Questions : public std::enable_shared_from_this<Questions> {
   // other; one that is asked already, and not under way, is asked once for all.
   void Ask(const std::string& text, std::chrono::milliseconds time, OnAnswers then);
   // Other ranks: hands a request on to the leader. kTimedOut: no reply in time; whether the request was performed is
-  // not known then.
-  void Forward(const std::string& text, std::chrono::milliseconds time, OnReplied then);
+  // not known then. One that is urgent goes before all that wait, however many.
+  void Forward(const std::string& text, std::chrono::milliseconds time, OnReplied then, bool is_urgent = false);
   // Other ranks: the leader whom this rank follows has asked so many questions.
   void Asked(const Incarnation& session, int64_t number);
   // Does what is due.
@@ -119,8 +119,9 @@ class Questions : public std::enable_shared_from_this<Questions> {
     std::vector<OnAnswers> thens;
   };
   struct Forwarding {
-    int64_t serial = 0;
-    std::string message;
+    int64_t serial = 0;  // 0: it waits
+    std::string text;
+    std::string message;  // with the serial
     std::chrono::milliseconds time{0};
     Time begun, deadline;
     int64_t slot = 0;  // 0: it is not in the store

@@ -57,22 +57,21 @@ void Questions::OnQuestion(const std::string& text_untrusted) {
   answer_ = AnswerToQuestion{kSpeechVersion, question->number, is_ours ? AnswerHere(question->text) : ""};
 }
 
-void Questions::Forward(const std::string& text, milliseconds time, OnReplied then) {
+void Questions::Forward(const std::string& text, milliseconds time, OnReplied then, bool is_urgent) {
   if (const Status present = Present(); !present.ok()) return then(present);
   if (text.size() > kQuestionBytesMax)
     return then(Status(StatusCode::kExhausted, "the request is larger than the " + std::to_string(kQuestionBytesMax) +
                                                    " bytes that a rank hands on"));
-  if (forwards_.size() >= kForwardsMax)
+  if (forwards_.size() >= kForwardsMax && !is_urgent)
     return then(Status(StatusCode::kExhausted, "too many requests wait for rank 0 already; try again"));
   Forwarding forwarding;
-  forwarding.serial = ++serials_;
-  forwarding.message =
-      Encode(ForwardedRequest{kSpeechVersion, {settings_.rank, settings_.incarnation, forwarding.serial}, text});
+  forwarding.text = text;
   forwarding.time = time;
   forwarding.begun = around_.now();
   forwarding.deadline = forwarding.begun + time;
   forwarding.then = std::move(then);
-  forwards_.push_back(std::move(forwarding));
+  const bool is_behind_first = !forwards_.empty() && forwards_.front().serial != 0;
+  forwards_.insert(is_urgent ? forwards_.begin() + is_behind_first : forwards_.end(), std::move(forwarding));
   Advance();
 }
 
@@ -85,6 +84,12 @@ void Questions::AdvanceForwarding() {
   }
   if (forwards_.empty() || session_.empty()) return;
   Forwarding& first = forwards_.front();
+  // The leader takes the requests of a rank in the order of their serials.
+  if (first.serial == 0) {
+    first.serial = ++serials_;
+    first.message =
+        Encode(ForwardedRequest{kSpeechVersion, {settings_.rank, settings_.incarnation, first.serial}, first.text});
+  }
   if (first.slot == 0) {
     if (chores_.empty()) Post(&first);  // the key of the reply before is emptied
     return;

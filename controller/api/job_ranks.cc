@@ -57,14 +57,15 @@ void JobRanks::Ask(const std::string& question, std::chrono::milliseconds time,
   });
 }
 
-void JobRanks::Forward(const std::string& request, std::chrono::milliseconds time,
+void JobRanks::Forward(const std::string& request, std::chrono::milliseconds time, bool is_urgent,
                        std::function<void(Result<std::string>)> then) {
-  impl_.loop_.Post([this, request, time, then = std::move(then)] {
+  impl_.loop_.Post([this, request, time, is_urgent, then = std::move(then)] {
     agree::Questions* questions = impl_.reloader_.questions();
     if (questions == nullptr)
       return Tell<std::string>(then, Status(StatusCode::kUnavailable, "this rank shares no store with rank 0"));
-    questions->Forward(request, time,
-                       [this, then](Result<std::string> reply) { Tell<std::string>(then, std::move(reply)); });
+    questions->Forward(
+        request, time, [this, then](Result<std::string> reply) { Tell<std::string>(then, std::move(reply)); },
+        is_urgent);
   });
 }
 

@@ -24,7 +24,7 @@ class JobRanks final : public agree::QuestionHost {
   // See door::Job.
   void Ask(const std::string& question, std::chrono::milliseconds time,
            std::function<void(Result<door::RankWords>)> then);
-  void Forward(const std::string& request, std::chrono::milliseconds time,
+  void Forward(const std::string& request, std::chrono::milliseconds time, bool is_urgent,
                std::function<void(Result<std::string>)> then);
 
   // --- loop thread ---

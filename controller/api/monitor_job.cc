@@ -302,9 +302,9 @@ void MonitorJob::NoteStates(const door::RankWords& words) {
   rank_states_.Hear(heard, steady_clock::now(), UnixNow());
 }
 
-void MonitorJob::Forward(const std::string& request, std::chrono::milliseconds time,
+void MonitorJob::Forward(const std::string& request, std::chrono::milliseconds time, bool is_urgent,
                          std::function<void(Result<std::string>)> then) {
-  impl_.ranks_.Forward(request, time, std::move(then));
+  impl_.ranks_.Forward(request, time, is_urgent, std::move(then));
 }
 
 door::DoctorReport MonitorJob::Examine() {

@@ -65,7 +65,7 @@ class MonitorJob final : public door::Job {
   bool Leads() const override;
   void AskRanks(const std::string& question, std::chrono::milliseconds time,
                 std::function<void(Result<door::RankWords>)> then) override;
-  void Forward(const std::string& request, std::chrono::milliseconds time,
+  void Forward(const std::string& request, std::chrono::milliseconds time, bool is_urgent,
                std::function<void(Result<std::string>)> then) override;
   size_t metrics_sites_max() const override;
 

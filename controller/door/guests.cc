@@ -32,6 +32,12 @@ void Guests::EndOldestStranger(Sort sort) {
   (void)EndOldest([sort](const Guest& guest) { return guest.sort == sort && guest.room() == Room::kStrangers; });
 }
 
+bool Guests::EndOldestSilent(Sort sort) {
+  return EndOldest([sort](const Guest& guest) {
+    return guest.sort == sort && guest.room() == Room::kServed && guest.session->IsSilent();
+  });
+}
+
 bool Guests::EndSomebody() {
   return EndOldest([](const Guest& guest) { return guest.room() != Room::kServed; }) ||
          EndOldest([](const Guest& guest) { return guest.session->IsSilent(); });

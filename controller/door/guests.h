@@ -27,6 +27,8 @@ class Guests {
 
   // The oldest goes: of those who say nothing, or, where all have begun to say something, of them.
   void EndOldestStranger(Sort sort);
+  // The oldest goes of those that are served and wait for nothing: it can come again. False: there is none.
+  bool EndOldestSilent(Sort sort);
   // A stranger goes, or whoever waits for nothing, and can come again. False: there is nobody like that.
   bool EndSomebody();
   // Those that are inside now, all or of one sort: a call may end them.

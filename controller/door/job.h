@@ -345,8 +345,8 @@ class Job {
   // Rank 0: asks every rank; `then` is called once, within the call or on the door's worker, in so much time.
   virtual void AskRanks(const std::string& question, std::chrono::milliseconds time,
                         std::function<void(Result<RankWords>)> then) = 0;
-  // Other ranks: likewise, with rank 0's answer (forward.h).
-  virtual void Forward(const std::string& request, std::chrono::milliseconds time,
+  // Other ranks: likewise, with rank 0's answer (forward.h). An urgent request goes before those that wait.
+  virtual void Forward(const std::string& request, std::chrono::milliseconds time, bool is_urgent,
                        std::function<void(Result<std::string>)> then) = 0;
   // How many series of the latest statistics of sites the metrics show at most; 0: none.
   virtual size_t metrics_sites_max() const { return 0; }

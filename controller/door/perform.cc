@@ -23,7 +23,8 @@ Answer AnswerOfRank0(const Result<std::string>& reply) {
 void HandOn(const Route& route, const Request& request, Job& job, const OnAnswer& then) {
   const Result<std::string> text = ForwardText({route.method, request});
   if (!text.ok()) return then(BadRequest(text.status().message()));
-  job.Forward(text.value(), kForwardTime, [then](const Result<std::string>& reply) { then(AnswerOfRank0(reply)); });
+  job.Forward(text.value(), kForwardTime, route.is_urgent,
+              [then](const Result<std::string>& reply) { then(AnswerOfRank0(reply)); });
 }
 
 void Begin(const Workplace& place, const Route& route, const Request& request, const OnAnswer& then) {
@@ -58,6 +59,10 @@ bool IsForRank0(const Route& route, const Job& job) {
 }
 
 bool AnswerOnWorker(const Workplace& place, const Route& route, Request request, OnAnswer then) {
+  if (route.is_urgent) {
+    Begin(place, route, request, then);
+    return true;
+  }
   // The worker may hold the question for longer than a door lives.
   return place.worker->Post([place, owner = place.owner.lock(), &route, request = std::move(request),
                              then = std::move(then)] { Begin(place, route, request, then); });
@@ -69,18 +74,22 @@ bool AnswerForwarded(const Workplace& place, int rank, std::string text_untruste
     const bool is_text = base::ValidUtf8(answer.body) == answer.body;
     then(AnswerText(is_text ? answer : Failed("the answer is no UTF-8, and is not handed on; ask the door of rank 0")));
   };
-  return place.worker->Post([place, owner = place.owner.lock(), rank, text = std::move(text_untrusted), answered] {
-    Result<Forwarded> forwarded = ForwardedFrom(rank, text);
-    if (!forwarded.ok()) return answered(BadRequest(forwarded.status().message()));
-    Match match = FindRoute(forwarded.value().method, forwarded.value().request.target);
-    if (match.route == nullptr) return answered(WithoutRoute(forwarded.value(), match));
-    if (!match.route->is_of_job || IsForRank0(*match.route, *place.job))
-      return answered(BadRequest("this is no request that rank 0 performs for other ranks"));
+  Result<Forwarded> forwarded = ForwardedFrom(rank, text_untrusted);
+  Match match;
+  if (forwarded.ok()) match = FindRoute(forwarded.value().method, forwarded.value().request.target);
+  if (!forwarded.ok()) {
+    answered(BadRequest(forwarded.status().message()));
+  } else if (match.route == nullptr) {
+    answered(WithoutRoute(forwarded.value(), match));
+  } else if (!match.route->is_of_job || IsForRank0(*match.route, *place.job)) {
+    answered(BadRequest("this is no request that rank 0 performs for other ranks"));
+  } else {
     Request& request = forwarded.value().request;
     request.parameter = std::move(match.parameter);
     request.query = std::move(match.query);
-    Begin(place, *match.route, request, answered);
-  });
+    return AnswerOnWorker(place, *match.route, std::move(request), answered);
+  }
+  return true;
 }
 
 }  // namespace stepwatch::door

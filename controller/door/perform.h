@@ -23,7 +23,7 @@ struct Workplace {
 // On the door's thread or the worker: the answer now. What the job throws ends here.
 Answer AnswerNow(const Route& route, const Request& request, Job& job);
 // Any thread. Calls `then` once, on any thread; not if the door is gone by then. False, and never: too much waits for
-// the worker already.
+// the worker already. What is urgent is begun within the call.
 bool AnswerOnWorker(const Workplace& place, const Route& route, Request request, OnAnswer then);
 // The request is for the door of rank 0, and this is another's.
 bool IsForRank0(const Route& route, const Job& job);

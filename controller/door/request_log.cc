@@ -70,11 +70,12 @@ std::optional<Answer> WhyNot(const Route& route, const Request& request) {
   return std::nullopt;
 }
 
-bool RequestLog::IsBegun(const std::string& id, const std::string& digest, const OnAnswer& then, Answer* answer) {
+bool RequestLog::IsBegun(const std::string& id, const std::string& digest, const OnAnswer& then, bool is_urgent,
+                         Answer* answer) {
   const base::MutexLock lock(&mutex_);
   const auto found = entries_.find(id);
   if (found == entries_.end()) {
-    if (!IsFull()) {
+    if (is_urgent || !IsFull()) {
       entries_[id] = Entry{digest, false, {}, {then}};
       return false;
     }
@@ -90,10 +91,10 @@ bool RequestLog::IsBegun(const std::string& id, const std::string& digest, const
 }
 
 void RequestLog::Perform(const std::string& id, const std::string& digest, OnAnswer then,
-                         const std::function<void(OnAnswer)>& begin) {
+                         const std::function<void(OnAnswer)>& begin, bool is_urgent) {
   Answer answer;
   answer.status = 0;
-  if (IsBegun(id, digest, then, &answer)) {
+  if (IsBegun(id, digest, then, is_urgent, &answer)) {
     if (answer.status != 0) then(answer);
     return;
   }
@@ -101,8 +102,8 @@ void RequestLog::Perform(const std::string& id, const std::string& digest, OnAns
       [log = shared_from_this(), under_way = under_way_, id](const Answer& given) { log->Finish(id, given); }));
 }
 
-void RequestLog::Perform(OnAnswer then, const std::function<void(OnAnswer)>& begin) {
-  if (IsFull()) return then(Busy(kTooMany));
+void RequestLog::Perform(OnAnswer then, const std::function<void(OnAnswer)>& begin, bool is_urgent) {
+  if (!is_urgent && IsFull()) return then(Busy(kTooMany));
   begin(Promised([under_way = under_way_, then = std::move(then)](const Answer& answer) { then(answer); }));
 }
 
@@ -131,8 +132,8 @@ void BeginRequest(const Route& route, const Request& request, Job& job, RequestL
   if (const std::optional<Answer> no = WhyNot(route, request)) return then(*no);
   if (!route.changes) return Begin(route, request, job, Promised(std::move(then)));
   const auto begin = [&](const OnAnswer& finish) { Begin(route, request, job, finish); };
-  if (request.request_id.empty()) return log.Perform(std::move(then), begin);
-  log.Perform(request.request_id, DigestOf(route, request), std::move(then), begin);
+  if (request.request_id.empty()) return log.Perform(std::move(then), begin, route.is_urgent);
+  log.Perform(request.request_id, DigestOf(route, request), std::move(then), begin, route.is_urgent);
 }
 
 }  // namespace stepwatch::door

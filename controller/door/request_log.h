@@ -25,10 +25,11 @@ class RequestLog : public std::enable_shared_from_this<RequestLog> {
 
   // Begins what no request with this id has begun, and hands the answer to all who ask for it, now or later. `digest`
   // tells requests apart: the same id with another one is refused. An answer that asks to try again is not kept.
+  // `is_urgent`: however many are under way.
   void Perform(const std::string& id, const std::string& digest, OnAnswer then,
-               const std::function<void(OnAnswer)>& begin);
+               const std::function<void(OnAnswer)>& begin, bool is_urgent = false);
   // The same for a request without an id.
-  void Perform(OnAnswer then, const std::function<void(OnAnswer)>& begin);
+  void Perform(OnAnswer then, const std::function<void(OnAnswer)>& begin, bool is_urgent = false);
 
  private:
   struct Entry {
@@ -39,7 +40,7 @@ class RequestLog : public std::enable_shared_from_this<RequestLog> {
   };
 
   // Nothing: the answer comes later, to `then`, or the request is to be begun.
-  bool IsBegun(const std::string& id, const std::string& digest, const OnAnswer& then, Answer* answer);
+  bool IsBegun(const std::string& id, const std::string& digest, const OnAnswer& then, bool is_urgent, Answer* answer);
   void Finish(const std::string& id, const Answer& answer);
   bool IsFull() const { return under_way_.use_count() > kUnderWayMax; }
 

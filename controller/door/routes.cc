@@ -20,6 +20,7 @@ using Way = Route::Way;
 
 constexpr bool kReads = false, kChanges = true;
 constexpr bool kOfJob = true;
+constexpr bool kUrgent = true;
 
 // For the drain, and for devices that owe numbers. What is missing then is left out.
 constexpr std::chrono::milliseconds kLatestTime{1000};
@@ -139,7 +140,7 @@ const std::vector<Route>& Routes() {
       {"GET", "/metrics", Way::kOnWorker, GetMetrics},
       {"POST", "/v1/apply", Way::kLater, nullptr, BeginApply, kChanges, kOfJob},
       {"POST", "/v1/start", Way::kLater, nullptr, BeginStart, kChanges, kOfJob},
-      {"POST", "/v1/stop", Way::kLater, nullptr, BeginStop, kChanges, kOfJob},
+      {"POST", "/v1/stop", Way::kLater, nullptr, BeginStop, kChanges, kOfJob, kUrgent},
       {"POST", "/v1/rollback", Way::kLater, nullptr, BeginRollback, kChanges, kOfJob},
       {"POST", "/v1/pause", Way::kOnWorker, PostPause, nullptr, kChanges, kOfJob},
       {"POST", "/v1/resume", Way::kOnWorker, PostResume, nullptr, kChanges, kOfJob},

@@ -50,6 +50,9 @@ struct Route {
   bool changes = false;
   // What is asked belongs to the whole job: rank 0 alone answers it, and the door of any other rank hands it on.
   bool is_of_job = false;
+  // kLater: no limit on connections, questions or changes keeps it out, and it waits for no other request. It is begun
+  // on the door's thread.
+  bool is_urgent = false;
 };
 
 const std::vector<Route>& Routes();

@@ -285,7 +285,7 @@ void Server::Core::Admit(base::UnforkedFd fd, Session::Caller caller, const std:
                                                     : Sort::kOtherUser;
   const size_t few = std::min(options_.limits.strangers, most);
   const bool is_stranger = refusal || caller.gate != nullptr;
-  const bool has_room = refusal || guests_.Count(sort, Room::kServed) < most;
+  const bool has_room = refusal || guests_.Count(sort, Room::kServed) < most || guests_.EndOldestSilent(sort);
   const auto busy = [&] {
     return Busy("the door serves " + std::to_string(most) +
                 " connections at a time, and that many are open; try again");
@@ -296,6 +296,8 @@ void Server::Core::Admit(base::UnforkedFd fd, Session::Caller caller, const std:
   guests_.Add(session, sort, !has_room);
   if (refusal)
     session->Refuse(*refusal);
+  else if (!has_room && sort == Sort::kOwner)
+    session->StartUrgent(busy());
   else if (!has_room)
     session->Refuse(busy());
   else

@@ -85,6 +85,11 @@ void Session::Refuse(const Answer& answer) {
   Send(answer);
 }
 
+void Session::StartUrgent(const Answer& busy) {
+  busy_ = busy;
+  Start();
+}
+
 // --- time ---
 
 void Session::Within(milliseconds time, void (Session::*on_time)()) {
@@ -127,7 +132,7 @@ void Session::AwaitRequest() {
   read_timed_out_ = false;
   if (buffer_.size() > 0) return ReadHeader();
   awaits_request_ = true;
-  Within(around_.limits->idle_time, &Session::End);
+  Within(busy_ ? around_.limits->linger_time : around_.limits->idle_time, &Session::End);
   socket_.async_wait(socket_.wait_read, [self = shared_from_this()](const ErrorCode& error) {
     if (self->ended_) return;
     if (error) return self->End();
@@ -148,7 +153,7 @@ void Session::OnHeader(const ErrorCode& error) {
   if (error) return OnReadError(error);
   const auto& header = parser_->get();
   // What follows the answer to HEAD is no body to its sender, but the beginning of the next answer.
-  keeps_alive_ = header.keep_alive() && header.method() != http::verb::head;
+  keeps_alive_ = header.keep_alive() && header.method() != http::verb::head && !busy_;
   if (const std::optional<Answer> refusal = Refusal()) {
     keeps_alive_ = keeps_alive_ && parser_->is_done();
     return Send(*refusal);
@@ -166,6 +171,7 @@ std::optional<Answer> Session::Refusal() {
   const std::string target(header.target());
   match_ = FindRoute(method, target);
   if (match_.route == nullptr) return match_.allow.empty() ? NoSuchPath(target) : NoSuchMethod(target, match_.allow);
+  if (busy_ && !match_.route->is_urgent) return busy_;
   if (caller_.access != Access::kAll && (method != "GET" || match_.route->changes))
     return Forbidden("you may read what this job answers to GET, as a user of its readers' group; " + method +
                      " is for the user that runs the job, and for root");

@@ -51,6 +51,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void Start();
   // Instead of Start: says this, whatever is asked, and closes.
   void Refuse(const Answer& answer);
+  // Instead of Start: performs one request if it is urgent, answers `busy` to any other, and closes.
+  void StartUrgent(const Answer& busy);
   // There are new events.
   void Wake();
   // The door closes: an answer that is under way and the events that were told still leave, nothing else is taken.
@@ -114,6 +116,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Match match_;
   uint64_t questions_ = 0;  // to the worker: an answer that comes late finds another number
   bool is_known_ = false;
+  std::optional<Answer> busy_;  // of what is not urgent
   bool awaits_request_ = false;
   bool keeps_alive_ = false;
   bool is_waiting_for_worker_ = false;

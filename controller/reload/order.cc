@@ -18,8 +18,10 @@ namespace {
 constexpr std::chrono::milliseconds kVerdictTime{1000};
 constexpr std::chrono::milliseconds kAskAgain{2};
 
-// Each has a descriptor, and a process has no endless number of them.
+// Each has a descriptor, and a process has no endless number of them. A stop has places of its own: changes of others
+// keep nobody from it.
 constexpr size_t kDisplacedMax = 64;
+constexpr size_t kDisplacedMaxForStop = 96;
 
 // More saves than anybody makes while a word is changed.
 constexpr int kTriesMax = 20;
@@ -34,13 +36,14 @@ bool IsWorthAnotherTry(const EditOrder& order, const OrderOutcome& outcome) {
 void Reloader::Order(const std::shared_ptr<const EditOrder>& order, OnOrdered then) {
   OrderOutcome outcome;
   outcome.kind = OrderOutcome::Kind::kNotNow;
+  const size_t displaced_max = order->kind == EditOrder::Kind::kStop ? kDisplacedMaxForStop : kDisplacedMax;
   if (!watcher_ && agreement_ && attached_)
     outcome.kind = OrderOutcome::Kind::kNotReader;
   else if (!watcher_)
     outcome.message = "the monitor does not look at its config yet";
-  else if (config_writer_.displaced() >= kDisplacedMax)
+  else if (config_writer_.displaced() >= displaced_max)
     outcome.message = "the files that the last changes replaced are still looked after, for five seconds each, and " +
-                      std::to_string(kDisplacedMax) + " of them are enough";
+                      std::to_string(displaced_max) + " of them are enough";
   else
     return order->is_volatile ? OrderGiven(*order, then) : TryOrder(order, std::move(then), 1);
   then(outcome);

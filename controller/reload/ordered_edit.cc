@@ -87,6 +87,7 @@ Status WhyNoStep(EditIntent intent, int64_t at_step) {
 
 OrderOutcome MakeOrderedEdit(const std::string& path, const EditOrder& order, EditPipeline* pipeline, PlanId plan_id,
                              base::FileSystem& files, writeback::WriteBackResult* result) {
+  result->outcome = WriteBackOutcome::kRefused;  // unless the file is tried
   const auto make = order.kind == EditOrder::Kind::kReplace ? Replace : Switch;
   return make(path, order, pipeline, plan_id, files, result);
 }

@@ -89,6 +89,10 @@ bool DisplacedFile::IsAt(const std::string& path) const {
   return Locate(path, &is_there) == 0 && is_there;
 }
 
+bool DisplacedFile::IsSameAs(const DisplacedFile& other) const {
+  return IsAt(other.path_);
+}
+
 // By the time of the last change of the file, which users cannot set; a rename counts. If both are the same, the file
 // that has the name is the newer one.
 bool DisplacedFile::IsNewerThanTarget() const {
@@ -202,7 +206,9 @@ void DisplacedFiles::Add(DisplacedFile file) {
 }
 
 void DisplacedFiles::Add(DisplacedFiles files) {
-  for (Entry& entry : files.files_) files_.push_back(std::move(entry));
+  for (Entry& found : files.files_)
+    if (std::none_of(files_.begin(), files_.end(), [&](const Entry& own) { return own.file.IsSameAs(found.file); }))
+      files_.push_back(std::move(found));
   ours_.merge(files.ours_);
 }
 

@@ -59,6 +59,8 @@ class DisplacedFile {
   // FindDisplaced.
   Finding LastLook(Clock::time_point now, const std::set<std::string>& ours);
   bool MayBeWrittenTo() const;
+  // Both are of one file.
+  bool IsSameAs(const DisplacedFile& other) const;
 
  private:
   enum class Last : bool { kNo, kYes };
@@ -97,7 +99,7 @@ class DisplacedFiles {
   using Finding = DisplacedFile::Finding;
 
   void Add(DisplacedFile file);
-  // A file that is in both is looked at twice, which does no harm.
+  // A file that is here already is left out.
   void Add(DisplacedFiles files);
   // These bytes (by hash) in the config file are nobody's edit.
   void AddOurs(const std::string& sha256);

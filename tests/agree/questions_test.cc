@@ -241,6 +241,21 @@ TEST_CASE("requests: before rank 0 was heard of there is nobody to hand one on t
   CHECK(forwarded->reply->status().message() == "nothing was heard of rank 0 yet");
 }
 
+TEST_CASE("requests: an urgent one goes before those that wait, however many") {
+  TalkingJob job(2);
+  job.Run(milliseconds(10));
+  std::vector<std::shared_ptr<TalkingJob::Forwarded>> many;
+  for (int i = 0; i < 12; ++i) many.push_back(job.Forward(1, std::to_string(i), milliseconds(20000)));
+  job.Run(milliseconds(2));
+  const auto urgent = job.Forward(1, "stop", milliseconds(20000), /*is_urgent=*/true);
+  job.Run(milliseconds(20000));
+  CHECK(urgent->text() == "stop is done");
+  CHECK(many[7]->text() == "7 is done");
+  const auto& performed = job.host(0).performed;
+  REQUIRE(performed.size() == 9);
+  CHECK((performed[0].second == "stop" || performed[1].second == "stop"));
+}
+
 TEST_CASE("requests: too many at once, too large ones and what is no request are refused") {
   TalkingJob job(3);
   job.Run(milliseconds(10));

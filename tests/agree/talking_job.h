@@ -117,12 +117,14 @@ class TalkingJob {
       return reply->ok() ? reply->value() : reply->status().ToString();
     }
   };
-  std::shared_ptr<Forwarded> Forward(size_t rank, const std::string& text, milliseconds time = milliseconds(1000)) {
+  std::shared_ptr<Forwarded> Forward(size_t rank, const std::string& text, milliseconds time = milliseconds(1000),
+                                     bool is_urgent = false) {
     auto forwarded = std::make_shared<Forwarded>();
-    ranks[rank]->questions->Forward(text, time, [forwarded](const auto& reply) {
+    const auto then = [forwarded](const auto& reply) {
       forwarded->reply = reply;
       ++forwarded->told;
-    });
+    };
+    ranks[rank]->questions->Forward(text, time, then, is_urgent);
     return forwarded;
   }
   std::string KeyOf(const std::string& rest) const { return "job/" + session + "/" + rest; }

@@ -336,6 +336,26 @@ TEST_CASE("whoever changes the config without a pause is told to wait before des
   CHECK(std::distance(begin(beside), end(beside)) < 70);
 }
 
+TEST_CASE("refused texts keep nobody else from changing the config") {
+  SteeredJob steered(ConfigText(Off()));
+  steered.job.Start();
+  REQUIRE(steered.Post("/v1/start").status == 200);
+  for (int i = 0; i < 100; ++i) {
+    CHECK(steered.Post("/v1/apply", "{\"dynamic_on\": " + std::to_string(i)).status == 422);
+    CHECK(steered.Post("/v1/apply", "{\"dynamic_on\": true, \"ops\": " + std::to_string(i) + "}").status == 422);
+  }
+  CHECK(steered.Post("/v1/stop").status == 200);
+  CHECK(steered.Post("/v1/start").status == 200);
+}
+
+TEST_CASE("a stop gets through where changes without a pause keep others waiting") {
+  SteeredJob steered(ConfigText(Off()));
+  steered.job.Start();
+  for (int i = 0; i < 300; ++i) (void)steered.Post("/v1/apply", ConfigText({.collect_times = 1 + i}));
+  CHECK(steered.Post("/v1/start").status == 503);
+  CHECK(steered.Post("/v1/stop").status == 200);
+}
+
 TEST_CASE("in a job of ranks the door of any rank takes changes for rank 0's file, and all ranks apply them") {
   const TemporaryDirectory directory;
   const std::string runtime = directory / "run";

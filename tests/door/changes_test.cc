@@ -1,8 +1,11 @@
 // Requests that change something: what the routes ask of the job, what they answer, and that each is performed once.
 #include <unistd.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <thread>
+#include <vector>
 
 #include "controller/door/change_routes.h"
 #include "controller/door/request_log.h"
@@ -256,6 +259,29 @@ TEST_CASE("only so many changes are under way, and whoever asks what became of o
   CHECK(statuses.back() == 503);  // nobody has an answer any more
   log->Perform([](const Answer&) {}, begin);
   CHECK(under_way.size() == 1);
+}
+
+TEST_CASE("a stop is begun however many changes are under way, and whatever the worker waits for") {
+  OpenDoor door;
+  door.job->change_report.outcome = ChangeOutcome::kWritten;
+  door.job->holds_latest = true;
+  door.job->holds_changes = true;
+  std::vector<std::thread> others;
+  for (int i = 0; i < 3; ++i) others.emplace_back([&] { (void)door.client().Get("/v1/latest/grad_reduced"); });
+  REQUIRE(Eventually([&] { return door.job->latest_asked > 0; }));
+  for (int i = 0; i < RequestLog::kUnderWayMax + 2; ++i)
+    others.emplace_back([&] { (void)door.client().Ask("POST", "/v1/start", ""); });
+  std::thread stop([&] { CHECK(door.client().Ask("POST", "/v1/stop", "").value().status == 200); });
+  CHECK(Eventually([&] {
+    const std::vector<ConfigChange> changes = door.job->Changes();
+    return std::any_of(changes.begin(), changes.end(),
+                       [](const ConfigChange& change) { return change.verb == ConfigChange::Verb::kStop; });
+  }));
+  door.job->holds_changes = false;
+  door.job->holds_latest = false;
+  door.job->Release();
+  stop.join();
+  for (std::thread& other : others) other.join();
 }
 
 TEST_CASE("a door that lets more people read lets nobody else change anything") {

@@ -111,7 +111,7 @@ class FakeJob final : public Job {
     questions_.push_back(question);
     if (!holds_ranks) then(words_);
   }
-  void Forward(const std::string& request, std::chrono::milliseconds,
+  void Forward(const std::string& request, std::chrono::milliseconds, bool,
                std::function<void(Result<std::string>)> then) override {
     if (forward) forward(request, then);
   }

@@ -174,8 +174,8 @@ TEST_CASE("readers that take all the room they have leave the owner his") {
   std::vector<std::unique_ptr<Visitor>> crowd;
   for (int i = 0; i < 2; ++i) {
     crowd.push_back(std::make_unique<Visitor>(door.Path()));
-    REQUIRE(crowd.back()->Say("GET /v1/status HTTP/1.1\r\n\r\n"));
-    CHECK(Has(crowd.back()->HearUntil("\"version\":1"), "200 OK"));
+    REQUIRE(crowd.back()->Say("GET /v1/events HTTP/1.1\r\n\r\n"));
+    CHECK(Has(crowd.back()->HearUntil("\r\n\r\n"), "200 OK"));
   }
   CHECK(door.client().Get("/v1/status").value().status == 503);
   is_reader = false;

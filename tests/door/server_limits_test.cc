@@ -72,25 +72,54 @@ TEST_CASE("a body that is too large is refused, announced or not, and its sender
   CHECK(door.client().Ask("POST", "/v1/validate", "{}" + std::string((1 << 20) - 2, ' ')).value().status == 200);
 }
 
-TEST_CASE("as many connections as there may be are served, one more hears when to come again") {
-  OpenDoor door([](ServerOptions* options) {
+// A door with room for three connections, which three readers of events take.
+struct FullDoor {
+  FullDoor() {
+    for (int i = 0; i < 3; ++i) {
+      guests.push_back(std::make_unique<Visitor>(path));
+      REQUIRE(guests.back()->Say("GET /v1/events HTTP/1.1\r\n\r\n"));
+      guests.back()->HearUntil("\r\n\r\n");
+    }
+  }
+
+  OpenDoor door{[](ServerOptions* options) {
     options->limits.connections = 3;
-    options->limits.linger_time = 20ms;
-  });
+    options->limits.linger_time = 500ms;
+  }};
   const std::string path = door.Path();
   std::vector<std::unique_ptr<Visitor>> guests;
-  for (int i = 0; i < 3; ++i) {
-    guests.push_back(std::make_unique<Visitor>(path));
-    REQUIRE(guests.back()->Say("GET /v1/status HTTP/1.1\r\n\r\n"));
-    guests.back()->HearUntil("\"version\":1");
-  }
-  Visitor late(path);
+};
+
+TEST_CASE("as many connections as there may be are served, one more hears when to come again") {
+  FullDoor full;
+  Visitor late(full.path);
   (void)late.Say("GET /v1/status HTTP/1.1\r\n\r\n");
   const std::string heard = late.HearAll();
   CHECK(heard.starts_with("HTTP/1.1 503 Service Unavailable\r\n"));
   CHECK(Has(heard, "Retry-After: 1\r\n"));
-  guests.pop_back();
-  CHECK(Eventually([&] { return door.client().Get("/v1/status").value().status == 200; }));
+  full.guests.pop_back();
+  CHECK(Eventually([&] { return full.door.client().Get("/v1/status").value().status == 200; }));
+}
+
+TEST_CASE("a stop gets through where all connections are taken") {
+  FullDoor full;
+  full.door.job->change_report.outcome = ChangeReport::Outcome::kWritten;
+  CHECK(full.door.client().Ask("POST", "/v1/start", "").value().status == 503);
+  CHECK(full.door.client().Ask("POST", "/v1/stop", "").value().status == 200);
+  const std::vector<ConfigChange> changes = full.door.job->Changes();
+  REQUIRE(changes.size() == 1);
+  CHECK(changes.front().verb == ConfigChange::Verb::kStop);
+}
+
+TEST_CASE("a connection that waits for nothing makes room for the next one") {
+  OpenDoor door([](ServerOptions* options) { options->limits.connections = 3; });
+  std::vector<std::unique_ptr<Visitor>> guests;
+  for (int i = 0; i < 6; ++i) {
+    guests.push_back(std::make_unique<Visitor>(door.Path()));
+    REQUIRE(guests.back()->Say("GET /v1/status HTTP/1.1\r\n\r\n"));
+    CHECK(Has(guests.back()->HearUntil("\"version\":1"), " 200 "));
+  }
+  (void)guests.front()->HearAll();  // ends with the connection
 }
 
 TEST_CASE("of users who may not ask few are kept, each is told why, and the oldest goes first") {

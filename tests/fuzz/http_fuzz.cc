@@ -50,7 +50,7 @@ class QuietJob final : public Job {
   void AskRanks(const std::string&, milliseconds, std::function<void(Result<RankWords>)> then) override {
     then(RankWords{});
   }
-  void Forward(const std::string&, milliseconds, std::function<void(Result<std::string>)> then) override {
+  void Forward(const std::string&, milliseconds, bool, std::function<void(Result<std::string>)> then) override {
     then(Status(StatusCode::kUnavailable, "this is rank 0"));
   }
 };

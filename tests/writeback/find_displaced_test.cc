@@ -54,6 +54,12 @@ TEST_CASE("two processes that look after one displaced file put a late edit in o
   CHECK(NamesIn(changed.directory) == std::vector<std::string>{"config.json"});
 }
 
+TEST_CASE("a displaced file that is found again is looked after once") {
+  Changed changed;
+  for (int i = 0; i < 3; ++i) changed.files.Add(FindDisplaced(changed.path));
+  CHECK(changed.files.size() == 1);
+}
+
 TEST_CASE("it is known who may write to a displaced file, where there are leases") {
   Changed changed;
   CHECK(!changed.files.MayBeWrittenTo());
