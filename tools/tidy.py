@@ -22,6 +22,11 @@ MARKS = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X", "HA
 # What the stable ABI of Python does not have, and the headers of one version do.
 PYTHONS_INNARDS = re.compile(r"->(?:tp|ob)_\w+|\bPy(?:Tuple|List|Float|Long|Bytes|Unicode)_(?:GET|AS)_[A-Z]+\b")
 STABLE_ABI = "front_ends/python/native/"
+# Text for a terminal goes through base::Print, which lets no control character of others through; these files write
+# escape sequences of ours.
+PRINTS = re.compile(r"std::(?:printf|fprintf|fputs|puts|fputc|fwrite|perror|cout|cerr)\b")
+PROGRAMS = ("controller/cli/", "operations/")
+WRITES_ESCAPES = ("controller/cli/terminal.cc", "controller/cli/progress_bar.cc", "controller/cli/print_answer.cc")
 LINK = re.compile(r"\]\(([^)#\s]+)(#[^)]*)?\)")
 # Inputs that are wrong on purpose.
 EXEMPT = ("schemas/examples/",)
@@ -46,6 +51,8 @@ def line_findings(name: str, suffix: str, lines: list[str]) -> list[str]:
             findings.append(f"{name}:{number}: tab")
         if MARKS.search(line):
             findings.append(f"{name}:{number}: leftover mark")
+        if suffix == ".cc" and name.startswith(PROGRAMS) and name not in WRITES_ESCAPES and PRINTS.search(line):
+            findings.append(f"{name}:{number}: base::Print prints, without the control characters of others")
         if name.startswith(STABLE_ABI) and (found := PYTHONS_INNARDS.search(line)):
             findings.append(f"{name}:{number}: {found[0]} is not in the stable ABI, which the wheel for 3.12 needs")
     return findings

@@ -17,6 +17,7 @@
 #include "controller/cli/stepwatchd_client.h"
 #include "controller/cli/text_table.h"
 #include "controller/cli/wall_clock.h"
+#include "src/base/print.h"
 
 namespace stepwatch::cli {
 namespace {
@@ -61,9 +62,9 @@ int ListSilences(const StepwatchdClient& client, bool as_json) {
   if (as_json)
     PrintObject(answer.value());
   else if (list.empty())
-    std::fprintf(stderr, "stepwatch: no silence is in force\n");
+    base::Print(stderr, "stepwatch: no silence is in force\n");
   else
-    std::printf("%s", SilencesText(list, WallSeconds()).c_str());
+    base::Print(stdout, "%s", SilencesText(list, WallSeconds()).c_str());
   return kExitDone;
 }
 
@@ -80,7 +81,7 @@ int EndSilence(const StepwatchdClient& client, const SilenceArguments& arguments
   if (arguments.json)
     PrintObject(removed.value());
   else
-    std::printf("silence %s has ended\n", id.value().c_str());
+    base::Print(stdout, "silence %s has ended\n", id.value().c_str());
   return kExitDone;
 }
 
@@ -89,7 +90,7 @@ Result<std::string> RunPattern(const StepwatchdClient& client, const std::string
   if (run.empty() || run.find('*') != std::string::npos) return run;
   Result<std::string> meant = MeantRun(client, run);
   if (meant.ok() || meant.status().code() != StatusCode::kNotFound) return meant;
-  std::fprintf(stderr, "note: %s; the silence is for a run of just this name\n", meant.status().message().c_str());
+  base::Print(stderr, "note: %s; the silence is for a run of just this name\n", meant.status().message().c_str());
   return run;
 }
 
@@ -107,8 +108,9 @@ int CreateSilence(const StepwatchdClient& client, const SilenceArguments& argume
   if (arguments.json)
     PrintObject(answer.value());
   else
-    std::printf("silence %s: %s in %s, until %s\n", Text(silence, "id").c_str(), OrAll(Text(silence, "kind")).c_str(),
-                OrAll(Text(silence, "run")).c_str(), LocalTimeText(Number(silence, "until_t")).c_str());
+    base::Print(stdout, "silence %s: %s in %s, until %s\n", Text(silence, "id").c_str(),
+                OrAll(Text(silence, "kind")).c_str(), OrAll(Text(silence, "run")).c_str(),
+                LocalTimeText(Number(silence, "until_t")).c_str());
   return kExitDone;
 }
 
@@ -126,7 +128,7 @@ int RunAck(const AckArguments& arguments) {
   if (arguments.json)
     PrintObject(answer.value());
   else
-    std::printf("%s\n", ChangeLine("acknowledged", Part(answer.value(), "incident")).c_str());
+    base::Print(stdout, "%s\n", ChangeLine("acknowledged", Part(answer.value(), "incident")).c_str());
   return kExitDone;
 }
 

@@ -7,6 +7,7 @@
 
 #include "controller/cli/stop_on_signals.h"
 #include "controller/writeback/leftover_file.h"
+#include "src/base/print.h"
 
 namespace stepwatch::cli {
 namespace {
@@ -21,7 +22,7 @@ constexpr milliseconds kQuiet{500};
 constexpr std::chrono::seconds kChangePatience{30};
 
 void Tell(const Findings& findings) {
-  for (const auto& finding : findings) std::fprintf(stderr, "note: %s\n", finding.message.c_str());
+  for (const auto& finding : findings) base::Print(stderr, "note: %s\n", finding.message.c_str());
 }
 
 }  // namespace

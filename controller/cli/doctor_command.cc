@@ -14,6 +14,7 @@
 #include "controller/cli/print_answer.h"
 #include "kernels/device_engine.h"
 #include "kernels/kernels.h"
+#include "src/base/print.h"
 #include "stepwatch/version.h"
 
 namespace stepwatch::cli {
@@ -62,7 +63,7 @@ int RunDoctor(const DoctorArguments& arguments) {
   if (arguments.json) {
     PrintJson(cpu, cuda);
   } else {
-    std::printf("stepwatch  %s\ncpu        %s\ncuda       %s\n", kVersion, CpuLine(cpu).c_str(),
+    base::Print(stdout, "stepwatch  %s\ncpu        %s\ncuda       %s\n", kVersion, CpuLine(cpu).c_str(),
                 CudaLine(cuda).c_str());
   }
   return cpu.granted ? kExitDone : kExitDegraded;

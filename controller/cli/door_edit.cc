@@ -14,6 +14,7 @@
 #include "controller/cli/read_json.h"
 #include "controller/cli/text_table.h"
 #include "controller/door/client.h"
+#include "src/base/print.h"
 #include "src/base/text.h"
 #include "src/output/run_directory.h"
 
@@ -151,10 +152,10 @@ void AwaitEdit(const door::FoundJob& job, const WaitArguments& arguments, EditRe
   const bool tells = arguments.tells && IsTerminal();
   const auto tell = [tells](const std::vector<std::string>& lines) {
     for (const std::string& line : lines)
-      if (tells) std::printf("%s\n", base::Printable(line, 2000).c_str());
+      if (tells) base::Print(stdout, "%s\n", base::Printable(line, 2000).c_str());
     if (tells) std::fflush(stdout);
   };
-  if (arguments.tells) std::printf("%s\n", result->line.c_str());
+  if (arguments.tells) base::Print(stdout, "%s\n", result->line.c_str());
   std::fflush(stdout);
   const Clock::time_point begin = Clock::now();
   const auto is_late = [&] {

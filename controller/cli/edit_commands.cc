@@ -11,6 +11,7 @@
 #include "controller/cli/edit_target.h"
 #include "controller/cli/find_job.h"
 #include "controller/watch/file_snapshot.h"
+#include "src/base/print.h"
 #include "src/base/sha256.h"
 #include "src/base/text.h"
 #include "src/config/parse_config.h"
@@ -128,7 +129,7 @@ std::optional<int> GoThroughDoor(const EditTarget& target, const DoorEdit& edit,
 }
 
 int NoTarget(const Status& status, bool json) {
-  if (!json) return NoJob(status);
+  if (!json) return NoJob(status, false);
   const bool is_unclear = status.code() == StatusCode::kInvalid;
   return Print(Failure(is_unclear ? kExitInvalid : kExitUnreachable, "file", is_unclear ? "invalid" : "no_job",
                        status.message()),
@@ -151,7 +152,7 @@ Status Check(const EditText& text) {
   const Result<config::ParsedConfig> parsed = config::ParseConfig(text.text);
   if (!parsed.ok()) return parsed.status();
   for (const config::Warning& warning : parsed.value().warnings)
-    std::fprintf(stderr, "%s\n", PlacedLine(text.name, "warning", warning.place, warning.message).c_str());
+    base::Print(stderr, "%s\n", PlacedLine(text.name, "warning", warning.place, warning.message).c_str());
   return Status();
 }
 

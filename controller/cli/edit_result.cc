@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "controller/cli/config_file.h"
+#include "src/base/print.h"
 
 namespace stepwatch::cli {
 
@@ -23,7 +24,7 @@ EditResult Unusable(const char* via, const std::string& path, const Status& refu
 int Print(const EditResult& result, bool as_json) {
   const bool is_done = result.exit_code == kExitDone || result.exit_code == kExitNoChange;
   std::FILE* out = as_json || is_done ? stdout : stderr;
-  std::fprintf(out, "%s\n", as_json ? door::Dump(result.json).c_str() : result.line.c_str());
+  base::Print(out, "%s\n", as_json ? door::Dump(result.json).c_str() : result.line.c_str());
   std::fflush(out);
   return result.exit_code;
 }

@@ -6,9 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "controller/cli/exit_code.h"
+#include "controller/cli/print_answer.h"
 #include "controller/door/json_values.h"
 #include "controller/door/runtime_directory.h"
 #include "src/base/file.h"
+#include "src/base/print.h"
 #include "src/base/text.h"
 
 namespace stepwatch::cli {
@@ -77,6 +79,15 @@ std::vector<door::FoundJob> AllJobs() {
   return door::FindJobs(Everywhere());
 }
 
+std::string WhereLooked() {
+  const door::FindOptions options = Everywhere();
+  std::string looked;
+  for (const std::string& directory : options.directories)
+    looked += (looked.empty() ? "" : ", ") + base::Printable(directory, 200);
+  const std::string passed_over = base::Joined(door::PassedOver(options), "; ");
+  return " (looked into " + looked + (passed_over.empty() ? "" : "; passed over: " + passed_over) + ")";
+}
+
 Result<door::FoundJob> ChooseJob(const std::vector<door::FoundJob>& jobs, const std::string& wanted,
                                  const std::string& directory) {
   std::vector<door::FoundJob> meant;
@@ -103,15 +114,16 @@ Result<door::FoundJob> FindJob(const std::string& wanted) {
   }
   Result<door::FoundJob> chosen = ChooseJob(AllJobs(), wanted, here);
   if (chosen.ok() || chosen.status().code() == StatusCode::kInvalid) return chosen;
-  std::string looked;
-  for (const std::string& directory : door::RuntimeDirectories(::geteuid()))
-    looked += (looked.empty() ? "" : ", ") + base::Printable(directory, 200);
-  return Status(chosen.status().code(), chosen.status().message() + " (looked into " + looked + ")");
+  return Status(chosen.status().code(), chosen.status().message() + WhereLooked());
 }
 
-int NoJob(const Status& status) {
-  std::fprintf(stderr, "stepwatch: %s\n", status.message().c_str());
-  return status.code() == StatusCode::kInvalid ? kExitInvalid : kExitUnreachable;
+int NoJob(const Status& status, bool as_json) {
+  const bool is_unclear = status.code() == StatusCode::kInvalid;
+  if (as_json)
+    PrintObject(door::ErrorJson(is_unclear ? "invalid" : "no_job", status.message()));
+  else
+    base::Print(stderr, "stepwatch: %s\n", status.message().c_str());
+  return is_unclear ? kExitInvalid : kExitUnreachable;
 }
 
 }  // namespace stepwatch::cli

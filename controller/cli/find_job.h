@@ -20,6 +20,8 @@ RunRank RunRankOf(const door::FoundJob& job);
 
 // All jobs of this user on this machine.
 std::vector<door::FoundJob> AllJobs();
+// Why there is none, as far as it is known: " (looked into …)".
+std::string WhereLooked();
 
 // `wanted`: the name that `stepwatch ps` shows, a pid, the path of a socket or of a config file, or the beginning of a
 // run id; empty: the only job there is. The ranks of one run are one job, for which its lowest rank here stands.
@@ -30,7 +32,8 @@ Result<door::FoundJob> FindJob(const std::string& wanted);
 Result<door::FoundJob> ChooseJob(const std::vector<door::FoundJob>& jobs, const std::string& wanted,
                                  const std::string& directory);
 
-// Prints why there is no job to ask, to standard error; the exit code.
-int NoJob(const Status& status);
+// Prints why there is no job to ask: to standard error, or as one JSON object to standard output. Returns the exit
+// code.
+int NoJob(const Status& status, bool as_json);
 
 }  // namespace stepwatch::cli

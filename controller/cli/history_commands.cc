@@ -9,6 +9,7 @@
 #include "controller/cli/exit_code.h"
 #include "controller/cli/history_place.h"
 #include "controller/cli/print_answer.h"
+#include "src/base/print.h"
 #include "src/base/text.h"
 #include "src/output/applied_configs.h"
 #include "src/output/history_file.h"
@@ -25,7 +26,7 @@ bool TellNotes(const std::vector<FoundHistory>& runs) {
   for (const FoundHistory& run : runs)
     for (const std::string& note : run.history.notes) {
       any = true;
-      std::fprintf(stderr, "note: %s\n", base::Printable(note, 1000).c_str());
+      base::Print(stderr, "note: %s\n", base::Printable(note, 1000).c_str());
     }
   return any;
 }
@@ -49,17 +50,18 @@ void PrintLine(const HistoryLine& line) {
   const std::string plan = line.plan_id == 0 ? "-" : "plan " + std::to_string(line.plan_id);
   std::string who = line.owner_uid < 0 ? "" : fmt::format("  uid {} {}", line.owner_uid, line.modified);
   if (line.peer) who += "  through the door: " + output::PeerText(*line.peer);
-  std::printf("%s\n", base::Printable(fmt::format("{}  {:<8} {:<10} {} <- {}{}{}", line.time, plan, line.outcome,
-                                                  Short(line.sha256), Short(line.old_sha256), who, Details(line)),
-                                      2000)
-                          .c_str());
+  base::Print(stdout, "%s\n",
+              base::Printable(fmt::format("{}  {:<8} {:<10} {} <- {}{}{}", line.time, plan, line.outcome,
+                                          Short(line.sha256), Short(line.old_sha256), who, Details(line)),
+                              2000)
+                  .c_str());
 }
 
 void PrintRun(const FoundHistory& run) {
-  std::printf("%s", base::Printable(run.directory, 1000).c_str());
+  base::Print(stdout, "%s", base::Printable(run.directory, 1000).c_str());
   if (!run.history.lines.empty())
-    std::printf("  config %s", base::Printable(run.history.lines.back().config_path, 1000).c_str());
-  std::printf("\n");
+    base::Print(stdout, "  config %s", base::Printable(run.history.lines.back().config_path, 1000).c_str());
+  base::Print(stdout, "\n");
   for (const HistoryLine& line : run.history.lines) PrintLine(line);
 }
 
@@ -98,7 +100,7 @@ int RunShow(const ShowArguments& arguments) {
                  {"sha256", found.value().line.sha256},
                  {"text", text.value()}});
   else
-    std::fwrite(text.value().data(), 1, text.value().size(), stdout);
+    PrintBytes(text.value());
   return kExitDone;
 }
 

@@ -13,6 +13,7 @@
 #include "controller/cli/read_json.h"
 #include "controller/cli/stepwatchd_client.h"
 #include "controller/cli/wall_clock.h"
+#include "src/base/print.h"
 
 namespace stepwatch::cli {
 
@@ -27,7 +28,7 @@ int RunIncidents(const IncidentsArguments& arguments) {
     const bool may_come = arguments.watch && meant.status().code() == StatusCode::kNotFound;
     if (!meant.ok() && !may_come) return FailOperations(meant.status(), arguments.json);
     run = meant.ok() ? meant.value() : arguments.run;
-    if (!meant.ok()) std::fprintf(stderr, "note: %s; it may come\n", meant.status().message().c_str());
+    if (!meant.ok()) base::Print(stderr, "note: %s; it may come\n", meant.status().message().c_str());
   }
   if (arguments.watch) return WatchIncidents(client.value(), run, arguments.json);
   const Result<Json> answer = client.value().Get(fmt::format(
@@ -39,12 +40,12 @@ int RunIncidents(const IncidentsArguments& arguments) {
   }
   const Json& list = List(answer.value(), "incidents");
   if (list.empty())
-    std::fprintf(stderr, "stepwatch: no incident %s%s\n", arguments.all ? "is known" : "is open",
-                 run.empty() ? "" : " of this run");
+    base::Print(stderr, "stepwatch: no incident %s%s\n", arguments.all ? "is known" : "is open",
+                run.empty() ? "" : " of this run");
   else
-    std::printf("%s", IncidentsText(std::vector<Json>(list.begin(), list.end()), WallSeconds()).c_str());
+    base::Print(stdout, "%s", IncidentsText(std::vector<Json>(list.begin(), list.end()), WallSeconds()).c_str());
   if (list.size() == static_cast<size_t>(arguments.limit))
-    std::fprintf(stderr, "note: there may be more; --limit shows them\n");
+    base::Print(stderr, "note: there may be more; --limit shows them\n");
   return kExitDone;
 }
 

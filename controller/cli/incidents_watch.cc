@@ -13,6 +13,7 @@
 #include "controller/cli/print_answer.h"
 #include "controller/cli/read_json.h"
 #include "controller/cli/stop_on_signals.h"
+#include "src/base/print.h"
 
 namespace stepwatch::cli {
 namespace {
@@ -39,7 +40,7 @@ class IncidentsWatch {
   }
 
  private:
-  bool Goes() const { return interrupted == 0 && is_read_; }
+  bool Goes() const { return interrupted == 0 && is_read_ && !OutputIsClosed(); }
 
   // What is open now, and the number of the change from which to follow.
   Status Begin() {
@@ -72,7 +73,7 @@ class IncidentsWatch {
 
   bool OnEvent(const std::string& name, const std::string& data) {
     const Result<Json> event = door::ParseJson(data);
-    if (!event.ok() || !event.value().is_object()) return Goes();
+    if (!event.ok() || !event.value().is_object()) return false;  // the stream begins anew after a pause
     if (name == "gap") {
       TellGap();
       return Goes();
@@ -84,15 +85,15 @@ class IncidentsWatch {
 
   // Until it answers again, which may be another process with another store.
   void AwaitAnswer(const Status& why) {
-    std::fprintf(stderr, "note: stepwatchd has ended the stream%s%s; it is asked again\n", why.ok() ? "" : ": ",
-                 why.ok() ? "" : why.message().c_str());
+    base::Print(stderr, "note: stepwatchd has ended the stream%s%s; it is asked again\n", why.ok() ? "" : ": ",
+                why.ok() ? "" : why.message().c_str());
     while (Goes()) {
       const Result<Json> answer = client_.Get("/v1/incidents?limit=1");
       if (!answer.ok()) {
         (void)::poll(nullptr, 0, kRetryMilliseconds);
         continue;
       }
-      std::fprintf(stderr, "note: stepwatchd answers again\n");
+      base::Print(stderr, "note: stepwatchd answers again\n");
       if (Count(answer.value(), "number") >= last_) return;
       TellGap();
       last_ = 0;

@@ -12,14 +12,19 @@
 #include "controller/cli/job_groups.h"
 #include "controller/cli/print_answer.h"
 #include "controller/cli/ranks_commands.h"
+#include "controller/cli/read_json.h"
 #include "controller/cli/status_text.h"
 #include "controller/cli/text_table.h"
 #include "controller/door/client.h"
+#include "src/base/print.h"
 
 namespace stepwatch::cli {
 namespace {
 
 using door::Json;
+
+constexpr int kEndsWithoutEventMax = 5;
+constexpr std::chrono::milliseconds kFollowAgain{50};
 
 Json PsJson(const std::vector<door::FoundJob>& jobs) {
   Json list = Json::array();
@@ -64,7 +69,7 @@ int RunPs(const PsArguments& arguments) {
   else if (!jobs.empty())
     (void)PrintAtOnce(PsText(jobs));
   else
-    std::fprintf(stderr, "stepwatch: no job of this user runs here with its door open\n");
+    base::Print(stderr, "stepwatch: no job of this user runs here with its door open%s\n", WhereLooked().c_str());
   for (const door::FoundJob& job : jobs)
     if (job.status.empty()) return kExitDegraded;
   return kExitDone;
@@ -73,15 +78,15 @@ int RunPs(const PsArguments& arguments) {
 int RunStatus(const StatusArguments& arguments) {
   if (arguments.ranks) return RunRanks({arguments.job, arguments.json, arguments.watch});
   const Result<door::FoundJob> job = FindJob(arguments.job);
-  if (!job.ok()) return NoJob(job.status());
+  if (!job.ok()) return NoJob(job.status(), arguments.json);
   const uid_t uid = job.value().uid;
   const std::string name = job.value().name + (uid == ::geteuid() ? "" : " of uid " + std::to_string(uid));
   for (;;) {
     const Result<Json> status = FetchStatus(job.value());
-    if (!status.ok()) return NoJob(Status(StatusCode::kUnavailable, status.status().message()));
-    std::string text = arguments.json ? door::Dump(status.value()) + "\n" : StatusText(name, status.value());
-    if (arguments.watch && !arguments.json) text = IsTerminal() ? kClearScreen + text : text + "\n";
-    if (!PrintAtOnce(text) || !arguments.watch) return IsDegraded(status.value()) ? kExitDegraded : kExitDone;
+    if (!status.ok()) return NoJob(Status(StatusCode::kUnavailable, status.status().message()), arguments.json);
+    const std::string text = arguments.json ? door::Dump(status.value()) + "\n" : StatusText(name, status.value());
+    const bool is_printed = arguments.watch && !arguments.json ? PrintPicture(text) : PrintAtOnce(text);
+    if (!is_printed || !arguments.watch) return IsDegraded(status.value()) ? kExitDegraded : kExitDone;
     std::this_thread::sleep_for(kWatchRefresh);
   }
 }
@@ -89,21 +94,30 @@ int RunStatus(const StatusArguments& arguments) {
 // A reader that was cut off comes again; a door that is shut then is the end of the job.
 int RunEvents(const EventsArguments& arguments) {
   const Result<door::FoundJob> job = FindJob(arguments.job);
-  if (!job.ok()) return NoJob(job.status());
+  if (!job.ok()) return NoJob(job.status(), arguments.json);
   const door::Client client = door::ClientOf(job.value());
   uint64_t last = 0;
-  bool is_read = true;
+  bool is_read = true, is_garbled = false;
+  int ends_without_event = 0;  // in a row
   const auto print = [&](const std::string& name, const std::string& data) {
     const Result<Json> event = door::ParseJson(data);
-    if (!event.ok() || !event.value().is_object()) return true;
-    const auto id = event.value().find("id");
-    if (id != event.value().end() && id->is_number_unsigned()) last = id->get<uint64_t>();
+    if (!event.ok() || !event.value().is_object()) return !(is_garbled = true);
+    if (const uint64_t id = Count(event.value(), "id"); id > last) last = id, ends_without_event = 0;
     return is_read = PrintAtOnce((arguments.json ? data : EventLine(name, event.value())) + "\n");
   };
-  Status followed = client.Follow(0, print);
-  if (!followed.ok()) return NoJob(Status(StatusCode::kUnavailable, followed.message()));
-  while (is_read && followed.ok()) followed = client.Follow(last, print);
-  return kExitDone;
+  const auto goes_on = [&] { return is_read = is_read && !OutputIsClosed(); };
+  Status followed = client.Follow(0, print, goes_on);
+  if (!followed.ok()) return NoJob(Status(StatusCode::kUnavailable, followed.message()), arguments.json);
+  while (is_read && followed.ok() && !is_garbled && ++ends_without_event <= kEndsWithoutEventMax) {
+    std::this_thread::sleep_for(kFollowAgain);
+    followed = client.Follow(last, print, goes_on);
+  }
+  const bool is_strange = followed.code() == StatusCode::kInvalid || followed.code() == StatusCode::kTimedOut;
+  if (!is_read || (!followed.ok() && !is_strange)) return kExitDone;
+  const std::string why = !followed.ok() ? followed.message()
+                          : is_garbled   ? job.value().path + " sends events that are no JSON objects"
+                                         : job.value().path + " ends the stream again and again without a new event";
+  return NoJob(Status(StatusCode::kUnavailable, why), arguments.json);
 }
 
 }  // namespace stepwatch::cli

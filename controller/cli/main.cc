@@ -22,7 +22,9 @@
 #include "controller/cli/top_command.h"
 #include "controller/cli/validate_command.h"
 #include "controller/cli/watch_command.h"
+#include "src/base/print.h"
 #include "stepwatch/site_kind.h"
+#include "src/base/print.h"
 #include "stepwatch/version.h"
 
 namespace stepwatch::cli {
@@ -282,6 +284,6 @@ int main(int argc, char** argv) try {
   }
   return exit_code;
 } catch (const std::exception& error) {
-  std::fprintf(stderr, "stepwatch: %s\n", error.what());
+  stepwatch::base::Print(stderr, "stepwatch: %s\n", error.what());
   return stepwatch::cli::kExitInvalid;
 }

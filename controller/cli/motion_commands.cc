@@ -10,6 +10,7 @@
 #include "controller/cli/read_json.h"
 #include "controller/door/client.h"
 #include "controller/door/json_values.h"
+#include "src/base/print.h"
 #include "src/base/text.h"
 
 namespace stepwatch::cli {
@@ -28,20 +29,20 @@ std::string ErrorOf(const Json& answer) {
 // What the job does is asked for with this path; `text` says in a line what came of it.
 int RunMotion(const MotionArguments& arguments, const char* path, std::string (*text)(const Json& answer)) {
   const Result<door::FoundJob> job = FindJob(arguments.job);
-  if (!job.ok()) return NoJob(job.status());
+  if (!job.ok()) return NoJob(job.status(), arguments.json);
   const Result<door::Reply> reply = door::ClientOf(job.value()).Ask("POST", path);
-  if (!reply.ok()) return NoJob(Status(StatusCode::kUnavailable, reply.status().message()));
+  if (!reply.ok()) return NoJob(Status(StatusCode::kUnavailable, reply.status().message()), arguments.json);
   const Result<Json> answer = door::ParseJson(reply.value().body);
   if (!answer.ok() || !answer.value().is_object())
-    return NoJob(Status(StatusCode::kUnavailable, job.value().path + " has answered with no object"));
+    return NoJob(Status(StatusCode::kUnavailable, job.value().path + " has answered with no object"), arguments.json);
   const int status = reply.value().status;
   const bool is_taken = status == kHttpDone || status == kHttpAccepted;
   if (arguments.json)
-    std::printf("%s\n", door::Dump(answer.value()).c_str());
+    base::Print(stdout, "%s\n", door::Dump(answer.value()).c_str());
   else if (is_taken)
-    std::printf("%s\n", text(answer.value()).c_str());
+    base::Print(stdout, "%s\n", text(answer.value()).c_str());
   else
-    std::fprintf(stderr, "stepwatch: %s\n", ErrorOf(answer.value()).c_str());
+    base::Print(stderr, "stepwatch: %s\n", ErrorOf(answer.value()).c_str());
   if (status == kHttpDone) return Text(answer.value(), "outcome") == "unchanged" ? kExitNoChange : kExitDone;
   return is_taken || status == kHttpConflict ? kExitDegraded : kExitUnreachable;
 }

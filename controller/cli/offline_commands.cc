@@ -7,6 +7,7 @@
 #include "controller/cli/progress_bar.h"
 #include "controller/cli/stop_on_signals.h"
 #include "src/base/file.h"
+#include "src/base/print.h"
 #include "src/base/text.h"
 
 namespace stepwatch::cli {
@@ -16,10 +17,10 @@ constexpr size_t kMappingBytesMax = size_t{16} << 20;
 
 int FailConversion(const Status& status) {
   if (interrupted != 0) {
-    std::fprintf(stderr, "stepwatch: interrupted; nothing was changed\n");
+    base::Print(stderr, "stepwatch: interrupted; nothing was changed\n");
     return 130;
   }
-  std::fprintf(stderr, "stepwatch: error: %s\n", status.message().c_str());
+  base::Print(stderr, "stepwatch: error: %s\n", status.message().c_str());
   const bool cannot_write = status.code() == StatusCode::kExhausted || status.code() == StatusCode::kUnavailable;
   return cannot_write ? kExitDegraded : kExitInvalid;
 }
@@ -27,9 +28,9 @@ int FailConversion(const Status& status) {
 int Finish(const Result<offline::Conversion>& result) {
   if (!result.ok()) return FailConversion(result.status());
   const offline::Conversion& done = result.value();
-  for (const std::string& note : done.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
+  for (const std::string& note : done.notes) base::Print(stderr, "note: %s\n", note.c_str());
   const auto number = [](uint64_t value) { return static_cast<unsigned long long>(value); };
-  std::printf("%llu rows of %llu files, %llu malformed ones left out; output has been saved to: %s\n",
+  base::Print(stdout, "%llu rows of %llu files, %llu malformed ones left out; output has been saved to: %s\n",
               number(done.rows), number(done.files), number(done.rows_skipped), done.output.c_str());
   return kExitDone;
 }
@@ -114,11 +115,11 @@ int RunAnomaly(const AnomalyArguments& arguments) {
   options.steps = steps.value();
   const Result<offline::SortedAnomalies> sorted = offline::SortAnomalies(options);
   if (!sorted.ok()) return FailConversion(sorted.status());
-  std::printf("%s, of %llu anomalies\n", sorted.value().output.c_str(),
+  base::Print(stdout, "%s, of %llu anomalies\n", sorted.value().output.c_str(),
               static_cast<unsigned long long>(sorted.value().found));
-  std::printf("Top %lld anomalies are listed as follows:\n", static_cast<long long>(options.topk));
+  base::Print(stdout, "Top %lld anomalies are listed as follows:\n", static_cast<long long>(options.topk));
   for (size_t i = 0; i < sorted.value().messages.size(); ++i)
-    std::printf("%zu: %s\n", i, base::Printable(sorted.value().messages[i], 2000).c_str());
+    base::Print(stdout, "%zu: %s\n", i, base::Printable(sorted.value().messages[i], 2000).c_str());
   return kExitDone;
 }
 

@@ -14,6 +14,7 @@
 #include "controller/cli/plan_job.h"
 #include "controller/cli/print_answer.h"
 #include "src/base/file.h"
+#include "src/base/print.h"
 #include "src/output/manifest.h"
 #include "src/plan/plan.h"
 
@@ -77,33 +78,35 @@ std::array<uint64_t, kSiteKindCount> SitesByKind(const plan::Plan& plan) {
 void PrintLines(const PlanArguments& arguments, const Preview& preview) {
   const config::Config& config = preview.file.parsed.config;
   for (const config::Warning& warning : preview.file.parsed.warnings)
-    std::printf("%s\n", PlacedLine(arguments.file, "warning", warning.place, warning.message).c_str());
-  std::printf("mode        %s\n", arguments.dynamic ? "dynamic" : "static");
-  std::printf("steps       %s\n", StepsText(config, arguments.dynamic).c_str());
-  std::printf("statistics  %s\n", OpsText(config.ops).c_str());
+    base::Print(stdout, "%s\n", PlacedLine(arguments.file, "warning", warning.place, warning.message).c_str());
+  base::Print(stdout, "mode        %s\n", arguments.dynamic ? "dynamic" : "static");
+  base::Print(stdout, "steps       %s\n", StepsText(config, arguments.dynamic).c_str());
+  base::Print(stdout, "statistics  %s\n", OpsText(config.ops).c_str());
   if (config.own.budget)
-    std::printf(
+    base::Print(
+        stdout,
         "budget      %g %% of the training time for measuring: while it takes more, fewer steps are collected than "
         "that, and then fewer kinds\n",
         config.own.budget->percent);
   if (!preview.compiled) {
-    std::printf("sites       unknown; --sites MANIFEST names a run's manifest.json\n");
+    base::Print(stdout, "sites       unknown; --sites MANIFEST names a run's manifest.json\n");
     return;
   }
   for (const config::Warning& warning : preview.compiled->warnings)
-    std::printf("%s\n", PlacedLine(arguments.file, "warning", warning.place, warning.message).c_str());
+    base::Print(stdout, "%s\n", PlacedLine(arguments.file, "warning", warning.place, warning.message).c_str());
   const plan::Plan& plan = *preview.compiled->plan;
   if (!plan.rank_writes)
-    std::printf("rank %d      is not in module_ranks: nothing is collected there\n", arguments.rank);
+    base::Print(stdout, "rank %d      is not in module_ranks: nothing is collected there\n", arguments.rank);
   const auto counts = SitesByKind(plan);
   for (int kind = 0; kind < kSiteKindCount; ++kind)
     if (counts[static_cast<size_t>(kind)] > 0)
-      std::printf("%-22s %llu sites\n", SiteKindName(static_cast<SiteKind>(kind)),
+      base::Print(stdout, "%-22s %llu sites\n", SiteKindName(static_cast<SiteKind>(kind)),
                   static_cast<unsigned long long>(counts[static_cast<size_t>(kind)]));
   const std::vector<plan::PlanCost> costs = plan::CostsByGroup(plan, preview.job->sites, preview.job->grad_acc_steps);
   PrintGroups(plan, costs);
   const plan::PlanCost all = plan::CostOfAll(costs);
-  std::printf(
+  base::Print(
+      stdout,
       "a collected step: %llu rows, %.1f MB of parameters, gradients and moments read (activations come on top)\n",
       static_cast<unsigned long long>(all.rows), static_cast<double>(all.bytes) / 1e6);
   PrintMean(plan, costs);
@@ -140,7 +143,7 @@ std::optional<door::FoundJob> JobAsked(const PlanArguments& arguments) {
   if (jobs.empty() || arguments.dynamic || arguments.rank != 0) return JobThatWatches(jobs, arguments.file);
   Result<door::FoundJob> job = JobForFile(jobs, arguments.file);
   if (job.ok()) return std::move(job).value();
-  std::fprintf(stderr, "stepwatch: compared with no job: %s\n", job.status().message().c_str());
+  base::Print(stderr, "stepwatch: compared with no job: %s\n", job.status().message().c_str());
   return std::nullopt;
 }
 
@@ -149,13 +152,13 @@ std::optional<door::FoundJob> JobAsked(const PlanArguments& arguments) {
 int RunPlan(const PlanArguments& arguments) {
   if (!arguments.job.empty()) {
     const Result<door::FoundJob> job = FindJob(arguments.job);
-    return job.ok() ? RunPlanOfJob(arguments.file, job.value(), arguments.json) : NoJob(job.status());
+    return job.ok() ? RunPlanOfJob(arguments.file, job.value(), arguments.json) : NoJob(job.status(), arguments.json);
   }
   if (const auto job = JobAsked(arguments)) return RunPlanOfJob(arguments.file, *job, arguments.json);
   const Result<Preview> preview = MakePreview(arguments);
   if (!preview.ok()) {
-    std::fprintf(stderr, "%s\n",
-                 PlacedLine(arguments.file, "error", preview.status().place(), preview.status().message()).c_str());
+    base::Print(stderr, "%s\n",
+                PlacedLine(arguments.file, "error", preview.status().place(), preview.status().message()).c_str());
     return kExitInvalid;
   }
   if (arguments.json) {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "src/base/print.h"
 #include "src/base/text.h"
 
 namespace stepwatch::cli {
@@ -42,14 +43,14 @@ void PrintGroups(const plan::Plan& plan, const std::vector<plan::PlanCost>& cost
   const auto& groups = plan.config.own.sites;
   for (size_t i = 0; i < groups.size(); ++i) {
     const plan::PlanCost& cost = costs[i + 1];
-    std::printf("sites[%zu]    \"%s\": ", i, base::Printable(groups[i].match).c_str());
+    base::Print(stdout, "sites[%zu]    \"%s\": ", i, base::Printable(groups[i].match).c_str());
     if (groups[i].every == 0) {
-      std::printf("not collected\n");
+      base::Print(stdout, "not collected\n");
       continue;
     }
     const std::string when =
         groups[i].every == 1 ? "each collected step" : "one of " + std::to_string(groups[i].every) + " collected steps";
-    std::printf("%llu sites, %llu rows, %.1f MB in %s; %s\n", Printed(cost.sites), Printed(cost.rows),
+    base::Print(stdout, "%llu sites, %llu rows, %.1f MB in %s; %s\n", Printed(cost.sites), Printed(cost.rows),
                 static_cast<double>(cost.bytes) / 1e6, when.c_str(), OpsText(OpsOf(plan, i)).c_str());
   }
 }
@@ -57,7 +58,7 @@ void PrintGroups(const plan::Plan& plan, const std::vector<plan::PlanCost>& cost
 void PrintMean(const plan::Plan& plan, const std::vector<plan::PlanCost>& costs) {
   if (plan.layout.groups.empty()) return;
   const auto [rows, bytes] = MeanOf(plan, costs);
-  std::printf("that is the first one, with all groups; in the mean %.1f rows, %.1f MB\n", rows, bytes / 1e6);
+  base::Print(stdout, "that is the first one, with all groups; in the mean %.1f rows, %.1f MB\n", rows, bytes / 1e6);
 }
 
 void AddGroups(const plan::Plan& plan, const std::vector<plan::PlanCost>& costs, nlohmann::ordered_json* json) {

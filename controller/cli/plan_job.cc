@@ -11,6 +11,7 @@
 #include "controller/door/client.h"
 #include "controller/door/json_values.h"
 #include "src/base/file.h"
+#include "src/base/print.h"
 
 namespace stepwatch::cli {
 namespace {
@@ -41,12 +42,12 @@ std::string Resolved(const std::string& path) {
 
 void PrintLines(const std::string& file, const door::FoundJob& job, const Json& answer) {
   for (const Json& warning : List(answer, "warnings"))
-    std::printf("%s\n", PlacedLine(file, "warning", PlaceOf(warning), Text(warning, "message")).c_str());
+    base::Print(stdout, "%s\n", PlacedLine(file, "warning", PlaceOf(warning), Text(warning, "message")).c_str());
   if (Text(answer, "state") == "invalid") {
     const Json& error = Part(answer, "error");
-    std::fprintf(stderr, "%s\n", PlacedLine(file, "error", PlaceOf(error), Text(error, "message")).c_str());
+    base::Print(stderr, "%s\n", PlacedLine(file, "error", PlaceOf(error), Text(error, "message")).c_str());
   } else {
-    std::printf("%s", PreviewText(job.name, answer).c_str());
+    base::Print(stdout, "%s", PreviewText(job.name, answer).c_str());
   }
 }
 
@@ -76,13 +77,13 @@ Result<door::FoundJob> JobForFile(const std::vector<door::FoundJob>& jobs, const
 int RunPlanOfJob(const std::string& file, const door::FoundJob& job, bool json) {
   const Result<std::string> text = ReadGivenText(file);
   if (!text.ok()) {
-    std::fprintf(stderr, "%s\n", PlacedLine(file, "error", {}, text.status().message()).c_str());
+    base::Print(stderr, "%s\n", PlacedLine(file, "error", {}, text.status().message()).c_str());
     return kExitInvalid;
   }
   const Result<Json> answer = RequestPreview(job, text.value());
-  if (!answer.ok()) return NoJob(answer.status());
+  if (!answer.ok()) return NoJob(answer.status(), json);
   if (json)
-    std::printf("%s\n", door::Dump(answer.value()).c_str());
+    base::Print(stdout, "%s\n", door::Dump(answer.value()).c_str());
   else
     PrintLines(file, job, answer.value());
   const std::string state = Text(answer.value(), "state");

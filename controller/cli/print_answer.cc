@@ -1,8 +1,13 @@
 #include "controller/cli/print_answer.h"
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
+#include "src/base/print.h"
 #include "src/base/text.h"
 
 namespace stepwatch::cli {
@@ -10,18 +15,36 @@ namespace stepwatch::cli {
 using Json = nlohmann::ordered_json;
 
 bool PrintAtOnce(const std::string& text) {
-  return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+  return base::PrintText(stdout, text) && std::fflush(stdout) == 0;
+}
+
+bool OutputIsClosed() {
+  pollfd output{STDOUT_FILENO, 0, 0};
+  return ::poll(&output, 1, 0) > 0 && (output.revents & (POLLERR | POLLNVAL)) != 0;
+}
+
+bool PrintPicture(const std::string& text) {
+  if (!base::UnderstandsEscapes(stdout)) return PrintAtOnce(text + "\n");
+  constexpr std::string_view kClearScreen = "\x1b[H\x1b[2J";
+  return std::fwrite(kClearScreen.data(), 1, kClearScreen.size(), stdout) == kClearScreen.size() && PrintAtOnce(text);
+}
+
+void PrintBytes(const std::string& bytes) {
+  if (::isatty(STDOUT_FILENO) != 0)
+    (void)base::PrintText(stdout, bytes);
+  else
+    (void)std::fwrite(bytes.data(), 1, bytes.size(), stdout);
 }
 
 void PrintObject(const Json& json) {
-  std::printf("%s\n", json.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
+  base::Print(stdout, "%s\n", json.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
 }
 
 ExitCode FailInvalid(const Status& status, bool as_json) {
   if (as_json)
     PrintObject({{"version", 1}, {"error", {{"code", "invalid"}, {"message", status.message()}}}});
   else
-    std::fprintf(stderr, "stepwatch: error: %s\n", base::Printable(status.message(), 1000).c_str());
+    base::Print(stderr, "stepwatch: error: %s\n", base::Printable(status.message(), 1000).c_str());
   return kExitInvalid;
 }
 

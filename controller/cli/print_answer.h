@@ -13,9 +13,15 @@ namespace stepwatch::cli {
 // Writes to standard output at once. False: standard output is closed.
 bool PrintAtOnce(const std::string& text);
 
-// With --watch: the pause between two pictures, and what clears the screen before each.
+// Nobody reads standard output any more: the other end of the pipe is closed.
+bool OutputIsClosed();
+
+// With --watch: the pause between two pictures. A terminal is cleared before each; elsewhere a blank line follows it.
 inline constexpr std::chrono::seconds kWatchRefresh{1};
-inline constexpr const char* kClearScreen = "\x1b[H\x1b[2J";
+bool PrintPicture(const std::string& text);
+
+// A file byte for byte; on a terminal without control characters.
+void PrintBytes(const std::string& bytes);
 
 void PrintObject(const nlohmann::ordered_json& json);
 

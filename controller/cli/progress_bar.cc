@@ -5,6 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
+
+#include "src/base/print.h"
+#include "src/base/text.h"
 
 namespace stepwatch::cli {
 namespace {
@@ -36,7 +40,7 @@ std::string ProgressLine(const offline::Progress& progress, int width) {
   return line.substr(0, static_cast<size_t>(std::max(width, 0)));
 }
 
-ProgressBar::ProgressBar() : on_terminal_(::isatty(STDERR_FILENO) == 1) {}
+ProgressBar::ProgressBar() : on_terminal_(base::UnderstandsEscapes(stderr)) {}
 
 ProgressBar::~ProgressBar() {
   if (!shown_.empty()) std::fprintf(stderr, "\r\033[K");
@@ -47,7 +51,7 @@ void ProgressBar::Show(const offline::Progress& progress) {
   const std::string line = ProgressLine(progress, WidthOfStandardError());
   if (line == shown_) return;
   shown_ = line;
-  std::fprintf(stderr, "\r%s\033[K", line.c_str());
+  std::fprintf(stderr, "\r%s\033[K", base::Printable(line, line.size()).c_str());
   std::fflush(stderr);
 }
 

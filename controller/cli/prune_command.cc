@@ -21,6 +21,7 @@
 #include "controller/cli/text_table.h"
 #include "controller/door/json_values.h"
 #include "src/base/byte_count.h"
+#include "src/base/print.h"
 #include "src/base/text.h"
 #include "src/offline/old_runs.h"
 
@@ -141,23 +142,23 @@ void PrintText(const PruneOutcome& outcome, const PruneArguments& arguments) {
                     {word, goes ? Colour::kRed : Colour::kPlain},
                     {base::Printable(WhyOf(outcome, i), 1000)}});
   }
-  if (rows.size() > 1) std::printf("%s", TableText(rows).c_str());
+  if (rows.size() > 1) base::Print(stdout, "%s", TableText(rows).c_str());
   for (const std::string& name : outcome.found.leftovers)
-    std::printf("%s: left over from a removal that was interrupted\n", base::Printable(name).c_str());
+    base::Print(stdout, "%s: left over from a removal that was interrupted\n", base::Printable(name).c_str());
   for (const offline::StrangeEntry& entry : outcome.found.strange)
-    std::printf("%s is left alone: it %s\n", base::Printable(entry.name).c_str(), entry.why.c_str());
+    base::Print(stdout, "%s is left alone: it %s\n", base::Printable(entry.name).c_str(), entry.why.c_str());
   for (const std::string& failure : outcome.failures)
-    std::fprintf(stderr, "stepwatch: error: %s\n", base::Printable(failure, 1000).c_str());
+    base::Print(stderr, "stepwatch: error: %s\n", base::Printable(failure, 1000).c_str());
   const std::string what = fmt::format("{} {} with {}", outcome.to_remove, outcome.to_remove == 1 ? "run" : "runs",
                                        base::ByteCountText(outcome.bytes_to_remove));
   if (outcome.to_remove + outcome.found.leftovers.size() == 0)
-    std::printf("nothing to remove\n");
+    base::Print(stdout, "nothing to remove\n");
   else if (!arguments.yes)
-    std::printf("%s would be removed; nothing is yet: give --yes to remove them\n", what.c_str());
+    base::Print(stdout, "%s would be removed; nothing is yet: give --yes to remove them\n", what.c_str());
   else if (HasFailed(outcome))
-    std::printf("not all of %s could be removed\n", what.c_str());
+    base::Print(stdout, "not all of %s could be removed\n", what.c_str());
   else
-    std::printf("removed %s\n", what.c_str());
+    base::Print(stdout, "removed %s\n", what.c_str());
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "controller/cli/read_json.h"
 #include "controller/cli/text_table.h"
 #include "controller/door/client.h"
+#include "src/base/print.h"
 #include "src/base/text.h"
 
 namespace stepwatch::cli {
@@ -71,7 +72,7 @@ int Refuse(const DryRunArguments& arguments, const Status& refusal) {
   if (arguments.json)
     (void)PrintAtOnce(door::Dump(door::ErrorJson("invalid", refusal.message())) + "\n");
   else
-    std::fprintf(stderr, "%s\n", PlacedLine(arguments.file, "error", refusal.place(), refusal.message()).c_str());
+    base::Print(stderr, "%s\n", PlacedLine(arguments.file, "error", refusal.place(), refusal.message()).c_str());
   return kExitInvalid;
 }
 
@@ -109,13 +110,13 @@ Json CombineRanks(const std::vector<Json>& answers) {
 
 int RunRanks(const RanksArguments& arguments) {
   const Result<door::FoundJob> job = FindJob(arguments.job);
-  if (!job.ok()) return NoJob(job.status());
+  if (!job.ok()) return NoJob(job.status(), arguments.json);
   for (;;) {
     const Result<Json> ranks = AskRanks(job.value());
-    if (!ranks.ok()) return NoJob(ranks.status());
-    std::string text = arguments.json ? door::Dump(ranks.value()) + "\n" : RanksText(ranks.value());
-    if (arguments.watch && !arguments.json) text = IsTerminal() ? kClearScreen + text : text + "\n";
-    if (!PrintAtOnce(text) || !arguments.watch) return IsWell(ranks.value()) ? kExitDone : kExitDegraded;
+    if (!ranks.ok()) return NoJob(ranks.status(), arguments.json);
+    const std::string text = arguments.json ? door::Dump(ranks.value()) + "\n" : RanksText(ranks.value());
+    const bool is_printed = arguments.watch && !arguments.json ? PrintPicture(text) : PrintAtOnce(text);
+    if (!is_printed || !arguments.watch) return IsWell(ranks.value()) ? kExitDone : kExitDegraded;
     std::this_thread::sleep_for(kWatchRefresh);
   }
 }
@@ -124,9 +125,9 @@ int RunDryRun(const DryRunArguments& arguments) {
   const Result<ConfigFile> file = ReadGivenConfig(arguments.file);
   if (!file.ok()) return Refuse(arguments, file.status());
   const Result<door::FoundJob> job = FindJob(arguments.config);
-  if (!job.ok()) return NoJob(job.status());
+  if (!job.ok()) return NoJob(job.status(), arguments.json);
   const Result<Json> trials = SendRequest(job.value(), "POST", "/v1/dry-run", file.value().text);
-  if (!trials.ok()) return NoJob(trials.status());
+  if (!trials.ok()) return NoJob(trials.status(), arguments.json);
   (void)PrintAtOnce(arguments.json ? door::Dump(trials.value()) + "\n" : DryRunText(trials.value()));
   if (IsTrue(trials.value(), "agreed")) return kExitDone;
   if (trials.value().contains("error") && trials.value()["error"].is_object()) return kExitInvalid;

@@ -9,6 +9,7 @@
 #include "controller/cli/exit_code.h"
 #include "controller/door/json_values.h"
 #include "src/base/mutex.h"
+#include "src/base/print.h"
 #include "src/testing/synthetic_model.h"
 #include "stepwatch/monitor.h"
 #include "stepwatch/stores.h"
@@ -55,11 +56,7 @@ class Printer {
          : collected_        ? "rows were collected for no file"
                              : "nothing was collected");
   }
-  void Line(const std::string& text) {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    std::fputc('\n', stdout);
-    std::fflush(stdout);
-  }
+  void Line(const std::string& text) { (void)PrintAtOnce(text + "\n"); }
 
  private:
   const bool json_;
@@ -82,7 +79,7 @@ Options MonitorOptions(const RehearseArguments& arguments, Printer* printer) {
 }
 
 int Refused(const RehearseArguments& arguments, const Status& status) {
-  std::fprintf(stderr, "%s\n", PlacedLine(arguments.file, "error", status.place(), status.message()).c_str());
+  base::Print(stderr, "%s\n", PlacedLine(arguments.file, "error", status.place(), status.message()).c_str());
   return kExitInvalid;
 }
 

@@ -9,6 +9,7 @@
 #include "controller/cli/read_json.h"
 #include "controller/cli/stepwatchd_client.h"
 #include "controller/cli/wall_clock.h"
+#include "src/base/print.h"
 
 namespace stepwatch::cli {
 
@@ -30,10 +31,10 @@ int RunRuns(const RunsArguments& arguments) {
     PrintObject(told);
     return kExitDone;
   }
-  if (!runs.empty()) std::printf("%s", RunsText(runs, all, WallSeconds()).c_str());
-  if (all.empty()) std::fprintf(stderr, "stepwatch: stepwatchd at %s knows no run\n", client.value().socket().c_str());
+  if (!runs.empty()) base::Print(stdout, "%s", RunsText(runs, all, WallSeconds()).c_str());
+  if (all.empty()) base::Print(stderr, "stepwatch: stepwatchd at %s knows no run\n", client.value().socket().c_str());
   if (const size_t hidden = all.size() - runs.size(); hidden > 0)
-    std::fprintf(stderr, "note: %zu more have ended; --all shows them\n", hidden);
+    base::Print(stderr, "note: %zu more have ended; --all shows them\n", hidden);
   return kExitDone;
 }
 

@@ -11,6 +11,7 @@
 #include "controller/cli/read_json.h"
 #include "controller/door/runtime_directory.h"
 #include "src/base/file.h"
+#include "src/base/print.h"
 #include "src/base/text.h"
 
 namespace stepwatch::cli {
@@ -138,7 +139,7 @@ ExitCode FailOperations(const Status& status, bool as_json) {
   if (as_json)
     PrintObject({{"version", 1}, {"error", {{"code", StatusCodeName(status.code())}, {"message", status.message()}}}});
   else
-    std::fprintf(stderr, "stepwatch: %s\n", base::Printable(status.message(), 2000).c_str());
+    base::Print(stderr, "stepwatch: %s\n", base::Printable(status.message(), 2000).c_str());
   return ExitOf(status.code());
 }
 

@@ -7,9 +7,10 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <string_view>
 #include <system_error>
+
+#include "src/base/print.h"
 
 namespace stepwatch::cli {
 namespace {
@@ -37,9 +38,7 @@ void Write(std::string_view text) noexcept {
 }  // namespace
 
 bool CanTakeTerminal() {
-  const char* kind = std::getenv("TERM");
-  const bool shows_lines_only = kind == nullptr || std::string_view(kind) == "dumb";
-  return ::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0 && !shows_lines_only;
+  return ::isatty(STDIN_FILENO) != 0 && base::UnderstandsEscapes(stdout);
 }
 
 Terminal::Terminal() {
@@ -113,7 +112,7 @@ void Terminal::Show(const std::vector<std::string>& lines) {
   std::string text(kHome);
   for (size_t i = 0; i < lines.size(); ++i) {
     if (i > 0) text += "\r\n";
-    (text += lines[i]) += kEraseLine;
+    (text += base::SafeText(stdout, lines[i])) += kEraseLine;
   }
   Write(text += kEraseBelow);
 }

@@ -4,21 +4,27 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
+#include <string_view>
+
+#include "src/base/print.h"
+#include "src/base/text.h"
 
 namespace stepwatch::cli {
 namespace {
 
 constexpr size_t kGap = 2;
+constexpr size_t kCellBytesMax = 2000;
 
-const char* EscapeCodeOf(Colour colour) {
+std::string_view EscapeCodeOf(Colour colour) {
   switch (colour) {
     case Colour::kPlain: break;
-    case Colour::kDim: return "\x1b[2m";
-    case Colour::kGreen: return "\x1b[32m";
-    case Colour::kYellow: return "\x1b[33m";
-    case Colour::kRed: return "\x1b[31m";
-    case Colour::kBold: return "\x1b[1m";
+    case Colour::kDim: return base::kDim;
+    case Colour::kGreen: return base::kGreen;
+    case Colour::kYellow: return base::kYellow;
+    case Colour::kRed: return base::kRed;
+    case Colour::kBold: return base::kBold;
   }
   return "";
 }
@@ -40,8 +46,9 @@ int TerminalWidth() {
 }
 
 std::string Coloured(const std::string& text, Colour colour) {
-  static const bool on = IsTerminal() && std::getenv("NO_COLOR") == nullptr;
-  return on && colour != Colour::kPlain && !text.empty() ? EscapeCodeOf(colour) + text + "\x1b[0m" : text;
+  static const bool on = base::UnderstandsEscapes(stdout) && std::getenv("NO_COLOR") == nullptr;
+  if (!on || colour == Colour::kPlain || text.empty()) return text;
+  return std::string(EscapeCodeOf(colour)) + text + std::string(base::kPlain);
 }
 
 size_t WidthOf(const std::string& text) {
@@ -59,7 +66,9 @@ std::string Cut(const std::string& text, size_t width) {
   return text.substr(0, end);
 }
 
-std::string TableText(const std::vector<std::vector<Cell>>& rows) {
+std::string TableText(std::vector<std::vector<Cell>> rows) {
+  for (auto& row : rows)
+    for (Cell& cell : row) cell.text = base::Printable(cell.text, kCellBytesMax);
   std::vector<size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));

@@ -30,7 +30,7 @@ struct Cell {
   Colour colour = Colour::kPlain;
 };
 
-// The first row is the heading. On a terminal lines are cut at its width.
-std::string TableText(const std::vector<std::vector<Cell>>& rows);
+// The first row is the heading. On a terminal lines are cut at its width. Each cell is one line, whatever it holds.
+std::string TableText(std::vector<std::vector<Cell>> rows);
 
 }  // namespace stepwatch::cli

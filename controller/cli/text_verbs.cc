@@ -11,6 +11,7 @@
 #include "controller/cli/find_job.h"
 #include "controller/cli/manual.h"
 #include "src/base/file.h"
+#include "src/base/print.h"
 #include "stepwatch/version.h"
 
 namespace stepwatch::cli {
@@ -24,7 +25,7 @@ std::string CompletionFor(const CLI::App& app, const std::string& shell) {
 }
 
 int FailWriting(const Status& status) {
-  std::fprintf(stderr, "stepwatch: %s\n", status.message().c_str());
+  base::Print(stderr, "stepwatch: %s\n", status.message().c_str());
   return kExitDegraded;
 }
 
@@ -41,15 +42,15 @@ int WriteManuals(const AppWords& words, const std::string& directory) {
 
 int PrintManual(const AppWords& words, const std::string& name) {
   if (name.empty()) {
-    std::printf("%s", ManualOfApp(words, kVersion).c_str());
+    base::Print(stdout, "%s", ManualOfApp(words, kVersion).c_str());
     return kExitDone;
   }
   for (const VerbWords& verb : words.verbs) {
     if (verb.name != name) continue;
-    std::printf("%s", ManualOfVerb(words, verb, kVersion).c_str());
+    base::Print(stdout, "%s", ManualOfVerb(words, verb, kVersion).c_str());
     return kExitDone;
   }
-  std::fprintf(stderr, "stepwatch: there is no verb \"%s\"; stepwatch --help lists them\n", name.c_str());
+  base::Print(stderr, "stepwatch: there is no verb \"%s\"; stepwatch --help lists them\n", name.c_str());
   return kExitInvalid;
 }
 
@@ -65,7 +66,7 @@ void AddTextVerbs(CLI::App* app, int* exit_code) {
       "  stepwatch completion zsh > ~/.zfunc/_stepwatch\n"
       "  stepwatch completion fish > ~/.config/fish/completions/stepwatch.fish");
   completion->callback([=] {
-    std::printf("%s", CompletionFor(*app, *shell).c_str());
+    base::Print(stdout, "%s", CompletionFor(*app, *shell).c_str());
     *exit_code = kExitDone;
   });
 
@@ -86,7 +87,7 @@ void AddTextVerbs(CLI::App* app, int* exit_code) {
   CLI::App* names = app->add_subcommand(kJobNamesVerb, "Print the names of the running jobs, for completion");
   names->group("");
   names->callback([=] {
-    for (const door::FoundJob& job : AllJobs()) std::printf("%s\n", job.name.c_str());
+    for (const door::FoundJob& job : AllJobs()) base::Print(stdout, "%s\n", job.name.c_str());
     *exit_code = kExitDone;
   });
 }

@@ -11,6 +11,7 @@
 #include "controller/cli/terminal.h"
 #include "controller/cli/top_keys.h"
 #include "controller/cli/top_source.h"
+#include "src/base/print.h"
 
 namespace stepwatch::cli {
 namespace {
@@ -23,8 +24,8 @@ constexpr int kExitInterrupted = 130;
 constexpr std::chrono::seconds kFirstValues{2};
 constexpr std::chrono::milliseconds kAskAgain{50};
 
-int HasEnded(const std::string& job) {
-  return NoJob(Status(StatusCode::kUnavailable, "job " + job + " has ended, or does not answer any more"));
+int HasEnded(const std::string& job, bool as_json) {
+  return NoJob(Status(StatusCode::kUnavailable, "job " + job + " has ended, or does not answer any more"), as_json);
 }
 
 Json SnapshotJson(const TopAnswers& answers) {
@@ -40,12 +41,12 @@ int PrintOnce(const TopArguments& arguments, const door::FoundJob& job) {
     std::this_thread::sleep_for(kAskAgain);
     answers = AskForTop(job, {arguments.kind, 0});
   }
-  if (!answers) return HasEnded(job.name);
-  if (!answers->trouble.empty()) return NoJob(Status(StatusCode::kUnavailable, answers->trouble));
+  if (!answers) return HasEnded(job.name, arguments.json);
+  if (!answers->trouble.empty()) return NoJob(Status(StatusCode::kUnavailable, answers->trouble), arguments.json);
   if (arguments.json) {
-    std::printf("%s\n", door::Dump(SnapshotJson(*answers)).c_str());
+    base::Print(stdout, "%s\n", door::Dump(SnapshotJson(*answers)).c_str());
   } else {
-    for (const std::string& line : TopLinesOfAll(*answers, arguments.choice)) std::printf("%s\n", line.c_str());
+    for (const std::string& line : TopLinesOfAll(*answers, arguments.choice)) base::Print(stdout, "%s\n", line.c_str());
   }
   return kExitDone;
 }
@@ -79,11 +80,11 @@ int RunLive(const TopArguments& arguments, const door::FoundJob& job) {
 
 int RunTop(const TopArguments& arguments) {
   const Result<door::FoundJob> job = FindJob(arguments.job);
-  if (!job.ok()) return NoJob(job.status());
+  if (!job.ok()) return NoJob(job.status(), arguments.json);
   if (arguments.once || arguments.json || !CanTakeTerminal()) return PrintOnce(arguments, job.value());
   const int exit_code = RunLive(arguments, job.value());
   // On the screen that was there before.
-  return exit_code == kExitUnreachable ? HasEnded(job.value().name) : exit_code;
+  return exit_code == kExitUnreachable ? HasEnded(job.value().name, arguments.json) : exit_code;
 }
 
 }  // namespace stepwatch::cli

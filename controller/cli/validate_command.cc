@@ -6,6 +6,7 @@
 #include "controller/cli/config_file.h"
 #include "controller/cli/exit_code.h"
 #include "controller/door/json_values.h"
+#include "src/base/print.h"
 
 namespace stepwatch::cli {
 namespace {
@@ -13,18 +14,18 @@ namespace {
 void PrintJson(const Result<ConfigFile>& file) {
   const door::Json json = file.ok() ? door::ValidationJson(file.value().sha256, file.value().parsed)
                                     : door::ValidationJson("", file.status());
-  std::printf("%s\n", door::Dump(json).c_str());
+  base::Print(stdout, "%s\n", door::Dump(json).c_str());
 }
 
 void PrintLines(const std::string& path, const Result<ConfigFile>& file) {
   if (!file.ok()) {
-    std::printf("%s\n", PlacedLine(path, "error", file.status().place(), file.status().message()).c_str());
+    base::Print(stdout, "%s\n", PlacedLine(path, "error", file.status().place(), file.status().message()).c_str());
     return;
   }
   for (const config::Warning& warning : file.value().parsed.warnings)
-    std::printf("%s\n", PlacedLine(path, "warning", warning.place, warning.message).c_str());
+    base::Print(stdout, "%s\n", PlacedLine(path, "warning", warning.place, warning.message).c_str());
   const size_t count = file.value().parsed.warnings.size();
-  std::printf("%s: usable%s\n", NameOfGiven(path).c_str(),
+  base::Print(stdout, "%s: usable%s\n", NameOfGiven(path).c_str(),
               count == 0 ? "" : (", warnings: " + std::to_string(count)).c_str());
 }
 

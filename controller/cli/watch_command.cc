@@ -4,14 +4,18 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <system_error>
 #include <utility>
 
+#include "controller/cli/print_answer.h"
 #include "controller/cli/watch_events.h"
 #include "controller/watch/watcher.h"
 #include "src/base/io_executor.h"
+#include "src/base/print.h"
 #include "src/config/parse_config.h"
 
 namespace stepwatch::cli {
@@ -34,6 +38,7 @@ class WatchSession {
       : arguments_(arguments),
         signals_(loop_, SIGINT, SIGTERM),
         deadline_(loop_),
+        look_for_reader_(loop_),
         watcher_(loop_, io_, Options(), Calls()) {}
 
   int Run() {
@@ -43,12 +48,22 @@ class WatchSession {
       deadline_.expires_after(std::chrono::duration_cast<Clock::duration>(limit));
       deadline_.async_wait([this](const boost::system::error_code&) { loop_.stop(); });
     }
+    LookForReader();
     watcher_.Start();
     loop_.run();
     return exit_code_;
   }
 
  private:
+  // Changes may be rare.
+  void LookForReader() {
+    if (OutputIsClosed()) return loop_.stop();
+    look_for_reader_.expires_after(std::chrono::milliseconds(200));
+    look_for_reader_.async_wait([this](const boost::system::error_code& error) {
+      if (!error) LookForReader();
+    });
+  }
+
   watch::WatcherOptions Options() const {
     watch::WatcherOptions options;
     options.path = arguments_.file;
@@ -64,8 +79,9 @@ class WatchSession {
   void Print(const WatchEvent& event) {
     const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
     const std::string line = (arguments_.json ? ToJsonLine(event, seconds) : ToHumanLine(event, seconds)) + "\n";
-    if (std::fwrite(line.data(), 1, line.size(), stdout) == line.size() && std::fflush(stdout) == 0) return;
-    std::perror("stepwatch watch: cannot write to standard output");
+    if (PrintAtOnce(line)) return;
+    base::Print(stderr, "stepwatch watch: cannot write to standard output: %s\n",
+                std::generic_category().message(errno).c_str());
     exit_code_ = 1;
     loop_.stop();
   }
@@ -74,7 +90,7 @@ class WatchSession {
   const Clock::time_point start_ = Clock::now();
   boost::asio::io_context loop_{1};
   boost::asio::signal_set signals_;
-  boost::asio::steady_timer deadline_;
+  boost::asio::steady_timer deadline_, look_for_reader_;
   WatchEvents events_;
   int exit_code_ = 0;
   base::IoThread io_;

@@ -16,6 +16,7 @@
 #include "controller/cli/text_table.h"
 #include "controller/cli/wall_clock.h"
 #include "controller/cli/why_text.h"
+#include "src/base/print.h"
 
 namespace stepwatch::cli {
 namespace {
@@ -87,7 +88,8 @@ int RunWhy(const WhyArguments& arguments) {
   if (!run.ok()) return FailOperations(run.status(), arguments.json);
   if (run.value().empty()) {
     if (arguments.json) PrintObject(WhyJson({}));
-    if (!arguments.json) std::printf("no incident is open; `stepwatch incidents --all` shows those that were\n");
+    if (!arguments.json)
+      base::Print(stdout, "no incident is open; `stepwatch incidents --all` shows those that were\n");
     return kExitDone;
   }
   const Result<WhyFacts> facts = CollectFacts(client.value(), run.value());
@@ -99,7 +101,7 @@ int RunWhy(const WhyArguments& arguments) {
   const int width = TerminalWidth();
   std::string text = WhyText(facts.value(), WallSeconds(), width > 0 ? static_cast<size_t>(width) : kUsualWidth);
   if (arguments.stacks) text += WhyStacksText(facts.value());
-  std::printf("%s", text.c_str());
+  base::Print(stdout, "%s", text.c_str());
   return kExitDone;
 }
 

@@ -10,6 +10,7 @@
 #include <boost/beast/http/write.hpp>
 
 #include "controller/door/client_stream.h"
+#include "src/base/text.h"
 
 namespace stepwatch::door {
 namespace {
@@ -21,7 +22,7 @@ using Clock = std::chrono::steady_clock;
 // The latest values of a large model.
 constexpr uint64_t kAnswerBytesMax = uint64_t{256} << 20;
 // A stream says something every 15 s.
-constexpr std::chrono::seconds kSilenceMax{60};
+constexpr std::chrono::seconds kSilenceMax{35};
 constexpr std::chrono::milliseconds kQuiet{100};
 constexpr size_t kEventBytesMax = size_t{1} << 20;
 
@@ -70,8 +71,14 @@ Status Client::Follow(uint64_t after, const OnEvent& on_event, const OnQuiet& on
     while ((end = text.find('\n')) != std::string::npos) {
       const std::string line = text.substr(0, end);
       text.erase(0, end + 1);
-      if (line.starts_with("event: ")) name = line.substr(7);
-      if (line.starts_with("data: ")) data = line.substr(6);
+      silent_since = Clock::now();
+      if (line.starts_with("event: "))
+        name = line.substr(7);
+      else if (line.starts_with("data: "))
+        data = line.substr(6);
+      else if (!line.empty() && !line.starts_with(':') && !line.starts_with("id: "))
+        return Status(StatusCode::kInvalid,
+                      path_ + " sends something else than events: \"" + base::Printable(line) + "\"");
       if (!line.empty() || data.empty()) continue;
       if (!on_event(name, data)) return Status();
       name.clear();
@@ -88,7 +95,6 @@ Status Client::Follow(uint64_t after, const OnEvent& on_event, const OnQuiet& on
       continue;
     }
     if (error) return NoAnswer(path_, error);
-    silent_since = Clock::now();
     text.append(bytes, got);
   }
 }

@@ -47,8 +47,9 @@ class Client {
   }
 
   // Calls `on_event` with the data of each event that is newer than `after`, JSON on one line, until it returns false
-  // or the other end closes the connection: both are Ok. `name` is that of the event: "applied", "gap".
-  // `on_quiet` is called ten times a second while nothing is told, and ends it likewise.
+  // or the other end closes the connection: both are Ok. `name` is that of the event: "applied", "gap". kInvalid: the
+  // other end sends something else than events. `on_quiet` is called ten times a second while no event comes, and ends
+  // it likewise.
   using OnEvent = std::function<bool(const std::string& name, const std::string& data)>;
   using OnQuiet = std::function<bool()>;
   Status Follow(uint64_t after, const OnEvent& on_event, const OnQuiet& on_quiet = {}) const;

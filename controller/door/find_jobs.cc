@@ -112,6 +112,17 @@ std::vector<Candidate> CandidatesOf(const FindOptions& options) {
 
 }  // namespace
 
+std::vector<std::string> PassedOver(const FindOptions& options) {
+  std::vector<std::string> reasons;
+  for (const std::string& directory : options.directories) {
+    struct stat about {};
+    const Result<uid_t> owner = OwnerOf(directory, options);
+    if (!owner.ok() && options.files->Lstat(directory.c_str(), &about) == 0)
+      reasons.push_back(owner.status().message());
+  }
+  return reasons;
+}
+
 bool IsDead(pid_t pid) {
   const base::UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (process.valid()) {

@@ -49,6 +49,9 @@ struct FindOptions {
 // one that was named. Connects to none of them: some may belong to nobody any more.
 std::vector<FoundDoor> FindDoors(const FindOptions& options);
 
+// Why directories that are there are passed over.
+std::vector<std::string> PassedOver(const FindOptions& options);
+
 // Asks every socket of the directories for its status, all at the same time; sorted by pid. A directory that is not the
 // user's own is passed over, unless it is the one that was named. Where that one cannot be listed, the sockets of the
 // processes of this machine are looked for in it. A socket that the user owns, that nobody listens at, and whose

@@ -89,6 +89,8 @@ Status LeaveEnd(const std::string& directory, const LeftEnd& end, std::optional<
   const int fd = file.value().get();
   struct stat about {};
   if (!LookAt(fd, &about, files)) return base::ErrnoStatus("cannot look at", path, errno);
+  // Whatever the umask of the program, the next process appends to it.
+  if (about.st_size == 0) (void)files.ChangeMode(fd, kOurs);
   if (readers && about.st_size == 0 && files.ChangeOwner(fd, static_cast<uid_t>(-1), *readers) == 0)
     (void)files.ChangeMode(fd, kOursAndReaders);
   Status written = base::WriteAll(fd, LeftEndText(end) + "\n", files);

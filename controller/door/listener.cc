@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <charconv>
 #include <random>
+#include <string_view>
 
 #include "controller/door/unix_address.h"
 #include "src/base/file.h"
@@ -15,6 +16,7 @@ namespace {
 
 constexpr int kSocketNumbersMax = 1000;
 constexpr int kSocketBacklog = 128;
+constexpr std::string_view kEnding = ".sock";
 constexpr mode_t kSocketMode = 0600;
 constexpr mode_t kAlsoReaders = 0660;
 
@@ -53,6 +55,8 @@ Result<Listener> Listener::ListenAt(const std::string& temporary, base::FileSyst
   if (files.ChangeMode(listener.fd(), kSocketMode) != 0) return failed("cannot close to others");
   if (::bind(listener.fd(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0)
     return failed("cannot bind");
+  // The umask of the program may have taken away what the owner needs.
+  if (files.ChangeModeAt(temporary.c_str(), kSocketMode) != 0) return failed("cannot give its mode to");
   // The group first: the mode would let in the group that it has.
   if (readers && files.ChangeOwnerAt(temporary.c_str(), static_cast<uid_t>(-1), *readers) != 0)
     return failed("cannot give to the readers' group");
@@ -128,8 +132,12 @@ pid_t PidOfSocketName(const std::string& name) {
   const size_t begin = name.starts_with('.') ? 1 : 0;
   pid_t pid = -1;
   const auto [end, error] = std::from_chars(name.data() + begin, name.data() + name.size(), pid);
-  const bool is_name = error == std::errc() && *end == '-' && pid > 0 && (begin == 1 || name.ends_with(".sock"));
-  return is_name ? pid : -1;
+  const std::string_view rest(end, static_cast<size_t>(name.data() + name.size() - end));
+  if (error != std::errc() || pid <= 0 || !rest.starts_with('-')) return -1;
+  if (begin == 1) return pid;
+  if (!rest.ends_with(kEnding) || rest.size() <= 1 + kEnding.size()) return -1;
+  const std::string_view number = rest.substr(1, rest.size() - 1 - kEnding.size());
+  return number.find_first_not_of("0123456789") == std::string_view::npos ? pid : -1;
 }
 
 bool IsDeaf(const std::string& path) {

@@ -78,8 +78,10 @@ Result<std::string> OpenRuntimeDirectory(const std::vector<std::string>& candida
                                          base::FileSystem& files) {
   std::string why;
   for (const std::string& path : candidates) {
-    if (!path.empty() && path.front() == '/')
-      (void)base::RepeatInterrupted([&] { return files.MakeDirectory(path.c_str(), kDirectoryMode); });
+    // Whatever the umask of the program.
+    if (!path.empty() && path.front() == '/' &&
+        base::RepeatInterrupted([&] { return files.MakeDirectory(path.c_str(), kDirectoryMode); }) == 0)
+      (void)files.ChangeModeAt(path.c_str(), kDirectoryMode);
     const Status checked = CheckRuntimeDirectory(path, uid, files);
     if (checked.ok()) return path;
     why += (why.empty() ? "" : "; ") + checked.message();

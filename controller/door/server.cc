@@ -173,10 +173,14 @@ void Server::Core::Tick() {
 
 // --- the socket ---
 
-// A directory that is led elsewhere, or opened to others, is one that clients do not look into.
+// A directory that is led elsewhere, or opened to others, is one that clients do not look into. One that comes before
+// it in the list, and was not there when the socket was made, may be there by now.
 bool Server::Core::IsInPlace() const {
-  return listener_.IsInPlace() &&
-         CheckRuntimeDirectory(base::DirectoryOf(listener_.path()), admission_.owner, *options_.files).ok();
+  const std::string directory = base::DirectoryOf(listener_.path());
+  if (!listener_.IsInPlace() || !CheckRuntimeDirectory(directory, admission_.owner, *options_.files).ok()) return false;
+  const auto own = std::find(options_.directories.begin(), options_.directories.end(), directory);
+  const std::vector<std::string> before(options_.directories.begin(), own);
+  return before.empty() || !OpenRuntimeDirectory(before, admission_.owner, *options_.files).ok();
 }
 
 Result<Listener> Server::Core::Bind() {
@@ -198,6 +202,7 @@ Result<Listener> Server::Core::Bind() {
 }
 
 void Server::Core::Open() {
+  const std::string before = listener_.path();
   Close();
   Result<Listener> opened = Bind();
   if (!opened.ok()) return TellTrouble(opened.status().message());
@@ -207,6 +212,8 @@ void Server::Core::Open() {
     return TellTrouble(entered.message());
   }
   trouble_told_ = false;
+  if (!before.empty() && before != listener_.path())
+    TellNote("the socket of this job has moved from " + before + " to " + listener_.path());
 }
 
 // Without them the door opens all the same, for the user alone.

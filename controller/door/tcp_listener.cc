@@ -37,11 +37,16 @@ Result<tcp::endpoint> Parse(const std::string& where) {
   if (host == "localhost") host = "127.0.0.1";
   boost::system::error_code error;
   const auto address = boost::asio::ip::make_address(host, error);
+  // An IPv4 address in the form of IPv6 is judged as what it is.
+  const auto meant =
+      !error && address.is_v6() && address.to_v6().is_v4_mapped()
+          ? boost::asio::ip::address(boost::asio::ip::make_address_v4(boost::asio::ip::v4_mapped, address.to_v6()))
+          : address;
   if (error || failure != std::errc() || stop != end || address.is_v6() != in_brackets)
     return ListenerRefusal(where, "is no address and port, such as 127.0.0.1:9464, [::1]:9464 or localhost:9464");
-  if (address.is_unspecified())
+  if (meant.is_unspecified())
     return ListenerRefusal(where, "means every address of this machine; name the one that is meant");
-  return tcp::endpoint(address, port);
+  return tcp::endpoint(meant, port);
 }
 
 std::string TextOf(const tcp::endpoint& endpoint) {

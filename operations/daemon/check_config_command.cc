@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/base/file.h"
+#include "src/base/print.h"
 #include "src/base/text.h"
 
 namespace stepwatch::operations {
@@ -26,7 +27,7 @@ void PrintJson(const Result<ParsedDaemonSettings>& parsed) {
   if (parsed.ok())
     for (const config::Warning& warning : parsed.value().warnings)
       json["warnings"].push_back(PlaceJson(warning.place, warning.message));
-  std::printf("%s\n", json.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
+  base::Print(stdout, "%s\n", json.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
 }
 
 }  // namespace
@@ -53,14 +54,14 @@ int RunCheckConfig(const CheckConfigArguments& arguments) {
   }
   if (!parsed.ok()) {
     const Status status = parsed.status();
-    std::printf("%s\n", PlacedLine(arguments.file, "error", status.place(), status.message()).c_str());
+    base::Print(stdout, "%s\n", PlacedLine(arguments.file, "error", status.place(), status.message()).c_str());
     return 2;
   }
   const auto& warnings = parsed.value().warnings;
   for (const config::Warning& warning : warnings)
-    std::printf("%s\n", PlacedLine(arguments.file, "warning", warning.place, warning.message).c_str());
+    base::Print(stdout, "%s\n", PlacedLine(arguments.file, "warning", warning.place, warning.message).c_str());
   const std::string count = warnings.empty() ? "" : ", warnings: " + std::to_string(warnings.size());
-  std::printf("%s: usable%s\n", base::Printable(arguments.file, 300).c_str(), count.c_str());
+  base::Print(stdout, "%s: usable%s\n", base::Printable(arguments.file, 300).c_str(), count.c_str());
   return 0;
 }
 

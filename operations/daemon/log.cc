@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <ctime>
 
+#include "src/base/print.h"
 #include "src/base/text.h"
 
 namespace stepwatch::operations {
@@ -27,7 +28,7 @@ void Log(LogLevel level, std::string_view text) {
   (void)::gmtime_r(&now, &parts);
   char stamp[32] = "";
   (void)std::strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  std::fprintf(stderr, "%s %s: %s\n", stamp, NameOf(level), base::Printable(text, kLogLineBytesMax).c_str());
+  base::Print(stderr, "%s %s: %s\n", stamp, NameOf(level), base::Printable(text, kLogLineBytesMax).c_str());
 }
 
 }  // namespace stepwatch::operations

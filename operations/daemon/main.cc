@@ -6,6 +6,7 @@
 #include "operations/daemon/check_config_command.h"
 #include "operations/daemon/replay_command.h"
 #include "operations/daemon/run_command.h"
+#include "src/base/print.h"
 #include "stepwatch/version.h"
 
 namespace stepwatch::operations {
@@ -66,7 +67,7 @@ int main(int argc, char** argv) {
   try {
     return stepwatch::operations::Run(argc, argv);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "stepwatchd: %s\n", error.what());
+    stepwatch::base::Print(stderr, "stepwatchd: %s\n", error.what());
     return 2;
   }
 }

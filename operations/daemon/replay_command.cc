@@ -7,6 +7,7 @@
 #include "operations/incidents/observer.h"
 #include "operations/trace/parse_line.h"
 #include "operations/trace/write_line.h"
+#include "src/base/print.h"
 
 namespace stepwatch::operations {
 namespace {
@@ -16,7 +17,7 @@ constexpr int64_t kNamedLinesMax = 100;
 
 void Print(const std::vector<Incident>& changes, bool json) {
   for (const Incident& change : changes)
-    std::printf("%s\n", (json ? IncidentJson(change) : IncidentSentence(change)).c_str());
+    base::Print(stdout, "%s\n", (json ? IncidentJson(change) : IncidentSentence(change)).c_str());
   if (!changes.empty()) std::fflush(stdout);
 }
 
@@ -29,7 +30,7 @@ bool IsBlank(const std::string& text) {
 int RunReplay(const ReplayArguments& arguments) {
   Result<LineSource> source = LineSource::Open(arguments.file, kLineBytesMax);
   if (!source.ok()) {
-    std::fprintf(stderr, "stepwatchd: %s\n", source.status().message().c_str());
+    base::Print(stderr, "stepwatchd: %s\n", source.status().message().c_str());
     return 2;
   }
   Observer observer;
@@ -43,15 +44,15 @@ int RunReplay(const ReplayArguments& arguments) {
     if (line.ok())
       Print(observer.Observe(line.value()), arguments.json);
     else if (++bad <= kNamedLinesMax)
-      std::fprintf(stderr, "stepwatchd: line %" PRId64 ": %s; it is passed over\n", number,
-                   line.status().message().c_str());
+      base::Print(stderr, "stepwatchd: line %" PRId64 ": %s; it is passed over\n", number,
+                  line.status().message().c_str());
   }
   if (!source.value().status().ok()) {
-    std::fprintf(stderr, "stepwatchd: %s %s\n", arguments.file.c_str(), source.value().status().message().c_str());
+    base::Print(stderr, "stepwatchd: %s %s\n", arguments.file.c_str(), source.value().status().message().c_str());
     return 2;
   }
   Print(observer.AdvanceBy(arguments.tail_seconds), arguments.json);
-  if (bad > 0) std::fprintf(stderr, "stepwatchd: %" PRId64 " of %" PRId64 " lines could not be used\n", bad, number);
+  if (bad > 0) base::Print(stderr, "stepwatchd: %" PRId64 " of %" PRId64 " lines could not be used\n", bad, number);
   return 0;
 }
 

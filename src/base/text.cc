@@ -82,6 +82,17 @@ void AppendHex(unsigned char byte, std::string* text) {
   *text += escape;
 }
 
+// Of a character of at most three bytes, as all that are escaped.
+void AppendCodePoint(std::string_view character, std::string* text) {
+  const auto bits = [&](size_t i, unsigned mask) { return static_cast<unsigned char>(character[i]) & mask; };
+  const unsigned code = character.size() == 1   ? bits(0, 0x7f)
+                        : character.size() == 2 ? bits(0, 0x1f) << 6 | bits(1, 0x3f)
+                                                : bits(0, 0x0f) << 12 | bits(1, 0x3f) << 6 | bits(2, 0x3f);
+  char escape[8];
+  std::snprintf(escape, sizeof escape, "\\u%04x", code);
+  *text += escape;
+}
+
 }  // namespace
 
 std::string_view NearestWord(std::string_view word, const std::vector<std::string_view>& candidates,
@@ -121,6 +132,22 @@ std::string Printable(std::string_view untrusted, size_t length_max) {
     if (length > 1) i += length - 1;
   }
   if (cut) text += "…";
+  return text;
+}
+
+std::string TerminalText(std::string_view untrusted) {
+  std::string text;
+  while (!untrusted.empty()) {
+    const size_t length = CharacterLength(untrusted);
+    const std::string_view character = untrusted.substr(0, std::max<size_t>(length, 1));
+    if (length == 0)
+      AppendHex(static_cast<unsigned char>(character.front()), &text);
+    else if (character == "\n" || character == "\t" || ControlLength(character) == 0)
+      text += character;
+    else
+      AppendCodePoint(character, &text);
+    untrusted.remove_prefix(character.size());
+  }
   return text;
 }
 

@@ -24,6 +24,11 @@ std::string_view NearestWord(std::string_view word, const std::vector<std::strin
 // writing become \xNN, and more than `length_max` bytes are cut with "…" at the end, never inside a UTF-8 character.
 std::string Printable(std::string_view untrusted, size_t length_max = 80);
 
+// Lines for a terminal, of our words and foreign ones: of control characters only line feeds and tabs stay. The others,
+// and the marks that turn the direction of writing, become \uNNNN, which JSON reads as the same character; a byte that
+// belongs to no UTF-8 character becomes \xNN.
+std::string TerminalText(std::string_view untrusted);
+
 // The parts in one text, with `between` between each two.
 std::string Joined(const std::vector<std::string>& parts, std::string_view between);
 

@@ -106,6 +106,14 @@ TEST_CASE("untrusted text is printed without control characters") {
   CHECK(Printable("") == "");
 }
 
+TEST_CASE("a terminal gets lines, and of control characters nothing else") {
+  CHECK(TerminalText("größe\n\tzwei") == "größe\n\tzwei");
+  CHECK(TerminalText("\x1b]0;title\x07\r\x7f") == "\\u001b]0;title\\u0007\\u000d\\u007f");
+  CHECK(TerminalText("\u009b31m \u202e\u2066") == "\\u009b31m \\u202e\\u2066");
+  CHECK(TerminalText("a\x9b\xff") == "a\\x9b\\xff");
+  CHECK(TerminalText(std::string_view("\0", 1)) == "\\u0000");
+}
+
 TEST_CASE("long untrusted text is cut between characters") {
   CHECK(Printable("abcdef", 6) == "abcdef");
   CHECK(Printable("abcdefg", 6) == "abcdef…");

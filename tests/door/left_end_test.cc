@@ -36,6 +36,17 @@ TEST_CASE("what processes leave beside their doors is read in the order in which
   CHECK(ends[1].process.pid == 8);
 }
 
+TEST_CASE("what processes leave can be read and added to, whatever the umask") {
+  const TemporaryDirectory directory;
+  const mode_t before = ::umask(0777);
+  const Status left = LeaveEnd(directory.path(), EndOf(7, {}), std::nullopt, base::FileSystem::Real());
+  ::umask(before);
+  REQUIRE(left.ok());
+  struct stat about {};
+  REQUIRE(::stat((directory / "ends.jsonl").c_str(), &about) == 0);
+  CHECK((about.st_mode & 0777) == 0600);
+}
+
 TEST_CASE("what processes leave does not grow for ever, and the newest ends are there") {
   const TemporaryDirectory directory;
   const std::string line(10'000, 'x');

@@ -91,10 +91,22 @@ TEST_CASE("closing leaves a socket alone that has taken the place of this one") 
   CHECK(second.value().IsInPlace());
 }
 
+TEST_CASE("a socket is its owner's to open, whatever the umask") {
+  testing::TemporaryDirectory directory;
+  const mode_t before = ::umask(0777);
+  const auto listener = Listener::Open(directory.path(), ::getpid(), base::FileSystem::Real());
+  ::umask(before);
+  REQUIRE(listener.ok());
+  struct stat about {};
+  REQUIRE(::lstat(listener.value().path().c_str(), &about) == 0);
+  CHECK((about.st_mode & 0777) == 0600);
+}
+
 TEST_CASE("names of sockets tell the process") {
   CHECK(PidOfSocketName("12-3.sock") == 12);
   CHECK(PidOfSocketName(".12-0123abcd") == 12);
-  for (const char* name : {"12.sock", "-3.sock", "x-1.sock", "12-3.sock.bak", "12-3", ".", "", "99999999999-1.sock"})
+  for (const char* name : {"12.sock", "-3.sock", "x-1.sock", "12-3.sock.bak", "12-3", ".", "", "99999999999-1.sock",
+                           "12-.sock", "12-\x1b[31m.sock", "12-3-4.sock", "12-3x.sock"})
     CHECK(PidOfSocketName(name) == -1);
 }
 

@@ -32,6 +32,14 @@ TEST_CASE("the first directory that can be had is made, for nobody else to enter
   CHECK(OpenRuntimeDirectory({mine}, ::geteuid()).ok());
 }
 
+TEST_CASE("the directory is its owner's to enter, whatever the umask") {
+  testing::TemporaryDirectory directory;
+  const mode_t before = ::umask(0777);
+  const auto opened = OpenRuntimeDirectory({directory / "mine"}, ::geteuid());
+  ::umask(before);
+  CHECK(opened.ok());
+}
+
 TEST_CASE("a directory is refused if it is a link, a file, open to others or another's") {
   testing::TemporaryDirectory directory;
   const auto check = [&](const std::string& path, uid_t uid) {

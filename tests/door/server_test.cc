@@ -149,6 +149,20 @@ TEST_CASE("a socket that vanished, or was replaced, is there again") {
   CHECK(Eventually([&] { return door.client().Get("/v1/status").ok(); }));
 }
 
+TEST_CASE("a socket that lies elsewhere moves to its own directory when that can be had, and says so") {
+  testing::TemporaryDirectory directory;
+  const std::string missing = directory / "later/run";
+  OpenDoor door([&](ServerOptions* options) { options->directories.insert(options->directories.begin(), missing); });
+  const std::string elsewhere = door.Path();
+  CHECK_FALSE(elsewhere.starts_with(missing));
+  std::filesystem::create_directory(directory / "later");
+  CHECK(Eventually([&] { return door.server->path().starts_with(missing); }));
+  CHECK(door.client().Get("/v1/status").ok());
+  CHECK(::access(elsewhere.c_str(), F_OK) != 0);
+  REQUIRE(door.Notes().size() == 1);
+  CHECK(Has(door.Notes()[0], "has moved from " + elsewhere + " to " + missing));
+}
+
 TEST_CASE("a connection that was open stays open when the socket is bound again") {
   OpenDoor door;
   const std::string path = door.Path();

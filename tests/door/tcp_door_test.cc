@@ -109,6 +109,7 @@ TEST_CASE("an address that is none, or is everybody's, or is taken, is one note,
                                                         {"node7:9464", "is no address and port"},
                                                         {"0.0.0.0:9464", "means every address"},
                                                         {"[::]:9464", "means every address"},
+                                                        {"[::ffff:0.0.0.0]:9464", "means every address"},
                                                         {first.Address(), "cannot bind " + first.Address()}}) {
     const TcpOpenDoor tcp([&, wanted = address](ServerOptions* options) { options->tcp.address = wanted; });
     CHECK(tcp.door->client().Get("/v1/status").value().status == 200);
