@@ -14,6 +14,12 @@ class Comparison {
     same_ = same_ && next_ < count_ && NB_LIST_GET_ITEM(expected_, next_) == object;
     ++next_;
   }
+  // A name that is put in anew is another object with the same text.
+  void MeetName(PyObject* name) {
+    PyObject* const known = next_ < count_ ? NB_LIST_GET_ITEM(expected_, next_) : nullptr;
+    const bool are_texts = known != nullptr && PyUnicode_Check(known) && PyUnicode_Check(name);
+    Meet(are_texts && PyUnicode_Compare(known, name) == 0 ? known : name);
+  }
   bool same() const { return same_; }
   bool all_same() const { return same_ && next_ == count_; }
 
@@ -24,11 +30,14 @@ class Comparison {
   bool same_ = true;
 };
 
-void MeetValues(PyObject* module, const Name& name, Comparison* comparison) {
+void MeetEntries(PyObject* module, const Name& name, Comparison* comparison) {
   const Ref values = OwnAttribute(module, name);
   if (!values || !PyDict_Check(values.ptr())) return;
   PyObject *key = nullptr, *value = nullptr;
-  for (Py_ssize_t i = 0; PyDict_Next(values.ptr(), &i, &key, &value) != 0;) comparison->Meet(value);
+  for (Py_ssize_t i = 0; PyDict_Next(values.ptr(), &i, &key, &value) != 0;) {
+    comparison->MeetName(key);
+    comparison->Meet(value);
+  }
 }
 
 void MeetGroups(PyObject* optimizer, const Names& names, Comparison* comparison) {
@@ -49,8 +58,8 @@ bool ModelIsAs(const Names& names, const nb::list& modules, const nb::list& chil
   Comparison of_modules(children);
   for (Py_ssize_t i = 0; i < NB_LIST_GET_SIZE(modules.ptr()) && of_modules.same(); ++i) {
     PyObject* const module = NB_LIST_GET_ITEM(modules.ptr(), i);
-    MeetValues(module, names.modules, &of_modules);
-    MeetValues(module, names.parameters, &of_modules);
+    MeetEntries(module, names.modules, &of_modules);
+    MeetEntries(module, names.parameters, &of_modules);
   }
   Comparison of_groups(grouped);
   for (Py_ssize_t i = 0; i < NB_LIST_GET_SIZE(optimizers.ptr()) && of_groups.same(); ++i)

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("stepwatch", reason="the Python package is not installed")
 
 from jobs import mlp, rows, write_config
+from torch.nn.utils import prune
 
 import stepwatch
 import torch
@@ -78,6 +79,21 @@ def take_another_optimizer(model: Any, optimizer: Any) -> Any:
     return torch.optim.SGD(model.parameters(), lr=0.05)
 
 
+def pruned() -> torch.nn.Module:
+    model = mlp()
+    prune.random_unstructured(model[3], "weight", amount=0.5)
+    return model
+
+
+def make_the_pruning_permanent(model: Any, optimizer: Any) -> None:
+    """The parameter stays the same, and gets another name at the same place among the others."""
+    prune.remove(model[3], "weight")
+
+
+def put_the_head_under_another_name(model: Any, optimizer: Any) -> None:
+    model._modules["head"] = model._modules.pop("3")
+
+
 CHANGES: dict[str, tuple[Callable[[], Any], Change]] = {
     "unfrozen": (body_frozen, unfreeze),
     "unfrozen as a group": (body_frozen, unfreeze_as_a_group),
@@ -87,7 +103,11 @@ CHANGES: dict[str, tuple[Callable[[], Any], Change]] = {
     "converted": (mlp, convert_by_swapping),
     "loaded": (mlp, load_by_assignment),
     "another optimizer": (mlp, take_another_optimizer),
+    "another name": (pruned, make_the_pruning_permanent),
+    "a module's other name": (mlp, put_the_head_under_another_name),
 }
+# Those in which the model stays as it is, or comes to the monitor by `attach`.
+UNTOLD = {"loaded", "another optimizer"}
 
 
 class Trained:
@@ -104,6 +124,7 @@ class Trained:
             config = write_config(tmp_path / "config.json", **EVERYTHING, dynamic_on=not dynamic)
             monitor = stepwatch.watch(model, optimizer, config, dynamic=dynamic, output_dir=tmp_path)
         self.norms: list[dict[str, float]] = []
+        self.modules: list[set[str]] = []
         self.weights: list[dict[str, float]] = []
         self.losses: list[torch.Tensor] = []
         for step in range(STEPS):
@@ -121,6 +142,8 @@ class Trained:
             named = list(model.named_parameters())
             self.weights.append({name: norm(each) for name, each in named if each.requires_grad})
             self.norms.append({name: norm(each.grad) for name, each in named if each.grad is not None})
+            named_modules = model.named_modules()
+            self.modules.append({name for name, each in named_modules if not isinstance(each, torch.nn.ModuleDict)})
             optimizer.step()
             optimizer.zero_grad()
             self.losses.append(loss.detach())
@@ -145,8 +168,11 @@ def test_rows_are_those_of_the_model_as_it_is(tmp_path: Path, name: str, capfd: 
             ("param_origin", watched.weights),
         ):
             assert table(tmp_path, kind, step) == pytest.approx(expected[step], rel=1e-5), (kind, step)
-    if name != "another optimizer":
-        assert "the model has changed" in capfd.readouterr().out or name == "loaded"
+        called = {row["name"][: -len(".output")] for row in rows(tmp_path, "actv", step) if ".output" in row["name"]}
+        assert called == watched.modules[step], step
+    told = capfd.readouterr().out
+    assert ("the model has changed" in told) == (name not in UNTOLD)
+    assert "gives no rows" not in told and "does not step while others do" not in told
 
 
 @pytest.mark.parametrize("name", CHANGES)

@@ -58,7 +58,11 @@ class ModelChanges:
         self._is_stale = False
         self._modules = [module for chunk in chunks for module in chunk.modules()]
         self._children = [
-            value for module in self._modules for name in ("_modules", "_parameters") for value in _values(module, name)
+            each
+            for module in self._modules
+            for name in ("_modules", "_parameters")
+            for entry in _entries(module, name)
+            for each in entry
         ]
         self._optimizers = [part for adapter in adapters for part in adapter.parts]
         self._grouped = [each for part in self._optimizers for each in _grouped(part)]
@@ -92,9 +96,9 @@ class ModelChanges:
         )
 
 
-def _values(module: Any, name: str) -> Iterable[Any]:
+def _entries(module: Any, name: str) -> Iterable[tuple[Any, Any]]:
     values = vars(module).get(name)
-    return values.values() if isinstance(values, dict) else ()
+    return values.items() if isinstance(values, dict) else ()
 
 
 def _grouped(optimizer: Any) -> Iterable[Any]:
