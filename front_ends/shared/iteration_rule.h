@@ -25,6 +25,8 @@ class IterationRule {
   void Remove(Member member) noexcept;
   // Whether others update all that it updates.
   void SetTakesTurns(Member member, bool takes_turns) noexcept;
+  // Iterations end without it until it updates again.
+  void LeaveOut(Member member) noexcept { members_[member].is_waited_for = false; }
   // From now on its updates alone end iterations.
   void NameClock(Member member) noexcept { clock_ = member; }
   // From now on no update ends one.

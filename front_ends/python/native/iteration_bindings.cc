@@ -19,6 +19,7 @@ void BindIterations(nb::module_& m) {
       .def("remove", &IterationRule::Remove, "member"_a)
       .def("set_takes_turns", &IterationRule::SetTakesTurns, "member"_a, "takes_turns"_a,
            "Say whether others update all that it updates.")
+      .def("leave_out", &IterationRule::LeaveOut, "member"_a, "Let iterations end without it until it updates again.")
       .def("name_clock", &IterationRule::NameClock, "member"_a, "Let its updates alone end iterations.")
       .def("leave_to_program", &IterationRule::LeaveToProgram, "Let no update end an iteration.")
       .def("updated", &IterationRule::Updated, "member"_a, "Return whether this update ends an iteration.")

@@ -79,6 +79,19 @@ def take_another_optimizer(model: Any, optimizer: Any) -> Any:
     return torch.optim.SGD(model.parameters(), lr=0.05)
 
 
+def parametrize_and_take_another_optimizer(model: Any, optimizer: Any) -> Any:
+    """The old optimizer goes on listing the weight that two others stand for now."""
+    torch.nn.utils.parametrizations.weight_norm(model[3])
+    return take_another_optimizer(model, optimizer)
+
+
+def train_an_adapter_alone(model: Any, optimizer: Any) -> Any:
+    """The old optimizer lists what is frozen from now on."""
+    model.requires_grad_(False)
+    model.append(torch.nn.Linear(2, 2))
+    return torch.optim.SGD(model[4].parameters(), lr=0.05)
+
+
 def pruned() -> torch.nn.Module:
     model = mlp()
     prune.random_unstructured(model[3], "weight", amount=0.5)
@@ -103,11 +116,13 @@ CHANGES: dict[str, tuple[Callable[[], Any], Change]] = {
     "converted": (mlp, convert_by_swapping),
     "loaded": (mlp, load_by_assignment),
     "another optimizer": (mlp, take_another_optimizer),
+    "parametrized": (mlp, parametrize_and_take_another_optimizer),
+    "an adapter": (mlp, train_an_adapter_alone),
     "another name": (pruned, make_the_pruning_permanent),
     "a module's other name": (mlp, put_the_head_under_another_name),
 }
 # Those in which the model stays as it is, or comes to the monitor by `attach`.
-UNTOLD = {"loaded", "another optimizer"}
+UNTOLD = {"loaded", "another optimizer", "parametrized", "an adapter"}
 
 
 class Trained:

@@ -245,6 +245,29 @@ def test_one_that_lists_no_parameters_stays_beside_one_that_is_added_later(tmp_p
             model.zero_grad()
 
 
+def test_one_whose_parameters_are_frozen_when_another_comes_is_waited_for_when_it_steps_again(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    model = mlp()
+    body, head = torch.optim.SGD(model[:3].parameters(), lr=0.02), torch.optim.SGD(model[3].parameters(), lr=0.01)
+    truth = Truth(model)
+    with watched(tmp_path, model, body) as monitor:
+        iterate(truth, model, [body], 2)
+        model[:3].requires_grad_(False)
+        monitor.attach(model, head)
+        iterate(truth, model, [head], 2)
+        model[:3].requires_grad_(True)
+        body.zero_grad()
+        iterate(truth, model, [body, head], 2)
+        assert monitor.status()["step"] == STEPS
+    found = {key: norms for key, norms in seen(tmp_path).items() if key in truth.values}
+    assert found.keys() == truth.values.keys()
+    for key, norms in truth.values.items():
+        assert found[key] == pytest.approx(norms, rel=1e-5), key
+    told = capfd.readouterr().out
+    assert "does not step while others do" not in told and "gives no rows" not in told
+
+
 def test_a_clock_that_is_no_optimizer_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match='clock should be an optimizer or "end_step", found 3'):
         watched(tmp_path, mlp(), None, {"clock": 3})

@@ -146,6 +146,15 @@ TEST_CASE("one that is removed is not waited for") {
   CHECK(loop.left_out.empty());
 }
 
+TEST_CASE("one that the front end leaves out is waited for again when it has updated, and is not listed") {
+  Loop loop(2);
+  loop.Run("ab");
+  loop.rule.LeaveOut(0);
+  CHECK(loop.Run("bbbab") == "b|b|b|ab|");
+  CHECK(loop.Run("abab") == "ab|ab|");
+  CHECK(loop.left_out.empty());
+}
+
 TEST_CASE("one that is added later takes part from then on") {
   Loop loop(1);
   loop.Run("aaa");

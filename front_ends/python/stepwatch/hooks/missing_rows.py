@@ -119,6 +119,8 @@ class MissingRows:
 
     def _look_at_weights(self, kind: str, lists: Any) -> None:
         seen, empty, silent = lists
+        # The optimizer of one that is frozen may not step any more.
+        silent = [number for number in silent if self._index.parameters[number].requires_grad]
         self._tell(kind, silent, seen, "the weights are not in the parameters")
         if not seen and not silent and all(self._has_part(number) for number in empty):
             self._tell(kind, empty, seen, "the parameters have no element in this process")

@@ -69,8 +69,9 @@ class StepClock:
     """Follows the `step` of optimizers, numbered from 0, and ends training steps.
 
     A training step is an iteration of the training loop: `IterationRule` decides when it is over. An optimizer that is
-    added later for all parameters of one that has stepped takes its place, and so does any that is added when the model
-    has none of the parameters of the old one any more.
+    added later for all parameters of the model that one has which has stepped takes its place, and so does any that is
+    added when the model has none of the parameters of the old one any more. If it updates all of them that are trained
+    at the moment, steps end without the old one until that steps again.
 
     Parameters
     ----------
@@ -162,6 +163,9 @@ class StepClock:
             self._rule.remove(each.member)
             self._let_go(each)
             self._followed.remove(each)
+        for each in self._followed:
+            if each.step.count > 0 and each.is_of_model and _trained_of(each.adapter, parameters) <= own:
+                self._rule.leave_out(each.member)
         self._followed.insert(place, followed)
         self._look_at_shares()
 
@@ -244,8 +248,11 @@ def _is_by_hand(clock: Any) -> bool:
 def _is_over(followed: _Followed, own: set[int], parameters: set[int]) -> bool:
     """Tell whether one that is followed makes room for another, given what that updates and what the model has."""
     theirs = _parameters_of(followed.adapter)
-    is_gone = followed.is_of_model and not theirs & parameters
-    return is_gone or (followed.step.count > 0 and bool(theirs) and theirs <= own)
+    if followed.is_of_model:
+        theirs &= parameters
+    elif not theirs:
+        return False
+    return theirs <= own if followed.step.count > 0 else not theirs
 
 
 def _objects_of(adapter: OptimizerAdapter) -> list[Any]:
@@ -266,3 +273,8 @@ def _queue_callback(end: Callable[[], None]) -> None:
 
 def _parameters_of(adapter: OptimizerAdapter) -> set[int]:
     return {id(parameter) for group in adapter.groups() for parameter in group["params"]}
+
+
+def _trained_of(adapter: OptimizerAdapter, parameters: set[int]) -> set[int]:
+    trained = (each for group in adapter.groups() for each in group["params"] if each.requires_grad)
+    return {id(each) for each in trained} & parameters
