@@ -107,6 +107,28 @@ def put_the_head_under_another_name(model: Any, optimizer: Any) -> None:
     model._modules["head"] = model._modules.pop("3")
 
 
+def clear_the_hooks_of_modules(model: Any, optimizer: Any) -> None:
+    for module in model.modules():
+        module._forward_hooks.clear()
+        module._forward_pre_hooks.clear()
+
+
+def make_a_module_anew_in_its_place(model: Any, optimizer: Any) -> None:
+    model[1].__init__()
+
+
+def clear_the_hooks_of_parameters(model: Any, optimizer: Any) -> None:
+    for parameter in model.parameters():
+        for hooks in (parameter._backward_hooks, parameter._post_accumulate_grad_hooks):
+            if hooks is not None:
+                hooks.clear()
+
+
+def drop_the_hooks_of_parameters(model: Any, optimizer: Any) -> None:
+    for parameter in model.parameters():
+        parameter._backward_hooks = parameter._post_accumulate_grad_hooks = None
+
+
 CHANGES: dict[str, tuple[Callable[[], Any], Change]] = {
     "unfrozen": (body_frozen, unfreeze),
     "unfrozen as a group": (body_frozen, unfreeze_as_a_group),
@@ -120,9 +142,18 @@ CHANGES: dict[str, tuple[Callable[[], Any], Change]] = {
     "an adapter": (mlp, train_an_adapter_alone),
     "another name": (pruned, make_the_pruning_permanent),
     "a module's other name": (mlp, put_the_head_under_another_name),
+    "no hooks of modules": (mlp, clear_the_hooks_of_modules),
+    "a module anew": (mlp, make_a_module_anew_in_its_place),
+    "no hooks of parameters": (mlp, clear_the_hooks_of_parameters),
+    "no table of hooks": (mlp, drop_the_hooks_of_parameters),
 }
 # Those in which the model stays as it is, or comes to the monitor by `attach`.
-UNTOLD = {"loaded", "another optimizer", "parametrized", "an adapter"}
+UNTOLD = {name for name in CHANGES if name.startswith(("no ", "a module anew"))} | {
+    "loaded",
+    "another optimizer",
+    "parametrized",
+    "an adapter",
+}
 
 
 class Trained:
@@ -204,6 +235,21 @@ def test_the_activations_of_a_new_module_stand_under_its_name(tmp_path: Path) ->
     Trained("another head", tmp_path)
     shapes = {int(row["step"]): row["shape"] for row in rows(tmp_path, "actv") if row["name"] == "3.output"}
     assert [shapes[step] for step in range(CHANGE + 1, STEPS)] == ["[5, 3]"] * (STEPS - CHANGE - 1)
+
+
+def test_features_go_on_when_the_hooks_of_modules_were_cleared(tmp_path: Path) -> None:
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    targets = {"linear_hook": ["3"]}
+    config = write_config(tmp_path / "config.json", recording_l2_features=True, l2_targets=targets)
+    with stepwatch.watch(model, optimizer, config, dynamic=False, output_dir=tmp_path):
+        for step in range(STEPS):
+            if step == CHANGE:
+                clear_the_hooks_of_modules(model, optimizer)
+            model(torch.randn(5, 4)).pow(2).mean().backward()
+            optimizer.step()
+    steps = {int(row["step"]) for row in rows(tmp_path, "linear_hook")}
+    assert steps == set(range(STEPS)) - {CHANGE}
 
 
 def test_a_model_that_changes_at_every_step_is_followed_for_a_while_and_a_line_says_so(

@@ -35,7 +35,7 @@ class FeatureHooks:
     def __init__(self, session: _core.Session, guard: Callable[[str, Callable[[], None]], None]) -> None:
         self._session = session
         self._guard = guard
-        self._handles: list[Any] = []
+        self._hung: list[tuple[Any, _FeatureHook, Any]] = []  # module, hook and what takes it off
         self._pending: list[_Pending] = []
 
     def install(self, modules: Sequence[torch.nn.Module], wanted: Sequence[tuple[str, int]], batch_first: bool) -> None:
@@ -54,11 +54,13 @@ class FeatureHooks:
             return
         compute = _computations(batch_first)
         for kind, number in wanted:
-            hook = _FeatureHook(self, kind, number, compute[kind])
-            self._guard(
-                f"watching the feature {kind}",
-                lambda: self._handles.append(modules[number].register_forward_hook(hook)),  # noqa: B023 (called here)
-            )
+            self._hang(modules[number], _FeatureHook(self, kind, number, compute[kind]))
+
+    def _hang(self, module: torch.nn.Module, hook: _FeatureHook) -> None:
+        self._guard(
+            f"watching the feature {hook.kind}",
+            lambda: self._hung.append((module, hook, module.register_forward_hook(hook))),
+        )
 
     def observe(self, hook: _FeatureHook, module: Any, args: Any, output: Any) -> None:
         """Compute what a hook asks for, and keep what goes wrong from the training loop.
@@ -89,6 +91,9 @@ class FeatureHooks:
     def end_step(self) -> None:
         """Hand over what the step has computed. Waits for the devices."""
         pending, self._pending = self._pending, []
+        for lost in [each for each in self._hung if each[2].id not in each[0]._forward_hooks]:
+            self._hung.remove(lost)
+            self._hang(*lost[:2])
         if not pending or not self._session.collecting:
             return
         for (kind, number, micro_step, call, _), values in zip(pending, numbers_of([entry[-1] for entry in pending])):
@@ -96,9 +101,9 @@ class FeatureHooks:
 
     def remove(self) -> None:
         """Take the hooks off and discard what is under way."""
-        for handle in reversed(self._handles):
+        for _, _, handle in reversed(self._hung):
             self._guard("taking off a hook", lambda: handle.remove())  # noqa: B023
-        self._handles.clear()
+        self._hung.clear()
         self._pending.clear()
 
 

@@ -30,7 +30,7 @@ class GradientHook:
         Whether torch has exchanged the tensor in its place, by which it has lost the hooks that it still lists.
     """
 
-    __slots__ = ("_hook", "_hooks", "_is_incoming", "_parameter")
+    __slots__ = ("_hook", "_hooks", "_is_incoming", "_parameter", "_place")
 
     def __init__(
         self, parameter: torch.nn.Parameter, hook: Callable[[Any], None], is_incoming: bool, is_swapped: bool = False
@@ -38,21 +38,32 @@ class GradientHook:
         self._parameter = parameter
         self._hook = hook
         self._is_incoming = is_incoming
-        place = _INCOMING if is_incoming else _ACCUMULATED
-        hooks = getattr(parameter, place)
+        self._place = _INCOMING if is_incoming else _ACCUMULATED
+        hooks = getattr(parameter, self._place)
         if hooks is None or is_swapped:
             # As torch does it, which refuses a parameter that is frozen at the moment.
             hooks = OrderedDict()
-            setattr(parameter, place, hooks)
+            setattr(parameter, self._place, hooks)
         hooks[id(hook)] = hook
         self._hooks = hooks
         self.keep_place()
 
-    def keep_place(self) -> None:
-        """Go to its place, if others have come since."""
+    def keep_place(self) -> bool:
+        """Go to its place, if others have come since.
+
+        Returns
+        -------
+        bool
+            False if somebody has taken the hook off.
+        """
         key = id(self._hook)
-        if len(self._hooks) < 2 or key not in self._hooks:
-            return
+        if key not in self._hooks or getattr(self._parameter, self._place) is not self._hooks:
+            return False
+        if len(self._hooks) > 1:
+            self._move(key)
+        return True
+
+    def _move(self, key: int) -> None:
         # Torch reads the order in which keys were put in, which `move_to_end` leaves as it is.
         if not self._is_incoming:
             if next(iter(self._hooks)) != key:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 import sys
 import weakref
 from collections.abc import Callable, Sequence
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 _IDLE_STEPS = 2
 # Collected steps in a row after which modules are looked at that were compiled meanwhile.
 _COMPILED_STEPS = 2
+
+_BEFORE, _AFTER = operator.attrgetter("_forward_pre_hooks"), operator.attrgetter("_forward_hooks")
 
 
 class HookSet:
@@ -48,6 +51,7 @@ class HookSet:
         self._guard = guard
         self._index = ModelIndex()
         self._module_hooks: dict[int, list[Any]] = {}
+        self._hooked: tuple[list[Any], list[int], list[int]] = ([], [], [])  # modules, keys of their two hooks
         self._gradient_hooks: dict[int, GradientHook] = {}
         self._wanted_modules: set[int] = set()
         self._wanted_gradients: set[int] = set()
@@ -101,8 +105,22 @@ class HookSet:
         self._idle_steps, self._busy_steps = 0, self._busy_steps + 1
         if self._busy_steps == _COMPILED_STEPS:
             self._find_compiled()
-        for hook in self._gradient_hooks.values():
-            hook.keep_place()
+        for index, hook in list(self._gradient_hooks.items()):
+            if not hook.keep_place():
+                self._take_off_gradient_hook(index)
+                self._is_stale = True
+        modules, before, after = self._hooked
+        if not _hang(_BEFORE, modules, before) or not _hang(_AFTER, modules, after):
+            self._find_lost()
+
+    def _find_lost(self) -> None:
+        # Somebody has cleared the hooks of a module, or has made it anew in its place.
+        for index, handles in list(self._module_hooks.items()):
+            module = [self._index.modules[index]]
+            hang = zip((_BEFORE, _AFTER), handles)
+            if _has_both(handles) and not all(_hang(hooks, module, [handle.id]) for hooks, handle in hang):
+                self._take_off(self._module_hooks.pop(index))
+                self._is_stale = True
 
     def _find_compiled(self) -> None:
         # Compiled since the hooks were hung: they were traced at the first call and do nothing.
@@ -118,6 +136,12 @@ class HookSet:
             self._take_off_gradient_hook(index)
         for index in sorted(modules - self._module_hooks.keys()):
             self._guard("installing the hooks of a module", lambda: self._hang_on_module(index))  # noqa: B023
+        hooked = [(self._index.modules[index], each) for index, each in self._module_hooks.items() if _has_both(each)]
+        self._hooked = (
+            [module for module, _ in hooked],
+            [handles[0].id for _, handles in hooked],
+            [handles[1].id for _, handles in hooked],
+        )
         if modules or gradients:
             self._pipelining.watch()
         else:
@@ -234,5 +258,15 @@ class HookSet:
         self._gradients_by_id.clear()
         self._take_off([handle for handles in self._module_hooks.values() for handle in handles])
         self._module_hooks.clear()
+        self._hooked = ([], [], [])
         for index in reversed(list(self._gradient_hooks)):
             self._take_off_gradient_hook(index)
+
+
+def _has_both(handles: Sequence[Any]) -> bool:
+    return len(handles) == 2  # a compiled module has one, and one that takes no hooks has none
+
+
+def _hang(hooks_of: Callable[[Any], Any], modules: Sequence[Any], keys: Sequence[int]) -> bool:
+    """Tell whether each module still has the hook of its key; asked at each step, it runs no code of Python's."""
+    return all(map(operator.contains, map(hooks_of, modules), keys))
