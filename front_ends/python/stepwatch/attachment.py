@@ -19,6 +19,7 @@ from stepwatch.hooks.missing_rows import MissingRows
 from stepwatch.hooks.model_changes import ModelChanges, changes_of
 from stepwatch.hooks.model_index import ModelIndex, index_model, optimizer_of_parameters
 from stepwatch.hooks.optimizer_reading import OptimizerReading
+from stepwatch.hooks.scripting import Scripting
 from stepwatch.hooks.step_clock import StepClock, StepEvents
 from stepwatch.reporting.reporter import Reporter
 
@@ -93,6 +94,7 @@ class Attachment:
         )
         self._has_begun_update = False  # in this step
         self._added_groups = AddedGroups(self._follow_group)
+        self._scripting = Scripting()
         self._changes = ModelChanges(session)
         self._followed_changes = 0  # in a row, at each boundary of steps
         self._quiet_steps = 0
@@ -122,6 +124,7 @@ class Attachment:
             self._clock.add(optimizer, parameters)
         self._attach_session()
         self._added_groups.watch()
+        self._scripting.watch()
         self._guarded("looking at weights", self._remember_versions)
 
     def _is_reduced(self) -> bool:
@@ -344,6 +347,7 @@ class Attachment:
         self._guarded("looking for steps", self._tell_unseen_steps)
         self._capture.remove()
         self._hooks.set_model(ModelIndex())
+        self._scripting.remove()
         self._added_groups.remove()
         self._clock.remove()
         self._chunks.clear()

@@ -16,7 +16,7 @@ import pytest
 
 pytest.importorskip("stepwatch", reason="the Python package is not installed")
 
-from jobs import mlp, rows, value, watched
+from jobs import mlp, rows, train, value, watched
 
 import torch
 
@@ -235,6 +235,36 @@ def test_a_trace_holds_nothing_of_the_monitor(tmp_path: Path) -> None:
         traced = torch.jit.trace(model, torch.ones(2, 4))
     kinds = [[node.kind() for node in module.inlined_graph.nodes()] for module in (bare, traced)]
     assert kinds[0] == kinds[1]
+
+
+@pytest.mark.parametrize("what", [lambda model: model, lambda model: model[3], copy.deepcopy])
+def test_a_script_holds_nothing_of_the_monitor(tmp_path: Path, what: Callable[[Any], Any]) -> None:
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    untouched = torch.jit._recursive.create_script_module
+    bare = torch.jit.script(what(model)).inlined_graph
+    with watched(tmp_path, model, optimizer):
+        for step in range(2):
+            if step == 1:
+                scripted = torch.jit.script(what(model)).inlined_graph
+            train(model, optimizer, 1)
+    assert [node.kind() for node in scripted.nodes()] == [node.kind() for node in bare.nodes()]
+    assert [row["name"] for row in rows(tmp_path, "actv", 1)] == [row["name"] for row in rows(tmp_path, "actv", 0)]
+    assert torch.jit._recursive.create_script_module is untouched
+
+
+def test_a_symbolic_trace_holds_nothing_of_the_monitor_and_is_no_call(tmp_path: Path) -> None:
+    model = torch.nn.Sequential(Residual(), Residual())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    bare = torch.fx.symbolic_trace(model).graph
+    with watched(tmp_path, model, optimizer):
+        for step in range(2):
+            if step == 1:
+                traced = torch.fx.symbolic_trace(model).graph
+            model(torch.ones(2, 33)).sum().backward()
+            optimizer.step()
+    assert [node.name for node in traced.nodes] == [node.name for node in bare.nodes]
+    assert [row["name"] for row in rows(tmp_path, "actv", 1)] == [row["name"] for row in rows(tmp_path, "actv", 0)]
 
 
 def test_a_call_that_raised_keeps_nothing_alive(tmp_path: Path) -> None:

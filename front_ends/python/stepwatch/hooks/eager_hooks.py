@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import torch
-from stepwatch import _core
+from stepwatch.hooks.own_hook import OwnHook
 
 # Torch knows these functions when it compiles; the first since 2.3, the second before.
 is_compiling = getattr(torch.compiler, "is_compiling", None) or getattr(torch._utils, "is_compiling", lambda: False)
+_symbolic_trace = sys.modules.get("torch.fx._symbolic_trace")
 
 
 def is_traced() -> bool:
     """Tell whether torch compiles, exports or traces here, instead of running."""
-    return is_compiling() or torch._C._get_tracing_state() is not None
+    return (
+        is_compiling()
+        or torch._C._get_tracing_state() is not None
+        or getattr(_symbolic_trace, "_is_fx_tracing_flag", False)
+    )
 
 
 def is_transformed() -> bool:
@@ -21,11 +27,11 @@ def is_transformed() -> bool:
     return torch._C._functorch.peek_interpreter_stack() is not None
 
 
-class EagerHook:
-    """A hook of a module that is not there for torch.compile, torch.export and torch.jit.trace.
+class EagerHook(OwnHook):
+    """A hook of a module that is not there for torch.compile, torch.export, torch.jit.trace and torch.fx.
 
     A graph with the hook in it would be another graph: with breaks, or refused, and its numbers would round
-    differently. In a copy of the model it does nothing.
+    differently.
 
     Parameters
     ----------
@@ -42,6 +48,3 @@ class EagerHook:
         """Call the hook where torch runs the module."""
         if not is_traced():
             self._hook(*args)
-
-    def __reduce__(self) -> Any:
-        return _core.inert_hook()

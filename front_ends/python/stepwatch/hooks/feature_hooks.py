@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from stepwatch import _core
 from stepwatch.hooks.device_numbers import numbers_of
+from stepwatch.hooks.own_hook import OwnHook
 
 if TYPE_CHECKING:
     import torch
+    from stepwatch import _core
 
 # Features of one step; more are skipped, where steps never end.
 _PENDING_MAX = 100_000
@@ -107,8 +108,8 @@ class FeatureHooks:
         self._pending.clear()
 
 
-class _FeatureHook:
-    """The hook of one feature of one module; in a copy of the model it does nothing."""
+class _FeatureHook(OwnHook):
+    """The hook of one feature of one module."""
 
     def __init__(self, features: FeatureHooks, kind: str, number: int, compute: Callable[..., Any]) -> None:
         self.kind = kind
@@ -123,9 +124,6 @@ class _FeatureHook:
         # As hook(module, args, output), or with keyword arguments in between, by whoever has registered it anew.
         if len(given) in (3, 4) and not self._is_traced() and not self._is_transformed():
             self._features.observe(self, given[0], given[1], given[-1])
-
-    def __reduce__(self) -> Any:
-        return _core.inert_hook()
 
 
 def _computations(batch_first: bool) -> dict[str, Callable[..., Any]]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
-from stepwatch import _core
+from stepwatch.hooks.own_hook import OwnHook
 
 
 class StackBook:
@@ -50,8 +50,8 @@ class StackBook:
         return [(name, "".join(map(_text_of, stack))) for name, stack in list(self._stacks.items())]
 
 
-class _StackHook:
-    """Keeps the stack of the call it is called in; in a copy of the model it does nothing."""
+class _StackHook(OwnHook):
+    """Keeps the stack of the call it is called in."""
 
     def __init__(self, stacks: dict[str, list[tuple[CodeType, int]]], name: str) -> None:
         from stepwatch.hooks.eager_hooks import is_compiling  # which needs torch
@@ -63,9 +63,6 @@ class _StackHook:
     def __call__(self, *_: Any, **__: Any) -> None:
         if not self._is_compiling():
             self._stacks[self._name] = _frames_from(1)
-
-    def __reduce__(self) -> Any:
-        return _core.inert_hook()
 
 
 def _frames_from(depth: int) -> list[tuple[CodeType, int]]:
