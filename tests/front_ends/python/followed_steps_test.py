@@ -91,6 +91,69 @@ def test_a_step_that_raised_is_not_the_last(tmp_path: Path) -> None:
         assert monitor.status()["step"] == 3
 
 
+class UpdatesInPlaceOf:
+    """Leads an optimizer of torch's whose step it never calls: it updates its groups by code of its own."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self.inner = torch.optim.SGD(model.parameters(), lr=0.1)
+        self.fails = self.halves = False
+
+    def step(self) -> None:
+        if self.fails:
+            raise ArithmeticError("no luck")
+        with torch.no_grad():
+            for parameter in self.inner.param_groups[0]["params"]:
+                if self.halves:
+                    parameter.grad.mul_(0.5)
+                parameter.sub_(parameter.grad, alpha=0.1)
+
+    def zero_grad(self) -> None:
+        self.inner.zero_grad()
+
+
+def norm(tensor: Any) -> float:
+    return float(tensor.detach().double().norm())
+
+
+def norms_of(tmp_path: Path, kind: str, step: int) -> dict[str, float]:
+    found = rows(tmp_path, kind, step)
+    assert len({row["name"] for row in found}) == len(found)
+    return {row["name"]: float(row["norm"]) for row in found}
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_first_step_of_one_that_leads_another_without_stepping_it_has_all_rows(tmp_path: Path, fails: bool) -> None:
+    model = mlp()
+    optimizer = UpdatesInPlaceOf(model)
+    with watched(tmp_path, model, optimizer) as monitor:
+        for step in range(3):
+            model(torch.ones(3, 4)).pow(2).mean().backward()
+            expected = {"param_origin": {name: norm(each) for name, each in model.named_parameters()}}
+            for kind in ("grad_unreduced", "grad_reduced"):
+                expected[kind] = {name: norm(each.grad) for name, each in model.named_parameters()}
+            optimizer.fails = fails and step == 0
+            if optimizer.fails:
+                with pytest.raises(ArithmeticError):
+                    optimizer.step()
+                optimizer.fails = False
+            optimizer.step()
+            optimizer.zero_grad()
+            expected["param_updated"] = {name: norm(each) for name, each in model.named_parameters()}
+            monitor.flush()
+            for kind, norms in expected.items():
+                assert norms_of(tmp_path, kind, step) == pytest.approx(norms, rel=1e-5), (kind, step)
+
+
+def test_gradients_that_the_first_step_of_such_a_one_changes_are_not_called_reduced(tmp_path: Path) -> None:
+    model = mlp()
+    optimizer = UpdatesInPlaceOf(model)
+    optimizer.halves = True
+    with watched(tmp_path, model, optimizer):
+        train(model, optimizer, 1)
+    assert steps_of(tmp_path, "param_origin") == steps_of(tmp_path, "param_updated") == [0]
+    assert steps_of(tmp_path, "grad_reduced") == []
+
+
 @pytest.mark.parametrize("keyword", [False, True])
 def test_gradients_of_a_closure_are_read_when_it_has_computed_them(tmp_path: Path, keyword: bool) -> None:
     model = mlp()

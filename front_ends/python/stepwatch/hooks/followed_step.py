@@ -12,6 +12,7 @@ from typing import Any
 class Reading(enum.Enum):
     """When the tensors of a step are read."""
 
+    IN_DOUBT = enum.auto()  # when `step` is called of which nobody knows yet whether an optimizer inside will update
     AT_BEGIN = enum.auto()  # when `step` is called, or has computed the gradients by a closure
     AT_UPDATE = enum.auto()  # when the update itself begins, whatever was done to the gradients before
     AT_END = enum.auto()  # when all is over; weights may be updated
@@ -24,7 +25,7 @@ class StepCalls:
     Attributes
     ----------
     before : callable
-        Called with a `Reading` once a step, when its gradients are there.
+        Called with a `Reading` once a step, when its gradients are there; in the first step perhaps in doubt before.
     after : callable
         Called with whether the step has updated, when it is over; not if it raised.
     abandoned : callable
@@ -55,7 +56,8 @@ class FollowedStep:
     calls : StepCalls
     reads_inside : bool
         Whether `before` waits until `on_inside` says that an optimizer inside of this one steps. If one ever has, a
-        step in which none does has updated nothing; until then nobody knows, and `before` does not wait again.
+        step in which none does has updated nothing; until then nobody knows, and `before` does not wait again after
+        the first step.
     """
 
     def __init__(self, optimizer: Any, calls: StepCalls, reads_inside: bool = False) -> None:
@@ -66,6 +68,7 @@ class FollowedStep:
         self._is_running = False
         self._is_quiet = False
         self._is_read = False
+        self._is_in_doubt = False  # read, but for what an optimizer inside may be given
         self._waits_for_closure = False
         self._is_left_out = False
         self._has_stepped_inside = False  # in this step
@@ -88,10 +91,10 @@ class FollowedStep:
         if self._kept is not None:
             error, self._kept = self._kept, None
             raise error
-        if self._is_running and self._is_read and not self._is_quiet:
+        if self._is_running and (self._is_read or self._is_in_doubt) and not self._is_quiet:
             self._calls.abandoned()
         self.count += 1
-        self._is_running, self._is_read = True, False
+        self._is_running, self._is_read, self._is_in_doubt = True, False, False
         self._has_stepped_inside = self._waits_for_closure = self._is_left_out = False
         self._is_quiet = self._calls.is_quiet()
         if self._is_quiet:
@@ -102,6 +105,9 @@ class FollowedStep:
             return ((closure, *args[1:]), kwargs) if args else (args, {**kwargs, "closure": closure})
         if not self._reads_inside or (self._has_waited and not self._ever_stepped_inside):
             self._read(Reading.AT_BEGIN)
+        elif not self._ever_stepped_inside:
+            self._is_in_doubt = True
+            self._calls.before(Reading.IN_DOUBT)
         self._has_waited = True
         return args, kwargs
 

@@ -36,6 +36,7 @@ class OptimizerReading:
         # Until a step has been seen to leave gradients as they were: they are read behind it.
         self._is_in_doubt = not is_reduced and adapter.is_understood and adapter.may_reduce_itself
         self._before: dict[int, Any] = {}
+        self._at_begin: dict[int, Any] | None = None  # the same, where nothing but the weights has been read yet
         self._gone: set[int] = set()
 
     def before_update(self, reading: Reading, gone: set[int]) -> None:
@@ -52,16 +53,27 @@ class OptimizerReading:
         if gone:
             reduced = _Without(gone, _gradient_of if reduced is None else reduced.get)
             weights = _Without(gone, _itself if weights is None else weights.get)
+        if reading is Reading.IN_DOUBT:
+            self._at_begin = _gradients_of(adapter.groups())
+            self._session.before_update(self._number, _NOTHING, reduced, weights, is_reduced=False)
+            return
+        at_begin, self._at_begin = self._at_begin, None
+        continues = at_begin is not None and reading is not Reading.AT_BEGIN
         is_reduced = self._is_reduced
         if not is_reduced and reading is Reading.AT_UPDATE:
             # What the optimizer inside is given is what it updates by, and nothing reduces that any more.
             is_reduced, reduced = True, _GradientsOf(adapter.groups())
+        moments = adapter.moments()
+        gradients = _gradients_of(adapter.groups()) if self._is_in_doubt or continues else {}
+        if reading is Reading.AT_END:  # what was there before the update is gone, but gradients that nobody has touched
+            moments = weights = _NOTHING
+            is_reduced = is_reduced and gradients == at_begin
+            gradients = at_begin or gradients
+        if continues:
+            weights = _NOTHING
         if self._is_in_doubt:
-            is_reduced, self._before = False, _gradients_of(adapter.groups())
-        if reading is Reading.AT_END:  # what was there before the update is gone
-            self._session.before_update(self._number, _NOTHING, reduced, _NOTHING, is_reduced=False)
-            return
-        self._session.before_update(self._number, adapter.moments(), reduced, weights, is_reduced)
+            is_reduced, self._before = False, gradients
+        self._session.before_update(self._number, moments, reduced, weights, is_reduced, continues)
 
     def after_update(self) -> None:
         """Read what is there after it."""
