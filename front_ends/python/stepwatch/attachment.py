@@ -264,9 +264,10 @@ class Attachment:
         )
 
     def _end_step(self, has_updated: bool) -> None:
+        has_stepped = self._has_begun_update or self._clock.has_stepped
         self._has_begun_update = False
         self._guarded("ending a step", self._capture.end_step)
-        self._guarded("looking for missing rows", self._missing.end_step, has_updated)
+        self._guarded("looking for missing rows", self._missing.end_step, has_updated, has_stepped)
         self.session.end_step()
         if self._late_reports:
             self._reporter.harvest()

@@ -133,6 +133,44 @@ def test_gradients_that_change_in_the_step_of_a_class_of_ones_own_are_not_called
     assert len(rows(tmp_path, "param_updated")) == 4 * PARAMETERS
 
 
+class FusedWithBackward:
+    """Updates each parameter when its gradient is there, and lets the gradient go; it has no step."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self.norms = dict[str, float]()
+        for name, parameter in model.named_parameters():
+            parameter.register_post_accumulate_grad_hook(lambda own, name=name: self.update(name, own))
+
+    def update(self, name: str, parameter: Any) -> None:
+        self.norms[name] = float(parameter.grad.double().norm())
+        parameter.data.sub_(parameter.grad, alpha=0.1)
+        parameter.grad = None
+
+    def fused_backward(self, loss: torch.Tensor) -> None:
+        loss.backward()
+
+    def step(self) -> None:
+        raise AssertionError("never called")
+
+
+def test_an_optimizer_that_updates_in_the_backward_pass_alone_has_unreduced_gradients_and_a_line_says_so(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    model = mlp()
+    optimizer = FusedWithBackward(model)
+    expected = []
+    with watched(tmp_path, model, optimizer) as monitor:
+        for _ in range(20):
+            optimizer.fused_backward(model(torch.randn(3, 4)).pow(2).mean())
+            expected.append(dict(optimizer.norms))
+            monitor.end_step()
+    for step, norms in enumerate(expected):
+        found = {row["name"]: float(row["norm"]) for row in rows(tmp_path, "grad_unreduced", step)}
+        assert found == pytest.approx(norms, rel=1e-5), step
+    told = capfd.readouterr().out
+    assert told.count("give no rows: no step of FusedWithBackward is seen, around which they are read") == 1
+
+
 def test_a_step_that_somebody_gives_the_class_later_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Plain(Around):
         pass

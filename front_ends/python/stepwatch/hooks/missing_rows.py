@@ -18,6 +18,8 @@ _GRADIENTS = ("grad_unreduced", "grad_reduced")
 _WEIGHTS = ("param_origin", "param_updated")
 # Before its first update an optimizer has no state yet.
 _STEPS = 2
+# Steps that the program ends, in which no optimizer does anything.
+_STEPS_WITHOUT_UPDATE = 8
 
 
 class MissingRows:
@@ -35,6 +37,7 @@ class MissingRows:
         self._optimizer_of: dict[int, int] = {}
         self._is_reduced = True
         self._steps = 0
+        self._steps_without_update = 0
         self._told: set[str] = set()
 
     def set_model(self, index: ModelIndex, adapters: Sequence[OptimizerAdapter], is_reduced: bool) -> None:
@@ -55,34 +58,40 @@ class MissingRows:
         """Begin anew: other rows are wanted."""
         self._steps = 0
 
-    def end_step(self, has_updated: bool) -> None:
+    def end_step(self, has_updated: bool, has_stepped: bool) -> None:
         """Look when the second collected step with an update is over.
 
         Parameters
         ----------
         has_updated : bool
             False: the step was skipped, and tells nothing about what a plan gives.
+        has_stepped : bool
+            Whether a step of an optimizer has been seen, in this training step or before.
         """
         if not self._session.collecting:
             return
         if not self._adapters:
-            self._tell_no_optimizer()
+            self._tell_no_update(
+                "no optimizer is watched around whose update they are read; hand one over by watch(model, optimizer) "
+                "or attach(model, optimizer)"
+            )
+        elif not has_stepped:
+            self._steps_without_update += 1
+            if self._steps_without_update == _STEPS_WITHOUT_UPDATE:
+                self._tell_no_update(f"no step of {_class_of(self._adapters[0])} is seen, around which they are read")
         if self._steps == _STEPS or not has_updated:
             return
         self._steps += 1
         if self._steps == _STEPS:
             self._look()
 
-    def _tell_no_optimizer(self) -> None:
+    def _tell_no_update(self, why: str) -> None:
         if "optimizer" in self._told:
             return
         self._told.add("optimizer")
         kinds = [kind for kind, *_ in self._session.yield_of_kinds() if kind != "grad_unreduced"]
         if kinds:
-            self._session.warn(
-                f"{', '.join(kinds)} give no rows: no optimizer is watched around whose update they are read; hand "
-                "one over by watch(model, optimizer) or attach(model, optimizer)"
-            )
+            self._session.warn(f"{', '.join(kinds)} give no rows: {why}")
 
     def _look(self) -> None:
         kinds = {kind: (seen, empty, silent) for kind, seen, empty, silent in self._session.yield_of_kinds()}
