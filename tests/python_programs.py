@@ -103,10 +103,15 @@ def start(
     env: Mapping[str, str] | None = None,
     stdout: File = None,
     stderr: File = None,
+    anew: bool = False,
 ) -> Program:
-    """Start an interpreter with arguments: ``-c TEXT …``, ``-m MODULE …`` or ``SCRIPT …``."""
-    if VARIABLE not in os.environ:
-        return start_anew(arguments, cwd, env, stdout, stderr)
+    """Start an interpreter with arguments: ``-c TEXT …``, ``-m MODULE …`` or ``SCRIPT …``.
+
+    If `anew`, the program imports torch itself, by the variables of its environment, in every run.
+    """
+    if anew or VARIABLE not in os.environ:
+        command = [sys.executable, *arguments]
+        return subprocess.Popen(command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr)
     with open(os.devnull, "r+b") as nothing:
 
         def descriptor(file: File, inherited: int) -> int:
@@ -120,18 +125,6 @@ def start(
         err = out if stderr == subprocess.STDOUT else descriptor(stderr, 2)
         variables = os.environ if env is None else env
         return ForkedProgram(arguments, str(cwd or Path.cwd()), variables, [nothing.fileno(), out, err])
-
-
-def start_anew(
-    arguments: Sequence[str],
-    cwd: Path | None = None,
-    env: Mapping[str, str] | None = None,
-    stdout: File = None,
-    stderr: File = None,
-) -> subprocess.Popen[bytes]:
-    """Start a new interpreter with arguments, which imports torch itself."""
-    command = [sys.executable, *arguments]
-    return subprocess.Popen(command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr)
 
 
 def run(

@@ -90,10 +90,10 @@ class Run:
     def _start(self, module: str, rank: int, port: str) -> python_programs.Program:
         case = self.case
         arguments = [str(HERE / "worker.py"), module, case.name, str(rank), str(case.ranks), str(self.folder)]
-        start = python_programs.start_anew if case.environment else python_programs.start
+        anew = bool(case.environment)
         with open(self.log(rank), "w") as out:
             environment = {**os.environ, **self._environment(rank, port)}
-            return start(arguments, self.folder, environment, out, subprocess.STDOUT)
+            return python_programs.start(arguments, self.folder, environment, out, subprocess.STDOUT, anew)
 
     def _environment(self, rank: int, port: str) -> dict[str, str]:
         return {
