@@ -83,6 +83,8 @@ def lightning(job: Job, stage: int, hands_in_wrapped: bool) -> None:
     import lightning.pytorch.strategies.deepspeed as strategies
     from lightning.pytorch.accelerators import CPUAccelerator
 
+    from lightning_trainer import trainer_of
+
     as_on_a_cpu()
     # It takes devices of CUDA alone, by their numbers.
     strategies.CUDAAccelerator = CPUAccelerator
@@ -114,25 +116,15 @@ def lightning(job: Job, stage: int, hands_in_wrapped: bool) -> None:
     batches = [torch.randn(6, 5, generator=generator) for _ in range(2 * job.number_of_steps * job.micro_batches)]
     zero = {"stage": stage, "stage3_param_persistence_threshold": 0}
     module = Module()
-    trainer = lightning.Trainer(
-        accelerator="cpu",
-        devices=job.ranks,
-        strategy=strategies.DeepSpeedStrategy(
-            process_group_backend="gloo",
-            config={
-                "train_micro_batch_size_per_gpu": 6,
-                "zero_optimization": zero,
-                "zero_allow_untested_optimizer": True,
-            },
-        ),
-        max_steps=job.number_of_steps,
-        accumulate_grad_batches=job.micro_batches,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        default_root_dir=job.folder,
+    strategy = strategies.DeepSpeedStrategy(
+        process_group_backend="gloo",
+        config={
+            "train_micro_batch_size_per_gpu": 6,
+            "zero_optimization": zero,
+            "zero_allow_untested_optimizer": True,
+        },
     )
+    trainer = trainer_of(job, strategy, max_steps=job.number_of_steps, accumulate_grad_batches=job.micro_batches)
     trainer.fit(module, torch.utils.data.DataLoader(batches, batch_size=None))
     job.weights(*weights_of(module, stage))
 

@@ -56,6 +56,8 @@ def accelerated(job: Job) -> None:
 def lightning(job: Job) -> None:
     import lightning
 
+    from lightning_trainer import trainer_of
+
     class Module(lightning.LightningModule):
         automatic_optimization = False
 
@@ -85,17 +87,7 @@ def lightning(job: Job) -> None:
     generator = torch.Generator().manual_seed(3)
     batches = [torch.randn(6, 5, generator=generator) for _ in range(job.ranks * job.number_of_steps)]
     module = Module()
-    trainer = lightning.Trainer(
-        accelerator="cpu",
-        devices=job.ranks,
-        strategy="ddp",
-        max_epochs=1,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        default_root_dir=job.folder,
-    )
+    trainer = trainer_of(job, "ddp", max_epochs=1)
     trainer.fit(module, torch.utils.data.DataLoader(batches, batch_size=None))
     job.weights(*module.parameters())
 

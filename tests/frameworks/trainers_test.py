@@ -55,6 +55,8 @@ def lightning(job: Job, hands_in_wrapped: bool, sharded: bool = False) -> None:
     from lightning.pytorch.strategies import FSDPStrategy
     from torch.distributed.fsdp import FullyShardedDataParallel
 
+    from lightning_trainer import trainer_of
+
     class OnCpu(FSDPStrategy):  # Lightning takes the class itself for devices alone, and torch wants the CPU named
         def _setup_model(self, model: Any) -> Any:
             return FullyShardedDataParallel(model, device_id=torch.device("cpu"), **self.kwargs)
@@ -105,17 +107,11 @@ def lightning(job: Job, hands_in_wrapped: bool, sharded: bool = False) -> None:
     batches = [torch.randn(6, 5, generator=generator) for _ in range(2 * job.number_of_steps * job.micro_batches)]
     module = Module()
     replica = Replica(job.oracle, copy.deepcopy(module.net)) if sharded and job.oracle is not None else None
-    trainer = lightning.Trainer(
-        accelerator="cpu",
-        devices=job.ranks,
-        strategy=OnCpu(auto_wrap_policy={Block}) if sharded else "ddp",
+    trainer = trainer_of(
+        job,
+        OnCpu(auto_wrap_policy={Block}) if sharded else "ddp",
         max_steps=job.number_of_steps,
         accumulate_grad_batches=job.micro_batches,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        default_root_dir=job.folder,
     )
     trainer.fit(module, torch.utils.data.DataLoader(batches, batch_size=None))
     job.weights(*module.parameters())
