@@ -245,6 +245,20 @@ def test_one_that_lists_no_parameters_stays_beside_one_that_is_added_later(tmp_p
             model.zero_grad()
 
 
+def test_several_that_come_later_take_the_place_of_one(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    model = mlp()
+    first = torch.optim.SGD(model.parameters(), lr=0.01)
+    truth = Truth(model)
+    with watched(tmp_path, model, first) as monitor:
+        iterate(truth, model, [first], 2)
+        others = pair(model)
+        monitor.attach(model, others)
+        iterate(truth, model, others, STEPS - 2)
+        assert monitor.status()["step"] == STEPS
+    check(tmp_path, truth)
+    assert "does not step while others do" not in capfd.readouterr().out
+
+
 def test_one_whose_parameters_are_frozen_when_another_comes_is_waited_for_when_it_steps_again(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

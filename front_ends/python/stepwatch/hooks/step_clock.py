@@ -69,9 +69,9 @@ class StepClock:
     """Follows the `step` of optimizers, numbered from 0, and ends training steps.
 
     A training step is an iteration of the training loop: `IterationRule` decides when it is over. An optimizer that is
-    added later for all parameters of the model that one has which has stepped takes its place, and so does any that is
-    added when the model has none of the parameters of the old one any more. If it updates all of them that are trained
-    at the moment, steps end without the old one until that steps again.
+    added later for all parameters of the model that one has which has stepped takes its place, as do several for all of
+    them together, and any that is added when the model has none of the parameters of the old one any more. If they
+    update all of them that are trained at the moment, steps end without the old one until that steps again.
 
     Parameters
     ----------
@@ -156,9 +156,11 @@ class StepClock:
         begins = step.on_inside if reads_inside else step.note_inside
         inside = StepsInside(parts, begins, step.on_end_inside) if parts else None
         followed = _Followed(adapter, step, inside, self._rule.add(), bool(own & parameters))
-        # One whose parameters are gone, or are all updated by the new one, is not kept alive for steps that are over.
+        # One whose parameters are gone, or are all updated by new ones, is not kept alive for steps that are over.
+        new = [each.adapter for each in self._followed if each.step.count == 0]
+        own = own.union(*map(_parameters_of, new))
         old = [each for each in self._followed if _is_over(each, own, parameters)]
-        place = self._followed.index(old[0]) if old else len(self._followed)
+        place = self._followed.index(old[0]) if old and not new else len(self._followed) - len(old)
         for each in old:
             self._rule.remove(each.member)
             self._let_go(each)
