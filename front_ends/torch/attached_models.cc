@@ -66,15 +66,32 @@ void AttachedModels::EachUpdated(const F& f) const {
   }
 }
 
-std::vector<int> AttachedModels::SharesOf(const std::vector<at::Tensor>& parameters) const {
-  std::unordered_map<const void*, int> optimizer_of;
-  EachUpdated([&](size_t optimizer, const at::Tensor& parameter) {
-    optimizer_of.emplace(parameter.unsafeGetTensorImpl(), static_cast<int>(optimizer));
+void AttachedModels::LetGoReplacedBy(size_t optimizer) {
+  std::unordered_set<const void*> own;
+  EachUpdated([&](size_t each, const at::Tensor& parameter) {
+    if (each == optimizer) own.insert(parameter.unsafeGetTensorImpl());
   });
-  std::vector<int> shares;
-  for (const at::Tensor& parameter : parameters) {
-    const auto found = optimizer_of.find(parameter.unsafeGetTensorImpl());
-    shares.push_back(!parameter.defined() || found == optimizer_of.end() ? -1 : found->second);
+  std::vector<bool> is_replaced(optimizers_.size(), false);
+  for (size_t i = 0; i < optimizer; ++i) is_replaced[i] = optimizers_[i].has_stepped;
+  std::vector<bool> any(optimizers_.size(), false);
+  EachUpdated([&](size_t each, const at::Tensor& parameter) {
+    any[each] = true;
+    if (own.count(parameter.unsafeGetTensorImpl()) == 0) is_replaced[each] = false;
+  });
+  for (size_t i = 0; i < optimizer; ++i)
+    if (is_replaced[i] && any[i]) optimizers_[i].tap->Detach();
+}
+
+Shares AttachedModels::SharesOf(const std::vector<at::Tensor>& parameters) const {
+  std::unordered_map<const void*, std::vector<size_t>> optimizers_of;
+  EachUpdated([&](size_t optimizer, const at::Tensor& parameter) {
+    std::vector<size_t>& optimizers = optimizers_of[parameter.unsafeGetTensorImpl()];
+    if (optimizers.empty() || optimizers.back() != optimizer) optimizers.push_back(optimizer);
+  });
+  Shares shares(parameters.size());
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const auto found = optimizers_of.find(parameters[i].unsafeGetTensorImpl());
+    if (parameters[i].defined() && found != optimizers_of.end()) shares[i] = found->second;
   }
   return shares;
 }

@@ -21,6 +21,10 @@ class AttachedModels {
   void AddModel(torch::nn::Module& root);
   void AddOptimizer(OptimizerPoint* point, OptimizerEvents events);
   void ClearOptimizers() { optimizers_.clear(); }
+  void NoteStep(size_t optimizer) { optimizers_[optimizer].has_stepped = true; }
+  // Lets those go that have stepped and of which another, which comes now, updates all that they update: nobody says
+  // that a training phase of theirs is over, and the program may keep them.
+  void LetGoReplacedBy(size_t optimizer);
 
   bool Has(const OptimizerPoint& point) const;
   size_t optimizer_count() const { return optimizers_.size(); }
@@ -34,8 +38,8 @@ class AttachedModels {
   bool HasLostModel() const;
   void ForgetLostModels();
 
-  // For each parameter the position of the optimizer that updates it, -1 for none.
-  std::vector<int> SharesOf(const std::vector<at::Tensor>& parameters) const;
+  // For each parameter the positions of the optimizers that update it.
+  Shares SharesOf(const std::vector<at::Tensor>& parameters) const;
   // For each optimizer, dead ones included, whether others update all that it updates.
   std::vector<bool> TakeTurns() const;
   // The tensors that optimizers update and that are none of these.
@@ -54,6 +58,7 @@ class AttachedModels {
   struct Attached {
     std::unique_ptr<OptimizerTap> tap;
     GroupSnapshot groups{};
+    bool has_stepped = false;
   };
   template <class F>
   void EachUpdated(const F& f) const;

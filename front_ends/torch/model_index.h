@@ -20,6 +20,9 @@ class Optimizer;
 
 namespace stepwatch::torch_front {
 
+// For each parameter the positions of the optimizers that update it, in order: several where they take turns.
+using Shares = std::vector<std::vector<size_t>>;
+
 struct ModelIndex {
   SiteIndex sites;
   std::vector<TapPoint*> points;       // as sites.modules; null: not Watched

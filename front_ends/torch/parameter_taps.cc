@@ -6,12 +6,44 @@
 
 #include <algorithm>
 #include <typeinfo>
+#include <unordered_map>
 #include <utility>
 
 #include "front_ends/torch/tensor_view.h"
 #include "front_ends/torch/unreduced_gradient.h"
 
 namespace stepwatch::torch_front {
+
+// The updates of one parameter in one step. Rows of further updates have their number as that of a call.
+class UpdateCounter {
+ public:
+  // Returns how many this step has seen before, and whether this one repeats another.
+  uint16_t Begin(uint32_t step) noexcept {
+    if (step_ != step) {
+      step_ = step;
+      begun_ = 0;
+      has_failed_ = false;
+    }
+    current_ = begun_ | (has_failed_ ? kRepeatedUpdate : uint16_t{0});
+    has_failed_ = false;
+    if (begun_ < kUpdatesMax) ++begun_;
+    return current_;
+  }
+  void Abandon(uint32_t step) noexcept {
+    if (step_ != step || begun_ == 0) return;
+    --begun_;
+    has_failed_ = true;
+  }
+  uint16_t current() const { return current_; }
+
+ private:
+  static constexpr uint16_t kUpdatesMax = 0x7ffe;
+
+  uint32_t step_ = 0;
+  uint16_t begun_ = 0;
+  uint16_t current_ = 0;
+  bool has_failed_ = false;  // the last one
+};
 
 struct ParameterTap {
   ParameterTap(const std::shared_ptr<Context>& context, const at::Tensor& parameter)
@@ -25,11 +57,22 @@ struct ParameterTap {
   SiteId site(SiteKind kind) const { return sites[static_cast<size_t>(kind)]; }
   at::Tensor Lock() const { return at::Tensor(weak.lock()); }
   bool Is(const at::Tensor& tensor) const { return weak._unsafe_get_target() == tensor.unsafeGetTensorImpl(); }
+  // Until a plan says more.
+  void WantNothing() noexcept {
+    sites.fill(kNoSite);
+    wanted = is_read = false;
+    unreduced->Want(kNoSite, false);
+  }
   void TakeOff() noexcept { unreduced->TakeOff(Lock()); }
+  void HangIfWanted() {
+    if (!unreduced->wanted() || unreduced->IsHung()) return;
+    if (const at::Tensor parameter = Lock(); parameter.defined()) unreduced->Hang(parameter);
+  }
 
   WeakTensor weak;
   std::array<SiteId, kSiteKindCount> sites;
   const std::shared_ptr<UnreducedGradient> unreduced;
+  UpdateCounter updates;
   bool wanted = false;
   bool is_read = false;  // in the update that is under way
 };
@@ -72,35 +115,49 @@ bool IsMomentKind(SiteKind kind) {
 ParameterTaps::ParameterTaps(std::shared_ptr<Context> context) : context_(std::move(context)) {}
 ParameterTaps::~ParameterTaps() = default;
 
-void ParameterTaps::Build(const std::vector<at::Tensor>& parameters, const std::vector<int>& optimizers,
-                          size_t optimizer_count) {
+void ParameterTaps::Build(const std::vector<at::Tensor>& parameters, const Shares& shares, size_t optimizer_count) {
+  // What a step has counted of a tensor goes on when its model is read anew in the midst of it.
+  std::unordered_multimap<const void*, std::unique_ptr<ParameterTap>> known;
+  for (auto& tap : taps_) {
+    const void* const tensor = tap->Lock().unsafeGetTensorImpl();
+    known.emplace(tensor, std::move(tap));
+  }
   taps_.clear();
   said_no_moments_.resize(optimizer_count, false);
-  updates_.resize(optimizer_count);
   active_ = false;
-  for (const at::Tensor& parameter : parameters) taps_.push_back(std::make_unique<ParameterTap>(context_, parameter));
-  Share(optimizers, optimizer_count);
+  for (const at::Tensor& parameter : parameters) {
+    const auto found = known.find(parameter.unsafeGetTensorImpl());
+    if (found == known.end()) {
+      taps_.push_back(std::make_unique<ParameterTap>(context_, parameter));
+    } else {
+      taps_.push_back(std::move(found->second));
+      taps_.back()->WantNothing();
+      known.erase(found);
+    }
+  }
+  Share(shares, optimizer_count);
 }
 
-void ParameterTaps::Share(const std::vector<int>& optimizers, size_t optimizer_count) {
+void ParameterTaps::Share(const Shares& shares, size_t optimizer_count) {
   of_optimizer_.assign(optimizer_count, {});
-  optimizers_ = optimizers;
+  shares_ = shares;
   for (size_t i = 0; i < taps_.size(); ++i)
-    if (optimizers[i] >= 0) of_optimizer_[static_cast<size_t>(optimizers[i])].push_back(taps_[i].get());
+    for (const size_t optimizer : shares[i]) of_optimizer_[optimizer].push_back(taps_[i].get());
   size_t most = 0;
   for (const auto& list : of_optimizer_) most = std::max(most, list.size());
   batch_.Reserve(kKindsBeforeUpdate * most);
 }
 
-void ParameterTaps::Rebind(const std::vector<at::Tensor>& parameters, const std::vector<int>& optimizers) {
-  for (size_t i = 0; i < taps_.size(); ++i) {
-    ParameterTap& tap = *taps_[i];
-    if (tap.Is(parameters[i])) continue;
-    tap.TakeOff();
-    tap.weak = WeakTensor(parameters[i].getIntrusivePtr());
-    if (tap.unreduced->wanted() && parameters[i].defined()) tap.unreduced->Hang(parameters[i]);
+void ParameterTaps::Rebind(const std::vector<at::Tensor>& parameters, const Shares& shares) {
+  std::vector<size_t> moved;
+  for (size_t i = 0; i < taps_.size(); ++i)
+    if (!taps_[i]->Is(parameters[i])) moved.push_back(i);
+  for (const size_t i : moved) taps_[i]->TakeOff();
+  for (const size_t i : moved) {
+    taps_[i]->weak = WeakTensor(parameters[i].getIntrusivePtr());
+    taps_[i]->HangIfWanted();
   }
-  Share(optimizers, of_optimizer_.size());
+  Share(shares, of_optimizer_.size());
 }
 
 bool ParameterTaps::IsBound(size_t parameter, const at::Tensor& tensor) const {
@@ -109,10 +166,7 @@ bool ParameterTaps::IsBound(size_t parameter, const at::Tensor& tensor) const {
 
 void ParameterTaps::Swap(const RecordLayout* layout) noexcept {
   active_ = wants_moments_ = false;
-  for (auto& tap : taps_) {
-    tap->sites.fill(kNoSite);
-    tap->wanted = tap->is_read = false;
-  }
+  for (auto& tap : taps_) tap->WantNothing();
   for (size_t i = 0; layout != nullptr && i < layout->sites.size(); ++i) {
     const PlannedSite& site = layout->sites[i];
     if (OwnerOf(site.kind) != SiteOwner::kParameter || site.owner >= taps_.size()) continue;
@@ -123,48 +177,28 @@ void ParameterTaps::Swap(const RecordLayout* layout) noexcept {
   for (auto& tap : taps_) {
     UnreducedGradient& unreduced = *tap->unreduced;
     unreduced.Want(tap->site(SiteKind::kGradUnreduced), layout != nullptr && layout->micro_step_in_grad_unreduced);
-    if (!unreduced.wanted()) {
-      tap->TakeOff();
-    } else if (!unreduced.IsHung()) {
-      Guarded(*context_, "hooking a gradient", [&] {
-        if (const at::Tensor parameter = tap->Lock(); parameter.defined()) unreduced.Hang(parameter);
-      });
-    }
+    if (!unreduced.wanted()) tap->TakeOff();
+    Guarded(*context_, "hooking a gradient", [&] { tap->HangIfWanted(); });
   }
 }
 
 void ParameterTaps::BeforeUpdate(size_t optimizer, torch::optim::Optimizer& object) noexcept {
   Recorder* recorder = active_ ? context_->Collecting() : nullptr;
   if (recorder == nullptr) return;
-  const uint16_t update = BeginUpdate(optimizer);
   Guarded(*context_, "reading parameters before the update", [&] {
     if (wants_moments_) SayIfNoMoments(object, optimizer);
     for (ParameterTap* tap : of_optimizer_[optimizer])
-      if (tap->wanted) CollectBefore(*recorder, *tap, object, update);
+      if (tap->wanted) CollectBefore(*recorder, *tap, object);
   });
   batch_.Observe(*recorder);
 }
 
-// Returns how many updates of the optimizer this step has seen before, and whether this one repeats another.
-uint16_t ParameterTaps::BeginUpdate(size_t optimizer) noexcept {
-  const uint32_t step = context_->step.load(std::memory_order_relaxed);
-  Updates& updates = updates_[optimizer];
-  if (updates.step != step) updates = {step, 0};
-  updates.current = updates.begun | (updates.has_failed ? kRepeatedUpdate : uint16_t{0});
-  updates.has_failed = false;
-  if (updates.begun < kUpdatesMax) ++updates.begun;
-  return updates.current;
-}
-
-void ParameterTaps::CollectBefore(Recorder& recorder, ParameterTap& tap, torch::optim::Optimizer& object,
-                                  uint16_t update) {
+void ParameterTaps::CollectBefore(Recorder& recorder, ParameterTap& tap, torch::optim::Optimizer& object) {
+  const uint16_t update = tap.updates.Begin(context_->step.load(std::memory_order_relaxed));
   tap.is_read = false;
   const at::Tensor parameter = tap.Lock();
   if (!parameter.defined()) return;
-  if (tap.unreduced->wanted()) {
-    tap.unreduced->BeginUpdate(recorder, update);
-    if (!tap.unreduced->IsHung()) tap.unreduced->Hang(parameter);  // somebody else has taken its place
-  }
+  if (tap.unreduced->wanted()) tap.unreduced->BeginUpdate(recorder, update);
   if (!IsTrained(parameter)) return;
   tap.is_read = true;
   const SiteId reduced = tap.site(SiteKind::kGradReduced);
@@ -209,7 +243,6 @@ void ParameterTaps::SayIfNoMoments(torch::optim::Optimizer& object, size_t optim
 void ParameterTaps::AfterUpdate(size_t optimizer) noexcept {
   Recorder* recorder = active_ ? context_->Collecting() : nullptr;
   if (recorder == nullptr) return;
-  const uint16_t update = updates_[optimizer].current;
   Guarded(*context_, "reading parameters after the update", [&] {
     for (ParameterTap* tap : of_optimizer_[optimizer]) {
       tap->unreduced->EndUpdate();
@@ -217,25 +250,27 @@ void ParameterTaps::AfterUpdate(size_t optimizer) noexcept {
       if (updated == kNoSite || !std::exchange(tap->is_read, false)) continue;
       const at::Tensor parameter = tap->Lock();
       if (parameter.defined())
-        batch_.Add(*context_, SiteKind::kParamUpdated, {updated, 0, kNoElement, update}, parameter);
+        batch_.Add(*context_, SiteKind::kParamUpdated, {updated, 0, kNoElement, tap->updates.current()}, parameter);
     }
   });
   batch_.Observe(*recorder);
 }
 
 void ParameterTaps::AbandonUpdate(size_t optimizer) noexcept {
-  Updates& updates = updates_[optimizer];
-  if (updates.step == context_->step.load(std::memory_order_relaxed) && updates.begun > 0) {
-    --updates.begun;
-    updates.has_failed = true;
+  const uint32_t step = context_->step.load(std::memory_order_relaxed);
+  for (ParameterTap* tap : of_optimizer_[optimizer]) {
+    tap->updates.Abandon(step);
+    tap->unreduced->AbandonUpdate();
   }
-  for (ParameterTap* tap : of_optimizer_[optimizer]) tap->unreduced->AbandonUpdate();
 }
 
 void ParameterTaps::BeforeEndOfStep() noexcept {
   Recorder* recorder = active_ ? context_->Collecting() : nullptr;
   if (recorder == nullptr) return;
   for (auto& tap : taps_) tap->unreduced->EndStep(*recorder);
+  Guarded(*context_, "hooking a gradient", [&] {
+    for (auto& tap : taps_) tap->HangIfWanted();  // somebody else has taken the place of the hook
+  });
   if (of_optimizer_.empty() && !said_no_optimizer_)
     Guarded(*context_, "looking for an optimizer", [this] { SayNoOptimizer(); });
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "front_ends/torch/context.h"
+#include "front_ends/torch/model_index.h"
 #include "front_ends/torch/model_snapshot.h"
 #include "front_ends/torch/tensor_batch.h"
 #include "stepwatch/record_layout.h"
@@ -30,15 +31,14 @@ class ParameterTaps {
   explicit ParameterTaps(std::shared_ptr<Context> context);
   ~ParameterTaps();
 
-  // The parameters in the order of SiteIndex::parameters, and for each the position of the optimizer that updates it,
-  // -1 for none.
-  void Build(const std::vector<at::Tensor>& parameters, const std::vector<int>& optimizers, size_t optimizer_count);
+  // The parameters in the order of SiteIndex::parameters.
+  void Build(const std::vector<at::Tensor>& parameters, const Shares& shares, size_t optimizer_count);
   // The model has other tensors under the same names, undefined where it has none any more, or its optimizers have
   // shared them out anew. The sites stay.
-  void Rebind(const std::vector<at::Tensor>& parameters, const std::vector<int>& optimizers);
+  void Rebind(const std::vector<at::Tensor>& parameters, const Shares& shares);
   bool IsBound(size_t parameter, const at::Tensor& tensor) const;
   // As given last.
-  const std::vector<int>& optimizers() const { return optimizers_; }
+  const Shares& shares() const { return shares_; }
   // Null: nothing is wanted any more.
   void Swap(const RecordLayout* layout) noexcept;
 
@@ -50,18 +50,8 @@ class ParameterTaps {
   void BeforeEndOfStep() noexcept;
 
  private:
-  static constexpr uint16_t kUpdatesMax = 0x7ffe;
-  // The updates of one optimizer in one step. Rows of further updates have their number as that of a call.
-  struct Updates {
-    uint32_t step = 0;
-    uint16_t begun = 0;
-    uint16_t current = 0;
-    bool has_failed = false;  // the last one
-  };
-
-  void Share(const std::vector<int>& optimizers, size_t optimizer_count);
-  uint16_t BeginUpdate(size_t optimizer) noexcept;
-  void CollectBefore(Recorder& recorder, ParameterTap& tap, torch::optim::Optimizer& object, uint16_t update);
+  void Share(const Shares& shares, size_t optimizer_count);
+  void CollectBefore(Recorder& recorder, ParameterTap& tap, torch::optim::Optimizer& object);
   void CollectState(Recorder& recorder, ParameterTap& tap, const at::Tensor& parameter, torch::optim::Optimizer& object,
                     uint16_t update);
   void SayNoOptimizer();
@@ -70,10 +60,9 @@ class ParameterTaps {
   const std::shared_ptr<Context> context_;
   std::vector<std::unique_ptr<ParameterTap>> taps_;
   std::vector<std::vector<ParameterTap*>> of_optimizer_;
-  std::vector<int> optimizers_;   // of each tap; -1: none
-  std::vector<Updates> updates_;  // by optimizer
+  Shares shares_;
   bool said_no_optimizer_ = false;
-  std::vector<bool> said_no_moments_;  // likewise
+  std::vector<bool> said_no_moments_;  // by optimizer
   TensorBatch batch_;                  // of the optimizer that is stepping
   bool active_ = false;
   bool wants_moments_ = false;

@@ -62,7 +62,7 @@ class TorchMonitor::Impl final : public HookTable {
   SiteIndex Rebuild();
   void Look() noexcept;
   void Follow();
-  torch_front::ModelChange ChangeOf(const std::vector<at::Tensor>& parameters, const std::vector<int>& shares) const;
+  torch_front::ModelChange ChangeOf(const std::vector<at::Tensor>& parameters, const torch_front::Shares& shares) const;
   void LookBetweenSteps() noexcept;
   void PrepareDevices(const ModelIndex& index);
   void SayIfNothingWatchable(const ModelIndex& index);
@@ -164,6 +164,7 @@ void TorchMonitor::Impl::AttachOptimizer(torch::optim::Optimizer& optimizer) {
   events.after = [this, position] { AfterUpdate(position); };
   events.abandoned = [this, position] { parameter_taps_.AbandonUpdate(position); };
   attached_.AddOptimizer(point, std::move(events));
+  attached_.LetGoReplacedBy(position);
   const front_end::IterationRule::Member member = rule_.Add();
   if (&optimizer == clock_) rule_.NameClock(member);
 }
@@ -198,7 +199,7 @@ void TorchMonitor::Impl::Follow() {
   const ModelIndex fresh = attached_.Read();
   const torch_front::IndexMatch match = torch_front::MatchIndexes(sites_, fresh.sites);
   const torch_front::ModelPlaces places = torch_front::PlacesOf(match, fresh);
-  const std::vector<int> shares = attached_.SharesOf(places.parameters);
+  const torch_front::Shares shares = attached_.SharesOf(places.parameters);
   torch_front::ModelChange change = ChangeOf(places.parameters, shares);
   change.gone = torch_front::GoneNames(sites_, match);
   change.fresh = torch_front::FreshNames(fresh.sites, match);
@@ -213,15 +214,17 @@ void TorchMonitor::Impl::Follow() {
 }
 
 torch_front::ModelChange TorchMonitor::Impl::ChangeOf(const std::vector<at::Tensor>& parameters,
-                                                      const std::vector<int>& shares) const {
+                                                      const torch_front::Shares& shares) const {
   torch_front::ModelChange change;
   for (size_t i = 0; i < parameters.size(); ++i) {
     if (!parameters[i].defined()) continue;
-    const int before = parameter_taps_.optimizers()[i];
-    const bool has_left = before >= 0 && shares[i] < 0 && attached_.IsOptimizerAlive(static_cast<size_t>(before));
+    const std::vector<size_t>& before = parameter_taps_.shares()[i];
+    const bool has_left = shares[i].empty() && std::any_of(before.begin(), before.end(), [this](size_t optimizer) {
+                            return attached_.IsOptimizerAlive(optimizer);
+                          });
     if (!parameter_taps_.IsBound(i, parameters[i])) change.replaced.push_back(sites_.parameters[i].name);
     if (has_left) change.left.push_back(sites_.parameters[i].name);
-    change.regrouped += shares[i] >= 0 && shares[i] != before;
+    change.regrouped += !shares[i].empty() && shares[i] != before;
   }
   return change;
 }
@@ -274,6 +277,7 @@ void TorchMonitor::Impl::BeforeUpdate(size_t optimizer, torch::optim::Optimizer&
 }
 
 void TorchMonitor::Impl::AfterUpdate(size_t optimizer) noexcept {
+  attached_.NoteStep(optimizer);
   parameter_taps_.AfterUpdate(optimizer);
   if (EndsStep(optimizer)) EndStepAfterBackward();
 }

@@ -21,9 +21,10 @@ class UnreducedGradient::Hook final : public ag::PostAccumulateGradHook {
   Hook(const Hook&) = delete;
   Hook& operator=(const Hook&) = delete;
 
-  // The one that was there before may free the gradient, or update by it.
+  // The one that was there before may free the gradient, or update by it. A hook that was given up while somebody
+  // else's was around it stays with its tensor, which may have no name any more, or another one.
   void operator()(const at::Tensor& parameter) override {
-    gradient_->OnAccumulated(parameter);
+    if (gradient_->hook_ == this) gradient_->OnAccumulated(parameter);
     if (next_ != nullptr) (*next_)(parameter);
   }
 

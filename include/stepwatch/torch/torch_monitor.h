@@ -31,7 +31,8 @@
 // followed in that step (the un-reduced gradient of a new tensor from the next step on); modules and parameters of new
 // names from the next step on, under a new plan of the same window. Each kind of change is told once, and so is what
 // cannot be followed: an optimizer or a model that is destroyed and replaced by one that is not attached, tensors that
-// no module registers. An optimizer that is assigned to the variable that was attached is watched in its place.
+// no module registers. An optimizer that is assigned to the variable that was attached is watched in its place; one
+// that has stepped makes room for another that is attached later and updates all that it updates.
 //
 // Several updates of one parameter in a step give rows of their own, the second with the suffix @1. Forward passes in
 // training mode without gradient have as many rows in a step as its training has (at least 512); what is more is left

@@ -1,136 +1,15 @@
 // Models and optimizers that change while they are trained: what is told of them holds in every step, or a line says
 // that it does not.
+#include <algorithm>
 #include <chrono>
-#include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
-#include <utility>
 #include <vector>
 
-#include "tests/front_ends/torch/nets.h"
+#include "tests/front_ends/torch/changing_nets.h"
 
 namespace stepwatch::tests {
-namespace {
-
-using AdamW = Watched<torch::optim::AdamW>;
-using Parameters = std::vector<torch::Tensor>;
-
-constexpr const char* kOfParameters =
-    R"({"wg_distribution": true, "param_distribution": true, "mv_distribution": true})";
-constexpr const char* kOfAll = R"({"xy_distribution": true, "wg_distribution": true, "param_distribution": true})";
-constexpr int kSteps = 14;
-
-torch::optim::AdamWOptions AdamRate() {
-  return torch::optim::AdamWOptions(1e-2);
-}
-
-// Points whose number changes, a body that may be frozen and a head that may be replaced.
-struct ChangingImpl : nn::Module {
-  ChangingImpl() {
-    points = register_parameter("points", torch::randn({6, 4}));
-    body = register_module("body", nn::Linear(4, 4));
-    head = register_module("head", nn::Linear(4, 2));
-  }
-  torch::Tensor forward() {
-    torch::Tensor x = head(torch::tanh(body(points)));
-    if (more) x = more(x);
-    return x.square().mean();
-  }
-  void ReplacePoints(int64_t count) {
-    points = torch::randn({count, 4}).requires_grad_();
-    parameters_["points"] = points;
-  }
-  torch::Tensor points;
-  nn::Linear body{nullptr}, head{nullptr}, more{nullptr};
-};
-TORCH_MODULE(Changing);
-
-void Freeze(const nn::Linear& part, bool frozen) {
-  for (torch::Tensor& parameter : part->parameters()) parameter.set_requires_grad(!frozen);
-}
-
-void PutInGroup(torch::optim::Optimizer& optimizer, const torch::Tensor& old, const torch::Tensor& fresh) {
-  for (auto& group : optimizer.param_groups())
-    for (torch::Tensor& parameter : group.params())
-      if (parameter.is_same(old)) parameter = fresh;
-  optimizer.state().erase(old.unsafeGetTensorImpl());
-}
-
-// What torch's own operators say of the parameters that have a gradient, by kind and name.
-using Norms = std::map<std::pair<SiteKind, std::string>, double>;
-
-Norms BeforeUpdate(const Changing& model) {
-  Norms norms;
-  for (const auto& item : model->named_parameters()) {
-    if (!item.value().grad().defined()) continue;
-    norms[{SiteKind::kGradUnreduced, item.key()}] = Norm(item.value().grad());
-    norms[{SiteKind::kGradReduced, item.key()}] = Norm(item.value().grad());
-    norms[{SiteKind::kParamOrigin, item.key()}] = Norm(item.value());
-  }
-  return norms;
-}
-
-void AddAfterUpdate(const Changing& model, Norms* norms) {
-  for (const auto& item : model->named_parameters())
-    if (norms->count({SiteKind::kParamOrigin, item.key()}) > 0)
-      (*norms)[{SiteKind::kParamUpdated, item.key()}] = Norm(item.value());
-}
-
-// The step's rows of these kinds are these, and each is there once. Without those of un-reduced gradients that `late`
-// says may be absent.
-void CheckRows(const Harness& harness, int64_t step, const Norms& norms, const std::string& late = "") {
-  INFO("step " << step);
-  Norms seen;
-  for (const SiteKind kind :
-       {SiteKind::kGradUnreduced, SiteKind::kGradReduced, SiteKind::kParamOrigin, SiteKind::kParamUpdated})
-    for (const Row& row : harness.RowsOf(kind, step)) {
-      INFO(SiteKindName(kind) << " " << row.name);
-      CHECK(seen.emplace(std::pair(kind, row.name), ValueOf(row.record, Stat::kNorm)).second);
-    }
-  for (const auto& [key, norm] : norms) {
-    INFO(SiteKindName(key.first) << " " << key.second);
-    const auto found = seen.find(key);
-    if (found == seen.end() && key.first == SiteKind::kGradUnreduced && key.second == late) continue;
-    REQUIRE(found != seen.end());
-    CHECK(found->second == Approx(norm).epsilon(1e-6));
-    seen.erase(found);
-  }
-  for (const auto& [key, norm] : seen) FAIL_CHECK(SiteKindName(key.first) << " " << key.second << " is a row too many");
-}
-
-// Trains, with a change before each step, and checks the rows of every step. `late` names the parameter whose
-// un-reduced gradient may be absent in a step.
-void TrainAndCheck(Harness& harness, Changing& model, torch::optim::Optimizer& optimizer, TorchMonitor& monitor,
-                   const std::function<std::string(int)>& change) {
-  std::vector<Norms> norms;
-  std::vector<std::string> late;
-  for (int step = 0; step < kSteps; ++step) {
-    late.push_back(change(step));
-    optimizer.zero_grad();
-    model().backward();
-    norms.push_back(BeforeUpdate(model));
-    optimizer.step();
-    AddAfterUpdate(model, &norms.back());
-  }
-  CHECK(monitor.core().step() == kSteps);
-  CHECK(monitor.Close().ok());
-  for (int step = 0; step < kSteps; ++step)
-    CheckRows(harness, step, norms[static_cast<size_t>(step)], late[static_cast<size_t>(step)]);
-  CHECK(harness.CountEvents(EventKind::kDegraded, "") == 0);
-  CHECK(harness.LedgersBalance());
-}
-
-// Events are told by another thread.
-bool WaitForEvent(const Harness& harness, EventKind kind, const std::string& part) {
-  for (int i = 0; i < 1000 && harness.CountEvents(kind, part) == 0; ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  return harness.CountEvents(kind, part) > 0;
-}
-
-}  // namespace
 
 TEST_CASE("parameters that are replaced in the model and in their group are followed") {
   const bool is_told = GENERATE(false, true);
@@ -203,24 +82,6 @@ TEST_CASE("a parameter has rows in the step in which it is unfrozen, and none wh
   });
   CHECK(harness.RowsOf(SiteKind::kGradUnreduced, 2).size() == 5);
   CHECK(harness.RowsOf(SiteKind::kGradUnreduced, 8).size() == 3);
-}
-
-TEST_CASE("a parameter that comes to an optimizer as a group has rows in that step") {
-  Harness harness(kOfParameters);
-  Changing model;
-  Freeze(model->body, true);
-  Parameters first{model->points};
-  for (const torch::Tensor& parameter : model->head->parameters()) first.push_back(parameter);
-  AdamW optimizer(first, AdamRate());
-  TorchMonitor monitor(harness.options);
-  monitor.Attach(*model, optimizer);
-  TrainAndCheck(harness, model, optimizer, monitor, [&](int step) -> std::string {
-    if (step != 3) return "";
-    Freeze(model->body, false);
-    optimizer.add_param_group(torch::optim::OptimizerParamGroup(model->body->parameters()));
-    return "";
-  });
-  CHECK(harness.CountEvents(EventKind::kNote, "have come to an attached optimizer") == 1);
 }
 
 TEST_CASE("a module that is replaced under its name is followed") {
@@ -326,44 +187,86 @@ TEST_CASE("a plan that begins is for the model as it is then") {
   CHECK(harness.LedgersBalance());
 }
 
-TEST_CASE("an optimizer that is assigned to the watched variable is watched in its place") {
+TEST_CASE("a tensor that has got the place of another one has rows under its new name alone") {
   Harness harness(kOfParameters);
+  Changing model;
+  model->head = model->replace_module("head", nn::Linear(4, 4));
+  AdamW optimizer(model->parameters(), AdamRate());
+  TorchMonitor monitor(harness.options);
+  monitor.Attach(*model, optimizer);
+  std::vector<Norms> norms;
+  for (int step = 0; step < kSteps; ++step) {
+    if (step == 3) {  // body and head share a weight from now on, under the name of the first
+      struct Open : nn::Linear::ContainedType {
+        static auto& ParametersOf(torch::nn::Module& module) { return module.*(&Open::parameters_); }
+      };
+      const torch::Tensor old = model->body->weight;
+      model->body->weight = model->head->weight;
+      Open::ParametersOf(*model->body)["weight"] = model->head->weight;
+      std::vector<torch::Tensor>& group = optimizer.param_groups()[0].params();
+      group.erase(std::find_if(group.begin(), group.end(), [&](const auto& each) { return each.is_same(old); }));
+    }
+    optimizer.zero_grad();
+    model().backward();
+    norms.push_back(BeforeUpdate(model));
+    optimizer.step();
+    AddAfterUpdate(model, &norms.back());
+    if (step >= 3)
+      for (const SiteKind kind :
+           {SiteKind::kGradUnreduced, SiteKind::kGradReduced, SiteKind::kParamOrigin, SiteKind::kParamUpdated})
+        norms.back().erase({kind, "head.weight"});
+  }
+  CHECK(monitor.Close().ok());
+  for (int step = 0; step < kSteps; ++step)
+    if (step != 3) CheckRows(harness, step, norms[static_cast<size_t>(step)]);
+}
+
+TEST_CASE("a parameter that no optimizer updates has un-reduced gradients after the program has put its hook on it") {
+  struct LeavesAsItIs : torch::autograd::PostAccumulateGradHook {
+    void operator()(const torch::Tensor&) override {}
+  };
+  Harness harness(kOfParameters);
+  Changing model;
+  AdamW optimizer(model->head->parameters(), AdamRate());
+  TorchMonitor monitor(harness.options);
+  monitor.Attach(*model, optimizer);
+  for (int step = 0; step < kSteps; ++step) {
+    if (step == 3) torch::autograd::impl::set_post_acc_grad_hooks(model->points, std::make_unique<LeavesAsItIs>());
+    model->zero_grad();
+    model().backward();
+    optimizer.step();
+  }
+  CHECK(monitor.Close().ok());
+  for (int step = 0; step < kSteps; ++step) {
+    INFO("step " << step);
+    CHECK(harness.Find(SiteKind::kGradUnreduced, "points", step).has_value() == (step != 3));
+  }
+}
+
+TEST_CASE("backward passes are counted on when the model is attached again between them") {
+  Harness harness(R"({"wg_distribution": true, "monitor_mbs_grad": true})");
+  harness.options.grad_acc_steps = 3;
   Changing model;
   AdamW optimizer(model->parameters(), AdamRate());
   TorchMonitor monitor(harness.options);
   monitor.Attach(*model, optimizer);
-  TrainAndCheck(harness, model, optimizer, monitor, [&](int step) -> std::string {
-    if (step == 5) optimizer = AdamW(model->parameters(), torch::optim::AdamWOptions(1e-3));
-    return "";
-  });
-  CHECK(harness.RowsOf(SiteKind::kExpAvg, 5).empty());  // it begins without a state
-  CHECK(harness.RowsOf(SiteKind::kExpAvg, 6).size() == 5);
-}
-
-TEST_CASE("an optimizer in another's place that nobody attaches is missed while the job runs") {
-  Harness harness(kOfParameters);
-  Changing model;
-  TorchMonitor monitor(harness.options);
-  auto optimizer = std::make_unique<AdamW>(model->parameters(), AdamRate());
-  monitor.Attach(*model, *optimizer);
-  const auto train = [&](int steps) {
-    for (int step = 0; step < steps; ++step) {
-      optimizer->zero_grad();
+  std::vector<double> norms;
+  for (int step = 0; step < kSteps; ++step) {
+    optimizer.zero_grad();
+    for (int pass = 0; pass < 3; ++pass) {
+      if (pass == step % 3) monitor.Attach(*model, optimizer);
       model().backward();
-      optimizer->step();
+      norms.push_back(Norm(model->points.grad()));
     }
-  };
-  train(kSteps);
-  optimizer = std::make_unique<AdamW>(model->parameters(), AdamRate());
-  train(95);
-  CHECK(harness.CountEvents(EventKind::kWarning, "no step has ended") == 0);
-  train(kSteps);
-  CHECK(WaitForEvent(harness, EventKind::kWarning, "attach the optimizer that is stepped now"));
-  monitor.Attach(*model, *optimizer);
-  train(kSteps);
-  CHECK(monitor.core().step() == 2 * kSteps);
+    optimizer.step();
+  }
   CHECK(monitor.Close().ok());
-  CHECK(harness.CountEvents(EventKind::kWarning, "no step has ended") == 1);
+  for (int i = 0; i < 3 * kSteps; ++i) {
+    INFO("step " << i / 3 << ", pass " << i % 3);
+    const auto record = harness.Find(SiteKind::kGradUnreduced, "points", i / 3, i % 3);
+    REQUIRE(record);
+    CHECK(ValueOf(*record, Stat::kNorm) == Approx(norms[static_cast<size_t>(i)]).epsilon(1e-6));
+  }
 }
 
 TEST_CASE("what cannot be followed is told once, while the job runs") {
