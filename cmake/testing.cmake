@@ -1,16 +1,18 @@
 # How tests are declared. CTest runs each TEST_CASE of the core as an entry of its own, in a process of its own; a test
-# that links LibTorch takes seconds to start and stays one entry. Tags of a TEST_CASE become labels: [slow] keeps it out
-# of `./run test --fast`, [long] leaves it to `./run test --all` and `./run soak`, [random] (it takes its seed from
-# tests/random_seed.h) lets `./run soak` repeat it. The target test_programs is all that CTest runs, and what it links.
+# that links LibTorch takes seconds to start and stays one entry, beside one for its cases tagged [long]. Tags of a
+# TEST_CASE become labels: [slow] keeps it out of `./run test --fast`, [long] leaves it to `./run test --all` and `./run
+# soak`, [random] (it takes its seed from tests/random_seed.h) lets `./run soak` repeat it. The target test_programs is
+# all that CTest runs, and what it links.
 
 add_custom_target(test_programs)
 # What tools/check_tests.py compares with CTest's entries: a line "name|cases or whole|sources" for each executable.
 define_property(GLOBAL PROPERTY STEPWATCH_TESTS BRIEF_DOCS "Catch2 executables" FULL_DOCS "name|kind|sources")
 
-# stepwatch_test(name SOURCES a.cc … [DEPS target …] [REPLACES_CALLS]): a Catch2 executable. One that replaces operator
-# new or calls of the C library is compiled file by file in every build.
+# stepwatch_test(name SOURCES a.cc … [DEPS target …] [REPLACES_CALLS] [HAS_LONG]): a Catch2 executable. One that
+# replaces operator new or calls of the C library is compiled file by file in every build; one that links LibTorch says
+# whether it has cases tagged [long].
 function(stepwatch_test name)
-  cmake_parse_arguments(arg "REPLACES_CALLS" "" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(arg "REPLACES_CALLS;HAS_LONG" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   add_dependencies(test_programs ${name})
   if(arg_REPLACES_CALLS)
@@ -23,8 +25,12 @@ function(stepwatch_test name)
   set(kind cases)
   if("stepwatch_torch" IN_LIST arg_DEPS)
     set(kind whole)
-    add_test(NAME ${name} COMMAND ${name})
+    add_test(NAME ${name} COMMAND ${name} ~[long])
     set_tests_properties(${name} PROPERTIES LABELS torch COST 30)
+    if(arg_HAS_LONG)
+      add_test(NAME ${name}_long COMMAND ${name} [long])
+      set_tests_properties(${name}_long PROPERTIES LABELS "torch;long" COST 40)
+    endif()
   else()
     stepwatch_discover(${name})
   endif()
