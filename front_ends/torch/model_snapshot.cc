@@ -24,36 +24,39 @@ bool IsSame(const WeakTensor& known, const at::Tensor& tensor) {
 void ModelSnapshot::Take(const torch::nn::Module& root) {
   modules_.clear();
   parameters_.clear();
-  Append(root);
+  Append("", root);
 }
 
-void ModelSnapshot::Append(const torch::nn::Module& module) {
+void ModelSnapshot::Append(const std::string& name, const torch::nn::Module& module) {
   const auto& registered = RegisteredParameters::Of(module);
-  const std::vector<std::shared_ptr<torch::nn::Module>> children = module.children();
-  modules_.push_back({&module, module.weak_from_this(), registered.size(), children.size()});
-  for (const auto& item : registered) parameters_.push_back(WeakOf(item.value()));
+  const auto children = module.named_children();
+  modules_.push_back({name, &module, module.weak_from_this(), registered.size(), children.size()});
+  for (const auto& item : registered) parameters_.push_back({item.key(), WeakOf(item.value())});
   for (const auto& child : children)
-    if (child != nullptr) Append(*child);
+    if (child.value() != nullptr) Append(child.key(), *child.value());
 }
 
 bool ModelSnapshot::Describes(const torch::nn::Module& root) const {
   Position at;
-  return Follows(root, &at) && at.module == modules_.size() && at.parameter == parameters_.size();
+  return Follows("", root, &at) && at.module == modules_.size() && at.parameter == parameters_.size();
 }
 
-bool ModelSnapshot::Follows(const torch::nn::Module& module, Position* at) const {
+bool ModelSnapshot::Follows(const std::string& name, const torch::nn::Module& module, Position* at) const {
   if (at->module == modules_.size()) return false;
   const Entry& entry = modules_[at->module];
   const bool is_root = at->module++ == 0;
   const auto& registered = RegisteredParameters::Of(module);
-  if (entry.module != &module || entry.parameters != registered.size()) return false;
+  if (entry.module != &module || entry.name != name || entry.parameters != registered.size()) return false;
   if (!is_root && entry.owner.expired()) return false;  // another one at the same address
-  for (const auto& item : registered)
-    if (at->parameter == parameters_.size() || !IsSame(parameters_[at->parameter++], item.value())) return false;
-  const std::vector<std::shared_ptr<torch::nn::Module>> children = module.children();
+  for (const auto& item : registered) {
+    if (at->parameter == parameters_.size()) return false;
+    const Parameter& known = parameters_[at->parameter++];
+    if (!IsSame(known.tensor, item.value()) || known.name != item.key()) return false;
+  }
+  const auto children = module.named_children();
   if (entry.children != children.size()) return false;
   for (const auto& child : children)
-    if (child != nullptr && !Follows(*child, at)) return false;
+    if (child.value() != nullptr && !Follows(child.key(), *child.value(), at)) return false;
   return true;
 }
 

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace torch::nn {
@@ -25,25 +26,30 @@ using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensor
 class ModelSnapshot {
  public:
   void Take(const torch::nn::Module& root);
-  // The same modules and parameters in the same places. Names are not compared.
+  // The same modules and parameters in the same places, under the same names.
   bool Describes(const torch::nn::Module& root) const;
 
  private:
   struct Entry {
+    std::string name;  // in its parent; empty: the root
     const torch::nn::Module* module;
     std::weak_ptr<const torch::nn::Module> owner;  // empty: the root may be held by nobody
     size_t parameters;
     size_t children;
   };
+  struct Parameter {
+    std::string name;  // in its module
+    WeakTensor tensor;
+  };
   struct Position {
     size_t module = 0;
     size_t parameter = 0;
   };
-  void Append(const torch::nn::Module& module);
-  bool Follows(const torch::nn::Module& module, Position* at) const;
+  void Append(const std::string& name, const torch::nn::Module& module);
+  bool Follows(const std::string& name, const torch::nn::Module& module, Position* at) const;
 
   std::vector<Entry> modules_;  // depth first, under every name
-  std::vector<WeakTensor> parameters_;
+  std::vector<Parameter> parameters_;
 };
 
 class GroupSnapshot {

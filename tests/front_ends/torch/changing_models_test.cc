@@ -117,6 +117,30 @@ TEST_CASE("a module that is replaced under its name is followed") {
   CHECK(harness.LedgersBalance());
 }
 
+TEST_CASE("a module that gets another name has rows under that one from the next step on") {
+  Harness harness(kOfAll);
+  Changing model;
+  AdamW optimizer(model->parameters(), AdamRate());
+  TorchMonitor monitor(harness.options);
+  monitor.Attach(*model, optimizer);
+  for (int step = 0; step < kSteps; ++step) {
+    if (step == 3) {
+      model->unregister_module("head");
+      model->register_module("top", model->head);
+    }
+    optimizer.zero_grad();
+    model().backward();
+    optimizer.step();
+  }
+  CHECK(monitor.Close().ok());
+  for (int step = 4; step < kSteps; ++step) {
+    INFO("step " << step);
+    CHECK(harness.Find(SiteKind::kParamUpdated, "top.weight", step));
+    CHECK(harness.Find(SiteKind::kActv, "top.output", step));
+    CHECK_FALSE(harness.Find(SiteKind::kParamUpdated, "head.weight", step));
+  }
+}
+
 TEST_CASE("modules and parameters of new names have rows from the next step on, and gone ones have none") {
   Harness harness(kOfAll);
   Changing model;
