@@ -73,6 +73,7 @@ def python_tests() -> list[Test]:
         Test("scenarios of saves", (*pytest, "tests/watch")),
         Test("a random series of edits", (*pytest, "tests/end_to_end/rehearse_test.py", "-k", "random_series")),
         Test("strangers", (*pytest, "tests/front_ends/python/random_changes_test.py")),
+        Test("random peers", (*pytest, "tests/end_to_end/foreign_text_test.py", "-k", "random")),
         Test("kill -9", (*pytest, "tests/end_to_end/rehearse_test.py", "-k", "kill_9")),
         Test("long tests in Python", (*pytest, "-n", "4", "--dist", "loadgroup", "-m", "long", "tests")),
     ]

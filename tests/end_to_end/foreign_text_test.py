@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -189,6 +190,40 @@ def test_no_control_character_of_a_peer_is_printed(
         assert "\nfake line" not in text
     if as_json:
         assert isinstance(json.loads(printed.stdout), dict)
+
+
+def random_answer(dice: random.Random) -> Callable[[socket.socket], None]:
+    """Return a server that breaks off, lies about lengths, nests deeply, stalls or sends what is no HTTP."""
+    body = json.dumps(hostile(ANSWER)).encode()
+    body = dice.choice([body, body[: dice.randrange(len(body))], b"[" * 100_000, dice.randbytes(300), b"null", b""])
+    length = dice.choice([len(body), 0, len(body) + 1, 2**40, -1])
+    code = dice.choice([b"200 OK", b"503 Busy\x1b[31m", b"100 Continue", b"999 x", b"x"])
+    answer = b"HTTP/1.1 " + code + b"\r\nContent-Length: " + str(length).encode() + b"\r\n\r\n" + body
+    cut = dice.choice([len(answer), dice.randrange(len(answer))])
+    reads, stalls, noise = dice.random() < 0.9, dice.random() < 0.1, dice.random() < 0.1
+
+    def serve(connection: socket.socket) -> None:
+        if reads:
+            read_request(connection)
+        connection.sendall(answer[:cut] if not noise else dice.randbytes(5000))
+        if stalls:
+            connection.settimeout(30)
+            connection.recv(1)
+
+    return serve
+
+
+@pytest.mark.parametrize("number", [*range(6), *(pytest.param(each, marks=pytest.mark.long) for each in range(6, 60))])
+def test_every_verb_returns_from_random_peers(tmp_path: Path, peer: Callable[..., Peer], number: int) -> None:
+    dice = random.Random(f"{os.environ['STEPWATCH_SEED']} {number}")
+    peer(random_answer(dice))
+    config = tmp_path / "new.json"
+    config.write_text("{}")
+    verb = [word.format(config=config) for word in dice.choice([*VERBS, ["events"]])]
+    printed = stepwatch(*verb, *dice.choice([[], ["--json"]]))
+    assert printed.returncode >= 0, printed  # no signal has ended it
+    for text in (printed.stdout.decode(), printed.stderr.decode()):
+        assert not CONTROL.search(text), text
 
 
 def test_a_socket_with_a_hostile_name_is_no_job(runtime: Path) -> None:
