@@ -6,9 +6,9 @@
 
 namespace stepwatch::base {
 
-// Starts a thread that no signal is delivered to: the program's signals are the program's. `name` has at most 15
-// characters. Throws std::system_error if the system has no thread left; the caller's signal mask is as before then,
-// too.
+// Starts a thread that no signal is delivered to but those of its own faults: the program's signals are the program's.
+// `name` has at most 15 characters. Throws std::system_error if the system has no thread left; the caller's signal mask
+// is as before then, too.
 std::thread StartWorkerThread(const char* name, std::function<void()> body);
 
 }  // namespace stepwatch::base
