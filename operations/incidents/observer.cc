@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <map>
+#include <tuple>
 
 #include "operations/detectors/detector.h"
 #include "operations/incidents/desk.h"
@@ -32,6 +34,7 @@ struct Observer::Impl {
     Desk desk;
     std::vector<std::unique_ptr<Detector>> detectors;
     int64_t order = 0;
+    double ticked_at = 0;
     bool rests = false;  // it ended long ago: what it takes to judge it again is made anew when it is heard
   };
 
@@ -43,6 +46,9 @@ struct Observer::Impl {
   }
   Watched* Get(const std::string& id, double wall);
   void MakeRoom();
+  // Sees a line, after time has passed to it, of which `advance` makes what it does.
+  template <class Advance>
+  void Observe(const Line& line, const Advance& advance, std::vector<Incident>* changes);
   void AdvanceTo(double now, std::vector<Incident>* changes);
   void Tick(Watched* watched, std::vector<Incident>* changes);
   void Rest(Watched* watched);
@@ -57,6 +63,8 @@ struct Observer::Impl {
   int64_t runs_seen = 0;
   int64_t lines_dropped = 0;
   double ticked_at = 0;
+  std::deque<std::string> to_forget;  // of the last look: see MakeRoom
+  double full_until = 0;              // there was nobody to forget
 };
 
 Observer::Impl::Watched* Observer::Impl::Get(const std::string& id, double wall) {
@@ -68,18 +76,32 @@ Observer::Impl::Watched* Observer::Impl::Get(const std::string& id, double wall)
   return made.get();
 }
 
+// A look at all runs finds whom to forget for many that come after: one for each would take as long as there are runs.
 void Observer::Impl::MakeRoom() {
-  auto oldest = runs.end();
-  for (auto it = runs.begin(); it != runs.end(); ++it)
-    if (it->second->run.ended() &&
-        (oldest == runs.end() || it->second->run.ended_at() < oldest->second->run.ended_at()))
-      oldest = it;
-  if (oldest == runs.end())
-    for (auto it = runs.begin(); it != runs.end(); ++it)
-      if (clock.now() - it->second->run.heard_at() > kSilentSecondsMin &&
-          (oldest == runs.end() || it->second->run.heard_at() < oldest->second->run.heard_at()))
-        oldest = it;
-  if (oldest != runs.end()) runs.erase(oldest);
+  constexpr size_t kAtOnce = 256;
+  constexpr double kAgainSeconds = 60;
+  const auto may_go = [&](const RunState& run) {
+    return run.ended() || clock.now() - run.heard_at() > kSilentSecondsMin;
+  };
+  if (to_forget.empty() && clock.now() < full_until) return;
+  if (to_forget.empty()) {
+    using Candidate = std::tuple<bool, double, std::string>;  // those that ended first
+    std::vector<Candidate> candidates;
+    for (const auto& [id, watched] : runs)
+      if (const RunState& run = watched->run; may_go(run))
+        candidates.emplace_back(!run.ended(), run.ended() ? run.ended_at() : run.heard_at(), id);
+    const auto end = candidates.begin() + static_cast<std::ptrdiff_t>(std::min(kAtOnce, candidates.size()));
+    std::partial_sort(candidates.begin(), end, candidates.end());
+    for (auto each = candidates.begin(); each != end; ++each) to_forget.push_back(std::move(std::get<2>(*each)));
+    if (to_forget.empty()) full_until = clock.now() + kAgainSeconds;
+  }
+  while (!to_forget.empty()) {
+    const Watched* oldest = Find(to_forget.front());
+    const bool is_over = oldest != nullptr && may_go(oldest->run);
+    if (is_over) runs.erase(to_forget.front());
+    to_forget.pop_front();
+    if (is_over) return;
+  }
 }
 
 void Observer::Impl::Rest(Watched* watched) {
@@ -100,6 +122,7 @@ void Observer::Impl::AdvanceTo(double now, std::vector<Incident>* changes) {
 
 void Observer::Impl::Tick(Watched* watched, std::vector<Incident>* changes) {
   const double now = clock.now();
+  watched->ticked_at = now;
   RunState& run = watched->run;
   run.Advance(now);
   const Desk::Moment moment = MomentOf(*watched);
@@ -154,6 +177,7 @@ void Observer::Impl::TakeEvent(Watched* watched, const Line& line, std::vector<I
       if (!findings.empty()) watched->desk.Take(findings.Take(), moment, changes);
     }
   run.TakeEvent(line, clock.now(), line.t);
+  if (is_end) full_until = 0;
   if (begins_again)
     for (const auto& detector : watched->detectors) detector->OnRestart();
   if (const auto* stacks = std::get_if<StacksEvent>(&std::get<Event>(line.what)))
@@ -172,36 +196,63 @@ void Observer::Impl::TakeForAll(const Line& line, std::vector<Incident>* changes
 
 Observer::Observer(const Settings& settings) : impl_(std::make_unique<Impl>(settings)) {}
 Observer::~Observer() = default;
+Observer::Observer(Observer&&) noexcept = default;
+Observer& Observer::operator=(Observer&&) noexcept = default;
 
-std::vector<Incident> Observer::Observe(const Line& line) {
-  std::vector<Incident> changes;
-  Impl& impl = *impl_;
+template <class Advance>
+void Observer::Impl::Observe(const Line& line, const Advance& advance, std::vector<Incident>* changes) {
   const auto* event = std::get_if<Event>(&line.what);
   const auto* step = event == nullptr ? nullptr : std::get_if<ClockStepEvent>(event);
   if (step != nullptr) {
-    VirtualClock after = impl.clock;
+    VirtualClock after = clock;
     after.Set(line.t, step->seconds);
-    impl.AdvanceTo(after.now(), &changes);
-    impl.clock = after;
+    advance(after.now());
+    clock = after;
   } else {
-    impl.AdvanceTo(impl.clock.At(line.t), &changes);
-    impl.clock.See(line.t);
+    advance(clock.At(line.t));
+    clock.See(line.t);
   }
   if (line.run.empty()) {
-    if (event != nullptr && step == nullptr) impl.TakeForAll(line, &changes);
-    return changes;
+    if (event != nullptr && step == nullptr) TakeForAll(line, changes);
+    return;
   }
-  Impl::Watched* watched = impl.Get(line.run, line.t);
+  Watched* watched = Get(line.run, line.t);
   if (watched == nullptr) {
-    ++impl.lines_dropped;
-    return changes;
+    ++lines_dropped;
+    return;
   }
-  watched->run.Advance(impl.clock.now());
+  watched->run.Advance(clock.now());
   if (event == nullptr)
-    impl.TakeBeat(watched, line, &changes);
+    TakeBeat(watched, line, changes);
   else if (step == nullptr)
-    impl.TakeEvent(watched, line, &changes);
+    TakeEvent(watched, line, changes);
+}
+
+void Observer::Begin(double t) {
+  if (!impl_->clock.begun()) impl_->clock.See(t);
+}
+
+std::vector<Incident> Observer::Observe(const Line& line) {
+  std::vector<Incident> changes;
+  impl_->Observe(
+      line, [&](double now) { impl_->AdvanceTo(now, &changes); }, &changes);
   return changes;
+}
+
+void Observer::Learn(const Line& line) {
+  std::vector<Incident> changes;
+  const auto advance = [&](double now) {
+    impl_->clock.Advance(now);
+    impl_->ticked_at = std::max(impl_->ticked_at, now);
+    Impl::Watched* watched = impl_->Find(line.run);
+    if (watched != nullptr && now - watched->ticked_at >= kTickSeconds) impl_->Tick(watched, &changes);
+  };
+  impl_->Observe(line, advance, &changes);
+}
+
+void Observer::EndLearning() {
+  std::vector<Incident> changes;
+  for (auto& [id, watched] : impl_->runs) impl_->Tick(watched.get(), &changes);
 }
 
 std::vector<Incident> Observer::AdvanceTo(double t) {

@@ -5,9 +5,9 @@
 // clock. A wall clock that is set must be told by a ClockStepEvent (of any run, or of none: of an empty name); inside,
 // time never falls. The same lines give the same incidents, ids included.
 //
-// After a kill: call Adopt for each incident that was open, then Observe the lines that were kept of runs that have not
+// After a kill: call Adopt for each incident that was open, then Learn the lines that were kept of runs that have not
 // ended (some minutes of them are enough to learn their pace again; from the last start or restart on is best), and
-// throw away what these calls return. An adopted incident keeps its id, and is neither opened twice nor forgotten.
+// then EndLearning. An adopted incident keeps its id, and is neither opened twice nor forgotten.
 //
 // Memory is bounded: kRunsMax runs, of which those that ended first are forgotten first, and then those that nobody has
 // heard for hours; kRanksMax ranks a run, windows and series of fixed size for each, series until some minutes after
@@ -16,6 +16,7 @@
 // Not thread-safe; one thread owns it.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -39,10 +40,19 @@ class Observer {
   ~Observer();
   Observer(const Observer&) = delete;
   Observer& operator=(const Observer&) = delete;
+  Observer(Observer&&) noexcept;
+  Observer& operator=(Observer&&) noexcept;
 
+  // Time begins at `t`, unless it has begun: lines of before are seen then.
+  void Begin(double t);
   // Takes the line as seen at its `t`, after everything that was due until then. Returns the changes in the order in
   // which they happened.
   std::vector<Incident> Observe(const Line& line);
+  // As Observe, of the past: only the run of the line is looked at, and only then, so that thousands of runs over
+  // months take no longer than their lines.
+  void Learn(const Line& line);
+  // Every run is looked at once, at the time of the last line.
+  void EndLearning();
   // Time passes to `t` with no line. Call it about once a second; a time that has passed already does nothing.
   std::vector<Incident> AdvanceTo(double t);
   // Likewise, by seconds.

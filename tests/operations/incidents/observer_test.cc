@@ -273,13 +273,52 @@ TEST_CASE("An incident that was open before a kill keeps its id, and is resolved
 
   Observer after;
   after.Adopt(open);
-  for (const Line& line : script.lines) CHECK(OpenedIn(after.Observe(line)).empty());
+  for (const Line& line : script.lines) after.Learn(line);
+  after.EndLearning();
+  CHECK(OpenedIn(after.AdvanceBy(10)).empty());
   script.lines.clear();
   script.Event(RestartEvent{}).Train(50);
   std::vector<Incident> changes;
   for (const Line& line : script.lines)
     for (Incident& change : after.Observe(line)) changes.push_back(std::move(change));
   CHECK(IsResolved(changes, open.id));
+}
+
+TEST_CASE("Runs of months are learnt line by line, with the pace and the faults that they had") {
+  Script script;
+  script.Train(100).Event(ProcessGoneEvent{}, 2).Wait(30, {2});
+  Observer observed, learnt;
+  constexpr int kRuns = 3000;
+  for (int i = 0; i < kRuns; ++i) {
+    Line start = EventLine(-86400.0 * 30 * (kRuns - i) / kRuns, StartEvent{1, "host"});
+    start.run = "old" + std::to_string(i);
+    learnt.Learn(start);
+  }
+  for (const Line& line : script.lines) {
+    (void)observed.Observe(line);
+    learnt.Learn(line);
+  }
+  learnt.EndLearning();
+  CHECK(learnt.Runs().size() == kRuns + 1);
+  CHECK(learnt.Run("run")->step_seconds == observed.Run("run")->step_seconds);
+  CHECK(learnt.Run("run")->step == observed.Run("run")->step);
+  // Of the others nobody has heard anything since they were started.
+  std::vector<Incident> open = learnt.OpenIncidents();
+  std::erase_if(open, [](const Incident& each) { return each.run != "run"; });
+  REQUIRE(open.size() == 1);
+  CHECK(open.front().kind == observed.OpenIncidents().front().kind);
+}
+
+TEST_CASE("Lines of before the time at which an observer begins are seen then, however many runs are of the past") {
+  Observer observer;
+  observer.Begin(86400.0 * 30);
+  for (int i = 0; i < 3000; ++i) {
+    Line start = EventLine(864.0 * i, StartEvent{1, "host"});
+    start.run = "old" + std::to_string(i);
+    CHECK(observer.Observe(start).empty());
+  }
+  CHECK(observer.Runs().size() == 3000);
+  CHECK(observer.t() == 86400.0 * 30);
 }
 
 TEST_CASE("A run of which only an incident was kept has begun with its first line, whatever the time") {
