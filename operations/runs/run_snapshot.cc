@@ -27,9 +27,11 @@ RunSnapshot RunState::Snapshot(double now, double wall_minus_virtual, bool with_
   shown.id = id_;
   if (world_) shown.world = *world_;
   shown.hosts = hosts_;
-  shown.ended = ended_;
-  shown.end_reason = end_reason_;
-  shown.paused = !ended_ && is_paused(now);
+  // Whoever follows it may still see it begin again.
+  const bool is_lost = !ended_ && AreAllGone();
+  shown.ended = ended_ || is_lost;
+  shown.end_reason = is_lost ? EndReason::kLost : end_reason_;
+  shown.paused = !shown.ended && is_paused(now);
   shown.phase = phase();
   shown.step = step_;
   shown.checkpoint_step = checkpoint_step_;

@@ -12,6 +12,7 @@ constexpr int64_t kWarmUpAdvances = 5;
 constexpr double kGoneSecondsMin = 5;
 constexpr size_t kHostsMax = 256;
 constexpr size_t kSeriesMax = 96;
+constexpr int64_t kRanksTold = 4096;     // of which nothing is known but their end
 constexpr double kTogether = 0.25;       // of the time between beats, in which all ranks tell of a step
 constexpr double kTogetherShare = 0.75;  // of the steps: two ranks that beat on their own do so for half
 constexpr double kTogetherSmoothing = 0.1;
@@ -66,6 +67,11 @@ const RankState* RunState::FindRank(int64_t rank) const {
 
 int64_t RunState::world() const {
   return std::max(world_.value_or(0), static_cast<int64_t>(ranks_.size()));
+}
+
+bool RunState::AreAllGone() const {
+  return !ranks_.empty() && static_cast<int64_t>(ranks_.size()) >= world() &&
+         std::all_of(ranks_.begin(), ranks_.end(), [](const auto& rank) { return rank.second.gone; });
 }
 
 RunPhase RunState::phase() const {
@@ -220,11 +226,15 @@ void RunState::TakeEvent(const Line& line, double now, double wall) {
     has_pause_expired_ = false;
   } else if (const auto* checkpoint = std::get_if<CheckpointEvent>(&event)) {
     checkpoint_step_ = checkpoint->step ? checkpoint->step : step_;
-  } else if (rank == nullptr) {
-    return;
   } else if (std::holds_alternative<ProcessGoneEvent>(event)) {
+    // Of a run that is known from a store there may be no beat any more.
+    const bool has_room = static_cast<int64_t>(ranks_.size()) < std::clamp<int64_t>(world(), 1, kRanksTold);
+    if (rank == nullptr && line.rank && restarts_ == 0 && has_room) rank = RankOf(*line.rank, now, kRanksTold);
+    if (rank == nullptr) return;
     if (!rank->gone) rank->gone_at = now;
     rank->gone = true;
+  } else if (rank == nullptr) {
+    return;
   } else if (const auto* signal = std::get_if<SignalEvent>(&event)) {
     rank->signal = signal->number;
     rank->signal_at = now;

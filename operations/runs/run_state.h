@@ -59,6 +59,8 @@ class RunState {
 
   const std::string& id() const { return id_; }
   bool ended() const { return ended_; }
+  // No process is left of those that were heard, nor one that `world` says there is.
+  bool AreAllGone() const;
   EndReason end_reason() const { return end_reason_; }
   double ended_at() const { return ended_at_; }
   // A pause that has expired protects no longer, though beats go on to say that the run is paused.

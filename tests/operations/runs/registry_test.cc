@@ -76,6 +76,28 @@ TEST_CASE("A snapshot has ranks, phases, the latest numbers and the end with its
   CHECK(observer.Run("run")->end_reason == EndReason::kSignal);
 }
 
+TEST_CASE("A run has ended, and is lost, while all of its processes are gone, also if no beat of them is known") {
+  Script script;
+  script.Train(40);
+  Observer observer;
+  for (const Line& line : script.lines) (void)observer.Observe(line);
+  for (int64_t rank = 0; rank < 4; ++rank) {
+    CHECK_FALSE(observer.Run("run")->ended);
+    (void)observer.Observe(EventLine(script.t + 1, ProcessGoneEvent{}, rank));
+  }
+  CHECK(observer.Run("run")->ended);
+  CHECK(observer.Run("run")->end_reason == EndReason::kLost);
+  (void)observer.Observe(EventLine(script.t + 20, RestartEvent{4, "host"}));
+  CHECK_FALSE(observer.Run("run")->ended);
+
+  Observer other;
+  (void)other.Observe(EventLine(1, StartEvent{2, "host"}));
+  (void)other.Observe(EventLine(2, ProcessGoneEvent{}, 0));
+  CHECK_FALSE(other.Run("run")->ended);
+  (void)other.Observe(EventLine(2, ProcessGoneEvent{}, 1));
+  CHECK(other.Run("run")->ended);
+}
+
 TEST_CASE("A series of a million steps stays within its points and keeps what was least and most") {
   Series series(512);
   for (int64_t step = 0; step < 1'000'000; ++step) series.Add(step, static_cast<double>(step), step == 777'777 ? 9 : 1);
