@@ -1,6 +1,8 @@
 #include "operations/daemon/daemon.h"
 
 #include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
 #include <utility>
 
 #include "operations/daemon/log.h"
@@ -11,6 +13,7 @@ namespace stepwatch::operations {
 namespace {
 
 constexpr std::chrono::milliseconds kTick{250};
+constexpr std::chrono::milliseconds kTurn{5};
 constexpr int64_t kTicksOfSecond = 4;
 constexpr int64_t kTicksOfSeries = 10 * kTicksOfSecond;
 constexpr int64_t kTicksOfMinute = 60 * kTicksOfSecond;
@@ -87,14 +90,43 @@ void Daemon::TakeLine(Line line) {
   Take({std::move(line)}, {});
 }
 
+// All lines in their order: what comes while many are being taken waits for them.
 void Daemon::Take(std::vector<Line> lines, std::function<void()> then) {
-  std::vector<Incident> changes;
-  const double now = PassTime(&changes);
-  for (Line& line : lines) {
-    line.t = std::min(line.t, now);
-    Observe(std::move(line), &changes);
+  lines_waiting_ += lines.size();
+  taking_.push_back({std::move(lines), 0, std::move(then)});
+  if (taking_.size() == 1) TakeSome(std::chrono::steady_clock::now() + kTurn);
+}
+
+void Daemon::TakeSome(std::chrono::steady_clock::time_point until) {
+  while (!taking_.empty()) {
+    Taking& taking = taking_.front();
+    const double now = PassTime(&taking.changes);
+    while (taking.taken < taking.lines.size()) {
+      Line& line = taking.lines[taking.taken++];
+      --lines_waiting_;
+      line.t = std::min(line.t, now);
+      Observe(std::move(line), &taking.changes);
+      if (std::chrono::steady_clock::now() < until) continue;
+      if (taking.taken < taking.lines.size())
+        return Later([this] { TakeSome(std::chrono::steady_clock::now() + kTurn); });
+    }
+    Taking done = std::move(taking);
+    taking_.pop_front();
+    Tell(done.changes, std::move(done.then));
   }
-  Tell(changes, std::move(then));
+}
+
+void Daemon::Later(std::function<void()> work) {
+  later_.push_back(std::move(work));
+  if (later_.size() == 1) boost::asio::post(loop_, [this] { DoNext(); });
+}
+
+// One piece in a turn, however many have long work to do.
+void Daemon::DoNext() {
+  const std::function<void()> work = std::move(later_.front());
+  later_.pop_front();
+  if (!later_.empty()) boost::asio::post(loop_, [this] { DoNext(); });
+  work();
 }
 
 void Daemon::Observe(Line line, std::vector<Incident>* changes) {

@@ -4,6 +4,8 @@
 // Everything on the thread that runs `loop`.
 #pragma once
 
+#include <chrono>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -50,9 +52,10 @@ class Daemon final : public Service {
   // A line as it was learnt just now, from whoever has learnt it.
   void TakeLine(Line line);
 
+  void Later(std::function<void()> work) override;
   double t() const override { return options_.look_at_clocks().wall; }
   void Take(std::vector<Line> lines, std::function<void()> then) override;
-  bool IsBehind() const override { return loop_delay_ > kBehindSeconds; }
+  bool IsBehind() const override { return loop_delay_ > kBehindSeconds || lines_waiting_ > kLinesWaitingMax; }
   void CountRefused(int64_t lines) override { lines_refused_ += lines; }
   std::vector<RunSnapshot> Runs() const override { return observer_.Runs(); }
   std::optional<RunSnapshot> Run(std::string_view id) const override { return observer_.Run(id); }
@@ -75,23 +78,41 @@ class Daemon final : public Service {
 
  private:
   static constexpr double kBehindSeconds = 5;
+  static constexpr size_t kLinesWaitingMax = 200000;
+
+  // Lines that are being taken.
+  struct Taking {
+    std::vector<Line> lines;
+    size_t taken = 0;
+    std::function<void()> then;
+    std::vector<Incident> changes = {};
+  };
 
   Status OpenStore();
   Status OpenUpstream();
   void ApplyUpstream();
   void StartDiscovery();
   void ApplyDiscovery();
-  void Restore(const Restored& restored);
+  // Lines from `begun_number` on are of this process; 0: none is.
+  void Restore(const Restored& restored, int64_t begun_number);
+  void RestoreLate(const Restored& restored);
+  // The store may lack what it had: all that is known is written again.
+  void StoreAgain();
+  void WriteAllSeries();
   void AwaitTick();
   void Tick();
   static Settings SettingsOfObserver(Settings chosen);
   // Time passes to now, with all that is to be said of the clock. Returns now.
   double PassTime(std::vector<Incident>* changes);
   void Observe(Line line, std::vector<Incident>* changes);
+  void DoNext();
+  // Of those that wait, until `until` is over.
+  void TakeSome(std::chrono::steady_clock::time_point until);
   void Keep(const Line& line, bool is_ours);
   // Notes and stores changes; `then` is called when they are safe.
   void Tell(const std::vector<Incident>& changes, std::function<void()> then);
   void StoreRuns();
+  void ForgetEnded();
   void StoreSeries();
   void StoreProcesses();
   // What is known of runs that are over, or that the observer has forgotten.
@@ -123,7 +144,13 @@ class Daemon final : public Service {
   std::map<std::string, StoredRun, std::less<>> ended_;                  // in the store
   std::map<std::string, KnownProcess> processes_;                        // in the store
   HeardBefore heard_before_;
-  int64_t number_ = 0;  // of the last line
+  int64_t number_ = 0;        // of the last line
+  int64_t begun_number_ = 0;  // the one before the first line of this process, if it has begun without the store
+  bool is_started_ = false;
+  bool is_restored_ = false;
+  std::deque<std::function<void()>> later_;
+  std::deque<Taking> taking_;
+  size_t lines_waiting_ = 0;
   int64_t ticks_ = 0;
   int64_t lines_taken_ = 0;
   int64_t lines_refused_ = 0;

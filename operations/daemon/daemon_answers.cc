@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "operations/daemon/daemon.h"
+#include "operations/daemon/log.h"
 #include "operations/intake/json_answers.h"
 
 namespace stepwatch::operations {
@@ -11,7 +12,7 @@ namespace stepwatch::operations {
 std::vector<std::string> Daemon::RunsOfStore() const {
   std::vector<std::string> summaries;
   for (const auto& [id, run] : ended_)
-    if (!observer_.Run(id)) summaries.push_back(run.summary);
+    if (!observer_.Knows(id)) summaries.push_back(run.summary);
   return summaries;
 }
 
@@ -28,11 +29,11 @@ void Daemon::SeriesNames(const std::string& run, std::function<void(std::vector<
     names.insert(stored.begin(), stored.end());
     then({names.begin(), names.end()});
   };
-  const bool is_asked = store_->Ask([run, merge](Store& store) -> StoreQueue::Answer {
+  const auto ask = [run, merge](Store& store) -> StoreQueue::Answer {
     Result<std::vector<std::string>> stored = store.SeriesNames(run);
     return [merge, names = stored.ok() ? std::move(stored).value() : std::vector<std::string>()] { merge(names); };
-  });
-  if (!is_asked) merge({});
+  };
+  store_->Ask(ask, [merge] { merge({}); });
 }
 
 // The store has what was before this process began to watch.
@@ -45,19 +46,19 @@ void Daemon::SeriesOf(const std::string& run, const std::string& name,
     points.insert(points.end(), seen.begin(), seen.end());
     then(std::move(points));
   };
-  const bool is_asked = store_->Ask([run, name, merge](Store& store) -> StoreQueue::Answer {
+  const auto ask = [run, name, merge](Store& store) -> StoreQueue::Answer {
     Result<std::vector<SeriesPoint>> stored = store.SeriesOf(run, name);
     return [merge, points = stored.ok() ? std::move(stored).value() : std::vector<SeriesPoint>()] { merge(points); };
-  });
-  if (!is_asked) merge({});
+  };
+  store_->Ask(ask, [merge] { merge({}); });
 }
 
 void Daemon::ChangesOf(const std::string& incident, std::function<void(std::vector<StoredChange>)> then) {
-  const bool is_asked = store_->Ask([incident, then](Store& store) -> StoreQueue::Answer {
+  const auto ask = [incident, then](Store& store) -> StoreQueue::Answer {
     Result<std::vector<StoredChange>> stored = store.ChangesOf(incident);
     return [then, changes = stored.ok() ? std::move(stored).value() : std::vector<StoredChange>()] { then(changes); };
-  });
-  if (!is_asked) then({});
+  };
+  store_->Ask(ask, [then] { then({}); });
 }
 
 bool Daemon::Acknowledge(const std::string& incident, const Acknowledgement& acknowledgement,
@@ -96,6 +97,10 @@ DaemonCounts Daemon::Counts() const {
   counts.lines_dropped = observer_.lines_dropped();
   const StoreQueue::Counts store = store_->counts();
   counts.lines_never_stored = store.lines_dropped;
+  counts.changes_never_stored = store.changes_dropped;
+  counts.store_changes_lost = store.changes_lost;
+  counts.store_set_aside = store.set_aside;
+  counts.log_lines_dropped = LogLinesDropped();
   counts.store_waiting_bytes = static_cast<int64_t>(store.waiting_bytes);
   counts.store_bytes = store.bytes;
   counts.store_in_trouble = store.in_trouble;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -39,6 +40,19 @@ std::string HostName() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
+// The runs of these lines, or those that were heard last if there are more than are watched.
+std::set<std::string> NewestRuns(const std::vector<StoredLine>& lines) {
+  std::map<std::string, int64_t> last;
+  for (const StoredLine& line : lines) last[line.run] = line.number;
+  std::vector<std::pair<int64_t, std::string>> by_age;
+  for (const auto& [run, number] : last) by_age.emplace_back(number, run);
+  const auto newest = by_age.end() - static_cast<std::ptrdiff_t>(std::min(kRunsMax, by_age.size()));
+  std::nth_element(by_age.begin(), newest, by_age.end());
+  std::set<std::string> runs{""};  // of the observer itself
+  for (auto each = newest; each != by_age.end(); ++each) runs.insert(std::move(each->second));
+  return runs;
+}
+
 }  // namespace
 
 Daemon::Daemon(boost::asio::io_context& loop, DaemonOptions options)
@@ -50,36 +64,42 @@ Daemon::Daemon(boost::asio::io_context& loop, DaemonOptions options)
 
 Daemon::~Daemon() = default;
 
+// The store may take long to open, or never be there: then watching begins without it.
 Status Daemon::OpenStore() {
-  const std::string path = base::JoinPath(options_.state_directory, "stepwatchd.db");
-  auto opened = Store::Open({path, options_.vfs});
-  if (!opened.ok() && opened.status().code() == StatusCode::kInvalid) {
-    // Notices are worth more than what was noticed: it goes on, and the file is kept for whoever can read it.
-    const std::string aside = path + ".damaged";
-    Log(LogLevel::kError, opened.status().message() + "; it is moved to " + aside + ", and a new one begins");
-    base::FileSystem& files = base::FileSystem::Real();
-    (void)files.Rename(path.c_str(), aside.c_str());
-    for (const char* beside : {"-wal", "-shm"}) (void)files.Unlink((path + beside).c_str());
-    opened = Store::Open({path, options_.vfs});
-  }
-  if (!opened.ok()) return opened.status();
-  Result<Restored> restored = opened.value()->Load();
-  if (!restored.ok()) return restored.status();
+  constexpr std::chrono::milliseconds kAwaited{1200};
+  StoreQueue::Callbacks callbacks;
+  callbacks.on_trouble = [this](const std::string& why) {
+    store_trouble_ = why;
+    if (is_started_)
+      Log(LogLevel::kError, why + "; what it has not taken waits in memory, and it is tried again every second");
+  };
+  callbacks.on_recovery = [this] {
+    store_trouble_.clear();
+    WriteAllSeries();
+    Log(LogLevel::kInfo, "the store takes what waited");
+  };
+  callbacks.on_note = [](const std::string& note) { Log(LogLevel::kError, note); };
+  callbacks.on_restored = [this](const Restored& restored) {
+    if (is_started_) return RestoreLate(restored);
+    is_restored_ = true;
+    Restore(restored, 0);
+  };
+  callbacks.on_renewal = [this] { StoreAgain(); };
   store_ = std::make_unique<StoreQueue>(
-      loop_, std::move(opened).value(), LimitsOf(options_.settings.store),
-      StoreQueue::Callbacks{[this](const std::string& why) {
-                              store_trouble_ = why;
-                              Log(LogLevel::kError, why +
-                                                        "; what it has not taken waits in memory, and it is tried "
-                                                        "again every second");
-                            },
-                            [this] {
-                              store_trouble_.clear();
-                              series_marks_.clear();
-                              for (auto& [run, mark] : marks_) mark = RunMark();
-                              Log(LogLevel::kInfo, "the store takes what waited");
-                            }});
-  Restore(restored.value());
+      loop_, StoreOptions{base::JoinPath(options_.state_directory, "stepwatchd.db"), options_.vfs},
+      LimitsOf(options_.settings.store), std::move(callbacks));
+  if (Status status = store_->AwaitOpen(kAwaited); !status.ok()) return status;
+  is_started_ = true;
+  const ClockLook look = options_.look_at_clocks();
+  (void)clock_.Look(look);
+  observer_.Begin(look.wall);
+  if (is_restored_) return Status();
+  // No number of a store that comes later is as large.
+  number_ = begun_number_ = static_cast<int64_t>(look.wall * 1000);
+  Restored none;
+  none.number_last = number_;
+  book_.Restore(none);
+  Log(LogLevel::kError, store_trouble_ + "; watching begins without what the store holds");
   return Status();
 }
 
@@ -139,37 +159,59 @@ void Daemon::ApplyDiscovery() {
   if (options_.settings.discovery.enabled) StartDiscovery();
 }
 
-void Daemon::Restore(const Restored& restored) {
+void Daemon::Restore(const Restored& restored, int64_t begun_number) {
   book_.Restore(restored);
-  number_ = restored.number_last;
+  number_ = std::max(number_, restored.number_last);
   for (const StoredRun& run : restored.runs) ended_[run.id] = run;
-  std::set<std::string> told;
-  for (const StoredLine& line : restored.lines) told.insert(line.run);
+  const std::set<std::string> told = NewestRuns(restored.lines);
   // A run that ended long ago has no lines any more, and does not begin again because something of it is open.
   for (const StoredIncident& each : restored.incidents)
     if (each.incident.state != IncidentState::kResolved &&
         (told.contains(each.incident.run) || !ended_.contains(each.incident.run)))
       observer_.Adopt(each.incident);
+  // Nobody was watched between what the process before has left and what this one knows: that silence is ours.
+  bool has_gap = false;
+  const auto add_gap = [&](double t) {
+    if (std::exchange(has_gap, true)) return;
+    const Line gap{t, "", std::nullopt, Event(ClockStepEvent{t - observer_.t()})};
+    observer_.Learn(gap);
+    if (begun_number == 0) Keep(gap, true);
+  };
   for (const StoredLine& stored : restored.lines) {
+    if (!told.contains(stored.run)) continue;
     Result<Line> line = ParseLine(stored.json);
     if (!line.ok()) continue;
     if (stored.run.empty()) line.value().run.clear();
     if (const std::optional<int64_t> rank = line.value().rank)
       heard_before_.Note(line.value().run, *rank, line.value().t);
-    (void)observer_.Observe(line.value());
+    if (begun_number > 0 && stored.number >= begun_number) add_gap(line.value().t);
+    observer_.Learn(line.value());
   }
-  for (const KnownProcess& each : restored.processes) processes_[KeyOf(each)] = each;
-  const ClockLook look = options_.look_at_clocks();
-  (void)clock_.Look(look);
-  if (restored.lines.empty()) return;
-  // Nobody was watched meanwhile: that silence is ours.
-  const Line gap{look.wall, "", std::nullopt, Event(ClockStepEvent{look.wall - observer_.t()})};
-  (void)observer_.Observe(gap);
-  Keep(gap, true);
+  observer_.EndLearning();
+  for (const KnownProcess& each : restored.processes) processes_.try_emplace(KeyOf(each), each);
+  if (!restored.lines.empty()) add_gap(options_.look_at_clocks().wall);
+}
+
+// As after a kill at this moment: of the store, and of what waited for it.
+void Daemon::RestoreLate(const Restored& restored) {
+  Log(LogLevel::kInfo, "the store is there: what it holds is taken over");
+  observer_ = Observer(SettingsOfObserver(options_.settings.detectors));
+  Restore(restored, begun_number_);
+  observer_.Begin(t());
+  marks_.clear();
+  WriteAllSeries();
+  if (!discovery_) return;
+  std::vector<KnownProcess> seen = discovery_->Processes();
+  std::vector<KnownProcess> unseen;
+  for (const KnownProcess& each : restored.processes)
+    if (std::none_of(seen.begin(), seen.end(), [&](const auto& other) { return KeyOf(other) == KeyOf(each); }))
+      unseen.push_back(each);
+  discovery_->Remember(unseen);
 }
 
 void Daemon::Stop() {
   if (discovery_) discovery_->Stop();  // it still says which processes it knew
+  TakeSome(std::chrono::steady_clock::time_point::max());
   intake_.Close();
   tick_.Cancel();
   upstream_.reset();

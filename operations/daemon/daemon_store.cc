@@ -13,24 +13,52 @@ namespace stepwatch::operations {
 
 void Daemon::StoreRuns() {
   constexpr double kRefreshSeconds = 60;
+  // Thousands that changed at once, such as at the start, are written over some seconds.
+  constexpr int kAtOnce = 200;
   const double now = t();
+  int stored_now = 0;
   for (const RunSnapshot& run : observer_.Runs()) {
     RunMark& mark = marks_[run.id];
-    const std::string state = StateOf(run);
+    std::string state = StateOf(run);
     if (state == mark.state && (run.ended || now - mark.stored_t < kRefreshSeconds)) continue;
+    if (stored_now++ == kAtOnce) break;
     if (state != mark.state && !mark.state.empty())
       Log(LogLevel::kInfo, "run " + run.id + ": " + mark.state + " -> " + state);
-    mark.state = state;
+    mark.state = std::move(state);
     mark.stored_t = now;
     StoredRun stored{run.id, run.ended, run.heard_t, Dump(RunJson(run))};
-    if (run.ended) ended_.insert_or_assign(run.id, stored);
+    if (run.ended)
+      ended_.insert_or_assign(run.id, stored);
+    else
+      ended_.erase(run.id);
     store_->next().runs.insert_or_assign(run.id, std::move(stored));
   }
-  while (ended_.size() > static_cast<size_t>(Store::kRunsRestored)) {
-    const auto oldest = std::min_element(
-        ended_.begin(), ended_.end(), [](const auto& a, const auto& b) { return a.second.heard_t < b.second.heard_t; });
-    ended_.erase(oldest);
-  }
+  ForgetEnded();
+}
+
+void Daemon::ForgetEnded() {
+  constexpr size_t kMax = static_cast<size_t>(Store::kRunsRestored);
+  if (ended_.size() <= kMax) return;
+  std::vector<std::pair<double, std::string>> by_age;
+  for (const auto& [id, run] : ended_) by_age.emplace_back(run.heard_t, id);
+  const auto kept = by_age.end() - static_cast<std::ptrdiff_t>(kMax);
+  std::nth_element(by_age.begin(), kept, by_age.end());
+  for (auto each = by_age.begin(); each != kept; ++each) ended_.erase(each->second);
+}
+
+void Daemon::StoreAgain() {
+  Batch& next = store_->next();
+  for (const StoredChange& change : book_.All()) next.changes.push_back(change);
+  for (const Silence& silence : book_.Silences(t())) next.silences.push_back(silence);
+  for (const auto& [id, run] : ended_) next.runs.insert_or_assign(id, run);
+  for (const auto& [key, process] : processes_) next.processes.insert_or_assign(key, process);
+  for (auto& [run, mark] : marks_) mark.stored_t = 0;
+  WriteAllSeries();
+}
+
+void Daemon::WriteAllSeries() {
+  series_marks_.clear();
+  for (auto& [run, mark] : marks_) mark.step = -1;
 }
 
 void Daemon::StoreProcesses() {

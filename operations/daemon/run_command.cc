@@ -1,8 +1,8 @@
 #include "operations/daemon/run_command.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
@@ -21,8 +21,6 @@
 namespace stepwatch::operations {
 namespace {
 
-constexpr mode_t kOnlyOurs = 0700;
-
 std::string Variable(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
@@ -37,20 +35,22 @@ std::string StateDirectory(const std::string& named) {
   return home.empty() ? "" : base::JoinPath(home, ".local/state/stepwatchd");
 }
 
-// Makes the directory, and holds it as long as the descriptor is open: two daemons would tell everything twice.
-Result<base::UniqueFd> HoldStateDirectory(const std::string& directory) {
-  if (directory.empty()) return Status(StatusCode::kInvalid, "no state directory: name one with --state");
-  base::FileSystem& files = base::FileSystem::Real();
-  if (Status made = base::MakeDirectories(base::DirectoryOf(directory)); !made.ok()) return made;
-  if (files.MakeDirectory(directory.c_str(), kOnlyOurs) != 0 && errno != EEXIST)
-    return base::ErrnoStatus("cannot make", directory, errno);
-  Result<base::UniqueFd> lock = base::Open(base::JoinPath(directory, "stepwatchd.lock"), O_RDWR | O_CREAT, 0600);
-  if (!lock.ok()) return lock;
-  if (files.Lock(lock.value().get(), LOCK_EX | LOCK_NB) == 0) return lock;
-  if (errno == EWOULDBLOCK)
-    return Status(StatusCode::kUnavailable, "another stepwatchd has its state in " + directory +
-                                                "; end that one, or name another directory with --state");
-  return base::ErrnoStatus("cannot lock", directory, errno);
+// Somebody may cut a file short that is mapped here, such as the index of the store's log. The place that is gone is
+// read as zeros then, and whoever reads it finds that it is damaged.
+void ReadZerosWhereFilesWereCut() {
+  struct sigaction action {};
+  action.sa_flags = SA_SIGINFO | SA_NODEFER;
+  action.sa_sigaction = [](int number, siginfo_t* about, void*) {
+    static const auto page_bytes = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+    const uintptr_t page = reinterpret_cast<uintptr_t>(about->si_addr) & ~(page_bytes - 1);
+    const bool is_cut = about->si_code == BUS_ADRERR;
+    constexpr int kPrivate = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+    if (is_cut &&
+        ::mmap(reinterpret_cast<void*>(page), page_bytes, PROT_READ | PROT_WRITE, kPrivate, -1, 0) != MAP_FAILED)
+      return;
+    (void)std::signal(number, SIG_DFL);
+  };
+  (void)::sigaction(SIGBUS, &action, nullptr);
 }
 
 Result<DaemonSettings> ReadSettings(const std::string& path) {
@@ -126,6 +126,7 @@ int RunDaemon(const RunArguments& arguments) {
   // A peer that has gone, and a file that may not grow, are errors of calls.
   (void)std::signal(SIGPIPE, SIG_IGN);
   (void)std::signal(SIGXFSZ, SIG_IGN);
+  ReadZerosWhereFilesWereCut();
   (void)::umask(0077);
   const Result<DaemonSettings> settings = ReadSettings(arguments.config);
   if (!settings.ok()) {
@@ -136,9 +137,8 @@ int RunDaemon(const RunArguments& arguments) {
   options.settings = settings.value();
   options.state_directory = StateDirectory(arguments.state);
   options.socket = arguments.socket;
-  const Result<base::UniqueFd> lock = HoldStateDirectory(options.state_directory);
-  if (!lock.ok()) {
-    Log(LogLevel::kError, lock.status().message());
+  if (options.state_directory.empty()) {
+    Log(LogLevel::kError, "no state directory: name one with --state");
     return 1;
   }
   return Running(std::move(options), arguments.config).Run();

@@ -28,6 +28,14 @@ std::string DaemonMetricsText(const DaemonCounts& counts) {
   page.One("stepwatchd_lines_dropped", "counter", "Lines of more runs or ranks than are kept.", counts.lines_dropped);
   page.One("stepwatchd_lines_never_stored", "counter", "Lines that the store had no room for.",
            counts.lines_never_stored);
+  page.One("stepwatchd_incident_changes_never_stored", "counter",
+           "Changes of incidents that the store had no room for.", counts.changes_never_stored);
+  page.One("stepwatchd_store_changes_lost", "counter",
+           "Changes of incidents that were stored, and are in the store no more.", counts.store_changes_lost);
+  page.One("stepwatchd_store_set_aside", "counter", "Times that files of the store were damaged and set aside.",
+           counts.store_set_aside);
+  page.One("stepwatchd_log_lines_dropped", "counter", "Lines of the log that could not be written.",
+           counts.log_lines_dropped);
   page.One("stepwatchd_store_bytes", "gauge", "Size of the store.", counts.store_bytes);
   page.One("stepwatchd_store_waiting_bytes", "gauge", "Lines that wait to be stored.", counts.store_waiting_bytes);
   page.One("stepwatchd_store_in_trouble", "gauge", "1 while the store takes nothing.",

@@ -109,6 +109,17 @@ std::vector<StoredIncident> IncidentBook::Open() const {
   return List({true, "", incidents_.size()});
 }
 
+std::vector<StoredChange> IncidentBook::All() const {
+  std::map<int64_t, StoredChange> all;
+  for (const auto& [id, each] : incidents_)
+    all.emplace(each.number, StoredChange{each.number, std::string(NameOf(each.incident.state)), each.incident,
+                                          each.acknowledgement});
+  for (const StoredChange& change : events_) all.insert_or_assign(change.number, change);
+  std::vector<StoredChange> ordered;
+  for (auto& [number, change] : all) ordered.push_back(std::move(change));
+  return ordered;
+}
+
 IncidentBook::EventPage IncidentBook::After(int64_t number, size_t count) const {
   EventPage page;
   page.misses_some = number < number_forgotten_;

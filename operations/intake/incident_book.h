@@ -45,6 +45,8 @@ class IncidentBook {
   // The one that changed last first.
   std::vector<StoredIncident> List(const Query& query) const;
   std::vector<StoredIncident> Open() const;
+  // All that is kept, as changes in their order: the last one of each incident, and those that followers may ask for.
+  std::vector<StoredChange> All() const;
   EventPage After(int64_t number, size_t count) const;
   int64_t number_last() const { return number_last_; }
 

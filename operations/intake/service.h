@@ -23,8 +23,12 @@ struct DaemonCounts {
   std::map<std::string, int64_t> incidents_open;  // by kind
   int64_t lines_taken = 0;
   int64_t lines_refused = 0;
-  int64_t lines_dropped = 0;        // for want of room: more runs or ranks than are kept
-  int64_t lines_never_stored = 0;   // dropped while the disk was full
+  int64_t lines_dropped = 0;         // for want of room: more runs or ranks than are kept
+  int64_t lines_never_stored = 0;    // dropped while the disk was full
+  int64_t changes_never_stored = 0;  // of incidents, likewise
+  int64_t store_changes_lost = 0;    // of incidents, that were stored and are there no more
+  int64_t store_set_aside = 0;       // times that files of the store were damaged, and set aside
+  int64_t log_lines_dropped = 0;
   int64_t store_waiting_bytes = 0;  // lines that wait for the disk
   int64_t store_bytes = 0;
   bool store_in_trouble = false;
@@ -37,6 +41,8 @@ class Service {
  public:
   virtual ~Service() = default;
 
+  // Does a small piece of long work in a turn of its own, after whoever else waits for one.
+  virtual void Later(std::function<void()> work) = 0;
   // Now, in seconds of the wall clock.
   virtual double t() const = 0;
   // Takes lines in their order. `then` is called when the incidents that they opened are safe in the store.

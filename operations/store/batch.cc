@@ -44,6 +44,13 @@ int64_t Batch::DropLines(size_t bytes_max) {
   return dropped;
 }
 
+int64_t Batch::DropChanges(size_t count_max) {
+  if (changes.size() <= count_max) return 0;
+  const auto dropped = static_cast<std::ptrdiff_t>(changes.size() - count_max);
+  changes.erase(changes.begin(), changes.begin() + dropped);
+  return dropped;
+}
+
 int64_t Batch::FoldChanges(size_t count_max) {
   if (changes.size() <= count_max) return 0;
   std::map<std::string, size_t> left;

@@ -84,6 +84,8 @@ class Batch {
   // Keeps only the last change of each incident among the oldest, until at most so many are left; returns how many
   // went.
   int64_t FoldChanges(size_t count_max);
+  // Drops the oldest changes beyond that many; returns how many went.
+  int64_t DropChanges(size_t count_max);
 
  private:
   size_t line_bytes_ = 0;

@@ -15,8 +15,9 @@ using database::Statement;
 
 // Another program that reads the database may hold it for a moment.
 constexpr const char* kSetUp =
-    "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 16777216;"
-    "PRAGMA temp_store = MEMORY; PRAGMA busy_timeout = 2000;";
+    "PRAGMA busy_timeout = 2000; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 16777216;"
+    "PRAGMA temp_store = MEMORY;";
+constexpr const char* kJournal = "PRAGMA journal_mode = WAL";
 
 // What one run has said in one batch.
 struct Chunk {
@@ -34,9 +35,11 @@ void AddLine(const StoredLine& line, Chunk* chunk) {
 Result<std::unique_ptr<Store>> Store::Open(const StoreOptions& options) {
   Result<Database> opened = Database::Open(options.path, options.vfs);
   if (!opened.ok()) return opened.status();
-  std::unique_ptr<Store> store(new Store(std::move(opened).value()));
-  Status status = PrepareTables(&store->database_);
-  if (status.ok()) status = store->database_.Execute(kSetUp);
+  std::unique_ptr<Store> store(new Store(options, std::move(opened).value()));
+  Status status = store->database_.Execute(kSetUp);
+  if (status.ok()) status = PrepareTables(&store->database_);
+  if (status.ok()) status = CheckTables(&store->database_);
+  if (status.ok()) status = store->database_.Execute(kJournal);
   if (!status.ok()) return Status(status.code(), options.path + ": " + status.message());
   return store;
 }
@@ -179,6 +182,46 @@ Status Store::WriteSeries(const std::vector<StoredSeries>& all) {
   if (!writer.ok()) return writer.status();
   for (const StoredSeries& series : all)
     if (Status status = writer.value().Replace(series); !status.ok()) return status;
+  return Status();
+}
+
+Status Store::Check() {
+  // A connection that is open already remembers what files no longer hold.
+  Result<Database> fresh = Database::Open(options_.path, options_.vfs);
+  if (!fresh.ok()) return fresh.status();
+  if (Status status = fresh.value().Execute(kSetUp); !status.ok()) return status;
+  Result<Statement> check = fresh.value().Prepare("PRAGMA quick_check(1)");
+  if (!check.ok()) return check.status();
+  const Result<bool> row = check.value().Next();
+  if (!row.ok()) return row.status();
+  const std::string found = row.value() ? check.value().Text(0) : "nothing to check";
+  return found == "ok" ? Status() : Status(StatusCode::kInvalid, "the database is damaged: " + found);
+}
+
+Status Store::Prove() {
+  ++proof_;
+  Status status = database_.Execute("INSERT OR REPLACE INTO proofs VALUES (1, " + std::to_string(proof_) + ")");
+  if (!status.ok()) return status;
+  Result<Database> fresh = Database::Open(options_.path, options_.vfs);
+  if (!fresh.ok()) return fresh.status();
+  if (status = fresh.value().Execute(kSetUp); !status.ok()) return status;
+  const Result<int64_t> read = fresh.value().Ask("SELECT number FROM proofs WHERE id = 1");
+  if (!read.ok()) return read.status();
+  if (read.value() == proof_) return Status();
+  return Status(StatusCode::kInvalid, "what was written cannot be read back from " + options_.path);
+}
+
+Status Store::TakeOver(Database* other) {
+  return Transact([&] {
+    for (const StoreTable& table : kStoreTables)
+      if (Status status = other->CopyRows(table.name, table.order, &database_); !status.ok()) return status;
+    return Status();
+  });
+}
+
+Status Store::Delete(const std::vector<std::string>& unreadable) {
+  for (const std::string& sql : unreadable)
+    if (Status status = database_.Execute(sql); !status.ok()) return status;
   return Status();
 }
 

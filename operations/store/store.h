@@ -47,6 +47,11 @@ struct Restored {
   std::vector<KnownProcess> processes;
   int64_t number_last = 0;  // of lines and changes
   double t_last = 0;        // of the last line; 0: there is none
+  // Incidents and changes whose text is damaged, as statements that delete them.
+  std::vector<std::string> unreadable;
+
+  // What was learnt since it was read.
+  void Append(const Batch& later);
 };
 
 class Store {
@@ -54,6 +59,8 @@ class Store {
   static constexpr int64_t kIncidentsRestored = 2000;
   static constexpr int64_t kChangesRestored = 1000;
   static constexpr int64_t kRunsRestored = 1000;
+  static constexpr int64_t kOpenRunsRestored = 4096;
+  static constexpr int64_t kLineBytesRestored = int64_t{16} << 20;  // the newest
 
   // Makes the file if there is none. kUnsupported: a later version wrote it. kInvalid: it is damaged, or no database.
   static Result<std::unique_ptr<Store>> Open(const StoreOptions& options);
@@ -69,9 +76,22 @@ class Store {
   Result<std::vector<StoredChange>> ChangesOf(const std::string& incident);
   // Of the database, without its log.
   Result<int64_t> Bytes();
+  // The number of the last change of an incident that it holds; 0: it holds none.
+  Result<int64_t> LastChange();
+
+  // Whether its files hold a database that is whole, as somebody who opens it now would find them; as long as it takes
+  // to read all of it. kInvalid: they do not.
+  Status Check();
+  // Writes a number, and reads it back from the files.
+  Status Prove();
+  // Takes over all rows of another one that can be read.
+  Status TakeOver(database::Database* other);
+  Status Delete(const std::vector<std::string>& unreadable);
+  database::Database* database() { return &database_; }
 
  private:
-  explicit Store(database::Database database) : database_(std::move(database)) {}
+  Store(StoreOptions options, database::Database database)
+      : options_(std::move(options)), database_(std::move(database)) {}
   Status WriteAll(const Batch& batch);
   Status WriteLines(const std::deque<StoredLine>& lines);
   Status WriteRuns(const Batch& batch);
@@ -98,6 +118,8 @@ class Store {
     return status;
   }
 
+  const StoreOptions options_;
+  int64_t proof_ = 0;
   database::Database database_;
 };
 

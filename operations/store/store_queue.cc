@@ -1,21 +1,28 @@
 #include "operations/store/store_queue.h"
 
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
 #include <utility>
 
 namespace stepwatch::operations {
 namespace {
 
 constexpr double kPruneSeconds = 60;
+// Between two looks at the files of a store to which nothing is written.
+constexpr double kLookSeconds = 2;
+constexpr int kHangTicks = 3;
 constexpr std::chrono::seconds kStopTime{2};
 
 }  // namespace
 
-StoreQueue::StoreQueue(boost::asio::io_context& loop, std::unique_ptr<Store> store, StoreLimits limits,
-                       Callbacks callbacks)
-    : mailbox_(std::make_shared<watch::LoopMailbox>(loop)),
-      store_(std::move(store)),
+StoreQueue::StoreQueue(boost::asio::io_context& loop, StoreOptions options, StoreLimits limits, Callbacks callbacks)
+    : loop_(loop),
+      mailbox_(std::make_shared<watch::LoopMailbox>(loop)),
+      store_(std::make_shared<KeptStore>(std::move(options))),
       callbacks_(std::move(callbacks)),
-      limits_(limits) {}
+      limits_(limits) {
+  Write();
+}
 
 StoreQueue::~StoreQueue() {
   mailbox_->Close();
@@ -25,12 +32,25 @@ StoreQueue::~StoreQueue() {
   (void)thread_.Stop(base::IoThread::Clock::now() + kStopTime);
 }
 
+Status StoreQueue::AwaitOpen(std::chrono::milliseconds at_most) {
+  const auto deadline = std::chrono::steady_clock::now() + at_most;
+  {
+    const auto work = boost::asio::make_work_guard(loop_);
+    while (is_writing_ && loop_.run_one_until(deadline) > 0) {
+    }
+  }
+  loop_.restart();  // a loop that has run out of work stays stopped
+  if (is_writing_) BeginHang();
+  return is_taken_ ? status_ : Status();
+}
+
 void StoreQueue::Flush(Then then) {
   if (then) then_.push_back(std::move(then));
   if (is_writing_)
     writes_again_ = true;
   else
     Write();
+  if (hangs_) DoThen();
 }
 
 void StoreQueue::Write() {
@@ -38,47 +58,91 @@ void StoreQueue::Write() {
   in_flight_ = std::move(then_);
   then_.clear();
   is_writing_ = true;
+  writing_ticks_ = 0;
   auto batch = std::make_shared<Batch>(std::exchange(next_, {}));
   const auto write = [this, store = store_, mailbox = mailbox_, alive = std::weak_ptr<bool>(alive_), batch] {
     auto written = std::make_shared<Written>();
     written->status = store->Write(*batch);
-    if (!written->status.ok()) written->batch = std::move(*batch);
-    written->bytes = store->Bytes().ok() ? store->Bytes().value() : 0;
+    written->batch = std::move(*batch);
+    written->report = store->TakeReport();
     mailbox->Post([this, alive, written] {
       if (!alive.expired()) OnWritten(std::move(*written));
     });
   };
   if (thread_.Post(write)) return;
-  OnWritten({Status(StatusCode::kExhausted, "the store's thread hangs"), std::move(*batch), counts_.bytes});
+  OnWritten({Status(StatusCode::kExhausted, "the store's thread hangs"), std::move(*batch), {}});
 }
 
 void StoreQueue::OnWritten(Written written) {
   is_writing_ = false;
-  counts_.bytes = written.bytes;
-  const bool was_in_trouble = std::exchange(counts_.in_trouble, !written.status.ok());
+  hangs_ = false;
+  TakeReport(std::move(written.report), written.batch);
   if (!written.status.ok()) {
     written.batch.Append(std::exchange(next_, {}));
     next_ = std::move(written.batch);
     // They are made again from what the observer holds.
     next_.series.clear();
     Bound();
-    if (!was_in_trouble) callbacks_.on_trouble(written.status.message());
-  } else if (was_in_trouble) {
-    callbacks_.on_recovery();
   }
+  OnStatus(written.status);
   for (const Then& then : std::exchange(in_flight_, {})) then();
   if (writes_again_ && !is_writing_) Write();
+}
+
+void StoreQueue::TakeReport(StoreReport report, const Batch& written) {
+  counts_.bytes = report.bytes;
+  counts_.set_aside = report.set_aside;
+  counts_.changes_lost = report.changes_lost;
+  is_taken_ = report.is_taken;
+  for (const std::string& note : report.notes) callbacks_.on_note(note);
+  if (report.restored) {
+    report.restored->Append(written);
+    report.restored->Append(next_);
+    callbacks_.on_restored(std::move(*report.restored));
+  }
+  if (report.is_renewed) callbacks_.on_renewal();
+}
+
+void StoreQueue::OnStatus(const Status& status) {
+  status_ = status;
+  const bool was_in_trouble = std::exchange(counts_.in_trouble, !status.ok());
+  if (!status.ok() && !was_in_trouble) callbacks_.on_trouble(status.message());
+  if (status.ok() && was_in_trouble) callbacks_.on_recovery();
+}
+
+void StoreQueue::DoThen() {
+  for (const Then& then : std::exchange(in_flight_, {})) then();
+  for (const Then& then : std::exchange(then_, {})) then();
+}
+
+void StoreQueue::BeginHang() {
+  hangs_ = true;
+  OnStatus(Status(StatusCode::kTimedOut, "the store does not answer: its disk hangs, or is slow"));
+}
+
+void StoreQueue::NoticeHang() {
+  if (is_writing_ && ++writing_ticks_ >= kHangTicks) BeginHang();
+  if (hangs_) DoThen();
+  for (const auto& question : questions_)
+    if (++question->age >= kHangTicks && !std::exchange(question->is_answered, true)) question->otherwise();
+  std::erase_if(questions_, [](const auto& question) { return question->is_answered; });
 }
 
 void StoreQueue::Bound() {
   counts_.lines_dropped += next_.DropLines(kLineBytesMax);
   (void)next_.FoldChanges(kChangesMax);
+  counts_.changes_dropped += next_.DropChanges(2 * kChangesMax);
 }
 
 void StoreQueue::Tick(double t) {
+  NoticeHang();
   Bound();
-  if (!next_.empty() && !is_writing_) Write();
-  if (t - pruned_t_ < kPruneSeconds && t >= pruned_t_) return;
+  const bool looks = counts_.in_trouble || t - looked_t_ >= kLookSeconds || t < looked_t_;
+  if ((looks || !next_.empty()) && !is_writing_) {
+    looked_t_ = t;
+    Write();
+  }
+  if (hangs_ || (t - pruned_t_ < kPruneSeconds && t >= pruned_t_)) return;
   pruned_t_ = t;
   // A disk that is full has room again most likely because of this.
   (void)thread_.Post([store = store_, limits = limits_, t] { (void)store->Prune(limits, t); });
@@ -90,11 +154,22 @@ StoreQueue::Counts StoreQueue::counts() const {
   return counts;
 }
 
-bool StoreQueue::Ask(std::function<Answer(Store&)> ask) {
-  return thread_.Post([store = store_, mailbox = mailbox_, ask = std::move(ask)] {
-    auto answer = std::make_shared<Answer>(ask(*store));
-    mailbox->Post([answer] { (*answer)(); });
+void StoreQueue::Ask(std::function<Answer(Store&)> ask, Answer otherwise) {
+  if (hangs_) return otherwise();
+  const auto question = std::make_shared<Question>(Question{std::move(otherwise)});
+  const bool is_posted = thread_.Post([store = store_, mailbox = mailbox_, question, ask = std::move(ask)] {
+    // One that was answered meanwhile belongs to the loop.
+    auto answer = std::make_shared<Answer>(store->store() == nullptr ? Answer() : ask(*store->store()));
+    mailbox->Post([question, answer] {
+      if (std::exchange(question->is_answered, true)) return;
+      if (*answer)
+        (*answer)();
+      else
+        question->otherwise();
+    });
   });
+  if (!is_posted) return question->otherwise();
+  questions_.push_back(question);
 }
 
 }  // namespace stepwatch::operations

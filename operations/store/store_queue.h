@@ -1,10 +1,11 @@
 // The loop's side of the store: what is to be written waits in bounded memory, and a thread writes it.
 //
 // A batch leaves about once a second (Tick), and at once when somebody must not be told of it before it is safe
-// (Flush). A store that cannot be written to, most likely for want of room, is tried again with the next batch; what it
-// has not taken waits: of lines the newest kLineBytesMax, of changes of incidents kChangesMax (older ones of the same
-// incident are folded into later ones first), runs and silences once each, no series. All methods and callbacks belong
-// to the thread that runs `loop`.
+// (Flush). A store that cannot be written to, most likely for want of room, is tried again every second; what it has
+// not taken waits: of lines the newest kLineBytesMax, of changes of incidents kChangesMax (older ones of the same
+// incident are folded into later ones first), runs and silences once each, no series. A disk that hangs holds the
+// thread and nobody else: after some seconds nobody waits for it any more. All methods and callbacks belong to the
+// thread that runs `loop`.
 #pragma once
 
 #include <chrono>
@@ -14,7 +15,7 @@
 #include <vector>
 
 #include "controller/watch/loop_mailbox.h"
-#include "operations/store/store.h"
+#include "operations/store/kept_store.h"
 #include "src/base/io_executor.h"
 
 namespace boost::asio {
@@ -32,21 +33,34 @@ class StoreQueue {
     // The store takes nothing, and why: once, until it does again.
     std::function<void(const std::string& why)> on_trouble;
     std::function<void()> on_recovery;
+    // Something for the log.
+    std::function<void(const std::string& note)> on_note = [](const std::string&) {};
+    // The store was opened for the first time, and has this, with all that was to be written meanwhile.
+    std::function<void(Restored restored)> on_restored = [](const Restored&) {};
+    // It may lack what it had: all that is still known is to be written again.
+    std::function<void()> on_renewal = [] {};
   };
   struct Counts {
-    int64_t lines_dropped = 0;  // that the store has never taken
-    int64_t bytes = 0;          // of the store, at the last look
-    size_t waiting_bytes = 0;   // of lines
+    int64_t lines_dropped = 0;    // that the store has never taken
+    int64_t changes_dropped = 0;  // likewise of incidents, the last one of each
+    int64_t changes_lost = 0;     // of incidents, that it had and has no more
+    int64_t set_aside = 0;        // times that its files were set aside
+    int64_t bytes = 0;            // of the store, at the last look
+    size_t waiting_bytes = 0;     // of lines
     bool in_trouble = false;
   };
   using Then = std::function<void()>;
 
-  StoreQueue(boost::asio::io_context& loop, std::unique_ptr<Store> store, StoreLimits limits, Callbacks callbacks);
+  // Begins to open the store.
+  StoreQueue(boost::asio::io_context& loop, StoreOptions options, StoreLimits limits, Callbacks callbacks);
   // Writes what waits, for two seconds at most.
   ~StoreQueue();
   StoreQueue(const StoreQueue&) = delete;
   StoreQueue& operator=(const StoreQueue&) = delete;
 
+  // Runs the loop until the store is open, or cannot be opened for now, at most so long. Fails only if another
+  // stepwatchd has it.
+  Status AwaitOpen(std::chrono::milliseconds at_most);
   // What is to be written next.
   Batch& next() { return next_; }
   // Writes now. `then` is called when it has been written, or cannot be: a caller tells it all the same.
@@ -56,30 +70,48 @@ class StoreQueue {
   void SetLimits(const StoreLimits& limits) { limits_ = limits; }
   Counts counts() const;
 
-  // Asks the store on its thread; `ask` returns what the loop is to do with the answer. False: too much waits.
+  // Asks the store on its thread; `ask` returns what the loop is to do with the answer. `otherwise` is done instead if
+  // there is no answer, because the store is not open, or its disk hangs.
   using Answer = std::function<void()>;
-  bool Ask(std::function<Answer(Store&)> ask);
+  void Ask(std::function<Answer(Store&)> ask, Answer otherwise);
 
  private:
   struct Written {
     Status status;
-    Batch batch;  // as it was, if it was not written
-    int64_t bytes = 0;
+    Batch batch;  // as it was
+    StoreReport report;
+  };
+  struct Question {
+    Answer otherwise;
+    int age = 0;  // in ticks
+    bool is_answered = false;
   };
   void Write();
   void OnWritten(Written written);
+  void OnStatus(const Status& status);
+  void TakeReport(StoreReport report, const Batch& written);
+  void DoThen();
+  void BeginHang();
+  void NoticeHang();
   void Bound();
 
+  boost::asio::io_context& loop_;
   const std::shared_ptr<watch::LoopMailbox> mailbox_;
-  const std::shared_ptr<Store> store_;  // shared with work that hangs
+  const std::shared_ptr<KeptStore> store_;  // shared with work that hangs
   const Callbacks callbacks_;
   StoreLimits limits_;
   Batch next_;
   std::vector<Then> then_;       // of what is in next_
   std::vector<Then> in_flight_;  // of what is being written
+  std::vector<std::shared_ptr<Question>> questions_;
+  Status status_;  // of the last writing
   bool is_writing_ = false;
   bool writes_again_ = false;
+  bool is_taken_ = false;
+  bool hangs_ = false;
+  int writing_ticks_ = 0;  // so long has the writing under way taken
   double pruned_t_ = 0;
+  double looked_t_ = 0;
   Counts counts_;
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   base::IoThread thread_{"stepwatch-store"};

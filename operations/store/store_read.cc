@@ -1,6 +1,7 @@
 // What the store is asked.
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <string_view>
 
 #include "operations/store/change_text.h"
@@ -44,6 +45,22 @@ void SplitChunk(const std::string& run, std::string_view text, std::vector<Store
 
 }  // namespace
 
+void Restored::Append(const Batch& later) {
+  lines.insert(lines.end(), later.lines.begin(), later.lines.end());
+  for (const StoredChange& change : later.changes) {
+    std::erase_if(incidents, [&](const StoredIncident& each) { return each.incident.id == change.incident.id; });
+    incidents.push_back({change.number, change.incident, change.acknowledgement});
+    changes.push_back(change);
+    number_last = std::max(number_last, change.number);
+  }
+  if (!lines.empty()) number_last = std::max(number_last, lines.back().number);
+  silences.insert(silences.end(), later.silences.begin(), later.silences.end());
+  std::erase_if(silences, [&](const Silence& each) {
+    const auto& removed = later.silences_removed;
+    return std::find(removed.begin(), removed.end(), each.id) != removed.end();
+  });
+}
+
 Result<Restored> Store::Load() {
   Restored restored;
   for (const auto load : {&Store::LoadIncidents, &Store::LoadLines, &Store::LoadRuns, &Store::LoadProcesses})
@@ -60,23 +77,36 @@ Result<Restored> Store::Load() {
 
 Status Store::LoadIncidents(Restored* restored) {
   Status status = ForEachRow(
-      database_.Prepare("SELECT number, json FROM incidents WHERE open OR number IN "
+      database_.Prepare("SELECT number, json, id FROM incidents WHERE open OR number IN "
                         "(SELECT number FROM incidents ORDER BY number DESC LIMIT " +
                         std::to_string(kIncidentsRestored) + ") ORDER BY number"),
       [&](Statement& row) {
         Result<StoredChange> change = ParseChange(row.Integer(0), "", row.Text(1));
-        if (!change.ok()) return;
+        if (!change.ok() || change.value().incident.id != row.Text(2)) {
+          restored->unreadable.push_back("DELETE FROM incidents WHERE number = " + std::to_string(row.Integer(0)));
+          return;
+        }
         StoredChange& each = change.value();
         restored->incidents.push_back({each.number, std::move(each.incident), std::move(each.acknowledgement)});
       });
   if (!status.ok()) return status;
-  status = ForEachRow(database_.Prepare("SELECT number, what, json FROM changes ORDER BY number DESC LIMIT " +
-                                        std::to_string(kChangesRestored)),
-                      [&](Statement& row) {
-                        Result<StoredChange> change = ParseChange(row.Integer(0), row.Text(1), row.Text(2));
-                        if (change.ok()) restored->changes.push_back(std::move(change).value());
-                      });
+  status = ForEachRow(
+      database_.Prepare("SELECT number, what, json FROM changes ORDER BY number DESC LIMIT " +
+                        std::to_string(kChangesRestored)),
+      [&](Statement& row) {
+        Result<StoredChange> change = ParseChange(row.Integer(0), row.Text(1), row.Text(2));
+        if (change.ok())
+          restored->changes.push_back(std::move(change).value());
+        else
+          restored->unreadable.push_back("DELETE FROM changes WHERE number = " + std::to_string(row.Integer(0)));
+      });
   std::reverse(restored->changes.begin(), restored->changes.end());
+  // An incident that is damaged in one table may be whole in the other.
+  std::map<std::string, const StoredChange*> last;
+  for (const StoredChange& change : restored->changes) last[change.incident.id] = &change;
+  for (const StoredIncident& each : restored->incidents) last.erase(each.incident.id);
+  for (const auto& [id, change] : last)
+    restored->incidents.push_back({change->number, change->incident, change->acknowledgement});
   if (!restored->changes.empty()) restored->number_last = restored->changes.back().number;
   return status;
 }
@@ -137,6 +167,10 @@ Result<std::vector<StoredChange>> Store::ChangesOf(const std::string& incident) 
   });
   if (!status.ok()) return status;
   return changes;
+}
+
+Result<int64_t> Store::LastChange() {
+  return database_.Ask("SELECT max(number) FROM changes");
 }
 
 Result<int64_t> Store::Bytes() {

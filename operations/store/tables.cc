@@ -31,6 +31,8 @@ CREATE TABLE series (run TEXT NOT NULL, name TEXT NOT NULL, step_first INTEGER N
 constexpr const char* kTablesSince2 = R"(
 CREATE TABLE processes (key TEXT PRIMARY KEY, seen_t REAL NOT NULL, json TEXT NOT NULL) WITHOUT ROWID;
 )";
+// What is written to see whether it can be. Earlier programs of this version pass it over.
+constexpr const char* kProofs = "CREATE TABLE IF NOT EXISTS proofs (id INTEGER PRIMARY KEY, number INTEGER NOT NULL);";
 
 std::string Pragma(const char* name, int64_t value) {
   return std::string("PRAGMA ") + name + " = " + std::to_string(value) + ";";
@@ -41,7 +43,7 @@ Status MakeTables(database::Database* database) {
   Status status = database->Execute("PRAGMA auto_vacuum = INCREMENTAL");
   if (!status.ok()) return status;
   return database->Execute("BEGIN IMMEDIATE;" + Pragma("application_id", kApplicationId) +
-                           Pragma("user_version", kStoreVersion) + kTables + kTablesSince2 + "COMMIT;");
+                           Pragma("user_version", kStoreVersion) + kTables + kTablesSince2 + kProofs + "COMMIT;");
 }
 
 }  // namespace
@@ -55,14 +57,28 @@ Status PrepareTables(database::Database* database) {
   if (!tables.ok()) return tables.status();
   if (application.value() == 0 && version.value() == 0 && tables.value() == 0) return MakeTables(database);
   if (application.value() != kApplicationId)
-    return Status(StatusCode::kUnsupported, "the file is a database of another program; name another state directory");
+    return Status(StatusCode::kUnsupported, "the file is a database of another program");
   if (version.value() > kStoreVersion)
     return Status(StatusCode::kUnsupported, "the store is of version " + std::to_string(version.value()) +
                                                 ", written by a later stepwatchd, and this one knows versions up to " +
-                                                std::to_string(kStoreVersion) +
-                                                "; run the later one, or name another state directory");
-  if (version.value() == kStoreVersion) return Status();
-  return database->Execute("BEGIN IMMEDIATE;" + Pragma("user_version", kStoreVersion) + kTablesSince2 + "COMMIT;");
+                                                std::to_string(kStoreVersion));
+  if (version.value() == kStoreVersion) return database->Execute(kProofs);
+  return database->Execute("BEGIN IMMEDIATE;" + Pragma("user_version", kStoreVersion) + kTablesSince2 + kProofs +
+                           "COMMIT;");
+}
+
+Status CheckTables(database::Database* database) {
+  for (const char* sql :
+       {"SELECT id, run, t_last, bytes, text FROM lines LIMIT 1",
+        "SELECT id, ended, heard_t, summary FROM runs LIMIT 1", "SELECT run, number, t, json FROM begins LIMIT 1",
+        "SELECT id, run, open, number, opened_t, json FROM incidents LIMIT 1",
+        "SELECT number, incident, what, json FROM changes LIMIT 1",
+        "SELECT incident, t, by, note FROM acknowledgements LIMIT 1",
+        "SELECT id, run, kind, by, note, created_t, until_t FROM silences LIMIT 1",
+        "SELECT run, name, step_first, step_last, t, min, max, mean, last, count, nonfinite FROM series LIMIT 1",
+        "SELECT key, seen_t, json FROM processes LIMIT 1", "SELECT id, number FROM proofs LIMIT 1"})
+    if (const Result<int64_t> row = database->Ask(sql); !row.ok()) return row.status();
+  return Status();
 }
 
 }  // namespace stepwatch::operations

@@ -8,8 +8,21 @@ namespace stepwatch::operations {
 
 inline constexpr int64_t kStoreVersion = 2;
 
+// What holds what is stored, and an order of its rows for which they are found one by one.
+struct StoreTable {
+  const char* name;
+  const char* order;
+};
+inline constexpr StoreTable kStoreTables[] = {
+    {"incidents", "id"}, {"changes", "number"}, {"acknowledgements", "rowid"},
+    {"silences", "id"},  {"runs", "id"},        {"processes", "key"},
+    {"begins", "run"},   {"lines", "id"},       {"series", "run, name, step_first"},
+};
+
 // Makes the tables in an empty database, and those that an earlier version has not. kUnsupported: a later version of
 // Stepwatch has written it, or another program; nothing is changed then.
 Status PrepareTables(database::Database* database);
+// kInvalid: a table is not there, or has other columns than this version's.
+Status CheckTables(database::Database* database);
 
 }  // namespace stepwatch::operations

@@ -17,8 +17,12 @@ Result<Database> Database::Open(const std::string& path, const std::string& vfs)
 }
 
 Status Database::Error(int code) const {
+  const int extended = handle_ ? sqlite3_extended_errcode(handle_.get()) : code;
   const bool full = code == SQLITE_FULL || code == SQLITE_NOMEM || code == SQLITE_TOOBIG;
-  const bool damaged = code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
+  // SQLITE_ERROR: a table or a column is not there, because every statement is one that was tested.
+  const bool damaged = code == SQLITE_CORRUPT || code == SQLITE_NOTADB || code == SQLITE_ERROR ||
+                       code == SQLITE_SCHEMA || code == SQLITE_CONSTRAINT || extended == SQLITE_IOERR_READ ||
+                       extended == SQLITE_IOERR_SHORT_READ || extended == SQLITE_IOERR_CORRUPTFS;
   const char* text = handle_ ? sqlite3_errmsg(handle_.get()) : sqlite3_errstr(code);
   return Status(full      ? StatusCode::kExhausted
                 : damaged ? StatusCode::kInvalid
@@ -47,6 +51,34 @@ Result<int64_t> Database::Ask(const std::string& sql) {
   const Result<bool> row = statement.value().Next();
   if (!row.ok()) return row.status();
   return row.value() ? statement.value().Integer(0) : int64_t{0};
+}
+
+Status Database::CopyRows(const std::string& table, const std::string& order, Database* to) {
+  Result<Statement> shape = to->Prepare("SELECT * FROM " + table);
+  if (!shape.ok()) return shape.status();
+  const int columns = sqlite3_column_count(shape.value().statement_.get());
+  std::string places = "?";
+  for (int i = 1; i < columns; ++i) places += ", ?";
+  Result<Statement> insert = to->Prepare("INSERT OR IGNORE INTO " + table + " VALUES (" + places + ")");
+  if (!insert.ok()) return insert.status();
+  for (const char* direction : {" ASC", " DESC"}) {
+    Result<Statement> select = Prepare("SELECT * FROM " + table + " ORDER BY " + order + direction);
+    if (!select.ok() || sqlite3_column_count(select.value().statement_.get()) != columns) return Status();
+    for (;;) {
+      const Result<bool> row = select.value().Next();
+      if (!row.ok()) break;
+      if (!row.value()) return Status();
+      for (int i = 0; i < columns; ++i)
+        sqlite3_bind_value(insert.value().statement_.get(), i + 1,
+                           sqlite3_column_value(select.value().statement_.get(), i));
+      if (Status status = insert.value().Run(); !status.ok()) return status;
+    }
+  }
+  return Status();
+}
+
+void Database::AbandonFiles() {
+  sqlite3_db_config(handle_.get(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
 }
 
 Status Database::Close() {

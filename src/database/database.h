@@ -64,6 +64,12 @@ class Database {
   int changes() const { return sqlite3_changes(handle_.get()); }
   // False: a transaction is open, also after some errors.
   bool is_autocommit() const { return sqlite3_get_autocommit(handle_.get()) != 0; }
+  // Copies the rows of a table into the same table of `to`, as many as can be read of a damaged one: from its first row
+  // on, and then from its last row back, which is `order` backwards. Rows that `to` has already, or cannot have, are
+  // passed over. Fails only if `to` cannot be written to.
+  Status CopyRows(const std::string& table, const std::string& order, Database* to);
+  // It writes nothing more when it closes: its files may have gone, or belong to another database by now.
+  void AbandonFiles();
   // All statements must be gone.
   Status Close();
   Status Error(int code) const;

@@ -246,24 +246,6 @@ def test_a_full_disk_degrades_and_nothing_is_lost_when_there_is_room(daemon: Ste
     assert [each["id"] for each in incidents(daemon)] == [incident["id"]]
 
 
-def test_a_store_of_a_later_version_is_refused(daemon: Stepwatchd) -> None:
-    daemon.kill(signal.SIGTERM)
-    with sqlite3.connect(daemon.directory / "state/stepwatchd.db") as store:
-        store.execute("PRAGMA user_version = 99")
-    store.close()
-    refused = subprocess.run(daemon.command(), capture_output=True, text=True, timeout=60, check=False)
-    assert refused.returncode == 1
-    assert "version 99" in refused.stderr
-
-
-def test_a_damaged_store_is_moved_aside(daemon: Stepwatchd) -> None:
-    daemon.kill(signal.SIGTERM)
-    (daemon.directory / "state/stepwatchd.db").write_bytes(b"x" * 8192)
-    daemon.start()
-    assert (daemon.directory / "state/stepwatchd.db.damaged").exists()
-    assert make_incident(daemon)["incident"] == "loss_nonfinite"
-
-
 def test_settings_are_taken_over_while_it_runs_and_a_bad_edit_is_refused(tmp_path: Path) -> None:
     config = tmp_path / "stepwatchd.json"
     config.write_text("{} // nothing yet\n")

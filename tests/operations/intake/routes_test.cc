@@ -18,6 +18,7 @@ namespace {
 // Takes what comes, and knows nothing.
 class FakeService final : public Service {
  public:
+  void Later(std::function<void()> work) override { work(); }
   double t() const override { return 1000; }
   void Take(std::vector<Line> lines, std::function<void()> then) override {
     taken += static_cast<int64_t>(lines.size());

@@ -1,4 +1,5 @@
-// A file system for SQLite on which there is no room while `is_full`; everything else is the usual one's.
+// A file system for SQLite on which there is no room while `is_full`, and on which a write takes as long as `hangs`;
+// everything else is the usual one's.
 #pragma once
 
 #include <sqlite3.h>
@@ -10,6 +11,7 @@
 namespace stepwatch::testing {
 
 inline std::atomic<bool> is_full{false};
+inline std::atomic<bool> hangs{false};
 
 class FullDisk {
  public:
@@ -41,6 +43,7 @@ class FullDisk {
     return SQLITE_OK;
   }
   static int Write(sqlite3_file* file, const void* bytes, int count, sqlite3_int64 offset) {
+    hangs.wait(true);
     if (is_full) return SQLITE_FULL;
     return reinterpret_cast<const Methods*>(file->pMethods)->usual->xWrite(file, bytes, count, offset);
   }

@@ -1,8 +1,11 @@
 #include "operations/store/store_queue.h"
 
+#include <unistd.h>
+
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 
+#include "src/base/file.h"
 #include "tests/catch.h"
 #include "tests/operations/store/full_disk.h"
 #include "tests/operations/store/records.h"
@@ -20,13 +23,27 @@ struct Queue {
   Queue() {
     FullDisk::Register();
     testing::is_full = false;
-    auto store = Store::Open({path, FullDisk::kName});
-    REQUIRE(store.ok());
-    queue.emplace(
-        loop, std::move(store).value(), StoreLimits(),
-        StoreQueue::Callbacks{[this](const std::string& why) { troubles.push_back(why); }, [this] { ++recoveries; }});
+    Open();
   }
-  ~Queue() { testing::is_full = false; }
+  ~Queue() {
+    testing::is_full = false;
+    EndHang();
+  }
+
+  void Open() {
+    StoreQueue::Callbacks callbacks;
+    callbacks.on_trouble = [this](const std::string& why) { troubles.push_back(why); };
+    callbacks.on_recovery = [this] { ++recoveries; };
+    callbacks.on_note = [this](const std::string& note) { notes.push_back(note); };
+    callbacks.on_restored = [this](Restored given) { restored = std::move(given); };
+    callbacks.on_renewal = [this] { ++renewals; };
+    queue.emplace(loop, StoreOptions{path, FullDisk::kName}, StoreLimits(), std::move(callbacks));
+    REQUIRE(queue->AwaitOpen(std::chrono::minutes(1)).ok());
+  }
+  static void EndHang() {
+    testing::hangs = false;
+    testing::hangs.notify_all();
+  }
 
   // Flushes, and runs the loop until that is done.
   void Flush() {
@@ -44,8 +61,9 @@ struct Queue {
   const std::string path = directory / "s.db";
   boost::asio::io_context loop;
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work{loop.get_executor()};
-  std::vector<std::string> troubles;
-  int recoveries = 0;
+  std::vector<std::string> troubles, notes;
+  std::optional<Restored> restored;
+  int recoveries = 0, renewals = 0;
   std::optional<StoreQueue> queue;
 };
 
@@ -108,12 +126,87 @@ TEST_CASE("An answer of the store comes back on the loop") {
   queue.queue->next().changes.push_back(ChangeOf(1, "i1", IncidentState::kOpened));
   size_t found = 0;
   queue.queue->Flush();
-  REQUIRE(queue.queue->Ask([&found](Store& store) {
+  const auto ask = [&found](Store& store) -> StoreQueue::Answer {
     const size_t count = store.ChangesOf("i1").value().size();
     return [&found, count] { found = count; };
-  }));
+  };
+  queue.queue->Ask(ask, [] { FAIL("the store has an answer"); });
   while (found == 0) queue.loop.run_one();
   CHECK(found == 1);
+}
+
+TEST_CASE("Nobody waits for a disk that hangs, and what it has not taken is there when it answers again") {
+  Queue queue;
+  testing::hangs = true;
+  int told = 0, asked = 0;
+  queue.queue->next().changes.push_back(ChangeOf(1, "i1", IncidentState::kOpened));
+  queue.queue->Flush([&] { ++told; });
+  queue.queue->Ask([](Store&) -> StoreQueue::Answer { return [] {}; }, [&] { ++asked; });
+  for (int second = 1; second <= 4; ++second) queue.queue->Tick(second);
+  CHECK(told == 1);
+  CHECK(asked == 1);
+  CHECK(queue.troubles.size() == 1);
+  queue.queue->next().changes.push_back(ChangeOf(2, "i2", IncidentState::kOpened));
+  queue.queue->Flush([&] { ++told; });
+  CHECK(told == 2);
+  queue.queue->Ask([](Store&) -> StoreQueue::Answer { return [] {}; }, [&] { ++asked; });
+  CHECK(asked == 2);
+  Queue::EndHang();
+  while (queue.recoveries == 0) queue.loop.run_one();
+  queue.Flush();
+  CHECK(queue.Reload().incidents.size() == 2);
+}
+
+TEST_CASE("A store whose disk hangs when it is opened comes later, with what was to be written meanwhile") {
+  Queue queue;
+  queue.queue->next().changes.push_back(ChangeOf(1, "i1", IncidentState::kOpened));
+  queue.Flush();
+  queue.queue.reset();
+  queue.restored.reset();
+  testing::hangs = true;
+  StoreQueue::Callbacks callbacks;
+  callbacks.on_trouble = [](const std::string&) {};
+  callbacks.on_recovery = [] {};
+  callbacks.on_restored = [&](Restored given) { queue.restored = std::move(given); };
+  queue.queue.emplace(queue.loop, StoreOptions{queue.path, FullDisk::kName}, StoreLimits(), std::move(callbacks));
+  REQUIRE(queue.queue->AwaitOpen(std::chrono::milliseconds(1)).ok());
+  CHECK_FALSE(queue.restored);
+  queue.queue->next().changes.push_back(ChangeOf(7, "i2", IncidentState::kOpened));
+  Queue::EndHang();
+  while (!queue.restored) queue.loop.run_one();
+  CHECK(queue.restored->incidents.size() == 2);
+  CHECK(queue.restored->number_last == 7);
+}
+
+TEST_CASE("A store that is removed while it is open is written again, and one that is damaged is set aside by number") {
+  Queue queue;
+  queue.queue->next().changes.push_back(ChangeOf(1, "i1", IncidentState::kOpened));
+  queue.Flush();
+  REQUIRE(::unlink(queue.path.c_str()) == 0);
+  queue.Flush();
+  CHECK(queue.renewals == 1);
+  CHECK(queue.Reload().incidents.size() == 1);
+  for (int64_t number = 1; number <= 2; ++number) {
+    testing::WriteInPlace(queue.path, "garbage " + std::to_string(number));
+    queue.Flush();
+    const std::string aside = queue.path + ".damaged-" + std::to_string(number + 1);
+    CHECK(base::ReadFile(aside, 100).value() == "garbage " + std::to_string(number));
+    CHECK(queue.Reload().incidents.size() == 1);
+  }
+  CHECK(queue.queue->counts().set_aside == 3);
+  CHECK(queue.troubles.empty());
+}
+
+TEST_CASE("A change that was stored and is not there any more is counted as lost, and its number is used by no other") {
+  Queue queue;
+  queue.queue->next().changes.push_back(ChangeOf(41, "i1", IncidentState::kOpened));
+  queue.Flush();
+  queue.queue.reset();
+  for (const char* ending : {"", "-wal"}) (void)::unlink((queue.path + ending).c_str());
+  queue.Open();
+  CHECK(queue.restored->number_last == 41);
+  CHECK(queue.queue->counts().changes_lost == 41);
+  CHECK(queue.notes.size() == 2);
 }
 
 }  // namespace

@@ -1,0 +1,89 @@
+// The store as stepwatchd needs it: it is there, whatever becomes of its files.
+//
+// Notices what is wrong with them before it opens them, and when they were changed, replaced or removed by somebody
+// else while they are open. Files that cannot be used are set aside, as "stepwatchd.db.damaged-1", -2 and so on, and a
+// new store begins with all that can still be read. It blocks, and is of one thread (StoreQueue).
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "operations/store/store.h"
+#include "src/base/file.h"
+
+namespace stepwatch::operations {
+
+// What happened since the last report.
+struct StoreReport {
+  std::vector<std::string> notes;    // each is worth a line of the log
+  std::optional<Restored> restored;  // it was opened for the first time
+  bool is_renewed = false;           // it may lack what was written before: all that is still known is to be written
+  bool is_taken = false;             // another stepwatchd has the directory
+  int64_t set_aside = 0;             // times that files were set aside
+  int64_t changes_lost = 0;          // of incidents, that were stored once
+  int64_t bytes = 0;                 // of the store
+};
+
+class KeptStore {
+ public:
+  // Opens nothing yet.
+  explicit KeptStore(StoreOptions options);
+  ~KeptStore();
+
+  // Opens the store if it is not open, and writes all of the batch or nothing of it. An empty batch only looks whether
+  // all is well. Ok: what was written now and then was read back from the files.
+  Status Write(const Batch& batch);
+  Status Prune(const StoreLimits& limits, double t);
+  // Null: it is not open.
+  Store* store() { return store_.get(); }
+  StoreReport TakeReport();
+
+ private:
+  // What tells a file from one that somebody else has put in its place, or has written to.
+  struct Stamp {
+    dev_t device = 0;
+    ino_t inode = 0;
+    off_t size = 0;
+    int64_t changed = 0;
+    bool operator==(const Stamp&) const = default;
+  };
+  using Stamps = std::array<Stamp, 3>;  // of the database, its log, and the log's index
+
+  Status WriteOnce(const Batch& batch);
+  Status EnsureOpen();
+  Status HoldDirectory();
+  Status Open();
+  Status OpenFile();
+  Status Restore();
+  Status Prove();
+  // Why the files cannot be those of a store; empty: they may be, or there are none.
+  std::string FaultOfFiles();
+  // Begins anew with what can be read of the store, and sets its files aside.
+  Status Renew(const std::string& why);
+  Result<std::string> SetAside(const std::string& path);
+  void Close(bool abandons_files);
+  Stamps Look() const;
+  // What has changed is by this process.
+  void Restamp();
+  void NoteLastChange(int64_t number);
+
+  const StoreOptions options_;
+  const std::string lock_path_;
+  base::FileSystem& files_ = base::FileSystem::Real();
+  base::UniqueFd lock_;
+  std::unique_ptr<Store> store_;
+  Stamps stamps_;
+  StoreReport report_;
+  bool is_restored_ = false;
+  bool was_there_ = false;   // a stepwatchd has had its state here before
+  int64_t last_change_ = 0;  // the number of the last change that was ever stored here, as the lock file has it
+  std::chrono::steady_clock::time_point proves_at_{};
+  std::chrono::steady_clock::time_point renews_at_{};
+};
+
+}  // namespace stepwatch::operations
