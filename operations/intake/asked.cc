@@ -18,9 +18,8 @@ door::Answer Missing(const std::string& what) {
   return answer;
 }
 
-AnswerJson IncidentNow(const Asked& asked, const StoredIncident& each) {
-  return IncidentAnswer(each.incident, each.acknowledgement,
-                        asked.service->book().SilenceOf(each.incident, asked.service->t()));
+AnswerJson IncidentNow(Service* service, const StoredIncident& each) {
+  return IncidentAnswer(each.incident, each.acknowledgement, service->book().SilenceOf(each.incident, service->t()));
 }
 
 size_t CharactersIn(const std::string& text) {

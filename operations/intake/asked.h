@@ -28,7 +28,7 @@ struct Asked {
 void Say(const Asked& asked, AnswerJson members);
 // 404: there is nothing of that name.
 door::Answer Missing(const std::string& what);
-AnswerJson IncidentNow(const Asked& asked, const StoredIncident& each);
+AnswerJson IncidentNow(Service* service, const StoredIncident& each);
 // Of UTF-8, as descriptions count them.
 size_t CharactersIn(const std::string& text);
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <chrono>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
@@ -23,6 +25,43 @@ constexpr size_t kEventsOfPage = 50;
 constexpr size_t kRunMax = 200;
 constexpr double kSentMax = 1e11;  // some thousand years
 constexpr int kRetryAfterSeconds = 5;
+// Of long work, between two turns of the loop.
+constexpr std::chrono::milliseconds kTurn{5};
+constexpr int64_t kLinesAtOnce = 50;
+
+// --- lists ---
+
+// A list that may have thousands of members, made over as many turns of the loop as it takes.
+struct LongList {
+  Service* service = nullptr;
+  size_t count = 0;
+  std::function<std::string(size_t i)> member;  // as JSON text; empty: left out
+  std::function<void(const std::string& members)> then;
+  size_t made = 0;
+  std::string text = {};
+};
+
+void Make(const std::shared_ptr<LongList>& list) {
+  const auto end = std::chrono::steady_clock::now() + kTurn;
+  while (list->made < list->count) {
+    if (std::chrono::steady_clock::now() >= end) return list->service->Later([list] { Make(list); });
+    const std::string member = list->member(list->made++);
+    if (member.empty()) continue;
+    if (!list->text.empty()) list->text += ',';
+    list->text += member;
+  }
+  list->then(list->text);
+}
+
+// An answer with the list, and what else is in `rest`, which begins with a comma or is empty.
+std::function<void(const std::string& members)> AnswerWith(const OnIntakeAnswer& then, const char* name,
+                                                           const std::string& rest = "") {
+  return [then, name, rest](const std::string& members) {
+    Answer answer;
+    answer.body = fmt::format("{{\"version\":{},\"{}\":[{}]{}}}\n", kAnswerVersion, name, members, rest);
+    then(std::move(answer));
+  };
+}
 
 // --- beats ---
 
@@ -42,42 +81,65 @@ std::optional<double> SentTime(const std::string& text_untrusted) {
   return number;
 }
 
-void PostBeats(const Asked& asked) {
-  if (asked.service->IsBehind()) return asked.then(TooMany());
-  const std::optional<double> sent = SentTime(asked.request.sent);
-  if (!sent && !asked.request.sent.empty())
-    return asked.then(
-        door::BadRequest("Stepwatch-Sent is a time in seconds since 1970, not " + base::Printable(asked.request.sent)));
-  TakenBeats taken = TakeBeats(asked.request.body, sent, asked.service->t());
+struct ReadingBeats {
+  ReadingBeats(const Asked& asked, std::optional<double> sent_at)
+      : service(asked.service), then(asked.then), body(asked.request.body), sent(sent_at), now(asked.service->t()) {}
+
+  Service* const service;
+  const OnIntakeAnswer then;
+  const std::string body;
+  const std::optional<double> sent;
+  const double now;
+  BeatReader reader{body};
+};
+
+void ReadBeats(const std::shared_ptr<ReadingBeats>& reading) {
+  const auto end = std::chrono::steady_clock::now() + kTurn;
+  while (reading->reader.ReadSome(kLinesAtOnce))
+    if (std::chrono::steady_clock::now() >= end) return reading->service->Later([reading] { ReadBeats(reading); });
+  TakenBeats taken = reading->reader.Finish(reading->sent, reading->now);
   AnswerJson refusals = AnswerJson::array();
   for (const auto& [line, why] : taken.refusals) refusals.push_back({{"line", line}, {"message", why}});
   AnswerJson members = {{"taken", taken.lines.size()}, {"refused", taken.refused}, {"refusals", std::move(refusals)}};
-  asked.service->CountRefused(taken.refused);
-  asked.service->Take(std::move(taken.lines), [then = asked.then, members = std::move(members)] {
+  reading->service->CountRefused(taken.refused);
+  reading->service->Take(std::move(taken.lines), [then = reading->then, members = std::move(members)] {
     Answer answer;
     answer.body = AnswerText(members);
     then(std::move(answer));
   });
 }
 
+void PostBeats(const Asked& asked) {
+  if (asked.service->IsBehind()) return asked.then(TooMany());
+  const std::optional<double> sent = SentTime(asked.request.sent);
+  if (!sent && !asked.request.sent.empty())
+    return asked.then(
+        door::BadRequest("Stepwatch-Sent is a time in seconds since 1970, not " + base::Printable(asked.request.sent)));
+  ReadBeats(std::make_shared<ReadingBeats>(asked, sent));
+}
+
 // --- runs ---
 
 void GetRuns(const Asked& asked) {
-  std::map<std::string, int64_t> open;
-  for (const StoredIncident& each : asked.service->book().Open()) ++open[each.incident.run];
-  AnswerJson runs = AnswerJson::array();
-  for (const RunSnapshot& run : asked.service->Runs()) {
-    AnswerJson json = RunJson(run);
-    json["incidents_open"] = open[run.id];
-    runs.push_back(std::move(json));
-  }
-  for (const std::string& summary : asked.service->RunsOfStore()) {
-    AnswerJson json = AnswerJson::parse(summary, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object()) continue;
-    json["incidents_open"] = open[json.value("id", "")];
-    runs.push_back(std::move(json));
-  }
-  Say(asked, {{"runs", std::move(runs)}});
+  struct Runs {
+    std::vector<RunSnapshot> seen;
+    std::vector<std::string> stored;
+    std::map<std::string, int64_t> open;
+  };
+  const auto runs = std::make_shared<Runs>(Runs{asked.service->Runs(), asked.service->RunsOfStore(), {}});
+  for (const StoredIncident& each : asked.service->book().Open()) ++runs->open[each.incident.run];
+  const auto member = [runs](size_t i) -> std::string {
+    const bool is_seen = i < runs->seen.size();
+    AnswerJson json = is_seen ? RunJson(runs->seen[i])
+                              : AnswerJson::parse(runs->stored[i - runs->seen.size()], nullptr,
+                                                  /*allow_exceptions=*/false);
+    if (!json.is_object()) return "";
+    const auto open = runs->open.find(is_seen ? runs->seen[i].id : json.value("id", ""));
+    json["incidents_open"] = open == runs->open.end() ? 0 : open->second;
+    return Dump(json);
+  };
+  Make(std::make_shared<LongList>(
+      LongList{asked.service, runs->seen.size() + runs->stored.size(), member, AnswerWith(asked.then, "runs")}));
 }
 
 void GetRun(const Asked& asked) {
@@ -132,9 +194,11 @@ void GetIncidents(const Asked& asked) {
   const bool is_number = limit.empty() || (read.ec == std::errc() && read.ptr == end);
   if (!is_number || query.limit == 0 || query.limit > kIncidentsMax)
     return asked.then(door::BadRequest(fmt::format("limit is a number from 1 to {}", kIncidentsMax)));
-  AnswerJson list = AnswerJson::array();
-  for (const StoredIncident& each : asked.service->book().List(query)) list.push_back(IncidentNow(asked, each));
-  Say(asked, {{"incidents", std::move(list)}, {"number", asked.service->book().number_last()}});
+  const auto found = std::make_shared<std::vector<StoredIncident>>(asked.service->book().List(query));
+  const auto member = [found, service = asked.service](size_t i) { return Dump(IncidentNow(service, (*found)[i])); };
+  const std::string number = fmt::format(",\"number\":{}", asked.service->book().number_last());
+  Make(std::make_shared<LongList>(
+      LongList{asked.service, found->size(), member, AnswerWith(asked.then, "incidents", number)}));
 }
 
 AnswerJson ChangeJson(const StoredChange& change, const Silence* silence) {
@@ -147,7 +211,7 @@ AnswerJson ChangeJson(const StoredChange& change, const Silence* silence) {
 void GetIncident(const Asked& asked) {
   const std::string& id = asked.part(2);
   const StoredIncident* found = asked.service->book().Find(id);
-  AnswerJson now = found == nullptr ? AnswerJson() : IncidentNow(asked, *found);
+  AnswerJson now = found == nullptr ? AnswerJson() : IncidentNow(asked.service, *found);
   asked.service->ChangesOf(id, [then = asked.then, now = std::move(now), id](const std::vector<StoredChange>& changes) {
     if (now.is_null() && changes.empty()) return then(Missing("there is no incident " + base::Printable(id, 200)));
     AnswerJson list = AnswerJson::array();

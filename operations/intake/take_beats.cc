@@ -32,23 +32,33 @@ void MoveTimes(std::optional<double> sent, double now, std::vector<Line>* lines)
 
 }  // namespace
 
-TakenBeats TakeBeats(std::string_view body_untrusted, std::optional<double> sent, double now) {
-  TakenBeats taken;
-  std::string_view rest = body_untrusted;
-  for (int64_t number = 1; !rest.empty(); ++number) {
-    const size_t end = std::min(rest.find('\n'), rest.size());
-    const std::string_view text = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
+bool BeatReader::ReadSome(int64_t lines_max) {
+  for (const int64_t last = number_ + lines_max; !rest_.empty() && number_ < last;) {
+    ++number_;
+    const size_t end = std::min(rest_.find('\n'), rest_.size());
+    const std::string_view text = rest_.substr(0, end);
+    rest_.remove_prefix(std::min(end + 1, rest_.size()));
     if (text.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     Result<Line> line = Take(text);
     if (line.ok()) {
-      taken.lines.push_back(std::move(line).value());
-    } else if (++taken.refused <= static_cast<int64_t>(kRefusalsMax)) {
-      taken.refusals.emplace_back(number, line.status().message());
+      taken_.lines.push_back(std::move(line).value());
+    } else if (++taken_.refused <= static_cast<int64_t>(kRefusalsMax)) {
+      taken_.refusals.emplace_back(number_, line.status().message());
     }
   }
-  if (!taken.lines.empty()) MoveTimes(sent, now, &taken.lines);
-  return taken;
+  return !rest_.empty();
+}
+
+TakenBeats BeatReader::Finish(std::optional<double> sent, double now) {
+  if (!taken_.lines.empty()) MoveTimes(sent, now, &taken_.lines);
+  return std::move(taken_);
+}
+
+TakenBeats TakeBeats(std::string_view body_untrusted, std::optional<double> sent, double now) {
+  BeatReader reader(body_untrusted);
+  while (reader.ReadSome(std::numeric_limits<int32_t>::max())) {
+  }
+  return reader.Finish(sent, now);
 }
 
 }  // namespace stepwatch::operations

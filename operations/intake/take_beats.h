@@ -28,4 +28,19 @@ struct TakenBeats {
 inline constexpr double kClockSecondsMax = 5;
 TakenBeats TakeBeats(std::string_view body_untrusted, std::optional<double> sent, double now);
 
+// The same in pieces: thousands of lines take longer than others can wait.
+class BeatReader {
+ public:
+  explicit BeatReader(std::string_view body_untrusted) : rest_(body_untrusted) {}
+
+  // Reads at most so many lines. False: there is none left.
+  bool ReadSome(int64_t lines_max);
+  TakenBeats Finish(std::optional<double> sent, double now);
+
+ private:
+  std::string_view rest_;
+  int64_t number_ = 0;
+  TakenBeats taken_;
+};
+
 }  // namespace stepwatch::operations
