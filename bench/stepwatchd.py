@@ -2,8 +2,10 @@
 
 Its own cost is that of the process, by the scheduler's clock, while it watches 64 ranks: once as beats over its
 socket, one of each rank a second, and once as 64 jobs with a monitor, each a process with a door and a pulse. What it
-holds of memory is looked at while many more runs come and end than it remembers. What a job pays is measured by
-``door_bench``: with stepwatchd absent, watching, and stopped while it is connected.
+holds of memory is looked at while many more runs come and end than it remembers. How long a start takes, and the
+longest turn of its loop, are measured with a store of many runs that nobody has ended, and with requests that are as
+large or as old as they may be. What a job pays is measured by ``door_bench``: with stepwatchd absent, watching, and
+stopped while it is connected.
 
     ./run bench stepwatchd
 """
@@ -14,9 +16,11 @@ import argparse
 import contextlib
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +36,12 @@ WAIT_SECONDS = 120
 RUNS_REMEMBERED = 4096
 RUNS_OF_POST = 64
 STEPS_OF_SHORT_RUN = 20
+START_SECONDS_MAX = 2.0
+TURN_MS_MAX = 50.0
+OPEN_RUNS = 10_000
+LINES_OF_OPEN_RUN = 10
+OLD_RUNS = 120
+DAY = 86400.0
 
 
 class Daemon:
@@ -212,6 +222,103 @@ def measure_growth(binaries: Path, times: int) -> None:
                 print(f"{done:,} runs: {rss:.1f} MB resident{'' if rss <= RSS_MB_MAX else '  MISSED'}", flush=True)
 
 
+class Turns:
+    """Asks the smallest question again and again: the longest answer is the loop's longest turn, or a little more."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self.socket = daemon.socket
+        self.longest = 0.0
+        self.ends = threading.Event()
+        self.thread = threading.Thread(target=self.ask)
+
+    def ask(self) -> None:
+        """Ask until the end."""
+        while not self.ends.is_set():
+            begin = time.monotonic()
+            ask(self.socket, "GET", "/-/healthy")
+            self.longest = max(self.longest, time.monotonic() - begin)
+            time.sleep(0.002)
+
+    def __enter__(self) -> Turns:
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.ends.set()
+        self.thread.join()
+
+
+def fill_store(path: Path, runs: int, seconds: float, lines: int) -> None:
+    """Write runs without an end into the store, as they began one after the other within so long."""
+    now, number = time.time(), 0
+    with contextlib.closing(sqlite3.connect(path)) as store:
+        for run in range(runs):
+            name, began = f"open-{run}", now - seconds * (runs - run) / runs
+            number += 1
+            begin = {"t": began, "run": name, "event": {"kind": "start", "world": 1, "host": "bench"}}
+            store.execute("INSERT INTO begins VALUES (?, ?, ?, ?)", (name, number, began, json.dumps(begin)))
+            store.execute("INSERT INTO runs VALUES (?, 0, ?, ?)", (name, began, json.dumps({"id": name})))
+            text, t = "", began
+            for step in range(lines):
+                number, t = number + 1, min(now, began + 1 + step)
+                line = {"t": t, "run": name, "rank": 0, "beat": {"step": step, "phase": "train", "loss": 2.0}}
+                text += f"{number}\t{json.dumps(line)}\n"
+            values = (name, t, len(text), text)
+            store.execute("INSERT INTO lines (run, t_last, bytes, text) VALUES (?, ?, ?, ?)", values)
+        store.commit()
+
+
+def measure_start(binaries: Path, runs: int, days: float) -> None:
+    """Measure a start with runs without an end, and the turns after it."""
+    with tempfile.TemporaryDirectory(prefix="sw") as name:
+        with contextlib.closing(Daemon(binaries, Path(name))) as daemon:
+            daemon.await_runs(0)
+        (Path(name) / "run").rmdir()
+        fill_store(Path(name) / "state/stepwatchd.db", runs, days * DAY, LINES_OF_OPEN_RUN)
+        begin = time.monotonic()
+        with contextlib.closing(Daemon(binaries, Path(name))) as daemon:
+            while daemon.runs() < 0:
+                time.sleep(0.01)
+            seconds = time.monotonic() - begin
+            with Turns(daemon) as turns:
+                time.sleep(5)
+            quiet = turns.longest
+            with Turns(daemon) as turns:
+                ask(daemon.socket, "GET", "/v1/runs")
+            told_turns(
+                f"{runs:,} runs without an end, of {days:g} days: start {seconds:.2f} s; longest turn",
+                max(quiet, turns.longest),
+                seconds,
+            )
+
+
+def told_turns(what: str, turn: float, start: float = 0.0) -> None:
+    """Print one figure."""
+    verdict = "" if 1000 * turn <= TURN_MS_MAX and start <= START_SECONDS_MAX else "  MISSED"
+    print(f"{what} {1000 * turn:.0f} ms{verdict}", flush=True)
+
+
+def measure_turns(binaries: Path) -> None:
+    """Measure starts, and the longest turns of the loop."""
+    print(f"starts of at most {START_SECONDS_MAX:g} s, turns of the loop of at most {TURN_MS_MAX:g} ms")
+    measure_start(binaries, OLD_RUNS, 30)
+    measure_start(binaries, OPEN_RUNS, 30)
+    measure_start(binaries, OPEN_RUNS, 1 / 50)
+    now = time.time()
+    old = [{"t": now - DAY * 30 * i / OLD_RUNS, "run": f"old-{i}", "event": {"kind": "start"}} for i in range(OLD_RUNS)]
+    beat = {"phase": "train", "loss": 2.0}
+    many = [{"t": now, "run": "many", "rank": 0, "beat": {"step": step, **beat}} for step in range(70_000)]
+    for what, lines in (("one request with 120 lines of a month", old[::-1]), ("one request with 70,000 lines", many)):
+        with (
+            tempfile.TemporaryDirectory(prefix="sw") as name,
+            contextlib.closing(Daemon(binaries, Path(name))) as daemon,
+        ):
+            daemon.await_runs(0)
+            with Turns(daemon) as turns:
+                post_patiently(daemon, "\n".join(json.dumps(line) for line in lines))
+            told_turns(f"{what}: longest turn", turns.longest)
+
+
 def main() -> None:
     """Measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -220,7 +327,11 @@ def main() -> None:
     parser.add_argument("--warm-up", type=int, default=20, help="seconds before that")
     parser.add_argument("--rounds", type=int, default=101, help="of the job's steps")
     parser.add_argument("--times", type=int, default=5, help="as many runs as it remembers, to look at its memory")
+    parser.add_argument("--only-turns", action="store_true", help="only starts and the turns of the loop")
     arguments = parser.parse_args()
+    measure_turns(arguments.binaries)
+    if arguments.only_turns:
+        return
     measure_itself(arguments.binaries, arguments.seconds, arguments.warm_up)
     measure_growth(arguments.binaries, arguments.times)
     command = [str(arguments.binaries / "door_bench"), "--rounds", str(arguments.rounds)]

@@ -74,6 +74,7 @@ def python_tests() -> list[Test]:
         Test("a random series of edits", (*pytest, "tests/end_to_end/rehearse_test.py", "-k", "random_series")),
         Test("strangers", (*pytest, "tests/front_ends/python/random_changes_test.py")),
         Test("random peers", (*pytest, "tests/end_to_end/foreign_text_test.py", "-k", "random")),
+        Test("store", (*pytest, "tests/end_to_end/stepwatchd_store_test.py", "-k", "random_damage")),
         Test("kill -9", (*pytest, "tests/end_to_end/rehearse_test.py", "-k", "kill_9")),
         Test("long tests in Python", (*pytest, "-n", "4", "--dist", "loadgroup", "-m", "long", "tests")),
     ]
