@@ -1,5 +1,6 @@
 #include "front_ends/torch/attached_models.h"
 
+#include <c10/util/Type.h>
 #include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
 
@@ -19,7 +20,14 @@ void AttachedModels::AddModel(torch::nn::Module& root) {
 }
 
 void AttachedModels::AddOptimizer(OptimizerPoint* point, OptimizerEvents events) {
-  optimizers_.push_back({std::make_unique<OptimizerTap>(point, std::move(events))});
+  const bool is_own = c10::demangle(point->watched_type().name()).rfind("torch::optim::", 0) != 0;
+  optimizers_.push_back({std::make_unique<OptimizerTap>(point, std::move(events)), {}, is_own});
+}
+
+std::vector<bool> AttachedModels::AreOwn() const {
+  std::vector<bool> own;
+  for (const Attached& each : optimizers_) own.push_back(each.is_own);
+  return own;
 }
 
 bool AttachedModels::Has(const OptimizerPoint& point) const {

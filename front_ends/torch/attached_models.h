@@ -38,6 +38,8 @@ class AttachedModels {
   bool HasLostModel() const;
   void ForgetLostModels();
 
+  // For each optimizer whether its class is the program's own, whose step may do more than to update.
+  std::vector<bool> AreOwn() const;
   // For each parameter the positions of the optimizers that update it.
   Shares SharesOf(const std::vector<at::Tensor>& parameters) const;
   // For each optimizer, dead ones included, whether others update all that it updates.
@@ -58,6 +60,7 @@ class AttachedModels {
   struct Attached {
     std::unique_ptr<OptimizerTap> tap;
     GroupSnapshot groups{};
+    bool is_own = false;
     bool has_stepped = false;
   };
   template <class F>

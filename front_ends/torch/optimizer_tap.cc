@@ -47,6 +47,7 @@ OptimizerStep::LossClosure OptimizerStep::Before(LossClosure closure) {
     return closure;
   }
   return [this, closure = std::move(closure)] {
+    if (seen_) tap_.events().again();
     at::Tensor loss = closure();
     if (!std::exchange(seen_, true)) tap_.events().before(optimizer_);
     return loss;

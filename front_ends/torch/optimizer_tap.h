@@ -13,6 +13,7 @@ namespace stepwatch {
 
 struct OptimizerEvents {
   std::function<void(torch::optim::Optimizer&)> before;  // gradients are there, the update is not; must not throw
+  std::function<void()> again;                           // behind before, the closure is to run again; must not throw
   std::function<void()> after;                           // must not throw
   std::function<void()> abandoned;  // instead of after: the step has thrown behind before; must not throw
 };

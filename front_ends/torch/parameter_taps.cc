@@ -60,7 +60,7 @@ struct ParameterTap {
   // Until a plan says more.
   void WantNothing() noexcept {
     sites.fill(kNoSite);
-    wanted = is_read = false;
+    wanted = is_read = owes_gradient = false;
     unreduced->Want(kNoSite, false);
   }
   void TakeOff() noexcept { unreduced->TakeOff(Lock()); }
@@ -74,7 +74,8 @@ struct ParameterTap {
   const std::shared_ptr<UnreducedGradient> unreduced;
   UpdateCounter updates;
   bool wanted = false;
-  bool is_read = false;  // in the update that is under way
+  bool is_read = false;        // in the update that is under way
+  bool owes_gradient = false;  // the update has begun, and its gradient may not be there yet
 };
 
 namespace {
@@ -115,7 +116,7 @@ bool IsMomentKind(SiteKind kind) {
 ParameterTaps::ParameterTaps(std::shared_ptr<Context> context) : context_(std::move(context)) {}
 ParameterTaps::~ParameterTaps() = default;
 
-void ParameterTaps::Build(const std::vector<at::Tensor>& parameters, const Shares& shares, size_t optimizer_count) {
+void ParameterTaps::Build(const std::vector<at::Tensor>& parameters, const Shares& shares, std::vector<bool> are_own) {
   // What a step has counted of a tensor goes on when its model is read anew in the midst of it.
   std::unordered_multimap<const void*, std::unique_ptr<ParameterTap>> known;
   for (auto& tap : taps_) {
@@ -123,7 +124,8 @@ void ParameterTaps::Build(const std::vector<at::Tensor>& parameters, const Share
     known.emplace(tensor, std::move(tap));
   }
   taps_.clear();
-  said_no_moments_.resize(optimizer_count, false);
+  are_own_ = std::move(are_own);
+  said_no_moments_.resize(are_own_.size(), false);
   active_ = false;
   for (const at::Tensor& parameter : parameters) {
     const auto found = known.find(parameter.unsafeGetTensorImpl());
@@ -135,7 +137,7 @@ void ParameterTaps::Build(const std::vector<at::Tensor>& parameters, const Share
       known.erase(found);
     }
   }
-  Share(shares, optimizer_count);
+  Share(shares, are_own_.size());
 }
 
 void ParameterTaps::Share(const Shares& shares, size_t optimizer_count) {
@@ -188,51 +190,86 @@ void ParameterTaps::BeforeUpdate(size_t optimizer, torch::optim::Optimizer& obje
   Guarded(*context_, "reading parameters before the update", [&] {
     if (wants_moments_) SayIfNoMoments(object, optimizer);
     for (ParameterTap* tap : of_optimizer_[optimizer])
-      if (tap->wanted) CollectBefore(*recorder, *tap, object);
+      if (tap->wanted) CollectBefore(*recorder, *tap, object, are_own_[optimizer]);
   });
   batch_.Observe(*recorder);
 }
 
-void ParameterTaps::CollectBefore(Recorder& recorder, ParameterTap& tap, torch::optim::Optimizer& object) {
-  const uint16_t update = tap.updates.Begin(context_->step.load(std::memory_order_relaxed));
-  tap.is_read = false;
+void ParameterTaps::CollectBefore(Recorder& recorder, ParameterTap& tap, torch::optim::Optimizer& object, bool is_own) {
   const at::Tensor parameter = tap.Lock();
+  // An optimizer updates inside of the step of another one: it is one update, and its gradient is there now.
+  const bool is_inside = std::exchange(tap.owes_gradient, is_own) && tap.is_read;
+  if (!is_inside) {
+    tap.updates.Begin(context_->step.load(std::memory_order_relaxed));
+    tap.is_read = parameter.defined() && IsTrained(parameter);
+  }
   if (!parameter.defined()) return;
+  if (!is_own) CollectGradient(recorder, tap, parameter);
+  if (!tap.is_read) return;
+  if (wants_moments_) CollectState(tap, parameter, object);
+  if (wants_moments_ && !is_own) CollectDirection(recorder, tap, parameter, object);
+  const SiteId origin = tap.site(SiteKind::kParamOrigin);
+  if (origin != kNoSite && !is_inside)
+    batch_.Add(*context_, SiteKind::kParamOrigin, {origin, 0, kNoElement, tap.updates.current()}, parameter);
+}
+
+// What an update is made by, and what of un-reduced gradients belongs to it.
+void ParameterTaps::CollectGradient(Recorder& recorder, ParameterTap& tap, const at::Tensor& parameter) {
+  const uint16_t update = tap.updates.current();
   if (tap.unreduced->wanted()) tap.unreduced->BeginUpdate(recorder, update);
-  if (!IsTrained(parameter)) return;
-  tap.is_read = true;
   const SiteId reduced = tap.site(SiteKind::kGradReduced);
   if (reduced != kNoSite && parameter.grad().defined())
     batch_.Add(*context_, SiteKind::kGradReduced, {reduced, 0, kNoElement, update}, parameter.grad());
-  if (wants_moments_) CollectState(recorder, tap, parameter, object, update);
-  const SiteId origin = tap.site(SiteKind::kParamOrigin);
-  if (origin != kNoSite) batch_.Add(*context_, SiteKind::kParamOrigin, {origin, 0, kNoElement, update}, parameter);
 }
 
-void ParameterTaps::CollectState(Recorder& recorder, ParameterTap& tap, const at::Tensor& parameter,
-                                 torch::optim::Optimizer& object, uint16_t update) {
+void ParameterTaps::CollectOwed(Recorder& recorder, size_t optimizer) {
+  for (ParameterTap* tap : of_optimizer_[optimizer]) {
+    if (!std::exchange(tap->owes_gradient, false)) continue;
+    if (const at::Tensor parameter = tap->Lock(); parameter.defined()) CollectGradient(recorder, *tap, parameter);
+  }
+}
+
+void ParameterTaps::CollectState(ParameterTap& tap, const at::Tensor& parameter, torch::optim::Optimizer& object) {
   const Moments moments = MomentsOf(object, parameter);
   if (!moments.exp_avg.defined()) return;
+  const uint16_t update = tap.updates.current();
   const SiteId exp_avg = tap.site(SiteKind::kExpAvg);
   const SiteId exp_avg_sq = tap.site(SiteKind::kExpAvgSq);
-  const SiteId direction = tap.site(SiteKind::kMgDirection);
   if (exp_avg != kNoSite) batch_.Add(*context_, SiteKind::kExpAvg, {exp_avg, 0, kNoElement, update}, moments.exp_avg);
   if (exp_avg_sq != kNoSite && moments.exp_avg_sq.defined())
     batch_.Add(*context_, SiteKind::kExpAvgSq, {exp_avg_sq, 0, kNoElement, update}, moments.exp_avg_sq);
-  if (direction == kNoSite || !parameter.grad().defined()) return;
+}
+
+void ParameterTaps::CollectDirection(Recorder& recorder, ParameterTap& tap, const at::Tensor& parameter,
+                                     torch::optim::Optimizer& object) {
+  const Moments moments = MomentsOf(object, parameter);
+  const SiteId direction = tap.site(SiteKind::kMgDirection);
+  if (direction == kNoSite || !moments.exp_avg.defined() || !parameter.grad().defined()) return;
   const SeenTensor gradient = See(parameter.grad());
   const SeenTensor momentum = See(moments.exp_avg);
   const char* problem = gradient.problem != nullptr ? gradient.problem : momentum.problem;
   if (problem != nullptr) context_->reporter.Unmeasurable(SiteKind::kMgDirection, problem);
-  recorder.ObserveAgreement({direction, 0, kNoElement, update}, gradient.view, momentum.view);
+  recorder.ObserveAgreement({direction, 0, kNoElement, tap.updates.current()}, gradient.view, momentum.view);
 }
 
 void ParameterTaps::SayIfNoMoments(torch::optim::Optimizer& object, size_t optimizer) {
-  if (said_no_moments_[optimizer] || KeepsMoments(object)) return;
+  const bool keeps = KeepsMoments(object);
+  if (said_no_moments_[optimizer] || (keeps && !are_own_[optimizer])) return;
   said_no_moments_[optimizer] = true;
-  size_t count = 0;
-  for (const ParameterTap* tap : of_optimizer_[optimizer])
-    count += tap->site(SiteKind::kExpAvg) != kNoSite || tap->site(SiteKind::kMgDirection) != kNoSite;
+  size_t count = 0, directions = 0;
+  for (const ParameterTap* tap : of_optimizer_[optimizer]) {
+    const bool has_direction = tap->site(SiteKind::kMgDirection) != kNoSite;
+    count += tap->site(SiteKind::kExpAvg) != kNoSite || has_direction;
+    directions += has_direction;
+  }
+  if (keeps) {
+    if (directions > 0)
+      context_->reporter.Warn("mg_direction gives no rows for " + std::to_string(directions) + " parameters of " +
+                              c10::demangle(typeid(object).name()) +
+                              ": nobody sees where the update begins within its step; derive the class from "
+                              "stepwatch::Watched<> of LibTorch's, and call the step of that");
+    return;
+  }
   context_->reporter.Warn(
       c10::demangle(typeid(object).name()) +
       " keeps no exp_avg and exp_avg_sq (Adam and AdamW do): mv_distribution and mg_direction give no "
@@ -240,10 +277,18 @@ void ParameterTaps::SayIfNoMoments(torch::optim::Optimizer& object, size_t optim
       std::to_string(count) + " parameters");
 }
 
+void ParameterTaps::RepeatClosure(size_t optimizer) noexcept {
+  Recorder* recorder = active_ ? context_->Collecting() : nullptr;
+  if (recorder == nullptr) return;
+  Guarded(*context_, "reading gradients within an update", [&] { CollectOwed(*recorder, optimizer); });
+  batch_.Observe(*recorder);
+}
+
 void ParameterTaps::AfterUpdate(size_t optimizer) noexcept {
   Recorder* recorder = active_ ? context_->Collecting() : nullptr;
   if (recorder == nullptr) return;
   Guarded(*context_, "reading parameters after the update", [&] {
+    CollectOwed(*recorder, optimizer);
     for (ParameterTap* tap : of_optimizer_[optimizer]) {
       tap->unreduced->EndUpdate();
       const SiteId updated = tap->site(SiteKind::kParamUpdated);
@@ -259,6 +304,7 @@ void ParameterTaps::AfterUpdate(size_t optimizer) noexcept {
 void ParameterTaps::AbandonUpdate(size_t optimizer) noexcept {
   const uint32_t step = context_->step.load(std::memory_order_relaxed);
   for (ParameterTap* tap : of_optimizer_[optimizer]) {
+    tap->owes_gradient = false;
     tap->updates.Abandon(step);
     tap->unreduced->AbandonUpdate();
   }

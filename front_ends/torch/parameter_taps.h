@@ -31,8 +31,9 @@ class ParameterTaps {
   explicit ParameterTaps(std::shared_ptr<Context> context);
   ~ParameterTaps();
 
-  // The parameters in the order of SiteIndex::parameters.
-  void Build(const std::vector<at::Tensor>& parameters, const Shares& shares, size_t optimizer_count);
+  // The parameters in the order of SiteIndex::parameters. `are_own` says of each optimizer whether its class is the
+  // program's own, whose step may clip gradients, or compute them, before it updates.
+  void Build(const std::vector<at::Tensor>& parameters, const Shares& shares, std::vector<bool> are_own);
   // The model has other tensors under the same names, undefined where it has none any more, or its optimizers have
   // shared them out anew. The sites stay.
   void Rebind(const std::vector<at::Tensor>& parameters, const Shares& shares);
@@ -43,6 +44,8 @@ class ParameterTaps {
   void Swap(const RecordLayout* layout) noexcept;
 
   void BeforeUpdate(size_t optimizer, torch::optim::Optimizer& object) noexcept;
+  // The closure of the update is about to run again.
+  void RepeatClosure(size_t optimizer) noexcept;
   void AfterUpdate(size_t optimizer) noexcept;
   // The update has thrown.
   void AbandonUpdate(size_t optimizer) noexcept;
@@ -51,15 +54,19 @@ class ParameterTaps {
 
  private:
   void Share(const Shares& shares, size_t optimizer_count);
-  void CollectBefore(Recorder& recorder, ParameterTap& tap, torch::optim::Optimizer& object);
-  void CollectState(Recorder& recorder, ParameterTap& tap, const at::Tensor& parameter, torch::optim::Optimizer& object,
-                    uint16_t update);
+  void CollectBefore(Recorder& recorder, ParameterTap& tap, torch::optim::Optimizer& object, bool is_own);
+  void CollectGradient(Recorder& recorder, ParameterTap& tap, const at::Tensor& parameter);
+  void CollectOwed(Recorder& recorder, size_t optimizer);
+  void CollectState(ParameterTap& tap, const at::Tensor& parameter, torch::optim::Optimizer& object);
+  void CollectDirection(Recorder& recorder, ParameterTap& tap, const at::Tensor& parameter,
+                        torch::optim::Optimizer& object);
   void SayNoOptimizer();
   void SayIfNoMoments(torch::optim::Optimizer& object, size_t optimizer);
 
   const std::shared_ptr<Context> context_;
   std::vector<std::unique_ptr<ParameterTap>> taps_;
   std::vector<std::vector<ParameterTap*>> of_optimizer_;
+  std::vector<bool> are_own_;
   Shares shares_;
   bool said_no_optimizer_ = false;
   std::vector<bool> said_no_moments_;  // by optimizer

@@ -161,6 +161,7 @@ void TorchMonitor::Impl::AttachOptimizer(torch::optim::Optimizer& optimizer) {
   const size_t position = attached_.optimizer_count();
   OptimizerEvents events;
   events.before = [this, position](torch::optim::Optimizer& object) { BeforeUpdate(position, object); };
+  events.again = [this, position] { parameter_taps_.RepeatClosure(position); };
   events.after = [this, position] { AfterUpdate(position); };
   events.abandoned = [this, position] { parameter_taps_.AbandonUpdate(position); };
   attached_.AddOptimizer(point, std::move(events));
@@ -175,7 +176,7 @@ SiteIndex TorchMonitor::Impl::Rebuild() {
   attach_between_steps_ = false;
   ModelIndex index = attached_.Read();
   module_taps_.Build(index);
-  parameter_taps_.Build(index.parameters, attached_.SharesOf(index.parameters), attached_.optimizer_count());
+  parameter_taps_.Build(index.parameters, attached_.SharesOf(index.parameters), attached_.AreOwn());
   strangers_ = attached_.CountStrangers(index.parameters);
   PrepareDevices(index);
   SayIfNothingWatchable(index);

@@ -44,6 +44,9 @@ class OptimizerPoint {
   OptimizerPoint& operator=(OptimizerPoint&& other) noexcept;
   virtual ~OptimizerPoint();
 
+  // The optimizer's own class, without the layer that watches it.
+  virtual const std::type_info& watched_type() const noexcept = 0;
+
  protected:
   OptimizerTap* tap() const noexcept { return tap_.load(std::memory_order_acquire); }
 
