@@ -74,20 +74,31 @@ void AttachedModels::EachUpdated(const F& f) const {
   }
 }
 
-void AttachedModels::LetGoReplacedBy(size_t optimizer) {
-  std::unordered_set<const void*> own;
+std::vector<size_t> AttachedModels::LetGoReplaced(size_t first) {
+  std::unordered_set<const void*> fresh;
   EachUpdated([&](size_t each, const at::Tensor& parameter) {
-    if (each == optimizer) own.insert(parameter.unsafeGetTensorImpl());
+    if (each >= first) fresh.insert(parameter.unsafeGetTensorImpl());
   });
-  std::vector<bool> is_replaced(optimizers_.size(), false);
-  for (size_t i = 0; i < optimizer; ++i) is_replaced[i] = optimizers_[i].has_stepped;
-  std::vector<bool> any(optimizers_.size(), false);
+  struct Old {
+    bool any = false, has_own = false, trains_own = false;
+  };
+  std::vector<Old> olds(first);
   EachUpdated([&](size_t each, const at::Tensor& parameter) {
-    any[each] = true;
-    if (own.count(parameter.unsafeGetTensorImpl()) == 0) is_replaced[each] = false;
+    if (each >= first) return;
+    const bool is_own = fresh.count(parameter.unsafeGetTensorImpl()) == 0;
+    olds[each].any = true;
+    olds[each].has_own |= is_own;
+    olds[each].trains_own |= is_own && parameter.requires_grad();
   });
-  for (size_t i = 0; i < optimizer; ++i)
-    if (is_replaced[i] && any[i]) optimizers_[i].tap->Detach();
+  std::vector<size_t> idle;
+  for (size_t i = 0; i < first; ++i) {
+    if (!optimizers_[i].has_stepped || !olds[i].any || olds[i].trains_own) continue;
+    if (olds[i].has_own)
+      idle.push_back(i);
+    else
+      optimizers_[i].tap->Detach();
+  }
+  return idle;
 }
 
 Shares AttachedModels::SharesOf(const std::vector<at::Tensor>& parameters) const {

@@ -22,9 +22,10 @@ class AttachedModels {
   void AddOptimizer(OptimizerPoint* point, OptimizerEvents events);
   void ClearOptimizers() { optimizers_.clear(); }
   void NoteStep(size_t optimizer) { optimizers_[optimizer].has_stepped = true; }
-  // Lets those go that have stepped and of which another, which comes now, updates all that they update: nobody says
-  // that a training phase of theirs is over, and the program may keep them.
-  void LetGoReplacedBy(size_t optimizer);
+  // Lets those go that have stepped and of which others, which come now and have the positions from `first` on, update
+  // all that they update: nobody says that a training phase of theirs is over, and the program may keep them. Returns
+  // those of which the others update all that is trained at the moment.
+  std::vector<size_t> LetGoReplaced(size_t first);
 
   bool Has(const OptimizerPoint& point) const;
   size_t optimizer_count() const { return optimizers_.size(); }

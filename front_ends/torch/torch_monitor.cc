@@ -122,10 +122,13 @@ void TorchMonitor::Impl::Attach(const std::vector<torch::nn::Module*>& chunks,
                                 const std::vector<torch::optim::Optimizer*>& optimizers) {
   if (closed_) throw std::invalid_argument("stepwatch: Attach after Close");
   CheckModules(chunks);
+  const size_t known = attached_.optimizer_count();
   for (torch::optim::Optimizer* optimizer : optimizers) {
     if (optimizer == nullptr) throw std::invalid_argument("stepwatch: a null optimizer cannot be attached");
     AttachOptimizer(*optimizer);
   }
+  if (attached_.optimizer_count() > known)
+    for (const size_t idle : attached_.LetGoReplaced(known)) rule_.LeaveOut(static_cast<uint32_t>(idle));
   const std::vector<bool> take_turns = attached_.TakeTurns();
   for (size_t i = 0; i < take_turns.size(); ++i) rule_.SetTakesTurns(static_cast<uint32_t>(i), take_turns[i]);
   for (torch::nn::Module* chunk : chunks) attached_.AddModel(*chunk);
@@ -165,7 +168,6 @@ void TorchMonitor::Impl::AttachOptimizer(torch::optim::Optimizer& optimizer) {
   events.after = [this, position] { AfterUpdate(position); };
   events.abandoned = [this, position] { parameter_taps_.AbandonUpdate(position); };
   attached_.AddOptimizer(point, std::move(events));
-  attached_.LetGoReplacedBy(position);
   const front_end::IterationRule::Member member = rule_.Add();
   if (&optimizer == clock_) rule_.NameClock(member);
 }

@@ -228,6 +228,31 @@ TEST_CASE("the program names what ends a step") {
   }
 }
 
+TEST_CASE("an optimizer whose part of the model others train from now on is not waited for") {
+  Harness harness(R"({"wg_distribution": true})");
+  TwoLayers net;
+  const std::vector<torch::Tensor> all = net->parameters();
+  Sgd old(all, Rate());
+  TorchMonitor monitor(harness.options);
+  monitor.Attach(*net, old);
+  for (int step = 0; step < 2; ++step) Step(net, old);
+  Sgd first({all[0], all[1]}, Rate()), second({all[2], all[3]}, Rate());
+  SECTION("two take its place together") {
+    monitor.Attach(*net, {&first, &second});
+    for (int step = 2; step < 6; ++step) {
+      Step(net, first);
+      Step(net, second);
+    }
+  }
+  SECTION("the rest of its part is frozen") {
+    for (torch::Tensor parameter : {all[0], all[1]}) parameter.requires_grad_(false);
+    monitor.Attach(*net, second);
+    for (int step = 2; step < 6; ++step) Step(net, second);
+  }
+  CHECK(monitor.core().step() == 6);
+  CHECK(monitor.Close().ok());
+}
+
 TEST_CASE("an optimizer that is destroyed is not waited for") {
   Harness harness(R"({"wg_distribution": true})");
   TorchMonitor monitor(harness.options);
