@@ -15,6 +15,8 @@ namespace {
 constexpr std::chrono::milliseconds kTick{250};
 constexpr std::chrono::milliseconds kTurn{5};
 constexpr int64_t kTicksOfSecond = 4;
+// Thousands that have changed, such as at the start, are written over some seconds.
+constexpr size_t kRunsAtOnce = 200, kSeriesRunsAtOnce = 100;
 constexpr int64_t kTicksOfSeries = 10 * kTicksOfSecond;
 constexpr int64_t kTicksOfMinute = 60 * kTicksOfSecond;
 // Beats are asked for once a second, and each has the time of its step: the time of an observer that were ahead of them
@@ -73,10 +75,11 @@ void Daemon::Tick() {
   std::vector<Incident> changes;
   const double now = PassTime(&changes);
   Tell(changes, {});
+  StoreSeries(kSeriesRunsAtOnce);
   if (++ticks_ % kTicksOfSecond != 0) return;
-  StoreRuns();
+  StoreRuns(kRunsAtOnce);
   StoreProcesses();
-  if (ticks_ % kTicksOfSeries == 0) StoreSeries();
+  if (ticks_ % kTicksOfSeries == 0) FindSeries();
   if (ticks_ % kTicksOfMinute == 0) ForgetOld();
   store_->Tick(now);
   if (upstream_) upstream_->Tick(options_.look_at_clocks().running);

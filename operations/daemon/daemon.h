@@ -106,14 +106,17 @@ class Daemon final : public Service {
   double PassTime(std::vector<Incident>* changes);
   void Observe(Line line, std::vector<Incident>* changes);
   void DoNext();
-  // Of those that wait, until `until` is over.
+  // Takes lines that wait, until `until` is over.
   void TakeSome(std::chrono::steady_clock::time_point until);
   void Keep(const Line& line, bool is_ours);
   // Notes and stores changes; `then` is called when they are safe.
   void Tell(const std::vector<Incident>& changes, std::function<void()> then);
-  void StoreRuns();
+  // Those whose state has changed, at most so many.
+  void StoreRuns(size_t runs_max);
   void ForgetEnded();
-  void StoreSeries();
+  // Notes whose series have grown, and stores those of so many runs.
+  void FindSeries();
+  void StoreSeries(size_t runs_max);
   void StoreProcesses();
   // What is known of runs that are over, or that the observer has forgotten.
   void ForgetOld();
@@ -121,7 +124,7 @@ class Daemon final : public Service {
   void ResolveForgotten();
   // A run is heard that the observer does not know: what is open of it goes on.
   void AdoptOf(const std::string& run);
-  void StoreSeriesOf(const RunSnapshot& run);
+  void StoreSeriesOf(const std::string& run);
 
   boost::asio::io_context& loop_;
   DaemonOptions options_;
@@ -141,8 +144,9 @@ class Daemon final : public Service {
   };
   std::map<std::string, RunMark> marks_;
   std::map<std::pair<std::string, std::string>, int64_t> series_marks_;  // the step from which to write on
-  std::map<std::string, StoredRun, std::less<>> ended_;                  // in the store
-  std::map<std::string, KnownProcess> processes_;                        // in the store
+  std::deque<std::string> series_due_;
+  std::map<std::string, StoredRun, std::less<>> ended_;  // in the store
+  std::map<std::string, KnownProcess> processes_;        // in the store
   HeardBefore heard_before_;
   int64_t number_ = 0;        // of the last line
   int64_t begun_number_ = 0;  // the one before the first line of this process, if it has begun without the store

@@ -216,8 +216,10 @@ void Daemon::Stop() {
   tick_.Cancel();
   upstream_.reset();
   if (!store_) return;
-  StoreRuns();
-  StoreSeries();
+  StoreRuns(observer_.Runs().size());
+  StoreSeries(series_due_.size());
+  FindSeries();
+  StoreSeries(series_due_.size());
   StoreProcesses();
   store_.reset();
 }

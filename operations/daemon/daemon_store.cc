@@ -11,17 +11,15 @@
 
 namespace stepwatch::operations {
 
-void Daemon::StoreRuns() {
+void Daemon::StoreRuns(size_t runs_max) {
   constexpr double kRefreshSeconds = 60;
-  // Thousands that changed at once, such as at the start, are written over some seconds.
-  constexpr int kAtOnce = 200;
   const double now = t();
-  int stored_now = 0;
+  size_t stored_now = 0;
   for (const RunSnapshot& run : observer_.Runs()) {
     RunMark& mark = marks_[run.id];
     std::string state = StateOf(run);
     if (state == mark.state && (run.ended || now - mark.stored_t < kRefreshSeconds)) continue;
-    if (stored_now++ == kAtOnce) break;
+    if (stored_now++ == runs_max) break;
     if (state != mark.state && !mark.state.empty())
       Log(LogLevel::kInfo, "run " + run.id + ": " + mark.state + " -> " + state);
     mark.state = std::move(state);
@@ -110,20 +108,24 @@ void Daemon::AdoptOf(const std::string& run) {
   for (auto each = open.rbegin(); each != open.rend(); ++each) observer_.Adopt(each->incident);
 }
 
-void Daemon::StoreSeries() {
-  for (const RunSnapshot& run : observer_.Runs()) {
-    RunMark& mark = marks_[run.id];
-    if (!run.step || *run.step == mark.step) continue;
-    mark.step = *run.step;
-    StoreSeriesOf(run);
+void Daemon::FindSeries() {
+  if (!series_due_.empty()) return;
+  for (const RunSnapshot& run : observer_.Runs())
+    if (run.step && *run.step != std::exchange(marks_[run.id].step, *run.step)) series_due_.push_back(run.id);
+}
+
+void Daemon::StoreSeries(size_t runs_max) {
+  for (size_t i = 0; i < runs_max && !series_due_.empty(); ++i) {
+    StoreSeriesOf(series_due_.front());
+    series_due_.pop_front();
   }
 }
 
-void Daemon::StoreSeriesOf(const RunSnapshot& run) {
-  for (const std::string& name : observer_.SeriesNames(run.id)) {
-    const std::vector<SeriesPoint> points = observer_.SeriesOf(run.id, name);
+void Daemon::StoreSeriesOf(const std::string& run) {
+  for (const std::string& name : observer_.SeriesNames(run)) {
+    const std::vector<SeriesPoint> points = observer_.SeriesOf(run, name);
     if (points.empty()) continue;
-    const auto mark = series_marks_.find({run.id, name});
+    const auto mark = series_marks_.find({run, name});
     // The last point that was written may have grown, or have been joined to the one before it.
     auto first = points.begin();
     if (mark != series_marks_.end()) {
@@ -131,8 +133,8 @@ void Daemon::StoreSeriesOf(const RunSnapshot& run) {
                                [](int64_t step, const SeriesPoint& point) { return step < point.step_first; });
       if (first != points.begin()) --first;
     }
-    series_marks_[{run.id, name}] = points.back().step_first;
-    store_->next().series.push_back({run.id, name, first->step_first, {first, points.end()}});
+    series_marks_[{run, name}] = points.back().step_first;
+    store_->next().series.push_back({run, name, first->step_first, {first, points.end()}});
   }
 }
 

@@ -131,7 +131,7 @@ class Writer {
   base::IoThread thread_{"stepwatchd-log"};
 };
 
-// What waits is written for up to a second when the process ends.
+// Its destructor goes on writing for up to a second when the process ends.
 Writer& TheWriter() {
   static Writer writer;
   return writer;

@@ -25,7 +25,7 @@ constexpr size_t kEventsOfPage = 50;
 constexpr size_t kRunMax = 200;
 constexpr double kSentMax = 1e11;  // some thousand years
 constexpr int kRetryAfterSeconds = 5;
-// Of long work, between two turns of the loop.
+// Long work does so much in a turn of the loop.
 constexpr std::chrono::milliseconds kTurn{5};
 constexpr int64_t kLinesAtOnce = 50;
 

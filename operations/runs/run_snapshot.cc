@@ -27,7 +27,7 @@ RunSnapshot RunState::Snapshot(double now, double wall_minus_virtual, bool with_
   shown.id = id_;
   if (world_) shown.world = *world_;
   shown.hosts = hosts_;
-  // Whoever follows it may still see it begin again.
+  // The run itself goes on: a process of it may come back.
   const bool is_lost = !ended_ && AreAllGone();
   shown.ended = ended_ || is_lost;
   shown.end_reason = is_lost ? EndReason::kLost : end_reason_;

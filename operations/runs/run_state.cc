@@ -227,7 +227,7 @@ void RunState::TakeEvent(const Line& line, double now, double wall) {
   } else if (const auto* checkpoint = std::get_if<CheckpointEvent>(&event)) {
     checkpoint_step_ = checkpoint->step ? checkpoint->step : step_;
   } else if (std::holds_alternative<ProcessGoneEvent>(event)) {
-    // Of a run that is known from a store there may be no beat any more.
+    // A run that is known from a store may have no beat any more.
     const bool has_room = static_cast<int64_t>(ranks_.size()) < std::clamp<int64_t>(world(), 1, kRanksTold);
     if (rank == nullptr && line.rank && restarts_ == 0 && has_room) rank = RankOf(*line.rank, now, kRanksTold);
     if (rank == nullptr) return;

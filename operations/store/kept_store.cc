@@ -87,6 +87,7 @@ Status KeptStore::HoldDirectory() {
   const Result<std::string> text = base::ReadAll(lock_.get(), kNumberBytes);
   int64_t number = 0;
   if (text.ok()) (void)std::from_chars(text.value().data(), text.value().data() + text.value().size(), number);
+  if (number < 0 || number > kStoredNumberMax) number = 0;
   was_there_ = was_there_ || (text.ok() && !text.value().empty());
   NoteLastChange(std::max(number, last_change_));
   return Status();

@@ -18,7 +18,7 @@
 
 namespace stepwatch::operations {
 
-// What happened since the last report.
+// All that happened since the last report.
 struct StoreReport {
   std::vector<std::string> notes;    // each is worth a line of the log
   std::optional<Restored> restored;  // it was opened for the first time
@@ -44,7 +44,7 @@ class KeptStore {
   StoreReport TakeReport();
 
  private:
-  // What tells a file from one that somebody else has put in its place, or has written to.
+  // Distinguishes a file from one that somebody else has put in its place, or has written to.
   struct Stamp {
     dev_t device = 0;
     ino_t inode = 0;
@@ -68,7 +68,7 @@ class KeptStore {
   Result<std::string> SetAside(const std::string& path);
   void Close(bool abandons_files);
   Stamps Look() const;
-  // What has changed is by this process.
+  // Takes changes of size and time, not of the file itself, for this process's own.
   void Restamp();
   void NoteLastChange(int64_t number);
 

@@ -17,6 +17,9 @@
 
 namespace stepwatch::operations {
 
+// The largest number of a line or change. A larger one is damaged, and counting on from it would overflow.
+inline constexpr int64_t kStoredNumberMax = int64_t{1} << 53;
+
 struct StoreOptions {
   std::string path;
   std::string vfs;  // of SQLite; empty: its usual one
@@ -50,7 +53,7 @@ struct Restored {
   // Incidents and changes whose text is damaged, as statements that delete them.
   std::vector<std::string> unreadable;
 
-  // What was learnt since it was read.
+  // Adds all that was learnt since it was read.
   void Append(const Batch& later);
 };
 

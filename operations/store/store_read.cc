@@ -15,6 +15,10 @@ namespace {
 using database::Database;
 using database::Statement;
 
+bool IsNumber(int64_t number) {
+  return number >= 0 && number <= kStoredNumberMax;
+}
+
 // Calls `take` for each row.
 template <class Take>
 Status ForEachRow(Result<Statement> statement, const Take& take) {
@@ -39,7 +43,7 @@ void SplitChunk(const std::string& run, std::string_view text, std::vector<Store
     (void)std::from_chars(each.data(), each.data() + tab, line.number);
     line.run = run;
     line.json = each.substr(tab + 1);
-    lines->push_back(std::move(line));
+    if (IsNumber(line.number)) lines->push_back(std::move(line));
   }
 }
 
@@ -82,7 +86,7 @@ Status Store::LoadIncidents(Restored* restored) {
                         std::to_string(kIncidentsRestored) + ") ORDER BY number"),
       [&](Statement& row) {
         Result<StoredChange> change = ParseChange(row.Integer(0), "", row.Text(1));
-        if (!change.ok() || change.value().incident.id != row.Text(2)) {
+        if (!change.ok() || change.value().incident.id != row.Text(2) || !IsNumber(row.Integer(0))) {
           restored->unreadable.push_back("DELETE FROM incidents WHERE number = " + std::to_string(row.Integer(0)));
           return;
         }

@@ -31,7 +31,7 @@ CREATE TABLE series (run TEXT NOT NULL, name TEXT NOT NULL, step_first INTEGER N
 constexpr const char* kTablesSince2 = R"(
 CREATE TABLE processes (key TEXT PRIMARY KEY, seen_t REAL NOT NULL, json TEXT NOT NULL) WITHOUT ROWID;
 )";
-// What is written to see whether it can be. Earlier programs of this version pass it over.
+// A number is written here to see whether it can be. Earlier programs of this version pass it over.
 constexpr const char* kProofs = "CREATE TABLE IF NOT EXISTS proofs (id INTEGER PRIMARY KEY, number INTEGER NOT NULL);";
 
 std::string Pragma(const char* name, int64_t value) {

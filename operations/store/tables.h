@@ -8,7 +8,7 @@ namespace stepwatch::operations {
 
 inline constexpr int64_t kStoreVersion = 2;
 
-// What holds what is stored, and an order of its rows for which they are found one by one.
+// A table of the store, and an order in which its rows are found one by one.
 struct StoreTable {
   const char* name;
   const char* order;

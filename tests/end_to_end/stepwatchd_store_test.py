@@ -342,7 +342,7 @@ def story(daemon: Stepwatchd, dice: random.Random, turns: int) -> None:
 
     def kill() -> None:
         if not ready(daemon):
-            # What the store does not take waits in memory, and a kill takes it: that is promised.
+            # A kill takes all that waits in memory for the store: that is promised.
             return
         daemon.kill()
         for _ in range(dice.randrange(2)):

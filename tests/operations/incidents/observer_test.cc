@@ -302,7 +302,7 @@ TEST_CASE("Runs of months are learnt line by line, with the pace and the faults 
   CHECK(learnt.Runs().size() == kRuns + 1);
   CHECK(learnt.Run("run")->step_seconds == observed.Run("run")->step_seconds);
   CHECK(learnt.Run("run")->step == observed.Run("run")->step);
-  // Of the others nobody has heard anything since they were started.
+  // The others have been silent since they were started.
   std::vector<Incident> open = learnt.OpenIncidents();
   std::erase_if(open, [](const Incident& each) { return each.run != "run"; });
   REQUIRE(open.size() == 1);
