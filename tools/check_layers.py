@@ -1,9 +1,10 @@
 """Check that every include and every link goes down the floors of the house, or to a neighbour named here.
 
-Also check that files are touched through base::FileSystem alone, so that a test can make each call fail.
+Also check that files are touched through base::FileSystem alone, so that a test can make each call fail, and that JSON
+is parsed by src/json alone, which bounds its depth.
 
 Run from anywhere: ``python3 tools/check_layers.py``. Exit code 1 and one line for each include or link that climbs and
-for each call that goes past the file system.
+for each call that goes past the file system or the parser.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
     "src/vocabulary": (1, ("src/base",)),
     "kernels": (2, ()),
     "src/database": (3, ()),
-    "src/config": (3, ()),
+    "src/json": (3, ()),
+    "src/config": (3, ("src/json",)),
     "src/plan": (3, ("src/config",)),
     "src/records": (3, ()),
     "src/device": (3, ("src/records",)),
@@ -99,6 +101,7 @@ OPERATIONS_MAY_USE = (
     "src/base",
     "src/vocabulary",
     "src/database",
+    "src/json",
     "src/config",
     "controller/watch",
     "controller/door",
@@ -123,6 +126,7 @@ GUARDED: dict[str, tuple[str, ...]] = {
     r"sqlite3": ("src/database", "tests/offline", "tests/operations/store"),
     r"cuda": ("kernels/cuda", "tests/kernels/cuda", "bench/gpu"),
     r"nlohmann/": (
+        "src/json",
         "src/config",
         "src/alerts",
         "src/output",
@@ -150,8 +154,15 @@ RAW_FILE_CALLERS = {
     "controller/cli/config_file.cc": ("::read(",),  # a pipe, which has no offsets
     "controller/cli/terminal.cc": ("::read(",),  # keys, signals and a counter
     "operations/daemon/line_source.cc": ("::read(",),  # a pipe, which has no offsets
-    "operations/witness/run_program.cc": ("::read(",),  # likewise
+    "operations/witness/run_program.cc": ("::read(", "::write("),  # likewise
 }
+# Calls of the JSON library's parser, which takes a value of any depth. Everything else asks src/json, but for a handler
+# of our own that keeps no more levels than it wants.
+RAW_JSON_CALL = re.compile(
+    r"\b\w*[Jj]son::(?:parse|accept|sax_parse|parser|from_\w+)(?=\s*[(<])|\b_(?:ordered_)?json\b(?=\s*\()"
+    r"|\bjson_sax\w*\s*<|>>\s*\w*[jJ]son\b"
+)
+RAW_JSON_CALLERS = {"src/config/json_reader.cc": ("json::sax_parse",)}
 PROJECT = ("include/", "src/", "kernels/", "controller/", "front_ends/", "operations/")
 CODE_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 COMMENT = re.compile(r"#[^\n]*")
@@ -210,6 +221,18 @@ def raw_file_calls(source: str, text: str) -> list[str]:
     return found
 
 
+def raw_json_calls(source: str, text: str) -> list[str]:
+    """Return a line for each call that parses JSON without a bound on its depth."""
+    if not source.startswith(PROJECT) or source.startswith("src/json/"):
+        return []
+    code = CODE_COMMENT.sub(lambda comment: "\n" * comment.group().count("\n"), text)
+    return [
+        f"{source}:{code.count(chr(10), 0, call.start()) + 1}: {call.group()}: JSON is parsed by bounded::ParseJson"
+        for call in RAW_JSON_CALL.finditer(code)
+        if call.group() not in RAW_JSON_CALLERS.get(source, ())
+    ]
+
+
 def links(text: str) -> tuple[list[str], list[tuple[str, str]]]:
     """Return the targets that a CMakeLists defines, and its links as (from, to)."""
     defined, edges = [], []
@@ -264,7 +287,8 @@ def main() -> int:
             text = path.read_text(encoding="utf-8")
             complaints += [found for include in INCLUDE.findall(text) if (found := complaint(source, include))]
             complaints += raw_file_calls(source, text)
-    fine = "every include and every link goes down the floors, every call on files through base::FileSystem"
+            complaints += raw_json_calls(source, text)
+    fine = "every include and every link goes down the floors, files go through base::FileSystem, JSON through src/json"
     print("\n".join(complaints) if complaints else fine)
     return 1 if complaints else 0
 

@@ -67,7 +67,7 @@ void PrintRun(const FoundHistory& run) {
 
 // The line as it stands in the file, and where that lies.
 void PrintJsonLine(const FoundHistory& run, const HistoryLine& line) {
-  Json json = Json::parse(output::HistoryText(line), nullptr, false);
+  Json json = door::ParseJson(output::HistoryText(line)).value();
   json["directory"] = run.directory;
   PrintObject(json);
 }

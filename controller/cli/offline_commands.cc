@@ -9,6 +9,7 @@
 #include "src/base/file.h"
 #include "src/base/print.h"
 #include "src/base/text.h"
+#include "src/json/parse_json.h"
 
 namespace stepwatch::cli {
 namespace {
@@ -49,10 +50,10 @@ Result<std::vector<std::pair<std::string, std::string>>> ReadMapping(const std::
   if (path.empty()) return mapping;
   const Result<std::string> text = base::ReadFile(path, kMappingBytesMax);
   if (!text.ok()) return text.status();
-  const auto json = nlohmann::ordered_json::parse(text.value(), nullptr, false);
+  const auto json = bounded::ParseJson<nlohmann::ordered_json>(text.value());
   const Status wrong(StatusCode::kInvalid, path + " is not a JSON object of texts, {\"old\": \"new\"}");
-  if (!json.is_object()) return wrong;
-  for (const auto& [from, to] : json.items()) {
+  if (!json.ok() || !json.value().is_object()) return wrong;
+  for (const auto& [from, to] : json.value().items()) {
     if (!to.is_string()) return wrong;
     mapping.emplace_back(from, to.get<std::string>());
   }
@@ -98,10 +99,10 @@ Result<std::vector<int64_t>> ParseSteps(const std::string& text) {
   // Python lets a list end with a comma.
   std::string list = text;
   if (const size_t last = list.find_last_not_of(" ]"); last != std::string::npos && list[last] == ',') list[last] = ' ';
-  const auto json = nlohmann::json::parse(list, nullptr, false);
-  if (!json.is_array()) return wrong;
+  const auto json = bounded::ParseJson<nlohmann::json>(list);
+  if (!json.ok() || !json.value().is_array()) return wrong;
   std::vector<int64_t> steps;
-  for (const auto& step : json) {
+  for (const auto& step : json.value()) {
     if (!step.is_number_integer()) return wrong;
     steps.push_back(step.get<int64_t>());
   }

@@ -126,7 +126,7 @@ ChangesBefore FindEdits(const std::vector<door::FoundJob>& jobs, const std::stri
     for (const output::FoundHistory& each : found.value()) {
       std::vector<Json> lines;
       for (const output::HistoryLine& line : each.history.lines)
-        if (line.run_id == run) lines.push_back(Json::parse(output::HistoryText(line), nullptr, false));
+        if (line.run_id == run) lines.push_back(door::ParseJson(output::HistoryText(line)).value());
       const ConfigText text_of = [&each](const std::string& sha256) -> std::optional<std::string> {
         const Result<std::string> kept = output::KeptConfig(each.directory, sha256);
         return kept.ok() ? std::optional(kept.value()) : std::nullopt;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "src/json/parse_json.h"
 #include "stepwatch/version.h"
 
 namespace stepwatch::door {
@@ -279,7 +280,7 @@ Json HistoryJson(const HistoryReport& report, size_t count) {
   json["lines_in_all"] = lines.size() + report.history.lines_before;
   Json& list = json["lines"] = Json::array();
   for (size_t i = lines.size() - std::min(count, lines.size()); i < lines.size(); ++i)
-    list.push_back(Json::parse(output::HistoryText(lines[i]), nullptr, false));
+    list.push_back(ParseJson(output::HistoryText(lines[i])).value());
   json["notes"] = report.history.notes;
   return json;
 }
@@ -289,26 +290,7 @@ std::string Dump(const Json& json) {
 }
 
 Result<Json> ParseJson(std::string_view text_untrusted) {
-  // The parser itself has no limit, and takes memory for each level.
-  int depth = 0;
-  bool in_text = false;
-  for (size_t i = 0; i < text_untrusted.size(); ++i) {
-    const char c = text_untrusted[i];
-    if (in_text) {
-      if (c == '\\') ++i;
-      in_text = c != '"';
-    } else if (c == '"') {
-      in_text = true;
-    } else if (c == '{' || c == '[') {
-      if (++depth > kJsonDepthMax)
-        return Status(StatusCode::kExhausted, "is nested deeper than " + std::to_string(kJsonDepthMax) + " levels");
-    } else if (c == '}' || c == ']') {
-      --depth;
-    }
-  }
-  Json json = Json::parse(text_untrusted, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) return Status(StatusCode::kInvalid, "is no JSON");
-  return json;
+  return bounded::ParseJson<Json>(text_untrusted);
 }
 
 }  // namespace stepwatch::door

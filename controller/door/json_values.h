@@ -17,7 +17,6 @@ namespace stepwatch::door {
 using Json = nlohmann::ordered_json;
 
 inline constexpr int kAnswerVersion = 1;
-inline constexpr int kJsonDepthMax = 32;
 
 Json StatusJson(const JobStatus& status);
 Json LatestJson(SiteKind kind, const std::vector<LatestValue>& values);
@@ -41,7 +40,7 @@ Json PlaceJson(const TextPlace& place, const std::string& message);
 
 // One line. What is no UTF-8 in it is replaced.
 std::string Dump(const Json& json);
-// Refuses what is no JSON, and what is nested deeper than kJsonDepthMax.
+// See bounded::ParseJson.
 Result<Json> ParseJson(std::string_view text_untrusted);
 
 }  // namespace stepwatch::door

@@ -50,7 +50,8 @@ Json SideJson(const std::optional<PlanSide>& side) {
 }
 
 Json ValueJson(const std::string& text) {
-  return Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Result<Json> json = ParseJson(text);
+  return json.ok() ? json.value() : Json();
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "operations/trace/parse_line.h"
 #include "src/base/text.h"
+#include "src/json/parse_json.h"
 
 namespace stepwatch::operations {
 namespace {
@@ -51,8 +52,9 @@ Status NoAnswer() {
 Result<BeatAnswer> ParseBeatAnswer(std::string_view json_untrusted) {
   const size_t beats = json_untrusted.substr(0, kHeadBytesMax).find(kBeats);
   if (beats == std::string_view::npos) return NoAnswer();
-  const Json head = Json::parse(std::string(json_untrusted.substr(0, beats)) + "\"beats\":[]}", nullptr, false);
-  if (!head.is_object()) return NoAnswer();
+  const Result<Json> parsed = bounded::ParseJson<Json>(std::string(json_untrusted.substr(0, beats)) + "\"beats\":[]}");
+  if (!parsed.ok() || !parsed.value().is_object()) return NoAnswer();
+  const Json& head = parsed.value();
   BeatAnswer answer;
   const auto run = head.find("run");
   const auto rank = head.find("rank");

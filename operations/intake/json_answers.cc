@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "operations/trace/write_line.h"
+#include "src/json/parse_json.h"
 
 namespace stepwatch::operations {
 namespace {
@@ -68,7 +69,7 @@ AnswerJson PointJson(const SeriesPoint& point) {
 
 AnswerJson IncidentAnswer(const Incident& incident, const std::optional<Acknowledgement>& acknowledgement,
                           const Silence* silence) {
-  AnswerJson json = AnswerJson::parse(IncidentJson(incident));
+  AnswerJson json = bounded::ParseJson<AnswerJson>(IncidentJson(incident)).value();
   json["opened_t"] = incident.opened_t;
   json["acknowledged"] = nullptr;
   if (acknowledgement)

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/base/text.h"
+#include "src/json/parse_json.h"
 #include "stepwatch/status.h"
 
 namespace stepwatch::operations {
@@ -21,9 +22,12 @@ constexpr double kSilenceSecondsMax = 366 * 86400.0;
 
 // The members of a body, or why it cannot be used. `keys`: name and whether it is a number.
 Result<AnswerJson> BodyOf(const Asked& asked, const std::map<std::string, bool>& keys) {
-  const AnswerJson body = AnswerJson::parse(asked.request.body.empty() ? "{}" : asked.request.body, nullptr,
-                                            /*allow_exceptions=*/false);
-  if (!body.is_object()) return Status(StatusCode::kInvalid, "the body is no JSON object");
+  const Result<AnswerJson> parsed =
+      bounded::ParseJson<AnswerJson>(asked.request.body.empty() ? "{}" : asked.request.body);
+  if (parsed.status().code() == StatusCode::kExhausted)
+    return Status(StatusCode::kExhausted, "the body " + parsed.status().message());
+  if (!parsed.ok() || !parsed.value().is_object()) return Status(StatusCode::kInvalid, "the body is no JSON object");
+  const AnswerJson& body = parsed.value();
   for (const auto& [key, value] : body.items()) {
     const auto known = keys.find(key);
     if (known == keys.end()) return Status(StatusCode::kInvalid, base::Printable(key) + " is no key of this request");

@@ -14,6 +14,7 @@
 #include "operations/intake/people_routes.h"
 #include "operations/intake/take_beats.h"
 #include "src/base/text.h"
+#include "src/json/parse_json.h"
 
 namespace stepwatch::operations {
 namespace {
@@ -130,10 +131,10 @@ void GetRuns(const Asked& asked) {
   for (const StoredIncident& each : asked.service->book().Open()) ++runs->open[each.incident.run];
   const auto member = [runs](size_t i) -> std::string {
     const bool is_seen = i < runs->seen.size();
-    AnswerJson json = is_seen ? RunJson(runs->seen[i])
-                              : AnswerJson::parse(runs->stored[i - runs->seen.size()], nullptr,
-                                                  /*allow_exceptions=*/false);
-    if (!json.is_object()) return "";
+    const Result<AnswerJson> found =
+        is_seen ? RunJson(runs->seen[i]) : bounded::ParseJson<AnswerJson>(runs->stored[i - runs->seen.size()]);
+    if (!found.ok() || !found.value().is_object()) return "";
+    AnswerJson json = found.value();
     const auto open = runs->open.find(is_seen ? runs->seen[i].id : json.value("id", ""));
     json["incidents_open"] = open == runs->open.end() ? 0 : open->second;
     return Dump(json);
@@ -151,7 +152,8 @@ void GetRun(const Asked& asked) {
     for (const RankSnapshot& rank : run->ranks) ranks.push_back(RankJson(rank));
     json["ranks"] = std::move(ranks);
   } else if (const std::optional<std::string> summary = asked.service->RunOfStore(id)) {
-    json = AnswerJson::parse(*summary, nullptr, /*allow_exceptions=*/false);
+    Result<AnswerJson> parsed = bounded::ParseJson<AnswerJson>(*summary);
+    if (parsed.ok()) json = std::move(parsed).value();
     if (json.is_object()) json["ranks"] = AnswerJson::array();
   }
   if (!json.is_object()) return asked.then(Missing("there is no run " + base::Printable(id, 200)));

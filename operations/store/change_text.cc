@@ -4,6 +4,7 @@
 
 #include "operations/trace/parse_incident.h"
 #include "operations/trace/write_line.h"
+#include "src/json/parse_json.h"
 
 namespace stepwatch::operations {
 namespace {
@@ -13,7 +14,7 @@ using Json = nlohmann::ordered_json;
 }  // namespace
 
 std::string ChangeText(const StoredChange& change) {
-  Json json = Json::parse(IncidentJson(change.incident));
+  Json json = bounded::ParseJson<Json>(IncidentJson(change.incident)).value();
   json["opened_t"] = change.incident.opened_t;
   if (const auto& told = change.acknowledgement)
     json["acknowledged"] = {{"by", told->by}, {"note", told->note}, {"t", told->t}};
@@ -24,9 +25,10 @@ Result<StoredChange> ParseChange(int64_t number, const std::string& what, std::s
   Result<Incident> incident = ParseIncident(text);
   if (!incident.ok()) return incident.status();
   StoredChange change{number, what, std::move(incident).value(), std::nullopt};
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  const auto told = json.find("acknowledged");
-  if (told != json.end() && told->is_object())
+  const Result<Json> json = bounded::ParseJson<Json>(text);
+  if (!json.ok()) return json.status();
+  const auto told = json.value().find("acknowledged");
+  if (told != json.value().end() && told->is_object())
     change.acknowledgement = Acknowledgement{told->value("by", ""), told->value("note", ""), told->value("t", 0.0)};
   return change;
 }

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/json/parse_json.h"
+
 namespace stepwatch::operations {
 namespace {
 
@@ -24,19 +26,24 @@ base::ProcessIdentity IdentityOf(const Json& json) {
 
 std::string ProcessText(const KnownProcess& process) {
   const Json json = {{"run", process.run},
-                     {"rank", process.rank},
-                     {"process", IdentityJson(process.process)},
-                     {"own", IdentityJson(process.own)},
-                     {"seen_t", process.seen_t}};
+               {"rank", process.rank},
+               {"process", IdentityJson(process.process)},
+               {"own", IdentityJson(process.own)},
+               {"seen_t", process.seen_t}};
   return json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }
 
 Result<KnownProcess> ParseProcess(std::string_view text) {
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Result<Json> parsed = bounded::ParseJson<Json>(text);
+  if (!parsed.ok()) return parsed.status();
+  const Json& json = parsed.value();
   try {
-    return KnownProcess{json.at("run").get<std::string>(), json.at("rank").get<int64_t>(),
-                        IdentityOf(json.at("process")),    IdentityOf(json.at("own")),
-                        json.at("seen_t").get<double>(),   0};
+    return KnownProcess{json.at("run").get<std::string>(),
+                        json.at("rank").get<int64_t>(),
+                        IdentityOf(json.at("process")),
+                        IdentityOf(json.at("own")),
+                        json.at("seen_t").get<double>(),
+                        0};
   } catch (const Json::exception&) {
     return Status(StatusCode::kInvalid, "the store holds a process that is none");
   }

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "operations/trace/read_json.h"
+#include "src/json/parse_json.h"
 
 namespace stepwatch::operations {
 namespace {
@@ -53,8 +54,9 @@ std::optional<EvidenceValue> EvidenceOf(const OrderedJson& value) {
 
 Result<Incident> ParseIncident(std::string_view text_untrusted) {
   const Status refusal(StatusCode::kInvalid, "this is no incident");
-  const OrderedJson json = OrderedJson::parse(text_untrusted, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return refusal;
+  const Result<OrderedJson> parsed = bounded::ParseJson<OrderedJson>(text_untrusted);
+  if (!parsed.ok() || !parsed.value().is_object()) return refusal;
+  const OrderedJson& json = parsed.value();
   const auto kind = IncidentKindNamed(TextOf(json, "incident"));
   const auto state = IncidentStateNamed(TextOf(json, "state"));
   const auto severity = SeverityNamed(TextOf(json, "severity"));

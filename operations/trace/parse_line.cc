@@ -6,6 +6,7 @@
 #include "operations/trace/mend_json.h"
 #include "operations/trace/parse_event.h"
 #include "operations/trace/read_json.h"
+#include "src/json/parse_json.h"
 
 namespace stepwatch::operations {
 namespace {
@@ -118,9 +119,12 @@ Status ReadWhat(const Json& object, Line* line) {
 Result<Line> ParseLine(std::string_view text_untrusted) {
   if (text_untrusted.size() > kLineBytesMax)
     return Status(StatusCode::kExhausted, "the line has more than " + std::to_string(kLineBytesMax) + " bytes");
-  Json object = Json::parse(text_untrusted, nullptr, /*allow_exceptions=*/false);
-  if (object.is_discarded()) object = Json::parse(MendJson(text_untrusted), nullptr, /*allow_exceptions=*/false);
-  if (!object.is_object()) return Status(StatusCode::kInvalid, "the line is no JSON object");
+  Result<Json> parsed = bounded::ParseJson<Json>(text_untrusted);
+  if (parsed.status().code() == StatusCode::kInvalid) parsed = bounded::ParseJson<Json>(MendJson(text_untrusted));
+  if (parsed.status().code() == StatusCode::kExhausted)
+    return Status(StatusCode::kExhausted, "the line " + parsed.status().message());
+  if (!parsed.ok() || !parsed.value().is_object()) return Status(StatusCode::kInvalid, "the line is no JSON object");
+  const Json& object = parsed.value();
   Line line;
   if (Status status = ReadHead(object, &line); !status.ok()) return status;
   if (Status status = ReadWhat(object, &line); !status.ok()) return status;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "src/base/text.h"
+#include "src/json/parse_json.h"
 
 namespace stepwatch::operations {
 namespace {
@@ -96,10 +97,11 @@ std::string StackText(const ThreadStack& thread) {
 }  // namespace
 
 Result<std::vector<ThreadStack>> ParsePySpy(std::string_view json_untrusted) {
-  const Json json = Json::parse(json_untrusted, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_array()) return Status(StatusCode::kInvalid, "py-spy has not printed a list of threads");
+  const Result<Json> parsed = bounded::ParseJson<Json>(json_untrusted);
+  if (!parsed.ok() || !parsed.value().is_array())
+    return Status(StatusCode::kInvalid, "py-spy has not printed a list of threads");
   std::vector<ThreadStack> threads;
-  for (const Json& thread : json) {
+  for (const Json& thread : parsed.value()) {
     if (threads.size() == kStackThreadsMax) break;
     threads.push_back(ThreadOf(thread));
   }

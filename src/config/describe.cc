@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/config/fields.h"
+#include "src/json/parse_json.h"
 #include "stepwatch/record_layout.h"
 #include "stepwatch/site_kind.h"
 #include "stepwatch/statistics.h"
@@ -129,8 +130,8 @@ std::string Sentence(std::string_view text) {
 }
 
 Json Property(const Described& field) {
-  Json property = Json::parse("{" + WithNames(field.text.schema, "\"", "\"") + "}");
-  if (!field.text.fallback.empty()) property["default"] = Json::parse(field.text.fallback);
+  Json property = bounded::ParseJson<Json>("{" + WithNames(field.text.schema, "\"", "\"") + "}").value();
+  if (!field.text.fallback.empty()) property["default"] = bounded::ParseJson<Json>(field.text.fallback).value();
   const std::string notes = Sentence(field.text.notes);
   property["description"] = Sentence(field.text.what) + (notes.empty() ? "" : " ") + notes;
   Json& object = field.is_list ? property["items"] : property;

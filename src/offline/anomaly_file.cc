@@ -13,6 +13,7 @@
 #include "src/base/file.h"
 #include "src/base/found_file.h"
 #include "src/base/text.h"
+#include "src/json/parse_json.h"
 
 namespace stepwatch::offline {
 namespace {
@@ -81,9 +82,12 @@ Status ReadFile(const std::string& path, int64_t rank, base::FileSystem& files, 
       failed = Status(anomaly.status().code(), path + ": " + anomaly.status().message());
     return false;
   };
-  const Json json = Json::parse(stream, take, false);
+  const Result<Json> json = bounded::ParseJson<Json>(stream, take);
   if (!bytes.status().ok()) return Status(bytes.status().code(), path + ": " + bytes.status().message());
-  if (!json.is_object()) return Status(StatusCode::kInvalid, path + " is not a JSON object; is it whole?");
+  if (json.status().code() == StatusCode::kExhausted)
+    return Status(StatusCode::kInvalid, path + " " + json.status().message());
+  if (!json.ok() || !json.value().is_object())
+    return Status(StatusCode::kInvalid, path + " is not a JSON object; is it whole?");
   return failed;
 }
 

@@ -3,12 +3,14 @@
 
 #include <istream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "src/base/found_file.h"
+#include "src/json/parse_json.h"
 
 namespace stepwatch::offline {
 
-// Of an open file, in pieces. Discarded: it is no JSON.
+// Of an open file, in pieces. Null: it is no JSON, or too deep.
 inline nlohmann::json ReadManifestHead(int fd, base::FileSystem& files) {
   base::FoundStream bytes(fd, files);
   std::istream stream(&bytes);
@@ -16,7 +18,8 @@ inline nlohmann::json ReadManifestHead(int fd, base::FileSystem& files) {
     using Event = nlohmann::json::parse_event_t;
     return depth == 0 || (event != Event::object_start && event != Event::array_start);
   };
-  return nlohmann::json::parse(stream, is_wanted, false);
+  Result<nlohmann::json> head = bounded::ParseJson<nlohmann::json>(stream, is_wanted);
+  return head.ok() ? std::move(head).value() : nlohmann::json();
 }
 
 }  // namespace stepwatch::offline

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/base/text.h"
+#include "src/json/parse_json.h"
 
 namespace stepwatch::output {
 namespace {
@@ -112,7 +113,9 @@ Integer SmallOf(const Json& json, const char* key) {
 }
 
 std::optional<HistoryLine> LineOf(std::string_view text) {
-  const Json json = Json::parse(text, nullptr, false);
+  const Result<Json> parsed = bounded::ParseJson<Json>(text);
+  if (!parsed.ok()) return std::nullopt;
+  const Json& json = parsed.value();
   if (!json.is_object() || NumberOf(json, "version", 0) < 1 || TextOf(json, "outcome").empty()) return std::nullopt;
   HistoryLine line;
   line.time = TextOf(json, "time");

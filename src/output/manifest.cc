@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "src/base/text.h"
+#include "src/json/parse_json.h"
 #include "src/output/json_text.h"
 #include "stepwatch/version.h"
 
@@ -138,8 +139,11 @@ std::string ManifestText(const Manifest& manifest) {
 }
 
 Result<ManifestSites> SitesFromManifest(const std::string& text_untrusted) {
+  const Result<OrderedJson> parsed = bounded::ParseJson<OrderedJson>(text_untrusted);
+  if (!parsed.ok())
+    return Status(parsed.status().code(), "not a manifest.json of a run: the file " + parsed.status().message());
+  const OrderedJson& json = parsed.value();
   try {
-    const OrderedJson json = OrderedJson::parse(text_untrusted);
     ManifestSites result;
     result.grad_acc_steps = json.value("grad_acc_steps", 1);
     const OrderedJson& sites = json.at("sites");

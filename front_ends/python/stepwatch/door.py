@@ -115,7 +115,7 @@ def is_ours(directory: os.stat_result) -> bool:
 def _object_of(text: bytes, path: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
         raise JobUnreachableError(f"{path} has answered with something else than an object")
@@ -125,7 +125,7 @@ def _object_of(text: bytes, path: str) -> dict[str, Any]:
 def _error_of(status: int, text: bytes) -> JobError:
     try:
         error = dict(json.loads(text)["error"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return JobError(f"the job has answered with the status {status}", status=status)
     message = str(error.get("message", ""))
     return JobError(message, status=status, code=str(error.get("code", "")), place=error)

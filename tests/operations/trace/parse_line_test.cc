@@ -53,6 +53,23 @@ TEST_CASE("What is written reads back as the same text") {
   }
 }
 
+TEST_CASE("A line with a value of 120,000 levels, wherever it stands, is refused") {
+  const std::string deep = std::string(120000, '[') + std::string(120000, ']');
+  const std::string deep_object = [] {
+    std::string text;
+    for (int i = 0; i < 120000; ++i) text += "{\"a\":";
+    return text + "1" + std::string(120000, '}');
+  }();
+  for (const std::string& value : {deep, deep_object})
+    for (const std::string& line :
+         {R"({"t":1,"run":"r","rank":0,"event":{"kind":"exception","type":"E","message":)" + value + "}}",
+          R"({"t":1,"run":"r","rank":0,"event":{"kind":"stacks","text":)" + value + "}}",
+          R"({"t":1,"run":"r","rank":0,"event":{"kind":)" + value + "}}",
+          R"({"t":1,"run":"r","rank":0,"beat":{"step":1,"own":)" + value + "}}",
+          R"({"t":1,"run":)" + value + R"(,"rank":0,"beat":{"step":1}})", R"({"t":NaN,"x":)" + value + "}", value})
+      CHECK_FALSE(ParseLine(line).ok());
+}
+
 TEST_CASE("A line that cannot be used says why") {
   const auto message = [](const std::string& text) { return ParseLine(text).status().message(); };
   CHECK(message("[1]") == "the line is no JSON object");
