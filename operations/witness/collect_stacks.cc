@@ -129,7 +129,7 @@ class Collector {
 
   bool RunPySpy(const std::vector<std::string>& arguments) {
     if (!StateOf(process_, files_)) return Refuse("the process is gone");
-    const auto ran = RunProgram(arguments, {.time = tools_.time_max});
+    const auto ran = RunProgram(arguments, {.time = tools_.time_max, .stop_fd = tools_.stop_fd});
     if (!ran.ok()) return Refuse(ran.status().message());
     const ProgramOutput& output = ran.value();
     if (output.timed_out) return Refuse("py-spy took too long and was ended");
@@ -169,7 +169,7 @@ class Collector {
                                                                               "thread apply all bt 64"}
                                                    : std::vector<std::string>{debugger, "-n", "64", "-p", pid_};
     if (!StateOf(process_, files_)) return (void)Refuse("the process is gone");
-    const auto ran = RunProgram(arguments, {.time = tools_.time_max});
+    const auto ran = RunProgram(arguments, {.time = tools_.time_max, .stop_fd = tools_.stop_fd});
     if (!ran.ok()) return (void)Refuse(ran.status().message());
     threads_ = ParseDebugger(ran.value().out, process_.pid);
     if (!threads_.empty()) return;

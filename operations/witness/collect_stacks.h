@@ -29,6 +29,7 @@ struct StackTools {
   std::string debugger;                       // gdb or eu-stack; empty: in PATH
   bool native = true;                         // false: nothing is ever paused
   std::chrono::milliseconds time_max{15000};  // of each tool
+  int stop_fd = -1;                           // can be read: a tool that runs is ended at once
 };
 
 struct StackReport {

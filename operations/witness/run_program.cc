@@ -4,6 +4,8 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -44,31 +46,76 @@ std::vector<char*> Environment() {
   return environment;
 }
 
-// Its own process group, so that whatever it starts ends with it; no signal of ours blocked or ignored.
-int Spawn(const std::vector<std::string>& arguments, int out, int err, pid_t* pid) {
-  std::vector<char*> argv;
-  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
-  argv.push_back(nullptr);
-  std::vector<char*> environment = Environment();
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-  ::posix_spawn_file_actions_adddup2(&actions, err, STDERR_FILENO);
-  ::posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
-  posix_spawnattr_t attributes;
-  ::posix_spawnattr_init(&attributes);
-  sigset_t none, all;
-  ::sigemptyset(&none);
+// What starts the program, made before the fork: between that and an exec nothing may take memory.
+class Start {
+ public:
+  explicit Start(const std::vector<std::string>& arguments) {
+    for (const std::string& argument : arguments) argv_.push_back(const_cast<char*>(argument.c_str()));
+    argv_.push_back(nullptr);
+    ::posix_spawn_file_actions_init(&actions_);
+    ::posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    ::posix_spawn_file_actions_addclosefrom_np(&actions_, STDERR_FILENO + 1);
+    ::posix_spawnattr_init(&attributes_);
+    sigset_t none, all;
+    ::sigemptyset(&none);
+    ::sigfillset(&all);
+    // No signal of ours is blocked or ignored.
+    ::posix_spawnattr_setsigmask(&attributes_, &none);
+    ::posix_spawnattr_setsigdefault(&attributes_, &all);
+    ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  }
+  ~Start() {
+    ::posix_spawnattr_destroy(&attributes_);
+    ::posix_spawn_file_actions_destroy(&actions_);
+  }
+  Start(const Start&) = delete;
+  Start& operator=(const Start&) = delete;
+
+  int Spawn(pid_t* pid) const {
+    return ::posix_spawn(pid, argv_[0], &actions_, &attributes_, argv_.data(), environment_.data());
+  }
+
+ private:
+  std::vector<char*> argv_;
+  std::vector<char*> environment_ = Environment();
+  posix_spawn_file_actions_t actions_{};
+  posix_spawnattr_t attributes_{};
+};
+
+int CodeOf(int status) {
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+// The guard: a process between us and the program, the leader of the group in which the program and all that it starts
+// run. It waits for the program, and ends with its exit code. When the other end of `life` is closed, which a kill of
+// stepwatchd does as well, it kills the group, itself included. `report` gets the error of the start, and is held open
+// until the guard ends. Calls only what may be called after a fork of a process with several threads.
+[[noreturn]] void Guard(const Start& start, int life, int out, int err, int report) {
+  constexpr int kLife = 0, kOut = 1, kErr = 2, kReport = 3, kAboveAll = 10;
+  std::array<int, 4> ends{life, out, err, report};
+  for (int& end : ends) end = ::fcntl(end, F_DUPFD, kAboveAll);
+  for (int i = kLife; i <= kReport; ++i) (void)::dup2(ends[static_cast<size_t>(i)], i);
+  (void)::close_range(kReport + 1, ~0U, 0);
+  (void)::setpgid(0, 0);
+  (void)::prctl(PR_SET_NAME, "stepwatchd-tool");
+  sigset_t all;
   ::sigfillset(&all);
-  ::posix_spawnattr_setsigmask(&attributes, &none);
-  ::posix_spawnattr_setsigdefault(&attributes, &all);
-  ::posix_spawnattr_setpgroup(&attributes, 0);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  const int error = ::posix_spawn(pid, argv[0], &actions, &attributes, argv.data(), environment.data());
-  ::posix_spawnattr_destroy(&attributes);
-  ::posix_spawn_file_actions_destroy(&actions);
-  return error;
+  (void)::sigprocmask(SIG_BLOCK, &all, nullptr);
+  pid_t pid = -1;
+  const int error = start.Spawn(&pid);
+  (void)!::write(kReport, &error, sizeof error);
+  if (error != 0) ::_exit(127);
+  (void)::close(kOut);
+  (void)::close(kErr);
+  const int pidfd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+  std::array<pollfd, 2> waits{pollfd{kLife, POLLIN, 0}, pollfd{pidfd, POLLIN, 0}};
+  for (;;) {
+    constexpr int kMillisecondsWithoutPidfd = 20;
+    (void)::poll(waits.data(), waits.size(), pidfd < 0 ? kMillisecondsWithoutPidfd : -1);
+    if (waits[0].revents != 0) ::kill(0, SIGKILL);
+    int status = 0;
+    if (::waitpid(pid, &status, WNOHANG) == pid) ::_exit(CodeOf(status));
+  }
 }
 
 // False: there is nothing more to come.
@@ -85,40 +132,86 @@ bool Take(const base::UniqueFd& from, size_t bytes_max, std::string* text, bool*
   }
 }
 
-int Reap(pid_t pid) {
-  int status = 0;
-  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+// A program that runs, with its guard. None of its group is left when this is destroyed.
+class Guarded {
+ public:
+  explicit Guarded(const std::vector<std::string>& arguments) {
+    if (!OpenPipe(&out_) || !OpenPipe(&err_) || !OpenPipe(&life_) || !OpenPipe(&report_)) {
+      error_ = errno;
+      return;
+    }
+    const Start start(arguments);
+    pid_ = ::fork();
+    if (pid_ == 0) Guard(start, life_.read.get(), out_.write.get(), err_.write.get(), report_.write.get());
+    if (pid_ < 0) error_ = errno;
+    if (pid_ > 0) (void)::setpgid(pid_, pid_);
+    for (Pipe* pipe : {&out_, &err_, &report_}) pipe->write.Reset();
+    life_.read.Reset();
   }
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
+  ~Guarded() { (void)End(); }
+  Guarded(const Guarded&) = delete;
+  Guarded& operator=(const Guarded&) = delete;
+
+  int error() const { return error_; }
+  // False: it has ended, or `time` has passed, or `stop_fd` can be read.
+  bool Follow(Clock::time_point deadline, size_t bytes_max, int stop_fd, ProgramOutput* output) {
+    std::array<pollfd, 4> open{pollfd{out_.read.get(), POLLIN, 0}, pollfd{err_.read.get(), POLLIN, 0},
+                               pollfd{report_.read.get(), POLLIN, 0}, pollfd{stop_fd, POLLIN, 0}};
+    while (report_.read.valid()) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+      if (left <= 0) return false;
+      (void)::poll(open.data(), open.size(), static_cast<int>(left));
+      if (open[3].revents != 0) return false;
+      if (open[0].fd >= 0 && !Take(out_.read, bytes_max, &output->out, &output->is_cut)) open[0].fd = -1;
+      if (open[1].fd >= 0 && !Take(err_.read, bytes_max, &output->err, &output->is_cut)) open[1].fd = -1;
+      TakeReport();
+    }
+    // What it has printed last may have come after the look at it; a process that it left behind is not waited for.
+    (void)Take(out_.read, bytes_max, &output->out, &output->is_cut);
+    (void)Take(err_.read, bytes_max, &output->err, &output->is_cut);
+    return true;
+  }
+  void Terminate() const { ::kill(-pid_, SIGTERM); }
+  // Kills what is left, and returns the exit code of the program.
+  int End() {
+    if (pid_ <= 0) return code_;
+    ::kill(-pid_, SIGKILL);
+    int status = 0;
+    while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+    }
+    pid_ = -1;
+    return code_ = CodeOf(status);
+  }
+
+ private:
+  void TakeReport() {
+    int error = 0;
+    const ssize_t got = ::read(report_.read.get(), &error, sizeof error);
+    if (got == static_cast<ssize_t>(sizeof error)) error_ = error;
+    if (got == 0) report_.read.Reset();
+  }
+
+  Pipe out_, err_;
+  Pipe life_;    // held open by us alone
+  Pipe report_;  // held open by the guard alone
+  pid_t pid_ = -1;
+  int error_ = 0;
+  int code_ = 0;
+};
 
 }  // namespace
 
 Result<ProgramOutput> RunProgram(const std::vector<std::string>& arguments, const ProgramLimits& limits) {
-  Pipe out, err;
-  if (!OpenPipe(&out) || !OpenPipe(&err)) return base::ErrnoStatus("cannot make a pipe for", arguments[0], errno);
-  pid_t pid = -1;
-  if (const int error = Spawn(arguments, out.write.get(), err.write.get(), &pid); error != 0)
-    return base::ErrnoStatus("cannot start", arguments[0], error);
-  out.write.Reset();
-  err.write.Reset();
+  Guarded program(arguments);
+  if (program.error() != 0) return base::ErrnoStatus("cannot start", arguments[0], program.error());
   ProgramOutput output;
-  auto deadline = Clock::now() + limits.time;
-  std::array<pollfd, 2> open{pollfd{out.read.get(), POLLIN, 0}, pollfd{err.read.get(), POLLIN, 0}};
-  while (open[0].fd >= 0 || open[1].fd >= 0) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left <= 0) {
-      ::kill(-pid, output.timed_out ? SIGKILL : SIGTERM);
-      if (output.timed_out) break;  // whoever keeps the pipe open now is not waited for
-      output.timed_out = true;
-      deadline = Clock::now() + kGraceAfterTerm;
-      continue;
-    }
-    (void)::poll(open.data(), open.size(), static_cast<int>(left));
-    if (open[0].fd >= 0 && !Take(out.read, limits.bytes_max, &output.out, &output.is_cut)) open[0].fd = -1;
-    if (open[1].fd >= 0 && !Take(err.read, limits.bytes_max, &output.err, &output.is_cut)) open[1].fd = -1;
+  if (!program.Follow(Clock::now() + limits.time, limits.bytes_max, limits.stop_fd, &output)) {
+    output.timed_out = true;
+    program.Terminate();
+    (void)program.Follow(Clock::now() + kGraceAfterTerm, limits.bytes_max, limits.stop_fd, &output);
   }
-  output.exit_code = Reap(pid);
+  output.exit_code = program.End();
+  if (program.error() != 0) return base::ErrnoStatus("cannot start", arguments[0], program.error());
   return output;
 }
 

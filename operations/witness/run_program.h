@@ -15,17 +15,19 @@ struct ProgramOutput {
   std::string out;    // what is beyond the limit is thrown away
   std::string err;
   bool is_cut = false;     // there was more
-  bool timed_out = false;  // it was told to end, and then killed
+  bool timed_out = false;  // it was asked to end, and then killed
 };
 
 struct ProgramLimits {
   std::chrono::milliseconds time{10000};
   size_t bytes_max = size_t{4} << 20;  // of each of the two
+  int stop_fd = -1;                    // can be read: it is ended at once
 };
 
 // Blocks until it has ended: for a thread that may wait. `arguments[0]` is the path of the program; no shell reads
 // them. It gets /dev/null to read, our environment without LD_PRELOAD and what steers Python, and no descriptor of
-// ours. kUnavailable: it cannot be started.
+// ours. Whatever it has started in its process group is killed with it, also when we are killed meanwhile.
+// kUnavailable: it cannot be started.
 Result<ProgramOutput> RunProgram(const std::vector<std::string>& arguments, const ProgramLimits& limits = {});
 
 }  // namespace stepwatch::operations

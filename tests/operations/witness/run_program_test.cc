@@ -1,5 +1,11 @@
 #include "operations/witness/run_program.h"
 
+#include <sys/eventfd.h>
+
+#include <array>
+#include <sstream>
+
+#include "src/base/file.h"
 #include "tests/catch.h"
 #include "tests/operations/child.h"
 
@@ -44,6 +50,55 @@ TEST_CASE("a program that will not be ended is killed") {
   const ProgramOutput output = Shell("trap '' TERM; while :; do sleep 1; done", {.time = 200ms});
   CHECK(output.timed_out);
   CHECK(output.exit_code == 128 + SIGKILL);
+}
+
+// The lines that `pids` of a program has printed are of processes that are no more.
+bool AreGone(const std::string& pids) {
+  std::istringstream lines(pids);
+  for (int pid = 0; lines >> pid;) {
+    const auto stat = base::StatOf(pid);
+    if (stat && stat->state != 'Z') return false;
+  }
+  return !pids.empty();
+}
+
+TEST_CASE("a program that closes what it prints to and runs on is ended as well") {
+  const ProgramOutput output =
+      Shell("trap '' TERM; echo $$; exec >&- 2>&-; while :; do sleep 1; done", {.time = 200ms});
+  CHECK(output.timed_out);
+  CHECK(testing::Eventually([&] { return AreGone(output.out); }));
+}
+
+TEST_CASE("a process that a program leaves behind is killed, and is not waited for") {
+  const ProgramOutput output = Shell("trap '' TERM; sleep 1000 & echo $!");
+  CHECK(output.exit_code == 0);
+  CHECK_FALSE(output.timed_out);
+  CHECK(testing::Eventually([&] { return AreGone(output.out); }));
+}
+
+TEST_CASE("a program is ended at once when whoever runs it has to end") {
+  const base::UniqueFd stop(::eventfd(1, EFD_CLOEXEC));
+  const ProgramOutput output =
+      Shell("trap '' TERM; sleep 1000 & wait", {.time = std::chrono::hours(1), .stop_fd = stop.get()});
+  CHECK(output.timed_out);
+  CHECK(output.exit_code == 128 + SIGKILL);
+}
+
+TEST_CASE("a program that will not be ended does not outlive a kill of who has started it") {
+  std::array<int, 2> ends{};
+  REQUIRE(::pipe(ends.data()) == 0);
+  testing::Child child([&] {
+    const std::string script = "trap '' TERM; sleep 1000 & echo $$ $! >/proc/" + std::to_string(::getpid()) + "/fd/" +
+                               std::to_string(ends[1]) + "; while :; do sleep 1; done";
+    (void)RunProgram({"/bin/sh", "-c", script}, {.time = std::chrono::hours(1)});
+  });
+  std::array<char, 100> text{};
+  REQUIRE(::read(ends[0], text.data(), text.size() - 1) > 0);
+  child.Send(SIGKILL);
+  child.Reap();
+  CHECK(testing::Eventually([&] { return AreGone(text.data()); }));
+  ::close(ends[0]);
+  ::close(ends[1]);
 }
 
 TEST_CASE("a program that is not there is said to be so") {
