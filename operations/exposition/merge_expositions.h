@@ -21,9 +21,11 @@ inline constexpr size_t kExpositionBytesMax = size_t{32} << 20;
 
 // Text format 0.0.4: the samples of a family stand together, below one HELP and one TYPE, those of the page that names
 // it first. A sample that has a label of the page already, with another value, keeps it as `exported_` and its name, as
-// in a scrape by Prometheus. What is no sample is left out, and so are samples beyond `bytes_max`; the page says how
-// many in `stepwatchd_jobs_samples_left_out`, how many pages there are in `stepwatchd_jobs_scraped`, and in
-// `stepwatchd_jobs_not_scraped` how many there should have been besides.
+// in a scrape by Prometheus. What could make Prometheus refuse the page is left out (see ParseExposition), and so is
+// a family of a type that another page gives otherwise, a sample that stands there already, and samples beyond
+// `bytes_max`; the page says how many in `stepwatchd_jobs_samples_left_out` and `stepwatchd_jobs_families_refused`,
+// how many pages there are in `stepwatchd_jobs_scraped`, and in `stepwatchd_jobs_not_scraped` how many there should
+// have been besides.
 std::string MergeExpositions(const std::vector<ExpositionPage>& pages, size_t pages_missing,
                              size_t bytes_max = kExpositionBytesMax);
 
