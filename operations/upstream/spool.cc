@@ -20,6 +20,13 @@ constexpr size_t kReadBytesMax = size_t{64} << 20;
 
 }  // namespace
 
+std::string_view FirstLines(std::string_view lines, size_t bytes_max) {
+  if (lines.size() <= bytes_max) return lines;
+  size_t end = bytes_max == 0 ? std::string_view::npos : lines.rfind('\n', bytes_max - 1);
+  if (end == std::string_view::npos) end = lines.find('\n', bytes_max);
+  return lines.substr(0, end == std::string_view::npos ? end : end + 1);
+}
+
 std::string Spool::PathOf(int64_t number) const {
   const std::string digits = std::to_string(number);
   const std::string zeros(digits.size() < kDigits ? kDigits - digits.size() : 0, '0');

@@ -14,6 +14,9 @@
 
 namespace stepwatch::operations {
 
+// The first whole lines, at most so many bytes unless one line has more.
+std::string_view FirstLines(std::string_view lines, size_t bytes_max);
+
 class Spool {
  public:
   static constexpr int64_t kFileBytesMax = int64_t{1} << 20;
@@ -30,6 +33,7 @@ class Spool {
   bool empty() const { return entries_.empty(); }
   // The oldest lines.
   Result<std::string> Oldest() const;
+  int64_t oldest_bytes() const { return entries_.front().bytes; }
   // They have been taken.
   void RemoveOldest();
   int64_t bytes() const { return bytes_; }

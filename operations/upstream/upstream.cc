@@ -11,6 +11,7 @@ namespace {
 constexpr std::chrono::seconds kPostTime{10};
 constexpr std::chrono::seconds kStopTime{2};
 constexpr size_t kTokenBytesMax = 1024;
+constexpr int kTooLarge = 413;
 // At one time, so that new lines do not wait for long.
 constexpr int kFilesAtOnce = 16;
 
@@ -41,35 +42,71 @@ class Upstream::Sender {
       sent.status = spool_.Open();
       is_open_ = sent.status.ok();
     }
-    if (may_send && spool_.empty() && !lines.empty() && (sent.status = Post(lines)).ok()) lines.clear();
-    if (const Status spooled = spool_.Append(lines); !spooled.ok()) {
-      sent.status = spooled;
-      sent.unspooled = std::move(lines);
+    loss_.clear();
+    std::string_view rest = lines;
+    if (may_send && spool_.empty() && !rest.empty()) sent.status = PostAll(&rest, kPostBytesMax);
+    while (!rest.empty()) {
+      const std::string_view some = FirstLines(rest, static_cast<size_t>(Spool::kFileBytesMax));
+      if (const Status spooled = spool_.Append(some); !spooled.ok()) {
+        sent.status = spooled;
+        sent.unspooled = std::string(rest);
+        break;
+      }
+      rest.remove_prefix(some.size());
     }
-    for (int i = 0; may_send && i < kFilesAtOnce && !spool_.empty() && sent.status.ok(); ++i) {
-      const Result<std::string> oldest = spool_.Oldest();
-      if (oldest.ok()) sent.status = Post(oldest.value());
-      // A file that cannot be read is lost.
-      if (sent.status.ok()) spool_.RemoveOldest();
-    }
+    for (int i = 0; may_send && i < kFilesAtOnce && !spool_.empty() && sent.status.ok(); ++i) SendOldest(&sent.status);
     sent.waiting_bytes = spool_.bytes();
-    sent.dropped_bytes = spool_.bytes_dropped() + refused_bytes_;
+    sent.dropped_bytes = spool_.bytes_dropped() + lost_bytes_;
+    if (spool_.bytes_dropped() > spool_dropped_)
+      loss_ = "the spool is full: " + std::to_string(spool_.bytes_dropped() - spool_dropped_) +
+              " bytes of the oldest lines are dropped";
+    spool_dropped_ = spool_.bytes_dropped();
+    sent.loss = loss_;
     return sent;
   }
 
  private:
-  Status Post(const std::string& lines) {
+  void SendOldest(Status* status) {
+    const Result<std::string> oldest = spool_.Oldest();
+    if (oldest.ok()) {
+      std::string_view lines = oldest.value();
+      *status = PostAll(&lines, kPostBytesMax);
+    } else {
+      Lose(spool_.oldest_bytes(), "a file of the spool cannot be read: " + oldest.status().message());
+    }
+    if (status->ok()) spool_.RemoveOldest();
+  }
+
+  // Sends the lines in pieces, and cuts off what needs not be sent again.
+  Status PostAll(std::string_view* lines, size_t bytes_max) {
+    while (!lines->empty()) {
+      const std::string_view piece = FirstLines(*lines, bytes_max);
+      if (Status posted = Post(piece); !posted.ok()) return posted;
+      lines->remove_prefix(piece.size());
+    }
+    return Status();
+  }
+
+  void Lose(int64_t bytes, const std::string& why) {
+    lost_bytes_ += bytes;
+    loss_ = why + "; " + std::to_string(bytes) + " bytes of lines are dropped";
+  }
+
+  Status Post(std::string_view lines) {
     std::string token;
     if (!target_.token_file.empty()) {
       const Result<std::string> text = base::ReadFound(target_.token_file, kTokenBytesMax, std::nullopt);
       if (!text.ok()) return text.status();
       token = text.value().substr(0, text.value().find_last_not_of(" \t\r\n") + 1);
     }
-    const Result<int> status = PostBeats(target_.address, token, lines, wall_(), kPostTime);
+    const Result<int> status = PostBeats(target_.address, token, std::string(lines), wall_(), kPostTime);
     if (!status.ok()) return status.status();
     if (status.value() == 200) return Status();
+    // It takes less at a time.
+    if (status.value() == kTooLarge && FirstLines(lines, lines.size() / 2).size() < lines.size())
+      return PostAll(&lines, lines.size() / 2);
     if (IsRefusedForGood(status.value())) {
-      refused_bytes_ += static_cast<int64_t>(lines.size());
+      Lose(static_cast<int64_t>(lines.size()), "the upstream answers with status " + std::to_string(status.value()));
       return Status();
     }
     return Status(StatusCode::kUnavailable, "the upstream answers with status " + std::to_string(status.value()));
@@ -79,13 +116,16 @@ class Upstream::Sender {
   const std::function<double()> wall_;
   Spool spool_;
   bool is_open_ = false;
-  int64_t refused_bytes_ = 0;
+  int64_t lost_bytes_ = 0;
+  int64_t spool_dropped_ = 0;
+  std::string loss_;  // since the last delivery
 };
 
 Upstream::Upstream(boost::asio::io_context& loop, UpstreamOptions options)
     : mailbox_(std::make_shared<watch::LoopMailbox>(loop)),
       on_trouble_(options.on_trouble),
       on_recovery_(options.on_recovery),
+      on_loss_(options.on_loss),
       sender_(std::make_shared<Sender>(std::move(options))) {}
 
 Upstream::~Upstream() {
@@ -98,6 +138,7 @@ Upstream::~Upstream() {
 void Upstream::Add(const std::string& line) {
   pending_ += line;
   pending_ += '\n';
+  Bound();
 }
 
 void Upstream::SetTarget(UpstreamTarget target) {
@@ -107,14 +148,16 @@ void Upstream::SetTarget(UpstreamTarget target) {
 
 void Upstream::Bound() {
   if (pending_.size() <= kPendingBytesMax) return;
-  const size_t end = pending_.find('\n', pending_.size() - kPendingBytesMax);
+  // Some more than need be, so that it is not done with every line.
+  const size_t end = pending_.find('\n', pending_.size() - kPendingBytesMax / 8 * 7);
   const size_t cut = end == std::string::npos ? pending_.size() : end + 1;
-  counts_.dropped_bytes += static_cast<int64_t>(cut);
+  pending_dropped_ += static_cast<int64_t>(cut);
   pending_.erase(0, cut);
+  if (on_loss_)
+    on_loss_("more lines come than the upstream takes: " + std::to_string(cut) + " bytes of the oldest are dropped");
 }
 
 void Upstream::Tick(double running) {
-  Bound();
   running_ = running;
   if (is_sending_) return;
   const bool may_send = running >= next_;
@@ -134,8 +177,10 @@ void Upstream::Tick(double running) {
 
 void Upstream::OnSent(Sent sent) {
   counts_.waiting_bytes = sent.waiting_bytes;
-  counts_.dropped_bytes = std::max(counts_.dropped_bytes, sent.dropped_bytes);
+  counts_.dropped_bytes = sent.dropped_bytes;
+  if (!sent.loss.empty() && on_loss_) on_loss_(sent.loss);
   if (!sent.unspooled.empty()) pending_.insert(0, sent.unspooled);
+  Bound();
   // Spooled during a pause, which goes on.
   if (!sent.has_tried) return;
   if (sent.status.ok()) {
@@ -152,6 +197,7 @@ void Upstream::OnSent(Sent sent) {
 Upstream::Counts Upstream::counts() const {
   Counts counts = counts_;
   counts.waiting_bytes += static_cast<int64_t>(pending_.size());
+  counts.dropped_bytes += pending_dropped_;
   return counts;
 }
 

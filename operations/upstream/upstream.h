@@ -35,12 +35,15 @@ struct UpstreamOptions {
   std::function<double()> wall;                        // now
   std::function<void(const std::string&)> on_trouble;  // it takes nothing, and why: once, until it does again
   std::function<void()> on_recovery;
+  std::function<void(const std::string&)> on_loss = {};  // lines are dropped, and why: each time
 };
 
 class Upstream {
  public:
   // What waits in memory for the thread; more is dropped, oldest first.
   static constexpr size_t kPendingBytesMax = size_t{16} << 20;
+  // Of one request: far below what a stepwatchd takes.
+  static constexpr size_t kPostBytesMax = size_t{1} << 20;
   static constexpr double kPauseSecondsMax = 60;
 
   struct Counts {
@@ -70,6 +73,7 @@ class Upstream {
     std::string unspooled;  // that could not be written either
     int64_t waiting_bytes = 0;
     int64_t dropped_bytes = 0;
+    std::string loss;  // why some were dropped; empty: none were
   };
   void OnSent(Sent sent);
   void Bound();
@@ -77,6 +81,7 @@ class Upstream {
   const std::shared_ptr<watch::LoopMailbox> mailbox_;
   const std::function<void(const std::string&)> on_trouble_;
   const std::function<void()> on_recovery_;
+  const std::function<void(const std::string&)> on_loss_;
   const std::shared_ptr<Sender> sender_;  // shared with work that hangs
   std::string pending_;
   bool is_sending_ = false;
@@ -84,7 +89,8 @@ class Upstream {
   double pause_ = 0;
   double next_ = 0;
   double running_ = 0;
-  Counts counts_;
+  Counts counts_;                // as the thread has counted
+  int64_t pending_dropped_ = 0;  // bytes that never came to it
   std::minstd_rand dice_{std::random_device{}()};
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   base::IoThread thread_{"stepwatch-up"};
