@@ -22,6 +22,8 @@ constexpr double kTicksAfterEnd = 10;
 constexpr double kSeriesSecondsAfterEnd = 600;
 // A run of which nobody has said an end, and nothing else either, makes room after so long.
 constexpr double kSilentSecondsMin = 6 * 3600;
+// Beats between two counts of what all runs hold.
+constexpr int kBeatsOfCount = 4096;
 
 }  // namespace
 
@@ -49,6 +51,8 @@ struct Observer::Impl {
   // Sees a line, after time has passed to it, of which `advance` makes what it does.
   template <class Advance>
   void Observe(const Line& line, const Advance& advance, std::vector<Incident>* changes);
+  void BoundSeries();
+  bool HasRoomFor(const Watched& watched, int64_t rank);
   void AdvanceTo(double now, std::vector<Incident>* changes);
   void Tick(Watched* watched, std::vector<Incident>* changes);
   void Rest(Watched* watched);
@@ -62,6 +66,9 @@ struct Observer::Impl {
   std::map<std::string, std::unique_ptr<Watched>, std::less<>> runs;
   int64_t runs_seen = 0;
   int64_t lines_dropped = 0;
+  int64_t series_halved = 0;
+  int beats_to_count = kBeatsOfCount;
+  size_t ranks_of_all = 0;  // at the last count, and those that came since
   double ticked_at = 0;
   std::deque<std::string> to_forget;  // of the last look: see MakeRoom
   double full_until = 0;              // there was nobody to forget
@@ -104,6 +111,29 @@ void Observer::Impl::MakeRoom() {
   }
 }
 
+void Observer::Impl::BoundSeries() {
+  std::map<Watched*, size_t> points;
+  size_t in_all = 0;
+  for (auto& [id, watched] : runs) in_all += points[watched.get()] = watched->run.Points();
+  while (in_all > kPointsOfAllMax) {
+    const auto most = std::max_element(points.begin(), points.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    most->first->run.HalveSeries();
+    const size_t left = most->first->run.Points();
+    if (left == most->second) return;  // one point each
+    in_all -= most->second - left;
+    most->second = left;
+    ++series_halved;
+  }
+}
+
+bool Observer::Impl::HasRoomFor(const Watched& watched, int64_t rank) {
+  if (watched.run.FindRank(rank) != nullptr) return true;
+  if (ranks_of_all >= kRanksOfAllMax) return false;
+  ++ranks_of_all;
+  return true;
+}
+
 void Observer::Impl::Rest(Watched* watched) {
   watched->rests = true;
   watched->run.ForgetSeries();
@@ -143,6 +173,16 @@ void Observer::Impl::Tick(Watched* watched, std::vector<Incident>* changes) {
 void Observer::Impl::TakeBeat(Watched* watched, const Line& line, std::vector<Incident>* changes) {
   RunState& run = watched->run;
   if (run.ended()) return;
+  if (--beats_to_count <= 0) {
+    beats_to_count = kBeatsOfCount;
+    BoundSeries();
+    ranks_of_all = 0;
+    for (const auto& [id, each] : runs) ranks_of_all += each->run.ranks().size();
+  }
+  if (!HasRoomFor(*watched, *line.rank)) {
+    ++lines_dropped;
+    return;
+  }
   const std::optional<BeatFacts> facts = run.TakeBeat(line, clock.now(), line.t, kRanksMax);
   if (!facts) {
     ++lines_dropped;
@@ -323,6 +363,10 @@ void Observer::Apply(const Settings& settings) {
   impl_->settings = settings;
   for (auto& [id, watched] : impl_->runs)
     for (const auto& detector : watched->detectors) detector->Apply(settings);
+}
+
+int64_t Observer::series_halved() const {
+  return impl_->series_halved;
 }
 
 int64_t Observer::lines_dropped() const {

@@ -10,8 +10,9 @@
 // then EndLearning. An adopted incident keeps its id, and is neither opened twice nor forgotten.
 //
 // Memory is bounded: kRunsMax runs, of which those that ended first are forgotten first, and then those that nobody has
-// heard for hours; kRanksMax ranks a run, windows and series of fixed size for each, series until some minutes after
-// the end.
+// heard for hours; kRanksMax ranks a run and kRanksOfAllMax in all, windows and series of fixed size for each, series
+// until some minutes after the end; kPointsOfAllMax points of series in all, over which the run that has most of them
+// keeps half as many.
 //
 // Not thread-safe; one thread owns it.
 #pragma once
@@ -33,6 +34,8 @@ namespace stepwatch::operations {
 
 inline constexpr size_t kRunsMax = 4096;
 inline constexpr size_t kRanksMax = 1 << 17;
+inline constexpr size_t kRanksOfAllMax = 1 << 18;
+inline constexpr size_t kPointsOfAllMax = 1 << 20;
 
 class Observer {
  public:
@@ -76,6 +79,8 @@ class Observer {
   void Apply(const Settings& settings);
   // Lines of more runs or ranks than are kept.
   int64_t lines_dropped() const;
+  // How often the series of a run were halved, for want of room.
+  int64_t series_halved() const;
 
  private:
   struct Impl;

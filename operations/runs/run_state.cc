@@ -177,6 +177,16 @@ void RunState::Restart(double now) {
   ++restarts_;
 }
 
+size_t RunState::Points() const {
+  size_t points = 0;
+  for (const auto& [name, series] : series_) points += series.points().size();
+  return points;
+}
+
+void RunState::HalveSeries() {
+  for (auto& [name, series] : series_) series.Halve();
+}
+
 void RunState::ForgetSeries() {
   series_.clear();
   series_rank_.clear();

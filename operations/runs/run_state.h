@@ -52,6 +52,9 @@ class RunState {
   // Whether the event makes the run start again.
   bool BeginsAgain(const Event& event, std::optional<int64_t> rank) const;
   void TakeEvent(const Line& line, double now, double wall);
+  // Points of all its numbers.
+  size_t Points() const;
+  void HalveSeries();
   // Its numbers by step are not needed any more.
   void ForgetSeries();
   // A pause may be over.

@@ -53,6 +53,7 @@ void Series::Halve() {
     ++kept;
   }
   points_.resize(kept);
+  points_.shrink_to_fit();
 }
 
 }  // namespace stepwatch::operations

@@ -32,10 +32,10 @@ class Series {
   void Add(int64_t step, double t, double value);
   const std::vector<SeriesPoint>& points() const { return points_; }
   int64_t steps_per_point() const { return steps_per_point_; }
-
- private:
+  // Half as many points, of twice as many steps each.
   void Halve();
 
+ private:
   size_t points_max_;
   int64_t steps_per_point_ = 1;
   std::vector<SeriesPoint> points_;
