@@ -247,8 +247,10 @@ BeatPage BeatLog::After(uint64_t number, size_t count) {
   auto next = std::upper_bound(lines_.begin(), lines_.end(), number,
                                [](uint64_t wanted, const Line& each) { return wanted < each.number; });
   if (next != lines_.end()) page.lost = next->number - number - 1;
-  for (; next != lines_.end() && page.lines.size() < count; ++next) {
+  size_t bytes = 0;
+  for (; next != lines_.end() && page.lines.size() < count && bytes < kPageBytesMax; ++next) {
     page.lines.push_back(TextOf(*next));
+    bytes += page.lines.back().size();
     page.next = next->number;
   }
   return page;

@@ -26,6 +26,7 @@ class BeatLog {
  public:
   static constexpr size_t kLinesMax = 10000;
   static constexpr size_t kBytesMax = size_t{8} << 20;
+  static constexpr size_t kPageBytesMax = size_t{1} << 20;
 
   struct Who {
     std::string run_id;
@@ -43,8 +44,8 @@ class BeatLog {
   void Note(const ExceptionReport& exception) noexcept;
   // The first end stands; an exception that ends the run is kError.
   void NoteEnd(RunEnd end) noexcept;
-  // The oldest lines with a larger number that are kept, at most `count`. A number that there is not yet is one of
-  // another process, and counts as 0.
+  // The oldest lines with a larger number that are kept, at most `count` and about kPageBytesMax. A number that there
+  // is not yet is one of another process, and counts as 0.
   BeatPage After(uint64_t number, size_t count);
 
  private:

@@ -45,7 +45,10 @@ void ReadInto(const std::string& path, uid_t owner, base::FileSystem& files, std
   std::string_view rest = text.value();
   while (!rest.empty()) {
     const size_t end = std::min(rest.find('\n'), rest.size());
-    if (std::optional<LeftEnd> parsed = ParseLeftEnd(rest.substr(0, end))) ends->push_back(std::move(*parsed));
+    if (std::optional<LeftEnd> parsed = ParseLeftEnd(rest.substr(0, end))) {
+      parsed->owner = owner;
+      ends->push_back(std::move(*parsed));
+    }
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
 }
@@ -74,7 +77,8 @@ std::optional<LeftEnd> ParseLeftEnd(std::string_view text_untrusted) {
     return LeftEnd{{json.at("host").get<std::string>(), json.at("boot_id").get<std::string>(),
                     json.at("pid_namespace").get<std::string>(), json.at("pid").get<int>(),
                     json.at("pid_started").get<uint64_t>()},
-                   json.at("lines").get<std::vector<std::string>>()};
+                   json.at("lines").get<std::vector<std::string>>(),
+                   std::nullopt};
   } catch (const Json::exception&) {
     return std::nullopt;
   }

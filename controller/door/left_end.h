@@ -22,8 +22,9 @@ namespace stepwatch::door {
 inline constexpr size_t kLeftEndsBytesMax = size_t{1} << 20;
 
 struct LeftEnd {
-  base::ProcessIdentity process;   // as it knows itself
-  std::vector<std::string> lines;  // as its door has served them, the last ones
+  base::ProcessIdentity process;    // as it knows itself
+  std::vector<std::string> lines;   // as its door has served them, the last ones
+  std::optional<uid_t> owner = {};  // of the file that it was read from
 };
 
 // Of the directory that its socket was in. Users of the group `readers` can read it, too.

@@ -82,6 +82,7 @@ void Daemon::Tick() {
   if (ticks_ % kTicksOfSeries == 0) FindSeries();
   if (ticks_ % kTicksOfMinute == 0) ForgetOld();
   store_->Tick(now);
+  LookForLosses();
   if (upstream_) upstream_->Tick(options_.look_at_clocks().running);
   intake_.Tick();
   NotifyService("WATCHDOG=1");
@@ -147,6 +148,27 @@ void Daemon::Keep(const Line& line, bool is_ours) {
   // The step of a clock is a matter of whoever has the clock.
   if (upstream_ && !is_ours) upstream_->Add(json);
   store_->next().Add({++number_, line.run, line.t, std::move(json), Begins(line)});
+  if (store_->next().line_bytes() > StoreQueue::kLineBytesMax) store_->Bound();
+}
+
+void Daemon::LogLoss(const std::string& what) {
+  constexpr size_t kLossesMax = 100;
+  if (losses_logged_.size() < kLossesMax && losses_logged_.insert(what).second)
+    Log(LogLevel::kWarning, what + "; this stands here once, and is counted in /metrics");
+}
+
+void Daemon::CountLeftOut() {
+  ++requests_left_out_;
+  LogLoss("requests with large bodies come faster than there is room for, and are put off");
+}
+
+void Daemon::LookForLosses() {
+  if (observer_.lines_dropped() > 0)
+    LogLoss("more runs or ranks are heard than are kept: lines of the newest are dropped");
+  if (observer_.series_halved() > 0)
+    LogLoss("runs report more numbers than are kept: those of the run with most of them are made coarser");
+  if (store_->counts().lines_dropped > 0)
+    LogLoss("lines come faster than the store takes them: the oldest that wait are dropped");
 }
 
 void Daemon::Tell(const std::vector<Incident>& changes, std::function<void()> then) {

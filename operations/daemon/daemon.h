@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,6 +58,7 @@ class Daemon final : public Service {
   void Take(std::vector<Line> lines, std::function<void()> then) override;
   bool IsBehind() const override { return loop_delay_ > kBehindSeconds || lines_waiting_ > kLinesWaitingMax; }
   void CountRefused(int64_t lines) override { lines_refused_ += lines; }
+  void CountLeftOut() override;
   std::vector<RunSnapshot> Runs() const override { return observer_.Runs(); }
   std::optional<RunSnapshot> Run(std::string_view id) const override { return observer_.Run(id); }
   std::vector<std::string> RunsOfStore() const override;
@@ -109,6 +111,9 @@ class Daemon final : public Service {
   // Takes lines that wait, until `until` is over.
   void TakeSome(std::chrono::steady_clock::time_point until);
   void Keep(const Line& line, bool is_ours);
+  // Something was lost for want of room: what it is stands in the log once, and how often in the metrics.
+  void LogLoss(const std::string& what);
+  void LookForLosses();
   // Notes and stores changes; `then` is called when they are safe.
   void Tell(const std::vector<Incident>& changes, std::function<void()> then);
   // Those whose state has changed, at most so many.
@@ -158,6 +163,8 @@ class Daemon final : public Service {
   int64_t ticks_ = 0;
   int64_t lines_taken_ = 0;
   int64_t lines_refused_ = 0;
+  int64_t requests_left_out_ = 0;
+  std::set<std::string> losses_logged_;
   double loop_delay_ = 0;
   double loop_delay_max_ = 0;
   double started_ = 0;

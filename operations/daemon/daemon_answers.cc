@@ -95,6 +95,9 @@ DaemonCounts Daemon::Counts() const {
   counts.lines_taken = lines_taken_;
   counts.lines_refused = lines_refused_;
   counts.lines_dropped = observer_.lines_dropped();
+  counts.series_halved = observer_.series_halved();
+  counts.jobs_left_out = discovery_ ? discovery_->left_out() : 0;
+  counts.requests_left_out = requests_left_out_;
   const StoreQueue::Counts store = store_->counts();
   counts.lines_never_stored = store.lines_dropped;
   counts.changes_never_stored = store.changes_dropped;

@@ -126,6 +126,7 @@ Status Daemon::OpenUpstream() {
   options.on_trouble = [](const std::string& why) {
     Log(LogLevel::kWarning, "the upstream takes nothing: " + why + "; lines wait on disk, and it is tried again");
   };
+  options.on_loss = [this](const std::string& why) { LogLoss("the upstream: " + why); };
   options.on_recovery = [] { Log(LogLevel::kInfo, "the upstream takes lines again"); };
   upstream_ = std::make_unique<Upstream>(loop_, std::move(options));
   return Status();
@@ -140,6 +141,7 @@ void Daemon::StartDiscovery() {
   surroundings.open_pulse = OpenDoorPulse;
   surroundings.now = [look = options_.look_at_clocks] { return look().wall; };
   surroundings.known_until = [this](const std::string& run, int64_t rank) { return heard_before_.Until(run, rank); };
+  surroundings.on_left_out = [this](const std::string& why) { LogLoss(why); };
   const auto tell = [this](Line line) { TakeLine(std::move(line)); };
   discovery_ = std::make_unique<Discovery>(loop_, std::move(options), tell, std::move(surroundings));
   std::vector<KnownProcess> known;

@@ -70,7 +70,7 @@ void Daemon::StoreProcesses() {
     const auto stored = processes_.find(key);
     const bool is_same = stored != processes_.end() && stored->second.run == process.run &&
                          stored->second.rank == process.rank && stored->second.own == process.own &&
-                         process.seen_t - stored->second.seen_t < kRefreshSeconds;
+                         stored->second.uid == process.uid && process.seen_t - stored->second.seen_t < kRefreshSeconds;
     if (is_same)
       process.seen_t = stored->second.seen_t;
     else

@@ -68,6 +68,9 @@ Result<BeatAnswer> ParseBeatAnswer(std::string_view json_untrusted) {
   answer.dropped = CountIn(head, "dropped");
   std::string_view rest = json_untrusted.substr(beats + kBeats.size());
   while (rest.starts_with('{')) {
+    if (answer.lines.size() == kAnswerLinesMax)
+      return Status(StatusCode::kExhausted,
+                    "the door has answered with more than " + std::to_string(kAnswerLinesMax) + " beats");
     const std::string_view object = ObjectAt(rest);
     if (object.empty()) return NoAnswer();
     rest.remove_prefix(object.size());

@@ -11,6 +11,9 @@
 
 namespace stepwatch::operations {
 
+// A door of ours has a fifth of that in an answer.
+inline constexpr size_t kAnswerLinesMax = 10000;
+
 struct BeatAnswer {
   std::string run;  // empty: not agreed on yet
   int64_t rank = 0;

@@ -45,11 +45,19 @@ Discovery::Discovery(boost::asio::io_context& loop, DiscoveryOptions options, st
               mailbox_,
               pulses_,
               std::move(surroundings.open_pulse),
-              std::move(tell),
+              [tell = std::move(tell)](Line line) {
+                // A step of the clock is one of the observer's own, and would be one for all runs.
+                const auto* event = std::get_if<Event>(&line.what);
+                if (event == nullptr || !std::holds_alternative<ClockStepEvent>(*event)) tell(std::move(line));
+              },
               surroundings.now ? std::move(surroundings.now) : SystemSeconds,
               std::move(surroundings.known_until),
               *surroundings.files,
-              options_.host},
+              options_.host,
+              [this, tell = std::move(surroundings.on_left_out)](const std::string& why) {
+                ++left_out_;
+                if (tell) tell(why);
+              }},
       timer_(loop),
       own_(base::ThisProcess(around_.files)),
       left_ends_(directories_, mailbox_, AllOf(options_), around_.files,
@@ -76,11 +84,13 @@ void Discovery::Start() {
 void Discovery::Stop() {
   if (!alive_) return;
   alive_.reset();
+  (void)::eventfd_write(stop_->get(), 1);
   mailbox_->Close();
   timer_.Cancel();
   known_.Stop();
   for (const auto& [key, job] : jobs_) job->Stop();
   jobs_.clear();
+  for (const auto& each : std::exchange(metrics_waiting_, {})) each("");
 }
 
 std::function<void()> Discovery::IfAlive(std::function<void()> work) const {
@@ -123,13 +133,26 @@ void Discovery::OnFound(const std::vector<door::FoundDoor>& doors) {
   is_finding_ = false;
   Sweep(doors);
   const double now = around_.now();
+  std::map<uid_t, size_t> of_users;
+  for (const auto& [key, job] : jobs_) ++of_users[job->door().uid];
+  bool is_full = false;
   for (const door::FoundDoor& door : doors) {
     const auto key = std::pair(door.path, door.inode);
     const auto muted = mute_.find(key);
     const bool waits = muted != mute_.end() && now < muted->second.again_at;
-    if (jobs_.size() >= options_.jobs_max || jobs_.count(key) > 0 || waits) continue;
+    if (jobs_.count(key) > 0 || waits) continue;
+    // No user's doors keep out those of another.
+    size_t& theirs = of_users[door.uid];
+    if (jobs_.size() >= options_.jobs_max || theirs >= std::max<size_t>(1, options_.jobs_max / 2)) {
+      is_full = true;
+      continue;
+    }
+    ++theirs;
     jobs_[key] = std::make_shared<WatchedJob>(door, around_, Callbacks());
   }
+  if (is_full)
+    around_.on_left_out("of more than " + std::to_string(options_.jobs_max) +
+                        " jobs, and of more than half as many of one user, some are not watched");
 }
 
 WatchedJob::Callbacks Discovery::Callbacks() {
@@ -143,7 +166,7 @@ WatchedJob::Callbacks Discovery::Callbacks() {
   const auto hand_over = [this](const WatchedJob& job) {
     const std::optional<KnownProcess> known = KnownOf(job);
     if (!known) return false;
-    known_.See(*known);
+    (void)known_.See(*known);
     left_ends_.Find(*known, around_.now());
     return true;
   };
@@ -212,8 +235,10 @@ bool Discovery::PostStacks(const std::shared_ptr<WatchedJob>& job, Pause pause, 
     job->EndLook();
     done(std::move(*report));
   });
-  const bool is_posted = stacks_.Post([process = *job->process(), pause, tools = options_.stacks, report, collected,
-                                       mailbox = mailbox_, files = &around_.files] {
+  StackTools tools = options_.stacks;
+  tools.stop_fd = stop_->get();
+  const bool is_posted = stacks_.Post([process = *job->process(), pause, tools = std::move(tools), stop = stop_, report,
+                                       collected, mailbox = mailbox_, files = &around_.files] {
     *report = operations::CollectStacks(process, pause, tools, *files);
     mailbox->Post(collected);
   });
@@ -253,13 +278,20 @@ void Discovery::CollectStacks(const std::string& run, const std::vector<int64_t>
 }
 
 void Discovery::Remember(const std::vector<KnownProcess>& processes) {
-  for (const KnownProcess& each : processes) known_.Remember(each);
+  for (const KnownProcess& each : processes) {
+    known_.Remember(each);
+    if (each.uid) (void)around_.owners.NameFor(each.run, *each.uid, around_.now());
+  }
 }
 
 void Discovery::SeeProcesses() {
   const size_t before = known_.size();
-  for (const auto& [key, job] : jobs_)
-    if (const auto known = KnownOf(*job); known && !job->is_over()) known_.See(*known);
+  for (const auto& [key, job] : jobs_) {
+    const auto known = KnownOf(*job);
+    if (known && !job->is_over() && !known_.See(*known))
+      around_.on_left_out("more than " + std::to_string(KnownProcesses::kProcessesMax) +
+                          " processes are known; one that ends while its door does not answer is not told");
+  }
   // From here on kills for memory are counted: one may come before the next look at the hosts.
   if (known_.size() > before) TellHosts();
   known_.Tick(around_.now());
@@ -267,7 +299,7 @@ void Discovery::SeeProcesses() {
 
 std::optional<KnownProcess> Discovery::KnownOf(const WatchedJob& job) const {
   const JobTeller& teller = job.teller();
-  KnownProcess known{teller.run(), teller.rank(), {}, {}, around_.now(), job.told_t()};
+  KnownProcess known{teller.run(), teller.rank(), {}, {}, around_.now(), job.told_t(), job.uid()};
   if (job.process()) {
     known.process = own_;
     known.process.pid = job.process()->pid;
@@ -285,6 +317,9 @@ bool Discovery::IsWatched(const KnownProcess& known) const {
 }
 
 void Discovery::FetchMetrics(std::function<void(std::string page)> done) {
+  // Whoever asks meanwhile gets the same page: many who ask hold no more than one.
+  metrics_waiting_.push_back(std::move(done));
+  if (metrics_waiting_.size() > 1) return;
   std::vector<MetricsQuestion> questions;
   for (const auto& [key, job] : jobs_) {
     const JobTeller& teller = job->teller();
@@ -293,7 +328,11 @@ void Discovery::FetchMetrics(std::function<void(std::string page)> done) {
         {job->door(),
          {{"run", teller.run()}, {"rank", std::to_string(teller.rank())}, {"job", base::Printable(job->door().name)}}});
   }
-  operations::FetchMetrics(loop_, questions, kMetricsTime, std::move(done));
+  operations::FetchMetrics(loop_, questions, kMetricsTime, around_.room,
+                           [this, alive = std::weak_ptr(alive_)](const std::string& page) {
+                             if (alive.expired()) return;
+                             for (const auto& each : std::exchange(metrics_waiting_, {})) each(page);
+                           });
 }
 
 }  // namespace stepwatch::operations

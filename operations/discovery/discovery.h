@@ -9,6 +9,8 @@
 // Lives on the loop's thread; nothing blocks it: directories, pulses and stacks have threads of their own.
 #pragma once
 
+#include <sys/eventfd.h>
+
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -26,6 +28,7 @@
 #include "operations/discovery/left_ends.h"
 #include "operations/discovery/watched_job.h"
 #include "operations/witness/collect_stacks.h"
+#include "src/base/file.h"
 #include "src/base/io_executor.h"
 
 namespace boost::asio {
@@ -57,6 +60,8 @@ class Discovery {
     // When the last line of that rank was told by an earlier stepwatchd; what the job repeats of before is passed over.
     std::function<double(const std::string& run, int64_t rank)> known_until = {};
     base::FileSystem* files = &base::FileSystem::Real();
+    // Something of a job is left out, for want of room. Called each time.
+    std::function<void(const std::string& why)> on_left_out = {};
   };
 
   // Calls `tell` from the loop, for each line learnt.
@@ -85,6 +90,8 @@ class Discovery {
   // Those of runs that have not been told to be gone. Keep them with the lines, for Remember.
   std::vector<KnownProcess> Processes() const { return known_.All(); }
   size_t jobs() const { return jobs_.size(); }
+  // How often something of a job was left out, for want of room.
+  int64_t left_out() const { return left_out_; }
 
  private:
   using Jobs = std::map<std::pair<std::string, ino_t>, std::shared_ptr<WatchedJob>>;
@@ -115,6 +122,9 @@ class Discovery {
   base::IoThread directories_{"stepwatchd-find"};
   base::IoThread pulses_{"stepwatchd-puls"};
   base::IoThread stacks_{"stepwatchd-stck"};
+  // Can be read once this is stopped. Shared with the tools that run.
+  const std::shared_ptr<const base::UniqueFd> stop_ =
+      std::make_shared<const base::UniqueFd>(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   JobAround around_;
   watch::Timer timer_;
   const base::ProcessIdentity own_;
@@ -123,6 +133,8 @@ class Discovery {
   Jobs jobs_;
   std::map<std::pair<std::string, ino_t>, Attempt> mute_;  // doors at which nobody has ever answered
   std::map<std::string, HostLines> hosts_;                 // by run
+  std::vector<std::function<void(std::string page)>> metrics_waiting_;
+  int64_t left_out_ = 0;
   uint64_t ticks_ = 0;
   bool is_finding_ = false;
   size_t stacks_open_ = 0;

@@ -81,8 +81,20 @@ void DoorConnection::Read() {
   parser_.emplace();
   parser_->header_limit(kHeaderBytesMax);
   parser_->body_limit(bytes_max_);
+  http::async_read_header(stream_, buffer_, *parser_,
+                          [self = shared_from_this()](const ErrorCode& error, size_t) { self->OnHeader(error); });
+}
+
+void DoorConnection::OnHeader(const ErrorCode& error) {
+  if (!done_ || error) return OnRead(error);
+  const uint64_t bytes = parser_->content_length().value_or(bytes_max_);
+  if (room_ && bytes > kSmallBytesMax && !(share_ = room_->Take(bytes))) {
+    Drop();
+    return Finish(Status(StatusCode::kExhausted, path_ + " answers with " + std::to_string(bytes) +
+                                                     " bytes, for which there is no room beside other answers"));
+  }
   http::async_read(stream_, buffer_, *parser_,
-                   [self = shared_from_this()](const ErrorCode& error, size_t) { self->OnRead(error); });
+                   [self = shared_from_this()](const ErrorCode& failed, size_t) { self->OnRead(failed); });
 }
 
 void DoorConnection::OnRead(const ErrorCode& error) {
@@ -109,12 +121,17 @@ void DoorConnection::Fail(const ErrorCode& error) {
                           : error == boost::beast::error::timeout ? StatusCode::kTimedOut
                           : error == http::error::body_limit      ? StatusCode::kExhausted
                                                                   : StatusCode::kUnavailable;
+  if (code == StatusCode::kExhausted)
+    return Finish(Status(code, path_ + " answers with more than " + std::to_string(bytes_max_) + " bytes"));
   Finish(Status(code, path_ + " has not answered: " + error.message()));
 }
 
 void DoorConnection::Finish(Result<door::Reply> result) {
   stream_.expires_never();
   parser_.reset();
+  buffer_ = {};
+  // Until the answer is taken, its bytes are there.
+  const auto share = std::exchange(share_, std::nullopt);
   if (done_) std::exchange(done_, nullptr)(std::move(result));
 }
 

@@ -17,6 +17,7 @@
 
 #include "controller/door/client.h"
 #include "controller/door/peer.h"
+#include "src/base/byte_room.h"
 #include "src/base/file.h"
 #include "stepwatch/status.h"
 
@@ -35,13 +36,18 @@ class DoorConnection : public std::enable_shared_from_this<DoorConnection> {
  public:
   using Done = std::function<void(Result<door::Reply>)>;
 
-  // `trusted`: see door::Client.
-  DoorConnection(boost::asio::io_context& loop, std::string path, std::optional<uid_t> trusted)
-      : path_(std::move(path)), trusted_(trusted), stream_(loop) {}
+  // An answer that has more takes its bytes from `room`.
+  static constexpr size_t kSmallBytesMax = size_t{64} << 10;
+
+  // `trusted`: see door::Client. `room`: what the large answers of all connections may have at one time; nothing:
+  // anything.
+  DoorConnection(boost::asio::io_context& loop, std::string path, std::optional<uid_t> trusted,
+                 std::optional<base::ByteRoom> room = {})
+      : path_(std::move(path)), trusted_(trusted), room_(std::move(room)), stream_(loop) {}
 
   // GET. Calls `done` once, from the loop, and never from here; not at all after Close. kNotFound: nobody listens
-  // there; kTimedOut; kExhausted: the answer has more than `bytes_max`; kUnavailable: everything else. Only while
-  // no other question is under way.
+  // there; kTimedOut; kExhausted: the answer has more than `bytes_max`, or more than there is room for; kUnavailable:
+  // everything else. Only while no other question is under way.
   void Get(const std::string& target, std::chrono::milliseconds time, size_t bytes_max, Done done);
   bool is_busy() const { return done_ != nullptr; }
   void Close();
@@ -58,6 +64,7 @@ class DoorConnection : public std::enable_shared_from_this<DoorConnection> {
   void OnConnected(const ErrorCode& error);
   void Write();
   void Read();
+  void OnHeader(const ErrorCode& error);
   void OnRead(const ErrorCode& error);
   // A connection that was kept may have been closed by the other end since.
   bool AskAgain();
@@ -67,6 +74,7 @@ class DoorConnection : public std::enable_shared_from_this<DoorConnection> {
 
   const std::string path_;
   const std::optional<uid_t> trusted_;
+  std::optional<base::ByteRoom> room_;
   Stream stream_;
   std::optional<DoorServer> server_;
   bool is_connected_ = false;
@@ -74,6 +82,7 @@ class DoorConnection : public std::enable_shared_from_this<DoorConnection> {
   boost::beast::http::request<boost::beast::http::empty_body> request_;
   std::optional<boost::beast::http::response_parser<boost::beast::http::string_body>> parser_;
   boost::beast::flat_buffer buffer_;
+  std::optional<base::ByteRoom::Share> share_;
   size_t bytes_max_ = 0;
   Done done_;
 };

@@ -15,12 +15,15 @@ constexpr ProcessRef kNobody{0, 0};
 
 }  // namespace
 
-void KnownProcesses::See(const KnownProcess& process) {
-  Entry& entry = entries_[KeyOf(process)];
+bool KnownProcesses::See(const KnownProcess& process) {
+  const std::string key = KeyOf(process);
+  if (entries_.size() >= kProcessesMax && entries_.count(key) == 0) return false;
+  Entry& entry = entries_[key];
   entry.process = process;
   entry.is_seen = true;
   if (entry.end) entry.end->Stop();
   entry.end.reset();
+  return true;
 }
 
 void KnownProcesses::Remember(const KnownProcess& process) {

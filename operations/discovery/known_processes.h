@@ -35,8 +35,10 @@ class KnownProcesses {
   KnownProcesses(const KnownProcesses&) = delete;
   KnownProcesses& operator=(const KnownProcesses&) = delete;
 
-  // Somebody else watches it at this moment.
-  void See(const KnownProcess& process);
+  static constexpr size_t kProcessesMax = 16384;
+
+  // Somebody else watches it at this moment. False: there are too many, and it stays unknown.
+  bool See(const KnownProcess& process);
   // An earlier stepwatchd has seen it.
   void Remember(const KnownProcess& process);
   void Forget(const std::string& key);

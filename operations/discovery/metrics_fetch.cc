@@ -12,6 +12,7 @@ constexpr size_t kPageBytesMax = size_t{2} << 20;
 
 struct Gathering {
   std::vector<ExpositionPage> pages;
+  size_t bytes = 0;  // of them
   size_t open = 0;
   size_t failed = 0;
   std::function<void(std::string)> done;
@@ -24,20 +25,24 @@ struct Gathering {
 }  // namespace
 
 void FetchMetrics(boost::asio::io_context& loop, const std::vector<MetricsQuestion>& questions,
-                  std::chrono::milliseconds time, std::function<void(std::string page)> done) {
+                  std::chrono::milliseconds time, const base::ByteRoom& room,
+                  std::function<void(std::string page)> done) {
   const auto gathering = std::make_shared<Gathering>();
   gathering->done = std::move(done);
   gathering->open = questions.size();
   if (questions.empty()) return boost::asio::post(loop, [gathering] { gathering->Finish(); });
   for (const MetricsQuestion& question : questions) {
-    const auto connection = std::make_shared<DoorConnection>(loop, question.door.path, question.door.uid);
+    const auto connection = std::make_shared<DoorConnection>(loop, question.door.path, question.door.uid, room);
     // The handlers under way keep the connection until it has answered.
     connection->Get("/metrics", time, kPageBytesMax,
                     [gathering, labels = question.labels](const Result<door::Reply>& reply) {
-                      if (reply.ok() && reply.value().status == 200)
+                      const bool is_page = reply.ok() && reply.value().status == 200;
+                      if (is_page && gathering->bytes + reply.value().body.size() <= kExpositionBytesMax) {
+                        gathering->bytes += reply.value().body.size();
                         gathering->pages.push_back({labels, reply.value().body});
-                      else
+                      } else {
                         ++gathering->failed;
+                      }
                       --gathering->open;
                       gathering->Finish();
                     });

@@ -9,6 +9,7 @@
 
 #include "controller/door/find_jobs.h"
 #include "operations/exposition/merge_expositions.h"
+#include "src/base/byte_room.h"
 
 namespace boost::asio {
 class io_context;
@@ -22,8 +23,9 @@ struct MetricsQuestion {
 };
 
 // Calls `done` once, from the loop and never from here, with the merged page of those that have answered in time; the
-// others are counted in it. It is called at the latest after `time`.
+// others are counted in it, and so are those for which there is no room. It is called at the latest after `time`.
 void FetchMetrics(boost::asio::io_context& loop, const std::vector<MetricsQuestion>& questions,
-                  std::chrono::milliseconds time, std::function<void(std::string page)> done);
+                  std::chrono::milliseconds time, const base::ByteRoom& room,
+                  std::function<void(std::string page)> done);
 
 }  // namespace stepwatch::operations

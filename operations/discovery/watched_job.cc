@@ -5,14 +5,17 @@
 
 #include "operations/discovery/beat_answer.h"
 #include "operations/discovery/door_connection.h"
+#include "operations/trace/parse_line.h"
 #include "operations/witness/cgroup_memory.h"
 #include "operations/witness/process_end.h"
+#include "src/base/text.h"
 
 namespace stepwatch::operations {
 namespace {
 
 constexpr std::chrono::milliseconds kJobAnswerTime{2000};
-constexpr size_t kAnswerBytesMax = size_t{16} << 20;
+// The page of a door has a megabyte; that of earlier releases may have some.
+constexpr size_t kAnswerBytesMax = size_t{4} << 20;
 constexpr double kSecondsMax = 30;  // between two attempts at a door that does not answer
 constexpr double kFetchSecondsMax = 60;
 constexpr double kProcessSeconds = 1;
@@ -25,7 +28,7 @@ WatchedJob::WatchedJob(door::FoundDoor door, JobAround& around, Callbacks callba
     : door_(std::move(door)),
       around_(around),
       callbacks_(std::move(callbacks)),
-      connection_(std::make_shared<DoorConnection>(around.loop, door_.path, door_.uid)),
+      connection_(std::make_shared<DoorConnection>(around.loop, door_.path, door_.uid, around.room)),
       teller_(around.host, around.now()) {}
 
 void WatchedJob::Tell(const JobTeller::Lines& lines) {
@@ -50,7 +53,7 @@ void WatchedJob::LookAtPulse(double now) {
   if (!look.ok()) return;  // it is being written; a process killed in the middle is gone
   standstill_.OnLook(look.value(), now);
   JobTeller::Lines lines;
-  teller_.OnPulse(look.value(), now, &lines);
+  teller_.OnPulse(Named(look.value(), now), now, &lines);
   if (teller_.HasLeft()) teller_.OnLeft(pulse_->LastWords(), now, &lines);
   Tell(lines);
 }
@@ -88,6 +91,9 @@ void WatchedJob::OnBeats(const Result<door::Reply>& reply) {
                                   : Status(StatusCode::kUnsupported, door_.path + " serves no beats");
   if (!answer.ok()) return OnFailure(answer.status());
   failures_ = 0;
+  std::string& run = answer.value().run;
+  run = uid_ ? around_.owners.NameFor(run, *uid_, around_.now()) : "";
+  for (Line& line : answer.value().lines) line.run = run;
   if (!std::exchange(knows_earlier_, true) && around_.known_until)
     teller_.SetKnownUntil(around_.known_until(answer.value().run, answer.value().rank));
   JobTeller::Lines lines;
@@ -96,7 +102,9 @@ void WatchedJob::OnBeats(const Result<door::Reply>& reply) {
 }
 
 // The door says nothing, which is no news of the process.
-void WatchedJob::OnFailure(const Status&) {
+void WatchedJob::OnFailure(const Status& status) {
+  if (status.code() == StatusCode::kExhausted && around_.on_left_out)
+    around_.on_left_out(status.message() + "; its beats are not taken, and it is asked again");
   ++failures_;
   teller_.OnNoBeats();
   ask_at_ = around_.now() + std::min(kSecondsMax, static_cast<double>(1 << std::min(failures_ - 1, 5)));
@@ -105,6 +113,7 @@ void WatchedJob::OnFailure(const Status&) {
 
 void WatchedJob::TakeServer() {
   const DoorServer* server = connection_->server();
+  if (server != nullptr) uid_ = server->peer.uid;
   if (end_ || server == nullptr) return;
   if (server->peer.pid > 0)
     if (const auto stat = base::StatOf(server->peer.pid, around_.files))
@@ -115,6 +124,11 @@ void WatchedJob::TakeServer() {
   end_ = std::make_shared<ProcessEnd>(
       around_.loop, std::move(pidfd), process_, [self = shared_from_this()] { self->OnGone(); }, around_.files);
   end_->Start();
+}
+
+PulseLook WatchedJob::Named(PulseLook look, double now) const {
+  look.run = uid_ ? around_.owners.NameFor(base::Printable(look.run, kRunBytesMax), *uid_, now) : "";
+  return look;
 }
 
 void WatchedJob::FetchPulse(double now) {
@@ -161,7 +175,8 @@ void WatchedJob::OnGone() {
   const double now = around_.now();
   JobTeller::Lines lines;
   if (pulse_)
-    if (const Result<PulseLook> look = pulse_->Look(); look.ok()) teller_.OnPulse(look.value(), now, &lines);
+    if (const Result<PulseLook> look = pulse_->Look(); look.ok())
+      teller_.OnPulse(Named(look.value(), now), now, &lines);
   teller_.OnGone(pulse_ ? pulse_->LastWords() : std::vector<LastWordLine>(), now, &lines);
   Tell(lines);
   Stop();

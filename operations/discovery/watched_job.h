@@ -11,9 +11,11 @@
 #include "controller/watch/loop_mailbox.h"
 #include "operations/discovery/job_teller.h"
 #include "operations/discovery/pulse_source.h"
+#include "operations/discovery/run_owners.h"
 #include "operations/discovery/standstill.h"
 #include "operations/vocabulary/line.h"
 #include "operations/witness/process_ref.h"
+#include "src/base/byte_room.h"
 #include "src/base/file_system.h"
 #include "src/base/io_executor.h"
 #include "stepwatch/status.h"
@@ -38,6 +40,10 @@ struct JobAround {
   std::function<double(const std::string& run, int64_t rank)> known_until;
   base::FileSystem& files;
   std::string host;
+  // Something of a job is left out. Called each time.
+  std::function<void(const std::string& why)> on_left_out = {};
+  base::ByteRoom room{size_t{64} << 20};  // of large answers
+  RunOwners owners = {};
 };
 
 class WatchedJob : public std::enable_shared_from_this<WatchedJob> {
@@ -68,6 +74,8 @@ class WatchedJob : public std::enable_shared_from_this<WatchedJob> {
   const std::optional<ProcessRef>& process() const { return process_; }
   // The time of the last line that was told of it.
   double told_t() const { return told_t_; }
+  // Who served its door last, by the kernel's word; nothing: nobody has.
+  std::optional<uid_t> uid() const { return uid_; }
   // See CgroupDirectory.
   const std::string& cgroup() const { return cgroup_; }
   Standstill& standstill() { return standstill_; }
@@ -91,6 +99,8 @@ class WatchedJob : public std::enable_shared_from_this<WatchedJob> {
   // Whoever serves the door is not who writes the pulse, but stands between.
   void CompareServer(const PulseLook& look);
   void OnGone();
+  // A pulse, with the name of its run as it is told.
+  PulseLook Named(PulseLook look, double now) const;
   void Tell(const JobTeller::Lines& lines);
 
   const door::FoundDoor door_;
@@ -101,6 +111,7 @@ class WatchedJob : public std::enable_shared_from_this<WatchedJob> {
   Standstill standstill_;
   std::shared_ptr<ProcessEnd> end_;
   std::optional<ProcessRef> process_;
+  std::optional<uid_t> uid_;
   std::string cgroup_;
   std::unique_ptr<PulseReader> pulse_;
   bool is_fetching_ = false;

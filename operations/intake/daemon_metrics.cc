@@ -26,6 +26,12 @@ std::string DaemonMetricsText(const DaemonCounts& counts) {
   page.One("stepwatchd_lines_taken", "counter", "Beats and events that were observed.", counts.lines_taken);
   page.One("stepwatchd_lines_refused", "counter", "Lines that could not be used.", counts.lines_refused);
   page.One("stepwatchd_lines_dropped", "counter", "Lines of more runs or ranks than are kept.", counts.lines_dropped);
+  page.One("stepwatchd_series_halved", "counter", "Times that numbers by step of a run were made coarser, for room.",
+           counts.series_halved);
+  page.One("stepwatchd_jobs_left_out", "counter", "Answers, doors and processes of jobs that were left out, for room.",
+           counts.jobs_left_out);
+  page.One("stepwatchd_requests_left_out", "counter", "Requests that were put off, for room.",
+           counts.requests_left_out);
   page.One("stepwatchd_lines_never_stored", "counter", "Lines that the store had no room for.",
            counts.lines_never_stored);
   page.One("stepwatchd_incident_changes_never_stored", "counter",

@@ -38,7 +38,7 @@ door::Limits IntakeOptions::UsualLimits() {
 class Intake::Core : public std::enable_shared_from_this<Core> {
  public:
   Core(boost::asio::io_context& loop, IntakeOptions options, Service* service)
-      : loop_(loop), options_(std::move(options)), around_{service, options_.limits} {}
+      : loop_(loop), options_(std::move(options)), around_{service, options_.limits, &room_} {}
 
   Status Open();
   void Tick();
@@ -76,6 +76,7 @@ class Intake::Core : public std::enable_shared_from_this<Core> {
 
   boost::asio::io_context& loop_;
   IntakeOptions options_;
+  base::ByteRoom room_{size_t{64} << 20};
   const IntakeSession::Around around_;
   door::Admission admission_{::geteuid(), std::nullopt, door::OverflowUid(), door::OverflowGid()};
   door::Listener listener_;

@@ -24,6 +24,9 @@ struct DaemonCounts {
   int64_t lines_taken = 0;
   int64_t lines_refused = 0;
   int64_t lines_dropped = 0;         // for want of room: more runs or ranks than are kept
+  int64_t series_halved = 0;         // likewise, how often series of a run
+  int64_t jobs_left_out = 0;         // likewise, how often something of a job
+  int64_t requests_left_out = 0;     // likewise, requests with a large body
   int64_t lines_never_stored = 0;    // dropped while the disk was full
   int64_t changes_never_stored = 0;  // of incidents, likewise
   int64_t store_changes_lost = 0;    // of incidents, that were stored and are there no more
@@ -50,6 +53,8 @@ class Service {
   // True: it is behind with what it has taken, and takes nothing for some seconds.
   virtual bool IsBehind() const = 0;
   virtual void CountRefused(int64_t lines) = 0;
+  // A request found no room beside others.
+  virtual void CountLeftOut() {}
 
   virtual std::vector<RunSnapshot> Runs() const = 0;
   virtual std::optional<RunSnapshot> Run(std::string_view id) const = 0;

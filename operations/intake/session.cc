@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -33,6 +34,8 @@ using Response = http::response<http::string_body>;
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 // Beyond the header, what has arrived of the body with it.
 constexpr size_t kBufferBytesMax = size_t{64} << 10;
+// A larger body takes its bytes from what all of them have.
+constexpr uint64_t kSmallBodyBytesMax = uint64_t{64} << 10;
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 constexpr std::string_view kStreamHeader =
     "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n";
@@ -85,8 +88,11 @@ struct IntakeConversation {
     while (!session->closed_ && co_await AwaitRequest()) {
       Parser parser;
       parser.header_limit(limits().header_bytes);
-      parser.body_limit(limits().body_bytes);
-      const std::optional<Answer> refusal = co_await Read(&parser);
+      // Who may only read has nothing to send.
+      const bool may_write = session->caller_.access == door::Access::kAll;
+      parser.body_limit(may_write ? limits().body_bytes : std::min(limits().body_bytes, kSmallBodyBytesMax));
+      std::optional<base::ByteRoom::Share> share;
+      const std::optional<Answer> refusal = co_await Read(&parser, &share);
       const auto& header = parser.get();
       const bool understood = parser.is_done();
       if (!refusal && !understood) break;
@@ -117,7 +123,7 @@ struct IntakeConversation {
   }
 
   // What to say instead of an answer. Nothing, and the parser is not done: nobody is there any more.
-  asio::awaitable<std::optional<Answer>> Read(Parser* parser) {
+  asio::awaitable<std::optional<Answer>> Read(Parser* parser, std::optional<base::ByteRoom::Share>* share) {
     stream().expires_after(limits().header_time);
     if (const auto [error, bytes] = co_await http::async_read_header(stream(), session->buffer_, *parser, kAwait);
         error)
@@ -126,6 +132,11 @@ struct IntakeConversation {
     if (session->caller_.gate != nullptr)
       if (std::optional<Answer> refusal = session->caller_.gate->Refusal(header)) co_return refusal;
     session->is_known_ = true;
+    const uint64_t body_bytes = parser->is_done() ? 0 : parser->content_length().value_or(limits().body_bytes);
+    if (body_bytes > kSmallBodyBytesMax && !(*share = session->around_.room->Take(body_bytes))) {
+      session->around_.service->CountLeftOut();
+      co_return door::Busy("stepwatchd takes other large bodies at this moment; try again in a second");
+    }
     stream().expires_after(limits().body_time);
     if (!parser->is_done() && beast::iequals(header[http::field::expect], "100-continue"))
       if (const auto [error, bytes] = co_await asio::async_write(stream(), asio::buffer(kContinue), kAwait); error)

@@ -15,6 +15,7 @@
 #include "controller/door/peer.h"
 #include "controller/door/tcp_gate.h"
 #include "operations/intake/service.h"
+#include "src/base/byte_room.h"
 
 namespace stepwatch::operations {
 
@@ -25,6 +26,7 @@ class IntakeSession {
   struct Around {
     Service* service = nullptr;
     door::Limits limits;
+    base::ByteRoom* room = nullptr;  // of large bodies
   };
   struct Caller {
     door::Access access = door::Access::kAll;

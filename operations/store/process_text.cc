@@ -25,11 +25,12 @@ base::ProcessIdentity IdentityOf(const Json& json) {
 }  // namespace
 
 std::string ProcessText(const KnownProcess& process) {
-  const Json json = {{"run", process.run},
+  Json json = {{"run", process.run},
                {"rank", process.rank},
                {"process", IdentityJson(process.process)},
                {"own", IdentityJson(process.own)},
                {"seen_t", process.seen_t}};
+  if (process.uid) json["uid"] = *process.uid;
   return json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }
 
@@ -38,12 +39,14 @@ Result<KnownProcess> ParseProcess(std::string_view text) {
   if (!parsed.ok()) return parsed.status();
   const Json& json = parsed.value();
   try {
+    const auto uid = json.find("uid");
     return KnownProcess{json.at("run").get<std::string>(),
                         json.at("rank").get<int64_t>(),
                         IdentityOf(json.at("process")),
                         IdentityOf(json.at("own")),
                         json.at("seen_t").get<double>(),
-                        0};
+                        0,
+                        uid == json.end() ? std::nullopt : std::optional(uid->get<uid_t>())};
   } catch (const Json::exception&) {
     return Status(StatusCode::kInvalid, "the store holds a process that is none");
   }

@@ -67,6 +67,8 @@ class StoreQueue {
   void Flush(Then then = {});
   // About once a second; `t`: now.
   void Tick(double t);
+  // Drops what waits beyond the bounds, as each Tick does.
+  void Bound();
   void SetLimits(const StoreLimits& limits) { limits_ = limits; }
   Counts counts() const;
 
@@ -93,7 +95,6 @@ class StoreQueue {
   void DoThen();
   void BeginHang();
   void NoticeHang();
-  void Bound();
 
   boost::asio::io_context& loop_;
   const std::shared_ptr<watch::LoopMailbox> mailbox_;

@@ -1,7 +1,10 @@
 // A process of a run, as it is remembered beyond the stepwatchd that has found it.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "src/base/process_identity.h"
@@ -15,6 +18,7 @@ struct KnownProcess {
   base::ProcessIdentity own = {};  // as it knows itself; pid 0: it has not said
   double seen_t = 0;               // when it was watched last
   double told_t = 0;               // of the last line of it
+  std::optional<uid_t> uid = {};   // whose it is, by the kernel's word; an earlier release has not kept it
 };
 
 // Different for any two processes.

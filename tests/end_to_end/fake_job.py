@@ -1,0 +1,54 @@
+"""A process that says of itself whatever it likes: the door of a job that is none.
+
+python fake_job.py DIRECTORY RUN [LINES [METRICS]], the last two being files that are read anew for each answer.
+"""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import re
+import socketserver
+import sys
+from pathlib import Path
+
+DIRECTORY, RUN = Path(sys.argv[1]), sys.argv[2]
+LINES, METRICS = (Path(path) for path in (*sys.argv[3:], *["/dev/null"] * 2)[:2])
+
+
+class Door(http.server.BaseHTTPRequestHandler):
+    """Answers about beats and metrics."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        """Answer."""
+        since = re.search(r"since=(\d+)", self.path)
+        lines = LINES.read_bytes().splitlines()
+        head = {"version": 1, "run": RUN, "rank": 0, "next": len(lines), "newest": len(lines), "lost": 0, "dropped": 0}
+        beats = b",".join(lines[int(since.group(1)) if since else 0 :])
+        body = json.dumps(head, separators=(",", ":"))[:-1].encode() + b',"beats":[' + beats + b"]}"
+        if self.path == "/metrics":
+            body = METRICS.read_bytes()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments: object) -> None:
+        """Print nothing."""
+
+
+class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    """One thread a connection."""
+
+    daemon_threads = True
+
+    def get_request(self) -> tuple[object, tuple[str, int]]:
+        """Return a connection with an address that the handler can print."""
+        return super().get_request()[0], ("", 0)
+
+
+if __name__ == "__main__":
+    Server(str(DIRECTORY / f"{os.getpid()}-1.sock"), Door).serve_forever()
