@@ -55,8 +55,6 @@ Result<Listener> Listener::ListenAt(const std::string& temporary, base::FileSyst
   if (files.ChangeMode(listener.fd(), kSocketMode) != 0) return failed("cannot close to others");
   if (::bind(listener.fd(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0)
     return failed("cannot bind");
-  // The umask of the program may have taken away what the owner needs.
-  if (files.ChangeModeAt(temporary.c_str(), kSocketMode) != 0) return failed("cannot give its mode to");
   // The group first: the mode would let in the group that it has.
   if (readers && files.ChangeOwnerAt(temporary.c_str(), static_cast<uid_t>(-1), *readers) != 0)
     return failed("cannot give to the readers' group");
@@ -65,6 +63,9 @@ Result<Listener> Listener::ListenAt(const std::string& temporary, base::FileSyst
   if (::listen(listener.fd(), kSocketBacklog) != 0) return failed("cannot listen at");
   struct stat about {};
   if (files.Lstat(temporary.c_str(), &about) != 0) return failed("cannot look at");
+  // The umask of the program may have taken away what the owner needs.
+  const bool is_ours = (about.st_mode & kSocketMode) == kSocketMode;
+  if (!is_ours && files.ChangeModeAt(temporary.c_str(), kSocketMode) != 0) return failed("cannot give its mode to");
   listener.device_ = about.st_dev;
   listener.inode_ = about.st_ino;
   return listener;

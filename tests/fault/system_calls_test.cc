@@ -35,6 +35,7 @@ const std::map<std::string, std::vector<int>>& Errors() {
       {"faccessat", {EIO, EINTR, ESTALE}},
       {"fchown", {EPERM, EIO, EINTR}},
       {"fchmod", {EPERM, EIO, EINTR}},
+      {"chmod", {EPERM, EIO, EINTR}},
       {"flistxattr", {EOPNOTSUPP, EIO}},
       {"fgetxattr", {ENODATA, EIO}},
       {"fsetxattr", {ENOSPC, EOPNOTSUPP, EPERM}},
