@@ -27,10 +27,10 @@ HOSTILE = "x\x1b]0;owned\x07\x1b[31m\x9b2J\u202e\r\nfake line\x7f"
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 VERBS = [
     ["ps"],
-    ["status"],
-    ["status", "--ranks"],
-    ["top", "--once"],
-    ["pause"],
+    ["status", "{job}"],
+    ["status", "{job}", "--ranks"],
+    ["top", "{job}", "--once"],
+    ["pause", "{job}"],
     ["stop"],
     ["start"],
     ["rollback"],
@@ -181,10 +181,11 @@ def stepwatch(*arguments: object) -> subprocess.CompletedProcess[bytes]:
 def test_no_control_character_of_a_peer_is_printed(
     tmp_path: Path, peer: Callable[..., Peer], verb: list[str], as_json: bool
 ) -> None:
-    peer(answer_with(json.dumps(hostile(ANSWER), ensure_ascii=False).encode("utf-8", "surrogatepass")))
+    there = peer(answer_with(json.dumps(hostile(ANSWER), ensure_ascii=False).encode("utf-8", "surrogatepass")))
     config = tmp_path / "new.json"
     config.write_text('{"dynamic_on": true}')
-    printed = stepwatch(*(word.format(config=config) for word in verb), *(["--json"] if as_json else []))
+    words = [word.format(config=config, job=there.path) for word in verb]
+    printed = stepwatch(*words, *(["--json"] if as_json else []))
     for text in (printed.stdout.decode(), printed.stderr.decode()):
         assert not CONTROL.search(text), text
         assert "\nfake line" not in text
@@ -216,10 +217,10 @@ def random_answer(dice: random.Random) -> Callable[[socket.socket], None]:
 @pytest.mark.parametrize("number", [*range(6), *(pytest.param(each, marks=pytest.mark.long) for each in range(6, 60))])
 def test_every_verb_returns_from_random_peers(tmp_path: Path, peer: Callable[..., Peer], number: int) -> None:
     dice = random.Random(f"{os.environ['STEPWATCH_SEED']} {number}")
-    peer(random_answer(dice))
+    there = peer(random_answer(dice))
     config = tmp_path / "new.json"
     config.write_text("{}")
-    verb = [word.format(config=config) for word in dice.choice([*VERBS, ["events"]])]
+    verb = [word.format(config=config, job=there.path) for word in dice.choice([*VERBS, ["events", "{job}"]])]
     printed = stepwatch(*verb, *dice.choice([[], ["--json"]]))
     assert printed.returncode >= 0, printed  # no signal has ended it
     for text in (printed.stdout.decode(), printed.stderr.decode()):
@@ -240,9 +241,9 @@ def test_events_name_hostile_text_safely(peer: Callable[..., Peer]) -> None:
     def pieces() -> Iterator[bytes]:
         yield b"event: refused\x1b[31m\nid: 1\ndata: " + event + b"\n\n"
 
-    peer(stream(pieces))
+    there = peer(stream(pieces))
     for options in ([], ["--json"]):
-        printed = stepwatch("events", *options)
+        printed = stepwatch("events", there.path, *options)
         assert printed.stdout and not CONTROL.search(printed.stdout.decode())
 
 
@@ -258,7 +259,7 @@ GARBAGE: dict[str, Callable[[], Iterator[bytes]]] = {
 @pytest.mark.parametrize("as_json", [False, True])
 def test_events_return_from_a_peer_that_sends_garbage(peer: Callable[..., Peer], kind: str, as_json: bool) -> None:
     there = peer(stream(GARBAGE[kind]))
-    printed = stepwatch("events", *(["--json"] if as_json else []))
+    printed = stepwatch("events", there.path, *(["--json"] if as_json else []))
     assert printed.returncode == 6, printed
     said = json.loads(printed.stdout)["error"]["message"] if as_json else printed.stderr.decode()
     assert str(there.path) in said
@@ -270,8 +271,8 @@ def test_events_end_when_nobody_reads_them_any_more(peer: Callable[..., Peer]) -
             yield b":\n\n"
             time.sleep(0.1)
 
-    peer(stream(pieces))
-    running = subprocess.Popen([str(BINARY), "events"], stdout=subprocess.PIPE)
+    there = peer(stream(pieces))
+    running = subprocess.Popen([str(BINARY), "events", str(there.path)], stdout=subprocess.PIPE)
     assert running.stdout is not None
     time.sleep(0.3)
     running.stdout.close()
@@ -289,7 +290,15 @@ def test_watching_a_file_ends_when_nobody_reads_it_any_more(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "verb", [["status"], ["status", "--ranks"], ["events"], ["top"], ["pause"], ["plan", "{config}", "--job", "x"]]
+    "verb",
+    [
+        ["status", "x"],
+        ["status", "x", "--ranks"],
+        ["events", "x"],
+        ["top", "x"],
+        ["pause", "x"],
+        ["plan", "{config}", "--job", "x"],
+    ],
 )
 def test_errors_about_the_job_are_json_where_that_is_asked_for(tmp_path: Path, verb: list[str]) -> None:
     config = tmp_path / "new.json"
@@ -303,17 +312,20 @@ def test_errors_about_the_job_are_json_where_that_is_asked_for(tmp_path: Path, v
 def test_a_directory_of_somebody_else_is_named_as_the_reason(runtime: Path) -> None:
     runtime.chmod(0o777)
     os.chown(runtime, 65534, 65534)
-    for verb in ("ps", "status"):
-        printed = stepwatch(verb)
-        assert f"{runtime} has mode 0777" in printed.stderr.decode(), printed
+    printed = stepwatch("status", "x")
+    assert f"{runtime} has mode 0777" in printed.stderr.decode(), printed
 
 
 @pytest.mark.parametrize("verb", [["top"], ["status", "--watch"]])
 def test_a_terminal_that_shows_lines_alone_gets_no_escapes(peer: Callable[..., Peer], verb: list[str]) -> None:
-    peer(answer_with(json.dumps(ANSWER).encode()))
+    there = peer(answer_with(json.dumps(ANSWER).encode()))
     terminal, other_end = os.openpty()
     running = subprocess.Popen(
-        [str(BINARY), *verb], stdin=other_end, stdout=other_end, stderr=other_end, env={**os.environ, "TERM": "dumb"}
+        [str(BINARY), *verb, str(there.path)],
+        stdin=other_end,
+        stdout=other_end,
+        stderr=other_end,
+        env={**os.environ, "TERM": "dumb"},
     )
     os.close(other_end)
     shown = os.read(terminal, 65536)
