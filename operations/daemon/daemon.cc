@@ -59,8 +59,8 @@ Settings Daemon::SettingsOfObserver(Settings chosen) {
 double Daemon::PassTime(std::vector<Incident>* changes) {
   const ClockLook look = options_.look_at_clocks();
   if (const double hidden = clock_.Look(look); hidden != 0) {
-    Log(LogLevel::kWarning, "the clock was set, or this machine or process stood still: " + std::to_string(hidden) +
-                                " seconds count for nobody");
+    log_.Write(LogLevel::kWarning, "the clock was set, or this machine or process stood still: " +
+                                       std::to_string(hidden) + " seconds count for nobody");
     const Line step{look.wall, "", std::nullopt, Event(ClockStepEvent{hidden})};
     Keep(step, true);
     const std::vector<Incident> more = observer_.Observe(step);
@@ -154,7 +154,7 @@ void Daemon::Keep(const Line& line, bool is_ours) {
 void Daemon::LogLoss(const std::string& what) {
   constexpr size_t kLossesMax = 100;
   if (losses_logged_.size() < kLossesMax && losses_logged_.insert(what).second)
-    Log(LogLevel::kWarning, what + "; this stands here once, and is counted in /metrics");
+    log_.Write(LogLevel::kWarning, what + "; this stands here once, and is counted in /metrics");
 }
 
 void Daemon::CountLeftOut() {
@@ -182,7 +182,7 @@ void Daemon::Tell(const std::vector<Incident>& changes, std::function<void()> th
   }
   store_->Flush([this, changes, then = std::move(then)] {
     for (const Incident& each : changes)
-      Log(each.severity == Severity::kCritical ? LogLevel::kError : LogLevel::kWarning, IncidentSentence(each));
+      log_.Write(each.severity == Severity::kCritical ? LogLevel::kError : LogLevel::kWarning, IncidentSentence(each));
     intake_.Wake();
     if (then) then();
   });

@@ -31,6 +31,8 @@ class io_context;
 
 namespace stepwatch::operations {
 
+class Log;
+
 struct DaemonOptions {
   DaemonSettings settings;
   std::string state_directory;
@@ -41,7 +43,8 @@ struct DaemonOptions {
 
 class Daemon final : public Service {
  public:
-  Daemon(boost::asio::io_context& loop, DaemonOptions options);
+  // The log outlives it.
+  Daemon(boost::asio::io_context& loop, DaemonOptions options, Log* log);
   ~Daemon() override;
 
   // Opens the store, takes over what the process before has left, opens the intake, and begins to look for jobs.
@@ -132,6 +135,7 @@ class Daemon final : public Service {
   void StoreSeriesOf(const std::string& run);
 
   boost::asio::io_context& loop_;
+  Log& log_;
   DaemonOptions options_;
   Observer observer_;
   IncidentBook book_;

@@ -103,7 +103,7 @@ DaemonCounts Daemon::Counts() const {
   counts.changes_never_stored = store.changes_dropped;
   counts.store_changes_lost = store.changes_lost;
   counts.store_set_aside = store.set_aside;
-  counts.log_lines_dropped = LogLinesDropped();
+  counts.log_lines_dropped = log_.lines_dropped();
   counts.store_waiting_bytes = static_cast<int64_t>(store.waiting_bytes);
   counts.store_bytes = store.bytes;
   counts.store_in_trouble = store.in_trouble;

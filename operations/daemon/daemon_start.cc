@@ -26,12 +26,12 @@ StoreLimits LimitsOf(const StoreSettings& settings) {
   return limits;
 }
 
-IntakeOptions IntakeOptionsOf(const DaemonOptions& options) {
+IntakeOptions IntakeOptionsOf(const DaemonOptions& options, Log* log) {
   IntakeOptions intake;
   intake.socket = options.socket;
   intake.readers = options.settings.listen.readers;
   intake.tcp = {options.settings.listen.tcp, options.settings.listen.token_file, options.settings.listen.name};
-  intake.on_note = [](const std::string& note) { Log(LogLevel::kInfo, note); };
+  intake.on_note = [log](const std::string& note) { log->Write(LogLevel::kInfo, note); };
   return intake;
 }
 
@@ -55,11 +55,12 @@ std::set<std::string> NewestRuns(const std::vector<StoredLine>& lines) {
 
 }  // namespace
 
-Daemon::Daemon(boost::asio::io_context& loop, DaemonOptions options)
+Daemon::Daemon(boost::asio::io_context& loop, DaemonOptions options, Log* log)
     : loop_(loop),
+      log_(*log),
       options_(std::move(options)),
       observer_(SettingsOfObserver(options_.settings.detectors)),
-      intake_(loop, IntakeOptionsOf(options_), this),
+      intake_(loop, IntakeOptionsOf(options_, log), this),
       tick_(loop) {}
 
 Daemon::~Daemon() = default;
@@ -71,14 +72,14 @@ Status Daemon::OpenStore() {
   callbacks.on_trouble = [this](const std::string& why) {
     store_trouble_ = why;
     if (is_started_)
-      Log(LogLevel::kError, why + "; what it has not taken waits in memory, and it is tried again every second");
+      log_.Write(LogLevel::kError, why + "; what it has not taken waits in memory, and it is tried again every second");
   };
   callbacks.on_recovery = [this] {
     store_trouble_.clear();
     WriteAllSeries();
-    Log(LogLevel::kInfo, "the store takes what waited");
+    log_.Write(LogLevel::kInfo, "the store takes what waited");
   };
-  callbacks.on_note = [](const std::string& note) { Log(LogLevel::kError, note); };
+  callbacks.on_note = [this](const std::string& note) { log_.Write(LogLevel::kError, note); };
   callbacks.on_restored = [this](const Restored& restored) {
     if (is_started_) return RestoreLate(restored);
     is_restored_ = true;
@@ -99,7 +100,7 @@ Status Daemon::OpenStore() {
   Restored none;
   none.number_last = number_;
   book_.Restore(none);
-  Log(LogLevel::kError, store_trouble_ + "; watching begins without what the store holds");
+  log_.Write(LogLevel::kError, store_trouble_ + "; watching begins without what the store holds");
   return Status();
 }
 
@@ -123,11 +124,12 @@ Status Daemon::OpenUpstream() {
   options.target = {address.value(), settings.token_file, settings.spool_mib << 20};
   options.directory = base::JoinPath(options_.state_directory, "upstream");
   options.wall = [look = options_.look_at_clocks] { return look().wall; };
-  options.on_trouble = [](const std::string& why) {
-    Log(LogLevel::kWarning, "the upstream takes nothing: " + why + "; lines wait on disk, and it is tried again");
+  options.on_trouble = [this](const std::string& why) {
+    log_.Write(LogLevel::kWarning,
+               "the upstream takes nothing: " + why + "; lines wait on disk, and it is tried again");
   };
   options.on_loss = [this](const std::string& why) { LogLoss("the upstream: " + why); };
-  options.on_recovery = [] { Log(LogLevel::kInfo, "the upstream takes lines again"); };
+  options.on_recovery = [this] { log_.Write(LogLevel::kInfo, "the upstream takes lines again"); };
   upstream_ = std::make_unique<Upstream>(loop_, std::move(options));
   return Status();
 }
@@ -196,7 +198,7 @@ void Daemon::Restore(const Restored& restored, int64_t begun_number) {
 
 // As after a kill at this moment: of the store, and of what waited for it.
 void Daemon::RestoreLate(const Restored& restored) {
-  Log(LogLevel::kInfo, "the store is there: what it holds is taken over");
+  log_.Write(LogLevel::kInfo, "the store is there: what it holds is taken over");
   observer_ = Observer(SettingsOfObserver(options_.settings.detectors));
   Restore(restored, begun_number_);
   observer_.Begin(t());
@@ -242,11 +244,11 @@ void Daemon::ApplyUpstream() {
   const UpstreamSettings& settings = options_.settings.upstream;
   if (settings.url.empty()) return upstream_.reset();
   if (!upstream_) {
-    if (const Status opened = OpenUpstream(); !opened.ok()) Log(LogLevel::kError, opened.message());
+    if (const Status opened = OpenUpstream(); !opened.ok()) log_.Write(LogLevel::kError, opened.message());
     return;
   }
   const Result<UpstreamAddress> address = ParseUpstream(settings.url);
-  if (!address.ok()) return Log(LogLevel::kError, address.status().message() + "; lines go where they went");
+  if (!address.ok()) return log_.Write(LogLevel::kError, address.status().message() + "; lines go where they went");
   upstream_->SetTarget({address.value(), settings.token_file, settings.spool_mib << 20});
 }
 

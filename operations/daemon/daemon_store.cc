@@ -21,7 +21,7 @@ void Daemon::StoreRuns(size_t runs_max) {
     if (state == mark.state && (run.ended || now - mark.stored_t < kRefreshSeconds)) continue;
     if (stored_now++ == runs_max) break;
     if (state != mark.state && !mark.state.empty())
-      Log(LogLevel::kInfo, "run " + run.id + ": " + mark.state + " -> " + state);
+      log_.Write(LogLevel::kInfo, "run " + run.id + ": " + mark.state + " -> " + state);
     mark.state = std::move(state);
     mark.stored_t = now;
     StoredRun stored{run.id, run.ended, run.heard_t, Dump(RunJson(run))};

@@ -59,7 +59,9 @@ bool WriteWhole(std::string_view text) {
   return true;
 }
 
-class Writer {
+}  // namespace
+
+class Log::Writer {
  public:
   void Post(LogLevel level, std::string line) {
     base::MutexLock lock(&shared_->mutex);
@@ -131,20 +133,15 @@ class Writer {
   base::IoThread thread_{"stepwatchd-log"};
 };
 
-// Its destructor goes on writing for up to a second when the process ends.
-Writer& TheWriter() {
-  static Writer writer;
-  return writer;
+Log::Log() : writer_(std::make_unique<Writer>()) {}
+Log::~Log() = default;
+
+void Log::Write(LogLevel level, std::string_view text) {
+  writer_->Post(level, LineOf(level, text));
 }
 
-}  // namespace
-
-void Log(LogLevel level, std::string_view text) {
-  TheWriter().Post(level, LineOf(level, text));
-}
-
-int64_t LogLinesDropped() {
-  return TheWriter().dropped();
+int64_t Log::lines_dropped() const {
+  return writer_->dropped();
 }
 
 }  // namespace stepwatch::operations

@@ -5,16 +5,30 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string_view>
 
 namespace stepwatch::operations {
 
 enum class LogLevel { kInfo, kWarning, kError };
 
-// "2026-11-23T14:00:00Z warning: …"; no byte in it can steer a terminal. Waits for some milliseconds at most. Any
-// thread.
-void Log(LogLevel level, std::string_view text);
-// Since the start of the process.
-int64_t LogLinesDropped();
+// Any thread.
+class Log {
+ public:
+  Log();
+  // Goes on writing for up to a second.
+  ~Log();
+  Log(const Log&) = delete;
+  Log& operator=(const Log&) = delete;
+
+  // "2026-11-23T14:00:00Z warning: …"; no byte in it can steer a terminal. Waits for some milliseconds at most.
+  void Write(LogLevel level, std::string_view text);
+  int64_t lines_dropped() const;
+
+ private:
+  class Writer;
+
+  const std::unique_ptr<Writer> writer_;
+};
 
 }  // namespace stepwatch::operations

@@ -61,33 +61,34 @@ Result<DaemonSettings> ReadSettings(const std::string& path) {
 }
 
 // A fault of one handler ends that one.
-void RunLoop(boost::asio::io_context& loop) {
+void RunLoop(boost::asio::io_context& loop, Log* log) {
   for (;;) {
     try {
       loop.run();
       return;
     } catch (const std::exception& error) {
-      Log(LogLevel::kError, std::string("a fault in stepwatchd: ") + error.what());
+      log->Write(LogLevel::kError, std::string("a fault in stepwatchd: ") + error.what());
     }
   }
 }
 
 class Running {
  public:
-  Running(DaemonOptions options, const std::string& config)
-      : daemon_(loop_, std::move(options)),
-        settings_(loop_, config, [this](const DaemonSettings& settings) { TakeSettings(settings); }) {}
+  Running(DaemonOptions options, const std::string& config, Log* log)
+      : log_(*log),
+        daemon_(loop_, std::move(options), log),
+        settings_(loop_, config, log, [this](const DaemonSettings& settings) { TakeSettings(settings); }) {}
 
   int Run() {
     if (const Status status = daemon_.Start(); !status.ok()) {
-      Log(LogLevel::kError, status.message());
+      log_.Write(LogLevel::kError, status.message());
       return 1;
     }
     settings_.Start();
     AwaitSignal();
-    Log(LogLevel::kInfo, std::string("stepwatchd ") + kVersion + " answers at " + daemon_.intake().path());
+    log_.Write(LogLevel::kInfo, std::string("stepwatchd ") + kVersion + " answers at " + daemon_.intake().path());
     NotifyService("READY=1");
-    RunLoop(loop_);
+    RunLoop(loop_, &log_);
     return 0;
   }
 
@@ -103,7 +104,7 @@ class Running {
   }
 
   void End(int number) {
-    Log(LogLevel::kInfo, "ends on signal " + std::to_string(number));
+    log_.Write(LogLevel::kInfo, "ends on signal " + std::to_string(number));
     NotifyService("STOPPING=1");
     daemon_.Stop();
     loop_.stop();
@@ -111,9 +112,10 @@ class Running {
 
   void TakeSettings(const DaemonSettings& settings) {
     const std::string later = daemon_.Apply(settings);
-    if (!later.empty()) Log(LogLevel::kWarning, "holds from the next start of stepwatchd on:" + later);
+    if (!later.empty()) log_.Write(LogLevel::kWarning, "holds from the next start of stepwatchd on:" + later);
   }
 
+  Log& log_;
   boost::asio::io_context loop_{1};
   Daemon daemon_;
   SettingsWatch settings_;
@@ -128,9 +130,10 @@ int RunDaemon(const RunArguments& arguments) {
   (void)std::signal(SIGXFSZ, SIG_IGN);
   ReadZerosWhereFilesWereCut();
   (void)::umask(0077);
+  Log log;
   const Result<DaemonSettings> settings = ReadSettings(arguments.config);
   if (!settings.ok()) {
-    Log(LogLevel::kError, settings.status().message());
+    log.Write(LogLevel::kError, settings.status().message());
     return 2;
   }
   DaemonOptions options;
@@ -138,10 +141,10 @@ int RunDaemon(const RunArguments& arguments) {
   options.state_directory = StateDirectory(arguments.state);
   options.socket = arguments.socket;
   if (options.state_directory.empty()) {
-    Log(LogLevel::kError, "no state directory: name one with --state");
+    log.Write(LogLevel::kError, "no state directory: name one with --state");
     return 1;
   }
-  return Running(std::move(options), arguments.config).Run();
+  return Running(std::move(options), arguments.config, &log).Run();
 }
 
 }  // namespace stepwatch::operations

@@ -16,8 +16,9 @@ watch::WatcherOptions OptionsOf(const std::string& path) {
 
 }  // namespace
 
-SettingsWatch::SettingsWatch(boost::asio::io_context& loop, std::string path, OnSettings on_settings)
+SettingsWatch::SettingsWatch(boost::asio::io_context& loop, std::string path, Log* log, OnSettings on_settings)
     : path_(std::move(path)),
+      log_(*log),
       on_settings_(std::move(on_settings)),
       watcher_(loop, io_, OptionsOf(path_),
                watch::Watcher::Callbacks{[this](const watch::FileSnapshot& snapshot) { OnChange(snapshot); },
@@ -37,14 +38,14 @@ void SettingsWatch::LookNow(std::function<void()> done) {
 void SettingsWatch::OnChange(const watch::FileSnapshot& snapshot) {
   const bool is_first = std::exchange(is_first_, false);
   if (snapshot.kind != watch::SnapshotKind::kBytes)
-    return Log(LogLevel::kWarning, path_ + " cannot be read, and what runs stays: " + snapshot.error);
+    return log_.Write(LogLevel::kWarning, path_ + " cannot be read, and what runs stays: " + snapshot.error);
   const Result<ParsedDaemonSettings> parsed = ParseDaemonSettings(snapshot.bytes);
   if (!parsed.ok())
-    return Log(LogLevel::kError,
-               PlacedLine(path_, "refused, and what runs stays", parsed.status().place(), parsed.status().message()));
+    return log_.Write(LogLevel::kError, PlacedLine(path_, "refused, and what runs stays", parsed.status().place(),
+                                                   parsed.status().message()));
   for (const config::Warning& warning : parsed.value().warnings)
-    Log(LogLevel::kWarning, PlacedLine(path_, "warning", warning.place, warning.message));
-  if (!is_first) Log(LogLevel::kInfo, path_ + ": taken over");
+    log_.Write(LogLevel::kWarning, PlacedLine(path_, "warning", warning.place, warning.message));
+  if (!is_first) log_.Write(LogLevel::kInfo, path_ + ": taken over");
   on_settings_(parsed.value().settings);
 }
 

@@ -15,12 +15,14 @@ class io_context;
 
 namespace stepwatch::operations {
 
+class Log;
+
 class SettingsWatch {
  public:
   using OnSettings = std::function<void(const DaemonSettings& settings)>;
 
-  // `path` empty: there is no file, and nothing changes.
-  SettingsWatch(boost::asio::io_context& loop, std::string path, OnSettings on_settings);
+  // `path` empty: there is no file, and nothing changes. The log outlives it.
+  SettingsWatch(boost::asio::io_context& loop, std::string path, Log* log, OnSettings on_settings);
 
   void Start();
   // Looks now, and calls `done` when whatever is new was taken over or refused.
@@ -30,6 +32,7 @@ class SettingsWatch {
   void OnChange(const watch::FileSnapshot& snapshot);
 
   const std::string path_;
+  Log& log_;
   const OnSettings on_settings_;
   base::IoThread io_{"stepwatch-conf"};
   watch::Watcher watcher_;
