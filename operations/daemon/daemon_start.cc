@@ -26,6 +26,10 @@ StoreLimits LimitsOf(const StoreSettings& settings) {
   return limits;
 }
 
+// The beats that a job has kept tell how long its steps take. Whatever is older is seen then: to pass through a month
+// of it would take seconds.
+constexpr double kPastSeconds = 600;
+
 IntakeOptions IntakeOptionsOf(const DaemonOptions& options, Log* log) {
   IntakeOptions intake;
   intake.socket = options.socket;
@@ -93,7 +97,7 @@ Status Daemon::OpenStore() {
   is_started_ = true;
   const ClockLook look = options_.look_at_clocks();
   (void)clock_.Look(look);
-  observer_.Begin(look.wall);
+  observer_.SetEarliest(look.wall - kPastSeconds);
   if (is_restored_) return Status();
   // No number of a store that comes later is as large.
   number_ = begun_number_ = static_cast<int64_t>(look.wall * 1000);
@@ -201,7 +205,7 @@ void Daemon::RestoreLate(const Restored& restored) {
   log_.Write(LogLevel::kInfo, "the store is there: what it holds is taken over");
   observer_ = Observer(SettingsOfObserver(options_.settings.detectors));
   Restore(restored, begun_number_);
-  observer_.Begin(t());
+  observer_.SetEarliest(t() - kPastSeconds);
   marks_.clear();
   WriteAllSeries();
   if (!discovery_) return;

@@ -268,8 +268,8 @@ void Observer::Impl::Observe(const Line& line, const Advance& advance, std::vect
     TakeEvent(watched, line, changes);
 }
 
-void Observer::Begin(double t) {
-  if (!impl_->clock.begun()) impl_->clock.See(t);
+void Observer::SetEarliest(double t) {
+  impl_->clock.SetEarliest(t);
 }
 
 std::vector<Incident> Observer::Observe(const Line& line) {

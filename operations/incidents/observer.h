@@ -46,8 +46,8 @@ class Observer {
   Observer(Observer&&) noexcept;
   Observer& operator=(Observer&&) noexcept;
 
-  // Time begins at `t`, unless it has begun: lines of before are seen then.
-  void Begin(double t);
+  // Time begins at `t` at the earliest, unless it has begun: lines of before are seen then.
+  void SetEarliest(double t);
   // Takes the line as seen at its `t`, after everything that was due until then. Returns the changes in the order in
   // which they happened.
   std::vector<Incident> Observe(const Line& line);

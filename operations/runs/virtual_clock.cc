@@ -16,7 +16,7 @@ double OddnessOf(double seconds) {
 }  // namespace
 
 double VirtualClock::At(double t) const {
-  return begun_ ? now_ + std::max(0.0, t - wall_) : t;
+  return begun_ ? now_ + std::max(0.0, t - wall_) : std::max(t, earliest_);
 }
 
 void VirtualClock::Advance(double now) {
@@ -28,7 +28,7 @@ void VirtualClock::Advance(double now) {
 void VirtualClock::See(double t) {
   if (begun_) return Advance(At(t));
   begun_ = true;
-  now_ = wall_ = t;
+  now_ = wall_ = std::max(t, earliest_);
 }
 
 void VirtualClock::Set(double t, double seconds) {

@@ -112,9 +112,11 @@ def test_a_value_of_120000_levels_ends_nothing_neither_now_nor_at_the_next_start
         assert daemon.ask("POST", "/v1/silences", deep)[0] == 400
         assert daemon.ask("POST", "/v1/silences", f'{{"by":{deep}}}')[0] == 400
         daemon.until(lambda: runs_of(daemon).get("deep", {}).get("step") == 2)
+        with daemon.store() as store:  # a line is written within a second
+            daemon.until(lambda: store.execute("SELECT count(*) FROM begins WHERE run = 'r'").fetchone()[0])
         daemon.kill()
         daemon.start()
-        assert "r" in runs_of(daemon)
+        daemon.until(lambda: "r" in runs_of(daemon))  # the store may take a while to open
     assert job.poll() is None
 
 

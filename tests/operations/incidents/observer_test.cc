@@ -311,7 +311,7 @@ TEST_CASE("Runs of months are learnt line by line, with the pace and the faults 
 
 TEST_CASE("Lines of before the time at which an observer begins are seen then, however many runs are of the past") {
   Observer observer;
-  observer.Begin(86400.0 * 30);
+  observer.SetEarliest(86400.0 * 30);
   for (int i = 0; i < 3000; ++i) {
     Line start = EventLine(864.0 * i, StartEvent{1, "host"});
     start.run = "old" + std::to_string(i);
@@ -319,6 +319,16 @@ TEST_CASE("Lines of before the time at which an observer begins are seen then, h
   }
   CHECK(observer.Runs().size() == 3000);
   CHECK(observer.t() == 86400.0 * 30);
+}
+
+TEST_CASE("Beats that a job has kept from the minutes before an observer begins tell how long its steps take") {
+  Script script;
+  script.t = 500;
+  script.Train(20);
+  Observer observer;
+  observer.SetEarliest(400);
+  for (const Line& line : script.lines) (void)observer.Observe(line);
+  CHECK(observer.Run("run")->step_seconds == Approx(0.5));
 }
 
 TEST_CASE("A run of which only an incident was kept has begun with its first line, whatever the time") {
