@@ -266,12 +266,14 @@ TEST_CASE("a stop is begun however many changes are under way, and whatever the 
   door.job->change_report.outcome = ChangeOutcome::kWritten;
   door.job->holds_latest = true;
   door.job->holds_changes = true;
+  const Client client = door.client();
   std::vector<std::thread> others;
-  for (int i = 0; i < 3; ++i) others.emplace_back([&] { (void)door.client().Get("/v1/latest/grad_reduced"); });
+  for (int i = 0; i < 3; ++i) others.emplace_back([&] { (void)client.Get("/v1/latest/grad_reduced"); });
   REQUIRE(Eventually([&] { return door.job->latest_asked > 0; }));
   for (int i = 0; i < RequestLog::kUnderWayMax + 2; ++i)
-    others.emplace_back([&] { (void)door.client().Ask("POST", "/v1/start", ""); });
-  std::thread stop([&] { CHECK(door.client().Ask("POST", "/v1/stop", "").value().status == 200); });
+    others.emplace_back([&] { (void)client.Ask("POST", "/v1/start", ""); });
+  int status = 0;
+  std::thread stop([&] { status = client.Ask("POST", "/v1/stop", "").value().status; });
   CHECK(Eventually([&] {
     const std::vector<ConfigChange> changes = door.job->Changes();
     return std::any_of(changes.begin(), changes.end(),
@@ -282,6 +284,7 @@ TEST_CASE("a stop is begun however many changes are under way, and whatever the 
   door.job->Release();
   stop.join();
   for (std::thread& other : others) other.join();
+  CHECK(status == 200);
 }
 
 TEST_CASE("a door that lets more people read lets nobody else change anything") {

@@ -182,11 +182,11 @@ def test_a_burst_reaches_the_upstream_whole(tmp_path: Path) -> None:
         url = f"http://127.0.0.1:{server.server_address[1]}"
         settings.write_text(json.dumps({"discovery": {"enabled": False}, "upstream": {"url": url}}))
         with Stepwatchd(tmp_path, settings) as daemon:
-            many = 6 * MIB // 130
-            for half in range(2):
-                lines = (json.dumps(beat(half * many + step)) for step in range(many))
+            many = 2 * MIB // 130
+            for part in range(6):
+                lines = (json.dumps(beat(part * many + step)) for step in range(many))
                 daemon.post("/v1/beats", "\n".join(lines))
-            daemon.until(lambda: sum(received) == 2 * many)
+            daemon.until(lambda: sum(received) == 6 * many)
             assert metric(daemon, "stepwatchd_upstream_dropped_bytes_total") == 0
         server.shutdown()
 
