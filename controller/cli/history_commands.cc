@@ -9,6 +9,7 @@
 #include "controller/cli/exit_code.h"
 #include "controller/cli/history_place.h"
 #include "controller/cli/print_answer.h"
+#include "controller/door/json_values.h"
 #include "src/base/print.h"
 #include "src/base/text.h"
 #include "src/output/applied_configs.h"

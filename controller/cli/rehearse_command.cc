@@ -7,6 +7,7 @@
 
 #include "controller/cli/config_file.h"
 #include "controller/cli/exit_code.h"
+#include "controller/cli/print_answer.h"
 #include "controller/door/json_values.h"
 #include "src/base/mutex.h"
 #include "src/base/print.h"
