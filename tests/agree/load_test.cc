@@ -160,7 +160,7 @@ TEST_CASE("an idle job of a thousand ranks makes hardly a request of a store tha
   CHECK(load.ballot <= 12 * world);
 }
 
-TEST_CASE("a store that cannot listen is asked once by each rank in a third of a step") {
+TEST_CASE("a store that cannot listen is asked once by each rank in a third of a step", "[slow]") {
   const int world = testing::Rounds(30, 3);
   const Load load = Measure(world, {});
   INFO(world << " ranks without a bell, idle: " << load.idle_per_second

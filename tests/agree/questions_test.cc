@@ -305,7 +305,8 @@ TEST_CASE("requests: a rank of another release is refused with one sentence") {
       (forwarded->text() == "x is done" || forwarded->text().find("rank 0 runs another release") != std::string::npos));
 }
 
-TEST_CASE("questions and requests: whatever the store does, each is answered once, and performed at most once") {
+TEST_CASE("questions and requests: whatever the store does, each is answered once, and performed at most once",
+          "[slow]") {
   for (unsigned seed = 0; seed < testing::Rounds(60U); ++seed) {
     INFO("seed " << seed);
     std::mt19937 random(seed);

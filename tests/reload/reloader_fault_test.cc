@@ -79,7 +79,8 @@ TEST_CASE("a plan that waits stays in the slot when the edit that is to replace 
 }
 
 TEST_CASE(
-    "whatever allocation fails while the manifest is written, the plan is armed in the end and the manifest is whole") {
+    "whatever allocation fails while the manifest is written, the plan is armed in the end and the manifest is whole",
+    "[slow]") {
   int64_t n = 0;
   for (bool fails = true; fails; n += testing::Every(7)) {
     INFO("allocation " << n << " fails");

@@ -96,7 +96,7 @@ std::vector<Editor> Editors() {
 
 }  // namespace
 
-TEST_CASE("whichever system call fails, the file is the old or the new text and nothing else is left") {
+TEST_CASE("whichever system call fails, the file is the old or the new text and nothing else is left", "[slow]") {
   const Change change = GENERATE(from_range(Changes()));
   INFO(change.name);
   for (const World world : Worlds()) {

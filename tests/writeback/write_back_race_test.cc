@@ -212,7 +212,7 @@ void RunRaces(const std::vector<Mode>& modes) {
 
 }  // namespace
 
-TEST_CASE("an edit saved at the moment of our write-back is never lost", "[random]") {
+TEST_CASE("an edit saved at the moment of our write-back is never lost", "[random][slow]") {
   RunRaces({{"rename", RaceWorld::kPlain, ByRename},
             {"in place", RaceWorld::kPlain, InPlace},
             {"two renames", RaceWorld::kPlain, TwoRenames},
@@ -226,7 +226,7 @@ TEST_CASE("an edit saved at the moment of our write-back is never lost", "[rando
             {"paused in open, no exchange", RaceWorld::kNoExchange, PausedInOpen}});
 }
 
-TEST_CASE("an edit saved at the moment at which the config is replaced is never lost", "[random]") {
+TEST_CASE("an edit saved at the moment at which the config is replaced is never lost", "[random][slow]") {
   const Change shorter = Changes()[1], longer = Changes()[2];
   const Change whatever_is_there = Replacement("whatever is there", longer.ours, "");
   RunRaces({{"replaced: rename", RaceWorld::kPlain, ByRename, shorter},

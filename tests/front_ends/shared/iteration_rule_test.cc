@@ -200,7 +200,8 @@ TEST_CASE("a program that ends iterations itself ends none twice") {
   }
 }
 
-TEST_CASE("whatever updates, no optimizer updates often in one iteration, and none is waited for in vain", "[random]") {
+TEST_CASE("whatever updates, no optimizer updates often in one iteration, and none is waited for in vain",
+          "[random][slow]") {
   std::mt19937_64 random(test::RandomSeed());
   for (int world = 0; world < 400; ++world) {
     const int members = 1 + static_cast<int>(random() % 4);

@@ -62,7 +62,8 @@ TEST_CASE("A loss that rises over three steps and decays is a spike: half of its
   CHECK(std::abs(static_cast<double>(*opened[0].since_step - 200)) <= 1);
 }
 
-TEST_CASE("Noise that comes back is no divergence, however long it lasts and whether or not it is correlated") {
+TEST_CASE("Noise that comes back is no divergence, however long it lasts and whether or not it is correlated",
+          "[slow]") {
   for (const double correlation : {0.0, 0.9}) {
     std::mt19937_64 random(3);
     double noise = 0;
