@@ -24,7 +24,6 @@
 #include "controller/cli/watch_command.h"
 #include "src/base/print.h"
 #include "stepwatch/site_kind.h"
-#include "src/base/print.h"
 #include "stepwatch/version.h"
 
 namespace stepwatch::cli {
