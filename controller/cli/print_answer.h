@@ -13,7 +13,7 @@ namespace stepwatch::cli {
 // Writes to standard output at once. False: standard output is closed.
 bool PrintAtOnce(const std::string& text);
 
-// Nobody reads standard output any more: the other end of the pipe is closed.
+// Standard output has no reader any more: the other end of the pipe is closed.
 bool OutputIsClosed();
 
 // With --watch: the pause between two pictures. A terminal is cleared before each; elsewhere a blank line follows it.

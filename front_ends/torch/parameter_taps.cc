@@ -117,7 +117,7 @@ ParameterTaps::ParameterTaps(std::shared_ptr<Context> context) : context_(std::m
 ParameterTaps::~ParameterTaps() = default;
 
 void ParameterTaps::Build(const std::vector<at::Tensor>& parameters, const Shares& shares, std::vector<bool> are_own) {
-  // What a step has counted of a tensor goes on when its model is read anew in the midst of it.
+  // The counts that a step has of a tensor go on when its model is read anew in the midst of it.
   std::unordered_multimap<const void*, std::unique_ptr<ParameterTap>> known;
   for (auto& tap : taps_) {
     const void* const tensor = tap->Lock().unsafeGetTensorImpl();
@@ -213,7 +213,7 @@ void ParameterTaps::CollectBefore(Recorder& recorder, ParameterTap& tap, torch::
     batch_.Add(*context_, SiteKind::kParamOrigin, {origin, 0, kNoElement, tap.updates.current()}, parameter);
 }
 
-// What an update is made by, and what of un-reduced gradients belongs to it.
+// The gradient by which an update is made, and the un-reduced ones that belong to it.
 void ParameterTaps::CollectGradient(Recorder& recorder, ParameterTap& tap, const at::Tensor& parameter) {
   const uint16_t update = tap.updates.current();
   if (tap.unreduced->wanted()) tap.unreduced->BeginUpdate(recorder, update);

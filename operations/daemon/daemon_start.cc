@@ -177,7 +177,7 @@ void Daemon::Restore(const Restored& restored, int64_t begun_number) {
     if (each.incident.state != IncidentState::kResolved &&
         (told.contains(each.incident.run) || !ended_.contains(each.incident.run)))
       observer_.Adopt(each.incident);
-  // Nobody was watched between what the process before has left and what this one knows: that silence is ours.
+  // The time between what the process before has left and what this one knows was not watched: its silence is ours.
   bool has_gap = false;
   const auto add_gap = [&](double t) {
     if (std::exchange(has_gap, true)) return;

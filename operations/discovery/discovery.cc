@@ -317,7 +317,7 @@ bool Discovery::IsWatched(const KnownProcess& known) const {
 }
 
 void Discovery::FetchMetrics(std::function<void(std::string page)> done) {
-  // Whoever asks meanwhile gets the same page: many who ask hold no more than one.
+  // Requests that come meanwhile get the same page, so that many of them hold no more than one.
   metrics_waiting_.push_back(std::move(done));
   if (metrics_waiting_.size() > 1) return;
   std::vector<MetricsQuestion> questions;

@@ -11,7 +11,7 @@ namespace {
 constexpr double kEventSeconds = 2;
 
 bool IsOf(const door::LeftEnd& end, const KnownProcess& known) {
-  // What one user has left says nothing of another's process.
+  // A file that one user has left says nothing of another's process.
   if (end.owner && known.uid && *end.owner != *known.uid) return false;
   const auto is = [&](const base::ProcessIdentity& process) { return process.pid > 0 && process == end.process; };
   return is(known.own) || is(known.process);

@@ -1,4 +1,4 @@
-// Whose each run is, so that no user's process speaks for a run of another's. Lives on the loop's thread.
+// The owner of each run, so that no user's process speaks for a run of another's. Lives on the loop's thread.
 #pragma once
 
 #include <sys/types.h>
@@ -13,7 +13,7 @@ namespace stepwatch::operations {
 // name is that of a run of its own, which is watched as well.
 class RunOwners {
  public:
-  // Of one user; over it, the run that was heard longest ago is forgotten.
+  // The runs of one user; beyond them, the run that was heard longest ago is forgotten.
   static constexpr size_t kRunsMax = 4096;
   // A run that nobody has named for so long has no owner any more.
   static constexpr double kSecondsMax = 7 * 86400.0;
