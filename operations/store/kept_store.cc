@@ -20,6 +20,9 @@ constexpr std::chrono::seconds kRenewEvery{5};
 constexpr off_t kCheckedBytesMax = off_t{64} << 20;
 constexpr std::array<const char*, 3> kEndings = {"", "-wal", "-shm"};
 constexpr size_t kNumberBytes = 32;
+// Files beyond them are set aside in the place of the newest, so that a disk that damages whatever is written to it is
+// not filled with them.
+constexpr int64_t kSetAsideMax = 32;
 
 }  // namespace
 
@@ -246,7 +249,7 @@ Status KeptStore::Renew(const std::string& why) {
   return status;
 }
 
-// The database with its log and index. Empty: there was none of them.
+// The database with its log and index, or another file. Empty: there was none of them.
 Result<std::string> KeptStore::SetAside(const std::string& path) {
   struct stat about {};
   const auto is_there = [&](const std::string& name) {
@@ -256,8 +259,9 @@ Result<std::string> KeptStore::SetAside(const std::string& path) {
   };
   if (!is_there(path)) return std::string();
   int64_t number = 1;
-  while (is_there(path + ".damaged-" + std::to_string(number))) ++number;
+  while (number < kSetAsideMax && is_there(path + ".damaged-" + std::to_string(number))) ++number;
   const std::string aside = path + ".damaged-" + std::to_string(number);
+  for (const char* ending : kEndings) (void)files_.Unlink((aside + ending).c_str());
   for (const char* ending : kEndings)
     if (files_.Rename((path + ending).c_str(), (aside + ending).c_str()) != 0 && errno != ENOENT)
       return base::ErrnoStatus("cannot set aside", path + ending, errno);
@@ -290,14 +294,17 @@ Status KeptStore::Write(const Batch& batch) {
   return status;
 }
 
-Status KeptStore::Prune(const StoreLimits& limits, double t) {
+Result<bool> KeptStore::Prune(const StoreLimits& limits, double t, std::chrono::milliseconds at_most) {
   if (Status status = EnsureOpen(); !status.ok()) return status;
-  Status status = store_->Prune(limits, t);
+  Result<bool> pruned = store_->Prune(limits, t, at_most);
   Restamp();
-  if (status.code() == StatusCode::kInvalid) return Renew(options_.path + ": " + status.message());
+  if (!pruned.ok() && pruned.status().code() == StatusCode::kInvalid) {
+    if (Status status = Renew(options_.path + ": " + pruned.status().message()); !status.ok()) return status;
+    return true;
+  }
   // The last change itself may have been old enough to go.
   if (const Result<int64_t> last = store_->LastChange(); last.ok()) NoteLastChange(last.value());
-  return status;
+  return pruned;
 }
 
 }  // namespace stepwatch::operations

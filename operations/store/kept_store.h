@@ -38,7 +38,8 @@ class KeptStore {
   // Opens the store if it is not open, and writes all of the batch or nothing of it. An empty batch only looks whether
   // all is well. Ok: what was written now and then was read back from the files.
   Status Write(const Batch& batch);
-  Status Prune(const StoreLimits& limits, double t);
+  // As that of the store.
+  Result<bool> Prune(const StoreLimits& limits, double t, std::chrono::milliseconds at_most);
   // Null: it is not open.
   Store* store() { return store_.get(); }
   StoreReport TakeReport();

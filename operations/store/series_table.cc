@@ -17,14 +17,12 @@ std::vector<SeriesPoint> Halved(const std::vector<SeriesPoint>& points) {
   return half;
 }
 
-Status ThinOne(Database* database, const std::string& run, const std::string& name, int64_t points_max) {
-  Result<std::vector<SeriesPoint>> read = ReadSeries(database, run, name);
-  if (!read.ok()) return read.status();
-  std::vector<SeriesPoint> points = std::move(read).value();
-  while (static_cast<int64_t>(points.size()) > points_max / 2 && points.size() > 1) points = Halved(points);
-  Result<SeriesWriter> writer = SeriesWriter::Open(database);
-  if (!writer.ok()) return writer.status();
-  return writer.value().Replace({run, name, INT64_MIN, std::move(points)});
+Result<Statement> Ask(Database* database, const char* sql, const SeriesKey& series) {
+  Result<Statement> statement = database->Prepare(sql);
+  if (!statement.ok()) return statement;
+  statement.value().Bind(1, series.run);
+  statement.value().Bind(2, series.name);
+  return statement;
 }
 
 }  // namespace
@@ -78,22 +76,37 @@ Result<std::vector<SeriesPoint>> ReadSeries(Database* database, const std::strin
   }
 }
 
-Status ThinSeries(Database* database, int64_t points_max) {
-  std::vector<std::pair<std::string, std::string>> names;
-  {
-    Result<Statement> select = database->Prepare("SELECT run, name FROM series GROUP BY run, name HAVING count(*) > ?");
-    if (!select.ok()) return select.status();
-    select.value().Bind(1, points_max);
-    for (;;) {
-      const Result<bool> next = select.value().Next();
-      if (!next.ok()) return next.status();
-      if (!next.value()) break;
-      names.emplace_back(select.value().Text(0), select.value().Text(1));
-    }
-  }
-  for (const auto& [run, name] : names)
-    if (Status status = ThinOne(database, run, name, points_max); !status.ok()) return status;
-  return Status();
+Result<std::optional<SeriesKey>> SeriesAfter(Database* database, const SeriesKey& series) {
+  Result<Statement> select =
+      Ask(database, "SELECT run, name FROM series WHERE (run, name) > (?, ?) ORDER BY run, name LIMIT 1", series);
+  if (!select.ok()) return select.status();
+  const Result<bool> row = select.value().Next();
+  if (!row.ok()) return row.status();
+  if (!row.value()) return std::optional<SeriesKey>();
+  return std::optional<SeriesKey>({select.value().Text(0), select.value().Text(1)});
+}
+
+Result<int64_t> PointsOf(Database* database, const SeriesKey& series) {
+  Result<Statement> select = Ask(database, "SELECT count(*) FROM series WHERE run = ? AND name = ?", series);
+  if (!select.ok()) return select.status();
+  const Result<bool> row = select.value().Next();
+  if (!row.ok()) return row.status();
+  return select.value().Integer(0);
+}
+
+Status ThinSeries(Database* database, const SeriesKey& series, int64_t points_max) {
+  Result<std::vector<SeriesPoint>> read = ReadSeries(database, series.run, series.name);
+  if (!read.ok()) return read.status();
+  std::vector<SeriesPoint> points = std::move(read).value();
+  while (static_cast<int64_t>(points.size()) > points_max / 2 && points.size() > 1) points = Halved(points);
+  Result<SeriesWriter> writer = SeriesWriter::Open(database);
+  if (!writer.ok()) return writer.status();
+  return writer.value().Replace({series.run, series.name, INT64_MIN, std::move(points)});
+}
+
+Status DeleteSeries(Database* database, const SeriesKey& series) {
+  Result<Statement> remove = Ask(database, "DELETE FROM series WHERE run = ? AND name = ?", series);
+  return remove.ok() ? remove.value().Run() : remove.status();
 }
 
 }  // namespace stepwatch::operations

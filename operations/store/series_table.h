@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,12 @@
 #include "stepwatch/status.h"
 
 namespace stepwatch::operations {
+
+// In the order of the table: by run, and then by name.
+struct SeriesKey {
+  std::string run;
+  std::string name;
+};
 
 // Inside a transaction of the caller's.
 class SeriesWriter {
@@ -31,7 +38,11 @@ class SeriesWriter {
 
 Result<std::vector<SeriesPoint>> ReadSeries(database::Database* database, const std::string& run,
                                             const std::string& name);
-// Merges neighbours of each series that has more than so many points, until half as many are left.
-Status ThinSeries(database::Database* database, int64_t points_max);
+// The one that comes after this one; nothing: that was the last.
+Result<std::optional<SeriesKey>> SeriesAfter(database::Database* database, const SeriesKey& series);
+Result<int64_t> PointsOf(database::Database* database, const SeriesKey& series);
+// Merges neighbours until at most half of so many points are left.
+Status ThinSeries(database::Database* database, const SeriesKey& series, int64_t points_max);
+Status DeleteSeries(database::Database* database, const SeriesKey& series);
 
 }  // namespace stepwatch::operations

@@ -6,12 +6,14 @@
 // (StoreQueue).
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "operations/store/batch.h"
+#include "operations/store/series_table.h"
 #include "src/database/database.h"
 #include "stepwatch/status.h"
 
@@ -70,8 +72,8 @@ class Store {
 
   // All of it or nothing.
   Status Write(const Batch& batch);
-  // `t`: now.
-  Status Prune(const StoreLimits& limits, double t);
+  // Forgets what is over the limits at `t`, now, for about so long. False: there is more to forget.
+  Result<bool> Prune(const StoreLimits& limits, double t, std::chrono::milliseconds at_most);
   Result<Restored> Load();
   Result<std::vector<SeriesPoint>> SeriesOf(const std::string& run, const std::string& name);
   Result<std::vector<std::string>> SeriesNames(const std::string& run);
@@ -103,7 +105,9 @@ class Store {
   Status WriteProcesses(const Batch& batch);
   Status WriteSeries(const std::vector<StoredSeries>& all);
   Status PruneLines(const StoreLimits& limits, double t);
-  Status PruneEnded(const StoreLimits& limits, double t);
+  Status PruneOld(const StoreLimits& limits, double t);
+  Result<bool> ThinNext(int64_t points_max);
+  Result<bool> ForgetSome(const StoreLimits& limits, double t);
   Status ForgetRun(const std::string& run);
   Status LoadIncidents(Restored* restored);
   Status LoadLines(Restored* restored);
@@ -123,6 +127,7 @@ class Store {
 
   const StoreOptions options_;
   int64_t proof_ = 0;
+  SeriesKey thinned_;  // the last that was looked at
   database::Database database_;
 };
 

@@ -11,20 +11,32 @@ using database::Statement;
 
 // What comes after the end of a run still belongs to it.
 constexpr double kAfterEndSeconds = 600;
-// At one time, so that a prune is short.
-constexpr int kRunsAtOnce = 100;
 constexpr const char* kFreePages = "PRAGMA incremental_vacuum(2000)";
 
 }  // namespace
 
-Status Store::Prune(const StoreLimits& limits, double t) {
+// Each transaction is short, because writing waits for the one under way.
+Result<bool> Store::Prune(const StoreLimits& limits, double t, std::chrono::milliseconds at_most) {
+  const auto deadline = std::chrono::steady_clock::now() + at_most;
+  const auto has_time = [deadline] { return std::chrono::steady_clock::now() < deadline; };
   Status status = Transact([&] {
     if (Status lines = PruneLines(limits, t); !lines.ok()) return lines;
-    if (Status series = ThinSeries(&database_, limits.points_of_series); !series.ok()) return series;
-    return PruneEnded(limits, t);
+    return PruneOld(limits, t);
   });
   if (!status.ok()) return status;
-  return database_.Execute(kFreePages);
+  bool has_more = true, has_more_runs = true;
+  for (bool is_first = true; has_more && (is_first || has_time()); is_first = false) {
+    const Result<bool> thinned = ThinNext(limits.points_of_series);
+    if (!thinned.ok()) return thinned.status();
+    has_more = thinned.value();
+  }
+  for (bool is_first = true; has_more_runs && (is_first || has_time()); is_first = false) {
+    const Result<bool> forgotten = ForgetSome(limits, t);
+    if (!forgotten.ok()) return forgotten.status();
+    has_more_runs = forgotten.value();
+  }
+  if (status = database_.Execute(kFreePages); !status.ok()) return status;
+  return !has_more && !has_more_runs;
 }
 
 Status Store::PruneLines(const StoreLimits& limits, double t) {
@@ -45,46 +57,13 @@ Status Store::PruneLines(const StoreLimits& limits, double t) {
       "DELETE FROM begins WHERE run IN (SELECT id FROM runs WHERE ended) AND run NOT IN (SELECT run FROM lines)");
 }
 
-Status Store::ForgetRun(const std::string& run) {
-  for (const char* sql : {"DELETE FROM series WHERE run = ?", "DELETE FROM lines WHERE run = ?",
-                          "DELETE FROM begins WHERE run = ?", "DELETE FROM runs WHERE id = ?"}) {
-    Result<Statement> statement = database_.Prepare(sql);
-    if (!statement.ok()) return statement.status();
-    statement.value().Bind(1, run);
-    if (Status status = statement.value().Run(); !status.ok()) return status;
-  }
-  return Status();
-}
-
-Status Store::PruneEnded(const StoreLimits& limits, double t) {
-  Result<Statement> oldest = database_.Prepare("SELECT id, heard_t FROM runs WHERE ended ORDER BY heard_t LIMIT " +
-                                               std::to_string(kRunsAtOnce));
-  if (!oldest.ok()) return oldest.status();
-  std::vector<std::pair<std::string, double>> runs;
-  for (;;) {
-    const Result<bool> row = oldest.value().Next();
-    if (!row.ok()) return row.status();
-    if (!row.value()) break;
-    runs.emplace_back(oldest.value().Text(0), oldest.value().Number(1));
-  }
-  const Result<int64_t> page = database_.Ask("PRAGMA page_size");
-  if (!page.ok()) return page.status();
-  for (const auto& [run, heard_t] : runs) {
-    const Result<int64_t> pages = database_.Ask("PRAGMA page_count");
-    const Result<int64_t> free = database_.Ask("PRAGMA freelist_count");
-    if (!pages.ok() || !free.ok()) return pages.ok() ? free.status() : pages.status();
-    const bool is_old = heard_t < t - limits.ended_seconds;
-    if (!is_old && (pages.value() - free.value()) * page.value() <= limits.bytes) break;
-    if (Status status = ForgetRun(run); !status.ok()) return status;
-  }
-  // Incidents outlive the runs that were forgotten for want of room.
+// Incidents outlive the runs that are forgotten for want of room.
+Status Store::PruneOld(const StoreLimits& limits, double t) {
   for (const char* sql :
        {"DELETE FROM changes WHERE incident IN (SELECT id FROM incidents WHERE NOT open AND opened_t < ?)",
         "DELETE FROM acknowledgements WHERE incident IN (SELECT id FROM incidents WHERE NOT open AND "
         "opened_t < ?)",
-        "DELETE FROM incidents WHERE NOT open AND opened_t < ?",
-        // Of runs of which nobody has heard an end.
-        "DELETE FROM begins WHERE t < ?", "DELETE FROM runs WHERE heard_t < ?",
+        "DELETE FROM incidents WHERE NOT open AND opened_t < ?", "DELETE FROM begins WHERE t < ?",
         "DELETE FROM processes WHERE seen_t < ?"}) {
     Result<Statement> statement = database_.Prepare(sql);
     if (!statement.ok()) return statement.status();
@@ -95,6 +74,59 @@ Status Store::PruneEnded(const StoreLimits& limits, double t) {
   if (!silences.ok()) return silences.status();
   silences.value().Bind(1, t);
   return silences.value().Run();
+}
+
+// The next series in their order. False: it was the last.
+Result<bool> Store::ThinNext(int64_t points_max) {
+  Result<std::optional<SeriesKey>> next = SeriesAfter(&database_, thinned_);
+  if (!next.ok()) return next.status();
+  thinned_ = next.value().value_or(SeriesKey());
+  if (!next.value()) return false;
+  const Result<int64_t> points = PointsOf(&database_, thinned_);
+  if (!points.ok()) return points.status();
+  if (points.value() <= points_max) return true;
+  if (Status status = Transact([&] { return ThinSeries(&database_, thinned_, points_max); }); !status.ok())
+    return status;
+  return true;
+}
+
+// A series of the run that ended first, or what else is left of it; of a run without an end, once nobody has heard of
+// it for as long as runs are kept. False: the next run is kept.
+Result<bool> Store::ForgetSome(const StoreLimits& limits, double t) {
+  const double old_t = t - limits.ended_seconds;
+  Result<Statement> oldest =
+      database_.Prepare("SELECT id, heard_t FROM runs WHERE ended OR heard_t < ? ORDER BY heard_t LIMIT 1");
+  if (!oldest.ok()) return oldest.status();
+  oldest.value().Bind(1, old_t);
+  const Result<bool> is_there = oldest.value().Next();
+  if (!is_there.ok() || !is_there.value()) return is_there;
+  const std::string run = oldest.value().Text(0);
+  if (oldest.value().Number(1) >= old_t) {
+    const Result<int64_t> page = database_.Ask("PRAGMA page_size");
+    const Result<int64_t> pages = database_.Ask("PRAGMA page_count");
+    const Result<int64_t> free = database_.Ask("PRAGMA freelist_count");
+    for (const Result<int64_t>* each : {&page, &pages, &free})
+      if (!each->ok()) return each->status();
+    if ((pages.value() - free.value()) * page.value() <= limits.bytes) return false;
+  }
+  const Result<std::optional<SeriesKey>> series = SeriesAfter(&database_, {run, ""});
+  if (!series.ok()) return series.status();
+  const Status status = Transact([&] {
+    return series.value() && series.value()->run == run ? DeleteSeries(&database_, *series.value()) : ForgetRun(run);
+  });
+  if (!status.ok()) return status;
+  return true;
+}
+
+Status Store::ForgetRun(const std::string& run) {
+  for (const char* sql :
+       {"DELETE FROM lines WHERE run = ?", "DELETE FROM begins WHERE run = ?", "DELETE FROM runs WHERE id = ?"}) {
+    Result<Statement> statement = database_.Prepare(sql);
+    if (!statement.ok()) return statement.status();
+    statement.value().Bind(1, run);
+    if (Status status = statement.value().Run(); !status.ok()) return status;
+  }
+  return Status();
 }
 
 }  // namespace stepwatch::operations

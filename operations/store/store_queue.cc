@@ -7,7 +7,9 @@
 namespace stepwatch::operations {
 namespace {
 
+// Between two prunes, of which each goes on, once a second, until all is forgotten that is to be.
 constexpr double kPruneSeconds = 60;
+constexpr std::chrono::milliseconds kPruneTime{200};
 // Between two looks at the files of a store to which nothing is written.
 constexpr double kLookSeconds = 2;
 constexpr int kHangTicks = 3;
@@ -142,10 +144,19 @@ void StoreQueue::Tick(double t) {
     looked_t_ = t;
     Write();
   }
-  if (hangs_ || (t - pruned_t_ < kPruneSeconds && t >= pruned_t_)) return;
+  const bool is_due = has_more_to_prune_ || t - pruned_t_ >= kPruneSeconds || t < pruned_t_;
+  if (hangs_ || is_pruning_ || !is_due) return;
   pruned_t_ = t;
   // A disk that is full has room again most likely because of this.
-  (void)thread_.Post([store = store_, limits = limits_, t] { (void)store->Prune(limits, t); });
+  is_pruning_ = thread_.Post(
+      [this, store = store_, mailbox = mailbox_, alive = std::weak_ptr<bool>(alive_), limits = limits_, t] {
+        const Result<bool> pruned = store->Prune(limits, t, kPruneTime);
+        mailbox->Post([this, alive, has_more = pruned.ok() && !pruned.value()] {
+          if (alive.expired()) return;
+          is_pruning_ = false;
+          has_more_to_prune_ = has_more;
+        });
+      });
 }
 
 StoreQueue::Counts StoreQueue::counts() const {

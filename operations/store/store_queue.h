@@ -111,6 +111,8 @@ class StoreQueue {
   bool is_taken_ = false;
   bool hangs_ = false;
   int writing_ticks_ = 0;  // so long has the writing under way taken
+  bool is_pruning_ = false;
+  bool has_more_to_prune_ = false;
   double pruned_t_ = 0;
   double looked_t_ = 0;
   Counts counts_;

@@ -197,6 +197,23 @@ TEST_CASE("A store that is removed while it is open is written again, and one th
   CHECK(queue.troubles.empty());
 }
 
+TEST_CASE("A store that is damaged again and again fills its disk no more than so many times") {
+  Queue queue;
+  constexpr int kKept = 32;
+  for (int number = 1; number <= kKept + 3; ++number) {
+    testing::WriteInPlace(queue.path, "garbage " + std::to_string(number));
+    queue.Flush();
+  }
+  const auto aside = [&](int number) {
+    const Result<std::string> text = base::ReadFile(queue.path + ".damaged-" + std::to_string(number), 100);
+    return text.ok() ? text.value() : "none";
+  };
+  CHECK(aside(1) == "garbage 1");
+  CHECK(aside(kKept - 1) == "garbage " + std::to_string(kKept - 1));
+  CHECK(aside(kKept) == "garbage " + std::to_string(kKept + 3));
+  CHECK(aside(kKept + 1) == "none");
+}
+
 TEST_CASE("A change that was stored and is not there any more is counted as lost, and its number is used by no other") {
   Queue queue;
   queue.queue->next().changes.push_back(ChangeOf(41, "i1", IncidentState::kOpened));

@@ -42,6 +42,16 @@ void Write(Store& store, const Batch& batch) {
   REQUIRE(status.ok());
 }
 
+// In the smallest pieces; returns how many they were.
+int PruneAll(Store& store, const StoreLimits& limits, double t) {
+  for (int pieces = 1;; ++pieces) {
+    const Result<bool> is_done = store.Prune(limits, t, std::chrono::milliseconds(0));
+    INFO(is_done.status().message());
+    REQUIRE(is_done.ok());
+    if (is_done.value()) return pieces;
+  }
+}
+
 void RunSql(const std::string& path, const char* sql) {
   sqlite3* handle = nullptr;
   REQUIRE(sqlite3_open(path.c_str(), &handle) == SQLITE_OK);
@@ -148,17 +158,17 @@ TEST_CASE("Lines are pruned by age, by size, and some minutes after the end of t
   }
   StoreLimits limits;
   limits.line_seconds = 650;
-  REQUIRE(store->Prune(limits, 1000).ok());
+  (void)PruneAll(*store, limits, 1000);
   CHECK(NumbersOf(Load(*store).lines) == std::vector<int64_t>{5, 6, 7, 8, 9, 10});
   limits.line_bytes = 3 * static_cast<int64_t>(LineOf(1, "a", 0).json.size() + 4);
-  REQUIRE(store->Prune(limits, 1000).ok());
+  (void)PruneAll(*store, limits, 1000);
   const auto kept = NumbersOf(Load(*store).lines);
   CHECK(kept.size() <= 3);
   CHECK(kept.back() == 10);
   Batch end;
   end.runs["b"] = {"b", true, 900, "{}"};
   Write(*store, end);
-  REQUIRE(store->Prune(limits, 1501).ok());
+  (void)PruneAll(*store, limits, 1501);
   for (const StoredLine& line : Load(*store).lines) CHECK(line.run == "a");
 }
 
@@ -186,7 +196,7 @@ TEST_CASE("A series is replaced from a step on, and thinned when it has too many
   CHECK(std::isnan(read.value()[50].last));
   StoreLimits limits;
   limits.points_of_series = 20;
-  REQUIRE(store->Prune(limits, 0).ok());
+  (void)PruneAll(*store, limits, 0);
   read = store->SeriesOf("a", "loss");
   REQUIRE(read.value().size() <= 10);
   CHECK(read.value().front().step_first == 0);
@@ -212,13 +222,37 @@ TEST_CASE("A store over its size forgets the runs that ended first, and keeps th
   Write(*store, batch);
   StoreLimits limits;
   limits.bytes = 200000;
-  REQUIRE(store->Prune(limits, 100).ok());
+  (void)PruneAll(*store, limits, 100);
   const Restored restored = Load(*store);
   CHECK(restored.runs.size() < 12);
   REQUIRE(!restored.runs.empty());
   CHECK(restored.runs.front().id == "r19");
   CHECK(restored.incidents.size() == 1);
   CHECK(store->Bytes().value() < 260000);
+}
+
+TEST_CASE("Runs are forgotten piece by piece, with all that there is of them, and so are old ones without an end") {
+  TemporaryDirectory directory;
+  const std::string path = directory / "s.db";
+  auto store = OpenAt(path);
+  constexpr int kSeries = 20;
+  Batch batch;
+  batch.runs["ended"] = {"ended", true, 500, "{}"};
+  batch.runs["silent"] = {"silent", false, 500, "{}"};
+  batch.runs["trains"] = {"trains", false, 2000, "{}"};
+  for (const auto& [id, run] : batch.runs)
+    for (int i = 0; i < kSeries; ++i)
+      batch.series.push_back({id, "s" + std::to_string(i), 0, {{0, 1, 1, 1, 1, 1, 1, 1, 0}}});
+  Write(*store, batch);
+  StoreLimits limits;
+  limits.ended_seconds = 1000;
+  CHECK(PruneAll(*store, limits, 1400) > kSeries);
+  CHECK(store->SeriesNames("ended").value().size() == kSeries);
+  CHECK(PruneAll(*store, limits, 2000) > 2 * kSeries);
+  for (const char* run : {"ended", "silent"}) CHECK(store->SeriesNames(run).value().empty());
+  CHECK(store->SeriesNames("trains").value().size() == kSeries);
+  store.reset();
+  CHECK(Load(*OpenAt(path)).runs.empty());
 }
 
 TEST_CASE("A store of a later version, or of another program, is refused and stays as it is") {
@@ -315,9 +349,9 @@ TEST_CASE("Processes are kept until they are gone, and the ones that nobody has 
   CHECK(restored.processes[0].own == process.own);
   StoreLimits limits;
   limits.ended_seconds = 500;
-  REQUIRE(store->Prune(limits, 1400).ok());
+  (void)PruneAll(*store, limits, 1400);
   CHECK(Load(*store).processes.size() == 1);
-  REQUIRE(store->Prune(limits, 1600).ok());
+  (void)PruneAll(*store, limits, 1600);
   CHECK(Load(*store).processes.empty());
 }
 
