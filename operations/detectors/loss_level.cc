@@ -2,30 +2,34 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numeric>
 
 namespace stepwatch::operations {
 namespace {
 
 constexpr double kLossDeviationMin = 0.01;  // of the level: noise is taken as at least that
 constexpr double kAbrupt = 0.5;             // of the height of a spike comes with its first sample
-constexpr double kGrowth = 1.03;            // a step: such losses, one after the other, rise
-constexpr size_t kGrowingSamples = 4;
-constexpr double kGrownRatio = 1.5;
-constexpr size_t kSettledSamples = 6;  // of which the last are no higher than the first, but for so much growth
-constexpr size_t kElevatedMax = 24;    // then it is the usual level, unless it was found to be a spike
-constexpr int64_t kLossCalmSamples = 3;
+constexpr size_t kSettledSamples = 6;       // of which the last are no higher than the first
+constexpr size_t kElevatedMax = 24;         // then it is the usual level, unless it was found to be a spike
+constexpr size_t kCalmSamples = 3;
 constexpr double kNoisy = 0.1;  // of the level: with such a deviation
-constexpr int64_t kCalmSamplesNoisy = 8;
+constexpr size_t kCalmSamplesNoisy = 16;
+constexpr size_t kManySamples = 256;
+constexpr double kBeyondNoise = 2;  // times as high as any of them
 // A rise to as much is one whatever the scale of the loss, if it is not small beside the first losses of the run.
 constexpr double kManifold = 3;
 constexpr double kLearningRateRise = 1.5;   // over its lowest of late, when it has been as high before
 constexpr double kRatioMinRestarted = 1.6;  // then
+constexpr size_t kRisenSamples = 16;        // in which it rose last
 constexpr double kBack = 0.1;               // above the level that there was just before, as a part of it
 constexpr size_t kNewestSamples = 16;       // that make this level
+constexpr size_t kMoreSamples = 4;          // than by which a divergence was told show that it is over
 constexpr size_t kRecentSamples = 8;        // of a loss that falls
-constexpr size_t kLowestBlock = 8;
-constexpr size_t kBlockSizes[] = {4, 8, 16, 32, 64};
-constexpr double kLossMedianError = 1.25;  // standard error of a median over that of a mean
+
+double MeanOf(const std::vector<double>& samples) {
+  return std::accumulate(samples.begin(), samples.end(), 0.0) / static_cast<double>(samples.size());
+}
 
 }  // namespace
 
@@ -63,9 +67,8 @@ void LossLevelDetector::ForgetRepeated(const BeatFacts& beat) {
   if (!are_repeated) return;
   usual_.Clear();
   losses_.Clear();
-  levels_.Clear();
+  levels_ = Levels();
   level_steps_.clear();
-  excursions_ = Excursions();
 }
 
 // The least rise above `level` that matters: `least`, of a loss that was always small less, if it is many times as
@@ -82,6 +85,12 @@ bool LossLevelDetector::HasRestartedLearningRate() const {
   const auto lowest = std::min_element(rates.begin(), rates.end());
   const double least = kLearningRateRise * *lowest;
   return rates.back() >= least && *std::max_element(rates.begin(), lowest + 1) >= least;
+}
+
+// A rise of the loss at once comes with that of the rate.
+bool LossLevelDetector::HasLearningRateJustRisen() const {
+  return HasRestartedLearningRate() && learning_rates_.size() > kRisenSamples &&
+         learning_rates_.Newest(0) > learning_rates_.Newest(kRisenSamples);
 }
 
 // Then the loss may rise, too.
@@ -122,13 +131,17 @@ LossLevelDetector::Level LossLevelDetector::UsualLevel() const {
 }
 
 void LossLevelDetector::WatchSpike(const StepRow& row, double loss, Findings* findings) {
+  loss_max_ = std::numeric_limits<double>::infinity();
   if (static_cast<int64_t>(usual_.size()) < settings_.samples_min) return Accept(loss, row.step);
   if (first_level_ == 0) first_level_ = std::abs(usual_.Median());
   const Level level = UsualLevel();
   const double rise = loss - level.median;
+  const double ratio =
+      HasLearningRateJustRisen() ? std::max(settings_.spike_ratio, kRatioMinRestarted) : settings_.spike_ratio;
   const double rise_min =
       std::max({settings_.spike_deviations * level.deviation, RiseMin(settings_.spike_rise_min, level.median, loss),
-                (RatioMin(settings_.spike_ratio) - 1) * std::abs(level.median)});
+                (ratio - 1) * std::abs(level.median)});
+  loss_max_ = level.median + RiseMinAtOnce(level, loss);
   if (rise < rise_min || HiccupsIn(losses_.Last(losses_.size()), level.median, loss).IsUsual())
     return Accept(loss, row.step);
   elevated_.push_back(row);
@@ -138,24 +151,27 @@ void LossLevelDetector::WatchSpike(const StepRow& row, double loss, Findings* fi
   for (const StepRow& elevated : settled) Accept(elevated.Max(), elevated.step);
 }
 
+// Of a single sample.
+double LossLevelDetector::RiseMinAtOnce(const Level& level, double loss) const {
+  return std::max({(settings_.spike_ratio_at_once - 1) * std::abs(level.median),
+                   1.5 * settings_.spike_deviations * level.deviation,
+                   2 * RiseMin(settings_.spike_rise_min, level.median, loss)});
+}
+
+// Of noise that is not small the deviation says little of how high the highest samples are; many others do.
+bool LossLevelDetector::IsBeyondNoise(const Level& level, double rise) const {
+  if (level.deviation <= kNoisy * std::abs(level.median)) return true;
+  const std::vector<double> losses = losses_.Last(losses_.size(), elevated_.size() - 1);
+  return losses.size() >= kManySamples &&
+         rise > kBeyondNoise * (*std::max_element(losses.begin(), losses.end()) - level.median);
+}
+
 void LossLevelDetector::JudgeElevated(const StepRow& row, const Level& level, Findings* findings) {
   const double loss = row.Max();
   const double rise = loss - level.median;
   const double before = MedianOf(usual_.Last(3));
-  const bool is_strong = rise >= (settings_.spike_ratio_at_once - 1) * std::abs(level.median) &&
-                         rise >= 1.5 * settings_.spike_deviations * level.deviation &&
-                         rise >= 2 * RiseMin(settings_.spike_rise_min, level.median, loss);
+  const bool is_strong = rise >= RiseMinAtOnce(level, loss) && IsBeyondNoise(level, rise);
   if (elevated_.size() == 1 && is_strong) return RaiseSpike(row, level, findings);
-  bool grows = true;
-  for (size_t i = elevated_.size() - std::min(elevated_.size(), kGrowingSamples); i < elevated_.size(); ++i) {
-    const double last = i == 0 ? before : elevated_[i - 1].Max();
-    grows = grows && elevated_[i].Max() > last + (kGrowth - 1) * std::abs(last);
-  }
-  if (grows) {
-    const bool is_far = rise >= (kGrownRatio - 1) * std::abs(level.median);
-    if (elevated_.size() >= kGrowingSamples && is_far && !is_diverging_) RaiseDivergence(row, row.Median(), findings);
-    return;
-  }
   std::vector<double> heights;
   for (const StepRow& elevated : elevated_) heights.push_back(elevated.Max() - level.median);
   const double abrupt_min = kAbrupt * MedianOf(heights);
@@ -171,15 +187,17 @@ bool LossLevelDetector::HasSettled() const {
   if (size < kSettledSamples) return false;
   const double first = std::max({elevated_[0].Max(), elevated_[1].Max(), elevated_[2].Max()});
   const double last = MedianOf({elevated_[size - 1].Max(), elevated_[size - 2].Max(), elevated_[size - 3].Max()});
-  return last <= first + (kGrowth - 1) * std::abs(first);
+  return last <= first;
 }
 
 void LossLevelDetector::RaiseSpike(const StepRow& row, const Level& level, Findings* findings) {
   is_spiking_ = true;
+  since_spike_.Clear();
   const std::vector<double> newest = usual_.Last(kNewestSamples);
-  spike_level_.median = MedianOf(newest);
-  spike_level_.deviation = DeviationOf(newest, spike_level_.median);
-  calm_ = 0;
+  if (levels_.noise() > kNoisy * std::abs(MeanOf(newest)))
+    before_spike_ = {MeanOf(newest), levels_.noise() / std::sqrt(static_cast<double>(kCalmSamplesNoisy)), true};
+  else
+    before_spike_ = {MedianOf(newest), DeviationOf(newest, MedianOf(newest)), false};
   const StepRow& first = elevated_.front();
   Finding finding;
   finding.kind = IncidentKind::kLossSpike;
@@ -189,101 +207,87 @@ void LossLevelDetector::RaiseSpike(const StepRow& row, const Level& level, Findi
   finding.evidence.Set("loss", row.Max());
   finding.evidence.Set("loss_median", level.median);
   finding.evidence.Set("loss_deviation", level.deviation);
-  finding.evidence.Set("ratio", level.median != 0 ? row.Max() / level.median : 0.0);
+  if (level.median > 0) finding.evidence.Set("ratio", row.Max() / level.median);
   finding.evidence.Set("samples", static_cast<int64_t>(elevated_.size()));
   findings->Raise(std::move(finding));
   ForgetLevels(elevated_.size() - 1);
   elevated_.clear();
 }
 
-// The newest are of a spike, as it turned out, and of no level.
 void LossLevelDetector::ForgetLevels(size_t count) {
-  const std::vector<double> kept = levels_.Last(levels_.size(), count);
-  levels_.Clear();
-  for (const double level : kept) levels_.Add(level);
+  levels_.ForgetNewest(count);
   level_steps_.resize(level_steps_.size() - std::min(level_steps_.size(), count));
 }
 
 void LossLevelDetector::WatchRecovery(double loss, Findings* findings) {
-  const double back = std::max(3 * spike_level_.deviation, kBack * std::abs(spike_level_.median));
-  calm_ = loss - spike_level_.median <= back ? calm_ + 1 : 0;
-  const bool is_noisy = spike_level_.deviation > kNoisy * std::abs(spike_level_.median);
-  if (calm_ < (is_noisy ? kCalmSamplesNoisy : kLossCalmSamples)) return;
+  since_spike_.Add(loss);
+  const std::vector<double> newest = since_spike_.Last(before_spike_.is_noisy ? kCalmSamplesNoisy : kCalmSamples);
+  if (since_spike_.size() < (before_spike_.is_noisy ? kCalmSamplesNoisy : kCalmSamples)) return;
+  const double now = before_spike_.is_noisy ? MeanOf(newest) : *std::max_element(newest.begin(), newest.end());
+  if (now - before_spike_.level > std::max(3 * before_spike_.error, kBack * std::abs(before_spike_.level))) return;
   is_spiking_ = false;
   Evidence evidence;
   evidence.Set("loss", loss);
   findings->Clear(IncidentKind::kLossSpike, {}, std::move(evidence));
 }
 
-// Four blocks of samples of which each is above the one before, beyond noise.
-bool LossLevelDetector::Rises(size_t block, double noise, double* top) const {
-  if (levels_.size() < 4 * block) return false;
-  double medians[4];
-  for (size_t i = 0; i < 4; ++i) medians[i] = MedianOf(levels_.Last(block, (3 - i) * block));
-  const double error = kLossMedianError * noise / std::sqrt(static_cast<double>(block));
-  for (size_t i = 1; i < 4; ++i)
-    if (medians[i] <= medians[i - 1]) return false;
-  *top = medians[3];
-  return medians[3] - medians[0] > 6 * error;
+double LossLevelDetector::RiseMinOf(const operations::Level& level) const {
+  return std::max((RatioMin(settings_.divergence_ratio) - 1) * std::abs(level.lowest()),
+                  RiseMin(settings_.divergence_rise_min, level.lowest(), level.mean()));
 }
 
 void LossLevelDetector::WatchDivergence(const StepRow& row, Findings* findings) {
-  const double loss = row.Median();
-  levels_.Add(loss);
+  levels_.Add(is_diverging_ ? row.Median() : std::min(row.Median(), loss_max_), is_diverging_);
   level_steps_.push_back(row.step);
-  if (level_steps_.size() > 512) level_steps_.erase(level_steps_.begin(), level_steps_.begin() + 256);
-  if (levels_.size() < 2) return;
-  const double level = MedianOf(levels_.Last(kLowestBlock));
-  if (is_diverging_) return WatchReturn(level, findings);
-  const double noise = Noise();
-  const double lowest = excursions_.Add(level, noise);
-  if (levels_.size() == 2 * kLowestBlock) excursions_.BeginAt(level);
-  const double rise_min = std::max({(RatioMin(settings_.divergence_ratio) - 1) * std::abs(lowest),
-                                    RiseMin(settings_.divergence_rise_min, lowest, level), excursions_.News()});
-  if (levels_.size() <= 2 * kLowestBlock || level - lowest < rise_min) return;
-  double top = 0;
-  for (const size_t block : kBlockSizes)
-    if (Rises(block, noise, &top) && top - lowest >= rise_min) return RaiseDivergence(row, top, findings);
+  if (level_steps_.size() > 1024) level_steps_.erase(level_steps_.begin(), level_steps_.begin() + 512);
+  if (is_diverging_) return WatchReturn(findings);
+  // It may be a spike, which shows within some samples.
+  if (!elevated_.empty() && elevated_.size() <= kSettledSamples) return;
+  for (size_t i = 0; i < levels_.all().size(); ++i) {
+    const operations::Level& level = levels_.all()[i];
+    if (!levels_.IsDue(level) || level.mean() - level.lowest() < std::max(RiseMinOf(level), level.News())) continue;
+    told_level_ = i;
+    return RaiseDivergence(row, level.lowest(), level.mean(), findings);
+  }
 }
 
-// It is over where the level is among those that were usual before.
-void LossLevelDetector::WatchReturn(double level, Findings* findings) {
+// It is over where the level, and that of more samples, is among those that were usual before.
+void LossLevelDetector::WatchReturn(Findings* findings) {
+  const operations::Level& told = levels_.all()[told_level_];
   // It may have been told by its last samples alone, which the level follows.
-  if (++told_samples_ < static_cast<int64_t>(kLowestBlock)) return;
-  const double lowest = excursions_.lowest();
-  const double rise_min = std::max((settings_.divergence_ratio - 1) * std::abs(lowest),
-                                   RiseMin(settings_.divergence_rise_min, lowest, told_top_));
-  if (level - lowest > std::max(rise_min / 2, excursions_.Usual())) return;
+  if (++told_samples_ < told.samples() || !levels_.IsDue(told)) return;
+  for (size_t i = told_level_; i < levels_.all().size(); ++i) {
+    const operations::Level& level = levels_.all()[i];
+    if (level.samples() > std::min(told_samples_, kMoreSamples * told.samples())) break;
+    const double back = std::min(std::max(RiseMinOf(level) / 2, level.Usual()), (told_top_ - level.lowest()) / 2);
+    if (level.mean() - level.lowest() > back) return;
+  }
   is_diverging_ = false;
-  excursions_.AddOver(told_top_);
+  levels_.AddOver(told_top_);
   findings->Clear(IncidentKind::kDivergence);
 }
 
-// Of a sample, from what there is between neighbours. Not robust on purpose: a loss of two tasks jumps now and then.
-double LossLevelDetector::Noise() const {
-  const size_t jumps = std::min<size_t>(levels_.size(), 64) - 1;
-  double squares = 0;
-  for (size_t i = 0; i < jumps; ++i) squares += std::pow(levels_.Newest(i) - levels_.Newest(i + 1), 2);
-  return std::sqrt(squares / 2 / static_cast<double>(jumps));
+// The last before the change: where a step, or a ramp, fits the samples best.
+std::optional<int64_t> LossLevelDetector::LastStepBefore() const {
+  const operations::Level& level = levels_.all()[told_level_];
+  const size_t count = std::min({levels_.samples().size(), level_steps_.size(), level.age() + 2 * level.samples()});
+  const size_t before = OnsetIn(levels_.samples().Last(count));
+  if (before == 0 || before > count) return std::nullopt;
+  return level_steps_[level_steps_.size() - count + before - 1];
 }
 
-void LossLevelDetector::RaiseDivergence(const StepRow& row, double top, Findings* findings) {
+void LossLevelDetector::RaiseDivergence(const StepRow& row, double lowest, double top, Findings* findings) {
   is_diverging_ = true;
   told_top_ = top;
   told_samples_ = 0;
-  const double lowest = levels_.size() < 2 * kLowestBlock ? usual_.Median() : excursions_.lowest();
-  // The last step at which the loss was near its lowest level.
-  std::optional<int64_t> since;
-  for (size_t i = 0; i < levels_.size() && i < level_steps_.size() && !since; ++i)
-    if (levels_.Newest(i) <= lowest + 0.15 * (top - lowest)) since = level_steps_[level_steps_.size() - 1 - i];
   Finding finding;
   finding.kind = IncidentKind::kDivergence;
   finding.severity = Severity::kCritical;
-  finding.since_step = since;
+  finding.since_step = LastStepBefore();
   finding.evidence.Set("step", row.step);
   finding.evidence.Set("loss", top);
   finding.evidence.Set("loss_lowest", lowest);
-  finding.evidence.Set("ratio", lowest != 0 ? top / lowest : 0.0);
+  if (lowest > 0) finding.evidence.Set("ratio", top / lowest);
   findings->Raise(std::move(finding));
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "operations/detectors/detector.h"
+#include "operations/detectors/levels.h"
 #include "operations/detectors/step_rows.h"
 #include "operations/detectors/variation.h"
 
@@ -22,11 +23,21 @@ class LossLevelDetector : public Detector {
     double deviation = 0;
   };
 
+  // Of the newest samples before a spike: what one of them was, or the mean of some where they are noisy.
+  struct BeforeSpike {
+    double level = 0;
+    double error = 0;
+    bool is_noisy = false;
+  };
+
   void Take(const StepRow& row, Findings* findings);
   void TakeLearningRate(const BeatFacts& beat);
   void ForgetRepeated(const BeatFacts& beat);
   double RiseMin(double least, double level, double height) const;
   bool HasRestartedLearningRate() const;
+  bool HasLearningRateJustRisen() const;
+  double RiseMinAtOnce(const Level& level, double loss) const;
+  bool IsBeyondNoise(const Level& level, double rise) const;
   double RatioMin(double ratio) const;
   Level UsualLevel() const;
   void WatchSpike(const StepRow& row, double loss, Findings* findings);
@@ -34,12 +45,12 @@ class LossLevelDetector : public Detector {
   bool HasSettled() const;
   void WatchRecovery(double loss, Findings* findings);
   void WatchDivergence(const StepRow& row, Findings* findings);
-  void WatchReturn(double level, Findings* findings);
-  double Noise() const;
-  bool Rises(size_t block, double noise, double* top) const;
+  double RiseMinOf(const operations::Level& level) const;
+  void WatchReturn(Findings* findings);
   void RaiseSpike(const StepRow& row, const Level& level, Findings* findings);
   void ForgetLevels(size_t count);
-  void RaiseDivergence(const StepRow& row, double top, Findings* findings);
+  void RaiseDivergence(const StepRow& row, double lowest, double top, Findings* findings);
+  std::optional<int64_t> LastStepBefore() const;
   void Accept(double loss, int64_t step);
 
   NumericsSettings settings_;
@@ -48,16 +59,17 @@ class LossLevelDetector : public Detector {
   SampleWindow misses_{32};           // of those: how far each is from the median of the few before
   SampleWindow losses_{1024};         // all of them
   std::vector<StepRow> elevated_;     // rows in a row that are above it
-  SampleWindow levels_{256};          // the middle of the ranks' losses
-  std::vector<int64_t> level_steps_;  // of `levels_`, the newest last
-  Excursions excursions_;             // of the level of a few samples
-  double told_top_ = 0;               // the level at which a divergence was told
-  int64_t told_samples_ = 0;          // since then
+  Levels levels_;                     // of the middle of the ranks' losses
+  std::vector<int64_t> level_steps_;  // of its samples, the newest last
+  double told_top_ = 0;               // the level at which a divergence was told,
+  size_t told_level_ = 0;             // and which it was
+  size_t told_samples_ = 0;           // since then
+  double loss_max_ = 0;               // what is above it is a spike, or counts as if it were no higher
   int64_t last_good_step_ = -1;
   bool is_spiking_ = false;
   bool is_diverging_ = false;
-  Level spike_level_;       // of the newest samples before it
-  int64_t calm_ = 0;        // samples in a row that are back
+  BeforeSpike before_spike_;
+  SampleWindow since_spike_{16};
   double first_level_ = 0;  // of the run's losses, also before a restart; 0: not yet known
   SampleWindow learning_rates_{128};
   int64_t learning_rate_rank_ = -1;  // whose they are

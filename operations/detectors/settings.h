@@ -11,7 +11,7 @@ struct StuckSettings {
   double witness_steps = 3;              // with a second witness: learnt step times …
   double witness_seconds = 5;            // … and seconds
   double odd_rank_seconds = 20;          // one rank is behind, and its peers are alive and stand still
-  double start_seconds = 590;            // before the first steps, nobody heard
+  double start_seconds = 1800;           // before the first steps, nobody heard
   double start_alive_seconds = 3600;     // before the first steps, ranks heard
   double phase_seconds = 1800;           // eval and checkpoint, before one was seen, nobody heard
   double phase_alive_seconds = 7200;     // likewise, ranks heard

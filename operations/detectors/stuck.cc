@@ -7,12 +7,16 @@
 namespace stepwatch::operations {
 namespace {
 
-constexpr int64_t kLearntAdvances = 10;  // before a witness counts
-constexpr double kPhaseOnceFactor = 2;   // a length that was seen once says less than a habit
+constexpr int64_t kLearntAdvances = 10;    // before a witness counts
+constexpr double kPhaseOnceFactor = 2;     // a length that was seen once says less than a habit
+constexpr double kLongPhaseSeconds = 900;  // a long one is known better, as a part of itself
+constexpr double kOddFactor = 1.5;         // of a standstill far beyond those before it, which may come again,
+constexpr double kOddSecondsMax = 900;     // but was most likely a fault if it was long
 constexpr double kTickSeconds = 0.5;
 // What hiccups of runs with long steps take; a hang of theirs is still found within ten minutes.
 constexpr double kStuckHiccupSteps = 5;
 constexpr double kHiccupSecondsMax = 540;
+constexpr double kRestartSecondsMin = 590;
 constexpr double kSavingSeconds = 600;  // in which a run that was asked to end saves itself
 constexpr int64_t kRankStepsBehind = 20;
 constexpr int64_t kBeatsInPhase = 3;
@@ -37,10 +41,11 @@ void StuckDetector::OnEvent(const RunState& run, const Line& line, double now, F
 }
 
 // A run that was restarted has shown how long it takes to begin; its first steps may compile anew.
-double StuckDetector::StartAliveDeadline(const RunState& run) const {
+double StuckDetector::StartDeadline(const RunState& run, bool all_silent) const {
+  if (run.restarts() == 0) return all_silent ? settings_.start_seconds : settings_.start_alive_seconds;
   const double longest = run.longest(RunPhase::kInit);
-  if (run.phase() != RunPhase::kInit || run.restarts() == 0 || longest <= 0) return settings_.start_alive_seconds;
-  return std::min(settings_.start_alive_seconds, std::max(settings_.start_seconds, settings_.phase_factor * longest));
+  if (!all_silent && (run.phase() != RunPhase::kInit || longest <= 0)) return settings_.start_alive_seconds;
+  return std::min(settings_.start_alive_seconds, std::max(kRestartSecondsMin, settings_.phase_factor * longest));
 }
 
 double StuckDetector::PhaseDeadline(const RunState& run, const Suspects& suspects, double now) const {
@@ -49,12 +54,12 @@ double StuckDetector::PhaseDeadline(const RunState& run, const Suspects& suspect
   const bool is_first = pace.advances < kFirstAdvances;
   const bool all_silent = std::all_of(run.ranks().begin(), run.ranks().end(),
                                       [&](const auto& rank) { return IsSilent(run, rank.second, now); });
-  if (phase == RunPhase::kInit || (phase == RunPhase::kTrain && is_first))
-    return all_silent ? settings_.start_seconds : StartAliveDeadline(run);
+  if (phase == RunPhase::kInit || (phase == RunPhase::kTrain && is_first)) return StartDeadline(run, all_silent);
   if (phase == RunPhase::kTrain) {
     const double first = pace.advances < kLearntAdvances ? pace.first_seconds : 0;
     return std::max({settings_.silence_seconds_min, std::min(kStuckHiccupSteps * pace.StepSeconds(), kHiccupSecondsMax),
-                     settings_.standstill_factor * std::max(pace.standstill_seconds, first)});
+                     settings_.standstill_factor * std::max(pace.standstill_seconds, first),
+                     std::min(kOddFactor * pace.standstill_seconds_odd, kOddSecondsMax)});
   }
   // A rank that went on telling of itself in this phase and then falls silent is as bad as one in training.
   const bool told = std::any_of(suspects.ranks.begin(), suspects.ranks.end(), [&](int64_t number) {
@@ -69,7 +74,8 @@ double StuckDetector::PhaseDeadline(const RunState& run, const Suspects& suspect
   const double longest = run.longest(phase);
   if (longest <= 0) return all_silent ? settings_.phase_seconds : settings_.phase_alive_seconds;
   const double factor = settings_.phase_factor * (run.times(phase) == 1 ? kPhaseOnceFactor : 1);
-  return std::max(all_silent ? settings_.phase_seconds_min : settings_.phase_alive_seconds_min, factor * longest);
+  return std::max(all_silent ? settings_.phase_seconds_min : settings_.phase_alive_seconds_min,
+                  std::min(factor * longest, settings_.standstill_factor * longest + kLongPhaseSeconds));
 }
 
 double StuckDetector::Deadline(const RunState& run, const Suspects& suspects, double now) const {

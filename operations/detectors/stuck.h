@@ -19,7 +19,7 @@ class StuckDetector : public Detector {
 
  private:
   double Deadline(const RunState& run, const Suspects& suspects, double now) const;
-  double StartAliveDeadline(const RunState& run) const;
+  double StartDeadline(const RunState& run, bool all_silent) const;
   double PhaseDeadline(const RunState& run, const Suspects& suspects, double now) const;
   double LastStepOf(const Suspects& suspects, const RunState& run) const;
   bool IsNews(const RunState& run, double now, Suspects* suspects) const;

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "operations/detectors/variation.h"
+
 namespace stepwatch::operations {
 namespace {
 
@@ -19,10 +21,8 @@ constexpr double kLearnSeconds = 240;      // the baseline is frozen then, if it
 constexpr int64_t kLowBlocks = 3;          // below the limit
 constexpr int64_t kVeryLowBlocks = 2;      // far below it
 constexpr int64_t kHiccupBlocks = 2;       // that one hiccup makes slow where a beat tells of several steps
-constexpr double kChance = 1e-5;           // of a row of low blocks at hand, by what came of others
-constexpr int64_t kBlocksBeyondChanceMax = 24;
-constexpr int64_t kDipBlocks = 60;     // by which one knows how low the middle of some goes
-constexpr double kHiccupShare = 0.05;  // of all blocks
+constexpr int64_t kDipBlocks = 60;         // by which one knows how low the middle of some goes
+constexpr double kHiccupShare = 0.05;      // of all blocks
 constexpr double kBelowDip = 0.9;
 constexpr size_t kLowBlocksMax = 32;  // are remembered
 constexpr double kVeryLow = 0.6;      // of the level
@@ -61,13 +61,6 @@ double MiddleOf(const SampleWindow& rates) {
   return MiddleOf(rates.Last(rates.size()));
 }
 
-// So many in a row are no chance where `over` of `blocks` were low and came back.
-int64_t BlocksBeyondChance(int64_t over, int64_t blocks) {
-  if (over == 0 || over + 1 >= blocks) return 0;
-  const double share = static_cast<double>(over + 1) / static_cast<double>(blocks);  // few say little
-  return std::min(kBlocksBeyondChanceMax, static_cast<int64_t>(std::ceil(std::log(kChance) / std::log(share))));
-}
-
 }  // namespace
 
 void ThroughputDropDetector::OnRestart() {
@@ -86,6 +79,13 @@ void ThroughputDropDetector::Rate::Learn(double rate, size_t blocks_max) {
   deviation = level > 0 ? std::max(DeviationOf(baseline, level) / level, kThroughputDeviationMin) : 0;
 }
 
+// Of a block, from what there is between neighbours: a rate that rises in stages is not noisy.
+double ThroughputDropDetector::Rate::Noise() const {
+  std::vector<double> changes;
+  for (size_t i = 1; i < baseline.size(); ++i) changes.push_back(baseline[i] - baseline[i - 1]);
+  return level > 0 ? DeviationOf(std::move(changes), 0) / level / std::sqrt(2.0) : 0;
+}
+
 void ThroughputDropDetector::Begin(int64_t step, double now) {
   block_ = Block();
   block_.step = block_.last_step = block_.tail_step = block_.second_step = step;
@@ -97,7 +97,7 @@ void ThroughputDropDetector::TakeTokens(const BeatFacts& beat) {
   are_samples_ = !beat.rank->tokens.is_known;
   const std::optional<Sample>& work = are_samples_ ? beat.samples : beat.tokens;
   if (!work || !(work->value > 0) || !std::isfinite(work->value)) return;
-  token_count_.Add(beat.rank->rank, beat.step, work->value);
+  token_count_.Add(beat.rank->rank, beat.step, work->value, beat.now);
   block_.tokens += work->value;
   ++block_.token_samples;
 }
@@ -234,8 +234,8 @@ double ThroughputDropDetector::TailPace() const {
 // of a row is known to a step.
 bool ThroughputDropDetector::IsLowForLong(const Rate& rate, double limit, double now) const {
   const int64_t more = block_.is_coarse ? 1 : 0;
-  const int64_t low_min = std::max(kLowBlocks, BlocksBeyondChance(rate.low_over, rate.blocks));
-  const int64_t very_low_min = std::max(kVeryLowBlocks, BlocksBeyondChance(rate.very_low_over, rate.blocks));
+  const int64_t low_min = std::max(kLowBlocks, InARowBeyondChance(rate.low_over, rate.blocks));
+  const int64_t very_low_min = std::max(kVeryLowBlocks, InARowBeyondChance(rate.very_low_over, rate.blocks));
   const bool is_low = rate.low >= low_min + more && now - rate.low_at >= kLowSeconds;
   const bool is_very_low = rate.very_low >= very_low_min + more && now - rate.very_low_at >= kVeryLowSeconds;
   if (!is_low && !is_very_low) return false;
@@ -269,7 +269,7 @@ bool ThroughputDropDetector::WatchTokens(double rate, double now) {
   const double tokens = block_.tokens / static_cast<double>(block_.token_samples);
   AddGross(&tokens_, tokens, now);
   tokens_are_low_ = IsLow(&tokens_, rate * tokens, now);
-  const bool are_noise = tokens_.deviation > kNoisyTokens && tokens_.deviation > 3 * steps_.deviation;
+  const bool are_noise = tokens_.Noise() > kNoisyTokens && tokens_.Noise() > 3 * steps_.Noise();
   return tokens_.blocks + kTokenBlocksMissing >= steps_.blocks && !are_noise;
 }
 

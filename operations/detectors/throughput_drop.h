@@ -43,6 +43,7 @@ class ThroughputDropDetector : public Detector {
     bool is_frozen = false;
     GrossPace gross;
     void Learn(double rate, size_t blocks_max);
+    double Noise() const;
   };
   struct Block {
     int64_t step = 0;

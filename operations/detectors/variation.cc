@@ -1,50 +1,37 @@
 #include "operations/detectors/variation.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace stepwatch::operations {
 namespace {
 
 constexpr int64_t kRemembered = 2048;  // samples: a run that was lively once may be calm now
 constexpr size_t kOverMax = 32;
-constexpr double kCalmer = 2;  // noise is known to no better than that
 constexpr double kUsualRises = 1.5;
-constexpr double kUsualRisesFirst = 2;  // more, after the first few
-// Noise that is correlated goes so far above its lowest level, of which little is known before it has come back from
-// a few rises.
-constexpr double kFirstNoises = 12;
 constexpr int64_t kHiccupMax = 4;  // samples: what lasts longer is no hiccup
 constexpr int64_t kHiccupsMin = 3;
+constexpr int64_t kFewSamples = 64;  // of which one that was as high says that there are more
+constexpr double kChance = 1e-5;     // of a row at hand, by what came of others
+constexpr int64_t kInARowMax = 24;
 constexpr double kHiccupHigh = 0.8;  // of the height at hand is as high,
 constexpr double kHiccupLow = 0.4;   // and this is back
 
 }  // namespace
 
-double Excursions::Add(double level, double noise) {
-  if (samples_++ == 0) lowest_ = peak_ = level;
+double Excursions::Add(double level, size_t samples) {
+  if (samples_ == 0) lowest_ = peak_ = level;
+  samples_ += static_cast<int64_t>(samples);
   peak_ = std::max(peak_, level);
   const bool is_back = peak_ > lowest_ && level <= lowest_ + (peak_ - lowest_) / 2;
   if (is_back) AddOver(peak_);
-  if (is_back || level <= lowest_) {
-    peak_ = level;
-    noise_ = noise;
-  }
+  if (is_back || level <= lowest_) peak_ = level;
   lowest_ = std::min(lowest_, level);
   return lowest_;
 }
 
-void Excursions::BeginAt(double level) {
-  if (peak_ > lowest_) AddOver(peak_);
-  lowest_ = peak_ = level;
-}
-
 void Excursions::AddOver(double peak) {
-  const Over over{samples_, peak - lowest_, peak, noise_};
-  const double usual = Usual();
-  if (over.rise > 2 * usual)
-    alike_ = 1;
-  else if (over.rise >= usual / 2)
-    ++alike_;
+  const Over over{samples_, peak - lowest_, peak};
   // A smaller one that is older will never again be the largest.
   std::erase_if(over_, [&](const Over& last) {
     return (last.rise <= over.rise && last.peak <= over.peak) || samples_ - last.sample > kRemembered;
@@ -56,28 +43,30 @@ void Excursions::AddOver(double peak) {
 
 double Excursions::Usual() const {
   double usual = 0;
-  for (const Over& over : over_) {
-    if (samples_ - over.sample > kRemembered) continue;
+  for (const Over& over : over_)
     // A level that swings about a middle falls as far as it has risen; where learning left it behind, that is no swing.
-    const double rise = std::min(over.peak - lowest_, 2 * over.rise);
-    // Nor does it make a calm run lively that it was lively once.
-    usual = std::max(usual, over.noise > 0 ? rise * std::min(1.0, kCalmer * noise_ / over.noise) : rise);
-  }
+    if (samples_ - over.sample <= kRemembered) usual = std::max(usual, std::min(over.peak - lowest_, 2 * over.rise));
   return usual;
 }
 
 double Excursions::News() const {
-  const auto alike = static_cast<double>(alike_);
-  const double usual_rises = kUsualRises + kUsualRisesFirst / (1 + alike);
-  return std::max(usual_rises * Usual(), kFirstNoises * noise_ / (1 + alike / 2));
+  return kUsualRises * Usual();
+}
+
+int64_t InARowBeyondChance(int64_t over, int64_t all) {
+  if (over == 0 || over + 1 >= all) return 0;
+  const double share = static_cast<double>(over + 1) / static_cast<double>(all);  // few say little
+  return std::min(kInARowMax, static_cast<int64_t>(std::ceil(std::log(kChance) / std::log(share))));
 }
 
 bool Hiccups::IsUsual() const {
-  return count >= kHiccupsMin && last < 2 * longest + 1;
+  return count >= (samples < kFewSamples ? 1 : kHiccupsMin) &&
+         last < std::max(2 * longest + 1, InARowBeyondChance(high, samples));
 }
 
 Hiccups HiccupsIn(const std::vector<double>& samples, double level, double height) {
   Hiccups hiccups;
+  hiccups.samples = std::ssize(samples);
   int64_t length = -1;  // -1: nothing was low before
   for (const double sample : samples) {
     if (sample <= level + kHiccupLow * (height - level)) {
@@ -86,6 +75,7 @@ Hiccups HiccupsIn(const std::vector<double>& samples, double level, double heigh
       length = 0;
     } else if (length > 0 || (length == 0 && sample >= level + kHiccupHigh * (height - level))) {
       ++length;
+      ++hiccups.high;
     }
   }
   hiccups.last = std::max<int64_t>(length, 0);

@@ -11,12 +11,10 @@ namespace stepwatch::operations {
 // level of a few samples as far as it moves a sample, so only the level itself can tell how far it moves.
 class Excursions {
  public:
-  // One level a sample, and the noise of samples at that time. Gives back the lowest so far.
-  double Add(double level, double noise);
+  // A level after so many more samples. Gives back the lowest so far.
+  double Add(double level, size_t samples);
   // What was told of, and is over, is known from the height at which it was told.
   void AddOver(double peak);
-  // The level so far is the lowest, and what was before is over.
-  void BeginAt(double level);
   double lowest() const { return lowest_; }
   // How far above the lowest a level must be to be news.
   double News() const;
@@ -28,22 +26,24 @@ class Excursions {
     int64_t sample = 0;
     double rise = 0;
     double peak = 0;
-    double noise = 0;
   };
 
   int64_t samples_ = 0;
   double lowest_ = 0;
-  double peak_ = 0;   // since the level was last back
-  double noise_ = 0;  // when it was: a rise is no noise
+  double peak_ = 0;  // since the level was last back
   std::vector<Over> over_;
-  int64_t alike_ = 0;  // rises that are over and of about the same height
 };
+
+// So many in a row are no chance where `over` of `all` were so and came back. 0: nothing is known.
+int64_t InARowBeyondChance(int64_t over, int64_t all);
 
 // Short times in which samples were above `high`, from below `low` and back.
 struct Hiccups {
   int64_t count = 0;
   int64_t longest = 0;  // in samples
   int64_t last = 0;     // samples of the one that is not over
+  int64_t high = 0;     // samples that were above
+  int64_t samples = 0;
 
   // Another one of the kind is no news, unless it lasts.
   bool IsUsual() const;

@@ -139,6 +139,8 @@ void RunState::Progress(const BeatFacts& facts) {
   pace_.AddTogether(ranks_at_step_ >= ranks_.size() && last_at_step_ - step_at_ < kTogether * pace_.beat_seconds);
   ranks_at_step_ = 1;
   last_at_step_ = facts.now;
+  double& longest_init = longest_[static_cast<size_t>(RunPhase::kInit)];
+  if (!step_ && pace_.advances == 0) longest_init = std::max(longest_init, facts.now - began_at_);
   const bool is_training = phase() == RunPhase::kTrain && left_training_at_ < step_at_ && step_;
   if (is_training) {
     const double seconds = facts.now - progress_at_;

@@ -237,7 +237,7 @@ class Attachment:
 
     def _before_update(self, number: int, reading: Reading) -> None:
         self._changes.look_at_frozen()
-        self._readings[number].before_update(reading, self._gone() if self._changes.any() else set())
+        self._readings[number].before_update(reading, self._gone() if self._changes.any_module() else set())
         if reading is Reading.IN_DOUBT:
             return
         self._capture.read_state(self._adapters[number])

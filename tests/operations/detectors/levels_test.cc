@@ -89,6 +89,66 @@ TEST_CASE("A loss that rises out of its noise, and goes on, has diverged") {
   CHECK(opened[0].since_step <= 220);
 }
 
+// Of one sample: of a normal distribution, or of batches of two kinds, in turn or by chance.
+enum class Noisy { kNormal, kHeavyTail, kInTurn, kByChance };
+
+double FactorOf(Noisy kind, double noise, int64_t step, std::mt19937_64* random) {
+  switch (kind) {
+    case Noisy::kNormal: return 1 + noise * NoiseOf(random);
+    case Noisy::kHeavyTail: return std::exp(noise * NoiseOf(random));
+    case Noisy::kInTurn: return 1 + noise * (step % 2 == 0 ? 1 : -1) + 0.03 * NoiseOf(random);
+    case Noisy::kByChance: return 1 + noise * ((*random)() % 10 < 3 ? 1.5 : -0.6) + 0.03 * NoiseOf(random);
+  }
+  return 1;
+}
+
+TEST_CASE("A loss that has risen for good is told once in any noise, and its single samples are no news", "[slow]") {
+  struct Rise {
+    double height;
+    double noise;
+  };
+  for (const Noisy kind : {Noisy::kNormal, Noisy::kHeavyTail, Noisy::kInTurn, Noisy::kByChance})
+    for (const Rise& rise : {Rise{1.5, 0.05}, Rise{1.5, 0.2}, Rise{2, 0.3}, Rise{3, 0.45}})
+      for (const int64_t ramp : {1, 500}) {
+        INFO(static_cast<int>(kind) << " " << rise.height << " " << rise.noise << " " << ramp);
+        std::mt19937_64 random(7);
+        const std::vector<Incident> changes = ChangesWithLoss(2600, [&](int64_t step) {
+          const double risen = std::clamp(static_cast<double>(step - 1500) / static_cast<double>(ramp), 0.0, 1.0);
+          const double level = (2 + 6 * std::exp(-static_cast<double>(step) / 100)) * (1 + (rise.height - 1) * risen);
+          return level * FactorOf(kind, rise.noise, step, &random);
+        });
+        const std::vector<Incident> opened = OpenedIn(changes);
+        REQUIRE(opened.size() == 1);
+        CHECK_FALSE(IsResolved(changes, opened[0].id));
+        CHECK(opened[0].t <= 0.5 * static_cast<double>(1500 + ramp + 200));
+        CHECK(opened[0].since_step >= 1300);
+        CHECK(opened[0].since_step <= 1500 + std::max<int64_t>(ramp / 2, 20));
+      }
+}
+
+TEST_CASE("A loss of any noise that does not rise is no news", "[slow]") {
+  for (const Noisy kind : {Noisy::kNormal, Noisy::kHeavyTail, Noisy::kInTurn, Noisy::kByChance})
+    for (const double noise : {0.05, 0.2, 0.45})
+      for (const unsigned seed : {1U, 2U}) {
+        INFO(static_cast<int>(kind) << " " << noise << " " << seed);
+        std::mt19937_64 random(seed);
+        CHECK(OpenedIn(ChangesWithLoss(testing::Rounds(5000, 4), [&](int64_t step) {
+                return (2 + 6 * std::exp(-static_cast<double>(step) / 100)) * FactorOf(kind, noise, step, &random);
+              })).empty());
+      }
+}
+
+TEST_CASE("A loss below zero rises like any other, and no ratio is told of it") {
+  for (const double level : {-40.0, 60.0}) {
+    std::mt19937_64 random(5);
+    const std::vector<Incident> opened = OpenedIn(ChangesWithLoss(
+        600, [&](int64_t step) { return level + 0.4 * NoiseOf(&random) + (step > 500 && step <= 506 ? 30 : 0); }));
+    REQUIRE(opened.size() == 1);
+    CHECK(opened[0].kind == IncidentKind::kLossSpike);
+    CHECK((opened[0].evidence.Find("ratio") != nullptr) == (level > 0));
+  }
+}
+
 TEST_CASE("A height that the loss has come back from several times is no news, a greater one is") {
   std::mt19937_64 random(11);
   const std::vector<Incident> opened = OpenedIn(ChangesWithLoss(800, [&](int64_t step) {
@@ -201,6 +261,19 @@ TEST_CASE("A loss that is a third higher after a warm restart of its learning ra
   };
   CHECK(opened_with(true) == 0);
   CHECK(opened_with(false) == 1);
+}
+
+TEST_CASE("A learning rate that was touched before a spike is no excuse for it") {
+  for (const int64_t dip : {340, 375, 500}) {
+    Script script;
+    script.change = [&](int64_t step, int64_t, Beat* beat) {
+      *beat->loss *= step > 400 && step <= 410 ? 1.55 : 1;
+      beat->lr = step >= dip && step < dip + 5 ? 3e-5 : 1e-4;
+    };
+    const std::vector<Incident> opened = OpenedIn(Replay(script.Train(450).lines));
+    REQUIRE(opened.size() == 1);
+    CHECK(opened[0].since_step == 400);
+  }
 }
 
 TEST_CASE("A loss that is half higher in a warm-up of its learning rate is a spike") {

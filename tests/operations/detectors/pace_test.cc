@@ -175,6 +175,42 @@ TEST_CASE("Sequences that grow make slower steps of more tokens, which is no dro
   CHECK(OpenedIn(Replay(script.lines)).empty());
 }
 
+TEST_CASE(
+    "A batch that grows in stages or at each step, early or late, makes no drop while tokens a second do not fall") {
+  struct Growth {
+    const char* name;
+    std::function<double(int64_t)> tokens;
+    double power;  // of the time of a step
+  };
+  const auto in_stages = [](std::vector<double> stages, int64_t steps) {
+    return [stages, steps](int64_t step) {
+      return stages[std::min<size_t>(static_cast<size_t>(step / steps), stages.size() - 1)];
+    };
+  };
+  const auto evenly = [](double first, double last) {
+    return [=](int64_t step) { return first + (last - first) * std::min(1.0, static_cast<double>(step) / 600); };
+  };
+  const Growth growths[] = {{"twice, early", in_stages({1, 2}, 60), 0.65},
+                            {"twice, late", in_stages({1, 1, 2}, 200), 0.65},
+                            {"four times", in_stages({1, 1, 1, 4}, 120), 0.5},
+                            {"in sixteen stages", in_stages({1, 2, 3, 4, 5, 6, 7, 8}, 80), 1},
+                            {"from next to nothing", evenly(0.25, 16), 1},
+                            {"from next to nothing, and faster", evenly(0.25, 8), 0.8},
+                            {"down and up again", in_stages({2, 1, 2, 4}, 150), 0.9}};
+  for (const Growth& growth : growths) {
+    INFO(growth.name);
+    Script script;
+    script.change = [&](int64_t step, int64_t, Beat* beat) { beat->tokens = std::round(4096 * growth.tokens(step)); };
+    const auto train = [&](double slower) {
+      script.Train(1, slower * std::pow(growth.tokens(script.step + 1), growth.power));
+    };
+    while (script.step < 800) train(1);
+    CHECK(OpenedIn(Replay(script.lines)).empty());
+    while (script.step < 950) train(2);
+    CHECK(OpenedIn(Replay(script.lines)).size() == 1);
+  }
+}
+
 TEST_CASE("Tokens that count all so far say nothing of a step, and half of the tokens of a step are a drop") {
   Script counted;
   counted.change = [](int64_t step, int64_t, Beat* beat) { beat->tokens = 4096.0 * static_cast<double>(step); };

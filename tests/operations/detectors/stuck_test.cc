@@ -186,6 +186,41 @@ TEST_CASE("A standstill that recurs becomes a habit, and is told no more") {
   CHECK(OpenedIn(Replay(script.Train(10).lines)).size() <= 2);
 }
 
+TEST_CASE("A run that begins quietly has half an hour, also where its first steps compile") {
+  for (const double quiet : {400.0, 1200.0, 1750.0}) {
+    Script script;
+    script.t += quiet;
+    script.Train(3);
+    script.t += quiet;
+    CHECK(OpenedIn(Replay(script.Train(50).lines)).empty());
+  }
+}
+
+TEST_CASE("A standstill of the whole run that comes again is told once, and a longer one is a fault") {
+  Script script;
+  for (int i = 0; i < 4; ++i) {
+    script.Train(100);
+    script.t += 200;
+  }
+  const auto silent_since = [&] { return script.t - 200; };
+  CHECK(OpenedIn(Replay(script.Train(20).lines)).size() == 1);
+  script.t += 200;
+  const std::vector<Incident> opened = OpenedIn(Replay(script.lines, 1000));
+  REQUIRE(opened.size() == 2);
+  CHECK(opened[1].t - silent_since() <= 3 * 200 + 2);
+}
+
+TEST_CASE("A hang in an evaluation is told within three times the longest one and a quarter of an hour") {
+  for (const double longest : {60.0, 510.0, 1200.0}) {
+    Script script;
+    script.Train(60).Wait(longest, {}, RunPhase::kEval).Train(60);
+    const double hangs_at = script.t;
+    const std::vector<Incident> opened = OpenedIn(Replay(script.Wait(5000, {}, RunPhase::kEval).lines));
+    REQUIRE(opened.size() == 1);
+    CHECK(opened[0].t - hangs_at <= 3 * longest + 905);
+  }
+}
+
 TEST_CASE("Beats that say the run is paused prolong no pause that has expired") {
   Heartbeats script;
   script.Pass(200, true).Event(PauseEvent{100.0});
@@ -242,7 +277,8 @@ TEST_CASE("The rank whose GPU does nothing while those of its peers spin is name
 
 TEST_CASE("A run of which nothing is heard after its start, or its restart, is stuck") {
   Script started;
-  CHECK(OpenedIn(Replay(started.lines, 600)).size() == 1);
+  CHECK(OpenedIn(Replay(started.lines, 1790)).empty());
+  CHECK(OpenedIn(Replay(started.lines, 1810)).size() == 1);
   Script restarted;
   restarted.Train(60).Event(RestartEvent{4, "host"});
   const std::vector<Incident> opened = OpenedIn(Replay(restarted.lines, 600));

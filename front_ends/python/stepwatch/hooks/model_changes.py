@@ -95,6 +95,10 @@ class ModelChanges:
             self._frozen,
         )
 
+    def any_module(self) -> bool:
+        """Tell whether modules or their parameters are others."""
+        return self._is_stale or not self._session.is_model_as(self._modules, self._children, [], [], [], [], [])
+
 
 def _entries(module: Any, name: str) -> Iterable[tuple[Any, Any]]:
     values = vars(module).get(name)
