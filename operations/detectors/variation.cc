@@ -9,7 +9,6 @@ namespace {
 constexpr int64_t kRemembered = 2048;  // samples: a run that was lively once may be calm now
 constexpr size_t kOverMax = 32;
 constexpr double kUsualRises = 1.5;
-constexpr int64_t kHiccupMax = 4;  // samples: what lasts longer is no hiccup
 constexpr int64_t kHiccupsMin = 3;
 constexpr int64_t kFewSamples = 64;  // of which one that was as high says that there are more
 constexpr double kChance = 1e-5;     // of a row at hand, by what came of others
@@ -60,25 +59,23 @@ int64_t InARowBeyondChance(int64_t over, int64_t all) {
 }
 
 bool Hiccups::IsUsual() const {
-  return count >= (samples < kFewSamples ? 1 : kHiccupsMin) &&
-         last < std::max(2 * longest + 1, InARowBeyondChance(high, samples));
+  return count >= (samples < kFewSamples ? 1 : kHiccupsMin) && last < InARowBeyondChance(high, samples);
 }
 
 Hiccups HiccupsIn(const std::vector<double>& samples, double level, double height) {
   Hiccups hiccups;
   hiccups.samples = std::ssize(samples);
-  int64_t length = -1;  // -1: nothing was low before
+  bool was_low = false;
   for (const double sample : samples) {
     if (sample <= level + kHiccupLow * (height - level)) {
-      if (length > 0 && length <= kHiccupMax) ++hiccups.count;
-      if (length <= 2 * kHiccupMax) hiccups.longest = std::max(hiccups.longest, length);
-      length = 0;
-    } else if (length > 0 || (length == 0 && sample >= level + kHiccupHigh * (height - level))) {
-      ++length;
-      ++hiccups.high;
+      hiccups.count += hiccups.last > 0 ? 1 : 0;
+      hiccups.high += hiccups.last;
+      hiccups.last = 0;
+      was_low = true;
+    } else if (hiccups.last > 0 || (was_low && sample >= level + kHiccupHigh * (height - level))) {
+      ++hiccups.last;
     }
   }
-  hiccups.last = std::max<int64_t>(length, 0);
   return hiccups;
 }
 

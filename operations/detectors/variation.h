@@ -37,12 +37,11 @@ class Excursions {
 // So many in a row are no chance where `over` of `all` were so and came back. 0: nothing is known.
 int64_t InARowBeyondChance(int64_t over, int64_t all);
 
-// Short times in which samples were above `high`, from below `low` and back.
+// Times in which samples were above `high`, from below `low` and back.
 struct Hiccups {
   int64_t count = 0;
-  int64_t longest = 0;  // in samples
-  int64_t last = 0;     // samples of the one that is not over
-  int64_t high = 0;     // samples that were above
+  int64_t last = 0;  // samples of the one that is not over
+  int64_t high = 0;  // samples that were above
   int64_t samples = 0;
 
   // Another one of the kind is no news, unless it lasts.
