@@ -79,11 +79,11 @@ void ThroughputDropDetector::Rate::Learn(double rate, size_t blocks_max) {
   deviation = level > 0 ? std::max(DeviationOf(baseline, level) / level, kThroughputDeviationMin) : 0;
 }
 
-// Of a block, from what there is between neighbours: a rate that rises in stages is not noisy.
+// Of a block, also from what there is between neighbours: a rate that rises in stages is not noisy.
 double ThroughputDropDetector::Rate::Noise() const {
   std::vector<double> changes;
   for (size_t i = 1; i < baseline.size(); ++i) changes.push_back(baseline[i] - baseline[i - 1]);
-  return level > 0 ? DeviationOf(std::move(changes), 0) / level / std::sqrt(2.0) : 0;
+  return level > 0 ? std::min(deviation, DeviationOf(std::move(changes), 0) / level / std::sqrt(2.0)) : 0;
 }
 
 void ThroughputDropDetector::Begin(int64_t step, double now) {
