@@ -54,7 +54,7 @@ class Kind:
     Attributes
     ----------
     name : str
-        Of the kind of incident, and of the way in which it comes.
+        The kind of incident, and the way in which it comes.
     told : tuple of str
         The kinds of incident by which the change counts as found.
     heights : tuple of float
@@ -62,7 +62,7 @@ class Kind:
     noises : tuple of float
         Standard deviations of a sample, as a part of the level.
     beats : callable
-        Of random numbers, a height and a noise: the beats of all ranks, step by step, with their seconds as ``dt``.
+        Takes random numbers, a height and a noise; yields the beats of all ranks, step by step, seconds as ``dt``.
     """
 
     name: str

@@ -37,7 +37,7 @@ void Level::Follow(double mean) {
   age_ += samples_ / kLooks;
 }
 
-// Of moves up alone: a number that falls as it should moves down without noise.
+// Only moves up count: a number that falls as it should moves down without noise.
 void Level::MeasureError(double least) {
   error_ = least * least;
   const size_t size = means_.size();
@@ -86,8 +86,8 @@ void Levels::ForgetNewest(size_t count) {
   for (const double sample : kept) samples_.Add(sample);
 }
 
-// Of a sample, from what there is between those that are near. Batches of a few kinds that come in turn differ from
-// their neighbours by more than their mean does.
+// The least over some distances between samples, because batches of a few kinds that come in turn differ from their
+// neighbours by more than their mean does.
 double Levels::Noise() const {
   const size_t samples = std::min(samples_.size(), kNoiseSamples);
   double least = std::numeric_limits<double>::infinity();
@@ -100,7 +100,7 @@ double Levels::Noise() const {
 }
 
 size_t OnsetIn(const std::vector<double>& samples) {
-  // Of the samples after the onset: their number, sum, and sum times their distance from it.
+  // The samples after the onset: their number, sum, and sum times their distance from it.
   double count = 0, sum = 0, moment = 0;
   const auto size = static_cast<double>(samples.size());
   double all = 0;
@@ -111,8 +111,8 @@ size_t OnsetIn(const std::vector<double>& samples) {
     moment += sum + samples[i];
     ++count;
     sum += samples[i];
-    // What each leaves over is least where it takes most of what there is about the mean: with u one after the onset,
-    // or the distance from it, the square of sum(u * x) - mean(u) * sum(x), over that of u about its own mean.
+    // Each leaves over least where it takes most of the squares about the mean: with u one after the onset, or the
+    // distance from it, the square of sum(u * x) - mean(u) * sum(x), over the squares of u about its own mean.
     const double step = sum - count / size * all;
     const double step_spread = count - count * count / size;
     const double distances = count * (count + 1) / 2;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <vector>
 
 #include "operations/detectors/variation.h"
@@ -43,7 +42,7 @@ class Level {
   SampleWindow means_{64};
 };
 
-// A level has risen if it is above its lowest by as many standard errors as noise reaches once in ten million samples,
+// A level has risen if it is above its lowest by as many standard errors as noise reaches once in ten million looks,
 // by Student's t where few windows are known; and further than it came back from before. The error of a mean is taken
 // from how far means have moved up from one window to later ones, so that it holds for noise that is correlated, has
 // two tops, or has outliers.
@@ -53,9 +52,9 @@ class Levels {
 
   // Noise is learnt, and levels that are back are remembered, unless the rise is known already.
   void Add(double sample, bool is_risen);
-  // Those that have news to tell by now, the one of fewest samples first.
+  // The levels, the one of fewest samples first.
   const std::vector<Level>& all() const { return levels_; }
-  // The k-th of them has enough samples, and was looked at with the last of them.
+  // The level was looked at with the last sample.
   bool IsDue(const Level& level) const;
   // A rise to there is over.
   void AddOver(double peak);

@@ -151,14 +151,14 @@ void LossLevelDetector::WatchSpike(const StepRow& row, double loss, Findings* fi
   for (const StepRow& elevated : settled) Accept(elevated.Max(), elevated.step);
 }
 
-// Of a single sample.
+// The least rise of a single sample that is a spike.
 double LossLevelDetector::RiseMinAtOnce(const Level& level, double loss) const {
   return std::max({(settings_.spike_ratio_at_once - 1) * std::abs(level.median),
                    1.5 * settings_.spike_deviations * level.deviation,
                    2 * RiseMin(settings_.spike_rise_min, level.median, loss)});
 }
 
-// Of noise that is not small the deviation says little of how high the highest samples are; many others do.
+// The deviation of noise that is not small says little of how high the highest samples are; many others do.
 bool LossLevelDetector::IsBeyondNoise(const Level& level, double rise) const {
   if (level.deviation <= kNoisy * std::abs(level.median)) return true;
   const std::vector<double> losses = losses_.Last(losses_.size(), elevated_.size() - 1);
