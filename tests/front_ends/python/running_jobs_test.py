@@ -6,10 +6,12 @@ import json
 import os
 import socket
 import socketserver
+import struct
 import subprocess
 import sys
 import threading
 import time
+import types
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -210,7 +212,9 @@ def test_whoever_is_served_by_another_user_is_not_asked(
     monkeypatch.setattr(os, "geteuid", lambda: user + 1)
     monkeypatch.setattr(sys.modules["stepwatch.door"], "_check_owner", lambda path: None)
     if user == 0:  # root may serve everybody
-        monkeypatch.setattr(sys.modules["stepwatch.door"].struct, "unpack", lambda *_: (1, user + 2, 0))
+        # Replaced for this module alone: pytest-xdist unpacks its messages with the same function, on another thread.
+        unpack = types.SimpleNamespace(calcsize=struct.calcsize, unpack=lambda *_: (1, user + 2, 0))
+        monkeypatch.setattr(sys.modules["stepwatch.door"], "struct", unpack)
     with pytest.raises(stepwatch.JobUnreachableError, match="another user"):
         job.status()
     assert len(door.asked) == asked
