@@ -45,33 +45,10 @@ void GradLevelDetector::SlowLevel::Add(double log_sample, const SampleWindow& fi
     log += kFollow * (log_sample - log);
 }
 
-// A gauge that repeats itself says nothing new, unless it does so for longer than it ever did: then it stands there.
-bool GradLevelDetector::IsNews(const BeatFacts& beat) {
-  if (beat.grad_norm->changed) {
-    if (changed_step_ >= 0 && beat.step > changed_step_ && below_ == 0)
-      refresh_steps_ += 0.1 * (static_cast<double>(beat.step - changed_step_) - refresh_steps_);
-    changed_step_ = std::max(changed_step_, beat.step);
-    counted_step_ = std::max(counted_step_, beat.step);
-    return true;
-  }
-  if (beat.grad_norm->fresh) {
-    counted_step_ = std::max(counted_step_, beat.step);
-    return true;
-  }
-  const bool is_small = low_level_.samples > kSkipped && std::log(std::max(beat.grad_norm->value, kNormMin)) <
-                                                             low_level_.log + std::log(settings_.collapse_ratio);
-  if (!is_small) return false;
-  if (static_cast<double>(beat.step - counted_step_) < std::max(1.0, std::ceil(refresh_steps_)) &&
-      beat.step != counted_step_)
-    return false;
-  counted_step_ = std::max(counted_step_, beat.step);
-  return true;
-}
-
 void GradLevelDetector::OnBeat(const RunState&, const BeatFacts& beat, Findings* findings) {
   if (beat.rewound) OnRestart();
-  if (beat.late || !beat.grad_norm || !std::isfinite(beat.grad_norm->value) || beat.grad_norm->value < 0) return;
-  if (!IsNews(beat)) return;
+  if (beat.late || !beat.grad_norm || !beat.grad_norm->fresh) return;
+  if (!std::isfinite(beat.grad_norm->value) || beat.grad_norm->value < 0) return;
   rows_.Add(beat.step, beat.rank->rank, beat.grad_norm->value, beat.now);
   for (const StepRow& row : rows_.Take(beat.now)) Take(row, findings);
 }

@@ -42,7 +42,6 @@ class GradLevelDetector : public Detector {
   int64_t CollapseSamples() const;
   void EndLow();
   bool IsRounding(double norm) const;
-  bool IsNews(const BeatFacts& beat);
 
   NumericsSettings settings_;
   StepRows rows_;
@@ -52,9 +51,6 @@ class GradLevelDetector : public Detector {
   SlowLevel high_level_;
   SampleWindow low_{64};  // of the smallest one
   SlowLevel low_level_;
-  double refresh_steps_ = 1;  // between changes of the gauge
-  int64_t changed_step_ = -1;
-  int64_t counted_step_ = -1;
   int64_t above_ = 0;  // samples in a row
   int64_t below_ = 0;
   int64_t deep_ = 0;           // of those

@@ -3,13 +3,15 @@
 #include <algorithm>
 #include <cmath>
 
+#include "operations/detectors/levels.h"
+
 namespace stepwatch::operations {
 namespace {
 
 constexpr size_t kBlocksJudged = 24;  // are judged together
-constexpr int kEpisodesLeftOut = 2;   // the slowest of them: what came once or twice is no habit
+constexpr size_t kBlocksLeftOut = 2;  // the slowest of them: what came once, perhaps over two blocks, is no habit
 constexpr double kSecondsMin = 60;    // that they take
-constexpr double kSlower = 1.35;      // than learnt
+constexpr double kSlower = 1.22;      // than learnt
 constexpr double kSlowerStill = 1.1;  // and so much, until it is over
 constexpr double kPaceErrors = 5;     // standard errors of the mean of so many blocks
 constexpr double kLearntBlocksMin = 12;
@@ -28,34 +30,16 @@ void GrossPace::Learn(const Block& block) {
   squares_ += (seconds - before) * (seconds - seconds_mean_);
 }
 
-// The blocks of the slowest episodes. One may begin in a block and go on in the next.
-std::vector<bool> GrossPace::Episodes() const {
-  const auto seconds_of = [&](size_t i) { return recent_[i].seconds / recent_[i].work; };
-  std::vector<bool> are_in(recent_.size());
-  for (int episode = 0; episode < kEpisodesLeftOut; ++episode) {
-    size_t slowest = recent_.size();
-    for (size_t i = 0; i < recent_.size(); ++i)
-      if (!are_in[i] && (slowest == recent_.size() || seconds_of(i) > seconds_of(slowest))) slowest = i;
-    if (slowest == recent_.size()) return are_in;
-    are_in[slowest] = true;
-    const bool has_before = slowest > 0 && !are_in[slowest - 1];
-    const bool has_after = slowest + 1 < recent_.size() && !are_in[slowest + 1];
-    if (has_after && (!has_before || seconds_of(slowest + 1) > seconds_of(slowest - 1)))
-      are_in[slowest + 1] = true;
-    else if (has_before)
-      are_in[slowest - 1] = true;
-  }
-  return are_in;
-}
-
 double GrossPace::SecondsNow() const {
-  const std::vector<bool> left_out = Episodes();
+  std::vector<Block> blocks = recent_;
+  const auto is_faster = [](const Block& a, const Block& b) { return a.seconds * b.work < b.seconds * a.work; };
+  std::sort(blocks.begin(), blocks.end(), is_faster);
+  blocks.resize(blocks.size() - std::min(blocks.size(), kBlocksLeftOut));
   double work = 0;
   double seconds = 0;
-  for (size_t i = 0; i < recent_.size(); ++i) {
-    if (left_out[i]) continue;
-    work += recent_[i].work;
-    seconds += recent_[i].seconds;
+  for (const Block& block : blocks) {
+    work += block.work;
+    seconds += block.seconds;
   }
   return work > 0 ? seconds / work : 0;
 }
@@ -71,9 +55,9 @@ double GrossPace::Rate() const {
 }
 
 int64_t GrossPace::SinceStep() const {
-  for (const Block& block : recent_)
-    if (block.seconds > kSlower * seconds_mean_ * block.work) return block.step;
-  return recent_.empty() ? 0 : recent_.back().step;
+  std::vector<double> seconds;
+  for (const Block& block : recent_) seconds.push_back(block.seconds / block.work);
+  return recent_.empty() ? 0 : recent_[OnsetIn(seconds)].step;
 }
 
 void GrossPace::Add(const Block& block) {

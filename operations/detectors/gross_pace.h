@@ -22,7 +22,7 @@ class GrossPace {
   // The last blocks are of a slowness that is over.
   void Forget();
   bool IsLow() const { return is_low_; }
-  // Work a second, the slowest episodes left out.
+  // Work a second, the slowest blocks left out.
   double Rate() const;
   // The last step before the first of the slow blocks.
   int64_t SinceStep() const;
@@ -31,7 +31,6 @@ class GrossPace {
  private:
   void Learn(const Block& block);
   double SecondsNow() const;  // for a unit of work
-  std::vector<bool> Episodes() const;
 
   std::vector<Block> recent_;
   bool is_frozen_ = false;

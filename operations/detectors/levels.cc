@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace stepwatch::operations {
 namespace {
@@ -100,29 +101,25 @@ double Levels::Noise() const {
 }
 
 size_t OnsetIn(const std::vector<double>& samples) {
-  // The samples after the onset: their number, sum, and sum times their distance from it.
-  double count = 0, sum = 0, moment = 0;
   const auto size = static_cast<double>(samples.size());
-  double all = 0;
-  for (const double sample : samples) all += sample;
+  const double mean = std::accumulate(samples.begin(), samples.end(), 0.0) / size;
   double most = 0;
   size_t onset = 0;
-  for (size_t i = samples.size(); i-- > 2;) {
-    moment += sum + samples[i];
-    ++count;
-    sum += samples[i];
-    // Each leaves over least where it takes most of the squares about the mean: with u one after the onset, or the
-    // distance from it, the square of sum(u * x) - mean(u) * sum(x), over the squares of u about its own mean.
-    const double step = sum - count / size * all;
-    const double step_spread = count - count * count / size;
-    const double distances = count * (count + 1) / 2;
-    const double ramp = moment - distances / size * all;
-    const double ramp_spread = count * (count + 1) * (2 * count + 1) / 6 - distances * distances / size;
-    const double taken = std::max(step > 0 ? step * step / step_spread : 0, ramp > 0 ? ramp * ramp / ramp_spread : 0);
-    if (taken <= most) continue;
-    most = taken;
-    onset = i;
-  }
+  for (size_t i = 2; i < samples.size(); ++i)
+    for (const bool is_ramp : {false, true}) {
+      // Least is left over where most of the squares about the mean is taken, by 1 after the onset or by the distance
+      // from it: the square of its product with the samples, over its own squares about its mean.
+      double sum = 0, squares = 0, product = 0;
+      for (size_t k = i; k < samples.size(); ++k) {
+        const double height = is_ramp ? static_cast<double>(k - i + 1) : 1;
+        sum += height;
+        squares += height * height;
+        product += height * (samples[k] - mean);
+      }
+      const double taken = product > 0 ? product * product / (squares - sum * sum / size) : 0;
+      if (taken > most) onset = i;
+      most = std::max(most, taken);
+    }
   return onset;
 }
 

@@ -14,16 +14,14 @@ constexpr size_t kSettledSamples = 6;       // of which the last are no higher t
 constexpr size_t kElevatedMax = 24;         // then it is the usual level, unless it was found to be a spike
 constexpr size_t kCalmSamples = 3;
 constexpr double kNoisy = 0.1;  // of the level: with such a deviation
-constexpr size_t kCalmSamplesNoisy = 16;
 constexpr size_t kManySamples = 256;
 constexpr double kBeyondNoise = 2;  // times as high as any of them
 // A rise to as much is one whatever the scale of the loss, if it is not small beside the first losses of the run.
 constexpr double kManifold = 3;
 constexpr double kLearningRateRise = 1.5;   // over its lowest of late, when it has been as high before
 constexpr double kRatioMinRestarted = 1.6;  // then
-constexpr size_t kRisenSamples = 16;        // in which it rose last
 constexpr double kBack = 0.1;               // above the level that there was just before, as a part of it
-constexpr size_t kNewestSamples = 16;       // that make this level
+constexpr size_t kNewestSamples = 16;       // that make this level, and in which a learning rate rose last
 constexpr size_t kMoreSamples = 4;          // than by which a divergence was told show that it is over
 constexpr size_t kRecentSamples = 8;        // of a loss that falls
 
@@ -43,7 +41,6 @@ void LossLevelDetector::OnBeat(const RunState&, const BeatFacts& beat, Findings*
   if (beat.rewound) OnRestart();
   if (!beat.late) TakeLearningRate(beat);
   if (beat.late || !beat.loss || !beat.loss->fresh || !std::isfinite(beat.loss->value)) return;
-  ForgetRepeated(beat);
   rows_.Add(beat.step, beat.rank->rank, beat.loss->value, beat.now);
   for (const StepRow& row : rows_.Take(beat.now)) Take(row, findings);
 }
@@ -56,19 +53,6 @@ void LossLevelDetector::TakeLearningRate(const BeatFacts& beat) {
   if (!beat.lr || !(beat.lr->value > 0)) return;
   if (learning_rate_rank_ < 0) learning_rate_rank_ = beat.rank->rank;
   if (beat.rank->rank == learning_rate_rank_) learning_rates_.Add(beat.lr->value);
-}
-
-// Until a loss changes for the first time nobody can know that it is refreshed now and then, and repeats itself.
-void LossLevelDetector::ForgetRepeated(const BeatFacts& beat) {
-  const std::vector<double> losses = losses_.Last(losses_.size());
-  const bool are_repeated = beat.loss->changed && beat.rank->loss.refresh_steps > 1 && losses.size() > 1 &&
-                            static_cast<int64_t>(losses.size()) < settings_.samples_min &&
-                            std::count(losses.begin(), losses.end(), losses[0]) == std::ssize(losses);
-  if (!are_repeated) return;
-  usual_.Clear();
-  losses_.Clear();
-  levels_ = Levels();
-  level_steps_.clear();
 }
 
 // The least rise above `level` that matters: `least`, of a loss that was always small less, if it is many times as
@@ -89,8 +73,8 @@ bool LossLevelDetector::HasRestartedLearningRate() const {
 
 // A rise of the loss at once comes with that of the rate.
 bool LossLevelDetector::HasLearningRateJustRisen() const {
-  return HasRestartedLearningRate() && learning_rates_.size() > kRisenSamples &&
-         learning_rates_.Newest(0) > learning_rates_.Newest(kRisenSamples);
+  return HasRestartedLearningRate() && learning_rates_.size() > kNewestSamples &&
+         learning_rates_.Newest(0) > learning_rates_.Newest(kNewestSamples);
 }
 
 // Then the loss may rise, too.
@@ -195,7 +179,7 @@ void LossLevelDetector::RaiseSpike(const StepRow& row, const Level& level, Findi
   since_spike_.Clear();
   const std::vector<double> newest = usual_.Last(kNewestSamples);
   if (levels_.noise() > kNoisy * std::abs(MeanOf(newest)))
-    before_spike_ = {MeanOf(newest), levels_.noise() / std::sqrt(static_cast<double>(kCalmSamplesNoisy)), true};
+    before_spike_ = {MeanOf(newest), levels_.noise() / std::sqrt(static_cast<double>(kNewestSamples)), true};
   else
     before_spike_ = {MedianOf(newest), DeviationOf(newest, MedianOf(newest)), false};
   const StepRow& first = elevated_.front();
@@ -221,8 +205,8 @@ void LossLevelDetector::ForgetLevels(size_t count) {
 
 void LossLevelDetector::WatchRecovery(double loss, Findings* findings) {
   since_spike_.Add(loss);
-  const std::vector<double> newest = since_spike_.Last(before_spike_.is_noisy ? kCalmSamplesNoisy : kCalmSamples);
-  if (since_spike_.size() < (before_spike_.is_noisy ? kCalmSamplesNoisy : kCalmSamples)) return;
+  const std::vector<double> newest = since_spike_.Last(before_spike_.is_noisy ? kNewestSamples : kCalmSamples);
+  if (since_spike_.size() < (before_spike_.is_noisy ? kNewestSamples : kCalmSamples)) return;
   const double now = before_spike_.is_noisy ? MeanOf(newest) : *std::max_element(newest.begin(), newest.end());
   if (now - before_spike_.level > std::max(3 * before_spike_.error, kBack * std::abs(before_spike_.level))) return;
   is_spiking_ = false;

@@ -32,7 +32,6 @@ class LossLevelDetector : public Detector {
 
   void Take(const StepRow& row, Findings* findings);
   void TakeLearningRate(const BeatFacts& beat);
-  void ForgetRepeated(const BeatFacts& beat);
   double RiseMin(double least, double level, double height) const;
   bool HasRestartedLearningRate() const;
   bool HasLearningRateJustRisen() const;

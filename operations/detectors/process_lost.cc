@@ -11,8 +11,7 @@ namespace {
 // A better explanation may come within: a sample of the host says more, and comes later, unless whoever told of the end
 // has looked at the host before.
 constexpr double kPatience = 0.9;
-constexpr double kPatienceWithSamples = 2.4;
-constexpr double kPatienceForSignals = 2.4;
+constexpr double kPatienceLonger = 2.4;  // for a sample of the host, or a signal
 constexpr double kSameMomentSeconds = 0.05;
 // In which the processes of a host go that is lost. Those of a world that goes as a whole follow the first.
 constexpr double kHostSeconds = 1;
@@ -133,14 +132,14 @@ void ProcessLostDetector::TakeEnd(const RunState& run, const Line& line, const E
 
 void ProcessLostDetector::OnTick(const RunState& run, double now, Findings* findings) {
   if (is_told_ || run.ended()) return;
-  const bool has_crashed = !crashed_.empty() && now - crashed_.front().at >= kPatienceForSignals;
+  const bool has_crashed = !crashed_.empty() && now - crashed_.front().at >= kPatienceLonger;
   if (gone_.empty() && !has_crashed) return;
   if (!gone_.empty()) {
     const bool asked_some = std::any_of(gone_.begin(), gone_.end(),
                                         [](const Gone& gone) { return gone.signal && AsksToEnd(*gone.signal); }) ||
                             asked_all_at_;
     const bool awaits_sample = has_host_samples_ && !gone_.front().is_sampled;
-    const double patience = asked_some ? kPatienceForSignals : awaits_sample ? kPatienceWithSamples : kPatience;
+    const double patience = asked_some || awaits_sample ? kPatienceLonger : kPatience;
     if (now - gone_.front().at < patience && !has_crashed) return;
     is_told_ = true;
     if (WereAsked(run)) return;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "operations/detectors/levels.h"
+
 namespace stepwatch::operations {
 namespace {
 
@@ -10,30 +12,28 @@ constexpr double kRoundSecondsMin = 1;
 constexpr int64_t kSkippedRounds = 2;
 constexpr size_t kFirstRounds = 12;
 constexpr size_t kFirstRoundsMin = 3;
-constexpr size_t kUsualRounds = 48;  // what is usual is refined until then: noise hides it in the first few
 constexpr double kNoiseMin = 0.02;
 constexpr double kStragglerDeviations = 4;
 constexpr double kUsualMin = 0.9;     // a rank that was faster than its peers may become as slow as they are
 constexpr double kSlowMin = 1.2;      // of the peers, whatever was usual
 constexpr double kSlowMiddle = 1.16;  // likewise, in the middle of these rounds:
 constexpr size_t kFewRounds = 16;
-constexpr size_t kManyRounds = 48;
+constexpr size_t kManyRounds = 48;        // by which what is usual is refined: noise hides it in the first few
 constexpr double kStragglerErrors = 5.5;  // standard errors that the middle is off
 constexpr double kLagMedianError = 1.25;  // of a median, by that of a mean
 constexpr double kFromStart = 1.5;        // of the peers: a rank that was never faster, alone,
 constexpr double kFromStartMany = 1.35;
-constexpr size_t kManyRanks = 8;        // among so many: stages of a pipeline differ, and are fewer
-constexpr double kVerySlow = 1.6;       // of the peers: fewer rounds do, and
-constexpr int64_t kHiccupStepsMax = 5;  // a hiccup of so many is none
-constexpr double kCalm = 1.12;          // of what was usual
+constexpr size_t kManyRanks = 8;  // among so many: stages of a pipeline differ, and are fewer
+constexpr double kCalm = 1.12;    // of what was usual
 constexpr int64_t kCalmRounds = 6;
 constexpr int64_t kCalmRoundsMax = 96;
-constexpr int64_t kMoreCalm = 4;      // times as many, when it has come back
-constexpr int64_t kBackRounds = 100;  // within which it has
+constexpr int64_t kMoreCalm = 4;  // times as many, when it has come back within the most of them
 constexpr double kGroupSeconds = 60;
 constexpr size_t kSampledMax = 16;      // steps of a round
 constexpr double kLongStep = 2.5;       // times what the peers take,
 constexpr double kLongerThanUsual = 2;  // and what steps take as things stand
+constexpr size_t kStepsMax = 64;        // of which times are kept, of so many ranks: more would say the same
+constexpr size_t kRanksMin = 3;         // whose middle is that of the step
 constexpr size_t kFewPeers = 16;        // up to here a rank is not its own peer
 
 // What the others take.
@@ -43,26 +43,6 @@ double PeersOf(size_t self, const std::vector<double>& means, double median) {
   for (size_t i = 0; i < means.size(); ++i)
     if (i != self) others.push_back(means[i]);
   return MedianOf(std::move(others));
-}
-
-// Where samples change most: how many lie before.
-size_t ChangeIn(const std::vector<double>& samples) {
-  double sum = 0;
-  for (const double sample : samples) sum += sample;
-  size_t change = 0;
-  double most = 0;
-  double before = 0;
-  for (size_t i = 1; i < samples.size(); ++i) {
-    before += samples[i - 1];
-    const auto count = static_cast<double>(i);
-    const double others = static_cast<double>(samples.size()) - count;
-    // By so much the sum of squared distances from two means is less than from one.
-    const double gain = std::pow(before / count - (sum - before) / others, 2) * count * others;
-    if (gain <= most) continue;
-    most = gain;
-    change = i;
-  }
-  return change;
 }
 
 }  // namespace
@@ -84,7 +64,16 @@ void StragglerDetector::OnBeat(const RunState&, const BeatFacts& beat, Findings*
   pace.seconds += beat.step_seconds->value;
   ++pace.steps;
   if (pace.sampled.size() < kSampledMax) pace.sampled.push_back(beat.step);
-  if (beat.advanced > 0) step_times_.Add(beat.step, beat.step_seconds->value);
+  if (beat.advanced > 0) NoteStep(beat.step, beat.step_seconds->value);
+}
+
+void StragglerDetector::NoteStep(int64_t step, double seconds) {
+  if (steps_.size() >= kStepsMax && steps_.count(step) == 0) {
+    if (step < steps_.begin()->first) return;
+    steps_.erase(steps_.begin());
+  }
+  std::vector<float>& ranks = steps_[step];
+  if (ranks.size() < kStepsMax) ranks.push_back(static_cast<float>(seconds));
 }
 
 void StragglerDetector::OnTick(const RunState& run, double now, Findings* findings) {
@@ -127,7 +116,9 @@ double StragglerDetector::ExpectedOf(const RunState& run, const RankPace& pace, 
   const double long_min = std::max(kLongStep * peers, kLongerThanUsual * run.pace().StepSeconds());
   double sum = 0;
   for (const int64_t step : pace.sampled) {
-    const double middle = step_times_.MiddleOf(step);
+    const auto found = steps_.find(step);
+    const bool is_known = found != steps_.end() && found->second.size() >= kRanksMin;
+    const double middle = is_known ? MedianOf({found->second.begin(), found->second.end()}) : 0;
     sum += middle >= long_min ? middle : peers;
   }
   return sum / static_cast<double>(pace.steps);
@@ -164,7 +155,7 @@ void StragglerDetector::LearnUsual(double ratio, RankPace* pace) const {
   if (is_first && ratio >= FromStart()) return;
   if (!is_first) {
     if (pace->is_told || pace->slow > 0 || pace->first.size() < kFirstRounds) return;
-    if (pace->first.size() >= kUsualRounds || pace->ratios.size() <= kFirstRounds + kFewRounds) return;
+    if (pace->first.size() >= kManyRounds || pace->ratios.size() <= kFirstRounds + kFewRounds) return;
     const double error = ErrorOfMiddle(*pace, kFewRounds);
     const double suspicious = pace->usual * (1 + std::max(kSlowMiddle - 1, error) / 2);
     if (MedianOf(pace->ratios.Last(kFewRounds)) >= suspicious) return;
@@ -179,7 +170,7 @@ void StragglerDetector::LearnUsual(double ratio, RankPace* pace) const {
 // A rank that became slow among its first rounds was as fast as its peers before: these are what is usual.
 void StragglerDetector::SplitFirst(RankPace* pace) const {
   const size_t rounds = pace->first.size();
-  const size_t before = ChangeIn(pace->first);
+  const size_t before = OnsetIn(pace->first);
   if (before < kFirstRoundsMin || rounds - before < kFirstRoundsMin) return;
   const auto change = pace->first.begin() + static_cast<std::ptrdiff_t>(before);
   const double highest = *std::max_element(pace->first.begin(), change);
@@ -198,20 +189,17 @@ void StragglerDetector::Judge(const RunState& run, double ratio, RankPace* pace)
   const double usual = is_learning ? 1 : std::max(pace->usual, kUsualMin);
   const double excess = std::max(settings_.straggler_ratio - 1, kStragglerDeviations * NoiseOf(*pace));
   const double limit = std::max(is_learning ? FromStart() : kSlowMin, usual * (1 + excess));
-  pace->very_slow = ratio >= std::max(kVerySlow, usual + 2 * (limit - usual)) ? pace->very_slow + 1 : 0;
   const bool is_fast = ratio < (pace->is_told && usual < kFromStart ? std::max(kCalm * usual, kCalm) : limit);
   pace->calm = is_fast ? pace->calm + 1 : 0;
   if (ratio >= limit)
-    ++pace->slow;
+    pace->slow += ratio >= usual + 2 * (limit - usual) ? 2 : 1;
   else if (pace->calm >= 2 || pace->slow < 4)
     pace->slow = 0;
   if (pace->slow == 0 && run.step() && !pace->is_told) pace->good_step = *run.step();
-  pace->slow_steps = run.step().value_or(0) - pace->good_step;
 }
 
 bool StragglerDetector::IsSlow(const RankPace& pace) const {
   if (pace.slow >= settings_.straggler_rounds) return true;
-  if (2 * pace.very_slow >= settings_.straggler_rounds && pace.slow_steps > kHiccupStepsMax) return true;
   return pace.usual > 0 && (IsMiddleSlow(pace, kFewRounds) || IsMiddleSlow(pace, kManyRounds));
 }
 
@@ -231,15 +219,15 @@ bool StragglerDetector::IsMiddleSlow(const RankPace& pace, size_t rounds) const 
 
 // Noise that hides the slowness in single rounds hides which of them was the last good one, too.
 int64_t StragglerDetector::GoodStep(const RankPace& pace) const {
-  const bool is_by_middle = pace.usual > 0 && pace.slow < settings_.straggler_rounds && pace.very_slow == 0;
+  const bool is_by_middle = pace.usual > 0 && pace.slow < settings_.straggler_rounds;
   if (!is_by_middle || pace.ratios.size() < kFewRounds) return pace.good_step >= 0 ? pace.good_step : first_step_;
   const std::vector<double> ratios = pace.ratios.Last(pace.ratios.size());
-  return static_cast<int64_t>(pace.ratio_steps.Newest(ratios.size() - std::max<size_t>(1, ChangeIn(ratios))));
+  return static_cast<int64_t>(pace.ratio_steps.Newest(ratios.size() - std::max<size_t>(1, OnsetIn(ratios))));
 }
 
 // A rank that is slow now and then has one incident, which lasts until it has been as usual for longer.
 void StragglerDetector::BeginIncident(RankPace* pace) const {
-  const bool is_back = pace->cleared_round >= 0 && pace->rounds - pace->cleared_round <= kBackRounds;
+  const bool is_back = pace->cleared_round >= 0 && pace->rounds - pace->cleared_round <= kCalmRoundsMax;
   pace->calm_rounds = is_back ? std::min(kMoreCalm * pace->calm_rounds, kCalmRoundsMax) : kCalmRounds;
   pace->is_told = true;
   pace->calm = 0;
@@ -274,8 +262,7 @@ void StragglerDetector::Tell(const RunState& run, double now, double median, Fin
     finding.since_step = GoodStep(first);
     finding.evidence.Set("step_seconds", first.mean);
     finding.evidence.Set("step_seconds_median", median);
-    const auto slow_rounds = static_cast<size_t>(std::max(first.slow, first.very_slow));
-    finding.evidence.Set("ratio", MedianOf(first.ratios.Last(slow_rounds > 0 ? slow_rounds : kFewRounds)));
+    finding.evidence.Set("ratio", MedianOf(first.ratios.Last(first.slow > 1 ? first.slow / 2 : kFewRounds)));
     finding.evidence.Set("ratio_usual", first.usual == 0 ? 1.0 : first.usual);
     finding.evidence.Set("ranks_reporting", static_cast<int64_t>(ranks_.size()));
     if (run.step()) finding.evidence.Set("step", *run.step());
@@ -285,7 +272,7 @@ void StragglerDetector::Tell(const RunState& run, double now, double median, Fin
     if (!pace.is_told || pace.calm < pace.calm_rounds) continue;
     pace.is_told = false;
     pace.cleared_round = pace.rounds;
-    pace.slow = pace.very_slow = 0;
+    pace.slow = 0;
     pace.ratios.Clear();
     pace.ratio_steps.Clear();
     std::vector<int64_t>& ranks = groups_[pace.group];

@@ -4,7 +4,6 @@
 #include <map>
 
 #include "operations/detectors/detector.h"
-#include "operations/detectors/step_times.h"
 
 namespace stepwatch::operations {
 
@@ -32,20 +31,18 @@ class StragglerDetector : public Detector {
     double last_ratio = 0;
     SampleWindow changes{32};  // of the ratio from round to round: how much it varies, whatever its level
     double noise = 0;          // the deviation that they show
-    int64_t slow = 0;          // rounds in a row, of which one in eight may be none
-    int64_t very_slow = 0;     // rounds in a row
-    int64_t slow_steps = 0;    // since the last good one
+    int64_t slow = 0;          // rounds in a row, of which one in eight may be none; twice as slow counts twice
     int64_t calm = 0;
     int64_t good_step = -1;
     int64_t calm_rounds = 0;  // that are asked for
     int64_t cleared_round = -1;
     bool is_told = false;
-    double told_at = 0;
     std::string group;  // of ranks that became slow together
   };
 
   double FromStart() const;
   double ExpectedOf(const RunState& run, const RankPace& pace, double peers) const;
+  void NoteStep(int64_t step, double seconds);
   void CloseRound(const RunState& run, double now, Findings* findings);
   void TakeRatio(double ratio, int64_t step, RankPace* pace) const;
   void Judge(const RunState& run, double ratio, RankPace* pace) const;
@@ -61,8 +58,8 @@ class StragglerDetector : public Detector {
   void Tell(const RunState& run, double now, double median, Findings* findings);
 
   PaceSettings settings_;
-  StepTimes step_times_;
-  double noise_ = 0;  // of a rank in the middle
+  std::map<int64_t, std::vector<float>> steps_;  // the newest: what ranks took, as far as they tell
+  double noise_ = 0;                             // of a rank in the middle
   std::map<int64_t, RankPace> ranks_;
   std::map<std::string, std::vector<int64_t>> groups_;
   std::string group_;  // the newest

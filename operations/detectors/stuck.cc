@@ -7,17 +7,15 @@
 namespace stepwatch::operations {
 namespace {
 
-constexpr int64_t kLearntAdvances = 10;    // before a witness counts
-constexpr double kPhaseOnceFactor = 2;     // a length that was seen once says less than a habit
-constexpr double kLongPhaseSeconds = 900;  // a long one is known better, as a part of itself
-constexpr double kOddFactor = 1.5;         // of a standstill far beyond those before it, which may come again,
-constexpr double kOddSecondsMax = 900;     // but was most likely a fault if it was long
+constexpr int64_t kLearntAdvances = 10;  // before a witness counts
+constexpr double kPhaseOnceFactor = 2;   // a length that was seen once says less than a habit
+constexpr double kOddFactor = 1.5;       // of a standstill far beyond those before it, which may come again
+// A longer phase is known better, as a part of itself; a longer standstill that was odd was most likely a fault.
+constexpr double kLongSeconds = 900;
 constexpr double kTickSeconds = 0.5;
-// What hiccups of runs with long steps take; a hang of theirs is still found within ten minutes.
-constexpr double kStuckHiccupSteps = 5;
-constexpr double kHiccupSecondsMax = 540;
-constexpr double kRestartSecondsMin = 590;
-constexpr double kSavingSeconds = 600;  // in which a run that was asked to end saves itself
+constexpr double kStuckHiccupSteps = 5;  // what hiccups of runs with long steps take
+// Ten minutes with a tick and a beat: a hang of such runs is found by then, a restart or saving at the end may take it.
+constexpr double kLongestWaitSeconds = 590;
 constexpr int64_t kRankStepsBehind = 20;
 constexpr int64_t kBeatsInPhase = 3;
 constexpr int64_t kFrozenBeats = 4;  // that tell of the same step
@@ -45,7 +43,7 @@ double StuckDetector::StartDeadline(const RunState& run, bool all_silent) const 
   if (run.restarts() == 0) return all_silent ? settings_.start_seconds : settings_.start_alive_seconds;
   const double longest = run.longest(RunPhase::kInit);
   if (!all_silent && (run.phase() != RunPhase::kInit || longest <= 0)) return settings_.start_alive_seconds;
-  return std::min(settings_.start_alive_seconds, std::max(kRestartSecondsMin, settings_.phase_factor * longest));
+  return std::min(settings_.start_alive_seconds, std::max(kLongestWaitSeconds, settings_.phase_factor * longest));
 }
 
 double StuckDetector::PhaseDeadline(const RunState& run, const Suspects& suspects, double now) const {
@@ -57,9 +55,10 @@ double StuckDetector::PhaseDeadline(const RunState& run, const Suspects& suspect
   if (phase == RunPhase::kInit || (phase == RunPhase::kTrain && is_first)) return StartDeadline(run, all_silent);
   if (phase == RunPhase::kTrain) {
     const double first = pace.advances < kLearntAdvances ? pace.first_seconds : 0;
-    return std::max({settings_.silence_seconds_min, std::min(kStuckHiccupSteps * pace.StepSeconds(), kHiccupSecondsMax),
+    return std::max({settings_.silence_seconds_min,
+                     std::min(kStuckHiccupSteps * pace.StepSeconds(), kLongestWaitSeconds),
                      settings_.standstill_factor * std::max(pace.standstill_seconds, first),
-                     std::min(kOddFactor * pace.standstill_seconds_odd, kOddSecondsMax)});
+                     std::min(kOddFactor * pace.standstill_seconds_odd, kLongSeconds)});
   }
   // A rank that went on telling of itself in this phase and then falls silent is as bad as one in training.
   const bool told = std::any_of(suspects.ranks.begin(), suspects.ranks.end(), [&](int64_t number) {
@@ -75,7 +74,7 @@ double StuckDetector::PhaseDeadline(const RunState& run, const Suspects& suspect
   if (longest <= 0) return all_silent ? settings_.phase_seconds : settings_.phase_alive_seconds;
   const double factor = settings_.phase_factor * (run.times(phase) == 1 ? kPhaseOnceFactor : 1);
   return std::max(all_silent ? settings_.phase_seconds_min : settings_.phase_alive_seconds_min,
-                  std::min(factor * longest, settings_.standstill_factor * longest + kLongPhaseSeconds));
+                  std::min(factor * longest, settings_.standstill_factor * longest + kLongSeconds));
 }
 
 double StuckDetector::Deadline(const RunState& run, const Suspects& suspects, double now) const {
@@ -91,7 +90,7 @@ double StuckDetector::Deadline(const RunState& run, const Suspects& suspects, do
   if (is_learnt && suspects.is_silent) deadline = std::min(deadline, std::max(witnessed, 1.5 * habit));
   if (is_learnt && suspects.is_odd)
     deadline = std::min(deadline, std::max({settings_.odd_rank_seconds, 5 * step + 10, 2 * habit}));
-  if (signal_at_ >= 0 && run.progress_at() <= signal_at_ + step) deadline = std::max(deadline, kSavingSeconds);
+  if (signal_at_ >= 0 && run.progress_at() <= signal_at_ + step) deadline = std::max(deadline, kLongestWaitSeconds);
   return deadline;
 }
 
@@ -107,7 +106,10 @@ void StuckDetector::OnTick(const RunState& run, double now, Findings* findings) 
   // A run of which nobody has said that it begins is one of its hosts' samples alone.
   const bool has_begun = !run.ranks().empty() || run.world() > 0 || run.restarts() > 0;
   if (run.ended() || !has_begun || run.is_paused(now)) return;
-  if (is_told_) WatchRecovery(run, now, findings);
+  if (is_told_ && (run.step() != told_step_ || run.progress_at() > told_at_)) {
+    is_told_ = false;
+    findings->Clear(IncidentKind::kStuck);
+  }
   WatchRanks(run, now, findings);
   const double standstill = now - run.progress_at();
   if (standstill < settings_.witness_seconds - kTickSeconds) return;
@@ -136,12 +138,6 @@ bool StuckDetector::IsNews(const RunState& run, double now, Suspects* suspects) 
   const bool are_more = all.size() > told_ranks_.size() && suspects->ranks.size() == all.size();
   suspects->ranks = std::move(all);
   return are_more;
-}
-
-void StuckDetector::WatchRecovery(const RunState& run, double, Findings* findings) {
-  if (run.step() == told_step_ && run.progress_at() <= told_at_) return;
-  is_told_ = false;
-  findings->Clear(IncidentKind::kStuck);
 }
 
 void StuckDetector::WatchRanks(const RunState& run, double now, Findings* findings) {

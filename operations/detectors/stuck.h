@@ -24,7 +24,6 @@ class StuckDetector : public Detector {
   double LastStepOf(const Suspects& suspects, const RunState& run) const;
   bool IsNews(const RunState& run, double now, Suspects* suspects) const;
   void WatchRanks(const RunState& run, double now, Findings* findings);
-  void WatchRecovery(const RunState& run, double now, Findings* findings);
   Finding Describe(const RunState& run, const Suspects& suspects, double deadline, double now) const;
 
   StuckSettings settings_;

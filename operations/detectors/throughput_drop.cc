@@ -18,24 +18,16 @@ constexpr int64_t kSameAdvancesMin = 16;   // in a row, and beats come at the en
 constexpr int64_t kCoarseSteps = 8;        // of a block, where a beat tells of several steps at once
 constexpr double kWholeBlockSeconds = 10;  // that are off by less than one
 constexpr double kLearnSeconds = 240;      // the baseline is frozen then, if it has blocks enough
-constexpr int64_t kLowBlocks = 3;          // below the limit
-constexpr int64_t kVeryLowBlocks = 2;      // far below it
+constexpr int64_t kLowBlocks = 3;          // below the limit; one less if they are far below it
 constexpr int64_t kHiccupBlocks = 2;       // that one hiccup makes slow where a beat tells of several steps
-constexpr int64_t kDipBlocks = 60;         // by which one knows how low the middle of some goes
-constexpr double kHiccupShare = 0.05;      // of all blocks
-constexpr double kBelowDip = 0.9;
-constexpr size_t kLowBlocksMax = 32;  // are remembered
-constexpr double kVeryLow = 0.6;      // of the level
-constexpr double kLeak = 0.82;        // of the level: the median of the last twelve blocks
 constexpr double kThroughputDeviations = 4;
 constexpr double kRise = 1.1;  // the median of the last blocks is the level from here on
 constexpr double kRecovered = 0.9;
 constexpr int64_t kCalmBlocks = 3;
 constexpr double kLimitMin = 0.1;
 constexpr double kThroughputDeviationMin = 0.01;
-constexpr double kLeakSeconds = 30;  // that these take
-constexpr double kLowSeconds = 7.5;
-constexpr double kVeryLowSeconds = 5;
+constexpr double kVeryLow = 0.6;  // of the level
+constexpr double kLowBlockSeconds = 2.5;
 constexpr size_t kTimedRanksMax = 4096;
 constexpr double kNoisyTokens = 0.15;
 constexpr double kOwnSmoothing = 0.5;
@@ -57,10 +49,6 @@ double MiddleOf(std::vector<double> rates) {
   return std::accumulate(begin, end, 0.0) / static_cast<double>(end - begin);
 }
 
-double MiddleOf(const SampleWindow& rates) {
-  return MiddleOf(rates.Last(rates.size()));
-}
-
 }  // namespace
 
 void ThroughputDropDetector::OnRestart() {
@@ -69,7 +57,7 @@ void ThroughputDropDetector::OnRestart() {
 
 void ThroughputDropDetector::Rate::Learn(double rate, size_t blocks_max) {
   if (is_frozen || baseline.size() >= blocks_max) {
-    if (!recent.is_full() || MiddleOf(recent) < kRise * level) return;
+    if (!recent.is_full() || MiddleOf(recent.Last(recent.size())) < kRise * level) return;
     baseline = recent.Last(recent.size());
     baseline.resize(std::min(baseline.size(), blocks_max));
   } else {
@@ -181,7 +169,6 @@ double ThroughputDropDetector::HoldSeconds(const RunState& run, double ratio) co
 
 bool ThroughputDropDetector::IsLow(Rate* rate, double now_rate, double now) {
   rate->recent.Add(now_rate);
-  rate->recent_at.Add(block_.at);
   ++rate->blocks;
   const auto blocks = static_cast<int64_t>(rate->baseline.size());
   if (blocks < kFewBlocks) {
@@ -193,35 +180,14 @@ bool ThroughputDropDetector::IsLow(Rate* rate, double now_rate, double now) {
   const double spread = (are_few ? 2 : 1) * kThroughputDeviations * rate->deviation;
   const double drop_ratio = std::min(settings_.drop_ratio, are_few ? kFewRatio : 1);
   const double limit = std::max(kLimitMin, 1 - std::max(1 - drop_ratio, spread));
-  const double far_limit = std::max(kLimitMin, 1 - std::max(1 - kVeryLow, 1.5 * spread));
-  const double leak_limit = 1 - std::max(1 - kLeak, 0.5 * spread);
-  CountLow(now_rate < limit * rate->level, now_rate < far_limit * rate->level, rate);
-  if (rate->low == 1) rate->low_at = block_.at;
-  if (rate->low <= 1) rate->low_blocks.clear();
-  if (rate->low > 0) rate->low_blocks.push_back({now_rate, now - block_.at, static_cast<double>(step_ - block_.step)});
-  if (rate->low_blocks.size() > kLowBlocksMax) rate->low_blocks.erase(rate->low_blocks.begin());
-  if (rate->very_low == 1) rate->very_low_at = block_.at;
-  const bool is_learning = !rate->is_frozen || blocks < kDipBlocks;
-  if (is_learning && rate->recent.is_full()) rate->dip = std::min(rate->dip, MiddleOf(rate->recent) / rate->level);
-  const bool leaks = !are_few && Leaks(*rate, leak_limit, now_rate, now);
-  if (rate->low == 0) rate->Learn(now_rate, static_cast<size_t>(settings_.baseline_blocks));
-  return IsLowForLong(*rate, limit * rate->level, now) || leaks || rate->gross.IsLow();
-}
-
-void ThroughputDropDetector::CountLow(bool is_low, bool is_very_low, Rate* rate) const {
+  const bool is_low = now_rate < limit * rate->level;
   if (!is_low && !is_low_) rate->low_over += rate->low;
-  if (!is_very_low && !is_low_) rate->very_low_over += rate->very_low;
   rate->low = is_low ? rate->low + 1 : 0;
-  rate->very_low = is_very_low ? rate->very_low + 1 : 0;
-}
-
-// Where hiccups make many a block slow, their middle has been low before.
-bool ThroughputDropDetector::Leaks(const Rate& rate, double limit, double now_rate, double now) const {
-  if (!rate.recent.is_full() || now_rate >= rate.level) return false;
-  const bool has_hiccups = kHiccupShare * static_cast<double>(rate.blocks) < static_cast<double>(rate.low_over);
-  const double lowest = has_hiccups ? std::min(limit, kBelowDip * rate.dip) : limit;
-  return now - rate.recent_at.Newest(rate.recent_at.size() - 1) >= kLeakSeconds &&
-         MiddleOf(rate.recent) < lowest * rate.level;
+  if (rate->low == 1) rate->low_at = block_.at;
+  if (rate->low == 0) rate->Learn(now_rate, static_cast<size_t>(settings_.baseline_blocks));
+  const double far_limit = std::max(kLimitMin, 1 - std::max(1 - kVeryLow, 1.5 * spread));
+  const bool are_far = std::max(rate->recent.Newest(0), rate->recent.Newest(1)) < far_limit * rate->level;
+  return IsLowForLong(*rate, limit * rate->level, kLowBlocks - (are_far ? 1 : 0), now) || rate->gross.IsLow();
 }
 
 // Of the last steps of the block, as a part of that of its steps.
@@ -230,37 +196,17 @@ double ThroughputDropDetector::TailPace() const {
   return seconds > 0 ? static_cast<double>(block_.last_step - block_.tail_step) / seconds / block_.rate : 1;
 }
 
-// Where beats tell of several steps, the hiccup that another block leaves out may lie in two of them, and what is left
-// of a row is known to a step.
-bool ThroughputDropDetector::IsLowForLong(const Rate& rate, double limit, double now) const {
-  const int64_t more = block_.is_coarse ? 1 : 0;
-  const int64_t low_min = std::max(kLowBlocks, InARowBeyondChance(rate.low_over, rate.blocks));
-  const int64_t very_low_min = std::max(kVeryLowBlocks, InARowBeyondChance(rate.very_low_over, rate.blocks));
-  const bool is_low = rate.low >= low_min + more && now - rate.low_at >= kLowSeconds;
-  const bool is_very_low = rate.very_low >= very_low_min + more && now - rate.very_low_at >= kVeryLowSeconds;
-  if (!is_low && !is_very_low) return false;
+// Where beats tell of several steps, the hiccup that another block leaves out may lie in two of them.
+bool ThroughputDropDetector::IsLowForLong(const Rate& rate, double limit, int64_t blocks_min, double now) const {
+  const int64_t low_min = std::max(blocks_min, InARowBeyondChance(rate.low_over, rate.blocks));
+  if (rate.low < low_min + (block_.is_coarse ? kHiccupBlocks : 0)) return false;
+  if (now - rate.low_at < kLowBlockSeconds * static_cast<double>(blocks_min)) return false;
   // One that has just come to an end is no news.
-  if (!block_.is_coarse) return rate.recent.Newest(0) * TailPace() < limit;
-  std::vector<LowBlock> blocks = rate.low_blocks;
-  std::sort(blocks.begin(), blocks.end(), [](const LowBlock& a, const LowBlock& b) { return a.rate > b.rate; });
-  blocks.resize(blocks.size() - kHiccupBlocks);
-  double work = 0;
-  double seconds = 0;
-  double steps = 0;
-  for (const LowBlock& block : blocks) {
-    work += block.rate * block.seconds;
-    seconds += block.seconds;
-    steps += block.steps;
-  }
-  return work * (steps + 1) / steps < limit * seconds;
+  return block_.is_coarse || rate.recent.Newest(0) * TailPace() < limit;
 }
 
 void ThroughputDropDetector::AddGross(Rate* rate, double work_per_step, double now) {
-  GrossPace::Block block;
-  block.step = block_.step;
-  block.work = work_per_step * static_cast<double>(step_ - block_.step);
-  block.seconds = now - block_.at;
-  rate->gross.Add(block);
+  rate->gross.Add({block_.step, work_per_step * static_cast<double>(step_ - block_.step), now - block_.at});
 }
 
 // Tokens are what is trained: a step of twice as many may take twice as long. Where they say nothing of the time that a
@@ -303,7 +249,6 @@ void ThroughputDropDetector::Close(const RunState& run, double steps, double sec
   is_low_ = false;
   for (Rate* calm : {&steps_, &tokens_}) {
     calm->recent.Clear();
-    calm->recent_at.Clear();
     calm->gross.Forget();
   }
   findings->Clear(IncidentKind::kThroughputDrop);

@@ -18,28 +18,16 @@ class ThroughputDropDetector : public Detector {
   void Apply(const Settings& settings) override { settings_ = settings.pace; }
 
  private:
-  // A block below the limit.
-  struct LowBlock {
-    double rate = 0;
-    double seconds = 0;
-    double steps = 0;
-  };
   // What was done in a second. The baseline is learnt, then frozen, and rises only.
   struct Rate {
     std::vector<double> baseline;
     int64_t blocks = 0;
     SampleWindow recent{12};
-    SampleWindow recent_at{12};  // when they began
-    double level = 0;            // middle of the baseline
-    double deviation = 0;        // of its blocks, as a part of the level
-    int64_t low = 0;             // blocks in a row below the limits
-    int64_t very_low = 0;
-    double low_at = 0;  // when the first of them began
-    double very_low_at = 0;
-    std::vector<LowBlock> low_blocks;  // the newest of those in a row
-    int64_t low_over = 0;              // low blocks whose row was over before it was told
-    int64_t very_low_over = 0;
-    double dip = 1;  // the lowest middle of as many blocks as are recent, while it was learnt, as a part of the level
+    double level = 0;      // middle of the baseline
+    double deviation = 0;  // of its blocks, as a part of the level
+    int64_t low = 0;       // blocks in a row below the limit
+    double low_at = 0;     // when the first of them began
+    int64_t low_over = 0;  // low blocks whose row was over before it was told
     bool is_frozen = false;
     GrossPace gross;
     void Learn(double rate, size_t blocks_max);
@@ -61,15 +49,13 @@ class ThroughputDropDetector : public Detector {
     int64_t token_samples = 0;
   };
 
-  void CountLow(bool is_low, bool is_very_low, Rate* rate) const;
-  bool Leaks(const Rate& rate, double limit, double now_rate, double now) const;
   void TakeTokens(const BeatFacts& beat);
   void Begin(int64_t step, double now);
   void Close(const RunState& run, double steps, double seconds, double now, Findings* findings);
   bool WatchTokens(double rate, double now);
   void AddGross(Rate* rate, double work_per_step, double now);
   bool IsLow(Rate* rate, double now_rate, double now);
-  bool IsLowForLong(const Rate& rate, double limit, double now) const;
+  bool IsLowForLong(const Rate& rate, double limit, int64_t blocks_min, double now) const;
   double TailPace() const;
   void Raise(const RunState& run, const Rate& rate, bool by_tokens, Findings* findings);
   void TakeAdvance(int64_t steps);
