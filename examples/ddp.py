@@ -1,10 +1,10 @@
 """Train a small GPT on several processes, watched through one config.json that is edited in mid-run.
 
-    python examples/ddp.py                                    # starts two processes itself
-    torchrun --nproc-per-node 2 examples/ddp.py               # or is started as a job
+    python examples/ddp.py                                    # starts two processes
+    torchrun --nproc-per-node 2 examples/ddp.py               # or starts as a torchrun job
 
-All that the monitor needs is the process group: the ranks share a run id, only rank 0 reads the config, and an edit of
-it holds from the same step on every rank. Without --config the example makes the edit itself, after a third of the run.
+The monitor needs only the process group: the ranks share a run id, only rank 0 reads the config, and an edit takes
+effect at the same step on every rank. Without --config, the example edits its config itself after a third of the run.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ CONFIG = """{
 
 
 def save(path: Path, text: str) -> None:
-    """Save as careful editors do: a new file, renamed over the old one."""
+    """Write a new file and rename it over the old one."""
     fresh = path.with_suffix(".json.new")
     fresh.write_text(text, encoding="utf-8")
     fresh.replace(path)
 
 
 def say(rank: int, text: str) -> None:
-    """Print a line in one write: print() makes two where Python does not buffer, and ranks share a stdout."""
+    """Print a line in one write; unbuffered print() makes two, and the ranks share stdout."""
     sys.stdout.write(f"rank {rank}: {text}\n")
     sys.stdout.flush()
 
@@ -54,7 +54,7 @@ class Trainer:
     Parameters
     ----------
     rank : int
-        It sees other windows of the text than the other ranks.
+        Each rank reads different windows of the text.
     options : argparse.Namespace
         The command line.
     """
@@ -82,7 +82,7 @@ class Trainer:
 
 
 def train(rank: int, options: argparse.Namespace, config: Path) -> None:
-    """Train, be edited, and say what was collected; torch.distributed is initialised."""
+    """Train, edit the config if requested, and print the collected steps; torch.distributed is initialised."""
     edit_at = None if options.config else options.steps // 3
     trainer = Trainer(rank, options)
     with stepwatch.watch(
@@ -90,7 +90,7 @@ def train(rank: int, options: argparse.Namespace, config: Path) -> None:
     ) as monitor:
         for step in range(options.steps):
             if rank == 0 and step == edit_at:
-                say(rank, f"step {step}: the config is edited")
+                say(rank, f"step {step}: edited the config")
                 save(config, CONFIG.replace("false", "true", 1))
             loss = trainer.step()
             if rank == 0 and step % 10 == 0:
@@ -100,9 +100,9 @@ def train(rank: int, options: argparse.Namespace, config: Path) -> None:
 
 
 def tell(rank: int, directory: str) -> None:
-    """Say which steps this rank has collected, and where they are."""
+    """Print the steps that this rank has collected, and their directory."""
     if not directory:
-        say(rank, "nothing was collected")
+        say(rank, "no steps were collected")
         return
     manifest = json.loads((Path(directory) / "manifest.json").read_text(encoding="utf-8"))
     for plan in manifest["plans"]:
@@ -114,7 +114,7 @@ def tell(rank: int, directory: str) -> None:
 
 
 def run(rank: int, options: argparse.Namespace, config: Path) -> None:
-    """Be one rank of the job, with what torchrun puts into the environment."""
+    """Run one rank of the job, with the environment of torchrun."""
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo")
     train(rank, options, config)
@@ -123,21 +123,21 @@ def run(rank: int, options: argparse.Namespace, config: Path) -> None:
 
 
 def be_spawned(rank: int, options: argparse.Namespace, config: Path, port: int) -> None:
-    """Be one of the processes that this program has started itself."""
+    """Run one of the processes that this program has started."""
     here = {"RANK": rank, "WORLD_SIZE": options.processes, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     os.environ.update({name: str(value) for name, value in here.items()})
     run(rank, options, config)
 
 
 def free_port() -> int:
-    """Return a port of this host that nobody listens at."""
+    """Return an unused port of this host."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
 
 
 def main() -> None:
-    """Parse the command line; train as a rank of a job, or start one."""
+    """Parse the command line; train as a rank of a job, or start the processes of one."""
     parser = argparse.ArgumentParser(
         description="Trains a small GPT on several processes, watched through one config.json, edited in mid-run.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
@@ -145,12 +145,12 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=120, help="optimizer steps")
     parser.add_argument("--processes", type=int, default=2, help="processes to start; torchrun has its own option")
     parser.add_argument("--config", default="", help="a config.json that you edit; without it the example makes one")
-    parser.add_argument("--output", default="demo_output/ddp", help="directory of the ranks' directories")
+    parser.add_argument("--output", default="demo_output/ddp", help="base of the ranks' output directories")
     parser.add_argument("--text", action="append", help="file or directory to train on; may be given several times")
     parser.add_argument("--context", type=int, default=32, help="bytes in a window")
-    parser.add_argument("--batch", type=int, default=4, help="windows of a rank in a step")
-    parser.add_argument("--seed", type=int, default=1, help="of weights and windows")
-    parser.add_argument("--pause", type=float, default=0.05, help="seconds of sleep in a step, to have time for edits")
+    parser.add_argument("--batch", type=int, default=4, help="windows per rank and step")
+    parser.add_argument("--seed", type=int, default=1, help="seed of weights and windows")
+    parser.add_argument("--pause", type=float, default=0.05, help="seconds to sleep in each step, for edits")
     options = parser.parse_args()
     config = Path(options.config or f"{options.output}/config.json")
     rank = int(os.environ.get("RANK", 0))

@@ -1,9 +1,9 @@
-"""Train a small GPT on text, byte by byte, watched and steered by config.json if --config is given.
+"""Train a small GPT on text, byte by byte, monitored according to config.json with --config.
 
     python examples/gpt.py --text src --steps 200 --config config.json
 
-The twin of the C++ example: the same model, the same names, the same lines. With DYNAMIC_MONITOR=true in the
-environment, edits of the config file take effect while it trains.
+The C++ example has the same model, names and output. With DYNAMIC_MONITOR=true in the environment, edits of the config
+file take effect during training.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Gpt(nn.Module):
 
 
 def read_text(paths: list[str]) -> torch.Tensor:
-    """Read files as they are, and source code and prose below directories, in the order of their names."""
+    """Read files, and source code and prose below directories, in the order of their names."""
     files: list[Path] = []
     for path in map(Path, paths):
         files += (
@@ -99,7 +99,7 @@ def read_text(paths: list[str]) -> torch.Tensor:
 
 
 def learning_rate(options: argparse.Namespace, step: int) -> float:
-    """Return a linear warm-up over a twentieth of the run, then a cosine down to a tenth."""
+    """Return the learning rate: a linear warm-up over a twentieth of the run, then a cosine down to a tenth."""
     warm_up = max(1.0, options.steps / 20)
     if step < warm_up:
         return options.lr * (step + 1) / warm_up
@@ -108,7 +108,7 @@ def learning_rate(options: argparse.Namespace, step: int) -> float:
 
 
 class Trainer:
-    """The training loop; the monitor is two lines of it."""
+    """The training loop; two of its lines are for the monitor."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
@@ -151,14 +151,14 @@ class Trainer:
 
     @torch.no_grad()
     def evaluate(self) -> float:
-        """Return the loss on text that is not trained on."""
+        """Return the loss on held-out text."""
         self.model.eval()
         loss = sum(self.loss(training=False).item() for _ in range(4)) / 4
         self.model.train()
         return loss
 
     def run(self) -> None:
-        """Train, a line for each step."""
+        """Train and print a line for each step."""
         options = self.options
         tokens = options.batch * options.context * options.grad_acc
         parameters = sum(p.numel() for p in self.model.parameters())
@@ -184,7 +184,7 @@ def main() -> None:
     )
     parser.add_argument("--text", action="append", help="file or directory to train on; may be given several times")
     parser.add_argument("--steps", type=int, default=200, help="optimizer steps")
-    parser.add_argument("--config", default="", help="the monitor's config.json; without it nothing is watched")
+    parser.add_argument("--config", default="", help="the monitor's config.json; without it, the monitor is off")
     parser.add_argument("--layers", type=int, default=4, help="blocks")
     parser.add_argument("--width", type=int, default=192, help="features")
     parser.add_argument("--heads", type=int, default=4, help="attention heads of a block")
@@ -192,7 +192,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=8, help="windows in a micro-batch")
     parser.add_argument("--grad-acc", type=int, default=1, help="micro-batches in a step")
     parser.add_argument("--lr", type=float, default=1e-3, help="highest learning rate")
-    parser.add_argument("--seed", type=int, default=1, help="of weights and batches")
+    parser.add_argument("--seed", type=int, default=1, help="seed of weights and batches")
     parser.add_argument("--eval-every", type=int, default=50, help="steps between evaluations; 0: none")
     options = parser.parse_args()
     options.text = options.text or ["."]

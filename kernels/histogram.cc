@@ -36,11 +36,11 @@ Histogram Histogram::Exponents() {
 
 Result<Histogram> Histogram::Linear(double low, double high, int bins) {
   if (bins < 1 || bins > kBinsMax)
-    return Status(StatusCode::kInvalid, "a histogram has " + std::to_string(bins) + " bins; 1 to " +
-                                            std::to_string(kBinsMax) + " are possible");
+    return Status(StatusCode::kInvalid,
+                  "a histogram has " + std::to_string(bins) + " bins; accepted: 1 to " + std::to_string(kBinsMax));
   if (!std::isfinite(low) || !std::isfinite(high) || !std::isfinite(high - low) || low >= high)
     return Status(StatusCode::kInvalid, "a histogram goes from " + std::to_string(low) + " to " + std::to_string(high) +
-                                            "; two finite numbers that rise are needed");
+                                            "; accepted: two finite numbers, the lower one first");
   return Histogram(true, low, high, bins);
 }
 

@@ -18,9 +18,8 @@ Status CheckReadable(const TensorView& tensor) {
   if (tensor.device.kind != DeviceKind::kCpu)
     return Status(StatusCode::kUnsupported, "only tensors in CPU memory can be measured by this build");
   if (ElementSize(tensor.dtype) == 0)
-    return Status(StatusCode::kUnsupported, std::string("there are no statistics for the dtype ") +
-                                                DTypeName(tensor.dtype) +
-                                                "; floating point, integer and bool tensors have them");
+    return Status(StatusCode::kUnsupported, std::string("no statistics for the dtype ") + DTypeName(tensor.dtype) +
+                                                "; accepted: floating point, integer and bool tensors");
   return Status();
 }
 
@@ -39,12 +38,12 @@ int64_t CountElements(const TensorView& tensor) {
 
 Status CheckConsistent(const TensorView& tensor) {
   if (tensor.ndim < 0 || tensor.ndim > kDimsMax)
-    return Status(StatusCode::kInvalid, "a tensor view has " + std::to_string(tensor.ndim) + " dimensions; 0 to " +
-                                            std::to_string(kDimsMax) + " can be measured");
+    return Status(StatusCode::kInvalid, "a tensor view has " + std::to_string(tensor.ndim) +
+                                            " dimensions; accepted: 0 to " + std::to_string(kDimsMax));
   const int64_t count = CountElements(tensor);
   if (count < 0 || count != tensor.numel)
     return Status(StatusCode::kInvalid,
-                  "a tensor view says numel " + std::to_string(tensor.numel) + ", which its sizes contradict");
+                  "a tensor view has numel " + std::to_string(tensor.numel) + ", which its sizes contradict");
   if (count > 0 && tensor.data == nullptr)
     return Status(StatusCode::kInvalid, "a tensor view with " + std::to_string(count) + " elements has no address");
   return Status();

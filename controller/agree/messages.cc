@@ -119,7 +119,7 @@ std::string OtherVersion(std::string_view latest_untrusted) {
   const bool is_version = word.size() >= 2 && word.size() <= kVersionBytesMax && word.front() == 'v' &&
                           word.find_first_not_of("0123456789", 1) == std::string_view::npos;
   if (!is_version || word == kVersion) return "";
-  return "rank 0 speaks version " + std::string(word) + " of the agreement, this rank " + std::string(kVersion) +
+  return "rank 0 uses version " + std::string(word) + " of the agreement, this rank " + std::string(kVersion) +
          ": all ranks of a job must run the same release of Stepwatch";
 }
 
@@ -148,10 +148,10 @@ std::string AbortText(const Decision& decision) {
       return rank + " had reached step " + std::to_string(decision.step) + " before the decision" +
              (decision.reason.empty() ? "" : ", and " + decision.reason);
     case Cause::kSilent: return decision.reason;
-    case Cause::kSuperseded: return "a newer edit came";
+    case Cause::kSuperseded: return "a newer edit arrived";
     case Cause::kCannot: return rank + " cannot apply it: " + decision.reason;
     case Cause::kRenumber: return rank + " has used the plan's number for a plan of its own";
-    case Cause::kNewcomer: return rank + " has come, or come again, since it was proposed";
+    case Cause::kNewcomer: return rank + " has joined or restarted since it was proposed";
   }
   return "";
 }

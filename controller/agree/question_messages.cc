@@ -104,9 +104,9 @@ std::optional<ForwardReply> ReplyFrom(std::string_view text_untrusted) {
 }
 
 std::string ForeignText(int rank, int version) {
-  return "rank " + std::to_string(rank) + " runs another release of Stepwatch: it speaks version " +
-         std::to_string(version) + " of what ranks say to each other, this rank version " +
-         std::to_string(kSpeechVersion) + ", and all ranks of a job must run the same release";
+  return "rank " + std::to_string(rank) + " runs another release of Stepwatch: it uses version " +
+         std::to_string(version) + " of the messages between ranks, this rank version " +
+         std::to_string(kSpeechVersion) + "; all ranks of a job must run the same release";
 }
 
 }  // namespace stepwatch::agree

@@ -15,7 +15,7 @@ constexpr milliseconds kBusyPollMax{100};
 constexpr std::chrono::microseconds kBetweenAnswerLooks{100};
 
 std::string Within(milliseconds time) {
-  return "not heard within " + std::to_string(time.count()) + " ms";
+  return "no answer within " + std::to_string(time.count()) + " ms";
 }
 
 }  // namespace
@@ -118,12 +118,12 @@ void Questions::Ask(const std::string& text, milliseconds time, OnAnswers then) 
   if (const Status present = Present(); !present.ok()) return then(present);
   if (text.size() > kQuestionBytesMax)
     return then(Status(StatusCode::kExhausted, "the question is larger than the " + std::to_string(kQuestionBytesMax) +
-                                                   " bytes that ranks take"));
+                                                   " bytes that ranks accept"));
   const auto same = std::find_if(questions_.begin(), questions_.end(),
                                  [&](const Asking& each) { return each.number == 0 && each.text == text; });
   if (same != questions_.end()) return same->thens.push_back(std::move(then));
   if (questions_.size() >= kQuestionsMax)
-    return then(Status(StatusCode::kExhausted, "the ranks are asked too many questions already; try again"));
+    return then(Status(StatusCode::kExhausted, "too many questions to the ranks are waiting; try again"));
   Asking asking;
   asking.text = text;
   asking.time = time;

@@ -27,7 +27,7 @@ void Questions::Asked(const Incarnation& session, int64_t number) {
     free_slot_ = 1;
     if (!forwards_.empty() && forwards_.front().slot != 0)
       EndForwarding(Status(StatusCode::kUnavailable,
-                           "rank 0 has come again; whether it has performed the request is "
+                           "rank 0 has restarted; whether it has performed the request is "
                            "not known"));
   }
   if (number <= asked_) return Advance();
@@ -61,9 +61,9 @@ void Questions::Forward(const std::string& text, milliseconds time, OnReplied th
   if (const Status present = Present(); !present.ok()) return then(present);
   if (text.size() > kQuestionBytesMax)
     return then(Status(StatusCode::kExhausted, "the request is larger than the " + std::to_string(kQuestionBytesMax) +
-                                                   " bytes that a rank hands on"));
+                                                   " bytes that a rank forwards"));
   if (forwards_.size() >= kForwardsMax && !is_urgent)
-    return then(Status(StatusCode::kExhausted, "too many requests wait for rank 0 already; try again"));
+    return then(Status(StatusCode::kExhausted, "too many requests are waiting for rank 0; try again"));
   Forwarding forwarding;
   forwarding.text = text;
   forwarding.time = time;
@@ -79,7 +79,7 @@ void Questions::AdvanceForwarding() {
   while (!forwards_.empty() && around_.now() >= forwards_.front().deadline) {
     const Forwarding& late = forwards_.front();
     if (late.slot != 0) Later(Key("f", late.slot), kOver);  // withdrawn, if the leader has not read it
-    EndForwarding(session_.empty() ? Status(StatusCode::kUnavailable, "nothing was heard of rank 0 yet")
+    EndForwarding(session_.empty() ? Status(StatusCode::kUnavailable, "no message of rank 0 has arrived yet")
                                    : NotInTime(late.time));
   }
   if (forwards_.empty() || session_.empty()) return;
@@ -137,8 +137,8 @@ void Questions::OnReply(int64_t serial, const std::string& text_untrusted) {
     return EndForwarding(Status(StatusCode::kUnavailable, ForeignText(0, reply->version)));
   if (reply->text.empty())
     return EndForwarding(Status(StatusCode::kExhausted,
-                                "the answer of rank 0 is too large to be handed on; ask its "
-                                "own door"));
+                                "the answer of rank 0 is too large to be forwarded; use its "
+                                "own control socket"));
   EndForwarding(reply->text);
 }
 

@@ -25,15 +25,15 @@ void Store::SetAll(const std::vector<std::string>& keys, const std::string& valu
 }
 
 void Store::Append(const std::string&, const std::string&, Done done) {
-  done(Status(StatusCode::kUnavailable, "this store does not append"));
+  done(Status(StatusCode::kUnavailable, "this store does not support append"));
 }
 
 void Store::Listen(const std::string&, Done done) {
-  done(Status(StatusCode::kUnavailable, "this store does not listen"));
+  done(Status(StatusCode::kUnavailable, "this store does not support listen"));
 }
 
 Status BlockingStore::Append(const std::string&, const std::string&) {
-  return Status(StatusCode::kUnavailable, "this store does not append");
+  return Status(StatusCode::kUnavailable, "this store does not support append");
 }
 
 }  // namespace stepwatch

@@ -96,7 +96,7 @@ std::optional<StoreQueue::Request> StoreQueue::NextListen(std::chrono::milliseco
 void StoreQueue::StopListening() {
   listens_ = false;
   for (const Request& request : requests_->TakeListening())
-    request.done(Status(StatusCode::kUnavailable, "the store does not listen"));
+    request.done(Status(StatusCode::kUnavailable, "the store does not support listen"));
 }
 
 void StoreQueue::Close() {

@@ -14,13 +14,13 @@ Status CheckConfig(const std::string& path) try {
                   snapshot.error);
   return config::ParseConfig(snapshot.bytes).status();
 } catch (const std::exception& error) {  // no descriptor or memory left
-  return Status(StatusCode::kExhausted, path + " cannot be looked at: " + error.what());
+  return Status(StatusCode::kExhausted, path + " cannot be checked: " + error.what());
 }
 
 Status CheckConfigText(const std::string& text) try {
   return config::ParseConfig(text).status();
 } catch (const std::exception& error) {
-  return Status(StatusCode::kExhausted, std::string("the text cannot be looked at: ") + error.what());
+  return Status(StatusCode::kExhausted, std::string("the text cannot be checked: ") + error.what());
 }
 
 }  // namespace stepwatch

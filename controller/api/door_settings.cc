@@ -44,7 +44,7 @@ DoorSettings SettingsOfDoor(const Options& options, base::FileSystem& files) {
     if (error != std::errc() || end != wanted.data() + wanted.size()) {
       series = 0;
       settings.trouble = "STEPWATCH_METRICS_SITES_MAX is \"" + base::Printable(wanted) +
-                         "\", which is no whole number; /metrics shows no sites";
+                         "\", which is not a whole number; /metrics shows no sites";
     }
   }
   series = std::min(series, kSeriesMax);

@@ -27,8 +27,7 @@ std::vector<Event> EventQueue::Take() {
   const base::MutexLock lock(&mutex_);
   if (left_out_ > 0) {
     last.kind = EventKind::kDegraded;
-    last.message =
-        std::to_string(left_out_) + " events of the front end came while the loop thread was busy and are not told";
+    last.message = std::to_string(left_out_) + " events of the front end were dropped while the loop thread was busy";
     events_.push_back(std::move(last));
     left_out_ = 0;
   }

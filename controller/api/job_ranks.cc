@@ -31,15 +31,15 @@ bool JobRanks::Leads() const {
 
 std::string JobRanks::WhyAlone() const {
   if (impl_.options_.world_size <= 1 || shares_store()) return "";
-  return impl_.options_.store ? "in static mode the ranks share no more than the run id; this rank alone was asked"
-                              : "the ranks share no store; this rank alone was asked";
+  return impl_.options_.store ? "in static mode the ranks share only the run id; only this rank was asked"
+                              : "the ranks share no store; only this rank was asked";
 }
 
 template <class Said>
 void JobRanks::Tell(const std::function<void(Result<Said>)>& then, Result<Said> said) {
   const auto shared = std::make_shared<const Result<Said>>(std::move(said));
   if (!impl_.server_ || !impl_.server_->OnWorker([then, shared] { then(*shared); }))
-    then(Status(StatusCode::kUnavailable, "the door is shut, or too many questions wait already"));
+    then(Status(StatusCode::kUnavailable, "the control socket is closed, or too many requests are waiting"));
 }
 
 void JobRanks::Ask(const std::string& question, std::chrono::milliseconds time,
@@ -86,7 +86,8 @@ std::string JobRanks::Answer(const std::string& question_untrusted) {
 
 void JobRanks::Perform(int rank, const std::string& request_untrusted, Reply reply) {
   if (!impl_.server_)
-    return reply(door::AnswerText(door::Busy("rank 0 has no door, by its options or STEPWATCH_DOOR=0")));
+    return reply(
+        door::AnswerText(door::Busy("rank 0 has no control socket: its options or STEPWATCH_DOOR=0 disable it")));
   impl_.server_->AnswerForwarded(rank, request_untrusted, [this, reply = std::move(reply)](const std::string& answer) {
     impl_.loop_.Post([reply, answer] { reply(answer); });
   });

@@ -25,7 +25,7 @@ constexpr const char* kFormats = "STEPWATCH_FORMATS";
 
 Status Unusable(const char* name, std::string_view text, const std::string& accepted) {
   return Status(StatusCode::kInvalid, std::string("the limit ") + name + "=" + base::Printable(text) +
-                                          " is not usable; give " + accepted + ", or leave it unset");
+                                          " is invalid; accepted: " + accepted + ", or unset");
 }
 
 // Empty: not set, as for every other variable.
@@ -77,7 +77,7 @@ Result<std::vector<OutputFormat>> ParseFormats(std::string_view text) {
     const auto* const found = std::find_if(std::begin(kOutputFormats), std::end(kOutputFormats),
                                            [&](const OutputFormatTraits& traits) { return name == traits.name; });
     if (found == std::end(kOutputFormats))
-      return Unusable(kFormats, text, "formats with commas between them, of " + FormatNames());
+      return Unusable(kFormats, text, "a comma-separated list of formats out of " + FormatNames());
     formats.push_back(found->format);
     if (!is_last) rest.remove_prefix(comma + 1);
   }
@@ -97,8 +97,8 @@ Status TightenFormats(const LimitSources& sources, std::optional<std::vector<Out
       });
   }
   if (*limit && (*limit)->empty())
-    return Status(StatusCode::kInvalid, std::string("no format is left that both Options::limits and ") + kFormats +
-                                            " allow; of " + FormatNames() + " name one in both");
+    return Status(StatusCode::kInvalid, std::string("no format is allowed by both Options::limits and ") + kFormats +
+                                            "; name at least one of " + FormatNames() + " in both");
   return Status();
 }
 
@@ -118,8 +118,7 @@ Status TightenRoot(const LimitSources& sources, std::string* limit) {
     *limit = other;
   else if (!IsBelow(own_path.value(), other_path.value()))
     return Status(StatusCode::kInvalid, "the output roots of Options::limits, " + *limit + ", and of " + kOutputRoot +
-                                            ", " + other +
-                                            ", have no place in common; put one of them below the other");
+                                            ", " + other + ", do not overlap; put one of them below the other");
   return Status();
 }
 

@@ -72,8 +72,8 @@ Result<std::unique_ptr<Monitor>> Monitor::Impl::CreateMonitor(Options options, b
     for (int rank = 0; rank < options.world_size; ++rank) options.group_mates.push_back(rank);
   // Nobody would count its vote.
   if (options.store && (options.rank < 0 || options.rank >= options.world_size)) {
-    replaced += "rank " + std::to_string(options.rank) + " is not one of world_size " +
-                std::to_string(options.world_size) + " ranks (from 0); this rank goes by itself, without the store. ";
+    replaced += "rank " + std::to_string(options.rank) + " is outside world_size " +
+                std::to_string(options.world_size) + " (ranks count from 0); this rank runs alone, without the store. ";
     options.store = nullptr;
   }
   Result<Limits> limits = api::LimitsInForce(options.limits, api::SystemLimitSources(files));
@@ -224,12 +224,12 @@ Status Monitor::Close(milliseconds timeout) {
   // What hangs in a file comes back with the limits, and where the output goes, in its hands.
   impl_->hung_ = sink_hangs || !loop_ended || !door_ended || !config_stopped || !output_stopped;
   if (!loop_ended)
-    return Status(StatusCode::kTimedOut, "the loop thread hangs, perhaps in on_event, and was left behind");
+    return Status(StatusCode::kTimedOut, "the loop thread hangs, possibly in on_event, and was abandoned");
   if (sink_hangs)
-    return Status(StatusCode::kTimedOut, "a sink hangs and was left behind with the rows that it had not taken");
+    return Status(StatusCode::kTimedOut, "a sink hangs and was abandoned with the rows that it had not accepted");
   if (files_hang)
     return Status(StatusCode::kTimedOut,
-                  "the file system hangs: the thread that reads and writes files was left behind in a call");
+                  "the file system hangs: the thread that reads and writes files was abandoned in a call");
   if (drained == drain::StopOutcome::kGaveUp)
     return Status(StatusCode::kTimedOut, "not all rows were written within " + std::to_string(timeout.count()) +
                                              " ms; the others are counted as dropped");

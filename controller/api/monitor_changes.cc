@@ -140,7 +140,7 @@ void MonitorJob::RollBack(const door::ConfigChange& change, const ChangeReport& 
 
 void MonitorJob::SayNotReady(ChangeReport report, const Status& why, const OnReport& then) {
   report.outcome = ChangeReport::Outcome::kNotReady;
-  report.message = "the monitor cannot take this now: " + why.message() + "; try again";
+  report.message = "the monitor cannot accept the change now: " + why.message() + "; try again";
   then(report);
 }
 

@@ -89,7 +89,8 @@ std::unique_ptr<door::Server> Monitor::Impl::MakeServer() {
   options.directories =
       wanted.group.empty() ? door::RuntimeDirectories(::geteuid()) : door::SharedRuntimeDirectories(::geteuid());
   options.on_trouble = [this](const std::string& why) {
-    ReportNote("nobody can ask this run how it is (stepwatch ps, status): " + why + "; training goes on");
+    ReportNote("cannot open the control socket of this run (for stepwatch ps, status): " + why +
+               "; training continues");
   };
   options.on_note = [this](const std::string& note) { ReportNote(note); };
   options.readers = wanted.group;
@@ -112,8 +113,8 @@ void Monitor::Impl::OpenDoor() noexcept {
     server_->Start();
   } catch (const std::exception& error) {  // no thread left
     try {
-      ReportNote(std::string("nobody can ask this run how it is (stepwatch ps, status): ") + error.what() +
-                 "; training goes on");
+      ReportNote(std::string("cannot open the control socket of this run (for stepwatch ps, status): ") + error.what() +
+                 "; training continues");
     } catch (const std::bad_alloc&) {
     }
   }
@@ -150,7 +151,7 @@ void Monitor::Impl::Report(Event event) noexcept {
 void Monitor::Impl::TellFault(const char* what) {
   Event event;
   event.kind = EventKind::kDegraded;
-  event.message = std::string("the loop thread caught an exception and goes on: ") + what;
+  event.message = std::string("the loop thread caught an exception and continues: ") + what;
   Tell(std::move(event));
 }
 
@@ -220,7 +221,7 @@ void Monitor::Impl::AwaitRunId() {
   Event event;
   event.kind = EventKind::kNote;
   event.message = "the run id of rank 0 was not in the job's store within " +
-                  std::to_string(options_.run_id_wait.count()) + " ms; this rank goes by its own, " + options_.run_id;
+                  std::to_string(options_.run_id_wait.count()) + " ms; this rank uses its own, " + options_.run_id;
   loop_.Post([this, event = std::move(event)]() mutable { Tell(std::move(event)); });
 }
 
@@ -237,21 +238,21 @@ Status Monitor::Impl::ChangePlan(std::function<reload::Replanned()> change, bool
           call->replanned = change();
         } catch (const std::exception& error) {  // no descriptor or memory left
           call->replanned.status =
-              Status(StatusCode::kExhausted, std::string("the plan stays as it is: ") + error.what());
+              Status(StatusCode::kExhausted, std::string("the plan is unchanged: ") + error.what());
         }
         if (call->is_over.exchange(true)) reloader_.Discard(call->replanned);
         PublishState();
       },
       kLoopCallTimeout);
   if (!done && !call->is_over.exchange(true))
-    return Status(StatusCode::kTimedOut, "the loop thread hangs; it is still tried");
+    return Status(StatusCode::kTimedOut, "the loop thread hangs; the change is still being tried");
   reload::Replanned& replanned = call->replanned;
   if (replanned.moved_hooks) data_plane_.plans.MoveHooks(std::move(replanned.moved_hooks));
   if (replanned.continuation) data_plane_.plans.ContinueWith(std::move(replanned.continuation));
   if (awaits_look && !Await(&reload::Reloader::looked, deadline))
     return Status(StatusCode::kTimedOut, options_.config_path +
-                                             " is not read yet: does its file system hang? Training goes on, and what "
-                                             "the file holds is taken over as soon as it can be read");
+                                             " is not read yet, possibly because its file system hangs. Training "
+                                             "continues, and the config is applied as soon as it can be read");
   if (replanned.status.ok()) data_plane_.plans.ApplyBetweenSteps();
   return replanned.status;
 }

@@ -92,13 +92,13 @@ door::RefusalCounts RefusalsOf(const reload::Reloader& reloader) {
 // Why what the file says is not what runs, or is about to.
 std::string DriftOf(const reload::ReloadView& view, const std::string& running, const std::string& fault) {
   if (!view.file_trouble.empty()) return "the config file cannot be read: " + view.file_trouble;
-  if (view.refusal) return "what the config file holds was refused";
-  if (!fault.empty()) return "what the config file holds could not be taken over: " + fault;
+  if (view.refusal) return "the content of the config file was refused";
+  if (!fault.empty()) return "the content of the config file could not be applied: " + fault;
   if (view.given)
-    return "what runs, or ran last, was given with --volatile; the config file holds other bytes, which take its place "
-           "when they change";
+    return "the running or last plan was applied with --volatile; the config file has other content, which replaces it "
+           "when the file changes";
   if (running.empty() || view.stopping || running == view.file_sha256 || view.file_sha256.empty()) return "";
-  return "the plan that runs comes from other bytes than the config file holds";
+  return "the running plan comes from another text than the config file holds";
 }
 
 }  // namespace

@@ -39,8 +39,8 @@ void Monitor::Impl::OpenPulse() {
   setup.has_queue = server_ != nullptr;
   const Status opened = data_plane_.pulse.Open(setup);
   if (!opened.ok())
-    ReportNote("this run has no pulse, so that nobody outside sees at which step it is without asking it: " +
-               opened.message() + "; training goes on");
+    ReportNote("this run has no pulse, so its step is visible only through the control socket: " + opened.message() +
+               "; training continues");
 }
 
 void Monitor::Impl::NameModules(const SiteIndex& sites) noexcept try {
@@ -50,7 +50,7 @@ void Monitor::Impl::NameModules(const SiteIndex& sites) noexcept try {
     names.push_back(std::to_string(module.chunk) + ":" + module.as_written.value_or(module.name));
   const Status named = data_plane_.pulse.SetModules(names);
   if (!named.ok() && data_plane_.pulse.page_fd() >= 0)
-    ReportNote("the pulse of this run names no modules: " + named.message());
+    ReportNote("the pulse of this run contains no module names: " + named.message());
 } catch (const std::bad_alloc&) {  // they have no names outside
 }
 

@@ -62,7 +62,7 @@ int ListSilences(const StepwatchdClient& client, bool as_json) {
   if (as_json)
     PrintObject(answer.value());
   else if (list.empty())
-    base::Print(stderr, "stepwatch: no silence is in force\n");
+    base::Print(stderr, "stepwatch: no active silence\n");
   else
     base::Print(stdout, "%s", SilencesText(list, WallSeconds()).c_str());
   return kExitDone;
@@ -81,7 +81,7 @@ int EndSilence(const StepwatchdClient& client, const SilenceArguments& arguments
   if (arguments.json)
     PrintObject(removed.value());
   else
-    base::Print(stdout, "silence %s has ended\n", id.value().c_str());
+    base::Print(stdout, "silence %s ended\n", id.value().c_str());
   return kExitDone;
 }
 
@@ -90,7 +90,8 @@ Result<std::string> RunPattern(const StepwatchdClient& client, const std::string
   if (run.empty() || run.find('*') != std::string::npos) return run;
   Result<std::string> meant = MeantRun(client, run);
   if (meant.ok() || meant.status().code() != StatusCode::kNotFound) return meant;
-  base::Print(stderr, "note: %s; the silence is for a run of just this name\n", meant.status().message().c_str());
+  base::Print(stderr, "note: %s; the silence applies to a run with exactly this name\n",
+              meant.status().message().c_str());
   return run;
 }
 
@@ -135,8 +136,9 @@ int RunAck(const AckArguments& arguments) {
 int RunSilence(const SilenceArguments& arguments) {
   const bool adds = arguments.seconds >= 0;
   if (static_cast<int>(adds) + static_cast<int>(arguments.list) + static_cast<int>(!arguments.end.empty()) != 1)
-    return FailInvalid(Status(StatusCode::kInvalid, "say one of --for 2h, which begins a silence, --list and --end ID"),
-                       arguments.json);
+    return FailInvalid(
+        Status(StatusCode::kInvalid, "one of --for 2h (starts a silence), --list or --end ID is required"),
+        arguments.json);
   const Result<StepwatchdClient> client = FindStepwatchd(arguments.stepwatchd);
   if (!client.ok()) return FailOperations(client.status(), arguments.json);
   if (arguments.list) return ListSilences(client.value(), arguments.json);

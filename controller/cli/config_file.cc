@@ -21,7 +21,7 @@ namespace {
 Result<std::string> ReadRegularFile(const std::string& path) {
   watch::FileSnapshot snapshot = watch::TakeSnapshot(path);
   if (snapshot.kind == watch::SnapshotKind::kUnstable)
-    return Status(StatusCode::kUnavailable, "changes while it is read");
+    return Status(StatusCode::kUnavailable, "changed while it was read");
   if (snapshot.kind != watch::SnapshotKind::kBytes)
     return Status(snapshot.kind == watch::SnapshotKind::kMissing ? StatusCode::kNotFound : StatusCode::kUnavailable,
                   snapshot.error);
@@ -47,12 +47,11 @@ Result<std::string> ReadStream(int fd) {
     if (got == 0) break;
     text.append(buffer, static_cast<size_t>(got));
     if (text.size() > config::kConfigBytesMax)
-      return Status(StatusCode::kInvalid, "is longer than " + std::to_string(config::kConfigBytesMax) +
-                                              " bytes, which is the most that a config may have");
+      return Status(StatusCode::kInvalid,
+                    "longer than " + std::to_string(config::kConfigBytesMax) + " bytes, the maximum of a config");
   }
   if (text.empty())
-    return Status(StatusCode::kInvalid,
-                  "no byte of a config came: what should have written one has failed, or has nothing to say");
+    return Status(StatusCode::kInvalid, "empty input; the command that should write the config may have failed");
   return text;
 }
 

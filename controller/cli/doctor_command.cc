@@ -41,11 +41,11 @@ void PrintJson(const kernels::CpuReport& cpu, const kernels::CudaReport& cuda) {
 std::string CpuLine(const kernels::CpuReport& cpu) {
   const std::string available = fmt::format("{}", fmt::join(cpu.available, ", "));
   if (!cpu.granted)
-    return fmt::format("{}; STEPWATCH_CPU_TARGET asks for \"{}\", and this processor has {}", cpu.in_use, cpu.wanted,
+    return fmt::format("{}; STEPWATCH_CPU_TARGET is \"{}\", but this processor supports {}", cpu.in_use, cpu.wanted,
                        available);
   if (!cpu.wanted.empty())
-    return fmt::format("{}, as STEPWATCH_CPU_TARGET asks; this processor has {}", cpu.in_use, available);
-  return fmt::format("{}; this processor has {}, and STEPWATCH_CPU_TARGET can force one", cpu.in_use, available);
+    return fmt::format("{}, selected by STEPWATCH_CPU_TARGET; this processor supports {}", cpu.in_use, available);
+  return fmt::format("{}; this processor supports {} (select one with STEPWATCH_CPU_TARGET)", cpu.in_use, available);
 }
 
 std::string CudaLine(const kernels::CudaReport& cuda) {

@@ -45,11 +45,11 @@ std::string TakenText(const Json& change) {
   const std::string taken = Text(change, "taken");
   const uint64_t plan = Count(change, "plan_id");
   if (taken == "armed") return fmt::format("plan {} waits for step {}", plan, Whole(change, "at_step"));
-  if (taken == "running") return fmt::format("plan {} is in force", plan);
+  if (taken == "running") return fmt::format("plan {} is active", plan);
   if (taken == "stopping") return fmt::format("plan {} ends at the next step", plan);
-  if (taken == "off") return "nothing is to be collected";
-  if (taken == "superseded") return "somebody has saved something newer";
-  if (taken == "pending") return "it is not decided yet";
+  if (taken == "off") return "collection is off";
+  if (taken == "superseded") return "a newer edit was saved";
+  if (taken == "pending") return "not decided yet";
   return taken == "refused" ? "refused: " + Text(Part(change, "refusal"), "message") : taken;
 }
 
@@ -62,7 +62,7 @@ EditResult ErrorResult(const door::FoundJob& job, const DoorEdit& edit, int stat
   if (result.exit_code == kExitInvalid && Count(error, "line") > 0)
     result.line = PlacedLine(edit.name, "error", PlaceOf(error), message);
   else
-    result.line = base::Printable(fmt::format("stepwatch: error: {} says: {}", job.name, message), 2000);
+    result.line = base::Printable(fmt::format("stepwatch: error: {}: {}", job.name, message), 2000);
   return result;
 }
 
@@ -76,15 +76,14 @@ EditResult DoneResult(const door::FoundJob& job, const DoorEdit& edit, const Jso
   result.json["via"] = "door";
   result.json["job"] = job.name;
   const uint64_t old_plan = Count(json, "old_plan_id");
-  const std::string done = old_plan == 0 ? edit.done : fmt::format("holds the config of plan {} again", old_plan);
-  result.line =
-      base::Printable(fmt::format("{} {}; {}: {}", Text(json, "config"),
-                                  is_given     ? "stays as it is, and gives way to " + edit.name + " until it changes"
-                                  : is_written ? done
-                                  : is_begun   ? "holds that already, and its window begins again"
-                                               : "holds that already: no change",
-                                  job.name, TakenText(json)),
-                      2000);
+  const std::string done = old_plan == 0 ? edit.done : fmt::format("restored to the config of plan {}", old_plan);
+  result.line = base::Printable(fmt::format("{} {}; {}: {}", Text(json, "config"),
+                                            is_given     ? "unchanged; " + edit.name + " overrides it until it changes"
+                                            : is_written ? done
+                                            : is_begun   ? "unchanged; its window starts again"
+                                                         : "already holds this config: no change",
+                                            job.name, TakenText(json)),
+                                2000);
   return result;
 }
 
@@ -115,15 +114,15 @@ std::optional<EditResult> EditThroughDoor(const door::FoundJob& job, const DoorE
     if (IsUntaken(reply, Text(Part(json, "error"), "code"))) {
       if (is_first) return std::nullopt;
       return Failure(kExitUnreachable, "door", "gone",
-                     job.name + " is gone, and it is not known whether it has changed its config");
+                     job.name + " is gone; it may or may not have changed its config");
     }
     if (reply.ok() && reply.value().status == 200) return DoneResult(job, edit, json);
     if (reply.ok() && reply.value().status != kBusy) return ErrorResult(job, edit, reply.value().status, json);
     if (Clock::now() >= deadline)
       return Failure(kExitUnreachable, "door", "timeout",
                      job.name +
-                         " has not said within a minute what became of this; `stepwatch status` tells what its "
-                         "config holds");
+                         " has not confirmed the edit within a minute; `stepwatch status` shows the content of its "
+                         "config");
     std::this_thread::sleep_for(kAgain);
   }
 }
@@ -138,7 +137,7 @@ std::optional<EditResult> ValidateThroughDoor(const door::FoundJob& job, const s
   result.json["via"] = "door";
   result.json["job"] = job.name;
   const Json& error = Part(json, "error");
-  result.line = is_valid ? base::Printable(name + ": usable, says " + job.name, 2000)
+  result.line = is_valid ? base::Printable(name + ": valid for " + job.name, 2000)
                          : PlacedLine(name, "error", PlaceOf(error), Text(error, "message"));
   return result;
 }

@@ -32,8 +32,8 @@ EditResult Conflict(const std::string& config, const std::string& if_match, cons
   const watch::FileSnapshot snapshot = watch::TakeSnapshot(config);
   const std::string found = snapshot.kind == watch::SnapshotKind::kBytes ? snapshot.sha256 : "";
   EditResult told = Failure(kExitConflict, "file", "conflict",
-                            fmt::format("{} holds {}, not {}; nothing was changed", base::Printable(config, 200),
-                                        found.empty() ? "no config" : found, if_match));
+                            fmt::format("{} has SHA-256 {}, not {}; the file is unchanged",
+                                        base::Printable(config, 200), found.empty() ? "no config" : found, if_match));
   told.json["error"]["expected_sha256"] = if_match;
   told.json["error"]["found_sha256"] = found;
   return told;
@@ -50,7 +50,7 @@ EditResult Done(const std::string& config, const std::string& done, const writeb
                    {"sha256", result.sha256},
                    {"via", "file"}},
                   base::Printable(config, 200)};
-  told.line += " " + (is_written ? done : "holds that already: no change");
+  told.line += " " + (is_written ? done : "already holds this config: no change");
   return told;
 }
 
@@ -64,16 +64,17 @@ EditResult ResultOf(const std::string& config, const std::string& if_match, cons
     case Outcome::kRefused: return Failure(kExitInvalid, "file", "invalid", result.message);
     case Outcome::kImpossible: break;
   }
-  return Failure(kExitDegraded, "file", "unwritable",
-                 result.message +
-                     ". Change it as its owner, or where it comes from (a ConfigMap, an image, a mount): a running job "
-                     "takes that up as well");
+  return Failure(
+      kExitDegraded, "file", "unwritable",
+      result.message +
+          ". Change it as its owner, or at its source (a ConfigMap, an image, a mount): a running job applies "
+          "that as well");
 }
 
 // A text that no job would take is not touched: the word alone would have no effect.
 int SwitchFile(const std::string& config, const SwitchArguments& arguments, bool on) {
   const std::string done =
-      fmt::format("says \"dynamic_on\": {} now; a job in dynamic mode takes it up at its next step", on);
+      fmt::format("now has \"dynamic_on\": {}; a job in dynamic mode applies it at its next step", on);
   ConfigChange change(config);
   EditResult told;
   for (int i = 1; i <= kTriesMax; ++i) {
@@ -118,13 +119,15 @@ std::optional<int> GoThroughDoor(const EditTarget& target, const DoorEdit& edit,
   }
   const std::string config = base::Printable(target.config, 200);
   if (!wait.goal.empty())
-    return Print(Failure(kExitUnreachable, "file", "no_job",
-                         fmt::format("no job in dynamic mode that could be waited for watches {}; nothing was changed",
-                                     config.empty() ? "a config" : config)),
-                 json);
+    return Print(
+        Failure(kExitUnreachable, "file", "no_job",
+                fmt::format("no job in dynamic mode watches {}, so --wait is not possible; the file is unchanged",
+                            config.empty() ? "a config" : config)),
+        json);
   if (target.config.empty())
-    return Print(Failure(kExitUnreachable, "file", "no_job", "the job takes no changes, and does not name its config"),
-                 json);
+    return Print(
+        Failure(kExitUnreachable, "file", "no_job", "the job accepts no changes and does not report its config file"),
+        json);
   return std::nullopt;
 }
 
@@ -140,7 +143,7 @@ int Switch(const SwitchArguments& arguments, bool on) {
   const Result<EditTarget> target = FindTarget(arguments.target);
   if (!target.ok()) return NoTarget(target.status(), arguments.json);
   const DoorEdit edit{on ? "/v1/start" : "/v1/stop", "", arguments.if_match, target.value().config,
-                      fmt::format("says \"dynamic_on\": {} now", on)};
+                      fmt::format("now has \"dynamic_on\": {}", on)};
   WaitArguments wait = arguments.wait;
   wait.is_stop = !on;
   if (const auto exit_code = GoThroughDoor(target.value(), edit, wait, arguments.json)) return *exit_code;
@@ -157,7 +160,7 @@ Status Check(const EditText& text) {
 }
 
 std::string HoldsNow(const EditText& text) {
-  return fmt::format("holds {} now, sha256 {}", base::Printable(text.name, 200), base::Sha256Hex(text.text));
+  return fmt::format("now holds {}, sha256 {}", base::Printable(text.name, 200), base::Sha256Hex(text.text));
 }
 
 std::string ApplyRoute(const ApplyArguments& arguments) {
@@ -173,7 +176,7 @@ int DryRun(const EditTarget& target, const EditText& text, bool json) {
   if (!result) {
     const Result<config::ParsedConfig> parsed = config::ParseConfig(text.text);
     result = EditResult{parsed.ok() ? kExitDone : kExitInvalid,
-                        door::ValidationJson(base::Sha256Hex(text.text), parsed), text.name + ": usable"};
+                        door::ValidationJson(base::Sha256Hex(text.text), parsed), text.name + ": valid"};
     result->json["via"] = "file";
     if (!parsed.ok()) result->line = PlacedLine(text.name, "error", parsed.status().place(), parsed.status().message());
   }
@@ -205,9 +208,9 @@ int RunApply(const ApplyArguments& arguments) {
   if (const auto exit_code = GoThroughDoor(target.value(), edit, arguments.wait, arguments.json)) return *exit_code;
   if (arguments.is_volatile || arguments.at_step)
     return Print(Failure(kExitUnreachable, "file", "no_job",
-                         "no job in dynamic mode that could run this text" +
-                             std::string(arguments.at_step ? " from a step on" : "") + " watches " +
-                             base::Printable(target.value().config, 200) + "; nothing was changed"),
+                         "no job in dynamic mode that could apply this text" +
+                             std::string(arguments.at_step ? " at a step" : "") + " watches " +
+                             base::Printable(target.value().config, 200) + "; the config is unchanged"),
                  arguments.json);
   return ApplyToFile(target.value().config, arguments.if_match, text, edit.done, arguments.json);
 }
@@ -219,7 +222,7 @@ int RunRollback(const RollbackArguments& arguments) {
   const std::string& config = target.value().config;
   if (target.value().job && arguments.history.empty()) {
     const std::string plan = arguments.plan_id == 0 ? "" : fmt::format("?plan={}", arguments.plan_id);
-    const DoorEdit edit{"/v1/rollback" + plan, "", arguments.if_match, config, "holds an earlier config now"};
+    const DoorEdit edit{"/v1/rollback" + plan, "", arguments.if_match, config, "now holds an earlier config"};
     if (const auto exit_code = GoThroughDoor(target.value(), edit, arguments.wait, arguments.json)) return *exit_code;
   }
   const Result<output::OldConfig> old =

@@ -17,7 +17,7 @@ EditResult Failure(ExitCode exit_code, const char* via, const char* code, const 
 EditResult Unusable(const char* via, const std::string& path, const Status& refusal) {
   EditResult result{kExitInvalid, door::ErrorJson("invalid", refusal.message(), refusal.place()), ""};
   result.json["via"] = via;
-  result.line = PlacedLine(path, "error", refusal.place(), refusal.message()) + "; nothing was changed";
+  result.line = PlacedLine(path, "error", refusal.place(), refusal.message()) + "; the config is unchanged";
   return result;
 }
 

@@ -25,7 +25,7 @@ EditWait::EditWait(Goal goal, const Json& change, Verb verb)
       is_told_of_(Text(change, "taken") == "running") {
   const std::string taken = Text(change, "taken");
   if (taken == "refused") Fail("refused: " + Text(Part(change, "refusal"), "message"));
-  if (taken == "superseded") Fail("somebody has saved something newer");
+  if (taken == "superseded") Fail("a newer edit was saved");
   const bool is_over = goal == Goal::kApplied || (goal == Goal::kStopped && taken == "off");
   if (!end_ && is_stop_ && is_over) end_ = End::kReached;  // there is nothing to apply, or nothing in force
 }
@@ -47,7 +47,7 @@ std::vector<std::string> EditWait::OnEvent(const std::string& name, const Json& 
   if (name == "aborted") {
     is_aborted_ = true;
     why_ = "the ranks did not agree: " + message;
-    return {why_ + "; it is proposed again"};
+    return {why_ + "; retrying"};
   }
   if (name == "superseded") {
     is_superseded_ = true;
@@ -69,7 +69,7 @@ std::vector<std::string> EditWait::OnEvent(const std::string& name, const Json& 
   const Json& ledger = Part(event, "ledger");
   facts_["collected_steps"] = Count(event, "collected_steps");
   facts_["ledger"] = ledger;
-  return {fmt::format("plan {} drained: {} of {} rows are written", plan_id_, Count(ledger, "written"),
+  return {fmt::format("plan {} drained: {} of {} rows written", plan_id_, Count(ledger, "written"),
                       Count(ledger, "produced"))};
 }
 
@@ -99,7 +99,7 @@ std::vector<std::string> EditWait::OnStatus(const Json& status) {
   if (plan_id != 0 && plan_id != plan_id_) {
     plan_id_ = plan_id;
     is_drained_ = is_superseded_ = false;
-    lines.push_back(fmt::format("plan {} is made of it", plan_id));
+    lines.push_back(fmt::format("compiled as plan {}", plan_id));
   }
   const bool is_ours = !is_superseded_ && (plan_id != 0 || Text(status, "file_sha256") == sha256_);
   const Json& plan = Part(status, "plan");
@@ -107,14 +107,14 @@ std::vector<std::string> EditWait::OnStatus(const Json& status) {
   const bool writes_nothing = is_in_force && Count(plan, "rows_per_step") == 0 && Count(status, "collected") > 0;
   if (!has_rows_ && plan_id_ != 0 && (Count(status, "written_plan_id") == plan_id_ || writes_nothing)) {
     has_rows_ = true;
-    lines.push_back(writes_nothing ? "this rank writes no rows" : "rows of the first collected step are written");
+    lines.push_back(writes_nothing ? "this rank writes no rows" : "rows of the first collected step written");
   }
   if (is_drained_ || (goal_ == Goal::kApplied && has_rows_ && is_told_of_))
     end_ = End::kReached;
   else if (is_superseded_)
     Fail(why_);
   else if (plan_id_ == 0 && !is_ours)
-    Fail("somebody has saved something newer");
+    Fail("a newer edit was saved");
   return lines;
 }
 

@@ -28,18 +28,16 @@ constexpr std::string_view kStacksOfRank = "stacks_of_rank_";
 constexpr std::pair<const char*, const char*> kWitnesses[] = {
     {"process_state", "its process is stopped, or waits for a device"},
     {"collective_wait", "its peers wait in a collective, and it does not"},
-    {"never_heard", "it was never heard, its peers were"},
+    {"never_heard", "its peers reported, it never did"},
     {"silent_rank", "it fell silent, its peers did not"},
     {"phase", "it is not in training, as its peers are"},
     {"rank_behind", "it is behind its peers"},
     {"gpu_utilization", "its GPU idles, those of its peers do not, or the reverse"},
-    {"module", "it stands in another module than its peers"},
+    {"module", "it is in another module than its peers"},
     {"quietest", "it was the first to fall silent"}};
 // Letters of /proc/PID/stat.
-constexpr std::pair<char, const char*> kStates[] = {{'T', "T (stopped)"},
-                                                    {'t', "t (traced by a debugger)"},
-                                                    {'D', "D (waits for a device)"},
-                                                    {'Z', "Z (dead, not waited for)"}};
+constexpr std::pair<char, const char*> kStates[] = {
+    {'T', "T (stopped)"}, {'t', "t (traced by a debugger)"}, {'D', "D (waits for a device)"}, {'Z', "Z (zombie)"}};
 
 std::string NumberText(double number) {
   const bool is_whole = std::abs(number) < 1e15 && number == std::floor(number);
@@ -65,9 +63,9 @@ std::string WordOf(std::string_view key, const Json& value) {
   if (key == "process_state" && text.size() == 1)
     for (const auto& [letter, words] : kStates)
       if (text[0] == letter) return words;
-  if (key == "measure" && text == "samples_per_second") return "samples a second";
-  if (key == "measure" && text == "tokens_per_second") return "tokens a second";
-  if (key == "measure" && text == "steps_per_second") return "steps a second";
+  if (key == "measure" && text == "samples_per_second") return "samples per second";
+  if (key == "measure" && text == "tokens_per_second") return "tokens per second";
+  if (key == "measure" && text == "steps_per_second") return "steps per second";
   return text;
 }
 
@@ -126,7 +124,7 @@ std::vector<std::string> EvidenceWords(const Json& incident) {
       rest += (rest.empty() ? "" : ", ") + base::Printable(key) + " " + EvidenceValueText(value);
   if (!rest.empty()) words.push_back(rest);
   if (const Json& symptoms = List(evidence, "symptoms"); !symptoms.empty())
-    words.push_back("it brought about: " + EvidenceValueText(symptoms));
+    words.push_back("consequences: " + EvidenceValueText(symptoms));
   return words;
 }
 
@@ -145,7 +143,7 @@ std::vector<CollectedStack> StacksOf(const Json& incident) {
 
 std::string CulpritsText(const Json& incident) {
   const Json& ranks = List(incident, "ranks");
-  if (ranks.empty()) return "no rank can be named";
+  if (ranks.empty()) return "no culprit rank identified";
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
   for (size_t i = 0; i < ranks.size() && i < kRanksShown; ++i)
     text += (i == 0 ? "" : ", ") + EvidenceValueText(ranks[i]);

@@ -85,7 +85,7 @@ std::string WhereLooked() {
   for (const std::string& directory : options.directories)
     looked += (looked.empty() ? "" : ", ") + base::Printable(directory, 200);
   const std::string passed_over = base::Joined(door::PassedOver(options), "; ");
-  return " (looked into " + looked + (passed_over.empty() ? "" : "; passed over: " + passed_over) + ")";
+  return " (searched " + looked + (passed_over.empty() ? "" : "; skipped: " + passed_over) + ")";
 }
 
 Result<door::FoundJob> ChooseJob(const std::vector<door::FoundJob>& jobs, const std::string& wanted,
@@ -96,11 +96,11 @@ Result<door::FoundJob> ChooseJob(const std::vector<door::FoundJob>& jobs, const 
   if (meant.size() == 1) return meant.front();
   if (const door::FoundJob* job = OfOneRun(meant)) return *job;
   if (meant.size() > 1)
-    return Status(StatusCode::kInvalid, "several jobs run: " + Names(meant) + "; name one (stepwatch ps lists them)");
+    return Status(StatusCode::kInvalid, "ambiguous JOB: " + Names(meant) + "; name one of them (see stepwatch ps)");
   if (!jobs.empty())
     return Status(StatusCode::kUnavailable,
-                  "no job here is called \"" + base::Printable(wanted) + "\"; there are " + Names(jobs));
-  return Status(StatusCode::kUnavailable, "no job of this user runs here with its door open");
+                  "no job matches \"" + base::Printable(wanted) + "\"; running jobs: " + Names(jobs));
+  return Status(StatusCode::kUnavailable, "no running job of this user was found here");
 }
 
 Result<door::FoundJob> FindJob(const std::string& wanted) {

@@ -50,7 +50,7 @@ std::string Details(const HistoryLine& line) {
 void PrintLine(const HistoryLine& line) {
   const std::string plan = line.plan_id == 0 ? "-" : "plan " + std::to_string(line.plan_id);
   std::string who = line.owner_uid < 0 ? "" : fmt::format("  uid {} {}", line.owner_uid, line.modified);
-  if (line.peer) who += "  through the door: " + output::PeerText(*line.peer);
+  if (line.peer) who += "  through the control socket: " + output::PeerText(*line.peer);
   base::Print(stdout, "%s\n",
               base::Printable(fmt::format("{}  {:<8} {:<10} {} <- {}{}{}", line.time, plan, line.outcome,
                                           Short(line.sha256), Short(line.old_sha256), who, Details(line)),

@@ -19,12 +19,12 @@ Result<HistoryPlace> At(const std::string& path) {
 Result<HistoryPlace> Of(const door::FoundJob& job) {
   const Result<door::Json> status = door::ParseJson(job.status);
   if (!status.ok() || !status.value().is_object())
-    return Status(StatusCode::kUnavailable, job.name + " does not answer; name the directory of its run");
+    return Status(StatusCode::kUnavailable, job.name + " does not respond; name the directory of its run");
   const auto directory = status.value().find("output_dir");
   if (directory != status.value().end() && directory->is_string()) return At(directory->get<std::string>());
   return Status(StatusCode::kNotFound, job.name +
-                                           " has no history yet: no plan of it has written rows, or its format keeps "
-                                           "no files");
+                                           " has no history yet: none of its plans has written rows, or its format "
+                                           "writes no files");
 }
 
 }  // namespace

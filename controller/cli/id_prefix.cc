@@ -30,7 +30,7 @@ Result<std::string> MeantId(const std::string& beginning, const std::vector<Know
   if (meant.size() == 1) return meant.front()->first;
   if (meant.empty())
     return Status(StatusCode::kNotFound,
-                  fmt::format("stepwatchd knows no {} whose id begins with \"{}\"", noun, base::Printable(beginning)));
+                  fmt::format("stepwatchd has no {} with the id prefix \"{}\"", noun, base::Printable(beginning)));
   std::string names;
   for (size_t i = 0; i < meant.size() && i < kNamedMax; ++i) {
     names += (i == 0 ? "" : ", ") + base::Printable(meant[i]->first);

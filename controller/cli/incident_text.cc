@@ -73,7 +73,7 @@ std::string RunsText(const std::vector<Json>& runs, const std::vector<Json>& all
   std::map<std::string, std::string> names;
   for (size_t i = 0; i < ids.size(); ++i) names[ids[i]] = shown[i];
   std::vector<std::vector<Cell>> rows = {
-      HeadingRow({"RUN", "STATE", "WORLD", "STEP", "STEP TIME", "INCIDENTS", "HEARD"})};
+      HeadingRow({"RUN", "STATE", "WORLD", "STEP", "STEP TIME", "INCIDENTS", "LAST REPORT"})};
   for (const Json& run : runs) {
     const double step_seconds = Number(run, "step_seconds");
     const int64_t open = Whole(run, "incidents_open");
@@ -118,7 +118,7 @@ bool IsWorse(const Json& a, const Json& b) {
 std::string IncidentsText(const std::vector<Json>& incidents, double now) {
   const std::vector<std::string> ids = ShortIds(IdsOf(incidents, "id")), runs = ShortIds(IdsOf(incidents, "run"));
   std::vector<std::vector<Cell>> rows = {
-      HeadingRow({"ID", "SEVERITY", "KIND", "RUN", "RANKS", "SINCE", "OPEN FOR", "SAID"})};
+      HeadingRow({"ID", "SEVERITY", "KIND", "RUN", "RANKS", "SINCE", "OPEN FOR", "NOTE"})};
   for (size_t i = 0; i < incidents.size(); ++i) {
     const Json& each = incidents[i];
     const std::string severity = Text(each, "severity");

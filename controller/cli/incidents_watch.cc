@@ -67,8 +67,8 @@ class IncidentsWatch {
   void TellGap() {
     is_read_ =
         is_read_ && PrintAtOnce(as_json_ ? "{\"version\":1,\"change\":\"gap\"}\n"
-                                         : "gap: some changes are not kept any more; `stepwatch incidents --all` "
-                                           "shows what became of them\n");
+                                         : "gap: stepwatchd no longer keeps some changes; `stepwatch incidents --all` "
+                                           "shows the present state\n");
   }
 
   bool OnEvent(const std::string& name, const std::string& data) {
@@ -85,7 +85,7 @@ class IncidentsWatch {
 
   // Until it answers again, which may be another process with another store.
   void AwaitAnswer(const Status& why) {
-    base::Print(stderr, "note: stepwatchd has ended the stream%s%s; it is asked again\n", why.ok() ? "" : ": ",
+    base::Print(stderr, "note: stepwatchd ended the stream%s%s; reconnecting\n", why.ok() ? "" : ": ",
                 why.ok() ? "" : why.message().c_str());
     while (Goes()) {
       const Result<Json> answer = client_.Get("/v1/incidents?limit=1");
@@ -93,7 +93,7 @@ class IncidentsWatch {
         (void)::poll(nullptr, 0, kRetryMilliseconds);
         continue;
       }
-      base::Print(stderr, "note: stepwatchd answers again\n");
+      base::Print(stderr, "note: reconnected to stepwatchd\n");
       if (Count(answer.value(), "number") >= last_) return;
       TellGap();
       last_ = 0;

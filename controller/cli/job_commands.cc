@@ -55,8 +55,8 @@ Result<Json> FetchStatus(const door::FoundJob& job) {
   if (!reply.ok()) return reply.status();
   Result<Json> status = door::ParseJson(reply.value().body);
   if (reply.value().status != 200 || !status.ok() || !status.value().is_object())
-    return Status(StatusCode::kUnavailable, job.path + " has answered with the status " +
-                                                std::to_string(reply.value().status) + " and no object");
+    return Status(StatusCode::kUnavailable,
+                  job.path + " returned status " + std::to_string(reply.value().status) + " without a JSON object");
   return status;
 }
 
@@ -69,7 +69,7 @@ int RunPs(const PsArguments& arguments) {
   else if (!jobs.empty())
     (void)PrintAtOnce(PsText(jobs));
   else
-    base::Print(stderr, "stepwatch: no job of this user runs here with its door open%s\n", WhereLooked().c_str());
+    base::Print(stderr, "stepwatch: no running job of this user was found here%s\n", WhereLooked().c_str());
   for (const door::FoundJob& job : jobs)
     if (job.status.empty()) return kExitDegraded;
   return kExitDone;
@@ -115,8 +115,8 @@ int RunEvents(const EventsArguments& arguments) {
   const bool is_strange = followed.code() == StatusCode::kInvalid || followed.code() == StatusCode::kTimedOut;
   if (!is_read || (!followed.ok() && !is_strange)) return kExitDone;
   const std::string why = !followed.ok() ? followed.message()
-                          : is_garbled   ? job.value().path + " sends events that are no JSON objects"
-                                         : job.value().path + " ends the stream again and again without a new event";
+                          : is_garbled   ? job.value().path + " sends events that are not JSON objects"
+                                         : job.value().path + " keeps ending the stream without a new event";
   return NoJob(Status(StatusCode::kUnavailable, why), arguments.json);
 }
 

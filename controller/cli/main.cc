@@ -39,63 +39,63 @@ std::chrono::microseconds ParseDuration(const std::string& text) {
   const std::string unit = end == text.c_str() ? "no number" : end;
   const double microseconds = unit == "us" ? number : unit.empty() || unit == "ms" ? number * 1e3 : number * 1e6;
   if ((unit != "us" && unit != "ms" && unit != "s" && !unit.empty()) || !(microseconds >= 0) || microseconds > 3.6e9)
-    throw CLI::ValidationError("\"" + text + "\" is not a time; write for instance 10ms, 500us or 2s");
+    throw CLI::ValidationError("invalid duration \"" + text + "\"; examples: 10ms, 500us, 2s");
   return std::chrono::microseconds(static_cast<int64_t>(microseconds));
 }
 
 void AddValidate(CLI::App* app, ValidateArguments* arguments, int* exit_code) {
-  CLI::App* verb = app->add_subcommand("validate", "Say whether a config is usable, and what is odd about it");
-  verb->add_option("FILE", arguments->file, "config.json; - is standard input")->required();
+  CLI::App* verb = app->add_subcommand("validate", "Check a config and print its errors and warnings");
+  verb->add_option("FILE", arguments->file, "config.json; - reads standard input")->required();
   verb->add_flag("--json", arguments->json, "one JSON object instead of lines");
   verb->callback([=] { *exit_code = RunValidate(*arguments); });
 }
 
 void AddPlan(CLI::App* app, PlanArguments* arguments, int* exit_code) {
   CLI::App* verb =
-      app->add_subcommand("plan", "Say what a config would change in a running job, or collect in one to come");
-  verb->add_option("FILE", arguments->file, "config.json; - is standard input")->required();
+      app->add_subcommand("plan", "Show what a config would change in a running job, or what a new job would collect");
+  verb->add_option("FILE", arguments->file, "config.json; - reads standard input")->required();
   CLI::Option* job =
       verb->add_option("--job", arguments->job,
-                       "compare with what this job runs: its name in `stepwatch ps`, a pid, a socket, a "
-                       "config file or the beginning of a run id (default: the job that watches FILE, else the "
+                       "compare with the plan of this job: its name in `stepwatch ps`, a pid, a socket, a "
+                       "config file or the prefix of a run id (default: the job that watches FILE, else the "
                        "only job)");
   verb->add_option("--sites", arguments->sites,
-                   "no job, but the model of a run's manifest.json: adds sites, rows and bytes a step")
+                   "use the model in this manifest.json of a run instead of a job; adds sites, rows and bytes per step")
       ->excludes(job);
-  verb->add_option("--rank", arguments->rank, "the rank that module_ranks is asked about")->check(kFromZero);
-  verb->add_flag("--dynamic", arguments->dynamic, "as in dynamic mode");
+  verb->add_option("--rank", arguments->rank, "rank for which module_ranks is evaluated")->check(kFromZero);
+  verb->add_flag("--dynamic", arguments->dynamic, "assume dynamic mode");
   verb->add_flag("--json", arguments->json, "one JSON object instead of lines");
   verb->footer(
-      "The job compiles the config for its model, and arms nothing. Without a job, the exit code is 0 or 2.\n"
+      "The job compiles the config for its model and changes nothing. Without a job, the exit code is 0 or 2.\n"
       "Examples:\n"
       "  stepwatch plan gradients.json --job config.json\n"
       "  stepwatch plan config.json --sites monitor_output/Dec03_21-34-40-rank0-1a2b3c4d/manifest.json\n"
-      "Exit codes: 0 the same as what runs, 1 differs, 2 unusable FILE, 6 no such job, or it does not answer.");
+      "Exit codes: 0 same as the running plan, 1 different, 2 invalid FILE, 6 no such job, or the job does not "
+      "respond.");
   verb->callback([=] { *exit_code = RunPlan(*arguments); });
 }
 
 void AddDoctor(CLI::App* app, DoctorArguments* arguments, int* exit_code) {
-  CLI::App* verb = app->add_subcommand("doctor", "Say which engines measure on this machine");
+  CLI::App* verb = app->add_subcommand("doctor", "List the statistics engines available on this machine");
   verb->add_flag("--json", arguments->json, "one JSON object instead of lines");
   verb->callback([=] { *exit_code = RunDoctor(*arguments); });
 }
 
 constexpr const char* kJob =
-    "as `stepwatch ps` names it, a pid, a socket, a config file or the beginning of a run id "
+    "a name from `stepwatch ps`, a pid, a socket, a config file or the prefix of a run id "
     "(default: the only job)";
 
 void AddJobs(CLI::App* app, PsArguments* ps, StatusArguments* status, EventsArguments* events, int* exit_code) {
   CLI::App* list = app->add_subcommand("ps", "List the running jobs of this user on this machine");
   list->add_flag("--json", ps->json, "one JSON object instead of a table");
   list->callback([=] { *exit_code = RunPs(*ps); });
-  CLI::App* show = app->add_subcommand("status", "Say what a running job does, and what its config file says");
+  CLI::App* show = app->add_subcommand("status", "Show the state of a running job and of its config file");
   show->add_option("JOB", status->job, kJob);
   show->add_flag("--json", status->json, "one JSON object instead of lines");
-  show->add_flag("--watch", status->watch, "again every second, until it is interrupted");
-  show->add_flag("--ranks", status->ranks, "what each rank of the job says, asked through its store");
+  show->add_flag("--watch", status->watch, "refresh every second until interrupted");
+  show->add_flag("--ranks", status->ranks, "show the state of each rank, queried through the job's store");
   show->callback([=] { *exit_code = RunStatus(*status); });
-  CLI::App* follow =
-      app->add_subcommand("events", "Tell the events of a running job as they come, the last ones first");
+  CLI::App* follow = app->add_subcommand("events", "Stream events of a running job, starting with recent ones");
   follow->add_option("JOB", events->job, kJob);
   follow->add_flag("--json", events->json, "one JSON object for each event");
   follow->callback([=] { *exit_code = RunEvents(*events); });
@@ -112,75 +112,75 @@ void AddTop(CLI::App* app, TopArguments* arguments, int* exit_code) {
   CLI::App* verb = app->add_subcommand("top", "Show the latest values of a running job, live");
   verb->add_option("JOB", arguments->job, kJob);
   verb->add_option("--kind", arguments->kind,
-                   "of sites: grad_reduced, actv, ... (default: the first with values), or cost: what measuring takes, "
-                   "by kinds")
+                   "kind of site: grad_reduced, actv, ... (default: the first with values), or cost: the time that "
+                   "measuring takes, by kind")
       ->check(CLI::IsMember(KindNames()));
-  verb->add_option("--sort", arguments->choice.sort, "a statistic, such as norm: the largest first");
-  verb->add_flag("--reverse", arguments->choice.ascending, "the smallest first");
-  verb->add_option("--filter", arguments->choice.filter, "only sites with this in their name");
-  verb->add_option("--interval", arguments->interval_seconds, "seconds between two questions")
+  verb->add_option("--sort", arguments->choice.sort, "sort by this statistic, such as norm, largest first");
+  verb->add_flag("--reverse", arguments->choice.ascending, "sort smallest first");
+  verb->add_option("--filter", arguments->choice.filter, "only sites whose name contains this text");
+  verb->add_option("--interval", arguments->interval_seconds, "seconds between refreshes")
       ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
-  verb->add_flag("--once", arguments->once, "print one table and end, as without a terminal");
+  verb->add_flag("--once", arguments->once, "print one table and exit; the default without a terminal");
   verb->add_flag("--json", arguments->json, "one JSON object: status, ranks and all values of the kind");
   verb->footer(
-      "Keys: q leaves, Tab and k go to the next kind with values (Shift-Tab and K back), < and > or the left and "
-      "right\n"
-      "arrows choose the statistic that sorts, r reverses, / filters by name (Enter keeps, Esc clears), arrows,\n"
-      "PageUp, PageDown, Home and End scroll. Values that are no number come first, in red.\n"
+      "Keys: q quits; Tab and k select the next kind with values (Shift-Tab and K the previous); < and > or the left\n"
+      "and right arrows select the sort column; r reverses; / filters by name (Enter keeps, Esc clears); arrows,\n"
+      "PageUp, PageDown, Home and End scroll. NaN and infinite values come first, in red.\n"
       "Examples:\n"
       "  stepwatch top\n"
       "  stepwatch top config.json --kind grad_reduced --sort norm\n"
       "  stepwatch top --kind cost --sort ms/step\n"
       "  stepwatch top --once --sort max | head -20\n"
-      "Exit codes: 0 done, 2 several jobs could be meant, 6 no such job, or it has ended, 130 interrupted.");
+      "Exit codes: 0 done, 2 ambiguous JOB, 6 no such job, or it has ended, 130 interrupted.");
   verb->callback([=] { *exit_code = RunTop(*arguments); });
 }
 
 void AddWatch(CLI::App* app, WatchArguments* arguments, int* exit_code) {
-  CLI::App* verb = app->add_subcommand("watch", "Run the real watcher on a config and print what it sees");
-  verb->add_option("FILE", arguments->file, "config.json; need not exist yet")->required();
-  verb->add_flag("--json", arguments->json, "one JSON object a line");
-  verb->add_option("--for", arguments->for_seconds, "end after this many seconds");
-  verb->add_flag("--poll-only", arguments->poll_only, "no inotify, only the look every second");
+  CLI::App* verb =
+      app->add_subcommand("watch", "Run the watcher on a config file and print each change that it detects");
+  verb->add_option("FILE", arguments->file, "config.json; it may not exist yet")->required();
+  verb->add_flag("--json", arguments->json, "one JSON object per line");
+  verb->add_option("--for", arguments->for_seconds, "exit after this many seconds");
+  verb->add_flag("--poll-only", arguments->poll_only, "poll every second instead of using inotify");
   verb->callback([=] { *exit_code = RunWatch(*arguments); });
 }
 
 void AddRehearse(CLI::App* app, RehearseArguments* arguments, int* exit_code) {
-  CLI::App* verb =
-      app->add_subcommand("rehearse", "Run the whole monitor on a synthetic model: try a config before touching a job");
+  CLI::App* verb = app->add_subcommand(
+      "rehearse", "Run the whole monitor on a synthetic model, to try a config before a job uses it");
   verb->add_option("FILE", arguments->file, "config.json")->required();
   verb->add_option("--steps", arguments->steps, "training steps")->check(kFromZero)->capture_default_str();
   verb->add_option_function<std::string>(
       "--step-time", [=](const std::string& text) { arguments->step_time = ParseDuration(text); },
-      "how long a step takes, for instance 10ms (the default), 500us, 2s");
+      "duration of a step, such as 10ms (the default), 500us or 2s");
   verb->add_option("--sites", arguments->sites, "layers of the synthetic model")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   verb->add_option("--elements", arguments->elements, "elements of each tensor")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 28))
       ->capture_default_str();
-  verb->add_option("--grad-acc", arguments->grad_acc, "micro-batches a step")
+  verb->add_option("--grad-acc", arguments->grad_acc, "micro-batches per step")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
   verb->add_option("--start-iteration", arguments->start_iteration, "number of the first step")
       ->check(kFromZero)
       ->capture_default_str();
-  verb->add_flag("--dynamic", arguments->dynamic, "dynamic mode (default: what DYNAMIC_MONITOR says)");
+  verb->add_flag("--dynamic", arguments->dynamic, "use dynamic mode (default: from DYNAMIC_MONITOR)");
   verb->add_option("--out", arguments->out, "output base (default: MONITOR_OUTPUT_DIR, else ./monitor_output)");
-  verb->add_option("--rank", arguments->rank, "of this process, in a job of several")
+  verb->add_option("--rank", arguments->rank, "rank of this process in a job of several")
       ->check(CLI::Range(0, 100000))
       ->capture_default_str();
-  verb->add_option("--world-size", arguments->world_size, "ranks of the job: one `rehearse` for each")
+  verb->add_option("--world-size", arguments->world_size, "number of ranks of the job; run one `rehearse` for each")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
-  verb->add_option("--store", arguments->store, "a new directory through which these ranks agree");
-  verb->add_flag("--json", arguments->json, "one JSON object for each step and each event");
+  verb->add_option("--store", arguments->store, "new directory through which the ranks agree");
+  verb->add_flag("--json", arguments->json, "one JSON object per step and per event");
   verb->callback([=] { *exit_code = RunRehearse(*arguments); });
 }
 
 void AddThreads(CLI::App* verb, int* process_num) {
-  verb->add_option("--process-num,--process_num", *process_num, "threads")
+  verb->add_option("--process-num,--process_num", *process_num, "number of threads")
       ->check(CLI::Range(1, 128))
       ->capture_default_str();
 }
@@ -188,13 +188,14 @@ void AddThreads(CLI::App* verb, int* process_num) {
 void AddCsvToTensorBoard(CLI::App* app, offline::CsvToTensorBoardOptions* options, int* exit_code) {
   CLI::App* verb = app->add_subcommand("csv2tb", "Convert CSV files to TensorBoard files");
   verb->add_option("--monitor-path,--monitor_path", options->monitor_path,
-                   "output base, with a directory for each rank")
+                   "output base directory, which holds one directory per rank")
       ->required();
-  verb->add_option("--time-start,--time_start", options->range.start, "only runs from this time on: Dec03_21-34-40");
-  verb->add_option("--time-end,--time_end", options->range.end, "only runs up to this time");
+  verb->add_option("--time-start,--time_start", options->range.start,
+                   "only runs that began at this time or later, such as Dec03_21-34-40");
+  verb->add_option("--time-end,--time_end", options->range.end, "only runs that began at this time or earlier");
   AddThreads(verb, &options->process_num);
   verb->add_option("--data-type-list,--data_type_list", options->data_type_list,
-                   "kinds to convert, the prefixes of the files (default: all)")
+                   "kinds to convert, as in the file names (default: all)")
       ->delimiter(',');
   verb->add_option("--output-dirpath,--output_dirpath", options->output_dirpath,
                    "default: {time}-csv2tensorboard_by_step in the output base");
@@ -204,24 +205,24 @@ void AddCsvToTensorBoard(CLI::App* app, offline::CsvToTensorBoardOptions* option
 void AddCsvToDatabase(CLI::App* app, CsvToDatabaseArguments* arguments, int* exit_code) {
   CLI::App* verb = app->add_subcommand("csv2db", "Import CSV files into a SQLite database");
   verb->add_option("--db", arguments->db, "directory for monitor_data.trend.db")->required();
-  verb->add_option("--data", arguments->data, "output base, with a directory for each rank")->required();
-  verb->add_option("--format", arguments->format, "what the data are")
+  verb->add_option("--data", arguments->data, "output base directory, which holds one directory per rank")->required();
+  verb->add_option("--format", arguments->format, "format of the data")
       ->check(CLI::IsMember({"auto", "dump", "monitor"}))
       ->capture_default_str();
   verb->add_option("--mapping", arguments->mapping, "JSON file of replacements in names: {\"old\": \"new\"}");
   verb->add_option("--micro_step,--micro-step", arguments->options.micro_step,
-                   "number micro-steps through as the steps of the database")
+                   "use consecutive micro-steps as the steps of the database")
       ->capture_default_str();
   AddThreads(verb, &arguments->options.process_num);
   verb->callback([=] { *exit_code = RunCsvToDatabase(*arguments); });
 }
 
 void AddAnomaly(CLI::App* app, AnomalyArguments* arguments, int* exit_code) {
-  CLI::App* verb = app->add_subcommand("anomaly", "Sort the alarms of all ranks and show the first ones");
+  CLI::App* verb = app->add_subcommand("anomaly", "Sort the alarms of all ranks and print the first ones");
   verb->add_option("-d,--data_path", arguments->options.data_path, "the directory anomaly_detected")->required();
   verb->add_option("-o,--out_path", arguments->options.out_path, "existing directory for anomaly_analyse.json");
-  verb->add_option("-k,--topk", arguments->options.topk, "how many")->capture_default_str();
-  verb->add_option("-s,--step,--step_list", arguments->steps, "only these steps, for instance \"[3, 7]\"");
+  verb->add_option("-k,--topk", arguments->options.topk, "number of alarms to print")->capture_default_str();
+  verb->add_option("-s,--step,--step_list", arguments->steps, "only these steps, such as \"[3, 7]\"");
   verb->callback([=] { *exit_code = RunAnomaly(*arguments); });
 }
 
@@ -230,7 +231,7 @@ void AddAnomaly(CLI::App* app, AnomalyArguments* arguments, int* exit_code) {
 
 int main(int argc, char** argv) try {
   using namespace stepwatch::cli;
-  CLI::App app("Stepwatch sees inside a training job while it runs, steered by config.json.");
+  CLI::App app("Stepwatch monitors a training job while it runs; config.json controls what is collected.");
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string("stepwatch ") + stepwatch::kVersion);
   app.footer(
@@ -245,8 +246,8 @@ int main(int argc, char** argv) try {
       "  stepwatch why\n"
       "  stepwatch csv2tb --monitor-path monitor_output\n"
       "  stepwatch prune monitor_output --older-than 30d\n"
-      "\nExit codes: 0 done, 2 unusable config or command line, 3 conflict with another edit, 5 done in part or not\n"
-      "possible here, 6 no such job, 7 no change, 8 no stepwatchd, 130 interrupted.");
+      "\nExit codes: 0 done, 2 invalid config or command line, 3 conflict with another edit, 5 done in part or not\n"
+      "possible here, 6 no such job, 7 no change, 8 stepwatchd does not respond, 130 interrupted.");
   int exit_code = kExitDone;
   ValidateArguments validate;
   PlanArguments plan;

@@ -23,7 +23,7 @@ constexpr int kHttpDone = 200, kHttpAccepted = 202, kHttpConflict = 409;
 std::string ErrorOf(const Json& answer) {
   const auto error = answer.find("error");
   const std::string message = error != answer.end() && error->is_object() ? Text(*error, "message") : "";
-  return message.empty() ? "the job has answered with something else" : message;
+  return message.empty() ? "invalid response of the job" : message;
 }
 
 // What the job does is asked for with this path; `text` says in a line what came of it.
@@ -34,7 +34,7 @@ int RunMotion(const MotionArguments& arguments, const char* path, std::string (*
   if (!reply.ok()) return NoJob(Status(StatusCode::kUnavailable, reply.status().message()), arguments.json);
   const Result<Json> answer = door::ParseJson(reply.value().body);
   if (!answer.ok() || !answer.value().is_object())
-    return NoJob(Status(StatusCode::kUnavailable, job.value().path + " has answered with no object"), arguments.json);
+    return NoJob(Status(StatusCode::kUnavailable, job.value().path + " returned no JSON object"), arguments.json);
   const int status = reply.value().status;
   const bool is_taken = status == kHttpDone || status == kHttpAccepted;
   if (arguments.json)

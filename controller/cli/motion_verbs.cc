@@ -14,30 +14,30 @@ void AddVerb(CLI::App* app, const std::string& name, const std::string& what, co
   const auto arguments = std::make_shared<MotionArguments>();
   CLI::App* verb = app->add_subcommand(name, what);
   verb->add_option("JOB", arguments->job,
-                   "as `stepwatch ps` names it, a pid, a socket, a config file or the beginning of a run id "
+                   "a name from `stepwatch ps`, a pid, a socket, a config file or the prefix of a run id "
                    "(default: the only job)");
-  verb->add_flag("--json", arguments->json, "the answer of the job, one JSON object");
+  verb->add_flag("--json", arguments->json, "print the response of the job, one JSON object");
   verb->footer(more + "\nExamples: stepwatch " + name + "; stepwatch " + name +
                " config.json --json\n"
-               "Exit codes: 0 done, 2 several jobs could be meant, 5 not possible here, or not done within a second,\n"
-               "6 no such job, 7 no change.");
+               "Exit codes: 0 done, 2 ambiguous JOB, 5 not possible here, or not done within a second, 6 no such job,\n"
+               "7 no change.");
   verb->callback([=] { *exit_code = run(*arguments); });
 }
 
 }  // namespace
 
 void AddMotionVerbs(CLI::App* app, int* exit_code) {
+  AddVerb(app, "pause", "Pause the collection of a running job",
+          "The pause begins at the next step; the plan keeps its window and its count. The config file does not "
+          "change. The\n"
+          "next edit or a stop ends the pause. Ranks that share a store pause at the step on which they agree.",
+          RunPause, exit_code);
+  AddVerb(app, "resume", "Resume the collection of a paused job",
+          "Collection continues at the next step, until the plan has collected all its steps.", RunResume, exit_code);
   AddVerb(
-      app, "pause", "Let a running job collect nothing for a while",
-      "From the next step on; the plan keeps its window and its count. The config file stays as it is, and the next\n"
-      "edit, or a stop, ends the pause. Ranks that share a store pause together, from the step that they agree on.",
-      RunPause, exit_code);
-  AddVerb(app, "resume", "Let a paused job collect again",
-          "From the next step on, until the plan has the steps that it was to collect.", RunResume, exit_code);
-  AddVerb(
-      app, "rotate", "Close the files with what a running job has recorded so far",
-      "From the next step on rows go to new files, which end with _s2, _s3 and so on; the closed ones do not change\n"
-      "any more.",
+      app, "rotate", "Close the output files of a running job and start new ones",
+      "From the next step on rows go to new files with the suffix _s2, _s3 and so on; closed files do not change any\n"
+      "more.",
       RunRotate, exit_code);
 }
 

@@ -18,7 +18,7 @@ constexpr size_t kMappingBytesMax = size_t{16} << 20;
 
 int FailConversion(const Status& status) {
   if (interrupted != 0) {
-    base::Print(stderr, "stepwatch: interrupted; nothing was changed\n");
+    base::Print(stderr, "stepwatch: interrupted; no file was changed\n");
     return 130;
   }
   base::Print(stderr, "stepwatch: error: %s\n", status.message().c_str());
@@ -31,8 +31,8 @@ int Finish(const Result<offline::Conversion>& result) {
   const offline::Conversion& done = result.value();
   for (const std::string& note : done.notes) base::Print(stderr, "note: %s\n", note.c_str());
   const auto number = [](uint64_t value) { return static_cast<unsigned long long>(value); };
-  base::Print(stdout, "%llu rows of %llu files, %llu malformed ones left out; output has been saved to: %s\n",
-              number(done.rows), number(done.files), number(done.rows_skipped), done.output.c_str());
+  base::Print(stdout, "%llu rows of %llu files, %llu malformed rows skipped; output saved to: %s\n", number(done.rows),
+              number(done.files), number(done.rows_skipped), done.output.c_str());
   return kExitDone;
 }
 
@@ -51,7 +51,7 @@ Result<std::vector<std::pair<std::string, std::string>>> ReadMapping(const std::
   const Result<std::string> text = base::ReadFile(path, kMappingBytesMax);
   if (!text.ok()) return text.status();
   const auto json = bounded::ParseJson<nlohmann::ordered_json>(text.value());
-  const Status wrong(StatusCode::kInvalid, path + " is not a JSON object of texts, {\"old\": \"new\"}");
+  const Status wrong(StatusCode::kInvalid, path + " is not a JSON object of strings, {\"old\": \"new\"}");
   if (!json.ok() || !json.value().is_object()) return wrong;
   for (const auto& [from, to] : json.value().items()) {
     if (!to.is_string()) return wrong;
@@ -72,7 +72,7 @@ Result<offline::Conversion> Convert(const CsvToDatabaseArguments& arguments) {
   if (directories.value().empty())
     return Status(StatusCode::kNotFound,
                   "no run directories (Dec03_21-34-40-rank0-…) in " + arguments.data +
-                      (arguments.format == "auto" ? "; dumps, which have directories step0 …, are not read here" : ""));
+                      (arguments.format == "auto" ? "; dumps (directories step0 …) are not supported" : ""));
   options.directories = std::move(directories).value();
   Result<offline::Conversion> done =
       WithProgress([&options](const auto& progress) { return offline::CsvToDatabase(options, progress); });
@@ -89,8 +89,7 @@ int RunCsvToTensorBoard(const offline::CsvToTensorBoardOptions& options) {
 
 int RunCsvToDatabase(const CsvToDatabaseArguments& arguments) {
   if (arguments.format == "dump")
-    return FailConversion(Status(StatusCode::kUnsupported,
-                                 "--format dump: dumps of tensors are not Stepwatch's; accepted are monitor and auto"));
+    return FailConversion(Status(StatusCode::kUnsupported, "--format dump is not supported; accepted: monitor, auto"));
   return Finish(Convert(arguments));
 }
 

@@ -83,11 +83,10 @@ void PrintLines(const PlanArguments& arguments, const Preview& preview) {
   base::Print(stdout, "steps       %s\n", StepsText(config, arguments.dynamic).c_str());
   base::Print(stdout, "statistics  %s\n", OpsText(config.ops).c_str());
   if (config.own.budget)
-    base::Print(
-        stdout,
-        "budget      %g %% of the training time for measuring: while it takes more, fewer steps are collected than "
-        "that, and then fewer kinds\n",
-        config.own.budget->percent);
+    base::Print(stdout,
+                "budget      %g %% of the training time for measuring; above it fewer steps are collected, then fewer "
+                "kinds\n",
+                config.own.budget->percent);
   if (!preview.compiled) {
     base::Print(stdout, "sites       unknown; --sites MANIFEST names a run's manifest.json\n");
     return;
@@ -95,8 +94,7 @@ void PrintLines(const PlanArguments& arguments, const Preview& preview) {
   for (const config::Warning& warning : preview.compiled->warnings)
     base::Print(stdout, "%s\n", PlacedLine(arguments.file, "warning", warning.place, warning.message).c_str());
   const plan::Plan& plan = *preview.compiled->plan;
-  if (!plan.rank_writes)
-    base::Print(stdout, "rank %d      is not in module_ranks: nothing is collected there\n", arguments.rank);
+  if (!plan.rank_writes) base::Print(stdout, "rank %d      not in module_ranks: it collects no data\n", arguments.rank);
   const auto counts = SitesByKind(plan);
   for (int kind = 0; kind < kSiteKindCount; ++kind)
     if (counts[static_cast<size_t>(kind)] > 0)
@@ -105,10 +103,9 @@ void PrintLines(const PlanArguments& arguments, const Preview& preview) {
   const std::vector<plan::PlanCost> costs = plan::CostsByGroup(plan, preview.job->sites, preview.job->grad_acc_steps);
   PrintGroups(plan, costs);
   const plan::PlanCost all = plan::CostOfAll(costs);
-  base::Print(
-      stdout,
-      "a collected step: %llu rows, %.1f MB of parameters, gradients and moments read (activations come on top)\n",
-      static_cast<unsigned long long>(all.rows), static_cast<double>(all.bytes) / 1e6);
+  base::Print(stdout,
+              "a collected step: %llu rows, %.1f MB of parameters, gradients and moments read (plus activations)\n",
+              static_cast<unsigned long long>(all.rows), static_cast<double>(all.bytes) / 1e6);
   PrintMean(plan, costs);
 }
 
@@ -143,7 +140,7 @@ std::optional<door::FoundJob> JobAsked(const PlanArguments& arguments) {
   if (jobs.empty() || arguments.dynamic || arguments.rank != 0) return JobThatWatches(jobs, arguments.file);
   Result<door::FoundJob> job = JobForFile(jobs, arguments.file);
   if (job.ok()) return std::move(job).value();
-  base::Print(stderr, "stepwatch: compared with no job: %s\n", job.status().message().c_str());
+  base::Print(stderr, "stepwatch: not compared with a job: %s\n", job.status().message().c_str());
   return std::nullopt;
 }
 

@@ -23,12 +23,11 @@ Result<Json> RequestPreview(const door::FoundJob& job, const std::string& text) 
   if (!reply.ok()) return Status(StatusCode::kUnavailable, reply.status().message());
   const Result<Json> answer = door::ParseJson(reply.value().body);
   if (reply.value().status == 404 || reply.value().status == 405)
-    return Status(StatusCode::kUnavailable,
-                  "job " + job.name + " runs an older stepwatch, which cannot say what a config would mean for it");
+    return Status(StatusCode::kUnavailable, "job " + job.name + " runs an older stepwatch without plan previews");
   if (reply.value().status != 200 || !answer.ok() || Text(answer.value(), "state").empty()) {
     const std::string why = answer.ok() ? Text(Part(answer.value(), "error"), "message") : "";
-    return Status(StatusCode::kUnavailable, "job " + job.name + " has not said what the config would mean: " +
-                                                (why.empty() ? "its answer is not understood" : why));
+    return Status(StatusCode::kUnavailable,
+                  "job " + job.name + " returned no preview: " + (why.empty() ? "invalid response" : why));
   }
   return answer;
 }

@@ -60,7 +60,7 @@ std::string DifferencesText(const Json& differences) {
     const std::vector<std::string> come = EntriesLeft(each["now"], each["was"]);
     AddEntries("- ", Colour::kRed, key, gone, &rows);
     AddEntries("+ ", Colour::kGreen, key, come, &rows);
-    if (gone.empty() && come.empty()) rows.push_back({{"~ " + key}, {"the same entries in another order"}});
+    if (gone.empty() && come.empty()) rows.push_back({{"~ " + key}, {"same entries, different order"}});
   }
   return rows.empty() ? "" : TableText(rows);
 }
@@ -72,7 +72,7 @@ Cell Count(const char* sign, int64_t count, Colour colour) {
 // What the kind takes of a collected step.
 Cell MeasuredCell(const Json& kind) {
   const double seconds = Number(kind, "seconds_per_collected_step", -1);
-  return seconds < 0 ? Cell{"not known", Colour::kDim} : Cell{fmt::format("{:.3f} ms a step", seconds * 1e3)};
+  return seconds < 0 ? Cell{"unknown", Colour::kDim} : Cell{fmt::format("{:.3f} ms per step", seconds * 1e3)};
 }
 
 std::string SitesText(const Json& sites) {
@@ -90,10 +90,10 @@ std::string SitesText(const Json& sites) {
 
 std::string HeadText(const std::string& job, const Json& preview) {
   const std::string with = Text(preview, "compared_with");
-  const std::string other =
-      with == "plan"   ? fmt::format("plan {}, which runs", Whole(Part(preview, "running"), "plan_id"))
-      : with == "file" ? "what its config file holds; nothing runs"
-                       : "a config without any key; nothing runs, and its config file holds no usable one";
+  const std::string other = with == "plan"
+                                ? fmt::format("the running plan {}", Whole(Part(preview, "running"), "plan_id"))
+                            : with == "file" ? "its config file (no plan is running)"
+                                             : "an empty config (no plan is running, and its config file is invalid)";
   const bool is_same = Text(preview, "state") == "same";
   const std::string word = is_same ? "same" : "differs";
   return Coloured(word, is_same ? Colour::kGreen : Colour::kYellow) +
@@ -105,15 +105,15 @@ std::string EffectText(const Json& preview) {
   const Json& proposed = Part(preview, "proposed");
   std::string text = "if saved    ";
   if (effect == "stops") return text + "collecting stops at the next step\n";
-  if (effect == "nothing") return text + "nothing changes in what is collected\n";
+  if (effect == "nothing") return text + "the collection does not change\n";
   if (effect == "at_restart")
-    return text + "nothing changes now: the mode is static, the file is read when the job starts\n";
+    return text + "no change now: the mode is static, the job reads the file when it starts\n";
   text += "a new window begins at the next step";
   if (!proposed.empty() && !IsTrue(proposed, "rank_collects")) return text + "; this rank is not in module_ranks\n";
   if (const int64_t times = Whole(proposed, "collect_times"); times > 0 && times < config::kCollectTimesForever)
-    text += fmt::format(", {} steps are collected", times);
+    text += fmt::format(", {} steps collected", times);
   if (const int64_t interval = Whole(proposed, "step_interval"); interval > 1)
-    text += fmt::format(", one of {}", interval);
+    text += fmt::format(", one in {}", interval);
   return text + "\n";
 }
 
@@ -130,8 +130,8 @@ std::string CostText(const Json& running, const Json& proposed) {
     return fmt::format("{:.1f}", Number(side, "parameter_bytes_per_step") / 1e6);
   };
   return fmt::format(
-      "a collected step: {} sites, {} rows, {} MB of parameters, gradients and moments read (activations come on "
-      "top)\n",
+      "per collected step: {} sites, {} rows, {} MB of parameters, gradients and moments read (plus "
+      "activations)\n",
       Change(count(running, "sites"), count(proposed, "sites")),
       Change(count(running, "rows_per_step"), count(proposed, "rows_per_step")),
       Change(megabytes(running), megabytes(proposed)));
@@ -139,7 +139,7 @@ std::string CostText(const Json& running, const Json& proposed) {
 
 std::string MeasuredText(const Json& measured) {
   if (measured.empty()) return "";
-  return fmt::format("measured: a collected step of plan {} has taken {:.3f} ms of the trainer's time\n",
+  return fmt::format("measured: a collected step of plan {} took {:.3f} ms of training time\n",
                      Whole(measured, "plan_id"), Number(measured, "seconds_per_collected_step") * 1e3);
 }
 

@@ -144,9 +144,9 @@ void PrintText(const PruneOutcome& outcome, const PruneArguments& arguments) {
   }
   if (rows.size() > 1) base::Print(stdout, "%s", TableText(rows).c_str());
   for (const std::string& name : outcome.found.leftovers)
-    base::Print(stdout, "%s: left over from a removal that was interrupted\n", base::Printable(name).c_str());
+    base::Print(stdout, "%s: left over from an interrupted removal\n", base::Printable(name).c_str());
   for (const offline::StrangeEntry& entry : outcome.found.strange)
-    base::Print(stdout, "%s is left alone: it %s\n", base::Printable(entry.name).c_str(), entry.why.c_str());
+    base::Print(stdout, "%s is kept: it %s\n", base::Printable(entry.name).c_str(), entry.why.c_str());
   for (const std::string& failure : outcome.failures)
     base::Print(stderr, "stepwatch: error: %s\n", base::Printable(failure, 1000).c_str());
   const std::string what = fmt::format("{} {} with {}", outcome.to_remove, outcome.to_remove == 1 ? "run" : "runs",
@@ -154,9 +154,9 @@ void PrintText(const PruneOutcome& outcome, const PruneArguments& arguments) {
   if (outcome.to_remove + outcome.found.leftovers.size() == 0)
     base::Print(stdout, "nothing to remove\n");
   else if (!arguments.yes)
-    base::Print(stdout, "%s would be removed; nothing is yet: give --yes to remove them\n", what.c_str());
+    base::Print(stdout, "%s to remove; use --yes to remove them\n", what.c_str());
   else if (HasFailed(outcome))
-    base::Print(stdout, "not all of %s could be removed\n", what.c_str());
+    base::Print(stdout, "failed to remove all of %s\n", what.c_str());
   else
     base::Print(stdout, "removed %s\n", what.c_str());
 }
@@ -165,9 +165,8 @@ void PrintText(const PruneOutcome& outcome, const PruneArguments& arguments) {
 
 int RunPrune(const PruneArguments& arguments) {
   if (arguments.older_than < 0 && arguments.keep_bytes < 0)
-    return FailInvalid(
-        Status(StatusCode::kInvalid, "say which runs may go: --older-than 30d, --keep-bytes 50G, or both"),
-        arguments.json);
+    return FailInvalid(Status(StatusCode::kInvalid, "--older-than 30d, --keep-bytes 50G or both are required"),
+                       arguments.json);
   Result<offline::RunStore> store = offline::RunStore::Open(arguments.directory);
   if (!store.ok()) return FailInvalid(store.status(), arguments.json);
   Result<StoredRuns> found = store.value().List();
@@ -192,31 +191,29 @@ int RunPrune(const PruneArguments& arguments) {
 
 void AddPrune(CLI::App* app, int* exit_code) {
   const auto arguments = std::make_shared<PruneArguments>();
-  CLI::App* verb =
-      app->add_subcommand("prune", "Remove old runs, all ranks of a run at a time; says first what would go");
-  verb->add_option("DIR", arguments->directory, "the output base, with a directory for each run and rank")->required();
+  CLI::App* verb = app->add_subcommand("prune", "Remove old runs with all their ranks; without --yes only list them");
+  verb->add_option("DIR", arguments->directory, "output base directory, which holds one directory per run and rank")
+      ->required();
   verb->add_option_function<std::string>(
       "--older-than",
       [arguments](const std::string& text) {
         const auto age = ParseTimespan(text);
-        if (!age)
-          throw CLI::ValidationError("\"" + base::Printable(text) + "\" is no age; write for instance 30d, 12h or 2w");
+        if (!age) throw CLI::ValidationError("invalid age \"" + base::Printable(text) + "\"; examples: 30d, 12h, 2w");
         arguments->older_than = *age;
       },
-      "runs whose last change is longer ago: 30d, 12h, 2w");
+      "remove runs without a change for this long: 30d, 12h, 2w");
   verb->add_option_function<std::string>(
       "--keep-bytes",
       [arguments](const std::string& text) {
         const auto bytes = base::ParseByteCount(text);
-        if (!bytes)
-          throw CLI::ValidationError("\"" + base::Printable(text) + "\" is no size; write for instance 50G or 800M");
+        if (!bytes) throw CLI::ValidationError("invalid size \"" + base::Printable(text) + "\"; examples: 50G, 800M");
         arguments->keep_bytes = static_cast<int64_t>(*bytes);
       },
-      "the oldest runs, until no more than this is left: 50G, 800M");
-  verb->add_flag("--yes", arguments->yes, "remove them; without it nothing is removed");
+      "remove the oldest runs until at most this much remains: 50G, 800M");
+  verb->add_flag("--yes", arguments->yes, "remove the runs; without it they are only listed");
   verb->add_flag("--json", arguments->json, "one JSON object instead of a table");
   verb->footer(
-      "A run that may still be running stays, and so does a directory that holds anything no run writes.\n"
+      "Runs that may still be active are kept, and so are directories with files that Stepwatch does not write.\n"
       "Examples:\n"
       "  stepwatch prune monitor_output --older-than 30d\n"
       "  stepwatch prune monitor_output --older-than 30d --keep-bytes 50G --yes\n"

@@ -29,7 +29,7 @@ constexpr const char* kOfThisHost = "the ranks share no store; these are the ran
 
 Status OddAnswer(const std::string& path, const door::Reply& reply) {
   const Result<Json> json = door::ParseJson(reply.body);
-  std::string why = "has answered with the status " + std::to_string(reply.status);
+  std::string why = "returned status " + std::to_string(reply.status);
   if (json.ok() && json.value().is_object() && json.value().contains("error") && json.value()["error"].is_object() &&
       json.value()["error"].contains("message") && json.value()["error"]["message"].is_string())
     why += ": " + base::Printable(json.value()["error"]["message"].get<std::string>(), 1000);

@@ -56,7 +56,7 @@ std::string RankLines(const Json& list, const char* name) {
   size_t shown = 0;
   if (!list.is_array()) return text;
   for (const Json& each : list) {
-    if (shown == kShownMax) return text + fmt::format("and {} ranks more\n", list.size() - shown);
+    if (shown == kShownMax) return text + fmt::format("and {} more ranks\n", list.size() - shown);
     text += fmt::format("rank {}: {}\n", WholeOrDash(each, "rank"), Coloured(Text(each, name), Colour::kRed));
     ++shown;
   }
@@ -67,7 +67,7 @@ std::string RankLines(const Json& list, const char* name) {
 
 std::string RanksText(const Json& answer) {
   std::vector<std::vector<Cell>> rows(1);
-  for (const char* name : {"RANK", "STATE", "STEP", "PLAN", "COLLECTED", "CONFIG", "HEARD", "TROUBLE"})
+  for (const char* name : {"RANK", "STATE", "STEP", "PLAN", "COLLECTED", "CONFIG", "LAST REPORT", "TROUBLE"})
     rows[0].push_back({name, Colour::kBold});
   const Json& ranks = MemberOrNull(answer, "ranks");
   if (ranks.is_array())
@@ -88,12 +88,12 @@ std::string DryRunText(const Json& answer) {
   const Json& error = MemberOrNull(answer, "error");
   if (error.is_object()) {
     const std::string line = WholeOrDash(error, "line");
-    return fmt::format("{} is refused{}: {}\n", hash,
+    return fmt::format("{} refused{}: {}\n", hash,
                        line == "-" ? "" : fmt::format(" at line {}, column {}", line, WholeOrDash(error, "column")),
                        Coloured(Text(error, "message"), Colour::kRed));
   }
-  std::string text = fmt::format("{} of {} ranks would take {}; nothing was changed\n", WholeOrDash(answer, "accepted"),
-                                 WholeOrDash(answer, "world_size"), hash);
+  std::string text = fmt::format("{} of {} ranks would accept {}; the config is unchanged\n",
+                                 WholeOrDash(answer, "accepted"), WholeOrDash(answer, "world_size"), hash);
   if (const std::string alone = Text(answer, "alone"); !alone.empty()) text += Coloured(alone, Colour::kYellow) + "\n";
   return text + RankLines(MemberOrNull(answer, "reasons"), "reason");
 }

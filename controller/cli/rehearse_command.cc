@@ -53,9 +53,9 @@ class Printer {
   }
   void Summary(const std::string& output_dir) {
     if (json_) return;
-    Line(!output_dir.empty() ? "rows are in " + output_dir
-         : collected_        ? "rows were collected for no file"
-                             : "nothing was collected");
+    Line(!output_dir.empty() ? "rows written to " + output_dir
+         : collected_        ? "rows collected, no files written"
+                             : "no step was collected");
   }
   void Line(const std::string& text) { (void)PrintAtOnce(text + "\n"); }
 

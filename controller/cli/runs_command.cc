@@ -32,9 +32,9 @@ int RunRuns(const RunsArguments& arguments) {
     return kExitDone;
   }
   if (!runs.empty()) base::Print(stdout, "%s", RunsText(runs, all, WallSeconds()).c_str());
-  if (all.empty()) base::Print(stderr, "stepwatch: stepwatchd at %s knows no run\n", client.value().socket().c_str());
+  if (all.empty()) base::Print(stderr, "stepwatch: stepwatchd at %s has no runs\n", client.value().socket().c_str());
   if (const size_t hidden = all.size() - runs.size(); hidden > 0)
-    base::Print(stderr, "note: %zu more have ended; --all shows them\n", hidden);
+    base::Print(stderr, "note: %zu ended run%s hidden; --all shows all runs\n", hidden, hidden == 1 ? "" : "s");
   return kExitDone;
 }
 

@@ -72,7 +72,7 @@ std::string ProgressText(const Json& status) {
     line += fmt::format(", plan {} waits{}", Whole(armed, "plan_id"),
                         Whole(armed, "at_step") < 0 ? "" : fmt::format(" for step {}", Whole(armed, "at_step")));
   if (const int64_t proposed = Whole(status, "proposed_step"); proposed >= 0)
-    line += fmt::format(", the ranks decide about step {}", proposed);
+    line += fmt::format(", the ranks vote on step {}", proposed);
   return line;
 }
 
@@ -84,7 +84,8 @@ std::string StateLine(const Json& status) {
 
 std::string StepText(const Json& status) {
   const double seconds = Number(status, "step_seconds", -1);
-  return OrDash(Whole(status, "step")) + (seconds < 0 ? "" : fmt::format(", {} each lately", StepTimeText(seconds)));
+  return OrDash(Whole(status, "step")) +
+         (seconds < 0 ? "" : fmt::format(", {} per step recently", StepTimeText(seconds)));
 }
 
 std::string RowsLine(const Json& ledger) {
@@ -117,7 +118,7 @@ std::string LimitsLine(const Json& status) {
                                          base::ByteCountText(static_cast<uint64_t>(max)));
     add(IsTrue(limits, "bytes_used_up") ? Coloured(part + ", used up", Colour::kRed) : part);
   }
-  if (const int64_t max = Whole(limits, "rows_per_step_max"); max > 0) add(fmt::format("{} rows a step", max));
+  if (const int64_t max = Whole(limits, "rows_per_step_max"); max > 0) add(fmt::format("{} rows per step", max));
   if (const int64_t max = Whole(limits, "queue_bytes_max"); max > 0)
     add(base::ByteCountText(static_cast<uint64_t>(max)) + " of queues");
   if (const auto formats = limits.find("formats"); formats != limits.end() && formats->is_array()) {
@@ -126,7 +127,7 @@ std::string LimitsLine(const Json& status) {
       if (name.is_string()) names += (names.empty() ? "" : "/") + base::Printable(name.get<std::string>());
     add("formats " + names);
   }
-  if (const std::string root = Text(limits, "output_root"); !root.empty()) add("output below " + root);
+  if (const std::string root = Text(limits, "output_root"); !root.empty()) add("output restricted to " + root);
   return line;
 }
 
@@ -138,7 +139,7 @@ std::string MeasuringLine(const Json& cost) {
     if (seconds.is_number()) parts.emplace_back(-seconds.get<double>(), base::Printable(name));
   std::sort(parts.begin(), parts.end());
   const double total = Number(cost, "seconds");
-  std::string line = StepTimeText(total / static_cast<double>(Whole(cost, "collected"))) + " a collected step";
+  std::string line = StepTimeText(total / static_cast<double>(Whole(cost, "collected"))) + " per collected step";
   const double percent = Number(cost, "percent", -1);
   if (percent >= 0) line += fmt::format(", {:.3g} % of the training time", percent);
   for (size_t i = 0; i < parts.size() && i < 3 && total > 0; ++i)
@@ -153,7 +154,7 @@ std::string BudgetLine(const Json& budget) {
   if (percent < 0) return "";
   std::string line = fmt::format("{} % of the training time", percent);
   if (spent >= 0) {
-    const std::string taken = fmt::format("{:.3g} % taken lately", spent);
+    const std::string taken = fmt::format("{:.3g} % used recently", spent);
     line += ", " + (spent > percent ? Coloured(taken, Colour::kYellow) : taken);
   }
   if (const int64_t factor = Whole(budget, "interval_factor"); factor > 1)
@@ -166,7 +167,7 @@ std::string BudgetLine(const Json& budget) {
   }
   return IsTrue(budget, "acting")
              ? line
-             : line + "; " + Coloured("only told", Colour::kYellow) + ": " + Text(budget, "reason");
+             : line + "; " + Coloured("report only", Colour::kYellow) + ": " + Text(budget, "reason");
 }
 
 class StatusScreen {
@@ -217,7 +218,7 @@ std::string PlainStateLine(const Json& status) {
 std::string CostLine(const Json& status) {
   std::string line = "step " + StepText(status);
   if (const int64_t rows = Whole(Part(status, "plan"), "rows_per_step"); rows > 0)
-    line += fmt::format("; {} rows in a collected one", rows);
+    line += fmt::format("; {} rows per collected step", rows);
   const Json& ledger = Part(status, "ledger");
   if (Whole(ledger, "produced") <= 0) return line;
   return line + fmt::format("; before: {} rows, measuring took {:.3f} s", Whole(ledger, "produced"),
@@ -246,9 +247,8 @@ std::string StatusText(const std::string& name, const Json& status) {
   screen.Line("cost", MeasuringLine(Part(status, "cost")));
   screen.Line("budget", BudgetLine(Part(status, "budget")));
   if (Whole(status, "decision_timeouts") > 0)
-    screen.Line("decisions",
-                fmt::format("waited for {} times, {} of them in vain, {:.3f} s in all", Whole(status, "decision_waits"),
-                            Whole(status, "decision_timeouts"), Number(status, "decision_wait_seconds")));
+    screen.Line("decisions", fmt::format("{} waits, {} timeouts, {:.3f} s in total", Whole(status, "decision_waits"),
+                                         Whole(status, "decision_timeouts"), Number(status, "decision_wait_seconds")));
   screen.Line("tcp", Text(status, "tcp_address"));
   screen.Line("limits", LimitsLine(status));
   screen.Line("watch", Text(status, "watch_mode"));
@@ -256,7 +256,7 @@ std::string StatusText(const std::string& name, const Json& status) {
 }
 
 std::string EventLine(const std::string& name, const Json& event) {
-  if (name == "gap") return fmt::format("{:>12}  {} events are not kept any more", "", Whole(event, "missed"));
+  if (name == "gap") return fmt::format("{:>12}  {} events are no longer kept", "", Whole(event, "missed"));
   std::string line = fmt::format("{:10.3f} s  ", Number(event, "t"));
   const bool is_bad = name == "refused" || name == "degraded" || name == "aborted" || name == "unreadable";
   line += Coloured(fmt::format("{:<10}", base::Printable(name)), is_bad ? Colour::kRed : Colour::kPlain);

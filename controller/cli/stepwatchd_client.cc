@@ -20,8 +20,7 @@ namespace {
 using door::Json;
 
 constexpr const char* kSocketName = "stepwatchd.sock";
-constexpr const char* kHowToStart =
-    "start one with `stepwatchd run`, or name the socket of one that runs with --stepwatchd";
+constexpr const char* kHowToStart = "start it with `stepwatchd run`, or name its socket with --stepwatchd";
 
 StatusCode StatusCodeOf(int http_status) {
   switch (http_status) {
@@ -65,22 +64,21 @@ Result<uid_t> OwnerOf(const std::string& directory, bool is_named) {
 
 Result<StepwatchdClient> TryAt(const std::string& socket, bool is_named) {
   struct stat about {};
-  if (base::FileSystem::Real().Lstat(socket.c_str(), &about) != 0)
-    return Status(StatusCode::kNotFound, "nothing there");
-  if (!S_ISSOCK(about.st_mode)) return Status(StatusCode::kUnavailable, "no socket");
+  if (base::FileSystem::Real().Lstat(socket.c_str(), &about) != 0) return Status(StatusCode::kNotFound, "no such file");
+  if (!S_ISSOCK(about.st_mode)) return Status(StatusCode::kUnavailable, "not a socket");
   const Result<uid_t> owner = OwnerOf(base::DirectoryOf(socket), is_named);
   if (!owner.ok()) return owner.status();
   StepwatchdClient client(socket, owner.value());
   const Result<Json> healthy = client.Get("/-/healthy");
   // The door of a job answers, too.
   if (!healthy.ok() && healthy.status().code() == StatusCode::kNotFound)
-    return Status(StatusCode::kUnavailable, "somebody else than stepwatchd answers");
+    return Status(StatusCode::kUnavailable, "another program responds at this socket");
   if (!healthy.ok()) return healthy.status();
   return client;
 }
 
 Status Nobody(const std::string& looked) {
-  return Status(StatusCode::kUnavailable, "no stepwatchd answers (looked at " + looked + "); " + kHowToStart);
+  return Status(StatusCode::kUnavailable, "stepwatchd does not respond (tried " + looked + "); " + kHowToStart);
 }
 
 }  // namespace
@@ -92,11 +90,11 @@ Result<Json> StepwatchdClient::Ask(const std::string& method, const std::string&
   Result<Json> answer = door::ParseJson(reply.value().body);
   if (!answer.ok() || !answer.value().is_object())
     return Status(StatusCode::kUnavailable,
-                  fmt::format("{} has answered with the status {} and no object", socket_, reply.value().status));
+                  fmt::format("{} returned status {} without a JSON object", socket_, reply.value().status));
   if (reply.value().status == 200) return answer;
   const std::string why = Text(Part(answer.value(), "error"), "message");
   return Status(StatusCodeOf(reply.value().status),
-                why.empty() ? fmt::format("{} has answered with the status {}", socket_, reply.value().status) : why);
+                why.empty() ? fmt::format("{} returned status {}", socket_, reply.value().status) : why);
 }
 
 std::vector<std::string> StepwatchdSockets(uid_t uid) {

@@ -50,7 +50,7 @@ int PrintManual(const AppWords& words, const std::string& name) {
     base::Print(stdout, "%s", ManualOfVerb(words, verb, kVersion).c_str());
     return kExitDone;
   }
-  base::Print(stderr, "stepwatch: there is no verb \"%s\"; stepwatch --help lists them\n", name.c_str());
+  base::Print(stderr, "stepwatch: unknown verb \"%s\"; stepwatch --help lists all verbs\n", name.c_str());
   return kExitInvalid;
 }
 
@@ -58,8 +58,10 @@ int PrintManual(const AppWords& words, const std::string& name) {
 
 void AddTextVerbs(CLI::App* app, int* exit_code) {
   const auto shell = std::make_shared<std::string>();
-  CLI::App* completion = app->add_subcommand("completion", "Print the script with which a shell completes stepwatch");
-  completion->add_option("SHELL", *shell, "whose script")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  CLI::App* completion = app->add_subcommand("completion", "Print the completion script of a shell");
+  completion->add_option("SHELL", *shell, "name of the shell")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   completion->footer(
       "Examples:\n"
       "  source <(stepwatch completion bash)\n"
@@ -73,7 +75,7 @@ void AddTextVerbs(CLI::App* app, int* exit_code) {
   const auto verb = std::make_shared<std::string>();
   const auto directory = std::make_shared<std::string>();
   CLI::App* manual = app->add_subcommand("manual", "Print a manual page, or write all of them");
-  manual->add_option("VERB", *verb, "of this verb (default: of stepwatch)");
+  manual->add_option("VERB", *verb, "verb of the page (default: the page of stepwatch)");
   manual->add_option("--to", *directory, "write the pages of all verbs into this directory instead");
   manual->footer(
       "Examples:\n"

@@ -82,9 +82,9 @@ std::optional<TopAnswers> AskForTop(const door::FoundJob& job, const TopKind& ki
   answers.job = job.name;
   const Result<Json> status = door::ParseJson(reply.ok() ? reply.value().body : "");
   if (!reply.ok() || reply.value().status != 200 || !status.ok() || !status.value().is_object()) {
-    answers.trouble = reply.ok() ? "the job has answered something else than its status"
-                      : is_shut  ? "the door of the job is shut; it is asked again"
-                                 : "the job does not answer; it is asked again";
+    answers.trouble = reply.ok() ? "the job returned an invalid status"
+                      : is_shut  ? "the control socket of the job is closed; retrying"
+                                 : "the job does not respond; retrying";
     return answers;
   }
   answers.status = status.value();
@@ -95,7 +95,7 @@ std::optional<TopAnswers> AskForTop(const door::FoundJob& job, const TopKind& ki
 
 TopSource::TopSource(const door::FoundJob& job, const std::string& kind, milliseconds interval)
     : job_(job), interval_(interval), wake_up_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), kind_{kind, 0} {
-  if (!wake_up_.valid()) throw std::system_error(errno, std::generic_category(), "no descriptor for answers");
+  if (!wake_up_.valid()) throw std::system_error(errno, std::generic_category(), "no file descriptor for responses");
   answers_ = TopAnswers{.job = job.name, .status = {}, .ranks = {}, .kind = kind, .latest = {}, .trouble = "asking"};
   thread_ = std::thread([this] { Run(); });
 }

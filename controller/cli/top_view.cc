@@ -82,7 +82,7 @@ std::string SortText(const TopChoice& choice) {
 std::string TableLine(const TopAnswers& answers, const TopTable& table, size_t chosen, const TopChoice& choice) {
   std::string line = answers.kind + ": ";
   if (table.rows.empty())
-    return line + "no values yet; they come with the next collected step of a plan that watches this kind";
+    return line + "no values yet; they appear with the next collected step of a plan that watches this kind";
   line += chosen == table.rows.size() ? fmt::format("{} rows", chosen)
                                       : fmt::format("{} of {} rows", chosen, table.rows.size());
   line += ", " + SortText(choice);

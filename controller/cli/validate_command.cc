@@ -25,7 +25,7 @@ void PrintLines(const std::string& path, const Result<ConfigFile>& file) {
   for (const config::Warning& warning : file.value().parsed.warnings)
     base::Print(stdout, "%s\n", PlacedLine(path, "warning", warning.place, warning.message).c_str());
   const size_t count = file.value().parsed.warnings.size();
-  base::Print(stdout, "%s: usable%s\n", NameOfGiven(path).c_str(),
+  base::Print(stdout, "%s: valid%s\n", NameOfGiven(path).c_str(),
               count == 0 ? "" : (", warnings: " + std::to_string(count)).c_str());
 }
 

@@ -30,10 +30,10 @@ constexpr double kClockSeconds = 2;
 
 std::string DistanceText(const Json& line, double t, const Moment& moment) {
   const int64_t step = Whole(line, "step");
-  if (step < 0 || moment.step < 0) return DurationText(moment.t - t) + " before it was noticed";
+  if (step < 0 || moment.step < 0) return DurationText(moment.t - t) + " before detection";
   const int64_t steps = moment.step - step;
-  if (steps == 0) return "the last good one";
-  return fmt::format("{} step{} {} the last good one", std::abs(steps), std::abs(steps) == 1 ? "" : "s",
+  if (steps == 0) return "the last good step";
+  return fmt::format("{} step{} {} the last good step", std::abs(steps), std::abs(steps) == 1 ? "" : "s",
                      steps > 0 ? "before" : "after");
 }
 
@@ -63,9 +63,9 @@ std::string KeysText(const Json& line, const ConfigText& text_of) {
 
 std::string EditLine(const Json& line, double t, const Moment& moment, const ConfigText& text_of) {
   const bool begins = Text(line, "outcome") == "applied";
-  std::string text = fmt::format("plan {} {}", Whole(line, "plan_id"), begins ? "began" : "was stopped");
+  std::string text = fmt::format("plan {} {}", Whole(line, "plan_id"), begins ? "began" : "stopped");
   if (const int64_t step = Whole(line, "step"); step >= 0)
-    text += fmt::format(" with step {}, {}", step, DistanceText(line, t, moment));
+    text += fmt::format(" at step {}, {}", step, DistanceText(line, t, moment));
   else
     text += " " + DistanceText(line, t, moment);
   return text + WhoText(line) + (begins ? KeysText(line, text_of) : "");
@@ -82,11 +82,11 @@ ChangesBefore AskJob(const door::FoundJob& job, const Moment& moment) {
   const Result<door::Reply> reply = client.Get("/v1/history?limit=100");
   const Result<Json> answer = door::ParseJson(reply.ok() ? reply.value().body : "");
   if (reply.ok() && reply.value().status == 404 && answer.ok())
-    return {{}, "job " + job.name + " keeps none: " + Text(Part(answer.value(), "error"), "message")};
+    return {{}, "job " + job.name + " keeps no history: " + Text(Part(answer.value(), "error"), "message")};
   if (!reply.ok() || reply.value().status != 200 || !answer.ok())
-    return {{}, "job " + job.name + " has not told its history"};
+    return {{}, "job " + job.name + " returned no history"};
   const Json& lines = List(answer.value(), "lines");
-  if (lines.empty()) return {{}, "job " + job.name + " has no history: no plan of it has written rows"};
+  if (lines.empty()) return {{}, "job " + job.name + " has no history: none of its plans has written rows"};
   const ConfigText text_of = [&client](const std::string& sha256) -> std::optional<std::string> {
     if (!output::IsSha256(sha256)) return std::nullopt;
     const Result<door::Reply> kept = client.Get("/v1/configs/" + sha256);
@@ -135,8 +135,8 @@ ChangesBefore FindEdits(const std::vector<door::FoundJob>& jobs, const std::stri
     }
   }
   return {{},
-          "no job of the run answers on this machine, and " + base::Printable(place, 200) +
-              " has no history of it (`stepwatch history DIRECTORY` reads one)"};
+          "no job of the run responds on this machine, and " + base::Printable(place, 200) +
+              " has no history of it (see `stepwatch history DIRECTORY`)"};
 }
 
 std::string LearningRateJump(const Json& points, const Moment& moment) {

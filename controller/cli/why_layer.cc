@@ -15,10 +15,9 @@ namespace {
 
 using door::Json;
 
-constexpr const char* kNoHooks =
-    "no plan has put hooks on modules; `xy_distribution` does, and the pulse names the module from then on";
+constexpr const char* kNoHooks = "no plan hooks modules; with `xy_distribution` the pulse names the current module";
 constexpr const char* kNoValues =
-    "the job has no latest values yet: collect actv and grad_unreduced with nans, and ask again after a collected step";
+    "the job has no values yet: collect actv and grad_unreduced with nans, and retry after a collected step";
 // Kinds of sites in the order in which a step comes to them, and whether the last site comes first.
 constexpr std::pair<const char*, bool> kKinds[] = {{"actv", false},          {"actv_grad", true},
                                                    {"grad_unreduced", true}, {"grad_reduced", true},
@@ -51,7 +50,7 @@ Json LatestOfJob(const door::FoundJob& job, const char* kind) {
 }
 
 LayerFound InLatest(const std::vector<door::FoundJob>& jobs, const Json& incident) {
-  if (jobs.empty()) return {"", "no job of the run answers on this machine, and stepwatchd holds no values of layers"};
+  if (jobs.empty()) return {"", "no job of the run responds on this machine, and stepwatchd keeps no values of layers"};
   const door::FoundJob& job = JobOf(jobs, incident);
   const bool of_numbers = Text(incident, "incident").ends_with("nonfinite");
   bool has_values = false;
@@ -64,7 +63,8 @@ LayerFound InLatest(const std::vector<door::FoundJob>& jobs, const Json& inciden
     if (found) return {*found, ""};
   }
   if (!has_values) return {"", kNoValues};
-  return {"", of_numbers ? "all that the job measures now is finite" : "the job measures no norms of gradients now"};
+  return {"",
+          of_numbers ? "all values that the job measures now are finite" : "the job measures no gradient norms now"};
 }
 
 // Where the first of the ranks was last.
@@ -89,7 +89,7 @@ std::optional<std::string> FirstNonfinite(const Json& latest, bool backwards) {
     if (first == nullptr || backwards) first = &each;
   }
   if (first == nullptr) return std::nullopt;
-  return fmt::format("{} ({}, step {}): the first of {} sites with NaN or infinities, of {} measured",
+  return fmt::format("{} ({}, step {}): the first of {} sites with NaN or infinities among {} measured",
                      Text(*first, "name"), Text(latest, "kind"), Whole(*first, "step"), count, values.size());
 }
 
@@ -114,15 +114,15 @@ LayerFound FindLayer(const std::vector<door::FoundJob>& jobs, const Json& run, c
   const std::string kind = Text(incident, "incident");
   const std::string module = ModuleOf(run, incident);
   if (kind == "stuck" || kind == "process_lost" || kind == "straggler")
-    if (!module.empty()) return {"entered last: " + module, ""};
+    if (!module.empty()) return {"last module entered: " + module, ""};
   if (kind == "exception" || kind == "out_of_memory") {
     const auto& evidence = Part(incident, "evidence");
     const auto stack = evidence.find("stack");
     const std::string frame =
         stack != evidence.end() && stack->is_string() ? InnermostFrame(stack->get<std::string>()) : "";
     if (!frame.empty()) return {frame, ""};
-    if (!module.empty()) return {"entered last: " + module, ""};
-    return {"", kind == "exception" ? "it came without a stack" : ""};
+    if (!module.empty()) return {"last module entered: " + module, ""};
+    return {"", kind == "exception" ? "the exception has no stack" : ""};
   }
   if (kind == "stuck" || kind == "process_lost") return {"", kNoHooks};
   const bool is_of_numbers = kind.starts_with("loss_") || kind.starts_with("grad_") || kind == "divergence";

@@ -62,21 +62,21 @@ class WhyScreen {
 std::string RunLine(const WhyFacts& facts, double now) {
   const Json& run = facts.detail;
   std::string line = base::Printable(facts.run, 200);
-  if (run.empty()) return line + ": stepwatchd keeps its incidents, and nothing else of it any more";
+  if (run.empty()) return line + ": stepwatchd keeps only its incidents";
   line += ": " + RunStateText(run);
   if (const int64_t step = Whole(run, "step"); step >= 0) line += fmt::format(", step {}", step);
   if (const int64_t world = Whole(run, "world"); world > 0)
     line += fmt::format(", {} rank{}", world, world == 1 ? "" : "s");
   if (const double seconds = Number(run, "step_seconds"); seconds > 0)
-    line += ", " + ShortDurationText(seconds) + " a step";
+    line += ", " + ShortDurationText(seconds) + " per step";
   if (const int64_t restarts = Whole(run, "restarts"); restarts > 0)
     line += fmt::format(", restarted {} time{}", restarts, restarts == 1 ? "" : "s");
-  return line + ", heard " + DurationText(now - Number(run, "heard_t", now)) + " ago";
+  return line + ", last report " + DurationText(now - Number(run, "heard_t", now)) + " ago";
 }
 
 std::string SinceLine(const Json& incident, double now) {
   const int64_t step = Whole(incident, "since_step");
-  const std::string after = step >= 0 ? fmt::format("step {} was the last good one; ", step) : "";
+  const std::string after = step >= 0 ? fmt::format("last good step {}; ", step) : "";
   const std::string at = LocalTimeText(Number(incident, "opened_t"));
   if (IsOpen(incident)) return after + fmt::format("noticed {} ago, {}", DurationText(OpenSeconds(incident, now)), at);
   return after + fmt::format("noticed {}, resolved after {}: {}", at, DurationText(OpenSeconds(incident, now)),
@@ -85,7 +85,7 @@ std::string SinceLine(const Json& incident, double now) {
 
 std::string FirstLine(const Json& incident) {
   std::string line = CulpritsText(incident);
-  if (List(incident, "ranks").size() > 1) line += ", the first first";
+  if (List(incident, "ranks").size() > 1) line += ", in order of failure";
   if (const int64_t followed = Whole(Part(incident, "evidence"), "ranks_followed"); followed > 0)
     line += fmt::format("; {} more followed", followed);
   return line;
@@ -94,18 +94,17 @@ std::string FirstLine(const Json& incident) {
 std::string StacksLine(const WhyFacts& facts) {
   const Json& incident = facts.incidents.front();
   std::vector<std::string> whose;
-  for (const CollectedStack& stack : StacksOf(incident)) whose.push_back("of " + stack.of);
+  for (const CollectedStack& stack : StacksOf(incident)) whose.push_back(stack.of);
   if (!whose.empty())
-    return base::Joined(whose, ", ") + ", in the incident: stepwatch why " + base::Printable(facts.run, 200) +
-           " --stacks";
+    return base::Joined(whose, ", ") + "; shown by stepwatch why " + base::Printable(facts.run, 200) + " --stacks";
   const std::string kind = Text(incident, "incident");
-  return kind == "stuck" ? "none are there yet, or none could be had" : "";
+  return kind == "stuck" ? "no stacks collected" : "";
 }
 
 std::string ChangedLine(const ChangesBefore& changes) {
   std::vector<std::string> all = changes.lines;
-  if (!changes.unknown.empty()) all.push_back("edits are not known: " + changes.unknown);
-  return all.empty() ? "no plan began or was stopped before it" : base::Joined(all, "; ");
+  if (!changes.unknown.empty()) all.push_back("edits unknown: " + changes.unknown);
+  return all.empty() ? "no plan began or stopped before it" : base::Joined(all, "; ");
 }
 
 void AddWorst(const WhyFacts& facts, double now, WhyScreen* screen) {
@@ -118,7 +117,7 @@ void AddWorst(const WhyFacts& facts, double now, WhyScreen* screen) {
               "  [" + Text(incident, "id") + "]");
   screen->Add("since", SinceLine(incident, now));
   screen->Add("first", FirstLine(incident));
-  screen->Add("layer", facts.layer.text.empty() && !facts.layer.unknown.empty() ? "not known: " + facts.layer.unknown
+  screen->Add("layer", facts.layer.text.empty() && !facts.layer.unknown.empty() ? "unknown: " + facts.layer.unknown
                                                                                 : facts.layer.text);
   screen->Add("changed", ChangedLine(facts.changes), 4);
   screen->Add("evidence", base::Joined(EvidenceWords(incident), "; "), kEvidenceLinesMax);
@@ -146,7 +145,7 @@ std::string WhyText(const WhyFacts& facts, double now, size_t width) {
   WhyScreen screen(width);
   screen.Add("run", RunLine(facts, now));
   if (facts.incidents.empty()) {
-    screen.Add("", "no incident of it is known");
+    screen.Add("", "no incidents");
     return std::move(screen).text();
   }
   AddWorst(facts, now, &screen);

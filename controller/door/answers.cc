@@ -35,15 +35,15 @@ Answer Forbidden(const std::string& message) {
 
 Answer NoSuchPath(const std::string& path_untrusted) {
   return Error(404, "not_found",
-               "there is nothing at " + base::Printable(path_untrusted, 200) + "; GET /v1/status is a place to begin");
+               "unknown path " + base::Printable(path_untrusted, 200) + "; start with GET /v1/status");
 }
 
 Answer NoPulse() {
-  return Error(404, "no_pulse", "this process has no pulse: no shared memory could be had, and an event has said why");
+  return Error(404, "no_pulse", "this process has no pulse: it could not allocate shared memory; an event reports why");
 }
 
 Answer NoSuchMethod(const std::string& path, const std::string& allow) {
-  Answer answer = Error(405, "method_not_allowed", path + " takes " + allow);
+  Answer answer = Error(405, "method_not_allowed", path + " accepts " + allow);
   answer.allow = allow;
   return answer;
 }
@@ -66,7 +66,7 @@ Answer Failed(const std::string& message) {
 
 Answer RequestIdReused() {
   return Error(422, "request_id_reused",
-               "another request had this Idempotency-Key; choose a new one for each thing that is to be done once");
+               "another request has used this Idempotency-Key; use a new one for each request");
 }
 
 Answer Busy(const std::string& message) {

@@ -46,18 +46,21 @@ Answer AnswerOf(const ChangeReport& report, const std::string& if_match) {
     case ChangeOutcome::kEdited: return Refusal(409, "conflict", report.message);
     case ChangeOutcome::kInvalid: return Refusal(422, "invalid", report.message, report.place);
     case ChangeOutcome::kUnwritable:
-      return Refusal(409, "unwritable",
-                     report.message +
-                         ". Change it as its owner, or where it comes from (a ConfigMap, an image, a mount): this job "
-                         "takes that up as well. Or apply the text with ?volatile=1 (stepwatch apply --volatile): it "
-                         "then runs until the file changes, and a restart forgets it");
+      return Refusal(
+          409, "unwritable",
+          report.message +
+              ". Change it as its owner, or at its source (a ConfigMap, an image, a mount): this job applies "
+              "that as well. Or apply the text with ?volatile=1 (stepwatch apply --volatile): it then "
+              "holds until the file changes or the job restarts");
     case ChangeOutcome::kNoOldConfig: return Refusal(404, "no_old_config", report.message);
     case ChangeOutcome::kStatic:
       return Refusal(409, "static",
-                     "this job has read its config once, at its start, and does not look again: it is not in dynamic "
-                     "mode (DYNAMIC_MONITOR=true). Nothing was changed");
+                     "this job is in static mode: it reads its config once, at its start; nothing was changed. Set "
+                     "DYNAMIC_MONITOR=true for dynamic mode");
     case ChangeOutcome::kNotReader:
-      return Refusal(409, "not_reader", "rank 0 of this job reads the config; ask its door. Nothing was changed");
+      return Refusal(
+          409, "not_reader",
+          "rank 0 of this job reads the config; send the request to its control socket; nothing was changed");
     case ChangeOutcome::kNotReady: return Busy(report.message);
     case ChangeOutcome::kWritten:
     case ChangeOutcome::kUnchanged:
@@ -119,7 +122,7 @@ std::optional<ApplyQuery> ApplyQueryFrom(std::string_view query_untrusted) {
 // A word that a later release knows must not be passed over: what it asks for would be done in another way.
 bool AsksForMore(const Request& request, const OnAnswer& then) {
   if (request.query.empty() && request.body.empty()) return false;
-  then(BadRequest("this takes neither parameters nor a body: \"" +
+  then(BadRequest("this route accepts neither parameters nor a body; found \"" +
                   base::Printable(request.query.empty() ? request.body : request.query) + "\""));
   return true;
 }
@@ -161,7 +164,7 @@ std::optional<PlanId> PlanOf(const Request& request) {
 void BeginApply(const Request& request, Job& job, OnAnswer then) {
   const std::optional<ApplyQuery> query = ApplyQueryFrom(request.query);
   if (!query)
-    return then(BadRequest("this takes volatile=1 and at_step=N, each once, and nothing else: \"" +
+    return then(BadRequest("the query may be volatile=1 and at_step=N, each once; found \"" +
                            base::Printable(request.query) + "\""));
   ConfigChange change;
   change.is_volatile = query->is_volatile == 1;
@@ -182,7 +185,7 @@ void BeginRollback(const Request& request, Job& job, OnAnswer then) {
   const std::optional<PlanId> plan_id = PlanOf(request);
   if (!plan_id)
     return then(
-        BadRequest("a rollback takes ?plan=N or the body {\"plan\": N}, with the number of a plan, or neither"));
+        BadRequest("a rollback accepts ?plan=N or the body {\"plan\": N}, N being the number of a plan, or neither"));
   ConfigChange change;
   change.verb = ConfigChange::Verb::kRollback;
   change.plan_id = *plan_id;
@@ -192,8 +195,7 @@ void BeginRollback(const Request& request, Job& job, OnAnswer then) {
 void BeginHistory(const Request& request, Job& job, OnAnswer then) {
   const std::optional<uint64_t> count = NumberOf(request.query, "limit", kLinesUsual);
   if (!count || *count > HistoryReport::kLinesMax)
-    return then(
-        BadRequest("a history takes ?limit=N, with a number up to " + std::to_string(HistoryReport::kLinesMax)));
+    return then(BadRequest("a history accepts ?limit=N, N being at most " + std::to_string(HistoryReport::kLinesMax)));
   job.ReadHistory([then = std::move(then), count = *count](const HistoryReport& report) {
     then(report.status.ok() ? With(200, HistoryJson(report, count))
                             : Refusal(404, "not_found", report.status.message()));
@@ -202,7 +204,8 @@ void BeginHistory(const Request& request, Job& job, OnAnswer then) {
 
 void BeginConfig(const Request& request, Job& job, OnAnswer then) {
   if (!output::IsSha256(request.parameter))
-    return then(Refusal(404, "not_found", "a config is named by its SHA-256: 64 digits, as /v1/history tells them"));
+    return then(Refusal(404, "not_found",
+                        "invalid name of a config; accepted: its SHA-256, 64 digits, as listed by /v1/history"));
   job.ReadConfig(request.parameter, [then = std::move(then), sha256 = request.parameter](const auto& text) {
     if (!text.ok()) return then(Refusal(404, "not_found", text.status().message()));
     Answer answer;

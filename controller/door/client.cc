@@ -61,7 +61,7 @@ Status Client::Follow(uint64_t after, const OnEvent& on_event, const OnQuiet& on
   if (!error) http::read_header(stream, buffer, parser, error);
   if (error) return NoAnswer(path_, error);
   if (parser.get().result() != http::status::ok)
-    return Status(StatusCode::kUnavailable, path_ + " tells no events: " + std::string(parser.get().reason()));
+    return Status(StatusCode::kUnavailable, path_ + " sends no events: " + std::string(parser.get().reason()));
 
   std::string name, data;
   std::string text = boost::beast::buffers_to_string(buffer.data());
@@ -78,13 +78,13 @@ Status Client::Follow(uint64_t after, const OnEvent& on_event, const OnQuiet& on
         data = line.substr(6);
       else if (!line.empty() && !line.starts_with(':') && !line.starts_with("id: "))
         return Status(StatusCode::kInvalid,
-                      path_ + " sends something else than events: \"" + base::Printable(line) + "\"");
+                      path_ + " sent a line that is not part of an event: \"" + base::Printable(line) + "\"");
       if (!line.empty() || data.empty()) continue;
       if (!on_event(name, data)) return Status();
       name.clear();
       data.clear();
     }
-    if (text.size() > kEventBytesMax) return Status(StatusCode::kInvalid, path_ + " tells events without an end");
+    if (text.size() > kEventBytesMax) return Status(StatusCode::kInvalid, path_ + " sent an event that is too long");
     char bytes[4096];
     const Clock::time_point patience_ends = silent_since + kSilenceMax;
     stream.SetDeadline(on_quiet ? std::min(Clock::now() + kQuiet, patience_ends) : patience_ends);

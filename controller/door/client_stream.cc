@@ -27,7 +27,8 @@ Result<ClientStream> ConnectTo(const std::string& path, std::optional<uid_t> tru
   // EAGAIN: as many wait to be let in as may.
   while (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0) {
     if (errno != EAGAIN && errno != EINTR) return base::ErrnoStatus("cannot connect to", path, errno);
-    if (ClientStream::Clock::now() >= deadline) return Status(StatusCode::kTimedOut, path + " lets nobody in");
+    if (ClientStream::Clock::now() >= deadline)
+      return Status(StatusCode::kTimedOut, path + ": timed out while connecting");
     (void)::poll(nullptr, 0, 1);
   }
   // Whoever listens could be somebody else, in a directory that is not what it was.
@@ -35,7 +36,7 @@ Result<ClientStream> ConnectTo(const std::string& path, std::optional<uid_t> tru
   if (!IsTrusted(server, trusted))
     return Status(StatusCode::kUnavailable, path + " is served by another user" +
                                                 (server ? ", uid " + std::to_string(server->uid) : "") +
-                                                ", and is not asked");
+                                                "; the request was not sent");
   return ClientStream(std::move(fd), deadline);
 }
 

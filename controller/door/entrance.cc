@@ -32,7 +32,9 @@ bool HasRoomForConnection() {
 Status Entrance::Open(int listening) {
   boost::system::error_code error;
   acceptor_.assign(listening, error);
-  if (error) return Status(StatusCode::kUnavailable, "the door's event loop refused the socket: " + error.message());
+  if (error)
+    return Status(StatusCode::kUnavailable,
+                  "the event loop of the control socket rejected the socket: " + error.message());
   Await();
   return Status();
 }

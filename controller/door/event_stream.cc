@@ -72,7 +72,7 @@ void Session::SendEvents() {
 
 // A comment: shows both ends that the other one is there.
 void Session::SendHeartbeat() {
-  SendStreamText(": the door is open\n\n");
+  SendStreamText(": the control socket is open\n\n");
 }
 
 void Session::SendStreamText(std::string text) {

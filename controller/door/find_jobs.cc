@@ -92,7 +92,7 @@ std::optional<FoundJob> Ask(const Candidate& candidate, const FindOptions& optio
   if (!reply.ok())
     job.why = reply.status().message();
   else if (reply.value().status != 200)
-    job.why = candidate.path + " has answered with the status " + std::to_string(reply.value().status);
+    job.why = candidate.path + " has answered with status " + std::to_string(reply.value().status);
   else
     job.status = reply.value().body;
   return job;

@@ -23,10 +23,10 @@ struct Parts {
 Result<Parts> PartsFrom(std::string_view text_untrusted) {
   const size_t end = text_untrusted.find('\n');
   if (end == std::string_view::npos || end > kForwardHeadBytesMax)
-    return Status(StatusCode::kInvalid, "what another rank has written has no head line");
+    return Status(StatusCode::kInvalid, "the message of another rank has no head line");
   Result<Json> head = ParseJson(text_untrusted.substr(0, end));
   if (!head.ok() || !head.value().is_object())
-    return Status(StatusCode::kInvalid, "the head line that another rank has written is no JSON object");
+    return Status(StatusCode::kInvalid, "the head line of the message of another rank is not a JSON object");
   return Parts{std::move(head).value(), std::string(text_untrusted.substr(end + 1))};
 }
 
@@ -47,7 +47,7 @@ int Number(const Json& object, const char* name, int none) {
 Result<std::string> ForwardText(const Forwarded& forwarded) {
   const Request& request = forwarded.request;
   if (base::ValidUtf8(request.body) != request.body)
-    return Status(StatusCode::kInvalid, "the body is no UTF-8, and is not handed on to rank 0");
+    return Status(StatusCode::kInvalid, "the body is not valid UTF-8 and was not forwarded to rank 0");
   Json head = {{"version", kAnswerVersion}, {"method", forwarded.method},   {"target", request.target},
                {"accept", request.accept},  {"if_match", request.if_match}, {"request_id", request.request_id}};
   if (!request.exe.empty()) head["exe"] = base::Printable(request.exe, kExeBytesMax);
@@ -98,7 +98,7 @@ Result<Answer> AnswerFrom(std::string_view text_untrusted) {
   const auto is_header = [](const std::string& text) { return base::Printable(text, text.size()) == text; };
   if (answer.status < 200 || answer.status > 599 || !is_header(answer.content_type) || !is_header(answer.etag) ||
       !is_header(answer.allow))
-    return Status(StatusCode::kInvalid, "the answer that rank 0 has written is none");
+    return Status(StatusCode::kInvalid, "the answer of rank 0 is malformed");
   return answer;
 }
 

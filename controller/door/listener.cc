@@ -39,9 +39,9 @@ Result<Listener> Listener::ListenAt(const std::string& temporary, base::FileSyst
                                     std::optional<gid_t> readers) {
   const std::optional<sockaddr_un> address = UnixAddress(temporary);
   if (!address)
-    return Status(
-        StatusCode::kOutOfRange,
-        fmt::format("the path {} is too long: the name of a socket may have {} bytes", temporary, kSocketPathBytesMax));
+    return Status(StatusCode::kOutOfRange,
+                  fmt::format("the path {} is too long: the path of a socket may have at most {} bytes", temporary,
+                              kSocketPathBytesMax));
   Listener listener;
   listener.files_ = &files;
   listener.fd_ = MakeSocket();
@@ -52,20 +52,20 @@ Result<Listener> Listener::ListenAt(const std::string& temporary, base::FileSyst
   };
   if (!listener.valid()) return base::ErrnoStatus("cannot make a socket for", temporary, errno);
   // The file takes over the mode that the socket has: nobody else gets in, not even before a chmod.
-  if (files.ChangeMode(listener.fd(), kSocketMode) != 0) return failed("cannot close to others");
+  if (files.ChangeMode(listener.fd(), kSocketMode) != 0) return failed("cannot restrict access to");
   if (::bind(listener.fd(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0)
     return failed("cannot bind");
   // The group first: the mode would let in the group that it has.
   if (readers && files.ChangeOwnerAt(temporary.c_str(), static_cast<uid_t>(-1), *readers) != 0)
-    return failed("cannot give to the readers' group");
+    return failed("cannot assign the readers' group to");
   if (readers && files.ChangeModeAt(temporary.c_str(), kAlsoReaders) != 0)
-    return failed("cannot open to the readers' group");
+    return failed("cannot grant the readers' group access to");
   if (::listen(listener.fd(), kSocketBacklog) != 0) return failed("cannot listen at");
   struct stat about {};
   if (files.Lstat(temporary.c_str(), &about) != 0) return failed("cannot look at");
   // The umask of the program may have taken away what the owner needs.
   const bool is_ours = (about.st_mode & kSocketMode) == kSocketMode;
-  if (!is_ours && files.ChangeModeAt(temporary.c_str(), kSocketMode) != 0) return failed("cannot give its mode to");
+  if (!is_ours && files.ChangeModeAt(temporary.c_str(), kSocketMode) != 0) return failed("cannot set the mode of");
   listener.device_ = about.st_dev;
   listener.inode_ = about.st_ino;
   return listener;
@@ -89,7 +89,7 @@ Result<Listener> Listener::Open(const std::string& directory, pid_t pid, base::F
   const std::string temporary = base::JoinPath(directory, fmt::format(".{}-{:08x}", pid, std::random_device{}()));
   if (directory.size() + fmt::format("/{}-{}.sock", pid, kSocketNumbersMax).size() > kSocketPathBytesMax)
     return Status(StatusCode::kOutOfRange, fmt::format("the path {} is too long: with the name of a socket it may have "
-                                                       "{} bytes; choose a shorter one with STEPWATCH_RUNTIME_DIR",
+                                                       "at most {} bytes; set STEPWATCH_RUNTIME_DIR to a shorter one",
                                                        directory, kSocketPathBytesMax));
   Result<Listener> listener = ListenAt(temporary, files, readers);
   if (!listener.ok()) return listener;
@@ -108,7 +108,7 @@ Result<Listener> Listener::OpenAt(const std::string& path, base::FileSystem& fil
       base::JoinPath(base::DirectoryOf(path), fmt::format(".{:08x}.sock", std::random_device{}()));
   Result<Listener> listener = ListenAt(temporary, files, readers);
   if (!listener.ok() || listener.value().MoveTo(temporary, path)) return listener;
-  const Status status = errno == EEXIST ? Status(StatusCode::kUnavailable, "somebody listens at " + path + " already")
+  const Status status = errno == EEXIST ? Status(StatusCode::kUnavailable, "another process already listens at " + path)
                                         : base::ErrnoStatus("cannot put into place", path, errno);
   (void)files.Unlink(temporary.c_str());
   return status;

@@ -10,8 +10,8 @@ namespace {
 // For the job to come to the end of its step. A job of longer steps is told what will happen then.
 constexpr std::chrono::milliseconds kBoundaryTime{1000};
 
-constexpr const char* kNotCollecting = "nothing is collected: no plan is in force";
-constexpr const char* kLoopHangs = "the job's loop does not answer; what was asked may still happen";
+constexpr const char* kNotCollecting = "no plan is in force";
+constexpr const char* kLoopHangs = "the job's loop thread does not answer; the request may still be carried out";
 
 // Only the ranks of this process do what was asked.
 const char* RanksOf(Job& job) {
@@ -39,13 +39,13 @@ Answer Pause(Job& job, bool pause) {
   switch (result.outcome) {
     case Outcome::kNotCollecting: return Conflict("not_collecting", kNotCollecting);
     case Outcome::kEnding:
-      return Conflict("ending",
-                      "an edit is under way: the window ends, or another plan takes its place; ask again when it is in "
-                      "force");
+      return Conflict(
+          "ending",
+          "an edit is under way (the window ends, or another plan replaces it); try again when it is in force");
     case Outcome::kRanks:
       return Conflict("ranks",
-                      "the ranks of this job collect the same steps, and in static mode they cannot agree on one to "
-                      "pause at; nothing was changed. With DYNAMIC_MONITOR=true all of them pause together");
+                      "in static mode the ranks of this job cannot agree on a step at which to pause; nothing was "
+                      "changed. With DYNAMIC_MONITOR=true all of them pause together");
     case Outcome::kNoAnswer: return Busy(kLoopHangs);
     case Outcome::kDone:
     case Outcome::kUnchanged:
@@ -82,7 +82,7 @@ Answer PostRotate(const Request&, Job& job) {
       return Conflict("not_collecting", std::string(kNotCollecting) + ", and the files of the last one are closed");
     case Outcome::kUnderWay:
       return Conflict("under_way", "segment " + std::to_string(result.segment) +
-                                       " is about to begin, at the end of the running step; ask again when it has");
+                                       " begins at the end of the running step; try again after that");
     case Outcome::kNoAnswer: return Busy(kLoopHangs);
     case Outcome::kDone:
     case Outcome::kAsked: break;

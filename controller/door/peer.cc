@@ -70,12 +70,11 @@ Access AccessOf(const std::optional<Peer>& peer, const Admission& admission) {
 std::string WhoMayAsk(const Admission& admission) {
   if (admission.owner == admission.overflow_uid)
     return fmt::format(
-        "this job runs as uid {}, which in its user namespace may be anybody whom the namespace does not know, so that "
-        "it takes questions from root alone; run it as another user",
+        "this job runs as uid {}, which in its user namespace stands for every user that is not mapped there; it "
+        "therefore accepts requests from root only. Run it as another user",
         admission.owner);
-  std::string text = fmt::format("this job takes questions from uid {} and from root", admission.owner);
-  if (admission.readers)
-    text += fmt::format(", and from users of group {} those that change nothing", *admission.readers);
+  std::string text = fmt::format("this job accepts requests from uid {} and root", admission.owner);
+  if (admission.readers) text += fmt::format(", and read-only requests from users of group {}", *admission.readers);
   return text;
 }
 
@@ -132,7 +131,7 @@ Result<gid_t> FindGroup(const std::string& name) {
          text.size() < kGroupBytesMax)
     text.resize(2 * text.size());
   if (result != nullptr) return result->gr_gid;
-  return Status(StatusCode::kNotFound, "there is no group " + base::Printable(name, 100) +
+  return Status(StatusCode::kNotFound, "unknown group " + base::Printable(name, 100) +
                                            (failure == 0 ? "" : ": " + std::generic_category().message(failure)));
 }
 

@@ -35,7 +35,7 @@ void Begin(const Workplace& place, const Route& route, const Request& request, c
   try {
     HandOn(route, request, *place.job, then);
   } catch (const std::exception& error) {
-    then(Failed(std::string("the question could not be asked: ") + error.what()));
+    then(Failed(std::string("cannot forward the request: ") + error.what()));
   }
 }
 
@@ -49,9 +49,9 @@ Answer WithoutRoute(const Forwarded& forwarded, const Match& match) {
 Answer AnswerNow(const Route& route, const Request& request, Job& job) try {
   return route.answer(request, job);
 } catch (const std::exception& error) {
-  return Failed(std::string("the question could not be answered: ") + error.what());
+  return Failed(std::string("cannot answer the request: ") + error.what());
 } catch (...) {
-  return Failed("the question could not be answered");
+  return Failed("cannot answer the request");
 }
 
 bool IsForRank0(const Route& route, const Job& job) {
@@ -72,7 +72,9 @@ bool AnswerForwarded(const Workplace& place, int rank, std::string text_untruste
                      std::function<void(std::string)> then) {
   auto answered = [then = std::move(then)](const Answer& answer) {
     const bool is_text = base::ValidUtf8(answer.body) == answer.body;
-    then(AnswerText(is_text ? answer : Failed("the answer is no UTF-8, and is not handed on; ask the door of rank 0")));
+    then(AnswerText(
+        is_text ? answer
+                : Failed("the answer is not valid UTF-8 and cannot be forwarded; use the control socket of rank 0")));
   };
   Result<Forwarded> forwarded = ForwardedFrom(rank, text_untrusted);
   Match match;
@@ -82,7 +84,7 @@ bool AnswerForwarded(const Workplace& place, int rank, std::string text_untruste
   } else if (match.route == nullptr) {
     answered(WithoutRoute(forwarded.value(), match));
   } else if (!match.route->is_of_job || IsForRank0(*match.route, *place.job)) {
-    answered(BadRequest("this is no request that rank 0 performs for other ranks"));
+    answered(BadRequest("rank 0 does not perform this request for other ranks"));
   } else {
     Request& request = forwarded.value().request;
     request.parameter = std::move(match.parameter);

@@ -45,7 +45,7 @@ ssize_t SendWith(int fd, const std::string& text, const PulseGrant& grant) {
 
 void Session::AnswerPulse() {
   if (caller_.gate != nullptr)
-    return Send(Forbidden("the pulse is handed over as descriptors, which pass through the Unix socket alone"));
+    return Send(Forbidden("the pulse is passed as file descriptors, which requires the Unix socket"));
   grant_ = around_.place.job->Pulse();
   if (grant_->page_fd < 0) {
     grant_.reset();

@@ -83,13 +83,13 @@ Result<PulseView> FetchPulse(const std::string& socket_path, std::optional<uid_t
   std::vector<base::UniqueFd>& descriptors = asked.value().descriptors;
   if (reply.status == 404)
     return Status(StatusCode::kNotFound, socket_path +
-                                             " has no pulse: its process had no shared memory for one, or is "
-                                             "of an earlier release");
+                                             " has no pulse: its process could not allocate shared memory, or "
+                                             "runs an earlier release");
   if (reply.status != 200)
     return Status(StatusCode::kUnavailable,
-                  socket_path + " hands over no pulse: it answers " + std::to_string(reply.status));
+                  socket_path + " did not return a pulse: it answered with status " + std::to_string(reply.status));
   if (descriptors.empty())
-    return Status(StatusCode::kInvalid, socket_path + " has answered without the descriptor of a pulse");
+    return Status(StatusCode::kInvalid, socket_path + " has answered without the file descriptor of a pulse");
   Result<base::Mapping> page =
       base::MapSealed(descriptors[0].get(), sizeof(vocabulary::PulsePage), vocabulary::kPulseBytesMax);
   if (!page.ok()) return page.status();

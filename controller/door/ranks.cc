@@ -191,7 +191,7 @@ std::string TrialText(const Trial& trial) {
 
 std::string UnknownQuestionText() {
   return Dump({{"version", kAnswerVersion},
-               {"error", std::string("it runs stepwatch ") + kVersion + ", which does not know what was asked"}});
+               {"error", std::string("it runs stepwatch ") + kVersion + ", which does not support this question"}});
 }
 
 // --- of a door ---
@@ -247,7 +247,7 @@ Json TrialsJson(const JobStatus& own, const std::string& sha256, const RankWords
       ++accepted;
     } else {
       const auto refusal = said.value().find("refusal");
-      Json& error = rank["error"] = {{"message", "it gives no reason"}};
+      Json& error = rank["error"] = {{"message", "it reported no reason"}};
       if (refusal != said.value().end() && refusal->is_object())
         CopyMembers(*refusal, kErrorMembers, /*keeps_null=*/false, &error);
       tally.AddReason(word.rank, TextOf(error, "message"));
@@ -262,7 +262,7 @@ Json TrialsJson(const JobStatus& own, const std::string& sha256, const RankWords
 }
 
 Json RefusedTrialsJson(const JobStatus& own, const std::string& sha256, const Status& refusal) {
-  Tally tally(own, {{}, "the config is refused as it stands, and no rank was asked"});
+  Tally tally(own, {{}, "the config was refused before any rank was asked"});
   tally.json()["sha256"] = sha256;
   tally.json()["agreed"] = false;
   tally.json()["accepted"] = 0;

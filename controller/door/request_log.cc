@@ -23,7 +23,7 @@ class Promise {
     if (is_kept_) return;
     try {
       then_(Busy(
-          "nobody has an answer any more, for instance because the monitor ends; what the config file holds counts"));
+          "the request was dropped without an answer, for instance because the monitor ends; read the config file"));
     } catch (...) {  // no memory to say so: the other end sees its connection close
     }
   }
@@ -48,9 +48,9 @@ void Begin(const Route& route, const Request& request, Job& job, const OnAnswer&
   if (route.way != Route::Way::kLater) return then(AnswerNow(route, request, job));
   route.begin(request, job, then);
 } catch (const std::exception& error) {
-  then(Busy(std::string("the request could not be begun: ") + error.what()));
+  then(Busy(std::string("cannot begin the request: ") + error.what()));
 } catch (...) {
-  then(Busy("the request could not be begun"));
+  then(Busy("cannot begin the request"));
 }
 
 // Whatever belongs to a request. The parts cannot run into each other: none of the first three has a line feed.
@@ -64,9 +64,9 @@ std::string DigestOf(const Route& route, const Request& request) {
 std::optional<Answer> WhyNot(const Route& route, const Request& request) {
   if (!route.changes) return std::nullopt;
   if (request.from_rank < 0 && request.access != Access::kAll)
-    return Forbidden("only uid " + std::to_string(::geteuid()) + " and root change what this job does");
+    return Forbidden("only uid " + std::to_string(::geteuid()) + " and root may change what this job does");
   if (request.request_id.size() > kIdBytesMax)
-    return BadRequest("an Idempotency-Key may have " + std::to_string(kIdBytesMax) + " bytes");
+    return BadRequest("an Idempotency-Key may have at most " + std::to_string(kIdBytesMax) + " bytes");
   return std::nullopt;
 }
 

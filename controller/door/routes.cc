@@ -54,7 +54,7 @@ void BeginDryRun(const Request& request, Job& job, OnAnswer then) {
   const std::string sha256 = base::Sha256Hex(request.body);
   Status refusal = config::ParseConfig(request.body).status();
   if (refusal.ok() && base::ValidUtf8(request.body) != request.body)
-    refusal = Status(StatusCode::kInvalid, "the config is no UTF-8");
+    refusal = Status(StatusCode::kInvalid, "the config is not valid UTF-8");
   if (!refusal.ok()) return then(Of(RefusedTrialsJson(own, sha256, refusal)));
   job.AskRanks(QuestionText({RankMatter::kTrial, request.body}), kTrialTime,
                [own, sha256, then = std::move(then)](const Result<RankWords>& words) {
@@ -93,8 +93,8 @@ Answer GetLatest(const Request& request, Job& job) {
     kinds += (kinds.empty() ? "" : ", ") + std::string(traits.name);
   }
   Answer answer = NoSuchPath(request.parameter);
-  answer.body = Dump(ErrorJson(
-      "not_found", "there is no kind \"" + base::Printable(request.parameter) + "\"; the kinds are " + kinds));
+  answer.body = Dump(
+      ErrorJson("not_found", "unknown kind \"" + base::Printable(request.parameter) + "\"; the kinds are " + kinds));
   return answer;
 }
 

@@ -28,13 +28,12 @@ Status DirectoryRefusal(const std::string& path, const std::string& why) {
 
 // What it is, for its own sake: no link is followed.
 Result<struct stat> AboutDirectory(const std::string& path, base::FileSystem& files) {
-  if (path.empty() || path.front() != '/') return DirectoryRefusal(path, "is no absolute path");
+  if (path.empty() || path.front() != '/') return DirectoryRefusal(path, "is not an absolute path");
   struct stat about {};
   if (base::RepeatInterrupted([&] { return files.Lstat(path.c_str(), &about); }) != 0)
     return base::ErrnoStatus("cannot look at", path, errno);
-  if (S_ISLNK(about.st_mode))
-    return DirectoryRefusal(path, "is a link, which could be led elsewhere; it must be a directory");
-  if (!S_ISDIR(about.st_mode)) return DirectoryRefusal(path, "is no directory");
+  if (S_ISLNK(about.st_mode)) return DirectoryRefusal(path, "is a symbolic link; it must be a directory");
+  if (!S_ISDIR(about.st_mode)) return DirectoryRefusal(path, "is not a directory");
   return about;
 }
 
@@ -70,7 +69,7 @@ Status CheckRuntimeDirectory(const std::string& path, uid_t uid, base::FileSyste
   const mode_t mode = about.value().st_mode & 0777;
   if (mode != kDirectoryMode && mode != kLetsThrough)
     return DirectoryRefusal(path,
-                            fmt::format("has mode {:04o}; it must be 0700, so that nobody else can enter it", mode));
+                            fmt::format("has mode {:04o}; it must be 0700, so that no other user can enter it", mode));
   return Status();
 }
 
@@ -99,14 +98,14 @@ Status LetThrough(gid_t group, const std::string& path, base::FileSystem& files)
   if (is_shared && about.st_gid == group) return Status();
   if (is_shared)
     return DirectoryRefusal(
-        path, fmt::format("lets users of group {} through to other jobs; give this one a directory of its "
-                          "own with STEPWATCH_RUNTIME_DIR",
+        path, fmt::format("is shared with group {} for other jobs; set STEPWATCH_RUNTIME_DIR to a separate "
+                          "directory for this one",
                           about.st_gid));
   if (files.ChangeOwner(directory, static_cast<uid_t>(-1), group) != 0)
-    return base::ErrnoStatus(fmt::format("cannot give to group {}, of which this user must be one,", group), path,
-                             errno);
+    return base::ErrnoStatus(fmt::format("cannot assign group {}, of which this user must be a member, to", group),
+                             path, errno);
   if (files.ChangeMode(directory, kLetsThrough) != 0)
-    return base::ErrnoStatus(fmt::format("cannot let group {} through", group), path, errno);
+    return base::ErrnoStatus(fmt::format("cannot grant group {} access to", group), path, errno);
   return Status();
 }
 
@@ -115,7 +114,7 @@ Result<uid_t> OwnerOfRuntimeDirectory(const std::string& path, base::FileSystem&
   if (!about.ok()) return about.status();
   if ((about.value().st_mode & kOthersWrite) != 0)
     return DirectoryRefusal(
-        path, fmt::format("has mode {:04o}: anybody could have put a socket there", about.value().st_mode & 0777));
+        path, fmt::format("has mode {:04o}: other users could have put a socket there", about.value().st_mode & 0777));
   return about.value().st_uid;
 }
 

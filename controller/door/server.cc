@@ -190,7 +190,7 @@ Result<Listener> Server::Core::Bind() {
   if (admission_.readers)
     if (const Status shared = LetThrough(*admission_.readers, directory.value(), files); !shared.ok()) {
       admission_.readers.reset();
-      TellNote("no group may read through the door: " + shared.message());
+      TellNote("the control socket admits no readers' group: " + shared.message());
     }
   Result<Listener> opened = Listener::Open(directory.value(), ::getpid(), files, admission_.readers);
   if (!opened.ok()) return opened;
@@ -220,10 +220,10 @@ void Server::Core::Open() {
 void Server::Core::FindReaders() {
   if (options_.readers.empty()) return;
   const Result<gid_t> group = FindGroup(options_.readers);
-  if (!group.ok()) return TellNote("no group may read through the door: " + group.status().message());
+  if (!group.ok()) return TellNote("the control socket admits no readers' group: " + group.status().message());
   if (group.value() == admission_.overflow_gid)
-    return TellNote("no group may read through the door: the kernel shows group " + std::to_string(group.value()) +
-                    " for every group that this user namespace does not know");
+    return TellNote("the control socket admits no readers' group: group " + std::to_string(group.value()) +
+                    " stands for every group that is not mapped in this user namespace");
   admission_.readers = group.value();
 }
 
@@ -294,8 +294,8 @@ void Server::Core::Admit(base::UnforkedFd fd, Session::Caller caller, const std:
   const bool is_stranger = refusal || caller.gate != nullptr;
   const bool has_room = refusal || guests_.Count(sort, Room::kServed) < most || guests_.EndOldestSilent(sort);
   const auto busy = [&] {
-    return Busy("the door serves " + std::to_string(most) +
-                " connections at a time, and that many are open; try again");
+    return Busy("the control socket accepts at most " + std::to_string(most) +
+                " connections, and that many are open; try again");
   };
   if (!has_room && guests_.Count(sort, Room::kBusy) >= few) return TurnAway(fd.get(), busy());
   if (has_room && is_stranger && guests_.Count(sort, Room::kStrangers) >= few) guests_.EndOldestStranger(sort);
@@ -336,7 +336,7 @@ void Server::Core::AnswerForwarded(int rank, std::string text_untrusted, std::fu
   boost::asio::post(context_, [this, rank, text = std::move(text_untrusted), then = std::move(then)] {
     const bool is_open = !finishes_ && around_.place.worker != nullptr;
     const bool is_taken = is_open && door::AnswerForwarded(around_.place, rank, text, then);
-    if (!is_taken) then(AnswerText(Busy("the door of rank 0 has too much to do, or closes; try again")));
+    if (!is_taken) then(AnswerText(Busy("the control socket of rank 0 is overloaded or closing; try again")));
   });
 }
 

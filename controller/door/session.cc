@@ -116,8 +116,8 @@ void Session::OnWorkerTime() {
   ++questions_;
   const auto time = around_.limits->answer_time.count();
   Send(Busy(match_.route->changes
-                ? fmt::format("the job has not answered within {} ms, and goes on with the request; the same request "
-                              "with the same Idempotency-Key asks what became of it",
+                ? fmt::format("the job has not answered within {} ms and continues with the request; repeat it with "
+                              "the same Idempotency-Key to get its result",
                               time)
                 : fmt::format("the job has not answered within {} ms; try again", time)));
 }
@@ -173,8 +173,8 @@ std::optional<Answer> Session::Refusal() {
   if (match_.route == nullptr) return match_.allow.empty() ? NoSuchPath(target) : NoSuchMethod(target, match_.allow);
   if (busy_ && !match_.route->is_urgent) return busy_;
   if (caller_.access != Access::kAll && (method != "GET" || match_.route->changes))
-    return Forbidden("you may read what this job answers to GET, as a user of its readers' group; " + method +
-                     " is for the user that runs the job, and for root");
+    return Forbidden("a user of the readers' group may use GET only; " + method +
+                     " is reserved for the user that runs the job and for root");
   return std::nullopt;
 }
 
@@ -209,10 +209,10 @@ void Session::OnReadError(const ErrorCode& error) {
     return Send(TooSlow(fmt::format("the request was not complete within {} ms",
                                     (parser_->is_header_done() ? limits.body_time : limits.header_time).count())));
   if (error == http::error::header_limit || error == http::error::buffer_overflow)
-    return Send(HeaderTooLarge(fmt::format("the header of a request may have {} bytes", limits.header_bytes)));
+    return Send(HeaderTooLarge(fmt::format("the header of a request may have at most {} bytes", limits.header_bytes)));
   if (error == http::error::body_limit)
-    return Send(TooLarge(fmt::format("the body of a request may have {} bytes", limits.body_bytes)));
-  if (IsMalformed(error)) return Send(BadRequest("this is no HTTP/1.1: " + error.message()));
+    return Send(TooLarge(fmt::format("the body of a request may have at most {} bytes", limits.body_bytes)));
+  if (IsMalformed(error)) return Send(BadRequest("malformed HTTP/1.1 request: " + error.message()));
   End();
 }
 
@@ -258,7 +258,7 @@ OnAnswer Session::AnswerTo(uint64_t question) {
 void Session::AskWorker(Request request) {
   is_waiting_for_worker_ = true;
   if (!AnswerOnWorker(around_.place, *match_.route, std::move(request), AnswerTo(++questions_)))
-    return Send(Busy("too many questions wait already; try again"));
+    return Send(Busy("too many requests are waiting; try again"));
   Within(around_.limits->answer_time, &Session::OnWorkerTime);
 }
 

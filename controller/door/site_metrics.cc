@@ -85,9 +85,9 @@ void AddSites(MetricsPage* page, const SiteValues& sites) {
     for (const LatestValue& value : values) newest = std::max(newest, value.record.step);
     if (newest >= 0) page->Sample(newest, fmt::format("kind=\"{}\"", TraitsOf(kind).name));
   }
-  page->One("stepwatch_site_series_left_out", "gauge", "Series of sites that this page has no room for.",
-            series.left_out());
-  page->One("stepwatch_site_kinds_unanswered", "gauge", "Kinds of sites whose values were not told in time.",
+  page->One("stepwatch_site_series_left_out", "gauge",
+            "Series of sites that are left out of this page for lack of room.", series.left_out());
+  page->One("stepwatch_site_kinds_unanswered", "gauge", "Kinds of sites whose values did not arrive in time.",
             sites.kinds_unanswered);
 }
 

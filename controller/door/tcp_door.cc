@@ -17,15 +17,16 @@ TcpDoor::TcpDoor(TcpOptions options, uid_t owner, base::FileSystem& files, boost
 void TcpDoor::Tick() {
   if (options_.address.empty()) return;
   const std::string known = token_.sha256();
-  Status usable = options_.token_file.empty()
-                      ? Status(StatusCode::kInvalid, "STEPWATCH_DOOR_TOKEN_FILE names no file that holds a token")
-                      : token_.Look();
+  Status usable =
+      options_.token_file.empty()
+          ? Status(StatusCode::kInvalid, "STEPWATCH_DOOR_TOKEN_FILE is not set; it must name a file that holds a token")
+          : token_.Look();
   if (!known.empty() && token_.sha256() != known) callbacks_.on_new_token();
   if (usable.ok() && !listener_.valid()) usable = Open();
   if (usable.ok()) return;
   Close();
-  Note("the door is not open on TCP at " + base::Printable(options_.address, 200) + ": " + usable.message() +
-       "; it is tried again every second");
+  Note("the control socket is not open on TCP at " + base::Printable(options_.address, 200) + ": " + usable.message() +
+       "; it is retried every second");
 }
 
 Status TcpDoor::Open() {
@@ -34,10 +35,10 @@ Status TcpDoor::Open() {
   listener_ = std::move(opened).value();
   const Status entered = entrance_.Open(listener_.fd());
   if (!entered.ok()) return entered;
-  Note("the door is open on TCP at " + listener_.address() + " for those who show the token" +
+  Note("the control socket is open on TCP at " + listener_.address() + " for clients that present the token" +
        (listener_.is_loopback() ? ""
-                                : "; what is said there, the token too, can be read on the network: let a proxy with "
-                                  "TLS or a tunnel carry it"));
+                                : "; its traffic, including the token, can be read on the network: use a TLS proxy or "
+                                  "a tunnel"));
   return Status();
 }
 

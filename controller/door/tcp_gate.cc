@@ -41,17 +41,17 @@ std::optional<Answer> TcpGate::Refusal(const http::fields& header_untrusted) con
   const auto& header = header_untrusted;
   // A browser names the page whose script asks, and other clients name none.
   if (header.count(http::field::origin) > 0)
-    return Forbidden("this door takes no questions from web pages, and the request has a header Origin");
+    return Forbidden("requests from web pages are refused, and this request has a header Origin");
   if (header.count(http::field::host) != 1)
-    return BadRequest("a request over TCP has one header Host, and this one has " +
+    return BadRequest("a request over TCP must have exactly one header Host; found " +
                       std::to_string(header.count(http::field::host)));
   // A name that somebody else has led to this address.
   const std::string_view host = View(header[http::field::host]);
   if (!IsOurHost(host))
-    return Forbidden("this door is not called " + base::Printable(host, 100) +
-                     ": ask for its address, for localhost, or for the name that STEPWATCH_DOOR_TCP_NAME gives it");
+    return Forbidden("unknown host " + base::Printable(host, 100) +
+                     "; accepted: the address, localhost, or the name in STEPWATCH_DOOR_TCP_NAME");
   const std::optional<std::string_view> shown = ShownToken(header);
-  if (!shown) return Unauthorized("a request over TCP must show the token of this job: Authorization: Bearer …", "");
+  if (!shown) return Unauthorized("a request over TCP must present the token of this job: Authorization: Bearer …", "");
   if (!token_.IsToken(*shown)) return Unauthorized("this is not the token of this job", "invalid_token");
   return std::nullopt;
 }

@@ -43,9 +43,9 @@ Result<tcp::endpoint> Parse(const std::string& where) {
           ? boost::asio::ip::address(boost::asio::ip::make_address_v4(boost::asio::ip::v4_mapped, address.to_v6()))
           : address;
   if (error || failure != std::errc() || stop != end || address.is_v6() != in_brackets)
-    return ListenerRefusal(where, "is no address and port, such as 127.0.0.1:9464, [::1]:9464 or localhost:9464");
+    return ListenerRefusal(where, "is not an address and port, such as 127.0.0.1:9464, [::1]:9464 or localhost:9464");
   if (meant.is_unspecified())
-    return ListenerRefusal(where, "means every address of this machine; name the one that is meant");
+    return ListenerRefusal(where, "stands for every address of this machine; name a single address");
   return tcp::endpoint(meant, port);
 }
 
@@ -73,7 +73,7 @@ Result<TcpListener> TcpListener::Open(const std::string& where) {
     return failed("cannot bind");
   if (::listen(listener.fd(), kTcpBacklog) != 0) return failed("cannot listen at");
   auto size = static_cast<socklen_t>(endpoint.capacity());
-  if (::getsockname(listener.fd(), endpoint.data(), &size) != 0) return failed("cannot ask for the port of");
+  if (::getsockname(listener.fd(), endpoint.data(), &size) != 0) return failed("cannot read the port of");
   listener.address_ = TextOf(endpoint);
   listener.is_loopback_ = endpoint.address().is_loopback();
   return listener;

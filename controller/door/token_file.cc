@@ -32,7 +32,7 @@ Status TokenFile::Look() {
   struct stat about {};
   Status found;
   if (!opened.ok()) {
-    found = IsLink() ? Refusal("is a link, which could be led elsewhere") : opened.status();
+    found = IsLink() ? Refusal("is a symbolic link; it must be a regular file") : opened.status();
   } else if (base::RepeatInterrupted([&] { return files_.Fstat(opened.value().get(), &about); }) != 0) {
     found = base::ErrnoStatus("cannot look at", path_, errno);
   } else if (!sha256_.empty() && IsSame(about, seen_)) {
@@ -52,12 +52,12 @@ bool TokenFile::IsLink() const {
 }
 
 Status TokenFile::Check(const struct stat& about) const {
-  if (!S_ISREG(about.st_mode)) return Refusal("is no regular file");
+  if (!S_ISREG(about.st_mode)) return Refusal("is not a regular file");
   if (about.st_uid != owner_)
     return Refusal(fmt::format("belongs to uid {}, and this process runs as uid {}", about.st_uid, owner_));
   if ((about.st_mode & kOthers) != 0)
     return Refusal(
-        fmt::format("has mode {:04o}; it must be 0600, so that nobody else can read it", about.st_mode & 0777));
+        fmt::format("has mode {:04o}; it must be 0600, so that no other user can read it", about.st_mode & 0777));
   return Status();
 }
 
@@ -67,10 +67,10 @@ Status TokenFile::Read(int fd) {
   std::string_view token = text.value();
   while (!token.empty() && (token.back() == '\n' || token.back() == '\r')) token.remove_suffix(1);
   if (token.size() < kTokenBytesMin || token.size() > kTokenBytesMax)
-    return Refusal(fmt::format("holds {} characters; a token has {} to {} (openssl rand -hex 32 makes one)",
+    return Refusal(fmt::format("holds {} characters; a token has {} to {} (create one with openssl rand -hex 32)",
                                token.size(), kTokenBytesMin, kTokenBytesMax));
   if (token.find_first_not_of(kLetters) != std::string_view::npos)
-    return Refusal("holds something else than one token: letters, digits and -._~+/= on one line");
+    return Refusal("does not hold exactly one token: letters, digits and -._~+/= on one line");
   sha256_ = base::Sha256Hex(token);
   return Status();
 }

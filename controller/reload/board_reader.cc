@@ -80,7 +80,7 @@ void BoardReader::OnEntry(const drain::PlanDrained& entry) {
 }
 
 void BoardReader::OnEntry(const drain::SinkFailed& entry) {
-  Tell(EventKind::kDegraded, entry.status.message() + "; rows wait in memory and are tried again");
+  Tell(EventKind::kDegraded, entry.status.message() + "; rows wait in memory, and writing is retried");
 }
 
 void BoardReader::OnEntry(const drain::SinkRecovered&) {
@@ -99,13 +99,13 @@ void BoardReader::OnEntry(const drain::AlarmsRaised& entry) {
     });
   }
   if (entry.further == 0) return;
-  event.message =
-      std::to_string(entry.further) + " further alarms at step " + std::to_string(entry.step) + ", not told one by one";
+  event.message = std::to_string(entry.further) + " further alarms at step " + std::to_string(entry.step) +
+                  ", not reported one by one";
   tell_(std::move(event));
 }
 
 void BoardReader::OnEntry(const drain::AnomalyFileFailed& entry) {
-  Tell(EventKind::kDegraded, entry.status.message() + "; alarms wait in memory and are tried again");
+  Tell(EventKind::kDegraded, entry.status.message() + "; alarms wait in memory, and writing is retried");
 }
 
 void BoardReader::OnEntry(const drain::AnomalyFileRecovered&) {
@@ -117,8 +117,8 @@ void BoardReader::OnEntry(const drain::PlanPaused& entry) {
   event.kind = entry.paused ? EventKind::kPaused : EventKind::kResumed;
   event.plan_id = entry.plan_id;
   event.step = entry.step;
-  const std::string from = "from step " + std::to_string(entry.step) + " on the plan collects ";
-  event.message = from + (entry.paused ? "nothing; it keeps its window and its count" : "again");
+  const std::string from = "from step " + std::to_string(entry.step) + " on the plan ";
+  event.message = from + (entry.paused ? "is paused; it keeps its window and its count" : "collects again");
   Quietly([&] { tell_(std::move(event)); });
 }
 

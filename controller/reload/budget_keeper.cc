@@ -61,9 +61,9 @@ void BudgetKeeper::TellExcess(const Edit& edit, PlanId plan_id,
   is_excess_told_ = true;
   std::string text =
       acts()
-          ? fmt::format("budget of {} %: measuring takes {:.3g} % of the training time, and nothing is left to lower",
+          ? fmt::format("budget of {} %: measuring takes {:.3g} % of the training time, and nothing is left to reduce",
                         budget, *percent)
-      : decision ? TextOf(*decision, edit) + "; this is not done: " + why_not_
+      : decision ? TextOf(*decision, edit) + "; this change is not made: " + why_not_
                  : fmt::format("budget of {} %: measuring takes {:.3g} % of the training time; {}", budget, *percent,
                                why_not_);
   tell_(EventKind::kWarning, std::move(text), plan_id);
@@ -84,8 +84,8 @@ void BudgetKeeper::SetTrouble(const std::string& why, const Edit& edit) {
   trouble_ = why;
   if (is_news)
     tell_(EventKind::kWarning,
-          fmt::format("budget of {} %: the ranks do not go over to another sampling: {}; what is collected stays as it "
-                      "is, and it is tried again less and less often",
+          fmt::format("budget of {} %: the ranks do not change to another sampling: {}; the sampling in force stays, "
+                      "and the change is retried less and less often",
                       ConfigOf(edit).own.budget->percent, why),
           edit.compiled.plan->layout.plan_id);
 }

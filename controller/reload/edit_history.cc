@@ -326,7 +326,7 @@ void EditHistory::TellHealth(const Status& status) {
   if (was_failing == is_failing_) return;
   Quietly([&] {
     if (is_failing_)
-      tell_(EventKind::kDegraded, "stepwatch_history.jsonl: " + status.message() + "; it is tried again");
+      tell_(EventKind::kDegraded, "stepwatch_history.jsonl: " + status.message() + "; it is retried");
     else
       tell_(EventKind::kRecovered, "stepwatch_history.jsonl is written again");
   });

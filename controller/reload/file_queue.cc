@@ -60,7 +60,7 @@ void FileQueue::Do(Work work, Then then) {
     entry->fault = Try(std::exchange(entry->work, nullptr));
     Send(mailbox.get(), answer);
   });
-  if (!is_taken) throw std::runtime_error("too many calls on files wait for one that hangs");
+  if (!is_taken) throw std::runtime_error("too many file operations are waiting for one that hangs");
   ++*under_way_;
 }
 

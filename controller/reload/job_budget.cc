@@ -144,10 +144,10 @@ std::optional<JobDecision> Combine(const std::vector<BudgetWish>& wishes, const 
 std::string WhyNotDone(const std::vector<BudgetWish>& wishes, bool votes) {
   for (size_t rank = 0; rank < wishes.size(); ++rank) {
     if (wishes[rank].kind == Kind::kForeign)
-      return fmt::format(
-          "rank {} runs another release of stepwatch, which does not know of a budget that holds for all ranks", rank);
+      return fmt::format("rank {} runs another release of stepwatch, which does not support a budget for all ranks",
+                         rank);
     if (wishes[rank].kind == Kind::kUnheard && !votes)
-      return fmt::format("rank {} was not heard, and without a vote nobody would know what it does", rank);
+      return fmt::format("rank {} did not answer, and without a vote its sampling would be unknown", rank);
   }
   return "";
 }

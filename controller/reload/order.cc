@@ -40,10 +40,9 @@ void Reloader::Order(const std::shared_ptr<const EditOrder>& order, OnOrdered th
   if (!watcher_ && agreement_ && attached_)
     outcome.kind = OrderOutcome::Kind::kNotReader;
   else if (!watcher_)
-    outcome.message = "the monitor does not look at its config yet";
+    outcome.message = "the monitor does not read its config yet";
   else if (config_writer_.displaced() >= displaced_max)
-    outcome.message = "the files that the last changes replaced are still looked after, for five seconds each, and " +
-                      std::to_string(displaced_max) + " of them are enough";
+    outcome.message = "too many changes within five seconds (" + std::to_string(displaced_max) + ")";
   else
     return order->is_volatile ? OrderGiven(*order, then) : TryOrder(order, std::move(then), 1);
   then(outcome);

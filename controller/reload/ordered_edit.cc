@@ -80,9 +80,10 @@ OrderOutcome Switch(const std::string& path, const EditOrder& order, EditPipelin
 
 Status WhyNoStep(EditIntent intent, int64_t at_step) {
   if (at_step <= 0 || intent == EditIntent::kRun || intent == EditIntent::kRefused) return Status();
-  return Status(StatusCode::kInvalid,
-                "a step to begin at is for a config that collects, and this one ends the collection, which it does at "
-                "the next step; give it without a step");
+  return Status(
+      StatusCode::kInvalid,
+      "a step to begin at requires a config that collects; this config ends the collection, at the next step. "
+      "Apply it without a step");
 }
 
 OrderOutcome MakeOrderedEdit(const std::string& path, const EditOrder& order, EditPipeline* pipeline, PlanId plan_id,

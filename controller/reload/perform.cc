@@ -31,12 +31,13 @@ void Reloader::Perform(const ReportSeen&) {
   const std::optional<output::EditPeer>& peer = history_.seen_peer();
   event.message = "new bytes in " + options_.config_path;
   if (state_.in_file)
-    event.message = "new bytes " + (peer ? "(through the door: " + output::PeerText(*peer) + ")" : "through a call") +
-                    "; " + options_.config_path + " stays as it is";
+    event.message = "new bytes " +
+                    (peer ? "(through the control socket: " + output::PeerText(*peer) + ")" : "through a call") + "; " +
+                    options_.config_path + " is unchanged";
   else if (agrees() && !agreement_->reads_the_file())
     event.message += " (from rank 0)";
   else if (peer)
-    event.message += " (through the door: " + output::PeerText(*peer) + ")";
+    event.message += " (through the control socket: " + output::PeerText(*peer) + ")";
   Tell(std::move(event));
   if (current_.parsed.ok()) Warn(current_.parsed.value().warnings);
 }
@@ -82,7 +83,7 @@ void Reloader::Perform(const ReportStopping&) {
 }
 
 void Reloader::Perform(const ReportSuperseded& superseded) {
-  TellSuperseded(superseded.plan_id, "its window ended, or another plan took its place, before it was applied");
+  TellSuperseded(superseded.plan_id, "its window ended, or another plan replaced it, before it was applied");
 }
 
 void Reloader::TellSuperseded(PlanId plan_id, const char* why) {
@@ -111,13 +112,13 @@ void Reloader::TellFault(const std::string& what) {
   const bool was_failing = !fault_.empty();
   fault_ = what;
   if (!was_failing)
-    Tell(EventKind::kDegraded, "what " + options_.config_path + " holds could not be taken over: " + what +
-                                   (state_.window ? kPlanStays : "") + "; it is tried again");
+    Tell(EventKind::kDegraded, "the content of " + options_.config_path + " could not be applied: " + what +
+                                   (state_.window ? kPlanStays : "") + "; it is retried");
 }
 
 void Reloader::EndFault() {
   fault_.clear();
-  Tell(EventKind::kRecovered, "what " + options_.config_path + " holds is taken over again");
+  Tell(EventKind::kRecovered, "the content of " + options_.config_path + " is applied again");
 }
 
 void Reloader::Warn(const std::vector<config::Warning>& warnings) {

@@ -173,8 +173,7 @@ void PlanAgreement::Propose(std::unique_ptr<step::PendingPlan> plan, const Edit&
   if (!coordinator_->defers()) return;
   DiscardOlder(tickets_);
   owner_->Tell(EventKind::kNote,
-               "the plan waits for step " + std::to_string(edit.at_step) +
-                   "; the ranks are asked to agree on it when that comes near",
+               "the plan waits for step " + std::to_string(edit.at_step) + "; the ranks agree on it shortly before",
                change.plan_id);
 }
 
@@ -231,7 +230,7 @@ void PlanAgreement::DiscardOlder(int64_t kept) {
   const auto is_over = [&](const Waiting& each) { return each.ticket < tickets_ && each.ticket != kept; };
   for (const Waiting& each : waiting_)
     if (is_over(each) && each.plan->pipeline)
-      owner_->Tell(EventKind::kSuperseded, "a newer edit came before the ranks agreed on it", each.change.plan_id);
+      owner_->Tell(EventKind::kSuperseded, "a newer edit arrived before the ranks agreed on it", each.change.plan_id);
   std::erase_if(waiting_, is_over);
 }
 
@@ -370,7 +369,7 @@ void PlanAgreement::TellDiscarded(const agree::Proposal& proposal, const agree::
       proposal.at_step > 0 ? NameOf(proposal.change.deed) + " for step " + std::to_string(proposal.at_step) : "an edit";
   text += " was not applied on any rank: " + agree::AbortText(decision);
   if (decision.cause == agree::Cause::kLate || decision.cause == agree::Cause::kSilent)
-    text += "; rank 0 proposes it again for a later one";
+    text += "; rank 0 proposes it again for a later step";
   owner_->Tell(is_edit ? EventKind::kAborted : EventKind::kNote, std::move(text), proposal.change.plan_id);
 }
 

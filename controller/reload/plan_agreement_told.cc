@@ -7,9 +7,9 @@ namespace stepwatch::reload {
 
 void PlanAgreement::LeaderIsSilent(std::chrono::milliseconds time) {
   owner_->Tell(EventKind::kDegraded,
-               "nothing was heard of rank 0 within " + std::to_string(time.count()) +
-                   " ms. It alone reads the config file of a job of several ranks: until a monitor is attached there "
-                   "too, edits reach no rank");
+               "no message of rank 0 arrived within " + std::to_string(time.count()) +
+                   " ms. Only rank 0 reads the config file of a job with several ranks: until a monitor is attached "
+                   "there too, edits reach no rank");
 }
 
 void PlanAgreement::LeaderIsForeign(const std::string& why) {
@@ -23,7 +23,7 @@ void PlanAgreement::Asked(const agree::Incarnation& session, int64_t number) {
 void PlanAgreement::StoreChanged(const Status& status) {
   if (status.ok()) return owner_->Tell(EventKind::kRecovered, "the job's store answers again");
   owner_->Tell(EventKind::kDegraded, "the job's store does not answer (" + status.message() +
-                                         "); it is tried again, and until then edits reach no rank, or not all");
+                                         "); it is retried, and until then edits reach no rank, or not all");
 }
 
 void PlanAgreement::ReportDoubt() {
@@ -31,8 +31,8 @@ void PlanAgreement::ReportDoubt() {
   if (std::exchange(timeouts_told_, timeouts) == timeouts) return;
   doubt_told_ = true;
   owner_->Tell(EventKind::kDegraded,
-               "a step began without the job's decision about an edit for it; the plan stays "
-               "as it is, and rows are marked in doubt until the decision is known");
+               "a step began without the job's decision about an edit for it; the plan is "
+               "unchanged, and rows are marked in doubt until the decision is known");
 }
 
 void PlanAgreement::EndDoubt() {

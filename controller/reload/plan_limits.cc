@@ -75,8 +75,8 @@ Status PlanLimits::CheckDisk(const plan::Plan& plan) const {
 
 std::string PlanLimits::DiskText() const {
   const base::DiskMeter& meter = *storage_->meter();
-  return "this run has written " + base::ByteCountText(meter.used()) + " of the " +
-         base::ByteCountText(meter.bytes_max()) + " that it may (STEPWATCH_BYTES_MAX)";
+  return "this run has written " + base::ByteCountText(meter.used()) + " of the allowed " +
+         base::ByteCountText(meter.bytes_max()) + " (STEPWATCH_BYTES_MAX)";
 }
 
 Status PlanLimits::CheckRows(const plan::Plan& plan) const {

@@ -23,8 +23,8 @@ constexpr bool kIsReport =
 std::string WhyBudgetDoesNotAct(const Options& options, bool dynamic, bool can_ask) {
   if (options.world_size <= 1 || (options.store && dynamic && can_ask)) return "";
   return fmt::format(
-      "the ranks of a job are to collect the same steps, and {} these {} cannot agree on them: "
-      "what measuring takes is told, and nothing is lowered",
+      "the ranks of a job must collect the same steps, and {} these {} cannot agree on them: the cost of measuring "
+      "is reported, and the sampling is not reduced",
       dynamic ? "without a store" : "in static mode", options.world_size);
 }
 
@@ -39,7 +39,7 @@ Reloader::Reloader(const Options& options, bool dynamic, Parts parts, std::funct
       pipeline_(options.rank, dynamic, &limits_),
       run_id_(options.run_id),
       plans_(options_, dynamic, parts.data_plane, parts.drain,
-             [this](PlanId id) { TellSuperseded(id, "a newer one took its place before it was applied"); }),
+             [this](PlanId id) { TellSuperseded(id, "a newer one replaced it before it was applied"); }),
       budget_(WhyBudgetDoesNotAct(options, dynamic, parts.question_host != nullptr),
               [this](EventKind kind, std::string message, PlanId id) { Tell(kind, std::move(message), id); }),
       board_timer_(*parts.loop),

@@ -87,13 +87,14 @@ Replanned Reloader::Amend(const Amendment& amendment) {
   // on others.
   const bool is_agreed = agrees();
   if (InForce() == 0 && (!state_.armed || is_agreed))
-    Tell(EventKind::kNote, state_.armed ? "what the program has set does not hold for the edit that the ranks agree on"
-                                        : "no plan is in force: what the program has set has no effect");
+    Tell(EventKind::kNote, state_.armed
+                               ? "the change set by the program does not apply to the edit that the ranks agree on"
+                               : "no plan is in force: the change set by the program has no effect");
   Status over_limit;
   Replanned replanned = Replan(IsAboutToBeReplaced() ? Change() : change, is_agreed ? Change() : change,
                                OverLimit::kRefused, &over_limit);
   if (!over_limit.ok())
-    Tell(EventKind::kLimited, over_limit.message() + "; what the program has set is not taken, and the plan stays");
+    Tell(EventKind::kLimited, over_limit.message() + "; the change set by the program is refused, and the plan stays");
   ArmAgreed();
   return replanned;
 }

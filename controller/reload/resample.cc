@@ -117,7 +117,7 @@ const MachinePlan* Reloader::WindowFrom(const std::string& sha256) const {
 
 Status Reloader::TrySampling(const agree::Change& change) {
   const std::optional<JobDecision> decision = JobDecisionFrom(change.bytes);
-  if (!decision) return Status(StatusCode::kInvalid, "what rank 0 proposes is not understood");
+  if (!decision) return Status(StatusCode::kInvalid, "the proposal of rank 0 is malformed");
   LearnWhatBegan();
   const MachinePlan* const window = WindowFrom(change.sha256);
   if (window == nullptr) return Status();
@@ -168,12 +168,13 @@ void Reloader::ArmAgreed() {
   if (!pipeline_.Compile(&edit, id)) {  // the model has changed since the vote
     const std::string why = edit.refusal.ToString();
     agreed_.reset();
-    return Tell(EventKind::kDegraded, "the sampling that the ranks have agreed on does not hold here: " + why);
+    return Tell(EventKind::kDegraded,
+                "the sampling that the ranks have agreed on cannot be applied on this rank: " + why);
   }
   edit.compiled.warnings.clear();  // they are told
   const SamplingGovernor::Decision& decision = agreed_->decision.decision;
   const std::string text =
-      fmt::format("{}; what measuring takes on rank {} decides, and all ranks do so from step {} on",
+      fmt::format("{}; the cost on rank {} is decisive, and all ranks follow from step {} on",
                   BudgetKeeper::TextOf(decision, before), agreed_->decision.rank, agreed_->at_step);
   if (!agreed_->is_followed) budget_.Follow(decision, before);
   agreed_->is_followed = true;
@@ -209,7 +210,7 @@ void Reloader::TellAgreed(const std::string& text, bool is_first) {
   if (late <= 0) return;
   Quietly([&] {
     Tell(EventKind::kDegraded,
-         fmt::format("the sampling for step {} begins on this rank {} {} late; it counts as the others do",
+         fmt::format("the sampling for step {} begins on this rank {} {} late; it counts like those of the other ranks",
                      agreed_->at_step, late, late == 1 ? "step" : "steps"),
          id);
   });

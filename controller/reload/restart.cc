@@ -21,9 +21,8 @@ std::string NotBegunText(const output::HistoryLine& end) {
   const std::string how = end.outcome == "limited" ? "ended by a limit" : "done";
   const std::string where = end.step < 0 ? "" : fmt::format(" at step {}", end.step);
   return fmt::format(
-      "this window was {}{} in an earlier start of this job{}; on_restart is once, so it is not begun again. To "
-      "collect "
-      "again, change the file, or ask this job: stepwatch start, POST /v1/start",
+      "this window was {}{} in an earlier start of this job{}; on_restart is once, so it does not begin again. To "
+      "collect again, change the file, or use stepwatch start or POST /v1/start",
       how, where, when);
 }
 
@@ -44,11 +43,11 @@ bool Reloader::IsOnce() const {
 // The ranks of a job do alike because rank 0 alone looks, and what it does not propose begins nowhere. Ranks that share
 // no store would each go by what their own disk holds.
 std::string Reloader::WhyNotRemembered() const {
-  if (!dynamic_) return "the job is not in dynamic mode, in which alone a window is written back";
-  if (options_.world_size > 1 && !agreement_) return "the ranks of this job share no store, and could not do alike";
-  if (options_.rank != 0) return "rank 0 alone keeps a history";
+  if (!dynamic_) return "the job is not in dynamic mode, and only in dynamic mode a window is written back";
+  if (options_.world_size > 1 && !agreement_) return "the ranks of this job share no store and could not act alike";
+  if (options_.rank != 0) return "only rank 0 keeps a history";
   if (options_.job_id.empty())
-    return "this job has no id by which a restart knows it: set STEPWATCH_JOB_ID to the same text in every start of it";
+    return "this job has no id that a restart could recognise: set STEPWATCH_JOB_ID to the same text at every start";
   return "";
 }
 
@@ -94,8 +93,8 @@ void Reloader::OnHistory(const Result<std::optional<output::HistoryLine>>& done)
   restart_question_.reset();
   EditIntent intent = pipeline_.Classify(&current_, state_.next_plan_id);
   if (!done.ok())
-    Tell(Warning("on_restart is once, and whether an earlier start of this job has done this window is not known: " +
-                 done.status().message() + ". It is begun"));
+    Tell(Warning("on_restart is once, but it is not known whether an earlier start of this job has done this window: " +
+                 done.status().message() + ". The window begins"));
   if (done.ok() && done.value() && !is_asked_for && intent == EditIntent::kRun) {
     done_before_ = *done.value();
     intent = EditIntent::kDone;
@@ -132,8 +131,7 @@ bool Reloader::BeginAgain(const std::string& sha256, const output::EditPeer& pee
   Feed(AskedAgain{sha256});
   if (!state_.armed) return false;
   Quietly([&] {
-    Tell(EventKind::kNote,
-         "the window that the file asks for is begun again: " + output::PeerText(peer) + " asks for it");
+    Tell(EventKind::kNote, "the window of the config file begins again, requested by " + output::PeerText(peer));
   });
   return true;
 }

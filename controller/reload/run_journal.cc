@@ -134,7 +134,7 @@ void RunJournal::TellHealth(const Status& saved) noexcept try {
   const bool was_failing = std::exchange(is_failing_, !saved.ok());
   if (was_failing == is_failing_) return;
   if (is_failing_)
-    callbacks_.tell(EventKind::kDegraded, "manifest.json: " + saved.message() + "; it is tried again");
+    callbacks_.tell(EventKind::kDegraded, "manifest.json: " + saved.message() + "; it is retried");
   else
     callbacks_.tell(EventKind::kRecovered, "manifest.json is written again");
 } catch (...) {  // no memory to tell of it

@@ -56,7 +56,7 @@ bool IsConfigShaped(const struct stat& status) {
 FileSnapshot NotConfigShaped(const std::string& path, const struct stat& status) {
   if (!S_ISREG(status.st_mode)) {
     return Unreadable(path, S_ISDIR(status.st_mode) ? EISDIR : EINVAL,
-                      std::string("is ") + FileTypeName(status.st_mode) + "; a config is a regular file");
+                      std::string("is ") + FileTypeName(status.st_mode) + "; a config must be a regular file");
   }
   return Unreadable(path, EFBIG,
                     "is " + std::to_string(status.st_size) + " bytes long; a config has at most " +
@@ -73,8 +73,8 @@ FileStamp StampOf(const struct stat& status) {
 FileSnapshot NeverStable(const std::string& path, std::chrono::seconds time) {
   return Unreadable(path, EBUSY,
                     "could not be read as one version for " + std::to_string(time.count()) +
-                        " s: somebody writes to it or holds it without a pause, or its file system does not say its "
-                        "size; a config rests for a moment between two saves");
+                        " s: another process keeps writing to it or holding it, or its file system does not report its "
+                        "size; a config must be unchanged for a moment between two saves");
 }
 
 FileSnapshot TakeSnapshot(const std::string& path, base::FileSystem& files) {

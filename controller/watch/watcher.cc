@@ -254,7 +254,8 @@ void Watcher::Impl::BeginLook(LookCause cause, std::vector<Done> impatient) {
     if (hint_ && hint_->on()) look->arming = hint_->BeginArming();
     if (!HandOver(look)) {
       if (look->arming) hint_->EndArming(std::move(*look->arming));
-      throw std::runtime_error("no thread can look: too many calls on files wait for one that hangs, or none is left");
+      throw std::runtime_error(
+          "cannot look at the config: too many file operations are waiting for one that hangs, or no thread is left");
     }
     look->impatient.swap(impatient);
     work_.emplace(loop_.get_executor());

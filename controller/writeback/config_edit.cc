@@ -70,7 +70,7 @@ class ConfigEdit {
   WriteBackResult Run(IfMissing if_missing) {
     if (std::optional<WriteBackResult> early = Prepare(if_missing)) return std::move(*early);
     struct stat status = {};
-    if (const int error = StatusOf(files_, file_.get(), &status)) return Impossible("cannot be looked at", error);
+    if (const int error = StatusOf(files_, file_.get(), &status)) return Impossible("cannot be inspected", error);
     if (status.st_nlink > 1) return ReplaceInPlace();
     TemporaryFile ours = WriteBeside(files_, target_, file_.get(), ours_);
     if (ours.error == 0) return ReplaceBy(ours);
@@ -124,7 +124,7 @@ std::optional<WriteBackResult> ConfigEdit::Prepare(IfMissing if_missing) {
 std::optional<WriteBackResult> ConfigEdit::ReadAndMakeOurs() {
   struct stat status = {};
   if (const int error = StatusOfName(files_, target_, &status)) return Impossible("cannot be found", error);
-  if (!S_ISREG(status.st_mode)) return Impossible("is no regular file", 0);
+  if (!S_ISREG(status.st_mode)) return Impossible("is not a regular file", 0);
   if (const int error = OpenConfig(files_, target_, &file_)) return Impossible("cannot be opened", error);
   if (const int error = ReadWhole(files_, file_.get(), &base_)) return Impossible("cannot be read", error);
   result_.found_sha256 = base::Sha256Hex(base_);
@@ -134,10 +134,10 @@ std::optional<WriteBackResult> ConfigEdit::ReadAndMakeOurs() {
 
 std::optional<WriteBackResult> ConfigEdit::MakeOurs() {
   Result<std::string> made = make_text_(base_);
-  if (!made.ok()) return Ended(Outcome::kRefused, "stays as it is: " + made.status().ToString());
+  if (!made.ok()) return Ended(Outcome::kRefused, "is unchanged: " + made.status().ToString());
   ours_ = std::move(made).value();
   if (ours_.size() > config::kConfigBytesMax)
-    return Ended(Outcome::kRefused, "stays as it is: the new text has " + std::to_string(ours_.size()) +
+    return Ended(Outcome::kRefused, "is unchanged: the new text has " + std::to_string(ours_.size()) +
                                         " bytes; accepted: at most " + std::to_string(config::kConfigBytesMax));
   result_.sha256 = base::Sha256Hex(ours_);
   if (result_.sha256 == result_.found_sha256) return Ended(Outcome::kUnchanged, "holds that text already");
@@ -147,8 +147,9 @@ std::optional<WriteBackResult> ConfigEdit::MakeOurs() {
 // Whoever creates the file at the same moment was first, and theirs stands.
 WriteBackResult ConfigEdit::Create() {
   struct stat status = {};
-  if (StatusOfName(files_, path_, &status) == 0) return Impossible("is a link that leads nowhere", 0);
-  if (!if_match_sha256_.empty()) return Ended(Outcome::kEdited, "is not there, so it does not hold what it should");
+  if (StatusOfName(files_, path_, &status) == 0) return Impossible("is a dangling symbolic link", 0);
+  if (!if_match_sha256_.empty())
+    return Ended(Outcome::kEdited, "does not exist, so it does not hold the expected config");
   if (std::optional<WriteBackResult> early = MakeOurs()) return std::move(*early);
   result_.method = "created";
   const TemporaryFile ours = WriteNewBeside(files_, path_, ours_);
@@ -224,12 +225,12 @@ WriteBackResult ConfigEdit::ReplaceInPlace() {
     case InPlaceResult::End::kEdited: return Edited();
     case InPlaceResult::End::kMixed: {
       WriteBackResult edited = Edited();
-      edited.message += ", but both were written into one file at once: look at it";
+      edited.message += ", but both were written into one file at once: check its content";
       return edited;
     }
     case InPlaceResult::End::kDamaged:
       return Ended(Outcome::kImpossible,
-                   "could be neither changed nor restored: look at it: " + ErrnoText(result.error));
+                   "could be neither changed nor restored; check its content: " + ErrnoText(result.error));
     case InPlaceResult::End::kFailed: break;
   }
   return Impossible("cannot be written to", result.error);
@@ -250,7 +251,8 @@ WriteBackResult ConfigEdit::Impossible(const std::string& what, int error) {
 }
 
 WriteBackResult ConfigEdit::Edited(const std::string& kept_as) {
-  const std::string kept = kept_as.empty() ? "" : ", and what it replaced is kept as " + base::Printable(kept_as, 200);
+  const std::string kept =
+      kept_as.empty() ? "" : ", and the file that it replaced is kept as " + base::Printable(kept_as, 200);
   return Ended(Outcome::kEdited, "was edited meanwhile; the edit stands" + kept);
 }
 

@@ -113,7 +113,7 @@ DisplacedFile::Finding DisplacedFile::PutIn(const std::string& bytes, Clock::tim
   const bool is_copy = !IsAt(path_);
   if (is_copy) {
     if (const int error = NameCopy(bytes))
-      return RetryOrTell(now, last, "holds an edit, which cannot be put back", error);
+      return RetryOrTell(now, last, "holds an edit that cannot be put back", error);
   }
   if (is_newest && is_copy) {
     // Killed from here on, it is found as what it is.
@@ -161,7 +161,7 @@ DisplacedFile::Finding DisplacedFile::AfterPuttingIn(ExchangeResult result, Cloc
   } else {
     finding.message = what + "is in the config now";
     if (!result.kept_as.empty())
-      finding.message += "; what it replaced is kept as " + base::Printable(result.kept_as, 200);
+      finding.message += "; the file that it replaced is kept as " + base::Printable(result.kept_as, 200);
   }
   if (!result.displaced) return finding;
   path_ = std::move(result.displaced->path);

@@ -70,10 +70,8 @@ class Tidier {
     Finding finding;
     finding.kind = Finding::Kind::kKept;
     const std::string kept = KeepAsConflict(files_, target_, path);
-    finding.message =
-        "a process that was killed has left a file beside the config, and a late edit may be in it: it is "
-        "kept as " +
-        base::Printable(kept, 200) + "; compare it with the config, and remove it";
+    finding.message = "a killed process has left a file beside the config that may hold a late edit; it is kept as " +
+                      base::Printable(kept, 200) + ". Compare it with the config, then remove it";
     return finding;
   }
 

@@ -81,7 +81,7 @@ inline std::vector<Option> OptionsInto(Settings* settings) {
   return {
       {"--text", "PATH", "file or directory to train on; may be given several times [.]", add_text},
       CountOption("--steps", "optimizer steps", &settings->steps),
-      TextOption("--config", "the monitor's config.json; without it nothing is watched", &settings->config),
+      TextOption("--config", "the monitor's config.json; without it, the monitor is off", &settings->config),
       TextOption("--out", "the monitor's output directory", &settings->out),
       CountOption("--layers", "blocks", &model->layers),
       CountOption("--width", "features", &model->width),
@@ -90,7 +90,7 @@ inline std::vector<Option> OptionsInto(Settings* settings) {
       CountOption("--batch", "windows in a micro-batch", &settings->batch),
       CountOption("--grad-acc", "micro-batches in a step", &settings->grad_acc),
       NumberOption("--threads", "0: as LibTorch chooses", &settings->threads),
-      NumberOption("--seed", "of weights and batches", &settings->seed),
+      NumberOption("--seed", "seed of weights and batches", &settings->seed),
       NumberOption("--lr", "highest learning rate", &settings->learning_rate),
       NumberOption("--eval-every", "steps between evaluations; 0: none", &settings->eval_every),
       Flag("--quiet", "no line per step", &settings->quiet),

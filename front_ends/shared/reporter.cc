@@ -36,7 +36,7 @@ void Reporter::Unmeasurable(SiteKind kind, const char* problem) noexcept {
   if ((unmeasurable_.fetch_or(bit, std::memory_order_relaxed) & bit) != 0) return;
   try {
     Warn(std::string(SiteKindName(kind)) + ": a tensor cannot be measured because " + problem +
-         "; it and others like it give no rows and are counted as dropped");
+         "; it and similar tensors have no rows and are counted as dropped");
   } catch (const std::bad_alloc&) {  // no memory to say it
   }
 }

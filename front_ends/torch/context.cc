@@ -26,10 +26,10 @@ void Context::NotePasses(uint32_t passes) noexcept {
   if (said_no_step_.load(std::memory_order_relaxed) || said_no_step_.exchange(true)) return;
   try {
     reporter.Warn(std::to_string(passes) +
-                  " backward passes have come by a watched parameter and no step has ended, so that the config's "
-                  "changes wait and all rows are of one step: attach the optimizer that is stepped now, "
-                  "monitor.Attach(*model, optimizer), or call monitor.EndStep() after each update; if a step has so "
-                  "many passes, announce them (Options::grad_acc_steps)");
+                  " backward passes have reached a watched parameter and no step has ended, so changes of the config "
+                  "wait and all rows belong to one step: attach the optimizer whose step is called, "
+                  "monitor.Attach(*model, optimizer), or call monitor.EndStep() after each update; if a step has that "
+                  "many passes, set Options::grad_acc_steps");
   } catch (const std::bad_alloc&) {  // no memory to say it
   }
 }
@@ -38,8 +38,8 @@ void Context::SayUnreadable(const std::string& module) noexcept {
   if (said_unreadable_.load(std::memory_order_relaxed) || said_unreadable_.exchange(true)) return;
   try {
     reporter.Warn("the output of module \"" + module +
-                  "\", and of others like it, gives no rows: it is no tensor, and no tuple, pair, vector, array or "
-                  "optional of them, into which the monitor looks");
+                  "\", and of similar modules, has no rows: it is neither a tensor nor a tuple, pair, vector, array or "
+                  "optional of tensors");
   } catch (const std::bad_alloc&) {  // no memory to say it
   }
 }
@@ -52,9 +52,9 @@ bool Context::AdmitWithoutGradient() noexcept {
   if (rows_without_gradient_.Count(step.load(std::memory_order_relaxed)) < places_without_gradient_) return true;
   if (calls_left_out_.fetch_add(1, std::memory_order_relaxed) != 0) return false;
   try {
-    reporter.Warn("forward passes without gradient have filled the " + std::to_string(places_without_gradient_) +
-                  " places that their rows have in a step: further ones of the step give no rows, so that those of "
-                  "training find places; model->eval() keeps all of them out");
+    reporter.Warn("forward passes without gradient have used the " + std::to_string(places_without_gradient_) +
+                  " places that a step has for their rows: further ones of the step have no rows, which leaves places "
+                  "for training; model->eval() excludes all of them");
   } catch (const std::bad_alloc&) {  // no memory to say it
   }
   return false;

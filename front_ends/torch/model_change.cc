@@ -95,38 +95,40 @@ void ChangeTeller::TellOnce(bool* told, EventKind kind, std::string message) {
 void ChangeTeller::Tell(const ModelChange& change) {
   if (!change.replaced.empty())
     TellOnce(&replaced_, EventKind::kNote,
-             "parameters of the model are other tensors now (" + Some(change.replaced) +
-                 "): their rows go on with the new ones, those of un-reduced gradients from the next step on; later "
-                 "replacements are followed without a word");
+             "parameters of the model were replaced by other tensors (" + Some(change.replaced) +
+                 "): their rows continue with the new ones, those of un-reduced gradients from the next step on; later "
+                 "replacements are followed without a message");
   if (!change.fresh.empty() || !change.gone.empty())
     TellOnce(&reshaped_, EventKind::kNote,
              "the model has changed (" + (change.fresh.empty() ? "" : "new: " + Some(change.fresh)) +
                  (change.fresh.empty() || change.gone.empty() ? "" : "; ") +
                  (change.gone.empty() ? "" : "gone: " + Some(change.gone)) +
-                 "): it is read anew, and a plan for it begins with the next step; later changes are followed without "
-                 "a word");
+                 "): it is read again, and a plan for it starts with the next step; later changes are followed without "
+                 "a message");
   if (change.regrouped > 0)
     TellOnce(&regrouped_, EventKind::kNote,
              std::to_string(change.regrouped) +
-                 " parameters have come to an attached optimizer, or to another one: their rows follow; later moves "
-                 "are followed without a word");
+                 " parameters were moved to an attached optimizer, or to another one: their rows follow; later moves "
+                 "are followed without a message");
   if (!change.left.empty())
     TellOnce(&left_, EventKind::kWarning,
-             "no attached optimizer updates these parameters of the model any more: " + Some(change.left) +
+             "these parameters of the model are no longer updated by an attached optimizer: " + Some(change.left) +
                  "; they have no rows of weights, optimizer state and reduced gradients from now on. If the model has "
                  "new tensors, register them in their module; if another optimizer updates them, attach it");
   if (change.strangers > 0)
-    TellOnce(&strangers_, EventKind::kWarning,
-             "an attached optimizer updates " + std::to_string(change.strangers) +
-                 " tensors more that no attached module registers: they have no name and give no rows; register them "
-                 "in their module (register_parameter), or attach the model that has them");
+    TellOnce(
+        &strangers_, EventKind::kWarning,
+        "an attached optimizer updates " + std::to_string(change.strangers) +
+            " more tensors that no attached module registers: they have no name and no rows; register them in their "
+            "module (register_parameter), or attach the model that has them");
 }
 
 void ChangeTeller::TellModelGone() {
-  TellOnce(&model_gone_, EventKind::kWarning,
-           "a model that was attached has been destroyed, and training goes on: its modules give no rows any more, nor "
-           "do its parameters once they are freed; if another model is trained in its place, attach it: "
-           "monitor.Attach(*model, optimizer)");
+  TellOnce(
+      &model_gone_, EventKind::kWarning,
+      "an attached model was destroyed, and training goes on: its modules have no more rows, nor do its parameters "
+      "once they are freed; if another model is trained in its place, attach it: "
+      "monitor.Attach(*model, optimizer)");
 }
 
 }  // namespace stepwatch::torch_front

@@ -88,11 +88,11 @@ void ModuleTaps::LookForUncalled() {
   }
   if (uncalled == 0) return;
   said_uncalled_ = true;
-  context_->reporter.Warn(std::to_string(uncalled) + " of " + std::to_string(selected) + " selected modules (\"" +
-                          first->key() +
-                          "\" is one) were not seen to run in two steps, and give no rows of activations: what runs is "
-                          "seen where forward is called in training mode, through the holder or the Watched type, and "
-                          "not where another method (forward_with_packed_input) computes the same");
+  context_->reporter.Warn(
+      std::to_string(uncalled) + " of " + std::to_string(selected) + " selected modules (\"" + first->key() +
+      "\" is one) were not seen to run in two steps and have no rows of activations: a module is seen "
+      "where forward is called in training mode, through the holder or the Watched type, and "
+      "not where another method (forward_with_packed_input) computes the same");
 }
 
 }  // namespace stepwatch::torch_front

@@ -264,15 +264,15 @@ void ParameterTaps::SayIfNoMoments(torch::optim::Optimizer& object, size_t optim
   }
   if (keeps) {
     if (directions > 0)
-      context_->reporter.Warn("mg_direction gives no rows for " + std::to_string(directions) + " parameters of " +
+      context_->reporter.Warn("mg_direction has no rows for " + std::to_string(directions) + " parameters of " +
                               c10::demangle(typeid(object).name()) +
-                              ": nobody sees where the update begins within its step; derive the class from "
-                              "stepwatch::Watched<> of LibTorch's, and call the step of that");
+                              ": the start of the update within its step is not visible; derive the class from "
+                              "stepwatch::Watched<> of LibTorch's class, and call the step of that");
     return;
   }
   context_->reporter.Warn(
       c10::demangle(typeid(object).name()) +
-      " keeps no exp_avg and exp_avg_sq (Adam and AdamW do): mv_distribution and mg_direction give no "
+      " keeps no exp_avg and exp_avg_sq (Adam and AdamW do): mv_distribution and mg_direction have no "
       "rows for its " +
       std::to_string(count) + " parameters");
 }
@@ -332,9 +332,10 @@ void ParameterTaps::SayNoOptimizer() {
   }
   if (kinds.empty()) return;
   said_no_optimizer_ = true;
-  context_->reporter.Warn(kinds +
-                          " give no rows: no optimizer is attached around whose update they are read; attach it by "
-                          "Attach(model, optimizer)");
+  context_->reporter.Warn(
+      kinds +
+      " have no rows: they are read around the update of an attached optimizer, and none is attached; "
+      "attach it with Attach(model, optimizer)");
 }
 
 }  // namespace stepwatch::torch_front

@@ -156,8 +156,8 @@ void TorchMonitor::Impl::AttachOptimizer(torch::optim::Optimizer& optimizer) {
   OptimizerPoint* const point = torch_front::PointOf(optimizer);
   if (point == nullptr)
     throw std::invalid_argument(
-        "stepwatch: this optimizer cannot be watched; declare it as stepwatch::Watched<torch::optim::AdamW> (or "
-        "whichever it is), or attach the model alone and call EndStep() after every update");
+        "stepwatch: this optimizer cannot be watched; declare it as stepwatch::Watched<> of its class, such as "
+        "stepwatch::Watched<torch::optim::AdamW>, or attach the model alone and call EndStep() after every update");
   if (attached_.Has(*point)) return;
   if (OptimizerTap::IsAttached(*point))
     throw std::invalid_argument("stepwatch: this optimizer is watched by another TorchMonitor; close that one first");
@@ -241,7 +241,7 @@ void TorchMonitor::Impl::LookBetweenSteps() noexcept {
   if (!attach_between_steps_) return;
   torch_front::Guarded(*context_, "reading a model that has changed", [this] {
     const Status attached = monitor_->Attach(Rebuild(), this);
-    if (!attached.ok()) context_->reporter.Warn("the model has changed, and cannot be watched: " + attached.ToString());
+    if (!attached.ok()) context_->reporter.Warn("the model has changed and cannot be watched: " + attached.ToString());
   });
 }
 
@@ -257,7 +257,7 @@ void TorchMonitor::Impl::SayIfNothingWatchable(const ModelIndex& index) {
       std::any_of(index.points.begin(), index.points.end(), [](TapPoint* point) { return point != nullptr; });
   if (any || std::exchange(said_nothing_watchable_, true)) return;
   context_->reporter.Warn(
-      "no module of the model is watched, so activations give no rows (gradients, weights and optimizer state do): "
+      "no module of the model is watched, so activations have no rows (gradients, weights and optimizer state do): "
       "write "
       "`namespace nn = stepwatch::nn;` instead of torch::nn where the model is defined, or stepwatch::Watched<...>");
 }
@@ -323,7 +323,7 @@ void TorchMonitor::Impl::EndStep() noexcept {
 // A graph was replayed on the stream that is current now; while it is captured, that is the capture's own.
 void TorchMonitor::Impl::NameReplayStreams() noexcept {
   if (cuda_devices_.empty()) return;
-  torch_front::Guarded(*context_, "asking for the current stream", [this] {
+  torch_front::Guarded(*context_, "finding the current stream", [this] {
     for (const int device : cuda_devices_)
       monitor_->graphs().SetReplayStream({DeviceKind::kCuda, static_cast<int8_t>(device)},
                                          torch_front::CurrentStream(device));
@@ -342,7 +342,7 @@ Status TorchMonitor::Impl::Close(std::chrono::milliseconds timeout) {
   closed_ = true;
   attached_.ClearOptimizers();
   if (const uint64_t calls = context_->calls_left_out(); calls > 0)
-    context_->reporter.Warn(std::to_string(calls) + " forward calls of modules without gradient gave no rows");
+    context_->reporter.Warn(std::to_string(calls) + " forward calls of modules without gradient have no rows");
   front_end::ForgetSignals(monitor_.get());
   front_end::ForgetExceptions(monitor_.get());
   const Status closed = monitor_ != nullptr ? monitor_->Close(timeout) : Status();

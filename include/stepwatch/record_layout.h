@@ -1,4 +1,4 @@
-// How the records of one plan become rows.
+// Layout of the rows of one plan.
 #pragma once
 
 #include <array>
@@ -13,28 +13,27 @@ namespace stepwatch {
 
 using PlanId = uint32_t;  // 1, 2, 3 ... for the life of a run; 0: no plan
 
-// Where the rows of one plan go: the config's `format`.
+// Output of the rows of one plan: the config's `format`.
 enum class OutputFormat : uint8_t {
   kCsv,
   kTensorBoard,
-  kApi,  // nowhere: there is Monitor::Latest, and there are alarms
+  kApi,  // no files: only Monitor::Latest and alarms
 };
 inline constexpr int kOutputFormatCount = 3;
 
 struct OutputFormatTraits {
   OutputFormat format;
-  const char* name;           // in the config
+  const char* name;           // as in the config
   const char* where_rows_go;  // in Markdown, for docs/config.md and the schema
 };
 
-// One row for each format, in their order. Adding one adds a row here; CONTRIBUTING.md names the other places.
+// One row per format, in their order. A new format needs a row here; CONTRIBUTING.md names the other places.
 inline constexpr OutputFormatTraits kOutputFormats[] = {
     {OutputFormat::kCsv, "csv", "CSV files"},
     {OutputFormat::kTensorBoard, "tensorboard", "TensorBoard's [event files](tensorboard.md)"},
     {OutputFormat::kApi, "api",
-     "with `\"api\"` nowhere: no file, no directory, no manifest; the latest values can be asked for in the program, "
-     "and "
-     "alarms are raised"},
+     "with `\"api\"` nowhere: no file, no directory, no manifest; the program can read the latest values, and alarms "
+     "are raised"},
 };
 
 constexpr bool EveryOutputFormatHasItsRow() {
@@ -44,36 +43,36 @@ constexpr bool EveryOutputFormatHasItsRow() {
 }
 static_assert(EveryOutputFormatHasItsRow(), "kOutputFormats is in the order of OutputFormat");
 
-// What the sites of one group have of their own: an entry of "stepwatch": {"sites": ...}.
+// Layout of one group of sites: an entry of "stepwatch": {"sites": ...}.
 struct GroupLayout {
-  int64_t every = 1;          // of the collected steps, counted from the start of the window; 0: none
-  std::vector<Stat> stats{};  // like RecordLayout::stats; empty: those
+  int64_t every = 1;          // interval in collected steps, counted from the start of the window; 0: never collected
+  std::vector<Stat> stats{};  // like RecordLayout::stats; empty: the same as there
 };
 
-// Immutable, shared by the step thread, the drain and the sinks.
+// Immutable; shared by the step thread, the drain and the sinks.
 struct RecordLayout {
   PlanId plan_id = 0;
   std::vector<PlannedSite> sites;
   std::vector<Stat> stats;                    // `ops` in column order, shape and dtype included
   int ndigits = -1;                           // decimal places; -1: shortest text that reads back to the same double
-  int64_t step_count_per_record = 1;          // steps in one file
+  int64_t step_count_per_record = 1;          // steps per file
   bool micro_step_in_grad_unreduced = false;  // monitor_mbs_grad
   OutputFormat format = OutputFormat::kCsv;
   bool plan_id_column = false;  // "stepwatch": {"columns": ["plan_id"]}
   std::vector<GroupLayout> groups{};
-  // By the kind of a file: its columns where groups add some to those of `stats`; empty: those.
+  // By the kind of a file: its columns, if groups add columns to `stats`; empty: `stats`.
   std::array<std::vector<Stat>, kSiteKindCount> columns{};
 };
 
-// Whether records of this kind say in which micro-batch they were seen.
+// Returns whether records of this kind have a micro-batch.
 inline bool HasMicroStep(const RecordLayout& layout, SiteKind kind) {
   const MicroSteps micro_steps = TraitsOf(kind).micro_steps;
   return micro_steps == MicroSteps::kAlways ||
          (micro_steps == MicroSteps::kWithMbsGrad && layout.micro_step_in_grad_unreduced);
 }
 
-// The columns of the files of this kind: a feature's own, or those of `ops` and of groups, shape and dtype included.
-// Valid as long as the layout.
+// Columns of the files of this kind: a feature's own, or those of `ops` and of groups, shape and dtype included. Valid
+// as long as the layout.
 struct Columns {
   const Stat* stats = nullptr;
   size_t count = 0;
@@ -89,7 +88,7 @@ inline Columns ColumnsOf(const RecordLayout& layout, SiteKind kind) {
   return {stats.data(), stats.size()};
 }
 
-// The statistics of the records of one site that is no feature, shape and dtype included: the others of its columns are
+// Statistics of the records of one site, shape and dtype included; not for features. Other columns of its rows are
 // empty cells.
 inline const std::vector<Stat>& StatsOf(const RecordLayout& layout, SiteId site) {
   const size_t group = site < layout.sites.size() ? layout.sites[site].group : 0;
@@ -97,7 +96,7 @@ inline const std::vector<Stat>& StatsOf(const RecordLayout& layout, SiteId site)
   return layout.groups[group - 1].stats;
 }
 
-// A set of groups, as a mask: bit 0 stands for the sites of no group.
+// A set of groups as a bit mask; bit 0 stands for the sites without a group.
 using GroupSet = uint64_t;
 inline constexpr GroupSet kAllGroups = ~GroupSet{0};
 inline bool HasGroup(GroupSet set, uint8_t group) {

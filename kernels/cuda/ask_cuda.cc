@@ -30,8 +30,8 @@ CudaReport AskCudaInUse() {
   if (!devices)
     return {
         true, 0,
-        "this process has not used CUDA yet, and a question does not make it; `stepwatch doctor` counts the devices "
-        "of its machine",
+        "this process has not used CUDA yet, and a query does not initialize it; `stepwatch doctor` counts the devices "
+        "of the machine",
         STEPWATCH_CUDA_CODE};
   return ReportOf(*devices);
 }

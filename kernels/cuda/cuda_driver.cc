@@ -89,14 +89,15 @@ class CudaDriver : public Driver {
     int ratio = 0;
     if (!Succeeded(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device_)) ||
         !Succeeded(cudaDeviceGetAttribute(&ratio, cudaDevAttrSingleToDoublePrecisionPerfRatio, device_)))
-      return Fault("does not answer");
+      return Fault("does not respond");
     slow_fp64_ = ratio >= kSlowFp64Ratio;
     for (int i = 0; i < kKernelCount; ++i) {
       cudaFuncAttributes attributes;
       const KernelId kernel = static_cast<KernelId>(i);
       if (IsTree(kernel) && !slow_fp64_) continue;
       if (!Succeeded(cudaFuncGetAttributes(&attributes, AddressOf(kernel))))
-        return Fault("is of an architecture that this build has no kernels for; `stepwatch doctor` names those");
+        return Fault(
+            "has an architecture for which this build has no kernels; `stepwatch doctor` lists the supported ones");
     }
     cudaFuncAttributes attributes;
     int least = 0, greatest = 0;
@@ -104,9 +105,9 @@ class CudaDriver : public Driver {
         !Succeeded(cudaDeviceGetStreamPriorityRange(&least, &greatest)) ||
         !Succeeded(cudaStreamCreateWithPriority(&side_, cudaStreamNonBlocking, least)) ||
         !Succeeded(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming)))
-      return Fault("refused a stream");
+      return Fault("could not create a stream");
     for (cudaEvent_t& mark : marks_)
-      if (!Succeeded(cudaEventCreate(&mark))) return Fault("refused an event");
+      if (!Succeeded(cudaEventCreate(&mark))) return Fault("could not create an event");
     return Status();
   }
 
@@ -227,7 +228,7 @@ Result<std::unique_ptr<Driver>> CreateCudaDriver(int device) {
                   WhyNoDeviceHere() + " (nvidia-smi shows both); CUDA tensors are not measured");
   if (device < 0 || device >= count)
     return Status(StatusCode::kUnsupported,
-                  "there is no CUDA device " + std::to_string(device) + ", only 0 to " + std::to_string(count - 1));
+                  "unknown CUDA device " + std::to_string(device) + "; accepted: 0 to " + std::to_string(count - 1));
   auto driver = std::make_unique<CudaDriver>(device);
   if (Status status = driver->Start(); !status.ok()) return status;
   return std::unique_ptr<Driver>(std::move(driver));

@@ -31,7 +31,7 @@ Result<std::unique_ptr<DeviceEngine>> Engine::Create(std::unique_ptr<Driver> dri
     std::unique_ptr<Engine> engine(new Engine(std::move(driver), options, results, first_ticket));
     if (engine->Allocate()) return std::unique_ptr<DeviceEngine>(std::move(engine));
   }
-  return Status(StatusCode::kExhausted, "the CUDA device has no room for the monitor's buffers (about " +
+  return Status(StatusCode::kExhausted, "the CUDA device has no memory left for the monitor's buffers (about " +
                                             std::to_string(MegabytesFor(options)) + " MB, and pinned host memory for " +
                                             std::to_string(SlotsFor(options.slots)) + " results and " +
                                             std::to_string(options.graph_slots) +

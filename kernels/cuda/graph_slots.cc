@@ -24,7 +24,7 @@ Result<std::unique_ptr<GraphSlots>> GraphSlots::Create(Driver* driver, const Gra
     return Status(StatusCode::kInvalid, "graph slots need at least one slot and a depth of at least 3");
   std::unique_ptr<GraphSlots> slots(new GraphSlots(driver, options));
   if (!slots->Allocate())
-    return Status(StatusCode::kExhausted, "the CUDA device has no room for the results of captured graphs");
+    return Status(StatusCode::kExhausted, "the CUDA device has no memory left for the results of captured graphs");
   return slots;
 }
 

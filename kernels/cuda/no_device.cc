@@ -18,8 +18,8 @@ bool IsTooOld(int driver_version, int runtime_version) {
 }
 
 std::string WhyNoDevice(int driver_version, int runtime_version) {
-  if (!IsTooOld(driver_version, runtime_version)) return "there is no CUDA device, or no driver for it";
-  return "the driver of this machine is for CUDA " + Text(driver_version) + ", and this build needs one for CUDA " +
+  if (!IsTooOld(driver_version, runtime_version)) return "no CUDA device, or no driver for it, was found";
+  return "the driver of this machine supports CUDA " + Text(driver_version) + "; this build needs a driver for CUDA " +
          std::to_string(Major(runtime_version)) + ".0 or later";
 }
 

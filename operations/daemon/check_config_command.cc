@@ -61,7 +61,7 @@ int RunCheckConfig(const CheckConfigArguments& arguments) {
   for (const config::Warning& warning : warnings)
     base::Print(stdout, "%s\n", PlacedLine(arguments.file, "warning", warning.place, warning.message).c_str());
   const std::string count = warnings.empty() ? "" : ", warnings: " + std::to_string(warnings.size());
-  base::Print(stdout, "%s: usable%s\n", base::Printable(arguments.file, 300).c_str(), count.c_str());
+  base::Print(stdout, "%s: valid%s\n", base::Printable(arguments.file, 300).c_str(), count.c_str());
   return 0;
 }
 

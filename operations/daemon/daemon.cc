@@ -60,7 +60,7 @@ double Daemon::PassTime(std::vector<Incident>* changes) {
   const ClockLook look = options_.look_at_clocks();
   if (const double hidden = clock_.Look(look); hidden != 0) {
     log_.Write(LogLevel::kWarning, "the clock was set, or this machine or process stood still: " +
-                                       std::to_string(hidden) + " seconds count for nobody");
+                                       std::to_string(hidden) + " seconds are not counted");
     const Line step{look.wall, "", std::nullopt, Event(ClockStepEvent{hidden})};
     Keep(step, true);
     const std::vector<Incident> more = observer_.Observe(step);
@@ -154,21 +154,21 @@ void Daemon::Keep(const Line& line, bool is_ours) {
 void Daemon::LogLoss(const std::string& what) {
   constexpr size_t kLossesMax = 100;
   if (losses_logged_.size() < kLossesMax && losses_logged_.insert(what).second)
-    log_.Write(LogLevel::kWarning, what + "; this stands here once, and is counted in /metrics");
+    log_.Write(LogLevel::kWarning, what + "; logged once, counted in /metrics");
 }
 
 void Daemon::CountLeftOut() {
   ++requests_left_out_;
-  LogLoss("requests with large bodies come faster than there is room for, and are put off");
+  LogLoss("too many requests with large bodies at a time: some are answered with status 503");
 }
 
 void Daemon::LookForLosses() {
   if (observer_.lines_dropped() > 0)
-    LogLoss("more runs or ranks are heard than are kept: lines of the newest are dropped");
+    LogLoss("more runs or ranks send lines than are kept: lines of the newest are dropped");
   if (observer_.series_halved() > 0)
-    LogLoss("runs report more numbers than are kept: those of the run with most of them are made coarser");
+    LogLoss("runs report more numbers than are kept: the series of the run with the most numbers are halved");
   if (store_->counts().lines_dropped > 0)
-    LogLoss("lines come faster than the store takes them: the oldest that wait are dropped");
+    LogLoss("lines arrive faster than the store writes them: the oldest waiting lines are dropped");
 }
 
 void Daemon::Tell(const std::vector<Incident>& changes, std::function<void()> then) {

@@ -76,12 +76,12 @@ Status Daemon::OpenStore() {
   callbacks.on_trouble = [this](const std::string& why) {
     store_trouble_ = why;
     if (is_started_)
-      log_.Write(LogLevel::kError, why + "; what it has not taken waits in memory, and it is tried again every second");
+      log_.Write(LogLevel::kError, why + "; unstored data waits in memory, and the store is retried every second");
   };
   callbacks.on_recovery = [this] {
     store_trouble_.clear();
     WriteAllSeries();
-    log_.Write(LogLevel::kInfo, "the store takes what waited");
+    log_.Write(LogLevel::kInfo, "the store is available again: the waiting data is written");
   };
   callbacks.on_note = [this](const std::string& note) { log_.Write(LogLevel::kError, note); };
   callbacks.on_restored = [this](const Restored& restored) {
@@ -104,7 +104,7 @@ Status Daemon::OpenStore() {
   Restored none;
   none.number_last = number_;
   book_.Restore(none);
-  log_.Write(LogLevel::kError, store_trouble_ + "; watching begins without what the store holds");
+  log_.Write(LogLevel::kError, store_trouble_ + "; watching starts without the stored data");
   return Status();
 }
 
@@ -130,10 +130,10 @@ Status Daemon::OpenUpstream() {
   options.wall = [look = options_.look_at_clocks] { return look().wall; };
   options.on_trouble = [this](const std::string& why) {
     log_.Write(LogLevel::kWarning,
-               "the upstream takes nothing: " + why + "; lines wait on disk, and it is tried again");
+               "cannot send lines to the upstream: " + why + "; they wait on disk and are sent later");
   };
-  options.on_loss = [this](const std::string& why) { LogLoss("the upstream: " + why); };
-  options.on_recovery = [this] { log_.Write(LogLevel::kInfo, "the upstream takes lines again"); };
+  options.on_loss = [this](const std::string& why) { LogLoss("upstream: " + why); };
+  options.on_recovery = [this] { log_.Write(LogLevel::kInfo, "the upstream accepts lines again"); };
   upstream_ = std::make_unique<Upstream>(loop_, std::move(options));
   return Status();
 }
@@ -202,7 +202,7 @@ void Daemon::Restore(const Restored& restored, int64_t begun_number) {
 
 // As after a kill at this moment: of the store, and of what waited for it.
 void Daemon::RestoreLate(const Restored& restored) {
-  log_.Write(LogLevel::kInfo, "the store is there: what it holds is taken over");
+  log_.Write(LogLevel::kInfo, "the store is available: its data is restored");
   observer_ = Observer(SettingsOfObserver(options_.settings.detectors));
   Restore(restored, begun_number_);
   observer_.SetEarliest(t() - kPastSeconds);
@@ -252,7 +252,8 @@ void Daemon::ApplyUpstream() {
     return;
   }
   const Result<UpstreamAddress> address = ParseUpstream(settings.url);
-  if (!address.ok()) return log_.Write(LogLevel::kError, address.status().message() + "; lines go where they went");
+  if (!address.ok())
+    return log_.Write(LogLevel::kError, address.status().message() + "; lines are still sent to the previous upstream");
   upstream_->SetTarget({address.value(), settings.token_file, settings.spool_mib << 20});
 }
 

@@ -119,7 +119,7 @@ class Log::Writer {
     const bool reports =
         unreported > 0 &&
         WriteWhole(LineOf(
-            level, "the log was not read, or not writable: " + std::to_string(unreported) + " lines of it are lost"));
+            level, "the log was not writable, or not read in time: " + std::to_string(unreported) + " lines are lost"));
     const bool is_written = WriteWhole(line);
     lock.Lock();
     if (reports) shared->reported = dropped;

@@ -13,36 +13,38 @@ namespace stepwatch::operations {
 namespace {
 
 void AddReplay(CLI::App* app, ReplayArguments* arguments, int* exit_code) {
-  CLI::App* verb = app->add_subcommand("replay", "Say which incidents recorded beats and events make, in virtual time");
-  verb->add_option("FILE", arguments->file, "one JSON object a line, sorted by t; - is standard input")->required();
-  verb->add_flag("--json", arguments->json, "one JSON object for each change of an incident");
-  verb->add_option("--tail", arguments->tail_seconds, "seconds that pass after the last line")
+  CLI::App* verb = app->add_subcommand("replay", "Run the detectors over recorded beats and events, in virtual time");
+  verb->add_option("FILE", arguments->file, "one JSON object per line, sorted by t; - reads standard input")
+      ->required();
+  verb->add_flag("--json", arguments->json, "one JSON object per change of an incident");
+  verb->add_option("--tail", arguments->tail_seconds, "virtual seconds after the last line")
       ->check(CLI::Range(0.0, 1e7))
       ->capture_default_str();
-  verb->footer("Exit codes: 0 replayed, whether or not there were incidents; 2 FILE cannot be read.");
+  verb->footer("Exit codes: 0 replayed, whether or not there were incidents; 2 FILE is unreadable.");
   verb->callback([=] { *exit_code = RunReplay(*arguments); });
 }
 
 void AddRun(CLI::App* app, RunArguments* arguments, int* exit_code) {
-  CLI::App* verb = app->add_subcommand("run", "Watch the runs of this machine, and those that others send");
-  verb->add_option("--config", arguments->config, "stepwatchd.json; edits take effect while it runs");
+  CLI::App* verb = app->add_subcommand("run", "Watch the runs of this machine and those sent over HTTP");
+  verb->add_option("--config", arguments->config, "stepwatchd.json; edits apply while stepwatchd runs");
   verb->add_option("--state", arguments->state,
                    "directory of the store; default: STATE_DIRECTORY, or ~/.local/state/stepwatchd");
-  verb->add_option("--socket", arguments->socket, "where it answers; default: stepwatchd.sock beside the jobs' doors");
-  verb->footer("Exit codes: 0 ended by SIGTERM or SIGINT; 1 cannot start; 2 the settings cannot be used.");
+  verb->add_option("--socket", arguments->socket,
+                   "socket to listen on; default: stepwatchd.sock in the runtime directory");
+  verb->footer("Exit codes: 0 ended by SIGTERM or SIGINT; 1 cannot start; 2 invalid settings.");
   verb->callback([=] { *exit_code = RunDaemon(*arguments); });
 }
 
 void AddCheckConfig(CLI::App* app, CheckConfigArguments* arguments, int* exit_code) {
-  CLI::App* verb = app->add_subcommand("check-config", "Say whether settings can be used, and what is odd about them");
+  CLI::App* verb = app->add_subcommand("check-config", "Check settings and print their errors and warnings");
   verb->add_option("FILE", arguments->file, "stepwatchd.json")->required();
-  verb->add_flag("--json", arguments->json, "as one JSON object");
-  verb->footer("Exit codes: 0 usable; 2 not.");
+  verb->add_flag("--json", arguments->json, "print one JSON object");
+  verb->footer("Exit codes: 0 valid; 2 invalid.");
   verb->callback([=] { *exit_code = RunCheckConfig(*arguments); });
 }
 
 int Run(int argc, char** argv) {
-  CLI::App app("Notice what becomes of training runs, and say why", "stepwatchd");
+  CLI::App app("Detects and explains incidents in training runs", "stepwatchd");
   app.set_version_flag("--version", std::string("stepwatchd ") + kVersion);
   app.require_subcommand(1);
   int exit_code = 0;

@@ -44,15 +44,14 @@ int RunReplay(const ReplayArguments& arguments) {
     if (line.ok())
       Print(observer.Observe(line.value()), arguments.json);
     else if (++bad <= kNamedLinesMax)
-      base::Print(stderr, "stepwatchd: line %" PRId64 ": %s; it is passed over\n", number,
-                  line.status().message().c_str());
+      base::Print(stderr, "stepwatchd: line %" PRId64 ": %s; skipped\n", number, line.status().message().c_str());
   }
   if (!source.value().status().ok()) {
     base::Print(stderr, "stepwatchd: %s %s\n", arguments.file.c_str(), source.value().status().message().c_str());
     return 2;
   }
   Print(observer.AdvanceBy(arguments.tail_seconds), arguments.json);
-  if (bad > 0) base::Print(stderr, "stepwatchd: %" PRId64 " of %" PRId64 " lines could not be used\n", bad, number);
+  if (bad > 0) base::Print(stderr, "stepwatchd: %" PRId64 " of %" PRId64 " lines were invalid\n", bad, number);
   return 0;
 }
 

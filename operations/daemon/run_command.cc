@@ -67,7 +67,7 @@ void RunLoop(boost::asio::io_context& loop, Log* log) {
       loop.run();
       return;
     } catch (const std::exception& error) {
-      log->Write(LogLevel::kError, std::string("a fault in stepwatchd: ") + error.what());
+      log->Write(LogLevel::kError, std::string("internal error: ") + error.what());
     }
   }
 }
@@ -86,7 +86,7 @@ class Running {
     }
     settings_.Start();
     AwaitSignal();
-    log_.Write(LogLevel::kInfo, std::string("stepwatchd ") + kVersion + " answers at " + daemon_.intake().path());
+    log_.Write(LogLevel::kInfo, std::string("stepwatchd ") + kVersion + " listens at " + daemon_.intake().path());
     NotifyService("READY=1");
     RunLoop(loop_, &log_);
     return 0;
@@ -112,7 +112,7 @@ class Running {
 
   void TakeSettings(const DaemonSettings& settings) {
     const std::string later = daemon_.Apply(settings);
-    if (!later.empty()) log_.Write(LogLevel::kWarning, "holds from the next start of stepwatchd on:" + later);
+    if (!later.empty()) log_.Write(LogLevel::kWarning, "takes effect at the next start of stepwatchd:" + later);
   }
 
   Log& log_;

@@ -38,14 +38,14 @@ void SettingsWatch::LookNow(std::function<void()> done) {
 void SettingsWatch::OnChange(const watch::FileSnapshot& snapshot) {
   const bool is_first = std::exchange(is_first_, false);
   if (snapshot.kind != watch::SnapshotKind::kBytes)
-    return log_.Write(LogLevel::kWarning, path_ + " cannot be read, and what runs stays: " + snapshot.error);
+    return log_.Write(LogLevel::kWarning, path_ + " cannot be read, and the current settings stay: " + snapshot.error);
   const Result<ParsedDaemonSettings> parsed = ParseDaemonSettings(snapshot.bytes);
   if (!parsed.ok())
-    return log_.Write(LogLevel::kError, PlacedLine(path_, "refused, and what runs stays", parsed.status().place(),
-                                                   parsed.status().message()));
+    return log_.Write(LogLevel::kError, PlacedLine(path_, "rejected, and the current settings stay",
+                                                   parsed.status().place(), parsed.status().message()));
   for (const config::Warning& warning : parsed.value().warnings)
     log_.Write(LogLevel::kWarning, PlacedLine(path_, "warning", warning.place, warning.message));
-  if (!is_first) log_.Write(LogLevel::kInfo, path_ + ": taken over");
+  if (!is_first) log_.Write(LogLevel::kInfo, path_ + ": applied");
   on_settings_(parsed.value().settings);
 }
 

@@ -43,7 +43,7 @@ uint64_t CountIn(const Json& head, const char* key) {
 }
 
 Status NoAnswer() {
-  return Status(StatusCode::kInvalid, "what the door has answered is no page of beats");
+  return Status(StatusCode::kInvalid, "the response of the control socket is not a page of beats");
 }
 
 }  // namespace
@@ -70,7 +70,7 @@ Result<BeatAnswer> ParseBeatAnswer(std::string_view json_untrusted) {
   while (rest.starts_with('{')) {
     if (answer.lines.size() == kAnswerLinesMax)
       return Status(StatusCode::kExhausted,
-                    "the door has answered with more than " + std::to_string(kAnswerLinesMax) + " beats");
+                    "the control socket returned more than " + std::to_string(kAnswerLinesMax) + " beats");
     const std::string_view object = ObjectAt(rest);
     if (object.empty()) return NoAnswer();
     rest.remove_prefix(object.size());

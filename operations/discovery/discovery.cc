@@ -30,7 +30,7 @@ std::vector<std::string> AllOf(const DiscoveryOptions& options) {
 
 std::string TextOf(const StackReport& report) {
   std::string text = report.text;
-  for (const std::string& refusal : report.refusals) text += "not to be had: " + refusal + "\n";
+  for (const std::string& refusal : report.refusals) text += "not available: " + refusal + "\n";
   return text;
 }
 
@@ -151,8 +151,8 @@ void Discovery::OnFound(const std::vector<door::FoundDoor>& doors) {
     jobs_[key] = std::make_shared<WatchedJob>(door, around_, Callbacks());
   }
   if (is_full)
-    around_.on_left_out("of more than " + std::to_string(options_.jobs_max) +
-                        " jobs, and of more than half as many of one user, some are not watched");
+    around_.on_left_out("some jobs are not watched: the limit is " + std::to_string(options_.jobs_max) +
+                        " jobs, and half of them for one user");
 }
 
 WatchedJob::Callbacks Discovery::Callbacks() {
@@ -290,7 +290,8 @@ void Discovery::SeeProcesses() {
     const auto known = KnownOf(*job);
     if (known && !job->is_over() && !known_.See(*known))
       around_.on_left_out("more than " + std::to_string(KnownProcesses::kProcessesMax) +
-                          " processes are known; one that ends while its door does not answer is not told");
+                          " processes are known; if one of the others ends while its control socket does not "
+                          "respond, its end is not reported");
   }
   // From here on kills for memory are counted: one may come before the next look at the hosts.
   if (known_.size() > before) TellHosts();

@@ -61,7 +61,7 @@ void DoorConnection::OnConnected(const ErrorCode& error) {
     Drop();
     return Finish(Status(StatusCode::kUnavailable, path_ + " is served by another user" +
                                                        (peer ? ", uid " + std::to_string(peer->uid) : "") +
-                                                       ", and is not asked"));
+                                                       "; the request was not sent"));
   }
   server_ = DoorServer{*peer, PidfdOfPeer(socket)};
   is_connected_ = true;
@@ -90,8 +90,8 @@ void DoorConnection::OnHeader(const ErrorCode& error) {
   const uint64_t bytes = parser_->content_length().value_or(bytes_max_);
   if (room_ && bytes > kSmallBytesMax && !(share_ = room_->Take(bytes))) {
     Drop();
-    return Finish(Status(StatusCode::kExhausted, path_ + " answers with " + std::to_string(bytes) +
-                                                     " bytes, for which there is no room beside other answers"));
+    return Finish(Status(StatusCode::kExhausted, path_ + " returned " + std::to_string(bytes) +
+                                                     " bytes, more than the memory left for responses"));
   }
   http::async_read(stream_, buffer_, *parser_,
                    [self = shared_from_this()](const ErrorCode& failed, size_t) { self->OnRead(failed); });
@@ -122,7 +122,7 @@ void DoorConnection::Fail(const ErrorCode& error) {
                           : error == http::error::body_limit      ? StatusCode::kExhausted
                                                                   : StatusCode::kUnavailable;
   if (code == StatusCode::kExhausted)
-    return Finish(Status(code, path_ + " answers with more than " + std::to_string(bytes_max_) + " bytes"));
+    return Finish(Status(code, path_ + " returned more than " + std::to_string(bytes_max_) + " bytes"));
   Finish(Status(code, path_ + " has not answered: " + error.message()));
 }
 

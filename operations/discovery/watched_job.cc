@@ -88,7 +88,7 @@ void WatchedJob::OnBeats(const Result<door::Reply>& reply) {
   TakeServer();
   Result<BeatAnswer> answer = reply.value().status == 200
                                   ? ParseBeatAnswer(reply.value().body)
-                                  : Status(StatusCode::kUnsupported, door_.path + " serves no beats");
+                                  : Status(StatusCode::kUnsupported, door_.path + " does not serve beats");
   if (!answer.ok()) return OnFailure(answer.status());
   failures_ = 0;
   std::string& run = answer.value().run;
@@ -104,7 +104,7 @@ void WatchedJob::OnBeats(const Result<door::Reply>& reply) {
 // The door says nothing, which is no news of the process.
 void WatchedJob::OnFailure(const Status& status) {
   if (status.code() == StatusCode::kExhausted && around_.on_left_out)
-    around_.on_left_out(status.message() + "; its beats are not taken, and it is asked again");
+    around_.on_left_out(status.message() + "; its beats are not read, and the request is repeated");
   ++failures_;
   teller_.OnNoBeats();
   ask_at_ = around_.now() + std::min(kSecondsMax, static_cast<double>(1 << std::min(failures_ - 1, 5)));

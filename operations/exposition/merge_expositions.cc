@@ -86,12 +86,12 @@ class Merger {
     const auto own = [&](std::string_view name, std::string_view help, size_t value) {
       text += fmt::format("# HELP {0} {1}\n# TYPE {0} gauge\n{0} {2}\n", name, help, value);
     };
-    own("stepwatchd_jobs_scraped", "Jobs of this machine whose metrics stand here.", scraped);
-    own("stepwatchd_jobs_not_scraped", "Jobs of this machine that have not answered in time.", missing);
-    own("stepwatchd_jobs_samples_left_out", "Lines of these jobs that are no samples, or had no room.",
+    own("stepwatchd_jobs_scraped", "Jobs of this machine whose metrics are on this page.", scraped);
+    own("stepwatchd_jobs_not_scraped", "Jobs of this machine that did not respond in time.", missing);
+    own("stepwatchd_jobs_samples_left_out", "Lines of these jobs that are not samples, or did not fit.",
         samples_left_out_);
-    own("stepwatchd_jobs_families_refused", "Families of these jobs that Prometheus would refuse the page for.",
-        families_left_out_);
+    own("stepwatchd_jobs_families_refused",
+        "Families of these jobs that are left out because Prometheus would reject the page.", families_left_out_);
     return text;
   }
 

@@ -26,15 +26,15 @@ Result<AnswerJson> BodyOf(const Asked& asked, const std::map<std::string, bool>&
       bounded::ParseJson<AnswerJson>(asked.request.body.empty() ? "{}" : asked.request.body);
   if (parsed.status().code() == StatusCode::kExhausted)
     return Status(StatusCode::kExhausted, "the body " + parsed.status().message());
-  if (!parsed.ok() || !parsed.value().is_object()) return Status(StatusCode::kInvalid, "the body is no JSON object");
+  if (!parsed.ok() || !parsed.value().is_object()) return Status(StatusCode::kInvalid, "the body is not a JSON object");
   const AnswerJson& body = parsed.value();
   for (const auto& [key, value] : body.items()) {
     const auto known = keys.find(key);
-    if (known == keys.end()) return Status(StatusCode::kInvalid, base::Printable(key) + " is no key of this request");
+    if (known == keys.end()) return Status(StatusCode::kInvalid, "unknown key " + base::Printable(key));
     if (known->second ? !value.is_number() : !value.is_string())
-      return Status(StatusCode::kWrongType, key + " takes " + (known->second ? "a number" : "text"));
+      return Status(StatusCode::kWrongType, key + " must be " + (known->second ? "a number" : "text"));
     if (value.is_string() && CharactersIn(value.get_ref<const std::string&>()) > kTextMax)
-      return Status(StatusCode::kOutOfRange, fmt::format("{} takes at most {} characters", key, kTextMax));
+      return Status(StatusCode::kOutOfRange, fmt::format("{} must have at most {} characters", key, kTextMax));
   }
   return body;
 }
@@ -48,9 +48,9 @@ Answer NoSuchKind(const std::string& kind_untrusted) {
   std::vector<std::string_view> names;
   for (size_t i = 0; i < kIncidentKinds; ++i) names.push_back(NameOf(static_cast<IncidentKind>(i)));
   const std::string_view nearest = base::NearestWord(kind_untrusted, names);
-  return door::BadRequest("there is no kind of incident " + base::Printable(kind_untrusted) +
+  return door::BadRequest("unknown kind of incident " + base::Printable(kind_untrusted) +
                           (nearest.empty() ? fmt::format("; the kinds are {}", fmt::join(names, ", "))
-                                           : fmt::format("; the nearest one is {}", nearest)));
+                                           : fmt::format("; the nearest kind is {}", nearest)));
 }
 
 Answer NoRoom() {
@@ -58,7 +58,7 @@ Answer NoRoom() {
   answer.status = 409;
   answer.body = AnswerText({{"error",
                              {{"code", "no_room"},
-                              {"message", fmt::format("there are {} silences, and no more may be; end some",
+                              {"message", fmt::format("there are {} silences, which is the limit; end some first",
                                                       IncidentBook::kSilencesMax)}}}});
   return answer;
 }
@@ -73,13 +73,13 @@ void PostAck(const Asked& asked) {
   const Acknowledgement told{body.value().value("by", ""), body.value().value("note", ""), service->t()};
   const bool is_there = service->Acknowledge(id, told, [then = asked.then, service, id] {
     const StoredIncident* found = service->book().Find(id);
-    if (found == nullptr) return then(Missing("the incident was forgotten meanwhile"));
+    if (found == nullptr) return then(Missing("the incident was removed in the meantime"));
     Answer answer;
     answer.body = AnswerText({{"incident", IncidentAnswer(found->incident, found->acknowledgement,
                                                           service->book().SilenceOf(found->incident, service->t()))}});
     then(std::move(answer));
   });
-  if (!is_there) asked.then(Missing("there is no incident " + base::Printable(id, 200)));
+  if (!is_there) asked.then(Missing("unknown incident " + base::Printable(id, 200)));
 }
 
 void PostSilence(const Asked& asked) {
@@ -88,7 +88,7 @@ void PostSilence(const Asked& asked) {
   if (!body.ok()) return asked.then(door::BadRequest(body.status().message()));
   const double seconds = body.value().value("seconds", 0.0);
   if (!(seconds > 0) || seconds > kSilenceSecondsMax)
-    return asked.then(door::BadRequest("seconds is how long the silence lasts: above 0, at most 366 days"));
+    return asked.then(door::BadRequest("seconds, the duration of the silence, must be above 0 and at most 366 days"));
   Silence silence;
   silence.id = NewId();
   silence.run = body.value().value("run", "");
@@ -121,7 +121,7 @@ void DeleteSilence(const Asked& asked) {
     answer.body = AnswerText({{"removed", id}});
     then(std::move(answer));
   });
-  if (!is_removed) asked.then(Missing("there is no silence " + base::Printable(id, 200)));
+  if (!is_removed) asked.then(Missing("unknown silence " + base::Printable(id, 200)));
 }
 
 }  // namespace stepwatch::operations

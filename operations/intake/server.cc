@@ -93,7 +93,7 @@ Status Intake::Core::FindReaders() {
   const Result<gid_t> group = door::FindGroup(options_.readers);
   if (!group.ok()) return group.status();
   if (group.value() == admission_.overflow_gid)
-    return Status(StatusCode::kUnavailable, "the group of the readers may be anybody in this user namespace");
+    return Status(StatusCode::kUnavailable, "the readers' group cannot be identified in this user namespace");
   admission_.readers = group.value();
   return Status();
 }
@@ -158,8 +158,10 @@ void Intake::Core::Tick() {
   if (tcp_) tcp_->Tick();
   if (listener_.IsInPlace()) return;
   const Status opened = Open();
-  if (!opened.ok() && !std::exchange(trouble_told_, true)) options_.on_note("nobody can ask: " + opened.message());
-  if (opened.ok() && std::exchange(trouble_told_, false)) options_.on_note("the socket is in its place again");
+  if (!opened.ok() && !std::exchange(trouble_told_, true))
+    options_.on_note("stepwatchd accepts no requests on its socket: " + opened.message());
+  if (opened.ok() && std::exchange(trouble_told_, false))
+    options_.on_note("stepwatchd accepts requests on its socket again");
 }
 
 void Intake::Core::AdmitPeer(const base::UnforkedFd& fd) {

@@ -65,12 +65,12 @@ Response ResponseOf(const Answer& answer, bool keeps_alive) {
 std::optional<Answer> AnswerTo(const ErrorCode& error, const door::Limits& limits) {
   if (error == beast::error::timeout) return door::TooSlow("the request was not complete in time");
   if (error == http::error::header_limit || error == http::error::buffer_overflow)
-    return door::HeaderTooLarge(fmt::format("the header of a request may have {} bytes", limits.header_bytes));
+    return door::HeaderTooLarge(fmt::format("the header of a request may have at most {} bytes", limits.header_bytes));
   if (error == http::error::body_limit)
-    return door::TooLarge(fmt::format("the body of a request may have {} bytes", limits.body_bytes));
+    return door::TooLarge(fmt::format("the body of a request may have at most {} bytes", limits.body_bytes));
   const bool is_http = error.category() == http::make_error_code(http::error::bad_method).category();
   if (!is_http || error == http::error::end_of_stream || error == http::error::partial_message) return std::nullopt;
-  return door::BadRequest("this is no HTTP/1.1: " + error.message());
+  return door::BadRequest("malformed HTTP/1.1 request: " + error.message());
 }
 
 }  // namespace
@@ -135,7 +135,7 @@ struct IntakeConversation {
     const uint64_t body_bytes = parser->is_done() ? 0 : parser->content_length().value_or(limits().body_bytes);
     if (body_bytes > kSmallBodyBytesMax && !(*share = session->around_.room->Take(body_bytes))) {
       session->around_.service->CountLeftOut();
-      co_return door::Busy("stepwatchd takes other large bodies at this moment; try again in a second");
+      co_return door::Busy("stepwatchd is reading other large bodies; try again in a second");
     }
     stream().expires_after(limits().body_time);
     if (!parser->is_done() && beast::iequals(header[http::field::expect], "100-continue"))
@@ -166,7 +166,7 @@ struct IntakeConversation {
       pending->timer.cancel();
     });
     if (!pending->answer) co_await pending->timer.async_wait(kAwait);
-    if (!pending->answer) pending->answer = door::Busy("stepwatchd has not answered in time; try again");
+    if (!pending->answer) pending->answer = door::Busy("stepwatchd did not respond in time; try again");
     co_return std::move(*pending->answer);
   }
 
@@ -201,7 +201,7 @@ struct IntakeConversation {
         const auto [error] = co_await session->wake_.async_wait(kAwait);
         if (session->closed_) co_return;
         if (error) continue;
-        text = ": stepwatchd is there\n\n";
+        text = ": stepwatchd is running\n\n";
       }
       const bool is_sent = co_await SendText(std::move(text));
       if (!is_sent) co_return;

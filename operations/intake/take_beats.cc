@@ -14,8 +14,8 @@ Result<Line> Take(std::string_view text) {
   if (!line.ok()) return line;
   const auto* event = std::get_if<Event>(&line.value().what);
   if (event != nullptr && std::holds_alternative<ClockStepEvent>(*event))
-    return Status(StatusCode::kUnsupported, "a clock_step is told by the observer whose clock it is");
-  if (line.value().run.empty()) return Status(StatusCode::kNotFound, "\"run\" is missing, the name of the run");
+    return Status(StatusCode::kUnsupported, "only the observer whose clock was set may report a clock_step");
+  if (line.value().run.empty()) return Status(StatusCode::kNotFound, "\"run\", the name of the run, is missing");
   return line;
 }
 

@@ -63,7 +63,7 @@ constexpr KeyRule<DiscoverySettings> kDiscovery[] = {
 constexpr KeyRule<UpstreamSettings> kUpstream[] = {
     {{.key = "url"},
      [](const Field& field, Notes& notes, UpstreamSettings& out) {
-       constexpr std::string_view kAccepted = "\"http://HOST:PORT\", or \"\" for none; TLS is a proxy's matter";
+       constexpr std::string_view kAccepted = "\"http://HOST:PORT\", or \"\" for none; for TLS use a proxy";
        if (Status status = config::ReadString(field, notes, kAccepted, out.url); !status.ok()) return status;
        const bool usable = out.url.empty() || (out.url.starts_with("http://") && out.url.size() > 7);
        return usable ? Status() : notes.Refuse(StatusCode::kOutOfRange, field, kAccepted);
@@ -108,7 +108,8 @@ Result<ParsedDaemonSettings> ParseDaemonSettings(std::string_view text_untrusted
   if (!listen.tcp.empty() && listen.token_file.empty()) {
     const config::JsonValue* object = top.value.Member("listen");
     const Field field = config::MemberOf({*object, "listen"}, *object->Member("tcp"));
-    return notes.Refuse(StatusCode::kOutOfRange, field, "an address beside \"token_file\", which names the token");
+    return notes.Refuse(StatusCode::kOutOfRange, field,
+                        "an address together with \"token_file\", the path of a token file");
   }
   parsed.warnings = notes.TakeWarnings();
   return parsed;

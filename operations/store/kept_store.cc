@@ -75,7 +75,7 @@ Status KeptStore::HoldDirectory() {
   const std::string directory = base::DirectoryOf(options_.path);
   if (Status made = base::MakeDirectories(base::DirectoryOf(directory)); !made.ok()) return made;
   if (files_.MakeDirectory(directory.c_str(), kOnlyOurs) != 0 && errno != EEXIST)
-    return base::ErrnoStatus("cannot make the state directory", directory, errno);
+    return base::ErrnoStatus("cannot create the state directory", directory, errno);
   Result<base::UniqueFd> lock = base::Open(lock_path_, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0600);
   if (!lock.ok() && files_.Lstat(lock_path_.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
     if (const Result<std::string> aside = SetAside(lock_path_); !aside.ok()) return aside.status();
@@ -84,8 +84,8 @@ Status KeptStore::HoldDirectory() {
   if (!lock.ok()) return lock.status();
   report_.is_taken = files_.Lock(lock.value().get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   if (report_.is_taken)
-    return Status(StatusCode::kUnavailable, "another stepwatchd has its state in " + directory +
-                                                "; end that one, or name another directory with --state");
+    return Status(StatusCode::kUnavailable,
+                  "another stepwatchd uses " + directory + "; stop it, or name another directory with --state");
   lock_ = std::move(lock).value();
   const Result<std::string> text = base::ReadAll(lock_.get(), kNumberBytes);
   int64_t number = 0;
@@ -134,21 +134,21 @@ std::string KeptStore::FaultOfFiles() {
   };
   const std::string& path = options_.path;
   if (files_.Stat(path.c_str(), &about) != 0) {
-    if (files_.Lstat(path.c_str(), &about) == 0) return path + " is a link that leads nowhere";
-    if (size_of_log() > 0) return path + " is gone, and its log is there";
+    if (files_.Lstat(path.c_str(), &about) == 0) return path + " is a dangling symbolic link";
+    if (size_of_log() > 0) return path + " is missing, but its log exists";
     if (was_there_)
       report_.notes.push_back(path +
-                              " is gone, and a stepwatchd has had its store there: what it held is lost, and a "
-                              "new one begins");
+                              " is missing, although a stepwatchd had its store there: the stored data is "
+                              "lost, and a new store is created");
     return "";
   }
-  if (!S_ISREG(about.st_mode)) return path + " is no regular file";
+  if (!S_ISREG(about.st_mode)) return path + " is not a regular file";
   if (about.st_size == 0 && (was_there_ || size_of_log() > 0)) return path + " is empty";
   if (files_.Access(path.c_str(), R_OK | W_OK) != 0 && (errno == EACCES || errno == EPERM))
-    return path + " may not be read and written by the user that stepwatchd runs as";
+    return path + " is not readable and writable for the user that runs stepwatchd";
   for (size_t i = 1; i < kEndings.size(); ++i)
     if (files_.Lstat((path + kEndings[i]).c_str(), &about) == 0 && !S_ISREG(about.st_mode))
-      return path + kEndings[i] + " is no regular file";
+      return path + kEndings[i] + " is not a regular file";
   return "";
 }
 
@@ -194,8 +194,8 @@ Status KeptStore::Restore() {
     report_.changes_lost += last_change_ - last.value();
     report_.is_renewed = true;
     report_.notes.push_back("changes of incidents were stored up to number " + std::to_string(last_change_) +
-                            ", and the store ends with number " + std::to_string(last.value()) +
-                            ": what came between is lost, unless stepwatchd still knows it");
+                            ", but the store ends with number " + std::to_string(last.value()) +
+                            ": the changes between are lost, unless stepwatchd still has them");
   }
   loaded.value().number_last = std::max(loaded.value().number_last, last_change_);
   NoteLastChange(last.value());
@@ -214,7 +214,7 @@ Status KeptStore::Prove() {
 
 // At each moment either the old files are in their place, or the new one is whole: a kill loses nothing.
 Status KeptStore::Renew(const std::string& why) {
-  if (Clock::now() < renews_at_) return Status(StatusCode::kUnavailable, why + "; it is tried again in some seconds");
+  if (Clock::now() < renews_at_) return Status(StatusCode::kUnavailable, why + "; retried in a few seconds");
   renews_at_ = Clock::now() + kRenewEvery;
   const std::string fresh = options_.path + ".new";
   for (const char* ending : kEndings) base::RemoveTree(fresh + ending);
@@ -239,7 +239,7 @@ Status KeptStore::Renew(const std::string& why) {
   ++report_.set_aside;
   report_.is_renewed = true;
   report_.notes.push_back(why + "; " + (aside.value().empty() ? "" : "it is kept as " + aside.value() + ", and ") +
-                          "a new store begins with what can be read of it; what cannot is lost");
+                          "a new store is created with the rows that can be read; the other rows are lost");
   Result<std::unique_ptr<Store>> opened = Store::Open(options_);
   if (!opened.ok()) return Status(StatusCode::kUnavailable, opened.status().message());
   store_ = std::move(opened).value();

@@ -48,7 +48,7 @@ Result<KnownProcess> ParseProcess(std::string_view text) {
                         0,
                         uid == json.end() ? std::nullopt : std::optional(uid->get<uid_t>())};
   } catch (const Json::exception&) {
-    return Status(StatusCode::kInvalid, "the store holds a process that is none");
+    return Status(StatusCode::kInvalid, "the store contains an invalid process");
   }
 }
 

@@ -194,7 +194,7 @@ Status Store::Check() {
   if (!check.ok()) return check.status();
   const Result<bool> row = check.value().Next();
   if (!row.ok()) return row.status();
-  const std::string found = row.value() ? check.value().Text(0) : "nothing to check";
+  const std::string found = row.value() ? check.value().Text(0) : "quick_check returned no row";
   return found == "ok" ? Status() : Status(StatusCode::kInvalid, "the database is damaged: " + found);
 }
 
@@ -208,7 +208,7 @@ Status Store::Prove() {
   const Result<int64_t> read = fresh.value().Ask("SELECT number FROM proofs WHERE id = 1");
   if (!read.ok()) return read.status();
   if (read.value() == proof_) return Status();
-  return Status(StatusCode::kInvalid, "what was written cannot be read back from " + options_.path);
+  return Status(StatusCode::kInvalid, "written data cannot be read back from " + options_.path);
 }
 
 Status Store::TakeOver(Database* other) {

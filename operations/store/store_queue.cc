@@ -119,7 +119,7 @@ void StoreQueue::DoThen() {
 
 void StoreQueue::BeginHang() {
   hangs_ = true;
-  OnStatus(Status(StatusCode::kTimedOut, "the store does not answer: its disk hangs, or is slow"));
+  OnStatus(Status(StatusCode::kTimedOut, "the store does not respond: its disk hangs or is slow"));
 }
 
 void StoreQueue::NoticeHang() {

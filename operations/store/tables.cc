@@ -59,8 +59,8 @@ Status PrepareTables(database::Database* database) {
   if (application.value() != kApplicationId)
     return Status(StatusCode::kUnsupported, "the file is a database of another program");
   if (version.value() > kStoreVersion)
-    return Status(StatusCode::kUnsupported, "the store is of version " + std::to_string(version.value()) +
-                                                ", written by a later stepwatchd, and this one knows versions up to " +
+    return Status(StatusCode::kUnsupported, "the store has version " + std::to_string(version.value()) +
+                                                ", written by a later stepwatchd; this one reads versions up to " +
                                                 std::to_string(kStoreVersion));
   if (version.value() == kStoreVersion) return database->Execute(kProofs);
   return database->Execute("BEGIN IMMEDIATE;" + Pragma("user_version", kStoreVersion) + kTablesSince2 + kProofs +

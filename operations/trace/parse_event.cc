@@ -48,7 +48,8 @@ Result<Event> ReadBegin(Members members) {
   Begin event;
   members.Whole("world", &event.world);
   members.Text("host", kNameBytesMax, &event.host);
-  members.Require(!event.world || (*event.world > 0 && *event.world <= kRankMax + 1), "\"world\" is a number of ranks");
+  members.Require(!event.world || (*event.world > 0 && *event.world <= kRankMax + 1),
+                  "\"world\" must be a number of ranks");
   return members.Give(event);
 }
 
@@ -70,7 +71,7 @@ Result<Event> ReadException(Members members) {
 Result<Event> ReadSignal(Members members) {
   std::optional<int64_t> number;
   members.Whole("number", &number);
-  members.Require(number && *number > 0 && *number < 128, "\"number\" takes that of a signal");
+  members.Require(number && *number > 0 && *number < 128, "\"number\" must be a signal number from 1 to 127");
   return members.Give(SignalEvent{number.value_or(0)});
 }
 
@@ -86,8 +87,8 @@ Result<Event> ReadGpu(Members members) {
   members.Text("uuid", kNameBytesMax, &event.uuid);
   members.Text("field", kNameBytesMax, &event.field);
   members.Number("value", &value);
-  members.Require(!event.field.empty(), "\"field\" names what was sampled, for instance xid");
-  members.Require(value.has_value(), "\"value\" is missing, a number");
+  members.Require(!event.field.empty(), "\"field\", the name of the sampled value such as xid, is missing");
+  members.Require(value.has_value(), "\"value\", a number, is missing");
   event.value = value.value_or(0);
   return members.Give(event);
 }
@@ -95,7 +96,7 @@ Result<Event> ReadGpu(Members members) {
 Result<Event> ReadPause(Members members) {
   PauseEvent event;
   members.Number("expires_seconds", &event.expires_seconds);
-  members.Require(!event.expires_seconds || *event.expires_seconds >= 0, "\"expires_seconds\" takes seconds from 0 on");
+  members.Require(!event.expires_seconds || *event.expires_seconds >= 0, "\"expires_seconds\" must be 0 or more");
   return members.Give(event);
 }
 
@@ -113,14 +114,15 @@ Result<Event> ReadHost(Members members) {
 Result<Event> ReadClockStep(Members members) {
   std::optional<double> seconds;
   members.Number("seconds", &seconds);
-  members.Require(seconds && std::isfinite(*seconds), "\"seconds\" takes by how much the clock was set");
+  members.Require(seconds && std::isfinite(*seconds),
+                  "\"seconds\" must be the finite number of seconds by which the clock was set");
   return members.Give(ClockStepEvent{seconds.value_or(0)});
 }
 
 Result<Event> ReadProcessState(Members members) {
   std::string state;
   members.Text("state", 1, &state);
-  members.Require(state.size() == 1, "\"state\" takes one letter, as /proc/PID/stat has it");
+  members.Require(state.size() == 1, "\"state\" must be one letter, as in /proc/PID/stat");
   return members.Give(ProcessStateEvent{state.empty() ? 'R' : state[0]});
 }
 
@@ -128,7 +130,7 @@ Result<Event> ReadCollectiveWait(Members members) {
   CollectiveWaitEvent event;
   members.Text("operation", kNameBytesMax, &event.operation);
   if (const Json* waits = Member(members.object(), "waits")) {
-    members.Require(waits->is_boolean(), "\"waits\" takes true or false");
+    members.Require(waits->is_boolean(), "\"waits\" must be true or false");
     event.waits = waits->is_boolean() && waits->get<bool>();
   }
   return members.Give(event);
@@ -167,11 +169,11 @@ constexpr Reader kReaders[] = {
 Result<Event> ReadEvent(const Json& object) {
   const Json* kind = Member(object, "kind");
   if (kind == nullptr || !kind->is_string())
-    return Status(StatusCode::kNotFound, "\"event\" has no \"kind\", the name of what happened");
+    return Status(StatusCode::kNotFound, "\"event\" must have a \"kind\", the name of the event");
   const std::string& name = kind->get_ref<const std::string&>();
   for (const Reader& reader : kReaders)
     if (reader.kind == name) return reader.read(Members(object));
-  return Status(StatusCode::kUnsupported, "no event is of kind \"" + base::Printable(name) + "\"");
+  return Status(StatusCode::kUnsupported, "unknown kind of event \"" + base::Printable(name) + "\"");
 }
 
 }  // namespace stepwatch::operations

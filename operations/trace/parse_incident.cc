@@ -53,7 +53,7 @@ std::optional<EvidenceValue> EvidenceOf(const OrderedJson& value) {
 }  // namespace
 
 Result<Incident> ParseIncident(std::string_view text_untrusted) {
-  const Status refusal(StatusCode::kInvalid, "this is no incident");
+  const Status refusal(StatusCode::kInvalid, "not an incident");
   const Result<OrderedJson> parsed = bounded::ParseJson<OrderedJson>(text_untrusted);
   if (!parsed.ok() || !parsed.value().is_object()) return refusal;
   const OrderedJson& json = parsed.value();

@@ -52,7 +52,7 @@ Status ReadBeat(const Json& object, Beat* beat) {
     if (!status.ok()) return status;
   }
   if (beat->step && *beat->step < -1)
-    return Status(StatusCode::kOutOfRange, "\"step\" is the last finished step; -1 is before the first");
+    return Status(StatusCode::kOutOfRange, "\"step\" must be the last finished step, or -1 before the first");
   return Status();
 }
 
@@ -60,7 +60,7 @@ Status ReadRank(const Json& object, Line* line) {
   if (const Json* rank = Member(object, "rank"))
     if (Status status = ReadWhole(*rank, "rank", &line->rank); !status.ok()) return status;
   if (line->rank && (*line->rank < 0 || *line->rank > kRankMax))
-    return Status(StatusCode::kOutOfRange, "\"rank\" takes 0 to " + std::to_string(kRankMax));
+    return Status(StatusCode::kOutOfRange, "\"rank\" must be 0 to " + std::to_string(kRankMax));
   return Status();
 }
 
@@ -74,21 +74,22 @@ bool NeedsRun(const Line& line) {
 Status ReadRun(const Json& object, Line* line) {
   const Json* run = Member(object, "run");
   if (run == nullptr)
-    return NeedsRun(*line) ? Status(StatusCode::kNotFound, "\"run\" is missing, the name of the run") : Status();
-  if (!run->is_string()) return Status(StatusCode::kWrongType, "\"run\" takes text");
+    return NeedsRun(*line) ? Status(StatusCode::kNotFound, "\"run\", the name of the run, is missing") : Status();
+  if (!run->is_string()) return Status(StatusCode::kWrongType, "\"run\" must be text");
   line->run = run->get_ref<const std::string&>();
   if (line->run.empty() || line->run.size() > kRunBytesMax)
-    return Status(StatusCode::kOutOfRange, "\"run\" takes 1 to " + std::to_string(kRunBytesMax) + " bytes");
+    return Status(StatusCode::kOutOfRange, "\"run\" must have 1 to " + std::to_string(kRunBytesMax) + " bytes");
   return Status();
 }
 
 Status ReadHead(const Json& object, Line* line) {
   std::optional<double> t;
   const Json* time = Member(object, "t");
-  if (time == nullptr) return Status(StatusCode::kNotFound, "\"t\" is missing, the seconds of the observer's clock");
+  if (time == nullptr)
+    return Status(StatusCode::kNotFound, "\"t\", the time of the observer's clock in seconds, is missing");
   if (Status status = ReadNumber(*time, "t", &t); !status.ok()) return status;
   if (!std::isfinite(*t) || std::abs(*t) > kTimeMax)
-    return Status(StatusCode::kOutOfRange, "\"t\" is no time; it takes finite seconds");
+    return Status(StatusCode::kOutOfRange, "\"t\" must be a time in seconds, from -1e12 to 1e12");
   line->t = *t;
   return ReadRank(object, line);
 }
@@ -97,10 +98,11 @@ Status ReadWhat(const Json& object, Line* line) {
   const Json* beat = Member(object, "beat");
   const Json* event = Member(object, "event");
   if ((beat == nullptr) == (event == nullptr))
-    return Status(StatusCode::kInvalid, "a line has one of \"beat\" and \"event\"");
+    return Status(StatusCode::kInvalid, "a line must have either \"beat\" or \"event\"");
   const Json& what = beat != nullptr ? *beat : *event;
   if (!what.is_object())
-    return Status(StatusCode::kWrongType, std::string(beat != nullptr ? "\"beat\"" : "\"event\"") + " takes an object");
+    return Status(StatusCode::kWrongType,
+                  std::string(beat != nullptr ? "\"beat\"" : "\"event\"") + " must be an object");
   if (event != nullptr) {
     // The rank of an event may stand with it.
     if (!line->rank)
@@ -110,7 +112,7 @@ Status ReadWhat(const Json& object, Line* line) {
     line->what = std::move(read).value();
     return Status();
   }
-  if (!line->rank) return Status(StatusCode::kNotFound, "\"rank\" is missing; a beat is that of one rank");
+  if (!line->rank) return Status(StatusCode::kNotFound, "\"rank\" is missing; a beat must have one");
   return ReadBeat(what, &line->what.emplace<Beat>());
 }
 
@@ -123,7 +125,7 @@ Result<Line> ParseLine(std::string_view text_untrusted) {
   if (parsed.status().code() == StatusCode::kInvalid) parsed = bounded::ParseJson<Json>(MendJson(text_untrusted));
   if (parsed.status().code() == StatusCode::kExhausted)
     return Status(StatusCode::kExhausted, "the line " + parsed.status().message());
-  if (!parsed.ok() || !parsed.value().is_object()) return Status(StatusCode::kInvalid, "the line is no JSON object");
+  if (!parsed.ok() || !parsed.value().is_object()) return Status(StatusCode::kInvalid, "the line is not a JSON object");
   const Json& object = parsed.value();
   Line line;
   if (Status status = ReadHead(object, &line); !status.ok()) return status;

@@ -11,7 +11,7 @@ namespace {
 constexpr double kWholeMax = 9007199254740992.0;  // 2^53: every whole number up to here is a double
 
 Status WrongType(const std::string& key, const char* takes) {
-  return Status(StatusCode::kWrongType, "\"" + key + "\" takes " + takes);
+  return Status(StatusCode::kWrongType, "\"" + key + "\" must be " + takes);
 }
 
 }  // namespace

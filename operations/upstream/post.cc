@@ -35,7 +35,7 @@ error_code Wait(boost::asio::io_context& context, const Begin& begin) {
 }  // namespace
 
 Result<UpstreamAddress> ParseUpstream(const std::string& url) {
-  const Status refusal(StatusCode::kInvalid, "an upstream is http://HOST:PORT");
+  const Status refusal(StatusCode::kInvalid, "an upstream must be http://HOST:PORT");
   if (!url.starts_with(kScheme)) return refusal;
   std::string rest = url.substr(kScheme.size());
   while (!rest.empty() && rest.back() == '/') rest.pop_back();
@@ -77,7 +77,7 @@ Result<int> PostBeats(const UpstreamAddress& upstream, const std::string& token,
   beast::flat_buffer buffer;
   http::response<http::string_body> response;
   error = Wait(context, [&](auto then) { http::async_read(stream, buffer, response, then); });
-  if (error) return failed("no answer of", error);
+  if (error) return failed("no response from", error);
   return static_cast<int>(response.result_int());
 }
 

@@ -35,7 +35,7 @@ std::string Spool::PathOf(int64_t number) const {
 
 Status Spool::Open() {
   if (files_.MakeDirectory(directory_.c_str(), 0700) != 0 && errno != EEXIST)
-    return base::ErrnoStatus("cannot make", directory_, errno);
+    return base::ErrnoStatus("cannot create", directory_, errno);
   const Result<std::vector<std::string>> names = base::ListDirectory(directory_, files_);
   if (!names.ok()) return names.status();
   for (const std::string& name : names.value()) {

@@ -106,10 +106,10 @@ class Upstream::Sender {
     if (status.value() == kTooLarge && FirstLines(lines, lines.size() / 2).size() < lines.size())
       return PostAll(&lines, lines.size() / 2);
     if (IsRefusedForGood(status.value())) {
-      Lose(static_cast<int64_t>(lines.size()), "the upstream answers with status " + std::to_string(status.value()));
+      Lose(static_cast<int64_t>(lines.size()), "the upstream returned status " + std::to_string(status.value()));
       return Status();
     }
-    return Status(StatusCode::kUnavailable, "the upstream answers with status " + std::to_string(status.value()));
+    return Status(StatusCode::kUnavailable, "the upstream returned status " + std::to_string(status.value()));
   }
 
   UpstreamTarget target_;
@@ -154,7 +154,8 @@ void Upstream::Bound() {
   pending_dropped_ += static_cast<int64_t>(cut);
   pending_.erase(0, cut);
   if (on_loss_)
-    on_loss_("more lines come than the upstream takes: " + std::to_string(cut) + " bytes of the oldest are dropped");
+    on_loss_("lines arrive faster than the upstream accepts them: " + std::to_string(cut) +
+             " bytes of the oldest are dropped");
 }
 
 void Upstream::Tick(double running) {

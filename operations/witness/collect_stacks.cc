@@ -115,10 +115,9 @@ class Collector {
   bool LookWithPySpy(Pause pause) {
     const std::string py_spy = FindPySpy(process_.pid, tools_, files_);
     if (py_spy.empty()) {
-      report_.refusals.push_back(tools_.py_spy.empty()
-                                     ? "py-spy is not there, so there are no Python stacks: pip install py-spy"
-                                     : base::Printable(tools_.py_spy, 200) +
-                                           " cannot be run, so there are no Python stacks");
+      report_.refusals.push_back(
+          tools_.py_spy.empty() ? "py-spy is not installed, so Python stacks are missing: pip install py-spy"
+                                : base::Printable(tools_.py_spy, 200) + " cannot be run, so Python stacks are missing");
       return false;
     }
     if (!RunPySpy({py_spy, "dump", "--json", "--nonblocking", "--pid", pid_})) return is_python_;
@@ -151,7 +150,7 @@ class Collector {
     if (pause != Pause::kYes || !MayPause(process_, pause, tools_, files_)) return;
     const std::string debugger = FindDebugger(tools_, files_);
     if (debugger.empty()) {
-      report_.refusals.emplace_back("neither eu-stack nor gdb is there, so there are no native stacks");
+      report_.refusals.emplace_back("neither eu-stack nor gdb is installed, so native stacks are missing");
       return;
     }
     // Nothing that the program brings along is run: no scripts, no symbols from the network.
@@ -176,7 +175,7 @@ class Collector {
     if (ran.value().timed_out) return (void)Refuse(base::BaseName(debugger) + " took too long and was ended");
     (void)Refuse(IsRefusal(ran.value().err) || IsRefusal(ran.value().out)
                      ? WhyRefused(process_, files_)
-                     : base::BaseName(debugger) + " has found no stack");
+                     : base::BaseName(debugger) + " found no stack");
   }
 
   bool Refuse(std::string why) {
@@ -204,16 +203,16 @@ std::string WhyRefused(const ProcessRef& process, base::FileSystem& files) {
   if (owner && *owner != ::geteuid())
     return fmt::format(
         "the process belongs to uid {} and stepwatchd runs as uid {}: run stepwatchd as that user, or with "
-        "CAP_SYS_PTRACE, to have stacks",
+        "CAP_SYS_PTRACE, to get stacks",
         *owner, ::geteuid());
   const auto yama = base::ReadFile("/proc/sys/kernel/yama/ptrace_scope", kSmallBytesMax, files);
   if (yama.ok() && yama.value()[0] >= '1' && yama.value()[0] <= '3')
     return fmt::format(
-        "kernel.yama.ptrace_scope is {}, so that nobody may look into a process but its parent: give "
-        "stepwatchd CAP_SYS_PTRACE, or set it to 0, to have stacks",
+        "kernel.yama.ptrace_scope is {}, so only the parent of a process may inspect it: run stepwatchd with "
+        "CAP_SYS_PTRACE, or set it to 0, to get stacks",
         yama.value()[0]);
-  return "the kernel refuses a look into the process, as it does in a container without CAP_SYS_PTRACE, and for a "
-         "program that is set-uid or not dumpable: give stepwatchd CAP_SYS_PTRACE to have stacks";
+  return "the kernel does not permit inspection of the process, such as in a container without CAP_SYS_PTRACE, or of a "
+         "program that is set-uid or not dumpable: run stepwatchd with CAP_SYS_PTRACE to get stacks";
 }
 
 }  // namespace stepwatch::operations

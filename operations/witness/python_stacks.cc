@@ -99,7 +99,7 @@ std::string StackText(const ThreadStack& thread) {
 Result<std::vector<ThreadStack>> ParsePySpy(std::string_view json_untrusted) {
   const Result<Json> parsed = bounded::ParseJson<Json>(json_untrusted);
   if (!parsed.ok() || !parsed.value().is_array())
-    return Status(StatusCode::kInvalid, "py-spy has not printed a list of threads");
+    return Status(StatusCode::kInvalid, "py-spy did not print a list of threads");
   std::vector<ThreadStack> threads;
   for (const Json& thread : parsed.value()) {
     if (threads.size() == kStackThreadsMax) break;

@@ -135,7 +135,7 @@ std::string ThreadsText(const std::vector<ThreadLook>& threads) {
   std::string text;
   for (const auto& [what, ids] : alike)
     text += ids.size() == 1 ? fmt::format("thread {} {}\n", ids[0], what)
-                            : fmt::format("{} threads, {} the first, {}\n", ids.size(), ids[0], what);
+                            : fmt::format("{} threads, the first {}, {}\n", ids.size(), ids[0], what);
   return text;
 }
 

@@ -90,7 +90,8 @@ void RuleEvaluator::NumberPlaces(const RecordLayout& layout) {
 }
 
 RuleEvaluator::Means& RuleEvaluator::MeansOf(const RecordLayout& layout, const Record& record) {
-  if (record.site >= layout.sites.size()) throw std::logic_error("a record is of a site that its plan does not have");
+  if (record.site >= layout.sites.size())
+    throw std::logic_error("a record belongs to a site that its plan does not contain");
   const bool has_micro_step = HasMicroStep(layout, layout.sites[record.site].kind);
   const Series series{place_of_site_[record.site], has_micro_step ? record.micro_step : 0, record.element, record.call};
   const auto [means, is_new] = means_.try_emplace(series);

@@ -138,7 +138,7 @@ Status ConfinedFiles::Check(const std::string& path) {
   };
   std::string relative;
   if (Relative(path.c_str(), &relative) != 0)
-    return outside(GoesUp(PartsOf(path)) ? "has \"..\" in it, which may lead out of" : "lies outside of");
+    return outside(GoesUp(PartsOf(path)) ? "contains \"..\", which may lead out of" : "is outside");
   for (;;) {
     const int fd = RepeatInterrupted([&] { return OpenRelative(relative, kDirectoryFlags, 0); });
     if (fd >= 0) {

@@ -25,10 +25,10 @@ const char* KindOf(mode_t mode) {
 
 Status CheckFound(const std::string& path, const struct stat& about, std::optional<uid_t> owner) {
   if (!S_ISREG(about.st_mode))
-    return Status(StatusCode::kInvalid, path + " " + KindOf(about.st_mode) + "; only a regular file is read there");
+    return Status(StatusCode::kInvalid, path + " " + KindOf(about.st_mode) + "; only a regular file is accepted");
   if (owner && about.st_uid != *owner)
-    return Status(StatusCode::kInvalid, path + " belongs to uid " + std::to_string(about.st_uid) + "; only what uid " +
-                                            std::to_string(*owner) + " has written is read there");
+    return Status(StatusCode::kInvalid, path + " belongs to uid " + std::to_string(about.st_uid) +
+                                            "; only a file of uid " + std::to_string(*owner) + " is accepted");
   return Status();
 }
 
@@ -61,7 +61,7 @@ Result<std::string> ReadFound(const std::string& path, size_t bytes_max, std::op
     return ErrnoStatus("cannot look at", path, errno);
   if (about.st_size > 0 && static_cast<uint64_t>(about.st_size) > bytes_max)
     return Status(StatusCode::kExhausted, path + " has " + std::to_string(about.st_size) + " bytes; at most " +
-                                              std::to_string(bytes_max) + " are read there");
+                                              std::to_string(bytes_max) + " are accepted");
   return ReadAll(fd.value().get(), bytes_max, files);
 }
 

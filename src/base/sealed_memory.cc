@@ -59,7 +59,7 @@ void Mapping::Reset() {
 
 Result<SealedMemory> SealedMemory::Make(const std::string& name, size_t bytes) {
   UnforkedFd file = MakeFile(name, bytes);
-  if (!file.valid()) return Trouble("cannot make shared memory", name);
+  if (!file.valid()) return Trouble("cannot create shared memory", name);
   // Allocated now: there may be no memory left when it is written to.
   int error = 0;
   do {
@@ -83,7 +83,7 @@ Result<SealedMemory> SealedMemory::Make(const std::string& name, size_t bytes) {
 
 Result<SealedMemory> SealedMemory::MakeConstant(const std::string& name, std::string_view text) {
   UnforkedFd file = MakeFile(name, text.size());
-  if (!file.valid()) return Trouble("cannot make shared memory", name);
+  if (!file.valid()) return Trouble("cannot create shared memory", name);
   if (const Status written = WriteAll(file.get(), text); !written.ok()) return written;
   if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
     return Trouble("cannot seal shared memory", name);
@@ -96,14 +96,13 @@ Result<SealedMemory> SealedMemory::MakeConstant(const std::string& name, std::st
 Result<Mapping> MapSealed(int fd_untrusted, size_t bytes_min, size_t bytes_max) {
   const int seals = ::fcntl(fd_untrusted, F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
-    return Status(StatusCode::kInvalid, "what was handed over is no memory that is sealed against shrinking");
+    return Status(StatusCode::kInvalid, "the received descriptor is not memory that is sealed against shrinking");
   struct stat about {};
   if (::fstat(fd_untrusted, &about) != 0) return ErrnoStatus("cannot look at", "shared memory", errno);
   const auto bytes = static_cast<uint64_t>(about.st_size);
   if (bytes < bytes_min || bytes > bytes_max)
-    return Status(StatusCode::kInvalid, "the memory that was handed over has " + std::to_string(bytes) +
-                                            " bytes, and should have " + std::to_string(bytes_min) + " to " +
-                                            std::to_string(bytes_max));
+    return Status(StatusCode::kInvalid, "the received memory has " + std::to_string(bytes) + " bytes; expected " +
+                                            std::to_string(bytes_min) + " to " + std::to_string(bytes_max));
   if (bytes == 0) return Mapping();
   void* data = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd_untrusted, 0);
   if (data == MAP_FAILED) return ErrnoStatus("cannot map", "shared memory", errno);

@@ -20,15 +20,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kDescription =
-    "What is collected from a training run, when, and where it goes. Describes the value of the file after its // and "
-    "/* "
-    "*/ comments are taken out. Some rules cannot be said here and hold all the same: the text is UTF-8, at most 1 "
-    "MiB, "
-    "nested at most 32 deep, with each key once in an object; numbers fit a double; integers are written without a "
-    "point "
-    "or an exponent (10, not 10.0), and eps with one (1.0 or 1e-8, not 1). Unknown keys and the keys that take any "
-    "value "
-    "below are tolerated with a warning. See docs/config.md.";
+    "Selects the data that Stepwatch collects from a training run, the steps, and the output. Describes the value of "
+    "the file without its // and /* */ comments. Stepwatch checks more than this schema can express: the text is "
+    "UTF-8, at most 1 MiB, nested at most 32 deep, with each key once in an object; numbers fit a double; integers "
+    "have no point and no exponent (10, not 10.0), and eps has one (1.0 or 1e-8, not 1). Unknown keys, and unusable "
+    "values where this schema allows any value, are accepted with a warning. See docs/config.md.";
 
 // A key, and for an object with fixed keys those inside.
 struct Described {

@@ -85,12 +85,12 @@ constexpr std::string_view kRulesSchema = R"(
         },
         "args": {
           "type": "object",
-          "description": "Empty, or with a threshold. Any other key beside it costs the rule, with a warning.",
+          "description": "Empty, or with a threshold. With another key beside it the rule is left out with a warning.",
           "properties": {
             "threshold": {
               "type": "number",
               "minimum": 0,
-              "description": "AnomalyTurbulence: the rise above the mean that is no alarm yet. AnomalyNan: the value."
+              "description": "AnomalyTurbulence: maximum rise above the mean. AnomalyNan: maximum value."
             }
           },
           "anyOf": [{"maxProperties": 0}, {"required": ["threshold"]}]
@@ -100,17 +100,15 @@ constexpr std::string_view kRulesSchema = R"(
 
 constexpr KeyRule<Alert> kAlertKeys[] = {
     {{"rules", "list of `{\"rule_name\": …, \"args\": {\"threshold\": …}}`", "",
-      "`rule_name` is `AnomalyTurbulence` (a rise above the mean of the values before, by more than `threshold`: 0.5 "
-      "is "
-      "50 %) or `AnomalyNan` (NaN, or above `threshold` if given); `threshold` is a number ≥ 0. The first rule that "
-      "hits "
-      "makes the alarm",
+      "`rule_name` is `AnomalyTurbulence` (a rise above the mean of the earlier values, by more than `threshold`: 0.5 "
+      "is 50 %) or `AnomalyNan` (NaN, or above `threshold` if given); `threshold` is a number ≥ 0. The first rule "
+      "that hits makes the alarm",
       "another name, `args` with keys but no `threshold`: wrong type. AnomalyTurbulence without a threshold, or "
-      "another "
-      "key beside `threshold`: warning, the rule is left out",
+      "another key beside `threshold`: warning, the rule is left out",
       kRulesSchema},
      ReadRules},
-    Bool<&Alert::dump, Alert>("dump", "keeps the alarms in `anomaly_detected/rank{R}/anomaly.json`, in every `format`"),
+    Bool<&Alert::dump, Alert>("dump",
+                              "writes the alarms to `anomaly_detected/rank{R}/anomaly.json`, in every `format`"),
 };
 
 Status ReadAlert(const Field& field, Notes& notes, Config& config) {
@@ -120,9 +118,8 @@ Status ReadAlert(const Field& field, Notes& notes, Config& config) {
 }
 
 constexpr KeyRule<Config> kAlertFields[] = {
-    {{"alert", "object with a list `rules`", "{\"rules\": []}",
-      "judges every value that is collected, in every `format`", "`rules` missing: wrong type",
-      R"("type": "object", "required": ["rules"])"},
+    {{"alert", "object with a list `rules`", "{\"rules\": []}", "judges every collected value, in every `format`",
+      "`rules` missing: wrong type", R"("type": "object", "required": ["rules"])"},
      ReadAlert}};
 
 }  // namespace

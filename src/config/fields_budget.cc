@@ -19,8 +19,8 @@ Status ReadPercent(const Field& field, Notes& notes, Budget& budget) {
 
 constexpr KeyRule<Budget> kBudgetKeys[] = {
     {{"percent", "number above 0, at most 100", "",
-      "so much of the training time, in the mean over all steps, may be spent measuring. Over it fewer steps are "
-      "collected than `step_interval` says, and then fewer kinds of tensors; under it all comes back",
+      "maximum percentage of the training time for measuring, as the mean over all steps. Above it Stepwatch collects "
+      "fewer steps than `step_interval` selects, and then fewer kinds of tensors; below it Stepwatch restores both",
       "anything else: wrong type or out of range", R"("type": "number", "exclusiveMinimum": 0, "maximum": 100)"},
      ReadPercent},
 };

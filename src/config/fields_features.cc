@@ -19,12 +19,12 @@ constexpr KeyRule<CcDistribution> kInsideCc[] = {
     Bool<&CcDistribution::enable, CcDistribution>("enable",
                                                   "watches the tensors of communication operators after each call"),
     {{"cc_codeline", "list of strings", "[]",
-      "only calls in whose stack one of these regular expressions is found; `[]`: all", "",
+      "only calls with a match of one of these regular expressions in the call stack; `[]`: all", "",
       R"("type": "array", "items": {"type": "string"})"},
      ReadCodeLines},
     Bool<&CcDistribution::cc_pre_hook, CcDistribution>("cc_pre_hook", "watches the tensors before each call as well"),
     Bool<&CcDistribution::cc_log_only, CcDistribution>(
-        "cc_log_only", "collects no tensors: says from where operators are called, and ends the run"),
+        "cc_log_only", "collects no tensors: rank 0 logs the call stacks of the operators, then the run ends"),
 };
 
 Status ReadCcDistribution(const Field& field, Notes& notes, Config& config) {
@@ -59,22 +59,22 @@ Status ReadSaOrder(const Field& field, Notes& notes, Config& config) {
 }
 
 constexpr KeyRule<Config> kFeatureFields[] = {
-    Bool<&Config::recording_l2_features>("recording_l2_features", "whether the features of `l2_targets` are computed"),
+    Bool<&Config::recording_l2_features>("recording_l2_features", "computes the features of `l2_targets`"),
     {{"l2_targets", "object: hook → list of strings", "{}",
-      "the modules of each feature, by their exact names, as in `targets` (`\"1:layers.0.attn\"` is that of chunk 1): "
-      "{features}. An empty list means every module for `linear_hook`, and none for the others",
+      "the modules of each feature, by their exact names, as in `targets` (`\"1:layers.0.attn\"` is the one in chunk "
+      "1): {features}. An empty list selects every module for `linear_hook`, and none for the others",
       "any other key: wrong type. A name that no module has: warning",
       R"("type": "object", "additionalProperties": false)"},
      ReadL2Targets},
     {{"sa_order", "string", "\"s,b,h,d\"",
-      "order of dimensions in attention inputs; or `\"b,s,h,d\"`. Spaces do not count", "another text: out of range",
-      R"("type": "string", "pattern": "^ *(s *, *b|b *, *s) *, *h *, *d *$")"},
+      "order of dimensions in attention inputs: `\"s,b,h,d\"` or `\"b,s,h,d\"`. Spaces are ignored",
+      "another text: out of range", R"("type": "string", "pattern": "^ *(s *, *b|b *, *s) *, *h *, *d *$")"},
      ReadSaOrder},
-    {{"cc_distribution", "object", "{}", "communication operators, see below", "any other key than these: wrong type",
+    {{"cc_distribution", "object", "{}", "communication operators, see below", "another key: wrong type",
       R"("type": "object", "additionalProperties": false)"},
      ReadCcDistribution},
     Bool<&Config::stack_info>(
-        "stack_info", "writes once from where each module is called: [`stack_info.csv`](csv_format.md#stack_infocsv)"),
+        "stack_info", "writes the call stack of each module once: [`stack_info.csv`](csv_format.md#stack_infocsv)"),
     Bool<&Config::ur_distribution>(
         "ur_distribution",
         "[images](tensorboard.md#images) of Adam's updates and ratios: a heat map for each selected parameter",

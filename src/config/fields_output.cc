@@ -56,7 +56,7 @@ Status ReadNdigits(const Field& field, Notes& notes, Config& config) {
   const std::optional<int64_t> value = field.value.Is(Kind::kInteger) ? field.value.integer : std::nullopt;
   if (!value || *value < 0 || *value > kMost)
     return notes.Refuse(StatusCode::kOutOfRange, field,
-                        "an integer from 0 to 20; without the key, numbers have as many digits as they need");
+                        "an integer from 0 to 20; without the key, numbers keep all their digits");
   config.ndigits = static_cast<int>(*value);
   return Status();
 }
@@ -105,17 +105,15 @@ constexpr std::string_view kAppendOutputSchema = R"(
 
 constexpr KeyRule<Config> kOutputFields[] = {
     {{"ops", "list of strings", "[]", "the statistics, in the order of the columns: {ops}",
-      "not a list: wrong type. Unknown or repeated entries: warning, left out. Nothing left: `norm`. `shape` and "
-      "`dtype` "
-      "come last unless they are named",
+      "not a list: wrong type. Unknown or repeated entries: warning, left out. No usable entry: `norm`. `shape` and "
+      "`dtype` come last unless they are listed",
       R"("type": "array", "items": {"anyOf": [{"enum": [{ops}]}, true]})"},
      ReadOps},
-    {{"eps", "number ≥ 0 with a point or an exponent", "1e-8", "`zeros` counts what is smaller",
+    {{"eps", "number ≥ 0 with a point or an exponent", "1e-8", "`zeros` counts values with a magnitude below `eps`",
       "`1` is a wrong type (write `1.0`); negative: out of range", R"("type": "number", "minimum": 0)"},
      ReadEps},
-    {{"ndigits", "integer 0 to 20", "",
-      "decimal places; without it, as many digits as it takes to read the same number back",
-      "anything else is out of range, wrong types and `null` included",
+    {{"ndigits", "integer 0 to 20", "", "decimal places; without it, enough digits to restore the exact number",
+      "anything else, including wrong types and `null`: out of range",
       R"("type": "integer", "minimum": 0, "maximum": 20)"},
      ReadNdigits},
     {{"format", "{formats}", "\"csv\"", "where rows go: {where rows go}", "anything else: warning, csv is used",
@@ -125,10 +123,9 @@ constexpr KeyRule<Config> kOutputFields[] = {
       R"("type": "integer", "minimum": 1, "maximum": 1000000)"},
      ReadStepCountPerRecord},
     {{"append_output", "list of 0 or 2 strings", "[]",
-      "`[\"Dec03_21-34-40\", \"Dec03_21-34-41\"]`: go on in this rank's directory whose name begins with a time in "
-      "this "
-      "range",
-      "other lengths and other forms: out of range", kAppendOutputSchema},
+      "`[\"Dec03_21-34-40\", \"Dec03_21-34-41\"]` continues this rank's directory whose name begins with a time in "
+      "this range",
+      "another length or form: out of range", kAppendOutputSchema},
      ReadAppendOutput},
     Bool<&Config::squash_name>("squash_name",
                                "shortens names: from the last `layers.`, `embedding.`, `final`, `output` or `norm` on"),

@@ -86,25 +86,25 @@ Status ReadGroupOps(const Field& field, Notes& notes, SiteGroup& group) {
 }
 
 constexpr KeyRule<SiteGroup> kSiteGroupKeys[] = {
-    {{"match", "string", "", "the pattern of the names of modules and parameters that the group is about",
+    {{"match", "string", "", "pattern of the names of the group's modules and parameters",
       "missing: wrong type; not a pattern: out of range", R"("type": "string", "maxLength": 1000)"},
      ReadMatch},
-    {{"exclude", "list of strings", "[]", "patterns of names that it is not about all the same",
+    {{"exclude", "list of strings", "[]", "patterns of names that the group leaves out although `match` matches them",
       "not a pattern, or more than 16: out of range",
       R"("type": "array", "maxItems": 16, "items": {"type": "string", "maxLength": 1000})"},
      ReadExclude},
     {{"kinds", "list of strings", "",
-      "what is collected of these names, whatever the fields above select: {kinds}. Without it the group selects "
-      "nothing itself: it is about what those fields, and other groups, select",
+      "the kinds collected for these names, regardless of the other fields: {kinds}. Without it the group selects no "
+      "sites itself: it covers sites that the other fields and other groups select",
       "another name, or an empty list: out of range",
       R"("type": "array", "minItems": 1, "items": {"enum": [{kinds}]})"},
      ReadKinds},
     {{"every", "integer 0 to 100000000", "1",
-      "in which collected steps they are collected: `10` is each tenth, counted from `start_step`; `0` is "
-      "none",
-      "", R"("type": "integer", "minimum": 0, "maximum": 100000000)"},
+      "interval in collected steps: `10` is each tenth, counted from `start_step`; `0` collects no step", "",
+      R"("type": "integer", "minimum": 0, "maximum": 100000000)"},
      ReadEvery},
-    {{"ops", "list of strings", "", "the statistics of their rows; without it, those of [`ops`](#statistics-and-files)",
+    {{"ops", "list of strings", "",
+      "the statistics of the group's rows; without it, those of [`ops`](#statistics-and-files)",
       "unknown or repeated entries, or an empty list: out of range",
       R"("type": "array", "minItems": 1, "uniqueItems": true, "items": {"enum": [{ops}]})"},
      ReadGroupOps},

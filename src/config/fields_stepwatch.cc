@@ -60,50 +60,47 @@ Status ReadNames(const Field& field, Notes& notes, OwnOptions& own) {
 }
 
 constexpr KeyRule<OwnOptions> kOwnKeys[] = {
-    {{"columns", "list of strings", "[]",
-      "`[\"plan_id\"]` adds the column with the number of the plan to every CSV file", "another name: out of range",
-      R"("type": "array", "items": {"enum": ["plan_id"]})"},
+    {{"columns", "list of strings", "[]", "`[\"plan_id\"]` adds a column with the number of the plan to every CSV file",
+      "another name: out of range", R"("type": "array", "items": {"enum": ["plan_id"]})"},
      ReadColumns},
     {{"eps_mode", "string", "\"parity\"",
-      "`\"parity\"` rounds `eps` to the tensor's dtype before `zeros` compares, as torch does; what is exactly zero "
-      "counts "
-      "in any case. `\"exact\"` compares with `eps` itself",
+      "`\"parity\"` rounds `eps` to the tensor's dtype before `zeros` compares, as torch does; exact zeros count "
+      "even if it rounds to 0. `\"exact\"` compares with `eps` itself",
       "another text: out of range", R"("enum": ["parity", "exact"])"},
      ReadEpsMode},
     {{"coordination", "string", "\"strict\"",
       "how the ranks of a job choose the step at which they apply this edit "
       "([life_of_an_edit.md](life_of_an_edit.md)): "
-      "`\"strict\"`: all at the same step, or none; `\"besteffort\"`: at an announced step, and a rank that hears of "
-      "it too "
-      "late follows at its next boundary; `\"local\"`: each at its own next boundary. One process: no difference",
+      "`\"strict\"`: all at the same step, or none; `\"besteffort\"`: at an announced step, and a rank that receives "
+      "the announcement too late follows at its next boundary; `\"local\"`: each at its own next boundary. With one "
+      "process there is no difference",
       "another text: out of range", R"("enum": ["strict", "besteffort", "local"])"},
      ReadCoordination},
     {{"on_restart", "string", "\"start\"",
-      "dynamic mode only: what a start of the job does if an earlier one has done this window and the file still asks "
-      "for it, because it could not be written: `\"start\"` begins it again, `\"once\"` does not "
+      "dynamic mode only: behaviour if an earlier start of the job has completed this window but the file, which could "
+      "not be written, still requests it: `\"start\"` begins the window again, `\"once\"` does not "
       "([restarts](#restarts))",
       "another text: out of range", R"("enum": ["start", "once"])"},
      ReadOnRestart},
     {{"names", "string", "\"model\"",
-      "the names of modules and parameters in rows, of modules in `print_struct` and `stack_info` too: `\"model\"`: as "
-      "they stand in the model's own text; `\"torch\"`: "
-      "with "
-      "what FSDP, checkpointing and torch.compile put in (`_fsdp_wrapped_module`, `_checkpoint_wrapped_module`, "
-      "`_orig_mod`), as msProbe prints them. `targets` takes both in any case. Python only",
+      "the names of modules and parameters in rows, and of modules in `print_struct` and `stack_info`. `\"model\"`: as "
+      "in the model's own code; `\"torch\"`: with the parts that FSDP, checkpointing and torch.compile insert "
+      "(`_fsdp_wrapped_module`, `_checkpoint_wrapped_module`, `_orig_mod`), as msProbe prints them. `targets` always "
+      "accepts both. Python only",
       "another text: out of range", R"("enum": ["model", "torch"])"},
      ReadNames},
     Bool<&OwnOptions::exit_after_struct, OwnOptions>(
         "exit_after_struct",
-        "false: the run goes on when `print_struct` has written the structure. In C++ it goes on in any case", "",
+        "false: the run continues after `print_struct` has written the structure. In C++ it always continues", "",
         true),
     {{"sites", "list of objects", "[]",
-      "groups of sites with an interval and statistics of their own, in patterns of names: "
+      "groups of sites, selected by patterns of names, with their own interval and statistics: "
       "[groups of sites](#groups-of-sites)",
       "more than 63: out of range",
       R"("type": "array", "maxItems": 63, "items": {"type": "object", "required": ["match"], )"
       R"("additionalProperties": false})"},
      ReadSites},
-    {{"budget", "object", "", "how much of the training time measuring may take: [overhead budget](budget.md)",
+    {{"budget", "object", "", "limits the training time spent on measuring: [overhead budget](budget.md)",
       "without `percent`, or with another key: wrong type",
       R"("type": "object", "required": ["percent"], "additionalProperties": false)"},
      ReadBudget},
@@ -121,7 +118,7 @@ Status Ignore(const Field&, Notes&, Config&) {
 }
 
 constexpr KeyRule<Config> kOwnFields[] = {
-    {{"stepwatch", "object", "{}", "what is Stepwatch's own", "", R"("type": "object")"}, ReadOwn},
+    {{"stepwatch", "object", "{}", "Stepwatch's own keys", "", R"("type": "object")"}, ReadOwn},
     {{"$schema", "any value", "", "ignored: names this schema for editors that check while typing", "", ""}, Ignore},
 };
 

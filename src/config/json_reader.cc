@@ -192,7 +192,7 @@ bool TreeBuilder::Add(JsonValue value) {
 bool TreeBuilder::Open(Kind kind) {
   if (open_.size() >= static_cast<size_t>(depth_max_))
     return Refuse(StatusCode::kExhausted,
-                  "found lists and objects nested deeper than " + std::to_string(depth_max_) + "; accepted: at most " +
+                  "found more than " + std::to_string(depth_max_) + " nested lists and objects; accepted: at most " +
                       std::to_string(depth_max_),
                   TokenBegin(), Path());
   OpenContainer container;
@@ -220,7 +220,7 @@ bool TreeBuilder::key(std::string& name) {
   const JsonValue* first = object.value.Member(object.key);
   STEPWATCH_CHECK(first != nullptr);
   return Refuse(StatusCode::kInvalid,
-                "the key \"" + base::Printable(object.key) + "\" stands twice in one object, first at " +
+                "the key \"" + base::Printable(object.key) + "\" appears twice in one object, first at " +
                     index_.Words(first->key_range.begin) + "; accepted: each key once",
                 object.key_range.begin, Path());
 }

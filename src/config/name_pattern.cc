@@ -52,9 +52,9 @@ std::unique_ptr<const RE2> CompileRegex(std::string_view text, PatternFault* fau
   auto regex = std::make_unique<const RE2>(re2::StringPiece(text.data(), text.size()), RegexOptions());
   if (regex->ok()) return regex;
   if (regex->error_code() == RE2::ErrorPatternTooLarge)
-    *fault = {true, "a regular expression whose program takes less than 1 MiB", 0};
+    *fault = {true, "a regular expression with a program of less than 1 MiB", 0};
   else
-    *fault = {false, "a regular expression that RE2 reads (" + base::Printable(regex->error()) + ")",
+    *fault = {false, "a regular expression that RE2 accepts (" + base::Printable(regex->error()) + ")",
               PlaceOfFault(text, *regex)};
   return nullptr;
 }
@@ -100,7 +100,7 @@ bool AppendSet(GlobReader* glob, std::string* regex, PatternFault* fault) {
   regex->append(glob->Take('!') ? "[^." : "[");
   for (bool is_first = true; is_first || !glob->Take(']'); is_first = false) {
     if (glob->at_end() || glob->Sees('.')) {
-      *fault = {false, "a set that is closed by \"]\" and holds no dot", begin};
+      *fault = {false, "a set that is closed by \"]\" and contains no dot", begin};
       return false;
     }
     const size_t at = glob->at();
@@ -140,7 +140,7 @@ bool ReadPart(GlobReader* glob, GlobPart* part, PatternFault* fault) {
       if (!glob->Take('*')) continue;
       part->any_depth = begins_part && (glob->at_end() || glob->Sees('.'));
       if (part->any_depth) return true;
-      *fault = {false, "\"**\" as a whole part, as in \"layers.**.weight\", and \"*\" inside of one", glob->at() - 2};
+      *fault = {false, "\"**\" as a whole part, as in \"layers.**.weight\", and \"*\" inside a part", glob->at() - 2};
       return false;
     }
     may_be_empty = false;
@@ -152,7 +152,7 @@ bool ReadPart(GlobReader* glob, GlobPart* part, PatternFault* fault) {
       AppendLiteral(glob->TakeCharacter(), &part->regex);
     }
   }
-  if (part->regex.empty()) *fault = {false, "a name, or a pattern of one, before and behind each dot", begin};
+  if (part->regex.empty()) *fault = {false, "a name, or a pattern of one, before and after each dot", begin};
   if (may_be_empty && !part->regex.empty()) part->regex = "[^.]+";
   return !part->regex.empty();
 }

@@ -13,10 +13,10 @@ Result<std::string> SpliceDynamicOn(std::string_view text_untrusted, bool on) {
   const JsonValue* value = top.value.Member("dynamic_on");
   if (value == nullptr)
     return Status(StatusCode::kNotFound,
-                  "found no key \"dynamic_on\"; add \"dynamic_on\": false, as a line of its own, after the first {");
+                  "the key \"dynamic_on\" is missing; add \"dynamic_on\": false on its own line after the first {");
   const Notes notes(document.value());
   if (!value->Is(JsonValue::Kind::kBool))
-    return notes.Refuse(StatusCode::kWrongType, MemberOf(top, *value), "true, false");
+    return notes.Refuse(StatusCode::kWrongType, MemberOf(top, *value), "true or false");
   std::string text(text_untrusted.substr(0, value->range.begin));
   text += on ? "true" : "false";
   text += text_untrusted.substr(value->range.end);

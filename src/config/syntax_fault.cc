@@ -48,7 +48,7 @@ std::string Expected(const SyntaxFault& fault, char separator) {
     case After::kOpenList: return "a value or ']'";
     case After::kValue: break;
   }
-  if (fault.open == 0) return "nothing more, since the JSON is complete";
+  if (fault.open == 0) return "the end of the text, since the JSON is complete";
   if (separator == ',') return fault.open == '{' ? "a key in double quotes" : "a value";
   return fault.open == '{' ? "',' or '}'" : "',' or ']'";
 }
@@ -111,9 +111,9 @@ std::string Hint(std::string_view text, size_t begin, const SyntaxFault& fault, 
   const std::string_view rest = text.substr(begin);
   const auto begins = [&](std::string_view word) { return rest.substr(0, word.size()) == word; };
   if (separator == ',' && (begins("}") || begins("]"))) return "remove the comma before it";
-  if (begins("True") || begins("False") || begins("None")) return "JSON writes true, false and null";
-  if (begins("NaN") || begins("Inf") || begins("-Inf") || begins("nan")) return "JSON has no such number";
-  if (begins("'") || begins("\xe2\x80\x9c") || begins("\xe2\x80\x9d")) return "strings take double quotes: \"\"";
+  if (begins("True") || begins("False") || begins("None")) return "write true, false or null";
+  if (begins("NaN") || begins("Inf") || begins("-Inf") || begins("nan")) return "JSON has no NaN and no infinity";
+  if (begins("'") || begins("\xe2\x80\x9c") || begins("\xe2\x80\x9d")) return "strings need double quotes: \"\"";
   if (begins("#") || begins("/")) return "comments are // or /* */";
   if (begins(";")) return "values are separated by commas";
   if (ValueExpected(fault, separator) && (begins("+") || begins("."))) return "a number begins with a digit or '-'";
@@ -155,7 +155,7 @@ std::optional<StringFault> CheckEscape(std::string_view text, size_t& i) {
     return std::nullopt;
   }
   const int unit = EscapedUnit(text, i);
-  if (unit < 0) return StringFault{i, "found \\u without four hexadecimal digits; expected for instance \\u00e9"};
+  if (unit < 0) return StringFault{i, "found \\u without four hexadecimal digits; expected four, as in \\u00e9"};
   const bool high = unit >= 0xd800 && unit < 0xdc00;
   const int next = high ? EscapedUnit(text, i + 6) : 0;
   if ((unit >= 0xdc00 && unit < 0xe000) || (high && (next < 0xdc00 || next >= 0xe000)))
@@ -189,7 +189,7 @@ std::optional<StringFault> FindStringFault(std::string_view text, size_t begin) 
 Status DescribeEnd(std::string_view text, const TextIndex& index, const SyntaxFault& fault, size_t token) {
   if (fault.after == After::kNothing && token == text.size())
     return Status(StatusCode::kInvalid, "the file is empty; expected at least {}", index.Place(text.size()));
-  std::string message = "the text ends before the JSON does";
+  std::string message = "the text ends before the JSON is complete";
   const auto not_closed = [&](const std::string& what, size_t begin) {
     message += ": " + what + " at " + index.Words(begin) + " is not closed";
   };

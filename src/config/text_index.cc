@@ -48,7 +48,7 @@ bool CutCharacterAt(std::string_view text, size_t offset) {
 std::string NotUtf8Message(std::string_view text, size_t offset) {
   const bool utf16 = text.substr(0, 2) == "\xff\xfe" || text.substr(0, 2) == "\xfe\xff";
   if (utf16) return "found text in UTF-16; accepted: text in UTF-8";
-  if (CutCharacterAt(text, offset)) return "the text ends in the middle of a character (UTF-8)";
+  if (CutCharacterAt(text, offset)) return "the text ends inside a UTF-8 character";
   char message[80];
   std::snprintf(message, sizeof message, "found the byte 0x%02x, which is not UTF-8; accepted: text in UTF-8",
                 ByteAt(text, offset));
@@ -104,7 +104,7 @@ Status CheckIsText(std::string_view text, const TextIndex& index) {
     if (bytes == 0) return Status(StatusCode::kInvalid, NotUtf8Message(text, offset), index.Place(offset));
     if (text[offset] == '\0')
       return Status(StatusCode::kInvalid,
-                    "found a zero byte: the file is not text, or was not written to its end; accepted: text in UTF-8",
+                    "found a zero byte: the file is not text, or is incomplete; accepted: text in UTF-8",
                     index.Place(offset));
     offset += bytes;
   }

@@ -20,17 +20,17 @@ uint8_t BitOf(StatusCode code) {
   return code == StatusCode::kInvalid ? kContradicts : kNotMeasured;
 }
 
-constexpr const char* kConsequence = "; such tensors give no rows and are counted as dropped (unsupported)";
+constexpr const char* kConsequence = "; such tensors have no rows and are counted as dropped (unsupported)";
 
 std::string Sentence(const std::string& place, uint8_t trouble, const std::string& reason) {
   switch (trouble) {
     case kNoEngine: return "tensors " + place + " cannot be measured: " + reason + kConsequence;
-    case kRefused: return "the device refused to measure a tensor " + place + kConsequence;
-    case kContradicts: return "a tensor " + place + " is described in a way that contradicts itself" + kConsequence;
+    case kRefused: return "the device could not measure a tensor " + place + kConsequence;
+    case kContradicts: return "the description of a tensor " + place + " contradicts itself" + kConsequence;
     case kNoSlot:
       return "captured CUDA graphs observe more tensors " + place +
-             " than there are places for (Options::cuda_graph_slots); the surplus gives no rows, and is counted as "
-             "dropped (unsupported) once, when it is captured";
+             " than Options::cuda_graph_slots allows; the surplus has no rows and is counted as dropped (unsupported) "
+             "once, when it is captured";
     case kOtherEps:
       return "captured CUDA graphs " + place +
              " count zeros with the eps of the plan under which they were captured; under another eps their zeros are "

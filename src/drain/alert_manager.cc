@@ -65,7 +65,7 @@ void AlertManager::Raise(const plan::Plan& plan, const AssembledFrame& frame,
 // The first alarms are the ones that lead to the cause; what comes when the file is full is told all the same.
 void AlertManager::Keep(const std::string& entry) {
   file_full_ = !file_->Add(entry);
-  if (file_full_) TellFileProblem(" is full; further alarms are told but not kept in it", "");
+  if (file_full_) TellFileProblem(" is full; further alarms are reported but not written to it", "");
 }
 
 void AlertManager::Advance(Time now, bool now_or_never) noexcept {
@@ -77,14 +77,14 @@ void AlertManager::Advance(Time now, bool now_or_never) noexcept {
     if (!saved.ok() && !was_failing) board_->Post(AnomalyFileFailed{std::move(saved)});
     if (!file_failing_ && was_failing) board_->Post(AnomalyFileRecovered{});
   } catch (const std::exception& error) {
-    if (!std::exchange(file_failing_, true)) TellFileProblem(" is not written now: ", error.what());
+    if (!std::exchange(file_failing_, true)) TellFileProblem(" cannot be written now: ", error.what());
   }
 }
 
 void AlertManager::TellLostAlarms(int64_t step, const char* why) noexcept {
   try {
     board_->PostDiagnostics(
-        {"the alarms of step " + std::to_string(step) + ", and perhaps of later ones, are lost: " + why});
+        {"the alarms of step " + std::to_string(step) + ", and possibly of later steps, are lost: " + why});
   } catch (const std::bad_alloc&) {  // no memory to say it: the next time
     judging_failed_ = false;
   }

@@ -238,10 +238,10 @@ void Drain::TellFullRing(PlanStream* stream) noexcept {
   stream->told_loss = true;
   Guarded([&] {
     board_->PostDiagnostics(
-        {"plan " + std::to_string(stream->id()) + " drops records (ring_full): they come faster than the " +
+        {"plan " + std::to_string(stream->id()) + " drops records (ring_full): they arrive faster than the " +
          std::to_string(stream->pipeline()->ring.capacity()) +
          " places of the ring are emptied. Modules that are called often in a step, also without gradients, fill it; "
-         "fewer targets help. The ledger counts what is dropped"});
+         "select fewer targets. The ledger counts the dropped records"});
   });
 }
 
@@ -329,12 +329,12 @@ void Drain::ReportDrained(bool last_call) noexcept {
 }
 
 void Drain::TellLoss(const PlanStream& stream, const Ledger& ledger) noexcept {
-  if (stream.misses_records(ledger)) ReportFault("records that a step had announced never came out of the ring");
+  if (stream.misses_records(ledger)) ReportFault("records that a step announced are missing from the ring");
   const uint64_t lost = stream.pipeline()->heatmaps.lost();
   if (lost == 0) return;
   try {
     board_->PostDiagnostics({"ur_distribution: the images lack " + std::to_string(lost) + " steps of plan " +
-                             std::to_string(stream.id()) + ", which came while the drain thread was far behind"});
+                             std::to_string(stream.id()) + ", which arrived while the drain thread was far behind"});
   } catch (const std::bad_alloc&) {  // no memory to say it
   }
 }

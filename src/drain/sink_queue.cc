@@ -66,7 +66,7 @@ Status SinkQueue::Guarded(Call call) noexcept {
     return OutOfMemory();
   } catch (const sinks::ImpossibleFrame& error) {
     hopeless_ = true;
-    return Thrown("a sink cannot take a frame, which is given up: ", error.what());
+    return Thrown("a sink cannot write a frame, which is dropped: ", error.what());
   } catch (const std::exception& error) {
     return Thrown("a sink threw an exception: ", error.what());
   } catch (...) {

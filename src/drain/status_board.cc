@@ -172,7 +172,7 @@ std::vector<std::string> StatusBoard::TakeDiagnostics() {
 }
 
 std::string StatusBoard::TextOf(const LeftOut& left_out) {
-  std::string text = "the loop thread was far behind the drain thread, and is not told of";
+  std::string text = "the loop thread was far behind the drain thread; not reported:";
   const char* separator = " ";
   const auto add = [&](uint64_t count, const std::string& what) {
     if (count > 0) text.append(separator).append(std::to_string(count)).append(what);

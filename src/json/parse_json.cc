@@ -36,7 +36,7 @@ Result<Json> ParseJson(std::string_view text_untrusted) {
     return Status(StatusCode::kExhausted, "has more than " + std::to_string(kJsonBytesMax) + " bytes");
   if (IsTooDeep(text_untrusted)) return TooDeep();
   Json json = Json::parse(text_untrusted, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) return Status(StatusCode::kInvalid, "is no JSON");
+  if (json.is_discarded()) return Status(StatusCode::kInvalid, "is not JSON");
   return json;
 }
 
@@ -52,7 +52,7 @@ Result<Json> ParseJson(std::istream& stream_untrusted, const typename Json::pars
   };
   try {
     Json json = Json::parse(stream_untrusted, bounded, /*allow_exceptions=*/false);
-    if (json.is_discarded()) return Status(StatusCode::kInvalid, "is no JSON");
+    if (json.is_discarded()) return Status(StatusCode::kInvalid, "is not JSON");
     return json;
   } catch (const EndOfParse&) {
     return TooDeep();

@@ -43,8 +43,9 @@ std::string Text(const Json& entry, const char* field) {
 Result<Anomaly> FromJson(const std::string& key, const Json& entry, int64_t rank) {
   if (!entry.is_object() || !entry.contains("step") || !entry["step"].is_number_integer() ||
       Text(entry, "tag_name").empty())
-    return Status(StatusCode::kInvalid, "\"" + base::Printable(key, 200) +
-                                            "\" is no alarm: it needs the fields \"step\", a number, and \"tag_name\"");
+    return Status(StatusCode::kInvalid,
+                  "\"" + base::Printable(key, 200) +
+                      "\" is not an alarm: it must have the fields \"step\", a number, and \"tag_name\"");
   Anomaly anomaly;
   anomaly.key = key;
   anomaly.entry = entry;
@@ -87,7 +88,7 @@ Status ReadFile(const std::string& path, int64_t rank, base::FileSystem& files, 
   if (json.status().code() == StatusCode::kExhausted)
     return Status(StatusCode::kInvalid, path + " " + json.status().message());
   if (!json.ok() || !json.value().is_object())
-    return Status(StatusCode::kInvalid, path + " is not a JSON object; is it whole?");
+    return Status(StatusCode::kInvalid, path + " is not a JSON object; is it complete?");
   return failed;
 }
 
@@ -123,7 +124,7 @@ Result<std::vector<Anomaly>> ReadAnomalies(const std::string& directory, base::F
     return Status(
         StatusCode::kNotFound,
         "no rank*/anomaly.json in " + directory +
-            (base::Exists(below, files) ? ", but there is " + below + ": was that meant?"
+            (base::Exists(below, files) ? ", but " + below + " exists; use that directory"
                                         : "; a run with \"dump\": true in \"alert\" writes them to the directory "
                                           "anomaly_detected of its output base"));
   }

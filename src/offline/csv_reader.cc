@@ -43,7 +43,7 @@ Result<bool> CsvReader::NextText(std::string_view* text) {
     if (newline == std::string::npos) {
       if (buffer_.size() - begin_ > kRowBytesMax)
         return Status(StatusCode::kInvalid, path_ + ", line " + std::to_string(line_) +
-                                                ": a row of more than 64 MiB; is a quote never closed?");
+                                                ": the row has more than 64 MiB; is a quote not closed?");
       const size_t offset = scanned - begin_;
       const Result<bool> filled = Fill();
       if (!filled.ok()) return filled.status();

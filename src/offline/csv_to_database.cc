@@ -106,7 +106,7 @@ Result<std::vector<TrendFile>> ListTrendFiles(const CsvToDatabaseOptions& option
     if (rank < 0) return Status(StatusCode::kOutOfRange, "rank " + std::to_string(rank) + " is negative");
     if (!base::IsDirectory(directory))
       return Status(StatusCode::kInvalid,
-                    "the directory of rank " + std::to_string(rank) + ", " + directory + ", is not there");
+                    "the directory of rank " + std::to_string(rank) + ", " + directory + ", does not exist");
     Result<MetricFileList> list = ListMetricFiles(directory, kinds);
     if (!list.ok()) return list.status();
     for (MetricFileEntry& entry : list.value().files) files.push_back({rank, std::move(entry)});
@@ -183,11 +183,11 @@ Status CheckReplaceable(const std::string& path) {
     const std::string journal = path + suffix;
     struct stat about = {};
     if (base::FileSystem::Real().Stat(journal.c_str(), &about) != 0 || about.st_size == 0) continue;
-    std::string message = path + " is in use or was not closed: there is ";
+    std::string message = path + " is in use or was not closed: found ";
     message += journal + "; close it, or remove both, and try again";
     return Status(StatusCode::kUnavailable, std::move(message));
   }
-  if (base::IsDirectory(path)) return Status(StatusCode::kInvalid, path + " is a directory, a file is needed");
+  if (base::IsDirectory(path)) return Status(StatusCode::kInvalid, path + " is a directory; expected a file");
   return Status();
 }
 
@@ -196,7 +196,7 @@ Status ImportAll(const CsvToDatabaseOptions& options, const std::vector<std::str
                  const OnProgress& on_progress, Database* database, Conversion* done) {
   const TrendRules rules{options.micro_step, options.mapping};
   const std::vector<TrendMetric> metrics = Merge(kinds, files, scans);
-  if (metrics.empty()) return Status(StatusCode::kNotFound, "the directories hold no metric rows");
+  if (metrics.empty()) return Status(StatusCode::kNotFound, "the directories contain no metric rows");
   const std::map<int64_t, int64_t> last_micro_step = LastMicroSteps(scans);
   int64_t total = 0;
   const auto first_micro_steps = FirstMicroSteps(last_micro_step, &total);
@@ -244,7 +244,7 @@ Result<Conversion> CsvToDatabase(const CsvToDatabaseOptions& options, const OnPr
   done.output = options.database;
   const Result<std::vector<TrendFile>> files = ListTrendFiles(options, kinds.value(), &done);
   if (!files.ok()) return files.status();
-  if (files.value().empty()) return Status(StatusCode::kNotFound, "there are no metric files to import");
+  if (files.value().empty()) return Status(StatusCode::kNotFound, "no metric files to import");
   std::vector<TrendScan> scans;
   Status scanned = Scan(options, {options.micro_step, options.mapping}, files.value(), on_progress, &scans);
   if (!scanned.ok()) return scanned;
@@ -262,7 +262,7 @@ Result<Conversion> CsvToDatabase(const CsvToDatabaseOptions& options, const OnPr
   Result<Database> database = Database::Create(base::JoinPath(staging.path(), name));
   if (!database.ok()) return database.status();
   Status imported = ImportAll(options, kinds.value(), files.value(), scans, on_progress, &database.value(), &done);
-  if (!imported.ok()) return Status(imported.code(), imported.message() + "; nothing was changed");
+  if (!imported.ok()) return Status(imported.code(), imported.message() + "; the database is unchanged");
   Status published = staging.Publish(name);
   if (!published.ok()) return published;
   return done;

@@ -149,7 +149,7 @@ Result<Conversion> CsvToTensorBoard(const CsvToTensorBoardOptions& options, cons
     tasks.push_back([&staging, &job, now](WorkState* state) { return Convert(staging.path(), now, &job, state); });
   }
   Status converted = RunTasks(options.process_num, tasks, "converting", bytes, on_progress);
-  if (!converted.ok()) return Status(converted.code(), converted.message() + "; nothing was changed");
+  if (!converted.ok()) return Status(converted.code(), converted.message() + "; no file was written");
   Status published = Publish(&jobs.value(), &staging, &done);
   if (!published.ok()) return published;
   return done;

@@ -205,7 +205,7 @@ Result<StoredRuns> RunStore::List() {
     if (!rank && !is_leftover) continue;
     struct stat about = {};
     if (files_->StatAt(fd_.get(), name.c_str(), &about) != 0 || !S_ISDIR(about.st_mode)) {
-      found.strange.push_back({name, S_ISLNK(about.st_mode) ? "is a symbolic link" : "is no directory"});
+      found.strange.push_back({name, S_ISLNK(about.st_mode) ? "is a symbolic link" : "is not a directory"});
       continue;
     }
     const Contents contents = Inspect(name);
@@ -242,7 +242,7 @@ Status RunStore::Remove(const StoredRun& run) {
       return Status(StatusCode::kUnavailable, directory.name + " " + contents.strange + "; the run is left alone");
     if (contents.changed != directory.changed)
       return Status(StatusCode::kUnavailable,
-                    directory.name + " has changed since it was looked at; the run is left alone");
+                    directory.name + " has changed since it was listed; the run is left alone");
   }
   std::vector<std::string> leftovers;
   for (const StoredRun::Directory& directory : run.directories) {
@@ -296,12 +296,12 @@ Status RunStore::Empty(int directory, int depth) const {
 
 std::string WhyLive(const StoredRun& run, const std::set<std::string>& answering, std::time_t now,
                     base::FileSystem& files) {
-  if (answering.count(run.run_id) != 0) return "it answers at its door";
+  if (answering.count(run.run_id) != 0) return "its control socket responds";
   for (const StoredRun::Directory& directory : run.directories) {
     const std::optional<bool> runs = base::IsRunning(directory.process, files);
     if (runs == true) return "its process " + std::to_string(directory.process.pid) + " runs";
     if (!runs && now - directory.changed < kSilentUntilDead)
-      return "it has changed within the last day, and whether it still runs cannot be seen from here" +
+      return "it changed within the last day, and this machine cannot see whether it still runs" +
              (directory.process.host.empty() ? "" : " (host " + base::Printable(directory.process.host) + ")");
   }
   return "";
@@ -321,9 +321,9 @@ std::vector<RunVerdict> Judge(const std::vector<StoredRun>& runs, const std::vec
     else if (!runs[i].left_alone.empty())
       verdict = {Kind::kLeftAlone, runs[i].left_alone};
     else if (rule.older_than >= 0 && age > rule.older_than)
-      verdict = {Kind::kRemoved, "older than wanted"};
+      verdict = {Kind::kRemoved, "older than the limit"};
     else if (rule.keep_bytes >= 0 && left > static_cast<uint64_t>(rule.keep_bytes))
-      verdict = {Kind::kRemoved, "the oldest of more bytes than wanted"};
+      verdict = {Kind::kRemoved, "the oldest above the size limit"};
     if (verdict.kind == Kind::kRemoved) left -= runs[i].bytes;
     verdicts.push_back(std::move(verdict));
   }

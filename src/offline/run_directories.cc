@@ -36,8 +36,8 @@ Result<std::optional<long>> ParseEnd(const char* option, const std::string& text
   const std::optional<long> time = base::TimeOfYear(text);
   if (!time)
     return Status(StatusCode::kInvalid, std::string(option) + " \"" + base::Printable(text) +
-                                            "\" is no time; write it as the name of a run directory begins, for "
-                                            "instance Dec03_21-34-40");
+                                            "\" is not a time; accepted: the start of the name of a run directory, "
+                                            "such as Dec03_21-34-40");
   return time;
 }
 
@@ -113,8 +113,8 @@ std::string MixedRunsNote(const std::map<int, Candidate>& taken) {
     if (candidate.run_id.empty()) continue;
     if (first == nullptr) first = &candidate;
     if (candidate.run_id != first->run_id)
-      return "the directories are not of one run: " + base::BaseName(first->path) + " and " +
-             base::BaseName(candidate.path) + "; time_start and time_end choose one";
+      return "the directories belong to different runs: " + base::BaseName(first->path) + " and " +
+             base::BaseName(candidate.path) + "; select one with time_start and time_end";
   }
   return "";
 }
@@ -141,8 +141,8 @@ Result<std::map<int, std::string>> FindRunDirectories(const std::string& monitor
   }
   for (const auto& [rank, names] : left_out) {
     std::string note = "rank " + std::to_string(rank) + " has several runs in " + monitor_path;
-    note += ": took the last, " + base::BaseName(taken.at(rank).path) + ", and left out " + names;
-    notes->push_back(note + "; time_start and time_end choose another one");
+    note += ": using the last, " + base::BaseName(taken.at(rank).path) + ", and leaving out " + names;
+    notes->push_back(note + "; select another one with time_start and time_end");
   }
   if (const std::string note = MixedRunsNote(taken); !note.empty()) notes->push_back(note);
   std::map<int, std::string> directories;

@@ -25,7 +25,7 @@ Status ScalarSeries::Add(const MetricFileEntry& entry, MetricFile* file, WorkSta
     if (!got.value()) return meter.End(file->bytes_read());
     if (row.step < entry.name.first_step || row.step > entry.name.last_step)
       return Status(StatusCode::kInvalid, entry.path + ", line " + std::to_string(file->line()) + ": step " +
-                                              std::to_string(row.step) + " in a file of the steps " +
+                                              std::to_string(row.step) + " is outside the steps of the file, " +
                                               std::to_string(entry.name.first_step) + " to " +
                                               std::to_string(entry.name.last_step));
     const auto [tag, is_new] =

@@ -25,8 +25,8 @@ Result<SortedAnomalies> SortAnomalies(const SortAnomaliesOptions& options) {
   if (options.topk <= 0) return Status(StatusCode::kOutOfRange, "The top k number must be greater than 0.");
   const std::string out_path = options.out_path.empty() ? options.data_path : options.out_path;
   if (!base::IsDirectory(out_path))
-    return Status(StatusCode::kNotFound, base::Exists(out_path) ? out_path + " is no directory"
-                                                                : "the directory " + out_path + " is not there");
+    return Status(StatusCode::kNotFound, base::Exists(out_path) ? out_path + " is not a directory"
+                                                                : "the directory " + out_path + " does not exist");
   Result<std::vector<Anomaly>> read = ReadAnomalies(options.data_path);
   if (!read.ok()) return read.status();
   std::vector<Anomaly>& anomalies = read.value();

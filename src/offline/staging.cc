@@ -52,7 +52,7 @@ Status StagingDirectory::Publish(const std::string& name) {
     Status status = base::ErrnoStatus("cannot create", to, error_number);
     if (!lost) return status;
     path_.clear();  // it holds what was there
-    return Status(status.code(), status.message() + "; what was there is now " + old);
+    return Status(status.code(), status.message() + "; the previous content is now " + old);
   }
   return Status();
 }

@@ -23,7 +23,7 @@ struct TaskPool {
 };
 
 Status RunOne(const Task& task, WorkState* state) try { return task(state); } catch (const std::exception& error) {
-  return Status(StatusCode::kExhausted, std::string("cannot go on: ") + error.what());
+  return Status(StatusCode::kExhausted, std::string("cannot continue: ") + error.what());
 }
 
 void Fail(TaskPool* pool, Status status) STEPWATCH_REQUIRES(pool->mutex) {

@@ -21,7 +21,7 @@ Result<AppliedConfig> FindBefore(const std::vector<AppliedConfig>& all, const st
   }
   return Status(StatusCode::kNotFound,
                 config + (all.empty() ? " has no history in " + where : " has run with one config only") +
-                    ": there is none to go back to");
+                    ": no earlier config to return to");
 }
 
 // Both names lead to one file, or are the same.
@@ -72,8 +72,8 @@ std::vector<AppliedConfig> AppliedConfigs(const std::vector<FoundHistory>& runs,
 Result<AppliedConfig> FindPlan(const std::vector<AppliedConfig>& all, PlanId plan_id, const std::string& where) {
   const auto found = LastOf(all, [plan_id](const HistoryLine& line) { return line.plan_id == plan_id; });
   if (found) return *found;
-  return Status(StatusCode::kNotFound, "no plan " + std::to_string(plan_id) + " was applied in what " + where +
-                                           " tells; `stepwatch history " + where + "` lists the plans");
+  return Status(StatusCode::kNotFound, "no plan " + std::to_string(plan_id) + " in the history of " + where +
+                                           "; `stepwatch history " + where + "` lists the plans");
 }
 
 Result<OldConfig> FindOldConfig(const std::string& where, const std::string& config_path, PlanId plan_id,

@@ -146,7 +146,7 @@ std::string PeerText(const EditPeer& peer) {
   std::string text = peer.uid < 0 ? "with the token, over TCP" : "uid " + std::to_string(peer.uid);
   if (peer.pid >= 0) text += ", pid " + std::to_string(peer.pid);
   if (!peer.exe.empty()) text += ", " + peer.exe;
-  if (peer.rank >= 0) text += ", at the door of rank " + std::to_string(peer.rank);
+  if (peer.rank >= 0) text += ", at the control socket of rank " + std::to_string(peer.rank);
   return text;
 }
 
@@ -195,7 +195,7 @@ Result<History> HistoryReader::Take() {
   if (is_last_torn_) history_.notes.push_back("the last line was cut off while it was written, and is left out");
   if (left_out_ > 0)
     history_.notes.push_back(std::to_string(left_out_) + (left_out_ == 1 ? " line is" : " lines are") +
-                             " no line of a history, and left out");
+                             " unreadable and left out");
   if (history_.lines.empty() && left_out_ > 0)
     return Status(StatusCode::kInvalid, "not a stepwatch_history.jsonl: no line of it can be read");
   return std::move(history_);

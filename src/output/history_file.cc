@@ -94,8 +94,8 @@ class LastLines {
     if (!history.ok()) return history;
     history.value().lines_before = before_;
     if (left_for_bytes_ > 0)
-      history.value().notes.push_back("the older lines, " + std::to_string(left_for_bytes_) +
-                                      ", are left out: together they are too long");
+      history.value().notes.push_back("the " + std::to_string(left_for_bytes_) +
+                                      " oldest lines are left out: the history is too long");
     return history;
   }
 
@@ -206,7 +206,7 @@ Result<std::vector<FoundHistory>> FindHistories(const std::string& path, const H
     return own_fd.status();
   const Status none(StatusCode::kNotFound, "no " + std::string(kHistory) + " at " + path +
                                                ", nor in a directory there; accepted: a history, the directory of a "
-                                               "run, or the directory with those of several");
+                                               "run, or a directory of run directories");
   const Result<std::vector<std::string>> names = base::ListDirectory(path, files);
   if (!names.ok()) return base::Exists(path, files) ? names.status() : none;
   for (const std::string& file : HistoriesIn(path, names.value(), files)) {
@@ -228,11 +228,11 @@ Result<std::vector<FoundHistory>> FindHistories(const std::string& path, const H
 
 Result<std::string> KeptConfig(const std::string& directory, const std::string& sha256, std::optional<uid_t> owner,
                                base::FileSystem& files) {
-  if (!IsSha256(sha256)) return Status(StatusCode::kNotFound, "the history does not say which config it was");
+  if (!IsSha256(sha256)) return Status(StatusCode::kNotFound, "the history does not contain the SHA-256 of the config");
   const std::string path = KeptPath(directory, sha256);
   Result<std::string> text = base::ReadFound(path, config::kConfigBytesMax, owner, files);
   if (text.ok() && base::Sha256Hex(text.value()) != sha256)
-    return Status(StatusCode::kInvalid, path + " was changed: its bytes are not those that its name says");
+    return Status(StatusCode::kInvalid, path + " was changed: its content does not match the SHA-256 in its name");
   return text;
 }
 

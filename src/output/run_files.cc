@@ -52,7 +52,7 @@ Result<std::string> SaveStructure(const std::string& base, int rank, const std::
 Result<std::string> SaveStacks(const std::string& directory,
                                const std::vector<std::pair<std::string, std::string>>& rows, base::FileSystem& files) {
   const std::string path = base::JoinPath(directory, "stack_info.csv");
-  if (base::Exists(path, files)) return path + " is there already and stays as it is";
+  if (base::Exists(path, files)) return path + " already exists and is not changed";
   const Status saved = SaveIn(directory, "stack_info.csv", StackInfoText(rows), files);
   if (!saved.ok()) return saved;
   return "the call stacks are in " + path;

@@ -99,8 +99,8 @@ int64_t IntervalOf(const Config& config, const Sampling& sampling) {
 
 Status AtLeastOne(const char* key, int64_t value) {
   if (value >= 1) return Status();
-  return Status(StatusCode::kOutOfRange,
-                std::to_string(value) + " is not usable; give a whole number of steps, 1 or more", {key, 0, 0});
+  return Status(StatusCode::kOutOfRange, "found " + std::to_string(value) + "; accepted: an integer, at least 1",
+                {key, 0, 0});
 }
 
 }  // namespace

@@ -50,14 +50,14 @@ std::vector<config::Warning> Features::Warnings(const std::vector<SiteName>& mod
     if (hook.keys.empty() && !hook.every)
       warnings.push_back({config::Warning::Kind::kNote,
                           {KeyOf(hook.kind), 0, 0},
-                          "an empty list selects nothing here; name the modules to watch"});
+                          "an empty list selects no module; name the modules to watch"});
     std::vector<bool> names_module(hook.keys.size());
     for (const SiteName& module : modules)
       for (const size_t key : hook.keys.OfModule(module)) names_module[key] = true;
     StaleNames stale(KeyOf(hook.kind));
     for (size_t i = 0; i < hook.keys.size(); ++i)
       if (!names_module[i])
-        stale.Add(hook.texts[i], "is no module's exact name",
+        stale.Add(hook.texts[i], "is not the exact name of a module",
                   stale.NamesNext() ? NearestModule(hook.keys[i].text, modules, stale.budget()) : "");
     for (config::Warning& warning : stale.TakeWarnings()) warnings.push_back(std::move(warning));
   }

@@ -110,7 +110,7 @@ void Selection::CheckKey(size_t key, StaleNames* stale) const {
     instead = parameter ? RelatedModule(keys_[key], modules_)
                         : NearestName(keys_[key].text, modules_, parameters_, stale->budget());
   stale->Add(config_.targets[key],
-             parameter ? "is no module's exact name, and xy_distribution selects modules by exact names only"
+             parameter ? "is not the exact name of a module, and xy_distribution selects modules by exact names only"
                        : "matches no module and no parameter",
              instead);
 }
@@ -130,7 +130,7 @@ void Selection::CheckWatchable(std::vector<config::Warning>* warnings) const {
   if (blind == 0) return;
   if (blind > kNamed) named += " and " + std::to_string(blind - kNamed) + " more";
   std::string message = std::to_string(blind) + " of " + std::to_string(selected) +
-                        " selected modules have a type that is not hooked and give no rows: " + named;
+                        " selected modules have a type that is not hooked and produce no rows: " + named;
   if (!sites_.unwatchable_advice.empty()) message += "; " + sites_.unwatchable_advice;
   warnings->push_back(NoteOn("xy_distribution", std::move(message)));
 }

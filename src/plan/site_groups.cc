@@ -109,26 +109,26 @@ void SiteGroups::NoteUnwatchable(const std::vector<size_t>& matching, const Site
 std::string SiteGroups::WhyIdle(const Group& group) {
   if (group.names == 0)
     return "\"exclude\" leaves out all " + std::to_string(group.left_out) + " names that it matches";
-  if (group.forestalled > 0) return "all that it is about belongs to groups before it";
+  if (group.forestalled > 0) return "earlier groups cover all of its sites";
   if (group.config->every == 0 || group.config->kinds.empty())
-    return "nothing of the " + std::to_string(group.names) +
-           " names that it matches is selected, neither by the other fields nor by the \"kinds\" of a group";
-  return "its \"kinds\" are not those of what it matches: modules have actv and actv_grad, parameters that require a "
-         "gradient have the others";
+    return "neither the other fields nor the \"kinds\" of a group select any of the " + std::to_string(group.names) +
+           " names that it matches";
+  return "its \"kinds\" do not fit the names that it matches: modules have actv and actv_grad, parameters that require "
+         "a gradient have the others";
 }
 
 void SiteGroups::WarnOf(const std::string& key, const Group& group, std::vector<config::Warning>* warnings) {
   if (group.sites == 0 && group.unwatchable.empty())
-    warnings->push_back(NoteOn(key, "changes nothing: " + WhyIdle(group)));
+    warnings->push_back(NoteOn(key, "has no effect: " + WhyIdle(group)));
   if (!group.unwatchable.empty())
     warnings->push_back(NoteOn(key, std::to_string(group.unwatchable.size()) +
-                                        " of the modules that it selects have a type that is not hooked and give no "
-                                        "rows, such as " +
+                                        " of the modules that it selects have a type that is not hooked and produce "
+                                        "no rows, such as " +
                                         Quoted(group.unwatchable.front())));
   for (size_t i = 0; i < group.exclude.size(); ++i)
     if (!group.exclude[i].left_out_any)
       warnings->push_back(NoteOn(key + ".exclude[" + std::to_string(i) + "]",
-                                 Quoted(group.config->exclude[i]) + " leaves out nothing that this group matches"));
+                                 Quoted(group.config->exclude[i]) + " leaves out no name that this group matches"));
 }
 
 std::vector<config::Warning> SiteGroups::Warnings(const std::vector<SiteName>& modules,
@@ -148,7 +148,7 @@ std::vector<config::Warning> SiteGroups::Warnings(const std::vector<SiteName>& m
   if (warnings.size() > kToldMax) {
     const size_t further = warnings.size() - kToldMax;
     warnings.resize(kToldMax);
-    warnings.push_back(NoteOn("stepwatch.sites", "and " + std::to_string(further) + " more of this sort"));
+    warnings.push_back(NoteOn("stepwatch.sites", "and " + std::to_string(further) + " more warnings of this kind"));
   }
   for (config::Warning& warning : stale.TakeWarnings()) warnings.push_back(std::move(warning));
   return warnings;

@@ -12,7 +12,7 @@ class BeyondLimit final : public std::exception {
   explicit BeyondLimit(size_t written) : written_(written) {}
   // As WriteResult::written.
   size_t written() const { return written_; }
-  const char* what() const noexcept override { return "the disk space that this run may use is used up"; }
+  const char* what() const noexcept override { return "the disk space limit of this run is reached"; }
 
  private:
   size_t written_;

@@ -54,12 +54,12 @@ Status CsvFile::Close() {
   if (fd_ < 0) return Status();
   Status status;
   if (torn_ && TruncateTo(size_) != 0)
-    status = FileStatus("cannot cut back", path_, errno, "; it may end with rows that count as not written");
+    status = FileStatus("cannot truncate", path_, errno, "; it may end with rows that are counted as not written");
   torn_ = false;
   // Never repeated after EINTR: the descriptor is gone all the same, and its number may belong to somebody else by
   // then.
   if (files_.Close(std::exchange(fd_, -1)) != 0 && errno != EINTR && status.ok())
-    status = FileStatus("closing", path_, errno, "; rows written to it earlier may be missing");
+    status = FileStatus("cannot close", path_, errno, "; rows written to it earlier may be missing");
   return status;
 }
 
@@ -91,7 +91,7 @@ Status CsvFile::OpenOrCreate(std::string_view rows, bool* appended) {
     }
     if (found.value() == Found::kNothing)
       return Status(StatusCode::kUnavailable,
-                    "cannot write " + path_ + ": it is a symbolic link to nowhere; remove it and the rows are written");
+                    "cannot write " + path_ + ": it is a dangling symbolic link; remove it and the rows are written");
   }
   return Status(StatusCode::kExhausted, "cannot write " + path_ + ": this file and " +
                                             std::to_string(kCsvNamesMax - 1) +
@@ -156,7 +156,7 @@ Status CsvFile::CutPartialLine() {
     const size_t newline = std::string_view(block.data(), static_cast<size_t>(got)).rfind('\n');
     if (newline != std::string_view::npos) {
       const off_t whole = from + static_cast<off_t>(newline) + 1;
-      if (whole != size_ && TruncateTo(whole) != 0) return FileStatus("cannot cut back", path_, errno);
+      if (whole != size_ && TruncateTo(whole) != 0) return FileStatus("cannot truncate", path_, errno);
       size_ = whole;
       return Status();
     }
@@ -205,7 +205,7 @@ Status CsvFile::OpenTemporary() {
     if (std::exchange(directory_.made, false))
       return Status(StatusCode::kNotFound,
                     "the directory " + directory_.path +
-                        " has disappeared with the files in it; it is made again at the next try");
+                        " has disappeared with the files in it; it is created again at the next try");
     Status made = base::MakeDirectories(directory_.path, files_);
     if (!made.ok()) return made;
     directory_.made = true;
@@ -246,7 +246,7 @@ Status CsvFile::CheckUnchanged() {
   }
   if (about.st_dev != device_ || about.st_ino != inode_) return Close();
   if (torn_) {
-    if (TruncateTo(size_) != 0) return FileStatus("cannot cut back", path_, errno, "; its rows wait for the next try");
+    if (TruncateTo(size_) != 0) return FileStatus("cannot truncate", path_, errno, "; its rows wait for the next try");
     torn_ = false;
     return Status();
   }
@@ -263,8 +263,8 @@ Status CsvFile::AppendRows(std::string_view rows) {
   }
   torn_ = TruncateTo(size_) != 0;
   return FileStatus("cannot append to", path_, error,
-                    torn_ ? "; it could not be cut back to whole lines, the next try begins with that"
-                          : "; it was cut back to whole lines and the rows wait for the next try");
+                    torn_ ? "; it could not be truncated to whole lines; the next try starts with that"
+                          : "; it was truncated to whole lines, and the rows wait for the next try");
 }
 
 int CsvFile::TruncateTo(off_t size) {

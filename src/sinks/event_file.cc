@@ -44,19 +44,19 @@ Status EventFile::Append(std::span<const SummaryEvent> events) {
   }
   torn_ = TruncateTo(size_) != 0;
   return FileStatus("cannot append to", path_, error,
-                    torn_ ? "; it could not be cut back to whole records yet" : "; it was cut back to whole records");
+                    torn_ ? "; it could not be truncated to whole records yet" : "; it was truncated to whole records");
 }
 
 Status EventFile::Close() {
   if (fd_ < 0) return Status();
   Status status;
   if (torn_ && TruncateTo(size_) != 0)
-    status = FileStatus("cannot cut back", path_, errno, "; it may end with events that count as not written");
+    status = FileStatus("cannot truncate", path_, errno, "; it may end with events that are counted as not written");
   torn_ = false;
   const bool empty = size_ == 0;
   // Never repeated after EINTR: the descriptor is gone all the same.
   if (files_.Close(std::exchange(fd_, -1)) != 0 && errno != EINTR && status.ok())
-    status = FileStatus("closing", path_, errno, "; events written to it earlier may be missing");
+    status = FileStatus("cannot close", path_, errno, "; events written to it earlier may be missing");
   if (empty) files_.Unlink(path_.c_str());
   return status;
 }
@@ -120,9 +120,10 @@ Status EventFile::CheckUnchanged() {
       torn_ = false;
       files_.Close(std::exchange(fd_, -1));
       ++serial_;
-      return Status(StatusCode::kNotFound, path_ + " has been cut by somebody else; the next append starts a new file");
+      return Status(StatusCode::kNotFound,
+                    path_ + " was truncated by another process; the next append starts a new file");
     }
-    if (TruncateTo(size_) != 0) return FileStatus("cannot cut back", path_, errno);
+    if (TruncateTo(size_) != 0) return FileStatus("cannot truncate", path_, errno);
     torn_ = false;
   }
   return Status();

@@ -25,7 +25,7 @@ WriteResult FormatSink::Write(const RecordLayout& layout, const StepFrame& frame
   if (const auto& sink = SinkOf(layout.format))
     return meter_ == nullptr ? sink->Write(layout, frame) : WriteMetered(sink.get(), layout, frame);
   if (kSinkMakers[static_cast<size_t>(layout.format)] == nullptr) return {Status(), frame.count};
-  return {Status(StatusCode::kUnavailable, "the directory that append_output names is still looked for"), 0};
+  return {Status(StatusCode::kUnavailable, "the search for the directory of append_output is not finished"), 0};
 }
 
 // Rows that the limit has refused are not tried again: there will not be more room.

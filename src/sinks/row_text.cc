@@ -110,7 +110,8 @@ void RowFormatter::Collect(const RecordLayout& layout, const StepFrame& frame) {
   }
   for (size_t i = 0; i < frame.count; ++i) {
     const Record& record = frame.records[i];
-    if (record.site >= layout.sites.size()) throw ImpossibleFrame("a record is of a site that its plan does not have");
+    if (record.site >= layout.sites.size())
+      throw ImpossibleFrame("a record belongs to a site that its plan does not contain");
     const PlannedSite& site = layout.sites[record.site];
     Kind& kind = kinds_[static_cast<size_t>(FileKind(site.kind))];
     uint32_t rank = 0;

@@ -33,7 +33,8 @@ bool IsNumber(const Record& record, Stat stat) {
 SummaryEvent EventOf(const RecordLayout& layout, const Record& record, int rank, double wall_time) {
   SummaryEvent event{wall_time, record.step, {}};
   if (record.missing()) return event;
-  if (record.site >= layout.sites.size()) throw ImpossibleFrame("a record is of a site that its plan does not have");
+  if (record.site >= layout.sites.size())
+    throw ImpossibleFrame("a record belongs to a site that its plan does not contain");
   // Readers give up on a file with a text that is not UTF-8.
   const std::string tag = base::ValidUtf8(RecordTag(layout, record, rank)) + "_";
   for (size_t i = 0; i < record.value_count; ++i) {
@@ -90,7 +91,7 @@ class TensorBoardSink final : public Sink {
  private:
   std::string TagOf(const RecordLayout& layout, const HeatmapColumn& column) const {
     if (column.site >= layout.sites.size())
-      throw ImpossibleFrame("a column of a heat map is of a site that its plan does not have");
+      throw ImpossibleFrame("a column of a heat map belongs to a site that its plan does not contain");
     return base::ValidUtf8(RecordTag(layout.sites[column.site], false, Record(), rank_));
   }
 

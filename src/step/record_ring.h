@@ -33,7 +33,7 @@ struct FrameEnd {
   uint64_t produced = 0;  // records of this step, those included that found the ring full
   StepCost cost{};        // since the frame before it
 };
-static_assert(sizeof(FrameEnd) <= sizeof(Record), "what is measured of a step makes no cell of the ring larger");
+static_assert(sizeof(FrameEnd) <= sizeof(Record), "a FrameEnd must not make the cells of the ring larger");
 // Captured graphs may have measured in this step: whether, and what, is found out where the device has ended it. Comes
 // before the step's FrameEnd, which does not count its records.
 struct GraphStep {

@@ -50,11 +50,11 @@ std::optional<PulseModule> UnpackModule(uint64_t word) {
 Result<Pulse> ReadPulse(const PulsePage& page_untrusted, size_t bytes) {
   const PulsePage& page = page_untrusted;
   if (bytes < sizeof(PulsePage) || page.magic.load(std::memory_order_acquire) != kPulseMagic)
-    return Status(StatusCode::kInvalid, "this is no pulse");
+    return Status(StatusCode::kInvalid, "not a pulse");
   const uint32_t layout = page.layout.load(std::memory_order_relaxed);
   if (layout != kPulseLayout)
     return Status(StatusCode::kUnsupported, "the pulse has layout " + std::to_string(layout) +
-                                                ", and this release reads layout " + std::to_string(kPulseLayout));
+                                                "; this release reads layout " + std::to_string(kPulseLayout));
   Pulse pulse;
   bool is_whole = false;
   for (int look = 0; look < kLooks && !is_whole; ++look) {
@@ -69,7 +69,7 @@ Result<Pulse> ReadPulse(const PulsePage& page_untrusted, size_t bytes) {
   const auto boot_id = page.boot_id.Read();
   const auto host = page.host.Read();
   if (!is_whole || !run_id || !boot_id || !host)
-    return Status(StatusCode::kUnavailable, "the pulse was being written at every look");
+    return Status(StatusCode::kUnavailable, "the pulse was being written at every attempt to read it");
   pulse.process = {base::ValidUtf8(*host), base::ValidUtf8(*boot_id), "", page.pid.load(std::memory_order_relaxed),
                    page.started.load(std::memory_order_relaxed)};
   pulse.pid_namespace_inode = page.pid_namespace.load(std::memory_order_relaxed);

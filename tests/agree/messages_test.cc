@@ -65,7 +65,7 @@ TEST_CASE("the newest proposal tells of questions, and is understood with and wi
   CHECK(LatestFrom("v2 0a1b 5 rings\nrun")->asked == 0);
   CHECK(LatestFrom("v2 0a1b 5 rings 9 and more\nrun")->asked == 9);
   CHECK_FALSE(LatestFrom("v2 0a1b 5 rings x\nrun"));
-  CHECK(OtherVersion("v1 0a1b").find("rank 0 speaks version v1 of the agreement, this rank v2") == 0);
+  CHECK(OtherVersion("v1 0a1b").find("rank 0 uses version v1 of the agreement, this rank v2") == 0);
   for (const char* text : {"", "v2 0a1b 5 rings\nrun", "v2 nonsense", "v", "vx 1", "over", "v12345678901 a"})
     CHECK(OtherVersion(text).empty());
 }

@@ -55,12 +55,12 @@ TEST_CASE("questions: a rank that never answers is missing, and the others are h
   job.Run(milliseconds(290));
   CHECK_FALSE(asked->answers);
   job.Run(milliseconds(30));
-  CHECK(TextsOf(asked->all()) == Texts{"well", "not heard within 300 ms", "well"});
+  CHECK(TextsOf(asked->all()) == Texts{"well", "no answer within 300 ms", "well"});
   // What it says to a question that is over is no answer to the next one.
   job.values[job.KeyOf("a/1")] = Encode(AnswerToQuestion{1, 1, "late"});
   const auto next = job.Ask("b", milliseconds(300));
   job.Run(milliseconds(400));
-  CHECK(TextsOf(next->all()) == Texts{"well", "not heard within 300 ms", "well"});
+  CHECK(TextsOf(next->all()) == Texts{"well", "no answer within 300 ms", "well"});
 }
 
 TEST_CASE("questions: several are asked one after the other, and the same one once for all who wait") {
@@ -88,7 +88,7 @@ TEST_CASE("questions: malformed, oversized and foreign answers are told apart, a
   const Texts texts = TextsOf(asked->all());
   CHECK(texts[1] == "its answer is unreadable");
   CHECK(texts[2] == "its answer is unreadable");
-  CHECK(texts[3].find("rank 3 runs another release of Stepwatch: it speaks version 7") == 0);
+  CHECK(texts[3].find("rank 3 runs another release of Stepwatch: it uses version 7") == 0);
   CHECK(texts[3].find("all ranks of a job must run the same release") != std::string::npos);
 
   const auto big = job.Ask(std::string(kQuestionBytesMax + 1, 'x'));
@@ -152,7 +152,7 @@ TEST_CASE("questions: a store that vanishes is named, and the next question afte
     const auto forwarded = job.Forward(1, "x", milliseconds(300));
     job.Run(milliseconds(400));
     CHECK(asked->all()[0].text_untrusted == "well");
-    CHECK(asked->all()[1].trouble.find("not heard within 300 ms") == 0);
+    CHECK(asked->all()[1].trouble.find("no answer within 300 ms") == 0);
     CHECK((asked->all()[1].trouble.find("connection reset") != std::string::npos) == !hangs);
     CHECK(forwarded->reply->status().code() == StatusCode::kTimedOut);
     job.hangs = job.fails = false;
@@ -229,7 +229,7 @@ TEST_CASE("requests: a leader that dies with one in hand is told of, and its suc
   job.host(0).holds_replies = false;
   job.StartProcess(0);
   job.Run(milliseconds(10));
-  CHECK(lost->reply->status().message().find("rank 0 has come again") == 0);
+  CHECK(lost->reply->status().message().find("rank 0 has restarted") == 0);
   const auto next = job.Forward(1, "y");
   job.Run(milliseconds(600));
   CHECK(next->text() == "y is done");
@@ -238,7 +238,7 @@ TEST_CASE("requests: a leader that dies with one in hand is told of, and its suc
 TEST_CASE("requests: before rank 0 was heard of there is nobody to hand one on to") {
   TalkingJob job(2);
   const auto forwarded = job.Forward(1, "x", milliseconds(0));
-  CHECK(forwarded->reply->status().message() == "nothing was heard of rank 0 yet");
+  CHECK(forwarded->reply->status().message() == "no message of rank 0 has arrived yet");
 }
 
 TEST_CASE("requests: an urgent one goes before those that wait, however many") {
@@ -415,7 +415,7 @@ TEST_CASE("a rank that does not understand rank 0 says so once, in one sentence"
   for (int i = 0; i < 300; ++i) member.Advance(&work);
   REQUIRE(member.delegate.foreign.size() == 1);
   CHECK(member.delegate.foreign[0] ==
-        "rank 0 speaks version v3 of the agreement, this rank v2: all ranks of a job must run the same release of "
+        "rank 0 uses version v3 of the agreement, this rank v2: all ranks of a job must run the same release of "
         "Stepwatch");
   CHECK(member.delegate.silences == 0);
 }

@@ -95,7 +95,7 @@ TEST_CASE("messages of another version are refused with one sentence that names 
     const std::string text = testing::Contents(latest);
     INFO(text);
     CHECK_FALSE(LatestFrom(text));
-    CHECK(OtherVersion(text) == "rank 0 speaks version " + FirstWord(text) + " of the agreement, this rank " +
+    CHECK(OtherVersion(text) == "rank 0 uses version " + FirstWord(text) + " of the agreement, this rank " +
                                     AgreementVersion() + ": all ranks of a job must run the same release of Stepwatch");
   }
   const std::optional<AnswerToQuestion> answer = AnswerFrom(Recorded("later", "answer"));
@@ -103,9 +103,9 @@ TEST_CASE("messages of another version are refused with one sentence that names 
   CHECK(answer->version == kSpeechVersion + 1);
   CHECK(answer->text.empty());
   CHECK(ForeignText(3, answer->version) ==
-        "rank 3 runs another release of Stepwatch: it speaks version " + std::to_string(answer->version) +
-            " of what ranks say to each other, this rank version " + std::to_string(kSpeechVersion) +
-            ", and all ranks of a job must run the same release");
+        "rank 3 runs another release of Stepwatch: it uses version " + std::to_string(answer->version) +
+            " of the messages between ranks, this rank version " + std::to_string(kSpeechVersion) +
+            "; all ranks of a job must run the same release");
 }
 
 }  // namespace

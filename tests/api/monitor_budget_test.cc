@@ -258,9 +258,9 @@ TEST_CASE("ranks of a job without a store are told of a budget that is exceeded,
   for (const Event& event : job.Events(EventKind::kWarning))
     if (event.message.find("budget of ") == 0) told.push_back(event);
   REQUIRE(told.size() == 1);
-  CHECK(
-      told[0].message.find("this is not done: the ranks of a job are to collect the same steps, and without a store") !=
-      std::string::npos);
+  CHECK(told[0].message.find(
+            "this change is not made: the ranks of a job must collect the same steps, and without a store") !=
+        std::string::npos);
 }
 
 TEST_CASE("in static mode the budget acts as well") {

@@ -90,7 +90,7 @@ TEST_CASE("a text that is applied through the door is in the file and armed, and
   REQUIRE(steered.TrainUntil([&] { return job.Count(EventKind::kWroteBack) == 1; }));
 
   const std::vector<Event> seen = job.Events(EventKind::kSeen);
-  CHECK(seen.back().message.find("through the door: uid " + std::to_string(::geteuid()) + ", pid " +
+  CHECK(seen.back().message.find("through the control socket: uid " + std::to_string(::geteuid()) + ", pid " +
                                  std::to_string(::getpid())) != std::string::npos);
   Json history;
   REQUIRE(Eventually([&] {
@@ -242,7 +242,7 @@ TEST_CASE("a text that is applied without the file runs until the file changes, 
   REQUIRE(Eventually([&] { return steered.Get("/v1/status")["drift"] == true; }));
   CHECK(steered.Get("/v1/status")["file_sha256"] == base::Sha256Hex(in_file));
   const std::string seen = job.Events(EventKind::kSeen).back().message;
-  CHECK(seen.find("through the door: uid " + std::to_string(::geteuid())) != std::string::npos);
+  CHECK(seen.find("through the control socket: uid " + std::to_string(::geteuid())) != std::string::npos);
 
   REQUIRE(steered.TrainUntil([&] { return steered.Get("/v1/status")["state"] == "COLLECTING"; }));
   const Answered ended = steered.Post("/v1/apply", ConfigText(Off()) + "\n");

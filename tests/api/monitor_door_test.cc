@@ -240,7 +240,7 @@ TEST_CASE("a door that cannot be opened is one note, and the run goes on") {
   job.TrainSteps(5);
   job.Settle();
   CHECK(job.Count(EventKind::kNote) == 1);
-  CHECK(job.Events(EventKind::kNote)[0].message.find("nobody can ask this run how it is") == 0);
+  CHECK(job.Events(EventKind::kNote)[0].message.find("cannot open the control socket of this run") == 0);
   CHECK(job.Count(EventKind::kDrained) == 1);
 }
 
@@ -267,7 +267,7 @@ TEST_CASE("a number of series that is none is one note, and the door is open") {
   job.Start();
   REQUIRE(job.WaitFor(EventKind::kNote));
   CHECK(job.Events(EventKind::kNote)[0].message ==
-        "STEPWATCH_METRICS_SITES_MAX is \"many\", which is no whole number; /metrics shows no sites");
+        "STEPWATCH_METRICS_SITES_MAX is \"many\", which is not a whole number; /metrics shows no sites");
   CHECK(doors.client().Get("/metrics").value().body.find("stepwatch_site") == std::string::npos);
 }
 
@@ -285,7 +285,7 @@ TEST_CASE("the door is open on TCP when the program wants it, and the status and
   CHECK(address.starts_with("127.0.0.1:"));
   REQUIRE(job.WaitFor(EventKind::kNote));
   CHECK(job.Events(EventKind::kNote)[0].message ==
-        "the door is open on TCP at " + address + " for those who show the token");
+        "the control socket is open on TCP at " + address + " for clients that present the token");
 }
 
 TEST_CASE("the metrics count edits, and time decisions and drains, of what really happened") {

@@ -132,7 +132,7 @@ TEST_CASE("call stacks are written once, and never over a file that is there") {
         "module_name,stack_info\n0:fc,\"File a.py, line 3, in f, \n x = \"\"1\"\" \n\"\n0:,File b.py\n");
   const auto notes = job.Events(EventKind::kNote);
   CHECK(notes[0].message == "stack_info: the call stacks are in " + job.output_dir + "/stack_info.csv");
-  CHECK(notes[1].message.find("is there already and stays as it is") != std::string::npos);
+  CHECK(notes[1].message.find("already exists and is not changed") != std::string::npos);
 }
 
 TEST_CASE("call stacks that cannot be written are told, and a run without files keeps none") {

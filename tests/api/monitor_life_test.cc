@@ -334,8 +334,8 @@ TEST_CASE("what the front end reports waits for nobody: not for the user's funct
   REQUIRE(told->messages.size() == kTold + 1);
   CHECK(told->messages.front() == "0");
   CHECK(told->messages[kTold - 1] == std::to_string(kTold - 1));
-  CHECK(told->messages.back() == std::to_string(kEvents - kTold) +
-                                     " events of the front end came while the loop thread was busy and are not told");
+  CHECK(told->messages.back() ==
+        std::to_string(kEvents - kTold) + " events of the front end were dropped while the loop thread was busy");
 }
 
 }  // namespace

@@ -99,7 +99,7 @@ TEST_CASE("an edit whose output would leave the root is refused, and one without
   job.counts_rows = false;  // those that are taken have no file
   std::string why;
   SECTION("the output lies elsewhere") {
-    why = " lies outside of";
+    why = " is outside";
   }
   SECTION("a link leads there") {
     std::filesystem::create_directories(job.directory / "root");
@@ -117,7 +117,7 @@ TEST_CASE("an edit whose output would leave the root is refused, and one without
   job.Close();
   CHECK(job.Events(EventKind::kDrained).at(0).ledger.written == 8);
   CHECK_FALSE(std::filesystem::exists(job.directory / "out"));
-  CHECK(std::filesystem::is_empty(job.directory / "root") == why.starts_with(" lies"));
+  CHECK(std::filesystem::is_empty(job.directory / "root") == why.starts_with(" is outside"));
 }
 
 TEST_CASE("a link that appears in the middle of a run is not followed") {
@@ -153,7 +153,7 @@ TEST_CASE("near the disk limit that is told, and at it the collection ends with 
   REQUIRE(job.WaitFor(EventKind::kWroteBack));
   const std::vector<Event> limited = job.Events(EventKind::kLimited);
   REQUIRE(limited.size() == 2);
-  CHECK(limited[0].message.find("of the 19.5 KiB that it may (STEPWATCH_BYTES_MAX); when they are used up") !=
+  CHECK(limited[0].message.find("of the allowed 19.5 KiB (STEPWATCH_BYTES_MAX); when they are used up") !=
         std::string::npos);
   CHECK(limited[1].message.find("the collection ends") != std::string::npos);
   CHECK(job.Events(EventKind::kFinished).at(0).message == "a limit of the run was reached");
@@ -228,7 +228,8 @@ TEST_CASE("what the program sets is no way around a limit") {
   amendment.xy_distribution = true;
   CHECK(job.monitor->Amend(amendment).ok());
   REQUIRE(job.WaitFor(EventKind::kLimited));
-  CHECK(job.Events(EventKind::kLimited)[0].message.find("what the program has set is not taken") != std::string::npos);
+  CHECK(job.Events(EventKind::kLimited)[0].message.find("the change set by the program is refused") !=
+        std::string::npos);
   job.TrainSteps(2);
   CHECK(job.monitor->GetStatus().plan_id == 1);
   job.Close();
@@ -296,7 +297,7 @@ TEST_CASE("of two output roots the inner one is in force") {
   CHECK(root("/data", "/data/runs") == "/data/runs");
   CHECK(root("/data/runs", "/data") == "/data/runs");
   CHECK(root("/", "/data") == "/data");
-  CHECK(root("/data/a", "/data/ab").find("have no place in common") != std::string::npos);
+  CHECK(root("/data/a", "/data/ab").find("do not overlap") != std::string::npos);
 }
 
 TEST_CASE("a root that a link leads out of the other one does not loosen it") {
@@ -318,8 +319,8 @@ TEST_CASE("a limit that cannot be understood keeps the monitor from starting") {
     return LimitsInForce({}, Environment({{name, text}})).status().message();
   };
   CHECK(why("STEPWATCH_BYTES_MAX", "lots") ==
-        "the limit STEPWATCH_BYTES_MAX=lots is not usable; give a number of bytes above 0, such as 500M or 20G, or "
-        "leave it unset");
+        "the limit STEPWATCH_BYTES_MAX=lots is invalid; accepted: a number of bytes above 0, such as 500M or 20G, or "
+        "unset");
   CHECK(why("STEPWATCH_BYTES_MAX", "0") != "");
   CHECK(why("STEPWATCH_ROWS_PER_STEP_MAX", "1e6") != "");
   CHECK(why("STEPWATCH_FORMATS", "csv,parquet").find("of csv, tensorboard, api") != std::string::npos);
@@ -329,7 +330,7 @@ TEST_CASE("a limit that cannot be understood keeps the monitor from starting") {
   CHECK(LimitsInForce(of_program, Environment({{"STEPWATCH_FORMATS", "api"}}))
             .status()
             .message()
-            .find("no format is left") == 0);
+            .find("no format is allowed by both") == 0);
   ::setenv("STEPWATCH_QUEUE_BYTES_MAX", "?", 1);
   Job job(ConfigText(Off()));
   CHECK_FALSE(job.Create().ok());

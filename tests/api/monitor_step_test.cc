@@ -89,7 +89,7 @@ TEST_CASE("a stop takes the place of what waits for its step, and has no step it
   job.Start();
   job.TrainSteps(3);
   const Json refused = Apply(doors, "?at_step=9", ConfigText(Off()), 422);
-  CHECK(refused["error"]["message"].get<std::string>().find("a step to begin at is for a config that collects") !=
+  CHECK(refused["error"]["message"].get<std::string>().find("a step to begin at requires a config that collects") !=
         std::string::npos);
   CHECK(Contents(job.config_path) == ConfigText({.collect_times = 100000}));
   Apply(doors, "?at_step=9&volatile=1", ConfigText(Off()), 422);

@@ -68,7 +68,7 @@ TEST_CASE("where nothing is in force, an edit that the ranks agree on is not ame
     CHECK(rank->Steps("grad_reduced") == Steps{7, 8});
     REQUIRE(rank->Count(EventKind::kNote) == 1);
     CHECK(rank->Events(EventKind::kNote)[0].message ==
-          "what the program has set does not hold for the edit that the ranks agree on");
+          "the change set by the program does not apply to the edit that the ranks agree on");
   }
 }
 

@@ -119,8 +119,8 @@ TEST_CASE("one rank that is over the budget lowers all: they collect the same st
   REQUIRE(job.WaitForEnd());
   job.Close();
   // Rank 2, unless the machine has interrupted another in its measuring for still longer.
-  CHECK(job.Decisions(0)[0].find("; what measuring takes on rank ") != std::string::npos);
-  CHECK(job.Decisions(0)[0].find(" decides, and all ranks do so from step ") != std::string::npos);
+  CHECK(job.Decisions(0)[0].find("; the cost on rank ") != std::string::npos);
+  CHECK(job.Decisions(0)[0].find(" is decisive, and all ranks follow from step ") != std::string::npos);
   job.CheckAllAreAlike();
   CHECK(job[0].Steps("grad_reduced").size() == 60);
   for (size_t rank = 0; rank < 3; ++rank) {
@@ -178,7 +178,7 @@ TEST_CASE("a call of one rank's program keeps the sampling that all ranks have a
 
 // The step from which on all ranks do what the rank has told as its newest decision; 0: it has told of none.
 int64_t AgreedStep(CostlyRanks& job, size_t rank) {
-  const std::string words = "all ranks do so from step ";
+  const std::string words = "all ranks follow from step ";
   const std::vector<std::string> told = job.Decisions(rank);
   return told.empty() ? 0 : std::stoll(told.back().substr(told.back().find(words) + words.size()));
 }
@@ -226,7 +226,7 @@ TEST_CASE("rank 0 asks for the others where module_ranks leaves it out", "[slow]
   REQUIRE(job.WaitForEnd());
   job.Close();
   CHECK(job.Decisions(0) == job.Decisions(1));
-  CHECK(job.Decisions(1)[0].find("; what measuring takes on rank 1 decides, ") != std::string::npos);
+  CHECK(job.Decisions(1)[0].find("; the cost on rank 1 is decisive, ") != std::string::npos);
   CHECK(job[1].Steps("grad_reduced").size() == 60);
   CHECK(job.Plans(1)[1]["budget"]["step_interval"] > 1);
 }

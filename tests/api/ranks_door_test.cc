@@ -72,7 +72,7 @@ TEST_CASE("a rank that cannot be heard is missing, and is heard again when it ca
   CHECK(ranks["complete"] == false);
   REQUIRE(ranks["missing"].size() == 1);
   CHECK(ranks["missing"][0]["rank"] == 2);
-  CHECK(ranks["missing"][0]["reason"].get<std::string>().find("not heard within 1500 ms") == 0);
+  CHECK(ranks["missing"][0]["reason"].get<std::string>().find("no answer within 1500 ms") == 0);
   // What it is asked itself it cannot hand on.
   CHECK(doors.client(2).Get("/v1/ranks", std::chrono::seconds(20)).value().status == 503);
   CHECK(doors.client(2).Get("/v1/status").value().status == 200);
@@ -200,7 +200,7 @@ TEST_CASE("ranks that share no store, or are static, answer for themselves and s
     CHECK(ranks["complete"] == false);
     CHECK(ranks["ranks"].size() == 1);
     CHECK(ranks["ranks"][0]["rank"] == 1);
-    CHECK(ranks["alone"].get<std::string>().find("this rank alone was asked") != std::string::npos);
+    CHECK(ranks["alone"].get<std::string>().find("only this rank was asked") != std::string::npos);
     CHECK(doors.Ask(1, "POST", "/v1/dry-run", ConfigText(Off()))["agreed"] == false);
     job.Run(milliseconds(1));
     REQUIRE(job.WaitForAll(EventKind::kDrained));
@@ -224,8 +224,10 @@ TEST_CASE("a rank without a door answers the others, and rank 0 without one says
   REQUIRE(reply.ok());
   CHECK(reply.value().status == 503);
   CHECK(Eventually([&] {
-    return others.client(1).Get("/v1/ranks", std::chrono::seconds(20)).value().body.find("rank 0 has no door") !=
-           std::string::npos;
+    return others.client(1)
+               .Get("/v1/ranks", std::chrono::seconds(20))
+               .value()
+               .body.find("rank 0 has no control socket") != std::string::npos;
   }));
   other.Close();
 }

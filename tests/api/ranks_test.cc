@@ -193,8 +193,7 @@ TEST_CASE("a rank that is none of the job's is told, and goes by itself") {
   job[1].options.rank = 2;
   REQUIRE(job[1].Create().ok());
   REQUIRE(job[1].Count(EventKind::kWarning) == 1);
-  CHECK(job[1].Events(EventKind::kWarning).at(0).message.find("rank 2 is not one of world_size 2") !=
-        std::string::npos);
+  CHECK(job[1].Events(EventKind::kWarning).at(0).message.find("rank 2 is outside world_size 2") != std::string::npos);
   REQUIRE(job[1].Attach().ok());
   job[1].TrainSteps(3);
   REQUIRE(job[1].WaitFor(EventKind::kWroteBack));

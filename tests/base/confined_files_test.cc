@@ -187,9 +187,9 @@ TEST_CASE("a place for output is judged before anything is written") {
   CHECK(files.Check(confined.root()).ok());
   CHECK(files.Check(confined.root() + "/to/be/made").ok());
   CHECK(why(confined.outside()) ==
-        "the output directory " + confined.outside() + " lies outside of the output root " + confined.root());
+        "the output directory " + confined.outside() + " is outside the output root " + confined.root());
   CHECK(why(confined.root() + "/../outside") == "the output directory " + confined.root() +
-                                                    "/../outside has \"..\" in it, which may lead out of the output "
+                                                    "/../outside contains \"..\", which may lead out of the output "
                                                     "root " +
                                                     confined.root());
   CHECK(why(confined.root() + "/link/to/be/made") ==

@@ -149,7 +149,7 @@ TEST_CASE("a plan is stopped when it is out of force, before its rows are writte
   (void)told.OnStatus({{"state", "COLLECTING"}});
   CHECK_FALSE(told.end());
   (void)told.OnEvent("finished", {{"plan", 3}});
-  (void)told.OnStatus({{"state", "ARMED"}});  // somebody has saved something newer since
+  (void)told.OnStatus({{"state", "ARMED"}});  // a newer edit was saved since
   CHECK(told.end() == End::kReached);
   EditWait seen(Goal::kStopped, stopping, Verb::kStop);
   (void)seen.OnStatus({{"state", "DRAINING"}});

@@ -29,7 +29,7 @@ TEST_CASE("what means several jobs, or none, is refused with the names that ther
   }
   const Status none = ChooseJob(kJobs, "x\x1b[2J", "/").status();
   CHECK(none.code() == StatusCode::kUnavailable);
-  CHECK(none.message() == "no job here is called \"x\\x1b[2J\"; there are 12-1, 12-2, 7-1, 8-1");
+  CHECK(none.message() == "no job matches \"x\\x1b[2J\"; running jobs: 12-1, 12-2, 7-1, 8-1");
   CHECK(ChooseJob({}, "", "/").status().code() == StatusCode::kUnavailable);
 }
 

@@ -27,7 +27,7 @@ TEST_CASE("a beginning that several ids have is refused with all of them") {
 TEST_CASE("a beginning that no id has is not found, and cannot steer a terminal") {
   const Status status = MeantId("\x1b[2J", kKnown, "run").status();
   CHECK(status.code() == StatusCode::kNotFound);
-  CHECK(status.message() == "stepwatchd knows no run whose id begins with \"\\x1b[2J\"");
+  CHECK(status.message() == "stepwatchd has no run with the id prefix \"\\x1b[2J\"");
 }
 
 TEST_CASE("long ids are cut to what no other has, short ones are whole") {

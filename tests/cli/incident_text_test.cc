@@ -25,7 +25,7 @@ Json NanIncident() {
 
 TEST_CASE("the table of runs says what each does, and when it was heard") {
   CHECK(RunsText({Run("r1", "train", 2)}, {Run("r1", "train", 2)}, 1000) ==
-        "RUN  STATE  WORLD  STEP  STEP TIME  INCIDENTS  HEARD\n"
+        "RUN  STATE  WORLD  STEP  STEP TIME  INCIDENTS  LAST REPORT\n"
         "r1   train  8      1041  350.0 ms   2 open     5 s ago\n");
 }
 
@@ -50,7 +50,7 @@ TEST_CASE("a run of interest has not ended, or something of it is open") {
 
 TEST_CASE("the table of incidents names kind, run, culprits, the last good step and who sees to it") {
   CHECK(IncidentsText({NanIncident()}, 1000) ==
-        "ID            SEVERITY  KIND            RUN  RANKS  SINCE  OPEN FOR  SAID\n"
+        "ID            SEVERITY  KIND            RUN  RANKS  SINCE  OPEN FOR  NOTE\n"
         "1a2b3c4d5e6f  critical  loss_nonfinite  r1   3,0    9      10 s      -\n");
   Json seen = NanIncident();
   seen["acknowledged"] = {{"by", "kim"}, {"note", "looking\x1b[2J"}, {"t", 995}};

@@ -31,14 +31,14 @@ TEST_CASE("evidence is told in sentences, times and shares with their units") {
   CHECK(EvidenceWords(Incident("stuck", R"({"phase": "train", "witness": "collective_wait", "module": "layers.3",
           "process_state": "T", "standstill_seconds": 34.25, "deadline_seconds": 90, "step_seconds": 0.5,
           "waiting_ranks": [0, 2]})")) ==
-        std::vector<std::string>{"no step for 34.25 s; 1 m 30 s were allowed",
+        std::vector<std::string>{"no step for 34.25 s; the limit is 1 m 30 s",
                                  "its peers wait in a collective, and it does not",
-                                 "in phase train; the module that was entered last is layers.3",
-                                 "process state T (stopped)", "ranks 0, 2 wait for it", "a step took 500.0 ms"});
+                                 "in phase train; last module entered: layers.3", "process state T (stopped)",
+                                 "ranks 0, 2 wait for it", "the usual step time is 500.0 ms"});
   CHECK(
       EvidenceWords(Incident("throughput_drop",
                              R"({"measure": "tokens_per_second", "rate": 61, "rate_baseline": 100, "ratio": 0.61})")) ==
-      std::vector<std::string>{"61 tokens a second are 61 % of the 100 before"});
+      std::vector<std::string>{"61 tokens per second, 61 % of the 100 before"});
 }
 
 TEST_CASE("a sentence whose evidence is missing is left out, and what no sentence speaks of is told as it is") {
@@ -53,7 +53,7 @@ TEST_CASE("a sentence whose evidence is missing is left out, and what no sentenc
 TEST_CASE("symptoms come last, stacks and the end are not evidence in words") {
   CHECK(EvidenceWords(Incident("exception", R"({"type": "ValueError", "message": "bad\u001b[2J", "stack": "File x",
           "fingerprint": "77", "symptoms": ["process_lost on rank 3"], "resolved_by": "x", "open_seconds": 3})")) ==
-        std::vector<std::string>{"ValueError: bad\\x1b[2J", "it brought about: process_lost on rank 3"});
+        std::vector<std::string>{"ValueError: bad\\x1b[2J", "consequences: process_lost on rank 3"});
 }
 
 TEST_CASE("long lists are cut") {
@@ -73,7 +73,7 @@ TEST_CASE("stacks say whose they are") {
 }
 
 TEST_CASE("ranks are named, many of them are counted") {
-  CHECK(CulpritsText(Incident("stuck", "{}")) == "no rank can be named");
+  CHECK(CulpritsText(Incident("stuck", "{}")) == "no culprit rank identified");
   CHECK(CulpritsText(Incident("stuck", "{}", "[3]")) == "rank 3");
   CHECK(CulpritsText(Incident("stuck", "{}", "[3, 4, 5, 6, 7]")) == "ranks 3, 4, 5, 6 and 1 more");
   CHECK(ShortCulpritsText(Incident("stuck", "{}")) == "-");

@@ -37,8 +37,8 @@ TEST_CASE("what would change is shown by key, by hook and by cost") {
   answer["sites"][0]["seconds_per_collected_step"] = nullptr;
   answer["sites"][1]["seconds_per_collected_step"] = 0.00125;
   CHECK(PreviewText("7-1", answer) ==
-        "differs     job 7-1, compared with plan 3, which runs\n"
-        "if saved    a new window begins at the next step, 100 steps are collected, one of 10\n"
+        "differs     job 7-1, compared with the running plan 3\n"
+        "if saved    a new window begins at the next step, 100 steps collected, one in 10\n"
         "\n"
         "- step_interval  1\n"
         "+ step_interval  10\n"
@@ -47,12 +47,12 @@ TEST_CASE("what would change is shown by key, by hook and by cost") {
         "+ targets        \"head\"\n"
         "\n"
         "SITES         ADDED  REMOVED  KEPT  MEASURED\n"
-        "actv          +4     -        2     not known\n"
-        "grad_reduced  -      -3       -     1.250 ms a step\n"
+        "actv          +4     -        2     unknown\n"
+        "grad_reduced  -      -3       -     1.250 ms per step\n"
         "\n"
-        "a collected step: 5 -> 6 sites, 10 -> 12 rows, 2.0 MB of parameters, gradients and moments read (activations "
-        "come on top)\n"
-        "measured: a collected step of plan 2 has taken 1.500 ms of the trainer's time\n");
+        "per collected step: 5 -> 6 sites, 10 -> 12 rows, 2.0 MB of parameters, gradients and moments read (plus "
+        "activations)\n"
+        "measured: a collected step of plan 2 took 1.500 ms of training time\n");
 }
 
 TEST_CASE("a cost that is not known is left out, and long lists are cut") {
@@ -65,7 +65,7 @@ TEST_CASE("a cost that is not known is left out, and long lists are cut") {
   CHECK_FALSE(Has(text, "measured"));
   CHECK(Has(text, "+ module_ranks  9\n+ module_ranks  and 20 more\n"));
   preview.differences = {{"ops", R"(["norm","max"])", R"(["max","norm"])"}};
-  CHECK(Has(PreviewText("7-1", PlanPreviewJson(preview)), "~ ops  the same entries in another order\n"));
+  CHECK(Has(PreviewText("7-1", PlanPreviewJson(preview)), "~ ops  same entries, different order\n"));
 }
 
 TEST_CASE("a stop, a static job and a job with nothing to do are told apart") {
@@ -75,12 +75,12 @@ TEST_CASE("a stop, a static job and a job with nothing to do are told apart") {
   CHECK(Has(PreviewText("7-1", PlanPreviewJson(preview)), "if saved    collecting stops at the next step\n"));
   CHECK(Has(PreviewText("7-1", PlanPreviewJson(preview)), "5 -> 0 sites"));
   preview.effect = PlanPreview::Effect::kAtRestart;
-  CHECK(Has(PreviewText("7-1", PlanPreviewJson(preview)), "the file is read when the job starts"));
+  CHECK(Has(PreviewText("7-1", PlanPreviewJson(preview)), "the job reads the file when it starts"));
   PlanPreview same;
   same.compared_with = PlanPreview::ComparedWith::kFile;
   CHECK(PreviewText("7-1", PlanPreviewJson(same)) ==
-        "same        job 7-1, compared with what its config file holds; nothing runs\n"
-        "if saved    nothing changes in what is collected\n");
+        "same        job 7-1, compared with its config file (no plan is running)\n"
+        "if saved    the collection does not change\n");
 }
 
 TEST_CASE("a preview of any shape is shown as far as it goes, and cannot write to the terminal") {

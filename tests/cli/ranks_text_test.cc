@@ -15,7 +15,7 @@ using door::Json;
 using testing::Has;
 
 const Json kAnswer = Json::parse(R"({"version": 1, "run_id": "0123456789", "world_size": 12, "complete": false,
-  "alone": null, "reasons": [], "missing": [{"rank": 4, "reason": "not heard within 1500 ms"}],
+  "alone": null, "reasons": [], "missing": [{"rank": 4, "reason": "no answer within 1500 ms"}],
   "ranks": [{"rank": 0, "state": "COLLECTING", "paused": true, "step": 41, "plan_id": 3, "collected": 5, "heard_ms": 0,
              "config_sha256": "aaaaaaaaaaaaaaaa", "fault": null},
             {"rank": 1, "state": "ARMED", "step": 41, "plan_id": null, "armed_plan_id": 3, "at_step": 44,
@@ -29,30 +29,30 @@ TEST_CASE("each rank has a line, and each missing one a reason") {
   CHECK(Has(text, "3 at 44"));
   CHECK(Has(text, "12 ms"));
   CHECK(Has(text, "disk full"));
-  CHECK(Has(text, "rank 4: not heard within 1500 ms\n"));
+  CHECK(Has(text, "rank 4: no answer within 1500 ms\n"));
 }
 
 TEST_CASE("an answer about ranks of any shape is shown as far as it goes, and cannot write to the terminal") {
   for (const Json& odd : {Json::object(), Json::array(), Json{{"ranks", 3}, {"missing", {{"rank", "x"}}}},
                           Json{{"ranks", {1, Json::object(), Json::array()}}}}) {
     CHECK(Has(RanksText(odd), "RANK"));
-    CHECK(Has(DryRunText(odd), "ranks would take"));
+    CHECK(Has(DryRunText(odd), "ranks would accept"));
   }
   Json ill = kAnswer;
   ill["ranks"][1]["fault"] = "a\x1b[2J\n";
   CHECK(Has(RanksText(ill), "a\\x1b[2J\\x0a"));
   Json many = kAnswer;
   for (int i = 0; i < 1000; ++i) many["missing"].push_back({{"rank", i}, {"reason", "x"}});
-  CHECK(Has(RanksText(many), "and 993 ranks more\n"));
+  CHECK(Has(RanksText(many), "and 993 more ranks\n"));
 }
 
 TEST_CASE("a dry run is told with its reasons") {
   const Json trials = Json::parse(R"({"sha256": "abcdefabcdefabcdef", "accepted": 2, "world_size": 3, "error": null,
     "alone": null, "reasons": [{"rank": 1, "reason": "no module is called \"x\""}]})");
   CHECK(DryRunText(trials) ==
-        "2 of 3 ranks would take abcdefabcdef; nothing was changed\nrank 1: no module is called \"x\"\n");
+        "2 of 3 ranks would accept abcdefabcdef; the config is unchanged\nrank 1: no module is called \"x\"\n");
   const Json refused = Json::parse(R"({"sha256": "ab", "error": {"message": "is no list", "line": 3, "column": 5}})");
-  CHECK(DryRunText(refused) == "ab is refused at line 3, column 5: is no list\n");
+  CHECK(DryRunText(refused) == "ab refused at line 3, column 5: is no list\n");
 }
 
 TEST_CASE("ranks that share no store are put together, each once") {

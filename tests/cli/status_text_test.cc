@@ -36,7 +36,7 @@ TEST_CASE("the screen of a collecting job") {
   CHECK(text ==
         "job         7-1, rank 0 of 4, run 01234567, up 1 h 02 m\n"
         "state       COLLECTING, plan 3: 5/100 steps collected, 1 of 10\n"
-        "step        1041, 350.0 ms each lately\n"
+        "step        1041, 350.0 ms per step recently\n"
         "config      /x/config.json, sha256 aaaaaaaaaaaa\n"
         "rows        1200 produced, 1188 written, 12 dropped (12 unsupported); measuring took 0.000 s\n");
   CHECK_FALSE(IsDegraded(Collecting()));
@@ -60,10 +60,11 @@ TEST_CASE("what measuring costs, and its budget, are a line each") {
   status.budget->percent = 1;
   status.budget->spent_percent = 0.5;
   std::string text = StatusText("7-1", door::StatusJson(status));
-  CHECK(Has(text,
-            "\ncost        5.0 ms a collected step, 0.5 % of the training time; of that actv 60 %, grad_reduced 30 %, "
-            "boundary 8 %\n"));
-  CHECK(Has(text, "\nbudget      1 % of the training time, 0.5 % taken lately\n"));
+  CHECK(
+      Has(text,
+          "\ncost        5.0 ms per collected step, 0.5 % of the training time; of that actv 60 %, grad_reduced 30 %, "
+          "boundary 8 %\n"));
+  CHECK(Has(text, "\nbudget      1 % of the training time, 0.5 % used recently\n"));
   status.cost->device_seconds = 0.02;
   CHECK(Has(StatusText("7-1", door::StatusJson(status)), "boundary 8 %; 40 % on devices\n"));
   status.budget->factor = 8;
@@ -73,8 +74,8 @@ TEST_CASE("what measuring costs, and its budget, are a line each") {
   text = StatusText("7-1", door::StatusJson(status));
   CHECK(
       Has(text,
-          "\nbudget      1 % of the training time, 1.25 % taken lately, 8 times as long an interval as in the config, "
-          "without actv, exp_avg; only told: ranks\n"));
+          "\nbudget      1 % of the training time, 1.25 % used recently, 8 times as long an interval as in the config, "
+          "without actv, exp_avg; report only: ranks\n"));
   for (const Json& odd : {Json{{"cost", 3}, {"budget", "x"}}, Json{{"cost", {{"collected", 1}, {"parts", 2}}}},
                           Json{{"budget", {{"percent", 1}, {"left_out", {1, nullptr}}}}}})
     CHECK(Has(StatusText("7-1", odd), "job "));
@@ -84,11 +85,11 @@ TEST_CASE("a refusal and its place are on the screen, and the job is degraded") 
   Json status = Collecting();
   status["refusal"] = {{"key", "ops"}, {"line", 2}, {"column", 10}, {"message", "is no list"}, {"sha256", "b"}};
   status["drift"] = true;
-  status["drift_reason"] = "what the config file holds was refused";
+  status["drift_reason"] = "the content of the config file was refused";
   status["not_begun"] = "this window was done at step 5 in an earlier start of this job";
   const std::string text = StatusText("7-1", status);
   CHECK(Has(text, "\nrefused     line 2, column 10, \"ops\": is no list\n"));
-  CHECK(Has(text, "\ndrift       what the config file holds was refused\n"));
+  CHECK(Has(text, "\ndrift       the content of the config file was refused\n"));
   CHECK(Has(text, "\nnot begun   this window was done at step 5 in an earlier start of this job\n"));
   CHECK(IsDegraded(status));
 }
@@ -115,7 +116,7 @@ TEST_CASE("the table lines up, and a job that does not answer has its reason") {
 
 TEST_CASE("an event is one line") {
   CHECK(EventLine("applied", {{"t", 1.5}, {"plan", 2}, {"step", 41}}) == "     1.500 s  applied     plan 2  step 41");
-  CHECK(EventLine("gap", {{"missed", 400}}) == "              400 events are not kept any more");
+  CHECK(EventLine("gap", {{"missed", 400}}) == "              400 events are no longer kept");
   CHECK(Has(EventLine("refused", {{"t", 1}, {"line", 2}, {"column", 3}, {"key", "ops"}, {"message", "no\nlist"}}),
             "line 2, column 3, \"ops\": no\\x0alist"));
 }

@@ -20,7 +20,7 @@ TEST_CASE("stepwatchd is looked for where the sockets of jobs lie, and the refus
                                                          "/tmp/stepwatch-7/stepwatchd.sock"});
   const Status status = FindStepwatchd(directory.path() + "/nobody.sock").status();
   CHECK(status.code() == StatusCode::kUnavailable);
-  CHECK(status.message().find(directory.path() + "/nobody.sock: nothing there") != std::string::npos);
+  CHECK(status.message().find(directory.path() + "/nobody.sock: no such file") != std::string::npos);
   CHECK(status.message().find("stepwatchd run") != std::string::npos);
   CHECK(FailOperations(status, false) == kExitNoStepwatchd);
 }

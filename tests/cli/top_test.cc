@@ -80,7 +80,7 @@ TEST_CASE("a small terminal shows who, what, the table and the keys") {
   CHECK(Screen(Answers(), {.sort = "norm"}, {80, 10}) ==
         "stepwatch top  7-1, rank 0 of 4, run 01234567, up 1 m 01 s\n"
         "COLLECTING, plan 3: 5/100 steps collected\n"
-        "step 1041, 350.0 ms each lately; 12 rows in a collected one\n"
+        "step 1041, 350.0 ms per step recently; 12 rows per collected step\n"
         "grad_reduced: 3 rows, sorted by norm\n"
         "SITE                                    STEP       *norm         max        nans\n"
         "fc1.bias                                1040         nan         inf           -\n"
@@ -125,9 +125,9 @@ TEST_CASE("several ranks have a line") {
 
 TEST_CASE("trouble takes the place of the state, and what was known stays") {
   TopAnswers answers = Answers();
-  answers.trouble = "the job does not answer; it is asked again";
+  answers.trouble = "the job does not respond; retrying";
   const std::string screen = Screen(answers, {}, {80, 24});
-  CHECK(Has(screen, "\nthe job does not answer; it is asked again\n"));
+  CHECK(Has(screen, "\nthe job does not respond; retrying\n"));
   CHECK(Has(screen, "fc1.weight"));
 }
 

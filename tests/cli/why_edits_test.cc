@@ -31,20 +31,20 @@ TEST_CASE("the edits before it went wrong are told, the last ones first, with wh
   const Json later = Line("applied", "2026-01-01T00:01:00Z", 3, 200);
   const Json end = Line("finished", "2025-12-31T23:59:30Z", 2, 98);
   const auto lines = EditLines({first, second, end, later, Json(3)}, {100, kNoticed}, kNothingKept);
-  CHECK(lines == std::vector<std::string>{"plan 2 began with step 97, 3 steps before the last good one, by uid 0 with "
+  CHECK(lines == std::vector<std::string>{"plan 2 began at step 97, 3 steps before the last good step, by uid 0 with "
                                           "/usr/bin/stepwatch",
-                                          "plan 1 began with step 5, 95 steps before the last good one, by uid 1000"});
+                                          "plan 1 began at step 5, 95 steps before the last good step, by uid 1000"});
 }
 
 TEST_CASE("an edit may have begun with the last good step, or after it") {
   const Json line = Line("applied", "2025-12-31T23:59:00Z", 2, 100);
-  CHECK(EditLines({line}, {100, kNoticed}, kNothingKept).front() == "plan 2 began with step 100, the last good one");
+  CHECK(EditLines({line}, {100, kNoticed}, kNothingKept).front() == "plan 2 began at step 100, the last good step");
   CHECK(EditLines({line}, {99, kNoticed}, kNothingKept).front() ==
-        "plan 2 began with step 100, 1 step after the last good one");
+        "plan 2 began at step 100, 1 step after the last good step");
   CHECK(EditLines({line}, {-1, kNoticed}, kNothingKept).front() ==
-        "plan 2 began with step 100, 1 m 00 s before it was noticed");
+        "plan 2 began at step 100, 1 m 00 s before detection");
   CHECK(EditLines({Line("stopping", "2025-12-31T23:59:00Z", 2, -1)}, {99, kNoticed}, kNothingKept).front() ==
-        "plan 2 was stopped 1 m 00 s before it was noticed");
+        "plan 2 stopped 1 m 00 s before detection");
 }
 
 TEST_CASE("the keys in which the configs differ are told with both values") {
@@ -58,7 +58,7 @@ TEST_CASE("the keys in which the configs differ are told with both values") {
   CHECK(text.find("step_interval 1 -> 10") != std::string::npos);
   CHECK(text.find(R"(ops ["norm","shape","dtype"] -> ["max","shape","dtype"])") != std::string::npos);
   const ConfigText broken = [](const std::string&) { return std::optional<std::string>("{"); };
-  CHECK(EditLines({line}, {100, kNoticed}, broken).front() == "plan 2 began with step 100, the last good one");
+  CHECK(EditLines({line}, {100, kNoticed}, broken).front() == "plan 2 began at step 100, the last good step");
 }
 
 TEST_CASE("a jump of the learning rate near the last good step is told, its schedule is not") {

@@ -19,7 +19,7 @@ Json Latest() {
 
 TEST_CASE("the first site with NaN is that of the model's order, backwards the last one") {
   CHECK(FirstNonfinite(Latest(), false) ==
-        "layers.0 (actv, step 10): the first of 2 sites with NaN or infinities, of 4 measured");
+        "layers.0 (actv, step 10): the first of 2 sites with NaN or infinities among 4 measured");
   CHECK(FirstNonfinite(Latest(), true)->starts_with("layers.1 "));
   CHECK_FALSE(FirstNonfinite(Json::object(), false));
   CHECK_FALSE(FirstNonfinite(Json::parse(R"({"values": [3, {"values": {"norm": 1}}]})"), false));
@@ -38,10 +38,10 @@ TEST_CASE("the innermost frame of a stack is its last") {
 
 TEST_CASE("a layer is what the incident says, or where the rank was last") {
   const Json stuck = Json::parse(R"({"incident": "stuck", "ranks": [1], "evidence": {"module": "layers.3"}})");
-  CHECK(FindLayer({}, Json::object(), stuck).text == "entered last: layers.3");
+  CHECK(FindLayer({}, Json::object(), stuck).text == "last module entered: layers.3");
   const Json lost = Json::parse(R"({"incident": "process_lost", "ranks": [1], "evidence": {}})");
   const Json run = Json::parse(R"({"ranks": [{"rank": 0, "module": "a"}, {"rank": 1, "module": "b"}]})");
-  CHECK(FindLayer({}, run, lost).text == "entered last: b");
+  CHECK(FindLayer({}, run, lost).text == "last module entered: b");
   const LayerFound none = FindLayer({}, Json::object(), lost);
   CHECK(none.text.empty());
   CHECK_FALSE(none.unknown.empty());
@@ -51,7 +51,7 @@ TEST_CASE("an incident of no layer has none, and one of numbers says why it is n
   const auto of = [](const char* kind) { return FindLayer({}, Json::object(), {{"incident", kind}}); };
   CHECK(of("throughput_drop").text.empty());
   CHECK(of("throughput_drop").unknown.empty());
-  CHECK(of("grad_explosion").unknown.find("no job of the run answers") != std::string::npos);
+  CHECK(of("grad_explosion").unknown.find("no job of the run responds") != std::string::npos);
 }
 
 }  // namespace

@@ -107,12 +107,12 @@ TEST_CASE("a fault says where it is in the text") {
   };
   const Case cases[] = {
       {"layers.[ab", 7, "a set that is closed"},
-      {"a.[b.c]", 2, "holds no dot"},
+      {"a.[b.c]", 2, "contains no dot"},
       {"[z-a]x", 1, "a range from the lower"},
       {"layers**.x", 6, "as a whole part"},
-      {"a..b", 2, "before and behind each dot"},
-      {"a.", 2, "before and behind each dot"},
-      {"2:.a", 2, "before and behind each dot"},
+      {"a..b", 2, "before and after each dot"},
+      {"a.", 2, "before and after each dot"},
+      {"2:.a", 2, "before and after each dot"},
       {"re:a*b|*", 7, "no argument for repetition operator: *"},
       {"re:(ab", 3, "missing )"},
       {"re:ab)", 5, "unexpected )"},

@@ -50,7 +50,7 @@ TEST_CASE("a group that is not right is refused where it is wrong") {
       {R"({"match": "re:a~(b"})", kRange, "[0].match", "missing )"},
       {R"({"match": "re:\\d\u00e4\ud83d\ude00\u0061\n/~*+"})", kRange, "[0].match", "bad repetition operator: *+"},
       {R"({"match": "re:x~\\q"})", kRange, "[0].match", "invalid escape sequence"},
-      {R"({"match": "a", "exclude": ["b", "c.~.d"]})", kRange, "[0].exclude[1]", "before and behind each dot"},
+      {R"({"match": "a", "exclude": ["b", "c.~.d"]})", kRange, "[0].exclude[1]", "before and after each dot"},
       {R"({"match": "a", "exclude": ["b", ~3]})", kType, "[0].exclude[1]", "a pattern of names"},
       {R"({"match": "a", "exclude": ~"b"})", kType, "[0].exclude", "a list of patterns"},
       {R"({"match": "a", "kinds": ["actv", ~"grad_reducd"]})", kRange, "[0].kinds[1]", R"(mean "grad_reduced"?)"},

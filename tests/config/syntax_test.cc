@@ -28,7 +28,7 @@ TEST_CASE("a text with nothing in it is called empty") {
 
 TEST_CASE("a cut text is called cut, with the place of what is still open") {
   const SyntaxCase cut[] = {
-      {"{^", "the text ends before the JSON does: the '{' at line 1, column 1 is not closed"},
+      {"{^", "the text ends before the JSON is complete: the '{' at line 1, column 1 is not closed"},
       {"{\"a\"^", "the '{' at line 1, column 1"},
       {"{\"a\":^", "the '{' at line 1, column 1"},
       {"{\"a\":1^", "the '{' at line 1, column 1"},
@@ -50,7 +50,7 @@ TEST_CASE("a cut text is called cut, with the place of what is still open") {
       {"{} /* b *^", "the comment at line 1, column 4 is not closed"},
       {"/*/^", "the comment at line 1, column 1 is not closed"},
       {"{\"a\": // b^", "the '{' at line 1, column 1"},
-      {"tr^", "the text ends before the JSON does"},
+      {"tr^", "the text ends before the JSON is complete"},
   };
   for (const SyntaxCase& one : cut) CheckSyntax(one);
 }
@@ -75,13 +75,13 @@ TEST_CASE("a token that does not fit is named, with what would") {
       {"{\"a\":[1^:2]}", "found ':'; expected ',' or ']'"},
       {"{\"a\":[1^}", "found '}'; expected ',' or ']'"},
       {"{\"a\":1^]", "found ']'; expected ',' or '}'"},
-      {"{} ^{}", "found '{'; expected nothing more"},
-      {"{}^,", "found ','; expected nothing more"},
-      {"{}\n// end\n^x", "found 'x'; expected nothing more"},
-      {"{\"a\": ^True}", "found 'True'; expected a value (JSON writes true, false and null)"},
-      {"{\"a\": ^None}", "JSON writes true, false and null"},
-      {"{\"a\": ^NaN}", "JSON has no such number"},
-      {"{\"a\": ^-Infinity}", "found '-Infinity'; expected a value (JSON has no such number)"},
+      {"{} ^{}", "found '{'; expected the end of the text"},
+      {"{}^,", "found ','; expected the end of the text"},
+      {"{}\n// end\n^x", "found 'x'; expected the end of the text"},
+      {"{\"a\": ^True}", "found 'True'; expected a value (write true, false or null)"},
+      {"{\"a\": ^None}", "write true, false or null"},
+      {"{\"a\": ^NaN}", "JSON has no NaN and no infinity"},
+      {"{\"a\": ^-Infinity}", "found '-Infinity'; expected a value (JSON has no NaN and no infinity)"},
       {"{\"a\": ^+1}", "found '+1'; expected a value (a number begins with"},
       {"{\"a\": ^.5}", "found '.5'; expected a value (a number begins with"},
       {"{\"a\": ^1.}", "found '1.'; expected a value (not a number in JSON)"},
@@ -92,7 +92,7 @@ TEST_CASE("a token that does not fit is named, with what would") {
       {"{\"a\": 1^-2}", "found '-2'; expected ',' or '}'"},
       {"{\"a\": 0^x10}", "found 'x10'; expected ',' or '}'"},
       {"{\"a\": true^e}", "found 'e'; expected ',' or '}'"},
-      {"{^'a': 1}", "strings take double quotes"},
+      {"{^'a': 1}", "strings need double quotes"},
       {"{^“a”: 1}", "found the character '“' (U+201C); expected a key in double quotes"},
       {"{^\xc2\xa0}", "found the character U+00A0; expected a key"},
       {"{^\xef\xbb\xbf}", "found the character U+FEFF; expected a key"},
@@ -129,7 +129,7 @@ TEST_CASE("bytes that are no text are refused where they stand, inside comments 
       {"{} // ^\xf0\x8f\xbf\xbf", "the byte 0xf0"},
       {"{} // ^\xf4\x90\x80\x80", "the byte 0xf4"},
       {"{} // ^\x80", "the byte 0x80"},
-      {"{\"a\": \"^\xe5\xb1", "ends in the middle of a character"},
+      {"{\"a\": \"^\xe5\xb1", "ends inside a UTF-8 character"},
       {"^\xff\xfe{", "UTF-16"},
   };
   for (const auto& [text, words] : texts) CheckSyntax({text.c_str(), words});
@@ -147,12 +147,12 @@ TEST_CASE("a zero byte is refused wherever it stands, the end included") {
 
 TEST_CASE("a key that stands twice in one object is refused with both places") {
   const SyntaxCase duplicates[] = {
-      {"{\"ops\": [],\n  ^\"ops\": []}", "the key \"ops\" stands twice in one object, first at line 1, column 2"},
-      {"{\"dynamic_on\": true, ^\"dynamic\\u005fon\": true}", "\"dynamic_on\" stands twice"},
+      {"{\"ops\": [],\n  ^\"ops\": []}", "the key \"ops\" appears twice in one object, first at line 1, column 2"},
+      {"{\"dynamic_on\": true, ^\"dynamic\\u005fon\": true}", "\"dynamic_on\" appears twice"},
       {"{\"\\u0064ynamic_on\": true, \"a\": 1, ^\"dynamic_on\": true}", "first at line 1, column 2"},
       {"{\"targets\": {\"x\": {\"y\": 1,\n\n ^\"y\": 2}}}", "first at line 1, column 20"},
       {"{\"a\": [{\"b\": 1}, {\"b\": 1, ^\"b\": 1}]}", "first at line 1, column 19"},
-      {"{\"\": 1, ^\"\": 1}", "the key \"\" stands twice"},
+      {"{\"\": 1, ^\"\": 1}", "the key \"\" appears twice"},
   };
   for (const SyntaxCase& one : duplicates) CheckSyntax(one);
   CHECK(RefusalOf("{\"targets\": {\"x\": [0, {\"y\": 1, \"y\": 2}]}}").place().key == "targets.x[1].y");

@@ -179,7 +179,7 @@ TEST_CASE("a view that contradicts itself is told of, a tensor of no known dtype
     CHECK(engine.Enqueue(LayoutOf({Stat::kNorm}), {}, wrong, &record) == StatusCode::kInvalid);
   const std::vector<std::string> diagnostics = engine.TakeDiagnostics();
   REQUIRE(diagnostics.size() == 1);
-  CHECK(Contains(diagnostics[0], "in CPU memory is described in a way that contradicts itself"));
+  CHECK(Contains(diagnostics[0], "the description of a tensor in CPU memory contradicts itself"));
 }
 
 }  // namespace

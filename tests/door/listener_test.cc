@@ -13,7 +13,7 @@ TEST_CASE("a path that is too long for a socket is refused with the length that 
   std::filesystem::create_directory(deep);
   const Result<Listener> opened = Listener::Open(deep, 1, base::FileSystem::Real());
   REQUIRE_FALSE(opened.ok());
-  CHECK(Has(opened.status().message(), "may have 107 bytes"));
+  CHECK(Has(opened.status().message(), "may have at most 107 bytes"));
   CHECK(testing::EntriesOf(deep) == 0);
 }
 

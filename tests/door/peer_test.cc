@@ -50,7 +50,7 @@ TEST_CASE("a process of the overflow uid lets itself in only where that uid is n
   CHECK(AccessOf(Peer{1, kOverflow}, {kOverflow, std::nullopt, std::nullopt, std::nullopt}) == Access::kAll);
   const Admission narrow{kOverflow, std::nullopt, kOverflow, std::nullopt};
   CHECK(AccessOf(Peer{1, kOverflow}, narrow) == Access::kNone);
-  CHECK(WhoMayAsk(narrow).find("from root alone; run it as another user") != std::string::npos);
+  CHECK(WhoMayAsk(narrow).find("from root only. Run it as another user") != std::string::npos);
 }
 
 TEST_CASE("a user namespace knows everybody when its map has all ids") {
@@ -67,7 +67,7 @@ TEST_CASE("a group is found by its name and by its number") {
   CHECK(FindGroup("12345").value() == 12345);
   const auto none = FindGroup("no such\ngroup");
   REQUIRE_FALSE(none.ok());
-  CHECK(none.status().message() == "there is no group no such\\x0agroup");
+  CHECK(none.status().message() == "unknown group no such\\x0agroup");
 }
 
 }  // namespace

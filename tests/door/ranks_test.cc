@@ -34,7 +34,7 @@ TEST_CASE("the ranks are told with what each has said, and those that have said 
   const RankWords words{{Said(0, ReportText(StatusOf(0, 4))),
                          Said(1, ReportText(ill)),
                          Said(2, "{\"step\": "),
-                         {3, "", 0, "not heard within 1500 ms"}},
+                         {3, "", 0, "no answer within 1500 ms"}},
                         ""};
   const Json ranks = RanksJson(StatusOf(0, 4), words);
   CHECK(ranks["complete"] == false);
@@ -47,7 +47,7 @@ TEST_CASE("the ranks are told with what each has said, and those that have said 
   CHECK(ranks["ranks"][0]["paused"] == false);
   CHECK(ranks["ranks"][1]["paused"] == true);
   CHECK(ranks["missing"] == Json::parse(R"([{"rank": 2, "reason": "its answer is unreadable"},
-                                            {"rank": 3, "reason": "not heard within 1500 ms"}])"));
+                                            {"rank": 3, "reason": "no answer within 1500 ms"}])"));
   REQUIRE(ranks["reasons"].size() == 3);
   CHECK(ranks["reasons"][0]["reason"] == "disk full");
 }
@@ -60,7 +60,7 @@ TEST_CASE("the states that other ranks have told are counted, whatever else they
                          Said(2, ReportText(failed)),
                          Said(3, R"({"state": "DREAMING"})"),
                          Said(4, R"({"state": 3})"),
-                         {5, "", 0, "not heard within 1500 ms"}},
+                         {5, "", 0, "no answer within 1500 ms"}},
                         ""};
   const StatesHeard heard = StatesFrom(0, words);
   CHECK(heard.count == 2);

@@ -71,7 +71,7 @@ TEST_CASE("a user of the readers' group reads what GET answers and changes nothi
   CHECK(Has(shared.Ask({kReaders}, "GET", "/metrics"), "200 # HELP"));
   const std::string refused = shared.Ask({kReaders}, "POST", "/v1/validate");
   CHECK(Has(refused, "403 "));
-  CHECK(Has(refused, "POST is for the user that runs the job"));
+  CHECK(Has(refused, "POST is reserved for the user that runs the job"));
   struct stat about {};
   REQUIRE(::lstat(shared.path.c_str(), &about) == 0);
   CHECK((about.st_mode & 0777) == 0660);
@@ -156,7 +156,7 @@ TEST_CASE("a server that is not the one that was expected is not asked") {
 TEST_CASE("a group that is none, or cannot be given, leaves the door to its owner, with a note") {
   const SharedDoor shared("no-such-group");
   REQUIRE(shared.door->Notes().size() == 1);
-  CHECK(shared.door->Notes()[0] == "no group may read through the door: there is no group no-such-group");
+  CHECK(shared.door->Notes()[0] == "the control socket admits no readers' group: unknown group no-such-group");
   struct stat about {};
   REQUIRE(::lstat(shared.path.c_str(), &about) == 0);
   CHECK((about.st_mode & 0777) == 0600);
@@ -191,7 +191,7 @@ TEST_CASE("two groups do not share a directory") {
   });
   const std::string path = second.Path();
   REQUIRE(second.Notes().size() == 1);
-  CHECK(Has(second.Notes()[0], "lets users of group 34567 through to other jobs"));
+  CHECK(Has(second.Notes()[0], "is shared with group 34567 for other jobs"));
   CHECK(Has(AsStranger({kReaders}, [&] { return Summary(Client(path, 0).Get("/v1/status")); }), "Permission denied"));
   CHECK(Has(first.Ask({kReaders}, "GET", "/v1/status"), "200 "));
   CHECK(FindJobs({.directories = {first.door->runtime}}).size() == 2);
@@ -202,7 +202,7 @@ TEST_CASE("a directory where anybody could put a socket is not looked into, name
   REQUIRE(::chmod(directory.path().c_str(), 01777) == 0);
   const auto owner = OwnerOfRuntimeDirectory(directory.path());
   REQUIRE_FALSE(owner.ok());
-  CHECK(Has(owner.status().message(), "anybody could have put a socket there"));
+  CHECK(Has(owner.status().message(), "other users could have put a socket there"));
   CHECK_FALSE(FindJobAt(directory / "7-1.sock", {}).ok());
 }
 

@@ -51,11 +51,11 @@ TEST_CASE("a directory is refused if it is a link, a file, open to others or ano
   REQUIRE(::mkdir(real.c_str(), 0700) == 0);
   REQUIRE(::symlink(real.c_str(), link.c_str()) == 0);
   testing::WriteInPlace(file, "");
-  CHECK(Has(check(link, ::geteuid()), "is a link"));
-  CHECK(Has(check(file, ::geteuid()), "is no directory"));
+  CHECK(Has(check(link, ::geteuid()), "is a symbolic link"));
+  CHECK(Has(check(file, ::geteuid()), "is not a directory"));
   CHECK(Has(check(real, ::geteuid() + 1), "belongs to uid"));
   CHECK(Has(check(directory / "missing", ::geteuid()), "No such file"));
-  CHECK(Has(check("relative", ::geteuid()), "is no absolute path"));
+  CHECK(Has(check("relative", ::geteuid()), "is not an absolute path"));
   REQUIRE(::chmod(real.c_str(), 0750) == 0);
   CHECK(Has(check(real, ::geteuid()), "has mode 0750"));
   REQUIRE(::chmod(real.c_str(), 0700) == 0);
@@ -66,7 +66,7 @@ TEST_CASE("when none can be had, the refusal says of each why") {
   const auto opened = OpenRuntimeDirectory({"/proc/nothing", "/dev/null"}, ::geteuid());
   REQUIRE_FALSE(opened.ok());
   CHECK(Has(opened.status().message(), "/proc/nothing"));
-  CHECK(Has(opened.status().message(), "/dev/null is no directory"));
+  CHECK(Has(opened.status().message(), "/dev/null is not a directory"));
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ TEST_CASE("a stream without events shows that it lives") {
   OpenDoor door([](ServerOptions* options) { options->limits.heartbeat = 10ms; });
   Visitor reader(door.Path());
   REQUIRE(reader.Say("GET /v1/events HTTP/1.1\r\n\r\n"));
-  CHECK(Has(reader.HearUntil(": the door is open\n\n"), "text/event-stream"));
+  CHECK(Has(reader.HearUntil(": the control socket is open\n\n"), "text/event-stream"));
 }
 
 TEST_CASE("a reader who falls behind is cut off, and costs no memory meanwhile") {

@@ -106,7 +106,7 @@ TEST_CASE("a directory that another user has put in the place of ours is not use
   const std::string stolen = door.runtime + "-stolen";
   const std::vector<std::pair<const char*, std::function<int()>>> fakes{
       {"belongs to uid 54321", [&] { return ::mkdir(stolen.c_str(), 0700); }},
-      {"is a link", [&] { return ::symlink(stolen.c_str(), stolen.c_str()); }}};
+      {"is a symbolic link", [&] { return ::symlink(stolen.c_str(), stolen.c_str()); }}};
   size_t told = 0;
   for (const auto& [why, fake] : fakes) {
     REQUIRE(ExitCodeAsOther([&, &make = fake] { return make() == 0 && ChangePlaces(stolen, door.runtime) ? 0 : 1; }) ==
@@ -143,7 +143,7 @@ TEST_CASE("a directory that is swapped for a link between its check and the bind
     options->files = &files;
   });
   REQUIRE(Eventually([&] { return !door.Troubles().empty(); }));
-  CHECK(Has(door.Troubles().front(), "is a link"));
+  CHECK(Has(door.Troubles().front(), "is a symbolic link"));
   CHECK(testing::EntriesOf(swap.elsewhere.path()) == 0);
   REQUIRE(ChangePlaces(swap.runtime + "-ours", swap.runtime));
   std::filesystem::remove(swap.runtime + "-ours");

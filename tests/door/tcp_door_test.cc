@@ -44,7 +44,8 @@ TEST_CASE("the token opens the door on TCP, which tells once where it is") {
   CHECK(tcp.Ask(kGood).starts_with("HTTP/1.1 200 OK\r\n"));
   CHECK(tcp.Address().starts_with("127.0.0.1:"));
   REQUIRE(tcp.door->Notes().size() == 1);
-  CHECK(tcp.door->Notes()[0] == "the door is open on TCP at " + tcp.Address() + " for those who show the token");
+  CHECK(tcp.door->Notes()[0] ==
+        "the control socket is open on TCP at " + tcp.Address() + " for clients that present the token");
 }
 
 TEST_CASE("without the token nothing is told, not even what there is") {
@@ -91,7 +92,7 @@ TEST_CASE("a new token ends the connections of the old one, and a token that is 
   CHECK(tcp.Ask("Host: localhost\r\nAuthorization: Bearer " + next + "\r\n").starts_with("HTTP/1.1 200"));
   REQUIRE(::unlink(tcp.path.c_str()) == 0);
   REQUIRE(Eventually([&] { return tcp.door->server->tcp_address().empty(); }));
-  CHECK(Has(tcp.door->Notes().back(), "the door is not open on TCP at 127.0.0.1:0: cannot open " + tcp.path));
+  CHECK(Has(tcp.door->Notes().back(), "the control socket is not open on TCP at 127.0.0.1:0: cannot open " + tcp.path));
   CHECK(tcp.door->client().Get("/v1/status").value().status == 200);
   tcp.WriteToken(kToken);
   CHECK(tcp.Ask(kGood).starts_with("HTTP/1.1 200"));
@@ -100,16 +101,16 @@ TEST_CASE("a new token ends the connections of the old one, and a token that is 
 TEST_CASE("an address that is none, or is everybody's, or is taken, is one note, and the socket is there") {
   const TcpOpenDoor first;
   for (const auto& [address, why] :
-       std::vector<std::pair<std::string, std::string>>{{"9464", "is no address and port"},
-                                                        {"127.0.0.1", "is no address and port"},
-                                                        {"127.0.0.1:99999", "is no address and port"},
-                                                        {"127.0.0.1:-1", "is no address and port"},
-                                                        {"127.0.0.1:80x", "is no address and port"},
-                                                        {"::1:80", "is no address and port"},
-                                                        {"node7:9464", "is no address and port"},
-                                                        {"0.0.0.0:9464", "means every address"},
-                                                        {"[::]:9464", "means every address"},
-                                                        {"[::ffff:0.0.0.0]:9464", "means every address"},
+       std::vector<std::pair<std::string, std::string>>{{"9464", "is not an address and port"},
+                                                        {"127.0.0.1", "is not an address and port"},
+                                                        {"127.0.0.1:99999", "is not an address and port"},
+                                                        {"127.0.0.1:-1", "is not an address and port"},
+                                                        {"127.0.0.1:80x", "is not an address and port"},
+                                                        {"::1:80", "is not an address and port"},
+                                                        {"node7:9464", "is not an address and port"},
+                                                        {"0.0.0.0:9464", "stands for every address"},
+                                                        {"[::]:9464", "stands for every address"},
+                                                        {"[::ffff:0.0.0.0]:9464", "stands for every address"},
                                                         {first.Address(), "cannot bind " + first.Address()}}) {
     const TcpOpenDoor tcp([&, wanted = address](ServerOptions* options) { options->tcp.address = wanted; });
     CHECK(tcp.door->client().Get("/v1/status").value().status == 200);
@@ -133,7 +134,7 @@ TEST_CASE("an address that was taken is had once it is free") {
 TEST_CASE("without a file for the token there is no door on TCP") {
   const TcpOpenDoor tcp([](ServerOptions* options) { options->tcp.token_file.clear(); });
   REQUIRE(Eventually([&] { return !tcp.door->Notes().empty(); }));
-  CHECK(Has(tcp.door->Notes()[0], "STEPWATCH_DOOR_TOKEN_FILE names no file"));
+  CHECK(Has(tcp.door->Notes()[0], "STEPWATCH_DOOR_TOKEN_FILE is not set"));
 }
 
 TEST_CASE("strangers on the network keep out neither who shows the token nor anybody at the socket") {

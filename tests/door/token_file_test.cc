@@ -60,13 +60,13 @@ TEST_CASE("a file that somebody else could read or replace holds no token") {
   const std::string real = file.directory / "real";
   REQUIRE(::rename(file.path.c_str(), real.c_str()) == 0);
   REQUIRE(::symlink(real.c_str(), file.path.c_str()) == 0);
-  CHECK(Has(file.Refusal(), "is a link"));
+  CHECK(Has(file.Refusal(), "is a symbolic link"));
   REQUIRE(::unlink(file.path.c_str()) == 0);
   REQUIRE(::mkfifo(file.path.c_str(), 0600) == 0);
-  CHECK(Has(file.Refusal(), "is no regular file"));
+  CHECK(Has(file.Refusal(), "is not a regular file"));
   REQUIRE(::unlink(file.path.c_str()) == 0);
   REQUIRE(::mkdir(file.path.c_str(), 0700) == 0);
-  CHECK(Has(file.Refusal(), "is no regular file"));
+  CHECK(Has(file.Refusal(), "is not a regular file"));
 }
 
 TEST_CASE("what could be guessed, or is no token, is refused without being shown") {
@@ -82,7 +82,7 @@ TEST_CASE("what could be guessed, or is no token, is refused without being shown
   CHECK(Has(file.Refusal(), "cannot be read"));
   for (const std::string& text : {kToken + "\n" + kToken, kToken + " ", std::string(20, '\0'), kToken + "\xc3\xa9"}) {
     file.Write(text);
-    CHECK(Has(file.Refusal(), "holds something else than one token"));
+    CHECK(Has(file.Refusal(), "does not hold exactly one token"));
   }
 }
 

@@ -199,7 +199,7 @@ TEST_CASE("a frame that a sink can never take is discarded at once, and the next
   each.Advance();
   CHECK(each.given_up == 3);
   REQUIRE(each.queue.failure());
-  CHECK(each.queue.failure()->message() == "a sink cannot take a frame, which is given up: thrown on purpose");
+  CHECK(each.queue.failure()->message() == "a sink cannot write a frame, which is dropped: thrown on purpose");
   each.Add(2, 2);
   each.Advance();
   CHECK(each.written == 2);

@@ -32,7 +32,7 @@ TEST_CASE("a loop that hangs is woken once and finds what happened first, with a
   CHECK(std::get<AlarmsRaised>(entries.back()).step == StatusBoard::kAlarmEntriesMax - 1);
   REQUIRE(diagnostics.size() == StatusBoard::kDiagnosticsMax + 1);
   const size_t steps = kSteps - StatusBoard::kAlarmEntriesMax;
-  CHECK(diagnostics.back() == "the loop thread was far behind the drain thread, and is not told of " +
+  CHECK(diagnostics.back() == "the loop thread was far behind the drain thread; not reported: " +
                                   std::to_string(2 * steps) + " alarms of " + std::to_string(steps) + " steps, " +
                                   std::to_string(kSteps - StatusBoard::kDiagnosticsMax) + " further messages");
   CHECK(board.Take().empty());

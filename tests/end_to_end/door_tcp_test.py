@@ -63,11 +63,11 @@ def open_tcp(directory: Path) -> Iterator[TcpJob]:
         rehearsal = Rehearsal(directory, CONFIG, "--steps", "100000000", "--step-time", "5ms")
     with rehearsal:
         note = rehearsal.until_event("note")["message"]
-        assert note.startswith("the door is open on TCP at 127.0.0.1:"), note
+        assert note.startswith("the control socket is open on TCP at 127.0.0.1:"), note
         # A job whose output nobody reads stands still when the pipe is full.
         reader = threading.Thread(target=rehearsal.finish, daemon=True)
         reader.start()
-        yield TcpJob(rehearsal, note.split()[7])
+        yield TcpJob(rehearsal, note.split()[8])
         assert rehearsal.process.poll() is None, "the job has ended"
 
 

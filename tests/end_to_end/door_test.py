@@ -95,7 +95,7 @@ def test_status_follows_the_file(job: Rehearsal, runtime: Path, tmp_path: Path) 
     refused = stepwatch(runtime, "status")
     assert refused.returncode == 5
     assert re.search(r'^refused +line 2, column 10, "ops"', refused.stdout, re.MULTILINE)
-    assert re.search(r"^drift +what the config file holds was refused", refused.stdout, re.MULTILINE)
+    assert re.search(r"^drift +the content of the config file was refused", refused.stdout, re.MULTILINE)
 
 
 def test_ps_status_and_events_tell_of_the_job(job: Rehearsal, runtime: Path) -> None:
@@ -153,7 +153,7 @@ def test_two_jobs_are_told_apart_by_name(job: Rehearsal, runtime: Path, tmp_path
         second.until_step(1)
         second.until_door_opens()
         several = stepwatch(runtime, "status")
-        assert several.returncode == 2 and "several jobs run" in several.stderr
+        assert several.returncode == 2 and "ambiguous JOB" in several.stderr
         chosen = stepwatch(runtime, "status", second.process.pid, "--json")
         assert json.loads(chosen.stdout)["config_path"] == str(second.config)
 

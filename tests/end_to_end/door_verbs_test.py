@@ -236,7 +236,7 @@ def test_rollback_knows_where_the_job_keeps_its_history(job: Rehearsal, new: Pat
     assert (code, back["old_plan_id"], back["sha256"]) == (0, 1, sha256(ON))
     assert answer("rollback", "77", "--config", job.config)[0] == 2
     listed = stepwatch("history", job.out)
-    assert f"through the door: uid {os.geteuid()}, pid " in listed.stdout
+    assert f"through the control socket: uid {os.geteuid()}, pid " in listed.stdout
 
 
 def test_a_job_that_is_stopped_for_a_while_is_asked_once(job: Rehearsal, new: Path) -> None:

@@ -58,7 +58,7 @@ def test_a_limit_that_cannot_be_understood_is_an_error(tmp_path: Path, monkeypat
     save(config, SHORT)
     result = subprocess.run([str(BINARY), "rehearse", str(config)], capture_output=True, text=True, timeout=60)
     assert result.returncode == 2
-    assert "STEPWATCH_ROWS_PER_STEP_MAX=many is not usable" in result.stderr
+    assert "STEPWATCH_ROWS_PER_STEP_MAX=many is invalid" in result.stderr
 
 
 def test_prune_says_first_what_would_go_and_spares_a_run_that_lives(tmp_path: Path) -> None:
@@ -69,13 +69,13 @@ def test_prune_says_first_what_would_go_and_spares_a_run_that_lives(tmp_path: Pa
         live = prune(rehearsal.out, "--keep-bytes", "0", "--yes", "--json")
         assert live.returncode == 7
         (run,) = json.loads(live.stdout)["runs"]
-        assert run["verdict"] == "live" and ("runs" in run["why"] or "door" in run["why"])
+        assert run["verdict"] == "live" and ("runs" in run["why"] or "control socket" in run["why"])
         assert files_below(rehearsal.out) == before
     (directory,) = rehearsal.out.iterdir()
 
     dry = prune(rehearsal.out, "--keep-bytes", "0")
     assert dry.returncode == 0
-    assert directory.name in dry.stdout and "give --yes" in dry.stdout
+    assert directory.name in dry.stdout and "use --yes" in dry.stdout
     assert files_below(rehearsal.out) == before
 
     (directory / "notes.txt").write_text("mine")
@@ -99,13 +99,13 @@ def test_prune_takes_runs_by_age_and_finishes_what_was_interrupted(tmp_path: Pat
     for path in [*directory.rglob("*"), directory]:
         os.utime(path, (1.7e9, 1.7e9))
     directory.rename(directory.with_name(".stepwatch-pruned-" + directory.name))
-    assert "was interrupted" in prune(rehearsal.out, "--older-than", "30d").stdout
+    assert "an interrupted removal" in prune(rehearsal.out, "--older-than", "30d").stdout
     assert prune(rehearsal.out, "--older-than", "30d", "--yes").returncode == 0
     assert files_below(rehearsal.out) == []
 
 
 def test_prune_without_a_rule_or_a_directory_is_an_error(tmp_path: Path) -> None:
-    assert "say which runs may go" in prune(tmp_path).stderr
+    assert "--older-than 30d, --keep-bytes 50G or both are required" in prune(tmp_path).stderr
     for arguments in ([], ["--older-than", "soon"], ["--keep-bytes", "-1"]):
         assert prune(tmp_path, *arguments).returncode == 2
     assert prune(tmp_path / "none", "--older-than", "1d").returncode == 2

@@ -114,7 +114,7 @@ class TestStory:
         assert incident["since_step"] >= outcome.at_step
         assert (evidence["witness"], evidence["process_state"]) == ("process_state", "T")
         stacks = evidence["stacks_of_rank_1"]
-        assert "job.py" in stacks or "not to be had" in stacks
+        assert "job.py" in stacks or "not available" in stacks
 
     @pytest.mark.long
     def test_a_leak_is_a_drop_of_throughput_below_the_frozen_baseline_until_it_is_over(self, played: Played) -> None:

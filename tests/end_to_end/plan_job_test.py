@@ -83,7 +83,7 @@ def test_what_a_kind_has_cost_stands_beside_it(job: Rehearsal, tmp_path: Path) -
     assert known["grad_unreduced"] and known["grad_reduced"]
     assert known["param_origin"] is None and known["param_updated"] is None
     table = stepwatch("plan", new, "--job", job.config).stdout
-    assert table.count(" ms a step\n") == 2 and table.count("not known\n") == 2
+    assert table.count(" ms per step\n") == 2 and table.count("unknown\n") == 2
     save(job.config, OFF)
     job.until_event("drained")
     assert costs()["grad_reduced"]  # also of a plan that is over
@@ -93,7 +93,7 @@ def test_the_job_that_watches_the_file_is_asked_without_being_named(job: Rehears
     for name in ("config.json", "./config.json", f"../{tmp_path.name}/config.json"):
         same = stepwatch("plan", name, cwd=tmp_path)
         assert same.returncode == 0 and "job " in same.stdout
-    assert same.stdout.startswith("same  ") and "compared with what its config file holds" in same.stdout
+    assert same.stdout.startswith("same  ") and "compared with its config file" in same.stdout
     other = tmp_path / "other.json"
     other.write_text(ON)
     alone = stepwatch("plan", other, "--dynamic")

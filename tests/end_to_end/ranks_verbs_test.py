@@ -128,7 +128,7 @@ def test_a_dry_run_asks_every_rank_and_changes_nothing(job: list[Rehearsal], run
     trials = json.loads(done.stdout)
     check("DryRun", trials)
     assert trials["accepted"] == WORLD and all(rank["rows_per_step"] > 0 for rank in trials["ranks"])
-    assert "3 of 3 ranks would take" in stepwatch(runtime, "apply", new, "--config", config, "--dry-run=ranks").stdout
+    assert "3 of 3 ranks would accept" in stepwatch(runtime, "apply", new, "--config", config, "--dry-run=ranks").stdout
     assert config.read_text() == OFF
     assert {rank["state"] for rank in ranks_of(runtime)[1]["ranks"]} == {"IDLE"}
 
@@ -154,7 +154,7 @@ def test_ranks_without_a_store_answer_for_themselves(tmp_path: Path, runtime: Pa
         new = tmp_path / "new.json"
         new.write_text(ON)
         done = stepwatch(runtime, "apply", new, "--config", rank.config, "--dry-run=ranks")
-        assert done.returncode == 5 and "this rank alone was asked" in done.stdout
+        assert done.returncode == 5 and "only this rank was asked" in done.stdout
 
 
 def test_what_belongs_to_the_job_is_asked_at_any_door_with_curl(job: list[Rehearsal], runtime: Path) -> None:

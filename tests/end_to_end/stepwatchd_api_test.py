@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(not DAEMON.exists(), reason=f"{DAEMON} is not bu
 
 API = ROOT / "schemas/stepwatchd_api.json"
 TOKEN = "2b7e151628aed2a6abf7158809cf4f3c"
-OPENED = "the door is open on TCP at "
+OPENED = "the control socket is open on TCP at "
 SILENCES_MAX = 1000
 
 

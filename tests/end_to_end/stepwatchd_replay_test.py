@@ -57,10 +57,10 @@ def test_bad_lines_are_named_and_passed_over() -> None:
     done = replay(text)
     assert done.returncode == 0
     assert done.stdout == ""
-    assert "line 1: the line is no JSON object" in done.stderr
-    assert 'line 45: a line has one of "beat" and "event"' in done.stderr
-    assert 'line 46: "run" is missing' in done.stderr
-    assert "3 of 46 lines could not be used" in done.stderr
+    assert "line 1: the line is not a JSON object" in done.stderr
+    assert 'line 45: a line must have either "beat" or "event"' in done.stderr
+    assert 'line 46: "run", the name of the run, is missing' in done.stderr
+    assert "3 of 46 lines were invalid" in done.stderr
 
 
 def test_people_get_a_sentence(tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ def test_discovery_is_switched_off_and_on_again_while_a_job_runs_and_is_killed(
     assert daemon.config is not None
     on = daemon.config.read_text()
     daemon.config.write_text(json.dumps({"discovery": {"enabled": False}}))
-    daemon.until(lambda: daemon.log.read_text().count("taken over") == 1)
+    daemon.until(lambda: daemon.log.read_text().count(": applied") == 1)
     end(job, signal.SIGKILL)
     daemon.config.write_text(on)
     (incident,) = daemon.until(lambda: incidents_of(daemon, run))

@@ -188,7 +188,7 @@ def test_damaged_files_are_set_aside_one_after_the_other_and_it_starts_and_store
         assert len(set_aside(daemon)) == before + is_there, damage.__name__
         assert set_aside(daemon)[-1:] == [] or not is_there or set_aside(daemon)[-1].name.endswith(str(before + 1))
     assert "version 99" in daemon.log.read_text()
-    assert "is gone, and a stepwatchd has had its store there" in daemon.log.read_text()
+    assert "is missing, although a stepwatchd had its store there" in daemon.log.read_text()
 
 
 def test_each_page_may_be_damaged_and_what_can_be_read_goes_on(daemon: Stepwatchd) -> None:
@@ -361,7 +361,7 @@ def story(daemon: Stepwatchd, dice: random.Random, turns: int) -> None:
     daemon.start()
     missing = set(reported) - known(daemon)
     log = daemon.log.read_text()
-    is_told = "lost" in log and set_aside(daemon) != [] or "has had its store there" in log
+    is_told = "lost" in log and set_aside(daemon) != [] or "had its store there" in log
     assert not missing or is_told, (sorted(os.listdir(database(daemon).parent)), log)
 
 

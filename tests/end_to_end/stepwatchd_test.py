@@ -216,7 +216,7 @@ def test_changes_of_incidents_are_told_as_events_and_again_from_a_number_on(daem
 def test_two_daemons_share_neither_a_state_directory_nor_a_socket(daemon: Stepwatchd, tmp_path: Path) -> None:
     second = subprocess.run(daemon.command(), capture_output=True, text=True, timeout=60, check=False)
     assert second.returncode == 1
-    assert "another stepwatchd has its state in" in second.stderr
+    assert "another stepwatchd uses " in second.stderr
     command = [*daemon.command()[:2], "--state", str(tmp_path / "other"), "--socket", str(daemon.socket)]
     third = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert third.returncode == 1
@@ -254,10 +254,10 @@ def test_settings_are_taken_over_while_it_runs_and_a_bad_edit_is_refused(tmp_pat
     token.chmod(0o600)
     with Stepwatchd(tmp_path, config) as daemon:
         config.write_text('{"listen": {"tcp": 1}}')
-        daemon.until(lambda: "refused, and what runs stays" in daemon.log.read_text())
+        daemon.until(lambda: "rejected, and the current settings stay" in daemon.log.read_text())
         assert daemon.answers()
         config.write_text(json.dumps({"listen": {"tcp": "127.0.0.1:0", "token_file": str(token)}}))
-        daemon.until(lambda: "the door is open on TCP at" in daemon.log.read_text())
+        daemon.until(lambda: "the control socket is open on TCP at" in daemon.log.read_text())
         address = daemon.log.read_text().split("is open on TCP at ")[1].split()[0]
         host, _, port = address.rpartition(":")
         for authorization, expected in [("Bearer " + token.read_text().strip(), b" 200 "), ("Bearer x", b" 401 ")]:
@@ -281,7 +281,7 @@ def test_check_config_says_where_what_is_wrong(tmp_path: Path) -> None:
         return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
     fine = check('{"store": {"mib": 10}, /* mine */ "detectors": {"stuck": {"silence_seconds_min": 60}}}')
-    assert (fine.returncode, fine.stdout) == (0, f"{path}: usable\n")
+    assert (fine.returncode, fine.stdout) == (0, f"{path}: valid\n")
     odd = check('{"storr": {}}')
     assert odd.returncode == 0
     assert f'{path}:1:2: warning: "storr"' in odd.stdout

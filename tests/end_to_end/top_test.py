@@ -206,7 +206,7 @@ def test_a_job_that_hangs_is_told_of_while_keys_work(job: Rehearsal) -> None:
     terminal = Terminal()
     terminal.until(has_values)
     job.process.send_signal(signal.SIGSTOP)
-    text = terminal.until(lambda text: "does not answer; it is asked again" in text)
+    text = terminal.until(lambda text: "does not respond; retrying" in text)
     assert has_values(text)
     terminal.type("/x")
     terminal.until(lambda text: "filter: x_" in text)

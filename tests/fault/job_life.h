@@ -132,7 +132,8 @@ class JobLife {
   std::string AwaitRecovery() {
     if (job_.Count(EventKind::kRefused) != 0) return "a good edit was refused";
     if (job_.Count(EventKind::kDegraded) > 1) return "the trouble was told more than once";
-    if (IsTroubled() && job_.Events(EventKind::kDegraded)[0].message.find("closing ") == 0 && !PlayWindow(++windows_))
+    if (IsTroubled() && job_.Events(EventKind::kDegraded)[0].message.find("cannot close ") == 0 &&
+        !PlayWindow(++windows_))
       return "the edit after that was not collected";
     return TrainUntil([&] { return !IsTroubled(); }) ? "" : "the end of the trouble was not told";
   }

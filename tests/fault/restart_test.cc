@@ -131,7 +131,7 @@ TEST_CASE("a job that is killed between the end of a window and the write-back d
     CHECK(told[0].step >= 2);
     CHECK(told[0].message.find("this window was done at step " + std::to_string(told[0].step) +
                                " in an earlier start of this job") == 0);
-    CHECK(told[0].message.find("on_restart is once, so it is not begun again") != std::string::npos);
+    CHECK(told[0].message.find("on_restart is once, so it does not begin again") != std::string::npos);
     CHECK(job->Count(EventKind::kArmed) == 0);
 
     CHECK(job->Edit(kConfig) == RefreshOutcome::kArmed);  // somebody wants it again

@@ -152,7 +152,7 @@ TEST_CASE("a row outside the steps of its file is an error with its place") {
   Run run;
   const std::string path = run.Add("grad_reduced_0-4.csv", kHeader + std::string("0,w,5,1\n"));
   CHECK(Contains(CsvToTensorBoard(run.options).status().message(),
-                 path + ", line 2: step 5 in a file of the steps 0 to 4"));
+                 path + ", line 2: step 5 is outside the steps of the file, 0 to 4"));
 }
 
 TEST_CASE("an older result stays until the new one is whole, then goes, and other files stay") {

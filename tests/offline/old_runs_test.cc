@@ -157,7 +157,7 @@ TEST_CASE("what only looks like a run is named and stays") {
   for (const StrangeEntry& entry : found.strange) why[entry.name.substr(15, 5)] = entry.why;
   CHECK(why == std::map<std::string, std::string>{{"rank0", "has no manifest.json of Stepwatch"},
                                                   {"rank1", "is a symbolic link"},
-                                                  {"rank2", "is no directory"},
+                                                  {"rank2", "is not a directory"},
                                                   {"rank3", "has no manifest.json of Stepwatch"}});
 }
 
@@ -212,8 +212,7 @@ TEST_CASE("a run that changes while it is judged is left alone") {
   RunStore store = base.Open();
   const StoredRuns found = store.List().value();
   WriteInPlace(base / name + "/actv_9-9.csv", "new");
-  CHECK(store.Remove(found.runs.at(0)).message() ==
-        name + " has changed since it was looked at; the run is left alone");
+  CHECK(store.Remove(found.runs.at(0)).message() == name + " has changed since it was listed; the run is left alone");
   CHECK(testing::EntriesOf(base.path()) == 2);
 }
 
@@ -253,7 +252,7 @@ TEST_CASE("a run whose process runs here is live, and one whose process has ende
   REQUIRE(found.runs.size() == 2);
   CHECK(WhyLive(found.runs[0], {}, now) == "its process " + std::to_string(::getpid()) + " runs");
   CHECK(WhyLive(found.runs[1], {}, now).empty());
-  CHECK(WhyLive(found.runs[1], {kB}, now) == "it answers at its door");
+  CHECK(WhyLive(found.runs[1], {kB}, now) == "its control socket responds");
 }
 
 TEST_CASE("a run of another host is live for a day after its last change") {
@@ -267,8 +266,7 @@ TEST_CASE("a run of another host is live for a day after its last change") {
   std::map<std::string, std::string> why;
   for (const StoredRun& run : found.runs) why[run.run_id] = WhyLive(run, {}, std::time(nullptr));
   CHECK(why[kA].empty());
-  CHECK(why[kB] ==
-        "it has changed within the last day, and whether it still runs cannot be seen from here (host node-7)");
+  CHECK(why[kB] == "it changed within the last day, and this machine cannot see whether it still runs (host node-7)");
   CHECK_FALSE(why[kC].empty());
 }
 

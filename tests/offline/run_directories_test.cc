@@ -98,8 +98,8 @@ TEST_CASE("of several runs of a rank the last is taken, and the others are named
   const Found found = Find(base);
   CHECK(found.names == std::map<int, std::string>{{0, name_of(2)}});
   REQUIRE(found.notes.size() == 1);
-  CHECK(Contains(found.notes[0], "took the last, " + name_of(2)));
-  CHECK(Contains(found.notes[0], "left out " + name_of(300) + ", " + name_of(100)));
+  CHECK(Contains(found.notes[0], "using the last, " + name_of(2)));
+  CHECK(Contains(found.notes[0], "leaving out " + name_of(300) + ", " + name_of(100)));
 }
 
 TEST_CASE("the manifest knows the year that the name does not") {

@@ -127,15 +127,15 @@ TEST_CASE("what cannot be sorted says where and why, and writes nothing") {
   const std::string path = Put(alarms.options.data_path, "rank1/anomaly.json", "{\"k\": {\"step\": 1");
   CHECK(Contains(refused().message(), path));
   Put(alarms.options.data_path, "rank1/anomaly.json", "{\"k\": {\"step\": \"1\", \"tag_name\": \"t\"}}");
-  CHECK(Contains(refused().message(), path + ": \"k\" is no alarm"));
+  CHECK(Contains(refused().message(), path + ": \"k\" is not an alarm"));
   CHECK(!std::filesystem::exists(alarms.options.data_path + "/anomaly_analyse.json"));
   alarms.options.data_path = alarms.base.path();
-  CHECK(Contains(refused().message(), "anomaly_detected: was that meant?"));
+  CHECK(Contains(refused().message(), "anomaly_detected exists; use that directory"));
   alarms.options.out_path = alarms.base.path();
   alarms.options.data_path = alarms.base / "missing";
   CHECK(refused().code() == StatusCode::kNotFound);
   alarms.options.out_path = path;
-  CHECK(refused().message() == path + " is no directory");
+  CHECK(refused().message() == path + " is not a directory");
 }
 
 TEST_CASE("a directory without files of alarms is not the one that was meant") {
@@ -160,7 +160,7 @@ TEST_CASE("alarms are read from regular files, without waiting for anything else
   }
   const Status refused = SortAnomalies(alarms.options).status();
   CHECK(refused.code() == StatusCode::kInvalid);
-  CHECK(Contains(refused.message(), "only a regular file is read there"));
+  CHECK(Contains(refused.message(), "only a regular file is accepted"));
 }
 
 TEST_CASE("an empty file is one without alarms") {

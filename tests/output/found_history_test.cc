@@ -142,7 +142,7 @@ TEST_CASE("a line without an end costs the memory of a block, and the lines befo
   REQUIRE(found.value().size() == 1);
   CHECK(found.value()[0].history.lines.size() == 4);
   REQUIRE(found.value()[0].history.notes.size() == 1);
-  CHECK(found.value()[0].history.notes[0].find("1 line is no line of a history") != std::string::npos);
+  CHECK(found.value()[0].history.notes[0].find("1 line is unreadable and left out") != std::string::npos);
   place.CheckThatOursAreFound();
   CheckPeak(before, hole / 2);
 }
@@ -176,7 +176,7 @@ TEST_CASE("the last lines of a long history cost the memory of the lines that ar
   REQUIRE(all.ok());
   CHECK(all.value()[0].history.lines.back().outcome == "finished");
   REQUIRE(all.value()[0].history.notes.size() == 1);
-  CHECK(all.value()[0].history.notes[0].find("the older lines") != std::string::npos);
+  CHECK(all.value()[0].history.notes[0].find("oldest lines are left out") != std::string::npos);
 }
 
 TEST_CASE("whoever reads the histories of others is told what is none, and reads the rest") {

@@ -116,7 +116,7 @@ TEST_CASE("lines of something else are left out with a note, and a text of nothi
   const auto read = ReadHistory("{}\n" + HistoryText(Applied(1)) + "\n[]\n");
   REQUIRE(read.ok());
   CHECK(read.value().lines.size() == 1);
-  CHECK(read.value().notes == std::vector<std::string>{"2 lines are no line of a history, and left out"});
+  CHECK(read.value().notes == std::vector<std::string>{"2 lines are unreadable and left out"});
   CHECK(!ReadHistory("{\"plan\": 1}\n").ok());
   CHECK(ReadHistory("").ok());
 }

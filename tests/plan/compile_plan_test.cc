@@ -292,8 +292,8 @@ TEST_CASE("a key that only parameters match is fine for them and not enough for 
   const auto warnings = Compile(config, index).warnings;
   REQUIRE(warnings.size() == 2);
   CHECK(warnings[0].message ==
-        "\"layers.1.weight\" is no module's exact name, and xy_distribution selects modules by exact names only; it "
-        "selects nothing (did you mean \"layers.1\"?)");
+        "\"layers.1.weight\" is not the exact name of a module, and xy_distribution selects modules by exact names "
+        "only; it selects nothing (did you mean \"layers.1\"?)");
   CHECK(warnings[1].message.find("(did you mean \"layers.1\"?)") != std::string::npos);
 }
 
@@ -333,7 +333,7 @@ TEST_CASE("a plan that cannot work is refused") {
   const auto refused = CompilePlan(config, SmallModel(), {});
   REQUIRE_FALSE(refused.ok());
   CHECK(refused.status().code() == StatusCode::kOutOfRange);
-  CHECK(refused.status().ToString().find("\"step_interval\": 0 is not usable") == 0);
+  CHECK(refused.status().ToString().find("\"step_interval\": found 0; accepted: an integer, at least 1") == 0);
   config.step_interval = 1;
   config.step_count_per_record = -1;
   CHECK_FALSE(CompilePlan(config, SmallModel(), {}).ok());

@@ -94,7 +94,7 @@ TEST_CASE("an empty list is every module for linear_hook and none for the others
   CHECK(compiled.plan->layout.sites.empty());
   REQUIRE(compiled.warnings.size() == 1);
   CHECK(compiled.warnings[0].place.key == "l2_targets.attention_hook");
-  CHECK(compiled.warnings[0].message.find("an empty list selects nothing here") == 0);
+  CHECK(compiled.warnings[0].message.find("an empty list selects no module") == 0);
 }
 
 TEST_CASE("a name of l2_targets that no module has is told with the nearest one") {
@@ -102,9 +102,9 @@ TEST_CASE("a name of l2_targets that no module has is told with the nearest one"
       CompileFor(Recording({{"linear_hook", {"heads", "head"}}, {"attention_hook", {"2:model.layers.0.attn"}}}));
   REQUIRE(compiled.warnings.size() == 2);
   CHECK(compiled.warnings[0].place.key == "l2_targets.attention_hook");
-  CHECK(compiled.warnings[0].message.find("\"2:model.layers.0.attn\" is no module's exact name") == 0);
+  CHECK(compiled.warnings[0].message.find("\"2:model.layers.0.attn\" is not the exact name of a module") == 0);
   CHECK(compiled.warnings[1].message ==
-        "\"heads\" is no module's exact name; it selects nothing (did you mean \"head\"?)");
+        "\"heads\" is not the exact name of a module; it selects nothing (did you mean \"head\"?)");
 }
 
 TEST_CASE("l2_targets do nothing while features are not recorded, and name nothing either") {

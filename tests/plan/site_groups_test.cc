@@ -129,7 +129,7 @@ TEST_CASE("what a group excludes is decided by the groups behind it, and by the 
         "post_grad head.weight 1, param_origin head.weight 1, param_updated head.weight 1");
   CHECK(Warnings(config) ==
         std::vector<std::string>{
-            R"(stepwatch.sites[0].exclude[1]: "nothing" leaves out nothing that this group matches)"});
+            R"(stepwatch.sites[0].exclude[1]: "nothing" leaves out no name that this group matches)"});
 }
 
 TEST_CASE("patterns see short names beside the long ones") {
@@ -206,14 +206,14 @@ TEST_CASE("a group that does nothing says why") {
   config.own.sites[2].exclude = {"head"};
   const auto warnings = Warnings(config);
   REQUIRE(warnings.size() == 6);
-  CHECK(warnings[0] == R"(stepwatch.sites[2]: changes nothing: "exclude" leaves out all 2 names that it matches)");
+  CHECK(warnings[0] == R"(stepwatch.sites[2]: has no effect: "exclude" leaves out all 2 names that it matches)");
   CHECK(warnings[1] ==
-        "stepwatch.sites[4]: changes nothing: nothing of the 5 names that it matches is selected, neither by the "
-        "other fields nor by the \"kinds\" of a group");
-  CHECK(warnings[2].find("stepwatch.sites[5]: changes nothing: its \"kinds\" are not those of what it matches") == 0);
+        "stepwatch.sites[4]: has no effect: neither the other fields nor the \"kinds\" of a group select any of "
+        "the 5 names that it matches");
+  CHECK(warnings[2].find("stepwatch.sites[5]: has no effect: its \"kinds\" do not fit the names that it matches") == 0);
   CHECK(warnings[3] ==
-        "stepwatch.sites[6]: 1 of the modules that it selects have a type that is not hooked and give no rows, such as "
-        "\"layers\"");
+        "stepwatch.sites[6]: 1 of the modules that it selects have a type that is not hooked and produce no rows, such "
+        "as \"layers\"");
   CHECK(warnings[4] ==
         "stepwatch.sites: \"layer.*.atn\" matches no module and no parameter; it selects nothing (did you mean "
         "\"layers.0.attn\"?)");
@@ -221,8 +221,7 @@ TEST_CASE("a group that does nothing says why") {
 
   config = With({Group("head", {SiteKind::kActv}), Group("head", {SiteKind::kActv}, 5)});
   CHECK(Warnings(config) ==
-        std::vector<std::string>{
-            "stepwatch.sites[1]: changes nothing: all that it is about belongs to groups before it"});
+        std::vector<std::string>{"stepwatch.sites[1]: has no effect: earlier groups cover all of its sites"});
 }
 
 TEST_CASE("many groups that do nothing are told in a few lines") {

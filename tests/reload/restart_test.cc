@@ -50,7 +50,7 @@ TEST_CASE("nothing begins before it is known what was done, and then the file is
         ConfigText({.dynamic_on = false, .collect_times = 5}, ", \"stepwatch\": {\"on_restart\": \"once\"}"));
   const ReloadView view = process.reloader.View();
   CHECK(view.not_begun.find("this window was done at step 1200 in an earlier start of this job (run 6170f1c3, "
-                            "2026-11-22T17:34:39.123Z); on_restart is once, so it is not begun again") == 0);
+                            "2026-11-22T17:34:39.123Z); on_restart is once, so it does not begin again") == 0);
 }
 
 TEST_CASE("an edit that comes while the histories are read begins, whatever they say") {

@@ -167,7 +167,7 @@ TEST_CASE("what cannot be a CSV file is named in a sentence, and others are writ
   }
   SECTION("a symbolic link to nowhere") {
     fs::create_symlink("nowhere", path);
-    expected = "link to nowhere";
+    expected = "dangling symbolic link";
   }
   SECTION("a symbolic link to itself") {
     fs::create_symlink(path, path);

@@ -28,7 +28,7 @@ watch::FileSnapshot Missing() {
 watch::FileSnapshot Unreadable() {
   watch::FileSnapshot snapshot;
   snapshot.kind = watch::SnapshotKind::kUnreadable;
-  snapshot.error = "config.json is a directory; a config is a regular file";
+  snapshot.error = "config.json is a directory; a config must be a regular file";
   return snapshot;
 }
 

@@ -360,7 +360,7 @@ TEST_CASE("a thread that cannot take a look is a fault, and the next look is tri
   watcher.Start();
   loop.run_for(10s);
   REQUIRE(faults.size() == 2);
-  CHECK(faults[0].find("no thread can look") == 0);
+  CHECK(faults[0].find("cannot look at the config") == 0);
 }
 
 TEST_CASE("whoever writes in the place of what was found learns that a look has found something else since") {

@@ -99,11 +99,11 @@ TEST_CASE("what cannot be written back says why, and nothing changes") {
   }
   SECTION("a directory") {
     fs::create_directory(path);
-    CHECK(Says(WriteBack(path), "is no regular file"));
+    CHECK(Says(WriteBack(path), "is not a regular file"));
   }
   SECTION("a FIFO") {
     REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
-    CHECK(Says(WriteBack(path), "is no regular file"));
+    CHECK(Says(WriteBack(path), "is not a regular file"));
   }
   SECTION("no such key") {
     testing::WriteInPlace(path, "{}");
@@ -179,7 +179,7 @@ TEST_CASE("a writer that keeps the file open and writes at the very moment of ou
   });
   const WriteBackResult result = WriteBackToTheEnd(path, files);
   CHECK(result.outcome == WriteBackOutcome::kEdited);
-  CHECK(Says(result, "look at it"));
+  CHECK(Says(result, "check its content"));
 }
 
 TEST_CASE("a full disk leaves the old text") {
@@ -276,7 +276,7 @@ TEST_CASE("a config that is not there is created whole, unless somebody was fast
   }
   SECTION("a link that leads nowhere, a directory that is not there") {
     fs::create_symlink("nowhere.json", path);
-    CHECK(Says(ReplaceConfig(path, "", kOurs), "is a link that leads nowhere"));
+    CHECK(Says(ReplaceConfig(path, "", kOurs), "is a dangling symbolic link"));
     CHECK(Says(ReplaceConfig(directory / "no/config.json", "", kOurs), "cannot be created: No such file or directory"));
     CHECK(SetDynamicOn(directory / "other.json", "", true).outcome == WriteBackOutcome::kImpossible);
     CHECK(NamesIn(directory) == std::vector<std::string>{"config.json"});

@@ -96,7 +96,7 @@ TEST_CASE("what may be an edit is kept under the name of a conflict, and told on
     REQUIRE(told.size() == 1);
     CHECK(told[0].kind == DisplacedFile::Finding::Kind::kKept);
     CHECK(told[0].message.find(stage.Left()) != std::string::npos);
-    CHECK(told[0].message.find("a late edit may be in it") != std::string::npos);
+    CHECK(told[0].message.find("may hold a late edit") != std::string::npos);
     CHECK(stage.Conflicts() == std::vector<std::string>{text});
     CHECK(TidyLeftovers(stage.path).empty());
     CHECK(TidyLeftovers(stage.path, base::FileSystem::Real(), kAnyAge).empty());

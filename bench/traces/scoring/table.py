@@ -64,7 +64,7 @@ def program_table(programs: Mapping[str, Mapping[str, Any]]) -> str:
                 seconds(row["delay_seconds_95"]),
             ]
         )
-    head = ["program", "recall", "precision", "healthy traces with an alarm", "told twice", "wrong culprits"]
+    head = ["program", "recall", "precision", "healthy traces with an alarm", "reported twice", "wrong culprits"]
     return markdown([*head, "median delay", "95 % delay"], rows)
 
 
@@ -74,7 +74,7 @@ HEAD = [
     "recall",
     "precision",
     "in promised time",
-    "told twice",
+    "reported twice",
     "wrong culprits",
     "wrong `since_step`",
     "not resolved",
@@ -95,7 +95,7 @@ def complaints(verdict: Verdict) -> list[str]:
     lines = [f"unreadable answer: {verdict.error}"] if verdict.error else []
     for label in verdict.missed:
         lines.append(f"missed {label['kind']} of ranks {label['ranks']} at {label['onset']:.1f} s")
-    for title, incidents in (("told twice", verdict.extra), ("false", verdict.false)):
+    for title, incidents in (("reported twice", verdict.extra), ("false", verdict.false)):
         for incident in incidents:
             lines.append(f"{title}: {incident.kind} of ranks {incident.ranks} at {incident.opened:.1f} s")
     for item in verdict.found:

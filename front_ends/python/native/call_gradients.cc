@@ -200,7 +200,7 @@ void CallGradients::Finish() noexcept {
 }
 
 void CallGradients::TellUnwatched() noexcept {
-  Guarded(*context_, "telling the gradients that a call cannot have", [&] {
+  Guarded(*context_, "reporting the gradients that a call cannot have", [&] {
     Recorder* const recorder = context_->Collecting();
     if (is_over()) return;
     FinishSide(*recorder, true, false);

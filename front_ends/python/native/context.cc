@@ -85,10 +85,10 @@ bool Context::Measure(Recorder& to, SiteKind kind, const Observation& at, PyObje
 
 void Context::ReportStillClock(uint32_t passes) noexcept {
   if (has_reported_still_clock_.exchange(true)) return;
-  reporter.Warn("no step has ended for " + std::to_string(passes) +
-                " backward passes: the step of the optimizer that was handed over is not called; hand the monitor the "
-                "optimizer whose step is called, by attach(model, optimizer); "
-                "grad_acc_steps says how many backward passes a step has");
+  reporter.Warn(
+      "no step has ended for " + std::to_string(passes) +
+      " backward passes: the step of the attached optimizer is not called; attach the optimizer whose step is "
+      "called, with attach(model, optimizer); grad_acc_steps is the number of backward passes of a step");
 }
 
 void Context::Observe(Recorder& to, SiteKind kind, const Observation& at, PyObject* tensor) {

@@ -80,7 +80,7 @@ void ConsumerCallable::Call(PyObject* args) const {
 
 void BindHooks(nb::module_& m) {
   m.def("inert_hook", &InertHook,
-        "What __reduce__ of a hook returns, so that a copy of the model holds one that does nothing.");
+        "Return the value of a hook's __reduce__: a copy of the model gets a hook without effect.");
   BindHook<BeforeForward>(m, "BeforeForward");
   BindHook<AfterForward>(m, "AfterForward");
   BindHook<UnreducedHook>(m, "UnreducedHook");

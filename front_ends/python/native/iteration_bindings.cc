@@ -13,18 +13,20 @@ using front_end::IterationRule;
 
 void BindIterations(nb::module_& m) {
   nb::class_<IterationRule>(m, "IterationRule",
-                            "When an iteration of a training loop is over, by the updates of its optimizers.")
+                            "The rule that ends the iterations of a training loop by the updates of its optimizers.")
       .def(nb::init<>())
       .def("add", &IterationRule::Add, "Add an optimizer; return its number.")
       .def("remove", &IterationRule::Remove, "member"_a)
       .def("set_takes_turns", &IterationRule::SetTakesTurns, "member"_a, "takes_turns"_a,
-           "Say whether others update all that it updates.")
-      .def("leave_out", &IterationRule::LeaveOut, "member"_a, "Let iterations end without it until it updates again.")
-      .def("name_clock", &IterationRule::NameClock, "member"_a, "Let its updates alone end iterations.")
+           "Set whether other optimizers update all that this one updates.")
+      .def("leave_out", &IterationRule::LeaveOut, "member"_a,
+           "Let iterations end without this optimizer until it updates again.")
+      .def("name_clock", &IterationRule::NameClock, "member"_a,
+           "Let only the updates of this optimizer end iterations.")
       .def("leave_to_program", &IterationRule::LeaveToProgram, "Let no update end an iteration.")
       .def("updated", &IterationRule::Updated, "member"_a, "Return whether this update ends an iteration.")
       .def("take_left_out", &IterationRule::TakeLeftOut,
-           "Return those that were left out for the first time since the last call.")
+           "Return the optimizers that were left out for the first time since the last call.")
       .def("end_by_hand", &IterationRule::EndByHand,
            "Return whether an iteration ends now: False if an update has ended it.");
 }

@@ -18,7 +18,8 @@ namespace stepwatch::python {
 
 void BindLate(nb::module_& m) {
   m.attr("UNWRITTEN") = nb::make_tuple(kUnwritten, kUnwrittenSingle);
-  nb::class_<LatePages>(m, "LatePages", "Where the numbers of tensors arrive that torch's operators measure.")
+  nb::class_<LatePages>(m, "LatePages",
+                        "The pages in which torch's operators leave the numbers of the tensors that they measure.")
       .def(
           "publish",
           [](LatePages& pages, nb::handle page, size_t count, nb::object sources,
@@ -28,9 +29,8 @@ void BindLate(nb::module_& m) {
             pages.Publish(page.ptr(), count, sources.ptr(), taken);
           },
           "page"_a, "count"_a, "sources"_a.none(), "sections"_a,
-          "Look for the numbers of these tickets in a page, a tensor in CPU memory of which copies are filling the "
-          "first `count` cells from `sources`. A section is (offset, columns, tickets): tensors with the same cells, "
-          "cell by cell.")
+          "Read the numbers of these tickets from a page, a tensor in CPU memory whose first `count` cells are being "
+          "copied from `sources`. A section is (offset, columns, tickets): tensors with the same cells, cell by cell.")
       .def(
           "take_finished",
           [](LatePages& pages) {
@@ -38,8 +38,8 @@ void BindLate(nb::module_& m) {
             for (const Ref& page : pages.TakeFinished()) finished.append(page);
             return finished;
           },
-          "Return the pages that nobody writes or reads any more.")
-      .def("note", &LatePages::Note, "text"_a, "Tell the user something that needs no action.");
+          "Return the pages that are no longer written or read.")
+      .def("note", &LatePages::Note, "text"_a, "Report a note to the user, which needs no action.");
 }
 
 }  // namespace stepwatch::python

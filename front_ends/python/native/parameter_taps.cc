@@ -59,7 +59,7 @@ bool ParameterTap::ReadsIncoming() const {
 }
 
 void ParameterTap::OnIncoming(PyObject* gradient) noexcept {
-  Guarded(*context_, "the hook of a gradient that comes in", [&] {
+  Guarded(*context_, "the hook of an incoming gradient", [&] {
     Recorder* const recorder = RecorderOfUnreduced();
     if (recorder == nullptr || late_hook_) return;
     if (!each_ && context_->grad_acc_steps == 1 && !Gradient()) {

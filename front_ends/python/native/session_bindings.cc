@@ -32,7 +32,7 @@ namespace {
 
 std::chrono::milliseconds Milliseconds(double seconds) {
   constexpr double kDay = 86400;
-  if (!(seconds >= 0)) throw nb::value_error("a timeout is a number of seconds, 0 or more");
+  if (!(seconds >= 0)) throw nb::value_error("a timeout must be a number of seconds, 0 or more");
   return std::chrono::milliseconds(static_cast<int64_t>(std::min(seconds, kDay) * 1000));
 }
 
@@ -249,7 +249,7 @@ void BindSession(nb::module_& m) {
           "optimizer"_a, "state"_a, "reduced"_a = nb::none(), "weights"_a = nb::none(), "is_reduced"_a = true,
           "continues"_a = false)
       .def("abandon_update", &Session::AbandonUpdate, "optimizer"_a,
-           "Say that an update that has begun has failed: the next one repeats it.")
+           "Mark the update in progress as failed: the next update repeats it.")
       .def(
           "after_update",
           [](Session& s, int i, nb::handle weights) {
@@ -305,7 +305,7 @@ void BindSession(nb::module_& m) {
           "phase"_a, "expires"_a = 0.0)
       .def("restore_phase",
            [](Session& s, const std::pair<int, int64_t>& before) {
-             if (before.first < 0 || before.first >= kPhaseCount) throw nb::value_error("no such phase");
+             if (before.first < 0 || before.first >= kPhaseCount) throw nb::value_error("unknown phase");
              s.RestorePhase({static_cast<Phase>(before.first), before.second});
            })
       .def("report_checkpoint", &Session::ReportCheckpoint, "step"_a)

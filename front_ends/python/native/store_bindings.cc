@@ -31,7 +31,7 @@ class TakenRequest {
   TakenRequest(TakenRequest&& other) noexcept
       : request_(std::move(other.request_)), answered_(std::exchange(other.answered_, true)) {}
   ~TakenRequest() {
-    if (!answered_) Answer(Status(StatusCode::kInternal, "nobody answered a request to the job's store"));
+    if (!answered_) Answer(Status(StatusCode::kInternal, "a request to the job's store was not answered"));
   }
 
   const char* call() const {
@@ -71,19 +71,19 @@ std::optional<TakenRequest> Next(StoreQueue& queue, double timeout) {
 }  // namespace
 
 void BindStore(nb::module_& m) {
-  nb::class_<TakenRequest>(m, "StoreRequest", "One question of the monitor to the job's store.")
+  nb::class_<TakenRequest>(m, "StoreRequest", "One request of the monitor to the job's store.")
       .def_prop_ro("call", &TakenRequest::call,
                    "\"set\", \"get\", \"set_once\", \"set_all\", \"append\" or \"listen\".")
       .def_prop_ro("key", &TakenRequest::key)
       .def_prop_ro("value", &TakenRequest::value)
-      .def_prop_ro("keys", &TakenRequest::keys, "Of \"set_all\".")
+      .def_prop_ro("keys", &TakenRequest::keys, "The keys of \"set_all\".")
       .def(
           "answer", [](TakenRequest& request, std::optional<std::string> value) { request.Answer(std::move(value)); },
           "value"_a.none())
       .def("fail", [](TakenRequest& request, const std::string& why) {
         request.Answer(Status(StatusCode::kUnavailable, why));
       });
-  nb::class_<StoreQueue>(m, "StoreQueue", "What the monitor asks the job's store, for other threads to perform.")
+  nb::class_<StoreQueue>(m, "StoreQueue", "The requests of the monitor to the job's store; other threads perform them.")
       .def(
           "__init__",
           [](StoreQueue* queue, bool appends, bool listens) {
@@ -92,8 +92,8 @@ void BindStore(nb::module_& m) {
           "appends"_a = false, "listens"_a = false)
       .def("next", &Next<&StoreQueue::Next>, "timeout"_a,
            "The next request, or None after `timeout` seconds or when closed.")
-      .def("next_listen", &Next<&StoreQueue::NextListen>, "timeout"_a, "The same for requests that listen.")
-      .def("stop_listening", &StoreQueue::StopListening, "No connection can be made on which to listen.")
+      .def("next_listen", &Next<&StoreQueue::NextListen>, "timeout"_a, "The next request that listens, as `next`.")
+      .def("stop_listening", &StoreQueue::StopListening, "Report that no connection for listening can be made.")
       .def_prop_ro("closed", &StoreQueue::closed)
       .def("close", &StoreQueue::Close);
 }

@@ -69,7 +69,7 @@ DType DTypeOfCode(const DlDType& dtype) {
 constexpr const char* kDTypeNames[] = {"float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2",
                                        "int64",   "int32",   "int16",   "int8",     "uint8",         "bool"};
 constexpr const char* kNoMemory = "it has no memory of its own (a fake tensor, a wrapper, or its storage is released)";
-constexpr const char* kNotReadable = "it is sparse, quantized, or of a kind that has no plain memory";
+constexpr const char* kNotReadable = "it is sparse, quantized, or of a kind without plain memory";
 
 SeenTensor Unmeasurable(const char* problem) {
   SeenTensor seen;

@@ -1,7 +1,7 @@
-"""Stepwatch sees inside a PyTorch training job while it runs, steered by edits of one config file.
+"""Stepwatch monitors the training state of a running PyTorch job; edits of one config file control it.
 
-`stepwatch.jobs` asks running jobs from outside and needs neither torch nor the native core, which are loaded when
-something else is first used.
+`stepwatch.jobs` queries running jobs from other processes. It needs neither torch nor the native core; both are loaded
+on the first use of any other name.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _MODULES = {
 
 
 class _Package(ModuleType):
-    """Functions such as `jobs` and `watch` keep their names, which are those of their modules as well."""
+    """Keeps functions such as `jobs` and `watch` accessible although their modules have the same names."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         is_module_of_function = isinstance(value, ModuleType) and _MODULES.get(name) == name

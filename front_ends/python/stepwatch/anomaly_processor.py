@@ -1,4 +1,4 @@
-"""The public name of `stepwatch.offline.anomaly_processor`: one and the same module, also for ``python -m``."""
+"""The public name of `stepwatch.offline.anomaly_processor`: both names are the same module, also for ``python -m``."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""One session and what hangs for it on a model and its optimizers."""
+"""One session and its hooks on a model and its optimizers."""
 
 from __future__ import annotations
 
@@ -34,27 +34,27 @@ _CHANGES_IN_A_ROW_MAX = 8
 
 
 class Attachment:
-    """Leads one session through the training: what it wants is hung, what it is to see is handed over, steps end.
+    """Drives one session during training: installs the hooks that it requests, passes tensors to it, ends steps.
 
-    Used from the training thread. Nothing here raises into the training loop but TrainingStopRequested.
+    Use it from the training thread. It raises no exception into the training loop except TrainingStopRequested.
 
     Parameters
     ----------
     session : _core.Session
         The native monitor.
     reporter : Reporter
-        At the end of a step it looks for numbers of devices.
+        Collects the numbers of devices at the end of a step.
     writes_reduced : callable, optional
-        Given a parameter and the ranks that have its reduced gradient: False if another one writes the row.
+        Given a parameter and the ranks with its reduced gradient: False if another rank writes the row.
     rank, ranks : int
-        The rank of this process, and how many there are.
+        The rank of this process, and the number of ranks.
     clock : object, optional
         As in `StepClock`.
 
     Attributes
     ----------
     owner : object
-        Kept alive as long as this hangs on an optimizer.
+        Kept alive as long as this object is attached to an optimizer.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Attachment:
         self._versions: list[int] = []  # of the weights, when they began to be watched
 
     def attach(self, chunks: Sequence[torch.nn.Module], optimizers: Sequence[Any]) -> None:
-        """Add a model and its optimizers; called again it adds more of them to the same steps.
+        """Add a model and its optimizers; another call adds more of them to the same steps.
 
         Parameters
         ----------
@@ -188,11 +188,11 @@ class Attachment:
         reductions = dict.fromkeys(kind for number, kind in self._index.sharded.items() if number not in whole)
         texts = [*(adapter.shares() for adapter in self._adapters), *(kind.shares for kind in reductions)]
         if not any(texts) and any(hasattr(parameter, "_local_tensor") for parameter in self._index.parameters):
-            texts.append("rows of weights, gradients and moments that are a DTensor are of this rank's part")
+            texts.append("rows of weights, gradients and moments that are DTensors cover this rank's part")
         return texts
 
     def amend(self, ops: list[str] | None, xy_distribution: bool | None) -> None:
-        """Change the plan in force, and hang the hooks that it wants then.
+        """Change the plan in force, and install the hooks of the changed plan.
 
         Parameters
         ----------
@@ -220,7 +220,7 @@ class Attachment:
         self._hooks.begin_step()
 
     def _guarded(self, where: str, work: Callable[..., Any], *args: Any) -> None:
-        """Keep what goes wrong here from the training loop: it is told once, and rows are missing."""
+        """Run `work` and keep its exceptions from the training loop; they are logged once, and rows are missing."""
         try:
             work(*args)
         except TrainingStopRequested:
@@ -253,7 +253,7 @@ class Attachment:
         self._readings[number].after_update()
 
     def end_step(self) -> None:
-        """End the training step; from the first call on, no optimizer does."""
+        """End the training step; from the first call on, optimizers do not end it."""
         self._clock.end_by_hand()
 
     def _tell_left_out(self, number: int) -> None:
@@ -306,14 +306,14 @@ class Attachment:
         self._followed_changes = count
         if self._followed_changes == _CHANGES_IN_A_ROW_MAX:
             self.session.warn(
-                f"the model has changed at each of {_CHANGES_IN_A_ROW_MAX} steps in a row; it is followed again from "
-                "the next change of the config on, and rows may be missing until then"
+                f"the model has changed at each of {_CHANGES_IN_A_ROW_MAX} steps in a row; further changes are ignored "
+                "until the next change of the config, and rows may be missing until then"
             )
         elif self._rank == 0:
             _core.print_line(_INFO, self._rank, f"the model has changed: {changes_of(before, self._index)}")
 
     def learning_rate(self) -> float | None:
-        """Return that of the first group of the first optimizer; None if it has none that is a number of the host."""
+        """Return the first group's learning rate, or None if it is not a host number."""
         for adapter in self._clock.adapters[:1]:
             for group in adapter.groups()[:1]:
                 rate = group.get("lr")
@@ -321,13 +321,13 @@ class Attachment:
         return None
 
     def follows(self, optimizer: Any) -> bool:
-        """Tell whether the steps of an optimizer, or of what it wraps, are those of this attachment."""
+        """Return whether this attachment follows the steps of an optimizer, or of one inside it."""
         inside = (optimizer, getattr(optimizer, "optimizer", None), getattr(optimizer, "_optimizer", None))
         known = [part for adapter in self._clock.adapters for part in (adapter.optimizer, *adapter.parts)]
         return any(part is other for part in inside if part is not None for other in known)
 
     def watches(self, chunks: Sequence[torch.nn.Module]) -> bool:
-        """Tell whether these are the chunks that are watched, or have the same parameters in another wrapper."""
+        """Return whether these are the watched chunks, or wrappers with the same parameters."""
         own = _ids(self._chunks)
         return own == _ids(chunks) if own else bool(self._chunks) and self._chunks == list(chunks)
 
@@ -340,13 +340,13 @@ class Attachment:
         if self._versions and self._versions != _versions_of(self._index.parameters):
             name = type(self._clock.adapters[0].optimizer).__name__
             self.session.warn(
-                f"no step of {name} was seen, though weights have changed: nothing was collected; if its step was "
-                "replaced by a function that does not call it, put the monitor on after that, or hand it the object "
+                f"no step of {name} was seen, though weights have changed: no data was collected; if its step was "
+                "replaced by a function that does not call it, attach the monitor after that, or pass it the object "
                 "whose step is called"
             )
 
     def close(self) -> None:
-        """Take off everything in reverse order. Safe to call twice."""
+        """Remove all hooks in reverse order. Safe to call twice."""
         self._guarded("looking for steps", self._tell_unseen_steps)
         self._capture.remove()
         self._hooks.set_model(ModelIndex())
@@ -358,7 +358,7 @@ class Attachment:
 
 
 def _versions_of(parameters: Sequence[Any]) -> list[int]:
-    """Count the changes of each tensor in its place, which torch does for autograd."""
+    """Return the count of in-place changes of each tensor, which torch keeps for autograd."""
     return [parameter._version for parameter in parameters]
 
 
@@ -367,9 +367,9 @@ def _ids(chunks: Sequence[torch.nn.Module]) -> set[int]:
 
 
 def _text_of(error: Exception) -> str:
-    """Describe an exception of anybody's class, in text that can be written as UTF-8."""
+    """Describe an exception of any class, in text that can be encoded as UTF-8."""
     try:
         text = f"{type(error).__name__}: {error}"
     except Exception:
-        text = f"{type(error).__name__}, which cannot be shown"
+        text = f"{type(error).__name__} (its text cannot be printed)"
     return text.encode("utf-8", "backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""Features, operators, call stacks and heat maps: all that a plan wants beside the tensors that native hooks read."""
+"""Features, operators, call stacks and heat maps: the parts of a plan that native hooks do not read."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _INFO = 1
 
 
 class TrainingStopRequested(Exception):
-    """Ends the run after print_struct or cc_log_only, as users of msProbe expect, who may catch it as Exception."""
+    """Ends the run after print_struct or cc_log_only, as in msProbe; users may catch it as Exception."""
 
 
 class AuxiliaryCapture:
-    """Puts on and takes off what belongs to the plan in force, for one session. Used from the training thread.
+    """Installs and removes these parts of the plan in force, for one session. Use it from the training thread.
 
     Parameters
     ----------
     session : _core.Session
         The native monitor.
     guard : callable
-        Runs a function and keeps what it raises from the training loop: guard(what, function).
+        Runs a function and keeps its exceptions from the training loop: guard(what, function).
     rank : int
-        The rank of this process: rank 0 alone prints the stacks of operators.
+        The rank of this process: only rank 0 prints the stacks of operators.
     """
 
     def __init__(self, session: _core.Session, guard: Callable[[str, Callable[[], None]], None], rank: int) -> None:
@@ -55,12 +55,12 @@ class AuxiliaryCapture:
         self._stacks_written = False
 
     def swap(self, index: ModelIndex) -> None:
-        """Bring everything in line with the plan that has come into force, or with none.
+        """Apply the plan that has come into force, or remove everything if there is no plan.
 
         Parameters
         ----------
         index : ModelIndex
-            Its modules are those that the session's sites speak of.
+            Contains the modules of the session's sites.
         """
         self.remove()
         self._requests = self._session.requests
@@ -102,7 +102,7 @@ class AuxiliaryCapture:
         self._gone.atexit = False
 
     def read_state(self, optimizer: OptimizerAdapter) -> None:
-        """Look at the state of an optimizer before its update.
+        """Read the state of an optimizer before its update.
 
         Parameters
         ----------
@@ -111,7 +111,7 @@ class AuxiliaryCapture:
         self._guard("counting updates and ratios", lambda: self._updates.read(optimizer))
 
     def before_update(self) -> None:
-        """Do what is due when the first update of a step begins.
+        """Run the work that is due when the first update of a step begins.
 
         Raises
         ------
@@ -133,7 +133,7 @@ class AuxiliaryCapture:
             raise TrainingStopRequested(STRUCTURE_EXIT)
 
     def end_step(self) -> None:
-        """Hand over what the step has given, before it is closed."""
+        """Pass on the results of the step before it is closed."""
         self._features.end_step()
         self._updates.end_step()
         if self._stacks is None or not self._session.collecting:
@@ -151,7 +151,7 @@ class AuxiliaryCapture:
         self._stacks = None
 
     def remove(self) -> None:
-        """Take off everything in reverse order. Safe to call twice."""
+        """Remove everything in reverse order. Safe to call twice."""
         self._drop_stacks()
         if self._communication is not None:
             self._communication.remove()

@@ -1,4 +1,4 @@
-"""The public name of `stepwatch.offline.csv2db`: one and the same module."""
+"""The public name of `stepwatch.offline.csv2db`; both names are the same module."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The public name of `stepwatch.offline.csv2tb`: one and the same module."""
+"""The public name of `stepwatch.offline.csv2tb`; both names are the same module."""
 
 import sys
 

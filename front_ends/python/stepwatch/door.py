@@ -1,4 +1,4 @@
-"""The door of a running job: HTTP over a Unix socket that is served by this user, or by root, and by nobody else."""
+"""The control socket of a running job: HTTP over a Unix socket that must be served by this user or by root."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ ANSWER_SECONDS = 10.0
 
 
 class JobError(Exception):
-    """A job has said no.
+    """The job rejected the request.
 
     Attributes
     ----------
     status : int
-        The HTTP status: 412 for an `if_match` that does not hold, 422 for a config that was refused; 0 if there was no
-        answer.
+        The HTTP status: 412 for an `if_match` that does not match, 422 for a config that was refused; 0 without a
+        response.
     code : str
-        The reason for programs, such as "not_found".
+        The reason as a code for programs, such as "not_found".
     line, column : int or None
-        Where in the config text, from 1.
+        Position in the config text, from 1.
     key : str or None
-        Which key of the config, such as "alert.rules[0]".
+        Key of the config, such as "alert.rules[0]".
     """
 
     def __init__(
@@ -43,15 +43,15 @@ class JobError(Exception):
 
 
 class JobUnreachableError(JobError):
-    """No job answers there, it has not answered in time, or whoever listens is not to be trusted."""
+    """No job listens at the socket, it did not answer in time, or the listener is not trusted."""
 
 
 class SilenceError(Exception):
-    """A stream has said nothing for a while."""
+    """A stream sent no data within its time limit."""
 
 
 class _Connection(http.client.HTTPConnection):
-    """HTTP over a Unix socket that only this user, or root, serves."""
+    """HTTP over a Unix socket that only this user or root serves."""
 
     def __init__(self, path: str, seconds: float) -> None:
         super().__init__("stepwatch", timeout=seconds)
@@ -62,11 +62,11 @@ class _Connection(http.client.HTTPConnection):
         self.sock = self._socket = connect(self._path, self._seconds)
 
     def set_seconds(self, seconds: float) -> None:
-        """Change how long the answer may be silent."""
+        """Set the time limit between two reads of the response."""
         self._socket.settimeout(seconds)  # http.client has let go of it
 
     def ask(self, method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> http.client.HTTPResponse:
-        """Send a question; the beginning of its answer."""
+        """Send a request; return its response, with the body unread."""
         try:
             self.request(method, target, body, {**headers, "Connection": "close"})
             return self.getresponse()
@@ -75,7 +75,7 @@ class _Connection(http.client.HTTPConnection):
 
 
 def connect(path: str, seconds: float) -> socket.socket:
-    """Connect to a door that can be trusted; whatever is done with it takes at most `seconds`."""
+    """Connect to a control socket after checking its owner; each operation times out after `seconds`."""
     _check_owner(path)
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -85,7 +85,7 @@ def connect(path: str, seconds: float) -> socket.socket:
         credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         owner = struct.unpack("3i", credentials)[1]
         if os.geteuid() not in (0, owner) and owner != 0:
-            raise JobUnreachableError(f"{path} is served by another user, and is not asked")
+            raise JobUnreachableError(f"{path} is served by another user; the request was not sent")
     except OSError as error:
         connection.close()
         raise JobUnreachableError(f"cannot connect to {path}: {error}") from error
@@ -99,15 +99,15 @@ def _check_owner(path: str) -> None:
     try:
         directory, door = os.lstat(os.path.dirname(path)), os.lstat(path)
     except OSError as error:
-        raise JobUnreachableError(f"cannot look at {path}: {error}") from error
+        raise JobUnreachableError(f"cannot stat {path}: {error}") from error
     if not is_ours(directory):
-        raise JobUnreachableError(f"{os.path.dirname(path)} is no directory that only its owner can enter")
+        raise JobUnreachableError(f"{os.path.dirname(path)} is not a directory of this user with mode 0700")
     if not stat.S_ISSOCK(door.st_mode) or door.st_uid not in (os.geteuid(), 0):
-        raise JobUnreachableError(f"{path} is no socket of this user")
+        raise JobUnreachableError(f"{path} is not a socket of this user or of root")
 
 
 def is_ours(directory: os.stat_result) -> bool:
-    """Return whether nobody but this user can enter the directory."""
+    """Return whether only this user can enter the directory."""
     is_private = stat.S_ISDIR(directory.st_mode) and stat.S_IMODE(directory.st_mode) & 0o777 == 0o700
     return is_private and directory.st_uid == os.geteuid()
 
@@ -118,7 +118,7 @@ def _object_of(text: bytes, path: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise JobUnreachableError(f"{path} has answered with something else than an object")
+        raise JobUnreachableError(f"{path} sent a response that is not a JSON object")
     return value
 
 
@@ -126,7 +126,7 @@ def _error_of(status: int, text: bytes) -> JobError:
     try:
         error = dict(json.loads(text)["error"])
     except (ValueError, KeyError, TypeError, RecursionError):
-        return JobError(f"the job has answered with the status {status}", status=status)
+        return JobError(f"the job responded with HTTP status {status}", status=status)
     message = str(error.get("message", ""))
     return JobError(message, status=status, code=str(error.get("code", "")), place=error)
 
@@ -153,7 +153,7 @@ def ask(
     headers: Mapping[str, str] | None = None,
     seconds: float | None = None,
 ) -> dict[str, Any]:
-    """Ask one question; the object that is the answer to it."""
+    """Send one request; return the object in its response."""
     connection = _Connection(path, ANSWER_SECONDS if seconds is None else seconds)
     try:
         answer = connection.ask(method, target, body, headers or {})
@@ -169,7 +169,7 @@ def ask(
 
 
 def stream(path: str, after: int, silence: float) -> Iterator[dict[str, Any]]:
-    """Iterate over the events with a larger id until the other end closes; at most `silence` seconds between two."""
+    """Iterate over the events with a larger id until the job closes; at most `silence` seconds between reads."""
     connection = _Connection(path, ANSWER_SECONDS)
     try:
         headers = {"Last-Event-ID": str(after)} if after > 0 else {}

@@ -1,7 +1,7 @@
-"""Running jobs from outside: a notebook or a script asks their doors, and changes what they collect.
+"""Access to running jobs from a notebook or a script: query their control sockets and change their configs.
 
-Nothing here needs torch or the native core. Unlike the rest of the package it is for any process of the user who runs
-the job, on the same machine.
+This module needs neither torch nor the native core. Unlike the rest of the package, any process of the user who runs
+the job can use it, on the same machine.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ _NUMBERS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-
 class Job:
     """A running monitor, by its socket.
 
-    Made by `jobs`. Each call is a question of its own: nothing is kept open between two of them, and a job may be used
-    from several threads. A job that has ended raises `JobUnreachableError`.
+    `jobs` creates it. Each call opens and closes its own connection, so several threads may use a job. If the job has
+    ended, a call raises `JobUnreachableError`.
 
     Attributes
     ----------
     name : str
-        As `stepwatch ps` shows it: the pid, and the number of the monitor in its process.
+        As in `stepwatch ps`: the pid, and the number of the monitor in its process.
     pid : int
-        Of the process, as it knows itself.
+        The pid of the process in its own pid namespace.
     socket_path : str
-        Where its door is.
+        The path of its control socket.
     run_id, config_path : str or None
-        What it said when it was found; None: it did not answer.
+        As reported by the job when it was found; None: it did not answer.
     rank : int or None
-        Likewise.
+        As reported by the job when it was found; None: it did not answer.
     """
 
     def __init__(self, socket_path: str) -> None:
@@ -60,15 +60,15 @@ class Job:
 
     def __repr__(self) -> str:
         if self.config_path is None:
-            return f"<stepwatch job {self.name}, which has not answered>"
+            return f"<stepwatch job {self.name}, has not answered>"
         return f"<stepwatch job {self.name}, rank {self.rank}, {self.config_path}>"
 
     def status(self) -> dict[str, Any]:
-        """Return what the job does and what its config file says, as `stepwatch status --json`."""
+        """Return the state of the job and of its config file, as `stepwatch status --json`."""
         return self._ask("GET", "/v1/status")
 
     def plan(self, config: ConfigText) -> dict[str, Any]:
-        """Return what a config would mean for this job, beside what runs; nothing is changed.
+        """Return the plan that a config would produce in this job, compared with the running plan; no change is made.
 
         Parameters
         ----------
@@ -90,22 +90,23 @@ class Job:
         timeout: float = 60.0,
         at_step: int | None = None,
     ) -> dict[str, Any]:
-        """Put a config in the place of the one that the job watches.
+        """Replace the config file that the job watches.
 
         Parameters
         ----------
         config : str, bytes or dict
             The text of the new config, or its keys.
         if_match : str, optional
-            Only if the file holds the bytes with this SHA-256 (`status()["file_sha256"]`).
+            Apply only if the SHA-256 of the file is this one (`status()["file_sha256"]`).
         wait : {"applied", "drained"}, optional
-            Return when the plan of the config is in force, or when it is over and all its rows are written. A config
-            that collects nothing is in force at once; drained it is when the plan that it ends is.
+            Return when the plan of the config is in force ("applied"), or when it has ended and all its rows are
+            written ("drained"). A config that collects no rows is in force at once, and drained when the plan that it
+            ends is drained.
         timeout : float
             Seconds to wait.
         at_step : int, optional
-            The job begins with the config at this step, on all its ranks; not later than the running step means the
-            next. Until then what runs goes on, and a newer edit takes the place of this one.
+            All ranks of the job apply the config at this step, or at the next step if this one is not in the future.
+            Until then the running plan continues, and a newer edit replaces this one.
 
         Returns
         -------
@@ -115,26 +116,26 @@ class Job:
         Raises
         ------
         JobError
-            The config was refused, the file holds something else than `if_match` says, or something newer came before
-            what was waited for.
+            The config was refused, the file does not match `if_match`, or a newer edit replaced this one before the
+            awaited state was reached.
         TimeoutError
-            It is still waited for.
+            The awaited state was not reached in time; the edit stays pending.
         """
         target = "/v1/apply" if at_step is None else f"/v1/apply?at_step={at_step}"
         return self._change(target, _bytes_of(config), if_match, wait, timeout)
 
     def start(self, if_match: str | None = None, wait: str | None = None, timeout: float = 60.0) -> dict[str, Any]:
-        """Make "dynamic_on" true in the config file: the job begins to collect. See `apply`."""
+        """Set "dynamic_on" to true in the config file: the job begins to collect. See `apply`."""
         return self._change("/v1/start", b"", if_match, wait, timeout)
 
     def stop(self, if_match: str | None = None, wait: str | None = None, timeout: float = 60.0) -> dict[str, Any]:
-        """Make "dynamic_on" false in the config file: the job stops at its next step. See `apply`."""
+        """Set "dynamic_on" to false in the config file: the job stops at its next step. See `apply`."""
         return self._change("/v1/stop", b"", if_match, wait, timeout)
 
     def latest(self, kind: str) -> dict[str, dict[str, float]]:
         """Return the last values of all sites of a kind.
 
-        They are kept from the first question on, so the first answer may be empty.
+        The job keeps them from the first call on, so the first result may be empty.
 
         Parameters
         ----------
@@ -153,22 +154,22 @@ class Job:
         }
 
     def beats(self, since: int = 0) -> dict[str, Any]:
-        """Return what the process says of itself: ends of steps with reported numbers, phases, exceptions.
+        """Return the beats of the process: ends of steps with reported numbers, phases, exceptions.
 
         Parameters
         ----------
         since : int
-            The "next" of an earlier answer; 0: from the first line that is kept.
+            The "next" of an earlier result; 0: from the first line that the job still has.
 
         Returns
         -------
         dict
-            "beats": the lines, oldest first; "next" for the next question; "lost": lines that are not kept any more.
+            "beats": the lines, oldest first; "next": `since` of the next call; "lost": number of lines discarded.
         """
         return self._ask("GET", f"/v1/beats?since={since}")
 
     def history(self, limit: int = 100) -> list[dict[str, Any]]:
-        """Return the newest lines of what became of every edit of the run, the newest last."""
+        """Return the newest lines of the edit history of the run, the newest last."""
         return list(self._ask("GET", f"/v1/history?limit={limit}")["lines"])
 
     def events(self, after: int = 0) -> Iterator[dict[str, Any]]:
@@ -177,12 +178,12 @@ class Job:
         Parameters
         ----------
         after : int
-            The "id" of the last event that is known already; 0: begin with those that the job still has.
+            The "id" of the last event already received; 0: begin with the oldest event that the job still has.
 
         Yields
         ------
         dict
-            "event" is its kind, "id" its number. {"event": "gap", "missed": n}: n events are not kept any more.
+            "event" is its kind, "id" its number. {"event": "gap", "missed": n}: n events were discarded.
         """
         last, is_first = after, True
         while True:
@@ -195,7 +196,7 @@ class Job:
                     raise
                 return
             except door.SilenceError:
-                raise JobUnreachableError(f"{self.socket_path} has said nothing for {_SILENCE_SECONDS:.0f} s") from None
+                raise JobUnreachableError(f"{self.socket_path} sent no data for {_SILENCE_SECONDS:.0f} s") from None
             is_first = False  # cut off for reading slowly, or the job has ended: the next question tells
 
     def _ask(
@@ -207,26 +208,26 @@ class Job:
         self, target: str, body: bytes, if_match: str | None, wait: str | None, timeout: float
     ) -> dict[str, Any]:
         if wait not in (None, "applied", "drained"):
-            raise ValueError(f'wait is {wait!r}; "applied", "drained" or None would do')
+            raise ValueError(f'invalid wait {wait!r}; accepted: "applied", "drained" or None')
         deadline = time.monotonic() + timeout
         newest = self.status()["newest_event"] if wait else 0
         headers = {"If-Match": f'"{if_match}"'} if if_match else {}
         answer = self._ask("POST", target, body, headers)
         if answer.get("taken") == "refused":
             refusal = answer.get("refusal") or {}
-            message = refusal.get("message", "the job has refused the config")
+            message = refusal.get("message", "the job refused the config")
             raise JobError(message, status=422, code="refused", place=refusal)
         if wait:
             self._await(_WatchedEdit(answer, wait), newest, deadline)
         return answer
 
     def _await(self, edit: _WatchedEdit, newest: int, deadline: float) -> None:
-        """Wait for the plan of an edit. `newest`: the last event that was told before."""
+        """Wait for the plan of an edit. `newest`: id of the last event before the edit."""
         last = newest
         while not edit.is_over(self.status()):
             left = deadline - time.monotonic()
             if left <= 0:
-                raise TimeoutError(f"job {self.name}: the edit is not {edit.wait} yet; it is still tried{edit.trouble}")
+                raise TimeoutError(f"job {self.name}: the edit is not {edit.wait} yet and stays pending{edit.trouble}")
             try:
                 for event in door.stream(self.socket_path, last, min(left, _LOOK_SECONDS)):
                     last = event.get("id", last)
@@ -239,7 +240,7 @@ class Job:
 
 
 class _WatchedEdit:
-    """What the answer to an edit, events and statuses say of it."""
+    """Progress of an edit, from the response to it, events and statuses."""
 
     def __init__(self, answer: Mapping[str, Any], wait: str) -> None:
         self.wait = wait
@@ -248,10 +249,10 @@ class _WatchedEdit:
         self._plan_id = answer.get("plan_id")
         self._taken = answer.get("taken")
         if self._taken == "superseded":
-            raise JobError("somebody has saved something newer", code="superseded")
+            raise JobError("a newer edit was saved", code="superseded")
 
     def is_reached_by(self, event: Mapping[str, Any]) -> bool:
-        """Take an event in; whether it is the one that is waited for."""
+        """Process an event; return whether it is the awaited one."""
         kind, plan = event["event"], event.get("plan")
         message = event.get("message", "")
         if kind == "armed" and self._plan_id is None:  # of an edit on which the ranks had not decided
@@ -263,11 +264,11 @@ class _WatchedEdit:
         if plan is None or plan != self._plan_id:
             return False
         if kind == "superseded":
-            raise JobError(f"something newer came before plan {plan} was {self.wait}", code="superseded")
+            raise JobError(f"a newer edit replaced plan {plan} before it was {self.wait}", code="superseded")
         return kind in (self.wait, "drained")
 
     def is_over(self, status: Mapping[str, Any]) -> bool:
-        """Return whether there is nothing more to wait for: it was so before, or the edit collects nothing."""
+        """Return whether the wait is over without an event: already reached, or the edit collects no rows."""
         plan = status.get("plan") or {}
         if self.wait == "applied":
             return self._taken in ("stopping", "off") or plan.get("config_sha256", "") == self._sha256
@@ -293,7 +294,7 @@ def _directories() -> list[str]:
 
 
 def _introduce(path: str) -> Job | None:
-    """Return the job of a socket; None: nobody listens there."""
+    """Return the job of a socket; None: no process listens there."""
     job = Job(path)
     try:
         door.connect(path, _LISTING_SECONDS).close()
@@ -312,7 +313,7 @@ def _introduce(path: str) -> Job | None:
 def jobs() -> list[Job]:
     """Return the running jobs of this user on this machine, by pid, as `stepwatch ps`.
 
-    A job that is there and does not answer is among them.
+    Jobs that run but do not answer are included.
     """
     paths = []
     for directory in _directories():

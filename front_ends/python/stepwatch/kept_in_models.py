@@ -1,4 +1,4 @@
-"""Copies of what users keep in the modules and callbacks that they train, which are copied and saved whole."""
+"""Copying and pickling of monitor objects that users keep in modules and callbacks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ANSWERS: dict[str, Any] = {
 
 
 class ClosedSession:
-    """Stands in a copy for what belongs to the original alone: takes every call, and answers as a closed session."""
+    """Replaces the session in a copy: accepts every call, and returns the results of a closed session."""
 
     step = 0
 
@@ -38,11 +38,11 @@ class ClosedSession:
 
 
 class KeptInModels:
-    """Copies and pickles as something that does nothing.
+    """Makes copies and pickles of an object that do nothing.
 
     A copy is of the same class and has its own values for `_of_copies`. A pickle has to load where Stepwatch is not
-    installed: it holds a `types.SimpleNamespace` with the numbers and texts of a copy, and methods that do nothing,
-    because a method that is kept by itself, such as `monitor.report`, is looked for by its name.
+    installed: it contains a `types.SimpleNamespace` with the numbers and texts of a copy, and methods that do nothing,
+    because a method that is pickled by itself, such as `monitor.report`, is looked up by its name.
     """
 
     def _of_copies(self) -> dict[str, Any]:

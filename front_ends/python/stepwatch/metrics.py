@@ -1,4 +1,4 @@
-"""Values of the monitor as torch's users expect them: tensors, shapes and dtypes."""
+"""Values of the monitor as torch objects: tensors, shapes and dtypes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def metrics_of(values: dict[str, Any], statistics: Iterable[str] = ()) -> dict[s
     values : dict
         Statistic -> number, `shape` -> list, `dtype` -> text; empty if the tensor was missing.
     statistics : iterable of str
-        What a missing tensor has a NaN for.
+        The statistics that are NaN for a missing tensor.
 
     Returns
     -------
     dict
         Statistic -> 0-d tensor on the CPU: `norm`, `mean` and `std` float64, `zeros` float32, `nans` and `infs` int64,
         extremes in the dtype of the measured tensor; `shape` -> torch.Size, `dtype` -> torch.dtype. NaN for a missing
-        tensor, and for a shape or dtype that several joined calls do not agree on.
+        tensor, and for a shape or dtype that differs between joined calls.
     """
     import torch
 
@@ -55,12 +55,12 @@ def statistics_of(tensor: Any, names: tuple[str, ...]) -> dict[str, Any]:
     ----------
     tensor : torch.Tensor
     names : tuple of str
-        Of norm, mean, min, max; others are skipped.
+        Any of norm, mean, min, max; others are skipped.
 
     Returns
     -------
     dict
-        Statistic -> 0-d tensor on the tensor's device; NaN where torch has no such statistic.
+        Statistic -> 0-d tensor on the tensor's device; NaN where torch cannot compute it.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""Host memory to which devices copy numbers, pinned where that can be had."""
+"""Host memory to which devices copy numbers, pinned where possible."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 
 class PagePool:
-    """Pages of cells, each with a mark until a number is written there. They are filled again and again.
+    """Reusable pages of cells; a cell contains a mark until a number is written there.
 
-    Used by one thread.
+    Use it from one thread.
 
     Parameters
     ----------
     cells_min : int
-        No page is smaller.
+        The smallest size of a page.
     """
 
     def __init__(self, cells_min: int) -> None:
@@ -27,7 +27,7 @@ class PagePool:
         self._can_pin = True
 
     def take(self, count: int, dtype: torch.dtype) -> torch.Tensor:
-        """Return a page with room for so many doubles or floats, in which none is written."""
+        """Return a page with at least `count` unwritten cells for doubles or floats."""
         size = max(self._cells_min, 1 << (count - 1).bit_length())
         free = self._free.get((size, dtype))
         page = free.pop() if free else self._new(size, dtype)
@@ -36,7 +36,7 @@ class PagePool:
         return page
 
     def give_back(self, page: torch.Tensor) -> None:
-        """Have a page filled again, to which no device copies any more."""
+        """Return a page for reuse; no device may still copy to it."""
         self._free.setdefault((page.numel(), page.dtype), []).append(page)
 
     def _new(self, size: int, dtype: torch.dtype) -> torch.Tensor:
@@ -51,13 +51,13 @@ class PagePool:
 
 
 def is_written(numbers: torch.Tensor) -> bool:
-    """Return whether a number stands in each of these cells."""
+    """Return whether a number has been written to each of these cells."""
     bits, mark = _mark_of(numbers.dtype)
     return not bool((numbers.view(bits) == mark).any())
 
 
 def _mark_of(dtype: torch.dtype) -> tuple[torch.dtype, int]:
-    """Return the integers of the same size, and which of them no number is."""
+    """Return the integer dtype of the same size, and the integer that marks an unwritten cell."""
     import torch
 
     if dtype == torch.float64:

@@ -1,4 +1,4 @@
-"""What the run is doing, said by the training loop."""
+"""The phase of the run, as the training loop reports it."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 
 class phase(KeptInModels, contextlib.ContextDecorator):
-    """Say for a block in which phase the run is, so that nobody takes a long evaluation for a job that hangs.
+    """Set the phase of the run for a block, so that a long evaluation is not reported as a hang.
 
-    Phases nest; at the end of the block the one before is in force again. Never raises: another name is told of once,
-    and changes nothing. Without a monitor it does nothing, as `report`. A copy is a phase as well; a pickle holds
-    `contextlib.nullcontext()` in its place.
+    Phases nest; the end of the block restores the previous one. Never raises: an unknown name causes one log line and
+    changes no phase. Without a monitor it does nothing, as `report`. A copy is a phase as well; a pickle contains
+    `contextlib.nullcontext()` instead.
 
     Parameters
     ----------
     name : str
         "init", "train", "eval", "checkpoint" or "paused".
     expires : float or timedelta, optional
-        Seconds after which "paused" protects the run no longer; None: an hour.
+        Seconds after which "paused" no longer protects the run; None: an hour.
 
     Examples
     --------

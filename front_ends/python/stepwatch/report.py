@@ -1,4 +1,4 @@
-"""Numbers of a step, said by the training loop."""
+"""Numbers of a step, as the training loop reports them."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from stepwatch.reporting.found import reporter_in_use
 
 
 def report(*, step: int | None = None, **numbers: Any) -> None:
-    """Report numbers of a training step to whoever watches the run.
+    """Report numbers of a training step to the monitor.
 
-    Never raises, and waits for no device. Without a monitor (before `watch`, and in a forked child) it does nothing.
-    With several monitors in the process the first one that is still open is told, which is said once;
-    `Watch.report` names one. For the training thread.
+    Never raises, and never waits for a device. Without a monitor (before `watch`, and in a forked child) it does
+    nothing. With several monitors in the process, the numbers go to the open one that was opened first, with one
+    warning; use `Watch.report` to choose a monitor. Call it from the training thread.
 
     Parameters
     ----------
     step : int, optional
         The step that the numbers belong to, as the monitor counts; None: the one in progress. `optimizer.step()` ends
-        a step, so what is said after it, without a step, is of the next one.
+        a step, so numbers reported after it, without `step`, belong to the next one.
     **numbers : int, float or 0-d tensor
-        `loss`, `lr`, `grad_norm`, `tokens`, `samples`, `loss_scale` and `step_seconds` have a meaning, any other name
-        of up to 39 bytes (not "phase" or "module") is kept as it is. NaN and infinities are numbers. A tensor on a
-        device is copied without a wait, and told when it has come. `None` is left out. Without `lr` that of the
-        watched optimizer's first group is added.
+        `loss`, `lr`, `grad_norm`, `tokens`, `samples`, `loss_scale` and `step_seconds` have a defined meaning. Any
+        other name of up to 39 bytes (not "phase" or "module") is kept unchanged. NaN and infinities are numbers. A
+        tensor on a device is copied asynchronously and reported when the copy is complete. `None` is left out. Without
+        `lr`, the learning rate of the watched optimizer's first group is added.
 
     Examples
     --------

@@ -20,21 +20,21 @@ _WARNING = 2
 
 
 class _TrainerMonWatch(Watch):
-    """The monitor of a TrainerMon, which goes on beside one of `watch` and takes the place of one of its kind."""
+    """The monitor of a TrainerMon: it runs beside a monitor of `watch` and replaces another TrainerMon's."""
 
 
 class TrainerMon(KeptInModels):
-    """A training monitor that is steered by a config file.
+    """A training monitor that a config file controls.
 
     Parameters
     ----------
     config_file_path : str or os.PathLike
         Path of the JSON file. It is checked at once.
     process_group : torch.distributed.ProcessGroup, optional
-        The pipeline group: the rank's place in it and its members stand in alarms.
+        The pipeline group; alarms contain its members and the position of this rank.
     params_have_main_grad : bool
-        Read gradients from `parameter.main_grad` where a parameter has one; others are read from `parameter.grad`,
-        so that plain torch needs no False.
+        Read gradients from `parameter.main_grad` where a parameter has one, otherwise from `parameter.grad`. Plain
+        torch works with True as well.
     opt_ty : str, optional
         Accepted for compatibility.
 
@@ -43,19 +43,19 @@ class TrainerMon(KeptInModels):
     TypeError
         The config is refused.
     ValueError
-        It is refused for `ndigits`, a `step_count_per_record` out of range or the length of `append_output`, or it is
-        no JSON.
+        The config is not JSON, or it is refused for `ndigits`, a `step_count_per_record` out of range or the length of
+        `append_output`.
     OSError
         The file cannot be read.
 
     Notes
     -----
-    In dynamic mode (DYNAMIC_MONITOR=true) a file that is refused or missing at the start is told as a warning, and the
-    monitor waits for a good one.
+    In dynamic mode (DYNAMIC_MONITOR=true) a file that is refused or missing at the start causes a warning, and the
+    monitor waits for a valid file.
 
-    It may be kept in the module that is trained: a copy (`copy.deepcopy`, `AveragedModel`) watches nothing until its
-    own `set_monitor` is called, and a pickle (`torch.save`) holds in its place a `types.SimpleNamespace` whose methods
-    do nothing, which loads where Stepwatch is not installed.
+    The trained module may contain the monitor. A copy (`copy.deepcopy`, `AveragedModel`) is inactive until its own
+    `set_monitor` is called. A pickle (`torch.save`) contains a `types.SimpleNamespace` instead, whose methods do
+    nothing and which loads where Stepwatch is not installed.
     """
 
     def __init__(
@@ -93,21 +93,21 @@ class TrainerMon(KeptInModels):
         dp_group: Any = None,
         start_iteration: int = 0,
     ) -> None:
-        """Begin to watch a model.
+        """Start to watch a model.
 
         Parameters
         ----------
         model : torch.nn.Module or list of them
-            A list: the chunks of a virtual pipeline.
+            A list contains the chunks of a virtual pipeline.
         optimizer : object or sequence of them
-            A training step ends when each has stepped, in whatever order. (model, grad_acc_steps, optimizer, dp_group,
-            tp_group), the order of the manuals, is recognised as well.
+            A training step ends when each has stepped, in any order. The argument order of msProbe's manuals, (model,
+            grad_acc_steps, optimizer, dp_group, tp_group), is accepted as well.
         grad_acc_steps : int
-            Micro-batches of a step; anything but an integer of at least 1 is taken as 1, with a warning.
+            Micro-batches of a step; any value but an integer of at least 1 is replaced by 1, with a warning.
         tp_group, dp_group : torch.distributed.ProcessGroup, optional
-            A reduced gradient that ranks of these groups share is written by one of them.
+            One rank of these groups writes a reduced gradient that they share.
         start_iteration : int
-            Number of the first step; anything but an integer of at least 0 is taken as 0, with a warning.
+            Number of the first step; any value but an integer of at least 0 is replaced by 0, with a warning.
         """
         if isinstance(optimizer, int) and not isinstance(grad_acc_steps, int):
             optimizer, grad_acc_steps = grad_acc_steps, optimizer
@@ -148,7 +148,7 @@ class TrainerMon(KeptInModels):
         _core.print_line(_WARNING, self.rank if self._world_size > 1 else -1, text)
 
     def set_wrapped_optimizer(self, optimizer: Any) -> None:
-        """Keep an optimizer for `monitor_gnorm_with_ad`. Deprecated: hand it to `set_monitor`."""
+        """Keep an optimizer for `monitor_gnorm_with_ad`. Deprecated: pass it to `set_monitor`."""
         self.optimizer_trans = optimizer
 
     def monitor_gnorm_with_ad(
@@ -165,13 +165,14 @@ class TrainerMon(KeptInModels):
         Parameters
         ----------
         model, optimizer, grad_acc_steps, tp_group, dp_group, start_iteration
-            As in `set_monitor`; without an optimizer that of `set_wrapped_optimizer` is used.
+            As in `set_monitor`; without an optimizer, the one passed to `set_wrapped_optimizer` is used.
         """
         if optimizer is None:
             optimizer = self.optimizer_trans
         if optimizer is None:
             self._warn(
-                "monitor_gnorm_with_ad: no optimizer was given, here or by set_wrapped_optimizer; nothing is watched"
+                "monitor_gnorm_with_ad: no optimizer was passed, here or to set_wrapped_optimizer; "
+                "the model is not watched"
             )
             return
         self.set_monitor(model, optimizer, grad_acc_steps, tp_group, dp_group, start_iteration)
@@ -180,10 +181,11 @@ class TrainerMon(KeptInModels):
 
     @property
     def ops(self) -> list[str]:
-        """The statistics of the plan in force; without one, those that were set here.
+        """The statistics of the plan in force; without a plan, the statistics assigned to this property.
 
-        Set, it replaces those of the plan in force from the step about to begin, until the next edit of the config
-        file. Unknown ones are left out with a warning, `norm` stands in for none, `shape` and `dtype` come last.
+        An assignment replaces the statistics of the plan in force from the step about to begin, until the next edit of
+        the config file. Unknown statistics are left out with a warning; an empty list becomes `norm`; `shape` and
+        `dtype` come last.
         """
         in_force = [] if self._watch is None else self._watch.status()["ops"]
         return in_force or list(self._ops or [])
@@ -209,22 +211,22 @@ class TrainerMon(KeptInModels):
             self._watch.amend(xy_distribution=bool(xy_distribution))
 
     def generate_wgrad_metrics(self, post_grad_dict: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the statistics of the gradients seen last.
+        """Return the statistics of the latest gradients.
 
         Parameters
         ----------
         post_grad_dict
-            Accepted for compatibility and not read.
+            Accepted for compatibility and ignored.
 
         Returns
         -------
         tuple of dict
-            (reduced, unreduced): tag -> {statistic: 0-d tensor}, as `stepwatch.metrics.metrics_of` makes them.
+            (reduced, unreduced): tag -> {statistic: 0-d tensor}, as from `stepwatch.metrics.metrics_of`.
         """
         return self._latest("grad_reduced"), self._latest("grad_unreduced")
 
     def generate_xy_metrics(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the statistics of the activations and their gradients seen last.
+        """Return the statistics of the latest activations and their gradients.
 
         Returns
         -------
@@ -249,11 +251,11 @@ class TrainerMon(KeptInModels):
         ----------
         target_tensor : torch.Tensor
         module_name, tensor_name : str
-            The tag is "{module_name}/rank{R}/{tensor_name}", without the rank in a job of one process.
+            The tag is "{module_name}/rank{R}/{tensor_name}"; a job of one process has no rank in it.
         rank_list : sequence of int
             Ranks that measure; empty: all.
         ops_list : sequence of str
-            Of norm, mean, min and max.
+            Any of norm, mean, min and max.
         """
         if rank_list and self.rank not in rank_list:
             return
@@ -262,7 +264,7 @@ class TrainerMon(KeptInModels):
 
     @staticmethod
     def generate_cc_metrics(cc_name: str, cc_tensor: Any) -> dict[str, dict[str, Any]]:
-        """Key the values of a `CommunicationContext` by full tags, and empty it.
+        """Return the values of a `CommunicationContext` by full tags, and clear it.
 
         Parameters
         ----------
@@ -274,7 +276,7 @@ class TrainerMon(KeptInModels):
         Returns
         -------
         dict
-            Statistic -> {"{cc_name}/rank{R}/{tag}": value}; without the rank outside of torch.distributed.
+            Statistic -> {"{cc_name}/rank{R}/{tag}": value}; no rank outside of torch.distributed.
         """
         import torch
 
@@ -288,24 +290,24 @@ class TrainerMon(KeptInModels):
 
     @staticmethod
     def has_register_backward_hook(module_name: str, module: Any) -> bool:
-        """Tell whether a module carries a backward hook of the deprecated, not full, kind."""
+        """Return whether a module has a backward hook of the deprecated kind (not a full one)."""
         del module_name
         return bool(getattr(module, "_backward_hooks", None)) and module._is_full_backward_hook is False
 
     @staticmethod
     def get_linear_hook_target(module: Any) -> str:
-        """Name the weight that `linear_hook` looks at: "weight" or "wg", whichever is the first of two dimensions.
+        """Return the name of the weight that `linear_hook` reads: the first of "weight" and "wg" with two dimensions.
 
-        Empty for embeddings, and where there is none.
+        Empty for embeddings and for modules without such a weight.
         """
         from stepwatch.hooks.l2_features import weight_name
 
         return weight_name(module)
 
-    # --- what it is doing ---
+    # --- state ---
 
     def refresh(self, timeout: float = 5.0) -> str:
-        """Look at the config file now; `Watch.refresh` says what comes back."""
+        """Read the config file now; `Watch.refresh` describes the result."""
         return "unchanged" if self._watch is None else self._watch.refresh(timeout)
 
     @property
@@ -325,15 +327,15 @@ class TrainerMon(KeptInModels):
 
     @property
     def has_collect_times(self) -> int:
-        """How many steps the plan in force has collected."""
+        """Number of steps that the plan in force has collected."""
         return 0 if self._watch is None else self._watch.status()["collected"]
 
     @property
     def summary_writer(self) -> TrainerMon:
-        """Something with `close()`, for scripts that close the writer at their end."""
+        """An object with `close()`, for scripts that close the writer at their end."""
         return self
 
     def close(self) -> None:
-        """Take all hooks off, write what has been collected, stop."""
+        """Remove all hooks, write the collected rows, and stop."""
         if self._watch is not None:
             self._watch.close()

@@ -1,4 +1,4 @@
-"""The native way in: one call, a context manager, everything restored at its end."""
+"""The native API: one call that returns a context manager, which restores everything at its end."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _numbers = itertools.count()  # by which monitors were opened
 class Watch(KeptInModels):
     """A monitor of this process.
 
-    Made by `watch`. A training step ends when each optimizer has stepped; the config file says which tensors are
-    collected in it, and where the rows go. All methods are for the training thread. In a forked child (a DataLoader
-    worker) every method does nothing.
+    `watch` creates it. A training step ends when each optimizer has stepped; the config file selects the tensors that
+    are collected and where the rows are written. Call all methods from the training thread. In a forked child (a
+    DataLoader worker) every method does nothing.
 
-    It may be kept in the module that is trained: the methods of a copy (`copy.deepcopy`, `AveragedModel`) do nothing,
-    and a pickle (`torch.save`) holds in its place a `types.SimpleNamespace` whose methods do nothing, which loads where
+    The trained module may contain the monitor. The methods of a copy (`copy.deepcopy`, `AveragedModel`) do nothing. A
+    pickle (`torch.save`) contains a `types.SimpleNamespace` instead, whose methods do nothing and which loads where
     Stepwatch is not installed.
 
     Parameters
@@ -58,19 +58,19 @@ class Watch(KeptInModels):
     main_grad : bool
         Read gradients from `parameter.main_grad` where there is one.
     tp_group, dp_group : torch.distributed.ProcessGroup, optional
-        A reduced gradient that ranks of these groups share is written by one of them.
+        One rank of these groups writes a reduced gradient that they share.
     keep_latest : bool
-        Keep the last values of every site from the first step on for `latest`, otherwise from its first call on.
+        Keep the last values of every site for `latest` from the first step on; False: from its first call on.
     pp_stage : int
         Pipeline stage of this rank, for alarms.
     group_mates : sequence of int
         Ranks of this rank's pipeline group, for alarms; empty: all ranks of the job.
     beside : bool
-        Whether another monitor of this class that watches the same model goes on. Otherwise it is closed when this one
-        is attached, as where a notebook's cell runs again.
+        Whether another monitor of this class that watches the same model continues. Otherwise it is closed when this
+        one is attached, for example when a notebook cell runs again.
     clock : object, optional
-        The optimizer, of several, whose `step` alone ends the training step; "end_step": the method of this name alone
-        does. None: a training step ends when each optimizer has stepped, in whatever order.
+        The one optimizer whose `step` ends the training step; "end_step": only the method of this name ends it. None: a
+        training step ends when each optimizer has stepped, in any order.
 
     Raises
     ------
@@ -156,12 +156,12 @@ class Watch(KeptInModels):
         Parameters
         ----------
         model : torch.nn.Module or sequence of them
-            A sequence: the chunks of a virtual pipeline.
+            A sequence contains the chunks of a virtual pipeline.
         optimizer : object or sequence of them, optional
-            Each with a method `step`, in any order. Without one `end_step` has to be called.
+            Each with a method `step`, in any order. Without an optimizer, call `end_step`.
         """
         if isinstance(self._session, ClosedSession):
-            text = "a copy of a monitor watches nothing: make another one by stepwatch.watch"
+            text = "a copy of a monitor does not watch a model: create a new monitor with stepwatch.watch"
             _core.print_line(_WARNING, self.rank, text)
             return
         chunks = list(model) if isinstance(model, (list, tuple)) else [model]
@@ -178,7 +178,7 @@ class Watch(KeptInModels):
             _core.print_line(
                 _WARNING,
                 self.rank,
-                "another monitor watches this model already: it is closed, and this one takes its place; "
+                "another monitor watches this model already: it is closed, and this one replaces it; "
                 "beside=True keeps both",
             )
             other.close()
@@ -195,19 +195,19 @@ class Watch(KeptInModels):
         self.reporter.report(numbers, step)
 
     def begin_micro_batch(self) -> None:
-        """Say that a micro-batch begins, where the model's root module is not entered once for each."""
+        """Mark the begin of a micro-batch, for models whose root module is not called once for each."""
         self._session.begin_micro_batch()
 
     def end_step(self) -> None:
-        """End the training step here; from the first call on, no optimizer does.
+        """End the training step here; from the first call on, optimizers do not end it.
 
-        Called after the updates of an iteration. If an optimizer has ended the iteration before the first call, that
-        call ends no other one.
+        Call it after the updates of an iteration. If an optimizer has ended the iteration before the first call, that
+        call does not end another one.
         """
         self._attachment.end_step()
 
     def refresh(self, timeout: float = 5.0) -> str:
-        """Look at the config file now.
+        """Read the config file now.
 
         Parameters
         ----------
@@ -218,12 +218,12 @@ class Watch(KeptInModels):
         -------
         str
             "armed" (holds from the next step), "stopping", "refused", "unchanged", "missing",
-            "timed_out" or "failed" (the look failed; it is repeated, and ``status()["fault"]`` says why).
+            "timed_out" or "failed" (reading failed and is repeated; ``status()["fault"]`` has the reason).
         """
         return self._session.refresh(timeout)
 
     def flush(self, timeout: float = 5.0) -> bool:
-        """Wait until the rows of all steps that are over are in their files.
+        """Wait until the rows of all finished steps are in their files.
 
         Parameters
         ----------
@@ -233,23 +233,23 @@ class Watch(KeptInModels):
         Returns
         -------
         bool
-            False if they were not by then.
+            False if the timeout passed first.
         """
         return self._session.flush(timeout)
 
     def amend(self, ops: Sequence[str] | None = None, xy_distribution: bool | None = None) -> None:
         """Change what is collected without an edit of the file, until the next edit.
 
-        The window goes on, from the step about to begin; called in the middle of a step, from the next. Without a plan
-        in force or armed nothing happens, but before the first `attach` in static mode, where it holds for the plan to
-        come.
+        The change takes effect in the step about to begin, or in the next step if called in the middle of one; the
+        window continues. Without a plan in force or armed, the call has no effect, except before the first `attach` in
+        static mode: it then changes the plan to come.
 
         Parameters
         ----------
         ops : sequence of str, optional
-            Statistics. Unknown ones are left out with a warning; `norm` stands in for none.
+            Statistics. Unknown ones are left out with a warning; an empty list becomes `norm`.
         xy_distribution : bool, optional
-            Whether activations are collected; without `targets` those of all modules.
+            Whether activations are collected; without `targets`, those of all modules.
         """
         self._attachment.amend(None if ops is None else list(ops), xy_distribution)
 
@@ -259,19 +259,19 @@ class Watch(KeptInModels):
         Parameters
         ----------
         kind : str
-            The prefix of its CSV files: "actv", "grad_reduced", ...; of communication operators "communication".
+            The prefix of its CSV files: "actv", "grad_reduced", ...; "communication" for communication operators.
         timeout : float
-            Seconds to wait for what is still on its way.
+            Seconds to wait for values that are still being copied.
 
         Returns
         -------
         list of tuple
-            (chunk, name, micro-step, {statistic: value}), all of the newest step in which the site was seen.
+            (chunk, name, micro-step, {statistic: value}), from the newest step in which the site was seen.
         """
         return [row[1:] for row in self._session.latest(kind, timeout)]
 
     def tagged(self, kind: str, timeout: float = 5.0) -> list[tuple[str, dict[str, Any]]]:
-        """Return the same by tags, such as "0:fc.input:0/rank0/actv".
+        """Return the last values by tag, such as "0:fc.input:0/rank0/actv".
 
         Parameters
         ----------
@@ -286,7 +286,7 @@ class Watch(KeptInModels):
         return [(row[0], row[-1]) for row in self._session.latest(kind, timeout)]
 
     def status(self) -> dict[str, Any]:
-        """Return what the monitor is doing.
+        """Return the state of the monitor.
 
         Returns
         -------
@@ -296,17 +296,17 @@ class Watch(KeptInModels):
         return self._session.status()
 
     def close(self, timeout: float = 5.0) -> bool:
-        """Take all hooks off, write what has been collected, stop.
+        """Remove all hooks, write the collected rows, and stop.
 
         Parameters
         ----------
         timeout : float
-            Seconds; rows that are not written by then are dropped and counted.
+            Seconds; rows that are not written in time are dropped and counted.
 
         Returns
         -------
         bool
-            False if something hung and was left behind.
+            False if a part of the monitor hung and was abandoned.
         """
         self.reporter.harvest()
         self._attachment.close()
@@ -342,9 +342,10 @@ def watch(
     Parameters
     ----------
     model : torch.nn.Module or sequence of them
-        A sequence: the chunks of a virtual pipeline.
+        A sequence contains the chunks of a virtual pipeline.
     optimizer : object or sequence of them, optional
-        A training step ends when each of them has stepped, in whatever order; without one `Watch.end_step` ends it.
+        A training step ends when each of them has stepped, in any order; without an optimizer, `Watch.end_step` ends
+        it.
     config : str or os.PathLike
         Path of config.json.
     **options
@@ -353,8 +354,8 @@ def watch(
     Returns
     -------
     Watch
-        Close it at the end, or use it as a context manager. What is still open when the interpreter ends is closed
-        then.
+        Close it at the end, or use it as a context manager. A monitor that is still open when the interpreter exits is
+        closed then.
 
     Examples
     --------
@@ -375,20 +376,20 @@ def _learning_rate_of(monitor: Watch | None) -> float | None:
 
 
 def open_monitors() -> list[Watch]:
-    """Return the open monitors of this process, those opened first first."""
+    """Return the open monitors of this process in the order in which they were opened."""
     return sorted(_open, key=lambda monitor: monitor._number)
 
 
 def reporter_in_use() -> Reporter | None:
-    """Return the reporter of the first monitor that is still open."""
+    """Return the reporter of the open monitor that was opened first."""
     monitors = open_monitors()
     if not monitors:
         return None
     if len(monitors) > 1:
         monitors[0].reporter.tell_once(
             "several",
-            f"this process has {len(monitors)} monitors; what stepwatch.report and stepwatch.phase say goes to the one "
-            "opened first. Watch.report names one",
+            f"this process has {len(monitors)} monitors; stepwatch.report and stepwatch.phase report to the one opened "
+            "first; call Watch.report of another monitor to report to that one",
         )
     return monitors[0].reporter
 
@@ -405,7 +406,7 @@ _trainer_logs = TrainerLogs(_reporter_of)
 
 
 def flush_all(timeout: float = 5.0) -> bool:
-    """Flush every open monitor of this process, for tools that read what it has written; False: not all in time."""
+    """Flush every open monitor of this process, for tools that read its files; False: not all in time."""
     return all([monitor.flush(timeout) for monitor in list(_open)])
 
 

@@ -1,18 +1,15 @@
-// Watched<Holder>: a module holder like the one it is made of, whose forward the monitor can see.
+// Watched<Holder>: a module holder like Holder, whose forward the monitor can observe.
 //
 //   using Linear = stepwatch::Watched<torch::nn::Linear>;   // a stock module
 //   using Block = stepwatch::Watched<PlainBlock>;           // your own, made by TORCH_MODULE(PlainBlock)
 //
 // Names, parameters, save and load, clone, Sequential, AnyModule and ModuleList work as before, with these differences:
-//  - default arguments of forward work in `lstm(x)`, not in `lstm->forward(x)`: forward has one exact signature here,
-//  as
-//    AnyModule demands;
-//  - `module->as<torch::nn::LinearImpl>()` works, `sequential->at<torch::nn::LinearImpl>(0)` throws: the type is
-//  another;
-//  - what LibTorch calls from inside its own modules (the layers of a TransformerEncoder) is not seen;
+//  - default arguments of forward work in `lstm(x)`, not in `lstm->forward(x)`: AnyModule requires one exact signature;
+//  - `module->as<torch::nn::LinearImpl>()` works, `sequential->at<torch::nn::LinearImpl>(0)` throws: the type differs;
+//  - calls that LibTorch makes inside its own modules (the layers of a TransformerEncoder) are not observed;
 //  - Module::name() prints the long name of the watching layer. The monitor shows the module's own.
-// forward must be one function: no overloads, no template. Sequential's is a template, so a Sequential cannot be
-// watched as such; its parts can, and so can a module of yours that holds one.
+// forward must be one function: no overloads, no template. The forward of Sequential is a template, so a Sequential
+// cannot be Watched; its parts can, and so can a module of yours that holds one.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -67,14 +64,14 @@ class WatchedImpl<M, R, std::tuple<A...>> : public M, public TapPoint {
   WatchedImpl() = default;
   WatchedImpl(FromPlainTag, const M& plain) : M(plain) {}
 
-  // A watched module that shares its tensors with a plain one.
+  // Returns a watched module that shares its tensors with a plain one.
   static std::shared_ptr<WatchedImpl> FromPlain(const M& plain) {
     return std::make_shared<WatchedImpl>(FromPlainTag{}, plain);
   }
 
   R forward(A... arguments) { return Call(std::forward<A>(arguments)...); }
 
-  // forward with the default arguments that M declares.
+  // Calls forward with the default arguments that M declares.
   template <class... B>
   R Call(B&&... arguments) {
     ModuleTap* tap = this->tap();
@@ -82,7 +79,7 @@ class WatchedImpl<M, R, std::tuple<A...>> : public M, public TapPoint {
     return Observed(*tap, std::index_sequence_for<B...>(), std::forward<B>(arguments)...);
   }
 
-  // M's clone makes a plain M, and whoever holds this module expects its exact type back.
+  // M's clone makes a plain M, but callers expect the exact type of this module.
   std::shared_ptr<torch::nn::Module> clone(const std::optional<torch::Device>& device = std::nullopt) const override {
     std::shared_ptr<torch::nn::Module> plain = M::clone(device);
     if constexpr (std::is_copy_constructible_v<M>) {
@@ -91,7 +88,7 @@ class WatchedImpl<M, R, std::tuple<A...>> : public M, public TapPoint {
     return plain;
   }
 
-  // A plain copy shares all tensors and prints the name that is expected.
+  // A plain copy shares all tensors and prints the expected name.
   void pretty_print(std::ostream& stream) const override {
     if constexpr (std::is_copy_constructible_v<M>) {
       const M plain(static_cast<const M&>(*this));
@@ -103,8 +100,8 @@ class WatchedImpl<M, R, std::tuple<A...>> : public M, public TapPoint {
 
   const std::type_info& watched_type() const noexcept override { return typeid(M); }
 
-  // For AnyModule, and so for Sequential: it writes out the type's name at every call of a module that has no default
-  // arguments, and ours is so long that this would be the dearest thing about an idle watched module.
+  // For AnyModule, and so for Sequential: for a module without default arguments it writes out the type's name at every
+  // call. The name of this type is so long that it would be the largest cost of an idle watched module.
   bool _forward_has_default_args() override { return true; }
   unsigned int _forward_num_required_args() override {
     return M::_forward_has_default_args() ? M::_forward_num_required_args() : static_cast<unsigned int>(sizeof...(A));
@@ -155,11 +152,11 @@ inline constexpr bool kIsHolder = std::is_base_of_v<torch::detail::ModuleHolderI
 
 }  // namespace detail
 
-// One name for modules (here) and optimizers (watched_optimizer.h).
+// One template name for modules (here) and optimizers (watched_optimizer.h).
 template <class T, class = void>
 class Watched {
   static_assert(detail::kAlwaysFalse<T>,
-                "stepwatch::Watched takes a module holder (torch::nn::Linear, or yours made by TORCH_MODULE) or an "
+                "stepwatch::Watched needs a module holder (torch::nn::Linear, or yours made by TORCH_MODULE) or an "
                 "optimizer of torch::optim");
 };
 
@@ -177,7 +174,7 @@ class Watched<Holder, std::enable_if_t<detail::kIsHolder<Holder>>>
     return this->impl_->Call(std::forward<B>(arguments)...);
   }
 
-  // Where a function of yours takes the plain holder.
+  // Converts to the plain holder, for functions with a parameter of that type.
   operator Holder() const {  // NOLINT(google-explicit-constructor): stands in for the plain holder
     return Holder(std::shared_ptr<typename Holder::ContainedType>(this->impl_));
   }

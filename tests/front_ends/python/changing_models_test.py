@@ -218,7 +218,7 @@ def test_rows_are_those_of_the_model_as_it_is(tmp_path: Path, name: str, capfd: 
         assert called == watched.modules[step], step
     told = capfd.readouterr().out
     assert ("the model has changed" in told) == (name not in UNTOLD)
-    assert "gives no rows" not in told and "does not step while others do" not in told
+    assert "has no rows" not in told and "does not step while others do" not in told
 
 
 @pytest.mark.parametrize("name", CHANGES)

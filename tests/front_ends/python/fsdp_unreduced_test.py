@@ -150,7 +150,7 @@ def test_the_parts_of_all_ranks_make_up_each_parameter(folder: Path, kind: str, 
 
 
 def test_it_is_said_which_rows_are_of_a_shard(folder: Path) -> None:
-    said = [(folder / f"rank{rank}.log").read_text().count("are of this rank's shard") for rank in range(RANKS)]
+    said = [(folder / f"rank{rank}.log").read_text().count("cover this rank's shard") for rank in range(RANKS)]
     assert said == [4 * len(KINDS), 0]
 
 

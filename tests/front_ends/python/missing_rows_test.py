@@ -62,9 +62,9 @@ def test_kinds_that_give_nothing_are_told_with_count_class_and_remedy(
     told = capfd.readouterr().out
     assert rows(tmp_path, "grad_reduced") == rows(tmp_path, "exp_avg") == []
     assert len(rows(tmp_path, "param_updated")) == 4 * 6
-    assert told.count("grad_reduced gives no rows for 6 of 6 parameters (0.weight is one) under TakesGradients") == 1
+    assert told.count("grad_reduced has no rows for 6 of 6 parameters (0.weight is one) under TakesGradients") == 1
     assert told.count("TakesGradients keeps no exp_avg and exp_avg_sq for 6 parameters") == 1
-    assert told.count("hand the monitor the optimizer that holds the parameters of the model itself") >= 2
+    assert told.count("pass the monitor the optimizer that holds the parameters of the model itself") >= 2
     assert "param_" not in "".join(line for line in told.splitlines() if "no rows" in line)
 
 
@@ -133,8 +133,8 @@ def test_some_parameters_whose_gradients_are_gone_are_counted(
             optimizer.step()
             optimizer.zero_grad()
     told = capfd.readouterr().out
-    assert told.count("grad_reduced gives no rows for 1 of 6 parameters (3.bias is one) under TakesOne") == 1
-    assert "grad_unreduced gives no rows" not in told
+    assert told.count("grad_reduced has no rows for 1 of 6 parameters (3.bias is one) under TakesOne") == 1
+    assert "grad_unreduced has no rows" not in told
 
 
 def test_steps_that_a_scaler_skips_at_the_begin_tell_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -185,5 +185,5 @@ def test_weights_without_an_element_here_are_told(tmp_path: Path, capfd: pytest.
         for _ in range(3):
             optimizer.step()
     told = capfd.readouterr().out
-    assert told.count("param_origin gives no rows for 2 of 2 parameters") == 1
+    assert told.count("param_origin has no rows for 2 of 2 parameters") == 1
     assert "the parameters have no element in this process" in told

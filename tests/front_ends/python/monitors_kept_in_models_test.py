@@ -226,7 +226,7 @@ def test_copies_begin_to_watch_where_they_can(
     optimizer = torch.optim.SGD(other.parameters(), lr=0.1)
     COPIED[way](kept[stepwatch.Watch]).attach(other, optimizer)
     train(other, optimizer, 1)
-    assert "a copy of a monitor watches nothing" in capfd.readouterr().out
+    assert "a copy of a monitor does not watch a model" in capfd.readouterr().out
     trainer_mon = COPIED[way](kept[stepwatch.TrainerMon])
     monkeypatch.setenv("MONITOR_OUTPUT_DIR", str(tmp_path / "of_copy"))
     trainer_mon.set_monitor(other, optimizer)

@@ -118,7 +118,7 @@ def test_a_class_that_leaves_gradients_as_they_are_has_reduced_ones_from_the_fir
         before, after = (rows(tmp_path, name, step) for name in ("grad_unreduced", "grad_reduced"))
         assert {row["name"]: row["norm"] for row in after} == {row["name"]: row["norm"] for row in before}
         assert len(after) == PARAMETERS
-    assert "grad_reduced gives no rows" not in capfd.readouterr().out
+    assert "grad_reduced has no rows" not in capfd.readouterr().out
 
 
 def test_gradients_that_change_in_the_step_of_a_class_of_ones_own_are_not_called_reduced(
@@ -129,7 +129,7 @@ def test_gradients_that_change_in_the_step_of_a_class_of_ones_own_are_not_called
     with watched(tmp_path, model, optimizer):
         train(model, optimizer, 4)
     assert rows(tmp_path, "grad_reduced") == []
-    assert capfd.readouterr().out.count("grad_reduced gives no rows for 6 of 6 parameters") == 1
+    assert capfd.readouterr().out.count("grad_reduced has no rows for 6 of 6 parameters") == 1
     assert len(rows(tmp_path, "param_updated")) == 4 * PARAMETERS
 
 
@@ -168,7 +168,7 @@ def test_an_optimizer_that_updates_in_the_backward_pass_alone_has_unreduced_grad
         found = {row["name"]: float(row["norm"]) for row in rows(tmp_path, "grad_unreduced", step)}
         assert found == pytest.approx(norms, rel=1e-5), step
     told = capfd.readouterr().out
-    assert told.count("give no rows: no step of FusedWithBackward is seen, around which they are read") == 1
+    assert told.count("have no rows: they are read around a step of FusedWithBackward, and none was seen") == 1
 
 
 def test_a_step_that_somebody_gives_the_class_later_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

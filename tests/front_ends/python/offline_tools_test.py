@@ -196,7 +196,7 @@ def test_the_module_sorts_as_its_classes_do(tmp_path: Path) -> None:
         (["-d", ".", "-k", "0"], "The top k number must be greater than 0."),
         (["-d", ".", "--step_list", "5"], "The step list must be a resolvable list type."),
         (["-d", ".", "--step", "['a']"], "The step list must be a resolvable list type."),
-        (["-d", "missing"], "the directory missing is not there"),
+        (["-d", "missing"], "the directory missing does not exist"),
     ],
 )
 def test_what_the_module_cannot_use_is_one_line_and_an_exit_code(

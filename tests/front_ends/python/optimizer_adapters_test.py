@@ -322,8 +322,8 @@ def test_gradients_are_not_called_reduced_if_nobody_knows(
     for kind in ("grad_unreduced", "param_origin", "param_updated"):
         assert len(rows(tmp_path, kind)) == 4 * 6, kind
     told = capfd.readouterr().out
-    assert told.count("grad_reduced gives no rows for 6 of 6 parameters") == 1
-    assert "under ByItself: whether its gradients are reduced when its step begins is not known" in told
+    assert told.count("grad_reduced has no rows for 6 of 6 parameters") == 1
+    assert "under ByItself: it is unknown whether its gradients are reduced when its step begins" in told
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ def run(tmp_path: Path) -> Runs:
 
 
 def missing(log: str) -> list[str]:
-    return re.findall(r"\S+ gives no rows for .*|\S+ keeps no .*", log)
+    return re.findall(r"\S+ has no rows for .*|\S+ keeps no .*", log)
 
 
 @pytest.mark.parametrize("kind", SHARDED)
@@ -146,7 +146,7 @@ def test_a_part_that_several_ranks_hold_is_written_by_the_first_of_them(run: Run
     ("kind", "is_said"), [("fsdp1", True), ("fsdp1-NO_SHARD", False), ("fsdp1-flat-NO_SHARD", False)]
 )
 def test_rows_are_said_to_be_of_shards_where_they_are(run: Runs, kind: str, is_said: bool) -> None:
-    assert ("rows of weights, moments and reduced gradients are of this rank's shard" in run(kind)[0]) == is_said
+    assert ("rows of weights, moments and reduced gradients cover this rank's shard" in run(kind)[0]) == is_said
 
 
 @pytest.mark.parametrize("kind", [kind for kind in SHARDED if kind != "fsdp2-over-tp"])
@@ -168,7 +168,7 @@ def test_moments_that_other_ranks_keep_are_not_missing(run: Runs, tmp_path: Path
 def test_gradients_that_no_rank_gives_are_told_where_a_part_should_be(run: Runs, tmp_path: Path, kind: str) -> None:
     (tmp_path / "loses-gradients").touch()
     told = [line for log in run(kind, targets={"2": {}}) for line in missing(log)]
-    assert [line for line in told if "grad_reduced gives no rows for 1 of 1 parameters" in line] == told[:1]
+    assert [line for line in told if "grad_reduced has no rows for 1 of 1 parameters" in line] == told[:1]
     assert told
 
 

@@ -109,7 +109,7 @@ def test_nothing_that_is_reported_ever_raises(tmp_path: Path, runtime: Path, cap
         assert of_step(0)["good"] == 1
         assert "loss" not in of_step(0)
     told = "".join(capfd.readouterr())
-    assert told.count("loss is no number") == 1
+    assert told.count("loss is not a number") == 1
     assert told.count("'evaluating'") == 1
     stepwatch.report(loss=1)  # after it
 

@@ -87,7 +87,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Connection", "close")
         self.end_headers()
-        self.wfile.write(b": the door is open\n\n")
+        self.wfile.write(b": the control socket is open\n\n")
         after = int(self.headers.get("Last-Event-ID", 0))
         page = self.server.event_pages.pop(0) if self.server.event_pages else []
         for event in page:
@@ -191,7 +191,7 @@ def test_a_job_that_is_there_and_silent_is_listed_and_told_of(runtime: Path, mon
 def test_a_directory_that_others_can_enter_is_not_searched(job: stepwatch.Job, runtime: Path, mode: int) -> None:
     runtime.chmod(mode)
     assert mine(stepwatch.jobs(), runtime) == []
-    with pytest.raises(stepwatch.JobUnreachableError, match="only its owner"):
+    with pytest.raises(stepwatch.JobUnreachableError, match="with mode 0700"):
         job.status()
 
 
@@ -246,7 +246,7 @@ def test_an_error_has_its_reason_and_its_place(job: stepwatch.Job, door: FakeDoo
 @pytest.mark.parametrize("text", [b"", b"[]", b"{", b"\xff\xfe"])
 def test_an_answer_that_is_no_object_is_an_error(job: stepwatch.Job, door: FakeDoor, text: bytes) -> None:
     door.answers["GET /v1/status"] = (200, text)
-    with pytest.raises(stepwatch.JobUnreachableError, match="something else"):
+    with pytest.raises(stepwatch.JobUnreachableError, match="not a JSON object"):
         job.status()
     door.answers["GET /v1/status"] = (500, text)
     with pytest.raises(stepwatch.JobError, match="status 500"):
@@ -315,10 +315,10 @@ def test_apply_returns_at_once_when_it_is_so_already(job: stepwatch.Job, door: F
 
 def test_apply_tells_what_came_in_between(job: stepwatch.Job, door: FakeDoor) -> None:
     taken(door, "armed", ARMED, {"event": "superseded", "id": 10, "plan": 2}, plan_id=2)
-    with pytest.raises(stepwatch.JobError, match="something newer"):
+    with pytest.raises(stepwatch.JobError, match="a newer edit"):
         job.apply(ON, wait="applied", timeout=20)
     taken(door, "superseded")
-    with pytest.raises(stepwatch.JobError, match="something newer"):
+    with pytest.raises(stepwatch.JobError, match="a newer edit"):
         job.apply(ON, wait="applied", timeout=20)
     taken(door, "pending", {"event": "refused", "id": 9, "sha256": "a" * 64, "message": "no such statistic", "line": 3})
     with pytest.raises(stepwatch.JobError, match="no such statistic") as caught:
@@ -356,7 +356,7 @@ def test_a_real_job_is_asked(runtime: Path, tmp_path: Path) -> None:
             assert wait_for(lambda: job.status()["state"] == "IDLE")
             forever = {**json.loads(ON), "collect_times": 1000000}
             assert job.plan(forever)["state"] == "differs"
-            with pytest.raises(stepwatch.JobError, match="there is no kind"):
+            with pytest.raises(stepwatch.JobError, match="unknown kind"):
                 job.latest("nothing")
             config.write_text(json.dumps(forever))
             kinds = []

@@ -279,7 +279,7 @@ def test_one_whose_parameters_are_frozen_when_another_comes_is_waited_for_when_i
     for key, norms in truth.values.items():
         assert found[key] == pytest.approx(norms, rel=1e-5), key
     told = capfd.readouterr().out
-    assert "does not step while others do" not in told and "gives no rows" not in told
+    assert "does not step while others do" not in told and "has no rows" not in told
 
 
 def test_a_clock_that_is_no_optimizer_is_refused(tmp_path: Path) -> None:
@@ -409,5 +409,5 @@ def test_kinds_that_have_no_rows_without_an_optimizer_are_named_once(
         for _ in range(STEPS):
             model(torch.randn(3, 4)).square().mean().backward()
             monitor.end_step()
-    told = re.findall(r"\[WARNING\] (.*) give no rows: no optimizer is watched", capfd.readouterr().out)
+    told = re.findall(r"\[WARNING\] (.*) have no rows: no optimizer is watched", capfd.readouterr().out)
     assert [set(kinds.split(", ")) for kinds in told] == [{"grad_reduced", "param_origin", "param_updated"}]

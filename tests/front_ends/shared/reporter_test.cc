@@ -48,9 +48,10 @@ TEST_CASE("the first tensor that cannot be measured is reported while the user's
   reporter.Warn("too late");
   REQUIRE(told.size() >= 2);
   CHECK(std::count(told.begin(), told.end(), "early") == 1);
-  CHECK(told.back() ==
-        "actv: a tensor cannot be measured because it is sparse; it and others like it give no rows and are counted as "
-        "dropped");
+  CHECK(
+      told.back() ==
+      "actv: a tensor cannot be measured because it is sparse; it and similar tensors have no rows and are counted as "
+      "dropped");
 }
 
 }  // namespace

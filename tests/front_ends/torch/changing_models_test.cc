@@ -29,7 +29,7 @@ TEST_CASE("parameters that are replaced in the model and in their group are foll
   });
   for (const Row& row : harness.RowsOf(SiteKind::kParamUpdated, kSteps - 1))
     if (row.name == "points") CHECK(row.record.dims[0] == 6 + 11);
-  CHECK(harness.CountEvents(EventKind::kNote, "other tensors now (points)") == (is_told ? 0 : 1));
+  CHECK(harness.CountEvents(EventKind::kNote, "were replaced by other tensors (points)") == (is_told ? 0 : 1));
 }
 
 TEST_CASE("a parameter that gets data of another shape or dtype is trained and seen like any other") {
@@ -311,8 +311,8 @@ TEST_CASE("what cannot be followed is told once, while the job runs") {
     (*model)->points = torch::randn({9, 4}).requires_grad_();
     PutInGroup(optimizer, old, (*model)->points);
     train();
-    CHECK(WaitForEvent(harness, EventKind::kWarning, "1 tensors more that no attached module registers"));
-    CHECK(WaitForEvent(harness, EventKind::kWarning, "updates these parameters of the model any more: points"));
+    CHECK(WaitForEvent(harness, EventKind::kWarning, "1 more tensors that no attached module registers"));
+    CHECK(WaitForEvent(harness, EventKind::kWarning, "no longer updated by an attached optimizer: points"));
     CHECK(monitor.Close().ok());
     for (const Row& row : harness.rows()) CHECK(row.name != "points");
   }
@@ -320,11 +320,11 @@ TEST_CASE("what cannot be followed is told once, while the job runs") {
     train();
     model.reset();
     train();
-    CHECK(WaitForEvent(harness, EventKind::kWarning, "a model that was attached has been destroyed"));
+    CHECK(WaitForEvent(harness, EventKind::kWarning, "an attached model was destroyed"));
     CHECK(monitor.Close().ok());
   }
   CHECK(harness.CountEvents(EventKind::kWarning, "no attached module registers") <= 1);
-  CHECK(harness.CountEvents(EventKind::kWarning, "has been destroyed") <= 1);
+  CHECK(harness.CountEvents(EventKind::kWarning, "an attached model was destroyed") <= 1);
   CHECK(harness.LedgersBalance());
 }
 

@@ -25,7 +25,7 @@ TEST_CASE("a parameter that comes to an optimizer as a group has rows in that st
     optimizer.add_param_group(torch::optim::OptimizerParamGroup(model->body->parameters()));
     return "";
   });
-  CHECK(harness.CountEvents(EventKind::kNote, "have come to an attached optimizer") == 1);
+  CHECK(harness.CountEvents(EventKind::kNote, "were moved to an attached optimizer") == 1);
 }
 
 TEST_CASE("an optimizer that is assigned to the watched variable is watched in its place") {
@@ -108,7 +108,7 @@ TEST_CASE("an optimizer in another's place that nobody attaches is missed while 
   train(95);
   CHECK(harness.CountEvents(EventKind::kWarning, "no step has ended") == 0);
   train(kSteps);
-  CHECK(WaitForEvent(harness, EventKind::kWarning, "attach the optimizer that is stepped now"));
+  CHECK(WaitForEvent(harness, EventKind::kWarning, "attach the optimizer whose step is called"));
   monitor.Attach(*model, *optimizer);
   train(kSteps);
   CHECK(monitor.core().step() == 2 * kSteps);

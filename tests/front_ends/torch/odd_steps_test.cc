@@ -192,7 +192,7 @@ TEST_CASE("a class of the program's own has moments, and a line says why it has 
   TrainInside(harness, net, optimizer);
   CHECK(harness.RowsOf(SiteKind::kExpAvg, kOddSteps - 1).size() == 4);
   CHECK(harness.RowsOf(SiteKind::kMgDirection).empty());
-  CHECK(harness.CountEvents(EventKind::kWarning, "mg_direction gives no rows for 4 parameters") == 1);
+  CHECK(harness.CountEvents(EventKind::kWarning, "mg_direction has no rows for 4 parameters") == 1);
 }
 
 TEST_CASE("a closure that a class of the program's own runs again leaves the gradients of its first run") {

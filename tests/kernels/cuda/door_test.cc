@@ -36,13 +36,13 @@ TEST_CASE("who merely asks hears of the devices that the process has used, or wh
 
 TEST_CASE("a driver too old for this build is named with its version and with the one that would do") {
   CHECK(WhyNoDevice(12040, 13000) ==
-        "the driver of this machine is for CUDA 12.4, and this build needs one for CUDA 13.0 or later");
+        "the driver of this machine supports CUDA 12.4; this build needs a driver for CUDA 13.0 or later");
   CHECK(WhyNoDevice(12080, 13010) ==
-        "the driver of this machine is for CUDA 12.8, and this build needs one for CUDA 13.0 or later");
+        "the driver of this machine supports CUDA 12.8; this build needs a driver for CUDA 13.0 or later");
   for (const int serves : {13000, 13020, 14000}) CHECK_FALSE(IsTooOld(serves, 13010));
   for (const int none_or_new : {0, 13000}) {
     CHECK_FALSE(IsTooOld(none_or_new, 13000));
-    CHECK(WhyNoDevice(none_or_new, 13000) == "there is no CUDA device, or no driver for it");
+    CHECK(WhyNoDevice(none_or_new, 13000) == "no CUDA device, or no driver for it, was found");
   }
 }
 

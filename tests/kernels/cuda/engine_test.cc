@@ -269,7 +269,7 @@ TEST_CASE("a device without memory is a clear sentence") {
     const auto engine = Engine::Create(std::make_unique<FakeDriver>(&device), {});
     REQUIRE_FALSE(engine.ok());
     CHECK(engine.status().code() == StatusCode::kExhausted);
-    CHECK(engine.status().message().find("CUDA device has no room") != std::string::npos);
+    CHECK(engine.status().message().find("CUDA device has no memory left") != std::string::npos);
   }
 }
 

@@ -75,7 +75,7 @@ TEST_CASE("whoever is behind with what it has taken asks to be told again later,
   const door::Answer later = Ask(&service, "POST", "/v1/beats", kBeat);
   CHECK(later.status == 429);
   CHECK(later.retry_after > 0);
-  CHECK(later.body.find("behind") != std::string::npos);
+  CHECK(later.body.find("too many lines waiting") != std::string::npos);
   CHECK(service.taken == 0);
   // Who asks what there is has his answer all the same.
   CHECK(Ask(&service, "GET", "/v1/runs", "").status == 200);

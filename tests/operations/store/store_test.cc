@@ -263,7 +263,7 @@ TEST_CASE("A store of a later version, or of another program, is refused and sta
   const auto later = Store::Open({path, ""});
   REQUIRE(!later.ok());
   CHECK(later.status().code() == StatusCode::kUnsupported);
-  CHECK_THAT(later.status().message(), Catch::Contains("of version 3"));
+  CHECK_THAT(later.status().message(), Catch::Contains("has version 3"));
   RunSql(directory / "other.db", "CREATE TABLE t (x)");
   const auto other = Store::Open({directory / "other.db", ""});
   REQUIRE(!other.ok());

@@ -72,14 +72,16 @@ TEST_CASE("A line with a value of 120,000 levels, wherever it stands, is refused
 
 TEST_CASE("A line that cannot be used says why") {
   const auto message = [](const std::string& text) { return ParseLine(text).status().message(); };
-  CHECK(message("[1]") == "the line is no JSON object");
-  CHECK(message(R"({"run":"r","event":{"kind":"start"}})") == "\"t\" is missing, the seconds of the observer's clock");
-  CHECK(message(R"({"t":"nan","run":"r","event":{"kind":"start"}})") == "\"t\" is no time; it takes finite seconds");
-  CHECK(message(R"({"t":1,"run":"r","beat":{}})") == "\"rank\" is missing; a beat is that of one rank");
-  CHECK(message(R"({"t":1,"run":"r","rank":-1,"beat":{}})") == "\"rank\" takes 0 to 16777215");
-  CHECK(message(R"({"t":1,"rank":0,"beat":{}})") == "\"run\" is missing, the name of the run");
-  CHECK(message(R"({"t":1,"run":"r","rank":0,"beat":{"step":"high"}})") == "\"step\" takes a whole number");
-  CHECK(message(R"({"t":1,"run":"r","event":{"kind":"party"}})") == "no event is of kind \"party\"");
+  CHECK(message("[1]") == "the line is not a JSON object");
+  CHECK(message(R"({"run":"r","event":{"kind":"start"}})") ==
+        "\"t\", the time of the observer's clock in seconds, is missing");
+  CHECK(message(R"({"t":"nan","run":"r","event":{"kind":"start"}})") ==
+        "\"t\" must be a time in seconds, from -1e12 to 1e12");
+  CHECK(message(R"({"t":1,"run":"r","beat":{}})") == "\"rank\" is missing; a beat must have one");
+  CHECK(message(R"({"t":1,"run":"r","rank":-1,"beat":{}})") == "\"rank\" must be 0 to 16777215");
+  CHECK(message(R"({"t":1,"rank":0,"beat":{}})") == "\"run\", the name of the run, is missing");
+  CHECK(message(R"({"t":1,"run":"r","rank":0,"beat":{"step":"high"}})") == "\"step\" must be a whole number");
+  CHECK(message(R"({"t":1,"run":"r","event":{"kind":"party"}})") == "unknown kind of event \"party\"");
   CHECK(ParseLine(std::string(kLineBytesMax + 1, ' ')).status().code() == StatusCode::kExhausted);
 }
 

@@ -98,7 +98,7 @@ TEST_CASE("a tool that hangs, prints nonsense or is missing is a sentence, and n
   CHECK(Mentions(CollectStacks(child.ref(), Pause::kNever, tools).refusals, "took too long"));
   tools.time_max = std::chrono::minutes(1);
   tools.py_spy = Tool(directory, "nonsense", "echo hello\n");
-  CHECK(Mentions(CollectStacks(child.ref(), Pause::kNever, tools).refusals, "has not printed a list"));
+  CHECK(Mentions(CollectStacks(child.ref(), Pause::kNever, tools).refusals, "did not print a list"));
   tools.py_spy = directory / "missing";
   CHECK(Mentions(CollectStacks(child.ref(), Pause::kNever, tools).refusals, "cannot be run"));
 }
@@ -147,7 +147,7 @@ TEST_CASE("the real py-spy shows where a Python process stands, also while it is
   StackReport report;
   const bool is_seen = testing::Eventually([&] {
     report = CollectStacks(child.ref(), Pause::kNever, tools);
-    return stands_there(report) || Mentions(report.refusals, "py-spy is not there") ||
+    return stands_there(report) || Mentions(report.refusals, "py-spy is not installed") ||
            Mentions(report.refusals, "CAP_SYS_PTRACE");
   });
   REQUIRE(is_seen);

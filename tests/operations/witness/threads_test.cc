@@ -52,7 +52,7 @@ TEST_CASE("a thread says in what it waits, as far as this user may know") {
 TEST_CASE("a hundred threads that are alike take one line, and the main thread comes first") {
   std::vector<ThreadLook> threads;
   for (int id = 10; id < 110; ++id) threads.push_back({id, "pool", 'S', "futex", "", {}});
-  CHECK(ThreadsText(threads) == "100 threads, 10 the first, \"pool\": state S, in futex\n");
+  CHECK(ThreadsText(threads) == "100 threads, the first 10, \"pool\": state S, in futex\n");
 }
 
 TEST_CASE("a process that is gone has no threads") {

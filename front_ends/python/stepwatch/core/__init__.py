@@ -1,1 +1,1 @@
-"""Modules under the names that they have in msProbe's package."""
+"""Modules under their names in msProbe's package."""

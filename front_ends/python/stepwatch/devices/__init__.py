@@ -1,6 +1,6 @@
-"""Statistics of tensors that no native engine reads: torch's operators compute them where the tensors are.
+"""Statistics of tensors that no native engine reads: torch's operators compute them on the device of the tensor.
 
-The extension hands such tensors to `Engine` and finds their numbers in pages of host memory.
+The extension passes such tensors to `Engine` and reads their numbers from pages of host memory.
 """
 
 from stepwatch.devices.engine import Engine

@@ -1,4 +1,4 @@
-"""The numbers of many tensors, gathered on their device and sent to the host in one copy."""
+"""Numbers of many tensors, gathered on their device and copied to the host at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _COUNTS = ZEROS | NANS | INFS | AGREEMENT
 
 
 class _Group:
-    """Tensors of one dtype of which the same is measured: for each column vectors, and single numbers behind them."""
+    """Tensors of one dtype with the same columns: for each column vectors, followed by single numbers."""
 
     def __init__(self, count: int) -> None:
         self.tickets: list[int] = []
@@ -24,15 +24,15 @@ class _Group:
 
 
 class Batch:
-    """What is measured on one stream of a device and not sent off yet.
+    """Measured numbers on one stream of a device that are not sent yet.
 
     Parameters
     ----------
     device : torch.device
     stream : object
-        None if the device has but one.
+        None if the device has only one.
     wide : torch.dtype
-        Of numbers that are no counts.
+        Dtype of numbers that are not counts.
 
     Attributes
     ----------
@@ -52,11 +52,11 @@ class Batch:
         ----------
         dtype : torch.dtype
         columns : int
-            What was asked for.
+            The requested columns.
         tickets : sequence of int
             One for each tensor.
         numbers : Numbers
-            Of each column, for each tensor.
+            For each column, the numbers of each tensor.
         """
         there = [(column, found) for column, found in zip(_columns_in(columns), numbers) if found is not None]
         key = (dtype, sum(column for column, _ in there))
@@ -78,7 +78,7 @@ class Batch:
         return not self._groups
 
     def on_its_stream(self) -> contextlib.AbstractContextManager[Any]:
-        """Return a context in which what is queued comes behind what is gathered."""
+        """Return a context in which work is queued after the gathered numbers."""
         if self._stream is None:
             return contextlib.nullcontext()
         module = getattr(torch, self.device.type)
@@ -87,7 +87,7 @@ class Batch:
         return module.stream(self._stream)
 
     def send(self, pages: Pages) -> Exception | None:
-        """Queue the copy of everything to one page, and have the numbers looked for there. Waits for nothing.
+        """Queue a copy of all numbers to one page and publish the page. Does not wait.
 
         Parameters
         ----------
@@ -96,7 +96,7 @@ class Batch:
         Returns
         -------
         Exception or None
-            Why the numbers were copied one by one.
+            The reason why the numbers were copied one by one.
         """
         groups, self._groups = self._groups, {}
         sections, count = [], 0
@@ -144,7 +144,7 @@ class Batch:
         return sources
 
     def _parts(self, column: int, dtype: torch.dtype) -> int:
-        """Count the cells that a number takes."""
+        """Return the number of cells per number."""
         is_single = self._wide == torch.float32
         if column & _COUNTS:
             return 2 if is_single else 1
@@ -153,7 +153,7 @@ class Batch:
         return 1
 
     def _split(self, numbers: torch.Tensor, parts: int) -> list[torch.Tensor]:
-        """Part integers into what a cell holds exactly, the highest bits first."""
+        """Split integers into parts that a cell holds exactly, the highest bits first."""
         if parts == 1:
             return [numbers.to(self._wide)]
         unit = 1 << (24 if self._wide == torch.float32 else 32)
@@ -166,7 +166,7 @@ class Batch:
 
 
 def current_stream(device: torch.device) -> Any:
-    """Return the stream on which work for a device is queued, None where there is but one."""
+    """Return the stream on which work for a device is queued, None if there is only one."""
     module = getattr(torch, device.type, None)
     if device.type == "cpu" or not hasattr(module, "current_stream") or not hasattr(module, "stream"):
         return None

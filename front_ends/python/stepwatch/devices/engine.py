@@ -1,4 +1,4 @@
-"""Tensors in, pages of numbers out: what the extension calls to have tensors measured on their devices."""
+"""Measurement of tensors on their devices for the extension: tensors in, pages of numbers out."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from stepwatch.devices.pages import Pages
 from stepwatch.devices.zeros import threshold
 from stepwatch.hooks.eager_calls import eager
 
-_ONE_BY_ONE = "are copied to the host one by one, which is slower, because it cannot bring them together"
-_UNSENT = "cannot be copied to the host, so that their rows are dropped as late"
+_ONE_BY_ONE = "are copied to the host one by one, which is slower, because the device cannot join them"
+_UNSENT = "cannot be copied to the host; their rows are dropped as late"
 
 
 class Engine:
-    """Measures tensors with torch's operators, on the stream that is current where they are handed over.
+    """Measures tensors with torch's operators, on the current stream of the calling thread.
 
-    Threads of the trainer call it one after the other, or in turns: autograd has threads of its own for devices.
+    Several threads of the trainer may call it: autograd has its own threads for devices.
 
     Parameters
     ----------
     pages : _core.LatePages
-        Where the numbers are found.
+        Pages that receive the numbers.
     """
 
     def __init__(self, pages: _core.LatePages) -> None:
@@ -41,7 +41,7 @@ class Engine:
         self.flush = eager(self._flush)
 
     def prepare(self, tensor: torch.Tensor) -> None:
-        """Get to know the device of a tensor, outside of any step."""
+        """Register the device of a tensor, outside of any step."""
         local = _local(tensor)
         if local.numel() > 0:
             with _undisturbed(local.device):
@@ -50,21 +50,21 @@ class Engine:
     def _measure(
         self, tensors: Sequence[torch.Tensor], columns: Sequence[int], tickets: Sequence[int], eps: float, is_exact: int
     ) -> list[str | None]:
-        """Have tensors measured. Their numbers are sent off by the next `flush`.
+        """Measure tensors. The next `flush` sends their numbers.
 
         Parameters
         ----------
         tensors : sequence of torch.Tensor
             Each with at least one element.
         columns, tickets : sequence of int
-            What is measured of each (`operators.COLUMNS`), and the ticket that its numbers go to.
+            The statistics of each tensor (`operators.COLUMNS`), and the ticket for its numbers.
         eps, is_exact
             As for `zeros.threshold`.
 
         Returns
         -------
         list of str or None
-            For each tensor why it is not measured.
+            For each tensor, the reason why it is not measured.
         """
         answers: list[str | None] = [None] * len(tensors)
         groups: dict[tuple[torch.device, torch.dtype, int], list[int]] = {}
@@ -96,7 +96,7 @@ class Engine:
         return None
 
     def _agreement(self, a: torch.Tensor, b: torch.Tensor, ticket: int) -> str | None:
-        """Have the agreement of the signs of two tensors of one shape measured.
+        """Measure the agreement of the signs of two tensors of one shape.
 
         Parameters
         ----------
@@ -106,7 +106,7 @@ class Engine:
         Returns
         -------
         str or None
-            Why it is not.
+            The reason if it is not measured.
         """
         a, b = _local(a), _local(b)
         why_not = _why_not_now(a.device)
@@ -123,7 +123,7 @@ class Engine:
         return None
 
     def _flush(self) -> None:
-        """Send off what is measured, with one copy for each device and stream. Waits for none of them."""
+        """Send the measured numbers, with one copy for each device and stream, without waiting for any."""
         told: list[tuple[str, str, Exception]] = []
         with self._lock:
             for batch in self._batches.values():
@@ -153,7 +153,7 @@ class Engine:
     def _tell_lack(self, kind: str, what: str, dtype: torch.dtype, why: Exception) -> None:
         self._tell_once(
             ("lack", kind, what, str(dtype)),
-            f"{kind} has no operator that gives {what} of {dtype}, which is nan in the rows of such tensors ({why})",
+            f"{kind} has no operator for {what} of {dtype}; the rows of such tensors have nan instead ({why})",
         )
 
     def _tell_once(self, key: tuple[str, ...], text: str) -> None:
@@ -176,7 +176,7 @@ class Engine:
 
 
 def _local(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor with the numbers, which may be in a DTensor or the result of a collective, or both."""
+    """Return the local tensor inside a DTensor, the result of a collective, or both."""
     while type(tensor) not in (torch.Tensor, torch.nn.Parameter):
         inside = getattr(tensor, "_local_tensor", None)
         if inside is None and hasattr(tensor, "trigger_wait"):
@@ -191,7 +191,7 @@ def _introduction(kind: str, wide: torch.dtype) -> str:
     text = f"tensors on {kind} are measured there by torch's operators, in {str(wide)[6:]}"
     if wide == torch.float64:
         return text
-    return text + ": the device has no float64, so that norm, mean and std are right to about six digits only"
+    return text + ": the device has no float64, so norm, mean and std are accurate to about six digits only"
 
 
 def _why_not_now(device: torch.device) -> str | None:
@@ -202,7 +202,7 @@ def _why_not_now(device: torch.device) -> str | None:
 
 @contextlib.contextmanager
 def _undisturbed(device: torch.device) -> Iterator[None]:
-    """Record no graph, make no tensors of inference mode, and cast nothing."""
+    """Disable autograd, inference mode and autocast."""
     with contextlib.ExitStack() as stack:
         if torch.is_inference_mode_enabled():
             stack.enter_context(torch.inference_mode(False))

@@ -1,6 +1,6 @@
 """The operators that measure tensors on one device.
 
-Nothing here waits for the device, draws from a random generator, or changes a tensor of the training.
+These operators never wait for the device, use a random generator, or change a tensor of the training.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ Numbers = list["torch.Tensor | list[torch.Tensor] | None"]
 
 
 class Operators:
-    """Measures tensors of one device. What an operator cannot do there another one is asked to do.
+    """Measures tensors of one device. If it lacks an operator, another one with the same result is used.
 
     Parameters
     ----------
     sample : torch.Tensor
-        Of the device, with at least one element.
+        A tensor on the device, with at least one element.
     tell : callable
-        Is told once of each statistic that the device has no operator for: its name, the dtype, and why.
+        Called once for each statistic that the device has no operator for, with its name, the dtype and the reason.
 
     Attributes
     ----------
     wide : torch.dtype
-        In which sums are taken: float64, or float32 if the device has no float64.
+        Dtype of sums: float64, or float32 if the device has no float64.
     """
 
     def __init__(self, sample: torch.Tensor, tell: Callable[[str, torch.dtype, Exception], None]) -> None:
@@ -78,14 +78,14 @@ class Operators:
         tensors : sequence of torch.Tensor
             Not empty, each with at least one element.
         columns : int
-            What is measured of each.
+            The statistics to measure.
         below : float
-            As `zeros.threshold` gives it: smaller magnitudes count as zeros.
+            The value of `zeros.threshold`: smaller magnitudes count as zeros.
 
         Yields
         ------
         (list of int, Numbers)
-            Places of tensors, and their numbers. Each place is there once.
+            Positions of tensors, and their numbers. Each position occurs once.
         """
         if len(tensors) == 1:
             yield [0], self._reduce_each(tensors, columns, below)
@@ -120,7 +120,7 @@ class Operators:
         Returns
         -------
         torch.Tensor or None
-            One int64; None if the device has no operator that gives it.
+            One int64; None if the device has no operator for it.
         """
         return self._first(
             AGREEMENT,
@@ -239,7 +239,7 @@ class Operators:
 
         def widened() -> torch.Tensor:  # exactly; a number of more bits is not
             if not tensor.is_floating_point() and torch.iinfo(tensor.dtype).bits > 24:
-                raise TypeError(f"no operator gives the extremes of {tensor.dtype}")
+                raise TypeError(f"no operator computes the extremes of {tensor.dtype}")
             return tensor.to(torch.float32)
 
         ways = [
@@ -259,9 +259,9 @@ class Operators:
         return self._first(column, tensor.dtype, *(lambda way=way: way().sum(dim, dtype=torch.int64) for way in ways))
 
     def _first(self, column: int, dtype: torch.dtype, *ways: Callable[[], Any]) -> Any:
-        """Go the first way that the device can go, and remember it. None if it can go none.
+        """Run the first of several ways that the device supports, and remember it. None if it supports none.
 
-        What raises where a way was open before is a device that fails, and no lack of operators.
+        An exception in a way that worked before means that the device fails, not that an operator is missing.
         """
         key = (_NAMES[column], dtype)
         known = self._chosen.get(key)
@@ -294,12 +294,12 @@ def _has_double(sample: torch.Tensor) -> bool:
 
 
 def _is_failure(error: Exception) -> bool:
-    """Tell whether the device fails or has no memory left, which says nothing about its operators."""
+    """Return whether the device fails or is out of memory, which does not depend on its operators."""
     return isinstance(error, _FAILURES)
 
 
 def _readable(tensor: torch.Tensor) -> torch.Tensor:
-    """Return what operators take: bool as 0 and 1, float8 as float32, which holds each of its numbers."""
+    """Return a tensor that operators accept: bool as 0 and 1, float8 as float32, which represents it exactly."""
     if tensor.dtype == torch.bool:
         return tensor.to(torch.uint8)
     return tensor.to(torch.float32) if tensor.dtype in _EIGHT_BITS else tensor
@@ -324,7 +324,7 @@ def _signs(tensor: torch.Tensor, dtype: torch.dtype = torch.int8) -> torch.Tenso
 
 
 def _by_chunks(tensor: torch.Tensor, columns: int) -> list[torch.Tensor | None]:
-    """Measure norm, sum and extremes in CPU memory, chunk by chunk while it is in the cache."""
+    """Measure norm, sum and extremes in CPU memory, chunk by chunk while each chunk is in the cache."""
     squares, sums, least, greatest = [], [], [], []
     is_whole = not tensor.is_floating_point() or tensor.element_size() < 4  # of these aminmax is the fastest
     room = torch.empty(min(_CHUNK, tensor.numel()), dtype=torch.float64, device="cpu")

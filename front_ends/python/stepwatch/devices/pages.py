@@ -1,4 +1,4 @@
-"""Pages in which the native side looks for the numbers that devices write there."""
+"""Pages in which devices write numbers and from which the native side reads them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _CELLS_MIN = 256
 
 
 class Pages:
-    """Pages on loan to the native side, which gives them back when all their numbers have come.
+    """Pages lent to the native side, which returns them when all their numbers have arrived.
 
     Parameters
     ----------
     native : _core.LatePages
-        Looks for numbers in them.
+        The native reader of the pages.
     """
 
     def __init__(self, native: _core.LatePages) -> None:
@@ -25,26 +25,26 @@ class Pages:
         self._pool = PagePool(_CELLS_MIN)
 
     def take(self, count: int, dtype: torch.dtype) -> torch.Tensor:
-        """Return a page with room for so many numbers, in which none is written."""
+        """Return a page with at least `count` unwritten cells."""
         for page in self._native.take_finished():
             self._pool.give_back(page)
         return self._pool.take(count, dtype)
 
     def publish(self, page: torch.Tensor, count: int, sources: Any, sections: list[tuple[int, int, list[int]]]) -> None:
-        """Have the numbers looked for in a page.
+        """Register a page whose numbers are being written.
 
         Parameters
         ----------
         page : torch.Tensor
         count : int
-            Of the cells that are being written, from the first on.
+            Number of cells that are being written, from the first on.
         sources : object
-            Tensors from which they are copied.
+            Tensors from which the numbers are copied.
         sections : list of (int, int, list of int)
-            The first cell, the columns, and the tickets of tensors of which the same is there, cell by cell.
+            The first cell, the columns, and the tickets of tensors with these columns, cell by cell.
         """
         self._native.publish(page, count, sources, sections)
 
     def note(self, text: str) -> None:
-        """Tell the user something that needs no action."""
+        """Log a text for the user that requires no action."""
         self._native.note(text)

@@ -1,4 +1,4 @@
-"""Which numbers count as zeros: the rule of the core, for each dtype of torch."""
+"""The rule of the core for which numbers count as zeros, for each dtype of torch."""
 
 from __future__ import annotations
 
@@ -13,22 +13,21 @@ _FORMATS = {torch.float64: (52, -1022), torch.float32: (23, -126), torch.float16
 
 
 def threshold(dtype: torch.dtype, eps: float, is_exact: bool) -> float:
-    """Return a number of the dtype: what is below it is what counts as zero.
+    """Return a number of the dtype; magnitudes below it count as zero.
 
     Parameters
     ----------
     dtype : torch.dtype
-        Of the tensor.
+        Dtype of the tensor.
     eps : float
         As in the config.
     is_exact : bool
-        Compare with `eps` itself; otherwise with what torch makes of it for this dtype. Where that is 0, what is
-        exactly zero counts.
+        Compare with `eps` itself; False: with `eps` converted to this dtype by torch. If that is 0, exact zeros count.
 
     Returns
     -------
     float
-        0 if nothing counts.
+        0 if no number counts.
     """
     if eps <= 0 or math.isnan(eps):
         return 0.0
@@ -41,18 +40,18 @@ def threshold(dtype: torch.dtype, eps: float, is_exact: bool) -> float:
 
 
 def are_below(tensor: torch.Tensor, below: float) -> torch.Tensor:
-    """Return which magnitudes are below what `threshold` has returned.
+    """Return which magnitudes are below a value of `threshold`.
 
     Parameters
     ----------
     tensor : torch.Tensor
-        Not of bool, nor of eight bits.
+        A dtype other than bool and the 8-bit ones.
     below : float
 
     Returns
     -------
     torch.Tensor
-        Of bool.
+        A tensor of bool.
     """
     if tensor.is_floating_point():
         # Some devices take subnormal numbers for 0.

@@ -1,1 +1,1 @@
-"""The ranks of the job: who they are, the store that they share, the operators by which they communicate."""
+"""The ranks of the job, the store that they share, and the operators by which they communicate."""

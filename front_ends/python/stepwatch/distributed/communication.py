@@ -1,4 +1,4 @@
-"""The tensors of communication: wrappers around the operators of torch.distributed while they are watched."""
+"""Tensors of communication, from temporary wrappers around the operators of torch.distributed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _POINT_TO_POINT = ("isend", "irecv")
 
 
 def watchable_operators() -> list[str]:
-    """Return the operators that this torch has, in a fixed order; none if it is built without torch.distributed."""
+    """Return the operators that this torch has, in a fixed order; empty if built without torch.distributed."""
     import torch
 
     if not torch.distributed.is_available():
@@ -53,20 +53,20 @@ def watchable_operators() -> list[str]:
 
 
 class CommunicationTap:
-    """Shows the tensors of every call of an operator to an observer, from `install` to `remove`.
+    """Passes the tensors of every call of an operator to an observer, from `install` to `remove`.
 
-    Seen are calls by the name in torch.distributed, or in torch.distributed.distributed_c10d (except isend and irecv,
-    which torch compares with its own there), and those by the functions that DeepSpeed has kept. Not seen are
+    It sees calls by the name in torch.distributed or in torch.distributed.distributed_c10d (except isend and irecv,
+    which torch compares with its own there), and calls of the functions that DeepSpeed keeps. It does not see
 
-    - functions that somebody else has imported by name before;
-    - DDP's reducer and functional collectives, which call none of these functions, and what torch.compile has compiled;
+    - functions that other code imported by name before;
+    - DDP's reducer and functional collectives, which call none of these functions, and code compiled by torch.compile;
     - an operator called by another one, or by an object collective such as all_gather_object, whose tensors are pickled
-      bytes and no training state.
+      bytes, not training state.
 
-    The output of an asynchronous call is observed when `wait` of its Work has returned, on the thread that waited; not
-    if somebody waits by a future instead. Outputs of coalesced calls are observed after their common wait.
+    The output of an asynchronous call is observed when `wait` of its Work has returned, on the thread that waited, but
+    not after a wait for a future. Outputs of coalesced calls are observed after their common wait.
 
-    Nothing that fails here reaches the caller of an operator.
+    Errors of the tap never reach the caller of an operator.
 
     Parameters
     ----------
@@ -75,15 +75,15 @@ class CommunicationTap:
         the call, and the tensor. Positions count the tensors among positional, then keyword arguments, those in lists
         and in P2POps one by one.
     caught : callable
-        Told of what fails, as (what, why).
+        Called after an error, as (what, why).
     collecting : callable
-        Asked first; while it returns False nothing is observed. It must not raise.
+        Called first; while it returns False, no call is observed. It must not raise.
     before : bool
         Observe the tensors also before the operator runs.
     codelines : sequence of str
-        Observe only calls from lines that one of these regular expressions finds, as in `CallSites`.
+        Observe only calls from lines that match one of these regular expressions, as in `CallSites`.
     log_only : bool
-        Observe nothing, keep the stacks of the calls.
+        Observe no tensor; keep the stacks of the calls.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class CommunicationTap:
         self._pending = PendingWorks(self._observe_late)
 
     def install(self) -> None:
-        """Put the wrappers on, all or none. Safe to call twice."""
+        """Install the wrappers, all or none. Safe to call twice."""
         if self._active or not self.operators:
             return
         try:
@@ -150,13 +150,13 @@ class CommunicationTap:
         return list(wrappers.values())
 
     def remove(self) -> None:
-        """Take the wrappers off; what somebody has kept of them does nothing any more. Safe to call twice."""
+        """Remove the wrappers; references to them that remain elsewhere become inactive. Safe to call twice."""
         self._active = False
         self._pending.clear()
         self._patches.remove()
 
     def stacks(self) -> dict[str, list[list[str]]]:
-        """Return from where each operator was called (with `log_only`): its distinct stacks, as lists of frames."""
+        """Return the distinct call stacks of each operator (with `log_only`), as lists of frames."""
         return self._sites.stacks()
 
     # --- wrappers ---
@@ -260,9 +260,9 @@ class CommunicationTap:
 
 
 def _let_torch_keep_its_own(torch: Any) -> None:
-    """Load what torch loads later, and what then keeps the operators by name to recognise them.
+    """Load the modules that torch loads lazily and that keep the operators by name to recognise them.
 
-    The first use of torch.compile would be such a moment, and it would not know torch's own operators ever after.
+    Otherwise the first use of torch.compile would load them with our wrappers and never recognise torch's operators.
     """
     with contextlib.suppress(Exception):
         importlib.import_module("torch.distributed._functional_collectives")
@@ -273,7 +273,7 @@ _Observation = tuple[int, int, Any]  # operator, position, tensor
 
 
 class _Thread(threading.local):
-    """Tells whether this thread is inside an operator, or inside a coalescing manager that collects observations."""
+    """State of a thread: inside an operator, or inside a coalescing manager that collects observations."""
 
     inside = False
     coalesced: list[_Observation] | None = None

@@ -1,4 +1,4 @@
-"""The store that the ranks of a job share, lent to the monitor by threads of ours."""
+"""Access of the monitor to the store that the ranks of a job share, on threads of Stepwatch."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _jobs = 0
 
 
 class JobStore:
-    """Performs what the monitor asks of the job's store, on daemon threads.
+    """Performs the requests of the monitor to the job's store, on daemon threads.
 
     Parameters
     ----------
     store : torch.distributed.Store
-        Any class of it. A clone with a connection of its own is used where torch can make one, so that nobody waits
-        for a blocking call of the trainer's. Where a second one can be made, this rank waits on it for its bell and
-        does not poll.
+        Any class of store. If torch can clone it, a clone with its own connection is used, so that blocking calls of
+        the trainer do not delay the monitor. On a second clone, if possible, this rank waits for its notification
+        key instead of polling.
 
     Attributes
     ----------
     queue : _core.StoreQueue
-        To be handed to the native monitor.
+        The queue to pass to the native monitor.
     prefix : str
-        Begins every key: the same on all ranks, different for restarts and for several monitors of a job.
+        Prefix of every key: the same on all ranks, different for restarts and for several monitors of a job.
     """
 
     def __init__(self, store: Any) -> None:
@@ -96,7 +96,7 @@ class JobStore:
             pass
 
     def close(self) -> None:
-        """Stop the threads; what is still asked is answered as failed."""
+        """Stop the threads; open requests fail."""
         self.queue.close()
         for thread in self._threads:
             thread.join(timeout=2.0)
@@ -148,7 +148,7 @@ def _own_connection(store: Any) -> Any:
 
 
 def find_job_store() -> JobStore | None:
-    """Return the store of the job that torch.distributed knows, or None in a job of one process.
+    """Return the job's store from torch.distributed, or None in a job of one process.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Work that waits until asynchronous communication has been waited for."""
+"""Observations that are deferred until asynchronous communication is complete."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from stepwatch.hooks.patches import Patches
 class PendingWorks:
     """Observations that are due when `wait` of their Work has returned.
 
-    `wait` is replaced on the classes of the works, from the first work of a class to `clear`. A work that is never
-    waited for takes its observations, and their tensors, along when it goes.
+    `wait` is replaced on the classes of the works, from the first work of a class to `clear`. If a work is destroyed
+    without a wait, its observations and their tensors are released with it.
 
     Parameters
     ----------
@@ -28,13 +28,13 @@ class PendingWorks:
         self._groups: weakref.WeakKeyDictionary[Any, _Group] = weakref.WeakKeyDictionary()
 
     def add(self, works: Sequence[Any], observations: list[Any]) -> None:
-        """Keep observations until works are waited for.
+        """Keep observations until a wait for their works returns.
 
         Parameters
         ----------
         works : sequence of torch.distributed.Work
-            Those of one call. With as many works as observations each has its own (batch_isend_irecv gives one for each
-            tensor, or one for all), otherwise all are due after the last work.
+            The works of one call. With as many works as observations each has its own (batch_isend_irecv returns one
+            for each tensor, or one for all); otherwise all are due after the last work.
         observations : list
         """
         works = list(dict.fromkeys(works))
@@ -47,7 +47,7 @@ class PendingWorks:
             self._groups[work] = group
 
     def clear(self) -> None:
-        """Discard all that is pending and give the classes their own `wait` back."""
+        """Discard all pending observations and restore `wait` of the classes."""
         self._patches.remove()
         self._groups.clear()
 
@@ -78,7 +78,7 @@ class PendingWorks:
 
 
 class _Group:
-    """Observations that are due when so many works have been waited for."""
+    """Observations that are due after waits for a number of works."""
 
     __slots__ = ("observations", "works")
 

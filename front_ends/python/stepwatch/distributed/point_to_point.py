@@ -1,4 +1,4 @@
-"""P2POp compares its `op` with torch's own isend and irecv: it is given those in place of wrappers around them."""
+"""Unwrapping of isend and irecv for P2POp, which compares its `op` with torch's own functions."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _INSIDE = "_stepwatch_inside"
 
 
 class _Lease:
-    """Held by wrappers; ends with the last of them."""
+    """Held by wrappers; ends when the last of them is destroyed."""
 
 
 def take_wrapped(p2p_op: type, wrappers: Sequence[Callable[..., Any]]) -> None:
-    """Make a P2POp of a wrapper one of the function inside, for as long as one of the wrappers exists.
+    """Replace a wrapper in a P2POp by the function inside, as long as one of the wrappers exists.
 
-    A P2POp then never holds a wrapper, and can be used before, while and after there are any. A module that imports
-    isend by name while it is wrapped keeps the wrapper alive, and P2POp keeps taking it.
+    A P2POp then never holds a wrapper and works before, during and after their lifetime. A module that imports isend by
+    name while it is wrapped keeps the wrapper alive, and P2POp continues to accept it.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The rank of this process, and those it belongs with."""
+"""The rank of this process and its groups."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def rank_and_world_size() -> tuple[int, int]:
-    """Tell rank and world size, from torch.distributed if it is initialised, otherwise from the environment.
+    """Return rank and world size, from torch.distributed if it is initialised, otherwise from the environment.
 
     Returns
     -------
@@ -33,17 +33,17 @@ def _from_environment(name: str, default: int) -> int:
 def writes_reduced_gradient(
     parameter: Any, tp_group: Any, dp_group: Any, holders: Container[int] | None = None
 ) -> bool:
-    """Tell whether this rank writes the row of a parameter's reduced gradient, which is the same on several ranks.
+    """Return whether this rank writes the row of a reduced gradient that is the same on several ranks.
 
     Parameters
     ----------
     parameter : torch.nn.Parameter
-        With the attribute `tensor_model_parallel` if each rank of `tp_group` holds another part of it; a DTensor says
-        by itself which ranks have the same part.
+        It has the attribute `tensor_model_parallel` if each rank of `tp_group` holds a different part of it; a DTensor
+        contains the information which ranks have the same part.
     tp_group, dp_group : torch.distributed.ProcessGroup or None
         The tensor-parallel and the data-parallel group; None: not used.
     holders : container of int, optional
-        The ranks of the job that have the same as this one; others of `dp_group` have another part.
+        The ranks of the job with the same part as this one; other ranks of `dp_group` have different parts.
 
     Returns
     -------
@@ -67,7 +67,7 @@ def _is_copy(dp_group: Any, holders: Container[int] | None) -> bool:
 
 
 def _is_first_of_its_shard(parameter: Any, group: Any) -> bool:
-    """Tell whether no rank before this one in a group has the same part of a DTensor."""
+    """Return whether this rank is the first of a group with its part of a DTensor."""
     import torch
 
     mesh = parameter.device_mesh.mesh
@@ -82,26 +82,26 @@ def _is_first_of_its_shard(parameter: Any, group: Any) -> bool:
 
 
 def is_not_tensor_parallel_duplicate(param: Any, tp_group: Any) -> bool:
-    """Tell whether a parameter is another one on each rank of the group, or this is the group's first rank."""
+    """Return whether a parameter differs on each rank of the group, or this is the group's first rank."""
     import torch
 
     return bool(getattr(param, "tensor_model_parallel", False)) or torch.distributed.get_rank(group=tp_group) == 0
 
 
 def is_data_parallel_duplicate(dp_group: Any) -> bool:
-    """Tell whether another rank of the group, its first, holds the same."""
+    """Return whether another rank, the first of the group, holds the same data."""
     import torch
 
     return torch.distributed.get_rank(group=dp_group) != 0
 
 
 def stage_and_mates(process_group: Any) -> tuple[int, list[int]]:
-    """Tell the place of this rank in a pipeline group, and the ranks that share its alarms.
+    """Return the position of this rank in a pipeline group, and the ranks that share its alarms.
 
     Parameters
     ----------
     process_group : torch.distributed.ProcessGroup or None
-        Anything else is no group.
+        Any other object counts as None.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""DeepSpeed's communication: it keeps some operators of torch.distributed, as they are when it starts."""
+"""DeepSpeed's communication: it keeps references to some operators of torch.distributed from its start."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KEPT = {
 
 
 def kept_operators() -> Iterator[tuple[Any, str, str]]:
-    """Yield the backend of DeepSpeed's that runs, the attribute and the operator, for each that it keeps."""
+    """Yield DeepSpeed's running backend, the attribute and the operator, for each operator that it keeps."""
     backend = getattr(sys.modules.get("deepspeed.comm.comm"), "cdb", None)
     distributed = vars(sys.modules["torch.distributed"])
     for attribute, names in _KEPT.items():

@@ -1,4 +1,4 @@
-"""DeepSpeed's optimizer around one that a user has made and hands over: the latter holds copies of parts alone."""
+"""Search for DeepSpeed's optimizer around a user's optimizer, which then contains only copies of parts."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _CLASSES = {
 
 
 def leader_of(optimizer: Any) -> Any:
-    """Find the optimizer of DeepSpeed that updates by another one.
+    """Find the optimizer of DeepSpeed that wraps an optimizer.
 
     Parameters
     ----------
     optimizer : object
-        One of torch's, or any other.
+        A torch optimizer or any other object.
 
     Returns
     -------
     object
-        None if there is none.
+        The optimizer; None if no optimizer of DeepSpeed wraps it.
     """
     if "deepspeed" not in sys.modules or not _holds_copies(optimizer):
         return None
@@ -42,7 +42,7 @@ def leader_of(optimizer: Any) -> Any:
 
 
 def _holds_copies(optimizer: Any) -> bool:
-    """Tell whether nothing that an optimizer updates is a parameter of a model."""
+    """Return whether an optimizer updates no parameter of a model."""
     import torch
 
     groups = getattr(optimizer, "param_groups", None)

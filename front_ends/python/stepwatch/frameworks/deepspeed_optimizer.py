@@ -1,6 +1,6 @@
-"""DeepSpeed's optimizers that leave the weights whole: ZeRO 1 and 2, BF16_Optimizer, and those of fp16.
+"""DeepSpeed's optimizers with unsharded weights: ZeRO 1 and 2, BF16_Optimizer, and those of fp16.
 
-Gradients are those of the loss as it was multiplied by a loss scale, before and after their reduction.
+Gradients, before and after their reduction, include the loss scale.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from stepwatch.frameworks.reduction import Reduction
 
 
 class DeepSpeedOptimizer(OptimizerAdapter):
-    """What DeepSpeed's optimizers have in common: lists of the model's parameters beside copies of them.
+    """Base of DeepSpeed's optimizers: they keep lists of the model's parameters and copies of these.
 
     Attributes
     ----------
@@ -35,20 +35,20 @@ class DeepSpeedOptimizer(OptimizerAdapter):
         self._groups = [group_of(list(group), inner[self.inner_group(i)]) for i, group in enumerate(groups)]
 
     def inner_group(self, number: int) -> int:
-        """Return the number of the group of the optimizer inside that updates a group of the model's parameters."""
+        """Return the number of the inner optimizer's group that updates a group of the model's parameters."""
         return number
 
     def groups(self) -> list[Mapping[str, Any]]:
-        """Return the parameters of the model: those in the groups of the optimizer inside are copies of them."""
+        """Return the parameters of the model; the groups of the inner optimizer contain copies of them."""
         return list(self._groups)
 
     def was_skipped(self, result: Any) -> bool:
-        """Tell whether a step found gradients that are not finite."""
+        """Return whether a step found non-finite gradients."""
         return bool(getattr(self.optimizer, "overflow", False))
 
     def remedy(self, kind: str) -> str:
-        """Return what a user can do who gets no rows of a kind, as the end of a sentence."""
-        return "hand over the engine, or the optimizer, that deepspeed.initialize returned"
+        """Return advice for a user who misses rows of a kind, as the end of a sentence."""
+        return "pass the engine or the optimizer that deepspeed.initialize returned"
 
 
 class Stage12(DeepSpeedOptimizer):
@@ -116,25 +116,25 @@ class Stage12(DeepSpeedOptimizer):
         return None if gradients is None else gradients[part.number]
 
     def reduction(self) -> type[Reduction] | None:
-        """Return what sees gradients before they are reduced; None if nobody has moved them when their hooks come."""
+        """Return the reader of gradients before their reduction; None if parameter hooks can read them."""
         optimizer = self.optimizer
         moves = ("partition_gradients", "overlap_comm", "use_grad_accum_attribute", "contiguous_gradients")
         return DeepSpeedReduction if any(getattr(optimizer, name, False) for name in moves) else None
 
     def sharing(self, parameter: Any) -> Sharing:
-        """Return which ranks have the same reduced gradient: none has the part of another one."""
+        """Return the ranks with the same reduced gradient: every rank has a different part."""
         return Sharing(data_parallel=False)
 
     def has_part(self, parameter: Any) -> bool:
-        """Tell whether this rank updates any element of a parameter."""
+        """Return whether this rank updates any element of a parameter."""
         place = self.places.get(id(parameter))
         if place is not None and place[0] in self._reordered:
             return id(parameter) in self._reordered[place[0]]
         return place is None or _fragment_of(parameter) is not None
 
     def shares(self) -> str:
-        """Return which rows are of this rank's part of a tensor."""
-        return "under ZeRO rows of moments and reduced gradients are of the part that this rank updates"
+        """Return the text that names the rows that cover only this rank's part of a tensor."""
+        return "under ZeRO, rows of moments and reduced gradients cover the part that this rank updates"
 
 
 class Bf16(Stage12):
@@ -156,16 +156,16 @@ class Bf16(Stage12):
         return self.optimizer.fp32_groups_gradients[group][number] if had_gradient else None
 
     def reduction(self) -> type[Reduction]:
-        """Return what sees gradients in fp32."""
+        """Return the reader of gradients in fp32."""
         return DeepSpeedReduction
 
     def sharing(self, parameter: Any) -> Sharing:
-        """Return which ranks have the same reduced gradient: all, of the whole of it."""
+        """Return the ranks with the same reduced gradient: all ranks have the whole gradient."""
         return Sharing()
 
     def shares(self) -> str:
-        """Return which rows are of this rank's part of a tensor."""
-        return "under BF16_Optimizer rows of moments are of the part that this rank updates"
+        """Return the text that names the rows that cover only this rank's part of a tensor."""
+        return "under BF16_Optimizer, rows of moments cover the part that this rank updates"
 
 
 class Unfused(DeepSpeedOptimizer):
@@ -207,7 +207,7 @@ class Fused(DeepSpeedOptimizer):
 
 
 class _Part(NamedTuple):
-    """A part of a parameter in the flat group of this rank: its number there, and its place."""
+    """A part of a parameter in the flat group of this rank: its number and position there."""
 
     number: int
     start: int
@@ -215,9 +215,9 @@ class _Part(NamedTuple):
 
 
 def _reordered_parts_of(optimizer: Any) -> Iterator[tuple[int, dict[int, _Part]]]:
-    """Find the parts of this rank in groups that `round_robin_gradients` has put into another order.
+    """Find the parts of this rank in groups that `round_robin_gradients` has reordered.
 
-    The fragments that DeepSpeed links to the parameters are those of the order before, unless there is padding.
+    The fragments that DeepSpeed links to the parameters follow the original order unless there is padding.
     """
     if not getattr(optimizer, "round_robin_gradients", False):
         return
@@ -247,5 +247,5 @@ def _offsets_of(parameters: Sequence[Any]) -> Iterator[int]:
 
 
 def _fragment_of(parameter: Any) -> Any:
-    """Return what DeepSpeed keeps of a parameter on this rank, or None."""
+    """Return DeepSpeed's fragment of a parameter on this rank, or None."""
     return getattr(parameter, "_hp_mapping", None)

@@ -1,4 +1,4 @@
-"""DeepSpeed: gradients that its own hooks take out of parameters, add up elsewhere and reduce."""
+"""Gradients that DeepSpeed's hooks remove from parameters, accumulate elsewhere and reduce."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _BF16 = "deepspeed.runtime.bf16_optimizer"
 
 
 class DeepSpeedReduction(Reduction):
-    """Tells of each gradient when a micro-batch has been added to it, before DeepSpeed reduces it.
+    """Reports each gradient after every micro-batch, before DeepSpeed reduces it.
 
-    ZeRO 2 and 3 reduce the gradient of each micro-batch by itself: it is added up here in fp32, so that the last one
-    told of in a step is that of all, as in other frameworks. This takes the memory of the gradients that are wanted,
-    while they are, in steps of several micro-batches.
+    ZeRO 2 and 3 reduce the gradient of each micro-batch separately. This class accumulates it in fp32, so that the last
+    report of a step is the sum of all micro-batches, as in other frameworks. In steps of several micro-batches this
+    uses the memory of the requested gradients, as long as they are requested.
     """
 
     framework = "DeepSpeed"
@@ -81,12 +81,12 @@ class DeepSpeedReduction(Reduction):
         return gradient
 
     def begin_step(self) -> None:
-        """Let go of the sums of the step that is over."""
+        """Release the sums of the previous step."""
         self._sums.clear()
         self._coalesced.clear()
 
     def remove(self) -> None:
-        """Give DeepSpeed its own functions back."""
+        """Restore DeepSpeed's functions."""
         super().remove()
         self.begin_step()
         self._wanted = set()
@@ -101,7 +101,7 @@ def _as_it_is(optimizer: Any, parameter: Any, gradient: Any) -> Any:
 
 
 def _is_last(optimizer: Any) -> bool:
-    """Tell whether DeepSpeed takes the micro-batch that runs for the last one of the step."""
+    """Return whether DeepSpeed regards the running micro-batch as the last one of the step."""
     last = getattr(optimizer, "is_gradient_accumulation_boundary", False)
     return bool(last() if callable(last) else last)
 
@@ -111,7 +111,7 @@ def _reduces_by_hooks(optimizer: Any) -> bool:
 
 
 def _coalesces(optimizer: Any) -> bool:
-    """Tell whether this is inside of `engine.coalesce_grad_reduction()`."""
+    """Return whether the caller is inside `engine.coalesce_grad_reduction()`."""
     return bool(getattr(optimizer, "_coalesce_grad_reduction", False))
 
 

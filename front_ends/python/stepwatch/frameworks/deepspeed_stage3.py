@@ -12,14 +12,14 @@ from stepwatch.frameworks.reduction import Reduction
 
 
 class Stage3(DeepSpeedOptimizer):
-    """Reads this rank's parts, without the padding behind the last of them."""
+    """Reads this rank's parts, without the padding after the last one."""
 
     def inner_group(self, number: int) -> int:
-        """Return the number of the group of the optimizer inside: each is updated in sub-groups of limited size."""
+        """Return the number of the inner optimizer's group: each is updated in sub-groups of limited size."""
         return self.optimizer.sub_group_to_group_id[number]
 
     def moments(self) -> Any:
-        """Return the moments of this rank's parts; there are none of what is swapped to a disk."""
+        """Return the moments of this rank's parts; moments swapped to disk are missing."""
         return Lookup(self._state_of)
 
     def _state_of(self, parameter: Any) -> Any:
@@ -43,7 +43,7 @@ class Stage3(DeepSpeedOptimizer):
         return {}
 
     def _flat_place_of(self, parameter: Any) -> Any:
-        """Return the number of the flat group of a parameter, and where its part begins there."""
+        """Return the number of the flat group of a parameter, and the start of its part there."""
         if id(parameter) not in self.places:
             return None
         found = self.optimizer.grad_position.get(self.optimizer.get_param_id(parameter))
@@ -73,24 +73,24 @@ class Stage3(DeepSpeedOptimizer):
         return Lookup(_weight_of)
 
     def reduction(self) -> type[Reduction]:
-        """Return what sees gradients before they are reduced."""
+        """Return the reader of gradients before their reduction."""
         return DeepSpeedReduction
 
     def sharing(self, parameter: Any) -> Sharing:
-        """Return which ranks have the same reduced gradient: none has the part of another one."""
+        """Return the ranks with the same reduced gradient: every rank has a different part."""
         return Sharing(data_parallel=False)
 
     def has_part(self, parameter: Any) -> bool:
-        """Tell whether this rank keeps any element of a parameter."""
+        """Return whether this rank keeps any element of a parameter."""
         return not hasattr(parameter, "ds_tensor") or _own_size(parameter) > 0
 
     def shares(self) -> str:
-        """Return which rows are of this rank's part of a tensor."""
-        return "under ZeRO 3 rows of weights, moments and reduced gradients are of the part that this rank keeps"
+        """Return the text that names the rows that cover only this rank's part of a tensor."""
+        return "under ZeRO 3, rows of weights, moments and reduced gradients cover the part that this rank keeps"
 
     def remedy(self, kind: str) -> str:
-        """Return what a user can do who gets no rows of a kind, as the end of a sentence."""
-        swapped = "what is swapped to a disk is not read; otherwise "
+        """Return advice for a user who misses rows of a kind, as the end of a sentence."""
+        swapped = "state that is swapped to disk is not read; otherwise "
         return (swapped if kind in (*MOMENTS, "grad_reduced") else "") + super().remedy(kind)
 
 
@@ -102,9 +102,9 @@ def _weight_of(parameter: Any) -> Any:
 
 
 def _own(parameter: Any, flat: Any) -> Any:
-    """Cut what begins with this rank's part of a parameter to the elements of the parameter.
+    """Cut values that start with this rank's part of a parameter to the elements of the parameter.
 
-    All ranks have parts of one size, so that the last of them goes beyond its end.
+    The parts of all ranks have the same size, so the last part can extend past the end of the parameter.
     """
     return flat[: _own_size(parameter)]
 

@@ -1,4 +1,4 @@
-"""FullyShardedDataParallel: it accumulates into a flat parameter and calls no hook of its parts."""
+"""FullyShardedDataParallel, which accumulates into a flat parameter and calls no hook of its parts."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _RUNTIME = "torch.distributed.fsdp._runtime_utils"
 
 
 class Fsdp1Reduction(Reduction):
-    """Tells of each part of a flat parameter's gradient."""
+    """Reports each part of a flat parameter's gradient."""
 
     framework = "FSDP"
-    shares = "under FSDP rows of weights, moments and reduced gradients are of this rank's shard"
+    shares = "under FSDP, rows of weights, moments and reduced gradients cover this rank's shard"
 
     @staticmethod
     def holdings_of(module: Any) -> Iterator[tuple[Any, Holding]]:
-        """Yield the parameters of a module's own flat one: NO_SHARD copies it, HYBRID_SHARD copies its parts."""
+        """Yield a module's own flat parameter and those inside: NO_SHARD copies all, HYBRID_SHARD copies shards."""
         import torch
 
         handle = getattr(module, "_handle", None)

@@ -1,4 +1,4 @@
-"""FullyShardedDataParallel without `use_orig_params`: one flat parameter a wrapper, which is taken apart here."""
+"""FullyShardedDataParallel without `use_orig_params`: splits the flat parameter of each wrapper."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _KEPT = ("_param_infos", "_fqns", "_shapes", "_shard_param_infos")
 
 
 class FlatParts:
-    """Keeps what stands for the parameters inside of the flat ones of a model.
+    """Keeps stand-ins for the parameters inside the flat parameters of a model.
 
-    Such a stand-in has the shape, the dtype and `requires_grad` of the parameter, and one element of memory.
+    A stand-in has the shape, the dtype and `requires_grad` of the parameter, and one element of memory.
     """
 
     def __init__(self) -> None:
         self._parts: dict[int, list[Any]] = {}  # by the id of the flat parameter, which they keep alive
 
     def named_parameters(self, module: Any) -> Iterator[tuple[str, Any]]:
-        """Yield the parameters of a module as torch does, with those inside in the place of flat ones."""
+        """Yield the named parameters of a module, with flat parameters replaced by those inside them."""
         for name, parameter in module.named_parameters():
             if not _is_taken_apart(parameter):
                 yield name, parameter
@@ -37,14 +37,14 @@ class FlatParts:
         return self._parts[id(flat)]
 
     def adapted(self, adapter: OptimizerAdapter) -> OptimizerAdapter:
-        """Return the adapter of an optimizer, or one around it if the optimizer updates flat parameters."""
+        """Return the adapter of an optimizer, wrapped if the optimizer updates flat parameters."""
         if any(id(each) in self._parts for group in adapter.groups() for each in group["params"]):
             return _OfParts(adapter, self._parts)
         return adapter
 
 
 def parts_of_gradient(flat: Any, parts: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
-    """Yield stand-ins for parameters inside of a flat one, each with its part of the whole gradient."""
+    """Yield stand-ins for parameters inside a flat one, each with its part of the whole gradient."""
     sizes = zip(flat.grad.split(list(flat._numels_with_padding)), flat._is_padding_mask)
     gradients = [gradient for gradient, is_padding in sizes if not is_padding]
     for part in parts:
@@ -53,7 +53,7 @@ def parts_of_gradient(flat: Any, parts: Iterable[Any]) -> Iterator[tuple[Any, An
 
 
 def flat_of(part: Any) -> Any:
-    """Return the flat parameter that a stand-in is a part of; None: it is a parameter itself."""
+    """Return the flat parameter of a stand-in; None: the argument is a parameter itself."""
     return getattr(part, "_stepwatch_flat", None)
 
 
@@ -75,7 +75,7 @@ def _stand_in(flat: Any, number: int) -> Any:
 
 
 def _on_this_rank(part: Any, values: Any) -> Any:
-    """Return the elements of a part that this rank has of a tensor like its shard of the flat parameter."""
+    """Return this rank's elements of a part, from a tensor with the shape of its flat shard."""
     if values is None:
         return None
     info = part._stepwatch_flat._shard_param_infos[part._stepwatch_number]
@@ -85,7 +85,7 @@ def _on_this_rank(part: Any, values: Any) -> Any:
 
 
 class _OfParts(OptimizerAdapter):
-    """Reads an optimizer of flat parameters as one of those inside of them."""
+    """Reads an optimizer of flat parameters as an optimizer of the parameters inside them."""
 
     def __init__(self, inner: OptimizerAdapter, parts: Mapping[int, Sequence[Any]]) -> None:
         self._inner = inner
@@ -118,26 +118,26 @@ class _OfParts(OptimizerAdapter):
         return Lookup(lambda part: part if flat_of(part) is None else _on_this_rank(part, flat_of(part)))
 
     def sharing(self, parameter: Any) -> Sharing:
-        """Return which ranks have the same reduced gradient of a parameter."""
+        """Return the ranks with the same reduced gradient of a parameter."""
         return self._inner.sharing(parameter)
 
     def has_part(self, parameter: Any) -> bool:
-        """Tell whether this rank has any element of a parameter."""
+        """Return whether this rank has any element of a parameter."""
         flat = flat_of(parameter)
         if flat is None:
             return self._inner.has_part(parameter)
         return bool(flat._shard_param_infos[parameter._stepwatch_number].in_shard)
 
     def shares(self) -> str:
-        """Return which rows are of this rank's part of a tensor."""
+        """Return the text that names the rows that cover only this rank's part of a tensor."""
         return self._inner.shares()
 
     def was_skipped(self, result: Any) -> bool:
-        """Tell whether the step that has just returned has updated nothing."""
+        """Return whether the last step updated no parameter."""
         return self._inner.was_skipped(result)
 
     def remedy(self, kind: str) -> str:
-        """Return what a user can do who gets no rows of a kind, as the end of a sentence."""
+        """Return advice for a user who misses rows of a kind, as the end of a sentence."""
         return self._inner.remedy(kind)
 
 

@@ -1,4 +1,4 @@
-"""fully_shard (FSDP2): it calls the hooks of parameters itself, with the shard of the reduced gradient."""
+"""fully_shard (FSDP2), which calls the hooks of parameters itself, with the shard of the reduced gradient."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _PLACES = (
 
 
 class Fsdp2Reduction(Reduction):
-    """Tells of each parameter's gradient when its group is reduced, or has been added up without that."""
+    """Reports each parameter's gradient when its group is reduced, or is accumulated without a reduction."""
 
     framework = "FSDP"
-    shares = "under FSDP rows of weights, moments and reduced gradients are of this rank's shard"
+    shares = "under FSDP, rows of weights, moments and reduced gradients cover this rank's shard"
 
     @staticmethod
     def parameters_of(module: Any) -> Iterable[Any]:
-        """Return the sharded parameters. What `fully_shard` was told to ignore is no DTensor."""
+        """Return the sharded parameters. Parameters that `fully_shard` ignores are not DTensors."""
         return (parameter for parameter in module.parameters() if hasattr(parameter, "to_local"))
 
     def _replace(self) -> bool:
@@ -58,9 +58,9 @@ class Fsdp2Reduction(Reduction):
 
 
 def _accumulated(parts: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
-    """Yield the parameters of an FSDP2 group with what has been added up without being reduced.
+    """Yield the parameters of an FSDP2 group with their accumulated, unreduced gradients.
 
-    Of a DTensor the part of this rank: what torch makes of it for the reduction may be a collective.
+    For a DTensor, this rank's part: torch may convert it for the reduction by a collective.
     """
     for part in parts:
         if part.unsharded_accumulated_grad is not None:

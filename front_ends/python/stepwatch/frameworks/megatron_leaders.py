@@ -1,4 +1,4 @@
-"""Finds the optimizer of Megatron-core that leads another: of a chain only the chain itself is stepped."""
+"""Search for the optimizer of Megatron-core that wraps another; in a chain, only the chain is stepped."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ _OPTIMIZERS = "megatron.core.optimizer.optimizer"
 
 
 def leader_of(optimizer: Any) -> Any:
-    """Return the optimizer of Megatron that leads this one, or None.
+    """Return the optimizer of Megatron that wraps this one, or None.
 
     Parameters
     ----------
     optimizer : object
-        One of torch's, or of Megatron's; neither knows who leads it, so all objects of the process are looked at.
+        An optimizer of torch or Megatron. It has no reference to its wrapper, so all objects of the process are
+        searched.
     """
     if _OPTIMIZERS not in sys.modules:
         return None
@@ -29,7 +30,7 @@ def leader_of(optimizer: Any) -> Any:
 
 
 def _holders_of(value: Any) -> Iterator[Any]:
-    """Yield the lists and objects that hold a value, objects also where they do so by their `__dict__`."""
+    """Yield the lists and objects that refer to a value, objects also through their `__dict__`."""
     for holder in gc.get_referrers(value):
         if isinstance(holder, dict):
             yield from (each for each in gc.get_referrers(holder) if getattr(each, "__dict__", None) is holder)

@@ -1,4 +1,4 @@
-"""Megatron-core's optimizers: of their own copies of parameters, of this rank's parts of them, and chains of those."""
+"""Megatron-core's optimizers: of copies of parameters, of this rank's parts of parameters, and chains of these."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from stepwatch.frameworks.reduction import Reduction
 
 
 class _Place(NamedTuple):
-    """Where one parameter of the model is updated.
+    """The place where one parameter of the model is updated.
 
     Attributes
     ----------
     leaf : object or None
-        Megatron's optimizer; None: that of another rank.
+        Megatron's optimizer; None: the optimizer of another rank.
     key : torch.Tensor or None
-        What the optimizer inside keeps the parameter's state by: itself, a copy, or a part.
+        The inner optimizer's key of the parameter's state: the parameter, a copy, or a part.
     start, stop : int or None
-        The elements that this rank updates, of a parameter that is in parts.
+        The elements that this rank updates, if the parameter is split.
     """
 
     leaf: Any
@@ -32,9 +32,9 @@ class _Place(NamedTuple):
 
 
 class MegatronOptimizer(OptimizerAdapter):
-    """Reads any of Megatron's optimizers, also those that are chained.
+    """Reads any of Megatron's optimizers, also chained ones.
 
-    Gradients are those of the loss as it was multiplied by a loss scale, before and after their reduction.
+    Gradients, before and after their reduction, include the loss scale.
     """
 
     is_understood = True
@@ -54,7 +54,7 @@ class MegatronOptimizer(OptimizerAdapter):
 
     @property
     def unwrapped(self) -> Any:
-        """The chain of which this is a part: it calls no `step` of its parts."""
+        """The chain that contains this optimizer; it does not call `step` of its parts."""
         return None if hasattr(self.optimizer, "chained_optimizers") else leader_of(self.optimizer)
 
     def _add(self, places: Iterator[tuple[Any, _Place]], group: Mapping[str, Any]) -> None:
@@ -66,11 +66,11 @@ class MegatronOptimizer(OptimizerAdapter):
         self._groups.append(group_of(added, group))
 
     def groups(self) -> list[Mapping[str, Any]]:
-        """Return the parameters of the model: those in the groups of the optimizers inside are copies and parts."""
+        """Return the parameters of the model; the inner optimizers' groups contain copies and parts."""
         return list(self._groups)
 
     def moments(self) -> Any:
-        """Return the moments, in the place of the parameter by whose copy or part they are kept."""
+        """Return the moments by parameter; the inner optimizers keep them by its copy or part."""
         return Lookup(self._state_of)
 
     def _state_of(self, parameter: Any) -> Any:
@@ -80,7 +80,7 @@ class MegatronOptimizer(OptimizerAdapter):
         return no_moments() if place.leaf is None else _moments_of(place.leaf.optimizer, place.key)
 
     def reduced(self) -> Any:
-        """Return main gradients; after a reduce-scatter only this rank's part of one is reduced."""
+        """Return main gradients; after a reduce-scatter, only this rank's part of a gradient is reduced."""
         return Lookup(self._reduced_of)
 
     def _reduced_of(self, parameter: Any) -> Any:
@@ -96,7 +96,7 @@ class MegatronOptimizer(OptimizerAdapter):
         return part_of(gradient, place.start, place.stop)
 
     def updated_weights(self) -> Any:
-        """Return this rank's parts of weights where the others come during the next forward pass."""
+        """Return this rank's parts of weights that are gathered only during the next forward pass."""
         return Lookup(self._weight_of) if self._gathers_late else None
 
     def _weight_of(self, parameter: Any) -> Any:
@@ -108,37 +108,37 @@ class MegatronOptimizer(OptimizerAdapter):
         return parameter if place.start is None else part_of(parameter, place.start, place.stop)
 
     def reduction(self) -> type[Reduction]:
-        """Return what sees main gradients."""
+        """Return the reader of main gradients."""
         return MegatronReduction
 
     def sharing(self, parameter: Any) -> Sharing:
-        """Return which ranks have the same reduced gradient: of an expert none that the groups for all others tell."""
+        """Return the ranks with the same reduced gradient; the usual groups do not apply to experts."""
         if not getattr(parameter, "allreduce", True):
             return Sharing(tensor_parallel=False, data_parallel=False)
         return Sharing(data_parallel=not self._reduces_parts)
 
     def shares(self) -> str:
-        """Return which rows are of this rank's part of a tensor."""
+        """Return the text that names the rows that cover only this rank's part of a tensor."""
         if not self._in_parts:
             return ""
         name = type(self.optimizer).__name__
         if not self._reduces_parts:
-            return f"of {name} each rank gives rows of moments for the parameters that it updates"
+            return f"under {name}, each rank has rows of moments for the parameters that it updates"
         late = "updated weights, " if self._gathers_late else ""
-        return f"of {name} rows of {late}moments and reduced gradients are of the part that this rank updates"
+        return f"under {name}, rows of {late}moments and reduced gradients cover the part that this rank updates"
 
     def was_skipped(self, result: Any) -> bool:
-        """Tell whether a step found gradients that are not finite."""
+        """Return whether a step found non-finite gradients."""
         success = result[0] if isinstance(result, tuple) and result else result
         return success is False
 
     def remedy(self, kind: str) -> str:
-        """Return what a user can do who gets no rows of a kind, as the end of a sentence."""
-        return "hand over what get_megatron_optimizer returned and the chunks of the model that it was given"
+        """Return advice for a user who misses rows of a kind, as the end of a sentence."""
+        return "pass the optimizer that get_megatron_optimizer returned, and the model chunks passed to that function"
 
 
 def _leaves(optimizer: Any) -> Iterator[Any]:
-    """Yield the optimizers of a chain that update anything."""
+    """Yield the optimizers of a chain that update parameters."""
     chained = getattr(optimizer, "chained_optimizers", None)
     if chained is not None:
         for each in chained:
@@ -148,9 +148,9 @@ def _leaves(optimizer: Any) -> Iterator[Any]:
 
 
 def _model_groups_of(leaf: Any) -> list[Any]:
-    """Return, for each group of an optimizer, the model's parameters, what stands for them inside, and parts of them.
+    """Return, for each group of an optimizer, the model's parameters, their inner copies, and their parts.
 
-    Each of these is a list of lists by groups, first for the parameters in half precision, then for those in fp32.
+    Each is a list of lists by groups, first for the parameters in half precision, then for those in fp32.
     """
     if hasattr(leaf, "model_float16_groups"):  # DistributedOptimizer
         halves = [leaf.model_float16_groups, leaf.shard_fp32_from_float16_groups, leaf.shard_float16_groups]
@@ -162,7 +162,7 @@ def _model_groups_of(leaf: Any) -> list[Any]:
 
 
 def _places_of(leaf: Any, *groups: Any) -> Iterator[tuple[Any, _Place]]:
-    """Yield the parameters of one group, of which this rank updates at least a part."""
+    """Yield the parameters of one group that this rank updates at least in part."""
     for parameters, copies, parts in (groups[:3], groups[3:]):
         for parameter, copy, part in zip(parameters, copies, parts):
             key = part if copy is None else copy
@@ -174,7 +174,7 @@ def _places_of(leaf: Any, *groups: Any) -> Iterator[tuple[Any, _Place]]:
 
 
 def _of_other_ranks(optimizer: Any, leaves: list[Any]) -> Iterator[Any]:
-    """Yield parameters that the optimizer of this rank shares with others; some of them it updates itself."""
+    """Yield parameters that this rank's optimizer shares with other ranks; it updates some of them itself."""
     for leaf in leaves:
         for buffer in getattr(leaf, "buffers", ()):
             yield from buffer.params

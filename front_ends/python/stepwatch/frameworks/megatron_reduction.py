@@ -1,4 +1,4 @@
-"""Megatron-core's DistributedDataParallel: it adds gradients up in `main_grad`, and reduces them in buckets."""
+"""Megatron-core's DistributedDataParallel, which accumulates in `main_grad` and reduces in buckets."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _BUFFERS = "megatron.core.distributed.param_and_grad_buffer"
 
 
 class MegatronReduction(Reduction):
-    """Tells of each main gradient when a micro-batch has been added to it.
+    """Reports each main gradient after every micro-batch.
 
-    Where gradients are reduced during the backward pass, Megatron's own hook calls `register_grad_ready` between the
-    addition and a reduction; otherwise a hook behind Megatron's is called. When a bucket is reduced all of it is told
-    of once more: what no hook adds up, and what has had fewer micro-batches than were announced.
+    If gradients are reduced during the backward pass, Megatron's own hook calls `register_grad_ready` between the
+    addition and a reduction; otherwise a hook after Megatron's is called. The reduction of a bucket reports all its
+    gradients again, which covers gradients without a hook and steps with fewer micro-batches than announced.
     """
 
     framework = "Megatron"
@@ -36,7 +36,7 @@ class MegatronReduction(Reduction):
 
     @staticmethod
     def sees(parameter: Any) -> bool:
-        """Tell whether a parameter has a main gradient, as those in Megatron's DistributedDataParallel have."""
+        """Return whether a parameter has a main gradient, as in Megatron's DistributedDataParallel."""
         return hasattr(parameter, "main_grad")
 
     def _replace(self) -> bool:
@@ -109,12 +109,12 @@ class MegatronReduction(Reduction):
         self._guard("reading gradients that Megatron reduces", tell)
 
     def begin_step(self) -> None:
-        """Let go of what belongs to the step that is over."""
+        """Release the data of the previous step."""
         self._ready.clear()
         self._reduced.clear()
 
     def remove(self) -> None:
-        """Give Megatron its own functions back."""
+        """Restore Megatron's functions."""
         super().remove()
         for handle in self._handles:
             handle.remove()

@@ -1,4 +1,4 @@
-"""Names of modules and parameters as the user wrote them, without what wrappers put in."""
+"""Names of modules and parameters as in the user's code, without the parts that wrappers add."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _PUT_IN = frozenset({"_fsdp_wrapped_module", "_checkpoint_wrapped_module", _COMP
 
 
 def as_written(name: str) -> str | None:
-    """Return a name without the parts that wrappers have put in, or None if it has none.
+    """Return a name without the parts that wrappers add, or None if it has no such part.
 
     Parameters
     ----------
     name : str
-        As torch gives it, such as "layers.0._checkpoint_wrapped_module.fc".
+        The name in torch, such as "layers.0._checkpoint_wrapped_module.fc".
     """
     parts = name.split(".")
     own = [part for part in parts if part not in _PUT_IN]
@@ -24,17 +24,17 @@ def as_written(name: str) -> str | None:
 
 
 def is_wrapper(module: Any) -> bool:
-    """Tell whether a module only calls the one inside, with which it shares its name as the user wrote it."""
+    """Return whether a module only calls the one inside it, which has its name in the user's code."""
     return _inside(module) is not None
 
 
 def is_compiled_wrapper(module: Any) -> bool:
-    """Tell whether a module is what `torch.compile(module)` has returned."""
+    """Return whether a module is a result of `torch.compile(module)`."""
     return _COMPILED in getattr(module, "_modules", ())
 
 
 def places_to_watch(modules: Iterable[Any]) -> dict[int, Any]:
-    """Find the modules of the user that are called, and whose hooks are called, only through what torch.compile made.
+    """Find the user's modules that run, and whose hooks run, only through wrappers of torch.compile.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def places_to_watch(modules: Iterable[Any]) -> dict[int, Any]:
     Returns
     -------
     dict of int to torch.nn.Module
-        By the id of such a module, the wrapper that sees its tensors.
+        The wrapper that receives the tensors, by the id of the module.
     """
     found: dict[int, Any] = {}
     for outer in modules:

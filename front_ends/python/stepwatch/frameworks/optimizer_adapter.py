@@ -1,4 +1,4 @@
-"""Where an optimizer, or what somebody has put around one, keeps what is watched."""
+"""Access to the watched tensors of an optimizer or of a wrapper around one."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Sharing(NamedTuple):
     Attributes
     ----------
     tensor_parallel : bool
-        All of the tensor parallel group, if the parameter itself is the same on them.
+        All ranks of the tensor-parallel group, if they hold the same parameter.
     data_parallel : bool
-        All of the data parallel group.
+        All ranks of the data-parallel group.
     holders : sequence of int or None
-        If not None, only these of the data parallel group.
+        If not None, only these ranks of the data-parallel group.
     """
 
     tensor_parallel: bool = True
@@ -36,22 +36,22 @@ class Sharing(NamedTuple):
 
 
 class OptimizerAdapter:
-    """Reads an object of a class that nobody here knows: what holds for any optimizer, and nothing else.
+    """Reads an optimizer of an unknown class, by the rules that hold for any optimizer.
 
-    An adapter of a framework overrides what is otherwise there. All methods are called on the training thread; what
-    they raise is told, and rows are missing.
+    Adapters of frameworks override these rules. All methods are called on the training thread; their exceptions are
+    logged, and rows are missing.
 
     Parameters
     ----------
     optimizer : object
-        What the user has handed over, or what `unwrapped` of another adapter has given.
+        The object passed by the user, or `unwrapped` of another adapter.
 
     Attributes
     ----------
     is_understood : bool
-        Whether the gradients that `reduced` gives when a step begins are known to be reduced, in a job of several
-        ranks. Otherwise they are read when the first optimizer inside begins its own step, and have no rows if there
-        is none, which is told. A step in which none of those inside steps is then a skipped one.
+        Whether the gradients of `reduced` are known to be reduced when a step begins, in a job of several ranks.
+        Otherwise they are read when the first inner optimizer begins its own step; without an inner optimizer they have
+        no rows, which is logged. A step in which no inner optimizer steps then counts as skipped.
     """
 
     is_understood = False
@@ -62,12 +62,12 @@ class OptimizerAdapter:
 
     @property
     def may_reduce_itself(self) -> bool:
-        """Whether a class of somebody's own may reduce gradients in its step, for all that is understood of it."""
+        """Whether an unknown class may reduce gradients in its step."""
         return False
 
     @property
     def unwrapped(self) -> Any:
-        """The object whose steps are the real ones, if this one's are not; otherwise None."""
+        """The object that performs the real steps, if this object does not; otherwise None."""
         return None
 
     def groups(self) -> list[Mapping[str, Any]]:
@@ -76,52 +76,52 @@ class OptimizerAdapter:
         return list(groups.values())
 
     def moments(self) -> Any:
-        """Return what maps a parameter of the model by `get` to a mapping with its exp_avg and exp_avg_sq."""
+        """Return an object whose `get` maps a parameter to a mapping with its exp_avg and exp_avg_sq."""
         states = [state for part in self.parts if hasattr(state := _attribute(part, "state"), "get")]
         return states[0] if len(states) == 1 else JoinedStates(states)
 
     def reduced(self) -> Any:
-        """Return what maps a parameter by `get` to its reduced gradient; None: each parameter has it itself."""
+        """Return an object whose `get` maps a parameter to its reduced gradient; None: it is in the parameter."""
         return None
 
     def weights(self) -> Any:
-        """Return what maps a parameter by `get` to its weight, whole or this rank's part; None: it is the weight."""
+        """Return an object whose `get` maps a parameter to its weight or this rank's part; None: the parameter."""
         return None
 
     def updated_weights(self) -> Any:
-        """Return the same for when the step is over."""
+        """Return the same object for weights after the step."""
         return self.weights()
 
     def reduction(self) -> type[Reduction] | None:
-        """Return what sees the gradients of the parameters in `groups` before they are reduced; None: their hooks."""
+        """Return the reader of gradients in `groups` before their reduction; None: parameter hooks read them."""
         return None
 
     def sharing(self, parameter: Any) -> Sharing:
-        """Return which ranks have the same reduced gradient of a parameter; `distributed.ranks` looks at DTensors."""
+        """Return the ranks with the same reduced gradient of a parameter; `distributed.ranks` handles DTensors."""
         return Sharing(data_parallel=not is_flattened(parameter))
 
     def has_part(self, parameter: Any) -> bool:
-        """Tell whether this rank has any element of a parameter, of which others may have the rest."""
+        """Return whether this rank has any element of a parameter; other ranks may have the rest."""
         local = getattr(parameter, "_local_tensor", parameter if is_flattened(parameter) else None)
         return local is None or local.numel() > 0
 
     def shares(self) -> str:
-        """Return which rows are of this rank's part of a tensor, as half a sentence; "" if none are."""
+        """Return the text that names the rows that cover only this rank's part of a tensor; "" without such rows."""
         return ""
 
     def was_skipped(self, result: Any) -> bool:
-        """Tell whether the step that has just returned has updated nothing.
+        """Return whether the last step updated no parameter.
 
         Parameters
         ----------
         result : object
-            What `step` has returned; None where that is not known.
+            The return value of `step`; None if it is unknown.
         """
         return False
 
     def remedy(self, kind: str) -> str:
-        """Return what a user can do who gets no rows of a kind, as the end of a sentence."""
-        return "hand the monitor the optimizer that holds the parameters of the model itself, if there is one"
+        """Return advice for a user who misses rows of a kind, as the end of a sentence."""
+        return "pass the monitor the optimizer that holds the parameters of the model itself, if there is one"
 
 
 class JoinedStates:
@@ -146,7 +146,7 @@ class JoinedStates:
 
 
 def parts_of(optimizer: Any) -> list[Any]:
-    """Find the optimizers that hold parameter groups: an object, and what it leads, the innermost first.
+    """Find the optimizers with parameter groups in an object and inside it, the innermost first.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def parts_of(optimizer: Any) -> list[Any]:
     Returns
     -------
     list of object
-        The object alone if there is none.
+        Only the object if there is no such optimizer.
     """
     found: list[Any] = []
     seen: set[int] = set()
@@ -183,7 +183,7 @@ def param_groups_of(optimizer: Any) -> list[Any]:
     Returns
     -------
     list of dict
-        None of an optimizer that keeps no list under this name.
+        Empty for an optimizer without such a list.
     """
     groups = _attribute(optimizer, "param_groups")
     return list(groups) if isinstance(groups, (list, tuple)) else []
@@ -200,19 +200,19 @@ def _optimizers_in(optimizer: Any) -> list[Any]:
 
 
 def is_flattened(parameter: Any) -> bool:
-    """Tell whether a parameter is this rank's part of what FSDP1 has made flat."""
+    """Return whether a parameter is this rank's part of a flat parameter of FSDP1."""
     return getattr(parameter, "_fsdp_flattened", False) or hasattr(parameter, "_stepwatch_flat")
 
 
 def is_torch_optimizer(value: Any) -> bool:
-    """Tell whether an object is one of torch's optimizers, or of a class made of one."""
+    """Return whether an object is an optimizer of torch or of a subclass."""
     return any(
         kind.__name__ == "Optimizer" and kind.__module__ == "torch.optim.optimizer" for kind in type(value).__mro__
     )
 
 
 def _torch_optimizers_in(values: list[Any]) -> list[Any]:
-    """Find torch's optimizers among values, and in lists and dictionaries inside of each other there."""
+    """Find torch's optimizers among values, and in nested lists and dictionaries there."""
     found: list[Any] = []
     level = values
     for _ in range(_CONTAINERS_MAX):

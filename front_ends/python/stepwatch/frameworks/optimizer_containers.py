@@ -1,4 +1,4 @@
-"""Optimizers that hand their step on to several: torchtitan's containers, and torch's ZeroRedundancyOptimizer."""
+"""Optimizers that step several others: torchtitan's containers, and torch's ZeroRedundancyOptimizer."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ class ZeroRedundancy(TorchOptimizer):
         return Lookup(lambda parameter: no_moments() if id(parameter) in others else state.get(parameter))
 
     def shares(self) -> str:
-        """Return which rows are of this rank's part."""
-        return "of ZeroRedundancyOptimizer each rank gives rows of moments for the parameters that it updates"
+        """Return the text that names the rows of this rank's parameters."""
+        return "under ZeroRedundancyOptimizer, each rank has rows of moments for the parameters that it updates"

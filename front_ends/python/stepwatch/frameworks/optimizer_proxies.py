@@ -1,4 +1,4 @@
-"""Objects that stand for an optimizer and call its step when they see fit: those of accelerate and Lightning."""
+"""Proxies of optimizers that decide when to call `step`: those of accelerate and Lightning."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from stepwatch.frameworks.optimizer_adapter import OptimizerAdapter
 class OptimizerProxy(OptimizerAdapter):
     """Names the optimizer behind the proxy.
 
-    accelerate calls `step` of its own object in every micro-batch, and that of torch's once a step; with DeepSpeed the
-    step is taken inside of `accelerator.backward`. Lightning may toggle and skip.
+    accelerate calls `step` of its own object in every micro-batch, and that of torch's optimizer once per step; with
+    DeepSpeed, `accelerator.backward` performs the step. Lightning may toggle and skip.
     """
 
     @property

@@ -1,4 +1,4 @@
-"""Where a framework keeps tensors of the model's parameters, as the mappings that the native monitor asks."""
+"""Mappings from the model's parameters to tensors of a framework, for the native monitor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 class Lookup:
-    """A mapping that finds what belongs to a parameter when it is asked.
+    """A mapping that looks up the value of a parameter on access.
 
     Parameters
     ----------
@@ -23,29 +23,29 @@ class Lookup:
         self._find = find
 
     def get(self, parameter: Any, default: Any = None) -> Any:
-        """Return what belongs to a parameter."""
+        """Return the value of a parameter."""
         found = self._find(parameter)
         return default if found is None else found
 
 
 @functools.cache
 def nothing() -> Any:
-    """Return the part that this rank has of a parameter which belongs to others: a tensor without elements."""
+    """Return this rank's part of a parameter that only other ranks hold: a tensor without elements."""
     import torch
 
     return torch.empty(0)
 
 
 def no_moments() -> dict[str, Any]:
-    """Return the moments that this rank has of such a parameter."""
+    """Return this rank's moments of such a parameter."""
     return dict.fromkeys(MOMENTS, nothing())
 
 
 def group_of(parameters: Sequence[Any], inner: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a group of an optimizer as one of parameters of the model, with whatever else it holds at any time."""
+    """Return a group of an optimizer with the model's parameters; its other entries stay live."""
     return ChainMap({"params": parameters}, inner)  # type: ignore[arg-type]  # it is read only
 
 
 def part_of(tensor: Any, start: int, stop: int) -> Any:
-    """Return elements of a tensor, in the order in which they are in memory."""
+    """Return elements of a tensor, in memory order."""
     return tensor.detach().view(-1)[start:stop]

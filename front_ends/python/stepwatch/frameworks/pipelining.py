@@ -1,4 +1,4 @@
-"""torch.distributed.pipelining: stages that are tried on memory without data, and gradients that no hook sees."""
+"""torch.distributed.pipelining: stages that run on memory without data, and gradients that bypass hooks."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _INFERENCES = ("_forward_metadata_inference", "_backward_metadata_inference", "_
 
 
 class Pipelining:
-    """Watches what pipeline stages do beside training as hooks see it.
+    """Observes the work of pipeline stages that bypasses hooks or does not belong to training.
 
     Parameters
     ----------
     pause : callable
-        Called with True before a stage is run on memory that is no data, and with False after it.
+        Called with True before a stage runs on memory without data, and with False after it.
     accumulated : callable
-        Called with the id of a parameter whose gradient a schedule with zero bubble has added to by itself.
+        Called with the id of a parameter whose gradient a zero-bubble schedule has accumulated itself.
     guard : callable
-        Runs a function and keeps what it raises from the training loop: guard(what, function).
+        Runs a function and keeps its exceptions from the training loop: guard(what, function).
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Pipelining:
         weakref.finalize(self, self._patches.remove).atexit = False
 
     def watch(self) -> None:
-        """Begin, if the job has pipelines at all."""
+        """Start observing, if the job uses pipelines."""
         self.remove()
         stage = sys.modules.get(_STAGE)
         if stage is None:
@@ -90,7 +90,7 @@ class Pipelining:
             self._accumulated(id(weight))
 
     def remove(self) -> None:
-        """Give torch its own functions back."""
+        """Restore torch's functions."""
         self._patches.remove()
 
 

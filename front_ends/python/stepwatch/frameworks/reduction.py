@@ -1,4 +1,4 @@
-"""Gradients that a framework reduces where no hook on the parameter sees them."""
+"""Gradients that a framework reduces out of reach of parameter hooks."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from stepwatch.hooks.patches import Patches
 
 
 class Holding(NamedTuple):
-    """What this rank holds of a parameter.
+    """The data of a parameter that this rank holds.
 
     Attributes
     ----------
     ranks : sequence of int
-        Those that hold the same, this one among them.
+        The ranks that hold the same data, including this one.
     is_whole : bool
-        False: it is a part of it.
+        False: the data is a part of the parameter.
     """
 
     ranks: Sequence[int]
@@ -25,19 +25,19 @@ class Holding(NamedTuple):
 
 
 class Reduction:
-    """Tells of each whole gradient of some parameters, once a backward pass.
+    """Reports each whole gradient of some parameters, once per backward pass.
 
-    A class of a framework replaces functions of it while a plan wants `grad_unreduced`.
+    A subclass for a framework replaces functions of the framework while a plan requests `grad_unreduced`.
 
     Parameters
     ----------
     seen : callable
         Called with (id of the parameter in the model, gradient) on an autograd thread, before the gradient is reduced
-        or, where this backward pass does not reduce (`no_sync`), when it has been added to those before. What it is
-        given has the shape of the whole parameter, or is flat. A third argument, True, says that no more is added to
-        it in this step: so it may be told of again, for a step of fewer micro-batches than were announced.
+        or, if this backward pass does not reduce (`no_sync`), when it has been accumulated. The gradient has the shape
+        of the whole parameter, or is flat. A third argument, True, means that the gradient is final for this step; it
+        is then reported again, for steps with fewer micro-batches than announced.
     guard : callable
-        Runs a function and keeps what it raises from the training loop: guard(what, function).
+        Runs a function and keeps its exceptions from the training loop: guard(what, function).
     """
 
     # For whom a torch, or a package, without the known places is named in a warning.
@@ -54,44 +54,44 @@ class Reduction:
 
     @staticmethod
     def parameters_of(module: Any) -> Iterable[Any]:
-        """Return the parameters of a module whose gradients are told of."""
+        """Return the parameters of a module whose gradients are reported."""
         return module.parameters()
 
     @staticmethod
     def holdings_of(module: Any) -> Iterable[tuple[Any, Holding]]:
-        """Return parameters, flat ones too, of which the module knows better than they what this rank holds."""
+        """Return parameters, also flat ones, whose holdings on this rank the module determines."""
         return ()
 
     @staticmethod
     def sees(parameter: Any) -> bool:
-        """Tell whether the gradient of a parameter in the groups of an optimizer is told of."""
+        """Return whether the gradient of a parameter in the groups of an optimizer is reported."""
         return True
 
     def watch(self, parameters: Sequence[Any] = ()) -> bool:
-        """Begin to tell.
+        """Start to report gradients.
 
         Parameters
         ----------
         parameters : sequence of torch.nn.Parameter
-            Those whose gradients are wanted; it is no fault to tell of others as well.
+            The parameters whose gradients are requested; reports of others are allowed.
 
         Returns
         -------
         bool
-            False: none of the places that are known is there; nothing will be seen.
+            False: no known place in the framework exists, so no gradient will be reported.
         """
         self.remove()
         self._parameters = parameters
         return self._replace()
 
     def begin_step(self) -> None:
-        """Let go of what belongs to the step that is over. Called between the steps."""
+        """Release the data of the previous step. Called between the steps."""
 
     def _replace(self) -> bool:
         raise NotImplementedError
 
     def remove(self) -> None:
-        """Give the framework its own functions back."""
+        """Restore the framework's functions."""
         self._patches.remove()
         self._parameters = ()
 
@@ -103,9 +103,9 @@ class Reduction:
         self._guard(f"reading gradients that {self.framework} reduces", tell)
 
     def _teller(self) -> Callable[[Iterable[tuple[Any, Any]]], None]:
-        """Return a function that tells, for as long as this lives.
+        """Return a function that reports gradients as long as this object exists.
 
-        What is put into a framework must not keep a monitor alive that nobody closes, nor its model.
+        A function inside a framework must not keep an unclosed monitor or its model alive.
         """
         owner = weakref.ref(self)
 

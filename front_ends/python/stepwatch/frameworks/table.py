@@ -1,4 +1,4 @@
-"""Which adapter is for which object: the one place where classes of frameworks are named."""
+"""Table of adapters by class, the only place that names classes of frameworks."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Row(NamedTuple):
     Attributes
     ----------
     package : str
-        The class is in this module, or below it.
+        The module of the class, or a parent of it.
     name : str
-        Of the class; "" for every class there.
+        Name of the class; "" for every class there.
     adapter : str
         "module:class" below stepwatch.frameworks.
     """
@@ -65,24 +65,24 @@ _REDUCERS = (
 
 
 def reduces_in_backward(chunks: Sequence[Any]) -> bool:
-    """Tell whether each chunk of a model has its gradients reduced in the backward pass."""
+    """Return whether the backward pass reduces the gradients of each chunk of a model."""
     return bool(chunks) and all(
         any(_row_for(_REDUCERS, type(module)) is not None for module in chunk.modules()) for chunk in chunks
     )
 
 
 def adapter_of(optimizer: Any) -> OptimizerAdapter:
-    """Choose the adapter for what the user has handed over.
+    """Choose the adapter for the optimizer that the user has passed.
 
     Parameters
     ----------
     optimizer : object
-        A wrapper or what is inside.
+        A wrapper, or the optimizer inside one.
 
     Returns
     -------
     OptimizerAdapter
-        Of the object whose steps are the real ones.
+        The adapter of the object that performs the real steps.
     """
     leader = leader_of(optimizer)
     optimizer = optimizer if leader is None else leader
@@ -96,12 +96,12 @@ def adapter_of(optimizer: Any) -> OptimizerAdapter:
 
 
 def reduction_of(module: Any) -> type[Reduction] | None:
-    """Return the adapter of a module whose parameters' gradients are reduced where their hooks do not see them."""
+    """Return the adapter of a module whose gradients are reduced out of reach of parameter hooks."""
     return _made(REDUCTIONS, module, None)
 
 
 def reduction_of_parameter(parameter: Any) -> type[Reduction] | None:
-    """Return the same for a parameter whose module may not be among those handed over: what FSDP1 has flattened."""
+    """Return the same for a parameter flattened by FSDP1, whose module may not have been passed."""
     if not getattr(parameter, "_fsdp_flattened", False):
         return None
     return importlib.import_module("stepwatch.frameworks.fsdp1").Fsdp1Reduction  # type: ignore[no-any-return]
@@ -110,7 +110,7 @@ def reduction_of_parameter(parameter: Any) -> type[Reduction] | None:
 def composed_modules() -> list[Any]:
     """Return the modules of the job that torch has changed in place, such as those of `fully_shard`.
 
-    Somebody may hand over what is inside of one.
+    The user may have passed a module inside one of them.
     """
     state = sys.modules.get("torch.distributed._composable_state")
     return list(getattr(state, "_module_state_mapping", ()))

@@ -11,7 +11,7 @@ _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 class QuantisedMoments(TorchOptimizer):
-    """Reads moments that are quantised: their rows have the numbers that the optimizer computes with."""
+    """Reads quantised moments: their rows have the numbers that the optimizer computes with."""
 
     def moments(self) -> Any:
         """Return the state with moments in full precision."""

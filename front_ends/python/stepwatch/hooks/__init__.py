@@ -1,4 +1,4 @@
-"""Hooks on modules and parameters, wrappers around optimizers, and what is computed in them.
+"""Hooks on modules and parameters, wrappers around optimizers, and the computations in them.
 
-Nothing here knows how ranks talk to each other; `stepwatch.attachment` puts it together for one monitor.
+This package does not depend on the communication of ranks; `stepwatch.attachment` combines its parts for one monitor.
 """

@@ -1,4 +1,4 @@
-"""Groups of parameters that somebody adds to an optimizer between two steps."""
+"""Groups of parameters that are added to an optimizer between two steps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stepwatch.hooks.patches import Patches
 
 
 class AddedGroups:
-    """Calls a function behind each `add_param_group` of torch's optimizers, so that the next step has their rows.
+    """Calls a function after each `add_param_group` of torch's optimizers, so that the next step has rows of the group.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class AddedGroups:
         weakref.finalize(self, self._patches.remove).atexit = False
 
     def watch(self) -> None:
-        """Begin. Safe to call twice."""
+        """Start observing. Safe to call twice."""
         from torch.optim import Optimizer
 
         if self._patches.has(Optimizer, "add_param_group"):
@@ -43,5 +43,5 @@ class AddedGroups:
         self._patches.put(Optimizer, "add_param_group", add_param_group)
 
     def remove(self) -> None:
-        """End. Safe to call twice."""
+        """Stop observing. Safe to call twice."""
         self._patches.remove()

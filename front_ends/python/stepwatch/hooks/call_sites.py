@@ -1,4 +1,4 @@
-"""The lines of the program that call, read from the frames of the running thread without opening a file."""
+"""Call sites in the program, read from the frames of the running thread without opening a file."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _OWN = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
 class CallSites:
-    """Picks calls by the line that they come from, and keeps stacks.
+    """Selects calls by their call site, and keeps stacks.
 
     Parameters
     ----------
     codelines : sequence of str
-        Regular expressions; a call is wanted if one of them is found in its stack, of which 1000 characters are
-        searched: ``path[line]   function`` of each frame, innermost first, joined by ``;``. Empty: all calls.
+        Regular expressions; a call is selected if one of them matches in the first 1000 characters of its stack:
+        ``path[line]   function`` of each frame, innermost first, joined by ``;``. Empty: all calls.
     keep : bool
-        Keep the stacks of all calls and want none of them.
+        Keep the stacks of all calls and select no call.
     caught : callable
-        Told once of a pattern that cannot be used, as (what failed, why). The others hold; if there are none, no call
-        is wanted.
+        Called once for an unusable pattern, as (what failed, why). The other patterns apply; without any, no call is
+        selected.
     """
 
     def __init__(self, codelines: Sequence[str], keep: bool, caught: Callable[[str, str], None]) -> None:
@@ -42,16 +42,16 @@ class CallSites:
             except (re.error, TypeError, RecursionError, OverflowError) as error:
                 caught(
                     f"the pattern {text!r} of cc_codeline",
-                    f"it is no regular expression, so it finds no call ({error})",
+                    f"it is not a valid regular expression and matches no call ({error})",
                 )
 
     def wants(self, name: str) -> bool:
-        """Tell whether the call under way is wanted.
+        """Return whether the current call is selected.
 
         Parameters
         ----------
         name : str
-            Of what is called.
+            Name of the called function.
         """
         if self._all and not self._keep:
             return True
@@ -82,7 +82,7 @@ def _calling_frames() -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=4096)
 def _is_hidden(path: str) -> bool:
-    """Frames that say nothing about who calls: ours, torch's way into a module, process starters and debuggers."""
+    """Return whether a frame is of Stepwatch, torch's module calls, a process starter or a debugger."""
     slashed = "/" + path.replace(os.sep, "/")
     return (
         path.startswith(_OWN)

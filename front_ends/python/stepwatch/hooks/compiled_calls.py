@@ -1,4 +1,4 @@
-"""The calls of a module that is compiled by itself (`module.compile()`), seen from outside of its graph."""
+"""Calls of a module that is compiled by itself (`module.compile()`), observed outside of its graph."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ _CALL = "_compiled_call_impl"
 
 
 def is_compiled(module: Any) -> bool:
-    """Tell whether torch calls what it has compiled of a module, where hooks are traced and do nothing."""
+    """Return whether torch calls a compiled version of a module, in which hooks are traced and inactive."""
     return vars(module).get(_CALL) is not None
 
 
 def inside_of_compiled(modules: Iterable[Any]) -> set[int]:
-    """Find the modules that run inside of the graphs of others.
+    """Find the modules that run inside the graphs of others.
 
     Parameters
     ----------
     modules : iterable of torch.nn.Module
-        All that there are.
+        All modules.
 
     Returns
     -------
     set of int
-        Their ids, without those of modules that are compiled themselves.
+        Their ids, except those of modules that are compiled themselves.
     """
     compiled = [module for module in modules if is_compiled(module) or is_compiled_wrapper(module)]
     return {id(inside) for module in compiled for inside in module.modules()} - {id(module) for module in compiled}
 
 
 class CompiledCall:
-    """Calls hooks around the compiled call of one module. The graph stays as it is, and none is made anew.
+    """Calls hooks around the compiled call of one module, without changing or recompiling its graph.
 
     Parameters
     ----------
     module : torch.nn.Module
-        For which `is_compiled` holds.
+        A module for which `is_compiled` is true.
     before : callable
         As a forward pre-hook with keyword arguments: before(module, args, kwargs).
     after : callable
-        As a forward hook with keyword arguments; with None as the output, while the exception is handled, if the
-        module raises.
+        As a forward hook with keyword arguments; if the module raises, called with None as the output while the
+        exception is handled.
     """
 
     def __init__(self, module: Any, before: Callable[..., None], after: Callable[..., None]) -> None:
@@ -69,6 +69,6 @@ class CompiledCall:
         module.__dict__[_CALL] = call
 
     def remove(self) -> None:
-        """Give the module its own call back, unless somebody has replaced ours since."""
+        """Restore the call of the module, unless other code has replaced ours."""
         if vars(self._module).get(_CALL) is self._call:
             self._module.__dict__[_CALL] = self._original

@@ -1,4 +1,4 @@
-"""Small tensors on devices, fetched together."""
+"""Combined transfer of small tensors from devices."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def numbers_of(tensors: Sequence[torch.Tensor]) -> list[list[Any]]:
     Parameters
     ----------
     tensors : sequence of torch.Tensor
-        Of any shapes.
+        Tensors of any shapes.
 
     Returns
     -------
     list of list
-        Of each tensor its elements in order, as Python numbers.
+        For each tensor, its elements in order, as Python numbers.
     """
     import torch
 

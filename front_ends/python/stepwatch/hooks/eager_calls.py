@@ -1,4 +1,4 @@
-"""Functions that torch.compile is not to look into: it would trace the monitor with the step that it compiles."""
+"""Functions that torch.compile must skip; it would otherwise trace the monitor with the compiled step."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 
 
 def eager(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that runs as it is inside of what torch compiles.
+    """Return a function that runs eagerly inside code compiled by torch.
 
-    What torch returns for that purpose changes the evaluation of frames back and forth at each call, which costs more
-    than a function that has little to do. So a call that nothing compiles goes to the function itself.
+    torch's wrapper for this purpose switches the evaluation of frames at each call, which costs more than a small
+    function. Calls outside of a compilation therefore go to the function itself.
 
     Parameters
     ----------
     function : callable
-        Called with positional arguments alone.
+        Called with positional arguments only.
 
     Returns
     -------
     callable
-        The function itself where torch has not loaded its compiler; an optimizer of torch's does when it is made.
+        The function itself if torch has not loaded its compiler; constructing an optimizer of torch loads it.
     """
     disable = getattr(sys.modules.get("torch._dynamo"), "disable", None)
     if disable is None:

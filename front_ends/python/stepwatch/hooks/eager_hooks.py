@@ -1,4 +1,4 @@
-"""Hooks that keep out of what torch compiles or traces."""
+"""Hooks that are inactive while torch compiles or traces."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _symbolic_trace = sys.modules.get("torch.fx._symbolic_trace")
 
 
 def is_traced() -> bool:
-    """Tell whether torch compiles, exports or traces here, instead of running."""
+    """Return whether torch currently compiles, exports or traces instead of running."""
     return (
         is_compiling()
         or torch._C._get_tracing_state() is not None
@@ -23,20 +23,20 @@ def is_traced() -> bool:
 
 
 def is_transformed() -> bool:
-    """Tell whether this runs inside of a transform of torch.func, whose tensors are gone when it is over."""
+    """Return whether the caller is inside a transform of torch.func, whose tensors end with it."""
     return torch._C._functorch.peek_interpreter_stack() is not None
 
 
 class EagerHook(OwnHook):
-    """A hook of a module that is not there for torch.compile, torch.export, torch.jit.trace and torch.fx.
+    """A module hook that is invisible to torch.compile, torch.export, torch.jit.trace and torch.fx.
 
-    A graph with the hook in it would be another graph: with breaks, or refused, and its numbers would round
+    A graph that contains the hook would differ: it would have breaks, or fail to compile, and round its numbers
     differently.
 
     Parameters
     ----------
     hook : callable
-        Called with whatever torch gives, and never raises; what it returns is not looked at.
+        Called with the arguments from torch. It must not raise; its result is ignored.
     """
 
     __slots__ = ("_hook",)
@@ -45,6 +45,6 @@ class EagerHook(OwnHook):
         self._hook = hook
 
     def __call__(self, *args: Any, **_: Any) -> None:
-        """Call the hook where torch runs the module."""
+        """Call the hook if torch runs the module."""
         if not is_traced():
             self._hook(*args)

@@ -1,4 +1,4 @@
-"""Hooks that compute the L2 features of the modules a plan names."""
+"""Hooks that compute the L2 features of the modules named by a plan."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _Pending = tuple[str, int, int, int, "torch.Tensor"]
 
 
 class FeatureHooks:
-    """Computes features where modules are called, and hands the numbers over at the end of the step.
+    """Computes features when modules are called, and passes the numbers on at the end of the step.
 
-    What is computed stays on its device until then, so that a step waits for a device once, however many features it
-    has. A feature of a weight is computed at the module's first call in the step.
+    The results stay on their device until then, so that a step waits only once per device for any number of features. A
+    feature of a weight is computed at the module's first call in the step.
 
     Parameters
     ----------
     session : _core.Session
         The native monitor.
     guard : callable
-        Runs a function and keeps what it raises from the training loop: guard(what, function).
+        Runs a function and keeps its exceptions from the training loop: guard(what, function).
     """
 
     def __init__(self, session: _core.Session, guard: Callable[[str, Callable[[], None]], None]) -> None:
@@ -48,7 +48,7 @@ class FeatureHooks:
         wanted : sequence of (str, int)
             Kind of feature ("attention_hook", ...) and position in `modules`.
         batch_first : bool
-            How attention's inputs lie.
+            The layout of attention's inputs.
         """
         self.remove()
         if not wanted:
@@ -64,13 +64,13 @@ class FeatureHooks:
         )
 
     def observe(self, hook: _FeatureHook, module: Any, args: Any, output: Any) -> None:
-        """Compute what a hook asks for, and keep what goes wrong from the training loop.
+        """Compute the feature of a hook, and keep exceptions from the training loop.
 
         Parameters
         ----------
         hook : _FeatureHook
         module, args, output
-            As torch gives them to a forward hook.
+            The arguments of a forward hook of torch.
         """
         self._guard(
             f"computing the feature {hook.kind}",
@@ -90,7 +90,7 @@ class FeatureHooks:
             self._pending.append((kind, number, *position, columns))
 
     def end_step(self) -> None:
-        """Hand over what the step has computed. Waits for the devices."""
+        """Pass on the results of the step. Waits for the devices."""
         pending, self._pending = self._pending, []
         for lost in [each for each in self._hung if each[2].id not in each[0]._forward_hooks]:
             self._hung.remove(lost)
@@ -101,7 +101,7 @@ class FeatureHooks:
             self._session.observe_feature(kind, number, micro_step, call, values)
 
     def remove(self) -> None:
-        """Take the hooks off and discard what is under way."""
+        """Remove the hooks and discard pending results."""
         for _, _, handle in reversed(self._hung):
             self._guard("taking off a hook", lambda: handle.remove())  # noqa: B023
         self._hung.clear()

@@ -1,4 +1,4 @@
-"""The steps of one optimizer, from the begin of each to its end, however they are seen."""
+"""The steps of one optimizer, from begin to end, independent of how they are observed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Reading(enum.Enum):
-    """When the tensors of a step are read."""
+    """The time at which the tensors of a step are read."""
 
     IN_DOUBT = enum.auto()  # when `step` is called of which nobody knows yet whether an optimizer inside will update
     AT_BEGIN = enum.auto()  # when `step` is called, or has computed the gradients by a closure
@@ -25,17 +25,18 @@ class StepCalls:
     Attributes
     ----------
     before : callable
-        Called with a `Reading` once a step, when its gradients are there; in the first step perhaps in doubt before.
+        Called with a `Reading` once per step, when its gradients are ready; in the first step possibly earlier, with a
+        doubtful reading.
     after : callable
-        Called with whether the step has updated, when it is over; not if it raised.
+        Called at the end of the step with whether it has updated; not if it raised.
     abandoned : callable
-        Called before the next step begins, if this one has raised behind `before`.
+        Called before the next step begins, if this one raised after `before`.
     is_quiet, after_quiet : callable
-        While `is_quiet` returns True when a step begins, `after_quiet` is called in place of both, after the step.
+        If `is_quiet` returns True when a step begins, `after_quiet` is called after the step in place of both.
     caught : callable
-        Given what any of them raises, or this module; it raises again what the trainer is to get.
+        Called with exceptions of these functions or this module; it re-raises those that the trainer has to receive.
     was_skipped : callable
-        Given what `step` has returned: True if it has updated nothing.
+        Called with the result of `step`: True if it updated no parameter.
     """
 
     before: Callable[[Reading], None]
@@ -48,16 +49,16 @@ class StepCalls:
 
 
 class FollowedStep:
-    """Keeps what is going on in the step of one optimizer; how steps are seen is a matter of the classes made of it.
+    """Tracks the state of one optimizer's step; subclasses define how steps are observed.
 
     Parameters
     ----------
     optimizer : object
     calls : StepCalls
     reads_inside : bool
-        Whether `before` waits until `on_inside` says that an optimizer inside of this one steps. If one ever has, a
-        step in which none does has updated nothing; until then nobody knows, and `before` does not wait again after
-        the first step.
+        Whether `before` waits until `on_inside` reports a step of an inner optimizer. Once an inner optimizer has
+        stepped, a step without an inner step counts as skipped; until then that is unknown, and `before` does not wait
+        after the first step.
     """
 
     def __init__(self, optimizer: Any, calls: StepCalls, reads_inside: bool = False) -> None:
@@ -79,7 +80,7 @@ class FollowedStep:
         self._kept: Exception | None = None  # what the trainer gets out of the next step
 
     def _safely(self, work: Callable[..., Any], *args: Any) -> Any:
-        """Run what somebody else's code has called us for; None if it fails."""
+        """Run our part of a call from other code; None if it fails."""
         try:
             return work(*args)
         except Exception as error:
@@ -87,7 +88,7 @@ class FollowedStep:
             return None
 
     def _begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Take note that a step begins; returns its arguments, with a closure that tells when gradients are there."""
+        """Record the begin of a step; return its arguments, with a closure that reports when gradients are ready."""
         if self._kept is not None:
             error, self._kept = self._kept, None
             raise error
@@ -126,11 +127,11 @@ class FollowedStep:
             self._calls.before(reading)
 
     def on_inside(self) -> None:
-        """Take note that an optimizer inside begins its step."""
+        """Record that an inner optimizer begins its step."""
         self._safely(self._on_inside)
 
     def on_end_inside(self) -> None:
-        """Take note that it has ended its step."""
+        """Record that an inner optimizer has ended its step."""
         if self._is_of_inside:
             self._is_of_inside = False
             self._safely(self._end)
@@ -150,7 +151,7 @@ class FollowedStep:
             self._read(Reading.AT_UPDATE)
 
     def note_inside(self) -> None:
-        """Take note of the same where nothing waits for it: a gradient scaler has not left this step out."""
+        """Record the same when no reading waits for it: a gradient scaler has not skipped this step."""
         if not self._is_running and self.takes_inside:
             self._safely(self._begin_inside)
         self._has_stepped_inside = self._is_running
@@ -166,7 +167,7 @@ class FollowedStep:
         self._calls.after(not self._is_left_out and not self._calls.was_skipped(result))
 
     def skip(self) -> None:
-        """Count a step that somebody has left out, with the gradients for which he did."""
+        """Count a step that was skipped from outside, with the gradients that caused the skip."""
         if self._is_running:  # he is called in the midst of it, by a wrapper
             if not self._has_stepped_inside:
                 self._is_left_out = True
@@ -183,5 +184,5 @@ class FollowedStep:
         self._calls.after(False)
 
     def remove(self) -> None:
-        """Follow no further. Safe to call twice."""
+        """Stop following. Safe to call twice."""
         raise NotImplementedError

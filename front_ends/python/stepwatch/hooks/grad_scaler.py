@@ -1,4 +1,4 @@
-"""Steps that a gradient scaler skips because gradients overflowed: they are steps as well, without an update."""
+"""Steps that a gradient scaler skips because gradients overflowed; they count as steps without an update."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 
 
 class ScalerSteps:
-    """Tells of `GradScaler.step(optimizer)` calls that did not call the optimizer.
+    """Reports `GradScaler.step(optimizer)` calls that did not call the optimizer.
 
-    The classes are patched while any monitor wants to be told; they know a monitor weakly, so that one that nobody
-    closes can go.
+    The classes are patched while any monitor is registered. They hold weak references, so that an unclosed monitor can
+    be destroyed.
 
     Parameters
     ----------
     before, after : callable
-        Called with the optimizer, before and after `GradScaler.step` ran with it. They must not raise but to end the
+        Called with the optimizer, before and after `GradScaler.step` ran with it. They must not raise except to end the
         run.
     """
 
@@ -30,7 +30,7 @@ class ScalerSteps:
             weakref.finalize(self, patch.take_off_unused).atexit = False
 
     def remove(self) -> None:
-        """Give the classes their own `step` back after the last monitor, unless somebody has replaced ours since."""
+        """Restore `step` of the classes after the last monitor, unless other code has replaced ours."""
         for patch in self._patches:
             patch.told.discard(self)
             patch.take_off_unused()
@@ -38,7 +38,7 @@ class ScalerSteps:
 
 
 class _Patch:
-    """The `step` of one class of scalers, replaced."""
+    """The replaced `step` of one class of scalers."""
 
     def __init__(self, scaler: Any) -> None:
         self.scaler = scaler
@@ -60,13 +60,13 @@ class _Patch:
         scaler.step = step
 
     def take_off_unused(self) -> None:
-        """Give the class its own `step` back if no monitor is told, and nobody has replaced ours."""
+        """Restore `step` of the class if no monitor is registered and no other code has replaced ours."""
         if not list(self.told) and self.scaler.__dict__.get("step") is self.step:
             self.scaler.step = self.original
 
 
 def _patch_of(scaler: type) -> _Patch:
-    """Return the patch that is in place, or put one there."""
+    """Return the installed patch, or install one."""
     step = scaler.__dict__["step"]
     # The mark alone proves nothing: functools.wraps copies it to the wrappers of others.
     patch = getattr(step, "_stepwatch_patch", None)

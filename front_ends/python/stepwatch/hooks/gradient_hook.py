@@ -1,4 +1,4 @@
-"""One hook on the gradient of a parameter, which keeps its place among the hooks of others."""
+"""One hook on the gradient of a parameter, which keeps its position among other hooks."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ _INCOMING, _ACCUMULATED = "_backward_hooks", "_post_accumulate_grad_hooks"
 
 
 class GradientHook:
-    """Hangs on a parameter, also while it is frozen: torch calls it in the passes that give it a gradient.
+    """A hook on a parameter, also while it is frozen: torch calls it in passes that compute its gradient.
 
-    An incoming hook comes after the hooks of others, which change the gradient. A hook on what is accumulated comes
-    before them: they scale it, or update by it and let it go. Both see the gradient that autograd accumulates.
+    An incoming hook runs after other hooks, which may change the gradient. A hook on the accumulated gradient runs
+    before other hooks, which may scale it, or use it for an update and free it. Both read the gradient that autograd
+    accumulates.
 
     Parameters
     ----------
@@ -27,7 +28,7 @@ class GradientHook:
     is_incoming : bool
         Whether it is called before the gradient is accumulated, or after.
     is_swapped : bool
-        Whether torch has exchanged the tensor in its place, by which it has lost the hooks that it still lists.
+        Whether torch has swapped the tensor in place, which removes the hooks that the tensor still lists.
     """
 
     __slots__ = ("_hook", "_hooks", "_is_incoming", "_parameter", "_place")
@@ -49,12 +50,12 @@ class GradientHook:
         self.keep_place()
 
     def keep_place(self) -> bool:
-        """Go to its place, if others have come since.
+        """Restore the position of the hook if other hooks were added.
 
         Returns
         -------
         bool
-            False if somebody has taken the hook off.
+            False if other code has removed the hook.
         """
         key = id(self._hook)
         if key not in self._hooks or getattr(self._parameter, self._place) is not self._hooks:
@@ -73,7 +74,7 @@ class GradientHook:
             self._hooks[key] = self._hooks.pop(key)
 
     def remove(self) -> None:
-        """Take the hook off."""
+        """Remove the hook."""
         self._hooks.pop(id(self._hook), None)
         if self._is_incoming and not self._hooks and self._parameter._backward_hooks is self._hooks:
             # Otherwise torch would call into Python for it in every backward pass, for nothing.

@@ -30,19 +30,19 @@ _BEFORE, _AFTER = operator.attrgetter("_forward_pre_hooks"), operator.attrgetter
 
 
 class HookSet:
-    """Hangs the hooks that the plan in force wants, and takes them off again. Used from the training thread.
+    """Installs and removes the hooks of the plan in force. Use it from the training thread.
 
     Parameters
     ----------
     session : _core.Session
-        The native monitor. It makes the hooks, and says which are wanted.
+        The native monitor. It creates the hooks and selects those to install.
     guard : callable
-        Runs a function and keeps what it raises from the training loop: guard(what, function).
+        Runs a function and keeps its exceptions from the training loop: guard(what, function).
 
     Attributes
     ----------
     is_hung : bool
-        Whether hooks hang where the plan wants them.
+        Whether the hooks of the plan are installed.
     """
 
     def __init__(self, session: _core.Session, guard: Callable[[str, Callable[[], None]], None]) -> None:
@@ -68,24 +68,24 @@ class HookSet:
         self._said_unhookable = False
 
     def set_model(self, index: ModelIndex) -> None:
-        """Take all hooks off, and hang later ones on another model.
+        """Remove all hooks, and install later ones on another model.
 
         Parameters
         ----------
         index : ModelIndex
-            Its modules and parameters are those that the session's sites speak of.
+            Contains the modules and parameters of the session's sites.
         """
         self.remove()
         self._index = index
 
     def take_wishes(self) -> None:
-        """Ask the session which hooks it wants; `begin_step` hangs them."""
+        """Read from the session which hooks it requests; `begin_step` installs them."""
         self._wanted_modules = set(self._session.wanted_modules)
         self._wanted_gradients = set(self._session.wanted_gradients)
         self._is_stale = True
 
     def begin_step(self) -> None:
-        """Bring the hooks in line with what the step that begins wants."""
+        """Install and remove hooks as the beginning step requires."""
         self._count_step()
         for reduction in self._reductions.values():
             reduction.begin_step()
@@ -177,8 +177,8 @@ class HookSet:
             if not self._said_unhookable:
                 chunk, name, kind, _, _ = self._index.module_rows[index]
                 self._session.warn(
-                    f"the module {chunk}:{name} ({kind}) takes no hooks ({error}): it, and others like it, give no "
-                    "rows of activations; those of the modules around it, and of its parameters, are there"
+                    f"the module {chunk}:{name} ({kind}) does not accept hooks ({error}): it and modules like it have "
+                    "no rows of activations; the modules around it and its parameters have their rows"
                 )
             self._said_unhookable = True
 
@@ -191,7 +191,7 @@ class HookSet:
             self._gradient_hooks[index] = GradientHook(parameter, hook, is_incoming, is_swapped)
 
     def _watch_swaps(self, wanted: bool) -> None:
-        """See tensors that torch exchanges in their place: their hooks stay behind."""
+        """Observe tensors that torch swaps in place, which lose their hooks."""
         self._swaps.remove()
         utils = sys.modules.get("torch.utils")
         original = vars(utils).get("swap_tensors") if utils is not None and wanted else None
@@ -235,9 +235,9 @@ class HookSet:
             return
         self._said_unseen.add(framework)
         self._session.warn(
-            f"this job has another {framework} than is known: the gradients of {count} sharded parameters cannot "
-            "be seen before they are reduced; wg_distribution gives no rows of grad_unreduced for them, "
-            "grad_reduced has this rank's shards"
+            f"unsupported version of {framework}: the gradients of {count} sharded parameters cannot be read before "
+            "their reduction; wg_distribution has no rows of grad_unreduced for them; grad_reduced has this rank's "
+            "shards"
         )
 
     def _accumulated(self, parameter_id: int) -> None:
@@ -251,7 +251,7 @@ class HookSet:
             self._session.before_reduction(index, gradient, is_last)
 
     def remove(self) -> None:
-        """Take all hooks off, in reverse order. Safe to call twice."""
+        """Remove all hooks, in reverse order. Safe to call twice."""
         self._watch_sharded(set())
         self._pipelining.remove()
         self._swaps.remove()
@@ -264,9 +264,9 @@ class HookSet:
 
 
 def _has_both(handles: Sequence[Any]) -> bool:
-    return len(handles) == 2  # a compiled module has one, and one that takes no hooks has none
+    return len(handles) == 2  # a compiled module has one, and one that accepts no hooks has none
 
 
 def _hang(hooks_of: Callable[[Any], Any], modules: Sequence[Any], keys: Sequence[int]) -> bool:
-    """Tell whether each module still has the hook of its key; asked at each step, it runs no code of Python's."""
+    """Return whether each module still has the hook of its key; called each step, so it avoids Python loops."""
     return all(map(operator.contains, map(hooks_of, modules), keys))

@@ -1,4 +1,4 @@
-"""The step of an optimizer of torch's, by the hooks that torch has for it."""
+"""The step of a torch optimizer, observed by torch's step hooks."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from stepwatch.hooks.followed_step import FollowedStep, StepCalls
 
 
 class HookedStep(FollowedStep):
-    """Follows the steps of an optimizer that takes hooks. Whoever replaces its `step` meanwhile does no harm.
+    """Follows the steps of an optimizer that accepts hooks. Other code may replace its `step` meanwhile.
 
     Parameters
     ----------
     optimizer : object
-        For which `takes_step_hooks` holds.
+        An optimizer for which `takes_step_hooks` is true.
     calls, reads_inside
         As in `FollowedStep`.
     """
@@ -55,21 +55,21 @@ class HookedStep(FollowedStep):
         self._end()
 
     def remove(self) -> None:
-        """Take the hooks off."""
+        """Remove the hooks."""
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
 
 
 class StepsInside:
-    """Tells whenever an optimizer inside of another one begins its step, and ends it.
+    """Reports the begin and end of each step of the optimizers inside another one.
 
     Parameters
     ----------
     optimizers : list of object
-        Those for which `takes_step_hooks` holds.
+        Optimizers for which `takes_step_hooks` is true.
     begins, ends : callable
-        Called without arguments. They must not raise but to end the run.
+        Called without arguments. They must not raise except to end the run.
     """
 
     def __init__(self, optimizers: list[Any], begins: Callable[[], None], ends: Callable[[], None]) -> None:
@@ -83,14 +83,14 @@ class StepsInside:
         self._handles += [optimizer.register_step_post_hook(eager(after)) for optimizer in optimizers]
 
     def remove(self) -> None:
-        """Take the hooks off."""
+        """Remove the hooks."""
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
 
 
 def takes_step_hooks(optimizer: Any) -> bool:
-    """Tell whether torch calls the hooks of an object whenever its `step` runs.
+    """Return whether torch calls the hooks of an object each time its `step` runs.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def takes_step_hooks(optimizer: Any) -> bool:
     Returns
     -------
     bool
-        False if `step` of the object itself is somebody's that may never come to that of the class.
+        False if the object has its own `step`, which may not call the one of the class.
     """
     step = getattr(type(optimizer), "step", None)
     own = getattr(optimizer, "__dict__", {})
@@ -111,7 +111,7 @@ def takes_step_hooks(optimizer: Any) -> bool:
 
 
 def _steps_under_way(optimizer: Any) -> int:
-    """Count the calls of `step` of an optimizer in this thread, by the frames of torch's wrapper around it."""
+    """Count the active calls of an optimizer's `step` in this thread, by the frames of torch's wrapper."""
     code, count = type(optimizer).step.__code__, 0
     frame = sys._getframe(1)
     while frame is not None:

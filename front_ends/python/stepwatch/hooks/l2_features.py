@@ -1,7 +1,7 @@
-"""Features of attention, linear layers and routers, as small tensors on the device of what they are computed from.
+"""Features of attention, linear layers and routers, as small tensors on the device of their input.
 
-Nothing here waits for the device, draws from a random generator, or records a graph. Everything is computed in float32,
-autocast or not; a NaN or an infinity in the input shows as NaN in the columns unless said otherwise.
+These functions never wait for the device, use a random generator, or record a graph. They compute in float32, with and
+without autocast; a NaN or an infinity in the input results in NaN in the columns unless stated otherwise.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _NOISE = 1e-5
 
 
 def attention(args: Sequence[Any], batch_first: bool) -> torch.Tensor:
-    """Measure how the first head of the first sample attends.
+    """Measure the attention distribution of the first head of the first sample.
 
     S = Q K^T / sqrt(d) under a causal mask, p its softmax by rows. Row i of Q sees the keys up to i. With more keys
     than rows the last row sees all keys, as if the first ones came from a cache; with fewer, the rows past the last key
-    see all keys. A single row against several keys is repeated at every key's place, which is how msProbe takes it.
+    see all keys. A single row against several keys is repeated at the position of every key, as in msProbe.
 
     Parameters
     ----------
@@ -86,16 +86,16 @@ def linear_weight(module: torch.nn.Module) -> torch.Tensor | None:
     Returns
     -------
     torch.Tensor or None
-        None if there is no such matrix, or it is a table to look up: torch.nn.Embedding and what has `num_embeddings`
-        or `vocab_start_index`. A matrix that is computed when it is read, as by torch's parametrizations, is not read:
-        spectral_norm changes its state then.
+        The matrix; None for modules without one and for lookup tables: torch.nn.Embedding and modules with
+        `num_embeddings` or `vocab_start_index`. A matrix that is computed on access, as by torch's
+        parametrizations, is not read: spectral_norm would change its state.
     """
     name = weight_name(module)
     return getattr(module, name) if name else None
 
 
 def weight_name(module: torch.nn.Module) -> str:
-    """Name the attribute that `linear_weight` returns; empty if it returns None."""
+    """Return the name of the attribute that `linear_weight` returns; empty if it returns None."""
     tables = ("num_embeddings", "vocab_start_index")
     if isinstance(module, torch.nn.Embedding) or any(hasattr(module, name) for name in tables):
         return ""
@@ -119,7 +119,7 @@ def linear(weight: torch.Tensor) -> torch.Tensor:
     Returns
     -------
     torch.Tensor
-        [sr, kernel_norm]: kernel_norm is the largest singular value, right to about 1e-4, and sr the Frobenius norm
+        [sr, kernel_norm]: kernel_norm is the largest singular value, accurate to about 1e-4, and sr the Frobenius norm
         divided by it. [0, 0] for a matrix of zeros and for an empty one.
     """
     if weight.dim() != 2 or weight.numel() == 0:
@@ -132,8 +132,9 @@ def linear(weight: torch.Tensor) -> torch.Tensor:
 
 
 def _largest_singular_value(matrix: torch.Tensor, frobenius: torch.Tensor) -> torch.Tensor:
-    """Lanczos with full reorthogonalisation on W^T W, which is never formed, then Rayleigh and Ritz.
+    """Return the largest singular value.
 
+    Lanczos with full reorthogonalisation on W^T W, which is never formed, then Rayleigh and Ritz.
     Power iterations on the same two products per step would need hundreds of steps.
     """
     if matrix.shape[0] < matrix.shape[1]:
@@ -151,7 +152,7 @@ def _largest_singular_value(matrix: torch.Tensor, frobenius: torch.Tensor) -> to
 
 
 def _new_direction(vector: torch.Tensor, basis: torch.Tensor) -> torch.Tensor:
-    """Return what is orthogonal to the basis, as a unit; zero if that is rounding noise: the space is exhausted."""
+    """Return the unit part of `vector` orthogonal to the basis; zero if that part is rounding noise."""
     noise = torch.linalg.vector_norm(vector) * _NOISE
     for _ in range(2):  # once leaves behind what was rounded
         vector = torch.addmv(vector, basis.t(), basis @ vector, alpha=-1)
@@ -160,7 +161,7 @@ def _new_direction(vector: torch.Tensor, basis: torch.Tensor) -> torch.Tensor:
 
 
 def _start(size: int, device: torch.device) -> torch.Tensor:
-    """Return a vector without structure that is the same everywhere: two rounds of a congruential generator."""
+    """Return an unstructured vector, equal on every device: two rounds of a congruential generator."""
     numbers = torch.arange(size, device=device, dtype=torch.int64)
     for _ in range(2):
         numbers = (numbers * 1103515245 + 12345) % 2147483647
@@ -179,7 +180,7 @@ def _largest_eigenvalue(gram: torch.Tensor) -> torch.Tensor:
 
 
 def router_weight(weight: torch.Tensor) -> torch.Tensor:
-    """Measure how alike the experts of a router are.
+    """Measure the similarity of the experts of a router.
 
     Parameters
     ----------
@@ -206,20 +207,20 @@ def router_weight(weight: torch.Tensor) -> torch.Tensor:
 
 
 def router_logit(output: Any) -> torch.Tensor:
-    """Measure how undecided a router is.
+    """Measure the entropy of the routing decision.
 
     Parameters
     ----------
     output : object
-        What a module returned: logits with the experts in the last dimension, or a sequence or mapping whose first
-        tensor they are.
+        The output of a module: logits with the experts in the last dimension, or a sequence or mapping whose first
+        tensor contains them.
 
     Returns
     -------
     torch.Tensor
         [entropy]: the mean over tokens of -sum p ln p, p being the softmax over experts; terms that are NaN count as 0,
-        so that experts masked by -inf, and tokens for which all are, do no harm. [0] without tokens, or if there is no
-        tensor of at least two dimensions.
+        so experts masked by -inf, and tokens whose experts are all masked, do not make the mean NaN. [0] without
+        tokens, or without a tensor of at least two dimensions.
     """
     logits = _first_tensor(output)
     if logits is None or logits.dim() < 2 or logits.numel() == 0:

@@ -1,4 +1,4 @@
-"""Says which rows a plan asks for and nobody gets."""
+"""Warnings about rows that a plan requests but that are missing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STEPS_WITHOUT_UPDATE = 8
 
 
 class MissingRows:
-    """Compares, once a plan, the rows of each kind and parameter with what the plan wants, and tells what is missing.
+    """Compares the rows of each kind and parameter with the plan, once per plan, and logs what is missing.
 
     Parameters
     ----------
@@ -41,44 +41,46 @@ class MissingRows:
         self._told: set[str] = set()
 
     def set_model(self, index: ModelIndex, adapters: Sequence[OptimizerAdapter], is_reduced: bool) -> None:
-        """Replace what is watched.
+        """Replace the watched model and optimizers.
 
         Parameters
         ----------
         index : ModelIndex
         adapters : sequence of OptimizerAdapter
         is_reduced : bool
-            Whether gradients are reduced when a step begins, whatever the optimizer is.
+            Whether gradients are reduced when a step begins, for any optimizer.
         """
         self._index, self._adapters, self._is_reduced = index, list(adapters), is_reduced
         self._optimizer_of = optimizer_of_parameters([adapter.groups() for adapter in adapters])
         self.begin_plan()
 
     def begin_plan(self) -> None:
-        """Begin anew: other rows are wanted."""
+        """Start over for a new plan."""
         self._steps = 0
 
     def end_step(self, has_updated: bool, has_stepped: bool) -> None:
-        """Look when the second collected step with an update is over.
+        """Check for missing rows at the end of the second collected step with an update.
 
         Parameters
         ----------
         has_updated : bool
-            False: the step was skipped, and tells nothing about what a plan gives.
+            False: the step was skipped and cannot show which rows are missing.
         has_stepped : bool
-            Whether a step of an optimizer has been seen, in this training step or before.
+            Whether an optimizer has stepped, in this training step or before.
         """
         if not self._session.collecting:
             return
         if not self._adapters:
             self._tell_no_update(
-                "no optimizer is watched around whose update they are read; hand one over by watch(model, optimizer) "
-                "or attach(model, optimizer)"
+                "no optimizer is watched, and these rows are read around its update; pass one to "
+                "watch(model, optimizer) or attach(model, optimizer)"
             )
         elif not has_stepped:
             self._steps_without_update += 1
             if self._steps_without_update == _STEPS_WITHOUT_UPDATE:
-                self._tell_no_update(f"no step of {_class_of(self._adapters[0])} is seen, around which they are read")
+                self._tell_no_update(
+                    f"they are read around a step of {_class_of(self._adapters[0])}, and none was seen"
+                )
         if self._steps == _STEPS or not has_updated:
             return
         self._steps += 1
@@ -91,7 +93,7 @@ class MissingRows:
         self._told.add("optimizer")
         kinds = [kind for kind, *_ in self._session.yield_of_kinds() if kind != "grad_unreduced"]
         if kinds:
-            self._session.warn(f"{', '.join(kinds)} give no rows: {why}")
+            self._session.warn(f"{', '.join(kinds)} have no rows: {why}")
 
     def _look(self) -> None:
         kinds = {kind: (seen, empty, silent) for kind, seen, empty, silent in self._session.yield_of_kinds()}
@@ -107,7 +109,7 @@ class MissingRows:
         self._look_at_modules()
 
     def _with_gradient(self, kinds: dict[str, Any]) -> set[int]:
-        """Return the parameters here that have had a gradient, as far as anything shows it."""
+        """Return the parameters on this rank that are known to have had a gradient."""
         seen = {number for kind in _GRADIENTS for number in kinds.get(kind, ([],))[0]}
         asked = {number for lists in kinds.values() for numbers in lists for number in numbers}
         return {
@@ -121,7 +123,7 @@ class MissingRows:
         is_missing = with_gradient.__contains__ if seen or empty else self._has_part
         missing = [number for number in silent if is_missing(number)]
         if kind == "grad_reduced" and missing and not self._is_known_reduced(missing[0]):
-            why = "whether its gradients are reduced when its step begins is not known"
+            why = "it is unknown whether its gradients are reduced when its step begins"
         else:
             why = "the gradients are not where torch keeps them"
         self._tell(kind, missing, seen, why)
@@ -153,12 +155,12 @@ class MissingRows:
         self._told.add("exp_avg")
         self._session.warn(
             f"{_class_of(adapter)} keeps no exp_avg and exp_avg_sq for {len(missing)} parameters (Adam and AdamW "
-            "do): mv_distribution and mg_direction give no rows for them, ur_distribution no images; "
+            "do): mv_distribution and mg_direction have no rows for them, ur_distribution has no images; "
             + adapter.remedy("exp_avg")
         )
 
     def _look_at_halves(self, kinds: dict[str, Any]) -> None:
-        """Tell of optimizers that keep one of the moments alone."""
+        """Warn about optimizers that keep only one of the moments."""
         for kind, other in (("exp_avg", "exp_avg_sq"), ("exp_avg_sq", "exp_avg")):
             silent = kinds[kind][2] if kind in kinds else ()
             missing = [number for number in silent if _MOMENTS & set(self._state_of(number)) == {other}]
@@ -167,8 +169,8 @@ class MissingRows:
             self._told.add(kind)
             adapter = self._adapter_of(missing[0])
             self._session.warn(
-                f"{_class_of(adapter)} keeps {other} and no {kind} for {len(missing)} parameters: what is wanted of "
-                "the latter gives no rows for them"
+                f"{_class_of(adapter)} keeps {other} and no {kind} for {len(missing)} parameters: the latter has no "
+                "rows for them"
             )
 
     def _look_at_modules(self) -> None:
@@ -184,20 +186,20 @@ class MissingRows:
         if called:
             name = self._index.module_rows[unseen[0]][1]
             self._session.warn(
-                f"xy_distribution gives no rows for {len(unseen)} of {len(called) + len(uncalled)} selected modules "
-                f"({name} is one): they are inside of what torch.compile runs as one graph; what is compiled gives "
-                "rows of its own inputs and outputs, and of its parameters"
+                f"xy_distribution has no rows for {len(unseen)} of {len(called) + len(uncalled)} selected modules "
+                f"({name} is one): torch.compile runs them inside one graph; the compiled module has rows of its own "
+                "inputs and outputs, and of its parameters"
             )
             return
         root = type(self._index.modules[0]).__name__
         self._session.warn(
-            f"xy_distribution gives no rows: none of {len(unseen)} selected modules of {root} was called by torch in "
-            "training mode; hand the monitor the model that is trained, and what is compiled or replayed as a whole "
-            "gives rows of its parameters alone"
+            f"xy_distribution has no rows: none of {len(unseen)} selected modules of {root} was called by torch in "
+            "training mode; pass the monitor the model that is trained; a model that is compiled or replayed as a "
+            "whole has rows of its parameters only"
         )
 
     def _look_at_direct_calls(self, uncalled: Sequence[int]) -> None:
-        """Tell of modules that take part in training, and whose call torch never sees."""
+        """Warn about modules that take part in training but are never called through torch."""
         modules = self._index.modules
         seen = {id(modules[number]) for number in self._session.called_and_uncalled[0]}
         missing = [
@@ -214,7 +216,7 @@ class MissingRows:
         self._told.add("forward")
         name = self._index.module_rows[missing[0]][1] or type(modules[missing[0]]).__name__
         self._session.warn(
-            f"xy_distribution gives no rows for {len(missing)} modules that take part ({name} is one): torch never "
+            f"xy_distribution has no rows for {len(missing)} modules that take part ({name} is one): torch never "
             "calls them, their forward or other methods are called directly; call the module itself"
         )
 
@@ -225,7 +227,7 @@ class MissingRows:
         adapter = self._adapter_of(missing[0])
         name = self._index.parameter_rows[missing[0]][1]
         self._session.warn(
-            f"{kind} gives no rows for {len(missing)} of {len(missing) + len(seen)} parameters ({name} is one) under "
+            f"{kind} has no rows for {len(missing)} of {len(missing) + len(seen)} parameters ({name} is one) under "
             f"{_class_of(adapter)}: {why}; {adapter.remedy(kind)}"
         )
 

@@ -1,4 +1,4 @@
-"""Sees whether a model or its optimizers have changed since they were indexed."""
+"""Detection of changes of a model or its optimizers since they were indexed."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 class ModelChanges:
-    """Compares a model with what it was at the last `set_model`: modules, parameters, groups, and what is frozen.
+    """Compares a model with its state at the last `set_model`: modules, parameters, groups, frozen parameters.
 
-    A parameter counts as trained from the moment at which it was seen to be: one that is frozen for a while, as a
-    discriminator is while the generator learns, keeps its rows.
+    A parameter that was trained once counts as trained: if it is frozen for a while, as a discriminator during the
+    generator's update, it keeps its rows.
 
     Parameters
     ----------
     session : _core.Session
-        Walks through the model, which takes some 20 ns for each of its parts.
+        Traverses the model, in about 20 ns for each of its parts.
     """
 
     def __init__(self, session: _core.Session) -> None:
@@ -44,13 +44,13 @@ class ModelChanges:
         parameters: Sequence[torch.nn.Parameter],
         adapters: Sequence[OptimizerAdapter],
     ) -> None:
-        """Begin anew with a model as it is now.
+        """Start over with the current state of a model.
 
         Parameters
         ----------
         chunks : sequence of torch.nn.Module
         parameters : sequence of torch.nn.Parameter
-            Those that are watched.
+            The watched parameters.
         adapters : sequence of OptimizerAdapter
         """
         known = self._trained
@@ -73,18 +73,18 @@ class ModelChanges:
         self._frozen_in_groups = [each for each in self._frozen if id(each) in grouped]
 
     def is_trained(self, parameter: torch.nn.Parameter) -> bool:
-        """Tell whether a parameter is trained, or has been."""
+        """Return whether a parameter is trained, or has been."""
         return id(parameter) in self._trained
 
     def look_at_frozen(self) -> None:
-        """Look, while an optimizer updates, for parameters that are frozen between steps alone."""
+        """Find, during an update, parameters that are frozen only between steps."""
         for parameter in self._frozen_in_groups:
             if parameter.requires_grad:
                 self._trained[id(parameter)] = parameter
                 self._is_stale = True
 
     def any(self) -> bool:
-        """Tell whether anything has changed."""
+        """Return whether the model or an optimizer has changed."""
         return self._is_stale or not self._session.is_model_as(
             self._modules,
             self._children,
@@ -96,7 +96,7 @@ class ModelChanges:
         )
 
     def any_module(self) -> bool:
-        """Tell whether modules or their parameters are others."""
+        """Return whether modules or their parameters were replaced."""
         return self._is_stale or not self._session.is_model_as(self._modules, self._children, [], [], [], [], [])
 
 
@@ -114,7 +114,7 @@ def _grouped(optimizer: Any) -> Iterable[Any]:
 
 
 def changes_of(before: ModelIndex, after: ModelIndex) -> str:
-    """Describe what has changed between two looks at a model.
+    """Describe the changes between two indexes of a model.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def changes_of(before: ModelIndex, after: ModelIndex) -> str:
     Returns
     -------
     str
-        Half a sentence.
+        The end of a sentence.
     """
     texts = []
     for kind, old, new in (
@@ -144,7 +144,7 @@ def changes_of(before: ModelIndex, after: ModelIndex) -> str:
             (sum(new[name] is not old[name] for name in new.keys() & old.keys()), "replaced"),
         )
         texts += [f"{count} {kind} {word}" for count, word in counts if count]
-    return (", ".join(texts) or "others of its parameters are trained") + "; rows follow it from the next step on"
+    return (", ".join(texts) or "a different set of its parameters is trained") + "; rows follow from the next step on"
 
 
 def _names(rows: Sequence[tuple[Any, ...]]) -> list[tuple[int, str]]:

@@ -1,4 +1,4 @@
-"""The modules and parameters of a model that can be watched, under the names that torch gives them."""
+"""The modules and parameters of a model that can be watched, under their names in torch."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ class ModelIndex:
     Attributes
     ----------
     modules : list of torch.nn.Module
-        A module that is shared appears once, under its first name. In the place of one that torch.compile has wrapped
-        stands the wrapper, whose hooks see what the module is called with.
+        A shared module appears once, under its first name. A module wrapped by torch.compile is replaced by the
+        wrapper, whose hooks receive the inputs of the module.
     module_rows : list of tuple
-        (chunk, name, type name, watchable, name as the user wrote it or None) of each module; the root's name is "".
+        (chunk, name, type name, watchable, name in the user's code or None) of each module; the root's name is "".
     parameters : list of torch.nn.Parameter
-        Those that are shared appear once. In the place of a flat one stand what it holds.
+        A shared parameter appears once. A flat parameter is replaced by the parameters inside it.
     parameter_rows : list of tuple
-        (chunk, name, name as the user wrote it or None) of each parameter.
+        (chunk, name, name in the user's code or None) of each parameter.
     sharded : dict of int to type
-        The parameters whose hooks do not see their gradients before they are reduced, each with what sees them.
+        The parameters whose hooks cannot read unreduced gradients, each with the class that can.
     holdings : dict of int to Holding
-        The parameters of which a module knows what this rank holds.
+        The parameters whose holdings on this rank a module determines.
     """
 
     modules: list[torch.nn.Module] = field(default_factory=list)
@@ -50,16 +50,16 @@ def index_model(
     optimizers: Sequence[OptimizerAdapter] = (),
     flat_parts: FlatParts | None = None,
 ) -> ModelIndex:
-    """List what can be watched.
+    """List the modules and parameters that can be watched.
 
     Parameters
     ----------
     chunks : sequence of torch.nn.Module
         The model, or the chunks of a virtual pipeline.
     optimizers : sequence of OptimizerAdapter
-        Some reduce gradients where hooks do not see them.
+        Some of them reduce gradients out of reach of hooks.
     flat_parts : FlatParts, optional
-        What stands for the parameters inside of flat ones.
+        Stand-ins for the parameters inside flat ones.
 
     Returns
     -------
@@ -98,7 +98,7 @@ def index_model(
 def sharded_parameters(
     chunks: Sequence[torch.nn.Module], optimizers: Sequence[OptimizerAdapter] = ()
 ) -> dict[int, type[Reduction]]:
-    """Find the parameters whose gradients a framework reduces where their hooks do not see them.
+    """Find the parameters whose gradients a framework reduces out of reach of their hooks.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def sharded_parameters(
     Returns
     -------
     dict of int to type
-        By their ids, what sees them.
+        The class that reads them, by the id of the parameter.
     """
     found: dict[int, type[Reduction]] = {}
     for module in (*(module for chunk in chunks for module in chunk.modules()), *composed_modules()):
@@ -158,5 +158,5 @@ def optimizer_of_parameters(groups_of_optimizers: Sequence[Sequence[Any]]) -> di
 
 
 def _printable(name: str) -> str:
-    """Return a name as it can be written; names may hold what no text can, lone surrogates."""
+    """Return a name that can be encoded; names may contain lone surrogates."""
     return name if name.isascii() else name.encode("utf-8", "backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""What is read of the parameters of one optimizer around its update."""
+"""Reading of the parameters of one optimizer around its update."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _NOTHING: dict[Any, Any] = {}
 
 
 class OptimizerReading:
-    """Has the native monitor read gradients, weights and moments where an adapter says that they are.
+    """Makes the native monitor read gradients, weights and moments at the places named by an adapter.
 
     Parameters
     ----------
     session : _core.Session
     number : int
-        Of the optimizer in the session.
+        Number of the optimizer in the session.
     adapter : OptimizerAdapter
     is_reduced : bool
-        Whether gradients are reduced when a step begins, whatever the optimizer is: by the backward pass, or because
-        there is one rank.
+        Whether gradients are reduced when a step begins, for any optimizer: by the backward pass, or because there is
+        only one rank.
     """
 
     def __init__(self, session: _core.Session, number: int, adapter: OptimizerAdapter, is_reduced: bool) -> None:
@@ -40,13 +40,13 @@ class OptimizerReading:
         self._gone: set[int] = set()
 
     def before_update(self, reading: Reading, gone: set[int]) -> None:
-        """Read what is there before the update, and at the latest when the step is over.
+        """Read the tensors before the update, at the latest at the end of the step.
 
         Parameters
         ----------
         reading : Reading
         gone : set of int
-            The ids of parameters that the model has no more, of which nothing is read.
+            The ids of parameters that are no longer in the model and are not read.
         """
         adapter, self._gone = self._adapter, gone
         reduced, weights = adapter.reduced(), adapter.weights()
@@ -76,7 +76,7 @@ class OptimizerReading:
         self._session.before_update(self._number, moments, reduced, weights, is_reduced, continues)
 
     def after_update(self) -> None:
-        """Read what is there after it."""
+        """Read the tensors after the update."""
         if self._is_in_doubt and self._before:
             self._resolve_doubt()
         weights = self._adapter.updated_weights()
@@ -95,7 +95,7 @@ class OptimizerReading:
 
 
 class _Without:
-    """What `get` of a mapping, or of a function for all parameters, gives; nothing of some parameters."""
+    """A mapping, or a function for all parameters, without the values of some parameters."""
 
     def __init__(self, gone: set[int], get: Callable[..., Any]) -> None:
         self._gone, self._get = gone, get
@@ -114,7 +114,7 @@ def _itself(parameter: Any) -> Any:
 
 
 class _GradientsOf:
-    """The gradients of the parameters of some groups, and of no others."""
+    """The gradients of only the parameters of some groups."""
 
     def __init__(self, groups: list[Any]) -> None:
         self._ids = {id(parameter) for group in groups for parameter in group["params"]}
@@ -124,7 +124,7 @@ class _GradientsOf:
 
 
 def _gradients_of(groups: list[Any]) -> dict[int, Any]:
-    """Return what tells by parameter whether anybody has changed its gradient, or put another one there."""
+    """Return a state of each parameter's gradient that differs after a change or replacement of the gradient."""
     parameters = (parameter for group in groups for parameter in group["params"])
     return {
         id(each): (id(each.grad), each.grad._version, each.grad.data_ptr())

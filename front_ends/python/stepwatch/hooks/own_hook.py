@@ -1,4 +1,4 @@
-"""What the hooks on modules have in common, also those that stand in copies of a model."""
+"""Base of the hooks on modules and of their replacements in copies of a model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stepwatch import _core
 
 
 class OwnHook:
-    """A hook of a module; in a copy of the model stands one that does nothing."""
+    """A hook of a module; a copy of the model contains one that does nothing."""
 
     __slots__ = ()
 
@@ -18,5 +18,5 @@ class OwnHook:
 
 
 def is_own(hook: Any) -> bool:
-    """Tell whether a hook is one of ours, or what stands in the place of one in a copy of a model."""
+    """Return whether a hook is one of Stepwatch, or its replacement in a copy of a model."""
     return isinstance(hook, OwnHook) or getattr(hook, "__func__", None) is contextlib.nullcontext.__exit__

@@ -1,4 +1,4 @@
-"""The step of an optimizer without hooks: the method of the one object is replaced."""
+"""The step of an optimizer without hooks, observed by replacing the method of the object."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ReplacedStep(FollowedStep):
         except (AttributeError, TypeError) as error:
             raise TypeError(
                 f"cannot follow the steps of {type(optimizer).__name__}: its step cannot be replaced ({error});"
-                " accepted is an object with a method step and a __dict__, such as any torch.optim.Optimizer"
+                " accepted: an object with a method step and a __dict__, such as any torch.optim.Optimizer"
             ) from None
 
     def _put_on(self, original: Any) -> None:
@@ -62,7 +62,7 @@ class ReplacedStep(FollowedStep):
         return result
 
     def remove(self) -> None:
-        """Give the optimizer its own `step` back; what others have wrapped since stays inside and does nothing."""
+        """Restore the optimizer's `step`; if other code has wrapped ours, ours stays inside and becomes inactive."""
         self._active = False
         outer = _owner_of(vars(self.optimizer).get("step"))
         if outer is self:
@@ -80,7 +80,7 @@ class ReplacedStep(FollowedStep):
 
 
 def _step_of_class(optimizer: Any, step: Any) -> Any:
-    """Return what calls the step of an object's class as it is then: somebody may replace that later."""
+    """Return a function that calls the current step of an object's class, which may be replaced later."""
 
     def current(owner: Any, *args: Any, **kwargs: Any) -> Any:
         return type(owner).step(owner, *args, **kwargs)

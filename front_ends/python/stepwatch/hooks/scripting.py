@@ -1,4 +1,4 @@
-"""Keeps hooks out of what torch.jit.script makes of a module: it would compile them, and refuses that."""
+"""Removal of hooks during torch.jit.script, which would compile them and fail."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class Scripting:
-    """Takes hooks off each module that torch makes a script of, for as long as that takes."""
+    """Removes hooks from each module while torch scripts it."""
 
     def __init__(self) -> None:
         self._patches = Patches()
         weakref.finalize(self, self._patches.remove).atexit = False
 
     def watch(self) -> None:
-        """Begin. Safe to call twice."""
+        """Start observing. Safe to call twice."""
         recursive = sys.modules.get("torch.jit._recursive")
         original = vars(recursive).get("create_script_module") if recursive is not None else None
         if original is None or self._patches.has(recursive, "create_script_module"):
@@ -39,13 +39,13 @@ class Scripting:
         self._patches.put(recursive, "create_script_module", create_script_module)
 
     def remove(self) -> None:
-        """End. Safe to call twice."""
+        """Stop observing. Safe to call twice."""
         self._patches.remove()
 
 
 @contextlib.contextmanager
 def _without_hooks(root: torch.nn.Module) -> Iterator[None]:
-    """Put tables without our hooks in the place of those that have them; handles of others are of the old tables."""
+    """Replace hook tables by tables without our hooks; handles of other code refer to the old tables."""
     replaced = []
     for module in root.modules():
         for name in ("_forward_pre_hooks", "_forward_hooks"):

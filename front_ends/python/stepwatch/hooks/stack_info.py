@@ -14,7 +14,7 @@ from stepwatch.hooks.own_hook import OwnHook
 class StackBook:
     """Keeps the call stack of the last call of each module.
 
-    A hook walks the frames and reads no file: source lines are looked up when the rows are asked for.
+    A hook walks the frames and reads no file; source lines are looked up when the rows are requested.
     """
 
     def __init__(self) -> None:
@@ -23,35 +23,36 @@ class StackBook:
     def hook(self, name: str) -> Callable[..., None]:
         """Return a hook that keeps the stack of one module, in training and evaluation alike.
 
-        As a forward hook it gives the stack that msProbe prints; as a forward pre-hook the stack differs in the line of
-        torch that calls it, and a module whose forward raises has one as well. Inside of torch.compile it does nothing.
+        As a forward hook it records the stack that msProbe prints. As a forward pre-hook it records a stack that
+        differs in the calling line of torch, also for a module whose forward raises. Inside torch.compile it does
+        nothing.
 
         Parameters
         ----------
         name : str
-            Of the module, as it appears in the rows.
+            Name of the module in the rows.
 
         Returns
         -------
         callable
-            Takes whatever hooks are given and returns None.
+            Accepts the arguments of any hook and returns None.
         """
         return _StackHook(self._stacks, name)
 
     def rows(self) -> list[tuple[str, str]]:
-        """Return what has been called from where.
+        """Return the call stacks of the modules.
 
         Returns
         -------
         list of tuple
             (name, text) of the modules that ran, in the order of their first run. The text names the frames, innermost
-            first, without those that have no source, such as ``<string>``.
+            first, without frames that have no source, such as ``<string>``.
         """
         return [(name, "".join(map(_text_of, stack))) for name, stack in list(self._stacks.items())]
 
 
 class _StackHook(OwnHook):
-    """Keeps the stack of the call it is called in."""
+    """Records the stack of the current call."""
 
     def __init__(self, stacks: dict[str, list[tuple[CodeType, int]]], name: str) -> None:
         from stepwatch.hooks.eager_hooks import is_compiling  # which needs torch

@@ -26,19 +26,19 @@ class StepEvents:
     Attributes
     ----------
     before_update : callable
-        Called with the number of an optimizer and a `Reading`, once in each of its steps.
+        Called with the number of an optimizer and a `Reading`, once per step of the optimizer.
     after_update : callable
         Called with the number of an optimizer that has updated.
     abandoned_update : callable
         Called with the number of an optimizer whose update has raised.
     end_step : callable
-        Called with whether any optimizer has updated when a training step is over.
+        Called at the end of a training step, with whether any optimizer has updated.
     is_quiet : callable
         While it returns True, `end_quiet_step` is called in place of all others.
     end_quiet_step : callable
-        Called when a training step is over.
+        Called at the end of a training step.
     left_out : callable
-        Called with the number of an optimizer that steps end without, until it steps again.
+        Called with the number of an optimizer that training steps do not wait for until it steps again.
     caught : callable
         As in `StepCalls`.
     """
@@ -55,7 +55,7 @@ class StepEvents:
 
 @dataclass(eq=False)
 class _Followed:
-    """One optimizer that is followed."""
+    """One followed optimizer."""
 
     adapter: OptimizerAdapter
     step: FollowedStep
@@ -68,17 +68,17 @@ class _Followed:
 class StepClock:
     """Follows the `step` of optimizers, numbered from 0, and ends training steps.
 
-    A training step is an iteration of the training loop: `IterationRule` decides when it is over. An optimizer that is
-    added later for all parameters of the model that one has which has stepped takes its place, as do several for all of
-    them together, and any that is added when the model has none of the parameters of the old one any more. If they
-    update all of them that are trained at the moment, steps end without the old one until that steps again.
+    A training step is an iteration of the training loop: `IterationRule` decides when it ends. Optimizers that are
+    added later replace one that has stepped if they cover all its parameters in the model, alone or together, or if the
+    model no longer contains any of its parameters. If they cover all its parameters that are trained at the moment,
+    training steps do not wait for the old one until it steps again.
 
     Parameters
     ----------
     events : StepEvents
-        The functions that it calls.
+        The functions to call.
     clock : object, optional
-        The optimizer that ends steps; `BY_HAND`: `end_by_hand` alone does; None: all of them together.
+        The optimizer that ends steps; `BY_HAND`: only `end_by_hand` ends them; None: all optimizers together.
     """
 
     def __init__(self, events: StepEvents, clock: Any = None) -> None:
@@ -94,11 +94,11 @@ class StepClock:
 
     @property
     def adapters(self) -> list[OptimizerAdapter]:
-        """What is followed, by number."""
+        """The adapters of the followed optimizers, by number."""
         return [each.adapter for each in self._followed]
 
     def add(self, optimizer: Any, parameters: set[int]) -> None:
-        """Follow one more optimizer, unless it is followed already.
+        """Follow another optimizer, unless it is followed already.
 
         Parameters
         ----------
@@ -110,7 +110,7 @@ class StepClock:
         Raises
         ------
         TypeError
-            If it has none.
+            The optimizer has no such method.
         """
         adapter = adapter_of(optimizer)
         if all(adapter.optimizer is not each.step.optimizer for each in self._followed):
@@ -198,7 +198,7 @@ class StepClock:
         self._events.end_step(has_updated)
 
     def end_by_hand(self) -> None:
-        """End the training step; from the first call on, nothing else does."""
+        """End the training step; from the first call on, only this method ends it."""
         if not self._rule.end_by_hand():
             return
         if self._events.is_quiet():
@@ -214,7 +214,7 @@ class StepClock:
 
     @property
     def has_stepped(self) -> bool:
-        """Whether a step of any of them has begun."""
+        """Whether a step of any followed optimizer has begun."""
         return any(each.step.count > 0 for each in self._followed)
 
     def _before_scaler(self, optimizer: Any) -> None:
@@ -234,7 +234,7 @@ class StepClock:
         return None
 
     def remove(self) -> None:
-        """Let all optimizers go, in reverse order. Safe to call twice."""
+        """Stop following all optimizers, in reverse order. Safe to call twice."""
         if self._scaler is not None:
             self._scaler.remove()
             self._scaler = None
@@ -248,7 +248,7 @@ def _is_by_hand(clock: Any) -> bool:
 
 
 def _is_over(followed: _Followed, own: set[int], parameters: set[int]) -> bool:
-    """Tell whether one that is followed makes room for another, given what that updates and what the model has."""
+    """Return whether another optimizer with the parameters `own` replaces a followed one."""
     theirs = _parameters_of(followed.adapter)
     if followed.is_of_model:
         theirs &= parameters

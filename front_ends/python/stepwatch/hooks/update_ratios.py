@@ -1,4 +1,4 @@
-"""How the elements of Adam's updates are spread: the numbers behind the heat maps of `ur_distribution`."""
+"""The distribution of the elements of Adam's updates, for the heat maps of `ur_distribution`."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _CHUNK = 1 << 24
 
 
 class UpdateRatios:
-    """Counts the elements of updates and ratios in bins, and hands the counts over at the end of the step.
+    """Counts the elements of updates and ratios in bins, and passes the counts on at the end of the step.
 
-    Of Adam's state before the update, with the moments m and v as the step count corrects them, the update is
-    m / (sqrt(v) + eps) and the ratio is m / sqrt(v). The counts stay on their device until the end of the step, so that
-    a step waits for a device once, however many parameters it has.
+    With Adam's bias-corrected moments m and v before the update, the update is m / (sqrt(v) + eps) and the ratio is
+    m / sqrt(v). The counts stay on their device until the end of the step, so that a step waits only once per device
+    for any number of parameters.
 
     Parameters
     ----------
@@ -41,18 +41,18 @@ class UpdateRatios:
         self._pending: dict[int, torch.Tensor] = {}
 
     def install(self, parameters: Iterable[tuple[int, torch.nn.Parameter]]) -> None:
-        """Replace what is wanted.
+        """Replace the selected parameters.
 
         Parameters
         ----------
         parameters : iterable of (int, torch.nn.Parameter)
-            With their numbers in the session.
+            Parameters with their numbers in the session.
         """
         self.remove()
         self._wanted = {id(parameter): (number, parameter) for number, parameter in parameters}
 
     def read(self, optimizer: OptimizerAdapter) -> None:
-        """Count for the wanted parameters of an optimizer that is about to update them.
+        """Count for the selected parameters of an optimizer before its update.
 
         Parameters
         ----------
@@ -72,7 +72,7 @@ class UpdateRatios:
                     self._pending[number] = counts
 
     def end_step(self) -> None:
-        """Hand over what the step has counted. Waits for the devices."""
+        """Pass on the counts of the step. Waits for the devices."""
         pending, self._pending = self._pending, {}
         if not pending or not self._session.collecting:
             return
@@ -81,7 +81,7 @@ class UpdateRatios:
         self._session.observe_updates(rows)
 
     def remove(self) -> None:
-        """Want nothing and discard what is under way."""
+        """Clear the selection and discard pending counts."""
         self._wanted.clear()
         self._pending.clear()
 
@@ -92,7 +92,7 @@ def spread_of(state: Mapping[str, Any], group: Mapping[str, Any]) -> torch.Tenso
     Parameters
     ----------
     state : mapping
-        The optimizer's state of the parameter: exp_avg, exp_avg_sq and step.
+        The optimizer's state for the parameter: exp_avg, exp_avg_sq and step.
     group : mapping
         The parameter's group: betas and eps, and the step if the state has none.
 
@@ -100,7 +100,7 @@ def spread_of(state: Mapping[str, Any], group: Mapping[str, Any]) -> torch.Tenso
     -------
     torch.Tensor or None
         2 x 30 int64 on the device of the state: the elements of the update, and of the ratio, in each bin from -1 to 1.
-        None if the state is not Adam's or not in memory, there was no update yet, or a CUDA graph is being captured.
+        None if the state is not Adam's or not in memory, before the first update, or during capture of a CUDA graph.
     """
     import torch
 
@@ -122,13 +122,13 @@ def spread_of(state: Mapping[str, Any], group: Mapping[str, Any]) -> torch.Tenso
 
 
 def _local(tensor: Any) -> Any:
-    """Return this rank's part of a sharded tensor, any other tensor as it is; None if no element is in memory."""
+    """Return this rank's part of a sharded tensor, other tensors unchanged; None if no element is in memory."""
     local = getattr(tensor, "_local_tensor", tensor)  # of a DTensor
     return None if local is None or local.numel() == 0 or local.untyped_storage().size() == 0 else local
 
 
 def _step_count(step: Any) -> Any:
-    """Return how often the parameter was updated, None for never. In device memory it stays there, unknown to us."""
+    """Return the number of updates of the parameter, None for 0. A count in device memory stays there, unread."""
     if getattr(getattr(step, "device", None), "type", "cpu") != "cpu":
         return step
     count = 0.0 if step is None else float(step)
@@ -146,7 +146,7 @@ def _histogram(tensor: torch.Tensor) -> torch.Tensor:
 
 @contextlib.contextmanager
 def _order_does_not_matter() -> Iterator[None]:
-    """Let histc run where the trainer asks for determinism: on CUDA torch refuses it, though a count is a count."""
+    """Allow histc in deterministic mode: torch refuses it on CUDA, although counts are deterministic."""
     import torch
 
     if not torch.are_deterministic_algorithms_enabled():

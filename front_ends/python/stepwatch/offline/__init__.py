@@ -1,4 +1,4 @@
-"""The tools that read the files of a run afterwards.
+"""Tools that read the output files of a run.
 
 `stepwatch.csv2tb`, `stepwatch.csv2db` and `stepwatch.anomaly_processor` are their public names.
 """

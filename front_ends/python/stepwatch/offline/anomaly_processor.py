@@ -1,4 +1,4 @@
-"""Alarms, their rules and their order. ``python -m stepwatch.anomaly_processor`` lists the first ones."""
+"""Alarms, their rules and their order. ``python -m stepwatch.anomaly_processor`` lists the first alarms."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class ScanRule:
     name: ClassVar[str] = "ScanRule"
 
     def apply(self, cur: float, history: float | None = None) -> bool:
-        """Say whether ``cur`` is one, given the mean of the absolute values before it."""
+        """Return whether ``cur`` is an anomaly, given the mean of the absolute values before it."""
         raise NotImplementedError("abstract method apply is not implemented")
 
 
 class AnomalyTurbulence(ScanRule):
-    """Hits a value that exceeds the mean so far by more than the share ``threshold``."""
+    """Reports a value that exceeds the mean so far by more than the fraction ``threshold``."""
 
     name = "AnomalyTurbulence"
 
@@ -44,12 +44,12 @@ class AnomalyTurbulence(ScanRule):
         self.threshold = threshold
 
     def apply(self, cur: float, history: float | None = None) -> bool:
-        """Compare the absolute value; without a history nothing is an anomaly."""
+        """Compare the absolute value; without a history no value is an anomaly."""
         return history is not None and abs(cur) > history * (1 + self.threshold)
 
 
 class AnomalyNan(ScanRule):
-    """Hits a NaN, and with a threshold a value beyond it."""
+    """Reports a NaN and, with a threshold, a value beyond it."""
 
     name = "AnomalyNan"
 
@@ -57,7 +57,7 @@ class AnomalyNan(ScanRule):
         self.threshold = threshold
 
     def apply(self, cur: float, history: float | None = None) -> bool:
-        """Look at ``cur`` alone."""
+        """Check ``cur`` only."""
         return math.isnan(cur) or (self.threshold is not None and abs(cur) > self.threshold)
 
 
@@ -65,7 +65,7 @@ _RULES: dict[str, type[ScanRule]] = {rule.name: rule for rule in (AnomalyTurbule
 
 
 class AnomalyScanner:
-    """Makes rules of their description in the config, and asks them."""
+    """Creates rules from their description in the config, and applies them."""
 
     @staticmethod
     def load_rules(specs: list[dict[str, Any]] | None) -> list[ScanRule]:
@@ -74,7 +74,7 @@ class AnomalyScanner:
         for spec in specs or []:
             name = spec.get("rule_name")
             if name not in _RULES:
-                logger.error("no rule is called %r; there are %s", name, ", ".join(_RULES))
+                logger.error("unknown rule %r; known: %s", name, ", ".join(_RULES))
                 continue
             try:
                 rules.append(_RULES[name](**(spec.get("args") or {})))
@@ -87,7 +87,7 @@ class AnomalyScanner:
 
     @staticmethod
     def scan(scan_rules: Iterable[ScanRule], history: float | None, cur: float) -> tuple[bool, str | None]:
-        """Return whether a rule hits, and the name of the first one that does."""
+        """Return whether a rule finds an anomaly, and the name of the first such rule."""
         for rule in scan_rules:
             if rule.apply(cur, history=history):
                 return True, rule.name
@@ -96,7 +96,7 @@ class AnomalyScanner:
 
 @dataclass(eq=True)
 class GradAnomalyData:
-    """One alarm. Alarms order by step and micro-step, then as a training step goes."""
+    """One alarm. Alarms are ordered by step and micro-step, then by the order of a training step."""
 
     rank: int = 0
     step: int = 0
@@ -125,20 +125,20 @@ class GradAnomalyData:
 
     @staticmethod
     def get_train_stage(tag_name: str | None) -> int:
-        """Return 0 for forward, 1 for backward, 2 for the optimizer, -1 for what is in no stage."""
+        """Return 0 for forward, 1 for backward, 2 for the optimizer, -1 outside of these stages."""
         return _STAGES.get((tag_name or "").rsplit("/", 1)[-1], -1)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the alarm as anomaly.json holds it."""
+        """Return the alarm in the form of anomaly.json."""
         return asdict(self)
 
     def get_key(self) -> str:
-        """Return the key under which anomaly.json holds the alarm."""
+        """Return the key of the alarm in anomaly.json."""
         return f"{self.tag_name}_step_{self.step}_call_{self.call_id}"
 
 
 class AnomalyDataFactory:
-    """Makes alarms of one rank."""
+    """Creates alarms of one rank."""
 
     def __init__(self, rank: int, pp_stage: int, group_mates: list[int]) -> None:
         self.rank = rank
@@ -148,11 +148,11 @@ class AnomalyDataFactory:
         self.name2callid: dict[str, int] = {}
 
     def set_call_id(self, name2callid: dict[str, int]) -> None:
-        """Take the order of calls in this step, by tag."""
+        """Set the order of calls in this step, by tag."""
         self.name2callid = dict(name2callid)
 
     def create(self, tag: tuple[str, str], message: str, step: int) -> GradAnomalyData:
-        """Return the alarm of ``(tag, op)``; ValueError if that is no such pair."""
+        """Return the alarm of ``(tag, op)``; ValueError if the argument is not such a pair."""
         if not isinstance(tag, tuple) or len(tag) != 2:
             raise ValueError("tag must be a tuple with length 2")
         name = tag[0]
@@ -181,11 +181,11 @@ class AnomalyDataWriter:
 
     @staticmethod
     def get_anomaly_dict(anomalies: Iterable[GradAnomalyData]) -> dict[str, dict[str, Any]]:
-        """Return the alarms as anomaly.json holds them."""
+        """Return the alarms in the form of anomaly.json."""
         return {anomaly.get_key(): anomaly.to_dict() for anomaly in anomalies}
 
     def init_detected_json(self) -> None:
-        """Begin an empty file."""
+        """Create an empty file."""
         os.makedirs(self.dump_rank_dir, exist_ok=True)
         _write_json(self.json_path, {})
 
@@ -203,12 +203,12 @@ class AnomalyDataLoader:
 
     @staticmethod
     def create_instances_from_dict(anomalies_dict: dict[str, dict[str, Any]]) -> list[GradAnomalyData]:
-        """Return the alarms of one file; fields that are not ours are skipped, what is no alarm is logged."""
+        """Return the alarms of one file; unknown fields are skipped, entries that are not alarms are logged."""
         names = GradAnomalyData.__dataclass_fields__
         anomalies = []
         for key, values in anomalies_dict.items():
             if not isinstance(values, dict) or "step" not in values:
-                logger.warning("%s is no alarm and was left out", key)
+                logger.warning("%s is not an alarm and was left out", key)
                 continue
             anomalies.append(GradAnomalyData(**{name: value for name, value in values.items() if name in names}))
         return anomalies
@@ -230,19 +230,19 @@ class AnomalyAnalyse:
     def get_range_top_k(
         self, topk: int, step_list: list[int], anomalies: list[GradAnomalyData]
     ) -> list[GradAnomalyData]:
-        """Return the first ``topk`` alarms in order, of the steps in ``step_list`` unless that is empty."""
+        """Return the first ``topk`` alarms in order; a non-empty ``step_list`` selects steps."""
         if step_list:
             anomalies = [anomaly for anomaly in anomalies if anomaly.step in step_list]
         self.sorted_anomalies = sorted(anomalies) if topk >= len(anomalies) else heapq.nsmallest(topk, anomalies)
         return self.sorted_anomalies
 
     def rewrite_sorted_anomalies(self, output_path: str) -> None:
-        """Write the alarms found to ``{output_path}/anomaly_analyse.json``."""
+        """Write the found alarms to ``{output_path}/anomaly_analyse.json``."""
         _write_json(os.path.join(output_path, ANALYSE_JSON), AnomalyDataWriter.get_anomaly_dict(self.sorted_anomalies))
 
 
 def _write_json(path: str, content: dict[str, Any]) -> None:
-    """Replace a file when the new one is whole."""
+    """Replace a file once the new one is complete."""
     temporary = os.path.join(os.path.dirname(path), f".stepwatch-{os.path.basename(path)}-{os.getpid()}")
     try:
         Path(temporary).write_text(json.dumps(content, indent=1), encoding="utf-8")
@@ -258,7 +258,7 @@ def _get_parse_args() -> argparse.Namespace:
     )
     parser.add_argument("-d", "--data_path", dest="data_path_dir", required=True, help="the directory anomaly_detected")
     parser.add_argument("-o", "--out_path", dest="out_path", default="", help="existing directory for the result")
-    parser.add_argument("-k", "--topk", dest="top_k_number", default=8, type=int, help="how many, default 8")
+    parser.add_argument("-k", "--topk", dest="top_k_number", default=8, type=int, help="alarms to list, default 8")
     parser.add_argument(
         *("-s", "--step", "--step_list"), dest="step_list", default="[]", help="only these steps, for instance [3, 7]"
     )
@@ -266,7 +266,7 @@ def _get_parse_args() -> argparse.Namespace:
 
 
 def _get_step_and_stop(args: argparse.Namespace) -> tuple[list[int], int]:
-    """Return the steps and the number of alarms; ValueError says which is not usable."""
+    """Return the steps and the number of alarms; ValueError names the unusable one."""
     try:
         step_list = ast.literal_eval(args.step_list)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
@@ -293,7 +293,7 @@ def _anomaly_analyse() -> None:
 
 
 def _run_as_command() -> int:
-    """Do the analysis; what is not usable is one line for the person at the terminal, and exit code 2."""
+    """Run the analysis; an unusable argument or file prints one line and exits with code 2."""
     try:
         _anomaly_analyse()
     except (OSError, ValueError, RuntimeError) as error:

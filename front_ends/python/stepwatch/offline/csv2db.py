@@ -1,4 +1,4 @@
-"""CSV files of a run as a SQLite database."""
+"""Conversion of the CSV files of a run to a SQLite database."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Path = Union[str, "os.PathLike[str]"]
 
 
 class CSV2DBConfig:
-    """Says what to import; takes the arguments of either generation of msProbe.
+    """Settings of an import, with the arguments of either generation of msProbe.
 
     ``CSV2DBConfig(target_output_dirs, process_num=1, db_file=None, micro_step=True, mapping=None)`` names the directory
     of each rank (``{0: "…-rank0-…"}``) and the database file. ``CSV2DBConfig(monitor_path, time_start=None,
@@ -31,11 +31,11 @@ class CSV2DBConfig:
     process_num : int
         Threads, 1 to 128.
     db_file : str
-        The database, replaced when the new one is whole.
+        The database, replaced once the new one is complete.
     micro_step : bool
-        True numbers the micro-steps of all steps through and makes them the steps of the database.
+        True: the steps of the database are the micro-steps, numbered consecutively over all steps.
     mapping : dict[str, str]
-        Replacements in names, done in this order.
+        Replacements in names, in this order.
     data_type_list : list[str]
         Kinds to import; empty: all.
     """
@@ -86,9 +86,9 @@ def _expand(path: Path) -> str:
 def get_target_output_dir(
     monitor_path: Path, time_start: str | None = None, time_end: str | None = None
 ) -> dict[str, str]:
-    """Return the run directory of each rank, by rank as text; both times belong to the range, None leaves it open.
+    """Return the run directory of each rank, by rank as text; the range includes both times, None leaves it open.
 
-    Of several runs of a rank the one that started last is taken, and a line on stderr names the others.
+    If a rank has several runs, the one that started last is used, and a line on stderr names the others.
     """
     directories, notes = _core.find_run_directories(_expand(monitor_path), time_start or "", time_end or "")
     for note in notes:
@@ -123,23 +123,23 @@ def import_data(config: CSV2DBConfig) -> bool:
     Returns
     -------
     bool
-        False when the directories hold nothing to import; then nothing is written.
+        False if the directories contain no data to import; no file is written then.
 
     Raises
     ------
     ValueError
-        For a setting or a file that is not usable.
+        A setting or a file is not usable.
     RuntimeError
-        When a file cannot be read or the database not be written. An older database is still there then.
+        A file cannot be read, or the database cannot be written. An older database stays unchanged.
     """
     try:
         _import(config)
     except FileNotFoundError as error:
-        print(f"note: nothing was imported: {error}", file=sys.stderr)
+        print(f"note: no data was imported: {error}", file=sys.stderr)
         return False
     return True
 
 
 def csv2db(config: CSV2DBConfig) -> None:
-    """Write the database; FileNotFoundError when there is nothing to import, otherwise as `import_data`."""
+    """Write the database; FileNotFoundError if there is no data to import, otherwise as `import_data`."""
     _import(config)

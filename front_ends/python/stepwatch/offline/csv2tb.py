@@ -1,4 +1,4 @@
-"""CSV files of a run as TensorBoard files."""
+"""Conversion of the CSV files of a run to TensorBoard files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def check_data_type_list(data_type_list: Sequence[str] | None) -> None:
 
 
 def _check_range(time_start: str | None, time_end: str | None) -> None:
-    """Raise ValueError for a range that ends before it begins; the conversion refuses what is no time."""
+    """Raise ValueError for a range that ends before it begins; the conversion refuses an invalid time."""
     start, end = _time_of(time_start), _time_of(time_end)
     if start is not None and end is not None and start > end:
         raise ValueError(
@@ -58,17 +58,18 @@ def csv2tensorboard_by_step(
     data_type_list: list[str] | None = None,
     output_dirpath: Path | None = None,
 ) -> None:
-    """Convert the CSV files under an output base. What monitors of this process have collected is written first.
+    """Convert the CSV files under an output base. Monitors of this process are flushed first.
 
     Writes ``{output_dirpath}/rank{R}/{kind}/`` with one event file each. Tags are
-    ``vp{vpp_stage}:{name}[:micro{micro_step}]/{op}``. An older result is replaced when the new one is whole.
+    ``vp{vpp_stage}:{name}[:micro{micro_step}]/{op}``. An older result is replaced once the new one is complete.
 
     Parameters
     ----------
     monitor_path
-        The output base, with one directory for each rank. Of several runs of a rank the last one is taken, and said.
+        The output base, with one directory for each rank. If a rank has several runs, the last one is used, and a line
+        on stderr names the others.
     time_start, time_end
-        Only runs whose directory names begin with a time from the one to the other, both included, for instance
+        Only runs whose directory names begin with a time in this range, both ends included, for instance
         ``"Dec03_21-34-40"``. None: open.
     process_num
         Threads, 1 to 128.
@@ -80,12 +81,12 @@ def csv2tensorboard_by_step(
     Raises
     ------
     ValueError
-        When an argument is not usable, such as a range that ends before it begins, and when a tag has a step twice;
-        then file and line are named.
+        An argument is not usable, such as a range that ends before it begins, or a tag has a step twice; the message
+        names file and line.
     FileNotFoundError
-        When there is nothing to convert.
+        There is no file to convert.
     RuntimeError
-        When a file cannot be read or written. Nothing was changed then.
+        A file cannot be read or written. An older result stays unchanged.
     """
     check_process_num(process_num)
     check_data_type_list(data_type_list)

@@ -1,4 +1,4 @@
-"""The output of the offline tools for a person: a bar on a terminal while they work, then the result."""
+"""Terminal output of the offline tools: a progress bar, then the result."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def progress_bar() -> Callable[[str, int, int], None] | None:
-    """Return a function that draws (stage, bytes done, bytes in all) on stderr; None if that is no terminal."""
+    """Return a function that draws (stage, bytes done, bytes in all) on stderr; None if stderr is not a terminal."""
     if sys.stderr is None or not sys.stderr.isatty():
         return None
 
@@ -22,13 +22,13 @@ def progress_bar() -> Callable[[str, int, int], None] | None:
 
 
 def wipe_bar(bar: Callable[[str, int, int], None] | None) -> None:
-    """Take the bar away."""
+    """Erase the bar."""
     if bar is not None:
         sys.stderr.write("\r\033[K")
 
 
 def report(done: dict[str, Any]) -> None:
-    """Print what was left out, to stderr, and where the result is."""
+    """Print omissions to stderr, and the path of the result."""
     for note in done["notes"]:
         print(f"note: {note}", file=sys.stderr)
     print(f"output has been saved to: {done['output']}")

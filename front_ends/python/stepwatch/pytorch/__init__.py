@@ -1,4 +1,4 @@
-"""The place of TrainerMon in msProbe's package."""
+"""TrainerMon at its place in msProbe's package."""
 
 from stepwatch.trainer_mon import TrainerMon
 

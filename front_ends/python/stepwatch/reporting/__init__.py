@@ -1,1 +1,1 @@
-"""What a training loop says of itself: numbers of steps, phases, exceptions, and what frameworks log."""
+"""Reports of the training loop: numbers of steps, phases, exceptions, and logs of frameworks."""

@@ -1,4 +1,4 @@
-"""Exceptions that nobody has caught, or that end a monitor's block: told, then handled as they would have been."""
+"""Reports of exceptions that are uncaught or end a monitor's block; they are handled as usual afterwards."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _FRAMES_MAX = 60
 
 
 class ExceptionHooks:
-    """Stands before `sys.excepthook` and `threading.excepthook` while there are monitors.
+    """Wraps `sys.excepthook` and `threading.excepthook` while there are monitors.
 
     Parameters
     ----------
     reporters : callable
-        Returns those of the open monitors.
+        Returns the reporters of the open monitors.
     """
 
     def __init__(self, reporters: Callable[[], Iterable[Reporter]]) -> None:
@@ -32,14 +32,14 @@ class ExceptionHooks:
         self._before_of_threads: Any = None
 
     def install(self) -> None:
-        """Begin to listen. Safe to call twice."""
+        """Install the hooks. Safe to call twice."""
         if self._before is not None:
             return
         self._before, self._before_of_threads = sys.excepthook, threading.excepthook
         sys.excepthook, threading.excepthook = self._on_exception, self._on_exception_of_thread
 
     def remove(self) -> None:
-        """Put back what was there, unless somebody else has put theirs on top: then ours goes on to the one before."""
+        """Restore the previous hooks, or only forward to them if other code has wrapped ours."""
         if self._before is None:
             return
         if sys.excepthook == self._on_exception and threading.excepthook == self._on_exception_of_thread:
@@ -65,14 +65,14 @@ def tell_end(
     value: BaseException | None,
     trace: TracebackType | None,
 ) -> None:
-    """Tell of the exception by which runs end. Never raises: the program's own exceptions are not ours to disturb.
+    """Report the exception that ends runs. Never raises, so that the program's own exception stays undisturbed.
 
     Parameters
     ----------
     reporters : callable
-        Returns those of the runs.
+        Returns the reporters of the runs.
     kind, value, trace
-        As `sys.exc_info` returns them. `sys.exit` is no exception.
+        As `sys.exc_info` returns them. `sys.exit` does not count as an exception.
     """
     try:
         if issubclass(kind, KeyboardInterrupt):
@@ -98,7 +98,9 @@ def _tell(
 
 
 def fingerprint_of(name: str, trace: TracebackType | None) -> str:
-    """Name a fault: the same for the same way into the same exception, whatever its message, lines and folders are.
+    """Return an id of a fault: equal for the same call path to the same exception.
+
+    The message of the exception, line numbers and folders do not change the id.
 
     Parameters
     ----------

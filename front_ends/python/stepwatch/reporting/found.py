@@ -1,4 +1,4 @@
-"""The monitor that a function of the package is about, where the program names none."""
+"""The default monitor for functions of the package that name no monitor."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ if TYPE_CHECKING:
 
 
 def reporter_in_use() -> Reporter | None:
-    """Return the reporter of the first monitor that is still open; None if there is none, whatever the reason."""
+    """Return the reporter of the open monitor that was opened first; None if there is no open monitor."""
     watch = sys.modules.get("stepwatch.watch")
     return None if watch is None else watch.reporter_in_use()

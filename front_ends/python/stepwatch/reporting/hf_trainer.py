@@ -1,4 +1,4 @@
-"""The Trainer of transformers: its logs, evaluations and checkpoints, from the callbacks that it calls anyway."""
+"""Logs, evaluations and checkpoints of the Trainer of transformers, from its own callbacks."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _NAMES = {"learning_rate": "lr", "num_input_tokens_seen": "tokens"}
 
 
 def watch(patches: Patches, reporter_of: Callable[[Any], Reporter | None]) -> None:
-    """Listen to every Trainer, if the job has imported transformers.
+    """Observe every Trainer, if the job has imported transformers.
 
     Parameters
     ----------
     patches : Patches
-        Keeps what is replaced.
+        Records the replaced functions.
     reporter_of : callable
         As in `TrainerLogs`.
     """

@@ -1,4 +1,4 @@
-"""Numbers on their way from a device: asked for without a wait, looked for at later steps."""
+"""Asynchronous copies of numbers from devices, collected in later steps."""
 
 from __future__ import annotations
 
@@ -26,17 +26,16 @@ class _Report:
 
 
 class LateNumbers:
-    """Copies 0-d tensors off their devices, one copy for each report and device, and hands the numbers over later.
+    """Copies 0-d tensors from their devices, one copy for each report and device, and returns the numbers later.
 
-    Used by one thread, that of the training.
+    Use it from the training thread only.
 
     Attributes
     ----------
     under_way : deque
-        Reports that have not come yet. Always the same deque, so that the end of a step can look at it for next to
-        nothing.
+        Reports that have not arrived yet. Always the same deque, so that the end of a step can check it cheaply.
     dropped : int
-        Numbers that were not there when their place was needed.
+        Numbers that had not arrived when their place was needed.
     """
 
     def __init__(self) -> None:
@@ -45,15 +44,15 @@ class LateNumbers:
         self.dropped = 0
 
     def send(self, names: Sequence[str], tensors: Sequence[torch.Tensor], step: int) -> None:
-        """Have tensors of one element copied, in the stream in which they are made.
+        """Copy tensors of one element, in the stream that produces them.
 
         Parameters
         ----------
         names : sequence of str
         tensors : sequence of torch.Tensor
-            On devices, of one element each.
+            Tensors of one element each, on devices.
         step : int
-            That the numbers belong to.
+            The step that the numbers belong to.
         """
         from stepwatch.devices.engine import _undisturbed
 
@@ -70,7 +69,7 @@ class LateNumbers:
             self.dropped += len(self.under_way.popleft().names)
 
     def take(self) -> list[tuple[int, list[tuple[str, float]]]]:
-        """Return the reports whose numbers are all there: step, names and numbers. Waits for none."""
+        """Return the reports whose numbers have all arrived: step, names and numbers. Does not wait."""
         found = []
         for _ in range(len(self.under_way)):
             report = self.under_way.popleft()
@@ -84,7 +83,7 @@ class LateNumbers:
 
 
 def _joined(scalars: list[torch.Tensor]) -> torch.Tensor:
-    """Return them in one tensor of doubles, or of floats where the device has no doubles."""
+    """Return the scalars in one tensor of doubles, or of floats if the device has no doubles."""
     import torch
 
     try:

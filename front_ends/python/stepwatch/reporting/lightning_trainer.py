@@ -1,4 +1,4 @@
-"""The Trainer of Lightning: the numbers that it hands to its loggers, its validations and its checkpoints."""
+"""Logged numbers, validations and checkpoints of the Trainer of Lightning."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _LOSSES = ("loss", "train_loss", "train/loss", "training_loss", "train_loss_step
 
 
 def watch(patches: Patches, reporter_of: Callable[[Any], Reporter | None]) -> None:
-    """Listen to every Trainer, if the job has imported Lightning.
+    """Observe every Trainer, if the job has imported Lightning.
 
     Parameters
     ----------
     patches : Patches
-        Keeps what is replaced.
+        Records the replaced functions.
     reporter_of : callable
         As in `TrainerLogs`.
     """

@@ -1,4 +1,4 @@
-"""Megatron's training loop: what it hands to `training_log` after each iteration, its evaluations and checkpoints."""
+"""Arguments of `training_log`, evaluations and checkpoints of Megatron's training loop."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _NAMES = {"learning_rate": "lr", "loss_scale": "loss_scale", "grad_norm": "grad_
 
 
 def watch(patches: Patches, reporter_of: Callable[[Any], Reporter | None]) -> None:
-    """Listen to Megatron's training loop, if the job has imported it.
+    """Observe Megatron's training loop, if the job has imported it.
 
     Parameters
     ----------
     patches : Patches
-        Keeps what is replaced.
+        Records the replaced functions.
     reporter_of : callable
         As in `TrainerLogs`.
     """

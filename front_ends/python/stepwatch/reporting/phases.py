@@ -1,4 +1,4 @@
-"""Functions of frameworks during which the run does something else than training."""
+"""Functions of frameworks that set a phase of the run other than training."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from stepwatch.reporting.reporter import Reporter
 
 
 def in_phase(patches: Patches, owner: Any, name: str, phase: str, reporter_of_call: Callable[..., Any]) -> None:
-    """Have the run in a phase while a function runs. A checkpoint that was saved is told as complete.
+    """Set the phase of the run while a function runs. A saved checkpoint is reported as complete.
 
     Parameters
     ----------
     patches : Patches
-        Keeps what is replaced.
+        Records the replaced functions.
     owner : module, type or None
-        Where the function stands; nothing happens if it does not.
+        The owner of the function; if it lacks the function, the call has no effect.
     name : str
-        Of the function.
+        Name of the function.
     phase : str
-        As `stepwatch.phase` takes it.
+        As in `stepwatch.phase`.
     reporter_of_call : callable
-        Given the arguments of a call, returns the Reporter to tell, or None.
+        Given the arguments of a call, returns the Reporter to use, or None.
     """
     original = None if owner is None else vars(owner).get(name)
     if not callable(original) or patches.has(owner, name):

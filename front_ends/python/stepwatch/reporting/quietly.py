@@ -1,4 +1,4 @@
-"""A function of ours inside of somebody else's: what it raises ends there."""
+"""Isolation of exceptions of Stepwatch inside functions of frameworks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def quietly(work: Callable[..., None]) -> Callable[..., None]:
-    """Return a function that does the same and raises nothing: a framework's log is not to fail by us."""
+    """Return a function that calls `work` and ignores its exceptions, so that a framework's log never fails."""
 
     def call(*args: Any, **kwargs: Any) -> None:
         try:

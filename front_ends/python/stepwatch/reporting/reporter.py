@@ -1,4 +1,4 @@
-"""What one monitor is told by the training loop. Nothing here raises into it, or waits for a device."""
+"""Reports of the training loop to one monitor. No function raises into the loop or waits for a device."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ PHASES = ("init", "train", "eval", "checkpoint", "paused")
 
 
 class Reporter(KeptInModels):
-    """Hands numbers, phases and exceptions to a session.
+    """Passes numbers, phases and exceptions to a session.
 
     Parameters
     ----------
     session : _core.Session
         The native monitor.
     learning_rate : callable
-        Returns that of the optimizer that is watched; None if there is none.
+        Returns the learning rate of the watched optimizer, or None.
 
     Attributes
     ----------
     late : LateNumbers
-        Of tensors on devices; the end of a step looks for them.
+        Numbers of tensors on devices; collected at the end of a step.
     """
 
     def __init__(self, session: _core.Session, learning_rate: Callable[[], float | None]) -> None:
@@ -45,7 +45,7 @@ class Reporter(KeptInModels):
 
     @property
     def last_step(self) -> int:
-        """The step that was finished last; -1: none was."""
+        """The last finished step; -1: no step is finished."""
         return self._session.step - 1
 
     def report(self, numbers: dict[str, Any], step: int | None) -> None:
@@ -54,7 +54,7 @@ class Reporter(KeptInModels):
         Parameters
         ----------
         numbers : dict
-            Name to number, 0-d tensor or None, which is passed over.
+            Name to number, 0-d tensor or None; None is skipped.
         step : int or None
             None: the step in progress.
         """
@@ -67,7 +67,7 @@ class Reporter(KeptInModels):
             self.harvest()
             self._take(numbers, step)
         except Exception as error:
-            self.tell_once("report", f"stepwatch.report failed and goes on without these numbers ({error!r})")
+            self.tell_once("report", f"stepwatch.report failed; these numbers are lost ({error!r})")
 
     def _take(self, numbers: dict[str, Any], step: int | None) -> None:
         at_step = self._session.step if step is None else int(step)
@@ -97,12 +97,12 @@ class Reporter(KeptInModels):
     def _tell_value(self, name: str, value: Any, error: Exception) -> None:
         self.tell_once(
             "value " + name,
-            f"stepwatch.report: {name} is no number ({type(value).__name__}: {error}); accepted: numbers, and tensors "
-            "of one element. It is left out",
+            f"stepwatch.report: {name} is not a number ({type(value).__name__}: {error}); accepted: numbers and "
+            "tensors of one element; it is left out",
         )
 
     def harvest(self) -> None:
-        """Hand over the numbers of devices that have come."""
+        """Pass on the numbers of devices that have arrived."""
         if not self.late.under_way:
             return
         try:
@@ -114,43 +114,43 @@ class Reporter(KeptInModels):
             self.tell_once("dropped", "numbers that were reported from a device did not come in time and are lost")
 
     def enter(self, phase: str, expires: float | timedelta | None) -> tuple[int, int] | None:
-        """Begin a phase; returns what `leave` takes, or None if there is no such phase."""
+        """Begin a phase; return the argument for `leave`, or None if the phase is unknown."""
         seconds = expires.total_seconds() if isinstance(expires, timedelta) else float(expires or 0)
         if phase not in PHASES or not seconds >= 0:
             self.tell_once(
                 "phase " + str(phase),
-                f"stepwatch.phase({phase!r}, expires={expires!r}): accepted are {', '.join(PHASES)} and a number of "
-                "seconds; the phase stays as it is",
+                f"stepwatch.phase({phase!r}, expires={expires!r}): accepted phases: {', '.join(PHASES)}; accepted "
+                "expires: seconds, at least 0; the phase is unchanged",
             )
             return None
         return self._session.set_phase(phase, seconds)
 
     def leave(self, before: tuple[int, int] | None) -> None:
-        """Go back to what was before `enter`."""
+        """Restore the phase before `enter`."""
         if before is not None:
             self._session.restore_phase(before)
 
     def checkpoint(self, step: int | None = None) -> None:
-        """Tell that a checkpoint is complete; None: of the step finished last."""
+        """Report a complete checkpoint; None: of the last finished step."""
         self._session.report_checkpoint(self.last_step if step is None else int(step))
 
     def exception(self, kind: str, message: str, stack: str, fingerprint: str, ends_run: bool) -> None:
-        """Tell of an exception."""
+        """Report an exception."""
         self._session.report_exception(kind, message, stack, fingerprint, ends_run)
 
     def ends_by_signal(self) -> None:
-        """Tell that the process ends as somebody has interrupted it."""
+        """Report that the process ends because it was interrupted."""
         self._session.report_end(True)
 
     def tell_once(self, key: str, text: str) -> None:
-        """Tell the user something, once for each key."""
+        """Log a text for the user, once for each key."""
         if key not in self._told:
             self._told.add(key)
             self._session.warn(text)
 
 
 def _scalar_of(value: Any) -> Any:
-    """Return the tensor with the one number of a tensor of torch's; None if it is no tensor."""
+    """Return the local one-element tensor of a torch tensor; None if the value is not a tensor."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(value, torch.Tensor):
         return None

@@ -1,4 +1,4 @@
-"""What training frameworks log by themselves, handed on to the monitor of the optimizer that they train."""
+"""Logs of training frameworks, passed to the monitor of the optimizer that they use."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _FRAMEWORKS: tuple[Callable[[Patches, Callable[[Any], Reporter | None]], None], 
 
 
 class TrainerLogs:
-    """Listens to the frameworks that the job has imported.
+    """Observes the frameworks that the job has imported.
 
     Parameters
     ----------
     reporter_of : callable
-        Given an optimizer, returns the reporter of the monitor that watches it, or None; given None, that of the only
-        monitor there is.
+        Given an optimizer, returns the reporter of the monitor that watches it, or None; given None, the reporter of
+        the only monitor.
     """
 
     def __init__(self, reporter_of: Callable[[Any], Reporter | None]) -> None:
@@ -32,10 +32,10 @@ class TrainerLogs:
         self._reporter_of = reporter_of
 
     def look(self) -> None:
-        """Look for frameworks that have come since the last look."""
+        """Find frameworks that were imported since the last call."""
         for watch in _FRAMEWORKS:
             watch(self._patches, self._reporter_of)
 
     def remove(self) -> None:
-        """Put back what was replaced."""
+        """Restore the replaced functions."""
         self._patches.remove()

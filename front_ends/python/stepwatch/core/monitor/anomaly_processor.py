@@ -1,4 +1,4 @@
-"""`stepwatch.anomaly_processor`, under the name of its module in msProbe: one and the same module."""
+"""`stepwatch.anomaly_processor`, under the name of its module in msProbe; both names are the same module."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""`stepwatch.csv2db`, under the name of its module in msProbe: one and the same module."""
+"""`stepwatch.csv2db`, under the name of its module in msProbe; both names are the same module."""
 
 import sys
 

@@ -1,6 +1,6 @@
-"""Checks of single config values and of arguments, and the search for run directories, as msProbe's users know them.
+"""msProbe's checks of single config values and arguments, and its search for run directories.
 
-The rules are those of the config parser: each check hands it a config of one key.
+The rules are those of the config parser: each check passes it a config of one key.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def validate_ranks(ranks: Any) -> None:
 
 
 def validate_monitor_mbs_grad(monitor_mbs_grad: Any) -> bool:
-    """Return the value; False, with a warning, for anything but a bool."""
+    """Return the value; False, with a warning, if it is not a bool."""
     if isinstance(monitor_mbs_grad, bool):
         return monitor_mbs_grad
     logger.warning("monitor_mbs_grad should be a bool, found %r; False is used", monitor_mbs_grad)
@@ -121,19 +121,19 @@ def validate_monitor_mbs_grad(monitor_mbs_grad: Any) -> bool:
 def validate_ops(ops: Any) -> list[str]:
     """Return the usable statistics.
 
-    Unknown ones are left out with a warning; `norm` stands in for an empty list; `shape` and `dtype` come last unless
-    they were named. TypeError for anything but a list.
+    Unknown ones are left out with a warning; an empty list becomes `norm`; `shape` and `dtype` come last unless the
+    list names them. TypeError if `ops` is not a list.
     """
     _check("ops", ops)
     for op in ops:
         if op not in _core.OPS:
-            logger.warning("ops: %r is not known and left out; known are %s", op, ", ".join(_core.OPS))
+            logger.warning("ops: unknown statistic %r is left out; known: %s", op, ", ".join(_core.OPS))
     known = [op for op in ops if op in _core.OPS] or ["norm"]
     return known + [op for op in ("shape", "dtype") if op not in known]
 
 
 def validate_int_arg(value: Any, name: str, minimum: int, default_value: int) -> int:
-    """Return the value; the default for None, and with a warning for anything but an integer from `minimum` on."""
+    """Return the value; the default for None and, with a warning, if it is not an integer of at least `minimum`."""
     if value is None:
         return default_value
     if isinstance(value, int) and not isinstance(value, bool) and value >= minimum:
@@ -143,7 +143,7 @@ def validate_int_arg(value: Any, name: str, minimum: int, default_value: int) ->
 
 
 def validate_set_monitor(grad_acc_steps: Any, start_iteration: Any) -> tuple[int, int]:
-    """Return usable arguments of `set_monitor`; 1 and 0 stand in, with a warning."""
+    """Return usable arguments of `set_monitor`; 1 and 0 replace unusable ones, with a warning."""
     return (
         validate_int_arg(grad_acc_steps, "grad_acc_steps", 1, 1),
         validate_int_arg(start_iteration, "start_iteration", 0, 0),
@@ -151,7 +151,7 @@ def validate_set_monitor(grad_acc_steps: Any, start_iteration: Any) -> tuple[int
 
 
 def validate_config(config: dict[str, Any]) -> None:
-    """Check a whole config, and put the values into it that stand in for what is missing or unusable.
+    """Check a whole config, and replace missing or unusable values in it.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def validate_config(config: dict[str, Any]) -> None:
 
 
 class MsgConst:
-    """Lists what `filter_special_chars` replaces."""
+    """The characters that `filter_special_chars` replaces."""
 
     SPECIAL_CHAR: ClassVar[list[str]] = [
         *("\n", "\r", "\u007f", "\b", "\f", "\t", "\u000b"),
@@ -187,7 +187,7 @@ class MsgConst:
 
 
 def filter_special_chars(func: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Wrap a function of a message: control characters, escaped ones too, become underscores."""
+    """Wrap a function of a message: control characters, also escaped ones, become underscores."""
 
     @functools.wraps(func)
     def filtered(msg: str) -> Any:
@@ -199,15 +199,15 @@ def filter_special_chars(func: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def get_output_base_dir() -> str:
-    """Return the base of all output: MONITOR_OUTPUT_DIR, without it ./monitor_output."""
+    """Return the base of all output: MONITOR_OUTPUT_DIR, else ./monitor_output."""
     return os.getenv("MONITOR_OUTPUT_DIR", "./monitor_output")
 
 
 def time_str2time_digit(time_str: str) -> datetime:
-    """Return the time that begins the name of a run directory, such as "Dec03_21-34-40", in the year 1904.
+    """Return the time at the start of a run directory's name, such as "Dec03_21-34-40", in the year 1904.
 
-    A leap year, so that directories of 29 February have a time as well. TypeError for anything but a text,
-    RuntimeError for one that is no such time.
+    1904 is a leap year, so directories of 29 February have a time as well. TypeError if the argument is not a str,
+    RuntimeError if the text is not such a time.
     """
     if not isinstance(time_str, str):
         raise TypeError(f"time_str:{time_str} should be a str")

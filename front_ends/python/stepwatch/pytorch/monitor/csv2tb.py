@@ -1,4 +1,4 @@
-"""`stepwatch.csv2tb`, under the name of its module in msProbe, with the helpers that its users know."""
+"""`stepwatch.csv2tb`, under the name of its module in msProbe, with the helpers of that module."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def parse_step_fn(filepath: str | os.PathLike[str]) -> Series:
     Parameters
     ----------
     filepath
-        A file with the columns vpp_stage, name, step, perhaps micro_step, and statistics.
+        A file with the columns vpp_stage, name, step, optionally micro_step, and statistics.
 
     Returns
     -------
@@ -57,7 +57,7 @@ def parse_step_fn(filepath: str | os.PathLike[str]) -> Series:
 
 
 def update_dict(dict1: dict[Any, Any], dict2: dict[Any, Any]) -> dict[Any, Any]:
-    """Put the entries of ``dict2`` into ``dict1`` at every depth; ValueError names a key that both have."""
+    """Merge ``dict2`` into ``dict1`` at every depth; ValueError names a key that both have."""
     for key, value in dict2.items():
         if key not in dict1:
             dict1[key] = value
@@ -72,9 +72,9 @@ def update_dict(dict1: dict[Any, Any], dict2: dict[Any, Any]) -> dict[Any, Any]:
 
 
 def write_step(output_dirpath: str, parse_step_result: Series, rank: int | str, data_type: str) -> None:
-    """Write what `parse_step_fn` has read as a TensorBoard file, in ``{output_dirpath}/rank{rank}/{data_type}``.
+    """Write the result of `parse_step_fn` as a TensorBoard file in ``{output_dirpath}/rank{rank}/{data_type}``.
 
-    What lies there is replaced. Needs the package tensorboard.
+    Existing files there are replaced. Requires the package tensorboard.
     """
     from torch.utils.tensorboard import SummaryWriter
 

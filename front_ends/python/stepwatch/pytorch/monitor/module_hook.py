@@ -1,7 +1,7 @@
-"""TrainerMon under the name of its module in msProbe, with the other names that are imported from there.
+"""TrainerMon under the name of its module in msProbe, with the other names of that module.
 
-The context classes hold nothing of the monitor, whose values never are in Python: they exist for code that makes its
-own, and for type hints.
+The context classes contain no data of the monitor, which keeps its values in native code. They exist for programs that
+create their own instances, and for type hints.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ param_is_data_parallel_duplicate = is_data_parallel_duplicate
 
 class _Resettable:
     def reset(self) -> None:
-        """Empty everything that can be filled."""
+        """Clear all values."""
         for value in vars(self).values():
             if isinstance(value, (dict, list)):
                 value.clear()
@@ -88,7 +88,7 @@ class OptimizerContext(_Resettable):
 
 @dataclass
 class GradContext(_Resettable):
-    """Gradients before and after their reduction, and of activations."""
+    """Holds gradients before and after their reduction, and gradients of activations."""
 
     pre: dict[str, Any] = field(default_factory=dict)
     post: dict[str, Any] = field(default_factory=dict)
@@ -108,12 +108,12 @@ _JOINED = {
 
 @dataclass
 class CommunicationContext(_Resettable):
-    """Values of communication operators: tag -> statistic -> values of the calls."""
+    """Holds values of communication operators: tag -> statistic -> values of the calls."""
 
     data: dict[str, Any] = field(default_factory=dict)
 
     def aggregate(self) -> None:
-        """Replace the values of the calls by one: extremes, sum of nans, root of the sum of squares, plain means."""
+        """Replace the values of the calls by one: extremes, sum of nans, root of the sum of squares, means."""
         self.data = {
             tag: {op: _JOINED[op](values) if op in _JOINED and values else math.nan for op, values in ops.items()}
             for tag, ops in self.data.items()

@@ -1,4 +1,4 @@
-"""Helpers and settings that scripts written for msProbe import or replace."""
+"""Helpers and settings that scripts for msProbe import or replace."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAN_TENSOR_ON_DEVICE: torch.Tensor | None = None
 
 
 def get_nan_tensor() -> torch.Tensor:
-    """Return a 0-d tensor that holds NaN, always the same one."""
+    """Return a 0-d tensor of NaN; every call returns the same tensor."""
     global NAN_TENSOR_ON_DEVICE
     if NAN_TENSOR_ON_DEVICE is None:
         NAN_TENSOR_ON_DEVICE = torch.tensor(torch.nan, device=device)
