@@ -1,4 +1,4 @@
-"""Check the habits that a compiler does not see: file and line length, leftover marks, spaces, dead links in docs.
+"""Check the habits that a compiler does not see: file and line length, leftover marks, dead links, plain English.
 
 Run from anywhere: ``python3 tools/tidy.py``. Exit code 1 and one line for each finding.
 """
@@ -27,6 +27,17 @@ STABLE_ABI = "front_ends/python/native/"
 PRINTS = re.compile(r"std::(?:printf|fprintf|fputs|puts|fputc|fwrite|perror|cout|cerr)\b")
 PROGRAMS = ("controller/cli/", "operations/")
 WRITES_ESCAPES = ("controller/cli/terminal.cc", "controller/cli/progress_bar.cc", "controller/cli/print_answer.cc")
+# Plain English, in documents, public headers and the texts of both programs' command lines: the subject comes first.
+OPENINGS = re.compile(r"(?:^|(?<=[.:!?;|] )|(?<=^- ))(?:What|Of|Who|Whose|Whoever|Whatever|Nothing|None|Nobody)\b")
+WORDS = re.compile(
+    r"\b(?:nought|lately|in vain|for ever|all the same|whoever|midst|is none|are none)\b"
+    r"|\b(?:tells?|told|says?|said|hears?|heard)\b"
+    r"|\b(?<!there )(?:is|are) no (?!longer\b|more\b|less\b|later\b|larger\b)",
+    re.IGNORECASE,
+)
+QUOTED = re.compile(r"`[^`]*`|\[[^]]*\]\([^)]*\)|\"[^\"]*\"")
+LITERAL = re.compile(r'"((?:[^"\\\\]|\\\\.)*)"')
+HELP_TEXTS = ("controller/cli/main.cc", "operations/daemon/main.cc")
 LINK = re.compile(r"\]\(([^)#\s]+)(#[^)]*)?\)")
 # Inputs that are wrong on purpose.
 EXEMPT = ("schemas/examples/",)
@@ -58,6 +69,35 @@ def line_findings(name: str, suffix: str, lines: list[str]) -> list[str]:
     return findings
 
 
+def spoken_text(name: str, lines: list[str]) -> list[tuple[int, str]]:
+    """Return the lines of prose with their numbers: of a document, of comments in a public header, of help texts."""
+    if name.endswith(".md") and (name.startswith("docs/") or "/" not in name):
+        fenced = [line.startswith("```") for line in lines]
+        inside = [sum(fenced[: index + 1]) % 2 == 1 for index in range(len(lines))]
+        return [
+            (number, line)
+            for number, (line, code) in enumerate(zip(lines, inside), 1)
+            if not code and not line.startswith("    ")
+        ]
+    if name.startswith("include/stepwatch/"):
+        comments = [(number, line.partition("//")) for number, line in enumerate(lines, 1)]
+        return [(number, text.lstrip("/ ")) for number, (_, slashes, text) in comments if slashes]
+    if name in HELP_TEXTS or (name.startswith("controller/cli/") and name.endswith("_verbs.cc")):
+        texts = ((number, text) for number, line in enumerate(lines, 1) for text in LITERAL.findall(line))
+        return [(number, text) for number, text in texts if " " in text]
+    return []
+
+
+def english_findings(name: str, lines: list[str]) -> list[str]:
+    """Return sentences that do not begin with their subject, and words of another century."""
+    findings = []
+    for number, text in spoken_text(name, lines):
+        prose = QUOTED.sub("", text)
+        for found in (*OPENINGS.finditer(prose), *WORDS.finditer(prose)):
+            findings.append(f'{name}:{number}: "{found[0].strip()}" is not plain English here: {text.strip()[:60]}')
+    return findings
+
+
 def link_findings(path: Path, name: str, text: str) -> list[str]:
     """Return links of a document that lead nowhere in the checkout."""
     findings = []
@@ -83,6 +123,7 @@ def main() -> int:
         if path.suffix in CODE and len(lines) > FILE_LINES_MAX:
             findings.append(f"{name}: {len(lines)} lines, at most {FILE_LINES_MAX}: more than one idea?")
         findings += line_findings(name, path.suffix, lines)
+        findings += english_findings(name, lines)
         if path.suffix == ".md":
             findings += link_findings(path, name, text)
     print("\n".join(findings) if findings else "tidy")

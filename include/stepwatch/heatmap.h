@@ -1,4 +1,4 @@
-// Heat maps: how the elements of a tensor are spread over bins, a column for each collected step.
+// Heat maps: the distribution of a tensor's elements over bins, one column per collected step.
 #pragma once
 
 #include <array>
@@ -9,15 +9,15 @@
 
 namespace stepwatch {
 
-// Of equal width, from kHeatmapMin to kHeatmapMax; the last one holds its upper end as well.
+// Bins of equal width from kHeatmapMin to kHeatmapMax; the last bin includes its upper end.
 inline constexpr size_t kHeatmapBins = 30;
 inline constexpr double kHeatmapMin = -1;
 inline constexpr double kHeatmapMax = 1;
 
-// What one step adds to the heat map of a site of the kinds kAdamUpdate and kAdamRatio.
+// One step's column of the heat map of a kAdamUpdate or kAdamRatio site.
 struct HeatmapColumn {
   SiteId site = 0;
-  // Elements in each bin, the lowest bin first. Elements outside of all bins and NaN are in none.
+  // Element counts, lowest bin first. NaN and elements outside the bins are not counted.
   std::array<uint64_t, kHeatmapBins> counts{};
 };
 

@@ -1,7 +1,7 @@
-// Numbers that a front end computes itself, of tensors on devices whose memory no engine here reads.
+// Statistics that a front end computes itself, for tensors on devices whose memory no engine of the monitor reads.
 //
-// The tensor is seen in one call, Recorder::MeasureLate, and the numbers are there later: the record waits for them in
-// its step frame exactly as one of a tensor in CUDA memory does, and is dropped as late where that one would be.
+// Recorder::MeasureLate records the tensor; its statistics arrive later. The record waits for them in its step frame,
+// like one of a tensor in CUDA memory, and is dropped as late after the same time.
 #pragma once
 
 #include <chrono>
@@ -12,33 +12,34 @@
 
 namespace stepwatch {
 
-// The device of a tensor whose memory nothing here reads: no engine is made for it.
+// Device of a tensor whose memory the monitor does not read; it has no engine.
 inline constexpr Device kElsewhere{DeviceKind::kCuda, -1};
 
-// Stands for one tensor whose numbers are under way. `number` is the front end's, and names nothing else until the
-// ticket is used up or discarded.
+// One tensor whose statistics are pending. The front end chooses `number`; it must stay unique until the ticket is
+// harvested or discarded.
 struct LateTicket {
   uint64_t number = 0;
-  // The result is a sign agreement: it is in Statistics::mean, and nothing else is set.
+  // The result is a sign agreement: Statistics::mean holds it, and no other field is set.
   bool is_agreement = false;
-  // What the trainer's thread has spent on it: launching operators, mostly. Counted with the site's kind.
+  // Time that the trainer's thread spent on it, mostly launching operators. Counted with the site's kind.
   std::chrono::nanoseconds spent{0};
 };
 
-// How `zeros` is counted under the plan in force.
+// Rule by which the plan in force counts `zeros`.
 struct ZerosRule {
   double eps = 1e-8;
   EpsMode mode = EpsMode::kParity;
 };
 
-// The front end's side (Recorder::SetLateResults). Calls come from several threads, one at a time for each ticket, and
-// must not wait.
+// Implemented by the front end (Recorder::SetLateResults). Several threads call it, one at a time for each ticket.
+// Calls must not wait.
 class LateResults {
  public:
   virtual ~LateResults() = default;
-  // The drain thread. True, once for a ticket, when its numbers are there; the ticket is then used up.
+  // Drain thread. Returns true, once per ticket, when the statistics are ready, and fills them in; the ticket is then
+  // used up.
   virtual bool Harvest(uint64_t ticket, Statistics* statistics) noexcept = 0;
-  // Nobody will ask for this ticket again.
+  // Any thread. The ticket will not be harvested any more.
   virtual void Discard(uint64_t ticket) noexcept = 0;
 };
 

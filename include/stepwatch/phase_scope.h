@@ -1,9 +1,9 @@
-// A phase for the length of a block.
+// Sets a phase for the length of a block.
 //
 //   {
 //     stepwatch::PhaseScope evaluating(&monitor, stepwatch::Phase::kEval);
 //     Evaluate(model);
-//   }  // the phase is again what it was
+//   }  // restores the previous phase
 #pragma once
 
 #include <chrono>
@@ -12,8 +12,8 @@
 
 namespace stepwatch {
 
-// On the step thread. Scopes nest: each restores what it found, with the time that was left of its expiry. The monitor
-// outlives the scope; null: the scope does nothing.
+// Step thread. Scopes nest: each restores the phase that it found, with its original time of expiry. The monitor must
+// outlive the scope; null: the scope does nothing.
 class PhaseScope {
  public:
   explicit PhaseScope(Monitor* monitor, Phase phase,

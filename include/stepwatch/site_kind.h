@@ -1,4 +1,4 @@
-// Kinds of sites: what is seen there. The table at the end holds all that the monitor knows of each kind.
+// Kinds of sites. The table at the end holds all properties of each kind.
 #pragma once
 
 #include <cstddef>
@@ -28,50 +28,50 @@ enum class SiteKind : uint8_t {
 };
 inline constexpr int kSiteKindCount = 16;
 
-// What PlannedSite::owner is an index into.
+// List into which PlannedSite::owner is an index.
 enum class SiteOwner : uint8_t {
   kModule,     // SiteIndex::modules
   kParameter,  // SiteIndex::parameters
   kOperator,   // SiteIndex::operators
 };
 
-// Whether records say in which micro-batch they were seen: a column of CSV files, a part of tags.
+// Whether records have a micro-batch: a column of CSV files, a part of tags.
 enum class MicroSteps : uint8_t {
   kNever,
   kAlways,
-  kWithMbsGrad,  // if the config has monitor_mbs_grad
+  kWithMbsGrad,  // if the config sets monitor_mbs_grad
 };
 
-// What becomes of several records of one site, element and call in a step.
+// Treatment of several records of one site, element and call in a step.
 enum class Repeats : uint8_t {
-  kNone,     // there are none
-  kReplace,  // the last one counts: a gradient is seen again when more has been added to it
-  kJoin,     // they are calls, which make one row of the step
+  kNone,     // several records do not occur
+  kReplace,  // the last one counts: a gradient is observed again after more was added to it
+  kJoin,     // they are calls, joined into one row of the step
 };
 
 enum class SiteRows : uint8_t {
   kOwnFiles,
-  kFilesOfOther,  // the rows stand in the files of kMgDirection
-  kHeatmap,       // there are no rows but heat maps (HeatmapColumn)
+  kFilesOfOther,  // rows go to the files of kMgDirection
+  kHeatmap,       // no rows, only heat maps (HeatmapColumn)
 };
 
 inline constexpr size_t kFeatureColumnsMax = 2;
 
 struct SiteKindTraits {
   SiteKind kind;
-  const char* name;  // the prefix of its files; in l2_targets the key of a feature
-  const char* task;  // how tags name it
+  const char* name;  // prefix of its files; key of a feature in l2_targets
+  const char* task;  // its name in tags
   SiteOwner owner;
   MicroSteps micro_steps;
   Repeats repeats;
   SiteRows rows;
-  // An L2 feature has columns of its own, which are numbers throughout. Other kinds have 0 here, and those of `ops`.
+  // Columns of an L2 feature, all of them numbers. Other kinds have 0 here and use the columns of `ops`.
   size_t column_count = 0;
   Stat columns[kFeatureColumnsMax] = {};
-  const char* suffix = "";  // what a feature adds to the module's name
+  const char* suffix = "";  // appended to the module's name by a feature
 };
 
-// One row for each kind, in their order. Adding a kind adds a row here; CONTRIBUTING.md names the other places.
+// One row per kind, in their order. A new kind needs a row here; CONTRIBUTING.md names the other places.
 inline constexpr SiteKindTraits kSiteKindTraits[] = {
     {SiteKind::kActv, "actv", "actv", SiteOwner::kModule, MicroSteps::kAlways, Repeats::kNone, SiteRows::kOwnFiles},
     {SiteKind::kActvGrad, "actv_grad", "actv_grad", SiteOwner::kModule, MicroSteps::kAlways, Repeats::kReplace,
@@ -160,7 +160,7 @@ constexpr bool IsFeature(SiteKind kind) {
 constexpr bool HasHeatmap(SiteKind kind) {
   return TraitsOf(kind).rows == SiteRows::kHeatmap;
 }
-// The kind in whose files the rows stand.
+// Returns the kind whose files contain the rows.
 constexpr SiteKind FileKind(SiteKind kind) {
   return TraitsOf(kind).rows == SiteRows::kFilesOfOther ? SiteKind::kMgDirection : kind;
 }

@@ -1,4 +1,4 @@
-// The statistics of one tensor. The table at the end holds all that the monitor knows of each.
+// Statistics of one tensor. The table at the end holds all properties of each.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace stepwatch {
 
-// What a column holds. The first twelve are the entries of `ops`, nine of them msProbe's, with its meaning; the others
-// are the L2 features of a module, which the front end computes (see ColumnsOf).
+// Content of a column. The first twelve are the entries of `ops`; nine of them are msProbe's, with the same
+// definitions. The others are L2 features of a module, computed by the front end (see ColumnsOf).
 enum class Stat : uint8_t {
   kNorm,
   kMean,
@@ -23,21 +23,21 @@ enum class Stat : uint8_t {
   kInfs,
   kStd,
   kAbsMax,
-  kEntropy,                 // of attention: mean over rows
-  kSoftmaxMax,              // of attention: mean over rows
-  kStableRank,              // of a weight: Frobenius norm / spectral norm
-  kKernelNorm,              // of a weight: spectral norm
+  kEntropy,                 // attention: mean over rows
+  kSoftmaxMax,              // attention: mean over rows
+  kStableRank,              // weight: Frobenius norm / spectral norm
+  kKernelNorm,              // weight: spectral norm
   kRouterWeightSimilarity,  // mean cosine similarity of pairs of experts
   kPerTokenExpertEntropy,   // mean over tokens
 };
-inline constexpr int kOpCount = 12;    // those that `ops` may name: the first ones
+inline constexpr int kOpCount = 12;    // entries of `ops`: the first ones
 inline constexpr int kStatCount = 18;  // all
 
-// How `eps` of `zeros` is compared. kParity rounds eps to the tensor's dtype first, as torch does; where an eps above 0
-// rounds to 0, as 1e-8 does in fp16, exactly the zeros count. kExact compares with eps itself.
+// Comparison with the `eps` of `zeros`. kParity first rounds eps to the tensor's dtype, as torch does; if an eps above
+// 0 rounds to 0, as 1e-8 does in fp16, only exact zeros count. kExact compares with eps itself.
 enum class EpsMode : uint8_t { kParity, kExact };
 
-// All statistics of one tensor, from one read of it. Sums are fp64. With n the element count:
+// All statistics of one tensor, from one read of its memory. Sums are fp64. With n the element count:
 //   norm  sqrt(sum x^2), 0 for an empty tensor        mean  sum x / n, NaN for an empty one
 //   min, max, abs_max  NaN if any element is NaN or the tensor is empty
 //   zeros  count(|x| < eps) / n, strict; a NaN never counts; NaN for an empty tensor
@@ -51,17 +51,17 @@ struct Statistics {
   double abs_max = std::numeric_limits<double>::quiet_NaN();
   double zeros = std::numeric_limits<double>::quiet_NaN();
   double std_dev = std::numeric_limits<double>::quiet_NaN();
-  int64_t nans = 0;  // -1: not known
-  int64_t infs = 0;  // likewise
-  // The extremes of an integer or bool tensor that is not empty, exact beyond 2^53.
+  int64_t nans = 0;  // -1: unknown
+  int64_t infs = 0;  // -1: unknown
+  // Extremes of a non-empty integer or bool tensor, exact beyond 2^53.
   bool integral = false;
   int64_t min_int = 0;
   int64_t max_int = 0;
 };
 
-// How the values of several calls of a communication operator make the value of their row.
+// Rule that joins the values of several calls of a communication operator into the value of their row.
 enum class StatMerge : uint8_t {
-  kNone,  // they make none: the column prints nan
+  kNone,  // no joint value: the column prints nan
   kAverage,
   kRootOfSquares,
   kLeast,
@@ -69,11 +69,11 @@ enum class StatMerge : uint8_t {
   kSum,
 };
 
-// Whether alarms judge it.
+// Whether alarms check the statistic.
 enum class StatJudged : uint8_t {
   kNever,
   kAlways,
-  kOfSeveral,  // of tensors with several elements: of one it is NaN by definition
+  kOfSeveral,  // only for tensors with several elements; NaN by definition for one element
 };
 
 struct StatTraits {
@@ -81,14 +81,14 @@ struct StatTraits {
   const char* name;
   StatMerge merge;
   StatJudged judged;
-  bool is_element;  // it is an element of the tensor, and prints as one
-  // Where its value is. With both members: the integer if the tensor is integral, otherwise the number. With neither it
-  // is no number (shape, dtype), or an L2 feature, which is computed elsewhere.
+  bool is_element;  // an element of the tensor, printed as one
+  // Member that holds the value. Both set: the integer if the tensor is integral, otherwise the number. Neither set:
+  // not a number (shape, dtype), or an L2 feature, which is computed elsewhere.
   double Statistics::*number;
   int64_t Statistics::*integer;
 };
 
-// One row for each statistic, in the order of Stat. Adding one adds a row here; CONTRIBUTING.md names the other places.
+// One row per statistic, in the order of Stat. A new one needs a row here; CONTRIBUTING.md names the other places.
 inline constexpr StatTraits kStatTraits[] = {
     {Stat::kNorm, "norm", StatMerge::kRootOfSquares, StatJudged::kAlways, false, &Statistics::norm, nullptr},
     {Stat::kMean, "mean", StatMerge::kAverage, StatJudged::kAlways, false, &Statistics::mean, nullptr},
@@ -96,7 +96,7 @@ inline constexpr StatTraits kStatTraits[] = {
     {Stat::kMax, "max", StatMerge::kGreatest, StatJudged::kAlways, true, &Statistics::max, &Statistics::max_int},
     {Stat::kZeros, "zeros", StatMerge::kAverage, StatJudged::kAlways, false, &Statistics::zeros, nullptr},
     {Stat::kNans, "nans", StatMerge::kSum, StatJudged::kAlways, false, nullptr, &Statistics::nans},
-    // The element of a scalar, which is its own maximum.
+    // A scalar has one element, which is also its maximum.
     {Stat::kId, "id", StatMerge::kNone, StatJudged::kNever, true, &Statistics::max, &Statistics::max_int},
     {Stat::kShape, "shape", StatMerge::kNone, StatJudged::kNever, false, nullptr, nullptr},
     {Stat::kDtype, "dtype", StatMerge::kNone, StatJudged::kNever, false, nullptr, nullptr},
@@ -126,7 +126,7 @@ constexpr const StatTraits& TraitsOf(Stat stat) {
 constexpr const char* StatName(Stat stat) {
   return TraitsOf(stat).name;
 }
-// An entry of `ops` by its name.
+// Returns the entry of `ops` with this name; nullopt if it is unknown.
 std::optional<Stat> StatFromName(std::string_view name);
 
 }  // namespace stepwatch

@@ -1,9 +1,9 @@
-// What a call that users can make fail gives back.
+// Results of calls that users can make fail.
 //
-// A Status is Ok or carries a code, a sentence for the person at the other end, and, when the fault lies in the text of
-// a config file, where: key, line and column (1-based; columns count characters). A Result<T> is a value or such a
-// Status. Both are values: copy and move them freely, from any thread. Nothing here throws, except Result::value() on
-// an error, which is a mistake of the caller.
+// A Status is Ok, or has a code, a sentence for people and, for a fault in the text of a config file, its place: key,
+// line and column (1-based; columns count characters). A Result<T> is a value or such a Status. Both are values: copy
+// and move them freely, from any thread. No function here throws, except Result::value() on an error, which is a
+// mistake of the caller.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,17 @@ namespace stepwatch {
 enum class StatusCode : uint8_t {
   kOk,
   kInvalid,      // malformed: bad JSON, a bad argument
-  kWrongType,    // a JSON value of another type than the key takes (Python: TypeError)
-  kOutOfRange,   // the right type, a value that is not usable (Python: ValueError)
+  kWrongType,    // a JSON value of a type that the key does not accept (Python: TypeError)
+  kOutOfRange,   // the right type, but an unusable value (Python: ValueError)
   kNotFound,     // no such file, module, parameter
-  kUnavailable,  // the operating system said no; trying again later can succeed
-  kExhausted,    // no space, no descriptors, a limit of ours
-  kUnsupported,  // well formed, but this build or this tensor cannot
+  kUnavailable,  // the operating system refused; a later retry can succeed
+  kExhausted,    // no space, no descriptors, or a limit of the monitor
+  kUnsupported,  // well formed, but not supported by this build or for this tensor
   kTimedOut,
-  kInternal,  // a fault of ours
+  kInternal,  // a bug in Stepwatch
 };
 
-// Where in a config text something was found. line 0: not about a place in a text.
+// A place in a config text. line 0: no place in a text.
 struct TextPlace {
   std::string key;  // dotted path, for instance "alert.rules[0].rule_name"; empty for the whole text
   int line = 0;
@@ -43,7 +43,7 @@ class [[nodiscard]] Status {
 
   bool ok() const { return code_ == StatusCode::kOk; }
   StatusCode code() const { return code_; }
-  // One sentence without the place: what was found, what would be accepted, what happens now.
+  // One sentence without the place: the value found, the values accepted, the consequence.
   const std::string& message() const { return message_; }
   const TextPlace& place() const { return place_; }
 

@@ -1,5 +1,4 @@
-// Stores that are ready to use: a queue that another thread works through, a thread that performs blocking calls, the
-// memory of this process, a directory.
+// Ready-made stores: a queue for another thread, a thread for blocking calls, the memory of this process, a directory.
 #pragma once
 
 #include <atomic>
@@ -14,8 +13,8 @@
 
 namespace stepwatch {
 
-// A store whose requests other threads take, perform and answer: for front ends whose store lives in a language with
-// threads of its own. One thread takes what is answered at once, one after the other; another may take what listens.
+// A store whose requests other threads fetch, perform and answer: for front ends whose store lives in a language with
+// threads of its own. One thread performs the immediate requests, in order; another may perform those that listen.
 class StoreQueue final : public Store {
  public:
   enum class Call : uint8_t { kSet, kGet, kSetOnce, kSetAll, kAppend, kListen };
@@ -38,13 +37,13 @@ class StoreQueue final : public Store {
   void Append(const std::string& key, const std::string& text, Done done) override;
   void Listen(const std::string& key, Done done) override;
 
-  // The thread that performs: the next request; none if none came in time, or the queue is closed.
+  // Performing thread: returns the next request; nullopt after the timeout or when the queue is closed.
   std::optional<Request> Next(std::chrono::milliseconds timeout);
   // The same for requests that listen.
   std::optional<Request> NextListen(std::chrono::milliseconds timeout);
-  // No connection can be made on which to listen: what listens from then on is answered as failed.
+  // Call it if no connection for listening can be made: waiting and later Listen requests fail with kUnavailable.
   void StopListening();
-  // What waits, and what comes later, is answered with kUnavailable.
+  // Answers waiting and later requests with kUnavailable.
   void Close();
   bool closed() const;
 
@@ -57,15 +56,15 @@ class StoreQueue final : public Store {
   const std::unique_ptr<Requests> requests_;
 };
 
-// Performs the calls on a thread of its own. The thread ends, and `store` with it, once the last call that is under way
-// has returned after the result was destroyed.
+// Performs the calls on a thread of its own. After the result is destroyed and the current call has returned, the
+// thread ends and releases `store`.
 std::shared_ptr<Store> RunOnOwnThread(std::shared_ptr<BlockingStore> store);
 
-// In the memory of this process: for ranks that are threads of one program, and for tests.
+// Store in the memory of this process: for ranks that are threads of one program, and for tests.
 std::shared_ptr<Store> MakeMemoryStore();
 
-// One file a key in a directory that all ranks see; the directory is made. Local file systems and those on which
-// link(2) is exclusive; not for jobs on more than some ten ranks.
+// One file per key in a directory that all ranks see; created if missing. Needs a local file system, or one on which
+// link(2) is exclusive; for at most some ten ranks.
 std::shared_ptr<BlockingStore> MakeFileStore(const std::string& directory);
 
 }  // namespace stepwatch

@@ -1,4 +1,4 @@
-// What records are called: their name in CSV rows, and the tag by which alarms, TensorBoard and `api` know them.
+// Names of records: their name in CSV rows, and their tag in alarms, TensorBoard and `api`.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace stepwatch {
 std::string RecordName(const PlannedSite& site, const Record& record);
 
 // "{chunk}:{name}[:{micro_step}]/rank{R}/{task}", such as "0:fc.input:0/rank0/actv" or "0:fc.weight/rank0/post_grad";
-// of a communication operator "{operator}/rank{R}/{side}_{element}", such as "all_reduce/rank0/post_0".
+// for a communication operator "{operator}/rank{R}/{side}_{element}", such as "all_reduce/rank0/post_0".
 std::string RecordTag(const RecordLayout& layout, const Record& record, int rank);
 // The same without a layout, for LatestValue.
 std::string RecordTag(const PlannedSite& site, bool has_micro_step, const Record& record, int rank);

@@ -1,7 +1,7 @@
-// A tensor as the monitor sees it: an address and a description, nothing of a framework.
+// A tensor as the monitor sees it: an address and a description, independent of any framework.
 //
-// The view owns nothing. The memory must stay valid and unchanged until the call it is handed to returns (CPU), or
-// until the work queued on `stream` before the call has run (CUDA).
+// The view owns no memory. The memory must stay valid and unchanged until the call that receives the view returns
+// (CPU), or until the work that is on `stream` when that call returns has run (CUDA).
 #pragma once
 
 #include <array>
@@ -22,12 +22,12 @@ enum class DType : uint8_t {
   kInt8,
   kUInt8,
   kBool,
-  kOther,  // complex, quantized, ...: seen, never measured
+  kOther,  // complex, quantized, ...: cannot be measured
 };
 
-// Bytes of one element; 0 for kOther.
+// Bytes per element; 0 for kOther.
 int ElementSize(DType dtype);
-// The text of the CSV column `dtype`, as torch prints it: "torch.float32". kOther: "torch.other".
+// Text in the CSV column `dtype`, as torch prints it: "torch.float32". kOther: "torch.other".
 const char* DTypeName(DType dtype);
 inline bool IsIntegral(DType dtype) {
   return dtype >= DType::kInt64 && dtype <= DType::kBool;

@@ -6,7 +6,7 @@
 //   stepwatch::TorchMonitor monitor("config.json");
 //   monitor.Attach(*model, optimizer);
 //
-// The one public header that shows a third-party type. C++17.
+// The only public header with third-party types. C++17.
 #pragma once
 
 #include <torch/nn.h>

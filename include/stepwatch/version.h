@@ -1,4 +1,4 @@
-// The version of the library these headers belong to.
+// Version of the library these headers belong to.
 #pragma once
 
 namespace stepwatch {

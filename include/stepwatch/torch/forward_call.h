@@ -1,5 +1,5 @@
-// One call of a watched module's forward, as its template sees it: which tensors go in and come out, and what the
-// monitor does before and after. Everything that needs no template lives behind ForwardCall.
+// One call of the forward of a watched module, as its template sees it: the tensors that go in and come out, and the
+// work of the monitor before and after. Code that needs no template is behind ForwardCall.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,11 +23,11 @@ namespace detail {
 using InputList = c10::SmallVector<const at::Tensor*, 4>;
 
 struct OutputList {
-  c10::SmallVector<const at::Tensor*, 4> tensors;  // null: an element that is no tensor
+  c10::SmallVector<const at::Tensor*, 4> tensors;  // null: an element that is not a tensor
   bool is_tuple = false;
 };
 
-// Tuples, pairs, vectors, arrays and optionals are looked into, to any depth; anything else holds no tensors for us.
+// Finds tensors in tuples, pairs, vectors, arrays and optionals, to any depth. Other types count as without tensors.
 template <class T>
 struct Tensors {
   static constexpr bool kAny = false;
@@ -97,9 +97,8 @@ struct IsArrayRef : std::false_type {};
 template <class T>
 struct IsArrayRef<c10::ArrayRef<T>> : std::true_type {};
 
-// An argument on its way to forward, declared there as A and given as B. One that holds tensors is converted to A and
-// kept, so that its tensors can be read before the call; one that the module takes by a reference to write through is
-// passed on as it is.
+// An argument of forward, declared as A and passed as B. An argument with tensors is converted to A and kept, so that
+// its tensors can be read before the call; a reference through which the module writes is passed on unchanged.
 template <class A, class B>
 class ArgumentSlot {
   using Plain = std::decay_t<A>;
@@ -151,7 +150,7 @@ OutputList OutputsOf(const R& result) {
   return outputs;
 }
 
-// Nothing here throws, whatever goes wrong: the module then sees what it would have seen without us.
+// Never throws: after any fault the module sees the same values as without the monitor.
 class ForwardCall {
  public:
   ForwardCall(ModuleTap& tap, bool training) noexcept;
@@ -160,7 +159,7 @@ class ForwardCall {
   ForwardCall& operator=(const ForwardCall&) = delete;
 
   bool wanted() const noexcept { return frame_ != nullptr; }
-  // Measures the inputs. They stay as they are.
+  // Measures the inputs and leaves them unchanged.
   void Before(const InputList& inputs) noexcept;
   void After(const OutputList& outputs) noexcept;
 

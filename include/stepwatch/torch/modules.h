@@ -2,9 +2,9 @@
 //
 //   namespace nn = stepwatch::nn;   // was torch::nn
 //
-// Everything that is not listed comes from torch::nn unchanged: options, functional, init, utils, Module, Cloneable,
-// and the containers Sequential, ModuleList, ModuleDict, ParameterList, ParameterDict and AnyModule, which hold modules
-// but are not watched themselves.
+// All other names come from torch::nn unchanged: options, functional, init, utils, Module, Cloneable, and the
+// containers Sequential, ModuleList, ModuleDict, ParameterList, ParameterDict and AnyModule, which are not watched
+// themselves.
 #pragma once
 
 #include <torch/nn.h>
@@ -23,7 +23,7 @@ using Flatten = Watched<torch::nn::Flatten>;
 using Unflatten = Watched<torch::nn::Unflatten>;
 using Bilinear = Watched<torch::nn::Bilinear>;
 
-// Embeddings. from_pretrained makes a watched one here too.
+// Embeddings. from_pretrained returns a watched module, too.
 class Embedding : public Watched<torch::nn::Embedding> {
  public:
   using Watched<torch::nn::Embedding>::Watched;

@@ -15,7 +15,7 @@ class OptimizerTap;
 
 namespace detail {
 
-// With a closure, gradients exist only once it has run: the first time it returns is the moment before the update.
+// With a closure, gradients exist only once it has run: its first return is the moment before the update.
 class OptimizerStep {
  public:
   using LossClosure = std::function<at::Tensor()>;
@@ -24,7 +24,7 @@ class OptimizerStep {
   ~OptimizerStep();
   OptimizerStep(const OptimizerStep&) = delete;
   OptimizerStep& operator=(const OptimizerStep&) = delete;
-  // What to hand to the optimizer instead of the closure.
+  // Returns the closure for the optimizer to run in place of `closure`.
   LossClosure Before(LossClosure closure);
   void After() noexcept;
 

@@ -1,7 +1,7 @@
-// Where the monitor takes hold of a module or an optimizer: one pointer, empty unless something is wanted there.
+// Attachment of the monitor to a module or an optimizer: one pointer, null unless a plan wants something there.
 //
-// Points and taps know each other, so either may die first. Attach, Close, and the death of a watched object belong to
-// one thread at a time; no forward and no step may run meanwhile.
+// Points and taps refer to each other, so either may be destroyed first. Attach, Close and the destruction of a watched
+// object must happen on one thread at a time, and no forward and no step may run meanwhile.
 #pragma once
 
 #include <atomic>
@@ -9,8 +9,8 @@
 
 namespace stepwatch {
 
-class ModuleTap;     // of the monitor
-class OptimizerTap;  // of the monitor
+class ModuleTap;     // internal to the monitor
+class OptimizerTap;  // internal to the monitor
 
 // Second base of a watched module. A copy starts unwatched.
 class TapPoint {
@@ -20,11 +20,11 @@ class TapPoint {
   TapPoint& operator=(const TapPoint&) { return *this; }
   virtual ~TapPoint();
 
-  // The module's own class, without the layer that watches it.
+  // The module's own class, without the watching layer.
   virtual const std::type_info& watched_type() const noexcept = 0;
 
  protected:
-  // Null while no plan wants anything of this module: all that a module costs that is not watched.
+  // Null while no plan watches this module. This load is the whole cost of a module that is not watched.
   ModuleTap* tap() const noexcept { return armed_.load(std::memory_order_acquire); }
 
  private:
@@ -34,7 +34,7 @@ class TapPoint {
   ModuleTap* attached_ = nullptr;
 };
 
-// Second base of a watched optimizer. The tap follows an optimizer that is moved.
+// Second base of a watched optimizer. A moved optimizer keeps its tap.
 class OptimizerPoint {
  public:
   OptimizerPoint() = default;
@@ -44,7 +44,7 @@ class OptimizerPoint {
   OptimizerPoint& operator=(OptimizerPoint&& other) noexcept;
   virtual ~OptimizerPoint();
 
-  // The optimizer's own class, without the layer that watches it.
+  // The optimizer's own class, without the watching layer.
   virtual const std::type_info& watched_type() const noexcept = 0;
 
  protected:

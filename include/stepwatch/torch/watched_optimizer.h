@@ -1,21 +1,21 @@
-// Watched<Optimizer>: an optimizer of torch::optim (or yours, derived from it) whose step the monitor can see.
+// Watched<Optimizer>: an optimizer of torch::optim (or yours, derived from it) whose step the monitor can observe.
 //
 //   stepwatch::Watched<torch::optim::AdamW> optimizer(model->parameters(), torch::optim::AdamWOptions(1e-3));
 //
-// It stays a torch::optim::AdamW in every other way: schedulers, parameter groups, save and load, closures.
+// In every other way it remains a torch::optim::AdamW: schedulers, parameter groups, save and load, closures.
 //
-// A class of yours whose step does more than to update is best made of a watched one:
+// Derive a class whose step does more than the update from a watched one:
 //
 //   struct Clipping : stepwatch::Watched<torch::optim::SGD> {
 //     using Watched::Watched;
 //     torch::Tensor step(LossClosure closure = nullptr) override {
 //       torch::nn::utils::clip_grad_norm_(param_groups()[0].params(), 1.0);
-//       return Watched::step(std::move(closure));  // here gradients are read, and weights before and after
+//       return Watched::step(std::move(closure));  // reads gradients, and weights before and after
 //     }
 //   };
 //
-// Inside of Watched<Yours> nobody sees where the update begins. Its gradients are read when the step is over, or its
-// closure runs again, and give no rows where they are gone by then; mg_direction gives none.
+// Inside Watched<Yours> the monitor cannot see where the update begins. It reads the gradients when the step ends or
+// the closure runs again; gradients that are gone by then have no rows, and mg_direction never has rows.
 #pragma once
 
 #include <torch/optim/optimizer.h>
