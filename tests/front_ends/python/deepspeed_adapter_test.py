@@ -132,7 +132,7 @@ def test_reduced_gradients_and_moments_are_whole_or_this_ranks_part(
             assert value(reduced, name, "norm") == pytest.approx(right[2, 1][name] / 2, rel=1e-5)
     told = capfd.readouterr().out
     assert "has no rows" not in told and "keeps no exp_avg" not in told and "[ERROR]" not in told
-    assert told.count("cover the part that this rank updates") == (0 if "fused" in kind else 1)
+    assert told.count("cover the part that this rank") == (0 if "fused" in kind else 1)
 
 
 @pytest.mark.parametrize("kind", ["stage3", "stage3-offload"])
