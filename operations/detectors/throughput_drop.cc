@@ -186,7 +186,8 @@ bool ThroughputDropDetector::IsLow(Rate* rate, double now_rate, double now) {
   if (rate->low == 1) rate->low_at = block_.at;
   if (rate->low == 0) rate->Learn(now_rate, static_cast<size_t>(settings_.baseline_blocks));
   const double far_limit = std::max(kLimitMin, 1 - std::max(1 - kVeryLow, 1.5 * spread));
-  const bool are_far = std::max(rate->recent.Newest(0), rate->recent.Newest(1)) < far_limit * rate->level;
+  const bool are_far =
+      rate->low > 1 && std::max(rate->recent.Newest(0), rate->recent.Newest(1)) < far_limit * rate->level;
   return IsLowForLong(*rate, limit * rate->level, kLowBlocks - (are_far ? 1 : 0), now) || rate->gross.IsLow();
 }
 

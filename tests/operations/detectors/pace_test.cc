@@ -59,6 +59,18 @@ TEST_CASE("Fast steps that are slow for some seconds are no drop") {
   CHECK(OpenedIn(Replay(script.Train(600).Train(25, 2).Train(300).lines)).empty());
 }
 
+TEST_CASE("A run that is slow again as soon as it has recovered has a second incident") {
+  for (int64_t well = 20; well < 40; ++well) {
+    Script script;
+    script.step_seconds = 0.5;
+    const std::vector<Incident> opened =
+        OpenedIn(Replay(script.Train(600).Train(100, 2).Train(well).Train(200, 2).lines));
+    CHECK(opened.size() <= 2);
+    CHECK(opened.front().kind == IncidentKind::kThroughputDrop);
+    if (well >= 35) CHECK(opened.size() == 2);
+  }
+}
+
 TEST_CASE("Some slow steps that are over when enough of them were seen are no drop") {
   for (int64_t before = 300; before < 305; ++before) {
     Script script;
