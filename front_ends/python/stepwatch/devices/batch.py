@@ -30,7 +30,7 @@ class Batch:
     ----------
     device : torch.device
     stream : object
-        None if the device has only one.
+        The stream is None if the device has only one.
     wide : torch.dtype
         Dtype of numbers that are not counts.
 

@@ -100,7 +100,8 @@ def spread_of(state: Mapping[str, Any], group: Mapping[str, Any]) -> torch.Tenso
     -------
     torch.Tensor or None
         2 x 30 int64 on the device of the state: the elements of the update, and of the ratio, in each bin from -1 to 1.
-        None if the state is not Adam's or not in memory, before the first update, or during capture of a CUDA graph.
+        The result is None before the first update, during capture of a CUDA graph, or if the state is not Adam's or
+        not in memory.
     """
     import torch
 
