@@ -73,7 +73,7 @@ class Job {
     options.config_path = config_path_;
     options.output_dir = directory;
     options.dynamic = false;
-    options.door = false;
+    options.control_socket = false;
     options.on_event = [this](const Event& event) { Note(event); };
     monitor_ = Monitor::Create(std::move(options)).value();
     SiteIndex sites;

@@ -1,4 +1,4 @@
-"""Time an edit: saved beside a running job until it is armed, sent through its door until it is armed, and the swap.
+"""Delay of an edit until it is armed, saved beside a running job or sent through its control socket; time of a swap.
 
 The job is ``stepwatch rehearse``, one process. A saved file is replaced by rename, and what is counted is the time
 beyond the quiet time in which the monitor waits for a second look at the same bytes. The swap is timed by the job's
@@ -25,7 +25,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 
-from door_client import UnixConnection, ask, socket_of  # noqa: E402
+from control_socket_client import UnixConnection, ask, socket_of  # noqa: E402
 
 CONFIG = '{"dynamic_on": %s, "collect_times": %d, "wg_distribution": true, "ops": ["norm", "max"]}\n'
 QUIET_TIME_MS = 100  # the default of Options::quiet_time

@@ -1,11 +1,11 @@
 """What stepwatchd itself costs, and what a job pays for it.
 
 Its own cost is that of the process, by the scheduler's clock, while it watches 64 ranks: once as beats over its
-socket, one of each rank a second, and once as 64 jobs with a monitor, each a process with a door and a pulse. What it
-holds of memory is looked at while many more runs come and end than it remembers. How long a start takes, and the
+socket, one of each rank a second, and once as 64 jobs with a monitor, each a process with a control socket and a
+pulse. Its memory is read while many more runs come and end than it remembers. How long a start takes, and the
 longest turn of its loop, are measured with a store of many runs that nobody has ended, and with requests that are as
-large or as old as they may be. What a job pays is measured by ``door_bench``: with stepwatchd absent, watching, and
-stopped while it is connected.
+large or as old as they may be. ``control_socket_bench`` measures what a job pays: with stepwatchd absent,
+watching, and stopped while it is connected.
 
     ./run bench stepwatchd
 """
@@ -27,7 +27,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 
-from door_client import UnixConnection, ask  # noqa: E402
+from control_socket_client import UnixConnection, ask  # noqa: E402
 
 RANKS = 64
 CORE_PERCENT_MAX = 0.5
@@ -178,7 +178,7 @@ def measure_itself(binaries: Path, seconds: int, warm_up: int) -> None:
             before = daemon.cpu_seconds()
             time.sleep(seconds)
             told(
-                f"{RANKS} jobs with doors and pulses, a step each a second",
+                f"{RANKS} jobs with control sockets and pulses, a step each a second",
                 daemon,
                 seconds,
                 daemon.cpu_seconds() - before,
@@ -322,7 +322,7 @@ def measure_turns(binaries: Path) -> None:
 def main() -> None:
     """Measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("binaries", type=Path, help="where stepwatchd, stepwatch and door_bench are")
+    parser.add_argument("binaries", type=Path, help="where stepwatchd, stepwatch and control_socket_bench are")
     parser.add_argument("--seconds", type=int, default=60, help="how long each is measured")
     parser.add_argument("--warm-up", type=int, default=20, help="seconds before that")
     parser.add_argument("--rounds", type=int, default=101, help="of the job's steps")
@@ -334,7 +334,7 @@ def main() -> None:
         return
     measure_itself(arguments.binaries, arguments.seconds, arguments.warm_up)
     measure_growth(arguments.binaries, arguments.times)
-    command = [str(arguments.binaries / "door_bench"), "--rounds", str(arguments.rounds)]
+    command = [str(arguments.binaries / "control_socket_bench"), "--rounds", str(arguments.rounds)]
     command += ["--stepwatchd", str(arguments.binaries / "stepwatchd")]
     subprocess.run(command, check=True)
 

@@ -10,7 +10,7 @@
 #include <array>
 #include <stdexcept>
 
-#include "controller/door/client.h"
+#include "src/http/client.h"
 
 namespace stepwatch::bench {
 namespace {
@@ -46,7 +46,7 @@ StepwatchdProcess::~StepwatchdProcess() {
 
 void StepwatchdProcess::AwaitRuns(int runs) const {
   for (int look = 0; look < kLooksMax; ++look) {
-    const auto reply = door::Client(socket_).Get("/v1/runs");
+    const auto reply = http::Client(socket_).Get("/v1/runs");
     if (reply.ok() && CountOf(reply.value().body, "\"restarts\"") >= runs) return;
     (void)::poll(nullptr, 0, kLookMs);
   }

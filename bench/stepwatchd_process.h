@@ -9,7 +9,8 @@ namespace stepwatch::bench {
 
 class StepwatchdProcess {
  public:
-  // Starts the program with its state and its socket in `directory`. It looks for jobs where this process opens doors.
+  // Starts the program with its state and its socket in `directory`. It looks for jobs where this process opens control
+  // sockets.
   StepwatchdProcess(const std::string& program, const std::string& directory);
   // Kills it.
   ~StepwatchdProcess();

@@ -46,7 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
         hypothesis.core.global_force_seed = seed
     gc.disable()  # until all is imported
     _share_cores()
-    _open_doors_apart(config)
+    _open_sockets_apart(config)
     if _leaves_long_tests_out(config) and not hasattr(config, "workerinput"):
         stack = contextlib.ExitStack()
         config.add_cleanup(stack.close)
@@ -64,8 +64,8 @@ def _short_directory(config: pytest.Config) -> Path:
     return Path(directory)
 
 
-def _open_doors_apart(config: pytest.Config) -> None:
-    """Let the jobs of this process have their doors in a directory that the jobs of no other process look into."""
+def _open_sockets_apart(config: pytest.Config) -> None:
+    """Put the control sockets of this process into a directory of their own."""
     os.environ["STEPWATCH_RUNTIME_DIR"] = str(_short_directory(config))
 
 

@@ -1,7 +1,7 @@
 // Runs the test cases. A run that matches none fails: an entry of CTest must not pass because its case was renamed.
 //
-// The monitors of the run open their doors in a directory of its own, where nobody who looks for jobs meanwhile finds
-// them, and the run finds nobody else's.
+// The monitors of the run open their control sockets in a directory of its own, where nobody who looks for jobs
+// meanwhile finds them, and the run finds nobody else's.
 #include "tests/temporary_directory.h"
 #include "tests/variable.h"
 
@@ -20,8 +20,8 @@ extern "C" const char* __tsan_default_options() {
 #endif
 
 int main(int argc, char** argv) {
-  const stepwatch::testing::TemporaryDirectory doors;
-  const stepwatch::testing::Variable variable("STEPWATCH_RUNTIME_DIR", doors.path());
+  const stepwatch::testing::TemporaryDirectory sockets;
+  const stepwatch::testing::Variable variable("STEPWATCH_RUNTIME_DIR", sockets.path());
   Catch::Session session;
 #ifdef CATCH_CONFIG_RUNNER
   session.configData().warnings = Catch::WarnAbout::NoTests;

@@ -23,6 +23,8 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
     "kernels": (2, ()),
     "src/database": (3, ()),
     "src/json": (3, ()),
+    "src/sockets": (3, ()),
+    "src/http": (3, ("src/json", "src/sockets")),
     "src/config": (3, ("src/json",)),
     "src/plan": (3, ("src/config",)),
     "src/records": (3, ()),
@@ -38,8 +40,8 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
     "controller/writeback": (5, ()),
     "controller/agree": (5, ()),
     "controller/reload": (5, ("controller/watch", "controller/writeback", "controller/agree")),
-    "controller/door": (5, ()),
-    "controller/api": (5, ("controller/watch", "controller/agree", "controller/reload", "controller/door")),
+    "controller/control_socket": (5, ()),
+    "controller/api": (5, ("controller/watch", "controller/agree", "controller/reload", "controller/control_socket")),
     "src/testing": (5, ("controller/api",)),
     "controller/cli": (
         5,
@@ -47,7 +49,7 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
             "controller/watch",
             "controller/writeback",
             "controller/reload",
-            "controller/door",
+            "controller/control_socket",
             "controller/api",
             "src/testing",
         ),
@@ -95,16 +97,18 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
 # share. A target of floor 6 links what defines those declarations.
 FRONT_ENDS_MAY_SEE = ("include/stepwatch", "front_ends/shared")
 FRONT_ENDS_MAY_LINK = ("src/vocabulary", "controller/api", "src/offline", "front_ends/shared", "front_ends/torch")
-# Operations see the world from outside: text, files, and the door of a job.
+# Operations see the world from outside: text, files, and the control socket of a job.
 OPERATIONS_MAY_USE = (
     "include/stepwatch",
     "src/base",
     "src/vocabulary",
     "src/database",
     "src/json",
+    "src/sockets",
+    "src/http",
     "src/config",
     "controller/watch",
-    "controller/door",
+    "controller/control_socket",
 )
 TOPS = ("include", "src", "kernels", "controller", "front_ends", "operations", "examples", "bench", "tests")
 # Third-party headers and the only folders that may include them.
@@ -116,7 +120,7 @@ GUARDED: dict[str, tuple[str, ...]] = {
         "tests/front_ends/torch",
         "bench",
     ),
-    r"boost/(?!crc|intrusive)": ("controller", "operations", "tests"),
+    r"boost/(?!crc|intrusive)": ("src/sockets", "src/http", "controller", "operations", "tests"),
     r"boost/crc": ("src/sinks",),
     r"boost/intrusive": ("src/drain",),
     r"google/protobuf/": ("src/sinks",),
@@ -127,11 +131,12 @@ GUARDED: dict[str, tuple[str, ...]] = {
     r"cuda": ("kernels/cuda", "tests/kernels/cuda", "bench/gpu"),
     r"nlohmann/": (
         "src/json",
+        "src/http",
         "src/config",
         "src/alerts",
         "src/output",
         "src/offline",
-        "controller/door",
+        "controller/control_socket",
         "controller/cli",
         "operations",
         "tests",

@@ -3,7 +3,8 @@
 Units of several files hide a missing include. BUILD_DIRECTORY is a tree configured without units, of which only the
 compile commands are read. BASE is the commit before the change; without it the variable CI_BASE names it, otherwise
 the newest commit that is three hours older than the last one. Sources get the compiler's whole front end
-(-fsyntax-only), and headers as well, with the options of a source beside them.
+(-fsyntax-only), and headers as well, with the options of a source beside them. A header that its own source includes
+first is compiled with that source.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import concurrent.futures
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -61,6 +63,15 @@ def neighbour(header: Path, known: dict[Path, list[str]]) -> list[str] | None:
     return None
 
 
+def is_first_include(header: Path) -> bool:
+    """Return whether the source of this name includes the header before any other."""
+    source = header.with_suffix(".cc")
+    if not source.exists():
+        return False
+    first = re.search(r'^#include [<"]([^>"]+)', source.read_text(encoding="utf-8"), re.MULTILINE)
+    return first is not None and header.as_posix().endswith(f"/{first.group(1)}")
+
+
 def compile_one(path: Path, options: list[str]) -> str:
     """Return the compiler's complaints about a file, or nothing."""
     language = ["-x", "c++"] if path.suffix == ".h" else []
@@ -80,7 +91,10 @@ def main() -> int:
         ROOT / name for name in git("diff", "--name-only", "--diff-filter=d", base, "--", "*.cc", "*.h").splitlines()
     ]
     jobs, left_out = {}, []
-    for path in touched:
+    own = [path for path in touched if path.suffix == ".h" and is_first_include(path)]
+    sources = [path for path in touched if path not in own]
+    sources += [source for path in own if (source := path.with_suffix(".cc")) not in sources]
+    for path in sources:
         options = known.get(path) if path.suffix == ".cc" else neighbour(path, known)
         if options is None:
             left_out.append(path.relative_to(ROOT).as_posix())

@@ -1,4 +1,4 @@
-// The door of the CPU engine, which is not built here, for what the checks share with its tests.
+// The control socket of the CPU engine, which is not built here, for what the checks share with its tests.
 #include "kernels/reference.h"
 
 namespace stepwatch::kernels {

@@ -5,15 +5,15 @@
 #include <vector>
 
 #include "controller/api/monitor_impl.h"
-#include "controller/door/answers.h"
-#include "controller/door/forward.h"
-#include "controller/door/ranks.h"
+#include "controller/control_socket/forward.h"
+#include "controller/control_socket/ranks.h"
+#include "src/http/answers.h"
 
 namespace stepwatch::api {
 namespace {
 
-door::RankWords WordsOf(std::vector<agree::RankAnswer> answers) {
-  door::RankWords words;
+control_socket::RankWords WordsOf(std::vector<agree::RankAnswer> answers) {
+  control_socket::RankWords words;
   for (agree::RankAnswer& each : answers)
     words.words.push_back({each.rank, std::move(each.text_untrusted), each.after.count(), std::move(each.trouble)});
   return words;
@@ -43,16 +43,16 @@ void JobRanks::Tell(const std::function<void(Result<Said>)>& then, Result<Said> 
 }
 
 void JobRanks::Ask(const std::string& question, std::chrono::milliseconds time,
-                   std::function<void(Result<door::RankWords>)> then) {
+                   std::function<void(Result<control_socket::RankWords>)> then) {
   impl_.loop_.Post([this, question, time, then = std::move(then)] {
     agree::Questions* questions = impl_.reloader_.questions();
     if (questions == nullptr) {
-      const door::RankWord own{impl_.options_.rank, Answer(question), 0, ""};
-      return Tell<door::RankWords>(then, door::RankWords{{own}, WhyAlone()});
+      const control_socket::RankWord own{impl_.options_.rank, Answer(question), 0, ""};
+      return Tell<control_socket::RankWords>(then, control_socket::RankWords{{own}, WhyAlone()});
     }
     questions->Ask(question, time, [this, then](Result<std::vector<agree::RankAnswer>> answers) {
-      if (!answers.ok()) return Tell<door::RankWords>(then, answers.status());
-      Tell<door::RankWords>(then, WordsOf(std::move(answers).value()));
+      if (!answers.ok()) return Tell<control_socket::RankWords>(then, answers.status());
+      Tell<control_socket::RankWords>(then, WordsOf(std::move(answers).value()));
     });
   });
 }
@@ -72,22 +72,22 @@ void JobRanks::Forward(const std::string& request, std::chrono::milliseconds tim
 std::string JobRanks::Answer(const std::string& question_untrusted) {
   if (const auto budget = reload::BudgetQuestionFrom(question_untrusted))
     return reload::Encode(impl_.reloader_.AnswerBudget(*budget));
-  const door::RankQuestion question = door::RankQuestionFrom(question_untrusted);
+  const control_socket::RankQuestion question = control_socket::RankQuestionFrom(question_untrusted);
   switch (question.matter) {
-    case door::RankMatter::kReport: return door::ReportText(impl_.job_->GetStatus());
-    case door::RankMatter::kTrial: {
+    case control_socket::RankMatter::kReport: return control_socket::ReportText(impl_.job_->GetStatus());
+    case control_socket::RankMatter::kTrial: {
       const reload::EditTrial trial = impl_.reloader_.Try(question.bytes);
-      return door::TrialText({trial.refusal, trial.collects, trial.sites, trial.rows_per_step});
+      return control_socket::TrialText({trial.refusal, trial.collects, trial.sites, trial.rows_per_step});
     }
-    case door::RankMatter::kUnknown: break;
+    case control_socket::RankMatter::kUnknown: break;
   }
-  return door::UnknownQuestionText();
+  return control_socket::UnknownQuestionText();
 }
 
 void JobRanks::Perform(int rank, const std::string& request_untrusted, Reply reply) {
   if (!impl_.server_)
-    return reply(
-        door::AnswerText(door::Busy("rank 0 has no control socket: its options or STEPWATCH_DOOR=0 disable it")));
+    return reply(control_socket::AnswerText(
+        http::Busy("rank 0 has no control socket: its options or STEPWATCH_SOCKET=0 disable it")));
   impl_.server_->AnswerForwarded(rank, request_untrusted, [this, reply = std::move(reply)](const std::string& answer) {
     impl_.loop_.Post([reply, answer] { reply(answer); });
   });

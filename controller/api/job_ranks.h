@@ -1,4 +1,4 @@
-// What a monitor says as one rank of its job, and what its door hears from the others.
+// What a monitor says as one rank of its job, and what its control socket hears from the others.
 #pragma once
 
 #include <chrono>
@@ -6,7 +6,7 @@
 #include <string>
 
 #include "controller/agree/questions.h"
-#include "controller/door/job.h"
+#include "controller/control_socket/job.h"
 #include "stepwatch/monitor.h"
 #include "stepwatch/status.h"
 
@@ -21,9 +21,9 @@ class JobRanks final : public agree::QuestionHost {
   // The ranks can ask each other.
   bool shares_store() const;
   bool Leads() const;
-  // See door::Job.
+  // See control_socket::Job.
   void Ask(const std::string& question, std::chrono::milliseconds time,
-           std::function<void(Result<door::RankWords>)> then);
+           std::function<void(Result<control_socket::RankWords>)> then);
   void Forward(const std::string& request, std::chrono::milliseconds time, bool is_urgent,
                std::function<void(Result<std::string>)> then);
 
@@ -34,7 +34,7 @@ class JobRanks final : public agree::QuestionHost {
  private:
   // Why no other rank can be asked; empty: it can, or there is none.
   std::string WhyAlone() const;
-  // Loop thread: the door's worker calls `then` with what was said, which may be a lot to read.
+  // Loop thread: the control socket's worker calls `then` with what was said, which may be a lot to read.
   template <class Said>
   void Tell(const std::function<void(Result<Said>)>& then, Result<Said> said);
 

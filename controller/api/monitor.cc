@@ -117,7 +117,7 @@ Status Monitor::Attach(SiteIndex sites, HookTable* hooks) {
   if (!impl_->data_plane_.InOwner() || impl_->closed_) return Status(StatusCode::kUnavailable, "the monitor is closed");
   impl_->data_plane_.plans.SetHooks(hooks);
   impl_->NameModules(sites);
-  impl_->OpenDoor();
+  impl_->TestServer();
   impl_->AwaitRunId();
   // Shared with the handler: it may run after this call has given up on a file system that hangs.
   auto shared_sites = std::make_shared<SiteIndex>(std::move(sites));
@@ -196,7 +196,7 @@ void Monitor::PublishStacks(std::vector<std::pair<std::string, std::string>> row
 }
 
 // One deadline for all of it. The drain gives up a little earlier, so that the loop can still write down what became of
-// the plans; a loop that hangs finds the door for events closed when it comes back.
+// the plans; a loop that hangs finds the control socket for events closed when it comes back.
 Status Monitor::Close(milliseconds timeout) {
   if (!impl_->data_plane_.InOwner() || impl_->closed_.exchange(true)) return Status();
   const auto deadline = std::chrono::steady_clock::now() + timeout;
@@ -217,12 +217,12 @@ Status Monitor::Close(milliseconds timeout) {
   const bool files_hang = !written || !config_stopped || !output_stopped;
   const bool loop_ended = loop_answered && impl_->loop_.Stop(deadline);
   if (!loop_ended) impl_->loop_.Detach();
-  (void)impl_->door_.Close(deadline);
+  (void)impl_->control_socket_.Close(deadline);
   if (impl_->job_) impl_->job_->beats().NoteEnd(impl_->end_.load(std::memory_order_relaxed));
   // Last, so that whoever follows the events hears of the end.
-  const bool door_ended = !impl_->server_ || impl_->server_->Stop(deadline);
+  const bool socket_ended = !impl_->server_ || impl_->server_->Stop(deadline);
   // What hangs in a file comes back with the limits, and where the output goes, in its hands.
-  impl_->hung_ = sink_hangs || !loop_ended || !door_ended || !config_stopped || !output_stopped;
+  impl_->hung_ = sink_hangs || !loop_ended || !socket_ended || !config_stopped || !output_stopped;
   if (!loop_ended)
     return Status(StatusCode::kTimedOut, "the loop thread hangs, possibly in on_event, and was abandoned");
   if (sink_hangs)

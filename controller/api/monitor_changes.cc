@@ -1,5 +1,5 @@
-// What the door of a monitor changes, and reads beside its rows: all of it on the executors of the loop, which passes
-// it on and waits for nothing.
+// What the control socket of a monitor changes, and reads beside its rows: all of it on the executors of the loop,
+// which passes it on and waits for nothing.
 #include <unistd.h>
 
 #include <exception>
@@ -13,7 +13,7 @@
 namespace stepwatch::api {
 namespace {
 
-using door::ChangeReport;
+using control_socket::ChangeReport;
 using reload::EditOrder;
 using reload::OrderOutcome;
 using reload::Verdict;
@@ -63,12 +63,12 @@ ChangeReport ReportOf(const OrderOutcome& outcome, ChangeReport report) {
   return report;
 }
 
-EditOrder::Kind KindOf(door::ConfigChange::Verb verb) {
+EditOrder::Kind KindOf(control_socket::ConfigChange::Verb verb) {
   switch (verb) {
-    case door::ConfigChange::Verb::kStart: return EditOrder::Kind::kStart;
-    case door::ConfigChange::Verb::kStop: return EditOrder::Kind::kStop;
-    case door::ConfigChange::Verb::kApply:
-    case door::ConfigChange::Verb::kRollback: break;
+    case control_socket::ConfigChange::Verb::kStart: return EditOrder::Kind::kStart;
+    case control_socket::ConfigChange::Verb::kStop: return EditOrder::Kind::kStop;
+    case control_socket::ConfigChange::Verb::kApply:
+    case control_socket::ConfigChange::Verb::kRollback: break;
   }
   return EditOrder::Kind::kReplace;
 }
@@ -85,7 +85,7 @@ void OrSay(const Work& work, const OnFault& on_fault) {
 
 }  // namespace
 
-void MonitorJob::ChangeConfig(door::ConfigChange change, OnReport then) {
+void MonitorJob::ChangeConfig(control_socket::ConfigChange change, OnReport then) {
   ChangeReport report;
   report.config_path = Absolute(impl_.options_.config_path);
   if (!impl_.dynamic_) {
@@ -95,14 +95,14 @@ void MonitorJob::ChangeConfig(door::ConfigChange change, OnReport then) {
   impl_.loop_.Post([this, change = std::move(change), then = std::move(then), report = std::move(report)] {
     OrSay(
         [&] {
-          change.verb == door::ConfigChange::Verb::kRollback ? RollBack(change, report, then)
-                                                             : Order(change, report, then);
+          change.verb == control_socket::ConfigChange::Verb::kRollback ? RollBack(change, report, then)
+                                                                       : Order(change, report, then);
         },
         [&](const Status& fault) { SayNotReady(report, fault, then); });
   });
 }
 
-void MonitorJob::Order(const door::ConfigChange& change, const ChangeReport& report, const OnReport& then) {
+void MonitorJob::Order(const control_socket::ConfigChange& change, const ChangeReport& report, const OnReport& then) {
   const auto order = std::make_shared<EditOrder>();
   order->kind = KindOf(change.verb);
   order->text = change.text;
@@ -118,7 +118,8 @@ void MonitorJob::Order(const door::ConfigChange& change, const ChangeReport& rep
 }
 
 // The histories of all runs of this config are read: those of the run before a restart count as well.
-void MonitorJob::RollBack(const door::ConfigChange& change, const ChangeReport& report, const OnReport& then) {
+void MonitorJob::RollBack(const control_socket::ConfigChange& change, const ChangeReport& report,
+                          const OnReport& then) {
   const auto found = std::make_shared<Result<output::OldConfig>>(Status(StatusCode::kNotFound, ""));
   impl_.reloader_.OnOutputFiles(
       [found, where = Absolute(output::OutputBase(impl_.options_.output_dir)), path = report.config_path,
@@ -131,7 +132,7 @@ void MonitorJob::RollBack(const door::ConfigChange& change, const ChangeReport& 
           next.message = found->status().message();
           return then(next);
         }
-        door::ConfigChange apply = change;
+        control_socket::ConfigChange apply = change;
         apply.text = found->value().text;
         next.old_plan_id = found->value().from.line.plan_id;
         OrSay([&] { Order(apply, next, then); }, [&](const Status& again) { SayNotReady(report, again, then); });
@@ -144,13 +145,13 @@ void MonitorJob::SayNotReady(ChangeReport report, const Status& why, const OnRep
   then(report);
 }
 
-void MonitorJob::ReadHistory(std::function<void(const door::HistoryReport&)> then) {
-  const auto report = std::make_shared<door::HistoryReport>();
+void MonitorJob::ReadHistory(std::function<void(const control_socket::HistoryReport&)> then) {
+  const auto report = std::make_shared<control_socket::HistoryReport>();
   OnOutput(
       [report](const std::string& directory) {
         report->directory = directory;
         output::HistoryQuestion question = output::OwnHistory();
-        question.lines_max = door::HistoryReport::kLinesMax;
+        question.lines_max = control_socket::HistoryReport::kLinesMax;
         const auto found = output::FindHistories(directory, question);
         report->status = found.status();
         if (found.ok() && !found.value().empty()) report->history = found.value().front().history;

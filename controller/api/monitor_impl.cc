@@ -9,10 +9,10 @@
 #include <thread>
 #include <utility>
 
-#include "controller/door/runtime_directory.h"
 #include "kernels/device_engine.h"
 #include "src/drain/alert_manager.h"
 #include "src/output/run_directory.h"
+#include "src/sockets/runtime_directory.h"
 
 namespace stepwatch {
 namespace {
@@ -58,7 +58,7 @@ Monitor::Impl::Impl(Options options, bool dynamic, std::unique_ptr<output::RunSt
       dynamic_(dynamic),
       files_(files),
       storage_(std::move(storage)),
-      door_(options_.on_event),
+      control_socket_(options_.on_event),
       loop_([this](const char* what) { TellFault(what); }),
       board_([this] { loop_.Post([this] { board_.Woken(), OnBoard(); }); }),
       engine_(EngineOptionsOf(options_)),
@@ -69,8 +69,9 @@ Monitor::Impl::Impl(Options options, bool dynamic, std::unique_ptr<output::RunSt
                 {&loop_.context(), &data_plane_, &drain_, &board_, &io_, &output_io_, storage_.get(), &files_, &ranks_,
                  [this] { PublishState(); }},
                 [this](Event event) { Tell(std::move(event)); }),
-      door_settings_(api::SettingsOfDoor(options_, files_)),
-      job_(door_settings_.is_wanted || ranks_.shares_store() ? std::make_shared<api::MonitorJob>(this) : nullptr),
+      control_socket_settings_(api::SettingsOfControlSocket(options_, files_)),
+      job_(control_socket_settings_.is_wanted || ranks_.shares_store() ? std::make_shared<api::MonitorJob>(this)
+                                                                       : nullptr),
       server_(MakeServer()) {
   storage_->OnLevel([this]() noexcept {
     try {
@@ -82,12 +83,12 @@ Monitor::Impl::Impl(Options options, bool dynamic, std::unique_ptr<output::RunSt
   });
 }
 
-std::unique_ptr<door::Server> Monitor::Impl::MakeServer() {
-  if (!door_settings_.is_wanted) return nullptr;
-  door::ServerOptions options;
-  const DoorOptions& wanted = door_settings_.options;
+std::unique_ptr<control_socket::Server> Monitor::Impl::MakeServer() {
+  if (!control_socket_settings_.is_wanted) return nullptr;
+  control_socket::ServerOptions options;
+  const ControlSocketOptions& wanted = control_socket_settings_.options;
   options.directories =
-      wanted.group.empty() ? door::RuntimeDirectories(::geteuid()) : door::SharedRuntimeDirectories(::geteuid());
+      wanted.group.empty() ? sockets::RuntimeDirectories(::geteuid()) : sockets::SharedRuntimeDirectories(::geteuid());
   options.on_trouble = [this](const std::string& why) {
     ReportNote("cannot open the control socket of this run (for stepwatch ps, status): " + why +
                "; training continues");
@@ -96,7 +97,7 @@ std::unique_ptr<door::Server> Monitor::Impl::MakeServer() {
   options.readers = wanted.group;
   options.tcp = {wanted.tcp, wanted.token_file, wanted.tcp_name};
   options.files = &files_;
-  return std::make_unique<door::Server>(std::move(options), job_);
+  return std::make_unique<control_socket::Server>(std::move(options), job_);
 }
 
 void Monitor::Impl::ReportNote(std::string message) {
@@ -106,10 +107,10 @@ void Monitor::Impl::ReportNote(std::string message) {
   Report(std::move(event));
 }
 
-void Monitor::Impl::OpenDoor() noexcept {
-  if (!server_ || std::exchange(opened_door_, true)) return;
+void Monitor::Impl::TestServer() noexcept {
+  if (!server_ || std::exchange(opened_socket_, true)) return;
   try {
-    if (!door_settings_.trouble.empty()) ReportNote(door_settings_.trouble);
+    if (!control_socket_settings_.trouble.empty()) ReportNote(control_socket_settings_.trouble);
     server_->Start();
   } catch (const std::exception& error) {  // no thread left
     try {
@@ -135,7 +136,7 @@ void Monitor::Impl::Tell(Event event) {
   event.t = SecondsSince(start_);
   if (job_) job_->Note(event);
   if (server_) server_->Wake();
-  door_.Tell(event);
+  control_socket_.Tell(event);
 }
 
 void Monitor::Impl::Report(Event event) noexcept {

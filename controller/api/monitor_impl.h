@@ -7,13 +7,13 @@
 #include <memory>
 #include <string>
 
-#include "controller/api/door_settings.h"
-#include "controller/api/event_door.h"
+#include "controller/api/control_socket_settings.h"
+#include "controller/api/event_outlet.h"
 #include "controller/api/event_queue.h"
 #include "controller/api/job_ranks.h"
 #include "controller/api/loop_thread.h"
 #include "controller/api/monitor_job.h"
-#include "controller/door/server.h"
+#include "controller/control_socket/server.h"
 #include "controller/reload/reloader.h"
 #include "src/base/file_system.h"
 #include "src/base/io_executor.h"
@@ -61,7 +61,7 @@ class Monitor::Impl {
   MonitorStatus GetStatus() const;
 
   // Step thread. What goes wrong is a note among the events.
-  void OpenDoor() noexcept;
+  void TestServer() noexcept;
   void NameModules(const SiteIndex& sites) noexcept;
 
   const Options options_;
@@ -71,7 +71,7 @@ class Monitor::Impl {
   const std::unique_ptr<output::RunStorage> storage_;
   base::IoThread io_;                          // looks at the config and writes it back
   base::IoThread output_io_{"stepwatch-out"};  // writes manifest.json and other small files of the run
-  api::EventDoor door_;
+  api::EventOutlet control_socket_;
   api::EventQueue reported_;
   api::LoopThread loop_;
   step::WakeUp wake_up_;
@@ -89,15 +89,15 @@ class Monitor::Impl {
   mutable base::Mutex mutex_;
   std::string output_dir_ STEPWATCH_GUARDED_BY(mutex_);
   std::string fault_ STEPWATCH_GUARDED_BY(mutex_);
-  const api::DoorSettings door_settings_;
-  const std::shared_ptr<api::MonitorJob> job_;  // null: nobody may ask
-  const std::unique_ptr<door::Server> server_;  // null: nobody may ask but other ranks
-  bool opened_door_ = false;
+  const api::ControlSocketSettings control_socket_settings_;
+  const std::shared_ptr<api::MonitorJob> job_;            // null: nobody may ask
+  const std::unique_ptr<control_socket::Server> server_;  // null: nobody may ask but other ranks
+  bool opened_socket_ = false;
   std::atomic<RunEnd> end_{RunEnd::kOk};  // what Close says of it
 
  private:
   void TellFault(const char* what);
-  std::unique_ptr<door::Server> MakeServer();
+  std::unique_ptr<control_socket::Server> MakeServer();
   void OpenPulse();
   // Any thread.
   void ReportNote(std::string message);

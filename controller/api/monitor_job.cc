@@ -8,7 +8,7 @@
 
 #include "controller/api/monitor_impl.h"
 #include "controller/api/preview.h"
-#include "controller/door/pulse_grant.h"
+#include "controller/control_socket/pulse_grant.h"
 #include "kernels/cuda_in_use.h"
 #include "kernels/kernels.h"
 #include "src/base/file.h"
@@ -27,18 +27,18 @@ double UnixNow() {
   return SecondsOf(std::chrono::system_clock::now().time_since_epoch());
 }
 
-void Add(double seconds, door::Durations* durations) {
+void Add(double seconds, control_socket::Durations* durations) {
   ++durations->count;
   durations->seconds += std::max(0.0, seconds);
 }
 
-door::PlanFacts FactsOf(const reload::PlanView& view) {
+control_socket::PlanFacts FactsOf(const reload::PlanView& view) {
   return {view.plan_id, view.config_sha256, view.collect_times, view.step_interval,
           view.at_step, view.sites,         view.rows_per_step, view.queue_bytes};
 }
 
-door::LimitFacts FactsOf(const Limits& limits, const base::DiskMeter* meter) {
-  door::LimitFacts facts;
+control_socket::LimitFacts FactsOf(const Limits& limits, const base::DiskMeter* meter) {
+  control_socket::LimitFacts facts;
   facts.output_root = limits.output_root;
   facts.bytes_max = limits.bytes_max;
   facts.rows_per_step_max = limits.rows_per_step_max;
@@ -53,10 +53,10 @@ door::LimitFacts FactsOf(const Limits& limits, const base::DiskMeter* meter) {
   return facts;
 }
 
-std::optional<door::CostFacts> CostOf(const drain::StatusBoard& board) {
+std::optional<control_socket::CostFacts> CostOf(const drain::StatusBoard& board) {
   const step::StepCost cost = board.cost_so_far();
   if (cost.collected == 0) return std::nullopt;
-  door::CostFacts facts;
+  control_socket::CostFacts facts;
   facts.collected = cost.collected;
   facts.steps = cost.steps;
   facts.seconds = static_cast<double>(cost.total_ns()) * 1e-9;
@@ -70,20 +70,20 @@ std::optional<door::CostFacts> CostOf(const drain::StatusBoard& board) {
   return facts;
 }
 
-door::BudgetFacts FactsOf(const reload::BudgetView& view) {
-  door::BudgetFacts facts{view.percent,       view.why_not,   view.factor,       {},
-                          view.spent_percent, view.decisions, view.last_decision};
+control_socket::BudgetFacts FactsOf(const reload::BudgetView& view) {
+  control_socket::BudgetFacts facts{view.percent,       view.why_not,   view.factor,       {},
+                                    view.spent_percent, view.decisions, view.last_decision};
   for (const SiteKind kind : view.left_out) facts.left_out.emplace_back(SiteKindName(kind));
   return facts;
 }
 
-door::LookCounts LooksOf(const reload::Reloader& reloader) {
+control_socket::LookCounts LooksOf(const reload::Reloader& reloader) {
   using watch::LookCause;
   return {reloader.looks(LookCause::kEvent), reloader.looks(LookCause::kSlow), reloader.looks(LookCause::kAgain),
           reloader.looks(LookCause::kRefresh)};
 }
 
-door::RefusalCounts RefusalsOf(const reload::Reloader& reloader) {
+control_socket::RefusalCounts RefusalsOf(const reload::Reloader& reloader) {
   using reload::RefusalReason;
   return {reloader.refusals(RefusalReason::kSyntax), reloader.refusals(RefusalReason::kValue),
           reloader.refusals(RefusalReason::kLimit), reloader.refusals(RefusalReason::kRank)};
@@ -199,7 +199,7 @@ void MonitorJob::Count(const Event& event) {
       told_.ledger.written += event.ledger.written;
       for (size_t i = 0; i < event.ledger.dropped.size(); ++i) told_.ledger.dropped[i] += event.ledger.dropped[i];
       told_.measuring_seconds += event.busy_seconds;
-      measured_ = door::MeasuredPlan{event.plan_id, event.collected, event.busy_seconds};
+      measured_ = control_socket::MeasuredPlan{event.plan_id, event.collected, event.busy_seconds};
       if (const auto finished = finished_at_.find(event.plan_id); finished != finished_at_.end()) {
         Add(event.t - finished->second, &told_.drains);
         finished_at_.erase(finished);
@@ -210,12 +210,12 @@ void MonitorJob::Count(const Event& event) {
   }
 }
 
-door::JobStatus MonitorJob::GetStatus() {
+control_socket::JobStatus MonitorJob::GetStatus() {
   const auto now = steady_clock::now();
   const MonitorStatus monitor = impl_.GetStatus();
   const Options& options = impl_.options_;
   const base::MutexLock lock(&mutex_);
-  door::JobStatus status = told_;
+  control_socket::JobStatus status = told_;
   status.monitor = monitor;
   status.pid = ::getpid();
   status.run_id = view_.run_id.empty() ? options.run_id : view_.run_id;
@@ -243,7 +243,7 @@ door::JobStatus MonitorJob::GetStatus() {
   status.file_trouble = view_.file_trouble;
   status.drift = DriftOf(view_, status.running_sha256, monitor.fault);
   if (view_.refusal)
-    status.refusal = door::RefusedEdit{view_.file_sha256, view_.refusal->message(), view_.refusal->place()};
+    status.refusal = control_socket::RefusedEdit{view_.file_sha256, view_.refusal->message(), view_.refusal->place()};
   status.cost = CostOf(impl_.board_);
   if (view_.budget) status.budget = FactsOf(*view_.budget);
   status.watch_mode = view_.watch_mode;
@@ -254,7 +254,7 @@ door::JobStatus MonitorJob::GetStatus() {
   const step::SwapTimes swaps = impl_.data_plane_.plans.swap_times();
   status.swaps = {swaps.swaps, static_cast<double>(swaps.total_ns) * 1e-9};
   status.longest_swap_seconds = static_cast<double>(swaps.longest_ns) * 1e-9;
-  // Ranks that share no store answer for themselves alone, each at its own door.
+  // Ranks that share no store answer for themselves alone, each at its own control socket.
   const int others = impl_.ranks_.shares_store() ? options.world_size - 1 : 0;
   if (impl_.ranks_.Leads()) status.ranks = rank_states_.Now(monitor.state, others, now);
   status.step_seconds = step_time_.Seconds(now);
@@ -263,11 +263,11 @@ door::JobStatus MonitorJob::GetStatus() {
 }
 
 size_t MonitorJob::metrics_sites_max() const {
-  return impl_.door_settings_.options.metrics_sites_max;
+  return impl_.control_socket_settings_.options.metrics_sites_max;
 }
 
-door::PulseGrant MonitorJob::Pulse() {
-  return door::GrantPulse(impl_.data_plane_.pulse);
+control_socket::PulseGrant MonitorJob::Pulse() {
+  return control_socket::GrantPulse(impl_.data_plane_.pulse);
 }
 
 void MonitorJob::Tick() {
@@ -286,18 +286,18 @@ bool MonitorJob::Leads() const {
 }
 
 void MonitorJob::AskRanks(const std::string& question, std::chrono::milliseconds time,
-                          std::function<void(Result<door::RankWords>)> then) {
-  if (door::RankQuestionFrom(question).matter != door::RankMatter::kReport)
+                          std::function<void(Result<control_socket::RankWords>)> then) {
+  if (control_socket::RankQuestionFrom(question).matter != control_socket::RankMatter::kReport)
     return impl_.ranks_.Ask(question, time, std::move(then));
-  impl_.ranks_.Ask(question, time, [this, then = std::move(then)](Result<door::RankWords> words) {
+  impl_.ranks_.Ask(question, time, [this, then = std::move(then)](Result<control_socket::RankWords> words) {
     if (words.ok()) NoteStates(words.value());
     then(std::move(words));
   });
 }
 
-void MonitorJob::NoteStates(const door::RankWords& words) {
+void MonitorJob::NoteStates(const control_socket::RankWords& words) {
   if (!words.alone.empty()) return;
-  const door::StatesHeard heard = door::StatesFrom(impl_.options_.rank, words);
+  const control_socket::StatesHeard heard = control_socket::StatesFrom(impl_.options_.rank, words);
   const base::MutexLock lock(&mutex_);
   rank_states_.Hear(heard, steady_clock::now(), UnixNow());
 }
@@ -307,17 +307,17 @@ void MonitorJob::Forward(const std::string& request, std::chrono::milliseconds t
   impl_.ranks_.Forward(request, time, is_urgent, std::move(then));
 }
 
-door::DoctorReport MonitorJob::Examine() {
+control_socket::DoctorReport MonitorJob::Examine() {
   const kernels::CpuReport cpu = kernels::AskCpu();
   const kernels::CudaReport cuda = kernels::AskCudaInUse();
-  door::DoctorReport report{cpu.in_use, cpu.available, cpu.wanted,  cpu.granted,
-                            cuda.built, cuda.devices,  cuda.reason, ""};
+  control_socket::DoctorReport report{cpu.in_use, cpu.available, cpu.wanted,  cpu.granted,
+                                      cuda.built, cuda.devices,  cuda.reason, ""};
   const base::MutexLock lock(&mutex_);
   report.watch_mode = view_.watch_mode;
   return report;
 }
 
-Result<door::PlanPreview> MonitorJob::Preview(const std::string& text_untrusted) {
+Result<control_socket::PlanPreview> MonitorJob::Preview(const std::string& text_untrusted) {
   const bool collects = impl_.GetStatus().plan_id != 0;
   const reload::PlanLimits limits(impl_.options_, impl_.storage_.get());
   PreviewInputs inputs;

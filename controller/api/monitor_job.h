@@ -1,4 +1,4 @@
-// A monitor as its door sees it. The loop publishes what it knows here, so that nobody has to ask it.
+// A monitor as its control socket sees it. The loop publishes what it knows here, so that nobody has to ask it.
 #pragma once
 
 #include <chrono>
@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "controller/api/rank_states.h"
-#include "controller/door/beat_log.h"
-#include "controller/door/event_ring.h"
-#include "controller/door/job.h"
+#include "controller/control_socket/beat_log.h"
+#include "controller/control_socket/event_ring.h"
+#include "controller/control_socket/job.h"
 #include "controller/reload/reload_view.h"
 #include "src/base/mutex.h"
 #include "stepwatch/monitor.h"
@@ -38,9 +38,10 @@ class StepTime {
   std::deque<Sample> samples_;
 };
 
-class MonitorJob final : public door::Job {
+class MonitorJob final : public control_socket::Job {
  public:
-  // `impl` outlives the door. Relative paths are told as those of the directory that the process is in at this moment.
+  // `impl` outlives the control socket. Relative paths are told as those of the directory that the process is in at
+  // this moment.
   explicit MonitorJob(Monitor::Impl* impl);
 
   // --- loop thread, or before it runs ---
@@ -48,57 +49,59 @@ class MonitorJob final : public door::Job {
   void Note(const Event& event) noexcept;
 
   // --- any thread ---
-  door::JobStatus GetStatus() override;
-  door::BeatPage BeatsAfter(uint64_t number, size_t count) override { return beats_.After(number, count); }
-  door::PulseGrant Pulse() override;
-  door::BeatLog& beats() { return beats_; }
-  door::EventPage EventsAfter(uint64_t id, size_t count) override { return events_.After(id, count); }
+  control_socket::JobStatus GetStatus() override;
+  control_socket::BeatPage BeatsAfter(uint64_t number, size_t count) override { return beats_.After(number, count); }
+  control_socket::PulseGrant Pulse() override;
+  control_socket::BeatLog& beats() { return beats_; }
+  control_socket::EventPage EventsAfter(uint64_t id, size_t count) override { return events_.After(id, count); }
   void Tick() override;
   std::vector<LatestValue> Latest(SiteKind kind, std::chrono::milliseconds timeout) override;
-  door::DoctorReport Examine() override;
-  void ChangeConfig(door::ConfigChange change, std::function<void(const door::ChangeReport&)> then) override;
-  void ReadHistory(std::function<void(const door::HistoryReport&)> then) override;
+  control_socket::DoctorReport Examine() override;
+  void ChangeConfig(control_socket::ConfigChange change,
+                    std::function<void(const control_socket::ChangeReport&)> then) override;
+  void ReadHistory(std::function<void(const control_socket::HistoryReport&)> then) override;
   void ReadConfig(const std::string& sha256, std::function<void(const Result<std::string>&)> then) override;
-  Result<door::PlanPreview> Preview(const std::string& text_untrusted) override;
-  door::PauseResult Pause(bool pause, std::chrono::milliseconds time) override;
-  door::RotateResult Rotate(std::chrono::milliseconds time) override;
+  Result<control_socket::PlanPreview> Preview(const std::string& text_untrusted) override;
+  control_socket::PauseResult Pause(bool pause, std::chrono::milliseconds time) override;
+  control_socket::RotateResult Rotate(std::chrono::milliseconds time) override;
   bool Leads() const override;
   void AskRanks(const std::string& question, std::chrono::milliseconds time,
-                std::function<void(Result<door::RankWords>)> then) override;
+                std::function<void(Result<control_socket::RankWords>)> then) override;
   void Forward(const std::string& request, std::chrono::milliseconds time, bool is_urgent,
                std::function<void(Result<std::string>)> then) override;
   size_t metrics_sites_max() const override;
 
  private:
   // --- loop thread ---
-  void Order(const door::ConfigChange& change, const door::ChangeReport& report,
-             const std::function<void(const door::ChangeReport&)>& then);
-  void RollBack(const door::ConfigChange& change, const door::ChangeReport& report,
-                const std::function<void(const door::ChangeReport&)>& then);
-  static void SayNotReady(door::ChangeReport report, const Status& why,
-                          const std::function<void(const door::ChangeReport&)>& then);
+  void Order(const control_socket::ConfigChange& change, const control_socket::ChangeReport& report,
+             const std::function<void(const control_socket::ChangeReport&)>& then);
+  void RollBack(const control_socket::ConfigChange& change, const control_socket::ChangeReport& report,
+                const std::function<void(const control_socket::ChangeReport&)>& then);
+  static void SayNotReady(control_socket::ChangeReport report, const Status& why,
+                          const std::function<void(const control_socket::ChangeReport&)>& then);
   // The bytes with this hash are this peer's.
   void Expect(const std::string& sha256, const output::EditPeer& peer);
 
   // Does something with the directory of the run, in turn with what is written there.
   void OnOutput(std::function<void(const std::string& directory)> work, std::function<void(const Status& fault)> then);
   void Count(const Event& event) STEPWATCH_REQUIRES(mutex_);
-  void NoteStates(const door::RankWords& words);
+  void NoteStates(const control_socket::RankWords& words);
   std::optional<output::EditPeer> PeerOf(const Event& event) STEPWATCH_REQUIRES(mutex_);
   std::string Absolute(const std::string& path) const;
 
   Monitor::Impl& impl_;
   std::string directory_;
-  door::EventRing events_;
-  door::BeatLog beats_;
+  control_socket::EventRing events_;
+  control_socket::BeatLog beats_;
   base::Mutex mutex_;
   reload::ReloadView view_ STEPWATCH_GUARDED_BY(mutex_);
   // What the events have told.
-  door::JobStatus told_ STEPWATCH_GUARDED_BY(mutex_);
-  std::optional<door::MeasuredPlan> measured_ STEPWATCH_GUARDED_BY(mutex_);
+  control_socket::JobStatus told_ STEPWATCH_GUARDED_BY(mutex_);
+  std::optional<control_socket::MeasuredPlan> measured_ STEPWATCH_GUARDED_BY(mutex_);
   PlanId applied_plan_ STEPWATCH_GUARDED_BY(mutex_) = 0;
   int64_t applied_at_ STEPWATCH_GUARDED_BY(mutex_) = -1;
-  std::string sent_ STEPWATCH_GUARDED_BY(mutex_);  // the hash of what came through the door and nobody has seen
+  std::string sent_
+      STEPWATCH_GUARDED_BY(mutex_);  // the hash of what came through the control socket and nobody has seen
   output::EditPeer sender_ STEPWATCH_GUARDED_BY(mutex_);
   std::string seen_ STEPWATCH_GUARDED_BY(mutex_);  // the hash of what was seen last
   std::optional<output::EditPeer> seen_peer_ STEPWATCH_GUARDED_BY(mutex_);

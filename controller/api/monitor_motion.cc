@@ -1,4 +1,4 @@
-// What the door asks of a running monitor: to pause, to go on, to begin new files.
+// What the control socket asks of a running monitor: to pause, to go on, to begin new files.
 #include <memory>
 #include <optional>
 #include <thread>
@@ -37,9 +37,9 @@ bool WaitUntil(const Condition& condition, steady_clock::time_point deadline) {
 
 }  // namespace
 
-door::PauseResult MonitorJob::Pause(bool pause, std::chrono::milliseconds time) {
+control_socket::PauseResult MonitorJob::Pause(bool pause, std::chrono::milliseconds time) {
   using Asked = reload::PauseVerdict::Outcome;
-  using Outcome = door::PauseResult::Outcome;
+  using Outcome = control_socket::PauseResult::Outcome;
   const auto deadline = steady_clock::now() + time;
   const step::PlanSwitch& plans = impl_.data_plane_.plans;
   const auto verdict = AskLoop<reload::PauseVerdict>(
@@ -48,12 +48,12 @@ door::PauseResult MonitorJob::Pause(bool pause, std::chrono::milliseconds time) 
   const auto is = [&](Outcome outcome) {
     const bool paused = plans.paused();  // before the step of that is read
     const bool is_asked = outcome == Outcome::kAsked;
-    return door::PauseResult{.outcome = outcome,
-                             .paused = paused,
-                             .plan_id = plans.plan_id(),
-                             .step = impl_.data_plane_.running.number(),
-                             .at_step = is_asked ? impl_.reloader_.proposed_step() : plans.pause_changed_at(),
-                             .is_of_all_ranks = is_of_all};
+    return control_socket::PauseResult{.outcome = outcome,
+                                       .paused = paused,
+                                       .plan_id = plans.plan_id(),
+                                       .step = impl_.data_plane_.running.number(),
+                                       .at_step = is_asked ? impl_.reloader_.proposed_step() : plans.pause_changed_at(),
+                                       .is_of_all_ranks = is_of_all};
   };
   if (!verdict) return is(Outcome::kNoAnswer);
   switch (verdict->outcome) {
@@ -71,13 +71,13 @@ door::PauseResult MonitorJob::Pause(bool pause, std::chrono::milliseconds time) 
   return is(is_over() ? Outcome::kEnding : Outcome::kDone);
 }
 
-door::RotateResult MonitorJob::Rotate(std::chrono::milliseconds time) {
+control_socket::RotateResult MonitorJob::Rotate(std::chrono::milliseconds time) {
   using Asked = reload::CutVerdict::Outcome;
-  using Outcome = door::RotateResult::Outcome;
+  using Outcome = control_socket::RotateResult::Outcome;
   const auto deadline = steady_clock::now() + time;
   const auto verdict = AskLoop<reload::CutVerdict>(
       impl_, [](reload::Reloader& reloader) { return reloader.Rotate(); }, deadline);
-  door::RotateResult result;
+  control_socket::RotateResult result;
   result.directory = Absolute(impl_.GetStatus().output_dir);
   if (!verdict) return result;
   result.segment = verdict->segment;

@@ -8,10 +8,10 @@
 namespace stepwatch::api {
 namespace {
 
-using door::PlanPreview;
+using control_socket::PlanPreview;
 
-door::PlanSide SideOf(const plan::Plan& plan, const SiteIndex& sites, int micro_batches) {
-  door::PlanSide side;
+control_socket::PlanSide SideOf(const plan::Plan& plan, const SiteIndex& sites, int micro_batches) {
+  control_socket::PlanSide side;
   side.config_sha256 = plan.config_sha256;
   side.collect_times = plan.config.collect_times;
   side.step_interval = plan.config.step_interval;

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "controller/door/plan_preview.h"
+#include "controller/control_socket/plan_preview.h"
 #include "controller/reload/plan_limits.h"
 #include "controller/reload/reload_view.h"
 
@@ -21,9 +21,9 @@ struct PreviewInputs {
   std::shared_ptr<const SiteIndex> sites;         // not null
   std::shared_ptr<const config::Config> in_file;  // null: what the file holds is not usable, or not read yet
   std::optional<reload::PlanView> running;        // armed or in force
-  std::optional<door::MeasuredPlan> measured;
+  std::optional<control_socket::MeasuredPlan> measured;
 };
 
-door::PlanPreview MakePreview(const PreviewInputs& inputs, const std::string& text_untrusted);
+control_socket::PlanPreview MakePreview(const PreviewInputs& inputs, const std::string& text_untrusted);
 
 }  // namespace stepwatch::api

@@ -3,8 +3,8 @@
 
 #include <chrono>
 
-#include "controller/door/job.h"
-#include "controller/door/ranks.h"
+#include "controller/control_socket/job.h"
+#include "controller/control_socket/ranks.h"
 
 namespace stepwatch::api {
 
@@ -16,14 +16,14 @@ class RankStates {
   static constexpr std::chrono::minutes kHoldFor{5};
 
   // All ranks were asked. `unix_seconds`: that time by the system's clock.
-  void Hear(const door::StatesHeard& heard, Time now, double unix_seconds) {
+  void Hear(const control_socket::StatesHeard& heard, Time now, double unix_seconds) {
     heard_ = heard;
     asked_ = now;
     asked_unix_ = unix_seconds;
   }
   // With this rank's own state; the others are as many as that.
-  door::RankStates Now(RunState own, int others, Time now) const {
-    door::RankStates states;
+  control_socket::RankStates Now(RunState own, int others, Time now) const {
+    control_socket::RankStates states;
     ++states.ranks[static_cast<size_t>(own)];
     states.unknown = others;
     states.asked_unix = asked_unix_;
@@ -34,7 +34,7 @@ class RankStates {
   }
 
  private:
-  door::StatesHeard heard_;  // without this rank
+  control_socket::StatesHeard heard_;  // without this rank
   Time asked_;
   double asked_unix_ = 0;  // 0: never
 };

@@ -18,11 +18,10 @@
 #include "controller/cli/text_table.h"
 #include "controller/cli/wall_clock.h"
 #include "src/base/print.h"
+#include "src/json/json.h"
 
 namespace stepwatch::cli {
 namespace {
-
-using door::Json;
 
 std::string ThisUser() {
   const uid_t uid = ::geteuid();
@@ -103,7 +102,7 @@ int CreateSilence(const StepwatchdClient& client, const SilenceArguments& argume
                      {"seconds", arguments.seconds},
                      {"by", NameOr(arguments.by)},
                      {"note", arguments.note}};
-  const Result<Json> answer = client.Ask("POST", "/v1/silences", door::Dump(body));
+  const Result<Json> answer = client.Ask("POST", "/v1/silences", json::Dump(body));
   if (!answer.ok()) return FailOperations(answer.status(), arguments.json);
   const Json& silence = Part(answer.value(), "silence");
   if (arguments.json)
@@ -124,7 +123,7 @@ int RunAck(const AckArguments& arguments) {
   if (!id.ok()) return FailOperations(id.status(), arguments.json);
   const Json body = {{"by", NameOr(arguments.by)}, {"note", arguments.note}};
   const Result<Json> answer =
-      client.value().Ask("POST", "/v1/incidents/" + UrlPiece(id.value()) + "/ack", door::Dump(body));
+      client.value().Ask("POST", "/v1/incidents/" + UrlPiece(id.value()) + "/ack", json::Dump(body));
   if (!answer.ok()) return FailOperations(answer.status(), arguments.json);
   if (arguments.json)
     PrintObject(answer.value());

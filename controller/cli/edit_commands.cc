@@ -10,6 +10,7 @@
 #include "controller/cli/config_file.h"
 #include "controller/cli/edit_target.h"
 #include "controller/cli/find_job.h"
+#include "controller/control_socket/json_values.h"
 #include "controller/watch/file_snapshot.h"
 #include "src/base/print.h"
 #include "src/base/sha256.h"
@@ -20,8 +21,6 @@
 
 namespace stepwatch::cli {
 namespace {
-
-using door::Json;
 using Outcome = writeback::WriteBackOutcome;
 
 // More saves than anybody makes while a word is changed.
@@ -108,9 +107,10 @@ int ApplyToFile(const std::string& config, const std::string& if_match, const Ed
   return exit_code;
 }
 
-// Through the door of the job, if there is one that takes it; nothing: the file is to be written.
-std::optional<int> GoThroughDoor(const EditTarget& target, const DoorEdit& edit, const WaitArguments& wait, bool json) {
-  std::optional<EditResult> result = target.job ? EditThroughDoor(*target.job, edit) : std::nullopt;
+// Through the control socket of the job, if there is one that takes it; nothing: the file is to be written.
+std::optional<int> GoThroughJob(const EditTarget& target, const RemoteEdit& edit, const WaitArguments& wait,
+                                bool json) {
+  std::optional<EditResult> result = target.job ? EditRunningJob(*target.job, edit) : std::nullopt;
   if (result) {
     WaitArguments arguments = wait;
     arguments.tells = !json;
@@ -142,11 +142,11 @@ int NoTarget(const Status& status, bool json) {
 int Switch(const SwitchArguments& arguments, bool on) {
   const Result<EditTarget> target = FindTarget(arguments.target);
   if (!target.ok()) return NoTarget(target.status(), arguments.json);
-  const DoorEdit edit{on ? "/v1/start" : "/v1/stop", "", arguments.if_match, target.value().config,
-                      fmt::format("now has \"dynamic_on\": {}", on)};
+  const RemoteEdit edit{on ? "/v1/start" : "/v1/stop", "", arguments.if_match, target.value().config,
+                        fmt::format("now has \"dynamic_on\": {}", on)};
   WaitArguments wait = arguments.wait;
   wait.is_stop = !on;
-  if (const auto exit_code = GoThroughDoor(target.value(), edit, wait, arguments.json)) return *exit_code;
+  if (const auto exit_code = GoThroughJob(target.value(), edit, wait, arguments.json)) return *exit_code;
   return SwitchFile(target.value().config, arguments, on);
 }
 
@@ -172,11 +172,11 @@ std::string ApplyRoute(const ApplyArguments& arguments) {
 // What FILE holds, and whether a job would take it; nothing is changed.
 int DryRun(const EditTarget& target, const EditText& text, bool json) {
   std::optional<EditResult> result;
-  if (target.job) result = ValidateThroughDoor(*target.job, text.name, text.text);
+  if (target.job) result = ValidateInJob(*target.job, text.name, text.text);
   if (!result) {
     const Result<config::ParsedConfig> parsed = config::ParseConfig(text.text);
     result = EditResult{parsed.ok() ? kExitDone : kExitInvalid,
-                        door::ValidationJson(base::Sha256Hex(text.text), parsed), text.name + ": valid"};
+                        control_socket::ValidationJson(base::Sha256Hex(text.text), parsed), text.name + ": valid"};
     result->json["via"] = "file";
     if (!parsed.ok()) result->line = PlacedLine(text.name, "error", parsed.status().place(), parsed.status().message());
   }
@@ -204,8 +204,8 @@ int RunApply(const ApplyArguments& arguments) {
   if (arguments.dry_run) return DryRun(target.value(), text, arguments.json);
   if (!refusal.ok()) return Print(Unusable("file", text.name, refusal), arguments.json);
   const std::string what = IsStandardInput(arguments.file) ? "the text of standard input" : text.name;
-  const DoorEdit edit{ApplyRoute(arguments), text.text, arguments.if_match, text.name, HoldsNow({what, text.text})};
-  if (const auto exit_code = GoThroughDoor(target.value(), edit, arguments.wait, arguments.json)) return *exit_code;
+  const RemoteEdit edit{ApplyRoute(arguments), text.text, arguments.if_match, text.name, HoldsNow({what, text.text})};
+  if (const auto exit_code = GoThroughJob(target.value(), edit, arguments.wait, arguments.json)) return *exit_code;
   if (arguments.is_volatile || arguments.at_step)
     return Print(Failure(kExitUnreachable, "file", "no_job",
                          "no job in dynamic mode that could apply this text" +
@@ -222,8 +222,8 @@ int RunRollback(const RollbackArguments& arguments) {
   const std::string& config = target.value().config;
   if (target.value().job && arguments.history.empty()) {
     const std::string plan = arguments.plan_id == 0 ? "" : fmt::format("?plan={}", arguments.plan_id);
-    const DoorEdit edit{"/v1/rollback" + plan, "", arguments.if_match, config, "now holds an earlier config"};
-    if (const auto exit_code = GoThroughDoor(target.value(), edit, arguments.wait, arguments.json)) return *exit_code;
+    const RemoteEdit edit{"/v1/rollback" + plan, "", arguments.if_match, config, "now holds an earlier config"};
+    if (const auto exit_code = GoThroughJob(target.value(), edit, arguments.wait, arguments.json)) return *exit_code;
   }
   const Result<output::OldConfig> old =
       output::FindOldConfig(output::OutputBase(arguments.history), config, arguments.plan_id);
@@ -235,8 +235,8 @@ int RunRollback(const RollbackArguments& arguments) {
   const EditText text{fmt::format("the config of plan {} in {}", from.line.plan_id, from.directory), old.value().text};
   const Status refusal = Check(text);
   if (!refusal.ok()) return Print(Unusable("file", text.name, refusal), arguments.json);
-  const DoorEdit edit{"/v1/apply", text.text, arguments.if_match, text.name, HoldsNow(text)};
-  if (const auto exit_code = GoThroughDoor(target.value(), edit, arguments.wait, arguments.json)) return *exit_code;
+  const RemoteEdit edit{"/v1/apply", text.text, arguments.if_match, text.name, HoldsNow(text)};
+  if (const auto exit_code = GoThroughJob(target.value(), edit, arguments.wait, arguments.json)) return *exit_code;
   return ApplyToFile(config, arguments.if_match, text, edit.done, arguments.json);
 }
 

@@ -1,12 +1,12 @@
 // `stepwatch start`, `stop`, `apply` and `rollback`: they change a config file, whether or not a job runs. If one
-// watches just this file, they go through its door, and say what it makes of the change.
+// watches just this file, they go through its control socket, and say what it makes of the change.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 
-#include "controller/cli/door_edit.h"
+#include "controller/cli/remote_edit.h"
 
 namespace stepwatch::cli {
 

@@ -1,22 +1,22 @@
-// What a verb that changes a config has to say, whether it went through the door of a job or wrote the file.
+// What a verb that changes a config has to say, whether it went through the control socket of a job or wrote the file.
 #pragma once
 
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "controller/cli/exit_code.h"
-#include "controller/door/json_values.h"
+#include "src/json/json.h"
 #include "stepwatch/status.h"
 
 namespace stepwatch::cli {
 
 struct EditResult {
   ExitCode exit_code = kExitDone;
-  door::Json json;   // for --json
+  Json json;         // for --json
   std::string line;  // for people
 };
 
-// As the door answers with errors; `via`: "door" or "file".
+// As the control socket answers with errors; `via`: "door" (the control socket) or "file".
 EditResult Failure(ExitCode exit_code, const char* via, const char* code, const std::string& message);
 // An unusable text, which people find at `path`.
 EditResult Unusable(const char* via, const std::string& path, const Status& refusal);

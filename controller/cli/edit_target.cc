@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "controller/cli/find_job.h"
-#include "controller/door/json_values.h"
 #include "src/base/file.h"
+#include "src/json/json.h"
 
 namespace stepwatch::cli {
 namespace {
@@ -18,12 +18,12 @@ struct JobFacts {
   bool is_first_rank = false;
 };
 
-JobFacts JobFactsOf(const door::FoundJob& job) {
-  const Result<door::Json> status = door::ParseJson(job.status);
+JobFacts JobFactsOf(const control_socket::FoundJob& job) {
+  const Result<Json> status = json::Parse(job.status);
   if (!status.ok() || !status.value().is_object()) return {};
-  const auto member = [&](const char* name) { return status.value().value(name, door::Json()); };
+  const auto member = [&](const char* name) { return status.value().value(name, Json()); };
   JobFacts facts;
-  if (const door::Json path = member("config_path"); path.is_string()) facts.config_path = path.get<std::string>();
+  if (const Json path = member("config_path"); path.is_string()) facts.config_path = path.get<std::string>();
   facts.is_dynamic = member("dynamic") == true;
   facts.is_first_rank = member("rank") == 0;
   return facts;
@@ -35,7 +35,7 @@ std::string RealPath(const std::string& path) {
 }
 
 // Two mount namespaces may have different files of one name. What the other one has is not always for us to see.
-bool IsOtherFileThere(const door::FoundJob& job, const std::string& config_path, const std::string& path) {
+bool IsOtherFileThere(const control_socket::FoundJob& job, const std::string& config_path, const std::string& path) {
   base::FileSystem& files = base::FileSystem::Real();
   struct stat here = {}, there = {};
   const std::string seen_by_job = "/proc/" + std::to_string(job.pid) + "/root" + config_path;
@@ -43,24 +43,24 @@ bool IsOtherFileThere(const door::FoundJob& job, const std::string& config_path,
          (here.st_dev != there.st_dev || here.st_ino != there.st_ino);
 }
 
-bool Watches(const door::FoundJob& job, const JobFacts& facts, const std::string& path) {
+bool Watches(const control_socket::FoundJob& job, const JobFacts& facts, const std::string& path) {
   return facts.is_dynamic && RealPath(facts.config_path) == RealPath(path) &&
          !IsOtherFileThere(job, facts.config_path, path);
 }
 
 }  // namespace
 
-Result<EditTarget> ChooseTarget(const std::vector<door::FoundJob>& jobs, const std::string& word,
+Result<EditTarget> ChooseTarget(const std::vector<control_socket::FoundJob>& jobs, const std::string& word,
                                 const std::string& directory) {
   const std::string path = word.empty() || word.front() == '/' ? word : base::JoinPath(directory, word);
   EditTarget target{word, std::nullopt};
-  for (const door::FoundJob& job : jobs) {
+  for (const control_socket::FoundJob& job : jobs) {
     const JobFacts facts = JobFactsOf(job);
     // Rank 0 writes the history.
     if (!word.empty() && Watches(job, facts, path) && (!target.job || facts.is_first_rank)) target.job = job;
   }
   if (target.job || (!word.empty() && base::Exists(path))) return target;
-  const Result<door::FoundJob> job = ChooseJob(jobs, word, directory);
+  const Result<control_socket::FoundJob> job = ChooseJob(jobs, word, directory);
   if (!job.ok() && job.status().code() == StatusCode::kUnavailable && !word.empty()) return target;
   if (!job.ok()) return job.status();
   return EditTarget{JobFactsOf(job.value()).config_path, job.value()};

@@ -5,11 +5,10 @@
 #include <nlohmann/json.hpp>
 
 #include "controller/cli/read_json.h"
+#include "src/json/json.h"
 
 namespace stepwatch::cli {
 namespace {
-
-using door::Json;
 
 bool IsQuiet(const std::string& state) {
   return state == "IDLE" || state == "OFF" || state == "FAILED";

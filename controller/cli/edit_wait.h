@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "controller/door/json_values.h"
+#include "src/json/json.h"
 
 namespace stepwatch::cli {
 
@@ -22,12 +22,12 @@ class EditWait {
 
   enum class Verb : uint8_t { kBegin, kStop };
 
-  // `change`: what the door has answered to the verb.
-  EditWait(Goal goal, const door::Json& change, Verb verb = Verb::kBegin);
+  // `change`: what the control socket has answered to the verb.
+  EditWait(Goal goal, const Json& change, Verb verb = Verb::kBegin);
 
   // Each answers what is new. A status is to be asked for after an event.
-  std::vector<std::string> OnEvent(const std::string& name, const door::Json& event_untrusted);
-  std::vector<std::string> OnStatus(const door::Json& status_untrusted);
+  std::vector<std::string> OnEvent(const std::string& name, const Json& event_untrusted);
+  std::vector<std::string> OnStatus(const Json& status_untrusted);
   // The job is gone: what has been told until now counts.
   void OnGone();
 
@@ -39,13 +39,13 @@ class EditWait {
   bool is_aborted() const { return is_aborted_; }
   uint64_t plan_id() const { return plan_id_; }
   // "applied_step" and "ledger", as far as they are known.
-  const door::Json& facts() const { return facts_; }
+  const Json& facts() const { return facts_; }
 
  private:
   void Fail(const std::string& why);
   bool IsStopOver(const std::string& state) const;
   // Of the plan of these bytes in the status; 0: there is none.
-  uint64_t PlanIn(const door::Json& status) const;
+  uint64_t PlanIn(const Json& status) const;
 
   const Goal goal_;
   const std::string sha256_;
@@ -59,7 +59,7 @@ class EditWait {
   bool has_rows_ = false;
   std::optional<End> end_;
   std::string why_;
-  door::Json facts_ = door::Json::object();
+  Json facts_ = Json::object();
 };
 
 }  // namespace stepwatch::cli

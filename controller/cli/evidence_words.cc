@@ -13,11 +13,10 @@
 #include "controller/cli/incident_words.h"
 #include "controller/cli/read_json.h"
 #include "src/base/text.h"
+#include "src/json/json.h"
 
 namespace stepwatch::cli {
 namespace {
-
-using door::Json;
 
 constexpr size_t kEvidenceBytesMax = 300;
 constexpr size_t kListMax = 8;
@@ -48,7 +47,7 @@ std::string EvidenceValueText(const Json& value) {
   if (value.is_string()) return base::Printable(value.get_ref<const std::string&>(), kEvidenceBytesMax);
   if (value.is_number()) return NumberText(value.get<double>());
   if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
-  if (!value.is_array()) return base::Printable(door::Dump(value), kEvidenceBytesMax);
+  if (!value.is_array()) return base::Printable(json::Dump(value), kEvidenceBytesMax);
   std::string text;
   for (size_t i = 0; i < value.size() && i < kListMax; ++i) text += (i == 0 ? "" : ", ") + EvidenceValueText(value[i]);
   if (value.size() > kListMax) text += fmt::format(" and {} more", value.size() - kListMax);

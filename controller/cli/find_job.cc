@@ -7,18 +7,19 @@
 
 #include "controller/cli/exit_code.h"
 #include "controller/cli/print_answer.h"
-#include "controller/door/json_values.h"
-#include "controller/door/runtime_directory.h"
 #include "src/base/file.h"
 #include "src/base/print.h"
 #include "src/base/text.h"
+#include "src/http/answers.h"
+#include "src/json/json.h"
+#include "src/sockets/runtime_directory.h"
 
 namespace stepwatch::cli {
 namespace {
 
-bool IsMeant(const door::FoundJob& job, const std::string& wanted, const std::string& directory) {
+bool IsMeant(const control_socket::FoundJob& job, const std::string& wanted, const std::string& directory) {
   if (wanted.empty() || wanted == job.name || wanted == std::to_string(job.pid) || wanted == job.path) return true;
-  const Result<door::Json> status = door::ParseJson(job.status);
+  const Result<Json> status = json::Parse(job.status);
   if (!status.ok() || !status.value().is_object()) return false;
   const auto text = [&](const char* name) {
     const auto found = status.value().find(name);
@@ -29,11 +30,11 @@ bool IsMeant(const door::FoundJob& job, const std::string& wanted, const std::st
 }
 
 // The ranks of one run are one job: the one with the lowest number stands for it.
-const door::FoundJob* OfOneRun(const std::vector<door::FoundJob>& jobs) {
-  const door::FoundJob* lowest = nullptr;
+const control_socket::FoundJob* OfOneRun(const std::vector<control_socket::FoundJob>& jobs) {
+  const control_socket::FoundJob* lowest = nullptr;
   std::string run;
   int64_t lowest_rank = 0;
-  for (const door::FoundJob& job : jobs) {
+  for (const control_socket::FoundJob& job : jobs) {
     const RunRank own = RunRankOf(job);
     if (own.run_id.empty() || (lowest != nullptr && own.run_id != run)) return nullptr;
     run = own.run_id;
@@ -42,16 +43,16 @@ const door::FoundJob* OfOneRun(const std::vector<door::FoundJob>& jobs) {
   return lowest;
 }
 
-std::string Names(const std::vector<door::FoundJob>& jobs) {
+std::string Names(const std::vector<control_socket::FoundJob>& jobs) {
   std::string names;
-  for (const door::FoundJob& job : jobs) names += (names.empty() ? "" : ", ") + job.name;
+  for (const control_socket::FoundJob& job : jobs) names += (names.empty() ? "" : ", ") + job.name;
   return names;
 }
 
-door::FindOptions Everywhere() {
-  door::FindOptions options;
-  options.directories = door::RuntimeDirectories(::geteuid());
-  options.named = door::NamedRuntimeDirectory();
+control_socket::FindOptions Everywhere() {
+  control_socket::FindOptions options;
+  options.directories = sockets::RuntimeDirectories(::geteuid());
+  options.named = sockets::NamedRuntimeDirectory();
   return options;
 }
 
@@ -62,9 +63,9 @@ bool IsSocket(const std::string& path) {
 
 }  // namespace
 
-RunRank RunRankOf(const door::FoundJob& job) {
+RunRank RunRankOf(const control_socket::FoundJob& job) {
   RunRank own;
-  const Result<door::Json> status = door::ParseJson(job.status);
+  const Result<Json> status = json::Parse(job.status);
   if (!status.ok() || !status.value().is_object()) return own;
   const auto run = status.value().find("run_id"), rank = status.value().find("rank"),
              world = status.value().find("world_size");
@@ -75,26 +76,26 @@ RunRank RunRankOf(const door::FoundJob& job) {
   return own;
 }
 
-std::vector<door::FoundJob> AllJobs() {
-  return door::FindJobs(Everywhere());
+std::vector<control_socket::FoundJob> AllJobs() {
+  return control_socket::FindJobs(Everywhere());
 }
 
 std::string WhereLooked() {
-  const door::FindOptions options = Everywhere();
+  const control_socket::FindOptions options = Everywhere();
   std::string looked;
   for (const std::string& directory : options.directories)
     looked += (looked.empty() ? "" : ", ") + base::Printable(directory, 200);
-  const std::string passed_over = base::Joined(door::PassedOver(options), "; ");
+  const std::string passed_over = base::Joined(control_socket::PassedOver(options), "; ");
   return " (searched " + looked + (passed_over.empty() ? "" : "; skipped: " + passed_over) + ")";
 }
 
-Result<door::FoundJob> ChooseJob(const std::vector<door::FoundJob>& jobs, const std::string& wanted,
-                                 const std::string& directory) {
-  std::vector<door::FoundJob> meant;
-  for (const door::FoundJob& job : jobs)
+Result<control_socket::FoundJob> ChooseJob(const std::vector<control_socket::FoundJob>& jobs, const std::string& wanted,
+                                           const std::string& directory) {
+  std::vector<control_socket::FoundJob> meant;
+  for (const control_socket::FoundJob& job : jobs)
     if (IsMeant(job, wanted, directory)) meant.push_back(job);
   if (meant.size() == 1) return meant.front();
-  if (const door::FoundJob* job = OfOneRun(meant)) return *job;
+  if (const control_socket::FoundJob* job = OfOneRun(meant)) return *job;
   if (meant.size() > 1)
     return Status(StatusCode::kInvalid, "ambiguous JOB: " + Names(meant) + "; name one of them (see stepwatch ps)");
   if (!jobs.empty())
@@ -103,16 +104,16 @@ Result<door::FoundJob> ChooseJob(const std::vector<door::FoundJob>& jobs, const 
   return Status(StatusCode::kUnavailable, "no running job of this user was found here");
 }
 
-Result<door::FoundJob> FindJob(const std::string& wanted) {
+Result<control_socket::FoundJob> FindJob(const std::string& wanted) {
   std::string here;
   (void)base::FileSystem::Real().CurrentDirectory(&here);
   // A socket that is named need not lie where sockets are looked for, and may be another user's.
   if (const std::string path = wanted.starts_with('/') ? wanted : base::JoinPath(here, wanted); IsSocket(path)) {
-    auto found = door::FindJobAt(path, Everywhere());
+    auto found = control_socket::FindJobAt(path, Everywhere());
     if (!found.ok()) return found.status();
     if (found.value()) return *std::move(found).value();
   }
-  Result<door::FoundJob> chosen = ChooseJob(AllJobs(), wanted, here);
+  Result<control_socket::FoundJob> chosen = ChooseJob(AllJobs(), wanted, here);
   if (chosen.ok() || chosen.status().code() == StatusCode::kInvalid) return chosen;
   return Status(chosen.status().code(), chosen.status().message() + WhereLooked());
 }
@@ -120,7 +121,7 @@ Result<door::FoundJob> FindJob(const std::string& wanted) {
 int NoJob(const Status& status, bool as_json) {
   const bool is_unclear = status.code() == StatusCode::kInvalid;
   if (as_json)
-    PrintObject(door::ErrorJson(is_unclear ? "invalid" : "no_job", status.message()));
+    PrintObject(http::ErrorJson(is_unclear ? "invalid" : "no_job", status.message()));
   else
     base::Print(stderr, "stepwatch: %s\n", status.message().c_str());
   return is_unclear ? kExitInvalid : kExitUnreachable;

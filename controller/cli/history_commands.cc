@@ -9,9 +9,9 @@
 #include "controller/cli/exit_code.h"
 #include "controller/cli/history_place.h"
 #include "controller/cli/print_answer.h"
-#include "controller/door/json_values.h"
 #include "src/base/print.h"
 #include "src/base/text.h"
+#include "src/json/json.h"
 #include "src/output/applied_configs.h"
 #include "src/output/history_file.h"
 
@@ -68,7 +68,7 @@ void PrintRun(const FoundHistory& run) {
 
 // The line as it stands in the file, and where that lies.
 void PrintJsonLine(const FoundHistory& run, const HistoryLine& line) {
-  Json json = door::ParseJson(output::HistoryText(line)).value();
+  Json json = json::Parse(output::HistoryText(line)).value();
   json["directory"] = run.directory;
   PrintObject(json);
 }

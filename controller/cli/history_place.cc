@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "controller/cli/find_job.h"
-#include "controller/door/json_values.h"
+#include "src/json/json.h"
 #include "src/output/run_directory.h"
 
 namespace stepwatch::cli {
@@ -16,8 +16,8 @@ Result<HistoryPlace> At(const std::string& path) {
   return HistoryPlace{path, std::move(runs).value()};
 }
 
-Result<HistoryPlace> Of(const door::FoundJob& job) {
-  const Result<door::Json> status = door::ParseJson(job.status);
+Result<HistoryPlace> Of(const control_socket::FoundJob& job) {
+  const Result<Json> status = json::Parse(job.status);
   if (!status.ok() || !status.value().is_object())
     return Status(StatusCode::kUnavailable, job.name + " does not respond; name the directory of its run");
   const auto directory = status.value().find("output_dir");
@@ -32,12 +32,12 @@ Result<HistoryPlace> Of(const door::FoundJob& job) {
 Result<HistoryPlace> FindHistoryPlace(const std::string& word) {
   if (word.empty()) {
     if (AllJobs().empty()) return At(output::OutputBase(""));
-    const Result<door::FoundJob> only = FindJob("");
+    const Result<control_socket::FoundJob> only = FindJob("");
     return only.ok() ? Of(only.value()) : Result<HistoryPlace>(only.status());
   }
   Result<HistoryPlace> place = At(word);
   if (place.ok()) return place;
-  const Result<door::FoundJob> job = FindJob(word);
+  const Result<control_socket::FoundJob> job = FindJob(word);
   return job.ok() ? Of(job.value()) : place;
 }
 

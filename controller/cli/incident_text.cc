@@ -12,11 +12,10 @@
 #include "controller/cli/incident_words.h"
 #include "controller/cli/read_json.h"
 #include "controller/cli/text_table.h"
+#include "src/json/json.h"
 
 namespace stepwatch::cli {
 namespace {
-
-using door::Json;
 
 // Of a table that is to fit a terminal of 80 characters.
 constexpr size_t kSaidShown = 40;

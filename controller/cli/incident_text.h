@@ -4,30 +4,30 @@
 #include <string>
 #include <vector>
 
-#include "controller/door/json_values.h"
+#include "src/json/json.h"
 
 namespace stepwatch::cli {
 
 // The table of `stepwatch runs`. `now`: seconds of the wall clock. `all`: whose ids are to be told apart.
-std::string RunsText(const std::vector<door::Json>& runs_untrusted, const std::vector<door::Json>& all, double now);
+std::string RunsText(const std::vector<Json>& runs_untrusted, const std::vector<Json>& all, double now);
 // "train", "ended (signal)".
-std::string RunStateText(const door::Json& run_untrusted);
+std::string RunStateText(const Json& run_untrusted);
 // It has not ended, or an incident of it is open.
-bool IsOfInterest(const door::Json& run_untrusted);
+bool IsOfInterest(const Json& run_untrusted);
 
 // The table of `stepwatch incidents`.
-std::string IncidentsText(const std::vector<door::Json>& incidents_untrusted, double now);
+std::string IncidentsText(const std::vector<Json>& incidents_untrusted, double now);
 // A line of `stepwatch incidents --watch`: `change` is opened, updated, resolved, acknowledged, or open for one that
 // was open before.
-std::string ChangeLine(const std::string& change, const door::Json& incident_untrusted);
+std::string ChangeLine(const std::string& change, const Json& incident_untrusted);
 
-bool IsOpen(const door::Json& incident_untrusted);
+bool IsOpen(const Json& incident_untrusted);
 // For how long an incident is, or was, open.
-double OpenSeconds(const door::Json& incident_untrusted, double now);
+double OpenSeconds(const Json& incident_untrusted, double now);
 // "acknowledged by kim: looking; silenced"; empty: neither.
-std::string SaidOf(const door::Json& incident_untrusted);
+std::string SaidOf(const Json& incident_untrusted);
 // Critical before warning, what nobody has seen to before what somebody has, the oldest before the others.
-bool IsWorse(const door::Json& a_untrusted, const door::Json& b_untrusted);
+bool IsWorse(const Json& a_untrusted, const Json& b_untrusted);
 
 // Local time: "2026-11-23 19:20:11"; empty: not known.
 std::string LocalTimeText(double t);

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "controller/door/json_values.h"
+#include "src/json/json.h"
 
 namespace stepwatch::cli {
 
@@ -24,18 +24,18 @@ const IncidentWords& WordsOfKind(const std::string& kind);
 
 // The evidence as sentences. What no sentence speaks of follows as `key value`; stacks and what is told of the end of
 // the incident do not.
-std::vector<std::string> EvidenceWords(const door::Json& incident_untrusted);
+std::vector<std::string> EvidenceWords(const Json& incident_untrusted);
 
 // Stacks that the evidence holds: of whom, and the text.
 struct CollectedStack {
   std::string of;  // "rank 3", "where the exception was raised", "the run"
   std::string text_untrusted;
 };
-std::vector<CollectedStack> StacksOf(const door::Json& incident_untrusted);
+std::vector<CollectedStack> StacksOf(const Json& incident_untrusted);
 
 // "rank 3", "ranks 0, 3 and 12 more", "no rank can be named".
-std::string CulpritsText(const door::Json& incident_untrusted);
+std::string CulpritsText(const Json& incident_untrusted);
 // "0,3 +12", "-".
-std::string ShortCulpritsText(const door::Json& incident_untrusted);
+std::string ShortCulpritsText(const Json& incident_untrusted);
 
 }  // namespace stepwatch::cli

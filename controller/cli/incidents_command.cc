@@ -14,10 +14,9 @@
 #include "controller/cli/stepwatchd_client.h"
 #include "controller/cli/wall_clock.h"
 #include "src/base/print.h"
+#include "src/json/json.h"
 
 namespace stepwatch::cli {
-
-using door::Json;
 
 int RunIncidents(const IncidentsArguments& arguments) {
   const Result<StepwatchdClient> client = FindStepwatchd(arguments.stepwatchd);

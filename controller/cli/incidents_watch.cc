@@ -14,11 +14,11 @@
 #include "controller/cli/read_json.h"
 #include "controller/cli/stop_on_signals.h"
 #include "src/base/print.h"
+#include "src/http/answers.h"
+#include "src/json/json.h"
 
 namespace stepwatch::cli {
 namespace {
-
-using door::Json;
 
 constexpr int kRetryMilliseconds = 250;
 
@@ -31,7 +31,7 @@ class IncidentsWatch {
     const StopOnSignals signals;
     if (const Status begun = Begin(); !begun.ok()) return FailOperations(begun, as_json_);
     while (Goes()) {
-      const Status followed = client_.door().Follow(
+      const Status followed = client_.server().Follow(
           last_, [this](const std::string& name, const std::string& data) { return OnEvent(name, data); },
           [this] { return Goes(); });
       if (Goes()) AwaitAnswer(followed);
@@ -51,7 +51,7 @@ class IncidentsWatch {
     std::vector<Json> open(list.begin(), list.end());
     std::reverse(open.begin(), open.end());  // the one that changed last comes last
     for (const Json& incident : open) {
-      Json told = {{"version", door::kAnswerVersion}};
+      Json told = {{"version", http::kAnswerVersion}};
       if (incident.is_object()) told.update(incident);
       told["change"] = "open";
       Tell("open", told);
@@ -61,7 +61,7 @@ class IncidentsWatch {
 
   void Tell(const std::string& change, const Json& incident) {
     if (!run_.empty() && RawText(incident, "run") != run_) return;
-    is_read_ = is_read_ && PrintAtOnce((as_json_ ? door::Dump(incident) : ChangeLine(change, incident)) + "\n");
+    is_read_ = is_read_ && PrintAtOnce((as_json_ ? json::Dump(incident) : ChangeLine(change, incident)) + "\n");
   }
 
   void TellGap() {
@@ -72,7 +72,7 @@ class IncidentsWatch {
   }
 
   bool OnEvent(const std::string& name, const std::string& data) {
-    const Result<Json> event = door::ParseJson(data);
+    const Result<Json> event = json::Parse(data);
     if (!event.ok() || !event.value().is_object()) return false;  // the stream begins anew after a pause
     if (name == "gap") {
       TellGap();

@@ -6,9 +6,9 @@
 
 namespace stepwatch::cli {
 
-std::vector<JobGroup> GroupByRun(const std::vector<door::FoundJob>& jobs) {
+std::vector<JobGroup> GroupByRun(const std::vector<control_socket::FoundJob>& jobs) {
   std::vector<JobGroup> groups;
-  for (const door::FoundJob& job : jobs) {
+  for (const control_socket::FoundJob& job : jobs) {
     const RunRank own = RunRankOf(job);
     auto group = std::find_if(groups.begin(), groups.end(),
                               [&](const JobGroup& each) { return !own.run_id.empty() && each.run_id == own.run_id; });
@@ -16,9 +16,10 @@ std::vector<JobGroup> GroupByRun(const std::vector<door::FoundJob>& jobs) {
     group->jobs.push_back(job);
   }
   for (JobGroup& group : groups)
-    std::stable_sort(group.jobs.begin(), group.jobs.end(), [](const door::FoundJob& a, const door::FoundJob& b) {
-      return RunRankOf(a).rank < RunRankOf(b).rank;
-    });
+    std::stable_sort(group.jobs.begin(), group.jobs.end(),
+                     [](const control_socket::FoundJob& a, const control_socket::FoundJob& b) {
+                       return RunRankOf(a).rank < RunRankOf(b).rank;
+                     });
   return groups;
 }
 

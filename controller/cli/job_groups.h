@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "controller/door/find_jobs.h"
+#include "controller/control_socket/find_jobs.h"
 
 namespace stepwatch::cli {
 
@@ -13,10 +13,10 @@ namespace stepwatch::cli {
 struct JobGroup {
   std::string run_id;  // empty: not said
   int64_t world_size = 1;
-  std::vector<door::FoundJob> jobs;
+  std::vector<control_socket::FoundJob> jobs;
 };
 
 // In the order in which their first jobs are found.
-std::vector<JobGroup> GroupByRun(const std::vector<door::FoundJob>& jobs);
+std::vector<JobGroup> GroupByRun(const std::vector<control_socket::FoundJob>& jobs);
 
 }  // namespace stepwatch::cli

@@ -7,11 +7,10 @@
 #include "controller/cli/id_prefix.h"
 #include "controller/cli/incident_text.h"
 #include "controller/cli/read_json.h"
+#include "src/json/json.h"
 
 namespace stepwatch::cli {
 namespace {
-
-using door::Json;
 
 constexpr const char* kAllIncidents = "/v1/incidents?state=all&limit=2000";
 

@@ -8,15 +8,13 @@
 #include "controller/cli/exit_code.h"
 #include "controller/cli/find_job.h"
 #include "controller/cli/read_json.h"
-#include "controller/door/client.h"
-#include "controller/door/json_values.h"
 #include "src/base/print.h"
 #include "src/base/text.h"
+#include "src/http/client.h"
+#include "src/json/json.h"
 
 namespace stepwatch::cli {
 namespace {
-
-using door::Json;
 
 constexpr int kHttpDone = 200, kHttpAccepted = 202, kHttpConflict = 409;
 
@@ -28,17 +26,17 @@ std::string ErrorOf(const Json& answer) {
 
 // What the job does is asked for with this path; `text` says in a line what came of it.
 int RunMotion(const MotionArguments& arguments, const char* path, std::string (*text)(const Json& answer)) {
-  const Result<door::FoundJob> job = FindJob(arguments.job);
+  const Result<control_socket::FoundJob> job = FindJob(arguments.job);
   if (!job.ok()) return NoJob(job.status(), arguments.json);
-  const Result<door::Reply> reply = door::ClientOf(job.value()).Ask("POST", path);
+  const Result<http::Reply> reply = control_socket::ClientOf(job.value()).Ask("POST", path);
   if (!reply.ok()) return NoJob(Status(StatusCode::kUnavailable, reply.status().message()), arguments.json);
-  const Result<Json> answer = door::ParseJson(reply.value().body);
+  const Result<Json> answer = json::Parse(reply.value().body);
   if (!answer.ok() || !answer.value().is_object())
     return NoJob(Status(StatusCode::kUnavailable, job.value().path + " returned no JSON object"), arguments.json);
   const int status = reply.value().status;
   const bool is_taken = status == kHttpDone || status == kHttpAccepted;
   if (arguments.json)
-    base::Print(stdout, "%s\n", door::Dump(answer.value()).c_str());
+    base::Print(stdout, "%s\n", json::Dump(answer.value()).c_str());
   else if (is_taken)
     base::Print(stdout, "%s\n", text(answer.value()).c_str());
   else

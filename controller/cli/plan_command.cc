@@ -134,11 +134,11 @@ void PrintJson(const PlanArguments& arguments, const Preview& preview) {
 }
 
 // Where `apply` would put the file, so that this says what it would do.
-std::optional<door::FoundJob> JobAsked(const PlanArguments& arguments) {
+std::optional<control_socket::FoundJob> JobAsked(const PlanArguments& arguments) {
   if (!arguments.sites.empty()) return std::nullopt;
-  const std::vector<door::FoundJob> jobs = AllJobs();
+  const std::vector<control_socket::FoundJob> jobs = AllJobs();
   if (jobs.empty() || arguments.dynamic || arguments.rank != 0) return JobThatWatches(jobs, arguments.file);
-  Result<door::FoundJob> job = JobForFile(jobs, arguments.file);
+  Result<control_socket::FoundJob> job = JobForFile(jobs, arguments.file);
   if (job.ok()) return std::move(job).value();
   base::Print(stderr, "stepwatch: not compared with a job: %s\n", job.status().message().c_str());
   return std::nullopt;
@@ -148,7 +148,7 @@ std::optional<door::FoundJob> JobAsked(const PlanArguments& arguments) {
 
 int RunPlan(const PlanArguments& arguments) {
   if (!arguments.job.empty()) {
-    const Result<door::FoundJob> job = FindJob(arguments.job);
+    const Result<control_socket::FoundJob> job = FindJob(arguments.job);
     return job.ok() ? RunPlanOfJob(arguments.file, job.value(), arguments.json) : NoJob(job.status(), arguments.json);
   }
   if (const auto job = JobAsked(arguments)) return RunPlanOfJob(arguments.file, *job, arguments.json);

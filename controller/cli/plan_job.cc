@@ -8,20 +8,18 @@
 #include "controller/cli/find_job.h"
 #include "controller/cli/preview_text.h"
 #include "controller/cli/read_json.h"
-#include "controller/door/client.h"
-#include "controller/door/json_values.h"
 #include "src/base/file.h"
 #include "src/base/print.h"
+#include "src/http/client.h"
+#include "src/json/json.h"
 
 namespace stepwatch::cli {
 namespace {
 
-using door::Json;
-
-Result<Json> RequestPreview(const door::FoundJob& job, const std::string& text) {
-  const Result<door::Reply> reply = door::ClientOf(job).Ask("POST", "/v1/plan", text);
+Result<Json> RequestPreview(const control_socket::FoundJob& job, const std::string& text) {
+  const Result<http::Reply> reply = control_socket::ClientOf(job).Ask("POST", "/v1/plan", text);
   if (!reply.ok()) return Status(StatusCode::kUnavailable, reply.status().message());
-  const Result<Json> answer = door::ParseJson(reply.value().body);
+  const Result<Json> answer = json::Parse(reply.value().body);
   if (reply.value().status == 404 || reply.value().status == 405)
     return Status(StatusCode::kUnavailable, "job " + job.name + " runs an older stepwatch without plan previews");
   if (reply.value().status != 200 || !answer.ok() || Text(answer.value(), "state").empty()) {
@@ -39,7 +37,7 @@ std::string Resolved(const std::string& path) {
   return found ? resolved : path;
 }
 
-void PrintLines(const std::string& file, const door::FoundJob& job, const Json& answer) {
+void PrintLines(const std::string& file, const control_socket::FoundJob& job, const Json& answer) {
   for (const Json& warning : List(answer, "warnings"))
     base::Print(stdout, "%s\n", PlacedLine(file, "warning", PlaceOf(warning), Text(warning, "message")).c_str());
   if (Text(answer, "state") == "invalid") {
@@ -52,13 +50,14 @@ void PrintLines(const std::string& file, const door::FoundJob& job, const Json& 
 
 }  // namespace
 
-std::optional<door::FoundJob> JobThatWatches(const std::vector<door::FoundJob>& jobs, const std::string& file) {
+std::optional<control_socket::FoundJob> JobThatWatches(const std::vector<control_socket::FoundJob>& jobs,
+                                                       const std::string& file) {
   if (IsStandardInput(file)) return std::nullopt;
   const std::string path = Resolved(file);
-  std::optional<door::FoundJob> found;
+  std::optional<control_socket::FoundJob> found;
   int64_t found_rank = 0;
-  for (const door::FoundJob& job : jobs) {
-    const Result<Json> status = door::ParseJson(job.status);
+  for (const control_socket::FoundJob& job : jobs) {
+    const Result<Json> status = json::Parse(job.status);
     if (!status.ok() || Resolved(Text(status.value(), "config_path")) != path) continue;
     const int64_t rank = Whole(status.value(), "rank");
     if (found && found_rank <= rank) continue;
@@ -68,12 +67,13 @@ std::optional<door::FoundJob> JobThatWatches(const std::vector<door::FoundJob>& 
   return found;
 }
 
-Result<door::FoundJob> JobForFile(const std::vector<door::FoundJob>& jobs, const std::string& file) {
+Result<control_socket::FoundJob> JobForFile(const std::vector<control_socket::FoundJob>& jobs,
+                                            const std::string& file) {
   auto job = JobThatWatches(jobs, file);
   return job ? *std::move(job) : ChooseJob(jobs, "", "");
 }
 
-int RunPlanOfJob(const std::string& file, const door::FoundJob& job, bool json) {
+int RunPlanOfJob(const std::string& file, const control_socket::FoundJob& job, bool json) {
   const Result<std::string> text = ReadGivenText(file);
   if (!text.ok()) {
     base::Print(stderr, "%s\n", PlacedLine(file, "error", {}, text.status().message()).c_str());
@@ -82,7 +82,7 @@ int RunPlanOfJob(const std::string& file, const door::FoundJob& job, bool json) 
   const Result<Json> answer = RequestPreview(job, text.value());
   if (!answer.ok()) return NoJob(answer.status(), json);
   if (json)
-    base::Print(stdout, "%s\n", door::Dump(answer.value()).c_str());
+    base::Print(stdout, "%s\n", json::Dump(answer.value()).c_str());
   else
     PrintLines(file, job, answer.value());
   const std::string state = Text(answer.value(), "state");

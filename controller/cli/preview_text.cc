@@ -11,18 +11,18 @@
 #include "controller/cli/read_json.h"
 #include "controller/cli/text_table.h"
 #include "src/base/text.h"
+#include "src/config/config.h"
+#include "src/json/json.h"
 
 namespace stepwatch::cli {
 namespace {
-
-using door::Json;
 
 constexpr size_t kPreviewBytesMax = 200;
 constexpr size_t kPreviewLabelWidth = 12;
 constexpr size_t kEntriesShown = 10;  // of a list
 
 std::string PreviewValueText(const Json& value) {
-  return base::Printable(door::Dump(value), kPreviewBytesMax);
+  return base::Printable(json::Dump(value), kPreviewBytesMax);
 }
 
 // What a value has that the other one has not: entries of lists and objects, otherwise the value itself.
@@ -30,9 +30,9 @@ std::vector<std::string> EntriesLeft(const Json& value, const Json& other) {
   std::vector<std::string> entries;
   if (value.is_array() && other.is_array()) {
     std::set<std::string> there;
-    for (const Json& entry : other) there.insert(door::Dump(entry));
+    for (const Json& entry : other) there.insert(json::Dump(entry));
     for (const Json& entry : value)
-      if (!there.contains(door::Dump(entry))) entries.push_back(PreviewValueText(entry));
+      if (!there.contains(json::Dump(entry))) entries.push_back(PreviewValueText(entry));
   } else if (value.is_object() && other.is_object()) {
     for (const auto& [name, entry] : value.items())
       if (const auto found = other.find(name); found == other.end() || *found != entry)

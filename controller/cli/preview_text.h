@@ -3,11 +3,11 @@
 
 #include <string>
 
-#include "controller/door/json_values.h"
+#include "src/json/json.h"
 
 namespace stepwatch::cli {
 
 // `job` as `stepwatch ps` names it. Without the warnings.
-std::string PreviewText(const std::string& job, const door::Json& preview_untrusted);
+std::string PreviewText(const std::string& job, const Json& preview_untrusted);
 
 }  // namespace stepwatch::cli

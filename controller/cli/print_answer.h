@@ -25,7 +25,7 @@ void PrintBytes(const std::string& bytes);
 
 void PrintObject(const nlohmann::ordered_json& json);
 
-// As the door answers with errors, or a line on standard error. Answers the exit code.
+// As the control socket answers with errors, or a line on standard error. Answers the exit code.
 ExitCode FailInvalid(const Status& status, bool as_json);
 
 }  // namespace stepwatch::cli

@@ -19,10 +19,10 @@
 #include "controller/cli/find_job.h"
 #include "controller/cli/print_answer.h"
 #include "controller/cli/text_table.h"
-#include "controller/door/json_values.h"
 #include "src/base/byte_count.h"
 #include "src/base/print.h"
 #include "src/base/text.h"
+#include "src/json/json.h"
 #include "src/offline/old_runs.h"
 
 namespace stepwatch::cli {
@@ -46,8 +46,8 @@ struct PruneOutcome {
 
 std::set<std::string> AnsweringRuns() {
   std::set<std::string> runs;
-  for (const door::FoundJob& job : AllJobs()) {
-    const Result<door::Json> status = door::ParseJson(job.status);
+  for (const control_socket::FoundJob& job : AllJobs()) {
+    const Result<Json> status = json::Parse(job.status);
     if (status.ok() && status.value().is_object() && status.value().contains("run_id") &&
         status.value()["run_id"].is_string())
       runs.insert(status.value()["run_id"].get<std::string>());

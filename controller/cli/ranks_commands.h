@@ -1,4 +1,4 @@
-// `stepwatch status --ranks` and `apply --dry-run=ranks`: all ranks of a job, asked through the door of one
+// `stepwatch status --ranks` and `apply --dry-run=ranks`: all ranks of a job, asked through the control socket of one
 // (docs/control_api.md).
 #pragma once
 

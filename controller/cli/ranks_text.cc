@@ -8,11 +8,10 @@
 #include "controller/cli/read_json.h"
 #include "controller/cli/text_table.h"
 #include "src/base/text.h"
+#include "src/json/json.h"
 
 namespace stepwatch::cli {
 namespace {
-
-using door::Json;
 
 // More ranks that are missing, or refuse, are counted.
 constexpr size_t kShownMax = 8;

@@ -4,13 +4,13 @@
 
 #include <string>
 
-#include "controller/door/json_values.h"
+#include "src/json/json.h"
 
 namespace stepwatch::cli {
 
 // The screen of `stepwatch status --ranks`.
-std::string RanksText(const door::Json& ranks_untrusted);
+std::string RanksText(const Json& ranks_untrusted);
 // The lines of `stepwatch apply --dry-run=ranks`.
-std::string DryRunText(const door::Json& trials_untrusted);
+std::string DryRunText(const Json& trials_untrusted);
 
 }  // namespace stepwatch::cli

@@ -4,11 +4,10 @@
 #include <nlohmann/json.hpp>
 
 #include "src/base/text.h"
+#include "src/json/json.h"
 
 namespace stepwatch::cli {
 namespace {
-
-using door::Json;
 
 constexpr size_t kTextBytesMax = 1000;
 

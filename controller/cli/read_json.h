@@ -4,27 +4,27 @@
 #include <cstdint>
 #include <string>
 
-#include "controller/door/json_values.h"
+#include "src/json/json.h"
 #include "stepwatch/status.h"
 
 namespace stepwatch::cli {
 
 // Safe to print on one line.
-std::string Text(const door::Json& object, const char* name);
+std::string Text(const Json& object, const char* name);
 // As it is, to ask another question with it.
-std::string RawText(const door::Json& object, const char* name);
-double Number(const door::Json& object, const char* name, double none = 0);
+std::string RawText(const Json& object, const char* name);
+double Number(const Json& object, const char* name, double none = 0);
 // -1: there is none.
-int64_t Whole(const door::Json& object, const char* name);
+int64_t Whole(const Json& object, const char* name);
 // 0: there is none, or it is below.
-uint64_t Count(const door::Json& object, const char* name);
-bool IsTrue(const door::Json& object, const char* name);
+uint64_t Count(const Json& object, const char* name);
+bool IsTrue(const Json& object, const char* name);
 // An empty object: there is none.
-const door::Json& Part(const door::Json& object, const char* name);
+const Json& Part(const Json& object, const char* name);
 // An empty list: there is none.
-const door::Json& List(const door::Json& object, const char* name);
+const Json& List(const Json& object, const char* name);
 
 // Where in a config text a finding is.
-TextPlace PlaceOf(const door::Json& finding);
+TextPlace PlaceOf(const Json& finding);
 
 }  // namespace stepwatch::cli

@@ -8,9 +8,10 @@
 #include "controller/cli/config_file.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/print_answer.h"
-#include "controller/door/json_values.h"
+#include "controller/control_socket/json_values.h"
 #include "src/base/mutex.h"
 #include "src/base/print.h"
+#include "src/json/json.h"
 #include "src/testing/synthetic_model.h"
 #include "stepwatch/monitor.h"
 #include "stepwatch/stores.h"
@@ -34,7 +35,7 @@ class Printer {
 
   void Print(const Event& event) {
     const base::MutexLock lock(&mutex_);
-    Line(json_ ? door::Dump(door::EventJson(event)) : Margin(event) + EventText(event));
+    Line(json_ ? json::Dump(control_socket::EventJson(event)) : Margin(event) + EventText(event));
   }
   // Ends the step and prints it in one piece, so that an event told before the line was there before the boundary.
   void EndStep(Monitor* monitor) {
@@ -43,7 +44,7 @@ class Printer {
     monitor->EndStep();
     collected_ = collected_ || status.collecting_step;
     if (json_) {
-      Line(door::Dump({{"step", status.step},
+      Line(json::Dump({{"step", status.step},
                        {"plan", status.plan_id},
                        {"collected", status.collecting_step},
                        {"state", RunStateName(status.state)}}));

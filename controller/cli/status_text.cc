@@ -15,11 +15,11 @@
 #include "controller/cli/text_table.h"
 #include "src/base/byte_count.h"
 #include "src/base/text.h"
+#include "src/config/config.h"
+#include "src/json/json.h"
 
 namespace stepwatch::cli {
 namespace {
-
-using door::Json;
 
 uint64_t WholeBytes(const Json& object, const char* name) {
   return static_cast<uint64_t>(std::max<int64_t>(0, Whole(object, name)));
@@ -45,8 +45,8 @@ std::string Progress(const Json& status) {
                                                             : fmt::format("{}/{}", collected, times);
 }
 
-std::vector<Cell> RowOf(const door::FoundJob& job) {
-  const Result<Json> parsed = door::ParseJson(job.status);
+std::vector<Cell> RowOf(const control_socket::FoundJob& job) {
+  const Result<Json> parsed = json::Parse(job.status);
   if (job.status.empty() || !parsed.ok() || !parsed.value().is_object())
     return {{job.name}, {"-"}, {"no answer", Colour::kRed}, {"-"}, {"-"}, {"-"}, {job.why, Colour::kDim}};
   const Json& status = parsed.value();
@@ -184,7 +184,7 @@ class StatusScreen {
 
 }  // namespace
 
-std::string PsText(const std::vector<door::FoundJob>& jobs) {
+std::string PsText(const std::vector<control_socket::FoundJob>& jobs) {
   std::vector<std::vector<Cell>> rows(1);
   for (const char* name : {"JOB", "RANK", "STATE", "STEP", "PLAN", "COLLECTED", "CONFIG"})
     rows[0].push_back({name, Colour::kBold});
@@ -198,7 +198,7 @@ std::string PsText(const std::vector<door::FoundJob>& jobs) {
                       {},
                       {},
                       {}});
-    for (const door::FoundJob& job : group.jobs) {
+    for (const control_socket::FoundJob& job : group.jobs) {
       rows.push_back(RowOf(job));
       if (is_ranked) rows.back().front().text.insert(0, "  ");
     }

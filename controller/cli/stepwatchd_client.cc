@@ -9,15 +9,14 @@
 
 #include "controller/cli/print_answer.h"
 #include "controller/cli/read_json.h"
-#include "controller/door/runtime_directory.h"
 #include "src/base/file.h"
 #include "src/base/print.h"
 #include "src/base/text.h"
+#include "src/json/json.h"
+#include "src/sockets/runtime_directory.h"
 
 namespace stepwatch::cli {
 namespace {
-
-using door::Json;
 
 constexpr const char* kSocketName = "stepwatchd.sock";
 constexpr const char* kHowToStart = "start it with `stepwatchd run`, or name its socket with --stepwatchd";
@@ -57,9 +56,9 @@ ExitCode ExitOf(StatusCode code) {
 
 // A directory that the user has named may be a service's; others are looked into only if they are the user's own.
 Result<uid_t> OwnerOf(const std::string& directory, bool is_named) {
-  const Status is_ours = door::CheckRuntimeDirectory(directory, ::geteuid());
+  const Status is_ours = sockets::CheckRuntimeDirectory(directory, ::geteuid());
   if (is_ours.ok()) return ::geteuid();
-  return is_named ? door::OwnerOfRuntimeDirectory(directory) : Result<uid_t>(is_ours);
+  return is_named ? sockets::OwnerOfRuntimeDirectory(directory) : Result<uid_t>(is_ours);
 }
 
 Result<StepwatchdClient> TryAt(const std::string& socket, bool is_named) {
@@ -70,7 +69,7 @@ Result<StepwatchdClient> TryAt(const std::string& socket, bool is_named) {
   if (!owner.ok()) return owner.status();
   StepwatchdClient client(socket, owner.value());
   const Result<Json> healthy = client.Get("/-/healthy");
-  // The door of a job answers, too.
+  // The control socket of a job answers, too.
   if (!healthy.ok() && healthy.status().code() == StatusCode::kNotFound)
     return Status(StatusCode::kUnavailable, "another program responds at this socket");
   if (!healthy.ok()) return healthy.status();
@@ -85,9 +84,9 @@ Status Nobody(const std::string& looked) {
 
 Result<Json> StepwatchdClient::Ask(const std::string& method, const std::string& target,
                                    const std::string& body) const {
-  const Result<door::Reply> reply = door().Ask(method, target, body);
+  const Result<http::Reply> reply = server().Ask(method, target, body);
   if (!reply.ok()) return Status(StatusCode::kUnavailable, reply.status().message());
-  Result<Json> answer = door::ParseJson(reply.value().body);
+  Result<Json> answer = json::Parse(reply.value().body);
   if (!answer.ok() || !answer.value().is_object())
     return Status(StatusCode::kUnavailable,
                   fmt::format("{} returned status {} without a JSON object", socket_, reply.value().status));
@@ -99,7 +98,7 @@ Result<Json> StepwatchdClient::Ask(const std::string& method, const std::string&
 
 std::vector<std::string> StepwatchdSockets(uid_t uid) {
   std::vector<std::string> sockets;
-  for (const std::string& directory : door::RuntimeDirectories(uid))
+  for (const std::string& directory : sockets::RuntimeDirectories(uid))
     sockets.push_back(base::JoinPath(directory, kSocketName));
   return sockets;
 }
@@ -114,7 +113,7 @@ Result<StepwatchdClient> FindStepwatchd(const std::string& named) {
     return Nobody(base::Printable(path, 200) + ": " + found.status().message());
   }
   std::string looked;
-  const std::string chosen = door::NamedRuntimeDirectory();
+  const std::string chosen = sockets::NamedRuntimeDirectory();
   for (const std::string& path : StepwatchdSockets(::geteuid())) {
     Result<StepwatchdClient> found = TryAt(path, base::DirectoryOf(path) == chosen);
     if (found.ok()) return found;

@@ -1,16 +1,16 @@
 // The stepwatchd of this machine, as verbs ask it: over its Unix socket, JSON in, JSON out.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <sys/types.h>
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "controller/cli/exit_code.h"
-#include "controller/door/client.h"
-#include "controller/door/json_values.h"
+#include "src/http/client.h"
+#include "src/json/json.h"
 #include "stepwatch/status.h"
 
 namespace stepwatch::cli {
@@ -20,12 +20,12 @@ class StepwatchdClient {
   StepwatchdClient(std::string socket, uid_t owner) : socket_(std::move(socket)), owner_(owner) {}
 
   const std::string& socket() const { return socket_; }
-  door::Client door() const { return door::Client(socket_, owner_); }
+  http::Client server() const { return http::Client(socket_, owner_); }
 
   // The object that it has answered with. kInvalid and kNotFound: it refuses what was asked, and says why;
   // kUnsupported: this user may not ask for that; kExhausted: there is no room for it; otherwise nobody answers there.
-  Result<door::Json> Ask(const std::string& method, const std::string& target, const std::string& body = "") const;
-  Result<door::Json> Get(const std::string& target) const { return Ask("GET", target); }
+  Result<Json> Ask(const std::string& method, const std::string& target, const std::string& body = "") const;
+  Result<Json> Get(const std::string& target) const { return Ask("GET", target); }
 
  private:
   std::string socket_;

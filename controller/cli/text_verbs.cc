@@ -89,7 +89,7 @@ void AddTextVerbs(CLI::App* app, int* exit_code) {
   CLI::App* names = app->add_subcommand(kJobNamesVerb, "Print the names of the running jobs, for completion");
   names->group("");
   names->callback([=] {
-    for (const door::FoundJob& job : AllJobs()) base::Print(stdout, "%s\n", job.name.c_str());
+    for (const control_socket::FoundJob& job : AllJobs()) base::Print(stdout, "%s\n", job.name.c_str());
     *exit_code = kExitDone;
   });
 }

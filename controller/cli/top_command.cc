@@ -12,11 +12,11 @@
 #include "controller/cli/top_keys.h"
 #include "controller/cli/top_source.h"
 #include "src/base/print.h"
+#include "src/http/answers.h"
+#include "src/json/json.h"
 
 namespace stepwatch::cli {
 namespace {
-
-using door::Json;
 using std::chrono::steady_clock;
 
 constexpr int kExitInterrupted = 130;
@@ -29,11 +29,11 @@ int HasEnded(const std::string& job, bool as_json) {
 }
 
 Json SnapshotJson(const TopAnswers& answers) {
-  return {{"version", door::kAnswerVersion}, {"job", answers.job},   {"status", answers.status},
+  return {{"version", http::kAnswerVersion}, {"job", answers.job},   {"status", answers.status},
           {"ranks", answers.ranks},          {"kind", answers.kind}, {"values", List(answers.latest, "values")}};
 }
 
-int PrintOnce(const TopArguments& arguments, const door::FoundJob& job) {
+int PrintOnce(const TopArguments& arguments, const control_socket::FoundJob& job) {
   const auto end = steady_clock::now() + kFirstValues;
   std::optional<TopAnswers> answers = AskForTop(job, {arguments.kind, 0});
   while (answers && List(answers->latest, "values").empty() && Whole(answers->status, "plan_id") > 0 &&
@@ -44,14 +44,14 @@ int PrintOnce(const TopArguments& arguments, const door::FoundJob& job) {
   if (!answers) return HasEnded(job.name, arguments.json);
   if (!answers->trouble.empty()) return NoJob(Status(StatusCode::kUnavailable, answers->trouble), arguments.json);
   if (arguments.json) {
-    base::Print(stdout, "%s\n", door::Dump(SnapshotJson(*answers)).c_str());
+    base::Print(stdout, "%s\n", json::Dump(SnapshotJson(*answers)).c_str());
   } else {
     for (const std::string& line : TopLinesOfAll(*answers, arguments.choice)) base::Print(stdout, "%s\n", line.c_str());
   }
   return kExitDone;
 }
 
-int RunLive(const TopArguments& arguments, const door::FoundJob& job) {
+int RunLive(const TopArguments& arguments, const control_socket::FoundJob& job) {
   Terminal terminal;
   const auto interval = std::chrono::duration<double>(arguments.interval_seconds);
   TopSource source(job, arguments.kind, std::chrono::ceil<std::chrono::milliseconds>(interval));
@@ -79,7 +79,7 @@ int RunLive(const TopArguments& arguments, const door::FoundJob& job) {
 }  // namespace
 
 int RunTop(const TopArguments& arguments) {
-  const Result<door::FoundJob> job = FindJob(arguments.job);
+  const Result<control_socket::FoundJob> job = FindJob(arguments.job);
   if (!job.ok()) return NoJob(job.status(), arguments.json);
   if (arguments.once || arguments.json || !CanTakeTerminal()) return PrintOnce(arguments, job.value());
   const int exit_code = RunLive(arguments, job.value());

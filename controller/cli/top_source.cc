@@ -13,15 +13,15 @@
 
 #include "controller/cli/read_json.h"
 #include "src/base/file.h"
+#include "src/json/json.h"
+#include "stepwatch/site_kind.h"
 
 namespace stepwatch::cli {
 namespace {
-
-using door::Json;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// More than a door gives the job for latest values: whoever leaves waits for at most that long.
+// More than a control socket gives the job for latest values: whoever leaves waits for at most that long.
 constexpr milliseconds kTopAnswerTime{2000};
 
 std::vector<std::string> Kinds() {
@@ -32,21 +32,21 @@ std::vector<std::string> Kinds() {
 }
 
 // Nothing: no answer that is an object.
-std::optional<Json> Get(const door::Client& client, const std::string& target) {
-  const Result<door::Reply> reply = client.Get(target, kTopAnswerTime);
+std::optional<Json> Get(const http::Client& client, const std::string& target) {
+  const Result<http::Reply> reply = client.Get(target, kTopAnswerTime);
   if (!reply.ok() || reply.value().status != 200) return std::nullopt;
-  Result<Json> answer = door::ParseJson(reply.value().body);
+  Result<Json> answer = json::Parse(reply.value().body);
   if (!answer.ok() || !answer.value().is_object()) return std::nullopt;
   return std::move(answer).value();
 }
 
-Json FetchLatest(const door::Client& client, const std::string& kind, const Json& status) {
+Json FetchLatest(const http::Client& client, const std::string& kind, const Json& status) {
   if (kind == kCostKind) return CostAsLatest(status);
   return Get(client, "/v1/latest/" + kind).value_or(Json::object());
 }
 
 // The first kind with values, from `begin` on in a ring; without any, that one.
-size_t FindValues(const door::Client& client, const std::vector<std::string>& kinds, size_t begin, size_t by,
+size_t FindValues(const http::Client& client, const std::vector<std::string>& kinds, size_t begin, size_t by,
                   TopAnswers* answers) {
   for (size_t i = 0, at = begin; i < kinds.size(); ++i, at = (at + by) % kinds.size()) {
     answers->latest = FetchLatest(client, kinds[at], answers->status);
@@ -57,7 +57,7 @@ size_t FindValues(const door::Client& client, const std::vector<std::string>& ki
 }
 
 // The cost is shown to those who look for it: it is no kind of sites.
-void AskForKind(const door::Client& client, const TopKind& kind, TopAnswers* answers) {
+void AskForKind(const http::Client& client, const TopKind& kind, TopAnswers* answers) {
   std::vector<std::string> kinds = Kinds();
   if (kind.steps != 0 || kind.name == kCostKind) kinds.emplace_back(kCostKind);
   const auto found = std::find(kinds.begin(), kinds.end(), kind.name);
@@ -72,15 +72,15 @@ void AskForKind(const door::Client& client, const TopKind& kind, TopAnswers* ans
 
 }  // namespace
 
-std::optional<TopAnswers> AskForTop(const door::FoundJob& job, const TopKind& kind) {
-  const door::Client client = door::ClientOf(job);
-  const Result<door::Reply> reply = client.Get("/v1/status", kTopAnswerTime);
+std::optional<TopAnswers> AskForTop(const control_socket::FoundJob& job, const TopKind& kind) {
+  const http::Client client = control_socket::ClientOf(job);
+  const Result<http::Reply> reply = client.Get("/v1/status", kTopAnswerTime);
   // One whose socket has vanished binds another.
   const bool is_shut = !reply.ok() && reply.status().code() != StatusCode::kTimedOut;
-  if (is_shut && door::IsDead(job.pid)) return std::nullopt;
+  if (is_shut && control_socket::IsDead(job.pid)) return std::nullopt;
   TopAnswers answers;
   answers.job = job.name;
-  const Result<Json> status = door::ParseJson(reply.ok() ? reply.value().body : "");
+  const Result<Json> status = json::Parse(reply.ok() ? reply.value().body : "");
   if (!reply.ok() || reply.value().status != 200 || !status.ok() || !status.value().is_object()) {
     answers.trouble = reply.ok() ? "the job returned an invalid status"
                       : is_shut  ? "the control socket of the job is closed; retrying"
@@ -93,7 +93,7 @@ std::optional<TopAnswers> AskForTop(const door::FoundJob& job, const TopKind& ki
   return answers;
 }
 
-TopSource::TopSource(const door::FoundJob& job, const std::string& kind, milliseconds interval)
+TopSource::TopSource(const control_socket::FoundJob& job, const std::string& kind, milliseconds interval)
     : job_(job), interval_(interval), wake_up_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), kind_{kind, 0} {
   if (!wake_up_.valid()) throw std::system_error(errno, std::generic_category(), "no file descriptor for responses");
   answers_ = TopAnswers{.job = job.name, .status = {}, .ranks = {}, .kind = kind, .latest = {}, .trouble = "asking"};

@@ -7,10 +7,10 @@
 #include <thread>
 
 #include "controller/cli/top_view.h"
-#include "controller/door/client.h"
-#include "controller/door/find_jobs.h"
+#include "controller/control_socket/find_jobs.h"
 #include "src/base/file.h"
 #include "src/base/mutex.h"
+#include "src/http/client.h"
 
 namespace stepwatch::cli {
 
@@ -21,11 +21,11 @@ struct TopKind {
 };
 
 // Asks once. Nothing: the job has ended.
-std::optional<TopAnswers> AskForTop(const door::FoundJob& job, const TopKind& kind);
+std::optional<TopAnswers> AskForTop(const control_socket::FoundJob& job, const TopKind& kind);
 
 class TopSource {
  public:
-  TopSource(const door::FoundJob& job, const std::string& kind, std::chrono::milliseconds interval);
+  TopSource(const control_socket::FoundJob& job, const std::string& kind, std::chrono::milliseconds interval);
   ~TopSource();
   TopSource(const TopSource&) = delete;
   TopSource& operator=(const TopSource&) = delete;
@@ -41,7 +41,7 @@ class TopSource {
   void Run();
   void Keep(std::optional<TopAnswers> answers, bool has_moved) STEPWATCH_REQUIRES(mutex_);
 
-  const door::FoundJob job_;
+  const control_socket::FoundJob job_;
   const std::chrono::milliseconds interval_;
   base::UniqueFd wake_up_;
   base::Mutex mutex_;

@@ -10,11 +10,10 @@
 #include "controller/cli/read_json.h"
 #include "controller/cli/status_text.h"
 #include "src/base/text.h"
+#include "src/json/json.h"
 
 namespace stepwatch::cli {
 namespace {
-
-using door::Json;
 
 constexpr size_t kNameWidthMin = 16;
 constexpr size_t kColumnWidth = 12;  // with the gap before it

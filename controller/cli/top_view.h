@@ -9,17 +9,17 @@
 
 #include "controller/cli/text_table.h"
 #include "controller/cli/top_choice.h"
-#include "controller/door/json_values.h"
+#include "src/json/json.h"
 
 namespace stepwatch::cli {
 
 // The answers of a job at one moment, all of them untrusted.
 struct TopAnswers {
   std::string job;      // as `stepwatch ps` names it
-  door::Json status;    // of /v1/status
-  door::Json ranks;     // of /v1/ranks
+  Json status;          // of /v1/status
+  Json ranks;           // of /v1/ranks
   std::string kind;     // of sites
-  door::Json latest;    // of /v1/latest/{kind}
+  Json latest;          // of /v1/latest/{kind}
   std::string trouble;  // the job has not answered this time, and the rest is older; empty: it has
 };
 
@@ -35,10 +35,10 @@ struct TopTable {
   std::vector<TopRow> rows;          // in the order of the plan
 };
 
-TopTable TableOf(const door::Json& latest_untrusted);
+TopTable TableOf(const Json& latest_untrusted);
 
 // Of kCostKind: as an answer of /v1/latest/{kind} would be.
-door::Json CostAsLatest(const door::Json& status_untrusted);
+Json CostAsLatest(const Json& status_untrusted);
 
 // The rows that the filter lets pass, in their order. What is no number comes first, so that nobody has to look for it;
 // what is missing comes last.

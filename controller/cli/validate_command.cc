@@ -5,16 +5,17 @@
 
 #include "controller/cli/config_file.h"
 #include "controller/cli/exit_code.h"
-#include "controller/door/json_values.h"
+#include "controller/control_socket/json_values.h"
 #include "src/base/print.h"
+#include "src/json/json.h"
 
 namespace stepwatch::cli {
 namespace {
 
 void PrintJson(const Result<ConfigFile>& file) {
-  const door::Json json = file.ok() ? door::ValidationJson(file.value().sha256, file.value().parsed)
-                                    : door::ValidationJson("", file.status());
-  base::Print(stdout, "%s\n", door::Dump(json).c_str());
+  const Json json = file.ok() ? control_socket::ValidationJson(file.value().sha256, file.value().parsed)
+                              : control_socket::ValidationJson("", file.status());
+  base::Print(stdout, "%s\n", json::Dump(json).c_str());
 }
 
 void PrintLines(const std::string& path, const Result<ConfigFile>& file) {

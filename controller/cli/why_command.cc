@@ -17,11 +17,10 @@
 #include "controller/cli/wall_clock.h"
 #include "controller/cli/why_text.h"
 #include "src/base/print.h"
+#include "src/json/json.h"
 
 namespace stepwatch::cli {
 namespace {
-
-using door::Json;
 
 constexpr size_t kUsualWidth = 80;
 
@@ -43,14 +42,14 @@ Result<std::string> WorstRun(const StepwatchdClient& client) {
   return open.value().empty() ? std::string() : RawText(open.value().front(), "run");
 }
 
-std::vector<door::FoundJob> JobsOf(const std::string& run) {
-  std::vector<door::FoundJob> jobs;
-  for (const door::FoundJob& job : AllJobs())
+std::vector<control_socket::FoundJob> JobsOf(const std::string& run) {
+  std::vector<control_socket::FoundJob> jobs;
+  for (const control_socket::FoundJob& job : AllJobs())
     if (RunRankOf(job).run_id == run) jobs.push_back(job);
   return jobs;
 }
 
-void AddChanges(const StepwatchdClient& client, const std::vector<door::FoundJob>& jobs, WhyFacts* facts) {
+void AddChanges(const StepwatchdClient& client, const std::vector<control_socket::FoundJob>& jobs, WhyFacts* facts) {
   const Moment moment = MomentOf(facts->incidents.front());
   facts->changes = FindEdits(jobs, facts->run, moment);
   const Result<Json> rates = client.Get("/v1/runs/" + UrlPiece(facts->run) + "/series/lr");
@@ -72,7 +71,7 @@ Result<WhyFacts> CollectFacts(const StepwatchdClient& client, const std::string&
     facts.incidents = std::move(found).value();
   }
   if (facts.incidents.empty()) return facts;
-  const std::vector<door::FoundJob> jobs = JobsOf(run);
+  const std::vector<control_socket::FoundJob> jobs = JobsOf(run);
   AddChanges(client, jobs, &facts);
   facts.layer = FindLayer(jobs, facts.detail, facts.incidents.front());
   return facts;

@@ -12,13 +12,13 @@
 #include "src/base/text.h"
 #include "src/config/difference.h"
 #include "src/config/parse_config.h"
+#include "src/http/client.h"
+#include "src/json/json.h"
 #include "src/output/history_file.h"
 #include "src/output/run_directory.h"
 
 namespace stepwatch::cli {
 namespace {
-
-using door::Json;
 
 constexpr size_t kEditsShown = 2;
 constexpr size_t kKeysShown = 3;
@@ -71,16 +71,16 @@ std::string EditLine(const Json& line, double t, const Moment& moment, const Con
   return text + WhoText(line) + (begins ? KeysText(line, text_of) : "");
 }
 
-int64_t RankOf(const door::FoundJob& job) {
-  const Result<Json> status = door::ParseJson(job.status);
+int64_t RankOf(const control_socket::FoundJob& job) {
+  const Result<Json> status = json::Parse(job.status);
   return status.ok() ? Whole(status.value(), "rank") : -1;
 }
 
 // Rank 0 writes the history.
-ChangesBefore AskJob(const door::FoundJob& job, const Moment& moment) {
-  const door::Client client = door::ClientOf(job);
-  const Result<door::Reply> reply = client.Get("/v1/history?limit=100");
-  const Result<Json> answer = door::ParseJson(reply.ok() ? reply.value().body : "");
+ChangesBefore AskJob(const control_socket::FoundJob& job, const Moment& moment) {
+  const http::Client client = control_socket::ClientOf(job);
+  const Result<http::Reply> reply = client.Get("/v1/history?limit=100");
+  const Result<Json> answer = json::Parse(reply.ok() ? reply.value().body : "");
   if (reply.ok() && reply.value().status == 404 && answer.ok())
     return {{}, "job " + job.name + " keeps no history: " + Text(Part(answer.value(), "error"), "message")};
   if (!reply.ok() || reply.value().status != 200 || !answer.ok())
@@ -89,7 +89,7 @@ ChangesBefore AskJob(const door::FoundJob& job, const Moment& moment) {
   if (lines.empty()) return {{}, "job " + job.name + " has no history: none of its plans has written rows"};
   const ConfigText text_of = [&client](const std::string& sha256) -> std::optional<std::string> {
     if (!output::IsSha256(sha256)) return std::nullopt;
-    const Result<door::Reply> kept = client.Get("/v1/configs/" + sha256);
+    const Result<http::Reply> kept = client.Get("/v1/configs/" + sha256);
     return kept.ok() && kept.value().status == 200 ? std::optional(kept.value().body) : std::nullopt;
   };
   return {EditLines(std::vector<Json>(lines.begin(), lines.end()), moment, text_of), ""};
@@ -116,7 +116,8 @@ std::vector<std::string> EditLines(const std::vector<Json>& history, const Momen
   return lines;
 }
 
-ChangesBefore FindEdits(const std::vector<door::FoundJob>& jobs, const std::string& run, const Moment& moment) {
+ChangesBefore FindEdits(const std::vector<control_socket::FoundJob>& jobs, const std::string& run,
+                        const Moment& moment) {
   const auto lowest =
       std::min_element(jobs.begin(), jobs.end(), [](const auto& a, const auto& b) { return RankOf(a) < RankOf(b); });
   if (lowest != jobs.end()) return AskJob(*lowest, moment);
@@ -126,7 +127,7 @@ ChangesBefore FindEdits(const std::vector<door::FoundJob>& jobs, const std::stri
     for (const output::FoundHistory& each : found.value()) {
       std::vector<Json> lines;
       for (const output::HistoryLine& line : each.history.lines)
-        if (line.run_id == run) lines.push_back(door::ParseJson(output::HistoryText(line)).value());
+        if (line.run_id == run) lines.push_back(json::Parse(output::HistoryText(line)).value());
       const ConfigText text_of = [&each](const std::string& sha256) -> std::optional<std::string> {
         const Result<std::string> kept = output::KeptConfig(each.directory, sha256);
         return kept.ok() ? std::optional(kept.value()) : std::nullopt;

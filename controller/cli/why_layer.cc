@@ -7,13 +7,12 @@
 #include <utility>
 
 #include "controller/cli/read_json.h"
-#include "controller/door/client.h"
 #include "src/base/text.h"
+#include "src/http/client.h"
+#include "src/json/json.h"
 
 namespace stepwatch::cli {
 namespace {
-
-using door::Json;
 
 constexpr const char* kNoHooks = "no plan hooks modules; with `xy_distribution` the pulse names the current module";
 constexpr const char* kNoValues =
@@ -32,10 +31,10 @@ bool IsNonfinite(const Json& values) {
 }
 
 // The job of the rank that is named first, else any.
-const door::FoundJob& JobOf(const std::vector<door::FoundJob>& jobs, const Json& incident) {
+const control_socket::FoundJob& JobOf(const std::vector<control_socket::FoundJob>& jobs, const Json& incident) {
   const Json& ranks = List(incident, "ranks");
-  for (const door::FoundJob& job : jobs) {
-    const Result<Json> status = door::ParseJson(job.status);
+  for (const control_socket::FoundJob& job : jobs) {
+    const Result<Json> status = json::Parse(job.status);
     if (!ranks.empty() && status.ok() && status.value().is_object() && ranks[0].is_number_integer() &&
         Whole(status.value(), "rank") == ranks[0].get<int64_t>())
       return job;
@@ -43,15 +42,15 @@ const door::FoundJob& JobOf(const std::vector<door::FoundJob>& jobs, const Json&
   return jobs.front();
 }
 
-Json LatestOfJob(const door::FoundJob& job, const char* kind) {
-  const Result<door::Reply> reply = door::ClientOf(job).Get(std::string("/v1/latest/") + kind);
-  Result<Json> answer = door::ParseJson(reply.ok() && reply.value().status == 200 ? reply.value().body : "{}");
+Json LatestOfJob(const control_socket::FoundJob& job, const char* kind) {
+  const Result<http::Reply> reply = control_socket::ClientOf(job).Get(std::string("/v1/latest/") + kind);
+  Result<Json> answer = json::Parse(reply.ok() && reply.value().status == 200 ? reply.value().body : "{}");
   return answer.ok() ? std::move(answer).value() : Json::object();
 }
 
-LayerFound InLatest(const std::vector<door::FoundJob>& jobs, const Json& incident) {
+LayerFound InLatest(const std::vector<control_socket::FoundJob>& jobs, const Json& incident) {
   if (jobs.empty()) return {"", "no job of the run responds on this machine, and stepwatchd keeps no values of layers"};
-  const door::FoundJob& job = JobOf(jobs, incident);
+  const control_socket::FoundJob& job = JobOf(jobs, incident);
   const bool of_numbers = Text(incident, "incident").ends_with("nonfinite");
   bool has_values = false;
   for (const auto& [kind, backwards] : kKinds) {
@@ -110,7 +109,7 @@ std::string InnermostFrame(const std::string& stack) {
   return base::Printable(stack.substr(at, stack.find('\n', at) - at), 200);
 }
 
-LayerFound FindLayer(const std::vector<door::FoundJob>& jobs, const Json& run, const Json& incident) {
+LayerFound FindLayer(const std::vector<control_socket::FoundJob>& jobs, const Json& run, const Json& incident) {
   const std::string kind = Text(incident, "incident");
   const std::string module = ModuleOf(run, incident);
   if (kind == "stuck" || kind == "process_lost" || kind == "straggler")

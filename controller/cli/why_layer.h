@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "controller/door/find_jobs.h"
-#include "controller/door/json_values.h"
+#include "controller/control_socket/find_jobs.h"
+#include "src/json/json.h"
 
 namespace stepwatch::cli {
 
@@ -17,14 +17,14 @@ struct LayerFound {
 
 // What the incident itself says, or stepwatchd of the rank, or the latest values of the job. `jobs`: those of the run
 // on this machine. `run`: as /v1/runs/ID tells of it.
-LayerFound FindLayer(const std::vector<door::FoundJob>& jobs, const door::Json& run_untrusted,
-                     const door::Json& incident_untrusted);
+LayerFound FindLayer(const std::vector<control_socket::FoundJob>& jobs, const Json& run_untrusted,
+                     const Json& incident_untrusted);
 
 // Of the values of /v1/latest: the first site with NaN or infinities; with `backwards` the last one, which a backward
 // pass comes to first.
-std::optional<std::string> FirstNonfinite(const door::Json& latest_untrusted, bool backwards);
+std::optional<std::string> FirstNonfinite(const Json& latest_untrusted, bool backwards);
 // The site with the largest norm.
-std::optional<std::string> LargestNorm(const door::Json& latest_untrusted);
+std::optional<std::string> LargestNorm(const Json& latest_untrusted);
 // The innermost frame of a Python stack; empty: it has none.
 std::string InnermostFrame(const std::string& stack_untrusted);
 

@@ -10,11 +10,11 @@
 #include "controller/cli/read_json.h"
 #include "controller/cli/text_table.h"
 #include "src/base/text.h"
+#include "src/http/answers.h"
+#include "src/json/json.h"
 
 namespace stepwatch::cli {
 namespace {
-
-using door::Json;
 
 constexpr size_t kWhyLabelWidth = 10;
 constexpr size_t kWidthMin = 40;
@@ -182,7 +182,7 @@ Json WhyJson(const WhyFacts& facts) {
     incidents.back()["evidence_words"] = EvidenceWords(each);
     incidents.back()["next"] = or_null(words.next);
   }
-  return {{"version", door::kAnswerVersion},
+  return {{"version", http::kAnswerVersion},
           {"run_id", or_null(facts.run)},
           {"run", facts.detail.empty() ? Json() : facts.detail},
           {"incidents", std::move(incidents)},

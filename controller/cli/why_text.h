@@ -7,25 +7,25 @@
 
 #include "controller/cli/why_edits.h"
 #include "controller/cli/why_layer.h"
-#include "controller/door/json_values.h"
+#include "src/json/json.h"
 
 namespace stepwatch::cli {
 
 struct WhyFacts {
-  std::string run;                    // its id
-  door::Json detail;                  // as /v1/runs/ID tells; empty: stepwatchd has forgotten it
-  std::vector<door::Json> incidents;  // the open ones, the worst first; without one the last that was
-  ChangesBefore changes;              // before the first of them
-  LayerFound layer;                   // of the first of them
+  std::string run;              // its id
+  Json detail;                  // as /v1/runs/ID tells; empty: stepwatchd has forgotten it
+  std::vector<Json> incidents;  // the open ones, the worst first; without one the last that was
+  ChangesBefore changes;        // before the first of them
+  LayerFound layer;             // of the first of them
 };
 
 // Lines of at most `width` characters: 24 of them are enough for one incident with what belongs to it.
 std::string WhyText(const WhyFacts& facts, double now, size_t width);
 // The stacks that the first of the incidents holds, in full.
 std::string WhyStacksText(const WhyFacts& facts);
-door::Json WhyJson(const WhyFacts& facts);
+Json WhyJson(const WhyFacts& facts);
 
 // When the worst of the incidents went wrong.
-Moment MomentOf(const door::Json& incident_untrusted);
+Moment MomentOf(const Json& incident_untrusted);
 
 }  // namespace stepwatch::cli

@@ -40,7 +40,7 @@ class EditHistory {
   // Only before the directory is fixed; afterwards nothing changes.
   void SetRunId(const std::string& run_id) noexcept;
 
-  // The next bytes that are seen are this peer's, if they are these: it has sent them through the door.
+  // The next bytes that are seen are this peer's, if they are these: it has sent them through the control socket.
   void Expect(const std::string& sha256, const output::EditPeer& peer) noexcept;
   // The file holds new bytes. `old_sha256`: those that it held before.
   void Seen(const watch::FileSnapshot& snapshot, const std::string& old_sha256) noexcept;

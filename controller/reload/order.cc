@@ -1,5 +1,5 @@
-// Edits that are ordered through the door: the file is changed on the executor, looked at at once, and whoever ordered
-// it hears what this process makes of it.
+// Edits that are ordered through the control socket: the file is changed on the executor, looked at at once, and
+// whoever ordered it hears what this process makes of it.
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>

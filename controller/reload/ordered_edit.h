@@ -1,5 +1,5 @@
-// An edit that somebody orders through the door instead of saving the file: the file is changed all the same, and what
-// it holds then is taken up like every edit.
+// An edit that somebody orders through the control socket instead of saving the file: the file is changed all the same,
+// and what it holds then is taken up like every edit.
 #pragma once
 
 #include <cstdint>

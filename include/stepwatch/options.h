@@ -23,21 +23,23 @@ class Optimizer;
 namespace stepwatch {
 
 // Control socket: access beyond the user of the process and root, and content (docs/control_api.md). An empty member is
-// read from the environment variable named beside it; if both are empty, the feature is off.
-struct DoorOptions {
-  // STEPWATCH_DOOR_TCP: "127.0.0.1:9464", "[::1]:9464" or "localhost:9464" opens the control socket on TCP as well, at
-  // this one address. Port 0: a free port, which an event and the status report. Requires a token.
+// read from the environment variable named beside it; if both are empty, the feature is off. The former names of these
+// variables, STEPWATCH_DOOR_*, are read until the next release.
+struct ControlSocketOptions {
+  // STEPWATCH_SOCKET_TCP: "127.0.0.1:9464", "[::1]:9464" or "localhost:9464" opens the control socket on TCP as well,
+  // at this one address. Port 0: a free port, which an event and the status report. Requires a token.
   std::string tcp;
-  // STEPWATCH_DOOR_TOKEN_FILE: file with the token that every TCP request must contain. A regular file of this user
+  // STEPWATCH_SOCKET_TOKEN_FILE: file with the token that every TCP request must contain. A regular file of this user
   // that no other user can read.
   std::string token_file;
-  // STEPWATCH_DOOR_TCP_NAME: host name that TCP clients may use for this machine, beside its addresses.
+  // STEPWATCH_SOCKET_TCP_NAME: host name that TCP clients may use for this machine, beside its addresses.
   std::string tcp_name;
-  // STEPWATCH_DOOR_GROUP: members of this group may read through the socket but change nothing.
+  // STEPWATCH_SOCKET_GROUP: members of this group may read through the socket but change nothing.
   std::string group;
   // STEPWATCH_METRICS_SITES_MAX: largest number of series of site statistics in GET /metrics, at most 100,000; 0: none.
   size_t metrics_sites_max = 0;
 };
+using DoorOptions = ControlSocketOptions;  // former name, until the next release
 
 // Limits that no config exceeds. An edit beyond a limit is refused, and the running plan stays. The environment may set
 // each limit as well; the stricter of the two holds (docs/limits.md).
@@ -132,8 +134,12 @@ struct Options {
   bool keep_latest = false;
 
   // Opens a control socket with the first Attach: HTTP over a Unix socket, for `stepwatch ps`, `status` and other
-  // programs of this user (docs/control_api.md). STEPWATCH_DOOR=0 in the environment disables it. If it cannot be
+  // programs of this user (docs/control_api.md). STEPWATCH_SOCKET=0 in the environment disables it. If it cannot be
   // opened, an event kNote is the only effect.
+  bool control_socket = true;
+  ControlSocketOptions control_socket_options;
+  // Former names of the two above, until the next release: false closes the socket, and members that are set there hold
+  // where those above are empty.
   bool door = true;
   DoorOptions door_options;
 

@@ -7,12 +7,12 @@
 #include <set>
 #include <utility>
 
-#include "controller/door/runtime_directory.h"
 #include "operations/daemon/daemon.h"
 #include "operations/daemon/log.h"
-#include "operations/discovery/door_pulse.h"
+#include "operations/discovery/socket_pulse.h"
 #include "operations/trace/parse_line.h"
 #include "src/base/file.h"
+#include "src/sockets/runtime_directory.h"
 
 namespace stepwatch::operations {
 namespace {
@@ -141,10 +141,10 @@ Status Daemon::OpenUpstream() {
 void Daemon::StartDiscovery() {
   DiscoveryOptions options;
   options.named = options_.settings.discovery.directories;
-  if (options.named.empty()) options.directories = door::RuntimeDirectories(::geteuid());
+  if (options.named.empty()) options.directories = sockets::RuntimeDirectories(::geteuid());
   options.host = HostName();
   Discovery::Surroundings surroundings;
-  surroundings.open_pulse = OpenDoorPulse;
+  surroundings.open_pulse = OpenSocketPulse;
   surroundings.now = [look = options_.look_at_clocks] { return look().wall; };
   surroundings.known_until = [this](const std::string& run, int64_t rank) { return heard_before_.Until(run, rank); };
   surroundings.on_left_out = [this](const std::string& why) { LogLoss(why); };

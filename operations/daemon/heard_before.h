@@ -1,4 +1,5 @@
-// Up to when each rank was heard by whoever looked for jobs before: what a door repeats of that time is not new. Pure.
+// Up to when each rank was heard by whoever looked for jobs before: what a control socket repeats of that time is not
+// new. Pure.
 #pragma once
 
 #include <algorithm>

@@ -11,7 +11,7 @@
 
 namespace stepwatch::operations {
 
-// A door of ours has a fifth of that in an answer.
+// A control socket of ours has a fifth of that in an answer.
 inline constexpr size_t kAnswerLinesMax = 10000;
 
 struct BeatAnswer {

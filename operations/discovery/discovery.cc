@@ -61,7 +61,7 @@ Discovery::Discovery(boost::asio::io_context& loop, DiscoveryOptions options, st
       timer_(loop),
       own_(base::ThisProcess(around_.files)),
       left_ends_(directories_, mailbox_, AllOf(options_), around_.files,
-                 [this](const KnownProcess& known, const std::vector<door::LeftEnd>& ends) {
+                 [this](const KnownProcess& known, const std::vector<control_socket::LeftEnd>& ends) {
                    TellHosts(true);
                    const double told = around_.known_until ? around_.known_until(known.run, known.rank) : 0;
                    for (const Line& line : LastLinesOf(known, ends, std::max(told, known.told_t), around_.now()))
@@ -69,7 +69,7 @@ Discovery::Discovery(boost::asio::io_context& loop, DiscoveryOptions options, st
                    known_.Forget(KeyOf(known));
                  }),
       known_(loop, around_.files, [this](const KnownProcess& known) {
-        // Whoever watches its door tells its end, too.
+        // Whoever watches its control socket tells its end, too.
         if (!IsWatched(known)) left_ends_.Find(known, around_.now());
       }) {}
 
@@ -117,38 +117,38 @@ void Discovery::Tick() {
 
 void Discovery::Find() {
   if (is_finding_) return;  // a mount hangs
-  const auto doors = std::make_shared<std::vector<door::FoundDoor>>();
-  is_finding_ = directories_.Post([mailbox = mailbox_, doors, own = options_.directories, named = options_.named,
-                                   files = &around_.files, found = IfAlive([this, doors] { OnFound(*doors); })] {
-    *doors = door::FindDoors({.directories = own, .files = files});
+  const auto sockets = std::make_shared<std::vector<control_socket::FoundSocket>>();
+  is_finding_ = directories_.Post([mailbox = mailbox_, sockets, own = options_.directories, named = options_.named,
+                                   files = &around_.files, found = IfAlive([this, sockets] { OnFound(*sockets); })] {
+    *sockets = control_socket::FindSockets({.directories = own, .files = files});
     for (const std::string& each : named) {
-      const auto others = door::FindDoors({.directories = {each}, .named = each, .files = files});
-      doors->insert(doors->end(), others.begin(), others.end());
+      const auto others = control_socket::FindSockets({.directories = {each}, .named = each, .files = files});
+      sockets->insert(sockets->end(), others.begin(), others.end());
     }
     mailbox->Post(found);
   });
 }
 
-void Discovery::OnFound(const std::vector<door::FoundDoor>& doors) {
+void Discovery::OnFound(const std::vector<control_socket::FoundSocket>& sockets) {
   is_finding_ = false;
-  Sweep(doors);
+  Sweep(sockets);
   const double now = around_.now();
   std::map<uid_t, size_t> of_users;
-  for (const auto& [key, job] : jobs_) ++of_users[job->door().uid];
+  for (const auto& [key, job] : jobs_) ++of_users[job->server().uid];
   bool is_full = false;
-  for (const door::FoundDoor& door : doors) {
-    const auto key = std::pair(door.path, door.inode);
+  for (const control_socket::FoundSocket& server : sockets) {
+    const auto key = std::pair(server.path, server.inode);
     const auto muted = mute_.find(key);
     const bool waits = muted != mute_.end() && now < muted->second.again_at;
     if (jobs_.count(key) > 0 || waits) continue;
-    // No user's doors keep out those of another.
-    size_t& theirs = of_users[door.uid];
+    // No user's control sockets keep out those of another.
+    size_t& theirs = of_users[server.uid];
     if (jobs_.size() >= options_.jobs_max || theirs >= std::max<size_t>(1, options_.jobs_max / 2)) {
       is_full = true;
       continue;
     }
     ++theirs;
-    jobs_[key] = std::make_shared<WatchedJob>(door, around_, Callbacks());
+    jobs_[key] = std::make_shared<WatchedJob>(server, around_, Callbacks());
   }
   if (is_full)
     around_.on_left_out("some jobs are not watched: the limit is " + std::to_string(options_.jobs_max) +
@@ -173,8 +173,8 @@ WatchedJob::Callbacks Discovery::Callbacks() {
   return {before_gone, hand_over, forget};
 }
 
-// Who is gone, and doors at which nobody has ever answered: most belong to a process that was killed earlier.
-void Discovery::Sweep(const std::vector<door::FoundDoor>& doors) {
+// Who is gone, and control sockets at which nobody has ever answered: most belong to a process that was killed earlier.
+void Discovery::Sweep(const std::vector<control_socket::FoundSocket>& sockets) {
   const double now = around_.now();
   for (auto each = jobs_.begin(); each != jobs_.end();) {
     const auto& [key, job] = *each;
@@ -188,8 +188,8 @@ void Discovery::Sweep(const std::vector<door::FoundDoor>& doors) {
     each = job->is_over() ? jobs_.erase(each) : std::next(each);
   }
   std::erase_if(mute_, [&](const auto& each) {
-    return std::none_of(doors.begin(), doors.end(), [&](const door::FoundDoor& door) {
-      return door.path == each.first.first && door.inode == each.first.second;
+    return std::none_of(sockets.begin(), sockets.end(), [&](const control_socket::FoundSocket& server) {
+      return server.path == each.first.first && server.inode == each.first.second;
     });
   });
   std::erase_if(hosts_, [&](const auto& each) {
@@ -325,9 +325,10 @@ void Discovery::FetchMetrics(std::function<void(std::string page)> done) {
   for (const auto& [key, job] : jobs_) {
     const JobTeller& teller = job->teller();
     if (teller.run().empty()) continue;
-    questions.push_back(
-        {job->door(),
-         {{"run", teller.run()}, {"rank", std::to_string(teller.rank())}, {"job", base::Printable(job->door().name)}}});
+    questions.push_back({job->server(),
+                         {{"run", teller.run()},
+                          {"rank", std::to_string(teller.rank())},
+                          {"job", base::Printable(job->server().name)}}});
   }
   operations::FetchMetrics(loop_, questions, kMetricsTime, around_.room,
                            [this, alive = std::weak_ptr(alive_)](const std::string& page) {

@@ -1,10 +1,11 @@
 // Finds the jobs of this machine and tells what becomes of them, as lines.
 //
-// Doors are looked for once a second. Of each job the pulse is read four times a second, which asks the job nothing,
-// and its beats are asked for once a second while something moves. A process's end is told at once, by its pidfd. A job
-// that hangs, vanishes or answers garbage costs a question now and then, with more and more time between two, and
-// disturbs no other. That a door does not answer says nothing about its process: silence stays unknown until somebody
-// else says gone. A process that was found stays known until it is gone, also to the stepwatchd after this one.
+// ControlSockets are looked for once a second. Of each job the pulse is read four times a second, which asks the job
+// nothing, and its beats are asked for once a second while something moves. A process's end is told at once, by its
+// pidfd. A job that hangs, vanishes or answers garbage costs a question now and then, with more and more time between
+// two, and disturbs no other. That a control socket does not answer says nothing about its process: silence stays
+// unknown until somebody else says gone. A process that was found stays known until it is gone, also to the stepwatchd
+// after this one.
 //
 // Lives on the loop's thread; nothing blocks it: directories, pulses and stacks have threads of their own.
 #pragma once
@@ -38,7 +39,7 @@ class io_context;
 namespace stepwatch::operations {
 
 struct DiscoveryOptions {
-  std::vector<std::string> directories;  // of this user: see door::RuntimeDirectories
+  std::vector<std::string> directories;  // of this user: see sockets::RuntimeDirectories
   std::vector<std::string> named;        // of other users, as a service of a group that may read their jobs
   std::string host;                      // by which lines name this machine
   StackTools stacks;
@@ -55,7 +56,7 @@ struct RankStacks {
 class Discovery {
  public:
   struct Surroundings {
-    OpenPulse open_pulse = {};         // see OpenDoorPulse
+    OpenPulse open_pulse = {};         // see OpenSocketPulse
     std::function<double()> now = {};  // the wall clock in seconds; the system's if there is none
     // When the last line of that rank was told by an earlier stepwatchd; what the job repeats of before is passed over.
     std::function<double(const std::string& run, int64_t rank)> known_until = {};
@@ -102,8 +103,8 @@ class Discovery {
 
   void Tick();
   void Find();
-  void OnFound(const std::vector<door::FoundDoor>& doors);
-  void Sweep(const std::vector<door::FoundDoor>& doors);
+  void OnFound(const std::vector<control_socket::FoundSocket>& sockets);
+  void Sweep(const std::vector<control_socket::FoundSocket>& sockets);
   void TellHosts(bool tells_same = false);
   void SeeProcesses();
   WatchedJob::Callbacks Callbacks();
@@ -131,7 +132,7 @@ class Discovery {
   LeftEnds left_ends_;
   KnownProcesses known_;
   Jobs jobs_;
-  std::map<std::pair<std::string, ino_t>, Attempt> mute_;  // doors at which nobody has ever answered
+  std::map<std::pair<std::string, ino_t>, Attempt> mute_;  // control sockets at which nobody has ever answered
   std::map<std::string, HostLines> hosts_;                 // by run
   std::vector<std::function<void(std::string page)>> metrics_waiting_;
   int64_t left_out_ = 0;

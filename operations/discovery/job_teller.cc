@@ -8,11 +8,11 @@
 namespace stepwatch::operations {
 namespace {
 
-// Between two questions to a door: while it has something to say, and while it has not.
+// Between two questions to a control socket: while it has something to say, and while it has not.
 constexpr double kAskSeconds = 1, kAskQuietSeconds = 5;
 // Between two beats made of a pulse: while it moves, and while it does not.
 constexpr double kPulseSeconds = 1, kPulseQuietSeconds = 5;
-// So long a pulse may be ahead of the beats of a door that answers.
+// So long a pulse may be ahead of the beats of a control socket that answers.
 constexpr double kBehindSecondsMax = 3;
 // Ranks begin with a run id each of their own, and agree on one within their first step.
 constexpr double kAgreeSeconds = 3;
@@ -72,7 +72,7 @@ void JobTeller::Tell(Line line, double now, Lines* lines) {
 }
 
 void JobTeller::OnBeats(const BeatAnswer& answer, double now, Lines* lines) {
-  is_door_silent_ = false;
+  is_socket_silent_ = false;
   const auto world_of = [](const Line& line) -> int64_t {
     const auto* event = std::get_if<Event>(&line.what);
     const auto* start = event == nullptr ? nullptr : std::get_if<StartEvent>(event);
@@ -118,11 +118,11 @@ void JobTeller::OnPulse(const PulseLook& look, double now, Lines* lines) {
   if (HasLeft()) return;  // see OnLeft
   const double quiet = now - told_at_;
   const bool is_caught_up = !look.step || (told_.step && *told_.step >= *look.step);
-  const bool waits_for_door =
-      !is_door_silent_ && !is_caught_up && now - look_changed_at_ < kBehindSecondsMax && quiet < kBehindSecondsMax;
-  if (waits_for_door || (!is_door_silent_ && !has_begun_ && quiet < kPulseQuietSeconds)) return;
+  const bool waits_for_socket =
+      !is_socket_silent_ && !is_caught_up && now - look_changed_at_ < kBehindSecondsMax && quiet < kBehindSecondsMax;
+  if (waits_for_socket || (!is_socket_silent_ && !has_begun_ && quiet < kPulseQuietSeconds)) return;
   const bool is_due =
-      is_door_silent_ && MoveDiffers() ? true : quiet >= (MoveDiffers() ? kPulseSeconds : kPulseQuietSeconds);
+      is_socket_silent_ && MoveDiffers() ? true : quiet >= (MoveDiffers() ? kPulseSeconds : kPulseQuietSeconds);
   if (is_due) TellPulse(now, lines);
 }
 

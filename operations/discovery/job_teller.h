@@ -1,7 +1,8 @@
 // Makes lines of what is learnt of one process: its beats, its pulse, its state, its end. Pure.
 //
-// The beats that the door serves say everything, in order and with their own times, so they are what is told. The pulse
-// says less, and at once: it is told where the door says nothing, because it hangs, or because nothing moves.
+// The beats that the control socket serves say everything, in order and with their own times, so they are what is told.
+// The pulse says less, and at once: it is told where the control socket says nothing, because it hangs, or because
+// nothing moves.
 #pragma once
 
 #include <cstdint>
@@ -27,19 +28,19 @@ class JobTeller {
 
   // The next question's `since`.
   uint64_t since() const { return since_; }
-  // The door is worth a question: something has moved since the last one, or it is long ago.
+  // The control socket is worth a question: something has moved since the last one, or it is long ago.
   bool WantsBeats(double now) const;
   void OnAsked(double now);
   void OnBeats(const BeatAnswer& answer, double now, Lines* lines);
-  void OnNoBeats() { is_door_silent_ = true; }
+  void OnNoBeats() { is_socket_silent_ = true; }
 
   void OnPulse(const PulseLook& look, double now, Lines* lines);
   // Only what somebody needs to know: that it stands still, and that it does so no longer.
   void OnState(char state, double now, Lines* lines);
   void OnStacks(const std::string& text, double now, Lines* lines);
   void OnCollective(const std::optional<std::string>& operation, double now, Lines* lines);
-  // It says in its pulse that its run is over, and its door is shut: what it has left behind is all there is.
-  bool HasLeft() const { return look_ && look_->end && is_door_silent_ && !has_ended_; }
+  // It says in its pulse that its run is over, and its control socket is shut: what it has left behind is all there is.
+  bool HasLeft() const { return look_ && look_->end && is_socket_silent_ && !has_ended_; }
   void OnLeft(const std::vector<LastWordLine>& words, double now, Lines* lines);
   // What it has left behind, then that it is gone.
   void OnGone(const std::vector<LastWordLine>& words, double now, Lines* lines);
@@ -76,9 +77,9 @@ class JobTeller {
   uint64_t since_ = 0;
   uint64_t asked_since_ = 0;
   double asked_at_ = -1e9;
-  std::optional<PulseLook> asked_look_;  // when the door was asked last
-  bool is_behind_ = false;               // the door has more lines than one answer holds
-  bool is_door_silent_ = false;          // it was asked and has not answered
+  std::optional<PulseLook> asked_look_;  // when the control socket was asked last
+  bool is_behind_ = false;               // the control socket has more lines than one answer holds
+  bool is_socket_silent_ = false;        // it was asked and has not answered
   std::optional<PulseLook> look_;
   double look_changed_at_ = 0;
   Told told_;

@@ -10,7 +10,7 @@ namespace {
 // An event of the process's own time may be older than a beat that was made of its pulse, which has the observer's.
 constexpr double kEventSeconds = 2;
 
-bool IsOf(const door::LeftEnd& end, const KnownProcess& known) {
+bool IsOf(const control_socket::LeftEnd& end, const KnownProcess& known) {
   // A file that one user has left says nothing of another's process.
   if (end.owner && known.uid && *end.owner != *known.uid) return false;
   const auto is = [&](const base::ProcessIdentity& process) { return process.pid > 0 && process == end.process; };
@@ -30,10 +30,10 @@ std::optional<bool> HasEnded(const KnownProcess& known, base::FileSystem& files)
   return !*runs;
 }
 
-std::vector<Line> LastLinesOf(const KnownProcess& known, const std::vector<door::LeftEnd>& ends, double told_t,
-                              double now) {
+std::vector<Line> LastLinesOf(const KnownProcess& known, const std::vector<control_socket::LeftEnd>& ends,
+                              double told_t, double now) {
   std::vector<Line> lines;
-  for (const door::LeftEnd& end : ends) {
+  for (const control_socket::LeftEnd& end : ends) {
     if (!IsOf(end, known)) continue;
     for (const std::string& text : end.lines) {
       Result<Line> parsed = ParseLine(text);

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "controller/door/left_end.h"
+#include "controller/control_socket/left_end.h"
 #include "operations/vocabulary/known_process.h"
 #include "operations/vocabulary/line.h"
 
@@ -16,7 +16,7 @@ namespace stepwatch::operations {
 std::optional<bool> HasEnded(const KnownProcess& known, base::FileSystem& files = base::FileSystem::Real());
 
 // What it has left behind, if it is among `ends`, without what was told before `told_t`; then that it is gone.
-std::vector<Line> LastLinesOf(const KnownProcess& known, const std::vector<door::LeftEnd>& ends, double told_t,
-                              double now);
+std::vector<Line> LastLinesOf(const KnownProcess& known, const std::vector<control_socket::LeftEnd>& ends,
+                              double told_t, double now);
 
 }  // namespace stepwatch::operations

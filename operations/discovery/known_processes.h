@@ -1,7 +1,7 @@
-// The processes that were found, beyond the doors at which they were found: also those of an earlier stepwatchd, and
-// those whose door does not answer any more.
+// The processes that were found, beyond the control sockets at which they were found: also those of an earlier
+// stepwatchd, and those whose control socket does not answer any more.
 //
-// Who is not seen through a door any longer is watched here until it ends. Lives on the loop's thread.
+// Who is not seen through a control socket any longer is watched here until it ends. Lives on the loop's thread.
 #pragma once
 
 #include <functional>

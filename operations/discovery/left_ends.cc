@@ -32,20 +32,21 @@ void LeftEnds::Read(double now) {
   asked_ = std::exchange(waiting_, {});
   asked_at_ = now;
   reading_ = std::make_shared<const bool>(true);
-  const auto ends = std::make_shared<std::vector<door::LeftEnd>>();
+  const auto ends = std::make_shared<std::vector<control_socket::LeftEnd>>();
   // Not of this object when it has been destroyed, nor when it waits no longer.
   const auto tell = [this, ends, reading = std::weak_ptr(reading_)] {
     if (!reading.expired()) Tell(*ends);
   };
   const bool is_posted = thread_.Post([directories = directories_, files = &files_, ends, mailbox = mailbox_, tell] {
     for (const std::string& directory : directories)
-      for (door::LeftEnd& end : door::ReadLeftEnds(directory, *files)) ends->push_back(std::move(end));
+      for (control_socket::LeftEnd& end : control_socket::ReadLeftEnds(directory, *files))
+        ends->push_back(std::move(end));
     mailbox->Post(tell);
   });
   if (!is_posted) Tell({});
 }
 
-void LeftEnds::Tell(const std::vector<door::LeftEnd>& ends) {
+void LeftEnds::Tell(const std::vector<control_socket::LeftEnd>& ends) {
   reading_.reset();
   for (const KnownProcess& process : std::exchange(asked_, {})) found_(process, ends);
 }

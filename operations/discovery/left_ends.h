@@ -1,4 +1,5 @@
-// Finds out how processes ended of which nobody here has heard the end, from what they have left beside their doors.
+// Finds out how processes ended of which nobody here has heard the end, from what they have left beside their control
+// sockets.
 //
 // Files are another thread's; a directory that hangs delays an answer, and then there is one without what it holds.
 #pragma once
@@ -8,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "controller/door/left_end.h"
+#include "controller/control_socket/left_end.h"
 #include "controller/watch/loop_mailbox.h"
 #include "operations/vocabulary/known_process.h"
 #include "src/base/io_executor.h"
@@ -18,7 +19,7 @@ namespace stepwatch::operations {
 // Lives on the loop's thread.
 class LeftEnds {
  public:
-  using Found = std::function<void(const KnownProcess& process, const std::vector<door::LeftEnd>& ends)>;
+  using Found = std::function<void(const KnownProcess& process, const std::vector<control_socket::LeftEnd>& ends)>;
 
   // `found` is called from the loop, once for each process, with all that was left.
   LeftEnds(base::IoExecutor& files_thread, std::shared_ptr<watch::LoopMailbox> mailbox,
@@ -30,7 +31,7 @@ class LeftEnds {
 
  private:
   void Read(double now);
-  void Tell(const std::vector<door::LeftEnd>& ends);
+  void Tell(const std::vector<control_socket::LeftEnd>& ends);
 
   base::IoExecutor& thread_;
   const std::shared_ptr<watch::LoopMailbox> mailbox_;

@@ -3,7 +3,8 @@
 #include <boost/asio/post.hpp>
 #include <utility>
 
-#include "operations/discovery/door_connection.h"
+#include "operations/discovery/job_connection.h"
+#include "src/http/client.h"
 
 namespace stepwatch::operations {
 namespace {
@@ -32,10 +33,10 @@ void FetchMetrics(boost::asio::io_context& loop, const std::vector<MetricsQuesti
   gathering->open = questions.size();
   if (questions.empty()) return boost::asio::post(loop, [gathering] { gathering->Finish(); });
   for (const MetricsQuestion& question : questions) {
-    const auto connection = std::make_shared<DoorConnection>(loop, question.door.path, question.door.uid, room);
+    const auto connection = std::make_shared<JobConnection>(loop, question.server.path, question.server.uid, room);
     // The handlers under way keep the connection until it has answered.
     connection->Get("/metrics", time, kPageBytesMax,
-                    [gathering, labels = question.labels](const Result<door::Reply>& reply) {
+                    [gathering, labels = question.labels](const Result<http::Reply>& reply) {
                       const bool is_page = reply.ok() && reply.value().status == 200;
                       if (is_page && gathering->bytes + reply.value().body.size() <= kExpositionBytesMax) {
                         gathering->bytes += reply.value().body.size();

@@ -1,4 +1,4 @@
-// Asks many doors for their metrics at one time.
+// Asks many control sockets for their metrics at one time.
 #pragma once
 
 #include <chrono>
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "controller/door/find_jobs.h"
+#include "controller/control_socket/find_jobs.h"
 #include "operations/exposition/merge_expositions.h"
 #include "src/base/byte_room.h"
 
@@ -18,7 +18,7 @@ class io_context;
 namespace stepwatch::operations {
 
 struct MetricsQuestion {
-  door::FoundDoor door;
+  control_socket::FoundSocket server;
   std::vector<ExpositionLabel> labels;  // of the job
 };
 

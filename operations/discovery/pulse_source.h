@@ -49,7 +49,7 @@ class PulseReader {
   virtual bool IsOutdated() const = 0;
 };
 
-// Asks the door at a path, and blocks meanwhile: for a thread that may. `trusted`: see door::Client.
+// Asks the control socket at a path, and blocks meanwhile: for a thread that may. `trusted`: see http::Client.
 using OpenPulse =
     std::function<Result<std::unique_ptr<PulseReader>>(const std::string& path, std::optional<uid_t> trusted)>;
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "operations/discovery/beat_answer.h"
-#include "operations/discovery/door_connection.h"
+#include "operations/discovery/job_connection.h"
 #include "operations/trace/parse_line.h"
 #include "operations/witness/cgroup_memory.h"
 #include "operations/witness/process_end.h"
@@ -14,21 +14,21 @@ namespace stepwatch::operations {
 namespace {
 
 constexpr std::chrono::milliseconds kJobAnswerTime{2000};
-// The page of a door has a megabyte; that of earlier releases may have some.
+// The page of a control socket has a megabyte; that of earlier releases may have some.
 constexpr size_t kAnswerBytesMax = size_t{4} << 20;
-constexpr double kSecondsMax = 30;  // between two attempts at a door that does not answer
+constexpr double kSecondsMax = 30;  // between two attempts at a control socket that does not answer
 constexpr double kFetchSecondsMax = 60;
 constexpr double kProcessSeconds = 1;
-// A process that nobody can see end, and whose door has not answered so often, is not waited for any longer.
+// A process that nobody can see end, and whose control socket has not answered so often, is not waited for any longer.
 constexpr int kFailuresMax = 30;
 
 }  // namespace
 
-WatchedJob::WatchedJob(door::FoundDoor door, JobAround& around, Callbacks callbacks)
-    : door_(std::move(door)),
+WatchedJob::WatchedJob(control_socket::FoundSocket server, JobAround& around, Callbacks callbacks)
+    : control_socket_(std::move(server)),
       around_(around),
       callbacks_(std::move(callbacks)),
-      connection_(std::make_shared<DoorConnection>(around.loop, door_.path, door_.uid, around.room)),
+      connection_(std::make_shared<JobConnection>(around.loop, control_socket_.path, control_socket_.uid, around.room)),
       teller_(around.host, around.now()) {}
 
 void WatchedJob::Tell(const JobTeller::Lines& lines) {
@@ -78,17 +78,17 @@ void WatchedJob::AskForBeats(double now) {
   if (connection_->is_busy() || (now < ask_at_ && ask_at_ - now <= kSecondsMax) || !teller_.WantsBeats(now)) return;
   teller_.OnAsked(now);
   connection_->Get("/v1/beats?since=" + std::to_string(teller_.since()), kJobAnswerTime, kAnswerBytesMax,
-                   [self = shared_from_this()](const Result<door::Reply>& reply) { self->OnBeats(reply); });
+                   [self = shared_from_this()](const Result<http::Reply>& reply) { self->OnBeats(reply); });
 }
 
-void WatchedJob::OnBeats(const Result<door::Reply>& reply) {
+void WatchedJob::OnBeats(const Result<http::Reply>& reply) {
   if (is_over_) return;
   if (!reply.ok()) return OnFailure(reply.status());
   ++answers_;
   TakeServer();
   Result<BeatAnswer> answer = reply.value().status == 200
                                   ? ParseBeatAnswer(reply.value().body)
-                                  : Status(StatusCode::kUnsupported, door_.path + " does not serve beats");
+                                  : Status(StatusCode::kUnsupported, control_socket_.path + " does not serve beats");
   if (!answer.ok()) return OnFailure(answer.status());
   failures_ = 0;
   std::string& run = answer.value().run;
@@ -101,7 +101,7 @@ void WatchedJob::OnBeats(const Result<door::Reply>& reply) {
   Tell(lines);
 }
 
-// The door says nothing, which is no news of the process.
+// The control socket says nothing, which is no news of the process.
 void WatchedJob::OnFailure(const Status& status) {
   if (status.code() == StatusCode::kExhausted && around_.on_left_out)
     around_.on_left_out(status.message() + "; its beats are not read, and the request is repeated");
@@ -112,7 +112,7 @@ void WatchedJob::OnFailure(const Status& status) {
 }
 
 void WatchedJob::TakeServer() {
-  const DoorServer* server = connection_->server();
+  const SocketServer* server = connection_->server();
   if (server != nullptr) uid_ = server->peer.uid;
   if (end_ || server == nullptr) return;
   if (server->peer.pid > 0)
@@ -137,8 +137,8 @@ void WatchedJob::FetchPulse(double now) {
   if (now < fetch_at_ && fetch_at_ - now <= kFetchSecondsMax) return;
   // Shared, because a function must be copyable.
   const auto opened = std::make_shared<Result<std::unique_ptr<PulseReader>>>(Status(StatusCode::kInternal, ""));
-  is_fetching_ = around_.pulses.Post([open = around_.open_pulse, path = door_.path, uid = door_.uid, opened,
-                                      mailbox = around_.mailbox, job = weak_from_this()] {
+  is_fetching_ = around_.pulses.Post([open = around_.open_pulse, path = control_socket_.path, uid = control_socket_.uid,
+                                      opened, mailbox = around_.mailbox, job = weak_from_this()] {
     *opened = open(path, uid);
     mailbox->Post([opened, job] {
       if (const auto self = job.lock()) self->OnPulse(std::move(*opened));

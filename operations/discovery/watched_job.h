@@ -1,4 +1,4 @@
-// One process with a monitor: its door, its pulse and its end, on the loop.
+// One process with a monitor: its control socket, its pulse and its end, on the loop.
 #pragma once
 
 #include <functional>
@@ -6,8 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "controller/door/client.h"
-#include "controller/door/find_jobs.h"
+#include "controller/control_socket/find_jobs.h"
 #include "controller/watch/loop_mailbox.h"
 #include "operations/discovery/job_teller.h"
 #include "operations/discovery/pulse_source.h"
@@ -18,6 +17,7 @@
 #include "src/base/byte_room.h"
 #include "src/base/file_system.h"
 #include "src/base/io_executor.h"
+#include "src/http/client.h"
 #include "stepwatch/status.h"
 
 namespace boost::asio {
@@ -26,7 +26,7 @@ class io_context;
 
 namespace stepwatch::operations {
 
-class DoorConnection;
+class JobConnection;
 class ProcessEnd;
 
 // What all jobs share. Outlives them.
@@ -57,7 +57,7 @@ class WatchedJob : public std::enable_shared_from_this<WatchedJob> {
     std::function<void(const WatchedJob&)> forget;
   };
 
-  WatchedJob(door::FoundDoor door, JobAround& around, Callbacks callbacks);
+  WatchedJob(control_socket::FoundSocket server, JobAround& around, Callbacks callbacks);
 
   // Four times a second. Waits for nothing.
   void Tick();
@@ -65,16 +65,16 @@ class WatchedJob : public std::enable_shared_from_this<WatchedJob> {
 
   // It is over: nobody needs to look here any more.
   bool is_over() const { return is_over_; }
-  // Nobody has ever answered at this door.
+  // Nobody has ever answered at this control socket.
   bool is_mute() const { return answers_ == 0 && failures_ > 0; }
   int failures() const { return failures_; }
-  const door::FoundDoor& door() const { return door_; }
+  const control_socket::FoundSocket& server() const { return control_socket_; }
   const JobTeller& teller() const { return teller_; }
   // Nothing: it has no pid here, or is not known yet.
   const std::optional<ProcessRef>& process() const { return process_; }
   // The time of the last line that was told of it.
   double told_t() const { return told_t_; }
-  // Who served its door last, by the kernel's word; nothing: nobody has.
+  // Who served its control socket last, by the kernel's word; nothing: nobody has.
   std::optional<uid_t> uid() const { return uid_; }
   // See CgroupDirectory.
   const std::string& cgroup() const { return cgroup_; }
@@ -90,23 +90,23 @@ class WatchedJob : public std::enable_shared_from_this<WatchedJob> {
   void LookAtPulse(double now);
   void LookAtProcess(double now);
   void AskForBeats(double now);
-  void OnBeats(const Result<door::Reply>& reply);
+  void OnBeats(const Result<http::Reply>& reply);
   void OnFailure(const Status& status);
   // Of the connection made last.
   void TakeServer();
   void FetchPulse(double now);
   void OnPulse(Result<std::unique_ptr<PulseReader>> opened);
-  // Whoever serves the door is not who writes the pulse, but stands between.
+  // Whoever serves the control socket is not who writes the pulse, but stands between.
   void CompareServer(const PulseLook& look);
   void OnGone();
   // A pulse, with the name of its run as it is told.
   PulseLook Named(PulseLook look, double now) const;
   void Tell(const JobTeller::Lines& lines);
 
-  const door::FoundDoor door_;
+  const control_socket::FoundSocket control_socket_;
   JobAround& around_;
   const Callbacks callbacks_;
-  std::shared_ptr<DoorConnection> connection_;
+  std::shared_ptr<JobConnection> connection_;
   JobTeller teller_;
   Standstill standstill_;
   std::shared_ptr<ProcessEnd> end_;

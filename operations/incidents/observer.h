@@ -1,4 +1,4 @@
-// The whole of it behind one door: lines in, changes of incidents out.
+// Facade of incident detection: takes log lines, returns incident changes.
 //
 // An Observer holds the registry of runs, the detectors of each run, and the desk that makes incidents of what they
 // find. It does no I/O and reads no clock: time comes with the lines and with AdvanceTo, always in the observer's wall

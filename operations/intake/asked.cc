@@ -7,13 +7,13 @@
 namespace stepwatch::operations {
 
 void Say(const Asked& asked, AnswerJson members) {
-  door::Answer answer;
+  http::Answer answer;
   answer.body = AnswerText(std::move(members));
   asked.then(std::move(answer));
 }
 
-door::Answer Missing(const std::string& what) {
-  door::Answer answer = door::NoSuchPath("");
+http::Answer Missing(const std::string& what) {
+  http::Answer answer = http::NoSuchPath("");
   answer.body = AnswerText({{"error", {{"code", "not_found"}, {"message", what}}}});
   return answer;
 }

@@ -3,11 +3,11 @@
 
 #include <string>
 
-#include "controller/door/answers.h"
 #include "operations/intake/json_answers.h"
 #include "operations/intake/routes.h"
 #include "operations/intake/service.h"
 #include "operations/intake/target.h"
+#include "src/http/answers.h"
 
 namespace stepwatch::operations {
 
@@ -27,7 +27,7 @@ struct Asked {
 // An answer with these members.
 void Say(const Asked& asked, AnswerJson members);
 // 404: there is nothing of that name.
-door::Answer Missing(const std::string& what);
+http::Answer Missing(const std::string& what);
 AnswerJson IncidentNow(Service* service, const StoredIncident& each);
 // Of UTF-8, as descriptions count them.
 size_t CharactersIn(const std::string& text);

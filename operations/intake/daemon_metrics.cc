@@ -1,12 +1,12 @@
 #include "operations/intake/daemon_metrics.h"
 
-#include "controller/door/metrics_page.h"
+#include "src/http/metrics_page.h"
 #include "stepwatch/version.h"
 
 namespace stepwatch::operations {
 namespace {
 
-using door::MetricsPage;
+using http::MetricsPage;
 
 std::string Label(const char* name, const std::string& value) {
   return std::string(name) + "=\"" + MetricsPage::Escaped(value) + "\"";
@@ -15,7 +15,7 @@ std::string Label(const char* name, const std::string& value) {
 }  // namespace
 
 std::string DaemonMetricsText(const DaemonCounts& counts) {
-  MetricsPage page(door::MetricsFormat::kPrometheus);
+  MetricsPage page(http::MetricsFormat::kPrometheus);
   page.Family("stepwatchd_build", "info", "The version of stepwatchd.");
   page.Sample(1, Label("version", kVersion));
   page.One("stepwatchd_uptime_seconds", "gauge", "Time since stepwatchd was started.", counts.uptime_seconds);

@@ -9,13 +9,14 @@
 #include <vector>
 
 #include "src/base/text.h"
+#include "src/http/answers.h"
 #include "src/json/parse_json.h"
 #include "stepwatch/status.h"
 
 namespace stepwatch::operations {
 namespace {
 
-using door::Answer;
+using http::Answer;
 
 constexpr size_t kTextMax = 1000;
 constexpr double kSilenceSecondsMax = 366 * 86400.0;
@@ -48,7 +49,7 @@ Answer NoSuchKind(const std::string& kind_untrusted) {
   std::vector<std::string_view> names;
   for (size_t i = 0; i < kIncidentKinds; ++i) names.push_back(NameOf(static_cast<IncidentKind>(i)));
   const std::string_view nearest = base::NearestWord(kind_untrusted, names);
-  return door::BadRequest("unknown kind of incident " + base::Printable(kind_untrusted) +
+  return http::BadRequest("unknown kind of incident " + base::Printable(kind_untrusted) +
                           (nearest.empty() ? fmt::format("; the kinds are {}", fmt::join(names, ", "))
                                            : fmt::format("; the nearest kind is {}", nearest)));
 }
@@ -67,7 +68,7 @@ Answer NoRoom() {
 
 void PostAck(const Asked& asked) {
   const Result<AnswerJson> body = BodyOf(asked, {{"by", false}, {"note", false}});
-  if (!body.ok()) return asked.then(door::BadRequest(body.status().message()));
+  if (!body.ok()) return asked.then(http::BadRequest(body.status().message()));
   const std::string id = asked.part(2);
   Service* service = asked.service;
   const Acknowledgement told{body.value().value("by", ""), body.value().value("note", ""), service->t()};
@@ -85,10 +86,10 @@ void PostAck(const Asked& asked) {
 void PostSilence(const Asked& asked) {
   const Result<AnswerJson> body =
       BodyOf(asked, {{"run", false}, {"kind", false}, {"seconds", true}, {"by", false}, {"note", false}});
-  if (!body.ok()) return asked.then(door::BadRequest(body.status().message()));
+  if (!body.ok()) return asked.then(http::BadRequest(body.status().message()));
   const double seconds = body.value().value("seconds", 0.0);
   if (!(seconds > 0) || seconds > kSilenceSecondsMax)
-    return asked.then(door::BadRequest("seconds, the duration of the silence, must be above 0 and at most 366 days"));
+    return asked.then(http::BadRequest("seconds, the duration of the silence, must be above 0 and at most 366 days"));
   Silence silence;
   silence.id = NewId();
   silence.run = body.value().value("run", "");

@@ -19,7 +19,7 @@
 namespace stepwatch::operations {
 namespace {
 
-using door::Answer;
+using http::Answer;
 
 constexpr size_t kIncidentsMax = 2000;
 constexpr size_t kEventsOfPage = 50;
@@ -67,7 +67,7 @@ std::function<void(const std::string& members)> AnswerWith(const OnIntakeAnswer&
 // --- beats ---
 
 Answer TooMany() {
-  Answer answer = door::Busy("stepwatchd has too many lines waiting; try again in a few seconds");
+  Answer answer = http::Busy("stepwatchd has too many lines waiting; try again in a few seconds");
   answer.status = 429;
   answer.retry_after = kRetryAfterSeconds;
   return answer;
@@ -114,7 +114,7 @@ void PostBeats(const Asked& asked) {
   if (asked.service->IsBehind()) return asked.then(TooMany());
   const std::optional<double> sent = SentTime(asked.request.sent);
   if (!sent && !asked.request.sent.empty())
-    return asked.then(door::BadRequest("Stepwatch-Sent must be a time in seconds since 1970, not " +
+    return asked.then(http::BadRequest("Stepwatch-Sent must be a time in seconds since 1970, not " +
                                        base::Printable(asked.request.sent)));
   ReadBeats(std::make_shared<ReadingBeats>(asked, sent));
 }
@@ -185,17 +185,17 @@ void GetIncidents(const Asked& asked) {
   IncidentBook::Query query;
   const std::string state = asked.query("state");
   if (!state.empty() && state != "open" && state != "all")
-    return asked.then(door::BadRequest("state must be open or all, not " + base::Printable(state)));
+    return asked.then(http::BadRequest("state must be open or all, not " + base::Printable(state)));
   query.open_only = state != "all";
   query.run = asked.query("run");
   if (CharactersIn(query.run) > kRunMax)
-    return asked.then(door::BadRequest(fmt::format("run must have at most {} characters", kRunMax)));
+    return asked.then(http::BadRequest(fmt::format("run must have at most {} characters", kRunMax)));
   const std::string limit = asked.query("limit");
   const char* const end = limit.data() + limit.size();
   const auto read = std::from_chars(limit.data(), end, query.limit);
   const bool is_number = limit.empty() || (read.ec == std::errc() && read.ptr == end);
   if (!is_number || query.limit == 0 || query.limit > kIncidentsMax)
-    return asked.then(door::BadRequest(fmt::format("limit must be a number from 1 to {}", kIncidentsMax)));
+    return asked.then(http::BadRequest(fmt::format("limit must be a number from 1 to {}", kIncidentsMax)));
   const auto found = std::make_shared<std::vector<StoredIncident>>(asked.service->book().List(query));
   const auto member = [found, service = asked.service](size_t i) { return Dump(IncidentNow(service, (*found)[i])); };
   const std::string number = fmt::format(",\"number\":{}", asked.service->book().number_last());
@@ -291,12 +291,12 @@ void AnswerIntake(const IntakeRequest& request, Service* service, OnIntakeAnswer
     methods.insert(route.method);
     if (route.method != request.method) continue;
     if (!request.may_write && request.method != "GET")
-      return asked.then(door::Forbidden("a user of the readers' group may use GET only; " + request.method +
+      return asked.then(http::Forbidden("a user of the readers' group may use GET only; " + request.method +
                                         " is reserved for the user that runs stepwatchd and for root"));
     return route.answer(asked);
   }
   if (!methods.empty())
-    return asked.then(door::NoSuchMethod(request.target, fmt::format("{}", fmt::join(methods, ", "))));
+    return asked.then(http::NoSuchMethod(request.target, fmt::format("{}", fmt::join(methods, ", "))));
   Answer answer = Missing("unknown path " + base::Printable(request.target, 200) + "; start with GET /v1/runs");
   asked.then(std::move(answer));
 }

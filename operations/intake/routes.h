@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "controller/door/answers.h"
 #include "operations/intake/service.h"
+#include "src/http/answers.h"
 
 namespace stepwatch::operations {
 
@@ -19,7 +19,7 @@ struct IntakeRequest {
 };
 
 // `then` is called once, on the thread of the service, in the call or later.
-using OnIntakeAnswer = std::function<void(door::Answer)>;
+using OnIntakeAnswer = std::function<void(http::Answer)>;
 void AnswerIntake(const IntakeRequest& request, Service* service, OnIntakeAnswer then);
 
 // GET /v1/events, which has no end.

@@ -10,14 +10,15 @@
 #include <utility>
 #include <vector>
 
-#include "controller/door/entrance.h"
-#include "controller/door/listener.h"
-#include "controller/door/peer.h"
-#include "controller/door/runtime_directory.h"
-#include "controller/door/tcp_door.h"
-#include "controller/door/tcp_listener.h"
 #include "operations/intake/session.h"
 #include "src/base/file.h"
+#include "src/http/tcp_endpoint.h"
+#include "src/http/tcp_gate.h"
+#include "src/sockets/acceptor.h"
+#include "src/sockets/peer.h"
+#include "src/sockets/runtime_directory.h"
+#include "src/sockets/tcp_listener.h"
+#include "src/sockets/unix_listener.h"
 
 namespace stepwatch::operations {
 namespace {
@@ -29,8 +30,8 @@ enum class Sort : uint8_t { kOwner, kOtherUser, kNetwork };
 
 }  // namespace
 
-door::Limits IntakeOptions::UsualLimits() {
-  door::Limits limits;
+http::Limits IntakeOptions::UsualLimits() {
+  http::Limits limits;
   limits.body_bytes = uint64_t{8} << 20;
   return limits;
 }
@@ -43,10 +44,10 @@ class Intake::Core : public std::enable_shared_from_this<Core> {
   Status Open();
   void Tick();
   void Close();
-  void SetTcp(door::TcpOptions tcp);
+  void SetTcp(http::TcpOptions tcp);
   void Wake();
 
-  const door::Listener& listener() const { return listener_; }
+  const sockets::UnixListener& listener() const { return listener_; }
   std::string tcp_address() const { return tcp_ ? tcp_->address() : ""; }
   size_t connections() const { return guests_.size(); }
 
@@ -54,14 +55,14 @@ class Intake::Core : public std::enable_shared_from_this<Core> {
   struct Guest {
     std::shared_ptr<IntakeSession> session;
     Sort sort = Sort::kOwner;
-    const door::TcpGate* gate = nullptr;
+    const http::TcpGate* gate = nullptr;
     uint64_t number = 0;   // the order in which they came
     bool is_shed = false;  // and about to end
   };
-  // A door that was closed for another: connections that are about to end still ask its gate, and what its entrance
-  // waited for is told to it on the way out.
-  struct RetiredDoor {
-    std::unique_ptr<door::TcpDoor> door;
+  // A control socket that was closed for another: connections that are about to end still ask its gate, and what its
+  // entrance waited for is told to it on the way out.
+  struct RetiredEndpoint {
+    std::unique_ptr<http::TcpEndpoint> server;
     bool was_seen = false;  // by a tick, before which all of the latter was told
   };
 
@@ -78,11 +79,11 @@ class Intake::Core : public std::enable_shared_from_this<Core> {
   IntakeOptions options_;
   base::ByteRoom room_{size_t{64} << 20};
   const IntakeSession::Around around_;
-  door::Admission admission_{::geteuid(), std::nullopt, door::OverflowUid(), door::OverflowGid()};
-  door::Listener listener_;
-  door::Entrance entrance_{loop_, [this](base::UnforkedFd fd) { AdmitPeer(fd); }};
-  std::unique_ptr<door::TcpDoor> tcp_;
-  std::vector<RetiredDoor> retired_;
+  sockets::Admission admission_{::geteuid(), std::nullopt, sockets::OverflowUid(), sockets::OverflowGid()};
+  sockets::UnixListener listener_;
+  sockets::Acceptor entrance_{loop_, [this](base::UnforkedFd fd) { AdmitPeer(fd); }};
+  std::unique_ptr<http::TcpEndpoint> tcp_;
+  std::vector<RetiredEndpoint> retired_;
   std::map<IntakeSession*, Guest> guests_;
   uint64_t guests_in_all_ = 0;
   bool trouble_told_ = false;
@@ -90,7 +91,7 @@ class Intake::Core : public std::enable_shared_from_this<Core> {
 
 Status Intake::Core::FindReaders() {
   if (options_.readers.empty() || admission_.readers) return Status();
-  const Result<gid_t> group = door::FindGroup(options_.readers);
+  const Result<gid_t> group = sockets::FindGroup(options_.readers);
   if (!group.ok()) return group.status();
   if (group.value() == admission_.overflow_gid)
     return Status(StatusCode::kUnavailable, "the readers' group cannot be identified in this user namespace");
@@ -102,14 +103,14 @@ Result<std::string> Intake::Core::FindPath() {
   std::string directory = options_.socket.empty() ? "" : base::DirectoryOf(options_.socket);
   if (directory.empty()) {
     Result<std::string> found =
-        door::OpenRuntimeDirectory(door::RuntimeDirectories(admission_.owner), admission_.owner);
+        sockets::OpenRuntimeDirectory(sockets::RuntimeDirectories(admission_.owner), admission_.owner);
     if (!found.ok()) return found;
     directory = std::move(found).value();
-  } else if (const Status checked = door::CheckRuntimeDirectory(directory, admission_.owner); !checked.ok()) {
+  } else if (const Status checked = sockets::CheckRuntimeDirectory(directory, admission_.owner); !checked.ok()) {
     return checked;
   }
   if (admission_.readers)
-    if (Status shared = door::LetThrough(*admission_.readers, directory); !shared.ok()) return shared;
+    if (Status shared = sockets::LetGroupThrough(*admission_.readers, directory); !shared.ok()) return shared;
   return options_.socket.empty() ? base::JoinPath(directory, kSocketName) : options_.socket;
 }
 
@@ -119,35 +120,37 @@ Status Intake::Core::Open() {
   if (Status readers = FindReaders(); !readers.ok()) return readers;
   const Result<std::string> path = FindPath();
   if (!path.ok()) return path.status();
-  Result<door::Listener> opened = door::Listener::OpenAt(path.value(), base::FileSystem::Real(), admission_.readers);
+  Result<sockets::UnixListener> opened =
+      sockets::UnixListener::OpenAt(path.value(), base::FileSystem::Real(), admission_.readers);
   if (!opened.ok()) return opened.status();
   listener_ = std::move(opened).value();
   if (!tcp_) SetTcp(options_.tcp);
   return entrance_.Open(listener_.fd());
 }
 
-void Intake::Core::SetTcp(door::TcpOptions tcp) {
+void Intake::Core::SetTcp(http::TcpOptions tcp) {
   if (tcp_) {
     tcp_->Close();
     EndAll(Sort::kNetwork);
     retired_.push_back({std::move(tcp_)});
   }
   options_.tcp = std::move(tcp);
-  tcp_ = std::make_unique<door::TcpDoor>(
+  tcp_ = std::make_unique<http::TcpEndpoint>(
       options_.tcp, admission_.owner, base::FileSystem::Real(), loop_,
-      door::TcpDoor::Callbacks{[this](base::UnforkedFd fd) {
-                                 door::SetUpConnection(fd.get(), static_cast<int>(options_.limits.send_time.count()));
-                                 Admit(fd, {door::Access::kAll, &tcp_->gate()}, Sort::kNetwork);
-                               },
-                               {},
-                               [this](const std::string& note) { options_.on_note(note); },
-                               [this] { EndAll(Sort::kNetwork); }});
+      http::TcpEndpoint::Callbacks{[this](base::UnforkedFd fd) {
+                                     sockets::SetUpConnection(fd.get(),
+                                                              static_cast<int>(options_.limits.send_time.count()));
+                                     Admit(fd, {sockets::Access::kAll, &tcp_->gate()}, Sort::kNetwork);
+                                   },
+                                   {},
+                                   [this](const std::string& note) { options_.on_note(note); },
+                                   [this] { EndAll(Sort::kNetwork); }});
   tcp_->Tick();
 }
 
 void Intake::Core::FreeRetired() {
-  std::erase_if(retired_, [&](RetiredDoor& retired) {
-    const door::TcpGate* const gate = &retired.door->gate();
+  std::erase_if(retired_, [&](RetiredEndpoint& retired) {
+    const http::TcpGate* const gate = &retired.server->gate();
     const auto asks_it = [gate](const auto& entry) { return entry.second.gate == gate; };
     return std::exchange(retired.was_seen, true) && std::none_of(guests_.begin(), guests_.end(), asks_it);
   });
@@ -165,10 +168,10 @@ void Intake::Core::Tick() {
 }
 
 void Intake::Core::AdmitPeer(const base::UnforkedFd& fd) {
-  const std::optional<door::Peer> peer = door::PeerOf(fd.get());
-  const door::Access access = door::AccessOf(peer, admission_);
-  if (access == door::Access::kNone) return;
-  Admit(fd, {access, nullptr}, access == door::Access::kAll ? Sort::kOwner : Sort::kOtherUser);
+  const std::optional<sockets::Peer> peer = sockets::PeerOf(fd.get());
+  const sockets::Access access = sockets::AccessOf(peer, admission_);
+  if (access == sockets::Access::kNone) return;
+  Admit(fd, {access, nullptr}, access == sockets::Access::kAll ? Sort::kOwner : Sort::kOtherUser);
 }
 
 // Each sort has as many connections of its own: strangers keep the owner out as little as the network.
@@ -234,7 +237,7 @@ void Intake::Tick() {
 void Intake::Wake() {
   core_->Wake();
 }
-void Intake::SetTcp(door::TcpOptions tcp) {
+void Intake::SetTcp(http::TcpOptions tcp) {
   core_->SetTcp(std::move(tcp));
 }
 void Intake::Close() {

@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
-#include "controller/door/limits.h"
-#include "controller/door/tcp_options.h"
 #include "operations/intake/service.h"
+#include "src/http/limits.h"
+#include "src/http/tcp_options.h"
 #include "stepwatch/status.h"
 
 namespace boost::asio {
@@ -21,12 +21,12 @@ inline constexpr const char* kSocketName = "stepwatchd.sock";
 struct IntakeOptions {
   std::string socket;   // empty: kSocketName in the first runtime directory that is usable
   std::string readers;  // the name or number of the group whose users may read; empty: none
-  door::TcpOptions tcp;
-  door::Limits limits = UsualLimits();
+  http::TcpOptions tcp;
+  http::Limits limits = UsualLimits();
   std::function<void(const std::string& note)> on_note = [](const std::string&) {};
 
-  // As a door's, but for the size of a body: 8 MiB of lines.
-  static door::Limits UsualLimits();
+  // As a control socket's, but for the size of a body: 8 MiB of lines.
+  static http::Limits UsualLimits();
 };
 
 class Intake {
@@ -43,7 +43,7 @@ class Intake {
   void Tick();
   // There are new changes of incidents.
   void Wake();
-  void SetTcp(door::TcpOptions tcp);
+  void SetTcp(http::TcpOptions tcp);
   void Close();
   std::string path() const;
   // Empty: it is not open.

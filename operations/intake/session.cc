@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "operations/intake/routes.h"
+#include "src/http/answers.h"
 #include "stepwatch/version.h"
 
 namespace stepwatch::operations {
@@ -25,11 +26,10 @@ namespace {
 
 namespace asio = boost::asio;
 namespace beast = boost::beast;
-namespace http = boost::beast::http;
-using door::Answer;
+using http::Answer;
 using ErrorCode = boost::system::error_code;
-using Parser = http::request_parser<http::string_body>;
-using Response = http::response<http::string_body>;
+using Parser = beast::http::request_parser<beast::http::string_body>;
+using Response = beast::http::response<beast::http::string_body>;
 
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 // Beyond the header, what has arrived of the body with it.
@@ -48,13 +48,13 @@ int FamilyOf(int fd) {
 }
 
 Response ResponseOf(const Answer& answer, bool keeps_alive) {
-  Response response(static_cast<http::status>(answer.status), 11);
-  response.set(http::field::server, std::string("stepwatchd/") + kVersion);
-  response.set(http::field::content_type, answer.content_type);
-  response.set(http::field::cache_control, "no-store");
-  if (!answer.allow.empty()) response.set(http::field::allow, answer.allow);
-  if (!answer.authenticate.empty()) response.set(http::field::www_authenticate, answer.authenticate);
-  if (answer.retry_after > 0) response.set(http::field::retry_after, std::to_string(answer.retry_after));
+  Response response(static_cast<beast::http::status>(answer.status), 11);
+  response.set(beast::http::field::server, std::string("stepwatchd/") + kVersion);
+  response.set(beast::http::field::content_type, answer.content_type);
+  response.set(beast::http::field::cache_control, "no-store");
+  if (!answer.allow.empty()) response.set(beast::http::field::allow, answer.allow);
+  if (!answer.authenticate.empty()) response.set(beast::http::field::www_authenticate, answer.authenticate);
+  if (answer.retry_after > 0) response.set(beast::http::field::retry_after, std::to_string(answer.retry_after));
   response.keep_alive(keeps_alive);
   response.body() = answer.body;
   response.prepare_payload();
@@ -62,15 +62,16 @@ Response ResponseOf(const Answer& answer, bool keeps_alive) {
 }
 
 // What to say to whoever could not be understood; nothing: nobody is there any more.
-std::optional<Answer> AnswerTo(const ErrorCode& error, const door::Limits& limits) {
-  if (error == beast::error::timeout) return door::TooSlow("the request was not complete in time");
-  if (error == http::error::header_limit || error == http::error::buffer_overflow)
-    return door::HeaderTooLarge(fmt::format("the header of a request may have at most {} bytes", limits.header_bytes));
-  if (error == http::error::body_limit)
-    return door::TooLarge(fmt::format("the body of a request may have at most {} bytes", limits.body_bytes));
-  const bool is_http = error.category() == http::make_error_code(http::error::bad_method).category();
-  if (!is_http || error == http::error::end_of_stream || error == http::error::partial_message) return std::nullopt;
-  return door::BadRequest("malformed HTTP/1.1 request: " + error.message());
+std::optional<Answer> AnswerTo(const ErrorCode& error, const http::Limits& limits) {
+  if (error == beast::error::timeout) return http::TooSlow("the request was not complete in time");
+  if (error == beast::http::error::header_limit || error == beast::http::error::buffer_overflow)
+    return http::HeaderTooLarge(fmt::format("the header of a request may have at most {} bytes", limits.header_bytes));
+  if (error == beast::http::error::body_limit)
+    return http::TooLarge(fmt::format("the body of a request may have at most {} bytes", limits.body_bytes));
+  const bool is_http = error.category() == beast::http::make_error_code(beast::http::error::bad_method).category();
+  if (!is_http || error == beast::http::error::end_of_stream || error == beast::http::error::partial_message)
+    return std::nullopt;
+  return http::BadRequest("malformed HTTP/1.1 request: " + error.message());
 }
 
 }  // namespace
@@ -81,7 +82,7 @@ struct IntakeConversation {
 
   std::shared_ptr<IntakeSession> session;
 
-  const door::Limits& limits() const { return session->around_.limits; }
+  const http::Limits& limits() const { return session->around_.limits; }
   Stream& stream() { return session->stream_; }
 
   asio::awaitable<void> Serve() {
@@ -89,7 +90,7 @@ struct IntakeConversation {
       Parser parser;
       parser.header_limit(limits().header_bytes);
       // Who may only read has nothing to send.
-      const bool may_write = session->caller_.access == door::Access::kAll;
+      const bool may_write = session->caller_.access == sockets::Access::kAll;
       parser.body_limit(may_write ? limits().body_bytes : std::min(limits().body_bytes, kSmallBodyBytesMax));
       std::optional<base::ByteRoom::Share> share;
       const std::optional<Answer> refusal = co_await Read(&parser, &share);
@@ -100,7 +101,7 @@ struct IntakeConversation {
         co_await StreamEvents(parser);
         break;
       }
-      const bool keeps_alive = understood && header.keep_alive() && header.method() != http::verb::head;
+      const bool keeps_alive = understood && header.keep_alive() && header.method() != beast::http::verb::head;
       Answer answer;
       if (refusal)
         answer = *refusal;
@@ -125,7 +126,8 @@ struct IntakeConversation {
   // What to say instead of an answer. Nothing, and the parser is not done: nobody is there any more.
   asio::awaitable<std::optional<Answer>> Read(Parser* parser, std::optional<base::ByteRoom::Share>* share) {
     stream().expires_after(limits().header_time);
-    if (const auto [error, bytes] = co_await http::async_read_header(stream(), session->buffer_, *parser, kAwait);
+    if (const auto [error, bytes] =
+            co_await beast::http::async_read_header(stream(), session->buffer_, *parser, kAwait);
         error)
       co_return AnswerTo(error, limits());
     const auto& header = parser->get();
@@ -135,14 +137,15 @@ struct IntakeConversation {
     const uint64_t body_bytes = parser->is_done() ? 0 : parser->content_length().value_or(limits().body_bytes);
     if (body_bytes > kSmallBodyBytesMax && !(*share = session->around_.room->Take(body_bytes))) {
       session->around_.service->CountLeftOut();
-      co_return door::Busy("stepwatchd is reading other large bodies; try again in a second");
+      co_return http::Busy("stepwatchd is reading other large bodies; try again in a second");
     }
     stream().expires_after(limits().body_time);
-    if (!parser->is_done() && beast::iequals(header[http::field::expect], "100-continue"))
+    if (!parser->is_done() && beast::iequals(header[beast::http::field::expect], "100-continue"))
       if (const auto [error, bytes] = co_await asio::async_write(stream(), asio::buffer(kContinue), kAwait); error)
         co_return std::nullopt;
     if (!parser->is_done())
-      if (const auto [error, bytes] = co_await http::async_read(stream(), session->buffer_, *parser, kAwait); error)
+      if (const auto [error, bytes] = co_await beast::http::async_read(stream(), session->buffer_, *parser, kAwait);
+          error)
         co_return AnswerTo(error, limits());
     co_return std::nullopt;
   }
@@ -158,7 +161,7 @@ struct IntakeConversation {
     request.target = std::string(sent.target());
     request.body = std::move(sent.body());
     request.sent = std::string(sent["Stepwatch-Sent"]);
-    request.may_write = session->caller_.access == door::Access::kAll;
+    request.may_write = session->caller_.access == sockets::Access::kAll;
     const auto pending = std::make_shared<Pending>(Pending{{}, asio::steady_timer(stream().get_executor())});
     pending->timer.expires_after(limits().answer_time);
     AnswerIntake(request, session->around_.service, [pending](Answer answer) {
@@ -166,14 +169,14 @@ struct IntakeConversation {
       pending->timer.cancel();
     });
     if (!pending->answer) co_await pending->timer.async_wait(kAwait);
-    if (!pending->answer) pending->answer = door::Busy("stepwatchd did not respond in time; try again");
+    if (!pending->answer) pending->answer = http::Busy("stepwatchd did not respond in time; try again");
     co_return std::move(*pending->answer);
   }
 
   asio::awaitable<bool> Send(Answer answer, bool keeps_alive) {
     Response response = ResponseOf(answer, keeps_alive);
     stream().expires_after(limits().send_time);
-    const auto [error, bytes] = co_await http::async_write(stream(), response, kAwait);
+    const auto [error, bytes] = co_await beast::http::async_write(stream(), response, kAwait);
     co_return !error;
   }
 

@@ -11,11 +11,11 @@
 #include <functional>
 #include <memory>
 
-#include "controller/door/limits.h"
-#include "controller/door/peer.h"
-#include "controller/door/tcp_gate.h"
 #include "operations/intake/service.h"
 #include "src/base/byte_room.h"
+#include "src/http/limits.h"
+#include "src/http/tcp_gate.h"
+#include "src/sockets/peer.h"
 
 namespace stepwatch::operations {
 
@@ -25,12 +25,12 @@ class IntakeSession {
   // What all sessions share; outlives them.
   struct Around {
     Service* service = nullptr;
-    door::Limits limits;
+    http::Limits limits;
     base::ByteRoom* room = nullptr;  // of large bodies
   };
   struct Caller {
-    door::Access access = door::Access::kAll;
-    const door::TcpGate* gate = nullptr;  // judges each request that comes over TCP; null over a Unix socket
+    sockets::Access access = sockets::Access::kAll;
+    const http::TcpGate* gate = nullptr;  // judges each request that comes over TCP; null over a Unix socket
   };
 
   // `fd`: a connected socket, which becomes the session's.

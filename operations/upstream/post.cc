@@ -16,7 +16,6 @@ namespace stepwatch::operations {
 namespace {
 
 namespace beast = boost::beast;
-namespace http = boost::beast::http;
 using boost::system::error_code;
 
 constexpr std::string_view kScheme = "http://";
@@ -62,21 +61,21 @@ Result<int> PostBeats(const UpstreamAddress& upstream, const std::string& token,
   stream.expires_after(time);
   error = Wait(context, [&](auto then) { stream.async_connect(found, then); });
   if (error) return failed("cannot connect to", error);
-  http::request<http::string_body> request(http::verb::post, "/v1/beats", 11);
+  beast::http::request<beast::http::string_body> request(beast::http::verb::post, "/v1/beats", 11);
   const bool is_v6 = upstream.host.find(':') != std::string::npos;
-  request.set(http::field::host, (is_v6 ? "[" + upstream.host + "]" : upstream.host) + ":" + upstream.port);
-  request.set(http::field::user_agent, std::string("stepwatchd/") + kVersion);
-  request.set(http::field::content_type, "application/jsonl");
-  if (!token.empty()) request.set(http::field::authorization, "Bearer " + token);
+  request.set(beast::http::field::host, (is_v6 ? "[" + upstream.host + "]" : upstream.host) + ":" + upstream.port);
+  request.set(beast::http::field::user_agent, std::string("stepwatchd/") + kVersion);
+  request.set(beast::http::field::content_type, "application/jsonl");
+  if (!token.empty()) request.set(beast::http::field::authorization, "Bearer " + token);
   request.set("Stepwatch-Sent", fmt::format("{:.6f}", sent));
   request.keep_alive(false);
   request.body() = lines;
   request.prepare_payload();
-  error = Wait(context, [&](auto then) { http::async_write(stream, request, then); });
+  error = Wait(context, [&](auto then) { beast::http::async_write(stream, request, then); });
   if (error) return failed("cannot send to", error);
   beast::flat_buffer buffer;
-  http::response<http::string_body> response;
-  error = Wait(context, [&](auto then) { http::async_read(stream, buffer, response, then); });
+  beast::http::response<beast::http::string_body> response;
+  error = Wait(context, [&](auto then) { beast::http::async_read(stream, buffer, response, then); });
   if (error) return failed("no response from", error);
   return static_cast<int>(response.result_int());
 }

@@ -97,7 +97,7 @@ struct RunVerdict {
 // writes its manifest anew every hour.
 inline constexpr std::time_t kSilentUntilDead = 24 * 3600;
 
-// Why the run counts as live; empty: it is over. `answering`: ids of the runs that answer at their doors.
+// Why the run counts as live; empty: it is over. `answering`: ids of the runs that answer at their control sockets.
 std::string WhyLive(const StoredRun& run, const std::set<std::string>& answering, std::time_t now,
                     base::FileSystem& files = base::FileSystem::Real());
 

@@ -16,12 +16,12 @@
 
 namespace stepwatch::output {
 
-// Who sent an edit through the door of the monitor, by the kernel's word.
+// Who sent an edit through the control socket of the monitor, by the kernel's word.
 struct EditPeer {
   int64_t uid = -1;   // -1: it came over TCP, with the token
   int64_t pid = -1;   // -1: not known, for instance of a process in another namespace
   std::string exe;    // its program; empty: not known
-  int64_t rank = -1;  // the rank whose door it came to, and which has handed it on; -1: it came to this one
+  int64_t rank = -1;  // the rank whose control socket it came to, and which has handed it on; -1: it came to this one
 
   bool operator==(const EditPeer&) const = default;
 };

@@ -1,4 +1,4 @@
-// The one door from the loop thread to the step thread: a plan made ready, waiting for its step.
+// The one way from the loop thread to the step thread: holds a prepared plan until its step.
 //
 // Publish is called by one thread (the loop, or the step thread itself while it attaches), AtStep by the step thread
 // only. Neither locks or allocates; at most one plan waits, a newer one replaces it.

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "controller/door/find_jobs.h"
-#include "controller/door/json_values.h"
+#include "controller/control_socket/find_jobs.h"
+#include "src/json/json.h"
 #include "src/testing/synthetic_model.h"
 #include "tests/api/job.h"
 #include "tests/variable.h"
@@ -137,9 +137,9 @@ TEST_CASE("without a budget the same job collects each step, and its cost is tol
   job.Start();
   for (int i = 0; i < 20; ++i) job.TrainStep();
   REQUIRE(job.monitor->Flush(std::chrono::seconds(10)));
-  std::vector<door::FoundJob> found;
+  std::vector<control_socket::FoundJob> found;
   REQUIRE(Eventually([&] {
-    found = door::FindJobs({.directories = {directory / "run"}});
+    found = control_socket::FindJobs({.directories = {directory / "run"}});
     return found.size() == 1 && !found[0].status.empty();
   }));
   const SortedJson status = SortedJson::parse(found[0].status);

@@ -1,4 +1,5 @@
-// Verbs that change the config through the door of a real monitor: the file is written, and the monitor takes it up.
+// Verbs that change the config through the control socket of a real monitor: the file is written, and the monitor takes
+// it up.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,10 +13,10 @@
 #include <thread>
 #include <vector>
 
-#include "controller/door/client.h"
-#include "controller/door/find_jobs.h"
-#include "controller/door/json_values.h"
+#include "controller/control_socket/find_jobs.h"
 #include "src/base/sha256.h"
+#include "src/http/client.h"
+#include "src/json/json.h"
 #include "tests/api/job.h"
 #include "tests/api/ranked_job.h"
 #include "tests/hooked_files.h"
@@ -24,36 +25,34 @@
 namespace stepwatch::testing {
 namespace {
 
-using door::Json;
-
 struct Answered {
   int status = 0;
   Json json;
 };
 
-// A job with its door in a directory of the test's.
+// A job with its control socket in a directory of the test's.
 struct SteeredJob {
   explicit SteeredJob(const std::string& config) : job(config) {}
 
-  door::Client client() {
+  http::Client client() {
     if (socket.empty())
       REQUIRE(Eventually([&] {
-        const auto found = door::FindJobs({.directories = {runtime}});
+        const auto found = control_socket::FindJobs({.directories = {runtime}});
         if (found.size() == 1) socket = found.front().path;
         return !socket.empty();
       }));
-    return door::Client(socket);
+    return http::Client(socket);
   }
   Answered Post(const std::string& target, const std::string& body = "", const std::string& if_match = "",
                 const std::string& id = "") {
     const auto reply = client().Ask({"POST", target, body, if_match, id}, std::chrono::seconds(20));
     REQUIRE(reply.status().ToString() == "ok");
-    return {reply.value().status, door::ParseJson(reply.value().body).value()};
+    return {reply.value().status, json::Parse(reply.value().body).value()};
   }
   Json Get(const std::string& target) {
     const auto reply = client().Get(target);
     REQUIRE(reply.status().ToString() == "ok");
-    return door::ParseJson(reply.value().body).value();
+    return json::Parse(reply.value().body).value();
   }
   std::string File() const { return Contents(job.config_path); }
   // Trains until this is so.
@@ -71,7 +70,8 @@ struct SteeredJob {
   Job job;
 };
 
-TEST_CASE("a text that is applied through the door is in the file and armed, and the history says who sent it") {
+TEST_CASE(
+    "a text that is applied through the control socket is in the file and armed, and the history says who sent it") {
   SteeredJob steered(ConfigText(Off()));
   Job& job = steered.job;
   job.Start();
@@ -272,7 +272,7 @@ TEST_CASE("a job in static mode says that it does not look again") {
 TEST_CASE("the same request, sent twice at once, is performed once") {
   SteeredJob steered(ConfigText(Off()));
   steered.job.Start();
-  const door::Client client = steered.client();
+  const http::Client client = steered.client();
   std::vector<std::string> bodies(8);
   std::vector<std::thread> askers;
   for (std::string& body : bodies)
@@ -290,7 +290,7 @@ TEST_CASE("the same request, sent twice at once, is performed once") {
 TEST_CASE("of two that apply at the same time with one hash, one is told that the file holds something else") {
   SteeredJob steered(ConfigText(Off()));
   steered.job.Start();
-  const door::Client client = steered.client();
+  const http::Client client = steered.client();
   const std::string hash = base::Sha256Hex(steered.File());
   std::vector<int> statuses(4);
   std::vector<std::thread> askers;
@@ -356,22 +356,23 @@ TEST_CASE("a stop gets through where changes without a pause keep others waiting
   CHECK(steered.Post("/v1/stop").status == 200);
 }
 
-TEST_CASE("in a job of ranks the door of any rank takes changes for rank 0's file, and all ranks apply them") {
+TEST_CASE(
+    "in a job of ranks the control socket of any rank takes changes for rank 0's file, and all ranks apply them") {
   const TemporaryDirectory directory;
   const std::string runtime = directory / "run";
   const Variable variable("STEPWATCH_RUNTIME_DIR", runtime);
   RankedJob job(2, ConfigText(Off()));
   job.Start();
-  std::map<int, door::Client> doors;
+  std::map<int, http::Client> sockets;
   REQUIRE(Eventually([&] {
-    for (const door::FoundJob& found : door::FindJobs({.directories = {runtime}}))
-      doors.emplace(door::ParseJson(found.status).value()["rank"].get<int>(), door::Client(found.path));
-    return doors.size() == 2;
+    for (const control_socket::FoundJob& found : control_socket::FindJobs({.directories = {runtime}}))
+      sockets.emplace(json::Parse(found.status).value()["rank"].get<int>(), http::Client(found.path));
+    return sockets.size() == 2;
   }));
   job.Run(milliseconds(1));
   for (const int rank : {1, 0}) {
     const std::string text = ConfigText({.collect_times = 1000 + rank});
-    const auto applied = doors.at(rank).Ask("POST", "/v1/apply", text);
+    const auto applied = sockets.at(rank).Ask("POST", "/v1/apply", text);
     REQUIRE(applied.ok());
     CHECK(applied.value().status == 200);
     CHECK(applied.value().body.find("\"written\"") != std::string::npos);
@@ -384,7 +385,7 @@ TEST_CASE("in a job of ranks the door of any rank takes changes for rank 0's fil
 TEST_CASE("a monitor that closes gives whoever waits an answer or an end") {
   SteeredJob steered(ConfigText({.collect_times = 500}));
   steered.job.Start();
-  const door::Client client = steered.client();
+  const http::Client client = steered.client();
   std::atomic<bool> ends{false};
   std::vector<std::thread> askers;
   for (int i = 0; i < 3; ++i)

@@ -1,14 +1,15 @@
-// Crowds before the door of a real run: the run collects all that it was told to, and others are answered.
-#include "controller/door/find_jobs.h"
+// Crowds before the control socket of a real run: the run collects all that it was told to, and others are answered.
+#include "controller/control_socket/find_jobs.h"
+#include "src/http/client.h"
 #include "tests/api/job.h"
-#include "tests/door/open_door.h"
+#include "tests/control_socket/test_server.h"
 #include "tests/rounds.h"
 #include "tests/variable.h"
 
 namespace stepwatch::testing {
 namespace {
 
-using door::Visitor;
+using sockets::RawClient;
 
 constexpr int kQuestions = Rounds(10000, 10);
 const std::string kQuestion = "GET /v1/status HTTP/1.1\r\n\r\n";
@@ -16,14 +17,14 @@ const std::string kQuestion = "GET /v1/status HTTP/1.1\r\n\r\n";
 struct CrowdedJob : Job {
   CrowdedJob() : Job(ConfigText({.collect_times = 200})) {
     Start();
-    REQUIRE(Eventually([this] { return door::FindJobs({.directories = {runtime}}).size() == 1; }));
-    path = door::FindJobs({.directories = {runtime}}).front().path;
+    REQUIRE(Eventually([this] { return control_socket::FindJobs({.directories = {runtime}}).size() == 1; }));
+    path = control_socket::FindJobs({.directories = {runtime}}).front().path;
   }
   // A window while the crowd does what it does; somebody else asks meanwhile.
   void Collect() {
     for (int i = 0; i < 20; ++i) {
       TrainSteps(10);
-      const auto reply = door::Client(path).Get("/v1/status", std::chrono::seconds(30));
+      const auto reply = http::Client(path).Get("/v1/status", std::chrono::seconds(30));
       REQUIRE(reply.status().ToString() == "ok");
       CHECK(reply.value().status == 200);
     }
@@ -45,12 +46,12 @@ TEST_CASE("ten thousand questions at once are all answered, and so is somebody e
   std::atomic<int> answers{0};
   for (int i = 0; i < kVisitors; ++i)
     // Made here: an assertion of Catch belongs to the thread of the test.
-    crowd.emplace_back([&, visitor = std::make_shared<Visitor>(job.path)] {
+    crowd.emplace_back([&, visitor = std::make_shared<RawClient>(job.path)] {
       std::thread asking([&] {
-        for (int asked = 1; asked < kQuestions / kVisitors; ++asked) (void)visitor->Say(kQuestion);
-        (void)visitor->Say("GET /v1/status HTTP/1.1\r\nConnection: close\r\n\r\n");
+        for (int asked = 1; asked < kQuestions / kVisitors; ++asked) (void)visitor->Send(kQuestion);
+        (void)visitor->Send("GET /v1/status HTTP/1.1\r\nConnection: close\r\n\r\n");
       });
-      const std::string heard = visitor->HearAll();
+      const std::string heard = visitor->ReceiveAll();
       for (size_t at = 0; (at = heard.find("HTTP/1.1 200 OK", at)) != std::string::npos; ++at) ++answers;
       asking.join();
     });
@@ -61,18 +62,18 @@ TEST_CASE("ten thousand questions at once are all answered, and so is somebody e
 
 TEST_CASE("visitors who never read, who say a byte now and then or nothing at all keep nobody waiting") {
   CrowdedJob job;
-  std::vector<std::unique_ptr<Visitor>> crowd;
-  for (int i = 0; i < 45; ++i) crowd.push_back(std::make_unique<Visitor>(job.path));
+  std::vector<std::unique_ptr<RawClient>> crowd;
+  for (int i = 0; i < 45; ++i) crowd.push_back(std::make_unique<RawClient>(job.path));
   std::atomic<bool> ends{false};
   std::thread deaf([&] {
-    // Ends when the door has shown him out, or no longer reads what he says.
+    // Ends when the control socket has shown him out, or no longer reads what he says.
     for (int i = 0; i < kQuestions && !ends; ++i)
       if (::send(crowd[0]->fd(), kQuestion.data(), kQuestion.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) return;
   });
   std::thread dripping([&] {
-    for (size_t i = 1; i < 20; ++i) (void)crowd[i]->Say("GET /v1/status HTTP/1.1\r\nX: ");
+    for (size_t i = 1; i < 20; ++i) (void)crowd[i]->Send("GET /v1/status HTTP/1.1\r\nX: ");
     while (!ends) {
-      for (size_t i = 1; i < 20; ++i) (void)crowd[i]->Say("a");
+      for (size_t i = 1; i < 20; ++i) (void)crowd[i]->Send("a");
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
   });

@@ -1,12 +1,12 @@
-// Collecting is started and stopped over and over while somebody asks at the door: nothing grows.
+// Collecting is started and stopped over and over while somebody asks at the control socket: nothing grows.
 #include <malloc.h>
 
 #include <algorithm>
 #include <cstdlib>
 
-#include "controller/door/beat_log.h"
-#include "controller/door/client.h"
-#include "controller/door/find_jobs.h"
+#include "controller/control_socket/beat_log.h"
+#include "controller/control_socket/find_jobs.h"
+#include "src/http/client.h"
 #include "tests/api/job.h"
 #include "tests/rounds.h"
 #include "tests/variable.h"
@@ -17,7 +17,7 @@ namespace {
 // More than the rings and lists of a monitor keep: 1000 events, 1000 plans of a manifest.
 constexpr int kToFillAll = 1100;
 
-// Somebody who asks at the door without a pause, on a thread of his own, until he is told to stop.
+// Somebody who asks at the control socket without a pause, on a thread of his own, until he is told to stop.
 class Asker {
  public:
   explicit Asker(std::string path) : client_(std::move(path)), thread_([this] { Ask(); }) {}
@@ -39,7 +39,7 @@ class Asker {
     }
   }
 
-  const door::Client client_;
+  const http::Client client_;
   std::atomic<bool> ends_{false};
   std::atomic<int> answers_{0};
   std::atomic<int> failures_{0};
@@ -60,8 +60,8 @@ class StartAndStop {
     job_.options.output_dir = directory_ / "out";
     job_.options.keep_latest = true;
     job_.Start();
-    REQUIRE(Eventually([this] { return door::FindJobs({.directories = {runtime_}}).size() == 1; }));
-    path_ = door::FindJobs({.directories = {runtime_}}).front().path;
+    REQUIRE(Eventually([this] { return control_socket::FindJobs({.directories = {runtime_}}).size() == 1; }));
+    path_ = control_socket::FindJobs({.directories = {runtime_}}).front().path;
   }
 
   void Run(int cycles) {
@@ -83,12 +83,12 @@ class StartAndStop {
     CHECK(asker.failures() == 0);
   }
 
-  // Steps alone, as many as the door keeps beats; a question takes them over before they are too many.
+  // Steps alone, as many as the control socket keeps beats; a question takes them over before they are too many.
   void FillBeats() {
     constexpr size_t kSteps = 1000;
-    for (size_t i = 0; i < door::BeatLog::kLinesMax; i += kSteps) {
+    for (size_t i = 0; i < control_socket::BeatLog::kLinesMax; i += kSteps) {
       for (size_t step = 0; step < kSteps; ++step) job_.TrainStep();
-      REQUIRE(door::Client(path_).Get("/v1/beats?since=0").ok());
+      REQUIRE(http::Client(path_).Get("/v1/beats?since=0").ok());
     }
   }
 

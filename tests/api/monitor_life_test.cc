@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <condition_variable>
 
-#include "tests/api/doors.h"
+#include "tests/api/control_sockets.h"
 #include "tests/api/job.h"
 #include "tests/rounds.h"
 
@@ -102,7 +102,7 @@ TEST_CASE("an exception in the training loop loses no row: the monitor's destruc
 TEST_CASE("idle steps cost no thread and no descriptor, and nothing is left behind") {
   const int threads = Threads(), descriptors = Descriptors();
   {
-    const Doors doors;
+    const ControlSockets sockets;
     Job job(ConfigText(Off()));
     job.options.use_inotify = true;
     job.options.look_interval = std::chrono::milliseconds(20);
@@ -110,9 +110,9 @@ TEST_CASE("idle steps cost no thread and no descriptor, and nothing is left behi
     job.TrainStep();
     const int threads_running = Threads();
     CHECK(threads_running == threads + 4);
-    // The door opens on its own thread and the watches on the loop's, some time after Create. A look that is under way
-    // has the file open: what is open between two looks counts.
-    doors.Find();
+    // The control socket opens on its own thread and the watches on the loop's, some time after Create. A look that is
+    // under way has the file open: what is open between two looks counts.
+    sockets.Find();
     job.Refresh();
     int descriptors_running = Descriptors();
     for (int i = 0; i < 100; ++i) descriptors_running = std::min(descriptors_running, Descriptors());

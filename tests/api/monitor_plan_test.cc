@@ -3,19 +3,18 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "tests/api/doors.h"
+#include "src/json/json.h"
+#include "tests/api/control_sockets.h"
 #include "tests/api/job.h"
 
 namespace stepwatch::testing {
 namespace {
 
-using door::Json;
-
-Json Preview(const Doors& doors, const std::string& text) {
-  const auto reply = doors.client().Ask("POST", "/v1/plan", text);
+Json Preview(const ControlSockets& sockets, const std::string& text) {
+  const auto reply = sockets.client().Ask("POST", "/v1/plan", text);
   REQUIRE(reply.status().ToString() == "ok");
   REQUIRE(reply.value().status == 200);
-  return door::ParseJson(reply.value().body).value();
+  return json::Parse(reply.value().body).value();
 }
 
 std::string Keys(const Json& preview) {
@@ -32,10 +31,10 @@ std::vector<int> SitesOf(const Json& preview, const std::string& kind) {
 }
 
 TEST_CASE("while nothing runs a config is compared with the one in the file") {
-  const Doors doors;
+  const ControlSockets sockets;
   Job job(ConfigText(Off()));
   job.Start();
-  const Json same = Preview(doors, ConfigText(Off()));
+  const Json same = Preview(sockets, ConfigText(Off()));
   CHECK(same["state"] == "same");
   CHECK(same["effect"] == "nothing");
   CHECK(same["compared_with"] == "file");
@@ -43,7 +42,7 @@ TEST_CASE("while nothing runs a config is compared with the one in the file") {
   CHECK(same["proposed"].is_null());
   CHECK(same["sites"].empty());
 
-  const Json on = Preview(doors, ConfigText({.collect_times = 3}));
+  const Json on = Preview(sockets, ConfigText({.collect_times = 3}));
   CHECK(on["state"] == "differs");
   CHECK(on["effect"] == "collects");
   CHECK(Keys(on) == "dynamic_on collect_times");
@@ -53,30 +52,30 @@ TEST_CASE("while nothing runs a config is compared with the one in the file") {
   CHECK(on.count("measured") == 0);
   // Nothing is armed, nothing has been told.
   job.TrainSteps(2);
-  CHECK(doors.Status()["state"] == "IDLE");
+  CHECK(sockets.Status()["state"] == "IDLE");
   CHECK(job.Count(EventKind::kArmed) == 0);
 }
 
 TEST_CASE("a config is compared with the plan that runs") {
-  const Doors doors;
+  const ControlSockets sockets;
   Job job(ConfigText({.collect_times = 50}));
   job.Start();
   job.TrainSteps(2);
   const std::string running = ConfigText({.collect_times = 50});
-  Json preview = Preview(doors, running);
+  Json preview = Preview(sockets, running);
   CHECK(preview["state"] == "same");
   CHECK(preview["effect"] == "nothing");
   CHECK(preview["compared_with"] == "plan");
   CHECK(preview["running"]["plan_id"] == 1);
-  CHECK(preview["running"]["config_sha256"] == doors.Status()["running_sha256"]);
-  CHECK(preview["running"]["rows_per_step"] == doors.Status()["plan"]["rows_per_step"]);
+  CHECK(preview["running"]["config_sha256"] == sockets.Status()["running_sha256"]);
+  CHECK(preview["running"]["rows_per_step"] == sockets.Status()["plan"]["rows_per_step"]);
 
-  preview = Preview(doors, running + "// saved again\n");
+  preview = Preview(sockets, running + "// saved again\n");
   CHECK(preview["state"] == "same");
   CHECK(preview["effect"] == "collects");  // anew
 
   const int parameters = static_cast<int>(job.model.Sites().parameters.size());
-  preview = Preview(doors, ConfigText({.collect_times = 50, .step_interval = 2, .gradients = false}));
+  preview = Preview(sockets, ConfigText({.collect_times = 50, .step_interval = 2, .gradients = false}));
   CHECK(preview["state"] == "differs");
   CHECK(Keys(preview) == "wg_distribution param_distribution step_interval");
   CHECK(SitesOf(preview, "grad_reduced") == std::vector<int>{0, parameters, 0});
@@ -84,48 +83,48 @@ TEST_CASE("a config is compared with the plan that runs") {
   CHECK(preview["differences"][2]["was"] == 1);
   CHECK(preview["differences"][2]["now"] == 2);
 
-  preview = Preview(doors, ConfigText(Off()));
+  preview = Preview(sockets, ConfigText(Off()));
   CHECK(preview["effect"] == "stops");
   CHECK(preview["proposed"].is_null());
   CHECK(SitesOf(preview, "grad_reduced") == std::vector<int>{0, parameters, 0});
   job.TrainStep();
-  CHECK(doors.Status()["state"] == "COLLECTING");
+  CHECK(sockets.Status()["state"] == "COLLECTING");
 }
 
 TEST_CASE("a config that would be refused has its place, whatever runs") {
-  const Doors doors;
+  const ControlSockets sockets;
   Job job(ConfigText({.collect_times = 50}));
   job.Start();
-  const Json invalid = Preview(doors, "{\n  \"ops\": \"norm\"\n}");
+  const Json invalid = Preview(sockets, "{\n  \"ops\": \"norm\"\n}");
   CHECK(invalid["state"] == "invalid");
   CHECK(invalid["error"]["line"] == 2);
   CHECK(invalid["error"]["column"] == 10);
   CHECK(invalid["error"]["key"] == "ops");
-  CHECK(Preview(doors, "")["state"] == "invalid");
-  CHECK(Preview(doors, std::string("\xff\x00{", 3))["state"] == "invalid");
-  CHECK(Preview(doors, R"({"dynamic_on": true, "opps": []})")["warnings"][0]["key"] == "opps");
+  CHECK(Preview(sockets, "")["state"] == "invalid");
+  CHECK(Preview(sockets, std::string("\xff\x00{", 3))["state"] == "invalid");
+  CHECK(Preview(sockets, R"({"dynamic_on": true, "opps": []})")["warnings"][0]["key"] == "opps");
   CHECK(job.Count(EventKind::kRefused) == 0);
 }
 
 TEST_CASE("a window that is over is told of with its cost, and its text in the file begins no other") {
-  const Doors doors;
+  const ControlSockets sockets;
   Job job(ConfigText({.collect_times = 2}));
   job.Start();
   job.TrainSteps(5);
   REQUIRE(job.WaitFor(EventKind::kWroteBack));
-  const Json written_back = Preview(doors, Contents(job.config_path));
+  const Json written_back = Preview(sockets, Contents(job.config_path));
   CHECK(written_back["state"] == "same");
   CHECK(written_back["effect"] == "nothing");
   CHECK(written_back["measured"]["plan_id"] == 1);
   CHECK(written_back["measured"]["collected"] == 2);
   CHECK(written_back["measured"]["seconds_per_collected_step"] > 0);
-  const Json again = Preview(doors, ConfigText({.collect_times = 2}));
+  const Json again = Preview(sockets, ConfigText({.collect_times = 2}));
   CHECK(again["state"] == "differs");
   CHECK(Keys(again) == "dynamic_on");
   CHECK(again["effect"] == "collects");
   REQUIRE(!again["sites"].empty());
   for (const Json& kind : again["sites"]) CHECK(kind["seconds_per_collected_step"] > 0);
-  const Json other = Preview(doors, ConfigText({.collect_times = 2, .gradients = false}));
+  const Json other = Preview(sockets, ConfigText({.collect_times = 2, .gradients = false}));
   bool is_known = true;
   for (const Json& kind : other["sites"])
     if (kind["kind"] == "param_origin") is_known = !kind["seconds_per_collected_step"].is_null();
@@ -133,26 +132,26 @@ TEST_CASE("a window that is over is told of with its cost, and its text in the f
 }
 
 TEST_CASE("what the program has set is what a config is compared with") {
-  const Doors doors;
+  const ControlSockets sockets;
   Job job(ConfigText({.collect_times = 50}));
   job.Start();
   job.TrainSteps(2);
   Amendment amendment;
   amendment.ops = std::vector<std::string>{"max"};
   REQUIRE(job.monitor->Amend(amendment).ok());
-  const Json preview = Preview(doors, ConfigText({.collect_times = 50}));
+  const Json preview = Preview(sockets, ConfigText({.collect_times = 50}));
   CHECK(preview["state"] == "differs");
   CHECK(Keys(preview) == "ops");
 }
 
 TEST_CASE("in static mode a config holds when the job starts again") {
-  const Doors doors;
+  const ControlSockets sockets;
   Job job(ConfigText({.collect_times = 50}));
   job.options.dynamic = false;
   job.Start();
   job.TrainSteps(2);
-  CHECK(Preview(doors, ConfigText({.collect_times = 50}))["state"] == "same");
-  const Json preview = Preview(doors, ConfigText({.collect_times = 60}));
+  CHECK(Preview(sockets, ConfigText({.collect_times = 50}))["state"] == "same");
+  const Json preview = Preview(sockets, ConfigText({.collect_times = 60}));
   CHECK(preview["state"] == "differs");
   CHECK(preview["effect"] == "at_restart");
 }

@@ -5,31 +5,30 @@
 #include <nlohmann/json.hpp>
 
 #include "controller/api/monitor_impl.h"
-#include "controller/door/pulse_client.h"
+#include "controller/control_socket/pulse_client.h"
+#include "src/json/json.h"
 #include "stepwatch/phase_scope.h"
-#include "tests/api/doors.h"
+#include "tests/api/control_sockets.h"
 #include "tests/api/job.h"
 
 namespace stepwatch::testing {
 namespace {
 
-using door::Json;
-
-std::vector<Json> Beats(const Doors& doors, const char* what) {
+std::vector<Json> Beats(const ControlSockets& sockets, const char* what) {
   std::vector<Json> found;
-  const Json answer = doors.Get("/v1/beats");
+  const Json answer = sockets.Get("/v1/beats");
   for (const Json& line : answer["beats"])
     if (line.contains(what)) found.push_back(line[what]);
   return found;
 }
 
 TEST_CASE("a monitor that collects nothing leaves its steps in the pulse, and names no module") {
-  const Doors doors;
+  const ControlSockets sockets;
   Job job(ConfigText(Off()));
   job.options.rank = 1;
   job.options.world_size = 4;
   job.Start();
-  const auto view = door::FetchPulse(doors.Find().front().path);
+  const auto view = control_socket::FetchPulse(sockets.Find().front().path);
   REQUIRE(view.status().ToString() == "ok");
   vocabulary::Pulse pulse = view.value().Read().value();
   CHECK(pulse.process == base::ThisProcess());
@@ -37,7 +36,7 @@ TEST_CASE("a monitor that collects nothing leaves its steps in the pulse, and na
   CHECK(pulse.world == 4);
   CHECK(pulse.step == -1);
   CHECK(pulse.phase.phase == Phase::kInit);
-  CHECK(pulse.run_id == doors.Status()["run_id"]);
+  CHECK(pulse.run_id == sockets.Status()["run_id"]);
   job.TrainSteps(5);
   pulse = view.value().Read().value();
   CHECK(pulse.step == 4);
@@ -50,12 +49,11 @@ TEST_CASE("a monitor that collects nothing leaves its steps in the pulse, and na
   CHECK(pulse.step == 4);
   CHECK(pulse.end == vocabulary::PulseEnd::kOk);
   REQUIRE(view.value().LastWords().size() == 1);
-  CHECK(door::ParseJson(view.value().LastWords()[0].line).value()["event"] ==
-        Json({{"kind", "end"}, {"reason", "ok"}}));
+  CHECK(json::Parse(view.value().LastWords()[0].line).value()["event"] == Json({{"kind", "end"}, {"reason", "ok"}}));
 }
 
 TEST_CASE("steps, numbers and phases of a monitor are its beats") {
-  const Doors doors;
+  const ControlSockets sockets;
   Job job(ConfigText(Off()));
   job.Start();
   job.monitor->Report({{"loss", 2.5}});
@@ -67,7 +65,7 @@ TEST_CASE("steps, numbers and phases of a monitor are its beats") {
   }
   job.monitor->Report({{"loss", 2.25}});
   job.TrainStep();
-  const std::vector<Json> beats = Beats(doors, "beat");
+  const std::vector<Json> beats = Beats(sockets, "beat");
   std::vector<std::string> phases;
   for (const Json& beat : beats)
     if (!beat.contains("loss")) phases.push_back(beat["phase"]);
@@ -75,14 +73,14 @@ TEST_CASE("steps, numbers and phases of a monitor are its beats") {
   CHECK(beats.back()["step"] == 1);
   CHECK(beats.back()["loss"] == 2.25);
   CHECK(beats.back()["step_seconds"].get<double>() > 0);
-  const std::vector<Json> events = Beats(doors, "event");
+  const std::vector<Json> events = Beats(sockets, "event");
   REQUIRE(events.size() == 2);
   CHECK(events[0]["kind"] == "start");
   CHECK(events[1] == Json({{"kind", "checkpoint"}, {"step", 1}}));
 }
 
 TEST_CASE("a scope that ends after its outer phase has expired leaves the run in training") {
-  const Doors doors;
+  const ControlSockets sockets;
   Job job(ConfigText(Off()));
   job.Start();
   (void)job.monitor->SetPhase(Phase::kPaused, std::chrono::milliseconds(1));
@@ -92,7 +90,7 @@ TEST_CASE("a scope that ends after its outer phase has expired leaves the run in
     while (std::chrono::steady_clock::now() < begun + std::chrono::milliseconds(5)) {
     }
   }
-  const auto view = door::FetchPulse(doors.Find().front().path);
+  const auto view = control_socket::FetchPulse(sockets.Find().front().path);
   CHECK(view.value().Read().value().phase.phase == Phase::kTrain);
   // A pause always has an end.
   (void)job.monitor->SetPhase(Phase::kPaused);
@@ -100,19 +98,19 @@ TEST_CASE("a scope that ends after its outer phase has expired leaves the run in
 }
 
 TEST_CASE("an exception that ends the run is what its end says") {
-  const Doors doors;
+  const ControlSockets sockets;
   Job job(ConfigText(Off()));
   job.Start();
   job.monitor->ReportException({"ValueError", "bad", "frames", "f00d", true});
-  const std::vector<Json> events = Beats(doors, "event");
+  const std::vector<Json> events = Beats(sockets, "event");
   CHECK(events.back()["type"] == "ValueError");
-  const auto view = door::FetchPulse(doors.Find().front().path);
+  const auto view = control_socket::FetchPulse(sockets.Find().front().path);
   job.Close();
   CHECK(view.value().Read().value().end == vocabulary::PulseEnd::kError);
 }
 
 TEST_CASE("a monitor that gets no shared memory says so once, and trains and answers without a pulse") {
-  const Doors doors;
+  const ControlSockets sockets;
   Job job(ConfigText(Off()));
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
@@ -126,16 +124,16 @@ TEST_CASE("a monitor that gets no shared memory says so once, and trains and ans
   REQUIRE(job.WaitFor(EventKind::kNote));
   job.monitor->Report({{"loss", 2.5}});
   job.TrainSteps(3);
-  CHECK(door::FetchPulse(doors.Find().front().path).status().code() == StatusCode::kNotFound);
-  CHECK(Beats(doors, "beat").back()["step"] == 2);
+  CHECK(control_socket::FetchPulse(sockets.Find().front().path).status().code() == StatusCode::kNotFound);
+  CHECK(Beats(sockets, "beat").back()["step"] == 2);
   int told = 0;
   for (const Event& event : job.Events()) told += event.message.find("no pulse") != std::string::npos ? 1 : 0;
   CHECK(told == 1);
 }
 
-TEST_CASE("with its door shut a monitor keeps its pulse, and nothing that is reported is kept for nobody") {
+TEST_CASE("with its control socket shut a monitor keeps its pulse, and nothing that is reported is kept for nobody") {
   Job job(ConfigText(Off()));
-  job.options.door = false;
+  job.options.control_socket = false;
   job.Start();
   job.monitor->Report({{"loss", 2.5}});
   job.monitor->ReportException({"ValueError", "bad", "", "", true});

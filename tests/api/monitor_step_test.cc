@@ -1,19 +1,18 @@
-// An edit for a later step, given at the door of a single process.
+// An edit for a later step, given at the control socket of a single process.
 #include <nlohmann/json.hpp>
 
-#include "tests/api/doors.h"
+#include "src/json/json.h"
+#include "tests/api/control_sockets.h"
 #include "tests/api/job.h"
 
 namespace stepwatch::testing {
 namespace {
 
-using door::Json;
-
-Json Apply(const Doors& doors, const std::string& query, const std::string& text, int status = 200) {
-  const auto reply = doors.client().Ask("POST", "/v1/apply" + query, text, std::chrono::seconds(20));
+Json Apply(const ControlSockets& sockets, const std::string& query, const std::string& text, int status = 200) {
+  const auto reply = sockets.client().Ask("POST", "/v1/apply" + query, text, std::chrono::seconds(20));
   REQUIRE(reply.ok());
   CHECK(reply.value().status == status);
-  return door::ParseJson(reply.value().body).value();
+  return json::Parse(reply.value().body).value();
 }
 
 Steps Until(int64_t first, int64_t end) {
@@ -24,17 +23,17 @@ Steps Until(int64_t first, int64_t end) {
 
 TEST_CASE("an edit for a step begins there, written or volatile, and what runs goes on until then") {
   for (const bool is_volatile : {false, true}) {
-    const Doors doors;
+    const ControlSockets sockets;
     Job job(ConfigText({.collect_times = 100000}));
     job.Start();
     job.TrainSteps(5);
-    const Json told =
-        Apply(doors, std::string("?at_step=12") + (is_volatile ? "&volatile=1" : ""), ConfigText({.collect_times = 2}));
+    const Json told = Apply(sockets, std::string("?at_step=12") + (is_volatile ? "&volatile=1" : ""),
+                            ConfigText({.collect_times = 2}));
     CHECK(told["outcome"] == (is_volatile ? "given" : "written"));
     CHECK(told["taken"] == "armed");
     CHECK(told["plan_id"] == 2);
     CHECK(told["at_step"] == 12);
-    CHECK(doors.Status()["armed"]["at_step"] == 12);
+    CHECK(sockets.Status()["armed"]["at_step"] == 12);
     REQUIRE(job.Refresh() == RefreshOutcome::kUnchanged);
     job.TrainSteps(15);
     REQUIRE(job.WaitFor(EventKind::kDrained, 2));
@@ -46,11 +45,11 @@ TEST_CASE("an edit for a step begins there, written or volatile, and what runs g
 
 TEST_CASE("a step that is past, or runs, means the next boundary, and the answer says so") {
   for (const char* step : {"0", "3", "4", "5"}) {
-    const Doors doors;
+    const ControlSockets sockets;
     Job job(ConfigText(Off()));
     job.Start();
     job.TrainSteps(4);
-    CHECK(Apply(doors, std::string("?at_step=") + step, ConfigText({.collect_times = 2}))["at_step"] == 5);
+    CHECK(Apply(sockets, std::string("?at_step=") + step, ConfigText({.collect_times = 2}))["at_step"] == 5);
     job.TrainSteps(5);
     REQUIRE(job.WaitFor(EventKind::kDrained));
     job.Close();
@@ -60,18 +59,18 @@ TEST_CASE("a step that is past, or runs, means the next boundary, and the answer
 
 TEST_CASE(
     "what waits for its step gives way to the next edit and says so, but not to a refused one or to the same text") {
-  const Doors doors;
+  const ControlSockets sockets;
   Job job(ConfigText({.collect_times = 100000}));
   job.Start();
   job.TrainSteps(3);
   const std::string waiting = ConfigText({.collect_times = 7});
-  REQUIRE(Apply(doors, "?at_step=50", waiting)["plan_id"] == 2);
-  const Json again = Apply(doors, "?at_step=60", waiting);
+  REQUIRE(Apply(sockets, "?at_step=50", waiting)["plan_id"] == 2);
+  const Json again = Apply(sockets, "?at_step=60", waiting);
   CHECK(again["outcome"] == "unchanged");
   CHECK(again["at_step"] == 50);
-  Apply(doors, "?at_step=60", "{\"ops\": 3}", 422);
-  CHECK(doors.Status()["armed"]["at_step"] == 50);
-  CHECK(Apply(doors, "", ConfigText({.collect_times = 8}))["at_step"] == 4);
+  Apply(sockets, "?at_step=60", "{\"ops\": 3}", 422);
+  CHECK(sockets.Status()["armed"]["at_step"] == 50);
+  CHECK(Apply(sockets, "", ConfigText({.collect_times = 8}))["at_step"] == 4);
   REQUIRE(job.WaitFor(EventKind::kSuperseded));
   CHECK(job.Events(EventKind::kSuperseded)[0].plan_id == 2);
   // The text that had waited is like any other when somebody saves it again.
@@ -84,17 +83,17 @@ TEST_CASE(
 }
 
 TEST_CASE("a stop takes the place of what waits for its step, and has no step itself") {
-  const Doors doors;
+  const ControlSockets sockets;
   Job job(ConfigText({.collect_times = 100000}));
   job.Start();
   job.TrainSteps(3);
-  const Json refused = Apply(doors, "?at_step=9", ConfigText(Off()), 422);
+  const Json refused = Apply(sockets, "?at_step=9", ConfigText(Off()), 422);
   CHECK(refused["error"]["message"].get<std::string>().find("a step to begin at requires a config that collects") !=
         std::string::npos);
   CHECK(Contents(job.config_path) == ConfigText({.collect_times = 100000}));
-  Apply(doors, "?at_step=9&volatile=1", ConfigText(Off()), 422);
-  Apply(doors, "?at_step=9", ConfigText({.collect_times = 7}));
-  CHECK(Apply(doors, "", ConfigText(Off()))["taken"] == "stopping");
+  Apply(sockets, "?at_step=9&volatile=1", ConfigText(Off()), 422);
+  Apply(sockets, "?at_step=9", ConfigText({.collect_times = 7}));
+  CHECK(Apply(sockets, "", ConfigText(Off()))["taken"] == "stopping");
   job.TrainSteps(10);
   REQUIRE(job.WaitFor(EventKind::kDrained));
   job.Close();
@@ -103,19 +102,19 @@ TEST_CASE("a stop takes the place of what waits for its step, and has no step it
 }
 
 TEST_CASE("while an edit waits for its step the window in force may end, pause, and its model may grow") {
-  const Doors doors;
+  const ControlSockets sockets;
   Job job(ConfigText({.collect_times = 10}));
   job.Start();
   job.TrainSteps(3);
-  Apply(doors, "?at_step=30", ConfigText({.collect_times = 2}));
+  Apply(sockets, "?at_step=30", ConfigText({.collect_times = 2}));
   REQUIRE(job.Attach().ok());
-  CHECK(doors.client().Ask("POST", "/v1/pause").value().status == 202);
+  CHECK(sockets.client().Ask("POST", "/v1/pause").value().status == 202);
   job.TrainStep();
   CHECK(job.monitor->GetStatus().paused);
-  CHECK(doors.client().Ask("POST", "/v1/resume").value().status == 202);
+  CHECK(sockets.client().Ask("POST", "/v1/resume").value().status == 202);
   job.TrainSteps(20);
   REQUIRE(job.WaitFor(EventKind::kFinished));
-  CHECK(doors.Status()["state"] == "ARMED");
+  CHECK(sockets.Status()["state"] == "ARMED");
   job.TrainSteps(12);
   REQUIRE(job.WaitFor(EventKind::kWroteBack));
   job.Close();
@@ -125,11 +124,11 @@ TEST_CASE("while an edit waits for its step the window in force may end, pause, 
 }
 
 TEST_CASE("an edit that somebody saves at the moment of the order does not take its step") {
-  const Doors doors;
+  const ControlSockets sockets;
   Job job(ConfigText(Off()));
   job.Start();
   job.TrainSteps(2);
-  Apply(doors, "?at_step=40", ConfigText({.collect_times = 7}));
+  Apply(sockets, "?at_step=40", ConfigText({.collect_times = 7}));
   CHECK(job.Edit(ConfigText({.collect_times = 3})) == RefreshOutcome::kArmed);
   job.TrainSteps(5);
   REQUIRE(job.WaitFor(EventKind::kWroteBack));

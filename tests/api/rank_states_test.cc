@@ -11,11 +11,11 @@ constexpr auto kFailed = static_cast<size_t>(RunState::kFailed);
 TEST_CASE("other ranks are known by what they said last, and for five minutes") {
   RankStates states;
   const RankStates::Time start{};
-  door::RankStates now = states.Now(RunState::kIdle, 7, start);
+  control_socket::RankStates now = states.Now(RunState::kIdle, 7, start);
   CHECK(now.ranks[kIdle] == 1);
   CHECK(now.unknown == 7);
   CHECK(now.asked_unix == 0);
-  door::StatesHeard heard;
+  control_socket::StatesHeard heard;
   heard.ranks[kIdle] = 4;
   heard.ranks[kFailed] = 2;
   heard.count = 6;

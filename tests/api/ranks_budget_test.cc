@@ -8,7 +8,7 @@
 #include <random>
 
 #include "tests/api/old_release.h"
-#include "tests/api/open_doors.h"
+#include "tests/api/open_control_sockets.h"
 #include "tests/api/ranked_job.h"
 
 namespace stepwatch::testing {
@@ -26,8 +26,6 @@ class CostlyRanks : public RankedJob {
  public:
   CostlyRanks(int world, const std::string& config) : RankedJob(world, config) {
     keeps_up = true;
-    // Whatever the machine does, no rank goes on undecided.
-    for (auto& rank : ranks) rank->options.decision_wait = std::chrono::minutes(5);
     in_step = [this](Job& job) {
       if (is_costly.at(static_cast<size_t>(job.options.rank))) Measure(job.monitor->recorder());
     };
@@ -250,13 +248,13 @@ TEST_CASE("where the ranks begin edits without a vote, all of them go over to th
 
 TEST_CASE("a rank of a release that knows of no budget for all ranks keeps what is collected, which is told once") {
   CostlyRanks job(2, WithBudget(100000));
-  const OpenDoors doors;
+  const OpenControlSockets sockets;
   job[1].options.store = std::make_shared<OldRelease>(job.stores[1]);
   job.is_costly[0] = true;
   job.Start();
   job.Run(milliseconds(2));
   REQUIRE(job.Within([&] { return !job.Told(0, EventKind::kWarning).empty(); }));
-  const SortedJson budget = doors.Ask(0, "GET", "/v1/status")["budget"];
+  const SortedJson budget = sockets.Ask(0, "GET", "/v1/status")["budget"];
   CHECK(budget["acting"] == false);
   CHECK(budget["reason"].get<std::string>().find("rank 1 runs another release of stepwatch") == 0);
   const int64_t step = job[0].monitor->step();
@@ -274,21 +272,21 @@ TEST_CASE("random edits, pauses, stops and costs: what the budget decides in bet
           "[slow]") {
   std::mt19937 random(11);
   CostlyRanks job(3, WithBudget(100000));
-  const OpenDoors doors;
+  const OpenControlSockets sockets;
   job.Start();
   job.Run(milliseconds(1));
-  REQUIRE(doors.AllAreHeard(1));
+  REQUIRE(sockets.AllAreHeard(1));
   for (int i = 0; i < 25; ++i) {
     job.is_costly[random() % 3] = random() % 2 == 0;
     switch (random() % 6) {
       case 0: (void)job[0].Edit(WithBudget(1000 + i)); break;
       case 1: (void)job[0].Edit(ConfigText(Off())); break;
       case 2:
-        (void)doors.client(random() % 3)
+        (void)sockets.client(random() % 3)
             .Ask({"POST", "/v1/pause", "", "", "p" + std::to_string(i)}, std::chrono::seconds(20));
         break;
       default:
-        (void)doors.client(random() % 3)
+        (void)sockets.client(random() % 3)
             .Ask({"POST", "/v1/resume", "", "", "r" + std::to_string(i)}, std::chrono::seconds(20));
         break;
     }

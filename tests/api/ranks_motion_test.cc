@@ -2,69 +2,63 @@
 #include <future>
 #include <nlohmann/json.hpp>
 
-#include "tests/api/open_doors.h"
+#include "src/http/client.h"
+#include "src/json/json.h"
+#include "tests/api/open_control_sockets.h"
 #include "tests/api/ranked_job.h"
 
 namespace stepwatch::testing {
 namespace {
-
-using door::Json;
 
 struct Told {
   int status = 0;
   Json json;
 };
 
-// Asks until the door has time, with one id: what is asked is done once.
-Told Ask(const OpenDoors& doors, size_t rank, const std::string& target, const std::string& body = "") {
+// Asks until the control socket has time, with one id: what is asked is done once.
+Told Ask(const OpenControlSockets& sockets, size_t rank, const std::string& target, const std::string& body = "") {
   static std::atomic<int> asked{0};
-  const door::Question question{"POST", target, body, "", "ask-" + std::to_string(++asked)};
-  const door::Client client = doors.client(rank);
+  const http::ClientRequest question{"POST", target, body, "", "ask-" + std::to_string(++asked)};
+  const http::Client client = sockets.client(rank);
   Told told;
   REQUIRE(Eventually([&] {
     const auto reply = client.Ask(question, std::chrono::seconds(20));
     if (!reply.ok() || reply.value().status == 503) return false;
-    told = {reply.value().status, door::ParseJson(reply.value().body).value()};
+    told = {reply.value().status, json::Parse(reply.value().body).value()};
     return true;
   }));
   return told;
 }
 
-// A pause, or its end. On a busy machine the ranks take longer than a door waits for them.
-Told AskInTime(const OpenDoors& doors, size_t rank, const std::string& target) {
-  Told told = Ask(doors, rank, target);
+// A pause, or its end. On a busy machine the ranks take longer than a control socket waits for them.
+Told AskInTime(const OpenControlSockets& sockets, size_t rank, const std::string& target) {
+  Told told = Ask(sockets, rank, target);
   const std::string outcome = told.json["outcome"];
   CHECK((told.status == 200 ? outcome == target.substr(4) + "d" : told.status == 202 && outcome == "under_way"));
   return told;
 }
 
-// As the door has told it, or as it has come out.
+// As the control socket has told it, or as it has come out.
 int64_t StepOf(const Told& told, const Event& event) {
   return told.status == 200 ? told.json["at_step"].get<int64_t>() : event.step;
-}
-
-// Whatever the machine does meanwhile, no rank goes on without the decision, and no row is dropped.
-void WaitForDecisions(RankedJob* job) {
-  job->keeps_up = true;
-  for (auto& rank : job->ranks) rank->options.decision_wait = std::chrono::minutes(5);
 }
 
 std::string Long(int64_t collect_times = 1000000, const std::string& more = "") {
   return ConfigText({.collect_times = collect_times}, more);
 }
 
-// A job of ranks that collects, and their doors.
+// A job of ranks that collects, and their control sockets.
 struct MovingJob {
   explicit MovingJob(int ranks, const std::string& config = Long(), milliseconds step_time = milliseconds(2))
       : job(ranks, config) {
-    WaitForDecisions(&job);
+    job.keeps_up = true;  // no row is dropped, however slow the machine is
     job.Start();
     job.Run(step_time);
     REQUIRE(job.WaitForAll(EventKind::kApplied));
   }
 
   RankedJob job;
-  const OpenDoors doors;
+  const OpenControlSockets sockets;
 };
 
 bool AllArePaused(RankedJob& job, bool paused) {
@@ -81,19 +75,20 @@ void CheckAllHave(RankedJob& job, const Steps& steps) {
   }
 }
 
-TEST_CASE("a job of ranks is paused and resumed at any rank's door: on all at one step, and the window is kept",
-          "[slow]") {
+TEST_CASE(
+    "a job of ranks is paused and resumed at any rank's control socket: on all at one step, and the window is kept",
+    "[slow]") {
   MovingJob moving(3, Long(400), milliseconds(2));
   RankedJob& job = moving.job;
-  const OpenDoors& doors = moving.doors;
-  REQUIRE(doors.AllAreHeard(2));
+  const OpenControlSockets& sockets = moving.sockets;
+  REQUIRE(sockets.AllAreHeard(2));
   for (size_t round = 0; round < 3; ++round) {
-    const Told paused = AskInTime(doors, round, "/v1/pause");
+    const Told paused = AskInTime(sockets, round, "/v1/pause");
     CHECK(paused.json["ranks"] == "all");
     CHECK(paused.json["plan_id"] == 1);
     REQUIRE(AllArePaused(job, true));
-    CHECK(Ask(doors, 2 - round, "/v1/pause").json["outcome"] == "unchanged");
-    const Told resumed = AskInTime(doors, 2 - round, "/v1/resume");
+    CHECK(Ask(sockets, 2 - round, "/v1/pause").json["outcome"] == "unchanged");
+    const Told resumed = AskInTime(sockets, 2 - round, "/v1/resume");
     REQUIRE(AllArePaused(job, false));
     REQUIRE(job.WaitForAll(EventKind::kResumed, round + 1));
     const int64_t from = StepOf(paused, job[0].Events(EventKind::kPaused).at(round));
@@ -120,18 +115,18 @@ TEST_CASE(
     "an edit ends a pause of all ranks at its step, a refused one and a stop that comes with it leave them equal") {
   MovingJob moving(2);
   RankedJob& job = moving.job;
-  const OpenDoors& doors = moving.doors;
-  AskInTime(doors, 0, "/v1/pause");
+  const OpenControlSockets& sockets = moving.sockets;
+  AskInTime(sockets, 0, "/v1/pause");
   REQUIRE(AllArePaused(job, true));
   CHECK(job[0].Edit("{\"ops\": 3}") == RefreshOutcome::kRefused);
   CHECK(job[1].monitor->GetStatus().paused);
   CHECK(job[0].Edit(Long(100000)) == RefreshOutcome::kArmed);
   REQUIRE(job.WaitForAll(EventKind::kApplied, 2));
   REQUIRE(AllArePaused(job, false));
-  AskInTime(doors, 1, "/v1/pause");
+  AskInTime(sockets, 1, "/v1/pause");
   CHECK(job[0].Edit(ConfigText(Off())) == RefreshOutcome::kStopping);
   REQUIRE(job.WaitForAll(EventKind::kDrained, 2));
-  CHECK(Ask(doors, 1, "/v1/resume").json["error"]["code"] == "not_collecting");
+  CHECK(Ask(sockets, 1, "/v1/resume").json["error"]["code"] == "not_collecting");
   job.Close();
   CheckAllHave(job, job[0].Steps("grad_reduced"));
 }
@@ -139,26 +134,26 @@ TEST_CASE(
 TEST_CASE("a pause that the ranks have not decided on is under way, gives way to its end, and to an edit", "[slow]") {
   MovingJob moving(2);
   RankedJob& job = moving.job;
-  const OpenDoors& doors = moving.doors;
+  const OpenControlSockets& sockets = moving.sockets;
   for (const bool edits : {false, true}) {
     INFO("edits " << edits);
     job.stores[1]->Hold();
-    CHECK(Ask(doors, 0, "/v1/pause").json["outcome"] == "under_way");
-    CHECK(Ask(doors, 0, "/v1/pause").json["outcome"] == "under_way");
+    CHECK(Ask(sockets, 0, "/v1/pause").json["outcome"] == "under_way");
+    CHECK(Ask(sockets, 0, "/v1/pause").json["outcome"] == "under_way");
     if (edits) {
       job[0].Save(Long(100000));
       CHECK(job[0].monitor->Refresh(milliseconds(200)) == RefreshOutcome::kTimedOut);
-      CHECK(Ask(doors, 0, "/v1/resume").json["outcome"] == "unchanged");
-      CHECK(Ask(doors, 0, "/v1/pause").json["error"]["code"] == "ending");
+      CHECK(Ask(sockets, 0, "/v1/resume").json["outcome"] == "unchanged");
+      CHECK(Ask(sockets, 0, "/v1/pause").json["error"]["code"] == "ending");
     } else {
-      CHECK(Ask(doors, 0, "/v1/resume").json["outcome"] == "under_way");
+      CHECK(Ask(sockets, 0, "/v1/resume").json["outcome"] == "under_way");
     }
     job.stores[1]->LetGo();
     if (edits) REQUIRE(job.WaitForAll(EventKind::kApplied, 2));
-    REQUIRE(Eventually([&] { return Ask(doors, 0, "/v1/resume").json["outcome"] == "unchanged"; }));
+    REQUIRE(Eventually([&] { return Ask(sockets, 0, "/v1/resume").json["outcome"] == "unchanged"; }));
   }
   CHECK(job[0].Count(EventKind::kPaused) == 0);
-  AskInTime(doors, 0, "/v1/pause");
+  AskInTime(sockets, 0, "/v1/pause");
   REQUIRE(job.WaitForAll(EventKind::kPaused));
   job.Close();
   CheckAllHave(job, job[0].Steps("grad_reduced"));
@@ -168,13 +163,13 @@ TEST_CASE("ranks that agree without votes pause together as well, when they hear
   for (const char* mode : {"besteffort", "local"}) {
     INFO(mode);
     RankedJob job(2, Long(1000000, std::string(R"(, "stepwatch": {"coordination": ")") + mode + "\"}"));
-    const OpenDoors doors;
+    const OpenControlSockets sockets;
     job.Start();
     job.Run(milliseconds(10));
     REQUIRE(job.WaitForAll(EventKind::kApplied));
-    CHECK(Ask(doors, 0, "/v1/pause").json["ranks"] == "all");
+    CHECK(Ask(sockets, 0, "/v1/pause").json["ranks"] == "all");
     REQUIRE(job.WaitForAll(EventKind::kPaused));
-    CHECK(Ask(doors, 1, "/v1/resume").json["ranks"] == "all");
+    CHECK(Ask(sockets, 1, "/v1/resume").json["ranks"] == "all");
     REQUIRE(job.WaitForAll(EventKind::kResumed));
     job.Close();
   }
@@ -184,22 +179,22 @@ TEST_CASE("random pauses, edits and stops of a running job: the steps that are c
           "[slow]") {
   std::mt19937 random(7);
   RankedJob job(3, Long());
-  WaitForDecisions(&job);
-  const OpenDoors doors;
+  job.keeps_up = true;  // no row is dropped, however slow the machine is
+  const OpenControlSockets sockets;
   job.Start();
   job.Run(milliseconds(1));
-  REQUIRE(doors.AllAreHeard(1));
+  REQUIRE(sockets.AllAreHeard(1));
   for (int i = 0; i < 30; ++i) {
     const size_t rank = random() % 3;
     switch (random() % 5) {
-      case 0: Ask(doors, rank, "/v1/apply", Long(1000 + i)); break;
-      case 1: Ask(doors, rank, "/v1/apply?at_step=" + std::to_string(job.Slowest() + 40), Long(2000 + i)); break;
-      case 2: Ask(doors, rank, "/v1/pause"); break;
-      default: Ask(doors, rank, i % 2 == 0 ? "/v1/resume" : "/v1/pause"); break;
+      case 0: Ask(sockets, rank, "/v1/apply", Long(1000 + i)); break;
+      case 1: Ask(sockets, rank, "/v1/apply?at_step=" + std::to_string(job.Slowest() + 40), Long(2000 + i)); break;
+      case 2: Ask(sockets, rank, "/v1/pause"); break;
+      default: Ask(sockets, rank, i % 2 == 0 ? "/v1/resume" : "/v1/pause"); break;
     }
     std::this_thread::sleep_for(milliseconds(random() % 20));
   }
-  Ask(doors, 0, "/v1/apply", Long(50));
+  Ask(sockets, 0, "/v1/apply", Long(50));
   REQUIRE(job[0].WaitFor(EventKind::kWroteBack));
   REQUIRE(Eventually([&] {
     return std::all_of(job.ranks.begin(), job.ranks.end(), [](auto& rank) {
@@ -212,23 +207,24 @@ TEST_CASE("random pauses, edits and stops of a running job: the steps that are c
   for (auto& rank : job.ranks) CHECK(rank->Count(EventKind::kApplied) == job[0].Count(EventKind::kApplied));
 }
 
-TEST_CASE("an edit for a step begins there on all ranks, at any rank's door, and what runs goes on until then",
-          "[slow]") {
+TEST_CASE(
+    "an edit for a step begins there on all ranks, at any rank's control socket, and what runs goes on until then",
+    "[slow]") {
   MovingJob moving(3, Long(), milliseconds(5));
   RankedJob& job = moving.job;
-  const OpenDoors& doors = moving.doors;
-  REQUIRE(doors.AllAreHeard(2));
+  const OpenControlSockets& sockets = moving.sockets;
+  REQUIRE(sockets.AllAreHeard(2));
   const int64_t step = job.Slowest() + 400;
-  const Told told = Ask(doors, 2, "/v1/apply?at_step=" + std::to_string(step), Long(7));
+  const Told told = Ask(sockets, 2, "/v1/apply?at_step=" + std::to_string(step), Long(7));
   CHECK(told.status == 200);
   CHECK(told.json["outcome"] == "written");
   CHECK(told.json["taken"] == "armed");
   CHECK(told.json["at_step"] == step);
-  CHECK(doors.Ask(0, "GET", "/v1/status")["armed"]["at_step"] == step);
+  CHECK(sockets.Ask(0, "GET", "/v1/status")["armed"]["at_step"] == step);
   // While it waits the plan in force pauses and goes on.
-  AskInTime(doors, 1, "/v1/pause");
+  AskInTime(sockets, 1, "/v1/pause");
   REQUIRE(AllArePaused(job, true));
-  AskInTime(doors, 1, "/v1/resume");
+  AskInTime(sockets, 1, "/v1/resume");
   REQUIRE(job.WaitForAll(EventKind::kApplied, 2));
   REQUIRE(job.WaitForAll(EventKind::kDrained, 2));
   REQUIRE(job[0].WaitFor(EventKind::kWroteBack));
@@ -243,16 +239,16 @@ TEST_CASE("an edit for a step begins there on all ranks, at any rank's door, and
 TEST_CASE("an edit that waits for its step is superseded by the next, also by a stop, and that is said") {
   MovingJob moving(2);
   RankedJob& job = moving.job;
-  const OpenDoors& doors = moving.doors;
+  const OpenControlSockets& sockets = moving.sockets;
   const std::string far = "/v1/apply?at_step=" + std::to_string(job.Slowest() + 1000000);
-  const Told first = Ask(doors, 0, far, Long(7));
+  const Told first = Ask(sockets, 0, far, Long(7));
   CHECK(first.json["taken"] == "armed");
-  const Told second = Ask(doors, 0, "/v1/apply", Long(8000));
+  const Told second = Ask(sockets, 0, "/v1/apply", Long(8000));
   REQUIRE(job.WaitForAll(EventKind::kApplied, 2));
   REQUIRE(job[0].WaitFor(EventKind::kSuperseded));
   CHECK(job[0].Events(EventKind::kSuperseded)[0].plan_id == first.json["plan_id"]);
-  Ask(doors, 1, far, Long(9));
-  CHECK(Ask(doors, 1, "/v1/stop").json["outcome"] == "written");
+  Ask(sockets, 1, far, Long(9));
+  CHECK(Ask(sockets, 1, "/v1/stop").json["outcome"] == "written");
   REQUIRE(job.WaitForAll(EventKind::kDrained, 2));
   REQUIRE(job[0].WaitFor(EventKind::kSuperseded, 2));
   REQUIRE(Eventually([&] { return job[0].monitor->GetStatus().state == RunState::kIdle; }));
@@ -264,8 +260,8 @@ TEST_CASE("an edit that waits for its step is superseded by the next, also by a 
 TEST_CASE("an edit for a step that is past begins at the next that the ranks agree on, and the answer says which") {
   MovingJob moving(2);
   RankedJob& job = moving.job;
-  const OpenDoors& doors = moving.doors;
-  const Told told = Ask(doors, 1, "/v1/apply?at_step=1", Long(5));
+  const OpenControlSockets& sockets = moving.sockets;
+  const Told told = Ask(sockets, 1, "/v1/apply?at_step=1", Long(5));
   REQUIRE(job.WaitForAll(EventKind::kApplied, 2));
   const int64_t step = job[0].Events(EventKind::kApplied)[1].step;
   CHECK(job[1].Events(EventKind::kApplied)[1].step == step);
@@ -278,15 +274,15 @@ TEST_CASE("an edit for a step that is past begins at the next that the ranks agr
 
 TEST_CASE("a model that grows while an edit waits for its step keeps the edit, for that step", "[slow]") {
   RankedJob job(2, Long());
-  WaitForDecisions(&job);
-  const OpenDoors doors;
+  job.keeps_up = true;  // no row is dropped, however slow the machine is
+  const OpenControlSockets sockets;
   job.Start();
   for (int i = 0; i < 6; ++i)
     for (auto& rank : job.ranks) rank->TrainStep();
   REQUIRE(job.WaitForAll(EventKind::kArmed));
   for (int i = 0; i < 6; ++i)
     for (auto& rank : job.ranks) rank->TrainStep();
-  const Told told = Ask(doors, 0, "/v1/apply?at_step=600", Long(4));
+  const Told told = Ask(sockets, 0, "/v1/apply?at_step=600", Long(4));
   CHECK(told.json["at_step"] == 600);
   for (auto& rank : job.ranks) REQUIRE(rank->Attach().ok());
   job.Run(milliseconds(2));

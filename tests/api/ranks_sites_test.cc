@@ -34,8 +34,6 @@ std::vector<std::string> RowsOf(const Job& job, const std::string& kind) {
 TEST_CASE("an edit of the groups in mid-training gives all ranks the same rows at the same steps") {
   RankedJob job(3,
                 With(R"([{"match": "layers.0", "every": 2}, {"match": "layers.1", "kinds": ["actv"], "every": 5}])"));
-  // However slow the machine is, no rank goes on without the decision.
-  for (auto& rank : job.ranks) rank->options.decision_wait = std::chrono::minutes(5);
   job.Start();
   job.Run(milliseconds(1));
   REQUIRE(job.WaitForAll(EventKind::kApplied));

@@ -234,8 +234,6 @@ TEST_CASE("a static rank that does not hear of the run id goes by its own, and s
 TEST_CASE("random edits of a running job: every edit that was the last is collected at the same steps everywhere") {
   std::mt19937 random(20);
   RankedJob job(3, ConfigText(Off()));
-  // However slow the machine is, no rank goes on without the decision.
-  for (auto& rank : job.ranks) rank->options.decision_wait = std::chrono::minutes(5);
   job.Start();
   job.Run(milliseconds(1));
   for (int i = 0; i < 25; ++i) {

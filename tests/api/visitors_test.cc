@@ -9,10 +9,10 @@
 #include <csignal>
 #include <vector>
 
-#include "controller/door/client.h"
-#include "controller/door/find_jobs.h"
-#include "controller/door/unix_address.h"
+#include "controller/control_socket/find_jobs.h"
 #include "src/base/file.h"
+#include "src/http/client.h"
+#include "src/sockets/unix_address.h"
 #include "tests/api/job.h"
 #include "tests/variable.h"
 
@@ -42,11 +42,11 @@ TEST_CASE("whoever visits a training process with few descriptors, it opens its 
   job.Start();
   std::string socket;
   REQUIRE(Eventually([&] {
-    const auto found = door::FindJobs({.directories = {directory / "run"}});
+    const auto found = control_socket::FindJobs({.directories = {directory / "run"}});
     if (found.size() == 1) socket = found.front().path;
     return !socket.empty();
   }));
-  const auto address = door::UnixAddress(socket);
+  const auto address = sockets::UnixAddress(socket);
   REQUIRE(address);
   int said[2] = {};
   REQUIRE(::pipe2(said, O_CLOEXEC) == 0);
@@ -69,7 +69,7 @@ TEST_CASE("whoever visits a training process with few descriptors, it opens its 
     }
     job.TrainStep();
   }
-  is_answered = door::Client(socket).Get("/v1/status", std::chrono::seconds(20)).ok();
+  is_answered = http::Client(socket).Get("/v1/status", std::chrono::seconds(20)).ok();
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);

@@ -3,16 +3,14 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "controller/door/json_values.h"
+#include "src/json/json.h"
 #include "tests/catch.h"
 #include "tests/temporary_directory.h"
 
 namespace stepwatch::cli {
 namespace {
 
-using door::Json;
-
-door::FoundJob JobOf(const std::string& name, const std::string& config, int rank = 0, bool dynamic = true) {
+control_socket::FoundJob JobOf(const std::string& name, const std::string& config, int rank = 0, bool dynamic = true) {
   return {name, "/run/" + name + ".sock", 0,
           Json({{"config_path", config}, {"dynamic", dynamic}, {"rank", rank}, {"run_id", name}}).dump(), ""};
 }
@@ -22,8 +20,8 @@ TEST_CASE("a config is changed through the job that watches just that file") {
   const std::string config = directory / "config.json";
   testing::WriteByRename(config, "{}");
   std::filesystem::create_symlink(config, directory / "link.json");
-  const std::vector<door::FoundJob> jobs = {JobOf("1-1", directory / "other.json"), JobOf("2-1", config, 1),
-                                            JobOf("3-1", config, 0), JobOf("4-1", config, 2)};
+  const std::vector<control_socket::FoundJob> jobs = {JobOf("1-1", directory / "other.json"), JobOf("2-1", config, 1),
+                                                      JobOf("3-1", config, 0), JobOf("4-1", config, 2)};
   const std::string here = directory / ".";
   for (const std::string& word : {config, std::string("config.json"), std::string("link.json")}) {
     const EditTarget target = ChooseTarget(jobs, word, here).value();
@@ -37,7 +35,7 @@ TEST_CASE("a config is changed through the job that watches just that file") {
 
 TEST_CASE("a config is named by its job as well, and the only job need not be named") {
   const testing::TemporaryDirectory directory;
-  const std::vector<door::FoundJob> jobs = {JobOf("1-1", "/a.json"), JobOf("2-1", "/b.json")};
+  const std::vector<control_socket::FoundJob> jobs = {JobOf("1-1", "/a.json"), JobOf("2-1", "/b.json")};
   CHECK(ChooseTarget(jobs, "2-1", "/").value().config == "/b.json");
   CHECK(ChooseTarget({jobs[0]}, "", "/").value().job->name == "1-1");
   CHECK(ChooseTarget(jobs, "", "/").status().code() == StatusCode::kInvalid);

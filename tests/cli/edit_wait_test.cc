@@ -2,12 +2,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/json/json.h"
 #include "tests/catch.h"
 
 namespace stepwatch::cli {
 namespace {
-
-using door::Json;
 using Goal = EditWait::Goal;
 using End = EditWait::End;
 using Verb = EditWait::Verb;

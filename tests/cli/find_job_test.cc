@@ -5,7 +5,7 @@
 namespace stepwatch::cli {
 namespace {
 
-const std::vector<door::FoundJob> kJobs = {
+const std::vector<control_socket::FoundJob> kJobs = {
     {"12-1", "/run/12-1.sock", 12, R"({"config_path": "/a/config.json", "run_id": "abcdef"})", ""},
     {"12-2", "/run/12-2.sock", 12, R"({"config_path": "/b/config.json", "run_id": "abc123"})", ""},
     {"7-1", "/run/7-1.sock", 7, "", "it has not answered in time"},
@@ -35,11 +35,12 @@ TEST_CASE("what means several jobs, or none, is refused with the names that ther
 
 TEST_CASE("the ranks of one run are one job, and the lowest of them stands for it") {
   const auto rank = [](const std::string& name, int number, const std::string& run) {
-    return door::FoundJob{
+    return control_socket::FoundJob{
         name, "/run/" + name + ".sock", 1,
         R"({"config_path": "/a/config.json", "run_id": ")" + run + R"(", "rank": )" + std::to_string(number) + "}", ""};
   };
-  const std::vector<door::FoundJob> job = {rank("1-1", 3, "abc"), rank("2-1", 1, "abc"), rank("3-1", 2, "abc")};
+  const std::vector<control_socket::FoundJob> job = {rank("1-1", 3, "abc"), rank("2-1", 1, "abc"),
+                                                     rank("3-1", 2, "abc")};
   CHECK(ChooseJob(job, "", "/").value().name == "2-1");
   CHECK(ChooseJob(job, "/a/config.json", "/").value().name == "2-1");
   CHECK(ChooseJob(job, "3-1", "/").value().name == "3-1");

@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "src/json/json.h"
 #include "tests/catch.h"
 #include "tests/has.h"
 
 namespace stepwatch::cli {
 namespace {
-
-using door::Json;
 using testing::Has;
 
 Json Run(const std::string& id, const std::string& state, int64_t open) {

@@ -3,12 +3,11 @@
 #include <nlohmann/json.hpp>
 
 #include "operations/vocabulary/names.h"
+#include "src/json/json.h"
 #include "tests/catch.h"
 
 namespace stepwatch::cli {
 namespace {
-
-using door::Json;
 
 Json Incident(const char* kind, const char* evidence, const char* ranks = "[]") {
   return {{"incident", kind}, {"ranks", Json::parse(ranks)}, {"evidence", Json::parse(evidence)}};

@@ -4,15 +4,16 @@
 #include <nlohmann/json.hpp>
 
 #include "controller/cli/plan_job.h"
+#include "controller/control_socket/json_values.h"
+#include "controller/control_socket/plan_preview.h"
+#include "src/json/json.h"
 #include "tests/catch.h"
 #include "tests/has.h"
 #include "tests/temporary_directory.h"
 
 namespace stepwatch::cli {
 namespace {
-
-using door::Json;
-using door::PlanPreview;
+using control_socket::PlanPreview;
 using testing::Has;
 
 PlanPreview Differing() {
@@ -25,10 +26,10 @@ PlanPreview Differing() {
                          {"targets", R"(["fc"])", R"(["fc","head"])"}};
   preview.sites = {{SiteKind::kActv, 4, 0, 2}, {SiteKind::kGradReduced, 0, 3, 0}};
   preview.running =
-      door::PlanSide{.config_sha256 = "abc", .plan_id = 3, .collect_times = 50, .cost = {5, 10, 2'000'000}};
-  preview.proposed =
-      door::PlanSide{.config_sha256 = "abc", .collect_times = 100, .step_interval = 10, .cost = {6, 12, 2'000'000}};
-  preview.measured = door::MeasuredPlan{2, 10, 0.015};
+      control_socket::PlanSide{.config_sha256 = "abc", .plan_id = 3, .collect_times = 50, .cost = {5, 10, 2'000'000}};
+  preview.proposed = control_socket::PlanSide{
+      .config_sha256 = "abc", .collect_times = 100, .step_interval = 10, .cost = {6, 12, 2'000'000}};
+  preview.measured = control_socket::MeasuredPlan{2, 10, 0.015};
   return preview;
 }
 
@@ -96,7 +97,7 @@ TEST_CASE("a preview of any shape is shown as far as it goes, and cannot write t
 
 TEST_CASE("of the jobs that watch a file the first rank is asked") {
   const auto job = [](const std::string& name, int rank, const std::string& path) {
-    door::FoundJob found;
+    control_socket::FoundJob found;
     found.name = name;
     found.status = Json{{"rank", rank}, {"config_path", path}}.dump();
     return found;
@@ -104,8 +105,8 @@ TEST_CASE("of the jobs that watch a file the first rank is asked") {
   const testing::TemporaryDirectory directory;
   const std::string file = directory / "a.json", other = directory / "b.json";
   for (const std::string& path : {file, other}) testing::WriteByRename(path, "{}");
-  const std::vector<door::FoundJob> jobs{job("5-1", 1, file), job("4-1", 0, file), job("6-1", 0, other),
-                                         job("8-1", 0, ""), door::FoundJob()};
+  const std::vector<control_socket::FoundJob> jobs{job("5-1", 1, file), job("4-1", 0, file), job("6-1", 0, other),
+                                                   job("8-1", 0, ""), control_socket::FoundJob()};
   CHECK(JobThatWatches(jobs, file)->name == "4-1");
   CHECK(JobThatWatches(jobs, directory / "./b.json")->name == "6-1");
   std::filesystem::create_symlink(file, directory / "link.json");

@@ -5,13 +5,12 @@
 #include "controller/cli/job_groups.h"
 #include "controller/cli/ranks_commands.h"
 #include "controller/cli/status_text.h"
+#include "src/json/json.h"
 #include "tests/catch.h"
 #include "tests/has.h"
 
 namespace stepwatch::cli {
 namespace {
-
-using door::Json;
 using testing::Has;
 
 const Json kAnswer = Json::parse(R"({"version": 1, "run_id": "0123456789", "world_size": 12, "complete": false,
@@ -71,14 +70,14 @@ TEST_CASE("ranks that share no store are put together, each once") {
 
 TEST_CASE("the ranks of one run are listed below each other") {
   const auto job = [](const std::string& name, const std::string& run, int rank) {
-    return door::FoundJob{
+    return control_socket::FoundJob{
         name, "/run/" + name + ".sock", 1,
         R"({"run_id": ")" + run + R"(", "world_size": 4, "state": "IDLE", "rank": )" + std::to_string(rank) + "}", ""};
   };
-  const std::vector<door::FoundJob> jobs = {job("1-1", "aaaaaaaaaa", 2),
-                                            {"5-1", "/run/5-1.sock", 5, "", "no answer"},
-                                            job("2-1", "bbbb", 0),
-                                            job("3-1", "aaaaaaaaaa", 0)};
+  const std::vector<control_socket::FoundJob> jobs = {job("1-1", "aaaaaaaaaa", 2),
+                                                      {"5-1", "/run/5-1.sock", 5, "", "no answer"},
+                                                      job("2-1", "bbbb", 0),
+                                                      job("3-1", "aaaaaaaaaa", 0)};
   const std::vector<JobGroup> groups = GroupByRun(jobs);
   REQUIRE(groups.size() == 3);
   REQUIRE(groups[0].jobs.size() == 2);

@@ -2,17 +2,18 @@
 
 #include <nlohmann/json.hpp>
 
+#include "controller/control_socket/job.h"
+#include "controller/control_socket/json_values.h"
+#include "src/json/json.h"
 #include "tests/catch.h"
 #include "tests/has.h"
 
 namespace stepwatch::cli {
 namespace {
-
-using door::Json;
 using testing::Has;
 
 Json Collecting() {
-  door::JobStatus status;
+  control_socket::JobStatus status;
   status.run_id = "0123456789";
   status.world_size = 4;
   status.dynamic = true;
@@ -21,14 +22,15 @@ Json Collecting() {
   status.monitor.plan_id = 3;
   status.monitor.step = 1041;
   status.monitor.collected = 5;
-  status.plan = door::PlanFacts{.plan_id = 3, .config_sha256 = "abc", .collect_times = 100, .step_interval = 10};
+  status.plan =
+      control_socket::PlanFacts{.plan_id = 3, .config_sha256 = "abc", .collect_times = 100, .step_interval = 10};
   status.config_path = "/x/config.json";
   status.file_sha256 = std::string(64, 'a');
   status.step_seconds = 0.35;
   status.ledger.produced = 1200;
   status.ledger.written = 1188;
   status.ledger.dropped[static_cast<size_t>(DropReason::kUnsupported)] = 12;
-  return door::StatusJson(status);
+  return control_socket::StatusJson(status);
 }
 
 TEST_CASE("the screen of a collecting job") {
@@ -49,29 +51,29 @@ TEST_CASE("a pause is shown beside the state") {
 }
 
 TEST_CASE("what measuring costs, and its budget, are a line each") {
-  door::JobStatus status;
-  status.cost =
-      door::CostFacts{.collected = 10,
-                      .steps = 100,
-                      .seconds = 0.05,
-                      .step_seconds = 10,
-                      .parts = {{"exp_avg", 0.001}, {"actv", 0.03}, {"grad_reduced", 0.015}, {"boundary", 0.004}}};
+  control_socket::JobStatus status;
+  status.cost = control_socket::CostFacts{
+      .collected = 10,
+      .steps = 100,
+      .seconds = 0.05,
+      .step_seconds = 10,
+      .parts = {{"exp_avg", 0.001}, {"actv", 0.03}, {"grad_reduced", 0.015}, {"boundary", 0.004}}};
   status.budget.emplace();
   status.budget->percent = 1;
   status.budget->spent_percent = 0.5;
-  std::string text = StatusText("7-1", door::StatusJson(status));
+  std::string text = StatusText("7-1", control_socket::StatusJson(status));
   CHECK(
       Has(text,
           "\ncost        5.0 ms per collected step, 0.5 % of the training time; of that actv 60 %, grad_reduced 30 %, "
           "boundary 8 %\n"));
   CHECK(Has(text, "\nbudget      1 % of the training time, 0.5 % used recently\n"));
   status.cost->device_seconds = 0.02;
-  CHECK(Has(StatusText("7-1", door::StatusJson(status)), "boundary 8 %; 40 % on devices\n"));
+  CHECK(Has(StatusText("7-1", control_socket::StatusJson(status)), "boundary 8 %; 40 % on devices\n"));
   status.budget->factor = 8;
   status.budget->left_out = {"actv", "exp_avg"};
   status.budget->spent_percent = 1.25;
   status.budget->why_not = "ranks";
-  text = StatusText("7-1", door::StatusJson(status));
+  text = StatusText("7-1", control_socket::StatusJson(status));
   CHECK(
       Has(text,
           "\nbudget      1 % of the training time, 1.25 % used recently, 8 times as long an interval as in the config, "
@@ -104,14 +106,14 @@ TEST_CASE("an answer of any shape is shown as far as it goes, and cannot write t
 
 TEST_CASE("the table lines up, and a job that does not answer has its reason") {
   const std::string text =
-      PsText({{"7-1", "/run/7-1.sock", 7, door::Dump(Collecting()), ""}, {"123456-1", "/run/x", 123456, "", "silent"}});
+      PsText({{"7-1", "/run/7-1.sock", 7, json::Dump(Collecting()), ""}, {"123456-1", "/run/x", 123456, "", "silent"}});
   CHECK(text ==
         "JOB       RANK  STATE       STEP  PLAN  COLLECTED  CONFIG\n"
         "7-1       0/4   COLLECTING  1041  3     5/100      /x/config.json\n"
         "123456-1  -     no answer   -     -     -          silent\n");
   Json paused = Collecting();
   paused["paused"] = true;
-  CHECK(Has(PsText({{"7-1", "/run/7-1.sock", 7, door::Dump(paused), ""}}), "  COLLECTING, paused  1041  "));
+  CHECK(Has(PsText({{"7-1", "/run/7-1.sock", 7, json::Dump(paused), ""}}), "  COLLECTING, paused  1041  "));
 }
 
 TEST_CASE("an event is one line") {

@@ -3,13 +3,14 @@
 
 #include "controller/cli/top_keys.h"
 #include "controller/cli/top_view.h"
+#include "controller/control_socket/job.h"
+#include "controller/control_socket/json_values.h"
+#include "src/json/json.h"
 #include "tests/catch.h"
 #include "tests/has.h"
 
 namespace stepwatch::cli {
 namespace {
-
-using door::Json;
 using testing::Has;
 
 Json ValueOf(const std::string& name, int64_t step, const Json& values) {
@@ -17,7 +18,7 @@ Json ValueOf(const std::string& name, int64_t step, const Json& values) {
 }
 
 TopAnswers Answers() {
-  door::JobStatus status;
+  control_socket::JobStatus status;
   status.run_id = "0123456789";
   status.world_size = 4;
   status.uptime_seconds = 61;
@@ -25,11 +26,12 @@ TopAnswers Answers() {
   status.monitor.plan_id = 3;
   status.monitor.step = 1041;
   status.monitor.collected = 5;
-  status.plan = door::PlanFacts{.plan_id = 3, .config_sha256 = "abc", .collect_times = 100, .rows_per_step = 12};
+  status.plan =
+      control_socket::PlanFacts{.plan_id = 3, .config_sha256 = "abc", .collect_times = 100, .rows_per_step = 12};
   status.step_seconds = 0.35;
   TopAnswers answers;
   answers.job = "7-1";
-  answers.status = door::StatusJson(status);
+  answers.status = control_socket::StatusJson(status);
   answers.ranks = {{"world_size", 4}, {"ranks", {{{"rank", 0}, {"state", "COLLECTING"}, {"step", 1041}}}}};
   answers.kind = "grad_reduced";
   answers.latest = {{"values",
@@ -58,13 +60,14 @@ TEST_CASE("what measuring takes is a table of its own, by kinds, and sorts like 
   answers.kind = kCostKind;
   answers.latest = CostAsLatest(answers.status);
   CHECK(Has(Screen(answers, {}, {80, 12}), "cost: no values yet"));
-  door::JobStatus status;
-  status.cost = door::CostFacts{.collected = 4,
+  control_socket::JobStatus status;
+  status.cost =
+      control_socket::CostFacts{.collected = 4,
                                 .steps = 40,
                                 .seconds = 0.5,
                                 .step_seconds = 20,
                                 .parts = {{"actv", 0.1, 0.025}, {"boundary", 0.1, 0.025}, {"grad_reduced", 0.3, 0.05}}};
-  answers.status["cost"] = door::StatusJson(status)["cost"];
+  answers.status["cost"] = control_socket::StatusJson(status)["cost"];
   answers.latest = CostAsLatest(answers.status);
   CHECK(Names(answers, {.sort = "ms/step"}) == Strings{"grad_reduced", "actv", "boundary"});
   CHECK(Names(answers, {.sort = "ms/step", .ascending = true}) == Strings{"actv", "boundary", "grad_reduced"});

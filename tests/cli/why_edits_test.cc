@@ -2,12 +2,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/json/json.h"
 #include "tests/catch.h"
 
 namespace stepwatch::cli {
 namespace {
-
-using door::Json;
 
 constexpr double kNoticed = 1767225600;  // 2026-01-01T00:00:00Z
 const ConfigText kNothingKept = [](const std::string&) { return std::nullopt; };

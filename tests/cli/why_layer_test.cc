@@ -2,12 +2,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/json/json.h"
 #include "tests/catch.h"
 
 namespace stepwatch::cli {
 namespace {
-
-using door::Json;
 
 Json Latest() {
   return Json::parse(R"({"version": 1, "kind": "actv", "values": [

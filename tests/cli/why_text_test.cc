@@ -5,13 +5,12 @@
 #include <sstream>
 
 #include "controller/cli/text_table.h"
+#include "src/json/json.h"
 #include "tests/catch.h"
 #include "tests/has.h"
 
 namespace stepwatch::cli {
 namespace {
-
-using door::Json;
 using testing::Has;
 
 constexpr size_t kWidth = 80;

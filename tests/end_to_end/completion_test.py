@@ -71,7 +71,7 @@ def test_bash_completes_the_names_of_running_jobs(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("STEPWATCH_RUNTIME_DIR", str(tmp_path / "r"))
     with Rehearsal(tmp_path, '{"dynamic_on": false}', "--steps", "1000000", "--step-time", "5ms") as job:
         job.until_step(1)
-        job.until_door_opens()
+        job.until_socket_opens()
         name = f"{job.process.pid}-1"
         assert name in stepwatch("job-names").stdout.split()
         assert name in complete("status", "", directory=tmp_path)

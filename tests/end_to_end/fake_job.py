@@ -1,4 +1,4 @@
-"""A process that says of itself whatever it likes: the door of a job that is none.
+"""A process that says of itself whatever it likes: the control socket of a job that is none.
 
 python fake_job.py DIRECTORY RUN [LINES [METRICS]], the last two being files that are read anew for each answer.
 """
@@ -17,7 +17,7 @@ DIRECTORY, RUN = Path(sys.argv[1]), sys.argv[2]
 LINES, METRICS = (Path(path) for path in (*sys.argv[3:], *["/dev/null"] * 2)[:2])
 
 
-class Door(http.server.BaseHTTPRequestHandler):
+class Socket(http.server.BaseHTTPRequestHandler):
     """Answers about beats and metrics."""
 
     protocol_version = "HTTP/1.1"
@@ -51,4 +51,4 @@ class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
 
 
 if __name__ == "__main__":
-    Server(str(DIRECTORY / f"{os.getpid()}-1.sock"), Door).serve_forever()
+    Server(str(DIRECTORY / f"{os.getpid()}-1.sock"), Socket).serve_forever()

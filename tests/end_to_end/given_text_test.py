@@ -135,7 +135,7 @@ def test_a_job_takes_a_config_from_a_pipe_and_says_what_it_would_change(
     monkeypatch.setenv("STEPWATCH_RUNTIME_DIR", str(tmp_path / "r"))
     with Rehearsal(tmp_path, OFF, "--steps", "1000000", "--step-time", "50ms") as job:
         job.until_step(1)
-        job.until_door_opens()
+        job.until_socket_opens()
         differs = stepwatch("plan", "-", "--job", job.config, "--json", given=ON)
         assert differs.returncode == 1
         assert json.loads(differs.stdout)["effect"] == "collects"

@@ -51,7 +51,7 @@ def test_history_lists_what_became_of_each_edit(run: Rehearsal) -> None:
 def test_a_running_job_needs_no_directory(tmp_path: Path) -> None:
     with Rehearsal(tmp_path, FIRST, "--steps", "100000", "--step-time", "2ms") as rehearsal:
         rehearsal.until_event("wrote_back")
-        rehearsal.until_door_opens()
+        rehearsal.until_socket_opens()
         for where in (str(rehearsal.config), str(rehearsal.process.pid)):
             lines = [json.loads(line) for line in stepwatch("history", where, "--json").stdout.splitlines()]
             assert [line["outcome"] for line in lines] == ["applied", "finished"]

@@ -32,7 +32,7 @@ def test_the_disk_limit_ends_the_collection(tmp_path: Path, monkeypatch: pytest.
         assert "when they are used up" in rehearsal.until_event("limited")["message"]
         assert "the collection ends" in rehearsal.until_event("limited")["message"]
         rehearsal.until_event("wrote_back")
-        rehearsal.until_door_opens()
+        rehearsal.until_socket_opens()
         status = subprocess.run(
             [str(BINARY), "status", str(rehearsal.process.pid)], capture_output=True, text=True, timeout=60
         )
@@ -64,7 +64,7 @@ def test_a_limit_that_cannot_be_understood_is_an_error(tmp_path: Path, monkeypat
 def test_prune_says_first_what_would_go_and_spares_a_run_that_lives(tmp_path: Path) -> None:
     with Rehearsal(tmp_path, SHORT, "--steps", "100000", "--step-time", "2ms") as rehearsal:
         rehearsal.until_event("wrote_back")
-        rehearsal.until_door_opens()
+        rehearsal.until_socket_opens()
         before = files_below(rehearsal.out)
         live = prune(rehearsal.out, "--keep-bytes", "0", "--yes", "--json")
         assert live.returncode == 7

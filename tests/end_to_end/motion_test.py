@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from door_client import ask, socket_of
-from door_test import check, stepwatch
+from control_socket_client import ask, socket_of
+from control_socket_test import check, stepwatch
 from rehearse_process import BINARY, Rehearsal, save
 
 pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
@@ -29,7 +29,7 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def job(tmp_path: Path, runtime: Path) -> Iterator[Rehearsal]:
     with Rehearsal(tmp_path, ON, "--steps", "1000000", "--step-time", "5ms") as rehearsal:
         rehearsal.until_step(2)
-        rehearsal.until_door_opens()
+        rehearsal.until_socket_opens()
         yield rehearsal
 
 

@@ -127,7 +127,7 @@ def test_where_no_stepwatchd_is_each_verb_says_where_it_looked_and_how_to_start_
 def test_a_job_in_the_place_of_stepwatchd_is_not_taken_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STEPWATCH_RUNTIME_DIR", str(tmp_path / "r"))
     with Rehearsal(tmp_path, '{"dynamic_on": false}', "--steps", "1000000", "--step-time", "5ms") as job:
-        job.until_door_opens()
+        job.until_socket_opens()
         socket = next((tmp_path / "r").glob("*.sock"))
         assert "another program" in stepwatch("runs", "--stepwatchd", socket, code=NO_STEPWATCHD).stderr
 
@@ -350,8 +350,8 @@ def history_of(run: str) -> str:
 
 
 def run_of(job: Rehearsal) -> str:
-    """Return the id of its run, as soon as its door is open."""
-    job.until_door_opens()
+    """Return the id of its run, as soon as its control socket is open."""
+    job.until_socket_opens()
     listed = answer("ps")["jobs"]
     (status,) = [each["status"] for each in listed if each["pid"] == job.process.pid]
     return str(status["run_id"])

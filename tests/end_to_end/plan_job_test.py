@@ -120,7 +120,7 @@ def test_the_table_is_for_people_and_plain_in_a_pipe(job: Rehearsal, tmp_path: P
     assert missing.returncode == 2 and "missing.json" in missing.stderr
 
 
-def test_without_its_door_a_job_is_not_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_control_socket_a_job_is_not_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STEPWATCH_RUNTIME_DIR", str(tmp_path / "r"))
     config = tmp_path / "config.json"
     config.write_text(ON)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from door_client import ask
-from door_test import check, stepwatch
+from control_socket_client import ask
+from control_socket_test import check, stepwatch
 from rehearse_process import BINARY, Rehearsal
 
 pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
@@ -39,7 +39,7 @@ def job(tmp_path: Path, runtime: Path) -> Iterator[list[Rehearsal]]:
     ranks = [start(tmp_path, rank, "--store", str(tmp_path / "store")) for rank in range(WORLD)]
     for rank in ranks:
         rank.until_step(1)
-        rank.until_door_opens()
+        rank.until_socket_opens()
     yield ranks
     for rank in ranks:
         rank.__exit__()
@@ -66,7 +66,7 @@ def test_the_ranks_of_a_run_are_one_job(job: list[Rehearsal], runtime: Path) -> 
     assert ranks["complete"] and not ranks["missing"]
     table = stepwatch(runtime, "status", "--ranks").stdout
     assert "3 of 3 ranks" in table and table.count("IDLE") == 3
-    # Every rank's own door says the same.
+    # Every rank's own control socket says the same.
     for rank in job:
         assert ranks_of(runtime, str(rank.process.pid))[1]["complete"]
 
@@ -157,7 +157,7 @@ def test_ranks_without_a_store_answer_for_themselves(tmp_path: Path, runtime: Pa
         assert done.returncode == 5 and "only this rank was asked" in done.stdout
 
 
-def test_what_belongs_to_the_job_is_asked_at_any_door_with_curl(job: list[Rehearsal], runtime: Path) -> None:
+def test_what_belongs_to_the_job_is_asked_at_any_control_socket_with_curl(job: list[Rehearsal], runtime: Path) -> None:
     until(lambda: ranks_of(runtime)[0] == 0)
     for path in runtime.glob("[0-9]*.sock"):
         status, headers, text = ask(path, "GET", "/v1/ranks")

@@ -61,8 +61,8 @@ class Rehearsal:
         """Read up to the next event of a kind."""
         return self.read_until(lambda line: line.get("event") == kind)
 
-    def until_door_opens(self) -> None:
-        """Wait until the command line finds the job: its door opens beside its first steps, not before them."""
+    def until_socket_opens(self) -> None:
+        """Wait for the control socket of the job, which opens beside its first steps, not before them."""
         socket = Path(os.environ["STEPWATCH_RUNTIME_DIR"], f"{self.process.pid}-1.sock")
         deadline = time.monotonic() + 60
         while not socket.exists():

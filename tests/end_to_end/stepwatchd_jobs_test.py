@@ -25,7 +25,7 @@ Start = Callable[..., python_programs.Program]
 
 @pytest.fixture
 def daemon(tmp_path: Path) -> Iterator[Stepwatchd]:
-    # Jobs of other tests have doors elsewhere.
+    # Jobs of other tests have control sockets elsewhere.
     settings = tmp_path / "stepwatchd.json"
     settings.write_text(json.dumps({"discovery": {"directories": [os.environ["STEPWATCH_RUNTIME_DIR"]]}}))
     with Stepwatchd(tmp_path, settings) as running:

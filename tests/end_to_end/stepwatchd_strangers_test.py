@@ -182,11 +182,11 @@ def test_a_burst_reaches_the_upstream_whole(tmp_path: Path) -> None:
         url = f"http://127.0.0.1:{server.server_address[1]}"
         settings.write_text(json.dumps({"discovery": {"enabled": False}, "upstream": {"url": url}}))
         with Stepwatchd(tmp_path, settings) as daemon:
-            many = 2 * MIB // 130
-            for part in range(6):
+            many = MIB // 4 // 130
+            for part in range(48):
                 lines = (json.dumps(beat(part * many + step)) for step in range(many))
                 daemon.post("/v1/beats", "\n".join(lines))
-            daemon.until(lambda: sum(received) == 6 * many)
+            daemon.until(lambda: sum(received) == 48 * many)
             assert metric(daemon, "stepwatchd_upstream_dropped_bytes_total") == 0
         server.shutdown()
 

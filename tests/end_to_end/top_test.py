@@ -99,7 +99,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rehearsal]:
     monkeypatch.setenv("STEPWATCH_RUNTIME_DIR", str(tmp_path / "r"))
     with Rehearsal(tmp_path, ON, "--steps", "1000000", "--step-time", "20ms", "--sites", "30") as rehearsal:
         rehearsal.until_step(1)
-        rehearsal.until_door_opens()
+        rehearsal.until_socket_opens()
         yield rehearsal
 
 
@@ -279,7 +279,7 @@ def test_an_idle_job_has_a_screen_without_rows(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("STEPWATCH_RUNTIME_DIR", str(tmp_path / "r"))
     with Rehearsal(tmp_path, OFF, "--steps", "1000000", "--step-time", "5ms") as idle:
         idle.until_step(1)
-        idle.until_door_opens()
+        idle.until_socket_opens()
         terminal = Terminal()
         text = terminal.until(lambda text: "IDLE" in text)
         assert "actv: no values yet" in text

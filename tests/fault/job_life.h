@@ -1,5 +1,5 @@
-// The life of a job as a script: attach, an edit, a window, its write-back, questions at the door, an edit once more
-// and the end. It plays in a process of its own, so that whatever a fault does there is seen from outside.
+// The life of a job as a script: attach, an edit, a window, its write-back, questions at the control socket, an edit
+// once more and the end. It plays in a process of its own, so that whatever a fault does there is seen from outside.
 #pragma once
 
 #include <sys/wait.h>
@@ -18,9 +18,9 @@
 #include <utility>
 #include <vector>
 
-#include "controller/door/client.h"
-#include "controller/door/find_jobs.h"
-#include "controller/door/runtime_directory.h"
+#include "controller/control_socket/find_jobs.h"
+#include "src/http/client.h"
+#include "src/sockets/runtime_directory.h"
 #include "tests/api/job.h"
 #include "tests/hooked_files.h"
 #include "tests/variable.h"
@@ -80,7 +80,7 @@ class JobLife {
     changed_.notify_all();
   }
 
-  // While the call hangs the door answers, and steps end; a trainer waits in Attach and Close only.
+  // While the call hangs the control socket answers, and steps end; a trainer waits in Attach and Close only.
   void AskInTheHang() {
     {
       std::unique_lock<std::mutex> lock(mutex_);
@@ -95,16 +95,17 @@ class JobLife {
   std::string AskAllQuestions() const {
     std::string path;
     if (!Eventually([&] { return !(path = SocketPath()).empty() || is_closing_; }))
-      return "there is no door in the hang";
+      return "there is no control socket in the hang";
     for (const char* target : {"/v1/doctor", "/v1/ranks", "/metrics", "/v1/latest/actv", "/v1/status"}) {
-      const auto reply = door::Client(path).Get(target);
+      const auto reply = http::Client(path).Get(target);
       if (!is_closing_ && (!reply.ok() || reply.value().status != 200))
         return std::string("in the hang nobody answers ") + target;
     }
     return "";
   }
   std::string SocketPath() const {
-    for (const door::FoundJob& job : door::FindJobs({.directories = door::RuntimeDirectories(::geteuid())}))
+    for (const control_socket::FoundJob& job :
+         control_socket::FindJobs({.directories = sockets::RuntimeDirectories(::geteuid())}))
       if (job.pid == ::getpid() && !job.status.empty()) return job.path;
     return "";
   }
@@ -117,7 +118,7 @@ class JobLife {
     is_attached_ = true;
     job_.TrainSteps(2);
     if (!PlayWindow(1)) return "the edit was not collected";
-    if (!AskAtTheDoor()) return "the door does not answer";
+    if (!AskControlSocket()) return "the control socket does not answer";
     if (!PlayWindow(2)) return "the next good edit was not collected";
     if (const std::string trouble = AwaitRecovery(); !trouble.empty()) return trouble;
     is_closing_ = true;
@@ -167,7 +168,7 @@ class JobLife {
     return TrainUntil([&] { return job_.Count(EventKind::kWroteBack) == number; });
   }
 
-  bool AskAtTheDoor() {
+  bool AskControlSocket() {
     return TrainUntil([this] { return !SocketPath().empty(); });
   }
 

@@ -12,15 +12,15 @@
 #include <vector>
 
 #include "controller/api/job_id.h"
+#include "src/http/client.h"
+#include "src/json/json.h"
 #include "src/output/history_file.h"
-#include "tests/api/doors.h"
+#include "tests/api/control_sockets.h"
 #include "tests/api/ranked_job.h"
 #include "tests/hooked_files.h"
 
 namespace stepwatch::testing {
 namespace {
-
-using door::Json;
 
 const std::string kOnce = ", \"stepwatch\": {\"on_restart\": \"once\"}";
 const std::string kConfig = ConfigText({.collect_times = 2}, kOnce);
@@ -152,7 +152,7 @@ TEST_CASE("a job that is killed in the midst of a window begins it again") {
 
 TEST_CASE("a window that a read-only file still asks for is not begun again until somebody asks the job for it") {
   Place place;
-  Doors doors;
+  ControlSockets sockets;
   CollectReadOnly(place);
   for (int again = 0; again < 2; ++again) {
     HookedFiles files(ReadOnly);
@@ -162,7 +162,7 @@ TEST_CASE("a window that a read-only file still asks for is not begun again unti
     REQUIRE(job->WaitFor(EventKind::kWroteBack));
     CHECK(job->Refresh() == RefreshOutcome::kUnchanged);
     CHECK(job->Count(EventKind::kArmed) == 0);
-    Json status = doors.Status();
+    Json status = sockets.Status();
     CHECK(status["state"] == "IDLE");
     CHECK(status["drift"] == false);
     CHECK(status["job_id"] == "job 7");
@@ -170,15 +170,15 @@ TEST_CASE("a window that a read-only file still asks for is not begun again unti
 
     const std::vector<std::pair<std::string, std::string>> wishes{{"/v1/start", ""}, {"/v1/apply", kConfig}};
     for (const auto& [target, body] : wishes) {
-      const auto reply = doors.client().Ask({"POST", target, body, "", ""}, std::chrono::seconds(20));
+      const auto reply = sockets.client().Ask({"POST", target, body, "", ""}, std::chrono::seconds(20));
       REQUIRE(reply.ok());
       INFO(reply.value().body);
-      const Json said = door::ParseJson(reply.value().body).value();
+      const Json said = json::Parse(reply.value().body).value();
       CHECK(said["outcome"] == "unchanged");
       CHECK(said["begun_again"] == true);
       CHECK(said["taken"] == "armed");
-      CHECK(doors.Status()["not_begun"].is_null());
-      const Json twice = door::ParseJson(doors.client().Ask("POST", "/v1/start", "").value().body).value();
+      CHECK(sockets.Status()["not_begun"].is_null());
+      const Json twice = json::Parse(sockets.client().Ask("POST", "/v1/start", "").value().body).value();
       CHECK_FALSE(twice.contains("begun_again"));
       CHECK(twice["taken"] == "armed");
       job->TrainSteps(4);
@@ -305,7 +305,7 @@ TEST_CASE("all ranks of a job leave a window alone that was done, and begin it t
     REQUIRE(first.job.Settle(1));
     first.job.Close();
   }
-  Doors doors;
+  ControlSockets sockets;
   RanksOf second(place);
   second.job[0].Start(files);
   second.job[1].Start();
@@ -316,11 +316,11 @@ TEST_CASE("all ranks of a job leave a window alone that was done, and begin it t
   for (auto& rank : second.job.ranks) CHECK(rank->Count(EventKind::kArmed) == 0);
   for (size_t rank : {1, 2}) CHECK(second.job[rank].Count(EventKind::kWarning) == 0);
 
-  const auto found = doors.Find(3);
-  const auto reply = door::Client(found.back().path).Ask({"POST", "/v1/start", "", "", ""}, std::chrono::seconds(20));
+  const auto found = sockets.Find(3);
+  const auto reply = http::Client(found.back().path).Ask({"POST", "/v1/start", "", "", ""}, std::chrono::seconds(20));
   REQUIRE(reply.ok());
   INFO(reply.value().body);
-  CHECK(door::ParseJson(reply.value().body).value()["begun_again"] == true);
+  CHECK(json::Parse(reply.value().body).value()["begun_again"] == true);
   REQUIRE(second.job.WaitForAll(EventKind::kDrained));
   second.job.Close();
   const Steps steps = second.job[0].Steps("grad_reduced");

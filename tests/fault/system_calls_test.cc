@@ -181,7 +181,8 @@ TEST_CASE("each call on files in the life of a job fails once with every errno t
   CHECK(LiveThrough(Faults(true)) == "");
 }
 
-TEST_CASE("while any call on the config hangs the door answers and steps end, and afterwards edits work", "[slow]") {
+TEST_CASE("while any call on the config hangs the control socket answers and steps end, and afterwards edits work",
+          "[slow]") {
   std::vector<CallFault> hangs;
   const int count = CallsOfOneLife().at(kHangs);
   for (int number = 0; number < count; number += Every(4)) hangs.push_back({kHangs, number, 0});

@@ -1,6 +1,6 @@
-// Any bytes to a session of the door, over a socket pair: it ends by itself, within its time, and whatever it says is
-// HTTP. The first byte says who is there: the owner, a reader, or somebody on the network, who never gets anything
-// that the token is for.
+// Any bytes to a session of the control socket, over a socket pair: it ends by itself, within its time, and whatever it
+// says is HTTP. The first byte says who is there: the owner, a reader, or somebody on the network, who never gets
+// anything that the token is for.
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -17,15 +17,18 @@
 #include <string>
 #include <string_view>
 
-#include "controller/door/request_log.h"
-#include "controller/door/session.h"
+#include "controller/control_socket/request_log.h"
+#include "controller/control_socket/session.h"
 #include "src/base/file.h"
+#include "src/http/limits.h"
+#include "src/http/tcp_gate.h"
+#include "src/sockets/token_file.h"
 #include "tests/fuzz/fuzz_check.h"
 
 namespace {
 
 using namespace stepwatch;
-using namespace stepwatch::door;
+using namespace stepwatch::control_socket;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
@@ -65,12 +68,12 @@ class NoWorker final : public base::IoExecutor {
 };
 
 // A file with the token, for the life of the program.
-const TokenFile& Token() {
-  static const TokenFile& token = [&]() -> TokenFile& {
+const sockets::TokenFile& Token() {
+  static const sockets::TokenFile& token = [&]() -> sockets::TokenFile& {
     char path[] = "/tmp/stepwatch-http-fuzz-XXXXXX";
     const base::UniqueFd file(::mkstemp(path));
     FUZZ_CHECK(base::WriteAll(file.get(), kToken).ok());
-    auto* made = new TokenFile(path, ::geteuid(), base::FileSystem::Real());
+    auto* made = new sockets::TokenFile(path, ::geteuid(), base::FileSystem::Real());
     FUZZ_CHECK(made->Look().ok());
     ::unlink(path);
     return *made;
@@ -85,7 +88,7 @@ struct Heard {
 
 Heard Tell(Session::Caller caller, std::string_view bytes) {
   boost::asio::io_context context(1);
-  door::Limits limits;
+  http::Limits limits;
   limits.idle_time = limits.header_time = limits.body_time = limits.linger_time = limits.send_time = milliseconds(100);
   NoWorker worker;
   const auto owner = std::make_shared<int>(0);
@@ -95,13 +98,13 @@ Heard Tell(Session::Caller caller, std::string_view bytes) {
         heard.ended = true;
       }};
   int ends[2] = {-1, -1};
-  base::UnforkedFd door = base::UnforkedFd::Make(
+  base::UnforkedFd server = base::UnforkedFd::Make(
       [&] { return ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) == 0 ? ends[0] : -1; });
   base::UniqueFd other(ends[1]);
-  FUZZ_CHECK(door.valid());
+  FUZZ_CHECK(server.valid());
   FUZZ_CHECK(::send(other.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
   FUZZ_CHECK(::shutdown(other.get(), SHUT_WR) == 0);
-  auto session = std::make_shared<Session>(&around, std::move(door), std::move(caller));
+  auto session = std::make_shared<Session>(&around, std::move(server), std::move(caller));
   session->Start();
   session.reset();
   context.run_for(std::chrono::seconds(5));
@@ -119,12 +122,12 @@ bool IsAnswer(std::string_view text) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const TcpGate gate("node7", Token());
+  static const http::TcpGate gate("node7", Token());
   if (size == 0) return 0;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, std::min<size_t>(size - 1, 64 << 10));
   Session::Caller caller;
   const int who = data[0] % 3;
-  if (who == 1) caller.access = Access::kRead;
+  if (who == 1) caller.access = sockets::Access::kRead;
   if (who == 2) caller.gate = &gate;
   const Heard heard = Tell(caller, bytes);
   FUZZ_CHECK(heard.text.empty() || IsAnswer(heard.text));

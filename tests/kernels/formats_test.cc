@@ -1,4 +1,4 @@
-// Every code of every small format, through the door.
+// Every code of every small format, through the public functions.
 
 #include <cmath>
 #include <cstring>

@@ -23,7 +23,7 @@ from operations_demo.screen import BOLD, GREEN, INDENT, RED, Screen
 from operations_demo.story import Outcome, Patience, Story, complaints
 from operations_demo.telling import table
 from operations_demo.watcher import Incident, Watcher
-from stepwatch.door import JobError
+from stepwatch.control_socket import JobError
 
 ROOT = Path(__file__).resolve().parents[2]
 OUTPUT = ROOT / "demo_output/operations"
@@ -39,7 +39,7 @@ NAME_BYTES_MAX = 20
 @contextlib.contextmanager
 def runtime_directory(output: Path) -> Iterator[Path]:
     """Give a directory for sockets: in the output, or where that has too long a name, a short one of its own."""
-    directory = output / "doors"
+    directory = output / "sockets"
     if len(os.fsencode(directory)) + 1 + NAME_BYTES_MAX <= SOCKET_BYTES_MAX:
         directory.mkdir(mode=0o700)
         yield directory

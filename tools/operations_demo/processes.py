@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from stepwatch.door import JobError, ask
+from stepwatch.control_socket import JobError, ask
 
 JOB = Path(__file__).with_name("job.py")
 WORLD = 2
@@ -65,7 +65,7 @@ class Stepwatchd(Processes):
     directory : pathlib.Path
         Of its settings, its log and its state.
     runtime : pathlib.Path
-        Of its socket, and of the doors of the jobs that it is to find.
+        Of its socket, and of the control sockets of the jobs that it is to find.
     detectors : dict, optional
         Its setting of this name; None: the defaults.
     """
@@ -76,7 +76,7 @@ class Stepwatchd(Processes):
         self.socket = runtime / "stepwatchd.sock"
         self.state = directory / "state"
         settings = directory / "stepwatchd.json"
-        # The doors of other jobs of this user are none of the demo's business.
+        # The control sockets of other jobs of this user are none of the demo's business.
         content: dict[str, Any] = {"discovery": {"directories": [str(runtime)]}}
         if detectors is not None:
             content["detectors"] = detectors
@@ -118,7 +118,7 @@ class Job(Processes):
     directory : pathlib.Path
         Of its config, its logs and its switches.
     runtime : pathlib.Path
-        Where the ranks open their doors.
+        Where the ranks open their control sockets.
     """
 
     def __init__(self, directory: Path, runtime: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from operations_demo.faults import Fault
 from operations_demo.processes import WORLD, Job, Stepwatchd
 from operations_demo.watcher import Change, Incident, Watcher
-from stepwatch.door import JobError
+from stepwatch.control_socket import JobError
 
 STEPS_SEEN = 5  # after these the job trains
 # In which what a fault leaves behind would open a second incident.

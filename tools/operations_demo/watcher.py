@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from operations_demo.processes import Stepwatchd
-from stepwatch.door import JobError, SilenceError, stream
+from stepwatch.control_socket import JobError, SilenceError, stream
 
 SILENCE_SECONDS = 3600.0
 LOOK_SECONDS = 0.1

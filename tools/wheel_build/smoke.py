@@ -1,8 +1,8 @@
 """What a wheel must be able to do where it is installed: run there, by that Python.
 
-python smoke.py            without torch: the extension, the command line, and the door of its synthetic job
+python smoke.py            without torch: the extension, the command line, and the control socket of its synthetic job
 python smoke.py 2.1        beside this torch: a training whose config is edited in its middle, as a file and through the
-                           door, and its rows compared
+                           control socket, and its rows compared
 """
 
 from __future__ import annotations
@@ -64,21 +64,21 @@ def without_torch() -> None:
         assert is_pythons_own or library.name.startswith(GLIBC), f"{library} was loaded with the extension"
     print("smoke:", stepwatch.__version__, run("doctor").strip().replace("\n", "; "))
     run("validate", str(config))
-    through_the_door(config)
+    through_the_control_socket(config)
     written = sorted(path.name for path in Path("rehearsed").glob("*-rank0-*/*.csv"))
     assert any(name.startswith("grad_reduced") for name in written), written
     run("csv2db", "--data", "rehearsed", "--db", "database")
     run("csv2tb", "--monitor-path", "rehearsed")
 
 
-def through_the_door(config: Path) -> None:
+def through_the_control_socket(config: Path) -> None:
     """Change what a running job collects, from the command line and from Python."""
     from stepwatch.jobs import jobs
 
     asked = ("rehearse", str(config), "--dynamic", "--steps", "100000", "--step-time", "10ms", "--out", "rehearsed")
     with subprocess.Popen([str(PROGRAM), *asked], stdout=subprocess.DEVNULL) as job:
         try:
-            wait_until(lambda: len(jobs()) == 1, "the job opens its door")
+            wait_until(lambda: len(jobs()) == 1, "the job opens its control socket")
             (found,) = jobs()
             assert str(job.pid) in run("ps")
             assert found.pid == job.pid and found.config_path == str(config.absolute()), found
@@ -102,7 +102,7 @@ def rows(base: Path, kind: str) -> list[dict[str, str]]:
 
 
 def beside_torch(version: str) -> None:
-    """Train; edit the config as a file in mid-run, then through the door; compare both windows with torch."""
+    """Train; edit the config as a file in mid-run, then through the control socket; compare both windows with torch."""
     import stepwatch
     import torch
 
@@ -129,7 +129,7 @@ def beside_torch(version: str) -> None:
         train(lambda: len(expected) >= 20)
         saved(config, dynamic_on=True, collect_times=COLLECTED)
         train(lambda: not json.loads(config.read_text())["dynamic_on"])
-        # The door is asked by a process, while this one goes on to train.
+        # The control socket is asked by a process, while this one goes on to train.
         edit = saved(Path("edit.json"), dynamic_on=True, collect_times=COLLECTED, ops=["mean"], xy_distribution=False)
         asked = [str(PROGRAM), "apply", str(edit), "--config", str(config), "--wait", "drained"]
         with subprocess.Popen(asked, stdout=subprocess.DEVNULL) as client:

@@ -315,7 +315,7 @@ void Session::ReportSignal(int number) {
   if (monitor_ != nullptr) monitor_->ReportSignal(number);
 }
 
-// Both wait for a lock that the door may hold for a moment.
+// Both wait for a lock that the control socket may hold for a moment.
 void Session::ReportException(const ExceptionReport& exception) {
   if (monitor_ != nullptr) WithoutGil([&] { monitor_->ReportException(exception); });
 }

@@ -15,8 +15,8 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any, Union
 
-from stepwatch import door
-from stepwatch.door import JobError, JobUnreachableError
+from stepwatch import control_socket
+from stepwatch.control_socket import JobError, JobUnreachableError
 
 __all__ = ["Job", "JobError", "JobUnreachableError", "jobs"]
 
@@ -188,21 +188,21 @@ class Job:
         last, is_first = after, True
         while True:
             try:
-                for event in door.stream(self.socket_path, last, _SILENCE_SECONDS):
+                for event in control_socket.stream(self.socket_path, last, _SILENCE_SECONDS):
                     last = event.get("id", last)
                     yield event
             except JobUnreachableError:
                 if is_first:
                     raise
                 return
-            except door.SilenceError:
+            except control_socket.SilenceError:
                 raise JobUnreachableError(f"{self.socket_path} sent no data for {_SILENCE_SECONDS:.0f} s") from None
             is_first = False  # cut off for reading slowly, or the job has ended: the next question tells
 
     def _ask(
         self, method: str, target: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
-        return door.ask(self.socket_path, method, target, body, headers)
+        return control_socket.ask(self.socket_path, method, target, body, headers)
 
     def _change(
         self, target: str, body: bytes, if_match: str | None, wait: str | None, timeout: float
@@ -229,13 +229,13 @@ class Job:
             if left <= 0:
                 raise TimeoutError(f"job {self.name}: the edit is not {edit.wait} yet and stays pending{edit.trouble}")
             try:
-                for event in door.stream(self.socket_path, last, min(left, _LOOK_SECONDS)):
+                for event in control_socket.stream(self.socket_path, last, min(left, _LOOK_SECONDS)):
                     last = event.get("id", last)
                     if edit.is_reached_by(event):
                         return
                     if time.monotonic() > deadline:
                         break
-            except door.SilenceError:
+            except control_socket.SilenceError:
                 pass
 
 
@@ -297,13 +297,13 @@ def _introduce(path: str) -> Job | None:
     """Return the job of a socket; None: no process listens there."""
     job = Job(path)
     try:
-        door.connect(path, _LISTING_SECONDS).close()
+        control_socket.connect(path, _LISTING_SECONDS).close()
     except JobUnreachableError as error:
         cause = error.__cause__
         is_there = isinstance(cause, OSError) and cause.errno in (errno.EAGAIN, None)
         return job if is_there else None
     try:
-        status = door.ask(path, "GET", "/v1/status", seconds=_LISTING_SECONDS)
+        status = control_socket.ask(path, "GET", "/v1/status", seconds=_LISTING_SECONDS)
     except JobError:
         return job
     job.run_id, job.config_path, job.rank = status.get("run_id"), status.get("config_path"), status.get("rank")
@@ -318,7 +318,7 @@ def jobs() -> list[Job]:
     paths = []
     for directory in _directories():
         try:
-            if door.is_ours(os.lstat(directory)):
+            if control_socket.is_ours(os.lstat(directory)):
                 names = filter(_SOCKET_NAME.fullmatch, os.listdir(directory))
                 paths += [os.path.join(directory, name) for name in names]
         except OSError:

@@ -22,8 +22,8 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[stepw
     optimizer = torch.optim.SGD(model.parameters(), lr=0.125)
     path = write_config(tmp_path / "config.json", targets={}, dynamic_on=False)
     # The path of a socket has at most 107 bytes.
-    with tempfile.TemporaryDirectory(prefix="sw") as doors:
-        monkeypatch.setenv("STEPWATCH_RUNTIME_DIR", doors)
+    with tempfile.TemporaryDirectory(prefix="sw") as sockets:
+        monkeypatch.setenv("STEPWATCH_RUNTIME_DIR", sockets)
         with stepwatch.watch(model, optimizer, config=path, dynamic=True, output_dir=tmp_path / "out") as monitor:
             yield monitor, optimizer
 

@@ -22,8 +22,8 @@ from jobs import mlp, rows, train, watched, write_config
 import python_programs
 import stepwatch
 import torch
+from stepwatch.control_socket import JobError, JobUnreachableError
 from stepwatch.core.monitor import utils
-from stepwatch.door import JobError, JobUnreachableError
 from stepwatch.jobs import Job
 from stepwatch.offline import anomaly_processor, csv2db
 from stepwatch.pytorch.monitor import module_hook

@@ -1,4 +1,4 @@
-"""What a training loop says of itself: numbers, phases, exceptions and signals, as the door tells them."""
+"""What a training loop says of itself: numbers, phases, exceptions and signals, as the control socket tells them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.fixture
 def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Doors of this test open here. The path of a socket has at most 107 bytes, so it is short."""
+    """ControlSockets of this test open here. The path of a socket has at most 107 bytes, so it is short."""
     with tempfile.TemporaryDirectory(prefix="sw") as directory:
         monkeypatch.setenv("STEPWATCH_RUNTIME_DIR", directory)
         yield Path(directory)
@@ -40,7 +40,7 @@ def opened(folder: Path, **config: Any) -> tuple[stepwatch.Watch, torch.nn.Modul
 
 
 def lines() -> list[dict[str, Any]]:
-    """Return the lines of the only job, which may open its door a moment later."""
+    """Return the lines of the only job, which may open its control socket a moment later."""
     deadline = time.monotonic() + 20
     while True:
         jobs = [job for job in stepwatch.jobs() if job.run_id is not None]
@@ -202,7 +202,7 @@ def said(stdout: str) -> list[dict[str, Any]]:
 def test_an_exception_that_ends_the_program_is_told_with_stack_and_fingerprint_and_ends_it_as_before(
     tmp_path: Path, runtime: Path
 ) -> None:
-    # The hook of the program runs after ours, and asks the door while the process is still there.
+    # The hook of the program runs after ours, and asks the control socket while the process is still there.
     hook = f"lambda *a: ({SAY}, print('HOOK', a[0].__name__))"
     prints = []
     for number in (1, 22):

@@ -1,4 +1,4 @@
-"""`stepwatch.jobs()`: running jobs asked from another process, before a door that is not one, and before a real one."""
+"""`stepwatch.jobs()`: running jobs asked from another process, through a fake and a real control socket."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ON = b'{"dynamic_on": true, "collect_times": 3, "wg_distribution": true}'
 NAN = "NaN"
 
 
-class FakeDoor(socketserver.ThreadingUnixStreamServer):
+class FakeJobSocket(socketserver.ThreadingUnixStreamServer):
     """Answers what it is told to, and remembers what it was asked."""
 
     daemon_threads = True
@@ -57,7 +57,7 @@ class FakeDoor(socketserver.ThreadingUnixStreamServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    server: FakeDoor
+    server: FakeJobSocket
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:  # noqa: N802
@@ -125,16 +125,16 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def door(runtime: Path) -> Iterator[FakeDoor]:
-    fake = FakeDoor(runtime / "4711-1.sock")
+def job_socket(runtime: Path) -> Iterator[FakeJobSocket]:
+    fake = FakeJobSocket(runtime / "4711-1.sock")
     yield fake
     if fake.path.exists():
         fake.close()
 
 
 @pytest.fixture
-def job(door: FakeDoor) -> stepwatch.Job:
-    (found,) = mine(stepwatch.jobs(), door.path.parent)
+def job(job_socket: FakeJobSocket) -> stepwatch.Job:
+    (found,) = mine(stepwatch.jobs(), job_socket.path.parent)
     return found
 
 
@@ -159,25 +159,25 @@ def test_the_functions_are_not_hidden_by_their_modules() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(PACKAGE)})
 
 
-def test_a_job_is_found_and_says_who_it_is(job: stepwatch.Job, door: FakeDoor) -> None:
+def test_a_job_is_found_and_says_who_it_is(job: stepwatch.Job, job_socket: FakeJobSocket) -> None:
     assert (job.name, job.pid, job.rank, job.run_id) == ("4711-1", 4711, 0, "abc")
     assert repr(job) == "<stepwatch job 4711-1, rank 0, /x/config.json>"
     assert job.status()["state"] == "IDLE"
 
 
-def test_what_is_no_job_is_passed_over(runtime: Path, door: FakeDoor) -> None:
+def test_what_is_no_job_is_passed_over(runtime: Path, job_socket: FakeJobSocket) -> None:
     (runtime / "12-1.sock").write_text("a file")
     (runtime / ".13-1.sock").write_text("hidden")
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(runtime / "14-1.sock"))
-    (runtime / "15-1.sock").symlink_to(door.path)
+    (runtime / "15-1.sock").symlink_to(job_socket.path)
     (runtime / "notes.txt").write_text("")
     assert [job.name for job in mine(stepwatch.jobs(), runtime)] == ["4711-1"]
 
 
 def test_a_job_that_is_there_and_silent_is_listed_and_told_of(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["stepwatch.jobs"], "_LISTING_SECONDS", 0.2)
-    monkeypatch.setattr(sys.modules["stepwatch.door"], "ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(sys.modules["stepwatch.control_socket"], "ANSWER_SECONDS", 0.2)
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(str(runtime / "14-1.sock"))
         silent.listen()
@@ -196,44 +196,44 @@ def test_a_directory_that_others_can_enter_is_not_searched(job: stepwatch.Job, r
 
 
 def test_a_directory_that_is_a_link_is_not_searched(
-    door: FakeDoor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    job_socket: FakeJobSocket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     link = tmp_path / "link"
-    link.symlink_to(door.path.parent)
+    link.symlink_to(job_socket.path.parent)
     monkeypatch.setenv("STEPWATCH_RUNTIME_DIR", str(link))
     assert mine(stepwatch.jobs(), link) == []
 
 
 def test_whoever_is_served_by_another_user_is_not_asked(
-    job: stepwatch.Job, door: FakeDoor, monkeypatch: pytest.MonkeyPatch
+    job: stepwatch.Job, job_socket: FakeJobSocket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = len(door.asked)
+    asked = len(job_socket.asked)
     user = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: user + 1)
-    monkeypatch.setattr(sys.modules["stepwatch.door"], "_check_owner", lambda path: None)
+    monkeypatch.setattr(sys.modules["stepwatch.control_socket"], "_check_owner", lambda path: None)
     if user == 0:  # root may serve everybody
         # Replaced for this module alone: pytest-xdist unpacks its messages with the same function, on another thread.
         unpack = types.SimpleNamespace(calcsize=struct.calcsize, unpack=lambda *_: (1, user + 2, 0))
-        monkeypatch.setattr(sys.modules["stepwatch.door"], "struct", unpack)
+        monkeypatch.setattr(sys.modules["stepwatch.control_socket"], "struct", unpack)
     with pytest.raises(stepwatch.JobUnreachableError, match="another user"):
         job.status()
-    assert len(door.asked) == asked
+    assert len(job_socket.asked) == asked
 
 
-def test_latest_values_are_numbers_by_tag(job: stepwatch.Job, door: FakeDoor) -> None:
+def test_latest_values_are_numbers_by_tag(job: stepwatch.Job, job_socket: FakeJobSocket) -> None:
     values = [
         {"name": "fc.weight", "tag": "0:fc.weight/rank0/post_grad", "values": {"norm": 1.5, "nans": 2}},
         {"name": "fc.bias", "tag": "0:fc.bias/rank0/post_grad", "values": {"norm": NAN, "max": "-Infinity"}},
     ]
-    door.answers["GET /v1/latest/grad_reduced"] = (200, {"version": 1, "kind": "grad_reduced", "values": values})
+    job_socket.answers["GET /v1/latest/grad_reduced"] = (200, {"version": 1, "kind": "grad_reduced", "values": values})
     latest = job.latest("grad_reduced")
     assert latest["0:fc.weight/rank0/post_grad"] == {"norm": 1.5, "nans": 2}
     assert latest["0:fc.bias/rank0/post_grad"]["max"] == float("-inf")
     assert latest["0:fc.bias/rank0/post_grad"]["norm"] != latest["0:fc.bias/rank0/post_grad"]["norm"]
 
 
-def test_an_error_has_its_reason_and_its_place(job: stepwatch.Job, door: FakeDoor) -> None:
-    door.answers["POST /v1/apply"] = (422, error("refused", "is no list", line=2, column=10, key="ops"))
+def test_an_error_has_its_reason_and_its_place(job: stepwatch.Job, job_socket: FakeJobSocket) -> None:
+    job_socket.answers["POST /v1/apply"] = (422, error("refused", "is no list", line=2, column=10, key="ops"))
     with pytest.raises(stepwatch.JobError, match="is no list") as caught:
         job.apply('{\n  "ops": 1}')
     assert (caught.value.status, caught.value.code) == (422, "refused")
@@ -244,50 +244,54 @@ def test_an_error_has_its_reason_and_its_place(job: stepwatch.Job, door: FakeDoo
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"{", b"\xff\xfe"])
-def test_an_answer_that_is_no_object_is_an_error(job: stepwatch.Job, door: FakeDoor, text: bytes) -> None:
-    door.answers["GET /v1/status"] = (200, text)
+def test_an_answer_that_is_no_object_is_an_error(job: stepwatch.Job, job_socket: FakeJobSocket, text: bytes) -> None:
+    job_socket.answers["GET /v1/status"] = (200, text)
     with pytest.raises(stepwatch.JobUnreachableError, match="not a JSON object"):
         job.status()
-    door.answers["GET /v1/status"] = (500, text)
+    job_socket.answers["GET /v1/status"] = (500, text)
     with pytest.raises(stepwatch.JobError, match="status 500"):
         job.status()
 
 
-def test_a_config_is_sent_as_it_is_or_made_of_a_dict(job: stepwatch.Job, door: FakeDoor) -> None:
-    door.answers["POST /v1/apply"] = (200, {"version": 1, "outcome": "written"})
+def test_a_config_is_sent_as_it_is_or_made_of_a_dict(job: stepwatch.Job, job_socket: FakeJobSocket) -> None:
+    job_socket.answers["POST /v1/apply"] = (200, {"version": 1, "outcome": "written"})
     for config in (ON, ON.decode(), json.loads(ON)):
         assert job.apply(config, if_match="f" * 64)["outcome"] == "written"
-        assert json.loads(door.asked[-1][3]) == json.loads(ON)
-        assert door.headers_of("/v1/apply")["If-Match"] == f'"{"f" * 64}"'
-    assert door.asked[-2][3] == ON
-    door.answers["POST /v1/apply?at_step=400"] = (200, {"version": 1, "outcome": "written", "at_step": 400})
+        assert json.loads(job_socket.asked[-1][3]) == json.loads(ON)
+        assert job_socket.headers_of("/v1/apply")["If-Match"] == f'"{"f" * 64}"'
+    assert job_socket.asked[-2][3] == ON
+    job_socket.answers["POST /v1/apply?at_step=400"] = (200, {"version": 1, "outcome": "written", "at_step": 400})
     assert job.apply(ON, at_step=400)["at_step"] == 400
     for verb in (job.start, job.stop):
-        door.answers[f"POST /v1/{verb.__name__}"] = (412, error("precondition_failed", "the file holds abc"))
+        job_socket.answers[f"POST /v1/{verb.__name__}"] = (412, error("precondition_failed", "the file holds abc"))
         with pytest.raises(stepwatch.JobError, match="the file holds abc"):
             verb(if_match="e" * 64)
     with pytest.raises(ValueError, match="drained"):
         job.apply(ON, wait="done")
 
 
-def test_events_are_followed_over_a_connection_that_is_cut_off(job: stepwatch.Job, door: FakeDoor) -> None:
+def test_events_are_followed_over_a_connection_that_is_cut_off(job: stepwatch.Job, job_socket: FakeJobSocket) -> None:
     pages = [{"event": "seen", "id": 8}, {"event": "armed", "id": 9, "plan": 1}]
-    door.event_pages = [pages, [*pages, {"event": "gap", "missed": 3}, {"event": "applied", "id": 13, "plan": 1}], []]
+    job_socket.event_pages = [
+        pages,
+        [*pages, {"event": "gap", "missed": 3}, {"event": "applied", "id": 13, "plan": 1}],
+        [],
+    ]
     events = job.events()
     assert [next(events)["event"] for _ in range(4)] == ["seen", "armed", "gap", "applied"]
-    assert door.headers_of("/v1/events")["Last-Event-ID"] == "9"
-    door.close()
+    assert job_socket.headers_of("/v1/events")["Last-Event-ID"] == "9"
+    job_socket.close()
     assert list(events) == []
     with pytest.raises(stepwatch.JobUnreachableError):
         next(job.events())
 
 
-def taken(door: FakeDoor, how: str, *events: dict[str, Any], **answer: Any) -> None:
+def taken(job_socket: FakeJobSocket, how: str, *events: dict[str, Any], **answer: Any) -> None:
     """The job has taken an edit so, and then tells this."""
     change = {"version": 1, "outcome": "written", "sha256": "a" * 64, "taken": how, "plan_id": None, **answer}
-    door.answers["POST /v1/apply"] = (200, change)
+    job_socket.answers["POST /v1/apply"] = (200, change)
     old = [{"event": "armed", "id": 7, "plan": 1}, {"event": "seen", "id": 8, "sha256": "a" * 64}]
-    door.event_pages = [[*old, *events]]
+    job_socket.event_pages = [[*old, *events]]
 
 
 ARMED, APPLIED = {"event": "armed", "id": 9, "plan": 2}, {"event": "applied", "id": 11, "plan": 2}
@@ -295,52 +299,59 @@ OTHERS, DRAINED = {"event": "drained", "id": 10, "plan": 1}, {"event": "drained"
 
 
 @pytest.mark.parametrize("plan_id", [2, None])
-def test_apply_waits_for_its_own_plan(job: stepwatch.Job, door: FakeDoor, plan_id: int | None) -> None:
-    taken(door, "armed" if plan_id else "pending", ARMED, OTHERS, APPLIED, plan_id=plan_id)
+def test_apply_waits_for_its_own_plan(job: stepwatch.Job, job_socket: FakeJobSocket, plan_id: int | None) -> None:
+    taken(job_socket, "armed" if plan_id else "pending", ARMED, OTHERS, APPLIED, plan_id=plan_id)
     job.apply(ON, wait="applied", timeout=20)
-    assert door.headers_of("/v1/events")["Last-Event-ID"] == "7"
-    taken(door, "armed" if plan_id else "pending", ARMED, OTHERS, APPLIED, DRAINED, plan_id=plan_id)
+    assert job_socket.headers_of("/v1/events")["Last-Event-ID"] == "7"
+    taken(job_socket, "armed" if plan_id else "pending", ARMED, OTHERS, APPLIED, DRAINED, plan_id=plan_id)
     job.apply(ON, wait="drained", timeout=20)
     aborted = {"event": "aborted", "id": 10, "plan": 2, "message": "rank 3 has not answered"}
-    taken(door, "armed", ARMED, OTHERS, aborted, plan_id=plan_id)
+    taken(job_socket, "armed", ARMED, OTHERS, aborted, plan_id=plan_id)
     with pytest.raises(TimeoutError, match="not drained yet.*rank 3 has not answered"):
         job.apply(ON, wait="drained", timeout=0.5)
 
 
-def test_apply_returns_at_once_when_it_is_so_already(job: stepwatch.Job, door: FakeDoor) -> None:
-    taken(door, "running", plan_id=2)
-    door.answers["GET /v1/status"] = (200, status(state="COLLECTING", plan={"config_sha256": "a" * 64, "plan_id": 2}))
+def test_apply_returns_at_once_when_it_is_so_already(job: stepwatch.Job, job_socket: FakeJobSocket) -> None:
+    taken(job_socket, "running", plan_id=2)
+    job_socket.answers["GET /v1/status"] = (
+        200,
+        status(state="COLLECTING", plan={"config_sha256": "a" * 64, "plan_id": 2}),
+    )
     assert job.apply(ON, wait="applied", timeout=20)["taken"] == "running"
 
 
-def test_apply_tells_what_came_in_between(job: stepwatch.Job, door: FakeDoor) -> None:
-    taken(door, "armed", ARMED, {"event": "superseded", "id": 10, "plan": 2}, plan_id=2)
+def test_apply_tells_what_came_in_between(job: stepwatch.Job, job_socket: FakeJobSocket) -> None:
+    taken(job_socket, "armed", ARMED, {"event": "superseded", "id": 10, "plan": 2}, plan_id=2)
     with pytest.raises(stepwatch.JobError, match="a newer edit"):
         job.apply(ON, wait="applied", timeout=20)
-    taken(door, "superseded")
+    taken(job_socket, "superseded")
     with pytest.raises(stepwatch.JobError, match="a newer edit"):
         job.apply(ON, wait="applied", timeout=20)
-    taken(door, "pending", {"event": "refused", "id": 9, "sha256": "a" * 64, "message": "no such statistic", "line": 3})
+    taken(
+        job_socket,
+        "pending",
+        {"event": "refused", "id": 9, "sha256": "a" * 64, "message": "no such statistic", "line": 3},
+    )
     with pytest.raises(stepwatch.JobError, match="no such statistic") as caught:
         job.apply(ON, wait="applied", timeout=20)
     assert (caught.value.code, caught.value.line) == ("refused", 3)
-    taken(door, "refused", refusal={"message": "rank 3 refuses it", "key": "ops"})
+    taken(job_socket, "refused", refusal={"message": "rank 3 refuses it", "key": "ops"})
     with pytest.raises(stepwatch.JobError, match="rank 3 refuses it") as caught:
         job.apply(ON)
     assert (caught.value.status, caught.value.key) == (422, "ops")
 
 
-def test_a_config_that_collects_nothing_is_in_force_at_once(job: stepwatch.Job, door: FakeDoor) -> None:
-    taken(door, "off")
+def test_a_config_that_collects_nothing_is_in_force_at_once(job: stepwatch.Job, job_socket: FakeJobSocket) -> None:
+    taken(job_socket, "off")
     job.apply(ON, wait="drained", timeout=20)
-    taken(door, "stopping", OTHERS, plan_id=1)
+    taken(job_socket, "stopping", OTHERS, plan_id=1)
     job.apply(ON, wait="applied", timeout=20)
     job.apply(ON, wait="drained", timeout=20)
 
 
-def test_the_history_is_a_list_of_lines(job: stepwatch.Job, door: FakeDoor) -> None:
+def test_the_history_is_a_list_of_lines(job: stepwatch.Job, job_socket: FakeJobSocket) -> None:
     answer = {"version": 1, "directory": "/x", "lines_in_all": 1, "lines": [{"kind": "edit"}], "notes": []}
-    door.answers["GET /v1/history?limit=3"] = (200, answer)
+    job_socket.answers["GET /v1/history?limit=3"] = (200, answer)
     assert job.history(limit=3) == [{"kind": "edit"}]
 
 

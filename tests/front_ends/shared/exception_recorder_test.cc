@@ -10,16 +10,15 @@
 #include <string>
 #include <thread>
 
-#include "tests/api/doors.h"
+#include "src/json/json.h"
+#include "tests/api/control_sockets.h"
 #include "tests/api/job.h"
 #include "tests/catch.h"
 #include "tests/temporary_directory.h"
 
 namespace stepwatch::front_end {
 namespace {
-
-using door::Json;
-using testing::Doors;
+using testing::ControlSockets;
 using testing::TemporaryDirectory;
 
 class NoSpaceLeft : public std::runtime_error {
@@ -31,13 +30,13 @@ class NoSpaceLeft : public std::runtime_error {
   throw NoSpaceLeft("cannot write shard 3");
 }
 
-const Doors* doors_of_child = nullptr;
+const ControlSockets* sockets_of_child = nullptr;
 std::string told_in_child;
 
-// What stood for std::terminate before the recorder: keeps what the monitor's door says then.
+// What stood for std::terminate before the recorder: keeps what the monitor's control socket says then.
 [[noreturn]] void KeepBeats(const std::string& path) {
-  if (doors_of_child == nullptr) ::_exit(0);
-  const Json answer = doors_of_child->Get("/v1/beats");
+  if (sockets_of_child == nullptr) ::_exit(0);
+  const Json answer = sockets_of_child->Get("/v1/beats");
   Json events = Json::array();
   for (const Json& line : answer["beats"])
     if (line.contains("event") && line["event"]["kind"] != "start") events.push_back(line["event"]);
@@ -45,7 +44,7 @@ std::string told_in_child;
   ::_exit(7);
 }
 
-// What the door of a process tells of its end, which `work` brings about on a thread of its own.
+// What the control socket of a process tells of its end, which `work` brings about on a thread of its own.
 Json EventsAtEnd(const std::function<void()>& work) {
   static std::string path;
   const TemporaryDirectory directory;
@@ -53,8 +52,8 @@ Json EventsAtEnd(const std::function<void()>& work) {
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
   if (child == 0) {
-    const Doors doors;
-    doors_of_child = &doors;
+    const ControlSockets sockets;
+    sockets_of_child = &sockets;
     std::set_terminate([] { KeepBeats(path); });
     testing::Job job(testing::ConfigText(testing::Off()));
     job.Start();
@@ -66,7 +65,7 @@ Json EventsAtEnd(const std::function<void()>& work) {
   REQUIRE(::waitpid(child, &status, 0) == child);
   REQUIRE(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 7);  // the handler that was there has run
-  return door::ParseJson(testing::Contents(path)).value();
+  return json::Parse(testing::Contents(path)).value();
 }
 
 TEST_CASE("an exception that nobody catches is told with its type, text and stack, and the handler before runs") {
@@ -103,7 +102,7 @@ TEST_CASE("an exception in a forked child of a job is none of the job's") {
   const Json events = EventsAtEnd([] {
     const pid_t child = ::fork();
     if (child == 0) {
-      doors_of_child = nullptr;
+      sockets_of_child = nullptr;
       std::thread([] { throw 5; }).join();
     }
     int status = 0;

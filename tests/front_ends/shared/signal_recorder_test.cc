@@ -34,7 +34,7 @@ std::unique_ptr<Monitor> Made(const TemporaryDirectory& directory) {
   options.config_path = directory / "config.json";
   options.output_dir = directory / "out";
   options.dynamic = true;
-  options.door = false;
+  options.control_socket = false;
   options.on_event = [](const Event&) {};
   auto created = Monitor::Create(std::move(options));
   return created.ok() ? std::move(created).value() : nullptr;

@@ -1,4 +1,4 @@
-// With real processes, which serve a small door of their own.
+// With real processes, which serve a small control socket of their own.
 #include "operations/discovery/discovery.h"
 
 #include <sched.h>
@@ -18,7 +18,7 @@
 #include "tests/catch.h"
 #include "tests/operations/child.h"
 #include "tests/operations/discovery/watch.h"
-#include "tests/operations/fake_door.h"
+#include "tests/operations/fake_job_socket.h"
 #include "tests/temporary_directory.h"
 
 namespace stepwatch::operations {
@@ -81,7 +81,8 @@ TEST_CASE("a process that is stopped is told as such, and not as gone") {
   CHECK(watch.Count("r1", "process_gone") == 0);
 }
 
-TEST_CASE("a door that vanishes while its process lives is no loss, and the process's end is told all the same") {
+TEST_CASE(
+    "a control socket that vanishes while its process lives is no loss, and the process's end is told all the same") {
   const TemporaryDirectory directory;
   const ServingJob job(directory, "r1", 0);
   Watch watch(directory);
@@ -98,12 +99,13 @@ TEST_CASE("jobs that hang, drip, answer garbage or are dead keep nobody from a j
   const TemporaryDirectory directory;
   // Forked before the others have threads, whose locks it would inherit.
   const ServingJob job(directory, "well", 0);
-  const testing::FakeDoor hangs(directory / "100-1.sock", [](const std::string&) { return std::string(); });
-  const testing::FakeDoor drips(
+  const testing::FakeJobSocket hangs(directory / "100-1.sock", [](const std::string&) { return std::string(); });
+  const testing::FakeJobSocket drips(
       directory / "101-1.sock", [](const std::string&) { return testing::HttpOk(std::string(100000, ' ')); }, 100ms);
-  const testing::FakeDoor garbage(directory / "102-1.sock", [](const std::string&) { return testing::HttpOk("{]"); });
-  const testing::FakeDoor liar(directory / "103-1.sock",
-                               [](const std::string&) { return testing::Beats("r1", 0, {"{\"t\":\"x\"}"}, 0); });
+  const testing::FakeJobSocket garbage(directory / "102-1.sock",
+                                       [](const std::string&) { return testing::HttpOk("{]"); });
+  const testing::FakeJobSocket liar(directory / "103-1.sock",
+                                    [](const std::string&) { return testing::Beats("r1", 0, {"{\"t\":\"x\"}"}, 0); });
   ::close(testing::ListenAt(directory / "104-1.sock"));
   testing::WriteInPlace(directory / "105-1.sock", "no socket");
   Watch watch(directory);
@@ -136,7 +138,7 @@ TEST_CASE("an end that the pulse knows stands before the process's being gone") 
   CHECK(position("end") < position("process_gone"));
 }
 
-TEST_CASE("a pulse that another process writes than serves the door has no process here") {
+TEST_CASE("a pulse that another process writes than serves the control socket has no process here") {
   const TemporaryDirectory directory;
   const ServingJob job(directory, "r1", 0);
   FakePulse pulse;

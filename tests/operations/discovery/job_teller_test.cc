@@ -58,7 +58,7 @@ struct Asked {
   }
 };
 
-TEST_CASE("beats are told as the door tells them, and the next question goes on from there") {
+TEST_CASE("beats are told as the control socket tells them, and the next question goes on from there") {
   Asked job;
   job.Answer(Page({StartLine(99), BeatLine(100, 1)}, 2), 101);
   CHECK(job.Take() == Texts{"start", "beat 1"});
@@ -83,7 +83,7 @@ TEST_CASE("a run whose beginning is not kept any more begins all the same") {
   CHECK(job.teller.lines_lost() == 899);
 }
 
-TEST_CASE("a pulse does not overtake the beats of a door that answers") {
+TEST_CASE("a pulse does not overtake the beats of a control socket that answers") {
   Asked job;
   job.Answer(Page({StartLine(99), BeatLine(100, 1)}, 2), 101);
   job.Take();
@@ -94,7 +94,7 @@ TEST_CASE("a pulse does not overtake the beats of a door that answers") {
   CHECK(job.Take() == Texts{"beat 5", "beat 9"});
 }
 
-TEST_CASE("a pulse speaks for a door that hangs, at once") {
+TEST_CASE("a pulse speaks for a control socket that hangs, at once") {
   Asked job;
   job.Answer(Page({StartLine(99), BeatLine(100, 1)}, 2), 101);
   job.Take();
@@ -106,7 +106,7 @@ TEST_CASE("a pulse speaks for a door that hangs, at once") {
   CHECK(job.Take() == Texts{"beat 5", "beat 6"});
 }
 
-TEST_CASE("a pulse that is ahead of a door that answers with nothing is told after some seconds") {
+TEST_CASE("a pulse that is ahead of a control socket that answers with nothing is told after some seconds") {
   Asked job;
   job.Answer(Page({StartLine(99), BeatLine(100, 1)}, 2), 101);
   job.Take();
@@ -135,7 +135,7 @@ TEST_CASE("a process that stands still says so every few seconds, with the modul
   CHECK(job.Take() == Texts{"beat 1"});
 }
 
-TEST_CASE("a door is asked when something moved, and now and then if not") {
+TEST_CASE("a control socket is asked when something moved, and now and then if not") {
   JobTeller teller("h1", 100);
   CHECK(teller.WantsBeats(100));
   teller.OnAsked(100);
@@ -152,7 +152,7 @@ TEST_CASE("a door is asked when something moved, and now and then if not") {
   CHECK(teller.WantsBeats(50));  // the clock was set back
 }
 
-TEST_CASE("a door that has more lines than one answer holds is asked again at once") {
+TEST_CASE("a control socket that has more lines than one answer holds is asked again at once") {
   Asked job;
   BeatAnswer answer = Page({StartLine(99), BeatLine(100, 1)}, 2);
   answer.newest = 3;
@@ -210,7 +210,7 @@ TEST_CASE("a run that is over in a process that lives on is told as ended, with 
   PulseLook look = Look(4);
   look.end = EndReason::kError;
   job.teller.OnPulse(look, 101.1, &job.lines);
-  CHECK_FALSE(job.teller.HasLeft());  // the door may still tell it better
+  CHECK_FALSE(job.teller.HasLeft());  // the control socket may still tell it better
   job.teller.OnNoBeats();
   REQUIRE(job.teller.HasLeft());
   const std::vector<LastWordLine> words = {

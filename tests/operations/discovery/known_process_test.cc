@@ -69,7 +69,8 @@ TEST_CASE("of another machine's processes, and of those in another container, no
 TEST_CASE("what a process has left is told before it is gone, and of it what was not told before") {
   const base::ProcessIdentity process{"h", "b", "n", 7, 100};
   const KnownProcess known{"r1", 1, process};
-  const std::vector<door::LeftEnd> ends = {{process, {BeatText(10), BeatText(20), EndText(21, "r1"), "garbage"}}};
+  const std::vector<control_socket::LeftEnd> ends = {
+      {process, {BeatText(10), BeatText(20), EndText(21, "r1"), "garbage"}}};
   CHECK(KindsOf(LastLinesOf(known, ends, 10, 30)) == std::vector<std::string>{"beat", "end", "process_gone"});
   // An end has the process's time, and a beat that was made of its pulse the observer's.
   CHECK(KindsOf(LastLinesOf(known, ends, 21.5, 30)) == std::vector<std::string>{"end", "process_gone"});

@@ -27,8 +27,9 @@ TEST_CASE("a directory that hangs delays the end of a process, and does not keep
   const auto mailbox = std::make_shared<watch::LoopMailbox>(loop);
   HungThread thread;
   std::vector<std::string> found;
-  LeftEnds ends(thread, mailbox, {}, base::FileSystem::Real(),
-                [&](const KnownProcess& process, const std::vector<door::LeftEnd>&) { found.push_back(process.run); });
+  LeftEnds ends(
+      thread, mailbox, {}, base::FileSystem::Real(),
+      [&](const KnownProcess& process, const std::vector<control_socket::LeftEnd>&) { found.push_back(process.run); });
   ends.Find({"r1", 0, {}}, 10);
   ends.Find({"r2", 0, {}}, 10);
   ends.Tick(10.5);
@@ -49,7 +50,7 @@ TEST_CASE("processes that end while the directory is read are looked for togethe
   HungThread thread;
   size_t found = 0;
   LeftEnds ends(thread, mailbox, {}, base::FileSystem::Real(),
-                [&](const KnownProcess&, const std::vector<door::LeftEnd>&) { ++found; });
+                [&](const KnownProcess&, const std::vector<control_socket::LeftEnd>&) { ++found; });
   for (int i = 0; i < 64; ++i) ends.Find({"r1", i, {}}, 10);
   for (size_t i = 0; i < thread.held.size(); ++i) {
     thread.held[i]();

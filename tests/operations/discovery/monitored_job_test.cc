@@ -1,4 +1,4 @@
-// With the real monitor in a process of its own, its door and its pulse.
+// With the real monitor in a process of its own, its control socket and its pulse.
 #include <signal.h>
 #include <sys/eventfd.h>
 
@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "operations/discovery/discovery.h"
-#include "operations/discovery/door_pulse.h"
-#include "tests/api/doors.h"
+#include "operations/discovery/socket_pulse.h"
+#include "tests/api/control_sockets.h"
 #include "tests/api/job.h"
 #include "tests/operations/child.h"
 
@@ -26,7 +26,7 @@ struct JobWatch {
     options.host = "h1";
     options.collects_stacks = false;
     Discovery::Surroundings surroundings;
-    surroundings.open_pulse = OpenDoorPulse;
+    surroundings.open_pulse = OpenSocketPulse;
     discovery = std::make_unique<Discovery>(
         loop, options, [this](const Line& line) { lines.push_back(line); }, std::move(surroundings));
     discovery->Remember(known);
@@ -66,9 +66,9 @@ std::function<void()> Training(int steps) {
 }
 
 TEST_CASE("a monitored process is found, told step by step, stopped and killed") {
-  const testing::Doors doors;
+  const testing::ControlSockets sockets;
   const Child child(Training(0));
-  JobWatch watch(doors.runtime);
+  JobWatch watch(sockets.runtime);
   REQUIRE(watch.Sees("start"));
   REQUIRE(watch.Sees("beat"));
   const auto has_loss = [&] {
@@ -86,7 +86,7 @@ TEST_CASE("a monitored process is found, told step by step, stopped and killed")
   REQUIRE(watch.Sees("process_gone"));
   CHECK(watch.Of("end").empty());
   CHECK(watch.Of("start").size() == 1);
-  // In the order of steps, as the door has them.
+  // In the order of steps, as the control socket has them.
   int64_t last = -1;
   for (const Line& line : watch.Of("beat")) {
     const auto step = std::get<Beat>(line.what).step.value_or(-1);
@@ -96,9 +96,9 @@ TEST_CASE("a monitored process is found, told step by step, stopped and killed")
 }
 
 TEST_CASE("a run that ends is told as ended before its process is gone") {
-  const testing::Doors doors;
+  const testing::ControlSockets sockets;
   const Child child(Training(10));
-  JobWatch watch(doors.runtime);
+  JobWatch watch(sockets.runtime);
   REQUIRE(watch.Sees("start"));
   REQUIRE(watch.Sees("process_gone"));
   REQUIRE(watch.Of("end").size() == 1);
@@ -119,7 +119,7 @@ std::vector<KnownProcess> KnownAfter(JobWatch* watch, const std::string& kind) {
 }
 
 TEST_CASE("a run that ended while nobody looked is told as ended by whoever looks next") {
-  const testing::Doors doors;
+  const testing::ControlSockets sockets;
   const int ends = ::eventfd(0, EFD_CLOEXEC);
   Child child([&] {
     testing::Job job(testing::ConfigText(testing::Off()));
@@ -131,12 +131,12 @@ TEST_CASE("a run that ended while nobody looked is told as ended by whoever look
   });
   std::vector<KnownProcess> known;
   {
-    JobWatch watch(doors.runtime);
+    JobWatch watch(sockets.runtime);
     known = KnownAfter(&watch, "start");
   }
   (void)!::eventfd_write(ends, 1);
   child.Reap();
-  JobWatch watch(doors.runtime, known);
+  JobWatch watch(sockets.runtime, known);
   REQUIRE(watch.Sees("process_gone"));
   REQUIRE(watch.Of("end").size() == 1);
   CHECK(std::get<EndEvent>(std::get<Event>(watch.Of("end")[0].what)).reason == EndReason::kOk);
@@ -145,16 +145,16 @@ TEST_CASE("a run that ended while nobody looked is told as ended by whoever look
 }
 
 TEST_CASE("a run that was killed while nobody looked has no end") {
-  const testing::Doors doors;
+  const testing::ControlSockets sockets;
   Child child(Training(0));
   std::vector<KnownProcess> known;
   {
-    JobWatch watch(doors.runtime);
+    JobWatch watch(sockets.runtime);
     known = KnownAfter(&watch, "start");
   }
   child.Send(SIGKILL);
   child.Reap();
-  JobWatch watch(doors.runtime, known);
+  JobWatch watch(sockets.runtime, known);
   REQUIRE(watch.Sees("process_gone"));
   CHECK(watch.Of("end").empty());
 }

@@ -1,7 +1,7 @@
 // A discovery that takes over from an earlier one.
 #include <unistd.h>
 
-#include "controller/door/left_end.h"
+#include "controller/control_socket/left_end.h"
 #include "operations/discovery/discovery.h"
 #include "tests/catch.h"
 #include "tests/operations/discovery/watch.h"
@@ -50,7 +50,7 @@ TEST_CASE("a process that lives is watched on, and its later end is told once") 
   CHECK(watch.Count("r1", "process_gone") == 1);
 }
 
-TEST_CASE("the end of a process whose door does not answer any more is told") {
+TEST_CASE("the end of a process whose control socket does not answer any more is told") {
   const TemporaryDirectory directory;
   const ServingJob job(directory, "r1", 0);
   const std::vector<KnownProcess> known = KnownBefore(directory);
@@ -67,7 +67,8 @@ TEST_CASE("a process that has left its end is told as ended, and then as gone") 
   const ServingJob job(directory, "r1", 0);
   const std::vector<KnownProcess> known = KnownBefore(directory);
   const std::string end = R"({"t":3,"run":"r1","rank":0,"event":{"kind":"end","reason":"ok"}})";
-  REQUIRE(door::LeaveEnd(directory.path(), {known[0].process, {end}}, std::nullopt, base::FileSystem::Real()).ok());
+  REQUIRE(control_socket::LeaveEnd(directory.path(), {known[0].process, {end}}, std::nullopt, base::FileSystem::Real())
+              .ok());
   job.child_.Send(SIGKILL);
   Watch watch(directory, {}, {}, known);
   REQUIRE(watch.Sees("r1", "process_gone"));
@@ -85,7 +86,7 @@ TEST_CASE("a job whose pulse is not to be had is told as ended where it has left
   process.pid = job.child_.pid();
   process.started = job.child_.ref().started;
   const std::string end = R"({"t":3,"run":"r1","rank":0,"event":{"kind":"end","reason":"ok"}})";
-  REQUIRE(door::LeaveEnd(directory.path(), {process, {end}}, std::nullopt, base::FileSystem::Real()).ok());
+  REQUIRE(control_socket::LeaveEnd(directory.path(), {process, {end}}, std::nullopt, base::FileSystem::Real()).ok());
   job.child_.Send(SIGKILL);
   REQUIRE(watch.Sees("r1", "process_gone"));
   CHECK(watch.Count("r1", "end") == 1);

@@ -1,4 +1,4 @@
-// Real processes that serve a small door of their own, and a discovery that looks for them.
+// Real processes that serve a small control socket of their own, and a discovery that looks for them.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 #include "operations/discovery/discovery.h"
 #include "tests/eventually.h"
 #include "tests/operations/child.h"
-#include "tests/operations/fake_door.h"
+#include "tests/operations/fake_job_socket.h"
 #include "tests/temporary_directory.h"
 
 namespace stepwatch::testing {
@@ -34,7 +34,7 @@ inline std::string BeatText(const std::string& run, int rank, int step) {
          std::to_string(step) + R"(,"phase":"train"}})";
 }
 
-// A process with a door at DIRECTORY/PID-1.sock, as soon as there is one.
+// A process with a control socket at DIRECTORY/PID-1.sock, as soon as there is one.
 class ServingJob {
  public:
   ServingJob(const TemporaryDirectory& directory, const std::string& run, int rank)
@@ -46,7 +46,7 @@ class ServingJob {
           });
         }),
         path_(PathOf(directory, child_.pid())) {
-    if (!Eventually([&] { return std::filesystem::exists(path_); })) throw std::runtime_error("no door");
+    if (!Eventually([&] { return std::filesystem::exists(path_); })) throw std::runtime_error("no control socket");
   }
   static std::string PathOf(const TemporaryDirectory& directory, pid_t pid) {
     return directory / (std::to_string(pid) + "-1.sock");

@@ -22,7 +22,7 @@ class NoIo final : public base::IoExecutor {
 struct Looking {
   explicit Looking(const testing::ServingJob& other)
       : job(std::make_shared<WatchedJob>(
-            door::FoundDoor{"job", other.path_, other.child_.pid(), ::getuid(), 0}, around,
+            control_socket::FoundSocket{"job", other.path_, other.child_.pid(), ::getuid(), 0}, around,
             WatchedJob::Callbacks{[](const WatchedJob&) {}, [](const WatchedJob&) { return false; },
                                   [](const WatchedJob&) {}})) {}
   ~Looking() { job->Stop(); }

@@ -8,9 +8,10 @@
 #include <vector>
 
 #include "operations/intake/server.h"
+#include "src/http/answers.h"
 #include "tests/catch.h"
-#include "tests/door/open_door.h"
-#include "tests/door/token.h"
+#include "tests/control_socket/test_server.h"
+#include "tests/sockets/token.h"
 
 namespace stepwatch::operations {
 namespace {
@@ -59,10 +60,10 @@ class FakeService final : public Service {
   IncidentBook book_;
 };
 
-door::Answer Ask(FakeService* service, const std::string& method, const std::string& target, const std::string& body,
+http::Answer Ask(FakeService* service, const std::string& method, const std::string& target, const std::string& body,
                  bool may_write = true) {
-  std::optional<door::Answer> answer;
-  AnswerIntake({method, target, body, "", may_write}, service, [&](door::Answer told) { answer = std::move(told); });
+  std::optional<http::Answer> answer;
+  AnswerIntake({method, target, body, "", may_write}, service, [&](http::Answer told) { answer = std::move(told); });
   REQUIRE(answer);
   return *answer;
 }
@@ -72,7 +73,7 @@ constexpr const char* kBeat = R"({"t":1,"run":"r1","rank":0,"beat":{"step":1}})"
 TEST_CASE("whoever is behind with what it has taken asks to be told again later, and takes nothing") {
   FakeService service;
   service.is_behind = true;
-  const door::Answer later = Ask(&service, "POST", "/v1/beats", kBeat);
+  const http::Answer later = Ask(&service, "POST", "/v1/beats", kBeat);
   CHECK(later.status == 429);
   CHECK(later.retry_after > 0);
   CHECK(later.body.find("too many lines waiting") != std::string::npos);
@@ -104,7 +105,7 @@ TEST_CASE("there are only so many silences") {
 
 TEST_CASE("of those who have not shown the token to stepwatchd few are kept, and who shows it is answered") {
   const testing::TemporaryDirectory directory;
-  testing::WriteInPlace(directory / "token", door::kToken);
+  testing::WriteInPlace(directory / "token", sockets::kToken);
   REQUIRE(::chmod((directory / "token").c_str(), 0600) == 0);
   FakeService service;
   boost::asio::io_context loop;
@@ -114,9 +115,9 @@ TEST_CASE("of those who have not shown the token to stepwatchd few are kept, and
   options.limits.strangers = 3;
   Intake intake(loop, options, &service);
   REQUIRE(intake.Open().ok());
-  const door::Visitor::Tcp tcp{intake.tcp_address()};
-  std::vector<std::unique_ptr<door::Visitor>> crowd;
-  for (int i = 0; i < 20; ++i) crowd.push_back(std::make_unique<door::Visitor>(tcp));
+  const sockets::RawClient::Tcp tcp{intake.tcp_address()};
+  std::vector<std::unique_ptr<sockets::RawClient>> crowd;
+  for (int i = 0; i < 20; ++i) crowd.push_back(std::make_unique<sockets::RawClient>(tcp));
   const auto shown_out = [&] {
     loop.restart();
     loop.poll();
@@ -127,15 +128,16 @@ TEST_CASE("of those who have not shown the token to stepwatchd few are kept, and
   };
   CHECK(testing::Eventually([&] { return shown_out() >= 17; }));
   CHECK(intake.connections() == 3);
-  door::Visitor guest(tcp);
-  REQUIRE(guest.Say("GET /v1/runs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + door::kToken + "\r\n\r\n"));
+  sockets::RawClient guest(tcp);
+  REQUIRE(
+      guest.Send("GET /v1/runs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + sockets::kToken + "\r\n\r\n"));
   CHECK(testing::Eventually([&] {
     loop.restart();
     loop.poll();
     pollfd answer{guest.fd(), POLLIN, 0};
     return ::poll(&answer, 1, 0) == 1;
   }));
-  CHECK(guest.HearUntil("\r\n").starts_with("HTTP/1.1 200"));
+  CHECK(guest.ReceiveUntil("\r\n").starts_with("HTTP/1.1 200"));
   intake.Close();
   loop.restart();
   loop.poll();

@@ -58,7 +58,7 @@ TEST_CASE("What cannot be used is refused with its place") {
   CHECK(RefusalOf("[]").code() != StatusCode::kOk);
 }
 
-TEST_CASE("A door to the network without a token is refused") {
+TEST_CASE("A control socket to the network without a token is refused") {
   CHECK(RefusalOf(R"({"listen": {"tcp": "0.0.0.0:1"}})").place().key == "listen.tcp");
 }
 

@@ -1,0 +1,62 @@
+#include "controller/api/control_socket_settings.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
+#include "src/base/file.h"
+#include "src/base/text.h"
+
+namespace stepwatch::api {
+namespace {
+
+// A page of metrics of about 15 MB.
+constexpr size_t kSeriesMax = 100000;
+
+std::string_view Variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// STEPWATCH_SOCKET{suffix}; where that is unset, its name until the last release.
+std::string_view SocketVariable(const std::string& suffix) {
+  const std::string_view value = Variable(("STEPWATCH_SOCKET" + suffix).c_str());
+  return value.empty() ? Variable(("STEPWATCH_DOOR" + suffix).c_str()) : value;
+}
+
+std::string FirstSet(const std::string& option, const std::string& former_option, const char* suffix) {
+  if (!option.empty()) return option;
+  return former_option.empty() ? std::string(SocketVariable(suffix)) : former_option;
+}
+
+}  // namespace
+
+ControlSocketSettings SettingsOfControlSocket(const Options& options, base::FileSystem& files) {
+  ControlSocketSettings settings;
+  settings.is_wanted = options.control_socket && options.door && SocketVariable("") != "0";
+  const ControlSocketOptions &own = options.control_socket_options, &former = options.door_options;
+  settings.options.tcp = FirstSet(own.tcp, former.tcp, "_TCP");
+  std::string& token_file = settings.options.token_file;
+  token_file = FirstSet(own.token_file, former.token_file, "_TOKEN_FILE");
+  std::string here;
+  if (!token_file.empty() && token_file.front() != '/' && files.CurrentDirectory(&here) == 0)
+    token_file = base::JoinPath(here, token_file);
+  settings.options.tcp_name = FirstSet(own.tcp_name, former.tcp_name, "_TCP_NAME");
+  settings.options.group = FirstSet(own.group, former.group, "_GROUP");
+  size_t& series = settings.options.metrics_sites_max;
+  series = own.metrics_sites_max > 0 ? own.metrics_sites_max : former.metrics_sites_max;
+  const std::string_view wanted = Variable("STEPWATCH_METRICS_SITES_MAX");
+  if (series == 0 && !wanted.empty()) {
+    const auto [end, error] = std::from_chars(wanted.data(), wanted.data() + wanted.size(), series);
+    if (error != std::errc() || end != wanted.data() + wanted.size()) {
+      series = 0;
+      settings.trouble = "STEPWATCH_METRICS_SITES_MAX is \"" + base::Printable(wanted) +
+                         "\", which is not a whole number; /metrics shows no sites";
+    }
+  }
+  series = std::min(series, kSeriesMax);
+  return settings;
+}
+
+}  // namespace stepwatch::api

@@ -1,0 +1,260 @@
+#include "controller/control_socket/beat_log.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <new>
+#include <nlohmann/json.hpp>
+
+#include "src/base/text.h"
+#include "src/json/json.h"
+
+namespace stepwatch::control_socket {
+namespace {
+
+using step::ReportEntry;
+
+// Of one step; what is beyond is dropped.
+constexpr size_t kBeatNumbersMax = 256;
+// Steps to come of which numbers may be known.
+constexpr size_t kStepsAheadMax = 256;
+constexpr size_t kTypeBytesMax = 200, kMessageBytesMax = 1000, kStackBytesMax = 6000;
+// Of a line that is to lie in the pulse, as its readers take it.
+constexpr size_t kLastWordBytesMax = 8000;
+constexpr size_t kAroundEventBytesMax = 300;  // time, run and rank
+
+int64_t MonotonicNs() {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+int64_t WallOffsetNs() {
+  return std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count() - MonotonicNs();
+}
+
+bool IsTraining(Phase phase) {
+  return phase == Phase::kTrain || phase == Phase::kInit;
+}
+
+std::string Cut(const std::string& text, size_t bytes_max) {
+  return base::ValidUtf8(text.substr(0, bytes_max));
+}
+
+std::string LastPart(const std::string& text, size_t bytes_max) {
+  return base::ValidUtf8(text.size() <= bytes_max ? text : text.substr(text.size() - bytes_max));
+}
+
+// False: there are too many.
+bool Put(const std::string& name, double value, std::vector<std::pair<std::string, double>>* numbers) {
+  for (auto& [known, old] : *numbers)
+    if (known == name) {
+      old = value;
+      return true;
+    }
+  if (numbers->size() == kBeatNumbersMax) return false;
+  numbers->emplace_back(name, value);
+  return true;
+}
+
+}  // namespace
+
+Json NumberJson(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  return value;
+}
+
+BeatLog::BeatLog(Who who, step::PulseWriter* pulse)
+    : pulse_(pulse), who_(std::move(who)), wall_offset_ns_(WallOffsetNs()) {
+  const base::MutexLock lock(&mutex_);
+  (void)AddEvent(MonotonicNs(), {{"kind", "start"}, {"world", who_.world}, {"host", who_.host}});
+}
+
+void BeatLog::SetRunId(const std::string& run_id) noexcept try {
+  const base::MutexLock lock(&mutex_);
+  if (run_id == who_.run_id) return;
+  who_.run_id = run_id;
+  pulse_->SetRunId(run_id);
+} catch (const std::bad_alloc&) {
+}
+
+void BeatLog::Take() noexcept {
+  const base::MutexLock lock(&mutex_);
+  try {
+    TakeAll();
+  } catch (const std::exception&) {  // no memory
+    ++dropped_;
+  }
+}
+
+// Not more than a queue holds: the step thread may be faster than this one.
+void BeatLog::TakeAll() {
+  wall_offset_ns_ = WallOffsetNs();
+  pulse_->SetWallOffset(std::chrono::nanoseconds(wall_offset_ns_));
+  ReportEntry entry;
+  for (size_t i = 0; i < step::PulseWriter::kQueuePlaces && pulse_->Pop(&entry); ++i) OnEntry(entry);
+  TellLate();
+}
+
+void BeatLog::OnEntry(const ReportEntry& entry) {
+  const bool continues_late =
+      late_ && entry.kind == ReportEntry::Kind::kNumber && entry.step == late_->step && entry.at_ns == late_->at_ns;
+  if (!continues_late) TellLate();
+  switch (entry.kind) {
+    case ReportEntry::Kind::kStepEnd: return OnStepEnd(entry);
+    case ReportEntry::Kind::kNumber: return OnNumber(entry);
+    case ReportEntry::Kind::kPhase: return OnPhase(entry);
+    case ReportEntry::Kind::kCheckpoint:
+      (void)AddEvent(entry.at_ns, {{"kind", "checkpoint"}, {"step", entry.step}});
+      return;
+    case ReportEntry::Kind::kSignal:
+      (void)AddEvent(entry.at_ns, {{"kind", "signal"}, {"number", static_cast<int>(entry.value)}});
+      return;
+  }
+}
+
+void BeatLog::OnNumber(const ReportEntry& entry) {
+  const std::string name = base::ValidUtf8(entry.name.data());
+  const bool is_over = last_end_ && entry.step <= last_end_->first;
+  if (!is_over && numbers_.size() == kStepsAheadMax && numbers_.count(entry.step) == 0) {
+    ++dropped_;
+    return;
+  }
+  if (is_over && !late_) late_ = Late{entry.step, entry.at_ns, entry.phase, {}};
+  if (!Put(name, entry.value, is_over ? &late_->numbers : &numbers_[entry.step])) ++dropped_;
+}
+
+void BeatLog::TellLate() {
+  if (!late_) return;
+  Json beat = {{"step", late_->step}, {"phase", PhaseName(late_->phase)}};
+  for (const auto& [name, value] : late_->numbers) beat[name] = NumberJson(value);
+  const int64_t at_ns = late_->at_ns;
+  late_.reset();
+  (void)AddBeat(at_ns, beat);
+}
+
+// A phase other than training takes its time out of the step in which it is.
+void BeatLog::CountPhase(int64_t until_ns) {
+  const int64_t since = last_end_ ? std::max(phase_since_ns_, last_end_->second) : phase_since_ns_;
+  if (!IsTraining(phase_)) not_training_ns_ += std::max<int64_t>(0, until_ns - since);
+}
+
+void BeatLog::OnStepEnd(const ReportEntry& entry) {
+  CountPhase(entry.at_ns);
+  Json beat = {{"step", entry.step}, {"phase", PhaseName(entry.phase)}};
+  if (last_end_ && entry.step == last_end_->first + 1)
+    beat["step_seconds"] =
+        static_cast<double>(std::max<int64_t>(0, entry.at_ns - last_end_->second - not_training_ns_)) * 1e-9;
+  // What was said of a step that never came, as steps were skipped, is of no step.
+  while (!numbers_.empty() && numbers_.begin()->first <= entry.step) {
+    if (numbers_.begin()->first == entry.step)
+      for (const auto& [name, value] : numbers_.begin()->second) beat[name] = NumberJson(value);
+    else
+      dropped_ += numbers_.begin()->second.size();
+    numbers_.erase(numbers_.begin());
+  }
+  last_end_ = {entry.step, entry.at_ns};
+  not_training_ns_ = 0;
+  (void)AddBeat(entry.at_ns, beat);
+}
+
+void BeatLog::OnPhase(const ReportEntry& entry) {
+  CountPhase(entry.at_ns);
+  if (phase_ == Phase::kPaused && entry.phase != Phase::kPaused) (void)AddEvent(entry.at_ns, {{"kind", "resume"}});
+  phase_ = entry.phase;
+  phase_since_ns_ = entry.at_ns;
+  if (entry.phase == Phase::kPaused) (void)AddEvent(entry.at_ns, {{"kind", "pause"}, {"expires_seconds", entry.value}});
+  (void)AddBeat(entry.at_ns, {{"step", entry.step}, {"phase", PhaseName(entry.phase)}});
+}
+
+// What JSON escapes takes more room than it has bytes.
+Json BeatLog::ExceptionJson(const ExceptionReport& exception) const {
+  Json event = {{"kind", "exception"},
+                {"type", Cut(exception.type, kTypeBytesMax)},
+                {"message", Cut(exception.message, kMessageBytesMax)}};
+  if (!exception.fingerprint.empty()) event["fingerprint"] = Cut(exception.fingerprint, kTypeBytesMax);
+  if (last_end_) event["step"] = last_end_->first;
+  for (size_t bytes = kStackBytesMax; bytes > 0; bytes /= 2) {
+    event["stack"] = LastPart(exception.stack, bytes);
+    if (json::Dump(event).size() < kLastWordBytesMax - kAroundEventBytesMax) break;
+  }
+  return event;
+}
+
+void BeatLog::Note(const ExceptionReport& exception) noexcept {
+  const base::MutexLock lock(&mutex_);
+  try {
+    TakeAll();
+    AddLastWord(AddEvent(MonotonicNs(), ExceptionJson(exception)), false);
+  } catch (const std::exception&) {
+    ++dropped_;
+  }
+}
+
+void BeatLog::NoteEnd(RunEnd end) noexcept {
+  const base::MutexLock lock(&mutex_);
+  if (has_ended_) return;
+  has_ended_ = true;
+  pulse_->SetEnd(end == RunEnd::kOk      ? vocabulary::PulseEnd::kOk
+                 : end == RunEnd::kError ? vocabulary::PulseEnd::kError
+                                         : vocabulary::PulseEnd::kSignal);
+  try {
+    TakeAll();
+    AddLastWord(AddEvent(MonotonicNs(), {{"kind", "end"}, {"reason", RunEndName(end)}}), true);
+  } catch (const std::exception&) {
+    ++dropped_;
+  }
+}
+
+uint64_t BeatLog::AddBeat(int64_t at_ns, const Json& beat) {
+  return Add(at_ns, false, json::Dump(beat));
+}
+
+uint64_t BeatLog::AddEvent(int64_t at_ns, const Json& event) {
+  return Add(at_ns, true, json::Dump(event));
+}
+
+uint64_t BeatLog::Add(int64_t at_ns, bool is_event, std::string body) {
+  ++newest_;  // a line without memory leaves its number free
+  bytes_ += body.size();
+  lines_.push_back({newest_, static_cast<double>(at_ns + wall_offset_ns_) * 1e-9, is_event, std::move(body)});
+  while (lines_.size() > kLinesMax || (bytes_ > kBytesMax && lines_.size() > 1)) {
+    bytes_ -= lines_.front().body.size();
+    lines_.pop_front();
+  }
+  return newest_;
+}
+
+void BeatLog::AddLastWord(uint64_t number, bool is_end) {
+  const std::string text = TextOf(lines_.back());
+  if (text.size() <= kLastWordBytesMax) (void)pulse_->AddLastWord(number, text, is_end);
+}
+
+std::string BeatLog::TextOf(const Line& line) const {
+  std::string text = "{\"t\":" + Json(line.t).dump() + ",\"run\":" + json::Dump(Json(who_.run_id)) +
+                     ",\"rank\":" + std::to_string(who_.rank);
+  return text + (line.is_event ? ",\"event\":" : ",\"beat\":") + line.body + "}";
+}
+
+BeatPage BeatLog::After(uint64_t number, size_t count) {
+  Take();
+  BeatPage page;
+  const base::MutexLock lock(&mutex_);
+  page.run_id = who_.run_id;
+  page.rank = who_.rank;
+  page.newest = newest_;
+  page.dropped = dropped_ + pulse_->dropped();
+  if (number > newest_) number = 0;
+  page.next = number;
+  auto next = std::upper_bound(lines_.begin(), lines_.end(), number,
+                               [](uint64_t wanted, const Line& each) { return wanted < each.number; });
+  if (next != lines_.end()) page.lost = next->number - number - 1;
+  size_t bytes = 0;
+  for (; next != lines_.end() && page.lines.size() < count && bytes < kPageBytesMax; ++next) {
+    page.lines.push_back(TextOf(*next));
+    bytes += page.lines.back().size();
+    page.next = next->number;
+  }
+  return page;
+}
+
+}  // namespace stepwatch::control_socket

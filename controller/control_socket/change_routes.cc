@@ -1,0 +1,222 @@
+#include "controller/control_socket/change_routes.h"
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "controller/control_socket/json_values.h"
+#include "src/base/text.h"
+#include "src/http/answers.h"
+#include "src/json/json.h"
+
+namespace stepwatch::control_socket {
+namespace {
+
+using ChangeOutcome = ChangeReport::Outcome;
+
+constexpr uint64_t kLinesUsual = 100;
+// No run comes as far, and every reader of JSON can hold it.
+constexpr uint64_t kStepMax = uint64_t{1} << 53;
+
+http::Answer With(int status, const Json& json) {
+  http::Answer answer;
+  answer.status = status;
+  answer.body = json::Dump(json);
+  return answer;
+}
+
+http::Answer Refusal(int status, const char* code, const std::string& message, const TextPlace& place = {}) {
+  return With(status, http::ErrorJson(code, message, place));
+}
+
+http::Answer Conflict(const ChangeReport& report, const std::string& if_match) {
+  const std::string found = report.replaced_sha256.empty() ? "no config" : report.replaced_sha256;
+  Json json = http::ErrorJson("conflict", report.config_path + " holds " + found + ", not " +
+                                              base::Printable(if_match) + "; nothing was changed");
+  json["error"]["expected_sha256"] = if_match;
+  json["error"]["found_sha256"] = report.replaced_sha256;
+  http::Answer answer = With(412, json);
+  answer.etag = report.replaced_sha256;
+  return answer;
+}
+
+http::Answer AnswerOf(const ChangeReport& report, const std::string& if_match) {
+  switch (report.outcome) {
+    case ChangeOutcome::kConflict: return Conflict(report, if_match);
+    case ChangeOutcome::kEdited: return Refusal(409, "conflict", report.message);
+    case ChangeOutcome::kInvalid: return Refusal(422, "invalid", report.message, report.place);
+    case ChangeOutcome::kUnwritable:
+      return Refusal(
+          409, "unwritable",
+          report.message +
+              ". Change it as its owner, or at its source (a ConfigMap, an image, a mount): this job applies "
+              "that as well. Or apply the text with ?volatile=1 (stepwatch apply --volatile): it then "
+              "holds until the file changes or the job restarts");
+    case ChangeOutcome::kNoOldConfig: return Refusal(404, "no_old_config", report.message);
+    case ChangeOutcome::kStatic:
+      return Refusal(409, "static",
+                     "this job is in static mode: it reads its config once, at its start; nothing was changed. Set "
+                     "DYNAMIC_MONITOR=true for dynamic mode");
+    case ChangeOutcome::kNotReader:
+      return Refusal(
+          409, "not_reader",
+          "rank 0 of this job reads the config; send the request to its control socket; nothing was changed");
+    case ChangeOutcome::kNotReady: return http::Busy(report.message);
+    case ChangeOutcome::kWritten:
+    case ChangeOutcome::kUnchanged:
+    case ChangeOutcome::kGiven: break;
+  }
+  http::Answer answer = With(200, ChangeJson(report));
+  answer.etag = report.outcome == ChangeOutcome::kGiven ? report.replaced_sha256 : report.sha256;
+  return answer;
+}
+
+void Begin(const Request& request, Job& job, ConfigChange change, OnAnswer then) {
+  change.if_match = request.if_match == "*" ? "" : request.if_match;
+  change.peer.rank = request.from_rank;
+  if (request.peer) {
+    change.peer.uid = request.peer->uid;
+    change.peer.pid = request.peer->pid > 0 ? request.peer->pid : -1;
+    change.peer.exe = request.exe;
+  }
+  job.ChangeConfig(std::move(change), [then = std::move(then), if_match = request.if_match](
+                                          const ChangeReport& report) { then(AnswerOf(report, if_match)); });
+}
+
+// The number of the only parameter that the query may have; nothing: it is something else. `otherwise`: there is none.
+std::optional<uint64_t> NumberOf(const std::string& query_untrusted, std::string_view name, uint64_t otherwise) {
+  if (query_untrusted.empty()) return otherwise;
+  const std::string begin = std::string(name) + "=";
+  if (name.empty() || !query_untrusted.starts_with(begin)) return std::nullopt;
+  const char* first = query_untrusted.data() + begin.size();
+  const char* last = query_untrusted.data() + query_untrusted.size();
+  uint64_t number = 0;
+  const auto [end, error] = std::from_chars(first, last, number);
+  return first != last && error == std::errc() && end == last ? std::optional(number) : std::nullopt;
+}
+
+// What the query of an apply says; nothing: something else, or something twice.
+struct ApplyQuery {
+  uint64_t is_volatile = 0;
+  uint64_t at_step = 0;
+};
+std::optional<ApplyQuery> ApplyQueryFrom(std::string_view query_untrusted) {
+  ApplyQuery query;
+  bool has_volatile = false, has_step = false;
+  while (!query_untrusted.empty()) {
+    const size_t end = query_untrusted.find('&');
+    const std::string each(query_untrusted.substr(0, end));
+    query_untrusted.remove_prefix(end == std::string_view::npos ? query_untrusted.size() : end + 1);
+    const std::optional<uint64_t> is_volatile = NumberOf(each, "volatile", 2);
+    const std::optional<uint64_t> at_step = NumberOf(each, "at_step", kStepMax + 1);
+    if (is_volatile && *is_volatile <= 1 && !std::exchange(has_volatile, true))
+      query.is_volatile = *is_volatile;
+    else if (at_step && *at_step <= kStepMax && !std::exchange(has_step, true))
+      query.at_step = *at_step;
+    else
+      return std::nullopt;
+  }
+  return query;
+}
+
+// A word that a later release knows must not be passed over: what it asks for would be done in another way.
+bool AsksForMore(const Request& request, const OnAnswer& then) {
+  if (request.query.empty() && request.body.empty()) return false;
+  then(http::BadRequest("this route accepts neither parameters nor a body; found \"" +
+                        base::Printable(request.query.empty() ? request.body : request.query) + "\""));
+  return true;
+}
+
+void BeginSwitch(const Request& request, Job& job, ConfigChange::Verb verb, OnAnswer then) {
+  if (AsksForMore(request, then)) return;
+  ConfigChange change;
+  change.verb = verb;
+  Begin(request, job, std::move(change), std::move(then));
+}
+
+// 3 and 3.0 are the same number in JSON.
+std::optional<uint64_t> WholeNumber(const Json& json) {
+  if (json.is_number_unsigned()) return json.get<uint64_t>();
+  constexpr double kWholeMax = 9007199254740992;  // 2^53
+  const double number = json.is_number_float() ? json.get<double>() : -1;
+  if (!(number >= 0 && number <= kWholeMax) || std::floor(number) != number) return std::nullopt;
+  return static_cast<uint64_t>(number);
+}
+
+// Nothing: neither of the two ways to name a plan.
+std::optional<PlanId> PlanOf(const Request& request) {
+  std::optional<uint64_t> number = NumberOf(request.query, "plan", 0);
+  if (!request.body.empty()) {
+    const Result<Json> json = json::Parse(request.body);
+    if (!json.ok() || !json.value().is_object()) return std::nullopt;
+    if (!json.value().empty()) {
+      const auto plan = json.value().find("plan");
+      if (plan == json.value().end() || json.value().size() > 1 || !request.query.empty()) return std::nullopt;
+      number = WholeNumber(*plan);
+    }
+  }
+  if (!number || *number > std::numeric_limits<PlanId>::max()) return std::nullopt;
+  return static_cast<PlanId>(*number);
+}
+
+}  // namespace
+
+void BeginApply(const Request& request, Job& job, OnAnswer then) {
+  const std::optional<ApplyQuery> query = ApplyQueryFrom(request.query);
+  if (!query)
+    return then(http::BadRequest("the query may be volatile=1 and at_step=N, each once; found \"" +
+                                 base::Printable(request.query) + "\""));
+  ConfigChange change;
+  change.is_volatile = query->is_volatile == 1;
+  change.at_step = static_cast<int64_t>(query->at_step);
+  change.text = request.body;
+  Begin(request, job, std::move(change), std::move(then));
+}
+
+void BeginStart(const Request& request, Job& job, OnAnswer then) {
+  BeginSwitch(request, job, ConfigChange::Verb::kStart, std::move(then));
+}
+
+void BeginStop(const Request& request, Job& job, OnAnswer then) {
+  BeginSwitch(request, job, ConfigChange::Verb::kStop, std::move(then));
+}
+
+void BeginRollback(const Request& request, Job& job, OnAnswer then) {
+  const std::optional<PlanId> plan_id = PlanOf(request);
+  if (!plan_id)
+    return then(http::BadRequest(
+        "a rollback accepts ?plan=N or the body {\"plan\": N}, N being the number of a plan, or neither"));
+  ConfigChange change;
+  change.verb = ConfigChange::Verb::kRollback;
+  change.plan_id = *plan_id;
+  Begin(request, job, std::move(change), std::move(then));
+}
+
+void BeginHistory(const Request& request, Job& job, OnAnswer then) {
+  const std::optional<uint64_t> count = NumberOf(request.query, "limit", kLinesUsual);
+  if (!count || *count > HistoryReport::kLinesMax)
+    return then(
+        http::BadRequest("a history accepts ?limit=N, N being at most " + std::to_string(HistoryReport::kLinesMax)));
+  job.ReadHistory([then = std::move(then), count = *count](const HistoryReport& report) {
+    then(report.status.ok() ? With(200, HistoryJson(report, count))
+                            : Refusal(404, "not_found", report.status.message()));
+  });
+}
+
+void BeginConfig(const Request& request, Job& job, OnAnswer then) {
+  if (!output::IsSha256(request.parameter))
+    return then(Refusal(404, "not_found",
+                        "invalid name of a config; accepted: its SHA-256, 64 digits, as listed by /v1/history"));
+  job.ReadConfig(request.parameter, [then = std::move(then), sha256 = request.parameter](const auto& text) {
+    if (!text.ok()) return then(Refusal(404, "not_found", text.status().message()));
+    http::Answer answer;
+    answer.content_type = "application/octet-stream";
+    answer.body = text.value();
+    answer.etag = sha256;
+    then(answer);
+  });
+}
+
+}  // namespace stepwatch::control_socket

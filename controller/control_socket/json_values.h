@@ -1,0 +1,31 @@
+// Answers of the control socket as JSON: flat, snake_case, every answer with "version": 1.
+//
+// Later releases only add members. Clients ignore members that they do not know.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "controller/control_socket/job.h"
+#include "src/config/config.h"
+#include "src/json/json.h"
+#include "stepwatch/status.h"
+
+namespace stepwatch::control_socket {
+
+Json StatusJson(const JobStatus& status);
+Json LatestJson(SiteKind kind, const std::vector<LatestValue>& values);
+Json DoctorJson(const DoctorReport& report);
+// Whether a config is usable, and what is odd about it.
+Json ValidationJson(const std::string& sha256, const Result<config::ParsedConfig>& parsed);
+Json PlanPreviewJson(const PlanPreview& preview);
+// One event, without a version: a line of `rehearse --json`, the data of /v1/events.
+Json EventJson(const Event& event);
+Json PeerJson(const output::EditPeer& peer);
+// What became of a change, with what the monitor makes of it.
+Json ChangeJson(const ChangeReport& report);
+// The newest lines of a history, at most `count`, the newest last.
+Json HistoryJson(const HistoryReport& report, size_t count);
+Json LedgerJson(const Ledger& ledger);
+
+}  // namespace stepwatch::control_socket

@@ -1,0 +1,210 @@
+#include "controller/control_socket/metrics.h"
+
+#include <boost/beast/core/string.hpp>
+#include <cstdlib>
+
+#include "src/base/text.h"
+#include "stepwatch/version.h"
+
+namespace stepwatch::control_socket {
+namespace {
+
+using Page = http::MetricsPage;
+
+constexpr std::string_view kOpenMetricsType = "application/openmetrics-text";
+constexpr std::string_view kTextType = "text/plain";
+
+std::string Label(const std::string& text) {
+  return Page::Escaped(text);
+}
+
+std::string_view Trimmed(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t");
+  return begin == std::string_view::npos ? "" : text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
+}
+
+// How much a header Accept likes a type, from 0 to 1; 0: it does not name it.
+double LikingOf(std::string_view accept, std::string_view type) {
+  while (!accept.empty()) {
+    std::string_view range = accept.substr(0, accept.find(','));
+    accept.remove_prefix(std::min(accept.size(), range.size() + 1));
+    const std::string_view name = Trimmed(range.substr(0, range.find(';')));
+    if (!boost::beast::iequals({name.data(), name.size()}, {type.data(), type.size()})) continue;
+    double liking = 1;
+    while (range.find(';') != std::string_view::npos) {
+      range.remove_prefix(range.find(';') + 1);
+      const std::string parameter(Trimmed(range.substr(0, range.find(';'))));
+      if (parameter.starts_with("q=")) liking = std::strtod(parameter.c_str() + 2, nullptr);
+    }
+    return liking;
+  }
+  return 0;
+}
+
+void AddState(Page* page, const JobStatus& status) {
+  page->Family("stepwatch", "info", "The run and the rank of this page.");
+  page->Sample(1, fmt::format("version=\"{}\",run_id=\"{}\",rank=\"{}\",world_size=\"{}\",config_path=\"{}\"", kVersion,
+                              Label(status.run_id), status.rank, status.world_size, Label(status.config_path)));
+  page->Family("stepwatch_state", "gauge", "1 for the state that the monitor is in, 0 for the others.");
+  for (size_t i = 0; i < kRunStateCount; ++i) {
+    const auto state = static_cast<RunState>(i);
+    page->Sample(status.monitor.state == state ? 1 : 0, fmt::format("state=\"{}\"", RunStateName(state)));
+  }
+  page->One("stepwatch_plan_id", "gauge", "Id of the plan in force; 0 without a plan.", status.monitor.plan_id);
+  page->One("stepwatch_paused", "gauge", "1 if the plan in force is paused.", status.monitor.paused ? 1 : 0);
+  page->Family("stepwatch_watch_mode", "gauge",
+               "1 for the way of noticing edits: inotify events and polling, or polling alone.");
+  const bool has_events = status.watch_mode == "inotify";
+  page->Sample(has_events ? 1 : 0, "mode=\"inotify\"");
+  page->Sample(!has_events && !status.watch_mode.empty() ? 1 : 0, "mode=\"poll\"");
+  page->One("stepwatch_drift", "gauge", "1 if the config file differs from the config that runs.",
+            status.drift.empty() ? 0 : 1);
+  page->One("stepwatch_fault", "gauge", "1 if applying the newest edit fails and is retried.",
+            status.monitor.fault.empty() ? 0 : 1);
+}
+
+void AddRanks(Page* page, const JobStatus& status) {
+  if (!status.ranks) return;
+  page->Family("stepwatch_ranks", "gauge", "Ranks of the job by last reported state; UNKNOWN: no recent report.");
+  for (size_t i = 0; i < kRunStateCount; ++i)
+    page->Sample(status.ranks->ranks[i], fmt::format("state=\"{}\"", RunStateName(static_cast<RunState>(i))));
+  page->Sample(status.ranks->unknown, "state=\"UNKNOWN\"");
+  page->One("stepwatch_ranks_asked_timestamp_seconds", "gauge",
+            "Time of the last query of all ranks, in seconds since 1970; 0 if never.", status.ranks->asked_unix);
+}
+
+void AddSteps(Page* page, const JobStatus& status) {
+  page->One("stepwatch_step", "gauge", "Number of the training step that runs.", status.monitor.step);
+  page->One("stepwatch_collected_steps", "gauge", "Collected steps of the plan in force.", status.monitor.collected);
+  if (status.step_seconds)
+    page->One("stepwatch_step_seconds", "gauge", "Recent mean duration of a training step.", *status.step_seconds);
+  page->One("stepwatch_measuring_seconds", "counter",
+            "Time that threads of the trainer spent measuring, for plans that are drained.", status.measuring_seconds);
+  page->One("stepwatch_decision_waits", "counter",
+            "Step boundaries at which the trainer waited for the job's decision.", status.monitor.decision_waits);
+  page->One("stepwatch_decision_wait_seconds", "counter", "Time that the trainer waited at those boundaries.",
+            status.monitor.decision_wait_seconds);
+  page->One("stepwatch_decision_timeouts", "counter",
+            "Step boundaries at which the wait for the job's decision timed out.", status.monitor.decision_timeouts);
+}
+
+void AddCost(Page* page, const JobStatus& status) {
+  if (status.cost) {
+    page->Family("stepwatch_cost_seconds", "counter",
+                 "Time that threads of the trainer and devices spent measuring, by kinds of sites; boundary: ends of "
+                 "steps.");
+    for (const CostFacts::Part& part : status.cost->parts)
+      page->Sample(part.seconds, fmt::format("kind=\"{}\"", Page::Escaped(part.name)));
+    page->One("stepwatch_cost_device_seconds", "counter", "Part of stepwatch_cost_seconds that devices spent.",
+              status.cost->device_seconds);
+    page->One("stepwatch_cost_steps", "counter", "Steps in which a plan was in force, collected or not.",
+              status.cost->steps);
+    page->One("stepwatch_cost_step_seconds", "counter",
+              "Time that the steps of stepwatch_cost_steps took without measuring.", status.cost->step_seconds);
+  }
+  if (!status.budget) return;
+  const BudgetFacts& budget = *status.budget;
+  page->One("stepwatch_budget_percent", "gauge", "Share of the training time that measuring may take.", budget.percent);
+  if (budget.spent_percent)
+    page->One("stepwatch_budget_spent_percent", "gauge", "Recent share of the training time that measuring took.",
+              *budget.spent_percent);
+  page->One("stepwatch_budget_acting", "gauge",
+            "1 if exceeding the budget reduces the sampling, 0 if it is only reported.",
+            budget.why_not.empty() ? 1 : 0);
+  page->One("stepwatch_budget_interval_factor", "gauge", "Factor by which the budget lengthens step_interval.",
+            budget.factor);
+  page->One("stepwatch_budget_kinds_left_out", "gauge", "Kinds of sites that the budget excludes.",
+            budget.left_out.size());
+  page->One("stepwatch_budget_decisions", "counter",
+            "Changes of factor or excluded kinds by the budget, for the edit in force.", budget.decisions);
+}
+
+void AddLedger(Page* page, const Ledger& ledger) {
+  page->One("stepwatch_rows_produced", "counter", "Rows of plans that are drained.", ledger.produced);
+  page->One("stepwatch_rows_written", "counter", "Rows of drained plans that were written.", ledger.written);
+  page->Family("stepwatch_rows_dropped", "counter", "Rows of drained plans that were dropped, by reason.");
+  for (int i = 0; i < kDropReasonCount; ++i)
+    page->Sample(ledger.dropped[static_cast<size_t>(i)],
+                 fmt::format("reason=\"{}\"", DropReasonName(static_cast<DropReason>(i))));
+}
+
+void AddEdits(Page* page, const JobStatus& status) {
+  page->Family("stepwatch_looks", "counter", "Looks at the config file, by cause.");
+  page->Sample(status.looks.event, "cause=\"event\"");
+  page->Sample(status.looks.slow, "cause=\"slow\"");
+  page->Sample(status.looks.again, "cause=\"again\"");
+  page->Sample(status.looks.refresh, "cause=\"refresh\"");
+  page->Family("stepwatch_refusals", "counter", "Edits that were refused, by reason.");
+  page->Sample(status.refusals.syntax, "reason=\"syntax\"");
+  page->Sample(status.refusals.value, "reason=\"value\"");
+  page->Sample(status.refusals.limit, "reason=\"limit\"");
+  page->Sample(status.refusals.rank, "reason=\"rank\"");
+  page->One("stepwatch_aborts", "counter", "Edits on whose step the ranks did not agree.", status.aborts);
+  if (!status.file_sha256.empty())
+    page->One("stepwatch_last_edit_success", "gauge",
+              "1 if the newest edit was accepted, 0 if it was refused or aborted, or failed.",
+              status.refusal || status.last_aborted || !status.monitor.fault.empty() ? 0 : 1);
+  page->Family("stepwatch_decision_latency_seconds", "summary",
+               "Time from the look that saw an edit until its plan was armed, including the decision of the ranks.");
+  page->SumAndCount(status.decisions.seconds, status.decisions.count);
+  page->Family("stepwatch_swap_seconds", "summary",
+               "Time that the training thread spent between two steps on applying a plan or a stop.");
+  page->SumAndCount(status.swaps.seconds, status.swaps.count);
+  page->One("stepwatch_longest_swap_seconds", "gauge", "Longest single time of stepwatch_swap_seconds.",
+            status.longest_swap_seconds);
+  page->Family("stepwatch_drain_seconds", "summary",
+               "Time from the end of a plan until all its rows were written or counted as dropped.");
+  page->SumAndCount(status.drains.seconds, status.drains.count);
+  page->One("stepwatch_applied", "counter", "Plans that were applied.", status.applied);
+  page->One("stepwatch_last_applied_timestamp_seconds", "gauge",
+            "Time at which the newest plan was applied, in seconds since 1970; 0 if never.", status.last_applied_unix);
+  page->One("stepwatch_events", "counter", "Reported events.", status.events);
+  page->One("stepwatch_uptime_seconds", "gauge", "Time since the monitor was created.", status.uptime_seconds);
+}
+
+// Only what is limited is told.
+void AddLimits(Page* page, const JobStatus& status) {
+  const LimitFacts& limits = status.limits;
+  if (limits.bytes_max > 0) {
+    page->One("stepwatch_disk_bytes", "gauge", "Bytes on disk that this rank of the run has written.",
+              limits.bytes_used);
+    page->One("stepwatch_disk_bytes_max", "gauge", "Limit of stepwatch_disk_bytes (STEPWATCH_BYTES_MAX).",
+              limits.bytes_max);
+    page->One("stepwatch_disk_used_up", "gauge", "1 if the collection has ended because the disk bytes are used up.",
+              limits.bytes_used_up ? 1 : 0);
+  }
+  if (limits.rows_per_step_max > 0)
+    page->One("stepwatch_rows_per_step_max", "gauge", "The most rows that a collected step may have.",
+              limits.rows_per_step_max);
+  if (limits.queue_bytes_max > 0)
+    page->One("stepwatch_queue_bytes_max", "gauge", "The most memory for rows on their way to the files.",
+              limits.queue_bytes_max);
+}
+
+}  // namespace
+
+http::MetricsFormat WantedFormat(std::string_view accept_untrusted) {
+  const double liking = LikingOf(accept_untrusted, kOpenMetricsType);
+  return liking > 0 && liking >= LikingOf(accept_untrusted, kTextType) ? http::MetricsFormat::kOpenMetrics
+                                                                       : http::MetricsFormat::kPrometheus;
+}
+
+const char* ContentTypeOf(http::MetricsFormat format) {
+  return format == http::MetricsFormat::kOpenMetrics ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+                                                     : "text/plain; version=0.0.4; charset=utf-8";
+}
+
+std::string MetricsText(const JobStatus& status, http::MetricsFormat format, const SiteValues& sites) {
+  Page page(format);
+  AddState(&page, status);
+  AddRanks(&page, status);
+  AddSteps(&page, status);
+  AddCost(&page, status);
+  AddLedger(&page, status.ledger);
+  AddEdits(&page, status);
+  AddLimits(&page, status);
+  AddSites(&page, sites);
+  return std::move(page).Finish();
+}
+
+}  // namespace stepwatch::control_socket

@@ -1,0 +1,20 @@
+// What the control socket tells Prometheus.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "controller/control_socket/job.h"
+#include "controller/control_socket/site_metrics.h"
+#include "src/http/metrics_page.h"
+
+namespace stepwatch::control_socket {
+
+// The format that a header Accept asks for: OpenMetrics if it is named there and nothing else is liked better.
+http::MetricsFormat WantedFormat(std::string_view accept_untrusted);
+const char* ContentTypeOf(http::MetricsFormat format);
+
+std::string MetricsText(const JobStatus& status, http::MetricsFormat format = http::MetricsFormat::kPrometheus,
+                        const SiteValues& sites = {});
+
+}  // namespace stepwatch::control_socket

@@ -1,0 +1,173 @@
+#include "controller/control_socket/routes.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "controller/control_socket/beat_routes.h"
+#include "controller/control_socket/change_routes.h"
+#include "controller/control_socket/json_values.h"
+#include "controller/control_socket/metrics.h"
+#include "controller/control_socket/motion_routes.h"
+#include "controller/control_socket/ranks.h"
+#include "src/base/sha256.h"
+#include "src/base/text.h"
+#include "src/config/parse_config.h"
+#include "src/http/metrics_page.h"
+#include "src/json/json.h"
+
+namespace stepwatch::control_socket {
+namespace {
+
+using Way = Route::Way;
+
+constexpr bool kReads = false, kChanges = true;
+constexpr bool kOfJob = true;
+constexpr bool kUrgent = true;
+
+// For the drain, and for devices that owe numbers. What is missing then is left out.
+constexpr std::chrono::milliseconds kLatestTime{1000};
+// For ranks to hear a question and to answer; longer if they are to compile a plan. What another rank's control socket
+// hands on has to be answered before that one gives up.
+constexpr std::chrono::milliseconds kReportTime{1500};
+constexpr std::chrono::milliseconds kTrialTime{3500};
+
+http::Answer Of(const Json& json) {
+  http::Answer answer;
+  answer.body = json::Dump(json);
+  return answer;
+}
+
+http::Answer GetStatus(const Request&, Job& job) {
+  const JobStatus status = job.GetStatus();
+  http::Answer answer = Of(StatusJson(status));
+  answer.etag = status.file_sha256;
+  return answer;
+}
+
+void BeginRanks(const Request&, Job& job, OnAnswer then) {
+  job.AskRanks(QuestionText({RankMatter::kReport, ""}), kReportTime,
+               [own = job.GetStatus(), then = std::move(then)](const Result<RankWords>& words) {
+                 then(words.ok() ? Of(RanksJson(own, words.value())) : http::Busy(words.status().message()));
+               });
+}
+
+void BeginDryRun(const Request& request, Job& job, OnAnswer then) {
+  const JobStatus own = job.GetStatus();
+  const std::string sha256 = base::Sha256Hex(request.body);
+  Status refusal = config::ParseConfig(request.body).status();
+  if (refusal.ok() && base::ValidUtf8(request.body) != request.body)
+    refusal = Status(StatusCode::kInvalid, "the config is not valid UTF-8");
+  if (!refusal.ok()) return then(Of(RefusedTrialsJson(own, sha256, refusal)));
+  job.AskRanks(QuestionText({RankMatter::kTrial, request.body}), kTrialTime,
+               [own, sha256, then = std::move(then)](const Result<RankWords>& words) {
+                 then(words.ok() ? Of(TrialsJson(own, sha256, words.value())) : http::Busy(words.status().message()));
+               });
+}
+
+http::Answer PostValidate(const Request& request, Job&) {
+  return Of(ValidationJson(base::Sha256Hex(request.body), config::ParseConfig(request.body)));
+}
+
+// Beside each kind of sites what it takes of a collected step, as far as that was ever measured in this run.
+void AddCosts(const std::optional<CostFacts>& cost, Json* preview) {
+  const auto sites = preview->find("sites");
+  if (sites == preview->end()) return;
+  for (Json& kind : *sites) {
+    Json& seconds = kind["seconds_per_collected_step"] = Json();
+    if (!cost) continue;
+    for (const CostFacts::Part& part : cost->parts)
+      if (kind["kind"] == part.name) seconds = part.per_collected;
+  }
+}
+
+http::Answer PostPlan(const Request& request, Job& job) {
+  const Result<PlanPreview> preview = job.Preview(request.body);
+  if (!preview.ok()) return http::Busy(preview.status().message());
+  Json json = PlanPreviewJson(preview.value());
+  AddCosts(job.GetStatus().cost, &json);
+  return Of(json);
+}
+
+http::Answer GetLatest(const Request& request, Job& job) {
+  std::string kinds;
+  for (const SiteKindTraits& traits : kSiteKindTraits) {
+    if (request.parameter == traits.name) return Of(LatestJson(traits.kind, job.Latest(traits.kind, kLatestTime)));
+    kinds += (kinds.empty() ? "" : ", ") + std::string(traits.name);
+  }
+  http::Answer answer = http::NoSuchPath(request.parameter);
+  answer.body = json::Dump(http::ErrorJson(
+      "not_found", "unknown kind \"" + base::Printable(request.parameter) + "\"; the kinds are " + kinds));
+  return answer;
+}
+
+http::Answer GetMetrics(const Request& request, Job& job) {
+  const http::MetricsFormat format = WantedFormat(request.accept);
+  http::Answer answer;
+  answer.content_type = ContentTypeOf(format);
+  answer.body = MetricsText(job.GetStatus(), format, AskSites(job));
+  return answer;
+}
+
+http::Answer GetDoctor(const Request&, Job& job) {
+  return Of(DoctorJson(job.Examine()));
+}
+
+struct PathMatch {
+  bool matches = false;
+  std::string_view parameter;
+};
+
+PathMatch MatchPath(std::string_view pattern, std::string_view path) {
+  const size_t brace = pattern.find('{');
+  if (brace == std::string_view::npos) return {pattern == path, ""};
+  if (!path.starts_with(pattern.substr(0, brace))) return {};
+  const std::string_view parameter = path.substr(brace);
+  return {!parameter.empty() && parameter.find('/') == std::string_view::npos, parameter};
+}
+
+}  // namespace
+
+const std::vector<Route>& Routes() {
+  static const std::vector<Route> routes = {
+      {"GET", "/v1/status", Way::kAtOnce, GetStatus},
+      {"GET", "/v1/ranks", Way::kLater, nullptr, BeginRanks, kReads, kOfJob},
+      {"POST", "/v1/dry-run", Way::kLater, nullptr, BeginDryRun, kReads, kOfJob},
+      {"POST", "/v1/validate", Way::kOnWorker, PostValidate},
+      {"POST", "/v1/plan", Way::kOnWorker, PostPlan},
+      {"GET", "/v1/latest/{kind}", Way::kOnWorker, GetLatest},
+      {"GET", "/v1/events", Way::kEvents, nullptr},
+      {"GET", "/v1/pulse", Way::kPulse, nullptr},
+      {"GET", "/v1/beats", Way::kOnWorker, GetBeats},
+      {"GET", "/v1/doctor", Way::kOnWorker, GetDoctor},
+      {"GET", "/metrics", Way::kOnWorker, GetMetrics},
+      {"POST", "/v1/apply", Way::kLater, nullptr, BeginApply, kChanges, kOfJob},
+      {"POST", "/v1/start", Way::kLater, nullptr, BeginStart, kChanges, kOfJob},
+      {"POST", "/v1/stop", Way::kLater, nullptr, BeginStop, kChanges, kOfJob, kUrgent},
+      {"POST", "/v1/rollback", Way::kLater, nullptr, BeginRollback, kChanges, kOfJob},
+      {"POST", "/v1/pause", Way::kOnWorker, PostPause, nullptr, kChanges, kOfJob},
+      {"POST", "/v1/resume", Way::kOnWorker, PostResume, nullptr, kChanges, kOfJob},
+      {"POST", "/v1/rotate", Way::kOnWorker, PostRotate, nullptr, kChanges},
+      {"GET", "/v1/history", Way::kLater, nullptr, BeginHistory, kReads, kOfJob},
+      {"GET", "/v1/configs/{sha256}", Way::kLater, nullptr, BeginConfig, kReads, kOfJob},
+  };
+  return routes;
+}
+
+Match FindRoute(std::string_view method, std::string_view target_untrusted) {
+  const std::string_view path = target_untrusted.substr(0, target_untrusted.find('?'));
+  Match match;
+  if (path.size() < target_untrusted.size()) match.query = target_untrusted.substr(path.size() + 1);
+  for (const Route& route : Routes()) {
+    const PathMatch found = MatchPath(route.path, path);
+    if (!found.matches) continue;
+    if (method == route.method) {
+      match.route = &route;
+      match.parameter = found.parameter;
+      return match;
+    }
+    match.allow += (match.allow.empty() ? "" : ", ") + std::string(route.method);
+  }
+  return match;
+}
+
+}  // namespace stepwatch::control_socket

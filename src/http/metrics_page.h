@@ -1,0 +1,67 @@
+// The text of a page of metrics, in either of the formats that Prometheus reads.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <string>
+#include <string_view>
+
+namespace stepwatch::http {
+
+enum class MetricsFormat : uint8_t {
+  kPrometheus,   // text format 0.0.4
+  kOpenMetrics,  // 1.0
+};
+
+class MetricsPage {
+ public:
+  explicit MetricsPage(MetricsFormat format) : format_(format) {}
+
+  // What follows are its samples. `name`: of a counter without "_total", of an info without "_info"; one that ends in
+  // "_seconds" is told as such.
+  void Family(std::string_view name, std::string_view type, std::string_view help);
+  // `labels`: name="value",…
+  template <class Number>
+  void Sample(Number value, std::string_view labels = "") {
+    Line(suffix_, value, labels);
+  }
+  // Of a summary: what all took, and how many there were.
+  void SumAndCount(double sum, uint64_t count) {
+    Line("_sum", sum, "");
+    Line("_count", count, "");
+  }
+  template <class Number>
+  void One(std::string_view name, std::string_view type, std::string_view help, Number value) {
+    Family(name, type, help);
+    Sample(value);
+  }
+  std::string Finish() &&;
+
+  // The value of a label: UTF-8, with \\, \" and \n.
+  static std::string Escaped(std::string_view text_untrusted);
+
+ private:
+  template <class Number>
+  void Line(std::string_view suffix, Number value, std::string_view labels) {
+    text_ += name_;
+    text_ += suffix;
+    if (!labels.empty()) fmt::format_to(std::back_inserter(text_), "{{{}}}", labels);
+    text_ += ' ' + ValueText(value) + '\n';
+  }
+  template <class Number>
+  static std::string ValueText(Number value) {
+    if constexpr (std::is_floating_point_v<Number>) {
+      if (std::isnan(value)) return "NaN";
+      if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
+    }
+    return fmt::format("{}", value);
+  }
+
+  const MetricsFormat format_;
+  std::string name_;
+  std::string_view suffix_;
+  std::string text_;
+};
+
+}  // namespace stepwatch::http

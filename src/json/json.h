@@ -1,0 +1,31 @@
+// JSON that this program writes, as a value of the JSON library.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "stepwatch/status.h"
+
+namespace stepwatch {
+
+// Members keep the order in which they were added.
+using Json = nlohmann::ordered_json;
+
+namespace json {
+
+// On one line. Bytes that are not UTF-8 are replaced.
+std::string Dump(const Json& json);
+// Null for an empty text, or for no number.
+Json OrNull(const std::string& text);
+Json OrNull(const std::optional<int64_t>& number);
+Json OrNull(const std::optional<double>& number);
+// Null for the number `none`.
+Json Unless(int64_t number, int64_t none);
+// See bounded::ParseJson.
+Result<Json> Parse(std::string_view text_untrusted);
+
+}  // namespace json
+}  // namespace stepwatch

@@ -1,0 +1,81 @@
+#include "src/sockets/acceptor.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+
+#include "src/base/free_descriptors.h"
+#include "src/sockets/unix_listener.h"
+
+namespace stepwatch::sockets {
+namespace {
+
+// When there is no descriptor for a connection, or no memory.
+constexpr std::chrono::milliseconds kPause{100};
+// Between two wake-ups those who have come in say who they are.
+constexpr int kAcceptsPerWakeup = 4;
+constexpr size_t kReserveMax = 64;
+constexpr size_t kReservePart = 4;
+constexpr size_t kFreeForEach = 3;
+
+}  // namespace
+
+size_t DescriptorReserve() {
+  return std::min(base::DescriptorLimit() / kReservePart, kReserveMax);
+}
+
+bool HasRoomForConnection() {
+  const size_t wanted = 1 + std::max(DescriptorReserve(), kFreeForEach * (base::UnforkedFd::Count() + 1));
+  return base::FreeDescriptors(wanted) >= wanted;
+}
+
+Status Acceptor::Open(int listening) {
+  boost::system::error_code error;
+  acceptor_.assign(listening, error);
+  if (error)
+    return Status(StatusCode::kUnavailable,
+                  "the event loop of the control socket rejected the socket: " + error.message());
+  Await();
+  return Status();
+}
+
+void Acceptor::Close() {
+  ++opening_;
+  pause_.cancel();
+  if (acceptor_.is_open()) (void)acceptor_.release();
+}
+
+void Acceptor::Await() {
+  acceptor_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                       [this, opening = opening_](const boost::system::error_code& error) {
+                         if (!error && opening == opening_) AcceptSome();
+                       });
+}
+
+void Acceptor::AcceptSome() {
+  for (int i = 0; i < kAcceptsPerWakeup && acceptor_.is_open(); ++i) {
+    if (!HasRoomForConnection()) {
+      if (make_room_ && make_room_()) continue;
+      return Pause();
+    }
+    base::UnforkedFd connection = AcceptAt(acceptor_.native_handle());
+    if (connection.valid()) {
+      on_connection_(std::move(connection));
+      continue;
+    }
+    if (errno == EINTR || errno == ECONNABORTED) continue;
+    if (errno == EAGAIN) break;
+    // Too many descriptors, most likely, while the connection still waits: without a pause this would turn in circles.
+    return Pause();
+  }
+  if (acceptor_.is_open()) Await();
+}
+
+void Acceptor::Pause() {
+  pause_.expires_after(kPause);
+  pause_.async_wait([this, opening = opening_](const boost::system::error_code& error) {
+    if (!error && opening == opening_) Await();
+  });
+}
+
+}  // namespace stepwatch::sockets

@@ -1,0 +1,248 @@
+#include "controller/control_socket/beat_log.h"
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "src/json/json.h"
+#include "tests/catch.h"
+
+namespace stepwatch::control_socket {
+namespace {
+
+using step::PulseWriter;
+using vocabulary::PulsePage;
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+struct Told {
+  Told() {
+    PulseWriter::Setup setup;
+    setup.run_id = "run-1";
+    REQUIRE(writer.Open(setup).ok());
+  }
+  void EndStep(int64_t step, double seconds = 0) {
+    now += std::chrono::nanoseconds(static_cast<int64_t>(seconds * 1e9));
+    writer.EndStep(step, now);
+  }
+  void Report(const char* name, double value, int64_t step = kStepInProgress) {
+    const ReportedNumber number{name, value};
+    writer.Report(&number, 1, step);
+  }
+  std::vector<Json> All(uint64_t since = 0) {
+    std::vector<Json> lines;
+    page = log.After(since, 100000);
+    for (const std::string& line : page.lines) lines.push_back(json::Parse(line).value());
+    return lines;
+  }
+  // Beats, or events, alone.
+  std::vector<Json> Only(const char* what) {
+    std::vector<Json> found;
+    for (const Json& line : All())
+      if (line.contains(what)) found.push_back(line[what]);
+    return found;
+  }
+
+  PulseWriter writer{0};
+  BeatLog log{{"run-1", "host-1", 3, 8}, &writer};
+  PulseWriter::Clock::time_point now = PulseWriter::Clock::now();
+  BeatPage page;
+};
+
+TEST_CASE("the beats of a process begin with the event that it has started") {
+  Told told;
+  const std::vector<Json> lines = told.All();
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0]["run"] == "run-1");
+  CHECK(lines[0]["rank"] == 3);
+  CHECK(lines[0]["t"].get<double>() > 1.6e9);
+  CHECK(lines[0]["event"] == Json({{"kind", "start"}, {"world", 8}, {"host", "host-1"}}));
+  CHECK(told.page.next == 1);
+  CHECK(told.page.newest == 1);
+}
+
+TEST_CASE("the end of a step is a beat with the numbers that were reported in it") {
+  Told told;
+  told.EndStep(0);
+  told.Report("loss", 2.5);
+  told.Report("lr", 1e-4);
+  told.Report("loss", 2.25);
+  told.EndStep(1, 0.5);
+  const std::vector<Json> beats = told.Only("beat");
+  REQUIRE(beats.size() == 3);
+  CHECK(beats[0] == Json({{"step", 0}, {"phase", "train"}}));
+  CHECK(beats[1] == Json({{"step", 0}, {"phase", "train"}}));
+  CHECK(beats[2] == Json({{"step", 1}, {"phase", "train"}, {"step_seconds", 0.5}, {"loss", 2.25}, {"lr", 1e-4}}));
+}
+
+TEST_CASE("numbers that come after their step, or before it, are told of that step") {
+  Told told;
+  told.EndStep(0);
+  told.EndStep(1, 1);
+  const ReportedNumber late[] = {{"loss", 3}, {"grad_norm", 1}};
+  told.writer.Report(late, 2, 0);
+  told.Report("loss", 5, 3);
+  told.EndStep(2, 1);
+  told.EndStep(3, 1);
+  const std::vector<Json> beats = told.Only("beat");
+  REQUIRE(beats.size() == 6);
+  CHECK(beats[3] == Json({{"step", 0}, {"phase", "train"}, {"loss", 3.0}, {"grad_norm", 1.0}}));
+  CHECK(beats[4]["step"] == 2);
+  CHECK_FALSE(beats[4].contains("loss"));
+  CHECK(beats[5]["step"] == 3);
+  CHECK(beats[5]["loss"] == 5.0);
+}
+
+TEST_CASE("what is no number is told in words") {
+  Told told;
+  told.Report("loss", kNan);
+  told.Report("a", kInf);
+  told.Report("b", -kInf);
+  told.EndStep(0);
+  const Json beat = told.Only("beat").back();
+  CHECK(beat["loss"] == "nan");
+  CHECK(beat["a"] == "inf");
+  CHECK(beat["b"] == "-inf");
+}
+
+TEST_CASE("a step's own time is without the phases in it, and a reported one holds") {
+  Told told;
+  told.EndStep(0);
+  told.EndStep(1, 2);
+  told.Report("step_seconds", 0.25);
+  told.EndStep(2, 2);
+  const std::vector<Json> beats = told.Only("beat");
+  CHECK(beats[2]["step_seconds"] == 2.0);
+  CHECK(beats[3]["step_seconds"] == 0.25);
+}
+
+TEST_CASE("an evaluation in the middle of a step is none of the step's own time") {
+  Told told;
+  const auto first = PulseWriter::Clock::now();
+  told.writer.EndStep(0, first);
+  (void)told.writer.SetPhase({Phase::kEval, 0});
+  const auto begun = PulseWriter::Clock::now();
+  while (PulseWriter::Clock::now() < begun + std::chrono::milliseconds(20)) {
+  }
+  (void)told.writer.SetPhase({Phase::kTrain, 0});
+  const auto trains = PulseWriter::Clock::now();
+  told.writer.EndStep(1, trains + std::chrono::seconds(10));
+  const double own = told.Only("beat").back()["step_seconds"];
+  CHECK(own >= 10);
+  CHECK(own < 10 + std::chrono::duration<double>(trains - first).count() - 0.0199);
+}
+
+TEST_CASE("a pause is an event with its expiry, and so is its end") {
+  Told told;
+  told.EndStep(0);
+  const auto ms = [](auto time) {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
+  };
+  (void)told.writer.SetPhase({Phase::kPaused, ms(PulseWriter::Clock::now()) + 60000});
+  (void)told.writer.SetPhase({Phase::kEval, 0});
+  const std::vector<Json> events = told.Only("event");
+  REQUIRE(events.size() == 3);
+  CHECK(events[1]["kind"] == "pause");
+  CHECK(events[1]["expires_seconds"].get<double>() > 0);
+  CHECK(events[1]["expires_seconds"].get<double>() <= 60);
+  CHECK(events[2] == Json({{"kind", "resume"}}));
+  CHECK(told.Only("beat").back() == Json({{"step", 0}, {"phase", "eval"}}));
+}
+
+TEST_CASE("signals and checkpoints are events") {
+  Told told;
+  told.writer.ReportSignal(15);
+  told.writer.ReportCheckpoint(40);
+  const std::vector<Json> events = told.Only("event");
+  REQUIRE(events.size() == 3);
+  CHECK(events[1] == Json({{"kind", "signal"}, {"number", 15}}));
+  CHECK(events[2] == Json({{"kind", "checkpoint"}, {"step", 40}}));
+}
+
+TEST_CASE("an exception and the end are told, and lie in the pulse for when the process is gone") {
+  Told told;
+  told.EndStep(0);
+  told.log.Note(ExceptionReport{"ValueError", "bad \"value\"", "File a\nFile b", "f00d", true});
+  told.log.NoteEnd(RunEnd::kError);
+  told.log.NoteEnd(RunEnd::kOk);  // too late
+  const std::vector<Json> lines = told.All();
+  const std::vector<Json> events = told.Only("event");
+  REQUIRE(events.size() == 3);
+  CHECK(events[1] == Json({{"kind", "exception"},
+                           {"type", "ValueError"},
+                           {"message", "bad \"value\""},
+                           {"fingerprint", "f00d"},
+                           {"step", 0},
+                           {"stack", "File a\nFile b"}}));
+  CHECK(events[2] == Json({{"kind", "end"}, {"reason", "error"}}));
+  const auto mapped = base::MapSealed(told.writer.page_fd(), sizeof(PulsePage), vocabulary::kPulseBytesMax);
+  REQUIRE(mapped.ok());
+  const auto words = vocabulary::ReadLastWords(*static_cast<const PulsePage*>(mapped.value().data()));
+  REQUIRE(words.size() == 2);
+  CHECK(json::Parse(words[0].line).value() == lines[lines.size() - 2]);
+  CHECK(json::Parse(words[1].line).value() == lines.back());
+  CHECK(words[1].number == told.page.newest);
+}
+
+TEST_CASE("an exception of any size keeps the end of its stack, and leaves room for the word of the end") {
+  Told told;
+  const std::string stack = std::string(100000, '"') + "the innermost frame";
+  for (int i = 0; i < 5; ++i) told.log.Note({std::string(5000, 'T'), std::string(50000, '\xfe'), stack, "", false});
+  told.log.NoteEnd(RunEnd::kSignal);
+  const std::vector<Json> events = told.Only("event");
+  REQUIRE(events.size() == 7);
+  CHECK(events[1]["stack"].get<std::string>().ends_with("the innermost frame"));
+  const auto mapped = base::MapSealed(told.writer.page_fd(), sizeof(PulsePage), vocabulary::kPulseBytesMax);
+  const auto words = vocabulary::ReadLastWords(*static_cast<const PulsePage*>(mapped.value().data()));
+  REQUIRE(words.size() >= 2);
+  CHECK(json::Parse(words.front().line).ok());
+  CHECK(json::Parse(words.back().line).value()["event"]["reason"] == "signal");
+}
+
+TEST_CASE("a reader who comes again gets what is new, and learns what it has missed") {
+  Told told;
+  for (int64_t step = 0; step < 10; ++step) told.EndStep(step, 0.1);
+  const BeatPage first = told.log.After(0, 4);
+  CHECK(first.lines.size() == 4);
+  CHECK(first.next == 4);
+  CHECK(first.lost == 0);
+  const BeatPage second = told.log.After(first.next, 1000);
+  CHECK(second.lines.size() == second.newest - 4);
+  CHECK(told.log.After(second.next, 1000).lines.empty());
+  CHECK(told.log.After(second.next, 1000).next == second.next);
+  for (int round = 0; round < 20; ++round) {
+    for (int64_t step = 0; step < 1000; ++step) told.EndStep(10 + round * 1000 + step, 0.1);
+    told.log.Take();
+  }
+  const BeatPage late = told.log.After(second.next, 100000);
+  CHECK(late.lines.size() == BeatLog::kLinesMax);
+  CHECK(late.lost == 20000 - BeatLog::kLinesMax);
+  CHECK(late.dropped == 0);
+  // A number of the process that had this socket before.
+  CHECK(told.log.After(1000000, 5).lines.size() == 5);
+}
+
+TEST_CASE("the lines have the run id that is known when they are read") {
+  Told told;
+  told.log.SetRunId("run-of-rank-0");
+  CHECK(told.All()[0]["run"] == "run-of-rank-0");
+  CHECK(told.page.run_id == "run-of-rank-0");
+}
+
+TEST_CASE("numbers of steps that never come, and too many of one step, are counted and not kept") {
+  Told told;
+  for (int i = 0; i < 300; ++i) told.Report(("n" + std::to_string(i)).c_str(), i);
+  for (int64_t step = 0; step < 400; ++step) told.Report("x", 1, 1000 + step);
+  told.EndStep(0);
+  (void)told.All();
+  CHECK(told.page.dropped == 300 - 256 + 400 - 255);
+  told.EndStep(5000);
+  (void)told.All();
+  CHECK(told.page.dropped == 300 - 256 + 400);
+}
+
+}  // namespace
+}  // namespace stepwatch::control_socket

@@ -1,0 +1,282 @@
+"""`stepwatch start`, `stop`, `apply` and `rollback` of a running job: through its control socket, also with --wait."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+import control_socket_client
+from rehearse_process import BINARY, ROOT, Rehearsal
+
+pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
+
+API = json.loads((ROOT / "schemas/control_api.json").read_text())
+OFF = '{"dynamic_on": false, "collect_times": 3, "wg_distribution": true, "ops": ["norm"]} // by hand\n'
+ON = OFF.replace("false", "true")
+LONG = ON.replace("3", "1000000")
+
+
+def stepwatch(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [str(BINARY), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def answer(*arguments: object) -> tuple[int, dict]:
+    result = stepwatch(*arguments, "--json")
+    return result.returncode, json.loads(result.stdout)
+
+
+def sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def check(schema: str, instance: object) -> None:
+    reference = {"$ref": f"#/components/schemas/{schema}", "components": API["components"]}
+    jsonschema.Draft202012Validator(reference).validate(instance)
+
+
+@pytest.fixture(autouse=True)
+def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "r"
+    monkeypatch.setenv("STEPWATCH_RUNTIME_DIR", str(path))
+    return path
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[Rehearsal]:
+    with Rehearsal(tmp_path, OFF, "--steps", "1000000", "--step-time", "5ms") as rehearsal:
+        rehearsal.until_step(1)
+        rehearsal.until_socket_opens()
+        yield rehearsal
+
+
+@pytest.fixture
+def new(tmp_path: Path) -> Path:
+    path = tmp_path / "new.json"
+    path.write_text(LONG)
+    return path
+
+
+def test_a_verb_on_the_file_of_a_running_job_goes_through_its_control_socket(job: Rehearsal, new: Path) -> None:
+    code, applied = answer("apply", new, "--config", job.config)
+    check("Change", applied)
+    assert (code, applied["via"], applied["outcome"], applied["taken"]) == (0, "door", "written", "armed")
+    assert (applied["replaced_sha256"], applied["sha256"]) == (sha256(OFF), sha256(LONG))
+    assert job.config.read_text() == LONG
+    job.until_event("applied")
+    assert answer("start", job.config)[0] == 7
+    assert answer("stop", job.config)[1]["taken"] == "stopping"
+    assert job.config.read_text() == LONG.replace("true", "false", 1)
+    job.until_event("drained")
+    code, conflict = answer("start", job.config, "--if-match", sha256("x"))
+    assert (code, conflict["error"]["code"]) == (3, "conflict")
+    assert conflict["error"]["found_sha256"] == sha256(job.config.read_text())
+    new.write_text('{\n  "ops": "norm"\n}')
+    refused = stepwatch("apply", new, "--config", job.config)
+    assert refused.returncode == 2 and f'{new}:2:10: error: "ops"' in refused.stderr
+
+
+def test_the_only_job_need_not_be_named_and_a_job_is_named_as_for_status(job: Rehearsal, new: Path) -> None:
+    assert answer("apply", new)[1]["config"] == str(job.config)
+    for word in (job.process.pid, job.config):
+        assert answer("stop", word)[1]["via"] == "door"
+    assert stepwatch("start").returncode == 0
+
+
+def test_without_a_job_the_file_is_written(tmp_path: Path, new: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(OFF)
+    code, started = answer("start", config)
+    assert (code, started["via"], config.read_text()) == (0, "file", ON)
+    code, alone = answer("stop", config, "--wait", "drained")
+    assert (code, alone["error"]["code"], config.read_text()) == (6, "no_job", ON)
+
+
+def test_a_static_job_is_gone_past(tmp_path: Path) -> None:
+    with Rehearsal(tmp_path, ON, "--steps", "1000000", dynamic=False) as job:
+        job.until_step(1)
+        job.until_socket_opens()
+        code, stopped = answer("stop", job.config)
+        assert (code, stopped["via"]) == (0, "file")
+        code, refused = answer("start", job.process.pid)
+        assert (code, refused["error"]["code"]) == (5, "static")
+
+
+def test_wait_applied_means_that_rows_are_written(job: Rehearsal, new: Path) -> None:
+    code, applied = answer("apply", new, "--config", job.config, "--wait", "applied", "--timeout", "60")
+    assert (code, applied["reached"]) == (0, True)
+    assert [row for row in job.rows("grad_reduced") if int(row["step"]) == applied["applied_step"]]
+    code, stopped = answer("stop", job.config, "--wait", "drained", "--timeout", "60")
+    assert (code, stopped["reached"], stopped["plan_id"]) == (0, True, 1)
+    ledger = stopped["ledger"]
+    rows = job.rows("grad_reduced") + job.rows("grad_unreduced")
+    assert ledger["produced"] == ledger["written"] == len(rows) > 0
+
+
+def test_a_stop_with_now_ends_when_the_plan_is_out_of_force(tmp_path: Path, new: Path) -> None:
+    with Rehearsal(tmp_path, OFF, "--steps", "1000000", "--step-time", "50ms") as job:
+        job.until_step(1)
+        job.until_socket_opens()
+        assert answer("apply", new, "--config", job.config, "--wait", "applied", "--timeout", "60")[0] == 0
+        code, stopped = answer("stop", job.config, "--now", "--timeout", "60")
+        assert (code, stopped["taken"], stopped["reached"]) == (0, "stopping", True)
+        assert json.loads(stepwatch("status", job.config, "--json").stdout)["state"] in ("DRAINING", "IDLE")
+        again = stepwatch("stop", job.config, "--now")  # nothing is in force
+        assert again.returncode == 7 and "stopped" in again.stdout
+        code, drained = answer("stop", job.config, "--wait", "drained", "--timeout", "60")
+        assert (code, drained["reached"]) == (7, True)
+        job.until_event("drained")
+        job.check_ledgers()
+        assert job.rows("grad_reduced")
+
+
+def test_what_now_means_is_asked_for_once_and_of_a_job(tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(ON)
+    code, alone = answer("stop", config, "--now")
+    assert (code, alone["error"]["code"], config.read_text()) == (6, "no_job", ON)
+    for words in (["--now", "--wait", "drained"], ["--timeout", "3"]):
+        refused = stepwatch("stop", config, *words)
+        assert refused.returncode == 2 and "--wait" in refused.stderr
+    assert stepwatch("start", config, "--timeout", "3").returncode == 2
+    assert config.read_text() == ON
+
+
+def test_wait_drained_ends_when_all_rows_are_written(job: Rehearsal) -> None:
+    code, started = answer("start", job.config, "--wait", "drained", "--timeout", "60")
+    assert (code, started["reached"], started["collected_steps"]) == (0, True, 3)
+    assert len(job.row_steps("grad_reduced")) == 3
+
+
+def test_an_edit_for_a_step_begins_there_and_gives_way_to_the_next(job: Rehearsal, new: Path, tmp_path: Path) -> None:
+    code, applied = answer("apply", new, "--config", job.config, "--at-step", "100000000")
+    check("Change", applied)
+    assert (code, applied["taken"], applied["at_step"]) == (0, "armed", 100000000)
+    said = stepwatch("apply", new, "--config", job.config, "--at-step", "7")
+    assert said.returncode == 7 and "plan 1 waits for step 100000000" in said.stdout
+    short = tmp_path / "short.json"
+    short.write_text(ON)
+    step = json.loads(stepwatch("status", job.config, "--json").stdout)["step"] + 400
+    code, applied = answer("apply", short, "--config", job.config, "--at-step", step, "--wait", "drained")
+    assert (code, applied["at_step"], applied["applied_step"]) == (0, step, step)
+    assert job.until_event("superseded")["plan"] == 1
+    refused = stepwatch("apply", new, "--config", job.config, "--at-step", "-1")
+    assert refused.returncode not in (0, 7) and "--at-step" in refused.stderr
+
+
+def test_a_file_has_no_steps(tmp_path: Path, new: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(OFF)
+    code, refused = answer("apply", new, "--config", config, "--at-step", "5")
+    assert (code, refused["error"]["code"]) == (6, "no_job")
+    assert config.read_text() == OFF
+
+
+def test_a_wait_that_takes_too_long_says_so_and_the_change_stays(job: Rehearsal, new: Path) -> None:
+    code, late = answer("apply", new, "--config", job.config, "--wait", "drained", "--timeout", "0.3")
+    assert (code, late["reached"]) == (5, False)
+    assert "0.3 s" in late["why"]
+    assert job.config.read_text() == LONG
+
+
+def test_a_job_that_goes_away_ends_the_wait(job: Rehearsal, new: Path) -> None:
+    command = [str(BINARY), "apply", str(new), "--config", str(job.config), "--wait", "drained"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as verb:
+        assert verb.stdout is not None
+        assert "waits for step" in verb.stdout.readline()
+        job.process.kill()
+        _, errors = verb.communicate(timeout=60)
+    assert verb.returncode == 6
+    assert "the job is gone" in errors
+
+
+def test_a_wait_for_what_something_newer_replaces_fails(tmp_path: Path, new: Path) -> None:
+    with Rehearsal(tmp_path, OFF, "--steps", "1000000", "--step-time", "3s") as job:
+        job.until_event("seen")
+        job.until_socket_opens()
+        command = [str(BINARY), "apply", str(new), "--config", str(job.config), "--wait", "applied", "--json"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as verb:
+            job.until_event("armed")
+            assert answer("apply", "--config", job.config, save_as(tmp_path, LONG + "\n"))[0] == 0
+            output, _ = verb.communicate(timeout=60)
+        assert verb.returncode == 4
+        assert "superseded" in json.loads(output)["why"]
+
+
+def save_as(directory: Path, text: str) -> Path:
+    path = directory / "newer.json"
+    path.write_text(text)
+    return path
+
+
+def test_dry_run_changes_nothing(job: Rehearsal, new: Path) -> None:
+    code, verdict = answer("apply", new, "--dry-run", "--config", job.config)
+    assert (code, verdict["valid"], verdict["via"]) == (0, True, "door")
+    new.write_text('{"ops": 3}')
+    code, verdict = answer("apply", new, "--dry-run", "--config", job.config)
+    assert (code, verdict["valid"], verdict["error"]["key"]) == (2, False, "ops")
+    assert job.config.read_text() == OFF
+
+
+def test_rollback_knows_where_the_job_keeps_its_history(job: Rehearsal, new: Path) -> None:
+    assert answer("start", job.config, "--wait", "drained", "--timeout", "60")[0] == 0
+    job.until_event("wrote_back")
+    new.write_text(ON.replace("norm", "max"))
+    assert answer("apply", new, "--config", job.config, "--wait", "drained", "--timeout", "60")[0] == 0
+    job.until_event("wrote_back")
+    code, back = answer("rollback", "--config", job.config, "--wait", "applied", "--timeout", "60")
+    assert (code, back["old_plan_id"], back["sha256"]) == (0, 1, sha256(ON))
+    assert answer("rollback", "77", "--config", job.config)[0] == 2
+    listed = stepwatch("history", job.out)
+    assert f"through the control socket: uid {os.geteuid()}, pid " in listed.stdout
+
+
+def test_a_job_that_is_stopped_for_a_while_is_asked_once(job: Rehearsal, new: Path) -> None:
+    """The verb asks again with the same request id: what was under way is not done twice."""
+    command = [str(BINARY), "apply", str(new), "--config", str(job.config), "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as verb:
+        job.process.send_signal(signal.SIGSTOP)
+        subprocess.Popen(["sh", "-c", f"sleep 1; kill -CONT {job.process.pid}"])
+        output, _ = verb.communicate(timeout=60)
+    assert verb.returncode in (0, 7)
+    assert json.loads(output)["sha256"] == sha256(LONG)
+    job.until_event("applied")
+    assert len(job.events("armed")) == 1
+
+
+def test_answers_over_http_are_as_the_schema_says(job: Rehearsal, runtime: Path) -> None:
+    path = next(runtime.glob("[0-9]*.sock"))
+
+    def ask(method: str, target: str, body: str = "", **headers: str) -> tuple[int, dict]:
+        sent = {name.replace("_", "-"): text for name, text in headers.items()}
+        status, _, text = control_socket_client.ask(path, method, target, body, sent)
+        return status, json.loads(text)
+
+    status, change = ask("POST", "/v1/apply", ON, Idempotency_Key="one", If_Match=f'"{sha256(OFF)}"')
+    assert status == 200
+    check("Change", change)
+    assert ask("POST", "/v1/apply", ON, Idempotency_Key="one", If_Match=f'"{sha256(OFF)}"')[1] == change
+    job.until_event("wrote_back")
+    status, history = ask("GET", "/v1/history?limit=1")
+    assert status == 200
+    check("History", history)
+    assert history["lines"][0]["peer"]["pid"] == os.getpid()
+    for method, target, body, headers, expected in [
+        ("POST", "/v1/apply", ON, {"Idempotency_Key": "one"}, 422),
+        ("POST", "/v1/apply", "{", {}, 422),
+        ("POST", "/v1/apply", ON, {"If_Match": "x"}, 412),
+        ("POST", "/v1/stop", "now", {}, 400),
+        ("POST", "/v1/rollback?plan=9", "", {}, 404),
+        ("GET", "/v1/configs/" + "0" * 64, "", {}, 404),
+    ]:
+        status, error = ask(method, target, body, **headers)
+        assert status == expected
+        check("Error", error)
