@@ -1,4 +1,4 @@
-// `stepwatch ps`, `status` and `events`: running jobs, asked through their doors (docs/control_api.md).
+// `stepwatch ps`, `status` and `events`: running jobs, asked through their doors (docs/formats/control_api.md).
 #pragma once
 
 #include <string>
