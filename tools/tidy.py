@@ -6,6 +6,7 @@ functions are reported as notes, which are not findings.
 
 from __future__ import annotations
 
+import functools
 import re
 import subprocess
 import sys
@@ -39,12 +40,12 @@ WORDS = re.compile(
 QUOTED = re.compile(r"`[^`]*`|\[[^]]*\]\([^)]*\)|\"[^\"]*\"")
 LITERAL = re.compile(r'"((?:[^"\\\\]|\\\\.)*)"')
 HELP_TEXTS = ("controller/cli/main.cc", "operations/daemon/main.cc")
-LINK = re.compile(r"\]\(([^)#\s]+)(#[^)]*)?\)")
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)'", re.DOTALL)
 CLASS = re.compile(r"^ *(?:class|struct) (?:STEPWATCH_\w+ )?(\w+)[^;{()]*\{", re.MULTILINE)
 INNER_BRACES = re.compile(r"\{[^{}]*\}")
 ANGLES = re.compile(r"<[^<>;]*>")
 FUNCTION = re.compile(r"\w\s*\(")
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
 # Inputs that are wrong on purpose.
 EXEMPT = ("schemas/examples/",)
 
@@ -104,14 +105,25 @@ def english_findings(name: str, lines: list[str]) -> list[str]:
     return findings
 
 
+@functools.cache
+def anchors(path: Path) -> frozenset[str]:
+    """Return the anchors of a document's headings, as GitHub makes them."""
+    prose = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.*)", prose, flags=re.MULTILINE)
+    return frozenset(re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings)
+
+
 def link_findings(path: Path, name: str, text: str) -> list[str]:
-    """Return links of a document that lead nowhere in the checkout."""
+    """Return links of a document to files or headings that the checkout does not have."""
     findings = []
-    for target, _ in LINK.findall(text):
+    for target, anchor in LINK.findall(text):
         if "://" in target or target.startswith("mailto:"):
             continue
-        if not (path.parent / target).exists():
+        place = path.parent / target if target else path
+        if not place.exists():
             findings.append(f"{name}: link to {target}, which is not there")
+        elif anchor and place.suffix == ".md" and anchor not in anchors(place):
+            findings.append(f"{name}: link to {target}#{anchor}, a heading that is not there")
     return findings
 
 

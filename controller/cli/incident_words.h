@@ -17,7 +17,7 @@ struct IncidentWords {
   const char* next;                    // to look at
 };
 
-// One for each kind, in the order of docs/operations/incidents.md.
+// One for each kind, in the order of IncidentKind.
 const std::vector<IncidentWords>& AllIncidentWords();
 // Of a kind that a later stepwatchd has as well.
 const IncidentWords& WordsOfKind(const std::string& kind);

@@ -1,4 +1,5 @@
-// `stepwatch ps`, `status` and `events`: running jobs, asked through their control sockets (docs/control_api.md).
+// `stepwatch ps`, `status` and `events`: running jobs, asked through their control sockets
+// (docs/formats/control_api.md).
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // `stepwatch status --ranks` and `apply --dry-run=ranks`: all ranks of a job, asked through the control socket of one
-// (docs/control_api.md).
+// (docs/formats/control_api.md).
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

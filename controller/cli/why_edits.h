@@ -29,7 +29,8 @@ ChangesBefore FindEdits(const std::vector<control_socket::FoundJob>& jobs, const
 
 // The text of a config by its hash; nothing: it is not kept.
 using ConfigText = std::function<std::optional<std::string>(const std::string& sha256)>;
-// Of lines of a history (docs/history.md), the oldest first: which plan began when, by whom, and which keys differ.
+// Of lines of a history (docs/formats/history.md), the oldest first: which plan began when, by whom, and which keys
+// differ.
 std::vector<std::string> EditLines(const std::vector<Json>& history_untrusted, const Moment& moment,
                                    const ConfigText& text_of);
 

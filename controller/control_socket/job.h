@@ -287,7 +287,7 @@ struct RankWords {
   std::string alone;            // why no other rank was asked; empty: all were
 };
 
-// Lines of what a process says of itself (docs/operations/pulse.md).
+// Lines of what a process says of itself (docs/formats/beats.md).
 struct BeatPage {
   std::string run_id;
   int rank = 0;

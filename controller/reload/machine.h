@@ -1,7 +1,7 @@
 // The reload state machine: what one process does about the config file, as a pure function.
 //
 // Step(state, input) -> actions; no clock, no I/O, no threads. The reloader performs the actions and feeds back what
-// happened. Rules and states: docs/life_of_an_edit.md.
+// happened. Rules and states: docs/design/life_of_an_edit.md.
 //
 //   IDLE --run--> ARMED --applied--> COLLECTING --finished--> DRAINING --drained--> IDLE (+ write-back)
 //                   ^                    | run: ARMED again, the old plan keeps collecting until the swap

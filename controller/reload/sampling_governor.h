@@ -1,7 +1,7 @@
 // Decides how much less is collected than the config asks for, so that measuring stays within its budget.
 //
 // Values in, values out: what collected steps have cost, and how long steps take without that; out comes another
-// sampling, or nothing. docs/budget.md says what is held and how.
+// sampling, or nothing. docs/use/budget.md says what is held and how.
 //
 // The budget is on the mean over all steps, so the interval that it needs is known as soon as the cost of a collected
 // step and the length of a step are: nothing is searched for. Both are means over a window of collected steps, never

@@ -129,7 +129,7 @@ class Monitor {
   void EndStep() noexcept;
   int64_t step() const noexcept;
   // Reports numbers of a step: the running one, or `step`, which may be over (for numbers that are known only after
-  // optimizer.step). Programs that watch the run read them (docs/operations/pulse.md). Any thread, also inside a step:
+  // optimizer.step). Programs that watch the run read them (docs/formats/beats.md). Any thread, also inside a step:
   // a few stores per number, no lock, no allocation. Empty, too long and reserved names, and numbers beyond a full
   // queue, are dropped and counted. Without a control socket (Options::control socket) numbers and checkpoints are
   // discarded.

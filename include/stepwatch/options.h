@@ -22,9 +22,9 @@ class Optimizer;
 
 namespace stepwatch {
 
-// Control socket: access beyond the user of the process and root, and content (docs/control_api.md). An empty member is
-// read from the environment variable named beside it; if both are empty, the feature is off. The former names of these
-// variables, STEPWATCH_DOOR_*, are read until the next release.
+// Control socket: access beyond the user of the process and root, and content (docs/operate/security.md). An empty
+// member is read from the environment variable named beside it; if both are empty, the feature is off. The former names
+// of these variables, STEPWATCH_DOOR_*, are read until the next release.
 struct ControlSocketOptions {
   // STEPWATCH_SOCKET_TCP: "127.0.0.1:9464", "[::1]:9464" or "localhost:9464" opens the control socket on TCP as well,
   // at this one address. Port 0: a free port, which an event and the status report. Requires a token.
@@ -42,7 +42,7 @@ struct ControlSocketOptions {
 using DoorOptions = ControlSocketOptions;  // former name, until the next release
 
 // Limits that no config exceeds. An edit beyond a limit is refused, and the running plan stays. The environment may set
-// each limit as well; the stricter of the two holds (docs/limits.md).
+// each limit as well; the stricter of the two holds (docs/operate/limits.md).
 struct Limits {
   // Directory for all output of a run; created if missing. No symbolic link below it is followed. Empty:
   // STEPWATCH_OUTPUT_ROOT; if unset, unlimited.
@@ -74,8 +74,8 @@ struct Options {
   std::vector<int> group_mates;  // ranks in this rank's group, for anomaly.json; empty: all ranks of the job
   std::string run_id;            // shared by all ranks of a run; empty: random
   // The same in every start of a job, different between jobs: a restart uses it to find the windows of earlier starts
-  // (the config's on_restart). Empty: STEPWATCH_JOB_ID, then the launcher's id (docs/config.md); if both are unset, the
-  // job has no id.
+  // (the config's on_restart). Empty: STEPWATCH_JOB_ID, then the launcher's id (docs/use/config.md); if both are unset,
+  // the job has no id.
   std::string job_id;
   int grad_acc_steps = 1;       // micro-batches per step; below 1: 1 is used, with a warning
   int64_t start_iteration = 0;  // number of the first step; below 0: 0 is used, with a warning
@@ -134,8 +134,8 @@ struct Options {
   bool keep_latest = false;
 
   // Opens a control socket with the first Attach: HTTP over a Unix socket, for `stepwatch ps`, `status` and other
-  // programs of this user (docs/control_api.md). STEPWATCH_SOCKET=0 in the environment disables it. If it cannot be
-  // opened, an event kNote is the only effect.
+  // programs of this user (docs/formats/control_api.md). STEPWATCH_SOCKET=0 in the environment disables it. If it
+  // cannot be opened, an event kNote is the only effect.
   bool control_socket = true;
   ControlSocketOptions control_socket_options;
   // Former names of the two above, until the next release: false closes the socket, and members that are set there hold

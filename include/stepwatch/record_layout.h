@@ -24,13 +24,13 @@ inline constexpr int kOutputFormatCount = 3;
 struct OutputFormatTraits {
   OutputFormat format;
   const char* name;           // as in the config
-  const char* where_rows_go;  // in Markdown, for docs/config.md and the schema
+  const char* where_rows_go;  // in Markdown, for docs/use/config.md and the schema
 };
 
 // One row per format, in their order. A new format needs a row here; CONTRIBUTING.md names the other places.
 inline constexpr OutputFormatTraits kOutputFormats[] = {
     {OutputFormat::kCsv, "csv", "CSV files"},
-    {OutputFormat::kTensorBoard, "tensorboard", "TensorBoard's [event files](tensorboard.md)"},
+    {OutputFormat::kTensorBoard, "tensorboard", "TensorBoard's [event files](../formats/tensorboard.md)"},
     {OutputFormat::kApi, "api",
      "with `\"api\"` nowhere: no file, no directory, no manifest; the program can read the latest values, and alarms "
      "are raised"},

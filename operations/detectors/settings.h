@@ -1,4 +1,4 @@
-// What the detectors take as much, long or often. The defaults are those of docs/operations/incidents.md.
+// What the detectors take as much, long or often. The defaults are those of README.md.
 #pragma once
 
 #include <cstdint>

@@ -64,7 +64,7 @@ struct SiteGroup {
   bool operator==(const SiteGroup&) const = default;
 };
 
-// How much of the training time measuring may take: "stepwatch": {"budget": ...}, docs/budget.md.
+// How much of the training time measuring may take: "stepwatch": {"budget": ...}, docs/use/budget.md.
 struct Budget {
   double percent = 0;  // above 0, at most 100
 

@@ -1,5 +1,5 @@
-// config_texts ROOT: writes schemas/config.schema.json, and the tables of docs/config.md, as the table of config keys
-// has them.
+// config_texts ROOT: writes schemas/config.schema.json, and the tables of docs/use/config.md, as the table of config
+// keys has them.
 #include <iostream>
 #include <string>
 
@@ -24,7 +24,7 @@ int main(int count, char** arguments) {
     return 2;
   }
   const std::string root = arguments[1];
-  const std::string document_path = root + "/docs/config.md";
+  const std::string document_path = root + "/docs/use/config.md";
   const auto document = stepwatch::base::ReadFile(document_path, kDocumentBytesMax);
   if (!document.ok()) {
     std::cerr << "config_texts: " << document.status().message() << "\n";

@@ -24,7 +24,7 @@ constexpr const char* kDescription =
     "the file without its // and /* */ comments. Stepwatch checks more than this schema can express: the text is "
     "UTF-8, at most 1 MiB, nested at most 32 deep, with each key once in an object; numbers fit a double; integers "
     "have no point and no exponent (10, not 10.0), and eps has one (1.0 or 1e-8, not 1). Unknown keys, and unusable "
-    "values where this schema allows any value, are accepted with a warning. See docs/config.md.";
+    "values where this schema allows any value, are accepted with a warning. See docs/use/config.md.";
 
 // A key, and for an object with fixed keys those inside.
 struct Described {

@@ -1,5 +1,5 @@
 // The texts about config keys that are made from their table: schemas/config.schema.json and the tables of
-// docs/config.md. `config_texts` writes them; a test compares.
+// docs/use/config.md. `config_texts` writes them; a test compares.
 #pragma once
 
 #include <string>

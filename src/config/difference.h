@@ -17,7 +17,7 @@ struct ConfigValue {
   bool operator==(const ConfigValue&) const = default;
 };
 
-// All keys, in the order of docs/config.md.
+// All keys, in the order of docs/use/config.md.
 std::vector<ConfigValue> ValuesOf(const Config& config);
 
 struct KeyDifference {

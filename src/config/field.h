@@ -83,7 +83,7 @@ struct IntegerRange {
 Status ReadInteger(const Field& field, const Notes& notes, IntegerRange range, int64_t& out);
 
 // One key of an object that is read into a T: the row from which the parser, the schema and the tables of
-// docs/config.md are made.
+// docs/use/config.md are made.
 template <class T>
 struct KeyRule {
   FieldText text;

@@ -1,4 +1,4 @@
-// What people are told of a config key: a row of the tables in docs/config.md, and a property of the JSON schema.
+// What people are told of a config key: a row of the tables in docs/use/config.md, and a property of the JSON schema.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,5 @@
-// The rules of all keys, grouped by what they are about. schemas/config.schema.json and the tables of docs/config.md
-// are made of their texts (describe.h).
+// The rules of all keys, grouped by what they are about. schemas/config.schema.json and the tables of
+// docs/use/config.md are made of their texts (describe.h).
 #pragma once
 
 #include <array>

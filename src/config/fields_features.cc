@@ -74,11 +74,11 @@ constexpr KeyRule<Config> kFeatureFields[] = {
       R"("type": "object", "additionalProperties": false)"},
      ReadCcDistribution},
     Bool<&Config::stack_info>(
-        "stack_info", "writes the call stack of each module once: [`stack_info.csv`](csv_format.md#stack_infocsv)"),
-    Bool<&Config::ur_distribution>(
-        "ur_distribution",
-        "[images](tensorboard.md#images) of Adam's updates and ratios: a heat map for each selected parameter",
-        "needs `\"format\": \"tensorboard\"`, otherwise not effective. Python only"),
+        "stack_info", "writes the call stack of each module once: [`stack_info.csv`](../formats/csv.md#stack_infocsv)"),
+    Bool<&Config::ur_distribution>("ur_distribution",
+                                   "[images](../formats/tensorboard.md#images) of Adam's updates and ratios: a heat "
+                                   "map for each selected parameter",
+                                   "needs `\"format\": \"tensorboard\"`, otherwise not effective. Python only"),
 };
 
 }  // namespace

@@ -70,7 +70,7 @@ constexpr KeyRule<OwnOptions> kOwnKeys[] = {
      ReadEpsMode},
     {{"coordination", "string", "\"strict\"",
       "how the ranks of a job choose the step at which they apply this edit "
-      "([life_of_an_edit.md](life_of_an_edit.md)): "
+      "([life_of_an_edit.md](../design/life_of_an_edit.md)): "
       "`\"strict\"`: all at the same step, or none; `\"besteffort\"`: at an announced step, and a rank that receives "
       "the announcement too late follows at its next boundary; `\"local\"`: each at its own next boundary. With one "
       "process there is no difference",

@@ -1,7 +1,7 @@
 // Bytes of config.json to a Config, or a refusal that says what, where, what was found and what would be accepted.
 //
 // Pure. The text is JSON with // and /* */ comments, UTF-8 with or without a byte order mark, at most 1 MiB, nested at
-// most 32 deep, without duplicate keys. What is refused, tolerated and warned about: docs/config.md.
+// most 32 deep, without duplicate keys. What is refused, tolerated and warned about: docs/use/config.md.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Rows of a CSV file of any size, one at a time, as docs/csv_format.md describes them.
+// Rows of a CSV file of any size, one at a time, as docs/formats/csv.md describes them.
 #pragma once
 
 #include <cstdint>

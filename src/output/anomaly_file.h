@@ -1,4 +1,4 @@
-// anomaly.json: the alarms of a run, for `alert.dump`. Format: docs/alarms.md.
+// anomaly.json: the alarms of a run, for `alert.dump`. Format: docs/formats/alarms.md.
 //
 // A reader finds a whole JSON document at any moment: every save writes a temporary file and renames it. (Where a file
 // system has no links there is no file for an instant, at the first save over that of an earlier run.) What that costs

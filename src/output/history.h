@@ -1,5 +1,5 @@
 // stepwatch_history.jsonl: what became of each edit of a run's config, one line for each outcome. Format:
-// docs/history.md.
+// docs/formats/history.md.
 //
 // Pure text in both directions. Lines are only ever appended.
 #pragma once

@@ -1,4 +1,4 @@
-// manifest.json: what a run's directory holds, and what the model offers to watch. Format: docs/csv_format.md.
+// manifest.json: what a run's directory holds, and what the model offers to watch. Format: docs/formats/csv.md.
 //
 // Pure text in both directions. The file is written whenever a plan's life moves on.
 #pragma once

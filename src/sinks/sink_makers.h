@@ -20,7 +20,7 @@ struct SinkPlace {
 };
 using MakeSink = std::unique_ptr<Sink> (*)(SinkPlace place);
 
-// A sink that writes `{kind}_{a}-{b}.csv`, the CSV files of msProbe's TrainerMon, as docs/csv_format.md says. Drain
+// A sink that writes `{kind}_{a}-{b}.csv`, the CSV files of msProbe's TrainerMon, as docs/formats/csv.md says. Drain
 // thread only.
 //
 // A file appears whole with its header (temporary name, then link), and grows by whole lines, one append for each step
@@ -28,9 +28,9 @@ using MakeSink = std::unique_ptr<Sink> (*)(SinkPlace place);
 // of the same frame without repeating rows that are already in other files of it.
 std::unique_ptr<Sink> MakeCsvSink(SinkPlace place);
 
-// A sink that writes one of TensorBoard's event files, as docs/tensorboard.md says: a scalar for each statistic that is
-// a number, with the tag "{RecordTag}_{op}". A missing tensor has no scalars. A column of a heat map gives the image of
-// all columns so far, those of earlier plans included, with the tag of its site. Drain thread only.
+// A sink that writes one of TensorBoard's event files, as docs/formats/tensorboard.md says: a scalar for each statistic
+// that is a number, with the tag "{RecordTag}_{op}". A missing tensor has no scalars. A column of a heat map gives the
+// image of all columns so far, those of earlier plans included, with the tag of its site. Drain thread only.
 //
 // A step is in the file whole or not at all; a failed append is cut back, reported, and repeated by the next Write.
 std::unique_ptr<Sink> MakeTensorBoardSink(SinkPlace place);

@@ -102,7 +102,7 @@ struct PulsePage {
   PulseText<64> run_id;
 
   // Lines that are to outlive the process: exceptions and its end. Each is the number of a beat line, a blank and the
-  // line (docs/operations/pulse.md). What is below `words_bytes` never changes.
+  // line (docs/formats/beats.md). What is below `words_bytes` never changes.
   alignas(64) std::atomic<uint32_t> words_bytes;
   std::atomic<uint32_t> words_dropped;
   static constexpr size_t kWordsBytes = 12288;

@@ -21,7 +21,7 @@ TEST_CASE("the schema in the tree is the one that the table of keys makes") {
 
 TEST_CASE("the tables in the documentation are those that the table of keys makes") {
   INFO(kHowToMend);
-  const std::string document = ReadFromRoot("docs/config.md");
+  const std::string document = ReadFromRoot("docs/use/config.md");
   CHECK(document == WithTables(document));
   for (const char* name : {"what", "when", "output", "alert", "features", "stepwatch", "sites", "budget"})
     CHECK(Contains(document, "<!-- keys: " + std::string(name) + " -->\n| key | type |"));

@@ -1,4 +1,4 @@
-// The messages that docs/config.md shows are the ones that are given.
+// The messages that docs/use/config.md shows are the ones that are given.
 
 #include "tests/config/config_cases.h"
 
@@ -24,7 +24,7 @@ const char* const kWarnedInDocs[] = {R"({"collect_time": 10})", R"({"collect_tim
                                      R"({"ur_distribution": true})"};
 
 TEST_CASE("every message shown in the documentation is a real one") {
-  const std::string docs = ReadExample(std::string(STEPWATCH_SOURCE_DIR) + "/docs/config.md");
+  const std::string docs = ReadExample(std::string(STEPWATCH_SOURCE_DIR) + "/docs/use/config.md");
   for (const char* text : kRefusedInDocs) {
     const std::string message = RefusalOf(text).ToString();
     INFO(message);

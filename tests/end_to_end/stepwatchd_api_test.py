@@ -125,7 +125,7 @@ def test_no_route_answers_without_the_token(tcp: TcpDaemon, method: str, path: s
 
 
 def test_the_description_has_the_routes_that_the_page_names() -> None:
-    page = (ROOT / "docs/operations/stepwatchd.md").read_text()
+    page = (ROOT / "docs/formats/stepwatchd_api.md").read_text()
     for _, path in described_calls():
         assert path.partition("{")[0].rstrip("/") in page, path
 

@@ -322,7 +322,7 @@ def _deep(container: Any) -> list[torch.Tensor]:
 
 
 def _tensors(values: list[Any], by_position: bool = False) -> list[tuple[int | None, torch.Tensor]]:
-    """Number tensors as docs/csv_format.md does: those at the top first, then those inside of containers."""
+    """Number tensors as docs/formats/csv.md does: those at the top first, then those inside of containers."""
     found: list[tuple[int | None, torch.Tensor]] = []
     number = 0
     for value in values:

@@ -78,7 +78,7 @@ class Job:
         Returns
         -------
         dict
-            "state" is "same", "differs" or "invalid"; docs/control_api.md describes the rest.
+            "state" is "same", "differs" or "invalid"; docs/formats/control_api.md describes the rest.
         """
         return self._ask("POST", "/v1/plan", _bytes_of(config))
 

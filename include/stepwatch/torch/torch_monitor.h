@@ -24,7 +24,7 @@
 // that, on the devices of the parameters (tens of milliseconds each).
 //
 // CUDA graphs: capture the step while it is collected, and call EndStep() after each replay, with the stream of the
-// replay current. Rows of the captured observations follow (docs/statistics.md).
+// replay current. Rows of the captured observations follow (docs/design/statistics.md).
 //
 // The model may change during training; the monitor checks it at each collected step. In the same step it follows
 // parameters that are replaced, frozen, unfrozen or moved between groups and optimizers, and modules that are replaced

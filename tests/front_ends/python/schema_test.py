@@ -129,6 +129,6 @@ def test_the_example_of_all_defaults_holds_every_default_of_the_schema():
 
 
 def test_the_documentation_names_every_key():
-    text = (SCHEMAS.parent / "docs" / "config.md").read_text(encoding="utf-8")
+    text = (SCHEMAS.parent / "docs" / "use" / "config.md").read_text(encoding="utf-8")
     missing = [path for path, _ in described(SCHEMA) if f"`{path.rsplit('.', 1)[-1]}`" not in text]
     assert not missing

@@ -45,7 +45,7 @@ def same_number(a: str, b: str, tolerance: float) -> bool:
 
 
 def tolerance_of(row: dict[str, str], key: str, tolerance: float) -> float:
-    """Widen a tolerance as far as sums go wrong that cancel out: docs/statistics.md bounds mean and std so."""
+    """Widen a tolerance as far as sums go wrong that cancel out: docs/design/statistics.md bounds mean and std so."""
     if key == "std" and float(row.get("std", "nan")) > 0:
         return tolerance * (1 + (float(row["mean"]) / float(row["std"])) ** 2)
     if key == "mean" and math.isfinite(float(row.get("abs_max", "nan"))):
