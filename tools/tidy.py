@@ -37,7 +37,7 @@ WORDS = re.compile(
     re.IGNORECASE,
 )
 QUOTED = re.compile(r"`[^`]*`|\[[^]]*\]\([^)]*\)|\"[^\"]*\"")
-LITERAL = re.compile(r'"((?:[^"\\\\]|\\\\.)*)"')
+LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
 HELP_TEXTS = ("controller/cli/main.cc", "operations/daemon/main.cc")
 LINK = re.compile(r"\]\(([^)#\s]+)(#[^)]*)?\)")
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)'", re.DOTALL)
