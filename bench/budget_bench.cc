@@ -1,5 +1,5 @@
-// The overhead budget on a real monitor: how many collected steps it takes to hold, whether it swings, and what it does
-// to a job whose steps vary threefold. The monitor's own account is held against a clock around the very same calls.
+// Measures the overhead budget on a real monitor: the collected steps until it settles, oscillation, and its effect on
+// a job whose steps vary threefold. The monitor's own accounting is compared with a clock around the same calls.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -36,7 +36,7 @@ struct Settings {
   std::string json;
 };
 
-constexpr int64_t kSettled = 10;  // collected steps in which it is to have done so
+constexpr int64_t kSettled = 10;  // collected steps within which the budget must settle
 
 double Seconds(SteadyClock::duration time) {
   return std::chrono::duration<double>(time).count();
@@ -55,10 +55,10 @@ class NoHooks final : public HookTable {
   size_t sites = 0;
 };
 
-// A job that computes nothing for as long as its steps are to last, and has gradients to be measured.
+// A job that sleeps for the length of its steps, and has gradients to be measured.
 class Job {
  public:
-  // Seconds of a step by its number; how many times its gradients are measured.
+  // Seconds of a step by its number; number of times its gradients are measured.
   using StepTime = std::function<double(int64_t)>;
   using Repeats = std::function<int(int64_t)>;
 
@@ -88,11 +88,11 @@ class Job {
     if (!monitor_->Attach(std::move(sites), &hooks_).ok()) std::abort();
   }
 
-  // Until so many more steps are collected.
+  // Trains until this many more steps are collected.
   void Train(int64_t collected, const StepTime& step_time, const Repeats& repeats) {
     for (const int64_t end = collected_ + collected; collected_ < end;) Step(step_time, repeats);
   }
-  // By the clock of this program, since the last call.
+  // Returns the measured cost since the last call, by the clock of this program.
   double TakePercent() {
     const double percent = 100 * cost_ / trained_;
     cost_ = trained_ = 0;
@@ -143,7 +143,7 @@ class Job {
   double trained_ = 0, cost_ = 0;
   mutable std::mutex mutex_;
   std::vector<Change> changes_;
-  std::unique_ptr<Monitor> monitor_;  // last: its events come until it is gone
+  std::unique_ptr<Monitor> monitor_;  // last: it sends events until it is destroyed
 };
 
 Spread Exactly(double value) {

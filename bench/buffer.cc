@@ -12,7 +12,7 @@
 namespace stepwatch::bench {
 namespace {
 
-// Rounded towards zero, subnormals become zero: all the same to a benchmark.
+// Rounds towards zero and flushes subnormals to zero, which does not matter for a benchmark.
 uint64_t SmallFloatCode(float value, int exponent_bits, int mantissa_bits) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint64_t sign = uint64_t{bits >> 31} << (exponent_bits + mantissa_bits);
@@ -47,7 +47,7 @@ Buffer::~Buffer() {
 }
 
 void Buffer::FillNormal(DType dtype) {
-  // One million numbers, then pieces of them from random places.
+  // Draws one million numbers, then copies pieces of them from random places.
   constexpr size_t kPool = 1 << 20, kPiece = 1 << 14;
   const size_t size = static_cast<size_t>(ElementSize(dtype));
   std::mt19937_64 random(1);

@@ -1,4 +1,4 @@
-// Memory to measure: random numbers, as weights have them, never zeros.
+// Memory for measurements: random numbers distributed like weights, never zeros.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace stepwatch::bench {
 
-// Asked of the kernel directly, in pages of 4 KB, which is what torch's tensors live in; every page touched.
+// Allocated by the kernel directly, in pages of 4 KB like torch's tensors; every page is touched.
 class Buffer {
  public:
   // Throws std::runtime_error if there is not enough memory.
@@ -17,14 +17,14 @@ class Buffer {
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
-  // Normal numbers of standard deviation 0.02 in one of the float formats.
+  // Fills with normal numbers of standard deviation 0.02 in one of the float formats.
   void FillNormal(DType dtype);
-  // Overwrites every `distance`-th element, in turn with the codes given.
+  // Overwrites every `distance`-th element with the given codes in turn.
   void Plant(DType dtype, size_t distance, const uint64_t* codes, size_t code_count);
 
   const std::byte* data() const { return data_; }
   size_t bytes() const { return bytes_; }
-  // All of it as one dense tensor; or `count` elements from the one at `first` on.
+  // Returns the whole buffer as one dense tensor, or `count` elements from `first` on.
   TensorView View(DType dtype) const;
   TensorView View(DType dtype, int64_t first, int64_t count) const;
 
@@ -33,7 +33,7 @@ class Buffer {
   size_t bytes_;
 };
 
-// The bits of NaN and of the infinity of a float format, the latter 0 if it has none.
+// The bit patterns of NaN and infinity in a float format; infinity is 0 if the format has none.
 struct SpecialCodes {
   uint64_t nan;
   uint64_t infinity;

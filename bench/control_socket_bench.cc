@@ -1,10 +1,10 @@
-// What the control socket of a monitor costs a training step, as ratios within one run: with nobody there, and with
-// visitors who ask and never read, who say a byte now and then, or who ask ten thousand things at once; or with a
+// Measures the cost of a monitor's control socket per training step, as ratios within one run: without clients, with
+// clients that never read, that send single bytes slowly, or that send ten thousand requests at once; or with
 // stepwatchd.
 //
 // Two monitors are attached to the same kind of model, one with a control socket and one without, and timed in turns on
-// the clock of the step thread, for which the time of other threads does not count. Two ways, which must agree: what
-// the step boundary takes longer, divided by the step (exact, blind to side effects), and whole steps.
+// the clock of the step thread, which excludes other threads. Two methods must agree: the added time of the step
+// boundary, divided by the step (exact, blind to side effects), and whole steps.
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -37,10 +37,10 @@ namespace {
 
 constexpr int kLayers = 16;
 constexpr int64_t kElements = 16;
-constexpr int kWork = 500000;  // additions one after the other: some half a millisecond
-constexpr int kQuestions = 10000;
+constexpr int kWork = 500000;  // sequential additions: about half a millisecond
+constexpr int kRequests = 10000;
 constexpr int kSlowVisitors = 20;
-const std::string kQuestion = "GET /v1/status HTTP/1.1\r\n\r\n";
+const std::string kRequest = "GET /v1/status HTTP/1.1\r\n\r\n";
 
 class Directory {
  public:
@@ -59,7 +59,7 @@ class Directory {
   std::string path_ = std::filesystem::temp_directory_path() / "stepwatch-bench-XXXXXX";
 };
 
-// Attached and idle: dynamic_on is false.
+// An attached, idle monitor: dynamic_on is false.
 class IdleJob {
  public:
   IdleJob(const Directory& directory, bool has_socket) : model_(kLayers, kElements, 1) {
@@ -93,7 +93,7 @@ Spread Exactly(double value) {
   return {value, value, value};
 }
 
-// Without waiting; false: the other end takes no more.
+// Does not wait; false: the socket accepts no more data.
 bool Send(int fd, const std::string& text) {
   return ::send(fd, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(text.size());
 }
@@ -106,39 +106,38 @@ base::UniqueFd Visit(const std::string& path) {
   return fd;
 }
 
-// What goes on before the control socket until it is told to end.
+// The clients of one measurement; returns when `ends` is set.
 using Crowd = std::function<void(const std::string& path, const std::atomic<bool>& ends)>;
 
 void NeverRead(const std::string& path, const std::atomic<bool>& ends) {
   while (!ends) {
     const base::UniqueFd fd = Visit(path);
-    while (!ends && Say(fd.get(), kQuestion)) {
+    while (!ends && Send(fd.get(), kRequest)) {
     }
     (void)::poll(nullptr, 0, 100);
   }
 }
 
-void SayAByteNowAndThen(const std::string& path, const std::atomic<bool>& ends) {
+void SendBytesSlowly(const std::string& path, const std::atomic<bool>& ends) {
   while (!ends) {
     std::vector<base::UniqueFd> visitors;
     for (int i = 0; i < kSlowVisitors; ++i) visitors.push_back(Visit(path));
-    for (size_t byte = 0; byte < kQuestion.size() && !ends; ++byte) {
-      for (const base::UniqueFd& visitor : visitors) (void)Say(visitor.get(), {kQuestion[byte]});
+    for (size_t byte = 0; byte < kRequest.size() && !ends; ++byte) {
+      for (const base::UniqueFd& visitor : visitors) (void)Send(visitor.get(), {kRequest[byte]});
       for (int i = 0; i < 20 && !ends; ++i) (void)::poll(nullptr, 0, 50);
     }
   }
 }
 
-void AskTenThousandThings(const std::string& path, const std::atomic<bool>& ends) {
+void SendTenThousandRequests(const std::string& path, const std::atomic<bool>& ends) {
   while (!ends) {
     const base::UniqueFd fd = Visit(path);
     int asked = 0;
-    char heard[1 << 16];
-    for (pollfd one{fd.get(), POLLIN | POLLOUT, 0}; !ends;
-         one.events = asked < kQuestions ? POLLIN | POLLOUT : POLLIN) {
-      if (::poll(&one, 1, 100) <= 0) break;  // all is answered
-      if ((one.revents & POLLIN) != 0 && ::recv(fd.get(), heard, sizeof heard, MSG_DONTWAIT) <= 0) break;
-      if ((one.revents & POLLOUT) != 0) asked += Say(fd.get(), kQuestion) ? 1 : 0;
+    char received[1 << 16];
+    for (pollfd one{fd.get(), POLLIN | POLLOUT, 0}; !ends; one.events = asked < kRequests ? POLLIN | POLLOUT : POLLIN) {
+      if (::poll(&one, 1, 100) <= 0) break;  // all requests are answered
+      if ((one.revents & POLLIN) != 0 && ::recv(fd.get(), received, sizeof received, MSG_DONTWAIT) <= 0) break;
+      if ((one.revents & POLLOUT) != 0) asked += Send(fd.get(), kRequest) ? 1 : 0;
     }
   }
 }
@@ -159,26 +158,25 @@ class Bench {
 
   void Run() {
     report_.Section(
-        "an idle monitor with a control socket, on the clock of the step thread: what it adds to a step of one "
-        "without, and whole"
-        " steps in turns");
+        "an idle monitor with a control socket, on the clock of the step thread: time added to a step, and whole steps "
+        "in turns with a monitor without");
     if (!stepwatchd_.empty()) return RunWatched();
-    Measure("control_socket_idle", nullptr, "nobody is there");
-    Measure("control_socket_never_read", NeverRead, "one who asks and never reads");
-    Measure("control_socket_byte_a_second", SayAByteNowAndThen, "20 who say a byte a second");
-    Measure("control_socket_ten_thousand", AskTenThousandThings, "10,000 questions at once, again and again");
+    Measure("control_socket_idle", nullptr, "no clients");
+    Measure("control_socket_never_read", NeverRead, "one client that never reads");
+    Measure("control_socket_byte_a_second", SendBytesSlowly, "20 clients that send a byte a second");
+    Measure("control_socket_ten_thousand", SendTenThousandRequests, "10,000 requests at once, repeatedly");
   }
   bool WriteJson(const std::string& path) const { return path.empty() || report_.WriteJson(path); }
 
  private:
   void RunWatched() {
-    Measure("stepwatchd_absent", nullptr, "there is no stepwatchd");
+    Measure("stepwatchd_absent", nullptr, "no stepwatchd");
     const StepwatchdProcess stepwatchd(stepwatchd_, directory_ / "run");
     stepwatchd.AwaitRuns(1);
     Measure("stepwatchd_watches", nullptr, "stepwatchd watches");
     stepwatchd.Hang();
     Measure("stepwatchd_hangs", nullptr, "stepwatchd is stopped, with its connection open");
-    Measure("stepwatchd_never_reads", NeverRead, "and somebody asks and never reads");
+    Measure("stepwatchd_never_reads", NeverRead, "and a client never reads");
   }
 
   void Measure(const std::string& name, const Crowd& crowd, const char* who) {
@@ -207,7 +205,7 @@ class Bench {
     report_.Ratio(name + "_steps_over_none", steps.Ratio(with, without), Style::kPercent, {}, "in turns");
     report_.Figure(name + "_step_us", Scaled(steps.SecondsOf(without), 1e6), "us");
     report_.Figure(name + "_boundary_ns", Scaled(boundaries.SecondsOf(open_end), 1e9), "ns", {}, "the step boundary");
-    report_.Figure(name + "_answer_ms", Exactly(answer * 1e3), "ms", {}, "until somebody else has his status");
+    report_.Figure(name + "_answer_ms", Exactly(answer * 1e3), "ms", {}, "status request of another client");
   }
 
   double AnswerSeconds() const {
@@ -218,7 +216,7 @@ class Bench {
   }
 
   const int rounds_;
-  const std::string stepwatchd_;  // the program; empty: none
+  const std::string stepwatchd_;  // path of the program; empty: none
   const Directory directory_;
   std::unique_ptr<IdleJob> closed_, open_;
   std::string path_;

@@ -1,8 +1,8 @@
-"""Delay of an edit until it is armed, saved beside a running job or sent through its control socket; time of a swap.
+"""Measure the delay of an edit until it is armed, by file or through the control socket, and the time of a swap.
 
-The job is ``stepwatch rehearse``, one process. A saved file is replaced by rename, and what is counted is the time
-beyond the quiet time in which the monitor waits for a second look at the same bytes. The swap is timed by the job's
-step thread. After each change the job looks after the replaced file for five seconds; the pause keeps those few.
+The job is ``stepwatch rehearse``, one process. A saved file is replaced by rename, and its delay excludes the quiet
+time in which the monitor waits for a second look at the same bytes. The job's step thread times the swap. After each
+change the job watches the replaced file for five seconds; the pause keeps such files few.
 
     ./run bench edits
 """
@@ -33,12 +33,12 @@ WAIT_SECONDS = 30
 
 
 def text_of(count: int) -> str:
-    """Return a config that no other count gives."""
+    """Return a config that differs for every count."""
     return CONFIG % ("true", 1_000_000 + count)
 
 
 def apply(path: Path, text: str) -> float:
-    """Apply a config on a connection of its own; return the milliseconds until it is armed."""
+    """Apply a config on a new connection; return the milliseconds until it is armed."""
     begin = time.perf_counter()
     answer = json.loads(ask(path, "POST", "/v1/apply", text)[2])
     elapsed = (time.perf_counter() - begin) * 1e3
@@ -48,7 +48,7 @@ def apply(path: Path, text: str) -> float:
 
 
 def follow_armed(path: Path, times: queue.SimpleQueue[float]) -> threading.Thread:
-    """Put the time of each ``armed`` event that is told from now on into the queue."""
+    """Put the time of each future ``armed`` event into the queue."""
     connection = UnixConnection(path)
     connection.request("GET", "/v1/events")
     answer = connection.getresponse()
@@ -76,7 +76,7 @@ def save(config: Path, text: str, times: queue.SimpleQueue[float]) -> float:
 
 
 def swaps_of(path: Path) -> dict[str, float]:
-    """Return what the job's step thread has measured of its swaps, in microseconds."""
+    """Return the step thread's measurements of its swaps, in microseconds."""
     samples = {}
     for line in ask(path, "GET", "/metrics")[2].splitlines():
         name, _, value = line.rpartition(" ")
@@ -91,7 +91,7 @@ def swaps_of(path: Path) -> dict[str, float]:
 
 
 def figures_of(times: list[float]) -> dict[str, float]:
-    """Return median, 90 % and the longest of some milliseconds."""
+    """Return the median, the 90 % quantile and the maximum of some milliseconds."""
     times = sorted(times)
     return {
         "edits": len(times),
@@ -137,7 +137,7 @@ def main() -> int:
             follow_armed(path, armed)
             for i in range(arguments.count):
                 time.sleep(arguments.pause)
-                while not armed.empty():  # told again of what was armed before
+                while not armed.empty():  # discards events of earlier edits
                     armed.get()
                 saved.append(save(config, text_of(1 + arguments.count + i), armed))
             time.sleep(arguments.pause)

@@ -1,4 +1,4 @@
-// What is asked for now and then: the agreement of signs of two tensors, and statistics with a histogram.
+// Less frequent statistics: the agreement of signs of two tensors, and statistics with a histogram.
 
 #include <stdexcept>
 

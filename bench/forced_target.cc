@@ -1,5 +1,5 @@
-// The same benchmark in a child process that STEPWATCH_CPU_TARGET holds to one instruction set: the choice is made once
-// in the life of a process.
+// Runs the benchmark in a child process that STEPWATCH_CPU_TARGET restricts to one instruction set: a process chooses
+// its instruction set only once.
 
 #include <fcntl.h>
 #include <spawn.h>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* kVariable = "STEPWATCH_CPU_TARGET";
 
-// A file that is gone when nobody needs it any more.
+// A file that is removed with this object.
 class TemporaryFile {
  public:
   TemporaryFile() {
@@ -34,7 +34,7 @@ class TemporaryFile {
   char path_[32] = "/tmp/stepwatch-bench-XXXXXX";
 };
 
-// Runs this program with `arguments` and the variable set and discards its table; true if it ended well.
+// Runs this program with `arguments` and the variable set, and discards its table; true on success.
 bool RunChild(const char* target, std::vector<std::string> arguments) {
   const char* given = std::getenv(kVariable);
   const std::optional<std::string> before = given == nullptr ? std::nullopt : std::make_optional<std::string>(given);

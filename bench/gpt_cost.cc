@@ -1,8 +1,8 @@
-// What the monitor costs a training step, as ratios within one run.
+// Measures the cost of the monitor per training step, as ratios within one run.
 //
-// Two ways, which must agree: what is added is timed directly and divided by the step (exact, blind to side effects),
-// and whole steps are compared in turns (sees everything, as noisy as the machine). The model is the GPT of
-// examples/gpt; `bare` is the same source compiled against torch::nn and the stock optimizer.
+// Two methods must agree: the added work is timed directly and divided by the step (exact, blind to side effects), and
+// whole steps are compared in turns (includes everything, as noisy as the machine). The model is the GPT of
+// examples/gpt; `bare` is the same source compiled with torch::nn and the stock optimizer.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -19,15 +19,15 @@
 namespace stepwatch::bench {
 namespace {
 
-// A model and how long it is trained for one comparison.
+// A model and its number of steps for one comparison.
 struct Preset {
   const char* name;
   int64_t layers, width, batch, context;
   int blocks, steps_per_block;
-  // At most this share of a step: gradients; gradients, weights and moments. 0: no target.
+  // Limits as shares of a step: gradients; gradients, weights and moments. 0: none.
   double gradients_at_most, all_at_most;
 };
-// The two larger ones have 11.4 and 37.0 million parameters and see 2048 tokens a step.
+// The two larger ones have 11.4 and 37.0 million parameters and process 2048 tokens a step.
 constexpr Preset kPresets[] = {
     {"small", 4, 192, 8, 128, 12, 5, 0, 0},
     {"11m", 6, 392, 8, 256, 5, 2, 0.005, 0.02},
@@ -40,7 +40,7 @@ struct Settings {
   std::string json;
 };
 
-// The least time of one call in nanoseconds: the floor of many repeats is what the call costs, the rest is the machine.
+// Returns the shortest time of one call in nanoseconds: the minimum of many repeats is its cost, the rest is noise.
 double NanosecondsOf(const std::function<void()>& call, int calls, int repeats = 15) {
   double best = 1e300;
   for (int repeat = 0; repeat < repeats; ++repeat) {
@@ -132,7 +132,7 @@ class Bench {
     return count;
   }
 
-  // What an idle monitor adds to a step, piece by piece.
+  // Measures the parts that an idle monitor adds to a step.
   void Idle() {
     const torch::Tensor tensor = torch::zeros({1});
     torch::nn::Identity stock;
@@ -154,7 +154,7 @@ class Bench {
     report_.Ratio(Name("idle_steps_over_bare"), ratio, Style::kPercent, {}, "in turns");
   }
 
-  // optimizer.step() with nothing to update: what Watched, the taps and EndStep add to it.
+  // Measures optimizer.step() without parameters: the cost of Watched, the taps and EndStep.
   double BoundaryNanoseconds() {
     constexpr int kCalls = 20000;
     torch::nn::Linear none(torch::nn::LinearOptions(1, 1));
@@ -173,11 +173,11 @@ class Bench {
     return std::max(0.0, with - without);
   }
 
-  // The medians of each block, watched over bare.
+  // Compares the medians of each block, watched over bare.
   Spread InTurns() {
     std::vector<double> ratios;
     for (int block = 0; block < preset_.blocks; ++block) {
-      // Step by step in turns: what slows the machine down for a while slows down both.
+      // Alternates step by step, so that a temporary slowdown of the machine affects both.
       std::vector<double> bare_steps, watched_steps;
       for (int step = 0; step < preset_.steps_per_block; ++step) {
         bare_steps.push_back(bare_.Step());
@@ -188,7 +188,7 @@ class Bench {
     }
     return SpreadOf(ratios);
   }
-  // Of all so far: what is added is divided by a step that no busy moment has stretched.
+  // Of all steps so far: a divisor that is not stretched by a busy moment.
   Spread BareStep() const { return SpreadOf(bare_steps_); }
 
   void Collecting(const Load& load, Target target) {
@@ -200,7 +200,7 @@ class Bench {
     workspace_.Save(kIdle);
     (void)monitor_->Refresh(std::chrono::seconds(5));
     watched_.Steps(1);
-    // The plan's account comes with its ledger; Refresh takes what the drain has told so far.
+    // The accounting of a plan arrives with its ledger; Refresh processes the drain's messages so far.
     for (int i = 0; i < 200 && busy_seconds_ < 0; ++i) {
       ::usleep(20000);
       (void)monitor_->Refresh(std::chrono::seconds(5));

@@ -1,4 +1,4 @@
-// The example GPT as a training job, bare and watched, and the directory that the watched one is configured from.
+// The example GPT as a training job, bare and watched, and the config directory of the watched one.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ class Job {
         input_(torch::randint(256, {batch, options.context}, torch::kLong)),
         target_(torch::randint(256, {batch * options.context}, torch::kLong)) {}
 
-  // Seconds on the clock.
+  // Returns the wall time in seconds.
   double Step() {
     const double start = Seconds(Clock::kWall);
     optimizer_.zero_grad();
@@ -53,7 +53,7 @@ class Job {
 using BareJob = Job<bare_gpt::Gpt, torch::optim::AdamW, bare_gpt::ModelOptions>;
 using WatchedJob = Job<gpt::Gpt, Watched<torch::optim::AdamW>, gpt::ModelOptions>;
 
-// A directory of our own with a config file that the bench edits.
+// A temporary directory with a config file that the benchmark edits.
 class Workspace {
  public:
   Workspace() {

@@ -1,4 +1,4 @@
-// Reading memory once: how near the statistics come to a loop that only reads.
+// Reading memory once: the speed of the statistics relative to a loop that only reads.
 
 #include <algorithm>
 #include <cstdio>
@@ -21,7 +21,7 @@ std::string Rate(size_t bytes, const Spread& seconds) {
   return text;
 }
 
-// All statistics of one buffer against a plain read of it, and against the best of the prefetching ones.
+// Compares all statistics of one buffer with a plain read of it, and with the best prefetching read.
 void CompareWithRead(const Buffer& buffer, DType dtype, const std::string& prefix, Target over_read,
                      Target over_prefetched, const Settings& settings, Report* report) {
   Rounds rounds(Clock::kThreadCpu);

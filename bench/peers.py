@@ -1,13 +1,13 @@
-"""What watching costs a training step: bare, with Stepwatch and with msProbe, as ratios within one run.
+"""Measure the cost per training step: bare, with Stepwatch and with msProbe, as ratios within one run.
 
     python bench/peers.py [--model toy|gpt] [--groups off,idle,wg,mv,param,xy,all] [--ops norm|six] [--only stepwatch]
 
-One process each, and a second bare one: its distance from 1 is the noise, and no difference smaller than that means
-anything. They take turns within one run, a block of steps each, in another order in each round; each computes with one
-thread. A ratio is taken in each round, of the medians of two blocks, and printed is the median over rounds with its
-quartiles.
+Each is one process, and a second bare process shows the noise: differences smaller than its distance from 1 are not
+significant. The processes take turns within one run, a block of steps each, in another order in each round; each
+computes with one thread. Each round gives a ratio of the medians of two blocks; the table has the median over rounds
+with its quartiles.
 
-Groups are what is watched: wg gradients, mv moments, param weights, xy activations and their gradients, all these four;
+Groups select the tensors: wg gradients, mv moments, param weights, xy activations and their gradients, all these four;
 off: attached in dynamic mode and not switched on; idle: all four switched on, but no step is due.
 """
 
@@ -26,13 +26,13 @@ from peers_process import GROUPS, IMPLEMENTATIONS, OPS, Process
 
 ROUNDS = {"toy": 16, "gpt": 6}
 STEPS = {"toy": 8, "gpt": 2}
-# A block of a process that is many times slower than the others stops early.
+# A block of a process that is many times slower than the others ends early.
 BLOCK_SECONDS = 1.0
 NEVER_DUE = 1_000_000
 
 
 class Failed(Exception):
-    """There is nothing to compare with: a bare process ended, or never began."""
+    """A bare process ended or failed to start, so there is no baseline."""
 
 
 def spread(values: list[float]) -> list[float]:
@@ -41,7 +41,7 @@ def spread(values: list[float]) -> list[float]:
 
 
 def ratios_of(process: Process, bare: Process) -> dict[str, Any]:
-    """Return the figures of a process over those of the bare one, round by round."""
+    """Return the figures of a process divided by those of the bare one, round by round."""
     pairs = list(zip(process.blocks, bare.blocks))
     found: dict[str, Any] = {
         "step_ms": statistics.median(ours["step_ms"] for ours, _ in pairs),
@@ -91,13 +91,13 @@ def print_row(row: dict[str, Any]) -> None:
 
 
 class Comparison:
-    """The groups, one after the other; the two bare processes live through all of them.
+    """Measures the groups one after the other; the two bare processes run during all of them.
 
     Parameters
     ----------
     options : argparse.Namespace
     folder : Path
-        For all that the processes write.
+        For all files of the processes.
     """
 
     def __init__(self, options: argparse.Namespace, folder: Path) -> None:
@@ -158,7 +158,7 @@ class Comparison:
 
 
 def choices(text: str, known: tuple[str, ...]) -> list[str]:
-    """Split a list with commas, of known names."""
+    """Split a comma-separated list of known names."""
     names = [name for name in text.split(",") if name]
     unknown = [name for name in names if name not in known]
     if unknown:
@@ -167,7 +167,7 @@ def choices(text: str, known: tuple[str, ...]) -> list[str]:
 
 
 def by_model(defaults: dict[str, int]) -> str:
-    """Return defaults as the help shows them."""
+    """Return defaults in the format of the help."""
     return ", ".join(f"{value} for {model}" for model, value in defaults.items())
 
 
@@ -209,7 +209,7 @@ worth up to 2 % of a step of the toy model, and a real job has more than one.
 
 
 def named_ratios(options: argparse.Namespace, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the ratios as the other benchmarks write them."""
+    """Return the ratios in the format of the other benchmarks."""
     found = []
     for row in rows:
         for figure in ("over_bare", "processor_over_bare", "on_over_off"):
@@ -221,7 +221,7 @@ def named_ratios(options: argparse.Namespace, rows: list[dict[str, Any]]) -> lis
 
 
 def compare(options: argparse.Namespace) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Compare group by group, and print the table; return what was compared, and the rows."""
+    """Compare group by group, and print the table; return the comparisons, and the rows."""
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="stepwatch_peers_") as folder:
         comparison = Comparison(options, Path(folder))

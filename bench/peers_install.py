@@ -1,4 +1,4 @@
-"""msProbe beside the project: a peer to measure against, never a dependency, in a folder of its own."""
+"""Install msProbe in a separate folder, for comparison only: it is never a dependency of the project."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent.parent / "build/peers"
-# msProbe and what its TrainerMon imports that the checkout's .venv has not. Without their dependencies: torch, numpy,
-# pandas and tensorboard are those that Stepwatch is measured with, and the rest of its list is not imported.
+# msProbe and those imports of its TrainerMon that the checkout's .venv lacks. Without their dependencies: torch, numpy,
+# pandas and tensorboard are shared with Stepwatch, and the rest of its list is not imported.
 PINNED = (
     "mindstudio-probe==26.2.0",
     "cycler==0.12.1",
@@ -26,7 +26,7 @@ PINNED = (
 
 
 def environment() -> dict[str, str]:
-    """Return the variables of a process that is to find msProbe."""
+    """Return the environment of a process that imports msProbe."""
     path = os.environ.get("PYTHONPATH")
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(FOLDER), *([path] if path else [])])}
 
@@ -37,18 +37,18 @@ def _last_line(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def _run(*arguments: str) -> str:
-    """Run Python; return "" or what went wrong."""
+    """Run Python; return "" or an error description."""
     done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=environment())
     return "" if done.returncode == 0 else _last_line(done)
 
 
 def install() -> str:
-    """Install msProbe if it is not there.
+    """Install msProbe unless it is installed.
 
     Returns
     -------
     str
-        "", or one line that says why it cannot be measured.
+        "", or one line with the reason why it cannot be measured.
     """
     marker = FOLDER / "installed.txt"
     wanted = "\n".join(PINNED) + "\n"

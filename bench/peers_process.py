@@ -1,4 +1,4 @@
-"""A worker process of bench/peers.py as its parent sees it: what it watches, its answers, what it has written."""
+"""Control a worker process of bench/peers.py: its config, its answers, its output."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NEVER_DUE = 1_000_000
 
 
 def config_of(group: str, ops: str, switched: bool) -> dict[str, Any]:
-    """Return the config of a group; what is switched between blocks begins switched off."""
+    """Return the config of a group; a group that is switched between blocks starts switched off."""
     wanted = {"off": [], "idle": list(SWITCHES), "all": list(SWITCHES)}.get(group, [group])
     config: dict[str, Any] = {"targets": {}, "ops": OPS[ops], **{SWITCHES[name]: True for name in wanted}}
     config["step_interval"] = NEVER_DUE if group == "idle" else 1
@@ -40,7 +40,7 @@ class Process:
     name : str
         "bare", "noise" or an implementation.
     group : str
-        What is watched.
+        The group of tensors.
     options : argparse.Namespace
     folder : Path
         For its config, its output and its log.
@@ -79,7 +79,7 @@ class Process:
         self._answers = os.fdopen(reader)
 
     def answer(self) -> dict[str, Any]:
-        """Wait for the next answer; {} when there will be none."""
+        """Wait for the next answer; return {} if the worker has ended."""
         line = self._answers.readline()
         if line:
             return json.loads(line)
@@ -96,16 +96,16 @@ class Process:
             self._process.stdin.write(json.dumps(command) + "\n")
             self._process.stdin.flush()
         except OSError:
-            pass  # the answer says what happened
+            pass  # the answer contains the cause
         return self.answer()
 
     def end(self) -> None:
-        """Let the worker close its monitor and end."""
+        """Make the worker close its monitor and end."""
         self.facts.update(self.ask(do="end"))
         self.kill()
 
     def kill(self) -> None:
-        """End the worker if it has not ended."""
+        """Kill the worker if it is still running."""
         if self._process.stdin is not None and not self._process.stdin.closed:
             self._process.stdin.close()
         try:

@@ -1,7 +1,7 @@
-"""One process of bench/peers.py: a training loop, bare or watched, that runs a block of steps whenever it is told to.
+"""Run one process of bench/peers.py: a training loop, bare or watched, that runs blocks of steps on command.
 
-Commands are lines of JSON on standard input. Answers are lines of JSON on the file descriptor that the first argument
-names: standard output is left to the monitor.
+Commands are lines of JSON on standard input. Answers are lines of JSON on the file descriptor in the first argument,
+since the monitor may use standard output.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Now = time.perf_counter_ns
 
 
 class Residual(nn.Module):
-    """A block of small layers: what a monitor costs here, it costs for each module and each tensor."""
+    """A block of small layers, where a monitor's cost is per module and per tensor."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ def toy() -> tuple[nn.Module, Callable[[], torch.Tensor]]:
 
 
 def gpt() -> tuple[nn.Module, Callable[[], torch.Tensor]]:
-    """Return the GPT of the examples with 3.3 million parameters: fewer and larger tensors, where bytes count."""
+    """Return the GPT of the examples, 3.3 million parameters: fewer, larger tensors, where the cost is per byte."""
     from gpt import VOCABULARY, Gpt
 
     batch, context = 8, 128
@@ -65,10 +65,10 @@ MODELS = {"toy": toy, "gpt": gpt}
 
 
 class Loop:
-    """Trains, and takes the time of each step, and in it the time that is spent around the optimizer's own step.
+    """Trains, and times each step and the part of it around the optimizer's own step.
 
-    The optimizer's own step is timed by what stands in its place when a monitor wraps it. That is there without a
-    monitor as well, so that all processes pay for it alike.
+    A wrapper around the optimizer's own step times it. The bare process has the wrapper as well, so that all processes
+    have the same cost.
     """
 
     def __init__(self, model: str) -> None:
@@ -86,7 +86,7 @@ class Loop:
         self._own_ns = Now() - began
 
     def step(self) -> tuple[int, int]:
-        """Train one step; return nanoseconds: all of it, and around the optimizer's own step."""
+        """Train one step; return nanoseconds of the whole step, and of the part around the optimizer's own step."""
         began = Now()
         self._loss().backward()
         update = Now()
@@ -96,7 +96,7 @@ class Loop:
         return Now() - began, around
 
     def block(self, steps: int, seconds: float) -> dict[str, float]:
-        """Train some steps, of which the first one warms the caches; stop early when `seconds` have gone by."""
+        """Train some steps, of which the first one warms the caches; end early after `seconds`."""
         self.step()
         wall, processor = time.perf_counter(), time.process_time()
         taken: list[tuple[int, int]] = []
@@ -105,7 +105,7 @@ class Loop:
         return {
             "step_ms": statistics.median(step for step, _ in taken) / 1e6,
             "around_update_us": statistics.median(around for _, around in taken) / 1e3,
-            # Of all threads: what is moved off the step is work all the same.
+            # Of all threads: work moved off the step thread counts as well.
             "processor_ms": (time.process_time() - processor) / len(taken) * 1e3,
         }
 
@@ -125,13 +125,13 @@ class Bare:
 
 
 class Watched(Bare):
-    """A loop that a TrainerMon watches, as the config file says from the start.
+    """A loop watched by a TrainerMon with a fixed config.
 
     Parameters
     ----------
     loop : Loop
     monitor_class : type
-        TrainerMon, of whichever package.
+        TrainerMon of either package.
     config : Path
     """
 
@@ -141,18 +141,18 @@ class Watched(Bare):
         self.monitor.set_monitor(loop.model, loop.optimizer, grad_acc_steps=1)
 
     def close(self) -> None:
-        """Write what has been collected."""
-        writer = getattr(self.monitor, "summary_writer", None)  # where a TrainerMon is closed that has nothing better
+        """Write the collected data."""
+        writer = getattr(self.monitor, "summary_writer", None)  # closes a TrainerMon without a close method
         close = getattr(self.monitor, "close", None) or getattr(writer, "close", None)
         if close is not None:
             close()
 
 
 class Switched(Watched):
-    """A watched loop whose config is edited between blocks, so that one process can be compared with itself.
+    """A watched loop whose config is edited between blocks, so that one process is compared with itself.
 
-    Two processes differ by where their memory lies, which is worth some percent of a small step; one process does not
-    differ from itself.
+    Two processes differ by their memory layout, which changes a small step by some percent; one process does not differ
+    from itself.
     """
 
     def __init__(self, loop: Loop, monitor_class: Any, config: Path) -> None:
@@ -169,11 +169,11 @@ class Switched(Watched):
         outcome = self.monitor.refresh()
         if outcome not in ("armed", "stopping", "unchanged"):
             raise RuntimeError(f"the edit of {self._config} did not arrive: {outcome}")
-        for _ in range(2):  # the swap, and hooks that come off
+        for _ in range(2):  # the swap, and the removal of hooks
             self.loop.step()
 
     def block(self, steps: int, seconds: float) -> dict[str, Any]:
-        """Run a block that is collected, and before or after it one that is not."""
+        """Run a block with collection, and before or after it one without."""
         found: dict[str, Any] = {}
         for on in (True, False) if self._on_first else (False, True):
             self._switch(on)
@@ -184,7 +184,7 @@ class Switched(Watched):
 
 
 def attach(loop: Loop, spec: dict[str, Any]) -> Bare:
-    """Return what runs the blocks."""
+    """Return the object that runs the blocks."""
     if spec["package"] is None:
         return Bare(loop)
     if spec["package"] == "msprobe":
@@ -195,17 +195,17 @@ def attach(loop: Loop, spec: dict[str, Any]) -> Bare:
 
 
 def peak_mb() -> float:
-    """Return the most memory that this process has had; `getrusage` would count its parent's as well."""
+    """Return the peak memory of this process; `getrusage` would include its parent's."""
     found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     return int(found[1]) / 1024 if found else float("nan")
 
 
 def main() -> None:
-    """Train when told, until told to end."""
+    """Train on command until the end command."""
     answers = os.fdopen(int(sys.argv[1]), "w", buffering=1)
     spec = json.loads(sys.argv[2])
-    # A process with one thread takes short cuts in malloc and in locks (glibc), and is up to two percent faster for it.
-    # A real job has more threads than one, so every process here has a second, which only waits.
+    # A process with one thread uses shortcuts in malloc and in locks (glibc), and is up to two percent faster. A real
+    # job has several threads, so every process here has a second one, which only waits.
     threading.Thread(target=threading.Event().wait, daemon=True).start()
     loop = Loop(spec["model"])
     job = attach(loop, spec)

@@ -17,7 +17,7 @@ void Prefetch([[maybe_unused]] const char* at, [[maybe_unused]] size_t bytes, [[
     for (size_t line = 0; line < bytes; line += kLine) __builtin_prefetch(at + ahead + line);
 }
 
-// What every processor has: 16 bytes at a time.
+// For every processor: 16 bytes at a time.
 template <bool kPrefetch>
 uint64_t Read128(const char* data, size_t bytes, size_t ahead) {
   typedef uint64_t Words __attribute__((vector_size(16), aligned(1)));

@@ -1,4 +1,4 @@
-// The ceiling: a loop that looks at every byte once and does nothing else worth mentioning.
+// The upper limit: a loop that reads every byte once and does almost nothing else.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +6,8 @@
 
 namespace stepwatch::bench {
 
-// The OR of all whole words of `bytes` bytes (a multiple of 512), by the widest loads that this processor has, eight of
-// them in flight. `prefetch`: how many bytes ahead the loop asks for memory; 0: it leaves that to the processor.
+// Returns the OR of all whole words of `bytes` bytes (a multiple of 512), with the widest loads of this processor,
+// eight of them in flight. `prefetch`: distance in bytes of software prefetches; 0: none.
 uint64_t PlainRead(const void* data, size_t bytes, size_t prefetch = 0);
 
 // "512 bit", "256 bit", "128 bit"

@@ -1,5 +1,5 @@
-// What the pulse takes of the end of a step that has nothing else to do, in nanoseconds and beside the same end without
-// it: the page alone, and the page with the queue of beats, which is emptied within the time.
+// Measures the time of the pulse at the end of an otherwise empty step, in nanoseconds and relative to the same end
+// without it: the page alone, and the page with the queue of beats, which is emptied within the measured time.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
@@ -13,10 +13,10 @@
 namespace stepwatch::bench {
 namespace {
 
-// Ends of steps in one turn, as many as the queue has places for.
+// Ends of steps in one turn, equal to the capacity of the queue.
 constexpr int kEnds = 4096;
 
-// The step thread's side of a monitor with no plan in force.
+// The step thread's part of a monitor without a plan.
 struct Idle {
   Idle(bool has_page, bool has_queue) : plane(0, &engine, &wake_up) {
     if (!has_page) return;

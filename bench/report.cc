@@ -8,7 +8,7 @@
 namespace stepwatch::bench {
 namespace {
 
-// Three digits, and as many more as whole numbers need.
+// Formats three digits, or more for large whole numbers.
 std::string Number(double value) {
   const double magnitude = std::abs(value);
   const int decimals = magnitude >= 100 || magnitude == 0 ? 0 : magnitude >= 10 ? 1 : magnitude >= 1 ? 2 : 3;

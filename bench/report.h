@@ -1,4 +1,4 @@
-// What a benchmark found: a table on standard output, line by line as it goes, and a JSON file at the end.
+// The results of a benchmark: a table on standard output, printed line by line, and a JSON file at the end.
 //
 //   {"facts": {…}, "ratios": [{"name", "ratio", "spread": [low, high]}], "figures": [{"name", "value", "unit",
 //   "spread"}]}
@@ -11,7 +11,7 @@
 
 namespace stepwatch::bench {
 
-// What a figure is held against: "at least 0.9", "at most 0.5 %", or nothing.
+// The limit of a figure: "at least 0.9", "at most 0.5 %", or none.
 struct Target {
   enum class Kind { kNone, kAtLeast, kAtMost };
   Kind kind = Kind::kNone;
@@ -24,23 +24,23 @@ inline Target AtMost(double value) {
   return {Target::Kind::kAtMost, value};
 }
 
-// How a ratio is printed.
+// Format of a ratio.
 enum class Style { kPercent, kTimes };
 
 class Report {
  public:
   void Fact(const std::string& name, const nlohmann::ordered_json& value) { facts_[name] = value; }
-  // A heading, and what all lines below it have in common.
+  // Prints a heading for the lines below it.
   void Section(const std::string& title);
-  // `detail` says what the ratio is made of.
+  // `detail` describes the parts of the ratio.
   void Ratio(const std::string& name, const Spread& ratio, Style style, Target target = {},
              const std::string& detail = "");
-  // Something that is no ratio and depends on the machine.
+  // Adds a value that is not a ratio and depends on the machine.
   void Figure(const std::string& name, const Spread& value, const char* unit, Target target = {},
               const std::string& detail = "");
   void LeftOut(const std::string& name, const std::string& reason);
 
-  // False, with a line on standard error, if it cannot be written.
+  // Returns false, with a line on standard error, if the file cannot be written.
   bool WriteJson(const std::string& path) const;
 
  private:

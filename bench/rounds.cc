@@ -8,7 +8,7 @@
 namespace stepwatch::bench {
 namespace {
 
-// Between neighbours where it falls between two values.
+// Interpolates between neighbouring values.
 double Quantile(const std::vector<double>& sorted, double q) {
   const double place = q * static_cast<double>(sorted.size() - 1);
   const size_t below = static_cast<size_t>(place);

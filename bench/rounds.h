@@ -1,8 +1,8 @@
-// Timing of things that are to be compared.
+// Timing of actions for comparison.
 //
-// Each is timed once a round, in turn, so that whatever slows the machine down for a while slows down all of them. What
-// is short is repeated within its turn until the clock can see it. Results are medians over the rounds with quartiles;
-// a ratio is taken within each round first.
+// Each action is timed once a round, in turn, so that a temporary slowdown of the machine affects all of them. A short
+// action is repeated within its turn until the clock can measure it. Results are medians over the rounds with
+// quartiles; ratios are computed within each round first.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ struct Spread {
   double high = 0;
 };
 Spread SpreadOf(std::vector<double> values);
-// The same in other units.
+// Returns the same spread in other units.
 Spread Scaled(const Spread& spread, double factor);
 
 enum class Clock {
@@ -30,14 +30,14 @@ class Rounds {
  public:
   explicit Rounds(Clock clock) : clock_(clock) {}
 
-  // The handle for what is asked below. `calls`: how often one turn repeats the action; 0: as often as fills 3 ms.
+  // Returns the handle for the results below. `calls`: repeats of the action per turn; 0: as many as take 3 ms.
   size_t Add(std::function<void()> action, int calls = 0);
-  // One round that does not count, then `rounds` that do, each beginning with another of the actions.
+  // Runs one warm-up round, then `rounds` rounds, each starting with another action.
   void Run(int rounds);
 
   Spread SecondsOf(size_t action) const;  // of one call
   Spread Ratio(size_t over, size_t under) const;
-  // Of the shortest times: what is left of a ratio on a machine that others use as well.
+  // Uses the shortest times: a ratio for a machine with other load.
   double RatioOfBest(size_t over, size_t under) const;
 
  private:
@@ -52,7 +52,7 @@ class Rounds {
   std::vector<Action> actions_;
 };
 
-// The result of a computation that nobody looks at must still be computed.
+// Forces the computation of a result that is not used.
 template <class T>
 void Keep(const T& value) {
   asm volatile("" : : "g"(&value) : "memory");

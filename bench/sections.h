@@ -1,4 +1,4 @@
-// The parts of stats_bench, each a table of its own.
+// The parts of stats_bench, each with a separate table.
 #pragma once
 
 #include <cstddef>
@@ -16,29 +16,29 @@ struct Settings {
   std::vector<std::string> dtypes{"fp32", "bf16", "fp16"};  // of the parts that read memory
 };
 
-// One thread over buffers that no cache holds, and over one that the last-level cache may hold.
+// Measures one thread on buffers larger than any cache, and on one that the last-level cache may hold.
 void MeasureDram(const Settings& settings, Report* report);
 void MeasureLastLevelCache(const Settings& settings, Report* report);
-// fp32 from DRAM in a process of its own that is made to use AVX2.
+// Measures fp32 from DRAM in a separate process that is restricted to AVX2.
 void MeasureForcedAvx2(const Settings& settings, Report* report);
-// Two pinned threads over one.
+// Measures two pinned threads over one.
 void MeasureTwoThreads(const Settings& settings, Report* report);
-// NaN or infinities everywhere, over clean data.
+// Measures NaN or infinities everywhere, over clean data.
 void MeasureNonFinite(const Settings& settings, Report* report);
-// Sign agreement, and statistics with a histogram.
+// Measures sign agreement, and statistics with a histogram.
 void MeasureExtras(const Settings& settings, Report* report);
-// What a call costs when the tensor is small.
+// Measures the cost of a call for a small tensor.
 void MeasureSmallTensors(const Settings& settings, Report* report);
-// Against torch's own operations on whole models; leaves itself out of a build without torch.
+// Compares with torch's own operations on whole models; does nothing in a build without torch.
 void MeasureAgainstTorch(const Settings& settings, Report* report);
 
-// "fp32" -> kFloat32; throws std::invalid_argument for what is none of fp64, fp32, fp16, bf16, e4m3, e5m2.
+// "fp32" -> kFloat32; throws std::invalid_argument for names other than fp64, fp32, fp16, bf16, e4m3, e5m2.
 DType DTypeOfName(const std::string& name);
 
-// Bytes of the largest cache of the first processor; 0 if the system does not say.
+// Returns the bytes of the largest cache of the first processor; 0 if unknown.
 size_t LastLevelCacheBytes();
 
-// kernels::Measure, with all its statistics; throws std::runtime_error if it cannot.
+// Calls kernels::Measure with all statistics; throws std::runtime_error on failure.
 void MeasureAll(const TensorView& tensor);
 
 }  // namespace stepwatch::bench

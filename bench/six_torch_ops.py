@@ -1,10 +1,10 @@
-"""Six separate torch operations, called as a monitor in Python calls them, over one call for all statistics.
+"""Compare six separate torch operations, called as in a Python monitor, with one call for all statistics.
 
     python bench/six_torch_ops.py [--rounds N] [--json FILE]
 
-One thread. In each round both sides are timed in turn, by the processor time of the thread, and a ratio is taken.
-Memory that is given back is kept by the C library, as a caching allocator would: otherwise most of the time of the
-operations would be page faults of their temporaries. The ratios are added to FILE, if it is there.
+One thread. Each round times both sides in turn, by the processor time of the thread, and gives a ratio. The C library
+keeps freed memory, as a caching allocator would: otherwise page faults of temporaries would dominate the operations.
+The ratios are added to FILE, if it exists.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SIX_OPERATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 def small_shapes() -> list[tuple[int, ...]]:
-    """Return 600 sizes of 4 K to 64 K elements, even over the logarithm: gradients of a small model."""
+    """Return 600 sizes of 4 K to 64 K elements, evenly spaced on a log scale: gradients of a small model."""
     draw = random.Random(1)
     return [(4 * round(1024 * math.exp(draw.uniform(0, math.log(16)))),) for _ in range(600)]
 
@@ -48,7 +48,7 @@ def big_shapes() -> list[tuple[int, ...]]:
 
 
 def llama_shapes(width: int = 320, hidden: int = 880, keys: int = 80, vocabulary: int = 21248) -> list[tuple[int, ...]]:
-    """Return the 300 weights of a model like Llama with grouped keys: 33 layers, 50 M elements."""
+    """Return the 300 weights of a Llama-like model with grouped keys: 33 layers, 50 M elements."""
     attention = [(width, width), (keys, width), (keys, width), (width, width)]
     layer = [*attention, (hidden, width), (hidden, width), (width, hidden), (width,), (width,)]
     return [(vocabulary, width), *layer * 33, (width,), (vocabulary, width)]
@@ -59,7 +59,7 @@ DTYPES = {"": torch.float32, "_bf16": torch.bfloat16}
 
 
 def keep_memory() -> None:
-    """Never map large blocks one by one and never give memory back (glibc)."""
+    """Disable mmap for large blocks and the trimming of freed memory (glibc)."""
     trim_threshold, mmap_max = -1, -4
     libc = ctypes.CDLL(None)
     libc.mallopt(mmap_max, 0)
@@ -67,14 +67,14 @@ def keep_memory() -> None:
 
 
 def six_operations(tensors: list[torch.Tensor]) -> None:
-    """Call all six for each tensor."""
+    """Call all six operations for each tensor."""
     for tensor in tensors:
         for operation in SIX_OPERATIONS.values():
             operation(tensor)
 
 
 def check(tensors: list[torch.Tensor], batch: Batch) -> None:
-    """Both sides must give the same numbers, or the comparison means nothing."""
+    """Check that both sides return the same numbers; otherwise the comparison is invalid."""
     for i, tensor in enumerate(tensors):
         six = {name: operation(tensor).item() for name, operation in SIX_OPERATIONS.items()}
         ours = batch[i]
@@ -94,14 +94,14 @@ def seconds(action: Callable[[], object]) -> float:
 
 
 def compare(tensors: list[torch.Tensor], library: MeasureLibrary, rounds: int) -> tuple[list[float], float, float]:
-    """Return the ratio of each round, and the median milliseconds of torch and of ours."""
+    """Return the ratio of each round, and the median milliseconds of torch and of Stepwatch."""
     batch = library.batch(tensors)
     batch.measure()
     check(tensors, batch)
     torch_times, our_times = [], []
     for _ in range(rounds):
         torch_times.append(seconds(lambda: six_operations(tensors)))
-        # Often enough for the clock, in each round anew.
+        # Repeats until the clock can measure it, in each round.
         our_times.append(min(seconds(batch.measure) for _ in range(3)))
     ratios = [a / b for a, b in zip(torch_times, our_times)]
     return ratios, statistics.median(torch_times) * 1e3, statistics.median(our_times) * 1e3

@@ -1,4 +1,4 @@
-// What depends on the kernels alone and little on memory: special values, and the price of a call.
+// Benchmarks that depend on the kernels and hardly on memory: special values, and the fixed cost of a call.
 
 #include <algorithm>
 #include <cstdio>
@@ -12,7 +12,7 @@
 namespace stepwatch::bench {
 namespace {
 
-// A dense fp32 tensor of `count` elements for each of `items`, side by side in the buffer.
+// Returns a dense fp32 tensor of `count` elements for each of `items`, contiguous in the buffer.
 std::vector<kernels::BatchItem> Slices(const Buffer& buffer, int64_t count, size_t items) {
   std::vector<kernels::BatchItem> slices(items);
   for (size_t i = 0; i < items; ++i)
@@ -30,7 +30,7 @@ void MeasureTogether(std::vector<kernels::BatchItem>* items) {
   Keep(items->front());
 }
 
-// Clean data over the same data with one special value among every 64, all of one kind or in turn.
+// Compares clean data with the same data with one special value among every 64, all of one kind or in turn.
 Spread CleanOverPlanted(DType dtype, size_t bytes, const std::vector<uint64_t>& codes, const Settings& settings) {
   Buffer clean(bytes), planted(bytes);
   clean.FillNormal(dtype);

@@ -1,5 +1,5 @@
-// How fast the statistics are, as ratios within one run: over a plain read of the same memory, over one thread, over
-// clean data, over torch's own operations.
+// Measures the speed of the statistics, as ratios within one run: over a plain read of the same memory, over one
+// thread, over clean data, over torch's own operations.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -19,7 +19,7 @@ struct Part {
   const char* name;
   void (*run)(const Settings& settings, Report* report);
 };
-// The torch part is last: it changes what the C library does with memory.
+// The torch part is last, since it changes the memory settings of the C library.
 constexpr Part kParts[] = {
     {"dram", stepwatch::bench::MeasureDram},          {"avx2", stepwatch::bench::MeasureForcedAvx2},
     {"l3", stepwatch::bench::MeasureLastLevelCache},  {"nan", stepwatch::bench::MeasureNonFinite},

@@ -1,11 +1,11 @@
-"""What stepwatchd itself costs, and what a job pays for it.
+"""Measure the cost of stepwatchd itself, and its effect on a job.
 
-Its own cost is that of the process, by the scheduler's clock, while it watches 64 ranks: once as beats over its
-socket, one of each rank a second, and once as 64 jobs with a monitor, each a process with a control socket and a
-pulse. Its memory is read while many more runs come and end than it remembers. How long a start takes, and the
-longest turn of its loop, are measured with a store of many runs that nobody has ended, and with requests that are as
-large or as old as they may be. ``control_socket_bench`` measures what a job pays: with stepwatchd absent,
-watching, and stopped while it is connected.
+Its own cost is that of the process, by the scheduler's clock, while it watches 64 ranks: once as beats over its socket,
+one per rank and second, and once as 64 jobs with a monitor, each a process with a control socket and a pulse. Its
+memory is read while many more runs come and end than it remembers. The duration of a start and the longest turn of its
+loop are measured with a store of many unfinished runs, and with the largest and oldest accepted requests.
+``control_socket_bench`` measures the effect on a job: with stepwatchd absent, watching, and stopped while it is
+connected.
 
     ./run bench stepwatchd
 """
@@ -45,7 +45,7 @@ DAY = 86400.0
 
 
 class Daemon:
-    """A stepwatchd with a directory of its own."""
+    """A stepwatchd with a separate directory."""
 
     def __init__(self, binaries: Path, directory: Path) -> None:
         self.runtime = directory / "run"
@@ -64,12 +64,12 @@ class Daemon:
             self.process = subprocess.Popen(command, stderr=log, env=environment)
 
     def close(self) -> None:
-        """End it."""
+        """End the process."""
         self.process.terminate()
         self.process.wait()
 
     def runs(self) -> int:
-        """Return how many runs it follows that train."""
+        """Return the number of runs in training that it follows."""
         try:
             answer = json.loads(ask(self.socket, "GET", "/v1/runs")[2])
         except OSError:
@@ -77,7 +77,7 @@ class Daemon:
         return sum(run["state"] == "train" for run in answer["runs"])
 
     def await_runs(self, count: int) -> None:
-        """Wait until it follows so many runs."""
+        """Wait until it follows this many runs."""
         deadline = time.monotonic() + WAIT_SECONDS
         while self.runs() < count:
             if time.monotonic() > deadline:
@@ -85,12 +85,12 @@ class Daemon:
             time.sleep(0.2)
 
     def cpu_seconds(self) -> float:
-        """Return the time that its threads have run."""
+        """Return the processor time of its threads."""
         tasks = Path(f"/proc/{self.process.pid}/task").iterdir()
         return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
 
     def rss_mb(self) -> float:
-        """Return what it holds of memory at this moment."""
+        """Return its resident memory at this moment."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
@@ -106,30 +106,30 @@ def beats(step: int) -> str:
 
 
 class Beating:
-    """One program without a monitor that tells of all ranks, once a second."""
+    """A program without a monitor that sends beats of all ranks, once a second."""
 
     def __init__(self, daemon: Daemon) -> None:
         self.connection = UnixConnection(daemon.socket)
         self.step = 0
 
-    def tell(self) -> None:
-        """Tell of the next step."""
+    def send(self) -> None:
+        """Send the beats of the next step."""
         self.step += 1
         self.connection.request("POST", "/v1/beats", beats(self.step))
         if self.connection.getresponse().read() is None:
             raise SystemExit("stepwatchd takes no beats")
 
     def wait(self, seconds: int) -> None:
-        """Tell of a step each second for so long."""
+        """Send the beats of a step each second for this long."""
         begin = time.monotonic()
         for second in range(1, seconds + 1):
-            self.tell()
+            self.send()
             time.sleep(max(0.0, begin + second - time.monotonic()))
 
 
 @contextlib.contextmanager
 def jobs(binaries: Path, directory: Path, runtime: Path) -> Iterator[None]:
-    """Run so many jobs of one rank, with steps of a second."""
+    """Run this many jobs of one rank, with steps of a second."""
     config = directory / "config.json"
     config.write_text('{"dynamic_on": false}\n')
     command = [str(binaries / "stepwatch"), "rehearse", str(config), "--steps", "1000000", "--step-time", "1s"]
@@ -145,26 +145,26 @@ def jobs(binaries: Path, directory: Path, runtime: Path) -> Iterator[None]:
             job.wait()
 
 
-def told(what: str, daemon: Daemon, seconds: int, cpu: float) -> None:
-    """Print one figure."""
+def print_figure(what: str, daemon: Daemon, seconds: int, cpu: float) -> None:
+    """Print the figures of one case."""
     percent, rss = 100 * cpu / seconds, daemon.rss_mb()
     verdict = "" if percent <= CORE_PERCENT_MAX and rss <= RSS_MB_MAX else "  MISSED"
     print(f"{what}: {percent:.2f} % of a core, {rss:.1f} MB resident{verdict}", flush=True)
 
 
 def measure_itself(binaries: Path, seconds: int, warm_up: int) -> None:
-    """Measure its own cost."""
+    """Measure the cost of stepwatchd itself."""
     print(f"stepwatchd itself, over {seconds} s: at most {CORE_PERCENT_MAX} % of a core and {RSS_MB_MAX} MB")
     with tempfile.TemporaryDirectory(prefix="sw") as name, contextlib.closing(Daemon(binaries, Path(name))) as daemon:
         daemon.await_runs(0)
         before = daemon.cpu_seconds()
         time.sleep(seconds)
-        told("nothing to do", daemon, seconds, daemon.cpu_seconds() - before)
+        print_figure("nothing to do", daemon, seconds, daemon.cpu_seconds() - before)
         beating = Beating(daemon)
         beating.wait(warm_up)
         before = daemon.cpu_seconds()
         beating.wait(seconds)
-        told(
+        print_figure(
             f"{RANKS} ranks of one run, a beat of each a second over the socket",
             daemon,
             seconds,
@@ -177,7 +177,7 @@ def measure_itself(binaries: Path, seconds: int, warm_up: int) -> None:
             time.sleep(warm_up)
             before = daemon.cpu_seconds()
             time.sleep(seconds)
-            told(
+            print_figure(
                 f"{RANKS} jobs with control sockets and pulses, a step each a second",
                 daemon,
                 seconds,
@@ -199,7 +199,7 @@ def short_runs(first: int, count: int) -> str:
 
 
 def post_patiently(daemon: Daemon, body: str) -> None:
-    """Send lines, again as often as it is told to come back."""
+    """Send lines, and repeat while the response is 429."""
     deadline = time.monotonic() + WAIT_SECONDS
     while (status := ask(daemon.socket, "POST", "/v1/beats", body)[0]) == 429:
         if time.monotonic() > deadline:
@@ -210,7 +210,7 @@ def post_patiently(daemon: Daemon, body: str) -> None:
 
 
 def measure_growth(binaries: Path, times: int) -> None:
-    """Measure what it holds after so many times as many runs as it remembers."""
+    """Measure its memory after several times as many runs as it remembers."""
     print(f"memory while runs come and end, of which it remembers {RUNS_REMEMBERED:,}: at most {RSS_MB_MAX} MB")
     with tempfile.TemporaryDirectory(prefix="sw") as name, contextlib.closing(Daemon(binaries, Path(name))) as daemon:
         daemon.await_runs(0)
@@ -223,7 +223,7 @@ def measure_growth(binaries: Path, times: int) -> None:
 
 
 class Turns:
-    """Asks the smallest question again and again: the longest answer is the loop's longest turn, or a little more."""
+    """Sends the smallest request repeatedly: the longest response time approximates the loop's longest turn."""
 
     def __init__(self, daemon: Daemon) -> None:
         self.socket = daemon.socket
@@ -232,7 +232,7 @@ class Turns:
         self.thread = threading.Thread(target=self.ask)
 
     def ask(self) -> None:
-        """Ask until the end."""
+        """Send requests until the end."""
         while not self.ends.is_set():
             begin = time.monotonic()
             ask(self.socket, "GET", "/-/healthy")
@@ -249,7 +249,7 @@ class Turns:
 
 
 def fill_store(path: Path, runs: int, seconds: float, lines: int) -> None:
-    """Write runs without an end into the store, as they began one after the other within so long."""
+    """Write unfinished runs into the store, which began one after the other within this time."""
     now, number = time.time(), 0
     with contextlib.closing(sqlite3.connect(path)) as store:
         for run in range(runs):
@@ -269,7 +269,7 @@ def fill_store(path: Path, runs: int, seconds: float, lines: int) -> None:
 
 
 def measure_start(binaries: Path, runs: int, days: float) -> None:
-    """Measure a start with runs without an end, and the turns after it."""
+    """Measure a start with unfinished runs, and the turns after it."""
     with tempfile.TemporaryDirectory(prefix="sw") as name:
         with contextlib.closing(Daemon(binaries, Path(name))) as daemon:
             daemon.await_runs(0)
@@ -285,15 +285,15 @@ def measure_start(binaries: Path, runs: int, days: float) -> None:
             quiet = turns.longest
             with Turns(daemon) as turns:
                 ask(daemon.socket, "GET", "/v1/runs")
-            told_turns(
+            print_turns(
                 f"{runs:,} runs without an end, of {days:g} days: start {seconds:.2f} s; longest turn",
                 max(quiet, turns.longest),
                 seconds,
             )
 
 
-def told_turns(what: str, turn: float, start: float = 0.0) -> None:
-    """Print one figure."""
+def print_turns(what: str, turn: float, start: float = 0.0) -> None:
+    """Print the figures of one case."""
     verdict = "" if 1000 * turn <= TURN_MS_MAX and start <= START_SECONDS_MAX else "  MISSED"
     print(f"{what} {1000 * turn:.0f} ms{verdict}", flush=True)
 
@@ -316,11 +316,11 @@ def measure_turns(binaries: Path) -> None:
             daemon.await_runs(0)
             with Turns(daemon) as turns:
                 post_patiently(daemon, "\n".join(json.dumps(line) for line in lines))
-            told_turns(f"{what}: longest turn", turns.longest)
+            print_turns(f"{what}: longest turn", turns.longest)
 
 
 def main() -> None:
-    """Measure."""
+    """Run the requested measurements."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("binaries", type=Path, help="where stepwatchd, stepwatch and control_socket_bench are")
     parser.add_argument("--seconds", type=int, default=60, help="how long each is measured")

@@ -1,4 +1,4 @@
-// A stepwatchd of a benchmark's own.
+// A separate stepwatchd for a benchmark.
 #pragma once
 
 #include <sys/types.h>
@@ -9,17 +9,17 @@ namespace stepwatch::bench {
 
 class StepwatchdProcess {
  public:
-  // Starts the program with its state and its socket in `directory`. It looks for jobs where this process opens control
-  // sockets.
+  // Starts the program with its state and its socket in `directory`. It looks for jobs in the directory of this
+  // process's control sockets.
   StepwatchdProcess(const std::string& program, const std::string& directory);
-  // Kills it.
+  // Kills the process.
   ~StepwatchdProcess();
   StepwatchdProcess(const StepwatchdProcess&) = delete;
   StepwatchdProcess& operator=(const StepwatchdProcess&) = delete;
 
-  // It answers, and has found so many runs; throws if it does not.
+  // Waits until it responds and has found this many runs; throws after a timeout.
   void AwaitRuns(int runs) const;
-  // It hangs, with its connections open.
+  // Stops the process while its connections stay open.
   void Hang() const;
 
  private:

@@ -1,4 +1,4 @@
-// What a second thread is worth: one large tensor, measured by the caller alone and by two.
+// The gain of a second thread: one large tensor, measured by one thread and by two.
 
 #include <cstdio>
 

@@ -1,11 +1,11 @@
-"""What torch's operators take to measure norm, min and max, beside the two calls that give the same numbers.
+"""Compare torch's operators for norm, min and max, as used for devices, with two stock calls for the same numbers.
 
     ./run bench devices [--rounds N] [--device DEVICE]
 
-Ours is all that a batch of tensors costs on the trainer's thread and on the device: the operators, bringing the
-numbers together, and the copy to the host. Beside it stand `torch._foreach_norm` and an `aminmax` for each tensor,
-whose numbers stay where they are. Ratios within one run, the two sides in turns; medians, and quartiles over rounds.
-CPU memory is measured on one thread, by its CPU time.
+Stepwatch's side is the whole cost of a batch of tensors on the trainer's thread and on the device: the operators, the
+gathering of the numbers, and the copy to the host. The other side is `torch._foreach_norm` and an `aminmax` for each
+tensor, whose numbers stay on the device. Ratios within one run, the two sides in turns; medians, and quartiles over
+rounds. CPU memory is measured on one thread, by its CPU time.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ TARGET = 1.5
 
 
 class Pages:
-    """Stands for the extension: it takes pages, and looks for nothing in them."""
+    """Replaces the extension: accepts pages without reading them."""
 
     def __init__(self) -> None:
         self._finished: list[torch.Tensor] = []
 
     def publish(self, page: torch.Tensor, count: int, source: torch.Tensor, sections: Any) -> None:
-        """Take a page, and give it back at once."""
+        """Accept a page, and make it available at once."""
         self._finished.append(page)
 
     def take_finished(self) -> list[torch.Tensor]:
-        """Return the pages that were taken."""
+        """Return the accepted pages."""
         finished, self._finished = self._finished, []
         return finished
 
     def note(self, text: str) -> None:
-        """Say nothing."""
+        """Ignore the text."""
 
 
 def batches(device: str) -> dict[str, list[torch.Tensor]]:
-    """Make the tensors: many small ones, some of middle size, few large ones, and the weights of a small GPT."""
+    """Make the tensors: many small ones, some of medium size, few large ones, and the weights of a small GPT."""
     generator = torch.Generator().manual_seed(1)
 
     def made(*sizes: int, dtype: torch.dtype = torch.float32) -> list[torch.Tensor]:
@@ -59,13 +59,13 @@ def batches(device: str) -> dict[str, list[torch.Tensor]]:
 
 
 def settled(device: str) -> None:
-    """Wait until the device has done what was asked for."""
+    """Wait until the device has finished all queued work."""
     if device != "cpu":
         getattr(torch, torch.device(device).type).synchronize()
 
 
 def seconds(action: Callable[[], object], device: str) -> float:
-    """Return the time of a call, the device's work included; of CPU memory the thread's own, without waiting."""
+    """Return the time of a call including the device's work; for CPU memory the thread's CPU time."""
     clock = time.thread_time if device == "cpu" else time.perf_counter
     settled(device)
     began = clock()

@@ -12,7 +12,7 @@ struct Places {
   std::atomic<int> pinned{0};
 };
 
-// The first two processors of the mask; false if there is only one.
+// Finds the first two processors of the mask; false if there is only one.
 bool FindTwo(const cpu_set_t& mask, Places* places) {
   int found = 0;
   for (int processor = 0; processor < CPU_SETSIZE && found < 2; ++processor)
@@ -29,7 +29,7 @@ cpu_set_t MaskOfThisThread() {
 
 void PinRange(void* context, int64_t begin, int64_t end) {
   auto* places = static_cast<Places*>(context);
-  if (end - begin != 1) return;  // one thread does it all
+  if (end - begin != 1) return;  // a single thread runs the whole range
   cpu_set_t mask;
   CPU_ZERO(&mask);
   CPU_SET(places->processors[begin], &mask);

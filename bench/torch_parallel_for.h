@@ -1,4 +1,4 @@
-// The threads that a front end would lend: two, each pinned to a processor of its own.
+// The threads that a front end would lend: two, each pinned to a separate processor.
 #pragma once
 
 #include <sched.h>
@@ -7,18 +7,18 @@
 
 namespace stepwatch::bench {
 
-// torch's own pool where torch is there, else OpenMP's.
+// Returns the name of the pool: that of torch in a build with torch, else that of OpenMP.
 const char* LentThreadsName();
 void RunOnTwoThreads(int64_t count, ParallelBody body, void* context);
 
-// Pins the caller and the other thread to two of the processors that this process may use, as long as it lives.
+// Pins the caller and the other thread to two of this process's processors during its life.
 class PinnedPair {
  public:
   PinnedPair();
   ~PinnedPair();
   PinnedPair(const PinnedPair&) = delete;
   PinnedPair& operator=(const PinnedPair&) = delete;
-  // Empty, or why there is no pair: one processor, or nobody came to help.
+  // Empty, or the reason why there is no pair: one processor, or no second thread.
   const char* problem() const { return problem_; }
 
  private:

@@ -1,8 +1,9 @@
-// The same numbers by torch's own operations, called from C++, a pass over memory for each, on three sets of tensors.
-// six_torch_ops.py calls them from Python, as Python monitors do; that is some ten microseconds more for each tensor.
+// Computes the same numbers by torch's own operations, called from C++, one pass over memory each, on three sets of
+// tensors. six_torch_ops.py calls them from Python, as Python monitors do, which adds about ten microseconds per
+// tensor.
 //
-// One thread. Memory that is given back is kept by the C library, as a caching allocator would: otherwise most of the
-// time of the operations would be page faults of their temporaries.
+// One thread. The C library keeps freed memory, as a caching allocator would: otherwise page faults of temporaries
+// would dominate the operations.
 
 #include <ATen/Parallel.h>
 #include <malloc.h>
@@ -25,7 +26,7 @@ using Shapes = std::vector<std::vector<int64_t>>;
 
 constexpr double kEps = 1e-8;
 
-// 600 tensors of 4 K to 64 K elements, even over the logarithm of the size: gradients of a small model.
+// 600 tensors of 4 K to 64 K elements, evenly spaced on a log scale: gradients of a small model.
 Shapes SmallShapes() {
   std::mt19937_64 random(1);
   std::uniform_real_distribution<double> draw(0, std::log(16));
@@ -39,7 +40,7 @@ Shapes BigShapes() {
   return {{int64_t{1} << 24}};
 }
 
-// The 300 weights of a model like Llama with grouped keys, 33 layers, 50 M elements.
+// The 300 weights of a Llama-like model with grouped keys, 33 layers, 50 M elements.
 Shapes LlamaShapes() {
   constexpr int64_t kWidth = 320, kHidden = 880, kKeys = 80, kVocabulary = 21248;
   Shapes shapes{{kVocabulary, kWidth}};
@@ -57,11 +58,11 @@ Shapes LlamaShapes() {
   return shapes;
 }
 
-// As msProbe calls them: sums over a copy in double precision, zeros as a share, NaN alone.
+// Computed like msProbe: sums over a copy in double precision, zeros as a share, only NaN.
 struct SixNumbers {
   torch::Tensor min, max, mean, norm, zeros, nans;
 };
-// Each in a statement of its own, so that its temporaries are given back before the next one asks for memory.
+// Each in a separate statement, so that its temporaries are freed before the next allocation.
 SixNumbers SixOperations(const torch::Tensor& t) {
   SixNumbers six;
   six.min = torch::min(t);
@@ -73,7 +74,7 @@ SixNumbers SixOperations(const torch::Tensor& t) {
   return six;
 }
 
-// Torch at its best for four of them: three passes and no copies.
+// Torch's fastest way for four of them: three passes and no copies.
 void BestOperations(const torch::Tensor& t) {
   Keep(torch::aminmax(t));
   Keep(at::linalg_vector_norm(t, 2, at::OptionalIntArrayRef(), false, torch::kDouble));
@@ -93,7 +94,7 @@ std::vector<kernels::BatchItem> ItemsOf(const Tensors& tensors) {
   return items;
 }
 
-// Both sides must give the same numbers, or the comparison means nothing.
+// Checks that both sides return the same numbers; otherwise the comparison is invalid.
 void CheckAgainst(const Tensors& tensors, std::vector<kernels::BatchItem> items) {
   kernels::MeasureBatch(items.data(), items.size(), {kEps, EpsMode::kParity}, nullptr);
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -112,7 +113,7 @@ struct Set {
   Shapes shapes;
 };
 
-// Returns six operations over ours.
+// Returns the time of six operations over that of Stepwatch.
 Spread CompareSet(const Set& set, torch::Dtype dtype, const std::string& suffix, const Settings& settings,
                   Report* report) {
   const Tensors tensors = MakeSet(set.shapes, dtype);

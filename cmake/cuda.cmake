@@ -1,5 +1,5 @@
-# The CUDA engine: AUTO builds it where nvcc is found, ON insists, OFF never. It is linked neither with LibTorch nor
-# with Python; the CUDA runtime is linked statically, so that a machine without CUDA loads the library all the same.
+# The CUDA engine: AUTO builds it if nvcc is found, ON requires it, OFF never builds it. It links neither LibTorch nor
+# Python; the CUDA runtime is linked statically, so that the library also loads on a machine without CUDA.
 
 set(STEPWATCH_CUDA AUTO CACHE STRING "Build the CUDA engine: AUTO, ON or OFF")
 set_property(CACHE STEPWATCH_CUDA PROPERTY STRINGS AUTO ON OFF)
@@ -23,7 +23,7 @@ elseif(NOT STEPWATCH_CUDA STREQUAL "OFF")
 endif()
 
 if(STEPWATCH_WITH_CUDA)
-  # Ours are named one by one below; the compiler's default must not be tried.
+  # The architectures are named one by one below; the compiler's default must not be tried.
   set(CMAKE_CUDA_ARCHITECTURES OFF)
   enable_language(CUDA)
   if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # a CMake older than the compiler
@@ -35,8 +35,8 @@ if(STEPWATCH_WITH_CUDA)
   find_package(Python3 COMPONENTS Interpreter)
 
   execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --list-gpu-code OUTPUT_VARIABLE known OUTPUT_STRIP_TRAILING_WHITESPACE)
-  # Trees run where fp64 is slow: on 75, 86, 89, 120 and some that are newer. PTX serves what is not named here: that of
-  # the last part made for computing, since each later one takes it.
+  # Kernels with tree sums run where fp64 is slow: on 75, 86, 89, 120 and some newer ones. PTX serves all architectures
+  # without device code: that of the last data-centre GPU, which each later one accepts.
   foreach(number IN LISTS STEPWATCH_CUDA_ARCHITECTURES)
     if(known MATCHES "sm_${number}(\n|$)")
       list(APPEND stepwatch_cuda_CODE sm_${number})
@@ -56,14 +56,14 @@ if(STEPWATCH_WITH_CUDA)
   message(STATUS "CUDA engine: nvcc ${CMAKE_CUDA_COMPILER_VERSION}, ${stepwatch_cuda_FLOAT64}")
 endif()
 
-# stepwatch_cuda_kernels(name FLOAT64 a.cu … TREES b.cu …): a static library of kernels, and a test of what ptxas made
-# of them.
+# stepwatch_cuda_kernels(name FLOAT64 a.cu … TREES b.cu …): a static library of kernels, and a test of ptxas' report on
+# them.
 function(stepwatch_cuda_kernels name)
   cmake_parse_arguments(arg "" "" "FLOAT64;TREES" ${ARGN})
   add_library(${name} STATIC ${arg_FLOAT64} ${arg_TREES})
   target_include_directories(${name} PUBLIC "$<BUILD_INTERFACE:${stepwatch_root};${stepwatch_root}/include>")
-  # Products and sums are rounded apart unless the source says otherwise. Lines for profilers are half of the device
-  # code, so a release does without.
+  # Products and sums are rounded separately unless the source requests otherwise. Line info for profilers is half of
+  # the device code, so a release omits it.
   target_compile_options(${name} PRIVATE -fmad=false -Xptxas=-v $<$<NOT:$<CONFIG:Release>>:-lineinfo> -Xcompiler=-fPIC)
   set_target_properties(${name} PROPERTIES CUDA_ARCHITECTURES OFF)
   set_source_files_properties(${arg_FLOAT64} PROPERTIES COMPILE_OPTIONS "${stepwatch_cuda_FLOAT64}")

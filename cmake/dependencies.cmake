@@ -1,5 +1,5 @@
-# The compiler and Debian's packages, found once for all folders. What is missing is said in one line, with the line
-# that installs it.
+# Finds the compiler and Debian's packages once for all folders. One line lists the missing ones, with the command that
+# installs them.
 
 set(stepwatch_missing)
 
@@ -12,8 +12,8 @@ else()
   list(APPEND stepwatch_missing g++)
 endif()
 
-# stepwatch_need(DEBIAN_PACKAGE NAME [VERSION] [COMPONENTS …]): find_package, which leaves its targets here. Many a
-# package is looked for with the compiler; without one all are taken as missing.
+# stepwatch_need(DEBIAN_PACKAGE NAME [VERSION] [COMPONENTS …]): calls find_package, whose targets stay visible here.
+# Many packages are looked for with the compiler; without one all count as missing.
 macro(stepwatch_need debian name)
   if(CMAKE_CXX_COMPILER)
     find_package(${name} ${ARGN} QUIET)
@@ -33,7 +33,7 @@ stepwatch_need(libspdlog-dev spdlog)
 stepwatch_need(nlohmann-json3-dev nlohmann_json 3.11)
 stepwatch_need(libcli11-dev CLI11)
 stepwatch_need(libhwy-dev hwy)
-stepwatch_need(libprotobuf-dev Protobuf 3.12)  # with the package comes the function protobuf_generate
+stepwatch_need(libprotobuf-dev Protobuf 3.12)  # the package includes the function protobuf_generate
 if(NOT Protobuf_PROTOC_EXECUTABLE)
   list(APPEND stepwatch_missing protobuf-compiler)
 endif()
@@ -46,7 +46,7 @@ endif()
 
 if(stepwatch_missing)
   list(JOIN stepwatch_missing " " stepwatch_missing)
-  # Text that begins with a space stays on its line.
+  # CMake does not wrap text that begins with a space.
   message(FATAL_ERROR " To build Stepwatch from source, install what is missing: apt-get install ${stepwatch_missing}"
                       " (a wheel, which ./run wheel builds, needs none of it)")
 endif()

@@ -1,15 +1,15 @@
-# `cmake --install BUILD --component cpp`: headers, static libraries and a CMake package, so that another project says
+# `cmake --install BUILD --component cpp`: headers, static libraries and a CMake package, so that another project calls
 # find_package(stepwatch) and links stepwatch::stepwatch (the core) or stepwatch::torch (the LibTorch front end).
 
 include(CMakePackageConfigHelpers)
 
-# The executable of the command line is called stepwatch, too.
+# The executable of the command line is also called stepwatch.
 add_library(stepwatch_core INTERFACE)
 set_target_properties(stepwatch_core PROPERTIES EXPORT_NAME stepwatch)
 target_compile_features(stepwatch_core INTERFACE cxx_std_17)
 target_link_libraries(stepwatch_core INTERFACE sw_api sw_offline sw_vocabulary)
 
-# stepwatch_closure(result target …): the targets of ours that these link, themselves included.
+# stepwatch_closure(result target …): the project's targets that these link, themselves included.
 function(stepwatch_closure result)
   set(open ${ARGN})
   set(closed)
@@ -45,7 +45,7 @@ if(TARGET stepwatch_torch)
 endif()
 
 install(TARGETS stepwatch stepwatchd RUNTIME COMPONENT cpp)
-# Manual pages and completion are what the program says of itself.
+# The program itself prints manual pages and completion.
 install(CODE "
   set(stepwatch_share \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/share\")
   execute_process(COMMAND \"$<TARGET_FILE:stepwatch>\" manual --to \"\${stepwatch_share}/man/man1\"

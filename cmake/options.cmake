@@ -1,4 +1,4 @@
-# What holds for every target: C++20, warnings as errors, sanitizers on request; functions for libraries and tests.
+# Settings of every target: C++20, warnings as errors, sanitizers on request; functions for libraries and tests.
 
 include(GNUInstallDirs)
 
@@ -14,18 +14,19 @@ endif()
 
 find_program(CCACHE ccache)
 if(CCACHE)
-  # Paths are cached relative to the checkout, so that a fresh clone finds what another one has compiled.
+  # Paths are cached relative to the checkout, so that a fresh clone reuses objects of another one.
   set(CMAKE_CXX_COMPILER_LAUNCHER
       ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE})
 endif()
 
-# By default g++ collects its garbage often, in a tenth of its time. That takes a third more memory: up to 2 GB a file.
+# By default g++ collects garbage often, in a tenth of its time. A larger heap avoids that for a third more memory: up
+# to 2 GB a file.
 cmake_host_system_information(RESULT stepwatch_memory_mib QUERY TOTAL_PHYSICAL_MEMORY)
 if(stepwatch_memory_mib GREATER 8000)
   add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=1048576>)
 endif()
 
-# lld links a test of 180 MB in a third of the time of GNU ld. nvcc would not know the option.
+# lld links a test of 180 MB in a third of the time of GNU ld. nvcc does not know the option.
 option(STEPWATCH_LLD "Link with lld where it is found" ON)
 find_program(STEPWATCH_LLD_PROGRAM ld.lld)
 mark_as_advanced(STEPWATCH_LLD_PROGRAM)
@@ -35,13 +36,13 @@ endif()
 
 set(stepwatch_warnings -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-  # Who holds which lock, by the annotations of src/base/mutex.h.
+  # Checks lock use, by the annotations of src/base/mutex.h.
   list(APPEND stepwatch_warnings -Wthread-safety)
 else()
-  # g++ 12 sees uninitialised strings inside std::variant where there are none.
+  # False positives of g++ 12 for strings inside std::variant.
   list(APPEND stepwatch_warnings -Wno-maybe-uninitialized)
   if(CMAKE_UNITY_BUILD)
-    # It warns of unnamed namespaces in files that are included, as all of a unit's are.
+    # The compiler warns of unnamed namespaces in included files, as all files of a unit are.
     list(APPEND stepwatch_warnings -Wno-subobject-linkage)
   endif()
 endif()
@@ -60,7 +61,7 @@ if(STEPWATCH_LIBFUZZER)
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
-# stepwatch_library(name SOURCES a.cc [DEPS target]): a folder of the house as a static library with explicit sources.
+# stepwatch_library(name SOURCES a.cc [DEPS target]): one folder as a static library with explicit sources.
 function(stepwatch_library name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPS" ${ARGN})
   add_library(${name} STATIC ${arg_SOURCES})
@@ -70,7 +71,7 @@ function(stepwatch_library name)
   target_link_libraries(${name} PUBLIC ${arg_DEPS})
 endfunction()
 
-# stepwatch_optimise(target…): what computes for seconds is optimised where other tests are not.
+# stepwatch_optimise(target…): optimises slow tests in builds that leave other tests unoptimised.
 function(stepwatch_optimise)
   if(CMAKE_UNITY_BUILD)
     foreach(target ${ARGN})

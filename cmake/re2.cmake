@@ -1,5 +1,5 @@
-# The target re2::re2: from a CMake package of RE2 (Debian 12 has none), otherwise from header and library. Where there
-# is neither there is no target.
+# The target re2::re2: from a CMake package of RE2 (Debian 12 has none), otherwise from header and library. Without both
+# there is no target.
 find_package(re2 CONFIG QUIET)
 if(NOT TARGET re2::re2)
   find_path(STEPWATCH_RE2_INCLUDE_DIR re2/re2.h)

@@ -1,16 +1,16 @@
-# How tests are declared. CTest runs each TEST_CASE of the core as an entry of its own, in a process of its own; a test
-# that links LibTorch takes seconds to start and stays one entry, beside one for its cases tagged [long]. Tags of a
-# TEST_CASE become labels: [slow] keeps it out of `./run test --fast`, [long] leaves it to `./run test --all` and `./run
-# soak`, [random] (it takes its seed from tests/random_seed.h) lets `./run soak` repeat it. The target test_programs is
-# all that CTest runs, and what it links.
+# Declaration of tests. CTest runs each TEST_CASE of the core as a separate entry, in a separate process; a test that
+# links LibTorch takes seconds to start and stays one entry, plus one for its cases tagged [long]. Tags of a TEST_CASE
+# become labels: `./run test --fast` skips [slow], only `./run test --all` and `./run soak` run [long], and `./run soak`
+# repeats [random] (seeded by tests/random_seed.h). The target test_programs builds all programs that CTest runs.
 
 add_custom_target(test_programs)
-# What tools/check_tests.py compares with CTest's entries: a line "name|cases or whole|sources" for each executable.
+# Data for tools/check_tests.py, which compares it with CTest's entries: a line "name|cases or whole|sources" for each
+# executable.
 define_property(GLOBAL PROPERTY STEPWATCH_TESTS BRIEF_DOCS "Catch2 executables" FULL_DOCS "name|kind|sources")
 
-# stepwatch_test(name SOURCES a.cc … [DEPS target …] [REPLACES_CALLS] [HAS_LONG]): a Catch2 executable. One that
-# replaces operator new or calls of the C library is compiled file by file in every build; one that links LibTorch says
-# whether it has cases tagged [long].
+# stepwatch_test(name SOURCES a.cc … [DEPS target …] [REPLACES_CALLS] [HAS_LONG]): a Catch2 executable. REPLACES_CALLS:
+# it replaces operator new or calls of the C library, and is compiled file by file in every build. HAS_LONG: it links
+# LibTorch and has cases tagged [long].
 function(stepwatch_test name)
   cmake_parse_arguments(arg "REPLACES_CALLS;HAS_LONG" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
@@ -39,7 +39,7 @@ function(stepwatch_test name)
   set_property(GLOBAL APPEND PROPERTY STEPWATCH_TESTS "${name}|${kind}|${sources}")
 endfunction()
 
-# stepwatch_discover(name): asks the executable for its cases whenever it was linked.
+# stepwatch_discover(name): lists the cases of the executable after every link.
 function(stepwatch_discover name)
   set(entries ${CMAKE_CURRENT_BINARY_DIR}/${name}_entries.cmake)
   add_custom_command(TARGET ${name} POST_BUILD BYPRODUCTS ${entries} VERBATIM
@@ -50,12 +50,12 @@ function(stepwatch_discover name)
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${CMAKE_CURRENT_BINARY_DIR}/${name}_include.cmake)
 endfunction()
 
-# stepwatch_check_tests(): the test that no case of the sources is missing from CTest.
+# stepwatch_check_tests(): tests that every case of the sources is in CTest.
 function(stepwatch_check_tests)
   get_property(tests GLOBAL PROPERTY STEPWATCH_TESTS)
   list(JOIN tests "\n" lines)
   file(WRITE ${PROJECT_BINARY_DIR}/tests.txt "${lines}\n")
-  # Sanitizers leave out the cases that they cannot run.
+  # Sanitizer builds omit the cases that they cannot run.
   if(STEPWATCH_SANITIZE)
     return()
   endif()

@@ -42,7 +42,7 @@ def save(path: Path, text: str) -> None:
     fresh.replace(path)
 
 
-def say(rank: int, text: str) -> None:
+def log(rank: int, text: str) -> None:
     """Print a line in one write; unbuffered print() makes two, and the ranks share stdout."""
     sys.stdout.write(f"rank {rank}: {text}\n")
     sys.stdout.flush()
@@ -90,23 +90,23 @@ def train(rank: int, options: argparse.Namespace, config: Path) -> None:
     ) as monitor:
         for step in range(options.steps):
             if rank == 0 and step == edit_at:
-                say(rank, f"step {step}: edited the config")
+                log(rank, f"step {step}: edited the config")
                 save(config, CONFIG.replace("false", "true", 1))
             loss = trainer.step()
             if rank == 0 and step % 10 == 0:
-                say(rank, f"step {step}  loss {loss:.4f}")
+                log(rank, f"step {step}  loss {loss:.4f}")
         directory = monitor.status()["output_dir"]
-    tell(rank, directory)
+    report(rank, directory)
 
 
-def tell(rank: int, directory: str) -> None:
+def report(rank: int, directory: str) -> None:
     """Print the steps that this rank has collected, and their directory."""
     if not directory:
-        say(rank, "no steps were collected")
+        log(rank, "no steps were collected")
         return
     manifest = json.loads((Path(directory) / "manifest.json").read_text(encoding="utf-8"))
     for plan in manifest["plans"]:
-        say(
+        log(
             rank,
             f"run {manifest['run_id'][:8]}, plan {plan['plan']}: {plan['collected']} steps collected, "
             f"the first was {plan.get('first_step')}, in {directory}",

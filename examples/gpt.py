@@ -91,7 +91,7 @@ def read_text(paths: list[str]) -> torch.Tensor:
             break
         try:
             text += file.read_bytes()
-        except OSError:  # not ours to read
+        except OSError:  # not readable
             continue
     if len(text) < 4096:
         raise SystemExit(f"gpt.py: only {len(text)} bytes of text were found; name files or directories with --text")

@@ -1,4 +1,4 @@
-"""What holds for all tests in Python: none vanishes unseen, random ones have a seed, processes share the cores."""
+"""Rules for all tests in Python: no test is skipped unnoticed, random ones have a seed, processes share the cores."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    # Resolved before pytest-xdist hands the options to its workers: all have the same seed.
+    # Resolved before pytest-xdist passes the options to its workers, so that all have the same seed.
     if config.option.seed == "random":
         config.option.seed = str(random.SystemRandom().randrange(1 << 32))
     seed = int(config.option.seed)
-    os.environ["STEPWATCH_SEED"] = str(seed)  # for tests of their own dice, and the processes that they start
+    os.environ["STEPWATCH_SEED"] = str(seed)  # for tests that draw numbers, and the processes that they start
     hypothesis.settings.register_profile("fixed", derandomize=True, database=None)
     hypothesis.settings.register_profile("seeded", database=None, print_blob=True)
     hypothesis.settings.load_profile("fixed" if seed == FIXED_SEED else "seeded")
     if seed != FIXED_SEED:
         hypothesis.core.global_force_seed = seed
-    gc.disable()  # until all is imported
+    gc.disable()  # until all imports are done
     _share_cores()
     _open_sockets_apart(config)
     if _leaves_long_tests_out(config) and not hasattr(config, "workerinput"):
@@ -58,14 +58,14 @@ def _leaves_long_tests_out(config: pytest.Config) -> bool:
 
 
 def _short_directory(config: pytest.Config) -> Path:
-    """Make a directory for sockets, whose paths have at most 107 bytes."""
+    """Make a directory for sockets, whose paths are limited to 107 bytes."""
     directory = tempfile.mkdtemp(prefix="sw")
     config.add_cleanup(lambda: shutil.rmtree(directory, ignore_errors=True))
     return Path(directory)
 
 
 def _open_sockets_apart(config: pytest.Config) -> None:
-    """Put the control sockets of this process into a directory of their own."""
+    """Put the control sockets of this process into a separate directory."""
     os.environ["STEPWATCH_RUNTIME_DIR"] = str(_short_directory(config))
 
 
@@ -79,7 +79,7 @@ def _share_cores() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    """Keep what the imports have made out of the garbage collections of tests, each of which would go through it."""
+    """Freeze imported objects, so that garbage collections of tests do not traverse them."""
     gc.freeze()
     gc.enable()
 
@@ -96,8 +96,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(f"repeat with: {command}")
 
 
-# A test that is skipped for want of a tool, a package or a program looks like one that has passed. Where
-# STEPWATCH_REQUIRE_ALL=1 promises that all of them are there, a skip is a failure, whatever has asked for it.
+# A test that is skipped for lack of a tool, a package or a program looks like a passed one. STEPWATCH_REQUIRE_ALL=1
+# promises that all of them exist, so a skip is then a failure.
 
 
 def _refuse_skip(report: pytest.CollectReport | pytest.TestReport) -> None:

@@ -1,4 +1,4 @@
-// Waits for what another thread or process does.
+// Waits for an effect of another thread or process.
 #pragma once
 
 #include <chrono>
@@ -7,7 +7,7 @@
 
 namespace stepwatch::testing {
 
-// As long as a slow machine may need.
+// Enough for a slow machine.
 inline bool Eventually(const std::function<bool()>& condition) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   while (!condition()) {

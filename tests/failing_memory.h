@@ -1,15 +1,14 @@
-// Memory that runs out when a test says so. Linked into executables of their own: failing_memory.cc replaces operator
-// new.
+// Makes memory allocations fail on request. Linked into separate executables: failing_memory.cc replaces operator new.
 #pragma once
 
 namespace stepwatch::testing {
 
 enum class Failure { kNone, kOnce, kFromThen };
 
-// What the allocations of one thread find.
+// The failure of allocations of one thread.
 struct MemoryFailure {
   Failure kind = Failure::kNone;
-  long allocation = 0;  // the one that fails, or from which on all do, from 1; counts down
+  long allocation = 0;  // the number, from 1, of the failing one or of the first of them; counts down
   bool has_failed = false;
 };
 

@@ -1,7 +1,7 @@
-// A file system that asks a test before each call: what the test answers is how the call fails, and what the test does
-// meanwhile (save, fork, throw, die) happens just before it.
+// A file system that calls a hook of the test before each call: the hook returns the errno of a failure, and its
+// actions (save, fork, throw, exit) happen just before the call.
 //
-// It is a FileSystem and no FileSystemWrapper, so the compiler refuses a call that is not asked about.
+// It derives from FileSystem and not from FileSystemWrapper, so a call without a hook does not compile.
 #pragma once
 
 #include <fcntl.h>
@@ -20,7 +20,7 @@ namespace stepwatch::testing {
 
 class HookedFiles : public base::FileSystem {
  public:
-  // Takes the name of a system call and answers the errno that it fails with, or 0: the call is made.
+  // Called with the name of a system call; returns the errno of its failure, or 0 to make the call.
   using Hook = std::function<int(std::string_view call)>;
 
   explicit HookedFiles(Hook hook = nullptr) : before(std::move(hook)) {}
@@ -30,7 +30,7 @@ class HookedFiles : public base::FileSystem {
   int Open(const char* path, int flags, mode_t mode) override {
     return Make("open", &FileSystem::Open, path, flags, mode);
   }
-  // A close that fails has closed all the same.
+  // A failing close still closes the descriptor.
   int Close(int fd) override {
     const int error = before ? before("close") : 0;
     const int closed = Real().Close(fd);

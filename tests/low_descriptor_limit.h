@@ -1,4 +1,4 @@
-// A low limit of open files for the time of a test.
+// A low limit of open files during a test.
 #pragma once
 
 #include <sys/resource.h>

@@ -1,7 +1,7 @@
 // Runs the test cases. A run that matches none fails: an entry of CTest must not pass because its case was renamed.
 //
-// The monitors of the run open their control sockets in a directory of its own, where nobody who looks for jobs
-// meanwhile finds them, and the run finds nobody else's.
+// The monitors of the run open their control sockets in a separate directory, so that other processes that look for
+// jobs do not find them, and the run finds no other jobs.
 #include "tests/temporary_directory.h"
 #include "tests/variable.h"
 
@@ -13,7 +13,7 @@
 #endif
 
 #ifdef __SANITIZE_THREAD__
-// Tests fork beside threads, and their children start some; ThreadSanitizer would end a child that does.
+// Tests fork while threads run, and their children start threads; by default ThreadSanitizer ends such a child.
 extern "C" const char* __tsan_default_options() {
   return "die_after_fork=0";
 }

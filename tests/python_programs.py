@@ -1,4 +1,4 @@
-"""Starts the Python programs of tests: each in a new interpreter, or in a fork of one that has imported torch.
+"""Start the Python programs of tests: each in a new interpreter, or in a fork of one that has imported torch.
 
 Importing torch takes longer than most of these programs. A run without the long tests therefore forks: it calls
 `serve`, and the workers of pytest-xdist find the server by a variable. Every other run starts a new interpreter for
@@ -23,7 +23,7 @@ from typing import IO, Any, Union
 from torch_server import NUMBER_BYTES
 
 SERVER = Path(__file__).with_name("torch_server.py")
-VARIABLE = "TORCH_SERVER"  # where it listens
+VARIABLE = "TORCH_SERVER"  # the socket of the server
 
 File = Union[int, IO[Any], None]
 
@@ -35,7 +35,7 @@ def serve(directory: Path) -> Iterator[None]:
         yield
         return
     path = directory / "torch"
-    variables = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # it forks
+    variables = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # single-threaded, since it forks
     with subprocess.Popen([sys.executable, str(SERVER), str(path)], env=variables, stdin=subprocess.PIPE) as server:
         while not path.exists():
             assert server.poll() is None, "torch_server.py has ended"
@@ -85,7 +85,7 @@ class ForkedProgram:
         return self.returncode
 
     def send_signal(self, number: int) -> None:
-        """Send a signal, if it still runs."""
+        """Send a signal, if it is still running."""
         if self.poll() is None:
             os.kill(self.pid, number)
 

@@ -1,4 +1,4 @@
-"""A program that is forked begins, prints and ends as one in a new interpreter."""
+"""A forked program starts, prints and ends like one in a new interpreter."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_it_is_waited_for_and_killed() -> None:
     program.kill()
     assert program.wait(60) == -signal.SIGKILL
     assert program.poll() == -signal.SIGKILL
-    program.kill()  # changes nothing
+    program.kill()  # has no effect
 
 
 def test_it_holds_no_files_of_others() -> None:
@@ -78,4 +78,4 @@ def test_it_holds_no_files_of_others() -> None:
         seen = run(["-c", "import os; print(sorted(map(int, os.listdir('/proc/self/fd'))))"])
         others.kill()
         others.wait(60)
-    assert seen.stdout == "[0, 1, 2, 3]\n"  # the last one is that of the directory
+    assert seen.stdout == "[0, 1, 2, 3]\n"  # the last descriptor is that of the directory

@@ -1,5 +1,5 @@
-// The seed of the random tests. It is 1 unless STEPWATCH_SEED says otherwise, so that two runs of the suite do the
-// same; STEPWATCH_SEED=random draws one and prints it. `./run soak` gives every round another.
+// The seed of the random tests: 1, or the value of STEPWATCH_SEED, so that runs of the suite are repeatable.
+// STEPWATCH_SEED=random draws one and prints it. `./run soak` uses a new seed in every round.
 #pragma once
 
 #include <cstdint>

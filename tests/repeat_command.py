@@ -1,4 +1,4 @@
-"""The command that repeats one test alone, which the summary of a run prints for each failed one."""
+"""The command that repeats one test alone, printed in the summary of a run for each failed test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SET_BY_OPTION_OR_RUN = ("STEPWATCH_SEED", "STEPWATCH_RUNTIME_DIR")
 
 
 def given_variables(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the variables by which a caller chooses what the tests run: the build tree, programs, sanitizers."""
+    """Return the variables that select the tested programs: build tree, programs, sanitizers."""
     return {
         name: value
         for name, value in sorted(environment.items())
@@ -20,7 +20,7 @@ def given_variables(environment: Mapping[str, str] = os.environ) -> dict[str, st
 
 
 def repeat_command(nodeid: str, variables: Mapping[str, str], options: list[str], python: Path, here: Path) -> str:
-    """Return a line for a shell in the directory `here`."""
+    """Return a shell command for the directory `here`."""
     if nodeid.rfind("@") > nodeid.rfind("]"):  # pytest-xdist appends the group to the name
         nodeid = nodeid[: nodeid.rindex("@")]
     program = python.relative_to(here) if here in python.parents else python

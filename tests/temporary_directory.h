@@ -1,4 +1,4 @@
-// A fresh directory for one test, removed with all it holds at the end.
+// A new directory for one test, removed with its content at the end.
 #pragma once
 
 #include <stdlib.h>
@@ -33,12 +33,12 @@ class TemporaryDirectory {
   std::string path_;
 };
 
-// How many entries a directory has, hidden ones included.
+// Returns the number of entries of a directory, hidden ones included.
 inline size_t EntriesOf(const std::string& directory) {
   return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(directory), {}));
 }
 
-// A place in memory where there is one: tests that write thousands of files do not wait for a disk there.
+// Returns a directory in memory if there is one: tests that write thousands of files need not wait for a disk there.
 inline std::filesystem::path PlaceInMemory() {
   const std::filesystem::path memory = "/dev/shm";
   return ::access(memory.c_str(), W_OK) == 0 ? memory : std::filesystem::temp_directory_path();

@@ -1,8 +1,8 @@
-"""Imports torch once, and forks a process for each Python program that a test starts.
+"""Import torch once, and fork a process for each Python program that a test starts.
 
 ``python torch_server.py SOCKET`` listens there until its standard input ends. A request is the length of a JSON object,
-the object (`arguments`, as they follow the interpreter's name, `directory`, `variables`), and the three standard files
-as descriptors. The reply is the pid and, when the process has ended, its wait status: 8 bytes each, little-endian.
+the object (`arguments` after the interpreter's name, `directory`, `variables`), and the three standard files as
+descriptors. The reply is the pid and, when the process has ended, its wait status: 8 bytes each, little-endian.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ STANDARD_FILES = 3
 
 
 def received(connection: socket.socket, count: int) -> bytes:
-    """Return that many bytes."""
+    """Return this many bytes."""
     data = b""
     while len(data) < count:
         part = connection.recv(count - len(data))
@@ -42,13 +42,13 @@ def read_request(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
 
 
 def import_torch() -> None:
-    """Import what programs with an optimizer, or with several ranks, import."""
+    """Import the modules of programs with an optimizer or with several ranks."""
     if "torch" in sys.modules:
         return
     for name in ("_dynamo", "distributed.fsdp", "distributed.optim", "distributed.tensor.parallel"):
         importlib.import_module(f"torch.{name}")
     gc.collect()
-    gc.freeze()  # the children share its pages
+    gc.freeze()  # child processes share its pages
     threads = os.listdir("/proc/self/task")
     assert len(threads) == 1, "a process that forks has one thread"
 
@@ -95,7 +95,7 @@ def next_program(listener: socket.socket) -> tuple[dict[str, Any], list[int]]:
 
 
 def reply(connection: socket.socket, number: int) -> None:
-    """Send a number to the client, if it still listens."""
+    """Send a number to the client, if it is still connected."""
     try:
         connection.sendall(number.to_bytes(NUMBER_BYTES, "little"))
     except OSError:
@@ -103,7 +103,7 @@ def reply(connection: socket.socket, number: int) -> None:
 
 
 def become(request: dict[str, Any], files: list[int]) -> None:
-    """Run the program that is requested, in its directory, with its variables and files."""
+    """Run the requested program, in its directory, with its variables and files."""
     for number, file in enumerate(files):
         os.dup2(file, number)
         os.close(file)
@@ -132,7 +132,7 @@ def become(request: dict[str, Any], files: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    this = sys.modules["__main__"]  # lives on, since it is below the program on the stack
+    this = sys.modules["__main__"]  # stays alive, since it is below the program on the stack
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as opened:
         opened.bind(f"{sys.argv[1]}.new")
         opened.listen(64)

@@ -1,4 +1,4 @@
-// An environment variable for one test. Whoever starts threads that read the environment sets it before them.
+// An environment variable for one test. Set it before starting threads that read the environment.
 #pragma once
 
 #include <stdlib.h>

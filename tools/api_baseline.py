@@ -1,9 +1,9 @@
-"""Hold the descriptions of /v1, of a job and of stepwatchd, to what clients were promised: they only ever add.
+"""Check that the API descriptions of a job and of stepwatchd only add to /v1, as promised to clients.
 
-``python3 tools/api_baseline.py`` compares each in schemas/ with its baseline in tests/schemas/ and says what a client
-would miss. ``--record`` adds what is new to a baseline, before a release, and refuses while anything is missing there.
-Exit code 1: something is. The promises of an answer are its members by path, each with types, presence, values and
-bounds; those of a request are what it takes.
+``python3 tools/api_baseline.py`` compares each description in schemas/ with its baseline in tests/schemas/ and prints
+what a client would miss. ``--record`` adds new promises to a baseline before a release, and refuses while a promise is
+missing. Exit code 1: a promise is missing. The promises of an answer are its members by path, each with types,
+presence, values and bounds; those of a request are the accepted values.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-# A description, and what it has promised so far.
+# A description, and its recorded promises.
 BASELINES = {
     "schemas/control_api.json": "tests/schemas/control_api_v1.json",
     "schemas/stepwatchd_api.json": "tests/schemas/stepwatchd_api_v1.json",
 }
-# What GET /v1/events of a job sends: a stream's schema cannot name them.
+# Events of GET /v1/events of a job: a stream's schema cannot name them.
 STREAMED = ("Event", "Gap")
 METHODS = ("get", "put", "post", "delete", "patch", "head", "options")
 LOWER_BOUNDS = ("minimum", "exclusiveMinimum", "minLength", "minItems")
@@ -37,7 +37,7 @@ Promises = dict[str, Promise]
 
 
 class Reader:
-    """Reads a description; references are followed."""
+    """Reads a description and follows references."""
 
     def __init__(self, api: dict[str, Any]) -> None:
         self.api = api
@@ -54,7 +54,7 @@ class Reader:
         return node
 
     def alternatives(self, node: Schema) -> list[dict[str, Any]]:
-        """Return the schemas of which one holds, each without references and choices."""
+        """Return the alternative schemas, each without references and choices."""
         node = self.resolved(node)
         for key in ("anyOf", "oneOf"):
             if key in node:
@@ -68,15 +68,15 @@ class Reader:
         found: Promises = {path: {"types": sorted({name for each in choices for name in types(each)})}}
         if presence != "always":
             found[path]["presence"] = presence
-        said = [each for each in choices if types(each) != ["null"]]
-        named = [value for each in said for value in values(each) or []]
-        free = {name for each in said if values(each) is None for name in types(each)}
+        declared = [each for each in choices if types(each) != ["null"]]
+        named = [value for each in declared for value in values(each) or []]
+        free = {name for each in declared if values(each) is None for name in types(each)}
         if named and not free & {"any", *(TYPE_OF[type(value)] for value in named)}:
             found[path]["values"] = named
         for bound in (*LOWER_BOUNDS, *UPPER_BOUNDS, "pattern"):
-            if len(said) == 1 and bound in said[0]:
-                found[path][bound] = said[0][bound]
-        for each in said:
+            if len(declared) == 1 and bound in declared[0]:
+                found[path][bound] = declared[0][bound]
+        for each in declared:
             if "object" in types(each) and each.get("additionalProperties") is False:
                 found[path]["closed"] = True
             for below in self.members(each, path):
@@ -98,7 +98,7 @@ class Reader:
             yield self.promises(node["additionalProperties"], path + "{}")
 
     def request(self, operation: dict[str, Any]) -> Promises:
-        """Return what the operation takes."""
+        """Return the promises of the operation's request."""
         found: Promises = {}
         for parameter in map(self.resolved, operation.get("parameters", [])):
             presence = "always" if parameter.get("required") else "maybe"
@@ -110,7 +110,7 @@ class Reader:
         return found
 
     def answers(self, response: Schema) -> Iterator[tuple[str, str, Promises]]:
-        """Yield the media type, a name and the promises of each kind of answer, and of the headers."""
+        """Yield the media type, a name and the promises of each kind of answer, and of its headers."""
         response = self.resolved(response)
         headers: Promises = {}
         for name, header in response.get("headers", {}).items():
@@ -128,19 +128,19 @@ def types(node: dict[str, Any]) -> list[str]:
     stated = node.get("type")
     if stated is not None:
         return sorted([stated] if isinstance(stated, str) else stated)
-    said = values(node)
-    if said is not None:
-        return sorted({TYPE_OF[type(value)] for value in said})
+    declared = values(node)
+    if declared is not None:
+        return sorted({TYPE_OF[type(value)] for value in declared})
     return ["object"] if "properties" in node else ["any"]
 
 
 def values(node: dict[str, Any]) -> list[Any] | None:
-    """Return the values that it names; None: it names none."""
+    """Return the values that the schema lists, or None without a list."""
     return [node["const"]] if "const" in node else node.get("enum")
 
 
 def promises_of(api: dict[str, Any]) -> dict[str, Any]:
-    """Return all that the description promises, with answers that are the same kept once."""
+    """Return all promises of the description, with equal answers kept once."""
     reader = Reader(api)
     schemas = api["components"]["schemas"]
     answers: dict[str, Promises] = {name: reader.promises(schemas[name]) for name in STREAMED if name in schemas}
@@ -160,11 +160,11 @@ def promises_of(api: dict[str, Any]) -> dict[str, Any]:
     return {"version": 1, "security": api.get("security", []), "routes": routes, "answers": answers}
 
 
-# --- what a client would miss ---
+# --- missing promises ---
 
 
 def missing(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """Return a sentence for each promise of the old that the new breaks; empty: it only adds."""
+    """Return a sentence for each promise of the old description that the new one breaks."""
     found = [
         f"{'a request without a token' if not way else 'a request with ' + ', '.join(way)} is not taken any more"
         for way in old["security"]
@@ -191,7 +191,7 @@ def missing(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
 
 
 def missing_answer(old: Promises, new: Promises) -> Iterator[str]:
-    """Yield what is missing for those who read an answer."""
+    """Yield promises that clients miss in an answer."""
     for path, was in old.items():
         name = f'"{path}"' if path else "it"
         if path not in new:
@@ -205,13 +205,13 @@ def missing_answer(old: Promises, new: Promises) -> Iterator[str]:
             yield f"{name} may be missing now, and a client counts on it"
         gone = [value for value in was.get("values", []) if value not in now.get("values", [value])]
         if gone:
-            yield f"{name} never says {said(gone)} any more, and a client may wait for it"
+            yield f"{name} never says {listed_values(gone)} any more, and a client may wait for it"
         for bound in wider(was, now):
             yield f"{name} may be beyond its {bound} of {was[bound]!r} now, and a client counts on that"
 
 
 def missing_request(old: Promises, new: Promises) -> Iterator[str]:
-    """Yield what is missing for those who send a request."""
+    """Yield promises that clients miss in a request."""
     for path, was in old.items():
         if path not in new:
             yield f'"{path}" is not taken any more, and a client that sends it is refused or passed over'
@@ -224,13 +224,13 @@ def missing_request(old: Promises, new: Promises) -> Iterator[str]:
             yield f'"{path}" has to be sent now, and a client that does not is refused'
         gone = [value for value in was.get("values", []) if value not in now.get("values", [value])]
         if gone or ("values" in now and "values" not in was):
-            yield f'"{path}" takes only {said(now["values"])} now, and what else a client sends is refused'
+            yield f'"{path}" takes only {listed_values(now["values"])} now, and what else a client sends is refused'
         for bound in wider(now, was):
             yield f'"{path}" has a {bound} of {now[bound]!r} now, and what a client sends beyond it is refused'
         if now.get("closed") and not was.get("closed"):
             yield f'"{path}" takes no further members now, and a client that sends any is refused'
     for path, now in new.items():
-        # A member is asked for only of those who send what it is in.
+        # A member is required only from clients that send its parent.
         parent = path.rpartition(".")[0]
         is_asked_for = presence(now) == "always" and not path.endswith(("[]", "{}"))
         if path not in old and is_asked_for and (not parent or parent in old):
@@ -238,7 +238,7 @@ def missing_request(old: Promises, new: Promises) -> Iterator[str]:
 
 
 def wider(was: Promise, now: Promise) -> Iterator[str]:
-    """Yield the bounds of the first that the second goes beyond."""
+    """Yield the bounds of the first schema that the second one exceeds."""
     for bound in LOWER_BOUNDS:
         if bound in was and (bound not in now or now[bound] < was[bound]):
             yield bound
@@ -250,17 +250,17 @@ def wider(was: Promise, now: Promise) -> Iterator[str]:
 
 
 def presence(promise: Promise) -> str:
-    """Return how sure it is that the member is there."""
+    """Return the certainty of the member's presence."""
     return promise.get("presence", "always")
 
 
 def listed(promise: Promise) -> str:
-    """Return its types as words."""
+    """Return the types as words."""
     return " or ".join(promise["types"])
 
 
-def said(found: list[Any]) -> str:
-    """Return the values as they stand in JSON."""
+def listed_values(found: list[Any]) -> str:
+    """Return the values as JSON text."""
     return ", ".join(json.dumps(value) for value in found)
 
 
@@ -268,12 +268,12 @@ def said(found: list[Any]) -> str:
 
 
 def text_of(promises: dict[str, Any]) -> str:
-    """Return it as JSON with a line for each promise."""
+    """Return the promises as JSON with one line each."""
     return written(promises, 4) + "\n"
 
 
 def written(node: Any, depth: int, indent: str = "") -> str:
-    """Return the JSON of it, objects down to this depth with a line for each member."""
+    """Return JSON text; objects down to this depth have one line per member."""
     if not isinstance(node, dict) or not node or depth == 0 or "types" in node:
         return json.dumps(node)
     members = (
@@ -291,7 +291,7 @@ def main(arguments: list[str]) -> int:
 
 
 def check(api: Path, baseline: Path, records: bool) -> int:
-    """Compare one description, and record what is new if it keeps its promises."""
+    """Compare one description, and record new promises if no old one is missing."""
     new = promises_of(json.loads(api.read_text()))
     old = json.loads(baseline.read_text()) if baseline.exists() else new
     found = missing(old, new)

@@ -1,10 +1,10 @@
-"""Check that every include and every link goes down the floors of the house, or to a neighbour named here.
+"""Check that every include and every link goes to a lower floor of the project, or to a neighbour named here.
 
-Also check that files are touched through base::FileSystem alone, so that a test can make each call fail, and that JSON
-is parsed by src/json alone, which bounds its depth.
+Also check that files are accessed only through base::FileSystem, so that a test can make each call fail, and that only
+src/json parses JSON, which limits its depth.
 
 Run from anywhere: ``python3 tools/check_layers.py``. Exit code 1 and one line for each include or link that climbs and
-for each call that goes past the file system or the parser.
+for each call that bypasses the file system or the parser.
 """
 
 from __future__ import annotations
@@ -93,11 +93,11 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
     "bench": (7, ()),
     "tests": (8, ()),
 }
-# Floor 6 sees the public vocabulary and the facade only, which is declared in include/stepwatch, and what front ends
-# share. A target of floor 6 links what defines those declarations.
+# Floor 6 sees the public vocabulary, the facade declared in include/stepwatch, and code shared by front ends. A target
+# of floor 6 links the targets that define those declarations.
 FRONT_ENDS_MAY_SEE = ("include/stepwatch", "front_ends/shared")
 FRONT_ENDS_MAY_LINK = ("src/vocabulary", "controller/api", "src/offline", "front_ends/shared", "front_ends/torch")
-# Operations see the world from outside: text, files, and the control socket of a job.
+# Operations access a job from outside: text, files, and its control socket.
 OPERATIONS_MAY_USE = (
     "include/stepwatch",
     "src/base",
@@ -143,7 +143,7 @@ GUARDED: dict[str, tuple[str, ...]] = {
         "bench",
     ),
 }
-# Calls on files, which stand in src/base/file_system.cc. Everything else takes a base::FileSystem.
+# Raw calls on files, allowed in src/base/file_system.cc. All other code uses a base::FileSystem.
 RAW_FILE_CALL = re.compile(
     r"(?<![\w>.)])::(?:open|openat|creat|read|pread|write|pwrite|fsync|fdatasync|fallocate|ftruncate|truncate"
     r"|rename|renameat2?|link|linkat|symlink|unlink|unlinkat|remove|stat|fstat|fstatat|lstat|statx|access|faccessat"
@@ -153,16 +153,16 @@ RAW_FILE_CALL = re.compile(
     r"|\bstd::(?:[io]?fstream|fopen|rename|filesystem)\b(?=\s*[({:\s])"
     r"|\bfopen\s*\("
 )
-# What may make which of them all the same, and why.
+# Exceptions, with their reason.
 RAW_FILE_CALLERS = {
-    "controller/watch/inotify_hint.cc": ("::read(",),  # the queue of events, which lies on no mount
+    "controller/watch/inotify_hint.cc": ("::read(",),  # the queue of events, which is on no mount
     "controller/cli/config_file.cc": ("::read(",),  # a pipe, which has no offsets
     "controller/cli/terminal.cc": ("::read(",),  # keys, signals and a counter
     "operations/daemon/line_source.cc": ("::read(",),  # a pipe, which has no offsets
     "operations/witness/run_program.cc": ("::read(", "::write("),  # likewise
 }
-# Calls of the JSON library's parser, which takes a value of any depth. Everything else asks src/json, but for a handler
-# of our own that keeps no more levels than it wants.
+# Calls of the JSON library's parser, which accepts values of any depth. All other code uses src/json, except a handler
+# that limits the depth itself.
 RAW_JSON_CALL = re.compile(
     r"\b\w*[Jj]son::(?:parse|accept|sax_parse|parser|from_\w+)(?=\s*[(<])|\b_(?:ordered_)?json\b(?=\s*\()"
     r"|\bjson_sax\w*\s*<|>>\s*\w*[jJ]son\b"
@@ -172,26 +172,26 @@ PROJECT = ("include/", "src/", "kernels/", "controller/", "front_ends/", "operat
 CODE_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 COMMENT = re.compile(r"#[^\n]*")
 COMMAND = re.compile(r"\b(\w+)\s*\(([^()]*)\)")
-# Commands of CMake that make a target; those of ours name what it links after DEPS.
+# CMake commands that define a target; those of this project list their links after DEPS.
 DEFINE = {"add_library", "add_executable", "nanobind_add_module", "stepwatch_cuda_kernels"}
 OURS = {"stepwatch_library", "stepwatch_test", "stepwatch_fuzzer"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 
 
 def folder_of(path: str) -> str | None:
-    """Return the folder of the house that a path from the root lies in, the longest match first."""
+    """Return the folder that contains a path, the longest match first."""
     matches = [folder for folder in HOUSE if path.startswith(folder + "/")]
     return max(matches, key=len, default=None)
 
 
 def resolve(include: str) -> str | None:
-    """Return the path from the root of an include of ours; None for a foreign one."""
+    """Return the path from the root of an include of this project; None for a foreign one."""
     candidate = "include/" + include if include.startswith("stepwatch/") else include
     return candidate if folder_of(candidate) else None
 
 
 def complaint(source: str, include: str) -> str | None:
-    """Say what is wrong with one include, or nothing."""
+    """Return a complaint about one include, or None."""
     here = folder_of(source)
     if here is None:
         return f"{source}: lies in no folder of the house"
@@ -212,7 +212,7 @@ def complaint(source: str, include: str) -> str | None:
 
 
 def raw_file_calls(source: str, text: str) -> list[str]:
-    """Return a line for each call on files that goes past base::FileSystem."""
+    """Return a line for each call on files that bypasses base::FileSystem."""
     if not source.startswith(PROJECT) or source.startswith("src/base/"):
         return []
     allowed = RAW_FILE_CALLERS.get(source, ())
@@ -227,7 +227,7 @@ def raw_file_calls(source: str, text: str) -> list[str]:
 
 
 def raw_json_calls(source: str, text: str) -> list[str]:
-    """Return a line for each call that parses JSON without a bound on its depth."""
+    """Return a line for each call that parses JSON without a limit on its depth."""
     if not source.startswith(PROJECT) or source.startswith("src/json/"):
         return []
     code = CODE_COMMENT.sub(lambda comment: "\n" * comment.group().count("\n"), text)
@@ -253,7 +253,7 @@ def links(text: str) -> tuple[list[str], list[tuple[str, str]]]:
 
 
 def link_complaint(here: str, source: str, there: str, target: str) -> str | None:
-    """Say what is wrong with the link of a target in folder `here` to one in folder `there`, or nothing."""
+    """Return a complaint about the link of a target in folder `here` to one in folder `there`, or None."""
     floor, neighbours = HOUSE[here]
     if there == here or there in neighbours:
         return None
@@ -263,14 +263,14 @@ def link_complaint(here: str, source: str, there: str, target: str) -> str | Non
 
 
 def link_complaints() -> list[str]:
-    """Check what the CMakeLists of all folders link."""
+    """Check the links in the CMakeLists of all folders."""
     homes: dict[str, str] = {}
     edges: list[tuple[str, str]] = []
     for top in TOPS:
         for path in sorted((ROOT / top).rglob("CMakeLists.txt")):
             folder = folder_of(path.relative_to(ROOT).as_posix())
             text = path.read_text(encoding="utf-8")
-            if folder is None or "project(" in text:  # a program that is built apart
+            if folder is None or "project(" in text:  # a separately built program
                 continue
             defined, found = links(text)
             homes.update(dict.fromkeys(defined, folder))

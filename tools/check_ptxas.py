@@ -1,8 +1,8 @@
-"""Keep what ptxas says of the CUDA kernels while they are compiled, and check it afterwards.
+"""Keep ptxas' report on the CUDA kernels during compilation, and check it afterwards.
 
-``check_ptxas.py compile REPORTS -- nvcc …`` runs the compiler and leaves its ``ptxas -v`` lines and the PTX under
+``check_ptxas.py compile REPORTS -- nvcc …`` runs the compiler and stores its ``ptxas -v`` lines and the PTX under
 REPORTS. ``check_ptxas.py check REPORTS`` reads them: exit code 1 and one line for each kernel that spills, has a stack
-frame, uses more registers than four blocks of 256 threads leave it, or does not read its tensors in 128 bits.
+frame, uses more registers than four blocks of 256 threads allow, or does not read its tensors in 128 bits.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ REGISTERS_MAX = 64
 ENTRY = re.compile(r"Compiling entry function '(\w+)' for '(sm_\w+)'")
 FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 REGISTERS = re.compile(r"Used (\d+) registers")
-# Without instructions for pairs of 16-bit floats a few registers more are needed than there are: bytes of stack, stores
-# or loads that are borne.
+# Tolerated bytes of stack, stores or loads: without instructions for pairs of 16-bit floats the registers do not
+# suffice.
 SPILL_MAX = {"sm_75": 320}
 # Kernels that read no tensor.
 LOADLESS = ("AdvanceStep",)
@@ -60,7 +60,7 @@ def read_report(text: str) -> dict[tuple[str, str], dict[str, int]]:
 
 
 def complaints_of(kernel: str, architecture: str, figures: dict[str, int]) -> list[str]:
-    """Say what is wrong with one kernel on one architecture."""
+    """Return complaints about one kernel on one architecture."""
     name = f"{kernel} for {architecture}"
     if set(figures) != {"stack", "stores", "loads", "registers"}:
         return [f"{name}: the report is incomplete: {figures}"]
@@ -72,7 +72,7 @@ def complaints_of(kernel: str, architecture: str, figures: dict[str, int]) -> li
 
 
 def narrow_kernels(ptx: str) -> list[str]:
-    """Return the kernels of a PTX text that load no 128 bits at once, or that use local memory."""
+    """Return the kernels of a PTX text that have no 128-bit load, or that use local memory."""
     found = []
     for body in re.split(r"^\.visible \.entry |^\.entry ", ptx, flags=re.MULTILINE)[1:]:
         name = body.split("(", 1)[0]

@@ -1,7 +1,7 @@
 """Check that every TEST_CASE of the sources is an entry of CTest: ``check_tests.py BUILD_DIRECTORY``.
 
-Exit code 1 and one line for each case without its entry, for each entry without its case and for each source that no
-executable has.
+Exit code 1 and one line for each case without an entry, each entry without a case and each source without an
+executable.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CASE = re.compile(r"^(?:TEST_CASE|SCENARIO)\s*\(\s*" + STRINGS, re.MULTILINE)
 OTHER_CASES = re.compile(
     r"^\s*(TEMPLATE_\w*TEST_CASE\w*|TEST_CASE_METHOD|METHOD_AS_TEST_CASE|REGISTER_TEST_CASE)", re.M
 )
-# Sources that a build may leave out: what links LibTorch, worlds that sanitizers would take minutes for, and
+# Sources that a build may omit: those that link LibTorch, simulations that take minutes under sanitizers, and
 # stepwatchd.
 OPTIONAL = ("tests/front_ends/torch/", "tests/agree/", "tests/operations/")
 

@@ -1,10 +1,10 @@
-"""Compile every C++ file that a change touched by itself: ``compile_alone.py BUILD_DIRECTORY [BASE]``.
+"""Compile every touched C++ file separately: ``compile_alone.py BUILD_DIRECTORY [BASE]``.
 
-Units of several files hide a missing include. BUILD_DIRECTORY is a tree configured without units, of which only the
-compile commands are read. BASE is the commit before the change; without it the variable CI_BASE names it, otherwise
-the newest commit that is three hours older than the last one. Sources get the compiler's whole front end
-(-fsyntax-only), and headers as well, with the options of a source beside them. A header that its own source includes
-first is compiled with that source.
+Unity builds hide a missing include. BUILD_DIRECTORY is a tree configured without unity builds, of which only the
+compile commands are read. BASE is the commit before the change; the default is the variable CI_BASE, otherwise the
+newest commit that is three hours older than the last one. Sources pass the compiler's whole front end (-fsyntax-only),
+and headers as well, with the options of a source beside them. A header that its own source includes first is compiled
+with that source.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CHANGE_SECONDS = 3 * 3600
 
 
 def git(*words: str) -> str:
-    """Return what git prints."""
+    """Return git's output."""
     return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
 
@@ -40,7 +40,7 @@ def commands(build: Path) -> dict[Path, list[str]]:
     found = {}
     for entry in json.loads((build / "compile_commands.json").read_text(encoding="utf-8")):
         words = shlex.split(entry["command"])
-        # A launcher may stand before the compiler.
+        # A launcher may precede the compiler.
         while words and not Path(words[0]).name.startswith(("c++", "g++", "clang++")):
             words.pop(0)
         if words and entry["file"].endswith(".cc"):
@@ -64,7 +64,7 @@ def neighbour(header: Path, known: dict[Path, list[str]]) -> list[str] | None:
 
 
 def is_first_include(header: Path) -> bool:
-    """Return whether the source of this name includes the header before any other."""
+    """Return whether the header's own source includes it first."""
     source = header.with_suffix(".cc")
     if not source.exists():
         return False
@@ -73,7 +73,7 @@ def is_first_include(header: Path) -> bool:
 
 
 def compile_one(path: Path, options: list[str]) -> str:
-    """Return the compiler's complaints about a file, or nothing."""
+    """Return the compiler's complaints about a file, or an empty text."""
     language = ["-x", "c++"] if path.suffix == ".h" else []
     quiet = ["-Wno-pragma-once-outside-header", "-Wno-error"] if "clang" in options[0] else []
     main = ["-include", str(path), "/dev/null"] if path.suffix == ".h" else [str(path)]

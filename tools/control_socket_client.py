@@ -1,4 +1,4 @@
-"""Ask the control socket of a job over its Unix socket, for tests and benchmarks: they trust whoever listens there."""
+"""Request the control socket of a job, for tests and benchmarks; the identity of the server is not checked."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class UnixConnection(http.client.HTTPConnection):
 def ask(
     path: Path, method: str, target: str, body: str | None = None, headers: Mapping[str, str] | None = None
 ) -> tuple[int, http.client.HTTPMessage, str]:
-    """Return the status, the headers and the text of the answer."""
+    """Return the status, the headers and the text of the response."""
     connection = UnixConnection(path)
     try:
         connection.request(method, target, body, headers or {})
@@ -39,7 +39,7 @@ def ask(
 
 
 def socket_of(runtime: Path) -> Path:
-    """Wait for the one socket of the directory."""
+    """Wait for the only socket in the directory."""
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline:
         found = list(runtime.glob("[0-9]*.sock")) if runtime.exists() else []

@@ -1,7 +1,6 @@
-"""The main job as a visible story: a small GPT trains, its config.json is edited under it, rows land in CSV files.
+"""Demonstrate the main use: a small GPT trains, its config.json is edited during the run, rows appear in CSV files.
 
-``./run demo`` builds and runs this; with ``--python`` the GPT is a Python program. Everything it writes lies in
-``demo_output/``.
+``./run demo`` builds and runs this; with ``--python`` the GPT is a Python program. All output is in ``demo_output/``.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ STEP_LINE = re.compile(r"^step\s+(\d+)\s.*?([\d.]+) ms\b")
 MONITOR_LINE = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d (\[stepwatch\]|\(\d+\)) ")
 COST_LINE = re.compile(r"plan (\d+) drained: .*measuring took ([\d.]+) ms a collected step")
 
-# Threads that wait must not spin: on a busy machine of two cores spinning makes a step ten times slower.
+# Waiting threads must not spin: on a busy machine of two cores spinning makes a step ten times slower.
 ENVIRONMENT = dict(os.environ, OMP_WAIT_POLICY=os.environ.get("OMP_WAIT_POLICY", "PASSIVE"))
 
-# How long the story is to take, and from how many steps on it is worth watching.
+# Duration of the demo, and the minimum number of steps.
 STORY_SECONDS = 30
 STEPS_MIN, STEPS_MAX = 100, 1000
 
@@ -102,7 +101,7 @@ class Screen:
             print(f"\033[{code}m{text}\033[0m" if self._colour else text, flush=True)
 
     def say(self, text: str) -> None:
-        """Print what the demo does."""
+        """Print an action of the demo."""
         self._print("1;36", f"\n>> {text}")
 
     def training(self, text: str) -> None:
@@ -123,13 +122,13 @@ def save(text: str) -> None:
 
 
 def command(gpt: list[str], steps: int, *more: str) -> list[str]:
-    """Return the command line of the training program: it reads this project's sources and Python's own library."""
+    """Return the command line of the training program, which reads sources of this project and of Python."""
     library = Path(sysconfig.get_paths()["stdlib"])
     return [*gpt, "--steps", str(steps), "--text", str(ROOT / "src"), "--text", str(library), *more]
 
 
 def steps_of_the_story(gpt: list[str]) -> int:
-    """Return how many steps fill the story on this machine, from a few steps without a monitor."""
+    """Return the number of steps that fill the demo on this machine, from a few steps without a monitor."""
     bare = command(gpt, 8, "--eval-every", "0")
     output = subprocess.run(bare, capture_output=True, text=True, check=True, env=ENVIRONMENT).stdout
     times = [float(found[2]) for found in map(STEP_LINE.match, output.splitlines()) if found]
@@ -137,7 +136,7 @@ def steps_of_the_story(gpt: list[str]) -> int:
 
 
 class Story:
-    """Edits the config when the training has reached certain steps."""
+    """Edits the config when training has reached certain steps."""
 
     def __init__(self, screen: Screen, steps: int) -> None:
         self._screen = screen

@@ -1,7 +1,7 @@
 """Write CTest's entries of a Catch2 executable: ``discover_tests.py EXECUTABLE FILE.cmake``.
 
-Catch2's own ``catch_discover_tests`` splits a name at a semicolon and then runs two names that no test has, which pass.
-Here a name that CTest or Catch2 could misread is an error, and an entry whose name matches no test fails.
+Catch2's own ``catch_discover_tests`` splits a name at a semicolon and then runs two names without a test, which pass.
+Here a name that CTest or Catch2 could misread is an error, and an entry without a matching test fails.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-# What has no meaning to CMake, CTest and Catch2's test specifications, once commas and brackets are escaped.
+# Characters without a meaning to CMake, CTest and Catch2's test specifications, once commas and brackets are escaped.
 NAME = re.compile(r"[\w ,.:'=()/+^<>&-]+")
-# Tag of a TEST_CASE -> (label in CTest, cost: the dearer ones begin first, so that two jobs end together).
+# Tag of a TEST_CASE -> (label in CTest, cost: expensive tests start first, so that parallel jobs end together).
 TAGS = {"long": ("long", 40), "slow": ("slow", 20), "random": ("random", 5)}
 
 

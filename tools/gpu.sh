@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What `./run gpu` does: builds the CUDA kernels, checks them on the GPU of this machine, then measures them.
-# Needs nvcc and CMake alone. Where there is no GPU it builds, runs what needs none, says so and exits 0.
-#   --json FILE   where the ratios go (build-gpu/gpu.json)
+# Implements `./run gpu`: builds the CUDA kernels, checks them on the GPU of this machine, then measures them. Needs
+# only nvcc and CMake. Without a GPU it builds, runs the parts that need none, prints a note and exits 0.
+#   --json FILE   output file of the ratios (build-gpu/gpu.json)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

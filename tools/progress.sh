@@ -1,8 +1,8 @@
-# Shows how far a command is that would otherwise run for minutes in silence. Sourced by `run`.
+# Shows the progress of a command that would otherwise run silently for minutes. Sourced by `run`.
 #
 # progress LABEL LOG COMMAND…: runs COMMAND with its output in LOG. A terminal shows one line, redrawn each second: the
-# label, the last line of the log, the time since the start. Elsewhere a line is printed each 30 seconds. LOG is kept;
-# if COMMAND fails, its last 60 lines are printed, and its exit code is returned.
+# label, the last line of the log, the time since the start. Without a terminal a line is printed each 30 seconds. LOG
+# is kept; if COMMAND fails, its last 60 lines are printed, and its exit code is returned.
 progress() {
   local label=$1 log=$2 begin=$SECONDS code=0 watcher
   shift 2
@@ -29,10 +29,10 @@ clock_text() {
   printf '%d:%02d' $(($1 / 60)) $(($1 % 60))
 }
 
-# watch_log LABEL LOG PARENT: shows the last line of LOG until it is killed or PARENT has gone.
+# watch_log LABEL LOG PARENT: shows the last line of LOG until it is killed or PARENT has ended.
 watch_log() {
   local label=$1 log=$2 parent=$3 begin=$SECONDS pause=30 sleeper line width
-  # A shell that waits for a child obeys a signal at once.
+  # A shell that waits for a child handles a signal at once.
   trap 'kill "$sleeper" 2>/dev/null; exit 0' TERM
   [ -t 2 ] && pause=1
   while true; do
@@ -40,7 +40,7 @@ watch_log() {
     sleeper=$!
     wait "$sleeper"
     kill -0 "$parent" 2>/dev/null || return
-    # Ninja's lines lose what is the same in all of them; no control character reaches the terminal.
+    # Removes the common prefix of Ninja's lines and all control characters.
     line=$(tail -c 2000 "$log" | tr '\r' '\n' | tr -cd '[:print:]\n' | grep -v '^ *$' | tail -n 1 |
       sed -E 's/Building [A-Z]+ object //; s,CMakeFiles/([^/]*)\.dir/,\1: ,; s/^\[([0-9]+\/[0-9]+)\]/\1/')
     if [ "$pause" -eq 1 ]; then

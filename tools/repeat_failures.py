@@ -1,4 +1,4 @@
-"""Print for each test that CTest saw fail the command that repeats it alone: ``repeat_failures.py BUILD_DIRECTORY``."""
+"""Print a command that repeats each failed test of CTest's last run alone: ``repeat_failures.py BUILD_DIRECTORY``."""
 
 from __future__ import annotations
 

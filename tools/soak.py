@@ -1,7 +1,7 @@
-"""Run the long forms of all tests that are random or rare, in turns, with new seeds, on a machine that is kept busy.
+"""Run the long forms of all random or rare tests in turn, with new seeds, on a machine that is kept busy.
 
 ``./run soak [MINUTES]`` builds and runs this. It prints each failure with the command that repeats it, and ends with
-the number of rounds of each test. The exit code is 1 if anything failed.
+the number of rounds of each test. The exit code is 1 if a test failed.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def explorations(tests: list[Test]) -> list[Test]:
 
 
 def python_tests() -> list[Test]:
-    """Return the random stories and kills of the real binary."""
+    """Return the random scenarios and kills of the real binary."""
     pytest = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
     return [
         Test("saves in random ways", (*pytest, "tests/end_to_end/watch_saves_test.py", "-k", "random")),
@@ -81,7 +81,7 @@ def python_tests() -> list[Test]:
 
 
 def cycles(build: Path) -> list[Test]:
-    """Return a hundred thousand starts and stops of one monitor, of which nothing may be left."""
+    """Return a hundred thousand starts and stops of one monitor, which must leave no resources behind."""
     name = "collecting is started and stopped thousands of times*"
     return [Test(name, (str(build / "bin/monitor_test"), name), (("STEPWATCH_CYCLES", "100000"),))]
 
@@ -95,7 +95,7 @@ def fuzzers(build: Path) -> list[Test]:
 
 @contextlib.contextmanager
 def busy_machine(processes: int) -> Iterator[None]:
-    """Keep processors busy in bursts, so that threads are preempted at odd places."""
+    """Keep processors busy in bursts, so that threads are preempted at random places."""
     spin = "import random, time\nwhile True:\n  end = time.time() + random.random()\n  while time.time() < end: pass\n"
     spin += "  time.sleep(random.random() / 2)\n"
     spinning = [subprocess.Popen([sys.executable, "-c", spin]) for _ in range(processes)]
@@ -108,7 +108,7 @@ def busy_machine(processes: int) -> Iterator[None]:
 
 
 def run_once(test: Test, seed: int) -> str:
-    """Run a test with a seed; return how it failed, or nothing."""
+    """Run a test with a seed; return a description of its failure, or an empty text."""
     variables = dict(test.variables, STEPWATCH_SEED=str(seed))
     try:
         done = subprocess.run(
@@ -134,11 +134,11 @@ def run_once(test: Test, seed: int) -> str:
 
 
 def soak(tests: list[Test], minutes: float, dice: random.Random) -> tuple[collections.Counter, list[str]]:
-    """Run the tests in turns, each turn in another order, until the time is up."""
+    """Run the tests in turn, in another order each time, until the time is up."""
     end = time.monotonic() + 60 * minutes
     rounds: collections.Counter[str] = collections.Counter()
     failures: list[str] = []
-    told = time.monotonic()
+    reported = time.monotonic()
     while True:
         for test in dice.sample(tests, len(tests)):
             if time.monotonic() >= end:
@@ -148,15 +148,15 @@ def soak(tests: list[Test], minutes: float, dice: random.Random) -> tuple[collec
             if failure:
                 failures.append(failure)
                 print(failure, flush=True)
-        if time.monotonic() < told + REPORT_SECONDS:
+        if time.monotonic() < reported + REPORT_SECONDS:
             continue
-        told = time.monotonic()
-        left = max(0.0, end - told) / 60
+        reported = time.monotonic()
+        left = max(0.0, end - reported) / 60
         print(f"soak: {sum(rounds.values())} rounds, {len(failures)} failed, {left:.0f} minutes left", flush=True)
 
 
 def main() -> int:
-    """Soak; return the exit code."""
+    """Run the soak test; return the exit code."""
     parser = argparse.ArgumentParser(prog="./run soak", description=__doc__.split("\n")[0])
     parser.add_argument("minutes", nargs="?", type=float, default=60)
     parser.add_argument("--build", type=Path, default=ROOT / "build", help="the build tree to take the tests from")

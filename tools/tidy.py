@@ -1,4 +1,4 @@
-"""Check the habits that a compiler does not see: line length, leftover marks, dead links, plain English.
+"""Check rules that a compiler does not check: line length, leftover marks, dead links, plain English.
 
 Run from anywhere: ``python3 tools/tidy.py``. Exit code 1 and one line for each finding. Classes with many member
 functions are reported as notes, which are not findings.
@@ -15,21 +15,21 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 LINE_LENGTH_MAX = 120
-# A class with more is worth a look: it may be several.
+# A class with more functions may need to be split.
 MEMBER_FUNCTIONS_MAX = 25
 CODE = {".h", ".cc", ".py", ".cmake"}
 TEXT = CODE | {".md", ".json", ".txt", ".sh"}
-# Split so that this file does not find itself.
+# Split so that this file does not match itself.
 MARKS = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK")) + r")\b")
-# What the stable ABI of Python does not have, and the headers of one version do.
+# Not in the stable ABI of Python, but in the headers of a version.
 PYTHONS_INNARDS = re.compile(r"->(?:tp|ob)_\w+|\bPy(?:Tuple|List|Float|Long|Bytes|Unicode)_(?:GET|AS)_[A-Z]+\b")
 STABLE_ABI = "front_ends/python/native/"
-# Text for a terminal goes through base::Print, which lets no control character of others through; these files write
-# escape sequences of ours.
+# Text for a terminal goes through base::Print, which removes foreign control characters; these files write escape
+# sequences on purpose.
 PRINTS = re.compile(r"std::(?:printf|fprintf|fputs|puts|fputc|fwrite|perror|cout|cerr)\b")
 PROGRAMS = ("controller/cli/", "operations/")
 WRITES_ESCAPES = ("controller/cli/terminal.cc", "controller/cli/progress_bar.cc", "controller/cli/print_answer.cc")
-# Plain English, in documents, public headers and the texts of both programs' command lines: the subject comes first.
+# Plain English, in documents, public headers and help texts of both programs: the subject comes first.
 OPENINGS = re.compile(r"(?:^|(?<=[.:!?;|] )|(?<=^- ))(?:What|Of|Who|Whose|Whoever|Whatever|Nothing|None|Nobody)\b")
 WORDS = re.compile(
     r"\b(?:nought|lately|in vain|for ever|all the same|whoever|midst|is none|are none)\b"
@@ -38,7 +38,7 @@ WORDS = re.compile(
     re.IGNORECASE,
 )
 QUOTED = re.compile(r"`[^`]*`|\[[^]]*\]\([^)]*\)|\"[^\"]*\"")
-LITERAL = re.compile(r'"((?:[^"\\\\]|\\\\.)*)"')
+LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
 HELP_TEXTS = ("controller/cli/main.cc", "operations/daemon/main.cc")
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)'", re.DOTALL)
 CLASS = re.compile(r"^ *(?:class|struct) (?:STEPWATCH_\w+ )?(\w+)[^;{()]*\{", re.MULTILINE)
@@ -46,7 +46,7 @@ INNER_BRACES = re.compile(r"\{[^{}]*\}")
 ANGLES = re.compile(r"<[^<>;]*>")
 FUNCTION = re.compile(r"\w\s*\(")
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
-# Inputs that are wrong on purpose.
+# Intentionally wrong inputs.
 EXEMPT = ("schemas/examples/",)
 
 
@@ -58,7 +58,7 @@ def tracked_files() -> list[Path]:
 
 
 def line_findings(name: str, suffix: str, lines: list[str]) -> list[str]:
-    """Return what is wrong with single lines."""
+    """Return findings about single lines."""
     findings = []
     for number, line in enumerate(lines, 1):
         if suffix in CODE and len(line) > LINE_LENGTH_MAX:
@@ -96,7 +96,7 @@ def spoken_text(name: str, lines: list[str]) -> list[tuple[int, str]]:
 
 
 def english_findings(name: str, lines: list[str]) -> list[str]:
-    """Return sentences that do not begin with their subject, and words of another century."""
+    """Return sentences without a leading subject, and archaic words."""
     findings = []
     for number, text in spoken_text(name, lines):
         prose = QUOTED.sub("", text)

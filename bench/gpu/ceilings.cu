@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(kThreads, 4) ReadTiles(const uint4* data, uint
       for (int i = 0; i < kInFlight; ++i) folded ^= x[i].x ^ x[i].y ^ x[i].z ^ x[i].w;
     }
   }
-  if (folded == 0x9e3779b9) *sink = folded;  // hardly ever, but the compiler cannot know
+  if (folded == 0x9e3779b9) *sink = folded;  // practically never true, but unknown to the compiler
 }
 
 __global__ void Wait(long long cycles) {

@@ -1,4 +1,4 @@
-// What a device can do at best, for gpu_bench to compare with.
+// Upper limits of a device, for comparison in gpu_bench.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@ namespace stepwatch::bench {
 
 using Stream = void*;
 
-// Reads `bytes`, a multiple of 64 KB, as the engine does: the same tiles, grid, blocks and loads, folded by XOR. False:
-// the device refused.
+// Reads `bytes`, a multiple of 64 KB, like the engine: the same tiles, grid, blocks and loads, folded by XOR. False: a
+// device error.
 bool ReadOnly(const void* data, size_t bytes, uint32_t grid, uint32_t* sink, Stream stream);
 
 // Keeps the stream busy for about `cycles` of the device's clock.

@@ -1,7 +1,7 @@
-// How fast the CUDA engine is, beside its ceilings in the same run: gpu_bench [--json FILE]
+// Measures the speed of the CUDA engine next to its upper limits in the same run: gpu_bench [--json FILE]
 //
-// Device times of single tensors are those of a replayed graph, so no launch gap is in them; the L2 is cold, because
-// the buffers of a graph together are larger. Engine and ceiling take turns; the table gives medians and the range.
+// Device times of single tensors are those of a replayed graph, without launch gaps; the L2 is cold, because the
+// buffers of a graph together are larger. Engine and limit take turns; the table gives medians and the range.
 
 #include <cuda_runtime_api.h>
 
@@ -121,7 +121,7 @@ class Buffers {
   std::vector<void*> memory_;
 };
 
-// What `record` queues, as a graph that can be timed.
+// A timed graph of the work that `record` queues.
 class Graph {
  public:
   template <class Record>
@@ -134,7 +134,7 @@ class Graph {
     cudaGraphDestroy(graph);
     Must(cudaEventCreate(&begin_), "event");
     Must(cudaEventCreate(&end_), "event");
-    Seconds();  // once before it counts
+    Seconds();  // warm-up
   }
   ~Graph() {
     cudaGraphExecDestroy(replay_);
@@ -177,7 +177,7 @@ double TargetFor(DType dtype, size_t megabytes) {
   return megabytes >= 64 ? 0.92 : megabytes >= 16 ? 0.85 : 0.70;
 }
 
-// One tensor a launch, over the read-only kernel and over a copy.
+// Measures launches of one tensor each, over the read-only kernel and over a copy.
 void MeasureBandwidth(Driver* driver, DType dtype, const char* name, size_t megabytes, cudaStream_t stream,
                       Report* report) {
   const size_t bytes = megabytes << 20;
@@ -227,7 +227,7 @@ double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// A time against its target: a ratio of 1 or more meets it.
+// Adds a time against its target: a ratio of 1 or more meets it.
 void AddTime(Report* report, const std::string& name, const std::vector<double>& seconds, double target) {
   const Range time = RangeOf(seconds);
   const Range ratio = {target / time.median, target / time.high, target / time.low};
@@ -243,7 +243,8 @@ void HarvestAll(kernels::DeviceEngine* engine, const std::vector<DeviceItem>& it
     Must(item.code == StatusCode::kOk && engine->Harvest(item.ticket, &statistics), "harvest");
 }
 
-// A thousand small tensors by one table. The device is held up while the host queues, so that its time is its own.
+// Measures a thousand small tensors in one table. The device waits while the host queues, so that its time excludes the
+// host's.
 void MeasureThousand(DType dtype, const char* name, double device_target, cudaStream_t stream, Report* report) {
   auto engine = std::move(kernels::CreateCudaEngine({})).value();
   const Buffers buffers(dtype, static_cast<size_t>(4096 * ElementSize(dtype)), 1000);
@@ -266,7 +267,7 @@ void MeasureThousand(DType dtype, const char* name, double device_target, cudaSt
     float milliseconds = 0;
     Must(cudaEventElapsedTime(&milliseconds, begin, end), "event");
     HarvestAll(engine.get(), items);
-    if (round < 2) continue;  // the table is made and uploaded
+    if (round < 2) continue;  // the first rounds make and upload the table
     host.push_back(queued);
     device.push_back(static_cast<double>(milliseconds) * 1e-3);
     both.push_back(host.back() + device.back());
@@ -281,7 +282,7 @@ void MeasureThousand(DType dtype, const char* name, double device_target, cudaSt
   cudaEventDestroy(end);
 }
 
-// The host's time for one tensor at once, as a hook does it. The queue is kept short: a full one would wait.
+// Measures the host time of one tensor at a time, as in a hook. The queue stays short: a full one would block.
 void MeasureHook(cudaStream_t stream, Report* report) {
   auto engine = std::move(kernels::CreateCudaEngine({})).value();
   const Buffers buffers(DType::kBFloat16, size_t{1} << 20, 1);

@@ -1,4 +1,4 @@
-// The control socket of the CPU engine, which is not built here, for what the checks share with its tests.
+// Replaces the CPU engine, which is not built here, for code that the checks share with its tests.
 #include "kernels/reference.h"
 
 namespace stepwatch::kernels {

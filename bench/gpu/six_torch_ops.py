@@ -1,7 +1,8 @@
 """Compare with torch on the GPU: six separate operations, and the one stock call that fuses a norm.
 
-``six_torch_ops.py JSON`` reads the times that ``gpu_bench --json`` wrote, measures torch on the same sets in its best
-warmed form, prints a table and adds the ratios to the file. Without a torch that sees a GPU it says so and exits 0.
+``six_torch_ops.py JSON`` reads the times written by ``gpu_bench --json``, measures torch on the same sets after a
+warm-up in its fastest form, prints a table and adds the ratios to the file. Without a torch with GPU support it prints
+a note and exits 0.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ ROUNDS = 15
 
 
 def six_operations(torch: Any, tensor: Any) -> list[Any]:
-    """Return min, max, mean, norm, zeros and nans as a monitor that calls torch for each takes them."""
+    """Return min, max, mean, norm, zeros and nans, computed by separate torch calls as in a simple monitor."""
     return [
         tensor.min(),
         tensor.max(),
@@ -28,7 +29,7 @@ def six_operations(torch: Any, tensor: Any) -> list[Any]:
 
 
 def median_seconds(torch: Any, work: Callable[[], Any]) -> tuple[float, float, float]:
-    """Return the median, least and greatest time of `work`, the device's end included."""
+    """Return the median, minimum and maximum time of `work`, including its completion on the device."""
     seconds = []
     for round_number in range(ROUNDS + 2):
         torch.cuda.synchronize()

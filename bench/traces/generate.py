@@ -1,7 +1,7 @@
-"""Write a set of labelled traces of training jobs, the same ones on every machine.
+"""Write a set of labelled traces of training jobs, identical on every machine.
 
-Each trace is ``NAME.jsonl`` in the output folder, and ``labels.json`` says of each what must be noticed. The set
-``tune`` may be looked at while detectors are made; ``held_out`` has other seeds and ranges, and is for figures alone.
+Each trace is ``NAME.jsonl`` in the output folder, and ``labels.json`` lists its expected incidents. The set ``tune``
+may be inspected while detectors are developed; ``held_out`` has other seeds and ranges, and is for final figures only.
 
     python3 bench/traces/generate.py OUT_DIR --set tune
 """
@@ -18,24 +18,24 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from scenarios import (  # noqa: E402, F401
-    calm_numbers,
-    calm_observer,
-    calm_phases,
+    combined,
     deaths,
-    fine_print,
-    fine_print_calm,
+    documented_rules,
     hangs,
     hardware,
     losses,
+    no_fault_documented_rules,
+    no_fault_numbers,
+    no_fault_observer,
+    no_fault_phases,
+    no_fault_regular,
+    noise_free,
     numbers,
-    plain_runs,
-    seen_badly,
+    regular_faults,
     speed,
-    to_the_letter,
-    to_the_letter_calm,
-    together,
+    unreliable_observer,
 )
-from scenarios.guises import GUISES, trace_of  # noqa: E402
+from scenarios.registry import SCENARIOS, trace_of  # noqa: E402
 
 SETS = ("tune", "held_out")
 
@@ -43,7 +43,7 @@ SETS = ("tune", "held_out")
 def traces(which: str, seed: int = 0, only: str = "") -> Iterator[tuple[str, list[str], dict[str, Any]]]:
     """Yield name, lines and labels of each trace of a set whose name contains ``only``."""
     held_out = which == "held_out"
-    for entry in GUISES.values():
+    for entry in SCENARIOS.values():
         for number in range(entry.held_out if held_out else entry.tune):
             name = f"{entry.name.replace('/', '-')}-{number}"
             if only in name:
@@ -64,7 +64,7 @@ def generate(folder: Path, which: str, seed: int = 0, only: str = "") -> dict[st
 
 
 def main() -> None:
-    """Write the set that the command line names."""
+    """Write the set selected on the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out_dir", type=Path)
     parser.add_argument("--set", choices=SETS, default="tune", dest="which")

@@ -1,12 +1,11 @@
-"""Measure which changes ``stepwatchd replay`` finds in which noise, after how long, and how often without a change.
+"""Measure the changes that ``stepwatchd replay`` finds at each noise level, their delays, and its false alarms.
 
     ./run bench noise [--runs 20] [--seed 0] [--only KIND]
 
-Each cell is the median delay, in samples from the onset, of the runs in which the change was found; in brackets is the
-share of runs in which it was, unless that is all of them. The last row of each kind is how often an incident of any
-kind was opened per million samples of runs that do not change. Noise is the standard deviation of a sample, as a part
-of the level.
-Exit status 1: something was told of a run that does not change.
+Each cell is the median delay, in samples from the onset, over the runs in which the change was found; the share of
+these runs is in brackets, unless it is 1. The last row of each kind is the number of incidents of any kind per million
+samples of runs without a change. Noise is the standard deviation of a sample, as a fraction of the level.
+Exit status 1: an incident was reported in a run without a change.
 """
 
 from __future__ import annotations
@@ -33,40 +32,40 @@ Beats = Iterator[list[dict[str, Any]]]
 
 
 def ramp(step: int) -> float:
-    """Return how much of a change that takes its time there is after a step."""
+    """Return the fraction of a gradual change after a step."""
     return min(1.0, max(0.0, (step - ONSET) / RAMP_STEPS))
 
 
 def jump(step: int) -> float:
-    """Return how much of a change that is there at once there is after a step."""
+    """Return the fraction of an instant change after a step."""
     return float(step > ONSET)
 
 
 def burst(step: int) -> float:
-    """Return how much of a change that lasts for six steps there is after a step."""
+    """Return the fraction of a change that lasts for six steps, after a step."""
     return float(ONSET < step <= ONSET + 6)
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What changes in the runs of one table.
+    """The kind of change in the runs of one table.
 
     Attributes
     ----------
     name : str
-        The kind of incident, and the way in which it comes.
-    told : tuple of str
-        The kinds of incident by which the change counts as found.
+        The kind of incident, and the form of the change.
+    reported : tuple of str
+        The kinds of incident that count as a detection.
     heights : tuple of float
-        How many times as much as before there is after the change.
+        Factors of the change.
     noises : tuple of float
-        Standard deviations of a sample, as a part of the level.
+        Standard deviations of a sample, as a fraction of the level.
     beats : callable
-        Takes random numbers, a height and a noise; yields the beats of all ranks, step by step, seconds as ``dt``.
+        Called with random numbers, a height and a noise; yields the beats of all ranks by step, seconds as ``dt``.
     """
 
     name: str
-    told: tuple[str, ...]
+    reported: tuple[str, ...]
     heights: tuple[float, ...]
     noises: tuple[float, ...]
     beats: Callable[[random.Random, float, float], Beats]
@@ -78,7 +77,7 @@ def losses(change: Callable[[int], float], two_kinds: bool = False) -> Callable[
     def beats(draw: random.Random, height: float, noise: float) -> Beats:
         for step in range(1, STEPS + 1):
             level = (2 + 6 / (1 + step / 100)) * (1 + (height - 1) * change(step))
-            # Batches of two kinds in turn, as far apart as the noise.
+            # Batches of two kinds in turn, with a difference as large as the noise.
             error = noise * (1 if step % 2 else -1) * draw.gauss(1, 0.1) if two_kinds else draw.gauss(0, noise)
             yield [{"dt": 1.0, "loss": round(level * (1 + error), 5)}]
 
@@ -86,7 +85,7 @@ def losses(change: Callable[[int], float], two_kinds: bool = False) -> Callable[
 
 
 def norms(draw: random.Random, height: float, noise: float) -> Beats:
-    """Return a run whose gradient norm jumps for good; its noise is that of a logarithm."""
+    """Return a run whose gradient norm jumps permanently; its noise is log-normal."""
     for step in range(1, STEPS + 1):
         level = 0.8 * (1 + (height - 1) * jump(step))
         yield [{"dt": 1.0, "loss": 2.0 + draw.gauss(0, 0.02), "grad_norm": level * math.exp(draw.gauss(0, noise))}]
@@ -100,7 +99,7 @@ def paces(draw: random.Random, height: float, noise: float) -> Beats:
 
 
 def stragglers(draw: random.Random, height: float, noise: float) -> Beats:
-    """Return a run of eight ranks, of which one takes longer for its part of each step."""
+    """Return a run of eight ranks, of which one needs longer for its part of each step."""
     for step in range(1, STEPS // 2 + 1 + ONSET // 2):
         own = [max(0.2, 1 + draw.gauss(0, noise)) for _ in range(8)]
         own[3] *= 1 + (height - 1) * jump(step)
@@ -122,7 +121,7 @@ KINDS = (
 
 
 def write(path: Path, beats: Beats) -> list[float]:
-    """Write a run to a file; return when each of its steps ended."""
+    """Write a run to a file; return the end time of each step."""
     ends = []
     now = 1_700_000_000.0
     with path.open("w", encoding="utf-8") as file:
@@ -138,8 +137,10 @@ def write(path: Path, beats: Beats) -> list[float]:
     return ends
 
 
-def told_of(program: Path, kind: Kind, height: float, noise: float, seed: str) -> tuple[list[tuple[int, str]], int]:
-    """Return the steps at which something was told of one run, and what, and how many steps the run has."""
+def incidents_of(
+    program: Path, kind: Kind, height: float, noise: float, seed: str
+) -> tuple[list[tuple[int, str]], int]:
+    """Return the step and kind of each incident of one run, and the number of steps."""
     with tempfile.TemporaryDirectory() as scratch:
         trace = Path(scratch) / "run.jsonl"
         ends = write(trace, kind.beats(random.Random(seed), height, noise))
@@ -150,20 +151,20 @@ def told_of(program: Path, kind: Kind, height: float, noise: float, seed: str) -
     return [(sum(end <= t for end in ends), what) for t, what in opened], len(ends)
 
 
-def cell(told: Sequence[list[tuple[int, str]]], kind: Kind) -> str:
+def cell(incidents: Sequence[list[tuple[int, str]]], kind: Kind) -> str:
     """Return the median delay, and the share of runs in which the change was found."""
     delays = []
-    for run in told:
-        found = [step - ONSET for step, what in run if step > ONSET and what in kind.told]
+    for run in incidents:
+        found = [step - ONSET for step, what in run if step > ONSET and what in kind.reported]
         delays += found[:1]
     if not delays:
         return "-"
     delay = f"{statistics.median(delays):.0f}"
-    return delay if len(delays) == len(told) else f"{delay} ({len(delays) / len(told):.2f})"
+    return delay if len(delays) == len(incidents) else f"{delay} ({len(delays) / len(incidents):.2f})"
 
 
 def table(program: Path, kind: Kind, runs: int, seed: int, pool: ThreadPoolExecutor) -> tuple[str, int]:
-    """Return one table as Markdown, and how often something was told of runs that do not change."""
+    """Return one table as Markdown, and the number of incidents in runs without a change."""
     rows = [f"| {kind.name} | " + " | ".join(f"noise {noise:g}" for noise in kind.noises) + " |"]
     rows.append("|---" * (len(kind.noises) + 1) + "|")
     alarms = 0
@@ -171,12 +172,12 @@ def table(program: Path, kind: Kind, runs: int, seed: int, pool: ThreadPoolExecu
         cells = []
         for noise in kind.noises:
             seeds = [f"{seed}/{kind.name}/{height}/{noise}/{run}" for run in range(runs)]
-            results = list(pool.map(lambda each: told_of(program, kind, height, noise, each), seeds))  # noqa: B023
-            told = [changes for changes, _ in results]
+            results = list(pool.map(lambda each: incidents_of(program, kind, height, noise, each), seeds))  # noqa: B023
+            incidents = [changes for changes, _ in results]
             if height != 1:
-                cells.append(cell(told, kind))
+                cells.append(cell(incidents, kind))
                 continue
-            count = sum(len(changes) for changes in told)
+            count = sum(len(changes) for changes in incidents)
             alarms += count
             cells.append(f"{1e6 * count / sum(steps for _, steps in results):.0f}")
         first = f"{height:g} times" if height != 1 else "false alarms in a million samples"
@@ -185,7 +186,7 @@ def table(program: Path, kind: Kind, runs: int, seed: int, pool: ThreadPoolExecu
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print a table of each kind; return the exit status."""
+    """Print a table for each kind; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("stepwatchd", type=Path)
     parser.add_argument("--runs", type=int, default=20, help="of each cell")

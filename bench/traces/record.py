@@ -1,8 +1,8 @@
 """Record traces of real processes: small trainings whose ranks are stopped, killed, slowed or driven into NaN.
 
-The ranks are processes that train a logistic regression on data of their own and average gradients through shared
-memory. They beat through pipes at each step, or from a thread at an interval; this process is the observer. What is in
-``recorded/`` was made by
+The ranks are processes that train a logistic regression on separate data and average gradients through shared memory.
+They send beats through pipes at each step, or from a thread at an interval; this process is the observer. The files in
+``recorded/`` were made by
 
     python3 bench/traces/record.py bench/traces/recorded
 """
@@ -38,14 +38,14 @@ ROWS = 512
 
 @dataclass
 class Plan:
-    """What a recording does: its size, and what happens when.
+    """Settings of a recording: size, speed and fault.
 
     Attributes
     ----------
     step_seconds : float
-        What a rank sleeps in each step beside its arithmetic.
+        Sleep of a rank in each step, in addition to its arithmetic.
     beat_seconds : float
-        0: a beat at each step, and each second while none ends.
+        0: a beat at each step, and each second while no step ends.
     fault : str
         none, stop, kill, nan, raise or slow; it hits ``culprit`` after ``before`` seconds of training.
     """
@@ -73,23 +73,23 @@ class Rank:
         self.y = (self.x @ np.linspace(-1, 1, FEATURES) + random.normal(size=ROWS) > 0).astype(float)
         self.weights = np.zeros(FEATURES)
 
-    def tell(self) -> None:
+    def send_beat(self) -> None:
         """Send a beat."""
         with self.lock:
             self.pipe.send({"beat": dict(self.state)})
 
     def heartbeats(self) -> None:
-        """Beat at an interval for as long as the process lives."""
+        """Send beats at an interval for the life of the process."""
         interval = self.plan.beat_seconds or 1.0
         while True:
             before = self.state["step"]
             time.sleep(interval)
             if self.plan.beat_seconds or self.state["step"] == before:
-                self.tell()
+                self.send_beat()
 
     def train(self) -> None:
-        """Train up to the step that the observer names as the last one: the same on all ranks, none of which waits."""
-        self.tell()
+        """Train up to the last step, which the observer sets, equal on all ranks so that none waits for another."""
+        self.send_beat()
         threading.Thread(target=self.heartbeats, daemon=True).start()
         while not self.over.value or self.state["step"] < self.over.value:
             self.step()
@@ -98,7 +98,7 @@ class Rank:
                 self.stand_still("checkpoint", 2.0)
 
     def step(self) -> None:
-        """Take one step: own gradient, mean over the ranks, update."""
+        """Run one step: own gradient, mean over the ranks, update."""
         begin = time.perf_counter()
         hit = bool(self.fault.value) and self.rank == self.plan.culprit
         time.sleep(self.plan.step_seconds * (2.0 if hit and self.plan.fault == "slow" else 1.0))
@@ -119,10 +119,10 @@ class Rank:
         numbers = {"loss": as_json(loss), "grad_norm": as_json(float(np.linalg.norm(mean))), "lr": 0.3, "tokens": ROWS}
         self.state = {"step": self.state["step"] + 1, "phase": "train", **numbers, "step_seconds": round(own, 5)}
         if not self.plan.beat_seconds:
-            self.tell()
+            self.send_beat()
 
     def stand_still(self, phase: str, seconds: float) -> None:
-        """Be in another phase for some seconds."""
+        """Spend some seconds in another phase."""
         self.state = {**self.state, "phase": phase}
         time.sleep(seconds)
         if phase == "checkpoint" and self.rank == 0:
@@ -132,23 +132,23 @@ class Rank:
 
 
 def run_rank(rank: int, plan: Plan, pipe: Any, shared: Any, barrier: Any, fault: Any, over: Any) -> None:
-    """Be one rank, and tell of the exception that ends it."""
+    """Run one rank, and report the exception that ends it."""
     worker = Rank(rank, plan, pipe, shared, barrier, fault, over)
     try:
         worker.train()
     except Exception as error:
-        told = {"kind": "exception", "type": type(error).__name__, "message": str(error)}
-        # Paths of this machine say nothing to a reader.
+        event = {"kind": "exception", "type": type(error).__name__, "message": str(error)}
+        # Local paths are useless to a reader.
         stack = traceback.format_exc().replace(str(Path(__file__).resolve().parent) + os.sep, "")
-        pipe.send({"event": {**told, "stack": stack}})
+        pipe.send({"event": {**event, "stack": stack}})
         os._exit(1)
-    # The launcher tells the end before its processes go.
+    # The launcher reports the end before its processes exit.
     time.sleep(1.0)
     os._exit(0)
 
 
 class Observer:
-    """Starts the ranks of a plan, writes down what they say, and does to them what the plan says."""
+    """Starts the ranks of a plan, records their messages, and injects the fault of the plan."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -171,12 +171,12 @@ class Observer:
         self.gone: set[int] = set()
 
     def write(self, rank: int | None, body: dict[str, Any]) -> None:
-        """Write a line of this moment."""
+        """Write a line with the current time."""
         who = {} if rank is None else {"rank": rank}
         self.lines.append({"t": round(time.monotonic() - self.begin, 3), "run": "r1", **who, **body})
 
     def watch(self, seconds: float, until: Callable[[], bool] = lambda: False) -> None:
-        """Write down what comes within some seconds."""
+        """Record all messages of some seconds."""
         end = time.monotonic() + seconds
         while time.monotonic() < end and not until():
             time.sleep(0.01)
@@ -188,7 +188,7 @@ class Observer:
                     self.write(rank, {"event": {"kind": "process_gone"}})
 
     def take(self, pipe: Any) -> None:
-        """Write down all that a rank has said."""
+        """Record all pending messages of a rank."""
         try:
             while pipe.poll():
                 self.write(self.pipes[pipe], pipe.recv())
@@ -196,7 +196,7 @@ class Observer:
             del self.pipes[pipe]
 
     def last_step(self) -> int:
-        """Return the last step that a rank told."""
+        """Return the last step reported by a rank."""
         return max((line["beat"]["step"] for line in self.lines if "beat" in line), default=0)
 
     def now(self) -> float:
@@ -212,7 +212,7 @@ class Observer:
         return Label("r1", kind, at, at + promised, at + deadline, since_step=step, **culprits)
 
     def record(self) -> Label | None:
-        """Do what the plan says and return the label of its fault."""
+        """Run the plan and return the label of its fault."""
         plan, label = self.plan, None
         victim = self.ranks[plan.culprit].pid or 0
         self.watch(plan.before)
@@ -241,7 +241,7 @@ class Observer:
         return label
 
     def finish(self) -> None:
-        """End the run, as a launcher does, and wait for all processes."""
+        """End the run like a launcher, and wait for all processes."""
         lost = self.plan.fault in ("kill", "raise")
         last = self.over.value = self.last_step() + 3
         if not lost:
@@ -264,7 +264,7 @@ PLANS = {
 
 
 def main() -> None:
-    """Record all plans, or those that are named."""
+    """Record all plans, or the named ones."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out_dir", type=Path)
     parser.add_argument("--only", default="", help="only plans whose name contains this")

@@ -1,9 +1,9 @@
-"""What a replay of many ranks costs: processor time and memory, as the run grows longer.
+"""Measure the cost of a replay of many ranks: processor time and memory, for two lengths of the run.
 
     python3 bench/traces/replay_cost.py build/bin/stepwatchd --ranks 10000 --seconds 300
 
-Each rank beats once a second with loss, gradient norm, learning rate and its own step time. The replay is fed a run of
-half the length and one of the whole length: memory that grows with time would show between the two.
+Each rank sends a beat per second with loss, gradient norm, learning rate and its own step time. The two runs, of half
+and of full length, would show memory that grows with time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 
 def write_run(path: Path, ranks: int, seconds: int) -> int:
-    """Write a healthy run, in which steps take two seconds, and return how many lines it has."""
+    """Write a healthy run with steps of two seconds, and return its number of lines."""
     draw = random.Random(1)
     wobble = [f"{0.01 * draw.random():.6f}"[1:] for _ in range(997)]
     lines = 1
@@ -36,7 +36,7 @@ def write_run(path: Path, ranks: int, seconds: int) -> int:
 
 
 def cost_of(program: Path, trace: Path) -> tuple[float, float, int]:
-    """Return processor seconds, the most memory in MB, and the incidents of a replay."""
+    """Return processor seconds, peak memory in MB, and the incidents of a replay."""
     with subprocess.Popen([str(program), "replay", str(trace), "--json", "--tail", "0"], stdout=subprocess.PIPE) as run:
         assert run.stdout is not None
         incidents = sum(b'"opened"' in line for line in run.stdout)
@@ -48,7 +48,7 @@ def cost_of(program: Path, trace: Path) -> tuple[float, float, int]:
 
 
 def main() -> None:
-    """Replay two lengths of one run and print what each costs."""
+    """Replay two lengths of one run and print their costs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("stepwatchd", type=Path)
     parser.add_argument("--ranks", type=int, default=10_000)

@@ -1,10 +1,10 @@
-"""Score ``stepwatchd replay`` on generated and recorded traces, beside the rules of others on the same ones.
+"""Score ``stepwatchd replay`` on generated and recorded traces, and compare it with the rules of other systems.
 
     python3 bench/traces/score.py build/bin/stepwatchd --set tune
     python3 bench/traces/score.py bench/traces/references/median_mad.py --set held_out --markdown
 
 The program is called as ``STEPWATCHD replay FILE --json`` for each trace; a path that ends in .py is run by Python.
-Exit status 1: recall is below 0.95, a healthy trace raised something, or an answer is not of the format.
+Exit status 1: recall is below 0.95, a healthy trace caused an incident, or an answer has a wrong format.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from scoring.table import complaints, kind_table, program_table  # noqa: E402
 from scoring.tally import good_enough, tally  # noqa: E402
 
 REFERENCES = tuple(HERE / "references" / f"{name}.py" for name in ("median_mad", "internevo", "prometheus_rules"))
-# How long one trace may take; the largest have some ten thousand lines.
+# Time limit for one trace; the largest have some ten thousand lines.
 REPLAY_SECONDS_MAX = 120
 
 
 def replay(program: Path, trace: Path) -> tuple[list[str], str]:
-    """Return the lines that a program answers to a trace, and what went wrong, if anything did."""
+    """Return a program's output lines for a trace, and an error description or an empty text."""
     command = [sys.executable, str(program)] if program.suffix == ".py" else [str(program)]
     try:
         done = subprocess.run(
@@ -62,7 +62,7 @@ def verdict_of(program: Path, trace: Path, labels: dict[str, Any]) -> Verdict:
         except BadAnswer as bad:
             return judge(trace.stem, labels, [], str(bad))
 
-    # Where a clock was set back, an answer can be read in two ways; it gets the benefit of the doubt.
+    # Where a clock was set back, a time is ambiguous; the better reading counts.
     first = read(latest=False)
     if first.clean or len(clock.segments) == 1:
         return first
@@ -71,13 +71,13 @@ def verdict_of(program: Path, trace: Path, labels: dict[str, Any]) -> Verdict:
 
 
 def score(program: Path, folder: Path, labels: dict[str, Any], jobs: int) -> list[Verdict]:
-    """Replay each trace of a folder that has labels and judge all answers."""
+    """Replay each labelled trace of a folder and judge all answers."""
     with ThreadPoolExecutor(jobs) as pool:
         return list(pool.map(lambda name: verdict_of(program, folder / f"{name}.jsonl", labels[name]), labels))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Score what the command line names; return the exit status."""
+    """Score the traces selected on the command line; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("stepwatchd", type=Path)
     parser.add_argument("--set", choices=(*SETS, "recorded"), default="tune", dest="which")

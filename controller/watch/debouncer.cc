@@ -10,8 +10,8 @@ std::string IdentityOfBytes(const std::string& sha256) {
   return "bytes " + sha256;
 }
 
-// Equal for looks that say the same. The size of a file that is too big is left out: a log written over the config by
-// mistake is one trouble, not one for every line.
+// Equal for equivalent looks. The size of a too large file is left out: a log written over the config by mistake is one
+// problem, not one for every line.
 std::string IdentityOf(const FileSnapshot& snapshot) {
   switch (snapshot.kind) {
     case SnapshotKind::kBytes: return IdentityOfBytes(snapshot.sha256);

@@ -81,13 +81,13 @@ FileSnapshot TakeSnapshot(const std::string& path, base::FileSystem& files) {
   FileSnapshot snapshot;
   snapshot.kind = SnapshotKind::kUnstable;
   struct stat before = {};
-  // Asked before opening: to open a device or a FIFO is felt at its other end.
+  // Checked before opening: opening a device or a FIFO can have effects on its other end.
   if (files.Stat(path.c_str(), &before) != 0) return Failed(path, "read", errno);
   if (!IsConfigShaped(before)) return NotConfigShaped(path, before);
 
   base::UniqueFd file(files.Open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, 0));
   if (!file.valid()) {
-    // EWOULDBLOCK: somebody holds a lease on the file for a moment.
+    // EWOULDBLOCK: another process holds a lease on the file for a moment.
     if (errno == EINTR || errno == EWOULDBLOCK) return snapshot;
     return Failed(path, "opened", errno);
   }
@@ -96,7 +96,7 @@ FileSnapshot TakeSnapshot(const std::string& path, base::FileSystem& files) {
 
   Result<std::string> bytes = base::ReadAll(file.get(), config::kConfigBytesMax, files);
   if (!bytes.ok()) {
-    if (bytes.status().code() == StatusCode::kExhausted) return snapshot;  // grew past the limit under our eyes
+    if (bytes.status().code() == StatusCode::kExhausted) return snapshot;  // grew past the limit during the read
     return Unreadable(path, EIO, "cannot be read: " + bytes.status().message());
   }
   struct stat after = {};

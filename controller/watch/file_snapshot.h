@@ -19,8 +19,8 @@ enum class SnapshotKind : uint8_t {
   kUnstable,    // changed while it was read: look again
 };
 
-// What the file system says about one version of a file. Two looks with equal bytes and different stamps mean that
-// somebody was at the file in between.
+// Metadata of one version of a file. Equal bytes with different stamps at two looks mean that the file was touched in
+// between.
 struct FileStamp {
   uint64_t device = 0;
   uint64_t inode = 0;
@@ -38,16 +38,16 @@ struct FileSnapshot {
   SnapshotKind kind = SnapshotKind::kMissing;
   std::string bytes;     // kBytes
   std::string sha256;    // kBytes
-  std::string error;     // kMissing, kUnreadable: a sentence
-  int error_number = 0;  // kUnreadable: the cause as an errno, for instance EISDIR, EFBIG, EACCES
+  std::string error;     // kMissing, kUnreadable: one sentence
+  int error_number = 0;  // kUnreadable: the errno of the cause, for instance EISDIR, EFBIG, EACCES
   FileStamp stamp;       // kBytes
 };
 
-// Opens without blocking (a FIFO cannot hang it), follows links, reads at most the size limit of a config, and accepts
+// Opens without blocking (even on a FIFO), follows links, reads at most the size limit of a config, and returns kBytes
 // only if device, inode, size, mtime and ctime are the same before and after.
 FileSnapshot TakeSnapshot(const std::string& path, base::FileSystem& files = base::FileSystem::Real());
 
-// What becomes of looks that were kUnstable one after the other for so long.
+// Replaces a snapshot after looks were kUnstable for all of `time`.
 FileSnapshot NeverStable(const std::string& path, std::chrono::seconds time);
 
 }  // namespace stepwatch::watch

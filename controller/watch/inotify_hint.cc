@@ -16,11 +16,11 @@ namespace {
 
 constexpr uint32_t kFileMask = IN_MODIFY | IN_CLOSE_WRITE | IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF;
 constexpr uint32_t kDirectoryMask = kFileMask | IN_MOVED_TO | IN_MOVED_FROM | IN_CREATE | IN_DELETE | IN_ONLYDIR;
-// After one of these a path may lead elsewhere although its chain looks the same, or events were lost.
+// After one of these a path may lead elsewhere although its chain is unchanged, or events were lost.
 constexpr uint32_t kStaleMask = IN_IGNORED | IN_Q_OVERFLOW | IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT;
 
 constexpr size_t kEventBytes = size_t{64} * 1024;
-// Bounds one wake-up in a directory where others write without pause; what is left gives the next one.
+// Bounds one wake-up in a directory with continuous writes; remaining events cause the next wake-up.
 constexpr int kReadsPerWakeup = 32;
 
 }  // namespace
@@ -65,7 +65,7 @@ void InotifyHint::EndArming(Arming arming) {
 }
 
 void InotifyHint::Stop() {
-  // The descriptor stays open for as long as an Arming needs it: its number must not come to mean another file.
+  // The descriptor stays open while an Arming needs it: its number must not be reused for another file.
   if (on()) descriptor_.release();
   queue_.reset();
   armed_.queue_.reset();
@@ -97,8 +97,8 @@ void InotifyHint::DrainEvents() {
     if (got < 0 && errno != EAGAIN) TurnOff("reading events failed: " + std::generic_category().message(errno));
     if (got <= 0) return;
     ForEachInotifyRecord(buffer.data(), static_cast<size_t>(got), [this](const inotify_event& event) {
-      // Watches that we took off say IGNORED too; those are not known here any more. During an arming it is not known
-      // yet which watches there are.
+      // Removed watches send IN_IGNORED as well, but are no longer in `watches_`. During an arming the new watches are
+      // not known yet.
       if ((event.mask & kStaleMask) && (event.wd < 0 || is_arming_ || armed_.watches_.count(event.wd)))
         is_stale_ = true;
       if (event.mask & IN_IGNORED) armed_.watches_.erase(event.wd);
@@ -106,7 +106,7 @@ void InotifyHint::DrainEvents() {
   }
 }
 
-// New watches first, old ones off afterwards, so that no moment is unwatched.
+// Adds new watches before it removes old ones, so that the chain is always watched.
 void InotifyHint::Arming::WatchChain(const PathChain& chain) {
   is_whole_ = !is_stale_ && chain == chain_;
   if (is_whole_) return;
@@ -136,7 +136,7 @@ int InotifyHint::Arming::AddWatch(const PathNode& node, uint32_t mask) {
   } else if (errno == ENOMEM) {
     why_off_ = "the kernel has no memory for an inotify watch";
   }
-  return -1;  // gone again, or not readable by us: the other watches and the slow look go on
+  return -1;  // gone again, or not readable: the other watches and the slow look go on
 }
 
 void InotifyHint::TurnOff(std::string reason) {

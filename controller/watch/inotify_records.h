@@ -1,4 +1,4 @@
-// The records in what one read of an inotify descriptor gave.
+// Iterates over the records that one read of an inotify descriptor returned.
 #pragma once
 
 #include <sys/inotify.h>

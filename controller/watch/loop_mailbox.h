@@ -1,4 +1,4 @@
-// The way of results from other threads to the loop, which may be gone when a result comes.
+// Passes results of other threads to the loop, which may be destroyed before a result arrives.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@ class io_context;
 
 namespace stepwatch::watch {
 
-// Thread-safe. Whoever owns the loop's side closes it before the loop goes; work posted later is discarded.
+// Thread-safe. The owner closes it before the loop is destroyed; work posted later is discarded.
 class LoopMailbox {
  public:
   explicit LoopMailbox(boost::asio::io_context& loop) : loop_(&loop) {}

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kLinksMax = 40;  // path_resolution(7)
 
-// Names of `path` in front of those that are still to be walked.
+// Puts the names of `path` in front of those that are still to be walked.
 void PushNames(std::string_view path, std::deque<std::string>& names) {
   std::vector<std::string> parts;
   for (size_t begin = 0; begin <= path.size();) {
@@ -53,7 +53,7 @@ class Walk {
   }
 
  private:
-  // One name further; false at the end of the way.
+  // Walks one name further; false at the end of the path.
   bool Step() {
     const std::string name = names_.front();
     names_.pop_front();

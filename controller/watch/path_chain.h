@@ -1,4 +1,4 @@
-// The way from a path to its file, link by link: the directories whose entries decide which file the path means.
+// The directories whose entries decide which file a path leads to, link by link.
 //
 // A path such as /etc/job/config.json, where config.json -> ..data/config.json and ..data -> ..2024_05 (a Kubernetes
 // ConfigMap), changes its file when an entry of /etc/job or of /etc/job/..2024_05 changes; both are in the chain.
@@ -21,16 +21,16 @@ struct PathNode {
 };
 
 struct PathChain {
-  // Directories that hold a link of the way or its last entry, in order, each once. If a part of the path is missing,
-  // the nearest directory that exists is the last one.
+  // Directories that hold a link on the way or the last entry, in order, each once. If a part of the path is missing,
+  // the nearest existing directory is the last one.
   std::vector<PathNode> directories;
-  // What the path leads to; empty path: nothing is there.
+  // The file that the path leads to; empty path: there is no such file.
   PathNode target;
 
   bool operator==(const PathChain&) const = default;
 };
 
-// Follows at most 40 links, as the kernel does. Never fails: a way that ends early gives a shorter chain.
+// Follows at most 40 links, as the kernel does. Never fails: an incomplete path gives a shorter chain.
 PathChain ResolveChain(const std::string& path, base::FileSystem& files = base::FileSystem::Real());
 
 }  // namespace stepwatch::watch

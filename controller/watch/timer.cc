@@ -16,8 +16,8 @@ struct Timer::State {
   }
 
   boost::asio::steady_timer timer;
-  uint64_t number = 0;  // of the wait that holds; others find that theirs is over
-  Work work;            // empty: none waits
+  uint64_t number = 0;  // of the current wait; handlers of older waits do nothing
+  Work work;            // empty: none is pending
 };
 
 Timer::Timer(boost::asio::io_context& loop) : state_(std::make_shared<State>(loop)) {}
@@ -41,7 +41,7 @@ void Timer::Cancel() {
   state_->timer.cancel();
 }
 
-// The work is called when nothing here is in use any more: it may destroy the timer.
+// The work is called after the last use of the state: it may destroy the timer.
 void Timer::Wait(const std::shared_ptr<State>& state, Work work) {
   state->timer.async_wait([waiting = std::weak_ptr(state), number = state->number](const boost::system::error_code&) {
     std::shared_ptr<State> living = waiting.lock();

@@ -1,4 +1,4 @@
-// Calls a function on the loop at a time to come.
+// Calls a function on the loop at a later time.
 #pragma once
 
 #include <chrono>
@@ -11,9 +11,9 @@ class io_context;
 
 namespace stepwatch::watch {
 
-// Loop thread only. At most one function waits: a new one takes the place of the one before. A function that is
-// replaced or cancelled, or whose timer is destroyed, is not called any more, also if its time is up already. It may
-// set, cancel or destroy its own timer.
+// Loop thread only. At most one function is pending: a new one replaces it. A function that is replaced or cancelled,
+// or whose timer is destroyed, is never called, even if its time is up already. The function may set, cancel or destroy
+// its own timer.
 class Timer {
  public:
   using Clock = std::chrono::steady_clock;
@@ -25,7 +25,7 @@ class Timer {
   Timer(const Timer&) = delete;
   Timer& operator=(const Timer&) = delete;
 
-  // Both throw if there is no memory, and then no function waits.
+  // Both throw if memory is exhausted, and then no function is pending.
   void After(Clock::duration time, Work work);
   void At(Clock::time_point time, Work work);
   void Cancel();

@@ -22,7 +22,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// Any number of events within this time cost one look.
+// Any number of events within this time causes one look.
 constexpr milliseconds kLooksApart{10};
 constexpr milliseconds kImpatientTime{100};
 constexpr milliseconds kImpatientRetry{2};
@@ -39,14 +39,14 @@ SettleTimes TimesOf(const WatcherOptions& options) {
 
 using Done = std::function<void()>;
 
-// What the looks have found so far. Executor's thread only.
+// Bytes found by the latest look. Executor's thread only.
 struct FoundBytes {
   std::string sha256;
-  uint64_t version = 0;  // changes with them
+  uint64_t version = 0;  // incremented when the bytes change
 };
 
-// One look: begun on the loop, run on the executor's thread, taken in on the loop. It owns all that it touches, since
-// the file system may keep it for longer than the watcher lives.
+// One look: begun on the loop, run on the executor's thread, processed on the loop. It owns everything it touches,
+// since a call of the file system may outlive the watcher.
 struct Look {
   void Run(const std::string& path, base::FileSystem& files, FoundBytes* found) noexcept {
     try {
@@ -64,7 +64,7 @@ struct Look {
     is_finished.store(true, std::memory_order_release);
   }
 
-  std::vector<Done> impatient;  // who waits for it; empty: an ordinary look. Touched by the loop alone.
+  std::vector<Done> impatient;  // callbacks that wait for this look; empty: an ordinary look. Loop thread only.
   std::optional<InotifyHint::Arming> arming;
   FileSnapshot snapshot;
   uint64_t version = 0;  // of the bytes
@@ -111,7 +111,7 @@ class Watcher::Impl : public std::enable_shared_from_this<Impl> {
   void OnLooked(const std::shared_ptr<Look>& look);
   void TakeIn(Look* look);
   bool TryAgain(Look* look);
-  void TellOfUnrest(Look* look);
+  void LimitUnrest(Look* look);
   void Act(const Debouncer::SettleDecision& decision, const FileSnapshot& snapshot);
   template <class Action>
   void Guarded(Action action);
@@ -123,19 +123,19 @@ class Watcher::Impl : public std::enable_shared_from_this<Impl> {
   const Callbacks callbacks_;
   base::FileSystem& files_;
   const std::shared_ptr<LoopMailbox> mailbox_;
-  const std::shared_ptr<FoundBytes> found_ = std::make_shared<FoundBytes>();  // the executor's
-  uint64_t version_ = 0;                                                      // of the last look that was taken in
+  const std::shared_ptr<FoundBytes> found_ = std::make_shared<FoundBytes>();  // used by the executor only
+  uint64_t version_ = 0;                                                      // of the last processed look
   Debouncer debouncer_;
-  boost::asio::steady_timer slow_timer_;      // every look_interval, whatever happens
+  boost::asio::steady_timer slow_timer_;      // every look_interval
   boost::asio::steady_timer soon_timer_;      // settling, retries and hints
-  std::optional<Clock::time_point> soon_at_;  // what soon_timer_ waits for
+  std::optional<Clock::time_point> soon_at_;  // time for which soon_timer_ is set
   boost::asio::steady_timer retry_timer_;     // an impatient look met a file that was being written
-  std::shared_ptr<InotifyHint> hint_;         // null: not asked for
-  std::shared_ptr<Look> under_way_;           // null: none
-  // The loop has work while a look is under way, and does not end.
+  std::shared_ptr<InotifyHint> hint_;         // null: inotify is not requested
+  std::shared_ptr<Look> under_way_;           // null: no look is running
+  // Keeps the loop running while a look is under way.
   std::optional<boost::asio::executor_work_guard<boost::asio::io_context::executor_type>> work_;
-  std::optional<LookCause> look_again_;  // something happened while a look was under way
-  std::vector<Done> waiting_;            // for an impatient look that has not begun
+  std::optional<LookCause> look_again_;  // an event or request came while a look was under way
+  std::vector<Done> waiting_;            // callbacks for an impatient look that has not begun
   bool retry_timer_is_set_ = false;
   Clock::time_point patience_ends_;
   Clock::time_point last_look_;
@@ -143,7 +143,7 @@ class Watcher::Impl : public std::enable_shared_from_this<Impl> {
   bool is_running_ = false;
   uint64_t looks_ = 0;
   uint64_t faults_ = 0;
-  milliseconds pause_after_fault_{0};  // 0: the last change was taken over
+  milliseconds pause_after_fault_{0};  // 0: the last change was applied
 };
 
 void Watcher::Impl::Start() {
@@ -159,7 +159,7 @@ void Watcher::Impl::Start() {
   }
   ScheduleSlowLook();
   if (!under_way_ || hint_)
-    OrdinaryLook(LookCause::kRefresh);  // a look that began before there were watches does not see every edit
+    OrdinaryLook(LookCause::kRefresh);  // a look that began before there were watches may miss an edit
 }
 
 void Watcher::Impl::Stop() {
@@ -183,7 +183,7 @@ void Watcher::Impl::LookNow(Done done) {
     waiting_.back() = std::move(done);
     patience_ends_ = Clock::now() + kImpatientTime;
   });
-  if (done) Guarded([&] { done(); });  // no memory to wait
+  if (done) Guarded([&] { done(); });  // out of memory: `done` cannot be queued
   ImpatientLook();
 }
 
@@ -223,14 +223,14 @@ void Watcher::Impl::LookSoon(Clock::time_point at, LookCause cause) {
 void Watcher::Impl::OnHint() {
   if (!is_running_) return;
   if (under_way_) {
-    look_again_ = LookCause::kEvent;  // it may have read the file before this happened
+    look_again_ = LookCause::kEvent;  // the running look may have read the file before this event
   } else {
     LookSoon(std::max(Clock::now(), last_look_ + kLooksApart), LookCause::kEvent);
   }
 }
 
 void Watcher::Impl::OrdinaryLook(LookCause cause) {
-  // A result whose message could not be sent, for want of memory, is fetched.
+  // Processes a finished look whose message could not be posted for lack of memory.
   const std::shared_ptr<Look> look = under_way_;
   if (look && look->is_finished.load(std::memory_order_acquire)) OnLooked(look);
   BeginLook(cause, {});
@@ -240,7 +240,7 @@ void Watcher::Impl::ImpatientLook() {
   if (!under_way_ && !waiting_.empty()) BeginLook(LookCause::kRefresh, std::exchange(waiting_, {}));
 }
 
-// At most one look is under way, however long the file system takes for it.
+// At most one look is under way, even if the file system hangs.
 void Watcher::Impl::BeginLook(LookCause cause, std::vector<Done> impatient) {
   if (under_way_) {
     look_again_ = look_again_.value_or(cause);
@@ -261,7 +261,7 @@ void Watcher::Impl::BeginLook(LookCause cause, std::vector<Done> impatient) {
     work_.emplace(loop_.get_executor());
     under_way_ = std::move(look);
   });
-  for (const Done& done : impatient) Guarded([&] { done(); });  // nobody will look for them
+  for (const Done& done : impatient) Guarded([&] { done(); });  // the look could not start
 }
 
 bool Watcher::Impl::HandOver(const std::shared_ptr<Look>& look) noexcept try {
@@ -277,7 +277,7 @@ bool Watcher::Impl::HandOver(const std::shared_ptr<Look>& look) noexcept try {
 }
 
 void Watcher::Impl::OnLooked(const std::shared_ptr<Look>& look) {
-  if (look != under_way_) return;  // stopped meanwhile, or fetched already
+  if (look != under_way_) return;  // stopped meanwhile, or processed already
   const auto alive = shared_from_this();
   under_way_.reset();
   work_.reset();
@@ -293,21 +293,21 @@ void Watcher::Impl::TakeIn(Look* look) {
   if (look->failure) std::rethrow_exception(look->failure);
   version_ = look->version;
   if (TryAgain(look)) return;
-  TellOfUnrest(look);
+  LimitUnrest(look);
   Act(look->impatient.empty() ? debouncer_.OnLook(look->snapshot, look->taken_at)
                               : debouncer_.OnImpatientLook(look->snapshot, look->taken_at),
       look->snapshot);
 }
 
-// Whoever waits for his edit is told in the end that it cannot be read; after that the slow looks are enough.
-void Watcher::Impl::TellOfUnrest(Look* look) {
+// An edit that stays unreadable is reported as an error in the end; after that the slow looks continue.
+void Watcher::Impl::LimitUnrest(Look* look) {
   if (look->snapshot.kind != SnapshotKind::kUnstable) return unstable_since_.reset();
   if (!unstable_since_) unstable_since_ = look->taken_at;
   if (look->taken_at - *unstable_since_ >= kUnstableTimeMax)
     look->snapshot = NeverStable(options_.path, kUnstableTimeMax);
 }
 
-// An impatient look at a file that is being written is repeated for a while.
+// Repeats an impatient look at a file that is being written, until the patience ends.
 bool Watcher::Impl::TryAgain(Look* look) {
   if (look->impatient.empty() || look->snapshot.kind != SnapshotKind::kUnstable || Clock::now() >= patience_ends_)
     return false;
@@ -326,7 +326,7 @@ bool Watcher::Impl::TryAgain(Look* look) {
 }
 
 void Watcher::Impl::Act(const Debouncer::SettleDecision& decision, const FileSnapshot& snapshot) {
-  // What is pending now replaces what was: a look has just been.
+  // This look replaces any pending one.
   soon_at_.reset();
   soon_timer_.cancel();
   if (decision.look_at) LookSoon(*decision.look_at, LookCause::kAgain);
@@ -336,7 +336,7 @@ void Watcher::Impl::Act(const Debouncer::SettleDecision& decision, const FileSna
     callbacks_.on_recovery();
 }
 
-// An exception ends neither the loop nor the watching, and no edit is lost with it: what this look passed on counts as
+// An exception ends neither the loop nor the watching, and loses no edit: the bytes that this look passed on count as
 // new again.
 template <class Action>
 void Watcher::Impl::Guarded(Action action) {
@@ -357,7 +357,7 @@ void Watcher::Impl::OnFault(const char* what) noexcept {
   try {
     LookSoon(Clock::now() + pause_after_fault_, LookCause::kAgain);
     if (callbacks_.on_fault) callbacks_.on_fault(what);
-  } catch (...) {  // no memory to tell of it; the next slow look comes in any case
+  } catch (...) {  // no memory for the report; the next slow look comes in any case
   }
 }
 

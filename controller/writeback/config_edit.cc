@@ -30,7 +30,7 @@ std::string ErrnoText(int error) {
   return std::generic_category().message(error);
 }
 
-// No room, no name or no right for a second file beside the config; the config itself may still be writable.
+// A second file beside the config cannot be made (space, name or permission); the config itself may still be writable.
 bool InPlaceMayHelp(int error) {
   switch (error) {
     case EACCES:
@@ -49,7 +49,7 @@ bool HasNoExchange(int error) {
   return error == EINVAL || error == ENOSYS || error == EOPNOTSUPP;
 }
 
-// Another process of ours that writes in place keeps readers out for a moment.
+// Another Stepwatch process that writes in place keeps readers out for a moment.
 int OpenConfig(base::FileSystem& files, const std::string& target, base::UniqueFd* fd) {
   const auto deadline = std::chrono::steady_clock::now() + kAwaitTime;
   for (;;) {
@@ -79,7 +79,7 @@ class ConfigEdit {
   }
 
  private:
-  // Reads the file and makes the new text; a result says why there is nothing to write over.
+  // Reads the file and makes the new text; returns a result if there is nothing to write.
   std::optional<WriteBackResult> Prepare(IfMissing if_missing);
   std::optional<WriteBackResult> ReadAndMakeOurs();
   std::optional<WriteBackResult> MakeOurs();
@@ -102,11 +102,11 @@ class ConfigEdit {
   const std::string& if_match_sha256_;
   const MakeText make_text_;
   base::FileSystem& files_;
-  std::string target_;  // what the path leads to, free of links
+  std::string target_;  // resolved path of the config, without links
   base::UniqueFd file_;
   std::string base_;
   std::string ours_;
-  std::optional<EditTurn> turn_;  // once all is ready that may take its time
+  std::optional<EditTurn> turn_;  // taken once everything slow is done
   WriteBackResult result_;
 };
 
@@ -114,7 +114,7 @@ std::optional<WriteBackResult> ConfigEdit::Prepare(IfMissing if_missing) {
   const int missing = ErrnoOf([&] { return files_.RealPath(path_.c_str(), &target_); });
   if (missing == ENOENT && if_missing == IfMissing::kCreate) return Create();
   if (missing != 0) return Impossible("cannot be found", missing);
-  // It may hold the new text already, and then nobody need write into it.
+  // A read-only file that already holds the new text is a success.
   const int read_only = ErrnoOf([&] { return files_.Access(target_.c_str(), W_OK); });
   std::optional<WriteBackResult> early = ReadAndMakeOurs();
   const bool holds_it_already = early && early->outcome == Outcome::kUnchanged;
@@ -144,7 +144,7 @@ std::optional<WriteBackResult> ConfigEdit::MakeOurs() {
   return std::nullopt;
 }
 
-// Whoever creates the file at the same moment was first, and theirs stands.
+// If another process creates the file at the same moment, that file stays.
 WriteBackResult ConfigEdit::Create() {
   struct stat status = {};
   if (StatusOfName(files_, path_, &status) == 0) return Impossible("is a dangling symbolic link", 0);
@@ -164,7 +164,7 @@ WriteBackResult ConfigEdit::ReplaceBy(TemporaryFile ours) {
   result_.method = "exchange";
   turn_.emplace(files_, base::DirectoryOf(target_));
   if (const int error = NameDisplaced(files_, target_, Texts(), &ours.path)) return WithoutTemporaryFile(ours, error);
-  // To write the temporary file took milliseconds; whoever saved within them is not even disturbed.
+  // Writing the temporary file takes milliseconds; a save during that time is left untouched.
   if (Inspect(files_, target_).bytes != base_) {
     RemoveOurs(files_, ours.path);
     return Edited();
@@ -181,7 +181,7 @@ WriteBackResult ConfigEdit::ReplaceBy(TemporaryFile ours) {
   return WithoutTemporaryFile(ours, exchange.error);
 }
 
-// The old file gets a second name first, so that it has one when the rename has taken its own.
+// The old file gets a second name first, since the rename takes its own.
 WriteBackResult ConfigEdit::ReplaceByRename(const TemporaryFile& ours) {
   result_.method = "rename";
   base::UniqueFd fd;
@@ -202,7 +202,7 @@ WriteBackResult ConfigEdit::ReplaceByRename(const TemporaryFile& ours) {
   if (const int error = Rename(files_, ours.path, target_)) {
     if (!kept.path.empty()) RemoveOurs(files_, kept.path);
     kept.fd.Reset();
-    old.TakeFd().Reset();  // our own readers would stand in the way of a write lease
+    old.TakeFd().Reset();  // our own reader would prevent a write lease
     return WithoutTemporaryFile(ours, error);
   }
   if (kept.path.empty()) kept.fd = old.TakeFd();
@@ -218,7 +218,7 @@ WriteBackResult ConfigEdit::WithoutTemporaryFile(const TemporaryFile& ours, int 
 WriteBackResult ConfigEdit::ReplaceInPlace() {
   result_.method = "in place";
   if (!turn_) turn_.emplace(files_, base::DirectoryOf(target_));
-  file_.Reset();  // our own reader would stand in the way of a write lease
+  file_.Reset();  // our own reader would prevent a write lease
   const InPlaceResult result = WriteInPlace(files_, target_, base_, ours_);
   switch (result.end) {
     case InPlaceResult::End::kReplaced: return Written();

@@ -20,7 +20,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLookInterval{50};
-// A save that is being written ends first, if it ends soon: what goes into the config's place is then whole.
+// Waits this long for a save in progress to end, so that the config receives a whole text.
 constexpr milliseconds kWriterPatience{200};
 
 }  // namespace
@@ -29,23 +29,23 @@ DisplacedFile::Finding DisplacedFile::Look(Clock::time_point now, const std::set
   return Look(now, ours, Last::kNo);
 }
 
-// What a first pass puts in displaces a file in its turn, which the next pass removes.
+// The edit put in by one pass displaces another file, which the next pass removes.
 DisplacedFile::Finding DisplacedFile::LastLook(Clock::time_point now, const std::set<std::string>& ours) {
   constexpr int kPassesMax = 3;
-  Finding told, finding;
+  Finding reported, finding;
   for (int pass = 0; pass < kPassesMax; ++pass) {
     finding = Look(now, ours, Last::kYes);
-    if (finding.kind != Finding::Kind::kNothing) told = finding;
+    if (finding.kind != Finding::Kind::kNothing) reported = finding;
     if (!finding.look_at) break;
   }
-  told.look_at.reset();
-  return told;
+  reported.look_at.reset();
+  return reported;
 }
 
 DisplacedFile::Finding DisplacedFile::Look(Clock::time_point now, const std::set<std::string>& ours, Last last) {
   if (!ends_at_) ends_at_ = now + kDisplacedGrace;
   std::string bytes;
-  if (const int error = ReadWhole(files_, fd_.get(), &bytes)) return RetryOrTell(now, last, "cannot be read", error);
+  if (const int error = ReadWhole(files_, fd_.get(), &bytes)) return RetryOrReport(now, last, "cannot be read", error);
   if (TextId(bytes) == text_) {
     edited_at_.reset();
     if (last == Last::kYes || now >= *ends_at_) return Remove(now, last);
@@ -53,7 +53,7 @@ DisplacedFile::Finding DisplacedFile::Look(Clock::time_point now, const std::set
     return LookAgain(now);
   }
   if (!edited_at_) edited_at_ = now;
-  // Without a name only a copy can be put in, and what is written after the copying is lost.
+  // Without a name only a copy can be put in, and writes after the copying are lost.
   const milliseconds patience = IsAt(path_) ? kWriterPatience : kDisplacedGrace;
   const bool may_wait = last == Last::kNo && now < *edited_at_ + patience;
   return may_wait && HasWriter() ? LookAgain(now) : PutIn(bytes, now, ours, last);
@@ -64,7 +64,7 @@ DisplacedFile::Finding DisplacedFile::LookAgain(Clock::time_point now, Finding f
   return finding;
 }
 
-// False also where there are no leases: nobody can tell then.
+// False also where leases are not supported: writers are unknown there.
 bool DisplacedFile::HasWriter() const {
   return ScopedLease(files_, fd_.get(), F_RDLCK).is_busy();
 }
@@ -93,8 +93,8 @@ bool DisplacedFile::IsSameAs(const DisplacedFile& other) const {
   return IsAt(other.path_);
 }
 
-// By the time of the last change of the file, which users cannot set; a rename counts. If both are the same, the file
-// that has the name is the newer one.
+// Compares ctime, which users cannot set and rename updates. If both are the same, the file that has the name is the
+// newer one.
 bool DisplacedFile::IsNewerThanTarget() const {
   struct stat named = {}, held = {};
   if (StatusOfName(files_, target_, &named) != 0 || StatusOf(files_, fd_.get(), &held) != 0) return false;
@@ -104,7 +104,7 @@ bool DisplacedFile::IsNewerThanTarget() const {
 DisplacedFile::Finding DisplacedFile::PutIn(const std::string& bytes, Clock::time_point now,
                                             const std::set<std::string>& ours, Last last) {
   const EditTurn turn(files_, base::DirectoryOf(target_));
-  // Another process, or a look that an exception cut short, has put it in.
+  // Another process, or a look that an exception cut short, has already put it in.
   if (IsAt(target_)) return AfterPuttingIn(TakeHandAgain(ours), now);
   const Version target = Inspect(files_, target_);
   const bool is_missing = target.inode == 0;
@@ -113,10 +113,10 @@ DisplacedFile::Finding DisplacedFile::PutIn(const std::string& bytes, Clock::tim
   const bool is_copy = !IsAt(path_);
   if (is_copy) {
     if (const int error = NameCopy(bytes))
-      return RetryOrTell(now, last, "holds an edit that cannot be put back", error);
+      return RetryOrReport(now, last, "holds an edit that cannot be put back", error);
   }
   if (is_newest && is_copy) {
-    // Killed from here on, it is found as what it is.
+    // From here on, its name lets the next process recognise it if this one is killed.
     (void)NameDisplaced(files_, target_, {text_, is_ours ? TextId(*target.bytes) : text_}, &path_);
   }
   if (is_newest) return AfterPuttingIn(PutBackIn(files_, target_, path_, target, is_ours), now);
@@ -139,7 +139,7 @@ int DisplacedFile::NameCopy(const std::string& bytes) {
   return 0;
 }
 
-// The edit is in the config's place already: what has our name is the file that it displaced.
+// The edit is already in the config's place; the file under our name is the one it displaced.
 ExchangeResult DisplacedFile::TakeHandAgain(const std::set<std::string>& ours) {
   ExchangeResult result;
   KeptFile hand{path_, {}, ""};
@@ -184,15 +184,15 @@ DisplacedFile::Finding DisplacedFile::Remove(Clock::time_point now, Last last) {
   bool is_there = false;
   int error = Locate(path_, &is_there);
   if (error == 0 && is_there) error = RemoveOurs(files_, path_);
-  if (error != 0) return RetryOrTell(now, last, "cannot be removed", error);
+  if (error != 0) return RetryOrReport(now, last, "cannot be removed", error);
   path_.clear();
   if (!lease.is_wanted()) return {};
   ends_at_ = now + kDisplacedGrace;
   return LookAgain(now);
 }
 
-DisplacedFile::Finding DisplacedFile::RetryOrTell(Clock::time_point now, Last last, const std::string& what,
-                                                  int error) const {
+DisplacedFile::Finding DisplacedFile::RetryOrReport(Clock::time_point now, Last last, const std::string& what,
+                                                    int error) const {
   if (last == Last::kNo && now < *ends_at_ + kDisplacedGrace) return LookAgain(now);
   Finding finding;
   finding.kind = Finding::Kind::kStuck;
@@ -266,12 +266,12 @@ DisplacedFiles FindDisplaced(const std::string& path, base::FileSystem& files, s
     if (OpenFile(files, file, O_RDONLY, &fd) != 0 || StatusOf(files, fd.get(), &status) != 0) continue;
     if (!IsOlderThan(status, older_than)) continue;
     if (status.st_dev == config.st_dev && status.st_ino == config.st_ino) {
-      RemoveOurs(files, file);  // a second name of the config, given just before it would have been replaced
+      RemoveOurs(files, file);  // a second name of the config, made just before it would have been replaced
       continue;
     }
     if (!S_ISREG(status.st_mode) || status.st_nlink != 1 || status.st_uid != config.st_uid) continue;
     if (ReadWhole(files, fd.get(), &bytes) != 0) continue;
-    // Killed before the exchange, the file holds our text; afterwards that of the user, or an edit.
+    // If the process was killed before the exchange, the file holds our text; afterwards the user's, or an edit.
     const bool is_ours = TextId(bytes) == texts->ours;
     found.AddOurs(texts->ours);
     found.Add(DisplacedFile(files, target, file, std::move(fd), is_ours ? texts->ours : texts->base));

@@ -14,7 +14,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A turn takes less than a millisecond, and some hundred of them where somebody has the config open for writing.
+// A turn takes less than a millisecond, or some hundred while another program has the config open for writing.
 constexpr std::chrono::seconds kPatience{2};
 constexpr std::chrono::milliseconds kTurnRetry{1};
 

@@ -1,8 +1,8 @@
-// Takes turns with the other processes of ours that change configs in the same directory: monitors and `stepwatch`.
+// Serialises config changes by Stepwatch processes (monitors and `stepwatch`) in one directory.
 //
-// A lock (flock(2)) on the directory, which leaves no file behind and which other programs do not meet. Whoever waited
-// in vain goes on without it: edits of others are found out all the same, only two changes of ours that fall into the
-// same microseconds could miss each other then, where there is no exchange of names. Blocking.
+// Holds a lock (flock(2)) on the directory, which leaves no file behind and does not affect other programs. After a
+// timeout the change goes on without the lock: edits of others are still detected; only two Stepwatch changes within
+// the same microseconds could then overwrite each other, where names cannot be exchanged. Blocking.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ namespace stepwatch::writeback {
 class EditTurn {
  public:
   EditTurn(base::FileSystem& files, const std::string& directory);
-  // A child that was forked meanwhile holds the descriptor as well, so closing it would leave the lock in place.
+  // A forked child holds the descriptor as well, so closing it alone would leave the lock in place.
   ~EditTurn();
   EditTurn(const EditTurn&) = delete;
   EditTurn& operator=(const EditTurn&) = delete;

@@ -14,8 +14,8 @@ namespace {
 
 using ExchangeEnd = ExchangeResult::End;
 
-constexpr int kRoundsMax = 1000;   // more saves than anybody makes while we look
-constexpr int kExchangeTries = 3;  // of a call that worked a moment ago
+constexpr int kRoundsMax = 1000;   // more saves than can happen during one exchange
+constexpr int kExchangeTries = 3;  // for a call that worked a moment ago
 
 class Exchanger {
  public:
@@ -40,7 +40,7 @@ class Exchanger {
     return PutBack(ExchangeEnd::kEdited, ours_);
   }
 
-  // Rules 1 and 2. `end`: what to answer if nobody saves meanwhile. `in_file`: what is in the config's place.
+  // Rules 1 and 2. `end`: the result without further saves. `in_file`: the content of the config's place.
   ExchangeResult PutBack(ExchangeEnd end, Version in_file) {
     result_.displaced.reset();
     for (int round = 0; round < kRoundsMax; ++round) {
@@ -49,7 +49,7 @@ class Exchanger {
       if (swap == Swap::kHandIsEmpty) return Ended(end);
       if (swap == Swap::kFailed) break;
       const Version displaced = Inspect(files_, hand_);
-      // It may be what we put there, but cannot be read: whether somebody wrote into it remains unknown.
+      // It may be the file we put there, but is unreadable: a save into it cannot be ruled out.
       const bool is_doubtful = !displaced.bytes && (displaced.inode == in_file.inode || displaced.inode == 0);
       if (is_doubtful) break;
       if (displaced == in_file && Keep(displaced)) return Ended(end);
@@ -69,8 +69,8 @@ class Exchanger {
 
   enum class Swap { kDone, kHandIsEmpty, kFailed };
 
-  // A save that is still being written into the file in hand ends first, and nobody begins another before the swap:
-  // whatever is written to it from then on, is newer than the swap. `in_hand` gets its last bytes.
+  // Waits until a save in progress on the file in hand ends, and keeps new ones out until the swap: every later write
+  // to it is newer than the swap. `in_hand` gets its last bytes.
   Swap SwapQuietHandIn(Version* in_hand, const Version& in_file) {
     base::UniqueFd fd;
     if (!in_hand->bytes || OpenFile(files_, hand_, O_RDONLY, &fd) != 0) return SwapHandIn(in_file);
@@ -85,14 +85,14 @@ class Exchanger {
       if (error == 0) return Swap::kDone;
       if (error == ENOENT && RenameToFreeName(files_, hand_, target_) == 0) return Swap::kHandIsEmpty;
     }
-    // No exchange any more. What we put there may be overwritten, if it is still that.
+    // The exchange no longer works. Our own file in the config's place may be overwritten, if it is unchanged.
     const bool is_ours = in_file == ours_ && Inspect(files_, target_) == ours_;
     return is_ours && Rename(files_, hand_, target_) == 0 ? Swap::kHandIsEmpty : Swap::kFailed;
   }
 
-  // Whoever saves in place twice can end the first save in the file in hand and begin the second one in the config, all
-  // between our last look at the former and its swap. The file that we put in comes back changed then, by the older
-  // save. Both times of change (ctime) are those of the swap, so the times of writing tell.
+  // An editor that saves in place twice can end the first save in the file in hand and begin the second in the config,
+  // all between our last look at the former and its swap. The older save then makes the file we put in come back
+  // changed. Both ctimes are those of the swap, so mtimes decide.
   bool IsOlderSave(const Version& displaced, const Version& in_file, const Version& in_place) const {
     const bool is_same_file = displaced.device == in_file.device && displaced.inode == in_file.inode;
     const bool is_edit_in_place = in_place.bytes && in_place.bytes != ours_.bytes && *in_place.bytes != base_;
@@ -127,7 +127,7 @@ class Exchanger {
 
   base::FileSystem& files_;
   const std::string& target_;
-  const std::string hand_;  // the name beside the config that holds what we took out
+  const std::string hand_;  // the name beside the config of the file that was taken out
   const Version ours_;
   const std::string base_;
   const std::chrono::milliseconds patience_;

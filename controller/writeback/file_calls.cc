@@ -60,7 +60,7 @@ void CopyAttributes(base::FileSystem& files, int from, int to) {
   std::string names(kAttributeBytesMax, '\0'), value(kAttributeBytesMax, '\0');
   const ssize_t length = files.ListAttributes(from, names.data(), names.size());
   for (ssize_t at = 0; at < length;) {
-    const std::string_view name(names.data() + at);  // each ends with a zero
+    const std::string_view name(names.data() + at);  // each ends with a zero byte
     const ssize_t size = files.GetAttribute(from, name.data(), value.data(), value.size());
     if (size >= 0) files.SetAttribute(to, name.data(), value.data(), static_cast<size_t>(size), 0);
     at += static_cast<ssize_t>(name.size()) + 1;

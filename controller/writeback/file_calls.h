@@ -1,5 +1,4 @@
-// The calls on files that the write-back is made of: each answers 0 or an errno, and is made again if a signal
-// interrupts it.
+// File calls of the write-back: each returns 0 or an errno, and is repeated if a signal interrupts it.
 #pragma once
 
 #include <sys/stat.h>
@@ -22,25 +21,25 @@ int ErrnoOf(Call call) {
 }
 
 int StatusOf(base::FileSystem& files, int fd, struct stat* status);
-// Looks at a link itself, not at what it leads to.
+// Returns the status of a link itself, not of its target.
 int StatusOfName(base::FileSystem& files, const std::string& path, struct stat* status);
-// Follows no link and waits for no FIFO.
+// Does not follow links and does not block on a FIFO.
 int OpenFile(base::FileSystem& files, const std::string& path, int flags, base::UniqueFd* fd, mode_t mode = 0);
-// Reads the whole file; EFBIG beyond the size limit of a config, EIO for whatever else fails.
+// Reads the whole file; EFBIG beyond the size limit of a config, EIO for other read errors.
 int ReadWhole(base::FileSystem& files, int fd, std::string* bytes);
 // Writes all of `bytes` from `offset` on; after an error any part of them may be in the file.
 int WriteWhole(base::FileSystem& files, int fd, std::string_view bytes, int64_t offset);
 int Sync(base::FileSystem& files, int fd);
-// Copies extended attributes, access lists and labels among them: as many as the file system takes.
+// Copies as many extended attributes as the file system accepts, access lists and labels included.
 void CopyAttributes(base::FileSystem& files, int from, int to);
 int Rename(base::FileSystem& files, const std::string& from, const std::string& to);
 int RenameToFreeName(base::FileSystem& files, const std::string& from, const std::string& to);
-// The same, as well as it can be done, where renameat2(2) knows no flags.
+// The same, as far as possible where renameat2(2) supports no flags.
 int MoveToFreeName(base::FileSystem& files, const std::string& from, const std::string& to);
 int Exchange(base::FileSystem& files, const std::string& a, const std::string& b);
 int SetLease(base::FileSystem& files, int fd, int type);
 
-// What one name holds at one moment. Two versions are the same if file and bytes are.
+// The content of one name at one moment. Two versions are equal if file and bytes are.
 struct Version {
   uint64_t device = 0;
   uint64_t inode = 0;
@@ -49,13 +48,13 @@ struct Version {
   bool operator==(const Version&) const = default;
 };
 
-// Never fails: what cannot be read is a version without bytes.
+// Never fails: an unreadable file gives a version without bytes.
 Version Inspect(base::FileSystem& files, const std::string& path);
 
-// By the time of its last change (ctime), a rename included. An `age` of 0: always.
+// Uses ctime, which a rename updates. An `age` of 0: always true.
 bool IsOlderThan(const struct stat& status, std::chrono::milliseconds age);
 
-// Removes a name that holds a text of ours; 0 also if it is gone already.
+// Removes the name of a file that holds our text; returns 0 also if it does not exist.
 int RemoveOurs(base::FileSystem& files, const std::string& path);
 
 }  // namespace stepwatch::writeback

@@ -14,7 +14,7 @@ namespace {
 
 using InPlaceEnd = InPlaceResult::End;
 
-// A name or file that cannot be asked about counts as unchanged: the bytes were compared.
+// A name or file without a status counts as unchanged: the bytes were compared.
 bool LeadsElsewhere(base::FileSystem& files, const std::string& path, int fd) {
   struct stat named = {}, opened = {};
   const int error = StatusOfName(files, path, &named);
@@ -22,15 +22,15 @@ bool LeadsElsewhere(base::FileSystem& files, const std::string& path, int fd) {
   return StatusOf(files, fd, &opened) == 0 && (named.st_dev != opened.st_dev || named.st_ino != opened.st_ino);
 }
 
-// The disk blocks for the bytes more, before anything is changed. Where it cannot be asked for, the write itself will
-// tell.
+// Reserves disk blocks for the additional bytes before anything changes. Where this is not supported, the write itself
+// reports missing space.
 int ReserveRoom(base::FileSystem& files, int fd, size_t from, size_t to) {
   if (from >= to) return 0;
   const int error = ErrnoOf([&] { return files.Reserve(fd, static_cast<off_t>(from), static_cast<off_t>(to - from)); });
   return error == ENOSPC || error == EDQUOT || error == EIO ? error : 0;
 }
 
-// Cuts off what covers the rest of a longer text, and nothing that somebody else has appended.
+// Cuts off the spaces that cover the rest of a longer text, but no bytes that another program has appended.
 int CutTo(base::FileSystem& files, int fd, size_t size, size_t expected_size) {
   struct stat status = {};
   if (const int error = StatusOf(files, fd, &status)) return error;
@@ -66,7 +66,7 @@ InPlaceResult WriteInPlace(base::FileSystem& files, const std::string& target, c
   base::UniqueFd opened;
   if (const int error = OpenFile(files, target, O_RDWR, &opened)) return {InPlaceEnd::kFailed, error};
   LeasedFile file(files, std::move(opened), F_WRLCK);
-  // Held open by others and still the old text: they idle, and whatever they write later comes after us.
+  // Other programs hold it open, but the old text is unchanged: they are idle, and later writes come after ours.
   if (file.Await(base) == Quiet::kChanged) return {InPlaceEnd::kEdited, 0};
   if (LeadsElsewhere(files, target, file.fd())) return {InPlaceEnd::kEdited, 0};
   if (const int error = ReserveRoom(files, file.fd(), base.size(), ours.size())) return {InPlaceEnd::kFailed, error};
@@ -75,7 +75,7 @@ InPlaceResult WriteInPlace(base::FileSystem& files, const std::string& target, c
   const auto from = static_cast<size_t>(differs.first - base.begin());
   const std::string_view tail = std::string_view(ours).substr(from);
   if (const int error = WriteOver(files, file.fd(), base, ours, from)) return Undo(files, file.fd(), base, from, error);
-  Sync(files, file.fd());  // a disk that fails now fails whoever writes next; the text is in the file for all to read
+  Sync(files, file.fd());  // if the disk fails now, the next write reports it; readers see the new text already
 
   std::string found;
   const bool is_read = ReadWhole(files, file.fd(), &found) == 0;

@@ -1,9 +1,9 @@
 // Writes our text over the old one in the same file: for files whose owner, hard links or mount must stay.
 //
-// The text is written from its first byte that differs on, with one call. If the old one is longer, spaces cover the
-// rest of it, which is then cut off: what is read in between, or after a kill, means what ours does. A write lease
-// keeps others out while it lasts; where there are no leases, a save within the same microseconds can be damaged, and
-// no way is known to avoid it.
+// One call writes the text from the first byte that differs. If the old text is longer, spaces cover its rest, which is
+// then cut off: a read in between, or after a kill, parses like our text. A write lease keeps other programs out
+// meanwhile; where leases are not supported, a save within the same microseconds can be damaged, and no remedy is
+// known.
 #pragma once
 
 #include <string>
@@ -15,10 +15,10 @@ namespace stepwatch::writeback {
 struct InPlaceResult {
   enum class End : uint8_t {
     kReplaced,
-    kEdited,   // the file holds, or the path leads to, something else than `base`; nothing of ours is in it
-    kMixed,    // the same, but a writer that had the file open all the time wrote while we did
+    kEdited,   // the file holds, or the path leads to, other bytes than `base`; our text is not in it
+    kMixed,    // like kEdited, but a writer that had the file open all the time wrote during our write
     kFailed,   // `error`; the file holds `base`
-    kDamaged,  // `error`, and the bytes before could not be brought back either
+    kDamaged,  // `error`, and the previous bytes could not be restored
   };
 
   End end = End::kFailed;

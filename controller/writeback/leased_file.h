@@ -1,8 +1,7 @@
-// Waits until nobody can be in the middle of writing a file, and keeps newcomers out while it is dealt with.
+// Waits until no program is writing a file, and keeps new writers out meanwhile.
 //
-// A lease (fcntl(2)) is granted only when no one has the file open in a way that conflicts, and whoever opens it
-// afterwards waits until the lease ends. Network file systems and files of other users have no leases; there, equal
-// bytes must do.
+// A lease (fcntl(2)) is granted only when no program has the file open in a conflicting way, and a later open waits
+// until the lease ends. Network file systems and files of other users have no leases; there, equal bytes must suffice.
 #pragma once
 
 #include <fcntl.h>
@@ -18,14 +17,14 @@
 namespace stepwatch::writeback {
 
 enum class Quiet : uint8_t {
-  kQuiet,    // holds the expected bytes, and nobody writes to it
+  kQuiet,    // holds the expected bytes, and has no writer
   kChanged,  // holds other bytes
-  kHeld,     // holds the expected bytes, but somebody kept it open for writing all the time
+  kHeld,     // holds the expected bytes, but was open for writing all the time
 };
 
 constexpr std::chrono::milliseconds kAwaitTime{200};
 
-// A lease for the life of this object, if there is one to be had at this moment.
+// Holds a lease for the life of this object, if one is available at construction.
 class ScopedLease {
  public:
   ScopedLease(base::FileSystem& files, int fd, int type)
@@ -37,8 +36,8 @@ class ScopedLease {
   ScopedLease& operator=(const ScopedLease&) = delete;
 
   bool is_granted() const { return error_ == 0; }
-  bool is_busy() const { return error_ == EAGAIN || error_ == EBUSY; }  // somebody has the file open
-  // True if somebody waits for the lease to end.
+  bool is_busy() const { return error_ == EAGAIN || error_ == EBUSY; }  // another process has the file open
+  // True if another process waits for the lease to end.
   bool is_wanted() const { return error_ == 0 && files_.GetLease(fd_) != type_; }
 
  private:
@@ -50,12 +49,12 @@ class ScopedLease {
 
 class LeasedFile {
  public:
-  // `lease_type`: F_RDLCK (keeps writers out; for a descriptor open for reading only) or F_WRLCK (keeps everybody out).
-  // `patience`: how long to wait for others.
+  // `lease_type`: F_RDLCK (keeps writers out; for a descriptor open for reading only) or F_WRLCK (keeps all others
+  // out). `patience`: how long to wait for others.
   LeasedFile(base::FileSystem& files, base::UniqueFd fd, int lease_type,
              std::chrono::milliseconds patience = kAwaitTime)
       : files_(files), fd_(std::move(fd)), lease_type_(lease_type), patience_(patience) {}
-  // A child that was forked meanwhile holds the descriptor as well, so closing it would leave the lease in place.
+  // A forked child holds the descriptor as well, so closing it alone would leave the lease in place.
   ~LeasedFile() { Release(); }
   LeasedFile(const LeasedFile&) = delete;
   LeasedFile& operator=(const LeasedFile&) = delete;
@@ -63,11 +62,12 @@ class LeasedFile {
   int fd() const { return fd_.get(); }
   // The lease then lives until Release or the end of this object.
   Quiet Await(const std::string& expected);
-  // True if somebody waits for the lease to end: they looked the file up before its name changed, and will write to it.
+  // True if another process waits for the lease to end: it opened the file before its name changed, and will write to
+  // it.
   bool IsWantedByOthers() const { return is_leased_ && files_.GetLease(fd_.get()) != lease_type_; }
   void Release();
-  // The bytes once nobody writes to the file (the lease is held then), or what it holds when patience ends; none:
-  // cannot be read.
+  // Returns the bytes once the file has no writer (the lease is then held), or its content when the patience ends;
+  // none: unreadable.
   std::optional<std::string> AwaitBytes();
   // Releases the lease.
   base::UniqueFd TakeFd();

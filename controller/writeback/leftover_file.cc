@@ -53,7 +53,7 @@ class Tidier {
     return false;
   }
 
-  // The config's own text, and what a write-back or a verb would make of it.
+  // The config's own text, and the texts that a write-back or a CLI verb would derive from it.
   const std::vector<std::string>& KnownTexts() {
     if (known_texts_) return *known_texts_;
     known_texts_.emplace();

@@ -1,12 +1,12 @@
-// The temporary files of a process that was killed while it wrote them.
+// Cleans up temporary files of a process that was killed while it wrote them.
 //
-// Such a file is no config and never was one, so no editor can have opened it under the config's name. It holds a text
-// of ours, or, where the file that a write-back had displaced had lost its name, the only copy of a late edit. What is
-// proven to be ours, whole by the hash in its name or else as the beginning of a text that the config's own text
-// gives, is removed; whatever else it holds is kept for people to look at.
+// Such a file never was the config, so no editor can have opened it under the config's name. It holds our text, or, if
+// the displaced file of a write-back had lost its name, the only copy of a late edit. A file that is proven to be ours
+// is removed: complete by the hash in its name, or the beginning of a text derived from the config's own text. Any
+// other file is kept for people to inspect.
 //
-// The file of a living process is left alone. Who wrote it is known by its name: a pid alone would be anybody's, of
-// another host, another container, another start of the machine.
+// The file of a living process is left alone. Its name identifies the process: a pid alone would be ambiguous across
+// hosts, containers and boots.
 #pragma once
 
 #include <chrono>
@@ -17,12 +17,12 @@
 
 namespace stepwatch::writeback {
 
-// For how long nobody must have touched the file of a process that cannot be looked for from here.
+// Minimum time since the last change for files of a process that cannot be checked from here (other host or container).
 constexpr std::chrono::hours kLeftoverAge{1};
 
-// Tidies up beside the config at `path`, and answers what is worth telling: which file was kept. It is named as a
-// conflict is then, so nobody is told of it again. Only files of the config's owner, and this process's user, count.
-// Errors mean that a file stays for the next process.
+// Cleans up beside the config at `path`, and returns findings about the files it kept. A kept file is renamed to a
+// conflict name, so it is reported once. Only files of the config's owner and of this process's user count. On errors a
+// file stays for the next process.
 std::vector<DisplacedFile::Finding> TidyLeftovers(const std::string& path,
                                                   base::FileSystem& files = base::FileSystem::Real(),
                                                   std::chrono::milliseconds foreign_age = kLeftoverAge);

@@ -19,13 +19,13 @@ const char kDisplaced[] = "displaced-";
 const char kNew[] = "new";
 const char kEdit[] = "edit";
 constexpr size_t kMachineIdSize = 8;
-constexpr int kNamesMax = 100;  // temporary files of this process that could not be removed
+constexpr int kNamesMax = 100;  // limit of temporary files of this process that could not be removed
 
 std::string BesideName(const std::string& target, const std::string& suffix) {
   return base::JoinPath(base::DirectoryOf(target), "." + base::BaseName(target) + ".stepwatch-" + suffix);
 }
 
-// Tries one name after the other as long as `try_name` answers EEXIST.
+// Tries one name after the other as long as `try_name` returns EEXIST.
 template <class TryName>
 int ToFreeName(const std::string& target, const std::string& suffix, TryName try_name) {
   int error = EEXIST;
@@ -34,13 +34,13 @@ int ToFreeName(const std::string& target, const std::string& suffix, TryName try
   return error;
 }
 
-// The machine, its start and the container in which a pid holds.
+// Identifies the host, boot and container in which a pid is valid.
 std::string MachineId(const base::ProcessIdentity& process) {
   return base::Sha256Hex(process.host + "\n" + process.boot_id + "\n" + process.pid_namespace)
       .substr(0, kMachineIdSize);
 }
 
-// The kernel says who this process is; its own files lie on no mount that could fail or hang.
+// The process identity comes from the kernel, whose files are on no mount that could fail or hang.
 std::string FreshSuffix(std::string_view bytes, TextOf whose) {
   const base::ProcessIdentity process = base::ThisProcess();
   return std::string(whose == TextOf::kUs ? kNew : kEdit) + "-" + TextId(bytes) + "-" + MachineId(process) + "-" +
@@ -57,7 +57,7 @@ int OpenFreshName(base::FileSystem& files, const std::string& target, const std:
   return error;
 }
 
-// The owner first: to change it clears mode bits.
+// Sets the owner first: a change of owner clears mode bits.
 int Resemble(base::FileSystem& files, int like, int fd) {
   struct stat wanted = {}, found = {};
   if (const int error = StatusOf(files, like, &wanted)) return error;
@@ -88,7 +88,7 @@ std::vector<std::string_view> PartsOf(std::string_view text) {
   }
 }
 
-// False: it is no number.
+// False: not a number.
 template <class Number>
 bool ReadNumber(std::string_view text, Number* number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *number);

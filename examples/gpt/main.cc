@@ -1,8 +1,8 @@
-// gpt: trains a small GPT on text, byte by byte, watched and steered by config.json if --config is given.
+// gpt: trains a small GPT on text, byte by byte, monitored according to config.json with --config.
 //
 //   gpt --text src --text /usr/lib/python3.11 --steps 200 --config config.json
 //
-// With DYNAMIC_MONITOR=true in the environment, edits of the config file take effect while it trains.
+// With DYNAMIC_MONITOR=true in the environment, edits of the config file take effect during training.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -24,7 +24,7 @@ namespace {
 
 using Optimizer = stepwatch::Watched<torch::optim::AdamW>;
 
-// Matrices decay, biases and norms do not.
+// Weight decay applies to matrices only, not to biases and norms.
 Optimizer MakeOptimizer(const Gpt& model, double learning_rate) {
   std::vector<torch::Tensor> matrices, others;
   for (const torch::Tensor& parameter : model->parameters())

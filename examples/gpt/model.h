@@ -11,7 +11,7 @@
 
 namespace gpt {
 
-namespace nn = stepwatch::nn;  // torch::nn, with modules that the monitor can see
+namespace nn = stepwatch::nn;  // torch::nn with modules that the monitor can hook
 
 struct ModelOptions {
   int64_t layers = 4;
@@ -78,7 +78,7 @@ struct GptImpl : nn::Module {
     return head(norm(layers->forward(tokens(text) + positions(places))));
   }
 
-  // As GPT-2: normal 0.02, and residual projections smaller the deeper the model is.
+  // Initialises like GPT-2: normal 0.02, with residual projections that shrink with the depth of the model.
   void Initialise(int64_t layer_count) {
     const torch::NoGradGuard no_grad;
     for (auto& item : named_parameters()) {

@@ -36,7 +36,7 @@ struct Settings {
 
 struct Option {
   std::string name;
-  std::string value;  // what stands for it in the help; empty: the option has none
+  std::string value;  // placeholder of the value in the help; empty: the option has no value
   std::string what;
   std::function<void(const std::string&)> take;
 };
@@ -45,7 +45,7 @@ inline Option TextOption(const std::string& name, const std::string& what, std::
   return {name, "PATH", what, [text](const std::string& given) { *text = given; }};
 }
 
-// What `number` is before options are read is the default that the help shows.
+// The value of `number` before parsing is the default shown in the help.
 template <typename Number>
 Option NumberOption(const std::string& name, const std::string& what, Number* number) {
   std::ostringstream text;
@@ -58,7 +58,7 @@ Option NumberOption(const std::string& name, const std::string& what, Number* nu
           }};
 }
 
-// Of something that there must be one of at least.
+// An option for a count of at least one.
 template <typename Number>
 Option CountOption(const std::string& name, const std::string& what, Number* number) {
   constexpr Number kLargest = 1'000'000'000;
@@ -107,7 +107,7 @@ inline void PrintHelp() {
     std::printf("  %-24s  %s\n", (option.name + " " + option.value).c_str(), option.what.c_str());
 }
 
-// Takes "--steps 100" and "--steps=100". Throws for words that are no options and for values that do not fit.
+// Parses "--steps 100" and "--steps=100". Throws for unknown options and for invalid values.
 inline Settings ParseSettings(const std::vector<std::string>& words) {
   Settings settings;
   const std::vector<Option> options = OptionsInto(&settings);

@@ -1,4 +1,4 @@
-// Text to train on: the bytes of files, and random windows of them.
+// Training text: the bytes of files, and random windows of them.
 #pragma once
 
 #include <torch/types.h>
@@ -32,7 +32,7 @@ class Text {
 
   size_t size() const { return bytes_.size(); }
 
-  // `rows` windows and the same windows one byte later.
+  // Returns `rows` windows, and the same windows one byte later.
   std::pair<torch::Tensor, torch::Tensor> Batch(int64_t rows, int64_t length, bool training,
                                                 std::mt19937_64& random) const {
     const size_t begin = training ? 0 : split_;

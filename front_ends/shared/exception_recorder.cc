@@ -26,8 +26,8 @@ namespace {
 constexpr int kFramesMax = 64;
 
 constinit ToldMonitors exception_monitors;
-std::terminate_handler handler_before = nullptr;  // written before ours is set
-std::atomic<bool> is_telling{false};
+std::terminate_handler handler_before = nullptr;  // written before our handler is set
+std::atomic<bool> is_reporting{false};
 
 std::string Demangled(const char* name) {
   int status = 0;
@@ -37,8 +37,8 @@ std::string Demangled(const char* name) {
   return found;
 }
 
-// The functions that the thread is in, the innermost first. Where one has no name, its library and its place there,
-// which is the same on every rank.
+// Returns the functions of the thread's stack, innermost first. A function without a name is given as its library and
+// offset, which are equal on every rank.
 std::vector<std::string> Frames() {
   std::array<void*, kFramesMax> addresses{};
   const int count = ::backtrace(addresses.data(), kFramesMax);
@@ -58,7 +58,7 @@ std::vector<std::string> Frames() {
   return frames;
 }
 
-// Without the frames of the language and ours, if the stack still stands where the exception was thrown.
+// Removes the frames of the language runtime and of Stepwatch, if the stack is still that of the throw.
 void DropHandlers(std::vector<std::string>* frames) {
   const auto thrown = std::find_if(frames->rbegin(), frames->rend(), [](const std::string& frame) {
     return frame.rfind("__cxa_throw", 0) == 0 || frame.rfind("__cxa_rethrow", 0) == 0;
@@ -92,20 +92,21 @@ ExceptionReport ReportNow() {
   return report;
 }
 
-// One thread of those that end the process at the same time tells; what fails here is to fail no more than that.
-void Tell() noexcept try {
-  if (is_telling.exchange(true)) return;
+// Reports once, even if several threads terminate at the same time. A failure here must not change how the process
+// ends.
+void ReportOnce() noexcept try {
+  if (is_reporting.exchange(true)) return;
   const ExceptionReport report = ReportNow();
   const ToldMonitors::Visit visit(&exception_monitors);
   visit.ForEach([&](Monitor* monitor) {
     monitor->ReportException(report);
     monitor->ReportEnd(RunEnd::kError);
   });
-} catch (...) {  // there is no memory for the words
+} catch (...) {  // no memory for the report
 }
 
 void OnTerminate() {
-  Tell();
+  ReportOnce();
   if (handler_before != nullptr) handler_before();
   std::abort();
 }

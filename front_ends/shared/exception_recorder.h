@@ -1,7 +1,7 @@
-// Tells a monitor of a C++ exception that nobody catches, while the process ends by it as it would have.
+// Reports an uncaught C++ exception to a monitor; the process then ends as it would have without it.
 //
-// Whatever std::terminate did before, it does still: the handler that was there runs, std::abort by default. Whoever
-// sets a handler later replaces this one, and hears of nothing.
+// The previous terminate handler still runs, std::abort by default. A handler that is set later replaces this one,
+// which then reports no exceptions.
 #pragma once
 
 namespace stepwatch {
@@ -10,9 +10,9 @@ class Monitor;
 
 namespace stepwatch::front_end {
 
-// Begins with the first monitor of the process that asks. Several monitors are told all. Any thread.
+// The first call of the process installs the handler. Every registered monitor gets the report. Any thread.
 void RecordExceptions(Monitor* monitor) noexcept;
-// Before the monitor is destroyed, on any thread.
+// Call before the monitor is destroyed, on any thread.
 void ForgetExceptions(Monitor* monitor) noexcept;
 
 }  // namespace stepwatch::front_end

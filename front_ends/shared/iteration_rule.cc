@@ -9,14 +9,14 @@ namespace {
 
 constexpr uint32_t kPatience = 8;
 constexpr uint32_t kPatienceInTurns = 2;
-constexpr uint32_t kCountMax = 1u << 20;  // of updates, so that no sum of two overflows
+constexpr uint32_t kCountMax = 1u << 20;  // of updates, so that a sum of two cannot overflow
 
 }  // namespace
 
 IterationRule::Member IterationRule::Add() {
   const size_t position = members_.size();
   members_.emplace_back();
-  members_.back().order = position;  // until it updates
+  members_.back().order = position;  // until its first update
   return static_cast<Member>(position);
 }
 
@@ -32,7 +32,7 @@ void IterationRule::SetTakesTurns(Member member, bool takes_turns) noexcept {
 bool IterationRule::Updated(Member member) {
   State& own = members_[member];
   was_ended_by_update_ = false;
-  // The last one of a loop comes back when the iteration in which it updates has just been ended without it.
+  // The last optimizer of a loop comes back when the iteration of its update has just ended without it.
   const bool comes_late = !own.is_waited_for && !own.takes_turns && EndsLoop(member);
   if (own.updates == 0) {
     own.last_absences[0] = own.last_absences[1];
@@ -53,7 +53,7 @@ bool IterationRule::Updated(Member member) {
       late.is_waited_for = false;
       any_left_out = true;
     }
-    // The iteration ends with the last one of those that are left, who have gone through their order several times.
+    // The iteration ends with the last of the remaining optimizers, which have repeated their order several times.
     if (any_left_out)
       for (State& other : members_)
         if (other.is_waited_for && other.order > own.order) other.updates = 0;
@@ -83,7 +83,7 @@ uint32_t IterationRule::PatienceFor(const State& state) const noexcept {
   return std::max(state.takes_turns ? kPatienceInTurns : kPatience, 2 * usual);
 }
 
-// An iteration begins, and its update is the first one of it.
+// True if an iteration begins and this update is its first.
 bool IterationRule::EndsLoop(Member member) const noexcept {
   bool any = false;
   for (Member other = 0; other < members_.size(); ++other) {

@@ -1,13 +1,12 @@
-// Which micro-batch a call of forward belongs to, and which call of its module it is there.
+// Determines the micro-batch of a forward call, and the number of the call within it.
 //
-// No framework tells "a micro-batch begins", so it is inferred, in this order:
+// Frameworks do not announce micro-batches, so they are inferred, in this order:
 //   1. marked: BeginMicroBatch was called in this step; micro-batch k lies between its (k+1)-th call and the next;
 //   2. the chunk's root module is itself watched: it is entered in training mode once per micro-batch;
-//   3. otherwise each module counts its own calls: call n of a step is that of micro-batch n while n < grad_acc_steps,
-//   and
-//      every call beyond is one more in the last of them. A module that is called twice per forward is then told apart
+//   3. otherwise each module counts its own calls: call n of a step belongs to micro-batch n while n < grad_acc_steps;
+//      every further call belongs to the last one. A module that is called twice per forward is then counted correctly
 //      only when grad_acc_steps is 1: watch the root or mark the micro-batches.
-// Calls before the first mark of a step count as its first micro-batch. Everything starts from 0 at every step.
+// Calls before the first mark of a step belong to its first micro-batch. All counts restart from 0 at every step.
 #pragma once
 
 #include <algorithm>
@@ -23,10 +22,10 @@ struct CallPosition {
   bool operator==(const CallPosition&) const = default;
 };
 
-// Counts events within a step. Steps are told apart by any number that changes with them.
+// Counts events within a step. Any number that changes between steps identifies the step.
 class StepCounter {
  public:
-  // How many this step has seen, these included.
+  // Returns the events of this step so far, these included.
   uint32_t Add(uint32_t step, uint32_t by = 1) noexcept { return Update(step, by); }
   uint32_t Count(uint32_t step) const noexcept {
     const uint64_t state = state_.load(std::memory_order_relaxed);
@@ -47,10 +46,10 @@ class StepCounter {
   std::atomic<uint64_t> state_{uint64_t{0xffffffff} << 32};  // step, count
 };
 
-// The calls of one module.
+// Counts the calls of one module.
 class CallCounter {
  public:
-  // `marks`: marks or root entries of this step so far; 0: none. Safe from several threads.
+  // `marks`: marks or root entries of this step so far; 0: none. Thread-safe.
   CallPosition Next(uint32_t step, uint32_t marks, int grad_acc_steps) noexcept {
     // The mark is part of the key, so that the count starts anew with each micro-batch.
     const uint32_t micro = std::min(marks == 0 ? 0 : marks - 1, uint32_t{0xffff});

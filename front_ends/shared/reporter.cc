@@ -37,7 +37,7 @@ void Reporter::Unmeasurable(SiteKind kind, const char* problem) noexcept {
   try {
     Warn(std::string(SiteKindName(kind)) + ": a tensor cannot be measured because " + problem +
          "; it and similar tensors have no rows and are counted as dropped");
-  } catch (const std::bad_alloc&) {  // no memory to say it
+  } catch (const std::bad_alloc&) {  // no memory for the message
   }
 }
 
@@ -48,7 +48,7 @@ void Reporter::Caught(const char* where, const char* what) noexcept {
     event.kind = EventKind::kDegraded;
     event.message = std::string(where) + " failed, rows are missing, training goes on: " + what;
     Tell(std::move(event));
-  } catch (const std::bad_alloc&) {  // no memory to say it
+  } catch (const std::bad_alloc&) {  // no memory for the message
   }
 }
 

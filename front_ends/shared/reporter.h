@@ -1,4 +1,4 @@
-// Events that arise in a front end, told by the monitor's loop like those of the core.
+// Passes events of a front end to the monitor's loop, which reports them like those of the core.
 #pragma once
 
 #include <atomic>
@@ -15,19 +15,19 @@
 
 namespace stepwatch::front_end {
 
-// Hands events over and returns: hooks report from inside a step, which must not wait for the user's function. Nothing
-// here throws.
+// Hands events over and returns: hooks report from inside a step, which must not wait for a callback of the user. No
+// function here throws.
 class Reporter {
  public:
-  // Events go to `monitor` from now on, those that came earlier as well. Null: what comes is not told any more. The
-  // monitor lives until another call has returned.
+  // Sends events to `monitor` from now on, earlier ones included. Null: later events are discarded. The monitor lives
+  // until another call has returned.
   void Connect(Monitor* monitor) noexcept;
 
   void Tell(Event event) noexcept;
   void Warn(std::string message) noexcept;
-  // Once per kind for the life of the monitor.
+  // Warns once per kind for the life of the monitor.
   void Unmeasurable(SiteKind kind, const char* problem) noexcept;
-  // Once for the life of the monitor: the first exception of torch or of ours on the training thread.
+  // Reports only the first exception of torch or Stepwatch on the training thread, for the life of the monitor.
   void Caught(const char* where, const char* what) noexcept;
 
  private:
@@ -36,12 +36,12 @@ class Reporter {
   std::mutex mutex_;                       // never held while a function of the user runs
   Monitor* monitor_ = nullptr;             // guarded by mutex_
   bool ever_connected_ = false;            // guarded by mutex_
-  std::vector<Event> early_;               // guarded by mutex_; before the monitor was there
+  std::vector<Event> early_;               // guarded by mutex_; events before Connect
   std::atomic<uint32_t> unmeasurable_{0};  // a bit per SiteKind
   std::atomic<bool> caught_{false};
 };
 
-// Runs something of ours on the training thread: whatever it throws ends here, told once.
+// Runs a function of Stepwatch on the training thread: an exception does not leave it and is reported once.
 template <class F>
 void Guarded(Reporter& reporter, const char* where, const F& f) noexcept {
   try {

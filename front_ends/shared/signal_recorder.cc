@@ -18,7 +18,7 @@ constexpr int kSignals[] = {SIGTERM, SIGINT,  SIGHUP,  SIGUSR1, SIGUSR2, SIGQUIT
 constexpr int kSignalsMax = 65;
 
 constinit ToldMonitors signal_monitors;
-// By signal: what was there before. Written before the handler is, and never again.
+// Previous action of each signal. Written once, before our handler is set.
 std::array<struct sigaction, kSignalsMax> actions_before{};
 
 bool IsFault(int number) noexcept {
@@ -30,7 +30,7 @@ void Record(int number) noexcept {
   visit.ForEach([number](Monitor* monitor) { monitor->ReportSignal(number); });
 }
 
-// An instruction that has faulted does so again when the handler returns, and the process ends where it would have.
+// A faulting instruction faults again when the handler returns, so the process ends where it would have.
 void ActByDefault(int number, const siginfo_t* about, const struct sigaction& before) noexcept {
   ::sigaction(number, &before, nullptr);
   Record(number);
@@ -55,7 +55,7 @@ void Install(int number) noexcept {
   if (::sigaction(number, nullptr, &before) != 0) return;
   const bool is_plain = (before.sa_flags & SA_SIGINFO) == 0;
   if (is_plain && before.sa_handler == SIG_IGN) return;
-  // The flags stay: what was for one signal alone, or let others in, is so still.
+  // Keeps the flags of the previous action, such as SA_RESETHAND and SA_NODEFER.
   struct sigaction ours = before;
   ours.sa_flags |= SA_SIGINFO;
   ours.sa_sigaction = &OnSignal;

@@ -1,8 +1,8 @@
-// Leaves signals that the process gets in the pulse of its monitor, and changes nothing else about them.
+// Records signals of the process in the pulse of its monitor, and changes nothing else about them.
 //
-// What a signal did before, it does still: a handler that was there runs, with its mask and flags, also one that a
-// language has put there; the default action ends the process, at once, also while it hangs in a call. A signal that is
-// ignored is left alone. Whoever sets a handler later replaces this one, and hears of nothing.
+// The previous behaviour stays: an installed handler runs with its mask and flags, also one of a language runtime; the
+// default action ends the process at once, even inside a hanging call. An ignored signal stays ignored. A handler that
+// is set later replaces this one, which then records no signals.
 #pragma once
 
 namespace stepwatch {
@@ -11,11 +11,11 @@ class Monitor;
 
 namespace stepwatch::front_end {
 
-// Begins with the first monitor of the process that asks. Several monitors are told all. Any thread. Beyond some dozens
-// a monitor is not told.
+// The first call of the process installs the handlers. Every registered monitor records the signals, up to 64. Any
+// thread.
 void RecordSignals(Monitor* monitor) noexcept;
-// Before the monitor is destroyed, on any thread. Handlers of ours stay, and do nothing but what was done before them:
-// somebody may have put theirs on top.
+// Call before the monitor is destroyed, on any thread. Our handlers stay installed and only forward, since other
+// handlers may be chained on top.
 void ForgetSignals(Monitor* monitor) noexcept;
 
 }  // namespace stepwatch::front_end

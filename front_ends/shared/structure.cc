@@ -6,8 +6,8 @@
 namespace stepwatch::front_end {
 namespace {
 
-// Gradients come one by one: those that never come stay "no tensor". There may be more than the tensors that were seen
-// on the way forward, since an argument that is no tensor has its number as well.
+// Gradients arrive one by one; a missing one stays "no tensor". There may be more than the tensors of the forward pass,
+// since an argument that is not a tensor has a number as well.
 void SetGradient(PortStructure* port, size_t expected, size_t element, std::string description) {
   const size_t count = std::max({expected, element + 1, port->elements.size()});
   port->config = "tuple[" + std::to_string(count) + "]";

@@ -1,4 +1,4 @@
-// What print_struct asks for: what goes into and comes out of every module, as seen in one step.
+// Data of print_struct: inputs and outputs of every module, as seen in one step.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,13 @@
 
 namespace stepwatch::front_end {
 
-// Python's text of a tuple: (), (5,), (5, 4).
+// Formats sizes as Python formats a tuple: (), (5,), (5, 4).
 std::string TupleText(const int64_t* sizes, size_t count);
 
-// Gathers the first call of every module, in order of completion. Safe from several threads.
+// Collects the first call of every module, in order of completion. Thread-safe.
 class StructureRecorder {
  public:
-  // The entry's number for the gradients; -1: this module has one already.
+  // Returns the entry's number for the gradients, or -1 if the module has an entry already.
   int AddForward(std::string key, PortStructure input, PortStructure output);
   void AddInputGradient(int entry, size_t element, std::string description);
   void AddOutputGradient(int entry, size_t element, std::string description);

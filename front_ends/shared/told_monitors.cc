@@ -19,13 +19,13 @@ void ToldMonitors::Add(Monitor* monitor) noexcept {
   }
 }
 
-// A handler that has found the monitor may be using it, on another thread, for some microseconds.
+// A handler on another thread that has found the monitor may use it for some microseconds.
 void ToldMonitors::Remove(Monitor* monitor) noexcept {
   for (std::atomic<Monitor*>& each : monitors_) {
     Monitor* found = monitor;
     (void)each.compare_exchange_strong(found, nullptr, std::memory_order_seq_cst);
   }
-  constexpr int kLooksMax = 1000;  // a forked child counts a handler of a thread that it does not have
+  constexpr int kLooksMax = 1000;  // in a forked child, handlers of threads that were not forked stay counted
   for (int i = 0; i < kLooksMax && visits_.load(std::memory_order_seq_cst) > 0; ++i) ::usleep(100);
 }
 

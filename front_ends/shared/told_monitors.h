@@ -1,6 +1,6 @@
-// The monitors that the handlers of the process tell of signals and exceptions.
+// The monitors that receive signals and exceptions from the handlers of the process.
 //
-// Handlers are the process's, and so is what they reach: a list of static duration, which is never destroyed.
+// Handlers run until the process ends, so the list has static duration and is never destroyed.
 #pragma once
 
 #include <array>
@@ -13,33 +13,33 @@ class Monitor;
 
 namespace stepwatch::front_end {
 
-// False: the user wants every handler of the process left alone (STEPWATCH_SIGNALS=0).
+// False if the user disables all handlers (STEPWATCH_SIGNALS=0).
 bool MayHandle() noexcept;
 
 class ToldMonitors {
  public:
-  // A handler is running while one of these lives.
+  // Marks a handler as running for the life of this object.
   class Visit {
    public:
-    explicit Visit(ToldMonitors* told) noexcept : told_(told) {
-      told_->visits_.fetch_add(1, std::memory_order_seq_cst);
+    explicit Visit(ToldMonitors* monitors) noexcept : list_(monitors) {
+      list_->visits_.fetch_add(1, std::memory_order_seq_cst);
     }
-    ~Visit() { told_->visits_.fetch_sub(1, std::memory_order_seq_cst); }
+    ~Visit() { list_->visits_.fetch_sub(1, std::memory_order_seq_cst); }
     Visit(const Visit&) = delete;
     Visit& operator=(const Visit&) = delete;
 
-    // Async-signal-safe if `tell` is.
+    // Async-signal-safe if `use` is.
     template <class F>
-    void ForEach(const F& tell) const noexcept {
-      for (std::atomic<Monitor*>& each : told_->monitors_)
-        if (Monitor* monitor = each.load(std::memory_order_seq_cst)) tell(monitor);
+    void ForEach(const F& use) const noexcept {
+      for (std::atomic<Monitor*>& each : list_->monitors_)
+        if (Monitor* monitor = each.load(std::memory_order_seq_cst)) use(monitor);
     }
 
    private:
-    ToldMonitors* const told_;
+    ToldMonitors* const list_;
   };
 
-  // Any thread. Beyond some dozens a monitor is not told.
+  // Any thread. Monitors beyond kMonitorsMax are not registered.
   void Add(Monitor* monitor) noexcept;
   // Any thread; afterwards no handler uses the monitor.
   void Remove(Monitor* monitor) noexcept;

@@ -1,4 +1,4 @@
-"""A stepwatchd with ThreadSanitizer, which STEPWATCH_STEPWATCHD may name, fails each test in which it finds a race."""
+"""A stepwatchd built with ThreadSanitizer (STEPWATCH_STEPWATCHD) fails each test in which it finds a race."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 @pytest.fixture(scope="session", autouse=True)
 def race_reports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Return where every process with ThreadSanitizer writes its reports, also one that is killed later."""
+    """Return the report directory of all processes with ThreadSanitizer, including killed ones."""
     directory = tmp_path_factory.mktemp("races")
     before = os.environ.get("TSAN_OPTIONS")
     os.environ["TSAN_OPTIONS"] = f"{before or ''} log_path={directory}/report"
@@ -30,7 +30,7 @@ def without_races(race_reports: Path) -> Iterator[None]:
 
 
 def fail_for_reports(directory: Path) -> None:
-    """Fail with what is reported, which counts for nobody else then."""
+    """Fail if there are reports, and remove them, so that later tests do not fail because of them."""
     texts = []
     for path in sorted(directory.glob("report.*")):
         texts.append(path.read_text(errors="replace"))

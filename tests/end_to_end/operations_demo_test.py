@@ -23,9 +23,9 @@ pytest.importorskip("torch")
 
 from operations_demo.__main__ import runtime_directory  # noqa: E402
 from operations_demo.faults import FAULTS, KILLED, LEAK, NAN, STOPPED, Fault  # noqa: E402
+from operations_demo.incident_text import evidence_lines, table  # noqa: E402
 from operations_demo.processes import Job, Stepwatchd, wait_for  # noqa: E402
 from operations_demo.story import Outcome, Patience, Story, complaints  # noqa: E402
-from operations_demo.telling import evidence_lines, table  # noqa: E402
 from operations_demo.watcher import Incident, Watcher  # noqa: E402
 
 TOOLS = Path(__file__).resolve().parents[2] / "tools"

@@ -18,7 +18,7 @@ BINARY = STEPWATCH
 
 
 def save(config: Path, text: str) -> None:
-    """Save as careful editors do: a new file, renamed over the old one."""
+    """Save by renaming a new file over the old one."""
     temporary = config.with_name(config.name + ".new")
     temporary.write_text(text)
     temporary.replace(config)
@@ -45,7 +45,7 @@ class Rehearsal:
         self.process.wait()
 
     def read_until(self, wanted: Callable[[dict], bool]) -> dict:
-        """Return the first line from here on that is wanted."""
+        """Return the first matching line from here on."""
         assert self.process.stdout is not None
         for text in self.process.stdout:
             self.lines.append(json.loads(text))
@@ -62,7 +62,7 @@ class Rehearsal:
         return self.read_until(lambda line: line.get("event") == kind)
 
     def until_socket_opens(self) -> None:
-        """Wait for the control socket of the job, which opens beside its first steps, not before them."""
+        """Wait for the control socket of the job, which opens concurrently with the first steps, not before them."""
         socket = Path(os.environ["STEPWATCH_RUNTIME_DIR"], f"{self.process.pid}-1.sock")
         deadline = time.monotonic() + 60
         while not socket.exists():
@@ -70,7 +70,7 @@ class Rehearsal:
             time.sleep(0.01)
 
     def finish(self) -> int:
-        """Read what is left; return the exit code."""
+        """Read the remaining output; return the exit code."""
         assert self.process.stdout is not None
         self.lines += [json.loads(text) for text in self.process.stdout]
         return self.process.wait(timeout=60)
@@ -101,7 +101,7 @@ class Rehearsal:
         return sorted({int(row["step"]) for row in self.rows(kind)})
 
     def check_ledgers(self) -> None:
-        """Every plan that began was drained, and nothing of it is missing."""
+        """Check that every plan that began was drained, with complete rows."""
         drained = {event["plan"]: event["ledger"] for event in self.events("drained")}
         assert set(drained) == {event["plan"] for event in self.events("applied")}
         for plan, ledger in drained.items():

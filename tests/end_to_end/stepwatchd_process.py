@@ -1,4 +1,4 @@
-"""A stepwatchd of a test's own: its process, and questions to it."""
+"""A separate stepwatchd for a test: its process, and requests to it."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class UnixConnection(http.client.HTTPConnection):
 
 
 class Stepwatchd:
-    """`stepwatchd run` with its state and socket in a directory of the test's."""
+    """`stepwatchd run` with its state and socket in a directory of the test."""
 
     def __init__(self, directory: Path, config: Path | None = None, name: str = "d.sock") -> None:
         self.directory = directory
         self.config = config
-        # The path of a socket has at most 107 bytes.
+        # The path of a socket is limited to 107 bytes.
         self.runtime = Path(os.environ["STEPWATCH_RUNTIME_DIR"])
         self.runtime.mkdir(mode=0o700, exist_ok=True)
         self.socket = self.runtime / name
@@ -59,18 +59,18 @@ class Stepwatchd:
             self.kill(signal.SIGTERM)
 
     def command(self) -> list[str]:
-        """Return what is run."""
+        """Return the command line."""
         config = [] if self.config is None else ["--config", str(self.config)]
         return [str(DAEMON), "run", "--state", str(self.directory / "state"), "--socket", str(self.socket), *config]
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start the process, and wait until it responds."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(self.command(), stderr=log)
         self.until(self.answers)
 
     def answers(self) -> bool:
-        """Say whether it answers."""
+        """Return whether it responds."""
         assert self.process is not None
         assert self.process.poll() is None, self.log.read_text()
         try:
@@ -79,17 +79,17 @@ class Stepwatchd:
             return False
 
     def kill(self, number: int = signal.SIGKILL) -> int:
-        """Send a signal, and return how it ended."""
+        """Send a signal, and return the exit code."""
         assert self.process is not None
         self.process.send_signal(number)
         return self.process.wait(DEADLINE_SECONDS)
 
     def store(self) -> contextlib.closing[sqlite3.Connection]:
-        """Return its store, to look into."""
+        """Return its opened store."""
         return contextlib.closing(sqlite3.connect(self.directory / "state/stepwatchd.db", timeout=DEADLINE_SECONDS))
 
     def until(self, holds: Any) -> Any:
-        """Wait until something holds, and return it."""
+        """Wait until a condition holds, and return its value."""
         deadline = time.monotonic() + DEADLINE_SECONDS
         while not (found := holds()):
             assert time.monotonic() < deadline, self.log.read_text()
@@ -97,7 +97,7 @@ class Stepwatchd:
         return found
 
     def ask(self, method: str, target: str, body: str | None = None) -> tuple[int, dict[str, str], str]:
-        """Ask one question."""
+        """Send one request, and return status, headers and body of the response."""
         connection = UnixConnection(self.socket)
         try:
             connection.request(method, target, body)
@@ -107,7 +107,7 @@ class Stepwatchd:
             connection.close()
 
     def get(self, target: str) -> dict[str, Any]:
-        """Return what it answers."""
+        """Return the JSON response to a GET request."""
         status, _, text = self.ask("GET", target)
         assert status == 200, text
         answer: dict[str, Any] = json.loads(text)
@@ -115,7 +115,7 @@ class Stepwatchd:
         return answer
 
     def post(self, target: str, body: object) -> dict[str, Any]:
-        """Return what it answers."""
+        """Return the JSON response to a POST request."""
         status, _, text = self.ask("POST", target, body if isinstance(body, str) else json.dumps(body))
         assert status == 200, text
         answer: dict[str, Any] = json.loads(text)

@@ -1,4 +1,4 @@
-"""A running `stepwatch watch FILE --json` and the versions of the file that were written under its eyes."""
+"""A running `stepwatch watch FILE --json` and the versions of the file written meanwhile."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from build_tree import STEPWATCH
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = STEPWATCH
-# The promise is 2 s on a machine that has time for it; a loaded test machine gets more.
+# The promise is 2 s on an idle machine; a loaded test machine gets more.
 DEADLINE_S = float(os.environ.get("STEPWATCH_WATCH_DEADLINE", "10"))
 
 GOOD = ("accepted", "restored")
@@ -27,7 +27,7 @@ def sha256(text: bytes) -> str:
 
 
 class WatchProcess:
-    """Use as a context manager: its end checks the oracle that holds for every story."""
+    """Use as a context manager: its end checks the invariants of every scenario."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class WatchProcess:
                 self._changed.notify_all()
 
     def version(self, text: bytes) -> bytes:
-        """Declares a full version of the file, before any byte of it is written."""
+        """Declares a full version of the file before its first byte is written."""
         self._versions.add(sha256(text))
         return text
 

@@ -1,1 +1,1 @@
-"""What stepwatchd notices of a real training job of two ranks that is made to fail: `./run demo --operations`."""
+"""Faults of a real training job of two ranks, and the incidents that stepwatchd reports: `./run demo --operations`."""

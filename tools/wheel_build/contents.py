@@ -1,4 +1,4 @@
-"""What must hold for a wheel, looked up in the file itself."""
+"""Checks of a wheel, made on the file itself."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SUFFIXES = {".py", ".pyi", ".typed"}
 
 
 def complaints_of_elf(elf: ElfFile, *, is_module: bool) -> list[str]:
-    """Say what of a module or program would keep it from loading elsewhere, or could get into another library's way."""
+    """Return properties of a module or program that break loading elsewhere, or conflict with other libraries."""
     complaints = [f"needs {name}, which is no part of glibc" for name in sorted(elf.needed - GLIBC)]
     refused: dict[str, list[str]] = {}
     for name, version in elf.taken:
@@ -42,12 +42,12 @@ def complaints_of_elf(elf: ElfFile, *, is_module: bool) -> list[str]:
 
 
 def module_suffix(python: str, abi: str) -> str:
-    """Return how the extension's file must end: .abi3.so, or .cpython-311-x86_64-linux-gnu.so."""
+    """Return the required suffix of the extension's file: .abi3.so, or .cpython-311-x86_64-linux-gnu.so."""
     return ".abi3.so" if abi == "abi3" else f".cpython-{python[2:]}-x86_64-linux-gnu.so"
 
 
 def complaints_of_names(wheel: str, names: list[str]) -> list[str]:
-    """Say what is wrong with the wheel's name, and with the names of the files in it."""
+    """Return complaints about the wheel's name, and the names of its files."""
     match = NAME.fullmatch(wheel)
     if match is None:
         return [f"its name is not that of a wheel for {PLATFORM}"]
@@ -68,7 +68,7 @@ def complaints_of_names(wheel: str, names: list[str]) -> list[str]:
 
 
 def complaints_of(wheel: Path) -> list[str]:
-    """Say all that does not hold for a wheel."""
+    """Return all complaints about a wheel."""
     with zipfile.ZipFile(wheel) as archive, tempfile.TemporaryDirectory() as scratch:
         names = [name for name in archive.namelist() if not name.endswith("/")]
         complaints = complaints_of_names(wheel.name, names)
@@ -85,7 +85,7 @@ def complaints_of(wheel: Path) -> list[str]:
 
 
 def report(wheel: Path) -> list[str]:
-    """Print what does not hold for a wheel, or that all does; return the former."""
+    """Print and return the complaints about a wheel."""
     complaints = complaints_of(wheel)
     for complaint in complaints:
         print(f"{wheel.name}: {complaint}", file=sys.stderr)

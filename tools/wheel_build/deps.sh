@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the static libraries that a wheel holds, with g++-11 and -fPIC, from the Debian sources of sources.txt, into
-# build/wheel/deps. A library that is there already, from the same source and by the same recipe, is not built again.
+# Builds the static libraries inside a wheel, with g++-11 and -fPIC, from the Debian sources of sources.txt, into
+# build/wheel/deps. A library that exists already, from the same source and by the same recipe, is not built again.
 #
 # g++-11, because the static libstdc++ of g++ 12 calls functions of a glibc later than 2.34. Debian's own archives of
 # these libraries are compiled by g++ 12, and most of them are not position-independent.
@@ -11,7 +11,7 @@ sources=$root/sources prefix=$root/deps
 jobs=${STEPWATCH_JOBS:-$(nproc)}
 mkdir -p "$sources" "$prefix/lib" "$prefix/include" "$root/objects"
 
-# The machine's own apt sources, as places of sources; nothing outside of build/wheel changes.
+# The machine's apt sources, with deb-src entries; only files in build/wheel change.
 apt_options=(-o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts="$root/apt/sources"
   -o Dir::State::Lists="$root/apt/lists" -o APT::Sandbox::User=root)
 set_up_apt() {
@@ -36,7 +36,7 @@ fetch() {
   fi
   echo "$sha256  $dsc" | sha256sum --check --quiet || { echo "wheel: $dsc is not the file that was pinned" >&2; exit 1; }
   rm -rf "${sources:?}/$package"
-  # dpkg-source compares every file with the .dsc; its signature is not asked for, since the hash says more.
+  # dpkg-source compares every file with the .dsc; its signature is not checked, since the hash is stronger.
   dpkg-source --no-check -x "$dsc" "$sources/$package" >/dev/null
 }
 
@@ -45,7 +45,7 @@ export CC="${launcher:+$launcher }gcc-11" CXX="${launcher:+$launcher }g++-11"
 export CFLAGS="-O2 -g0 -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections" CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
 export CXXFLAGS=$CFLAGS
 
-# with_cmake PACKAGE FOLDER TARGET OPTION…: configures what lies at FOLDER of the source and builds TARGET.
+# with_cmake PACKAGE FOLDER TARGET OPTION…: configures FOLDER of the source and builds TARGET.
 with_cmake() {
   local package=$1 folder=$2 target=$3
   shift 3
@@ -57,7 +57,7 @@ with_cmake() {
   ninja -C "$root/objects/$package" -j "$jobs" "$target"
 }
 
-# with_make PACKAGE: a copy of the source as the place to build in.
+# with_make PACKAGE: copies the source to the build directory.
 with_make() {
   rm -rf "${root:?}/objects/$1"
   cp -r "$sources/$1" "$root/objects/$1"
@@ -78,14 +78,14 @@ build_protobuf() {
   find google/protobuf -name '*.h' -o -name '*.inc' | xargs cp --parents -t "$prefix/include"
 }
 
-build_re2() {  # Debian ships its tables of characters as data, in the package unicode-data
+build_re2() {  # Debian ships its tables of characters in the package unicode-data
   with_make re2
   make -j "$jobs" REBUILD_TABLES=1 CXX="$CXX" CXXFLAGS="$CXXFLAGS -std=c++11 -pthread" obj/libre2.a
   install -D -m 644 -t "$prefix/lib" obj/libre2.a
   install -D -m 644 -t "$prefix/include/re2" re2/{filtered_re2,re2,set,stringpiece}.h
 }
 
-build_sqlite3() {  # one file of C, which its build writes with tclsh
+build_sqlite3() {  # one C file, which its build generates with tclsh
   with_make sqlite3
   ./configure --disable-tcl --disable-readline
   make -j 1 sqlite3.c
@@ -109,13 +109,13 @@ build_libpng1.6() {
   install -D -m 644 -t "$prefix/include" "$sources/libpng1.6/"png{,conf}.h "$root/objects/libpng1.6/pnglibconf.h"
 }
 
-# build PACKAGE VERSION SHA256: unless the stamp of an earlier build says that this very thing was built.
+# build PACKAGE VERSION SHA256: skipped if the stamp of an earlier build names the same source and recipe.
 build() {
   local stamp="$prefix/$1.built" log="$root/$1.log" recipe
   recipe="$2 $3 $(declare -f "build_$1" with_cmake with_make | sha256sum) $CFLAGS $(g++-11 -dumpfullversion)"
   [ "$(cat "$stamp" 2>/dev/null)" = "$recipe" ] && return
   echo "wheel: building $1 $2"
-  # A process of its own: in a function called before || no failing command would end it.
+  # A separate process: in a function called before || a failing command does not end it.
   "$here/deps.sh" one "$@" >"$log" 2>&1 || { tail -n 20 "$log" >&2; echo "wheel: see $log" >&2; exit 1; }
   echo "$recipe" >"$stamp"
 }

@@ -1,4 +1,4 @@
-"""What an ELF file asks of the machine that loads it, read from what readelf prints."""
+"""The requirements of an ELF file to the machine that loads it, read from the output of readelf."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SYMBOL = re.compile(r"^ *\d+: +[0-9a-f]+ +\S+ +(\S+) +(\S+) +(\S+) +(\S+) +(\S+)
 
 @dataclass(frozen=True)
 class ElfFile:
-    """What counts in a wheel: libraries needed, symbols taken as (name, version), symbols given, names of sections."""
+    """Checked properties: needed libraries, imported symbols as (name, version), exported symbols, section names."""
 
     needed: frozenset[str]
     taken: frozenset[tuple[str, str]]
@@ -24,7 +24,7 @@ class ElfFile:
 
 
 def parse_readelf(text: str) -> ElfFile:
-    """Read what `readelf --wide --dynamic --dyn-syms --section-headers` prints of one file."""
+    """Parse the output of `readelf --wide --dynamic --dyn-syms --section-headers` for one file."""
     taken, given = set(), set()
     for kind, binding, visibility, section, symbol in SYMBOL.findall(text):
         name, _, version = symbol.partition("@")
@@ -41,12 +41,12 @@ def parse_readelf(text: str) -> ElfFile:
 
 
 def read_elf(path: Path) -> ElfFile:
-    """Ask readelf about one file."""
+    """Run readelf on one file."""
     command = ["readelf", "--wide", "--dynamic", "--dyn-syms", "--section-headers", str(path)]
     return parse_readelf(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
 def glibc_version(version: str) -> tuple[int, ...] | None:
-    """Return the numbers of GLIBC_2.34; None for a version that is no number of glibc's."""
+    """Return the numbers of GLIBC_2.34; None for a version not of glibc."""
     match = re.fullmatch(r"GLIBC_(\d+(?:\.\d+)*)", version)
     return tuple(int(part) for part in match[1].split(".")) if match else None

@@ -1,7 +1,7 @@
-"""Try wheels where nothing of this machine is: a fresh Debian root with Python and without compiler, and no network.
+"""Test wheels without any file of this machine: a fresh Debian root with Python, without compiler and network.
 
-The root is made once, by debootstrap, in build/wheel/root. Each wheel is installed and tried in it (smoke.py) by the
-Python it was built for, which is mounted; that for 3.11 by Debian's own Python. Most are tried beside torch as well.
+The root is made once, by debootstrap, in build/wheel/root. Each wheel is installed and tested in it (smoke.py) by the
+Python it was built for, which is mounted; that for 3.11 by Debian's own Python. Most are also tested with torch.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ BUILD = HERE.parents[1] / "build/wheel"
 ROOT = BUILD / "root"
 SUITE = "bookworm"
 TORCHES = {"2.1": ["torch==2.1.*", "numpy<2"], "2.13": ["torch==2.13.*", "numpy"]}
-# Which wheels are tried beside which torch; there is no torch 2.13 for Python 3.9, and no 2.1 for 3.12.
+# The torch versions tested with each wheel; torch 2.13 has no build for Python 3.9, and 2.1 none for 3.12.
 BESIDE = {"cp39": ["2.1"], "cp311": ["2.1", "2.13"], "cp312": ["2.13"]}
 ABSENT = ("gcc", "g++", "cc", "cmake", "libhwy", "libspdlog", "libfmt", "libre2", "libprotobuf", "libpng")
 
 
 def make_root() -> None:
-    """Make the root, unless it is there."""
+    """Make the root, unless it exists."""
     if (ROOT / "made").exists():
         return
     for tool in ("debootstrap", "unshare", "chroot"):
@@ -44,13 +44,13 @@ def make_root() -> None:
 
 
 def strangers(root: Path) -> list[str]:
-    """Return what the root has that would make the trial worth less: a compiler, libraries that a wheel holds."""
+    """Return files in the root that would weaken the test: a compiler, libraries that a wheel contains."""
     files = [*root.glob("usr/bin/*"), *root.glob("usr/lib/x86_64-linux-gnu/*.so*")]
     return sorted(file.name for file in files if file.name in ABSENT or file.name.split(".so")[0] in ABSENT)
 
 
 def torch_folder(version: str, python: Interpreter) -> Path:
-    """Return a folder with this torch, installed by pip when it is first asked for."""
+    """Return a folder with this torch, installed by pip on first use."""
     folder = BUILD / f"torch-{version}-{python.tag}"
     if not (folder / "made").exists():
         print(f"wheel: installing torch {version}", flush=True)
@@ -62,7 +62,7 @@ def torch_folder(version: str, python: Interpreter) -> Path:
 
 
 def script(mounts: dict[str, Path], inside: str) -> str:
-    """Return what the shell does in namespaces of its own: mount, change the root, and run."""
+    """Return the shell commands to run in separate namespaces: mount, change the root, and run."""
     lines = ["set -e", f"mount -t proc proc {ROOT}/proc", f"mount --rbind /dev {ROOT}/dev"]
     lines.append(f"mount -t tmpfs tmpfs {ROOT}/tmp")
     for place, source in mounts.items():
@@ -91,7 +91,7 @@ def try_one(python: Interpreter, wheel: Path, torch: str | None) -> bool:
 
 
 def check(wheels: dict[Interpreter, Path]) -> list[str]:
-    """Try all wheels; return those that failed."""
+    """Test all wheels; return those that failed."""
     if os.geteuid() != 0:
         sys.exit("wheel: --check changes the root, which root alone may; run it as root")
     make_root()

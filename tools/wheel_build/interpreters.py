@@ -1,4 +1,4 @@
-"""Which wheels can be built here: the interpreters that are found, and which of them is taken for which wheel."""
+"""The wheels that can be built on this machine: the interpreters found, and the choice of one for each wheel."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ class Interpreter:
 
     @property
     def is_abi3(self) -> bool:
-        """Whether its wheel is the one for every later Python, too."""
+        """Whether its wheel also serves every later Python."""
         return self.version[:2] >= ABI3_FROM
 
     @property
     def tag(self) -> str:
-        """The name of its wheel's Python: cp311, or cp312 for all from 3.12 on."""
+        """The Python tag of its wheel: cp311, or cp312 for all from 3.12 on."""
         major, minor = ABI3_FROM if self.is_abi3 else self.version[:2]
         return f"cp{major}{minor}"
 
 
 def candidates() -> list[Path]:
-    """Return the places where interpreters are looked for: PATH and pyenv's versions."""
+    """Return the locations of interpreters: PATH and pyenv's versions."""
     found = []
     for folder in os.environ.get("PATH", "").split(os.pathsep):
         found += sorted(
@@ -57,7 +57,7 @@ def candidates() -> list[Path]:
 
 
 def ask(path: Path) -> Interpreter | None:
-    """Ask an interpreter for its version; None if it does not run, is no plain CPython or has no headers."""
+    """Query an interpreter for its version; None if it does not run, is not a plain CPython or has no headers."""
     if shutil.which(str(path)) is None:
         return None
     done = subprocess.run([str(path), "-I", "-c", QUESTION], capture_output=True, text=True, check=False)
@@ -70,10 +70,10 @@ def ask(path: Path) -> Interpreter | None:
 
 
 def choose(found: Iterable[Interpreter]) -> list[Interpreter]:
-    """Take one interpreter a wheel.
+    """Choose one interpreter for each wheel.
 
-    Below 3.12 that is the latest patch of each version; from 3.12 on the earliest version, whose headers promise
-    nothing that it does not have. Of equal ones the first is taken.
+    Below 3.12 this is the latest patch of each version; from 3.12 on the earliest version, whose headers declare only
+    functions that it has. Of equal ones the first is used.
     """
     taken: dict[str, Interpreter] = {}
     for one in found:

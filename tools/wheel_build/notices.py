@@ -1,4 +1,4 @@
-"""The licences of what a wheel holds, in one file: those of the pinned sources, and of headers that Debian installs."""
+"""The licences of a wheel's contents, in one file: those of the pinned sources, and of headers that Debian installs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 DOC = Path("/usr/share/doc")
-# Package, and the licences of its debian/copyright that hold for what is compiled into a wheel; none: all of the file.
+# Package, and the paragraphs of its debian/copyright that apply to code compiled into a wheel; none: the whole file.
 INSTALLED = {
     "libboost1.81-dev": ("Files: *", "License: BSL-1.0"),
     "libcli11-dev": (),
@@ -23,14 +23,14 @@ def pinned() -> list[str]:
 
 
 def of_source(folder: Path) -> str:
-    """Return the licence that a source brings with it."""
+    """Return the licence in a source package."""
     found = sorted(path for name in NAMES for path in folder.glob(name) if path.is_file())
     files = found or [folder / "debian/copyright"]
     return "\n".join(path.read_text(encoding="utf-8", errors="replace").strip() for path in files)
 
 
 def chosen(copyright_file: str, beginnings: tuple[str, ...]) -> str:
-    """Return the paragraphs of a debian/copyright that begin so, or all of it."""
+    """Return the paragraphs of a debian/copyright that begin with these names, or the whole file."""
     if not beginnings:
         return copyright_file.strip()
     paragraphs = copyright_file.split("\n\n")

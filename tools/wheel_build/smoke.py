@@ -1,8 +1,8 @@
-"""What a wheel must be able to do where it is installed: run there, by that Python.
+"""Test an installed wheel; the Python of the installation runs this file.
 
 python smoke.py            without torch: the extension, the command line, and the control socket of its synthetic job
-python smoke.py 2.1        beside this torch: a training whose config is edited in its middle, as a file and through the
-                           control socket, and its rows compared
+python smoke.py 2.1        with this torch: a training whose config is edited during the run, as a file and through the
+                           control socket, and whose rows are compared
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def loaded_libraries() -> list[str]:
 
 
 def run(*command: str) -> str:
-    """Run the command line of the wheel, and return what it prints."""
+    """Run the wheel's command line; return its output."""
     return subprocess.run([str(PROGRAM), *command], stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
 def saved(path: Path, **changes: object) -> Path:
-    """Save the config as careful editors do; return its path."""
+    """Save the config by renaming a new file over it; return its path."""
     fresh = path.with_suffix(".new")
     fresh.write_text(json.dumps({**CONFIG, **changes}))
     os.replace(fresh, path)
@@ -44,7 +44,7 @@ def saved(path: Path, **changes: object) -> Path:
 
 
 def wait_until(is_so: Callable[[], bool], what: str) -> None:
-    """Ask again and again."""
+    """Poll until the condition holds."""
     deadline = time.monotonic() + PATIENCE
     while not is_so():
         assert time.monotonic() < deadline, f"not within {PATIENCE} s: {what}"
@@ -52,7 +52,7 @@ def wait_until(is_so: Callable[[], bool], what: str) -> None:
 
 
 def without_torch() -> None:
-    """Load the extension; let the command line validate a config, run the whole monitor and convert what that wrote."""
+    """Load the extension; with the command line validate a config, run the whole monitor and convert its output."""
     before = set(loaded_libraries())
     import stepwatch
     from stepwatch import _core
@@ -72,7 +72,7 @@ def without_torch() -> None:
 
 
 def through_the_control_socket(config: Path) -> None:
-    """Change what a running job collects, from the command line and from Python."""
+    """Change the collection of a running job, from the command line and from Python."""
     from stepwatch.jobs import jobs
 
     asked = ("rehearse", str(config), "--dynamic", "--steps", "100000", "--step-time", "10ms", "--out", "rehearsed")
@@ -102,7 +102,7 @@ def rows(base: Path, kind: str) -> list[dict[str, str]]:
 
 
 def beside_torch(version: str) -> None:
-    """Train; edit the config as a file in mid-run, then through the control socket; compare both windows with torch."""
+    """Train; edit the config as a file, then through the control socket; compare both windows with torch."""
     import stepwatch
     import torch
 
@@ -129,29 +129,29 @@ def beside_torch(version: str) -> None:
         train(lambda: len(expected) >= 20)
         saved(config, dynamic_on=True, collect_times=COLLECTED)
         train(lambda: not json.loads(config.read_text())["dynamic_on"])
-        # The control socket is asked by a process, while this one goes on to train.
+        # Another process sends the request, while this one continues to train.
         edit = saved(Path("edit.json"), dynamic_on=True, collect_times=COLLECTED, ops=["mean"], xy_distribution=False)
         asked = [str(PROGRAM), "apply", str(edit), "--config", str(config), "--wait", "drained"]
         with subprocess.Popen(asked, stdout=subprocess.DEVNULL) as client:
             train(lambda: client.poll() is not None)
         assert client.returncode == 0, client.returncode
     for statistic in ("norm", "mean"):
-        told = [row for row in rows(out, "grad_reduced") if statistic in row]
-        steps = sorted({int(row["step"]) for row in told})
+        found = [row for row in rows(out, "grad_reduced") if statistic in row]
+        steps = sorted({int(row["step"]) for row in found})
         assert len(steps) == COLLECTED and steps[0] > 4, steps
-        for row in told:
+        for row in found:
             is_it = [
                 each for (step, name), each in expected.items() if step == int(row["step"]) and name in row["name"]
             ]
             assert abs(float(row[statistic]) - is_it[0][statistic]) <= 1e-6, (row, is_it)
         print(
-            f"smoke: torch {torch.__version__}: {statistic} of {len(told)} gradients as torch has it, of steps {steps}"
+            f"smoke: torch {torch.__version__}: {statistic} of {len(found)} gradients as torch has it, of steps {steps}"
         )
     assert len(rows(out, "actv")) > 0, "no rows of activations"
 
 
 def main() -> None:
-    """Do it in a folder of its own."""
+    """Run in a temporary directory."""
     with tempfile.TemporaryDirectory() as scratch:
         os.chdir(scratch)
         if len(sys.argv) > 1:

@@ -1,1 +1,1 @@
-"""Rules of others, and a plain detector, behind the interface of ``stepwatchd replay``."""
+"""Rules of other systems, and a simple detector, with the interface of ``stepwatchd replay``."""

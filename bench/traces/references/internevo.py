@@ -1,15 +1,15 @@
-"""InternEvo's monitor, rule by rule, as its log rank would have sent messages.
+"""The rules of InternEvo's monitor, with the messages that its log rank would have sent.
 
-- After each step the loss is compared with that of the step before: more than 1.5 times as much is a spike. NaN
-  compares as false, and a previous loss of -1 means that there is none.
-- Every 300 seconds a thread of the log rank looks whether the time of the last metrics record, in whole seconds, is
-  later than at its last look, and compares losses as above. It knows no phase, and stops and dies with its process.
-- A gradient norm that is infinite or no number is told at each step.
-- Each exception is told unless its text is contained in what was told before. SIGTERM is told as an exit.
-- Every 50 steps a rank whose own time is 1.1 times the mean of its group (of more than four ranks without the smallest
-  and the largest) is told as slow, if the time is at least half a second.
+- After each step the loss is compared with that of the previous step: a factor above 1.5 is a spike. NaN compares as
+  false, and a previous loss of -1 means that there is no previous loss.
+- Every 300 seconds a thread of the log rank checks whether the time of the last metrics record, in whole seconds, is
+  later than at the last check, and compares losses as above. It ignores phases, and stops with its process.
+- A gradient norm that is infinite or NaN is reported at each step.
+- Each exception is reported unless an earlier report contains its text. SIGTERM is reported as an exit.
+- Every 50 steps a rank whose own time is 1.1 times the mean of its group (of more than four ranks without the minimum
+  and the maximum) is reported as slow, if the time is at least half a second.
 
-Messages are never taken back, so that each one is an incident that is not resolved.
+Messages are never withdrawn, so each one is an incident that is not resolved.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NO_LOSS = -1.0
 
 
 class LogRank:
-    """What the log rank of one run keeps."""
+    """State of the log rank of one run."""
 
     def __init__(self, now: float) -> None:
         self.step = 0
@@ -45,18 +45,18 @@ class LogRank:
         self.next_look = now + LOOK_SECONDS
         self.alive = True
         self.own: dict[int, float] = {}
-        self.told = ""
+        self.reported = ""
 
 
 class InternEvo(Rules):
-    """The rules for any number of runs."""
+    """Rules for any number of runs."""
 
     def __init__(self) -> None:
         super().__init__()
         self.runs: dict[str, LogRank] = {}
 
     def line(self, run: str, rank: int | None, beat: dict[str, Any] | None, event: dict[str, Any] | None) -> None:
-        """Take a beat or an event."""
+        """Process a beat or an event."""
         state = self.runs.setdefault(run, LogRank(self.now))
         if beat is not None:
             self._beat(run, state, rank or 0, beat)
@@ -103,14 +103,14 @@ class InternEvo(Rules):
             state.alive = False
         elif kind == "exception":
             text = f"{event.get('stack', '')}{event.get('type', '')}: {event.get('message', '')}"
-            if text not in state.told:
-                state.told += text + "\n"
+            if text not in state.reported:
+                state.reported += text + "\n"
                 self.message(run, "exception", [] if rank is None else [rank], state.step)
         elif kind == "signal" and event.get("number") == SIGTERM and rank == 0:
             self.message(run, "process_lost", [0], state.step)
 
     def tick(self) -> None:
-        """Let the thread of each log rank that lives look when it is time."""
+        """Run the periodic check of each living log rank when it is due."""
         for run, state in self.runs.items():
             if not state.alive or self.now < state.next_look:
                 continue

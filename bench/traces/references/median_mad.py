@@ -1,7 +1,6 @@
-"""A plain detector: medians and median absolute deviations of the last steps, and events as they come.
+"""A simple detector: medians and median absolute deviations of the last steps, and events as they arrive.
 
-It has neither phases nor hysteresis, and knows nothing of causes. What it is good for is the delay of a detector that
-waits for nothing.
+It has neither phases nor hysteresis nor causes. It serves as a lower bound of the delay, since it never waits.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ SILENCE_SECONDS_MIN = 120.0
 
 
 class Series:
-    """The last values of a number, and how far off a new one is."""
+    """The last values of a number, and the deviation of a new one."""
 
     def __init__(self) -> None:
         self.values: deque[float] = deque(maxlen=WINDOW_STEPS)
 
     def deviation(self, value: float) -> float:
-        """Return how many robust standard deviations a value lies above the median; 0 while too few are known."""
+        """Return the robust standard deviations of a value above the median; 0 while there are too few values."""
         if len(self.values) < WARM_UP_STEPS:
             return 0.0
         middle = statistics.median(self.values)
@@ -39,12 +38,12 @@ class Series:
 
     @property
     def median(self) -> float:
-        """Return the median of what is known."""
+        """Return the median of the stored values."""
         return statistics.median(self.values) if self.values else math.nan
 
 
 class MedianMad(Rules):
-    """The detector, for any number of runs."""
+    """Detector for any number of runs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,7 +58,7 @@ class MedianMad(Rules):
         self.saved_at: dict[str, float] = {}
 
     def line(self, run: str, rank: int | None, beat: dict[str, Any] | None, event: dict[str, Any] | None) -> None:
-        """Take a beat or an event."""
+        """Process a beat or an event."""
         if beat is not None:
             self._beat(run, rank or 0, beat)
         elif event is not None:
@@ -165,7 +164,7 @@ class MedianMad(Rules):
         return value > before
 
     def tick(self) -> None:
-        """Look for runs in which no step ends, and for checkpoints that do not come."""
+        """Check for runs without progress, and for missing checkpoints."""
         for run, at in self.step_at.items():
             if run in self.ended:
                 continue

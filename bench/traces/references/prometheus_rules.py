@@ -1,6 +1,6 @@
-"""The alert rules of a usual Prometheus set-up, evaluated every 15 seconds on scrapes of gauges.
+"""The alert rules of a typical Prometheus set-up, evaluated every 15 seconds on scrapes of gauges.
 
-| rule | expression | for | told as |
+| rule | expression | for | reported as |
 |---|---|---|---|
 | GPUTemperatureHigh | gpu_temperature_celsius > 85 | 2m | gpu_fault |
 | GPUUtilizationLow | gpu_utilization_percent < 10 | 10m | stuck |
@@ -8,9 +8,9 @@
 | TrainingThroughputDrop | (avg over 30m - avg over 5m) / avg over 30m > 20 % | 5m | throughput_drop |
 | GradientExplosion | gradient_norm > 100 | 0m | grad_explosion |
 
-They get the benefit of the doubt: the loss has no label ``step`` (with it, no series has two samples), the norm is a
-gauge (of the histogram that is described there no series has this name), and throughput is tokens over the time
-between steps. Rules on memory and disks have no samples in these traces.
+The rules are read favourably: the loss has no label ``step`` (with it, every series would have one sample), the norm is
+a gauge (the documented histogram has no series of this name), and throughput is tokens over the time between steps.
+Rules on memory and disks have no samples in these traces.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Sample = tuple[float, float]
 
 
 def increase(samples: Sequence[Sample], now: float, window: float) -> float | None:
-    """Return what Prometheus' ``increase`` makes of a series: each fall is taken for a counter that began anew."""
+    """Return Prometheus' ``increase`` of a series: each fall counts as a restarted counter."""
     inside = [sample for sample in samples if sample[0] >= now - window]
     if len(inside) < 2:
         return None
@@ -55,7 +55,7 @@ def average(samples: Sequence[Sample], now: float, window: float) -> float | Non
 
 
 class Target:
-    """What the exporter of one run shows, and what was scraped of it."""
+    """The exported gauges of one run, and their scraped samples."""
 
     def __init__(self) -> None:
         self.step = 0
@@ -68,7 +68,7 @@ class Target:
 
 
 class PrometheusRules(Rules):
-    """The rules for any number of runs."""
+    """Rules for any number of runs."""
 
     tick_seconds = SCRAPE_SECONDS
 
@@ -77,7 +77,7 @@ class PrometheusRules(Rules):
         self.targets: dict[str, Target] = defaultdict(Target)
 
     def line(self, run: str, rank: int | None, beat: dict[str, Any] | None, event: dict[str, Any] | None) -> None:
-        """Set the gauges that a line names."""
+        """Set the gauges in a line."""
         target = self.targets[run]
         if beat is not None:
             self._beat(target, beat)

@@ -1,4 +1,4 @@
-"""Runs rules over a trace in virtual time, and prints what they open and resolve in the format of ``stepwatchd``."""
+"""Runs rules over a trace in virtual time, and prints their incidents in the format of ``stepwatchd``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TAIL_SECONDS = 600.0
 
 
 class Rules:
-    """What a reference overrides: looks at lines and at ticks of virtual time, and opens and resolves incidents.
+    """Base class of references: receives lines and ticks of virtual time, and opens and resolves incidents.
 
     Attributes
     ----------
@@ -31,27 +31,27 @@ class Rules:
         self._write: Callable[[str], None] = print
 
     def line(self, run: str, rank: int | None, beat: dict[str, Any] | None, event: dict[str, Any] | None) -> None:
-        """Look at one line; beat or event is given."""
+        """Process one line with a beat or an event."""
 
     def tick(self) -> None:
-        """Look at the time."""
+        """Process the passing of time."""
 
     def open(self, run: str, kind: str, ranks: list[int], since_step: int) -> None:
-        """Open an incident of a kind, if the run has none of that kind."""
+        """Open an incident of a kind, unless the run has an open one."""
         if (run, kind) in self._open:
             return
         self._opened += 1
         self._open[run, kind] = f"{kind}-{self._opened}"
-        self._tell(run, kind, "opened", ranks, since_step)
+        self._print(run, kind, "opened", ranks, since_step)
 
     def resolve(self, run: str, kind: str) -> None:
         """Resolve the incident of a kind, if there is one."""
         if (run, kind) in self._open:
-            self._tell(run, kind, "resolved", [], 0)
+            self._print(run, kind, "resolved", [], 0)
             del self._open[run, kind]
 
     def message(self, run: str, kind: str, ranks: list[int], since_step: int) -> None:
-        """Tell of something that nobody will take back: each message is an incident of its own."""
+        """Report a message that is never withdrawn: each message is a separate incident."""
         self.open(run, kind, ranks, since_step)
         del self._open[run, kind]
 
@@ -59,7 +59,7 @@ class Rules:
         """Return whether the run has an incident of the kind."""
         return (run, kind) in self._open
 
-    def _tell(self, run: str, kind: str, state: str, ranks: list[int], since_step: int) -> None:
+    def _print(self, run: str, kind: str, state: str, ranks: list[int], since_step: int) -> None:
         answer = {
             "t": round(self.now + self._offset, 3),
             "incident": kind,
@@ -74,7 +74,7 @@ class Rules:
         self._write(json.dumps(answer))
 
     def replay(self, path: Path, tail: float = TAIL_SECONDS) -> None:
-        """Pass over a file of lines, and the seconds behind its end."""
+        """Process a file of lines, and the seconds after its end."""
         last_t: float | None = None
         step = 0.0
         with path.open(encoding="utf-8") as lines:
@@ -104,14 +104,14 @@ class Rules:
 
 
 def number(value: Any) -> float | None:
-    """Return a number of a trace, which has strings for what is not finite; None for what is no number."""
+    """Return a number of a trace, where non-finite values are strings; None for other types."""
     if isinstance(value, str):
         return {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}.get(value)
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 def main(rules: Callable[[], Rules], description: str | None) -> None:
-    """Replay the file that the command line names: ``replay FILE --json [--tail SECONDS]``."""
+    """Replay the file given on the command line: ``replay FILE --json [--tail SECONDS]``."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("verb", choices=("replay",))
     parser.add_argument("file", type=Path)

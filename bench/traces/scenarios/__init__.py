@@ -1,1 +1,1 @@
-"""What the traces tell: one function a guise, each a short script of a job."""
+"""Scenarios of the traces: each function is a short script of a job."""

@@ -1,4 +1,4 @@
-"""Processes that are lost, and exceptions that end a run or do not."""
+"""Lost processes, and exceptions, fatal or not."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from simulator.draw import Draw
 from simulator.job import Job
 from simulator.trace import Trace
 
-from .guises import guise, new_job, several, warm_up
+from .registry import new_job, scenario, several, warm_up
 
 PEER_ERRORS = (
     (
@@ -41,7 +41,7 @@ def raise_on(job: Job, rank: int, error: tuple[str, str], after: float = 0.0) ->
 
 
 def peers_follow(job: Job, first: int, within: float = 8.0) -> None:
-    """Let the other ranks fail of it, each a little later."""
+    """Let the other ranks fail because of it, each a little later."""
     error = job.draw.one_of(PEER_ERRORS)
     for rank in range(job.world):
         if rank != first and job.draw.chance(0.85):
@@ -49,7 +49,7 @@ def peers_follow(job: Job, first: int, within: float = 8.0) -> None:
 
 
 def one_raises(draw: Draw, kind: str, errors: Sequence[tuple[str, str]]) -> Job:
-    """Train, let one rank raise and its peers fail of that, and end the run with an error."""
+    """Train, let one rank raise and its peers fail because of that, and end the run with an error."""
     job = several(draw).start().train(warm_up(draw, 10))
     culprit = draw.whole(0, job.world - 1)
     job.expect(kind, [culprit])
@@ -59,7 +59,7 @@ def one_raises(draw: Draw, kind: str, errors: Sequence[tuple[str, str]]) -> Job:
     return job.end("error")
 
 
-@guise("process_lost", 2, 2)
+@scenario("process_lost", 2, 2)
 def killed(draw: Draw) -> Job:
     """One rank is killed; the others wait for it until the file ends."""
     job = several(draw, beat_seconds=draw.one_of((1.0, 5.0))).start().train(warm_up(draw, 30))
@@ -70,9 +70,9 @@ def killed(draw: Draw) -> Job:
     return job.hang(draw.between(60, 400))
 
 
-@guise("process_lost", 1, 1)
+@scenario("process_lost", 1, 1)
 def others_follow(draw: Draw) -> Job:
-    """One rank is killed, and its peers go within seconds; no end is told."""
+    """One rank is killed, and its peers exit within seconds; no end is reported."""
     job = several(draw).start().train(warm_up(draw, 10))
     culprit = draw.whole(0, job.world - 1)
     job.expect("process_lost", [culprit])
@@ -81,9 +81,9 @@ def others_follow(draw: Draw) -> Job:
     return job.all_gone(within=4.0)
 
 
-@guise("process_lost", 1, 1)
+@scenario("process_lost", 1, 1)
 def killed_and_restarted(draw: Draw) -> Job:
-    """A rank is killed, the run restarts from a checkpoint and trains on."""
+    """A rank is killed; the run restarts from a checkpoint and continues."""
     job = several(draw, checkpoint_every=40).start().train(warm_up(draw))
     culprit = draw.whole(0, job.world - 1)
     label = job.expect("process_lost", [culprit])
@@ -93,17 +93,17 @@ def killed_and_restarted(draw: Draw) -> Job:
     return job.train(120).end()
 
 
-@guise("process_lost", 1, 1)
+@scenario("process_lost", 1, 1)
 def end_with_error(draw: Draw) -> Job:
-    """The run ends with an error that no exception explains."""
+    """The run ends with an error without an exception."""
     job = several(draw).start().train(warm_up(draw, 20))
     job.expect("process_lost")
     return job.end("error")
 
 
-@guise("process_lost", 1, 1)
+@scenario("process_lost", 1, 1)
 def fatal_signal(draw: Draw) -> Job:
-    """A rank takes a fatal signal and is gone; its peers are told of no end."""
+    """A rank receives a fatal signal and exits; its peers report no end."""
     job = several(draw, beat_seconds=draw.one_of((None, 2.0))).start().train(warm_up(draw, 20))
     culprit = draw.whole(0, job.world - 1)
     job.expect("process_lost", [culprit])
@@ -113,7 +113,7 @@ def fatal_signal(draw: Draw) -> Job:
     return job.hang(90)
 
 
-@guise("process_lost", 1, 1)
+@scenario("process_lost", 1, 1)
 def in_another_phase(draw: Draw) -> Job:
     """A rank is lost while the run evaluates, writes a checkpoint or initialises."""
     phase = draw.one_of(("eval", "checkpoint", "init"))
@@ -131,9 +131,9 @@ def in_another_phase(draw: Draw) -> Job:
     return job
 
 
-@guise("process_lost", 1, 1)
+@scenario("process_lost", 1, 1)
 def a_host_is_gone(draw: Draw) -> Job:
-    """All processes of a host are gone within a second."""
+    """All processes of a host exit within a second."""
     job = new_job(draw, world=draw.either(64, 48), step_seconds=1.5, beat_seconds=draw.one_of((None, 10.0)))
     job.start().train(60)
     host = draw.whole(0, job.world // 8 - 1)
@@ -145,9 +145,9 @@ def a_host_is_gone(draw: Draw) -> Job:
     return job.hang(120)
 
 
-@guise("process_lost", 1, 1)
+@scenario("process_lost", 1, 1)
 def in_a_pause(draw: Draw) -> Job:
-    """A pause protects from deadlines, not from the loss of a process."""
+    """A pause suspends deadlines, but not the detection of a lost process."""
     job = several(draw, beat_seconds=2.0).start().train(warm_up(draw))
     job.event("pause", expires_seconds=3600)
     job.hang(draw.between(30, 300))
@@ -156,17 +156,17 @@ def in_a_pause(draw: Draw) -> Job:
     return job.gone(culprit).hang(60)
 
 
-@guise("process_lost", 1, 1)
+@scenario("process_lost", 1, 1)
 def a_single_rank(draw: Draw) -> Job:
-    """The one process of a run is gone; not a line follows."""
+    """The only process of a run exits; no further line follows."""
     job = new_job(draw, world=1).start().train(warm_up(draw, 3))
     job.expect("process_lost", [0])
     return job.gone(0)
 
 
-@guise("process_lost", 1, 1)
+@scenario("process_lost", 1, 1)
 def its_beats_come_late(draw: Draw) -> Trace:
-    """Beats of the lost rank still arrive after it is gone: they do not bring it back."""
+    """Beats of the lost rank still arrive afterwards and do not revive it."""
     job = several(draw, beat_seconds=1.0).start().train(warm_up(draw, 30))
     culprit = draw.whole(1, job.world - 1)
     job.expect("process_lost", [culprit])
@@ -178,7 +178,7 @@ def its_beats_come_late(draw: Draw) -> Trace:
     return Trace(job)
 
 
-@guise("process_lost", 1, 1)
+@scenario("process_lost", 1, 1)
 def twice(draw: Draw) -> Job:
     """A rank is lost, the run restarts, and another is lost: two causes, two incidents."""
     job = several(draw, checkpoint_every=30, beat_seconds=2.0).start().train(100)
@@ -192,9 +192,9 @@ def twice(draw: Draw) -> Job:
     return job.end()
 
 
-@guise("process_lost", 1, 1)
+@scenario("process_lost", 1, 1)
 def after_an_end_by_signal(draw: Draw) -> Job:
-    """A run is preempted and restarted: the end before protects the new incarnation from nothing."""
+    """A run is preempted and restarted: the earlier end does not protect the new incarnation."""
     job = several(draw, beat_seconds=2.0).start().train(100)
     job.end("signal")
     job.restart(300, step=80).train(60)
@@ -203,15 +203,15 @@ def after_an_end_by_signal(draw: Draw) -> Job:
     return job.gone(culprit).hang(50)
 
 
-@guise("exception", 2, 2)
+@scenario("exception", 2, 2)
 def one_fails_and_all_follow(draw: Draw) -> Job:
     """One rank raises; its peers fail of the lost connection; the run ends with an error."""
     return one_raises(draw, "exception", OWN_ERRORS)
 
 
-@guise("exception", 1, 1)
+@scenario("exception", 1, 1)
 def nobody_tells_an_end(draw: Draw) -> Job:
-    """After the exceptions the processes are gone one by one, without an end."""
+    """After the exceptions the processes exit one by one, without an end."""
     job = several(draw, beat_seconds=draw.one_of((None, 1.0))).start().train(warm_up(draw, 10))
     culprit = draw.whole(0, job.world - 1)
     job.expect("exception", [culprit])
@@ -222,9 +222,9 @@ def nobody_tells_an_end(draw: Draw) -> Job:
     return job.all_gone()
 
 
-@guise("exception", 1, 1)
+@scenario("exception", 1, 1)
 def the_same_on_two(draw: Draw) -> Job:
-    """Two ranks meet the same bad batch at once."""
+    """Two ranks fail on the same bad batch at once."""
     job = several(draw).start().train(warm_up(draw, 30))
     first, second = draw.sample(range(job.world), 2)
     job.expect("exception", [first])
@@ -235,9 +235,9 @@ def the_same_on_two(draw: Draw) -> Job:
     return job.end("error")
 
 
-@guise("exception", 1, 1)
+@scenario("exception", 1, 1)
 def failed_and_restarted(draw: Draw) -> Job:
-    """A rank raises, the run restarts and trains on."""
+    """A rank raises; the run restarts and continues."""
     job = several(draw, checkpoint_every=40).start().train(warm_up(draw))
     culprit = draw.whole(0, job.world - 1)
     label = job.expect("exception", [culprit])
@@ -253,9 +253,9 @@ def failed_and_restarted(draw: Draw) -> Job:
     return job.train(100).end()
 
 
-@guise("exception", 1, 1)
+@scenario("exception", 1, 1)
 def nobody_says_which_rank(draw: Draw) -> Job:
-    """The launcher tells an exception without its rank."""
+    """The launcher reports an exception without its rank."""
     job = several(draw).start().train(warm_up(draw, 30))
     job.expect("exception")
     error = draw.one_of(OWN_ERRORS)
@@ -264,9 +264,9 @@ def nobody_says_which_rank(draw: Draw) -> Job:
     return job.end("error")
 
 
-@guise("exception", 1, 1)
+@scenario("exception", 1, 1)
 def words_of_memory(draw: Draw) -> Job:
-    """Messages that only sound like memory: a model named BLOOM, a room, a file named oom."""
+    """Messages that only resemble memory errors: a model named BLOOM, a room, a file named oom."""
     job = several(draw).start().train(warm_up(draw, 30))
     culprit = draw.whole(0, job.world - 1)
     text = draw.one_of(("BLOOM config has no key n_head", "meeting room 4 not found", "cannot open zoom_oom.bin"))
@@ -276,7 +276,7 @@ def words_of_memory(draw: Draw) -> Job:
     return job.end("error")
 
 
-@guise("exception", 1, 1)
+@scenario("exception", 1, 1)
 def at_the_beginning(draw: Draw) -> Job:
     """A single rank, or all of them, fails before the first step."""
     job = new_job(draw, world=draw.one_of((1, 4)), beat_seconds=2.0)
@@ -290,9 +290,9 @@ def at_the_beginning(draw: Draw) -> Job:
     return job.end("error")
 
 
-@guise("exception", 1, 1)
+@scenario("exception", 1, 1)
 def training_goes_on(draw: Draw) -> Job:
-    """An exception is caught by the training loop, which skips the batch and goes on."""
+    """An exception is caught by the training loop, which skips the batch and continues."""
     job = several(draw).start().train(warm_up(draw))
     culprit = draw.whole(0, job.world - 1)
     label = job.expect("exception", [culprit])
@@ -301,7 +301,7 @@ def training_goes_on(draw: Draw) -> Job:
     return job.train(200).end()
 
 
-@guise("exception", 1, 1)
+@scenario("exception", 1, 1)
 def again_after_a_restart(draw: Draw) -> Job:
     """The same exception twice, with a restart between them: two incidents."""
     job = several(draw, checkpoint_every=40).start().train(100)
@@ -317,9 +317,9 @@ def again_after_a_restart(draw: Draw) -> Job:
     return job
 
 
-@guise("exception", 1, 1)
+@scenario("exception", 1, 1)
 def gone_before_it_is_told(draw: Draw) -> Job:
-    """The process is gone some tenths of a second before its exception is read."""
+    """The process exits some tenths of a second before its exception is read."""
     job = several(draw, beat_seconds=2.0).start().train(warm_up(draw, 30))
     culprit = draw.whole(0, job.world - 1)
     job.expect("exception", [culprit], also=["process_lost"])

@@ -1,4 +1,4 @@
-"""Memory that runs out on device, host or cgroup, and GPUs that fail."""
+"""Out-of-memory errors on device, host or cgroup, and GPU faults."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from simulator.draw import Draw
 from simulator.job import Job
 
 from .deaths import one_raises, peers_follow, raise_on
-from .guises import guise, new_job, several, warm_up
+from .registry import new_job, scenario, several, warm_up
 
 DEVICE_OOM = (
     (
@@ -44,13 +44,13 @@ class Gpus:
     Parameters
     ----------
     job : Job
-        Whose ranks have one GPU each.
+        The job, with one GPU per rank.
     every : float
         Seconds between samples.
     ranks : iterable of int
-        Those whose GPU is sampled, all by default.
+        Ranks whose GPU is sampled, all by default.
     ranked : bool
-        Whether samples name the rank.
+        Whether samples contain the rank.
     """
 
     def __init__(self, job: Job, every: float = 15.0, ranks: Iterable[int] = (), ranked: bool = True) -> None:
@@ -62,7 +62,7 @@ class Gpus:
         job.sample(every, self._sample)
 
     def watch(self, field: str, value: float = 0) -> Gpus:
-        """Sample a field from now on, from the same value on all GPUs."""
+        """Sample a field from now on, with the same value on all GPUs."""
         if field not in self.fields:
             self.fields.append(field)
         for rank in self.ranks:
@@ -70,7 +70,7 @@ class Gpus:
         return self
 
     def set(self, rank: int, field: str, value: float) -> None:
-        """Change a value and sample it now."""
+        """Change a value and sample it at once."""
         self.values[rank, field] = value
         line = self._line(rank, field)
         self.job.event(line.pop("kind"), line.pop("rank", None), **line)
@@ -87,7 +87,7 @@ class Gpus:
 
 
 class Hosts:
-    """Samples of one host: kills for want of memory since it booted, and memory pressure."""
+    """Samples of one host: out-of-memory kills since boot, and memory pressure."""
 
     def __init__(self, job: Job, every: float = 10.0, oom_kill: int = 0, psi: float = 0.0, name: str = "") -> None:
         self.job = job
@@ -102,20 +102,20 @@ class Hosts:
         return {**line, "host": self.name} if self.name else line
 
     def kill(self, by: int = 1, now: bool = True) -> None:
-        """Count a kill, and sample it now or when the next sample is due."""
+        """Count a kill, and sample it at once or with the next sample."""
         self.oom_kill += by
         if now:
             line = self._line()
             self.job.event(line.pop("kind"), **line)
 
 
-@guise("out_of_memory", 2, 2)
+@scenario("out_of_memory", 2, 2)
 def device(draw: Draw) -> Job:
-    """A rank runs out of device memory; its peers fail of it; the run ends with an error."""
+    """A rank runs out of device memory; its peers fail because of it; the run ends with an error."""
     return one_raises(draw, "out_of_memory", DEVICE_OOM)
 
 
-@guise("out_of_memory")
+@scenario("out_of_memory")
 def device_in_first_step(draw: Draw) -> Job:
     """All ranks run out of memory in the first step."""
     job = new_job(draw, world=draw.either(4, 6)).start()
@@ -127,9 +127,9 @@ def device_in_first_step(draw: Draw) -> Job:
     return job.end("error")
 
 
-@guise("out_of_memory")
+@scenario("out_of_memory")
 def host_exception(draw: Draw) -> Job:
-    """A rank is told that the host has no memory left."""
+    """A rank gets an exception because the host has no memory left."""
     job = several(draw).start().train(warm_up(draw, 10))
     culprit = draw.whole(0, job.world - 1)
     job.expect("out_of_memory", [culprit])
@@ -138,9 +138,9 @@ def host_exception(draw: Draw) -> Job:
     return job.end("error")
 
 
-@guise("out_of_memory", 2, 1)
+@scenario("out_of_memory", 2, 1)
 def killed_by_the_kernel(draw: Draw) -> Job:
-    """The kernel's count rises and the rank it hit is gone within seconds."""
+    """The kernel's count rises, and the killed rank exits within seconds."""
     job = several(draw, beat_seconds=draw.one_of((1.0, 5.0)))
     host = Hosts(job, psi=draw.between(0, 3), oom_kill=draw.one_of((0, 0, 7)))
     job.start().train(warm_up(draw))
@@ -151,9 +151,9 @@ def killed_by_the_kernel(draw: Draw) -> Job:
     return job.gone(culprit).hang(90)
 
 
-@guise("out_of_memory", 1, 2)
+@scenario("out_of_memory", 1, 2)
 def count_comes_after(draw: Draw) -> Job:
-    """The rank is gone first; the sample that explains it comes seconds later."""
+    """The rank exits first; the sample that explains it comes seconds later."""
     job = several(draw, beat_seconds=2.0)
     host = Hosts(job, every=draw.between(4, 12))
     job.start().train(warm_up(draw))
@@ -164,9 +164,9 @@ def count_comes_after(draw: Draw) -> Job:
     return job.hang(90)
 
 
-@guise("out_of_memory")
+@scenario("out_of_memory")
 def pressure_first(draw: Draw) -> Job:
-    """Memory pressure climbs for minutes, then the kernel kills; the run restarts and trains on."""
+    """Memory pressure climbs for minutes, then the kernel kills; the run restarts and continues."""
     job = several(draw, beat_seconds=5.0, checkpoint_every=30)
     host = Hosts(job, psi=1.0)
     job.start().train(80)
@@ -183,9 +183,9 @@ def pressure_first(draw: Draw) -> Job:
     return job.train(100).end()
 
 
-@guise("out_of_memory")
+@scenario("out_of_memory")
 def killed_without_a_trace(draw: Draw) -> Job:
-    """Nobody sees the process go: the count rises, the rank is silent, the others wait."""
+    """The exit of the process is not reported: the count rises, the rank is silent, the others wait."""
     job = several(draw, beat_seconds=2.0)
     host = Hosts(job)
     job.start().train(warm_up(draw))
@@ -196,7 +196,7 @@ def killed_without_a_trace(draw: Draw) -> Job:
     return job.hang(200)
 
 
-@guise("out_of_memory")
+@scenario("out_of_memory")
 def a_loader_is_killed(draw: Draw) -> Job:
     """The kernel kills a loader worker; its rank raises, and the peers follow."""
     job = several(draw)
@@ -211,7 +211,7 @@ def a_loader_is_killed(draw: Draw) -> Job:
     return job.end("error")
 
 
-@guise("out_of_memory")
+@scenario("out_of_memory")
 def again(draw: Draw) -> Job:
     """Out of memory, restart, out of memory again: two incidents."""
     job = several(draw, checkpoint_every=30).start().train(100)
@@ -227,9 +227,9 @@ def again(draw: Draw) -> Job:
     return job
 
 
-@guise("gpu_fault", 2, 2)
+@scenario("gpu_fault", 2, 2)
 def falls_off_the_bus(draw: Draw) -> Job:
-    """A GPU fails with a fatal code; its rank hangs or is gone, and the others wait."""
+    """A GPU fails with a fatal code; its rank hangs or exits, and the others wait."""
     job = several(draw, beat_seconds=2.0)
     gpus = Gpus(job, 10.0)
     job.start().train(warm_up(draw))
@@ -241,9 +241,9 @@ def falls_off_the_bus(draw: Draw) -> Job:
     return job.hang(draw.between(60, 200), silent=[culprit])
 
 
-@guise("gpu_fault")
+@scenario("gpu_fault")
 def first_sample_is_the_fault(draw: Draw) -> Job:
-    """Nothing is sampled while all is well: the first sample of the GPU, in mid-run, is the fault."""
+    """The first sample of the GPU, during the run, is the fault."""
     job = several(draw, beat_seconds=2.0).start().train(warm_up(draw))
     culprit = draw.whole(0, job.world - 1)
     job.expect("gpu_fault", [culprit])
@@ -251,9 +251,9 @@ def first_sample_is_the_fault(draw: Draw) -> Job:
     return job.hang(60, silent=[culprit])
 
 
-@guise("gpu_fault")
+@scenario("gpu_fault")
 def uncorrected_errors(draw: Draw) -> Job:
-    """The count of uncorrected memory errors rises, from a value that was not zero."""
+    """The count of uncorrected memory errors rises, from a non-zero value."""
     job = several(draw)
     gpus = Gpus(job, 15.0)
     gpus.watch("ecc_uncorrected_total", draw.one_of((0, 2, 31))).watch("ecc_corrected_total", 5)
@@ -264,9 +264,9 @@ def uncorrected_errors(draw: Draw) -> Job:
     return job.train(60).end()
 
 
-@guise("gpu_fault")
+@scenario("gpu_fault")
 def rows_cannot_be_remapped(draw: Draw) -> Job:
-    """A GPU has no spare row left."""
+    """A GPU has no spare memory row left."""
     job = several(draw)
     gpus = Gpus(job, 15.0).watch("row_remap_failure", 0).watch("temperature_celsius", 61)
     job.start().train(warm_up(draw))
@@ -276,7 +276,7 @@ def rows_cannot_be_remapped(draw: Draw) -> Job:
     return job.train(60).end()
 
 
-@guise("gpu_fault")
+@scenario("gpu_fault")
 def code_and_exceptions(draw: Draw) -> Job:
     """A fatal code, then an exception of CUDA on its rank, then all others fail: one incident."""
     job = several(draw)
@@ -292,9 +292,9 @@ def code_and_exceptions(draw: Draw) -> Job:
     return job.end("error")
 
 
-@guise("gpu_fault")
+@scenario("gpu_fault")
 def another_code(draw: Draw) -> Job:
-    """A code that stood there from the beginning is replaced by a fatal one."""
+    """A code present from the beginning is replaced by a fatal one."""
     job = several(draw)
     gpus = Gpus(job, 10.0)
     gpus.watch("xid", 43)
@@ -305,9 +305,9 @@ def another_code(draw: Draw) -> Job:
     return job.hang(100, silent=[culprit])
 
 
-@guise("gpu_fault")
+@scenario("gpu_fault")
 def fault_and_restart(draw: Draw) -> Job:
-    """A GPU fails, the run restarts on another one and trains on; the old code stays in the samples."""
+    """A GPU fails, the run restarts on another one and continues; the old code stays in the samples."""
     job = several(draw, checkpoint_every=40)
     gpus = Gpus(job, 10.0)
     job.start().train(warm_up(draw))
@@ -319,9 +319,9 @@ def fault_and_restart(draw: Draw) -> Job:
     return job.train(100).end()
 
 
-@guise("gpu_fault")
+@scenario("gpu_fault")
 def known_by_its_uuid(draw: Draw) -> Job:
-    """The fault names no rank, but earlier samples of the same GPU did."""
+    """The fault contains no rank, but earlier samples of the same GPU did."""
     job = several(draw, beat_seconds=2.0)
     gpus = Gpus(job, 10.0).watch("power_watts", 550)
     job.start().train(warm_up(draw))
@@ -331,7 +331,7 @@ def known_by_its_uuid(draw: Draw) -> Job:
     return job.hang(60, silent=[culprit])
 
 
-@guise("gpu_fault")
+@scenario("gpu_fault")
 def two_gpus(draw: Draw) -> Job:
     """Two GPUs fail, minutes apart, each followed by a restart."""
     job = several(draw, checkpoint_every=40)

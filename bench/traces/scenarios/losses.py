@@ -1,4 +1,4 @@
-"""Losses that jump and come back, that rise for good, and ranks that disagree."""
+"""Losses that jump and recover, that rise permanently, and ranks that disagree."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from simulator.job import Job
 from simulator.label import Label
 from simulator.measures import Bend
 
-from .guises import guise, new_job, several, warm_up
 from .numbers import from_step, reporting
+from .registry import new_job, scenario, several, warm_up
 
 
 def hump(height: float, rise: int, fall: float) -> Bend:
@@ -25,17 +25,17 @@ def hump(height: float, rise: int, fall: float) -> Bend:
 
 
 def spike(job: Job, height: float, rise: int, fall: float, **times: float) -> Label:
-    """Let the loss jump and come back, and label it."""
+    """Let the loss jump and recover, and label it."""
     label = job.expect("loss_spike", tolerance=2 + rise, **times)  # type: ignore[arg-type]
     job.measures.bends["loss"] = from_step(job, hump(height, rise, fall))
-    # Once it is back within half of where it came from, nobody is wrong to call it over.
+    # From half of the height on, a detector may resolve the incident.
     job.train(rise + int(fall * math.log((height - 1) / 0.5)) + 1)
     label.recovered(job.now)
     job.train(int(fall * math.log(0.5 / 0.03)))
     return label
 
 
-@guise("loss_spike", 3, 3)
+@scenario("loss_spike", 3, 3)
 def jumps_and_decays(draw: Draw) -> Job:
     """The loss jumps within a step or a few, and decays over dozens of steps."""
     job = reporting(draw).start().train(warm_up(draw))
@@ -43,7 +43,7 @@ def jumps_and_decays(draw: Draw) -> Job:
     return job.train(150).end()
 
 
-@guise("loss_spike", 2, 2)
+@scenario("loss_spike", 2, 2)
 def a_single_step_loss(draw: Draw) -> Job:
     """One step's loss is many times that of its neighbours."""
     job = reporting(draw).start().train(warm_up(draw))
@@ -56,7 +56,7 @@ def a_single_step_loss(draw: Draw) -> Job:
     return job.train(150).end()
 
 
-@guise("loss_spike", 1, 1)
+@scenario("loss_spike", 1, 1)
 def with_the_norm(draw: Draw) -> Job:
     """Loss and norm jump in the same step: one cause."""
     job = reporting(draw).start().train(warm_up(draw))
@@ -69,7 +69,7 @@ def with_the_norm(draw: Draw) -> Job:
     return job.train(170).end()
 
 
-@guise("loss_spike", 1, 1)
+@scenario("loss_spike", 1, 1)
 def of_a_small_loss(draw: Draw) -> Job:
     """A loss of hundredths jumps by a few hundredths."""
     job = reporting(draw)
@@ -79,9 +79,9 @@ def of_a_small_loss(draw: Draw) -> Job:
     return job.train(150).end()
 
 
-@guise("loss_spike", 1, 1)
+@scenario("loss_spike", 1, 1)
 def a_slow_hump(draw: Draw) -> Job:
-    """The loss climbs over a dozen steps, none of which looks like a jump, and comes back."""
+    """The loss climbs over a dozen steps, none of which is a jump by itself, and recovers."""
     job = reporting(draw).start().train(warm_up(draw, 120))
     rise = draw.whole(8, 16)
     times = {
@@ -93,7 +93,7 @@ def a_slow_hump(draw: Draw) -> Job:
     return job.train(150).end()
 
 
-@guise("loss_spike", 1, 1)
+@scenario("loss_spike", 1, 1)
 def two_spikes(draw: Draw) -> Job:
     """Two spikes with hundreds of healthy steps between: two incidents."""
     job = reporting(draw).start().train(120)
@@ -103,9 +103,9 @@ def two_spikes(draw: Draw) -> Job:
     return job.end()
 
 
-@guise("loss_spike", 1, 1)
+@scenario("loss_spike", 1, 1)
 def rolled_back(draw: Draw) -> Job:
-    """After a spike the run restarts from before it."""
+    """The run restarts from a checkpoint before the spike."""
     job = reporting(draw, checkpoint_every=50).start().train(warm_up(draw))
     label = job.expect("loss_spike", also=["divergence"], tolerance=3)
     job.measures.bends["loss"] = from_step(job, hump(4.0, 2, 200.0))
@@ -115,9 +115,9 @@ def rolled_back(draw: Draw) -> Job:
     return job.train(150).end()
 
 
-@guise("loss_spike", 2, 2)
+@scenario("loss_spike", 2, 2)
 def while_it_still_falls(draw: Draw) -> Job:
-    """The loss jumps early in training, when it falls by more from step to step than it varies."""
+    """The loss jumps early in training, when its trend is steeper than its noise."""
     job = reporting(draw)
     job.shape.learning.halving_steps = draw.between(20, 60)
     job.start().train(draw.whole(60, 140))
@@ -125,7 +125,7 @@ def while_it_still_falls(draw: Draw) -> Job:
     return job.train(150).end()
 
 
-@guise("loss_spike", 1, 1)
+@scenario("loss_spike", 1, 1)
 def seen_by_sparse_beats(draw: Draw) -> Job:
     """Beats each ten seconds; the spike lasts minutes."""
     job = several(draw, beat_seconds=10.0, step_seconds=draw.spread(0.3, 1.0)).start().train(seconds=600)
@@ -134,13 +134,13 @@ def seen_by_sparse_beats(draw: Draw) -> Job:
 
 
 def noise_of(draw: Draw, kept: dict[int, float], step: int) -> float:
-    """Return noise of a step, which is the same for each rank that is asked."""
+    """Return the noise of a step, equal for all ranks."""
     if step not in kept:
         kept[step] = draw.gauss(0, 1)
     return kept[step]
 
 
-@guise("divergence", 3, 3)
+@scenario("divergence", 3, 3)
 def creeps_up(draw: Draw) -> Job:
     """The loss rises by a little with each step and never falls again."""
     job = reporting(draw).start().train(warm_up(draw, 150, 300))
@@ -165,9 +165,9 @@ def creeps_up(draw: Draw) -> Job:
     return job.train(int(2.6 * doubled) + 60)
 
 
-@guise("divergence", 2, 2)
+@scenario("divergence", 2, 2)
 def a_plateau_above(draw: Draw) -> Job:
-    """The loss jumps to a level far above and stays there."""
+    """The loss jumps to a much higher level and stays there."""
     job = reporting(draw).start().train(warm_up(draw, 120))
     level = job.shape.learning.loss(job.step) * draw.between(2.5, 5)
     noise = job.shape.learning.loss_noise
@@ -179,9 +179,9 @@ def a_plateau_above(draw: Draw) -> Job:
     return job.train(300)
 
 
-@guise("divergence", 1, 1)
+@scenario("divergence", 1, 1)
 def exponential(draw: Draw) -> Job:
-    """The loss grows by a tenth or a third with each step: each step's ratio is below any jump's."""
+    """The loss grows by a tenth or a third with each step: each step's ratio is below that of a jump."""
     job = reporting(draw).start().train(warm_up(draw, 120))
     rate = draw.between(0.1, 0.35)
     job.expect("divergence", also=["loss_spike"], tolerance=int(2 / rate) + 2)
@@ -189,9 +189,9 @@ def exponential(draw: Draw) -> Job:
     return job.train(150)
 
 
-@guise("divergence", 1, 1)
+@scenario("divergence", 1, 1)
 def ends_in_nan(draw: Draw) -> Job:
-    """The loss creeps up for long and ends in NaN; that it becomes a class of its own then is as well."""
+    """The loss creeps up for long and ends in NaN, which may change the incident's kind."""
     job = reporting(draw).start().train(200)
     rate = 0.03
     job.expect("divergence", tolerance=40, promised=45 * job.shape.step_seconds, deadline=115 * job.shape.step_seconds)
@@ -203,7 +203,7 @@ def ends_in_nan(draw: Draw) -> Job:
     return job.train(30)
 
 
-@guise("divergence", 1, 1)
+@scenario("divergence", 1, 1)
 def rises_between_sparse_beats(draw: Draw) -> Job:
     """Beats each ten seconds; the loss climbs for a quarter of an hour."""
     job = several(draw, beat_seconds=10.0, step_seconds=draw.spread(0.4, 1.0)).start().train(seconds=900)
@@ -219,9 +219,9 @@ def rises_between_sparse_beats(draw: Draw) -> Job:
     return job.train(seconds=1300)
 
 
-@guise("divergence", 1, 1)
+@scenario("divergence", 1, 1)
 def diverged_and_restarted(draw: Draw) -> Job:
-    """The loss rises to a high level, until somebody restarts from before; from there on all is well."""
+    """The loss rises to a high level until a restart from an earlier checkpoint; afterwards the run is healthy."""
     job = reporting(draw, checkpoint_every=60).start().train(190)
     saved = job.saved_step
     label = job.expect("divergence", also=["loss_spike"], tolerance=15)
@@ -234,13 +234,13 @@ def diverged_and_restarted(draw: Draw) -> Job:
 
 
 def disagreeing(draw: Draw, world: int = 0) -> Job:
-    """Return a job whose ranks report what must be the same on all of them."""
+    """Return a job whose ranks report values that must be equal on all of them."""
     return reporting(draw, world or draw.one_of(draw.either((4, 8, 16), (3, 6, 12))), loss_from="reduced")
 
 
-@guise("rank_disagreement", 3, 3)
+@scenario("rank_disagreement", 3, 3)
 def norm_differs(draw: Draw) -> Job:
-    """The global norm was the same on all ranks; from one step on one rank's differs."""
+    """The global norm is equal on all ranks; from one step on one rank's differs."""
     job = disagreeing(draw).start().train(warm_up(draw))
     culprit = draw.whole(0, job.world - 1)
     job.expect("rank_disagreement", [culprit])
@@ -251,9 +251,9 @@ def norm_differs(draw: Draw) -> Job:
     return job.train(120)
 
 
-@guise("rank_disagreement", 2, 2)
+@scenario("rank_disagreement", 2, 2)
 def loss_differs(draw: Draw) -> Job:
-    """The reduced loss was the same on all ranks; one rank's goes its own way."""
+    """The reduced loss is equal on all ranks; then one rank's diverges."""
     job = disagreeing(draw).start().train(warm_up(draw))
     culprit = draw.whole(0, job.world - 1)
     job.expect("rank_disagreement", [culprit])
@@ -265,7 +265,7 @@ def loss_differs(draw: Draw) -> Job:
     return job.train(150)
 
 
-@guise("rank_disagreement", 2, 2)
+@scenario("rank_disagreement", 2, 2)
 def learning_rate_differs(draw: Draw) -> Job:
     """One rank's scheduler is ahead: its learning rate differs at the same step."""
     job = disagreeing(draw)
@@ -277,7 +277,7 @@ def learning_rate_differs(draw: Draw) -> Job:
     return job.train(120)
 
 
-@guise("rank_disagreement", 1, 1)
+@scenario("rank_disagreement", 1, 1)
 def one_rank_of_many_heartbeats(draw: Draw) -> Job:
     """Ranks beat at different moments of a long step: values of the same step must be compared."""
     job = new_job(draw, world=draw.either(16, 24), beat_seconds=5.0, step_seconds=8.0, loss_from="reduced")
@@ -288,9 +288,9 @@ def one_rank_of_many_heartbeats(draw: Draw) -> Job:
     return job.train(40)
 
 
-@guise("rank_disagreement", 1, 1)
+@scenario("rank_disagreement", 1, 1)
 def sampled_by_beats_of_a_second(draw: Draw) -> Job:
-    """Each rank tells of every second step or so, and not all of the same ones; one differs for good."""
+    """Each rank reports about every second step, not all the same ones; one differs permanently."""
     job = new_job(draw, world=16, beat_seconds=1.0, step_seconds=draw.between(0.4, 0.6), loss_from="reduced")
     job.start().train(120)
     culprit = draw.whole(0, job.world - 1)
@@ -299,7 +299,7 @@ def sampled_by_beats_of_a_second(draw: Draw) -> Job:
     return job.train(150)
 
 
-@guise("rank_disagreement", 1, 1)
+@scenario("rank_disagreement", 1, 1)
 def agrees_again(draw: Draw) -> Job:
     """After a restart the ranks agree again."""
     job = disagreeing(draw)

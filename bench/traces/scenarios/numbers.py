@@ -1,4 +1,4 @@
-"""Losses and gradient norms that are no numbers any more, jump, grow, or vanish."""
+"""Losses and gradient norms that become NaN or infinite, jump, grow, or vanish."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from simulator.draw import Draw
 from simulator.job import Job
 from simulator.measures import Bend
 
-from .guises import every_step, guise, new_job, several, warm_up
+from .registry import every_step, new_job, scenario, several, warm_up
 
 NAN = math.nan
 
@@ -36,16 +36,16 @@ def reporting(draw: Draw, world: int = 0, **changes: object) -> Job:
     return new_job(draw, world=world, **{**every_step(draw), **changes})
 
 
-@guise("loss_nonfinite", 2, 2)
+@scenario("loss_nonfinite", 2, 2)
 def from_now_on(draw: Draw) -> Job:
-    """The loss is NaN or infinite from one step on, and training does not notice."""
+    """The loss is NaN or infinite from one step on, and training continues."""
     job = reporting(draw, loss_from=draw.one_of(("first", "reduced"))).start().train(warm_up(draw))
     job.expect("loss_nonfinite")
     job.measures.bends["loss"] = from_step(job, constant(draw.one_of((NAN, NAN, math.inf, -math.inf))))
     return job.train(40)
 
 
-@guise("loss_nonfinite")
+@scenario("loss_nonfinite")
 def on_one_rank_first(draw: Draw) -> Job:
     """One rank's own loss is NaN; a step later that of all ranks is."""
     job = reporting(draw, loss_from="each").start().train(warm_up(draw))
@@ -55,7 +55,7 @@ def on_one_rank_first(draw: Draw) -> Job:
     return job.train(30)
 
 
-@guise("loss_nonfinite")
+@scenario("loss_nonfinite")
 def on_one_rank_only(draw: Draw) -> Job:
     """One rank's own loss is NaN for some steps, with the gradient skipped: it recovers."""
     job = reporting(draw, loss_from="each").start().train(warm_up(draw))
@@ -68,7 +68,7 @@ def on_one_rank_only(draw: Draw) -> Job:
     return job.train(80).end()
 
 
-@guise("loss_nonfinite")
+@scenario("loss_nonfinite")
 def a_single_step(draw: Draw) -> Job:
     """One step has no loss; the next ones do."""
     job = reporting(draw).start().train(warm_up(draw))
@@ -80,7 +80,7 @@ def a_single_step(draw: Draw) -> Job:
     return job.train(100).end()
 
 
-@guise("loss_nonfinite")
+@scenario("loss_nonfinite")
 def with_the_gradient(draw: Draw) -> Job:
     """Loss and gradient norm are NaN in the same beat: one incident."""
     job = reporting(draw).start().train(warm_up(draw))
@@ -90,16 +90,16 @@ def with_the_gradient(draw: Draw) -> Job:
     return job.train(40)
 
 
-@guise("loss_nonfinite")
+@scenario("loss_nonfinite")
 def in_the_first_steps(draw: Draw) -> Job:
-    """The loss is NaN before anything could be learnt of the run."""
+    """The loss is NaN before the run has a history."""
     job = reporting(draw, world=draw.one_of((1, 2, 4))).start().train(draw.whole(1, 3))
     job.expect("loss_nonfinite")
     job.measures.bends["loss"] = from_step(job, constant(NAN))
     return job.train(60).end()
 
 
-@guise("loss_nonfinite", 1, 2)
+@scenario("loss_nonfinite", 1, 2)
 def between_heartbeats(draw: Draw) -> Job:
     """Beats come each ten seconds with many steps between; the NaN stays in the gauge."""
     job = several(draw, beat_seconds=10.0, step_seconds=draw.spread(0.1, 0.6), log_every=draw.one_of((1, 10)))
@@ -109,7 +109,7 @@ def between_heartbeats(draw: Draw) -> Job:
     return job.train(seconds=120)
 
 
-@guise("loss_nonfinite")
+@scenario("loss_nonfinite")
 def repeated_by_heartbeats(draw: Draw) -> Job:
     """A NaN of one slow step is repeated by many heartbeats, and through a checkpoint: one incident."""
     job = several(draw, beat_seconds=1.0, step_seconds=draw.between(6, 9)).start().train(40)
@@ -123,9 +123,9 @@ def repeated_by_heartbeats(draw: Draw) -> Job:
     return job.train(20).end()
 
 
-@guise("loss_nonfinite")
+@scenario("loss_nonfinite")
 def restarted_from_before(draw: Draw) -> Job:
-    """NaN, restart from the last checkpoint, all is well."""
+    """NaN, restart from the last checkpoint, recovery."""
     job = reporting(draw, checkpoint_every=50).start().train(warm_up(draw))
     label = job.expect("loss_nonfinite")
     job.measures.bends["loss"] = from_step(job, constant(NAN))
@@ -135,7 +135,7 @@ def restarted_from_before(draw: Draw) -> Job:
     return job.train(120).end()
 
 
-@guise("loss_nonfinite")
+@scenario("loss_nonfinite")
 def twice(draw: Draw) -> Job:
     """NaN, long recovery, NaN again: two incidents."""
     job = reporting(draw).start().train(100)
@@ -149,18 +149,18 @@ def twice(draw: Draw) -> Job:
     return job.end()
 
 
-@guise("grad_nonfinite", 2, 2)
+@scenario("grad_nonfinite", 2, 2)
 def norm_is_nan(draw: Draw) -> Job:
-    """The gradient norm is NaN from a step on; no loss scale would explain it, and the loss stays finite."""
+    """The gradient norm is NaN from a step on, without a loss scale; the loss stays finite."""
     job = reporting(draw).start().train(warm_up(draw))
     job.expect("grad_nonfinite")
     job.measures.bends["grad_norm"] = from_step(job, constant(draw.one_of((NAN, math.inf))))
     return job.train(40)
 
 
-@guise("grad_nonfinite")
+@scenario("grad_nonfinite")
 def norm_is_nan_once(draw: Draw) -> Job:
-    """Without a loss scale, one step's norm is NaN; then all is well."""
+    """Without a loss scale, one step's norm is NaN; then the run recovers."""
     job = reporting(draw).start().train(warm_up(draw))
     label = job.expect("grad_nonfinite")
     job.measures.bends["grad_norm"] = from_step(job, constant(NAN))
@@ -170,7 +170,7 @@ def norm_is_nan_once(draw: Draw) -> Job:
     return job.train(100).end()
 
 
-@guise("grad_nonfinite", 1, 2)
+@scenario("grad_nonfinite", 1, 2)
 def scale_falls_to_its_floor(draw: Draw) -> Job:
     """Every step overflows and is skipped; the loss scale halves down to its floor and does not help."""
     job = reporting(draw)
@@ -182,9 +182,9 @@ def scale_falls_to_its_floor(draw: Draw) -> Job:
     return job.train(80)
 
 
-@guise("grad_nonfinite")
+@scenario("grad_nonfinite")
 def the_loss_follows(draw: Draw) -> Job:
-    """The norm is NaN, the update is made, and from the next step on the loss is NaN: one incident."""
+    """The norm is NaN, the update is applied, and from the next step on the loss is NaN: one incident."""
     job = reporting(draw).start().train(warm_up(draw))
     job.expect("grad_nonfinite", also=["loss_nonfinite"])
     job.measures.bends["grad_norm"] = from_step(job, constant(NAN))
@@ -193,7 +193,7 @@ def the_loss_follows(draw: Draw) -> Job:
     return job.train(30)
 
 
-@guise("grad_nonfinite")
+@scenario("grad_nonfinite")
 def of_one_rank(draw: Draw) -> Job:
     """One rank's norm is NaN first; all ranks' are three steps later."""
     job = reporting(draw).start().train(warm_up(draw))
@@ -203,7 +203,7 @@ def of_one_rank(draw: Draw) -> Job:
     return job.train(30)
 
 
-@guise("grad_nonfinite")
+@scenario("grad_nonfinite")
 def norm_between_heartbeats(draw: Draw) -> Job:
     """Sparse beats of a run with many ranks."""
     job = new_job(draw, world=draw.either(256, 96), beat_seconds=15.0, step_seconds=draw.between(1, 3)).start(30.0)
@@ -213,7 +213,7 @@ def norm_between_heartbeats(draw: Draw) -> Job:
     return job.train(seconds=90)
 
 
-@guise("grad_nonfinite")
+@scenario("grad_nonfinite")
 def norm_and_restart(draw: Draw) -> Job:
     """NaN norms, then a restart from the last checkpoint."""
     job = reporting(draw, checkpoint_every=50).start().train(warm_up(draw))
@@ -227,20 +227,20 @@ def norm_and_restart(draw: Draw) -> Job:
 
 
 def explode(draw: Draw, factor: float, growth: float = 0.0) -> Bend:
-    """Return a bend by a factor, or one that gets there exponentially."""
+    """Return a bend by a factor, immediate or exponential."""
     return lambda after, rank, value: value * (min(factor, math.exp(growth * (after + 1))) if growth else factor)
 
 
-@guise("grad_explosion", 3, 3)
+@scenario("grad_explosion", 3, 3)
 def abrupt(draw: Draw) -> Job:
-    """The norm is far above all before, from one step on."""
+    """The norm is far above all earlier ones, from one step on."""
     job = reporting(draw).start().train(warm_up(draw))
     job.expect("grad_explosion")
     job.measures.bends["grad_norm"] = from_step(job, explode(draw, draw.spread(*draw.either((40, 5000), (25, 30000)))))
     return job.train(60)
 
 
-@guise("grad_explosion", 2, 2)
+@scenario("grad_explosion", 2, 2)
 def growing(draw: Draw) -> Job:
     """The norm grows by a factor with each step."""
     job = reporting(draw).start().train(warm_up(draw))
@@ -250,9 +250,9 @@ def growing(draw: Draw) -> Job:
     return job.train(int(14 / growth))
 
 
-@guise("grad_explosion", 2, 2)
+@scenario("grad_explosion", 2, 2)
 def calms_down(draw: Draw) -> Job:
-    """The norm is large for some steps and comes back; the loss bears no mark."""
+    """The norm is large for some steps and recovers; the loss is unaffected."""
     job = reporting(draw).start().train(warm_up(draw))
     label = job.expect("grad_explosion")
     job.measures.bends["grad_norm"] = from_step(job, explode(draw, draw.spread(50, 1000)))
@@ -262,7 +262,7 @@ def calms_down(draw: Draw) -> Job:
     return job.train(150).end()
 
 
-@guise("grad_explosion", 1, 1)
+@scenario("grad_explosion", 1, 1)
 def between_sparse_beats(draw: Draw) -> Job:
     """Beats each ten seconds; the norm stays high."""
     job = several(draw, beat_seconds=10.0, step_seconds=draw.spread(0.2, 1.5)).start().train(seconds=600)
@@ -271,7 +271,7 @@ def between_sparse_beats(draw: Draw) -> Job:
     return job.train(seconds=240)
 
 
-@guise("grad_explosion", 1, 1)
+@scenario("grad_explosion", 1, 1)
 def and_the_loss_follows(draw: Draw) -> Job:
     """The norm explodes, and three steps later the loss jumps: one cause."""
     job = reporting(draw).start().train(warm_up(draw))
@@ -282,9 +282,9 @@ def and_the_loss_follows(draw: Draw) -> Job:
     return job.train(60)
 
 
-@guise("grad_collapse", 3, 3)
+@scenario("grad_collapse", 3, 3)
 def abruptly(draw: Draw) -> Job:
-    """The norm falls to next to nothing from one step on; the loss stands where it was."""
+    """The norm falls almost to zero from one step on; the loss stays at its level."""
     job = reporting(draw).start().train(warm_up(draw))
     job.expect("grad_collapse", promised=40 * job.shape.step_seconds + 30, deadline=150 * job.shape.step_seconds + 60)
     stands = job.shape.learning.loss(job.step)
@@ -294,9 +294,9 @@ def abruptly(draw: Draw) -> Job:
     return job.train(220)
 
 
-@guise("grad_collapse", 3, 3)
+@scenario("grad_collapse", 3, 3)
 def slowly(draw: Draw) -> Job:
-    """The norm shrinks by a factor with each step, down to nothing."""
+    """The norm shrinks by a factor with each step, down to zero."""
     job = reporting(draw).start().train(warm_up(draw))
     rate = draw.between(0.1, 0.4)
     steps = 9 / rate
@@ -312,7 +312,7 @@ def slowly(draw: Draw) -> Job:
     return job.train(int(2 * steps) + 250)
 
 
-@guise("grad_collapse", 1, 1)
+@scenario("grad_collapse", 1, 1)
 def sparse_beats(draw: Draw) -> Job:
     """Beats each ten seconds, zero norms."""
     job = several(draw, beat_seconds=10.0, step_seconds=draw.spread(0.3, 1.0)).start().train(seconds=600)
@@ -321,9 +321,9 @@ def sparse_beats(draw: Draw) -> Job:
     return job.train(seconds=1000)
 
 
-@guise("grad_collapse", 2, 2)
+@scenario("grad_collapse", 2, 2)
 def collapse_is_mended(draw: Draw) -> Job:
-    """The norm vanishes for a hundred steps and comes back."""
+    """The norm vanishes for a hundred steps and recovers."""
     job = reporting(draw).start().train(warm_up(draw))
     label = job.expect(
         "grad_collapse", promised=40 * job.shape.step_seconds + 30, deadline=110 * job.shape.step_seconds

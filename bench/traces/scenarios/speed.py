@@ -1,19 +1,19 @@
-"""Runs that slow down, abruptly or over hours, ranks slower than their peers, and checkpoints that do not come."""
+"""Runs that slow down, abruptly or over hours, ranks slower than their peers, and missing checkpoints."""
 
 from __future__ import annotations
 
 from simulator.draw import Draw
 from simulator.job import Job
 
-from .guises import guise, new_job, paced, warm_up
+from .registry import new_job, paced, scenario, warm_up
 
 OWN_TIME = {"reports": frozenset({"loss", "grad_norm", "lr", "tokens", "step_seconds"})}
 NO_OWN_TIME = {"reports": frozenset({"loss", "lr", "tokens"})}
 
 
-@guise("throughput_drop", 3, 3)
+@scenario("throughput_drop", 3, 3)
 def from_one_step_on(draw: Draw) -> Job:
-    """All ranks take longer from one step on, for as long as the file goes."""
+    """All ranks take longer from one step on, until the end of the file."""
     job = paced(draw, step_seconds=draw.spread(0.5, 4)).start().train(warm_up(draw, 120))
     factor = draw.between(*draw.either((1.6, 3.0), (1.5, 5.0)))
     job.expect("throughput_drop", tolerance=10)
@@ -21,18 +21,18 @@ def from_one_step_on(draw: Draw) -> Job:
     return job.train(seconds=1000)
 
 
-@guise("throughput_drop", 1, 2)
+@scenario("throughput_drop", 1, 2)
 def nobody_reports_times(draw: Draw) -> Job:
-    """Only the beats themselves tell that steps take longer."""
+    """Only the times of the beats show that steps take longer."""
     job = paced(draw, step_seconds=draw.spread(0.5, 4), **NO_OWN_TIME).start().train(warm_up(draw, 120))
     job.expect("throughput_drop", tolerance=10)
     job.pace = lambda step: 2.2
     return job.train(seconds=900)
 
 
-@guise("throughput_drop", 2, 2)
+@scenario("throughput_drop", 2, 2)
 def leaks_away(draw: Draw) -> Job:
-    """Each step takes a little longer than the one before: no window sees it, a frozen baseline does."""
+    """Each step takes a little longer than the previous one: only a fixed baseline shows it."""
     job = new_job(draw, world=draw.one_of((1, 2, 4)), beat_seconds=draw.one_of((20.0, 30.0)), step_seconds=2.0)
     job.start().train(seconds=900)
     begin = job.step
@@ -43,9 +43,9 @@ def leaks_away(draw: Draw) -> Job:
     return job.train(seconds=hours * 3600 + 300)
 
 
-@guise("throughput_drop", 2, 2)
+@scenario("throughput_drop", 2, 2)
 def is_fast_again(draw: Draw) -> Job:
-    """Slow for a quarter of an hour, then as before."""
+    """Slow for a quarter of an hour, then normal again."""
     job = paced(draw, step_seconds=draw.spread(0.8, 4)).start().train(warm_up(draw, 120))
     label = job.expect("throughput_drop", tolerance=10)
     job.pace = lambda step: 1.9
@@ -55,18 +55,18 @@ def is_fast_again(draw: Draw) -> Job:
     return job.train(seconds=1200).end()
 
 
-@guise("throughput_drop", 1, 1)
+@scenario("throughput_drop", 1, 1)
 def of_a_single_rank(draw: Draw) -> Job:
-    """A run without peers slows down; its gauge of step time says so as well."""
+    """A run without peers slows down; its gauge of step time shows it as well."""
     job = new_job(draw, world=1, **OWN_TIME).start().train(200)
     job.expect("throughput_drop", tolerance=10)
     job.pace = lambda step: 2.5
     return job.train(seconds=900)
 
 
-@guise("throughput_drop", 1, 1)
+@scenario("throughput_drop", 1, 1)
 def after_a_restart(draw: Draw) -> Job:
-    """A restarted run finds its pace anew, and then slows down."""
+    """A restarted run learns its pace again, and then slows down."""
     job = paced(draw, checkpoint_every=60, step_seconds=1.2).start().train(150).end("signal")
     job.restart(100).train(200)
     job.expect("throughput_drop", tolerance=10)
@@ -74,9 +74,9 @@ def after_a_restart(draw: Draw) -> Job:
     return job.train(seconds=900)
 
 
-@guise("throughput_drop", 1, 1)
+@scenario("throughput_drop", 1, 1)
 def waits_for_data(draw: Draw) -> Job:
-    """Every tenth step waits for data, longer and longer, until half of the speed is gone."""
+    """Every tenth step waits for data, increasingly long, until half of the speed is lost."""
     job = paced(draw, step_seconds=1.0).start()
     job.hiccup = lambda step: 3.0 if step % 10 == 0 else 0.0
     job.train(200)
@@ -85,16 +85,16 @@ def waits_for_data(draw: Draw) -> Job:
     return job.train(seconds=1500)
 
 
-@guise("throughput_drop", 1, 1)
+@scenario("throughput_drop", 1, 1)
 def tokens_shrink(draw: Draw) -> Job:
-    """Steps take as long as before, but each has half of the tokens: a loader that drops ranks' data."""
+    """Steps keep their length, but have half of the tokens: a loader that drops ranks' data."""
     job = paced(draw, step_seconds=1.5, **OWN_TIME).start().train(200)
     job.expect("throughput_drop", tolerance=10)
     job.measures.tokens = lambda step: job.shape.tokens * 2 // 5
     return job.train(seconds=900)
 
 
-@guise("straggler", 3, 3)
+@scenario("straggler", 3, 3)
 def one_is_slow(draw: Draw) -> Job:
     """One rank's own time is longer than its peers' from one step on; all wait for it."""
     job = paced(draw, step_seconds=draw.spread(0.5, 4), **OWN_TIME).start().train(warm_up(draw))
@@ -104,7 +104,7 @@ def one_is_slow(draw: Draw) -> Job:
     return job.train(seconds=700)
 
 
-@guise("straggler", 1, 1)
+@scenario("straggler", 1, 1)
 def of_many(draw: Draw) -> Job:
     """One of 256 ranks is slow."""
     job = new_job(draw, world=draw.either(256, 128), beat_seconds=20.0, step_seconds=3.0, **OWN_TIME).start(20.0)
@@ -115,7 +115,7 @@ def of_many(draw: Draw) -> Job:
     return job.train(seconds=800)
 
 
-@guise("straggler", 1, 1)
+@scenario("straggler", 1, 1)
 def from_the_beginning(draw: Draw) -> Job:
     """One rank's node is slow from the first step on."""
     job = paced(draw, step_seconds=draw.spread(0.5, 3), **OWN_TIME).start()
@@ -125,7 +125,7 @@ def from_the_beginning(draw: Draw) -> Job:
     return job.train(seconds=700)
 
 
-@guise("straggler", 1, 1)
+@scenario("straggler", 1, 1)
 def slower_and_slower(draw: Draw) -> Job:
     """One rank throttles over a quarter of an hour; its GPU's temperature climbs."""
     job = paced(draw, step_seconds=2.0, **OWN_TIME).start().train(120)
@@ -140,7 +140,7 @@ def slower_and_slower(draw: Draw) -> Job:
     return job.train(seconds=400)
 
 
-@guise("straggler", 2, 2)
+@scenario("straggler", 2, 2)
 def is_mended(draw: Draw) -> Job:
     """A rank is slow for ten minutes, then as fast as the rest."""
     job = paced(draw, step_seconds=draw.spread(0.8, 3), **OWN_TIME).start().train(warm_up(draw))
@@ -153,9 +153,9 @@ def is_mended(draw: Draw) -> Job:
     return job.train(seconds=900).end()
 
 
-@guise("straggler", 1, 1)
+@scenario("straggler", 1, 1)
 def a_slow_host(draw: Draw) -> Job:
-    """All ranks of one host are slow, by about as much."""
+    """All ranks of one host are slow, by about the same factor."""
     job = new_job(draw, world=32, beat_seconds=10.0, step_seconds=1.5, **OWN_TIME).start().train(seconds=200)
     host = draw.whole(0, 3)
     ranks = range(8 * host, 8 * host + 8)
@@ -165,9 +165,9 @@ def a_slow_host(draw: Draw) -> Job:
     return job.train(seconds=600)
 
 
-@guise("straggler", 1, 1)
+@scenario("straggler", 1, 1)
 def one_of_two(draw: Draw) -> Job:
-    """Of two ranks one becomes slow: the other's own time and its own past tell which."""
+    """One of two ranks becomes slow: the other's own time and its own history show which."""
     job = new_job(draw, world=2, step_seconds=1.0, **OWN_TIME).start().train(150)
     culprit = draw.whole(0, 1)
     job.expect("straggler", [culprit], tolerance=10)
@@ -176,7 +176,7 @@ def one_of_two(draw: Draw) -> Job:
 
 
 def saving(draw: Draw, **changes: object) -> Job:
-    """Return a job that tells its checkpoints, a minute or more apart."""
+    """Return a job that reports its checkpoints, a minute or more apart."""
     step_seconds = draw.spread(0.6, 3)
     every = int(draw.between(60, 180) / step_seconds)
     return paced(
@@ -191,14 +191,14 @@ def saving(draw: Draw, **changes: object) -> Job:
 
 
 def due(job: Job) -> dict[str, float]:
-    """Return the times of a label for a checkpoint that will not come: from when it is due on."""
+    """Return the times of a label for a missing checkpoint, from its due time on."""
     interval = job.shape.checkpoint_every * job.shape.step_seconds * 1.05
     return {"onset": interval, "promised": 1.5 * interval + 30, "deadline": 3.5 * interval + 60}
 
 
-@guise("checkpoint_overdue", 3, 3)
+@scenario("checkpoint_overdue", 3, 3)
 def none_comes(draw: Draw) -> Job:
-    """Checkpoints came at regular steps; then none does, while training goes on."""
+    """Checkpoints came at regular steps; then none come, while training continues."""
     job = saving(draw).start()
     job.train(job.shape.checkpoint_every * draw.whole(4, 7))
     job.expect("checkpoint_overdue", tolerance=job.shape.checkpoint_every + 5, **due(job))
@@ -206,9 +206,9 @@ def none_comes(draw: Draw) -> Job:
     return job.train(every * 6)
 
 
-@guise("checkpoint_overdue", 2, 2)
+@scenario("checkpoint_overdue", 2, 2)
 def it_is_never_told(draw: Draw) -> Job:
-    """The phase of saving is entered as ever, but no checkpoint comes of it: the writes fail."""
+    """The phase of saving is entered as usual, but no checkpoint follows: the writes fail."""
     job = saving(draw, checkpoint_seconds=draw.between(2, 8)).start()
     job.train(job.shape.checkpoint_every * 5)
     job.expect("checkpoint_overdue", tolerance=job.shape.checkpoint_every + 5, **due(job))
@@ -216,7 +216,7 @@ def it_is_never_told(draw: Draw) -> Job:
     return job.train(job.shape.checkpoint_every * 6)
 
 
-@guise("checkpoint_overdue", 2, 2)
+@scenario("checkpoint_overdue", 2, 2)
 def it_comes_at_last(draw: Draw) -> Job:
     """Six are missing; then one is written, and more follow."""
     job = saving(draw).start()
@@ -230,9 +230,9 @@ def it_comes_at_last(draw: Draw) -> Job:
     return job.train(2 * job.shape.checkpoint_every + 3).end()
 
 
-@guise("checkpoint_overdue", 1, 1)
+@scenario("checkpoint_overdue", 1, 1)
 def by_sparse_beats(draw: Draw) -> Job:
-    """Hours of sparse beats, a checkpoint each ten minutes, and then no more."""
+    """Hours of infrequent beats, a checkpoint each ten minutes, and then no more."""
     job = new_job(draw, world=2, beat_seconds=30.0, step_seconds=2.0, checkpoint_every=300, checkpoint_seconds=20.0)
     job.start().train(300 * 6)
     job.expect("checkpoint_overdue", tolerance=330, **due(job))
@@ -240,7 +240,7 @@ def by_sparse_beats(draw: Draw) -> Job:
     return job.train(300 * 6)
 
 
-@guise("checkpoint_overdue", 1, 1)
+@scenario("checkpoint_overdue", 1, 1)
 def restarted_meanwhile(draw: Draw) -> Job:
     """A restart in the middle: some checkpoints after it, then none."""
     job = saving(draw).start()

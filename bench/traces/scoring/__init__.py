@@ -1,1 +1,1 @@
-"""How answers of ``stepwatchd replay`` are read, compared with labels, and put in a table."""
+"""Reads answers of ``stepwatchd replay``, compares them with labels, and prints tables."""

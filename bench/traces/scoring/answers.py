@@ -1,4 +1,4 @@
-"""Answers of ``stepwatchd replay --json``, read without mercy: each line has to be what the format says."""
+"""Strict parser of answers of ``stepwatchd replay --json``: each line must have the documented format."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REQUIRED = ("t", "incident", "state", "run", "ranks", "since_step", "id", "sever
 
 
 class BadAnswer(ValueError):
-    """A line that the format does not allow."""
+    """A line with a wrong format."""
 
 
 @dataclass
@@ -28,9 +28,9 @@ class Incident:
     Attributes
     ----------
     kinds : list of (float, str)
-        From when on it was of which kind.
+        Each kind with the time from which it holds.
     ranks, since_step
-        What its last line before it was resolved says.
+        From its last line before it was resolved.
     """
 
     id: str
@@ -43,14 +43,14 @@ class Incident:
 
     @property
     def kind(self) -> str:
-        """Return the kind it ended as."""
+        """Return its final kind."""
         return self.kinds[-1][1]
 
 
 def read_answers(lines: Iterable[str], clock: Clock, runs: set[str], latest: bool = False) -> list[Incident]:
     """Return the incidents of an answer, in the order in which they opened; raise BadAnswer at the first bad line.
 
-    ``latest`` reads a time that the clock shows twice as that of the second showing.
+    ``latest`` reads a time that the clock shows twice as the second occurrence.
     """
     incidents: dict[tuple[str, str], Incident] = {}
     at = 0.0

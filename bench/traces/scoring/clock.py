@@ -1,4 +1,4 @@
-"""Virtual time of a trace: seconds that passed since its first line, whatever the observer's clock was set to."""
+"""Virtual time of a trace: seconds since its first line, independent of changes of the observer's clock."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 @dataclass
 class Segment:
-    """A stretch in which nobody sets the clock: virtual second ``begin`` stands at ``t`` on the clock."""
+    """An interval without changes of the clock: virtual second ``begin`` is ``t`` on the clock."""
 
     begin: float
     t: float
 
 
 class Clock:
-    """Reads clocks of answers: which virtual second a ``t`` is.
+    """Converts the clock times of answers into virtual seconds.
 
     Parameters
     ----------
@@ -46,22 +46,22 @@ class Clock:
     def virtual(self, t: float, not_before: float, latest: bool = False) -> float:
         """Return the virtual second of ``t``.
 
-        A clock that is set back shows some ``t`` twice, and an answer does not say which of them it means.
+        A clock that is set back shows some ``t`` twice, and an answer does not distinguish them.
 
         Parameters
         ----------
         t : float
-            What the clock shows.
+            Time on the clock.
         not_before : float
-            The virtual second of the line before, since answers come in order.
+            The virtual second of the previous line, since answers are in order.
         latest : bool
-            Of several such seconds that are not before ``not_before``, take the last and not the first.
+            Return the last and not the first of several matching seconds.
         """
         candidates = []
         for number, segment in enumerate(self.segments):
             at = segment.begin + t - segment.t
             until = self.segments[number + 1].begin if number + 1 < len(self.segments) else float("inf")
-            # A line of the very moment at which the clock is set may carry either time.
+            # A line at the moment of a clock change may have either time.
             if segment.begin - 1e-3 <= at <= until + 1e-3:
                 candidates.append(at)
         if not candidates:

@@ -1,4 +1,4 @@
-"""One trace's incidents beside its labels: what was found, missed, told twice, or made up."""
+"""Compares one trace's incidents with its labels: found, missed, duplicate, or false."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 from .answers import Incident
 
-# An answer may be so much earlier than the moment that a label names: observers may write whole seconds.
+# Tolerance for an incident before its onset: observers may write whole seconds.
 EARLY = 1.0
 
 
 @dataclass
 class Found:
-    """A label and the incident that answers it."""
+    """A label and its matching incident."""
 
     label: dict[str, Any]
     incident: Incident
@@ -28,16 +28,16 @@ class Found:
 
 @dataclass
 class Verdict:
-    """What became of one trace.
+    """Result of one trace.
 
     Attributes
     ----------
     extra : list of Incident
         Further incidents for a cause that has one.
     false : list of Incident
-        Incidents for which there is no cause.
+        Incidents without a cause.
     error : str
-        Why the answer could not be read, if it could not.
+        Reason why the answer is unreadable, or empty.
     """
 
     name: str
@@ -50,16 +50,16 @@ class Verdict:
 
     @property
     def clean(self) -> bool:
-        """Return whether there is nothing to complain of."""
-        told_right = all(f.culprits is not False and f.resolved is not False for f in self.found)
-        return told_right and not (self.missed or self.extra or self.false or self.error)
+        """Return whether the result is free of complaints."""
+        all_right = all(f.culprits is not False and f.resolved is not False for f in self.found)
+        return all_right and not (self.missed or self.extra or self.false or self.error)
 
 
 def judge(name: str, labels: dict[str, Any], incidents: Sequence[Incident], error: str = "") -> Verdict:
     """Compare the incidents of a trace with its labels.
 
-    Each label takes the first incident of an allowed kind that opened between onset and deadline. What is left is
-    tolerated, or an extra incident of the cause that stood at that moment, or false.
+    Each label is matched with the first incident of an allowed kind that opened between onset and deadline. Other
+    incidents are tolerated, or an extra incident of a cause present at that moment, or false.
     """
     verdict = Verdict(name, healthy=not labels["incidents"], error=error)
     left = list(incidents)
@@ -84,7 +84,7 @@ def _first_match(label: dict[str, Any], incidents: Sequence[Incident]) -> tuple[
     for incident in incidents:
         if incident.run != label["run"] or incident.opened < label["onset"] - EARLY:
             continue
-        # An incident that learns more of its cause may become of another kind.
+        # An incident may change its kind when more of its cause is known.
         for at, kind in incident.kinds:
             if kind in allowed and at <= label["deadline"]:
                 return incident, at
@@ -99,8 +99,8 @@ def _found(label: dict[str, Any], incident: Incident, at: float) -> Found:
         culprits = set(first) == set(wanted) or (label["naming"] == "maybe" and not incident.ranks)
     since: bool | None = None
     if label["since_step"] is not None:
-        told = incident.since_step
-        since = told is not None and abs(told - label["since_step"]) <= label["since_tolerance"]
+        reported = incident.since_step
+        since = reported is not None and abs(reported - label["since_step"]) <= label["since_tolerance"]
     resolved: bool | None = None
     if label["resolved"]:
         resolved = any(when >= label["recovers"] - EARLY for when in incident.resolved)
@@ -126,7 +126,7 @@ def _tolerated(incident: Incident, tolerated: Sequence[dict[str, Any]]) -> bool:
 
 
 def _standing(incident: Incident, labels: Sequence[dict[str, Any]]) -> bool:
-    """Return whether a cause was there when the incident opened, or had gone a short while before."""
+    """Return whether a cause was present when the incident opened, or had ended shortly before."""
     for label in labels:
         until = float("inf") if label["recovers"] is None else label["recovers"] + 60.0
         if label["run"] == incident.run and label["onset"] - EARLY <= incident.opened <= until:

@@ -1,4 +1,4 @@
-"""Figures as text for a terminal, and as a table of Markdown."""
+"""Figures as terminal text, and as a Markdown table."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from .match import Verdict
 
 
 def share(part: Any) -> str:
-    """Return a share as per cent, rounded down so that 100 means all."""
+    """Return a share as per cent, rounded down so that only 1 gives 100."""
     return "–" if part is None else f"{int(part * 1000) / 10:g} %"
 
 
 def seconds(value: Any) -> str:
-    """Return seconds with two digits that count."""
+    """Return seconds with two significant digits."""
     if value is None:
         return "–"
     return f"{value:.1f} s" if value < 100 else f"{value:.0f} s"
 
 
 def kind_table(figures: Mapping[str, Any], plain: Mapping[str, Any] | None = None) -> str:
-    """Return a table with a row a kind, and one over all; with the plain detector's delays, if they are given."""
+    """Return a table with a row for each kind, and one for all; optionally with the simple detector's delays."""
     rows = []
     for name, row in [*figures["kinds"].items(), ("all", figures["all"])]:
         if not (row["labels"] or row["extra"] or row["false"]):
@@ -47,7 +47,7 @@ def kind_table(figures: Mapping[str, Any], plain: Mapping[str, Any] | None = Non
 
 
 def program_table(programs: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return a table with a row a program: what each found and told on the same traces."""
+    """Return a table with a row for each program: its found and reported incidents on the same traces."""
     rows = []
     for name, figures in programs.items():
         row, healthy = figures["all"], figures["healthy_traces"]
@@ -84,14 +84,14 @@ HEAD = [
 
 
 def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table of Markdown."""
+    """Return a Markdown table."""
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     lines += ["| " + " | ".join(row) + " |" for row in rows]
     return "\n".join(lines)
 
 
 def complaints(verdict: Verdict) -> list[str]:
-    """Return what is wrong in one trace, a line each."""
+    """Return the errors of one trace, one line each."""
     lines = [f"unreadable answer: {verdict.error}"] if verdict.error else []
     for label in verdict.missed:
         lines.append(f"missed {label['kind']} of ranks {label['ranks']} at {label['onset']:.1f} s")

@@ -1,4 +1,4 @@
-"""Figures over many verdicts: recall, precision, delays, and what else went wrong."""
+"""Figures over many verdicts: recall, precision, delays, and errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RECALL_MIN = 0.95
 
 
 def tally(verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """Return the figures of a set: over all, and for each kind."""
+    """Return the figures of a set, in total and for each kind."""
     found = [item for verdict in verdicts for item in verdict.found]
     missed = [label for verdict in verdicts for label in verdict.missed]
     extra = [incident for verdict in verdicts for incident in verdict.extra]
@@ -40,13 +40,13 @@ def tally(verdicts: Sequence[Verdict]) -> dict[str, Any]:
 
 
 def _row(found: Sequence[Found], missed: int, extra: int, false: int) -> dict[str, Any]:
-    labels, told = len(found) + missed, len(found) + extra + false
+    labels, reported = len(found) + missed, len(found) + extra + false
     delays = sorted(item.delay for item in found)
     return {
         "labels": labels,
         "found": len(found),
         "recall": len(found) / labels if labels else None,
-        "precision": len(found) / told if told else None,
+        "precision": len(found) / reported if reported else None,
         "in_promised_time": sum(item.in_time for item in found),
         "exact_kind": sum(item.exact_kind for item in found),
         "extra": extra,
@@ -60,7 +60,7 @@ def _row(found: Sequence[Found], missed: int, extra: int, false: int) -> dict[st
 
 
 def good_enough(figures: dict[str, Any]) -> bool:
-    """Return whether the thresholds are met: recall, no false alarm on healthy traces, every answer readable."""
+    """Return whether the thresholds are met: recall, no false alarm on healthy traces, no unreadable answer."""
     recall = figures["all"]["recall"]
     missed = recall is not None and recall < RECALL_MIN
     return not (missed or figures["healthy_traces_with_false_alarm"] or figures["unreadable_answers"])

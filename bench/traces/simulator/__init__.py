@@ -1,1 +1,1 @@
-"""A training job in virtual time: what it does, what goes wrong, and what an observer sees of it."""
+"""A training job in virtual time: its progress, its faults, and the lines of an observer."""

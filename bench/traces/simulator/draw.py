@@ -1,4 +1,4 @@
-"""Seeded draws: the same seed and set give the same trace on every machine and Python."""
+"""Seeded draws: equal seeds and sets give equal traces on every machine and Python version."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ T = TypeVar("T")
 
 
 class Draw(random.Random):
-    """A generator of random numbers that knows which of the two sets it draws for.
+    """A random number generator for one of the two sets.
 
     Parameters
     ----------
     seed : str
-        Names the trace; nothing else decides what is drawn.
+        Identifies the trace; it alone determines the draws.
     held_out : bool
-        Whether ranges are those of the set that nobody tunes on.
+        Whether to use the ranges of the held-out set.
     """
 
     def __new__(cls, seed: str, held_out: bool) -> Draw:
-        """Take what ``__init__`` takes, of which the class below knows the seed alone."""
+        """Accept the arguments of ``__init__``; the base class accepts only the seed."""
         return super().__new__(cls)
 
     def __init__(self, seed: str, held_out: bool) -> None:
@@ -30,15 +30,15 @@ class Draw(random.Random):
         self.held_out = held_out
 
     def either(self, tune: T, held_out: T) -> T:
-        """Return the value of the set that is drawn for."""
+        """Return the value for the selected set."""
         return held_out if self.held_out else tune
 
     def between(self, low: float, high: float) -> float:
-        """Return a number of the range, each as likely."""
+        """Return a number of the range, uniformly distributed."""
         return low + (high - low) * self.random()
 
     def spread(self, low: float, high: float) -> float:
-        """Return a positive number of the range, each order of magnitude as likely."""
+        """Return a positive number of the range, log-uniformly distributed."""
         return math.exp(self.between(math.log(low), math.log(high)))
 
     def whole(self, low: int, high: int) -> int:

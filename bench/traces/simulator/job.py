@@ -1,4 +1,4 @@
-"""A training job as a script tells it: ``start``, ``train``, ``hang``, ``restart``, ``end``; each writes lines."""
+"""A training job driven by a script: ``start``, ``train``, ``hang``, ``restart``, ``end``; each writes lines."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from .shape import Shape
 
 Line = tuple[float, dict[str, Any]]
 Sampler = Callable[["Job"], Iterable[dict[str, Any]]]
-# Between the end of a step and its beat, as an observer sees it, in seconds.
+# Delay between the end of a step and its beat at the observer, in seconds.
 BEAT_DELAY = (0.001, 0.02)
 
 
 class Job:
-    """One run in virtual time, with the lines that an observer with a perfect clock writes down.
+    """One run in virtual time, with the lines of an observer with a perfect clock.
 
-    Scripts change its public attributes between calls: ``silent`` (ranks that do not beat), ``behind`` (ranks whose
-    last step is one older), ``slow`` (a rank's factor of its own time), ``pace`` and ``hiccup`` (of the step: factor
+    Scripts change its public attributes between calls: ``silent`` (ranks without beats), ``behind`` (ranks whose last
+    step is one older), ``slow`` (factor of a rank's own time), ``pace`` and ``hiccup`` (functions of the step: factor
     and extra seconds for all), and ``measures``.
 
     Parameters
     ----------
     draw : Draw
-        All that varies.
+        Source of all variation.
     shape : Shape
-        What the job is.
+        Properties of the job.
     at : float
-        Virtual seconds at which it comes into being.
+        Virtual seconds at its creation.
     step : int
-        Last finished step of a run that goes on from a checkpoint.
+        Last finished step of a run that continues from a checkpoint.
     """
 
     def __init__(self, draw: Draw, shape: Shape, at: float = 0.0, step: int = 0) -> None:
@@ -55,27 +55,27 @@ class Job:
         self.hiccup: Callable[[int], float] = lambda step: 0.0
         self.measures = Measures(draw, shape, self)
         self.restarted_at = at
-        self.protected_to_the_end = False  # whether the silence behind the last line has a reason
-        self.saves = True  # whether a checkpoint, once written, is told
-        self.all_tell = False  # by each rank rather than the first
-        self.hiccup_is_waiting = False  # for others, which is no rank's own time
+        self.protected_to_the_end = False  # whether the silence after the last line has a reason
+        self.saves = True  # whether written checkpoints are reported
+        self.all_report = False  # by each rank rather than only by the first
+        self.hiccup_is_waiting = False  # for others, which is not part of a rank's own time
         self._samplers: list[tuple[float, list[float], Sampler]] = []
         self._beat_at: list[float] = []
         self._own: dict[int, float] = {}
         self._schedule_beats()
 
     def event(self, kind: str, rank: int | None = None, after: float = 0.0, **more: object) -> None:
-        """Write an event, so many seconds from now."""
+        """Write an event, this many seconds from now."""
         body: dict[str, object] = {"kind": kind, **more}
         line: dict[str, object] = {"run": self.shape.run}
-        # A rank may stand beside the event, as it does beside a beat.
+        # The rank of an event may be on the line, as for a beat.
         if rank is not None:
             line["rank"] = rank
         line["event"] = body
         self.lines.append((self.now + after, line))
 
     def start(self, seconds: float | None = None) -> Job:
-        """Begin the run and pass its initialisation."""
+        """Begin the run and complete its initialisation."""
         self.event("start", world=self.world, host="h1")
         return self.init(seconds)
 
@@ -86,7 +86,7 @@ class Job:
         return self
 
     def train(self, steps: int = 0, seconds: float = 0.0) -> Job:
-        """Finish so many steps, or as many as it takes for the seconds, with evaluations and checkpoints when due."""
+        """Finish this many steps, or those of this many seconds, with evaluations and checkpoints when due."""
         done, until = 0, self.now + seconds
         while done < steps or self.now < until:
             self._one_step()
@@ -114,12 +114,12 @@ class Job:
             self.beat()
 
     def beat(self) -> None:
-        """Let each rank beat now, as at the end of a step."""
+        """Let each rank send a beat now, as at the end of a step."""
         for rank in range(self.world):
             self._beat(rank, self.now + self.draw.between(*BEAT_DELAY))
 
     def wait(self, seconds: float) -> None:
-        """Let time pass in which no step ends; heartbeats and samples go on."""
+        """Let time pass without the end of a step; heartbeats and samples continue."""
         end = self.now + seconds
         period = self.shape.beat_seconds or self.shape.idle_seconds
         idle = self.shape.beat_seconds is None
@@ -161,7 +161,7 @@ class Job:
         self.lines.append((at, {"run": self.shape.run, "rank": rank, "beat": body}))
 
     def enter(self, phase: str, seconds: float) -> Job:
-        """Pass some seconds in a phase; stay in it."""
+        """Spend some seconds in a phase, and stay in it."""
         self.phase = phase
         if self.shape.beat_seconds is None:
             self.beat()
@@ -181,13 +181,13 @@ class Job:
         self.back_to_train()
 
     def checkpoint(self, seconds: float | None = None) -> None:
-        """Write a checkpoint and tell so; 0 seconds: beside training, as asynchronous checkpoints are."""
+        """Write a checkpoint and report it; 0 seconds: concurrent with training, like asynchronous checkpoints."""
         usual = self.shape.checkpoint_seconds * self.draw.between(0.9, 1.1)
         seconds = usual if seconds is None else seconds
         if seconds > 0:
             self.enter("checkpoint", seconds)
         if self.saves:
-            for rank in range(self.world if self.all_tell else 1):
+            for rank in range(self.world if self.all_report else 1):
                 self.event("checkpoint", rank, after=0.3 * rank, step=self.step)
             self.saved_step = self.step
         if seconds > 0:
@@ -201,13 +201,13 @@ class Job:
         return self
 
     def wake(self, silent: Iterable[int]) -> Job:
-        """Let ranks go on that were silent or behind."""
+        """Let silent ranks and ranks behind continue."""
         self.silent -= set(silent)
         self.behind -= set(silent)
         return self
 
     def gone(self, *ranks: int, after: float = 0.0) -> Job:
-        """Lose processes, which do not beat again."""
+        """Lose processes, which send no more beats."""
         for rank in ranks:
             self.event("process_gone", rank, after=after)
             self.silent.add(rank)
@@ -215,7 +215,7 @@ class Job:
         return self
 
     def all_gone(self, within: float = 2.0) -> Job:
-        """Lose each process that is left, in some order, as at every end of a run."""
+        """Lose each remaining process, in some order, as at every end of a run."""
         left = [rank for rank in range(self.world) if rank not in self.silent]
         for rank in left:
             self.event("process_gone", rank, after=self.draw.between(0.1, within))
@@ -224,7 +224,7 @@ class Job:
         return self
 
     def restart(self, down: float = 30.0, step: int | None = None, world: int | None = None) -> Job:
-        """Begin the whole run anew from a checkpoint (the last one told, if no step is named)."""
+        """Restart the whole run from a checkpoint (the last reported one, if no step is given)."""
         self.wait(down)
         if world is not None:
             self.world = world
@@ -241,7 +241,7 @@ class Job:
         return self.init()
 
     def begin_anew(self) -> Job:
-        """Start a run of this name again, from its first step, after it has ended."""
+        """Start a run of this name again from its first step, after its end."""
         self.silent.clear()
         self.step = self.saved_step = 0
         self.measures.heal()
@@ -250,13 +250,13 @@ class Job:
         return self.start()
 
     def end(self, reason: str = "ok", gone: bool = True) -> Job:
-        """End the run and then, as processes do, let each of them go."""
+        """End the run and then let each of its processes exit."""
         self.event("end", reason=reason)
         self.phase = "ended"
         return self.all_gone() if gone else self
 
     def sample(self, every: float, sampler: Sampler) -> Job:
-        """Write what a sampler returns at this interval: dictionaries of an event, with kind and perhaps rank."""
+        """Write a sampler's events at this interval: dictionaries with kind and optionally rank."""
         self._samplers.append((every, [self.now + every * self.draw.random()], sampler))
         return self
 
@@ -273,12 +273,12 @@ class Job:
         since: int | None = None,
         tolerance: int | None = None,
     ) -> Label:
-        """Label a fault that begins now (or ``onset`` seconds later); times from then on, by default the kind's own."""
+        """Label a fault that begins now (or ``onset`` seconds later), by default with the times of its kind."""
         ranks = tuple(ranks)
         promised = promised_of(kind, self.shape) if promised is None else promised
         deadline = deadline_of(kind, self.shape) if deadline is None else deadline
         begin = self.now + onset
-        # Between two heartbeats many steps may end, of which the last good one is not known.
+        # Many steps may end between two heartbeats, so the last good one is uncertain.
         between = int((self.shape.beat_seconds or 0.0) / self.shape.step_seconds) + self.shape.log_every
         label = Label(
             run=self.shape.run,

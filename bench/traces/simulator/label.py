@@ -1,4 +1,4 @@
-"""What a trace is expected to raise: labels, and what is tolerated beside them."""
+"""The expected incidents of a trace: labels, and tolerated incidents."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ KINDS = (
 class Label:
     """One cause that must open one incident.
 
-    Times are virtual seconds: those of a clock that nobody sets, which a reader gets from the trace's lines.
+    Times are virtual seconds: those of a clock without changes, which a reader derives from the trace's lines.
 
     Attributes
     ----------
     also : tuple of str
         Other kinds under which the incident counts as found, where the specification leaves the kind open.
     ranks, naming
-        Culprits. ``first``: the incident lists exactly these first; ``maybe``: the same, or nobody; ``any``: unchecked.
+        Culprits. ``first``: the incident lists exactly these first; ``maybe``: these or none; ``any``: unchecked.
     onset : float
-        From when on the fault is there. An incident opened earlier is a false alarm.
+        Start of the fault. An incident opened earlier is a false alarm.
     promised : float
-        Until when the specification promises it (or, where it names no number, a good detector has it).
+        Latest time by the specification (or, where it contains no number, that of a good detector).
     deadline : float
-        Until when it counts as found at all.
+        Latest time that counts as found.
     since_step, since_tolerance
-        The last good step, None if there is none to name, and how far off counts as right.
+        The last good step, or None, and the tolerated difference.
     recovers : float or None
-        When the fault ends; the incident must be resolved after that if ``resolved``.
+        End of the fault; the incident must be resolved after that if ``resolved``.
     """
 
     run: str
@@ -61,7 +61,7 @@ class Label:
     resolved: bool = False
 
     def recovered(self, now: float) -> Label:
-        """Say that the fault ends now, and that this has to be noticed."""
+        """End the fault now, and expect the incident to be resolved."""
         self.recovers = now
         self.resolved = True
         return self
@@ -74,7 +74,7 @@ class Label:
 
 @dataclass
 class Tolerated:
-    """Incidents that count neither as found nor as false: where the specification leaves open whether they open."""
+    """Incidents that count neither as found nor as false: the specification leaves open whether they open."""
 
     run: str
     kinds: tuple[str, ...]

@@ -10,20 +10,20 @@ from .draw import Draw
 
 @dataclass
 class Learning:
-    """Curves of a model that learns; noise is added by whoever reads them.
+    """Learning curves of a model, without noise, which the reader adds.
 
     Attributes
     ----------
     loss_first, loss_last : float
-        Where the loss begins and what it tends to.
+        Initial loss, and its limit.
     loss_noise : float
         Standard deviation of a step's loss, relative to the loss.
     halving_steps : float
-        Steps after which half of the way is done, roughly.
+        Approximate number of steps for half of the decline.
     grad_norm : float
         Gradient norm late in training; twice as large at the beginning.
     lr_max, warmup_steps, cycle_steps
-        Learning rate: linear warm-up, then a cosine that begins anew every ``cycle_steps``.
+        Learning rate: linear warm-up, then a cosine that restarts every ``cycle_steps``.
     """
 
     loss_first: float = 10.8
@@ -38,7 +38,7 @@ class Learning:
 
     @staticmethod
     def drawn(draw: Draw) -> Learning:
-        """Return curves of a scale that the set covers: losses about 10, 2 or 0.02."""
+        """Return curves of one of the set's scales: losses about 10, 2 or 0.02."""
         scale = draw.one_of(draw.either((1.0, 1.0, 0.25, 0.006), (1.0, 0.6, 2.5, 0.015)))
         return Learning(
             loss_first=scale * draw.between(8, 12),

@@ -1,4 +1,4 @@
-"""What each rank reports of the last step: drawn once for a step and rank, so that it repeats unchanged."""
+"""The numbers that each rank reports of the last step: drawn once per step and rank, so that they repeat unchanged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .shape import Shape
 if TYPE_CHECKING:
     from .job import Job
 
-# A bend takes step, rank and the healthy value, and returns what is measured.
+# A bend is called with step, rank and the healthy value, and returns the measured value.
 Bend = Callable[[int, int, float], float]
 MODULES = ("embed", "layers.{}.attn", "layers.{}.mlp", "layers.{}.norm", "head")
 
@@ -22,11 +22,11 @@ class Measures:
     Attributes
     ----------
     bends : dict
-        For a reported name, how a fault changes it.
+        For a reported name, the effect of a fault.
     extra : dict
         Further reported numbers: name to a function of step and rank.
     only_every : int
-        Beats of other steps have no numbers at all.
+        Beats of other steps have no numbers.
     """
 
     def __init__(self, draw: Draw, shape: Shape, job: Job) -> None:
@@ -49,12 +49,12 @@ class Measures:
         self.bends.clear()
 
     def forget(self) -> None:
-        """Report nothing until the next step ends, as a new process does."""
+        """Report no numbers until the next step ends, like a new process."""
         self._common = {}
         self._kept = {}
 
     def finish_step(self, pace: float, extra: float, whole: float) -> None:
-        """Take over a step that ended: its usual own time, what all ranks waited besides, and how long it took."""
+        """Record a finished step: the usual own time, the extra waiting time of all ranks, and the total time."""
         step = self.job.step
         self._pace = (pace, extra, whole)
         self._kept = {}
@@ -70,11 +70,11 @@ class Measures:
         }
 
     def redraw(self) -> None:
-        """Draw anew what ranks report of the last step, where a phase reports something else."""
+        """Draw the reported numbers of the last step again, for a phase that reports other ones."""
         self._kept = {}
 
     def of(self, rank: int) -> dict[str, Any]:
-        """Return what a rank reports of its last step."""
+        """Return the reported numbers of a rank's last step."""
         if not self._common or self.job.step % self.only_every:
             return {}
         values = self._kept.get(rank)
@@ -111,12 +111,12 @@ class Measures:
         return as_json(bend(step, rank, value) if bend else value)
 
     def module(self) -> str:
-        """Return the name of a module that a rank may have entered last."""
+        """Return the name of the module that a rank has possibly entered last."""
         return self.draw.one_of(MODULES).format(self.draw.whole(0, self.layers - 1))
 
 
 def as_json(value: float) -> Any:
-    """Return a number as a trace holds it: six digits, and what is not finite as a string."""
+    """Return a number in the format of a trace: six digits, and non-finite values as strings."""
     if math.isnan(value):
         return "nan"
     if math.isinf(value):

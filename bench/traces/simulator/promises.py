@@ -1,4 +1,4 @@
-"""How soon each kind has to be noticed: what the specification promises, and until when it counts at all."""
+"""Time limits of each kind: the promise of the specification, and the deadline that counts as found."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def promised_of(kind: str, shape: Shape) -> float:
     seen = max(shape.beat_seconds or 0.0, steps) + 0.5
     if kind in NONFINITE:
         return seen + steps + 1.0
-    if kind == "stuck":  # with a second witness; a label without one says so itself
+    if kind == "stuck":  # with a second indication; a label without one sets its own time
         return 3 * shape.step_seconds + 5.0 + (shape.beat_seconds or shape.idle_seconds or shape.step_seconds)
     if kind in ("throughput_drop", "straggler", "rank_disagreement"):
         return max(120.0, 30 * seen)

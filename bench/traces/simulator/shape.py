@@ -1,4 +1,4 @@
-"""What a job is before anything happens to it, and shapes that the two sets draw."""
+"""The properties of a healthy job, and the shapes that the two sets draw."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ EVERYTHING = frozenset({"loss", "grad_norm", "lr", "tokens", "step_seconds"})
 
 @dataclass
 class Shape:
-    """A job's size, speed, habits, and what its ranks report.
+    """A job's size, speed, habits, and reported numbers.
 
     Attributes
     ----------
     beat_seconds : float or None
-        Each rank beats at this interval whatever happens; None: at the end of each step.
+        Fixed interval of each rank's beats; None: at the end of each step.
     idle_seconds : float or None
         With a beat at each step: the interval of beats while no step ends. None: such ranks are silent meanwhile.
     jitter : float
-        Standard deviation of a rank's own step time, relative.
+        Relative standard deviation of a rank's own step time.
     tokens : int
         Tokens of one rank in one step.
     reports : frozenset of str
-        Which of loss, grad_norm, lr, tokens, step_seconds, loss_scale the beats carry.
+        Numbers in the beats: loss, grad_norm, lr, tokens, step_seconds, loss_scale.
     loss_from : str
-        ``first`` (rank 0 alone reports it), ``each`` (a loss of its own on each rank) or ``reduced`` (the same on all).
+        ``first`` (only rank 0 reports it), ``each`` (a separate loss on each rank) or ``reduced`` (the same on all).
     log_every : int
-        Loss and norms are measured every so many steps and repeat in between, as gauges do.
+        Loss and norms are measured at this interval of steps and repeat in between, as gauges do.
     checkpoint_every, checkpoint_seconds, eval_every, eval_seconds
         In steps and seconds; 0 steps: never.
     """
@@ -59,12 +59,12 @@ class Shape:
 
     @property
     def seen_after(self) -> float:
-        """Return the seconds after which a step's end has surely been reported."""
+        """Return the seconds within which a step's end is always reported."""
         return max(self.beat_seconds or 0.0, self.step_seconds) + 0.5
 
 
 def drawn_shape(draw: Draw, *, world: int | None = None, worlds: tuple[int, ...] = ()) -> Shape:
-    """Return a shape of the set: size, speed, what is reported and how often all vary."""
+    """Return a shape of the set: size, speed, reported numbers and beat interval all vary."""
     if world is None:
         world = draw.one_of(worlds or draw.either((1, 2, 4, 8, 8, 16, 64), (1, 2, 3, 8, 12, 32, 48)))
     step_seconds = draw.spread(*draw.either((0.25, 2.5), (0.12, 6.0)))

@@ -1,4 +1,4 @@
-"""What an observer writes down: lines in order of its own clock, which may be set, of beats that come late or twice."""
+"""The lines of an observer, ordered by its clock, which may be set, with beats that come late or twice."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from .draw import Draw
 from .job import Job, Line
 from .label import Label, Tolerated
 
-# An observer's clock counts from 1970; small traces may as well count from their begin.
+# An observer's clock counts from 1970; small traces may count from their begin.
 EPOCH = 1_790_000_000.0
-# Kinds after which a run does not go on: silence that follows is a symptom of theirs.
+# Kinds after which a run does not continue: the silence that follows is their symptom.
 STANDSTILL = ("stuck", "process_lost", "exception", "out_of_memory", "gpu_fault")
 
 
@@ -22,18 +22,18 @@ class Trace:
     Parameters
     ----------
     *jobs : Job
-        Jobs whose lines it saw.
+        Observed jobs.
     epoch : float
-        Its clock at virtual second 0.
+        The clock at virtual second 0.
 
     Attributes
     ----------
-    guise : str
-        Which scenario it tells.
+    scenario : str
+        Name of its scenario.
     rank_inside : bool
-        Whether the rank of an event stands inside of the event rather than beside it.
+        Whether the rank of an event is a member of the event rather than of the line.
     whole_seconds : bool
-        Whether the observer writes whole seconds; not where its clock is set.
+        Whether the observer writes whole seconds; not if its clock is set.
     """
 
     def __init__(self, *jobs: Job, epoch: float = 0.0) -> None:
@@ -42,7 +42,7 @@ class Trace:
         self.tolerated: list[Tolerated] = [item for job in jobs for item in job.tolerated]
         self.tolerated += [Tolerated(job.shape.run, ("stuck",), job.now) for job in jobs if _falls_silent(job)]
         self.epoch = epoch
-        self.guise = ""
+        self.scenario = ""
         self.rank_inside = False
         self.whole_seconds = False
         self._clock_steps: list[tuple[float, float]] = []
@@ -63,17 +63,17 @@ class Trace:
         for label in self.labels:
             label.promised += shuffled
             label.deadline += shuffled + (40.0 if late else 0.0)
-        # What comes after a run's end or restart is another matter, which traces of its own are about.
+        # Beats after a run's end or restart are the subject of separate scenarios.
         self.lines = _before_boundaries(self.lines, lines)
         return self
 
     def clock_step(self, at: float, seconds: float) -> Trace:
-        """Let the observer's clock be set at a virtual second."""
+        """Set the observer's clock at a virtual second."""
         self._clock_steps.append((at, seconds))
         return self
 
     def write(self) -> tuple[list[str], dict[str, Any]]:
-        """Return the lines of the file, and its labels as JSON holds them, with times from the first line on."""
+        """Return the lines of the file, and its labels for JSON, with times relative to the first line."""
         run = self.lines[0][1]["run"]
         steps = [(at, {"run": run, "event": {"kind": "clock_step", "seconds": by}}) for at, by in self._clock_steps]
         lines = sorted(self.lines + steps, key=lambda line: line[0])
@@ -87,7 +87,7 @@ class Trace:
             if line.get("event", {}).get("kind") == "clock_step":
                 offset += line["event"]["seconds"]
         labels = {
-            "guise": self.guise,
+            "guise": self.scenario,
             "incidents": [_moved(asdict(label), first) for label in sorted(self.labels, key=lambda x: x.onset)],
             "tolerated": [_moved(asdict(item), first) for item in self.tolerated],
         }
@@ -95,7 +95,7 @@ class Trace:
 
 
 def _falls_silent(job: Job) -> bool:
-    """Return whether the lines stop in mid-training: that silence is a matter of its own, which no label is about."""
+    """Return whether the lines stop during training: no label covers such a silence."""
     standing = any(label.kind in STANDSTILL and label.recovers is None for label in job.labels)
     return job.phase != "ended" and not standing and not job.protected_to_the_end
 

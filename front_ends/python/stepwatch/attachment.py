@@ -26,10 +26,10 @@ from stepwatch.reporting.reporter import Reporter
 if TYPE_CHECKING:
     import torch
 
-_INFO = 1  # a level of lines
-# Steps in which nothing is collected between two looks at the model, whose former parts are kept alive until then.
+_INFO = 1  # a log level
+# Steps without collection between two checks of the model; parts removed from it stay alive until the check.
 _QUIET_STEPS_BETWEEN_LOOKS = 16
-# Boundaries of steps in a row at which a change of the model is followed.
+# Consecutive step boundaries at which a change of the model is followed.
 _CHANGES_IN_A_ROW_MAX = 8
 
 
@@ -72,7 +72,7 @@ class Attachment:
         self.owner: Any = None
         self._writes_reduced = writes_reduced
         self._rank, self._ranks = rank, ranks
-        self._said_shares: set[str] = set()
+        self._logged_shares: set[str] = set()
         self._chunks: list[torch.nn.Module] = []
         self._index = ModelIndex()
         self._flat_parts = FlatParts()
@@ -87,7 +87,7 @@ class Attachment:
                 end_step=lambda updated: self._guarded("ending a step", self._end_step, updated),
                 is_quiet=lambda: not self._hooks.is_hung and not session.collecting,
                 end_quiet_step=self._end_quiet_step,
-                left_out=self._tell_left_out,
+                left_out=self._warn_left_out,
                 caught=self._caught_in_step,
             ),
             clock,
@@ -96,12 +96,12 @@ class Attachment:
         self._added_groups = AddedGroups(self._follow_group)
         self._scripting = Scripting()
         self._changes = ModelChanges(session)
-        self._followed_changes = 0  # in a row, at each boundary of steps
+        self._followed_changes = 0  # consecutive, at each step boundary
         self._quiet_steps = 0
         self._swapped = False
         self._readings: list[OptimizerReading] = []
         self._missing = MissingRows(session)
-        self._versions: list[int] = []  # of the weights, when they began to be watched
+        self._versions: list[int] = []  # of the weights, when watching began
 
     def attach(self, chunks: Sequence[torch.nn.Module], optimizers: Sequence[Any]) -> None:
         """Add a model and its optimizers; another call adds more of them to the same steps.
@@ -156,7 +156,8 @@ class Attachment:
                 zip(self._index.parameter_rows, self._index.parameters)
             )
         ]
-        on_swap = weakref.WeakMethod(self._on_swap)  # the session is ours: a circle that nobody could see
+        # Weak: the garbage collector cannot see a cycle through the native session.
+        on_swap = weakref.WeakMethod(self._on_swap)
         self.session.attach(
             self._index.module_rows,
             parameters,
@@ -164,7 +165,7 @@ class Attachment:
             watchable_operators(),
             lambda: (on_swap() or (lambda: None))(),
         )
-        self._say_shares()
+        self._log_shares()
         self._hang_hooks()
 
     def _writes(self, number: int, optimizer: int) -> bool:
@@ -177,11 +178,11 @@ class Attachment:
             sharing = sharing._replace(data_parallel=True, holders=self._index.holdings[number].ranks)
         return self._writes_reduced(parameter, sharing)
 
-    def _say_shares(self) -> None:
+    def _log_shares(self) -> None:
         for text in self._shares():
-            if text and self._rank == 0 and text not in self._said_shares:
+            if text and self._rank == 0 and text not in self._logged_shares:
                 _core.print_line(_INFO, self._rank, text)
-            self._said_shares.add(text)
+            self._logged_shares.add(text)
 
     def _shares(self) -> list[str]:
         whole = {number for number, holding in self._index.holdings.items() if holding.is_whole}
@@ -256,7 +257,7 @@ class Attachment:
         """End the training step; from the first call on, optimizers do not end it."""
         self._clock.end_by_hand()
 
-    def _tell_left_out(self, number: int) -> None:
+    def _warn_left_out(self, number: int) -> None:
         adapter = self._clock.adapters[number]
         self.session.warn(
             f"optimizer {number + 1} of {len(self._clock.adapters)}, {type(adapter.optimizer).__name__}, does not step "
@@ -274,7 +275,7 @@ class Attachment:
         self._begin_step()
 
     def _end_quiet_step(self) -> None:
-        # A step in which nothing hangs and nothing is collected must cost next to nothing: a few calls, no more.
+        # A step without hooks and without collection must cost almost nothing: only a few calls.
         if self._late_reports:
             self._reporter.harvest()
         self._quiet_steps += 1
@@ -295,7 +296,7 @@ class Attachment:
         self._hang_hooks()
 
     def _follow_group(self, optimizer: Any) -> None:
-        # Between two steps; in the midst of one, rows of a step would be of two plans.
+        # Only between two steps; otherwise a step would have rows of two plans.
         is_followed = self._followed_changes < _CHANGES_IN_A_ROW_MAX
         if is_followed and not self._has_begun_update and self.follows(optimizer):
             self._guarded("following a group of parameters", self._follow_changes)
@@ -334,7 +335,7 @@ class Attachment:
     def _remember_versions(self) -> None:
         self._versions = _versions_of(self._index.parameters)
 
-    def _tell_unseen_steps(self) -> None:
+    def _warn_unseen_steps(self) -> None:
         if self._clock.has_stepped or not self._clock.adapters:
             return
         if self._versions and self._versions != _versions_of(self._index.parameters):
@@ -347,7 +348,7 @@ class Attachment:
 
     def close(self) -> None:
         """Remove all hooks in reverse order. Safe to call twice."""
-        self._guarded("looking for steps", self._tell_unseen_steps)
+        self._guarded("looking for steps", self._warn_unseen_steps)
         self._capture.remove()
         self._hooks.set_model(ModelIndex())
         self._scripting.remove()

@@ -49,7 +49,7 @@ class AuxiliaryCapture:
         self._features = FeatureHooks(session, guard)
         self._updates = UpdateRatios(session)
         self._communication: CommunicationTap | None = None
-        self._gone: weakref.finalize[Any, Any] | None = None  # takes the wrappers off when nobody closes
+        self._gone: weakref.finalize[Any, Any] | None = None  # removes the wrappers of an unclosed monitor
         self._stacks: StackBook | None = None
         self._stack_handles: list[Any] = []
         self._stacks_written = False
@@ -81,8 +81,8 @@ class AuxiliaryCapture:
         self._stack_handles.append(module.register_forward_hook(hook, with_kwargs=True))
 
     def _wrap_operators(self) -> None:
-        # The wrappers hang on torch itself, and stay below those that others put on later: with the session in them, a
-        # monitor that nobody closes would stay as well.
+        # The wrappers belong to torch itself, and stay below wrappers that others install later. A strong reference to
+        # the session would keep an unclosed monitor alive.
         owner = weakref.ref(self)
 
         def of_session(use: Callable[[_core.Session], Any]) -> Any:
@@ -126,7 +126,7 @@ class AuxiliaryCapture:
         raise TrainingStopRequested(COMMUNICATION_EXIT)
 
     def _end_after_structure(self) -> None:
-        # A rank that collects nothing ends where the others do, which would wait for it for ever otherwise.
+        # A rank without collection ends with the others, which would otherwise wait for it indefinitely.
         handed_over = self._session.publish_structure()
         ends = handed_over or not self._requests.get("structure", False)
         if ends and self._requests.get("exit_after_structure", False) and self._session.collecting:

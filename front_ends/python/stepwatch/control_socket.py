@@ -63,7 +63,7 @@ class _Connection(http.client.HTTPConnection):
 
     def set_seconds(self, seconds: float) -> None:
         """Set the time limit between two reads of the response."""
-        self._socket.settimeout(seconds)  # http.client has let go of it
+        self._socket.settimeout(seconds)  # http.client has released the socket
 
     def ask(self, method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> http.client.HTTPResponse:
         """Send a request; return its response, with the body unread."""
@@ -81,7 +81,7 @@ def connect(path: str, seconds: float) -> socket.socket:
     try:
         connection.settimeout(seconds)
         connection.connect(path)
-        # Whoever listens could be somebody else, in a directory that is not what it was.
+        # Another user may be listening if the directory is not the expected one.
         credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         owner = struct.unpack("3i", credentials)[1]
         if os.geteuid() not in (0, owner) and owner != 0:

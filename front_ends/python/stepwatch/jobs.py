@@ -23,7 +23,7 @@ __all__ = ["Job", "JobError", "JobUnreachableError", "jobs"]
 ConfigText = Union[str, bytes, Mapping[str, Any]]
 
 _LISTING_SECONDS = 2.0
-_SILENCE_SECONDS = 60.0  # a stream of events says something every 15 s
+_SILENCE_SECONDS = 60.0  # a stream of events sends data every 15 s
 _LOOK_SECONDS = 0.2
 _ASKED_AT_ONCE = 32
 _SOCKET_NAME = re.compile(r"([0-9]+)-[0-9]+\.sock")
@@ -197,7 +197,7 @@ class Job:
                 return
             except control_socket.SilenceError:
                 raise JobUnreachableError(f"{self.socket_path} sent no data for {_SILENCE_SECONDS:.0f} s") from None
-            is_first = False  # cut off for reading slowly, or the job has ended: the next question tells
+            is_first = False  # cut off as a slow reader, or the job has ended: the next request shows which
 
     def _ask(
         self, method: str, target: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
@@ -255,7 +255,7 @@ class _WatchedEdit:
         """Process an event; return whether it is the awaited one."""
         kind, plan = event["event"], event.get("plan")
         message = event.get("message", "")
-        if kind == "armed" and self._plan_id is None:  # of an edit on which the ranks had not decided
+        if kind == "armed" and self._plan_id is None:  # from an edit that the ranks had not decided
             self._plan_id = plan
         if kind == "refused" and event.get("sha256") == self._sha256:
             raise JobError(message, status=422, code="refused", place=event)

@@ -6,7 +6,7 @@ import copy
 from types import SimpleNamespace
 from typing import Any
 
-# Python's own, so that it loads anywhere: it takes any arguments, and what it returns is false, and empty to a loop.
+# A builtin, so that it unpickles anywhere: accepts any arguments, and its result is false and iterates as empty.
 _DO_NOTHING = "".format
 _PLAIN = (bool, int, float, str, type(None))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-# Statistics whose type is that of the measured tensor.
+# Statistics with the type of the measured tensor.
 _OF_THE_TENSOR = ("min", "max", "abs_max")
 _COUNTS = ("nans", "infs")
 _SINGLE = ("zeros",)

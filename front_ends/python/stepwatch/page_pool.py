@@ -45,7 +45,7 @@ class PagePool:
         if self._can_pin:
             try:
                 return torch.empty(size, dtype=dtype, device="cpu", pin_memory=True)
-            except Exception:  # whatever the device says
+            except Exception:  # devices raise any type
                 self._can_pin = False
         return torch.empty(size, dtype=dtype, device="cpu")
 

@@ -37,7 +37,7 @@ class phase(KeptInModels, contextlib.ContextDecorator):
     def __init__(self, name: str, expires: float | timedelta | None = None) -> None:
         self._name = name
         self._expires = expires
-        self._entered: list[tuple[Reporter | None, Any]] = []  # several, of a function that calls itself
+        self._entered: list[tuple[Reporter | None, Any]] = []  # several if the decorated function is recursive
 
     def _of_copies(self) -> dict[str, Any]:
         return {"_entered": []}

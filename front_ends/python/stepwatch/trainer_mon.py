@@ -75,7 +75,7 @@ class TrainerMon(KeptInModels):
         self.micro_batch_number = 1
         self.optimizer_trans: Any = None
         self.adhoc_metrics: dict[str, dict[str, Any]] = {}
-        self._config_path = os.path.abspath(self.config_file_path)  # the program may go to another directory
+        self._config_path = os.path.abspath(self.config_file_path)  # the program may change its directory
         self._watch: Watch | None = None
         self._ops: list[str] | None = None
         if not self.dynamic_enable:

@@ -19,7 +19,7 @@ from stepwatch.distributed.ranks import rank_and_world_size, writes_reduced_grad
 from stepwatch.frameworks.optimizer_adapter import Sharing
 from stepwatch.hooks.step_clock import BY_HAND
 from stepwatch.kept_in_models import ClosedSession, KeptInModels
-from stepwatch.reporting.exceptions import ExceptionHooks, tell_end
+from stepwatch.reporting.exceptions import ExceptionHooks, report_end
 from stepwatch.reporting.reporter import Reporter
 from stepwatch.reporting.trainer_logs import TrainerLogs
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     import torch
 
 _open: weakref.WeakSet[Watch] = weakref.WeakSet()
-_WARNING = 2  # a level of lines
-_numbers = itertools.count()  # by which monitors were opened
+_WARNING = 2  # a log level
+_numbers = itertools.count()  # in the order in which monitors were opened
 
 
 class Watch(KeptInModels):
@@ -105,7 +105,7 @@ class Watch(KeptInModels):
         self._store = find_job_store()
         self._session = _core.make_session(
             torch,
-            # Absolute, since the program may change its directory in mid-run.
+            # Absolute, since the program may change its directory during the run.
             config_path=os.fsencode(os.path.abspath(config)),
             dynamic=dynamic,
             output_dir=os.fsencode(
@@ -133,13 +133,13 @@ class Watch(KeptInModels):
                     sharing.holders,
                 )
 
-        own = weakref.ref(self)  # nothing that the monitor holds keeps it alive
+        own = weakref.ref(self)  # weak: the monitor's parts must not keep it alive
         self.reporter = Reporter(self._session, lambda: _learning_rate_of(own()))
         self._attachment = Attachment(self._session, self.reporter, writes_reduced, self.rank, self.world_size, clock)
-        # The wrapper on the optimizer keeps the monitor alive, as long as the model: whoever attaches it need not.
+        # The wrapper on the optimizer keeps the monitor alive as long as the model, so the caller need not.
         self._attachment.owner = self
         if self._store is not None:
-            weakref.finalize(self, self._store.close).atexit = False  # its thread has to be gone before the interpreter
+            weakref.finalize(self, self._store.close).atexit = False  # its thread must end before the interpreter
         self._beside = beside
         self._number = next(_numbers)
         _open.add(self)
@@ -325,9 +325,9 @@ class Watch(KeptInModels):
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # `sys.excepthook` comes later, if at all, and finds this monitor closed.
+        # `sys.excepthook` runs later, if at all, after this monitor is closed.
         if kind is not None:
-            tell_end(lambda: [self.reporter], kind, value, trace)
+            report_end(lambda: [self.reporter], kind, value, trace)
         self.close()
 
 
@@ -386,7 +386,7 @@ def reporter_in_use() -> Reporter | None:
     if not monitors:
         return None
     if len(monitors) > 1:
-        monitors[0].reporter.tell_once(
+        monitors[0].reporter.warn_once(
             "several",
             f"this process has {len(monitors)} monitors; stepwatch.report and stepwatch.phase report to the one opened "
             "first; call Watch.report of another monitor to report to that one",
@@ -411,7 +411,7 @@ def flush_all(timeout: float = 5.0) -> bool:
 
 
 def _close_when_a_forked_process_ends() -> None:
-    # A process that multiprocessing has forked ends without atexit.
+    # A process that multiprocessing has forked exits without atexit.
     if multiprocessing.parent_process() is not None:
         multiprocessing.util.Finalize(None, _close_all, exitpriority=0)
 

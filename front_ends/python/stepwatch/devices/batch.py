@@ -110,7 +110,7 @@ class Batch:
             try:
                 sources = self._brought_together(groups)
                 page[:count].copy_(sources, non_blocking=True)
-            except Exception as error:  # whatever the device says
+            except Exception as error:  # devices raise any type
                 trouble, sources = error, self._copied_one_by_one(groups, page)
         pages.publish(page, count, sources, sections)
         return trouble
@@ -172,7 +172,7 @@ def current_stream(device: torch.device) -> Any:
         return None
     try:
         return module.current_stream(device)
-    except TypeError:  # it knows the current device's alone
+    except TypeError:  # the backend supports only the current device
         return module.current_stream()
 
 

@@ -36,7 +36,7 @@ class Engine:
         self._operators: dict[torch.device, Operators] = {}
         self._batches: dict[tuple[torch.device, Any], Batch] = {}
         self._thresholds: dict[tuple[torch.dtype, float, int], float] = {}
-        self._told: set[tuple[str, ...]] = set()
+        self._reported: set[tuple[str, ...]] = set()
         self.measure, self.agreement = eager(self._measure), eager(self._agreement)
         self.flush = eager(self._flush)
 
@@ -91,7 +91,7 @@ class Engine:
                     batch = self._batch_of(device)
                     for places, numbers in found:
                         batch.add(dtype, columns, [tickets[place] for place in places], numbers)
-        except Exception as error:  # the training goes on
+        except Exception as error:  # training continues
             return f"its device failed to measure it ({error})"
         return None
 
@@ -124,7 +124,7 @@ class Engine:
 
     def _flush(self) -> None:
         """Send the measured numbers, with one copy for each device and stream, without waiting for any."""
-        told: list[tuple[str, str, Exception]] = []
+        failures: list[tuple[str, str, Exception]] = []
         with self._lock:
             for batch in self._batches.values():
                 if batch.is_empty:
@@ -133,32 +133,32 @@ class Engine:
                     with _undisturbed(batch.device), batch.on_its_stream():
                         trouble = batch.send(self._pages)
                     if trouble is not None:
-                        told.append((batch.device.type, _ONE_BY_ONE, trouble))
-                except Exception as error:  # the training goes on
-                    told.append((batch.device.type, _UNSENT, error))
-        # Without the lock: whoever hears of it may ask for what is to be sent.
-        for kind, what, why in told:
-            self._tell_once((what, kind), f"the numbers of tensors on {kind} {what} ({why})")
+                        failures.append((batch.device.type, _ONE_BY_ONE, trouble))
+                except Exception as error:  # training continues
+                    failures.append((batch.device.type, _UNSENT, error))
+        # Without the lock: a handler of the warning may call `latest`, which sends batches.
+        for kind, what, why in failures:
+            self._report_once((what, kind), f"the numbers of tensors on {kind} {what} ({why})")
 
     def _operators_of(self, tensor: torch.Tensor) -> Operators:
         known = self._operators.get(tensor.device)
         if known is None:
             kind = tensor.device.type
             known = self._operators[tensor.device] = Operators(
-                tensor, lambda what, dtype, why: self._tell_lack(kind, what, dtype, why)
+                tensor, lambda what, dtype, why: self._report_missing(kind, what, dtype, why)
             )
-            self._tell_once(("introduced", kind), _introduction(kind, known.wide))
+            self._report_once(("introduced", kind), _introduction(kind, known.wide))
         return known
 
-    def _tell_lack(self, kind: str, what: str, dtype: torch.dtype, why: Exception) -> None:
-        self._tell_once(
+    def _report_missing(self, kind: str, what: str, dtype: torch.dtype, why: Exception) -> None:
+        self._report_once(
             ("lack", kind, what, str(dtype)),
             f"{kind} has no operator for {what} of {dtype}; the rows of such tensors have nan instead ({why})",
         )
 
-    def _tell_once(self, key: tuple[str, ...], text: str) -> None:
-        if key not in self._told:
-            self._told.add(key)
+    def _report_once(self, key: tuple[str, ...], text: str) -> None:
+        if key not in self._reported:
+            self._reported.add(key)
             self._pages.note(text)
 
     def _batch_of(self, device: torch.device) -> Batch:
@@ -180,7 +180,7 @@ def _local(tensor: torch.Tensor) -> torch.Tensor:
     while type(tensor) not in (torch.Tensor, torch.nn.Parameter):
         inside = getattr(tensor, "_local_tensor", None)
         if inside is None and hasattr(tensor, "trigger_wait"):
-            inside = tensor.trigger_wait()  # what is queued here waits for the collective, and not this thread
+            inside = tensor.trigger_wait()  # operations queued here wait for the collective, this thread does not
         if inside is None or type(inside) is type(tensor):
             break
         tensor = inside
@@ -216,5 +216,5 @@ def _undisturbed(device: torch.device) -> Iterator[None]:
 def _is_autocast(kind: str) -> bool:
     try:
         return torch.is_autocast_enabled(kind)
-    except (RuntimeError, TypeError):  # a device without autocast, or a torch that knows CUDA's alone
+    except (RuntimeError, TypeError):  # a device without autocast, or a torch that supports only CUDA's
         return kind == "cuda" and torch.is_autocast_enabled()

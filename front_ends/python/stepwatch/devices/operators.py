@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from stepwatch.devices.zeros import are_below
 
-# What is measured of a tensor, a bit each, in the order of the results.
+# Measured statistics, one bit each, in the order of the results.
 NORM, SUM, MIN, MAX, ZEROS, NANS, INFS, AGREEMENT = (1 << bit for bit in range(8))
 COLUMNS = (NORM, SUM, MIN, MAX, ZEROS, NANS, INFS, AGREEMENT)
 _NAMES = {
@@ -26,14 +26,14 @@ _NAMES = {
     AGREEMENT: "the agreement of signs",
 }
 
-# Tensors of equal length up to this one are brought together and measured in one go, from so many on: a copy of a small
-# tensor costs less than launching its operators one by one. So many elements at a time: in CPU memory what the
-# second-level cache holds.
+# At least _FEW tensors of equal length up to _SMALL are stacked and measured together: a copy of a small tensor costs
+# less than separate launches of its operators. _TOGETHER limits the elements at a time; in CPU memory they fit the
+# second-level cache.
 _SMALL = 1 << 14
 _FEW = 4
 _TOGETHER = 1 << 22
 _TOGETHER_ON_CPU = 1 << 18
-# Elements that are widened at once in CPU memory: torch's own sums in a wider type go element by element there.
+# Elements widened at once in CPU memory: torch's own sums in a wider type are not vectorised there.
 _CHUNK = 1 << 16
 _CHUNKED = 1 << 13
 
@@ -41,8 +41,7 @@ _FAILURES = (torch.cuda.OutOfMemoryError, getattr(torch, "AcceleratorError", ())
 
 _EIGHT_BITS = tuple(getattr(torch, name) for name in ("float8_e4m3fn", "float8_e5m2") if hasattr(torch, name))
 
-# For each column the numbers of all tensors, in one vector or one by one; None where the device has no operator that
-# gives them.
+# For each column the numbers of all tensors, in one vector or one by one; None if the device has no operator for them.
 Numbers = list["torch.Tensor | list[torch.Tensor] | None"]
 
 
@@ -53,7 +52,7 @@ class Operators:
     ----------
     sample : torch.Tensor
         A tensor on the device, with at least one element.
-    tell : callable
+    report : callable
         Called once for each statistic that the device has no operator for, with its name, the dtype and the reason.
 
     Attributes
@@ -62,10 +61,10 @@ class Operators:
         Dtype of sums: float64, or float32 if the device has no float64.
     """
 
-    def __init__(self, sample: torch.Tensor, tell: Callable[[str, torch.dtype, Exception], None]) -> None:
+    def __init__(self, sample: torch.Tensor, report: Callable[[str, torch.dtype, Exception], None]) -> None:
         self.wide = torch.float64 if _has_double(sample) else torch.float32
         self._is_cpu = sample.device.type == "cpu"
-        self._tell = tell
+        self._report = report
         self._chosen: dict[tuple[str, torch.dtype], int] = {}
 
     def measure(
@@ -138,7 +137,7 @@ class Operators:
             if any(tensor.shape != shape for tensor in tensors):
                 tensors = [tensor.reshape(-1) for tensor in tensors]
             return _readable(torch.stack(tensors)).reshape(len(tensors), -1)
-        except Exception as error:  # whatever a device says
+        except Exception as error:  # devices raise any type
             if not _is_failure(error):
                 self._chosen[key] = 0
             return None
@@ -166,7 +165,7 @@ class Operators:
             return None
         try:
             return [torch.aminmax(tensor) for tensor in tensors]
-        except Exception as error:  # whatever a device says
+        except Exception as error:  # devices raise any type
             if not _is_failure(error):
                 self._chosen[key] = 0
             return None
@@ -177,7 +176,7 @@ class Operators:
             return None
         try:
             return torch._foreach_norm(tensors, 2, dtype=self.wide)
-        except Exception as error:  # whatever a device says
+        except Exception as error:  # devices raise any type
             if not _is_failure(error):
                 self._chosen[key] = 0
             return None
@@ -237,7 +236,7 @@ class Operators:
                 return tensor.min(), tensor.max()
             return tensor.min(dim).values, tensor.max(dim).values
 
-        def widened() -> torch.Tensor:  # exactly; a number of more bits is not
+        def widened() -> torch.Tensor:  # exact; wider integers would be rounded
             if not tensor.is_floating_point() and torch.iinfo(tensor.dtype).bits > 24:
                 raise TypeError(f"no operator computes the extremes of {tensor.dtype}")
             return tensor.to(torch.float32)
@@ -248,7 +247,7 @@ class Operators:
             lambda: by_least_and_greatest(tensor),
             lambda: by_two(widened()),
         ]
-        # Along a dimension, aminmax of CPU memory goes element by element.
+        # In CPU memory, aminmax along a dimension is not vectorised.
         if self._is_cpu and tensor.dtype in (torch.float32, torch.float64):
             ways[:2] = ways[1::-1]
         return list(self._first(MIN, tensor.dtype, *ways) or (None, None))
@@ -269,7 +268,7 @@ class Operators:
         for number in range(known or 0, len(ways)):
             try:
                 found = ways[number]()
-            except Exception as error:  # whatever a device says
+            except Exception as error:  # devices raise any type
                 if _is_failure(error):
                     raise
                 trouble = error
@@ -279,7 +278,7 @@ class Operators:
         if trouble is not None:
             if known is not None:
                 raise trouble
-            self._tell(*key, trouble)
+            self._report(*key, trouble)
         self._chosen[key] = len(ways)
         return None
 
@@ -288,7 +287,7 @@ def _has_double(sample: torch.Tensor) -> bool:
     try:
         wide = sample.detach().reshape(-1)[:1].to(torch.float64)
         (wide * wide).sum().sqrt()
-    except Exception:  # whatever the device says
+    except Exception:  # devices raise any type
         return False
     return True
 
@@ -326,7 +325,7 @@ def _signs(tensor: torch.Tensor, dtype: torch.dtype = torch.int8) -> torch.Tenso
 def _by_chunks(tensor: torch.Tensor, columns: int) -> list[torch.Tensor | None]:
     """Measure norm, sum and extremes in CPU memory, chunk by chunk while each chunk is in the cache."""
     squares, sums, least, greatest = [], [], [], []
-    is_whole = not tensor.is_floating_point() or tensor.element_size() < 4  # of these aminmax is the fastest
+    is_whole = not tensor.is_floating_point() or tensor.element_size() < 4  # for these aminmax is the fastest
     room = torch.empty(min(_CHUNK, tensor.numel()), dtype=torch.float64, device="cpu")
     flat = tensor.reshape(-1)
     for chunk in flat.split(_CHUNK) if columns & (NORM | SUM) or not is_whole else ():

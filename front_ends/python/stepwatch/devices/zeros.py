@@ -54,7 +54,7 @@ def are_below(tensor: torch.Tensor, below: float) -> torch.Tensor:
         A tensor of bool.
     """
     if tensor.is_floating_point():
-        # Some devices take subnormal numbers for 0.
+        # Some devices treat subnormal numbers as 0.
         if 0 < below <= _smallest(tensor.dtype):
             return tensor == 0
         return (tensor < below) & (tensor > -below)

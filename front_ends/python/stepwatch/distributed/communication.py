@@ -19,7 +19,7 @@ from stepwatch.hooks.patches import Patches
 if TYPE_CHECKING:
     import torch
 
-# Those of msProbe, then the names that torch 2.13 has given to two of them and that its FSDP calls.
+# The operators of msProbe, then the names that torch 2.13 uses for two of them and that its FSDP calls.
 OPERATORS = (
     "send",
     "recv",
@@ -124,7 +124,7 @@ class CommunicationTap:
 
         _let_torch_keep_its_own(torch)
         self._torch, self._c10d = torch, distributed_c10d
-        self._no_work = getattr(distributed_c10d, "_IllegalWork", ())  # what coalesced calls return
+        self._no_work = getattr(distributed_c10d, "_IllegalWork", ())  # returned by coalesced calls
         self._active = True
         self._replace("_coalescing_manager", self._wrap_manager, (torch.distributed, distributed_c10d))
         point_to_point = []
@@ -140,7 +140,7 @@ class CommunicationTap:
                 self._replace(attribute, functools.partial(self._wrap, self.operators.index(name)), (backend,))
 
     def _replace(self, name: str, wrap: Callable[[Any], Any], places: Sequence[Any]) -> list[Any]:
-        wrappers: dict[int, Any] = {}  # of each function one, so that both places stay the same
+        wrappers: dict[int, Any] = {}  # one per function, so that both places hold the same wrapper
         for place in places:
             original = vars(place).get(name)
             if original is not None:
@@ -162,7 +162,7 @@ class CommunicationTap:
     # --- wrappers ---
 
     def _wrap(self, index: int, original: Callable[..., Any]) -> Callable[..., Any]:
-        from stepwatch.hooks.eager_hooks import is_compiling  # which needs torch
+        from stepwatch.hooks.eager_hooks import is_compiling  # needs torch
 
         inner = vars(self._c10d)
 
@@ -242,7 +242,7 @@ class CommunicationTap:
             self._observe_after(observations, works)
         elif self._thread.coalesced is not None:
             self._thread.coalesced += observations
-        # Otherwise the manager was imported by name before: nobody tells when the tensors are ready.
+        # Otherwise the manager was imported by name before, and the completion of the tensors cannot be observed.
 
     def _observe_after(self, observations: list[_Observation], works: list[Any]) -> None:
         if works:

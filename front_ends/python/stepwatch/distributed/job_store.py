@@ -11,10 +11,10 @@ from stepwatch import _core
 
 _SECONDS_PER_LOOK = 0.2
 _SECONDS_PER_WAIT = 3600.0
-# torch holds its timeout in an int of milliseconds, and writes to standard error when one passes.
+# torch stores its timeout as an int of milliseconds, and writes to standard error on expiry.
 _AS_LONG_AS_IT_TAKES = timedelta(days=7)
-# compare_set answers what stands under a key; if there is nothing, what it was told to expect. With this as both it
-# changes nothing and is one request, where check and get are three. No value of the monitor's is this text.
+# compare_set returns the value of a key, or the expected value if the key does not exist. With this text as both
+# arguments it changes nothing and is one request, where check and get are three. The monitor never stores this text.
 _ABSENT = "absent"
 _jobs = 0
 
@@ -42,9 +42,9 @@ class JobStore:
         self.queue = _core.StoreQueue(appends=_appends(store), listens=_can_listen(store))
         run, restart = (os.environ.get(f"TORCHELASTIC_{name}", "0") for name in ("RUN_ID", "RESTART_COUNT"))
         self.prefix = f"stepwatch/{run[:64]}/{restart}/{_jobs}"
-        _jobs += 1  # monitors are made in the same order on all ranks
+        _jobs += 1  # all ranks create monitors in the same order
         self._store = store
-        self._bell: str | None = None  # the key for which a thread waits
+        self._bell: str | None = None  # the key that a thread waits for
         self._threads = [
             threading.Thread(target=body, name=name, daemon=True)
             for body, name in ((self._serve, "stepwatch-store"), (self._listen, "stepwatch-bell"))
@@ -60,7 +60,7 @@ class JobStore:
                 continue
             try:
                 request.answer(_perform(store, request))
-            except Exception as error:  # a network that is gone, a store that is closed
+            except Exception as error:  # e.g. network failure or closed store
                 request.fail(f"the job's store: {error}")
         self._ring_own_bell(store)
 
@@ -73,7 +73,7 @@ class JobStore:
             try:
                 connection = connection or self._store.clone()
                 self._bell = request.key
-                if not self.queue.closed:  # who closes looks for the bell after that
+                if not self.queue.closed:  # the closing thread reads _bell after closing the queue
                     connection.wait([request.key], _AS_LONG_AS_IT_TAKES)
                     connection.delete_key(request.key)
                 request.answer(None)
@@ -86,7 +86,7 @@ class JobStore:
                 self._bell = None
 
     def _ring_own_bell(self, store: Any) -> None:
-        # A thread that waits in torch while the interpreter ends would end the process with it.
+        # A thread that waits in torch at interpreter exit would abort the process.
         bell = self._bell
         if bell is None:
             return
@@ -121,10 +121,10 @@ def _perform(store: Any, request: _core.StoreRequest) -> str | None:
 
 
 def _is_extended(store: Any) -> bool:
-    # Whether multi_set and append are requests of the store's own.
+    # True if multi_set and append are native requests of the store.
     try:
         return store.has_extended_api()
-    except AttributeError:  # torch 2.1 does not tell
+    except AttributeError:  # torch 2.1 has no has_extended_api
         return False
 
 
@@ -133,8 +133,8 @@ def _appends(store: Any) -> bool:
 
 
 def _can_listen(store: Any) -> bool:
-    # A wait holds up all other calls of its client, so it needs a connection of its own. The server of TCPStore without
-    # libuv is slower for every connection that is open.
+    # A wait blocks all other calls of its client, so it needs its own connection. The server of TCPStore without libuv
+    # slows down with every open connection.
     while hasattr(store, "underlying_store"):
         store = store.underlying_store
     return hasattr(store, "clone") and getattr(store, "libuvBackend", False) is True
@@ -143,7 +143,7 @@ def _can_listen(store: Any) -> bool:
 def _own_connection(store: Any) -> Any:
     try:
         return store.clone()
-    except Exception:  # not every class and version of torch can
+    except Exception:  # not supported by all classes and versions of torch
         return store
 
 

@@ -69,7 +69,7 @@ class PendingWorks:
     def _waited(self, work: Any) -> None:
         try:
             group = self._groups.pop(work, None)
-        except TypeError:  # somebody's own kind of Work, without a hash: never added
+        except TypeError:  # a custom Work without a hash: never added
             return
         if group is not None:
             group.works -= 1

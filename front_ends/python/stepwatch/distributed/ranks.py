@@ -20,7 +20,7 @@ def rank_and_world_size() -> tuple[int, int]:
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         try:
             return torch.distributed.get_rank(), torch.distributed.get_world_size()
-        except ValueError:  # said to be initialised, and has no default group
+        except ValueError:  # initialised without a default group
             pass
     return _from_environment("RANK", 0), _from_environment("WORLD_SIZE", 1)
 
@@ -75,7 +75,7 @@ def _is_first_of_its_shard(parameter: Any, group: Any) -> bool:
     sharded = [dim for dim, placement in enumerate(parameter.placements) if not placement.is_replicate()]
     coordinates = {int(mesh[tuple(at)]): [int(at[dim]) for dim in sharded] for at in (mesh >= 0).nonzero()}
     own = coordinates.get(own_rank)
-    # What is not in the mesh has a copy of the model, in a mesh of its own.
+    # A rank outside the mesh has a copy of the model, in its own mesh.
     return own_rank == next(
         rank for rank in torch.distributed.get_process_group_ranks(group) if coordinates.get(rank, own) == own
     )

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-# The attributes of its backend, and the operators that they hold: the first of those that torch has.
+# The attributes of its backend, and the operators that they hold: the first name that torch has.
 _KEPT = {
     "all_gather_function": ("all_gather_into_tensor", "_all_gather_base"),
     "reduce_scatter_function": ("reduce_scatter_tensor", "_reduce_scatter_base"),

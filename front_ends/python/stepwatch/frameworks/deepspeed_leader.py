@@ -30,7 +30,7 @@ def leader_of(optimizer: Any) -> Any:
     """
     if "deepspeed" not in sys.modules or not _holds_copies(optimizer):
         return None
-    # Nothing leads from it to the one around it. A walk over all objects takes about 0.1 s, once.
+    # The inner optimizer has no reference to its wrapper. A walk over all objects takes about 0.1 s, once.
     kinds: dict[type, bool] = {}
     for each in gc.get_objects():
         kind = type(each)

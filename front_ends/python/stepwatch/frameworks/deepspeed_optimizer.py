@@ -29,7 +29,7 @@ class DeepSpeedOptimizer(OptimizerAdapter):
     def __init__(self, optimizer: Any) -> None:
         super().__init__(optimizer)
         groups = getattr(optimizer, self.model_groups, ())
-        # By the ids of the model's parameters: the number of a group, and the place there.
+        # Id of a parameter of the model -> the number of its group, and its position there.
         self.places = {id(each): (i, j) for i, group in enumerate(groups) for j, each in enumerate(group)}
         inner = param_groups_of(optimizer.optimizer)
         self._groups = [group_of(list(group), inner[self.inner_group(i)]) for i, group in enumerate(groups)]
@@ -78,14 +78,14 @@ class Stage12(DeepSpeedOptimizer):
         fragment = _fragment_of(parameter)
         if fragment is None:
             return no_moments()
-        # Not what DeepSpeed links to the fragment after the first update: groups behind the first have none there.
+        # Do not use DeepSpeed's own link of fragments after the first update: it is missing for groups after the first.
         place = fragment.hp_fragment_address
         return _parts_of_moments(state, place.start, place.start + place.numel)
 
     def reduced(self) -> Any:
         """Return this rank's parts of the reduced gradients."""
         wait = getattr(self.optimizer, "_wait_for_offload_copies", None)
-        if wait is not None:  # the step begins with this as well
+        if wait is not None:  # the step begins with this call as well
             wait()
         return Lookup(self._reduced_of)
 
@@ -100,7 +100,7 @@ class Stage12(DeepSpeedOptimizer):
             return nothing()
         try:
             return fragment.get_lp_grad_fragment(parameter._index_in_param_group)
-        except (ValueError, KeyError, IndexError):  # it has none in this step
+        except (ValueError, KeyError, IndexError):  # the parameter has none in this step
             return None
 
     def _reordered_gradient_of(self, parameter: Any, group: int) -> Any:

@@ -33,16 +33,18 @@ class DeepSpeedReduction(Reduction):
 
     def _replace(self) -> bool:
         self._wanted = {id(parameter) for parameter in self._parameters}
-        tell = self._on_gradient()
+        report = self._on_gradient()
         stage12 = _class_in(_STAGE12, "DeepSpeedZeroOptimizer")
         stage3 = _class_in(_STAGE3, "DeepSpeedZeroOptimizer_Stage3")
         return any(
             [
-                self._put(stage12, "reduce_ready_partitions_and_remove_grads", _before_reduction_of_stage12(tell)),
-                self._put(stage12, "process_gradients", _after_accumulation_of_stage1(tell)),
-                self._put(stage3, "reduce_ready_partitions_and_remove_grads", _of_coalesced_stage3(tell)),
-                self._put(stage3, "reduce_independent_p_g_buckets_and_remove_grads", _before_reduction_of_stage3(tell)),
-                self._put(_class_in(_BF16, "BF16_Optimizer"), "_update_hp_grad", _after_accumulation_in_fp32(tell)),
+                self._put(stage12, "reduce_ready_partitions_and_remove_grads", _before_reduction_of_stage12(report)),
+                self._put(stage12, "process_gradients", _after_accumulation_of_stage1(report)),
+                self._put(stage3, "reduce_ready_partitions_and_remove_grads", _of_coalesced_stage3(report)),
+                self._put(
+                    stage3, "reduce_independent_p_g_buckets_and_remove_grads", _before_reduction_of_stage3(report)
+                ),
+                self._put(_class_in(_BF16, "BF16_Optimizer"), "_update_hp_grad", _after_accumulation_in_fp32(report)),
             ]
         )
 
@@ -56,20 +58,20 @@ class DeepSpeedReduction(Reduction):
     def _on_gradient(self) -> Callable[..., None]:
         owner = weakref.ref(self)
 
-        def tell(optimizer: Any, parameter: Any, gradient: Any, adds_up: bool = False) -> None:
+        def report(optimizer: Any, parameter: Any, gradient: Any, adds_up: bool = False) -> None:
             reduction = owner()
             if reduction is None or gradient is None or id(parameter) not in reduction._wanted:
                 return
-            if _coalesces(optimizer):  # all micro-batches are in it so far, and the reduction comes behind them
+            if _coalesces(optimizer):  # the gradient is the sum of all micro-batches so far, reduced after the last one
                 reduction._coalesced.add(id(parameter))
                 adds_up = False
             elif id(parameter) in reduction._coalesced:
                 reduction._coalesced.discard(id(parameter))
                 return
             add = reduction._sum_of if adds_up else _as_it_is
-            reduction._tell((each, add(optimizer, each, gradient)) for each in (parameter,))
+            reduction._report((each, add(optimizer, each, gradient)) for each in (parameter,))
 
-        return tell
+        return report
 
     def _sum_of(self, optimizer: Any, parameter: Any, gradient: Any) -> Any:
         before = self._sums.get(id(parameter))
@@ -120,12 +122,12 @@ def _gradient_of(optimizer: Any, parameter: Any) -> Any:
     return parameter.grad if get is None else get(parameter)
 
 
-def _before_reduction_of_stage12(tell: Callable[..., None]) -> Callable[[Any], Any]:
+def _before_reduction_of_stage12(report: Callable[..., None]) -> Callable[[Any], Any]:
     def wrap(original: Any) -> Any:
         def reduce(optimizer: Any, parameter: Any, *args: Any, **kwargs: Any) -> Any:
-            # Otherwise it is called for the last micro-batch alone, which has been told of.
+            # Otherwise it is called only for the last micro-batch, which is reported already.
             if _reduces_by_hooks(optimizer) and getattr(parameter, "ds_grad_is_ready", True):
-                tell(optimizer, parameter, _gradient_of(optimizer, parameter), optimizer.partition_gradients)
+                report(optimizer, parameter, _gradient_of(optimizer, parameter), optimizer.partition_gradients)
             return original(optimizer, parameter, *args, **kwargs)
 
         return reduce
@@ -133,13 +135,13 @@ def _before_reduction_of_stage12(tell: Callable[..., None]) -> Callable[[Any], A
     return wrap
 
 
-def _after_accumulation_of_stage1(tell: Callable[..., None]) -> Callable[[Any], Any]:
+def _after_accumulation_of_stage1(report: Callable[..., None]) -> Callable[[Any], Any]:
     def wrap(original: Any) -> Any:
         def process(optimizer: Any, parameter: Any, *args: Any, **kwargs: Any) -> Any:
             result = original(optimizer, parameter, *args, **kwargs)
-            stays = _coalesces(optimizer) or not _reduces_by_hooks(optimizer)  # otherwise its reduction is told of
+            stays = _coalesces(optimizer) or not _reduces_by_hooks(optimizer)  # otherwise the reduction reports it
             if stays and getattr(parameter, "ds_grad_is_ready", True):
-                tell(optimizer, parameter, _gradient_of(optimizer, parameter))
+                report(optimizer, parameter, _gradient_of(optimizer, parameter))
             return result
 
         return process
@@ -147,11 +149,11 @@ def _after_accumulation_of_stage1(tell: Callable[..., None]) -> Callable[[Any], 
     return wrap
 
 
-def _of_coalesced_stage3(tell: Callable[..., None]) -> Callable[[Any], Any]:
+def _of_coalesced_stage3(report: Callable[..., None]) -> Callable[[Any], Any]:
     def wrap(original: Any) -> Any:
         def reduce(optimizer: Any, parameter: Any, *args: Any, **kwargs: Any) -> Any:
             if _coalesces(optimizer) and getattr(parameter, "ds_grad_is_ready", True):
-                tell(optimizer, parameter, parameter.grad)
+                report(optimizer, parameter, parameter.grad)
             return original(optimizer, parameter, *args, **kwargs)
 
         return reduce
@@ -159,11 +161,11 @@ def _of_coalesced_stage3(tell: Callable[..., None]) -> Callable[[Any], Any]:
     return wrap
 
 
-def _before_reduction_of_stage3(tell: Callable[..., None]) -> Callable[[Any], Any]:
+def _before_reduction_of_stage3(report: Callable[..., None]) -> Callable[[Any], Any]:
     def wrap(original: Any) -> Any:
         def reduce(optimizer: Any, parameter: Any, *args: Any, **kwargs: Any) -> Any:
             if getattr(parameter, "ds_grad_is_ready", True):
-                tell(optimizer, parameter, parameter.grad, True)
+                report(optimizer, parameter, parameter.grad, True)
             return original(optimizer, parameter, *args, **kwargs)
 
         return reduce
@@ -171,13 +173,13 @@ def _before_reduction_of_stage3(tell: Callable[..., None]) -> Callable[[Any], An
     return wrap
 
 
-def _after_accumulation_in_fp32(tell: Callable[..., None]) -> Callable[[Any], Any]:
+def _after_accumulation_in_fp32(report: Callable[..., None]) -> Callable[[Any], Any]:
     def wrap(original: Any) -> Any:
         def update(optimizer: Any, parameter: Any, group: int, number: int, *args: Any, **kwargs: Any) -> Any:
             had_gradient = parameter.grad is not None
             result = original(optimizer, parameter, group, number, *args, **kwargs)
             if had_gradient:
-                tell(optimizer, parameter, optimizer.fp32_groups_gradients[group][number])
+                report(optimizer, parameter, optimizer.fp32_groups_gradients[group][number])
             return result
 
         return update

@@ -35,7 +35,7 @@ class Stage3(DeepSpeedOptimizer):
         return {"step": state.get("step"), **own}
 
     def _flat_state(self, flat: Any) -> Any:
-        # Of an offload by `ratio` the optimizer in reserve updates what stays on the device.
+        # With a partial offload (`ratio`), the backup optimizer updates the part that stays on the device.
         for optimizer in (self.optimizer.optimizer, getattr(self.optimizer, "backup_optimizer", None)):
             state = None if optimizer is None else optimizer.state.get(flat)
             if state:

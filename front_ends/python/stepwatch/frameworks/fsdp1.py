@@ -39,7 +39,7 @@ class Fsdp1Reduction(Reduction):
         original = None if runtime is None else runtime.__dict__.get("_post_backward_hook")
         if original is None:
             return False
-        tell = self._teller()
+        report = self._reporter()
         stand_ins: dict[int, list[Any]] = {}
         for part in self._parameters:
             if flat_of(part) is not None:
@@ -47,7 +47,7 @@ class Fsdp1Reduction(Reduction):
 
         @functools.wraps(original)
         def post_backward_hook(state: Any, handle: Any, *args: Any, **kwargs: Any) -> Any:
-            tell(_parts_of(handle.flat_param, stand_ins))
+            report(_parts_of(handle.flat_param, stand_ins))
             return original(state, handle, *args, **kwargs)
 
         self._patches.put(runtime, "_post_backward_hook", post_backward_hook)
@@ -58,7 +58,7 @@ def _parts_of(flat: Any, stand_ins: Mapping[int, Sequence[Any]]) -> Iterator[tup
     """Yield each parameter of FSDP1's flat parameter with its part of the gradient; padding lies between the parts."""
     if flat.grad is None:
         return
-    if flat._params is None:  # use_orig_params=False: the model has the flat one alone
+    if flat._params is None:  # use_orig_params=False: the model has only the flat parameter
         yield from parts_of_gradient(flat, stand_ins.get(id(flat), ()))
         return
     parts = zip(flat.grad.split(list(flat._numels_with_padding)), flat._is_padding_mask)

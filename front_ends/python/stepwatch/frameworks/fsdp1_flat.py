@@ -9,7 +9,8 @@ from stepwatch.frameworks.optimizer_adapter import OptimizerAdapter, Sharing
 from stepwatch.frameworks.parameter_sources import Lookup, group_of, no_moments, nothing, part_of
 
 _FLAT = "_flat_param"
-# What torch keeps of each parameter inside of a flat one. The fourth names this rank's elements, since torch 2.1.
+# Attributes of a flat parameter that describe the parameters inside. The fourth, since torch 2.1, has this rank's
+# elements.
 _KEPT = ("_param_infos", "_fqns", "_shapes", "_shard_param_infos")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from stepwatch.frameworks.reduction import Reduction
 
-# The second: before torch 2.6.
+# The second is for torch before 2.6.
 _PLACES = (
     "torch.distributed.fsdp._fully_shard._fsdp_param_group",
     "torch.distributed._composable.fsdp._fsdp_param_group",
@@ -38,18 +38,18 @@ class Fsdp2Reduction(Reduction):
         if foreach_reduce is None or post_backward is None:
             return False
 
-        tell = self._teller()
+        report = self._reporter()
 
         @functools.wraps(foreach_reduce)
         def reduce(fsdp_params: Sequence[Any], unsharded_grads: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
-            tell((part.sharded_param, gradient) for part, gradient in zip(fsdp_params, unsharded_grads))
+            report((part.sharded_param, gradient) for part, gradient in zip(fsdp_params, unsharded_grads))
             return foreach_reduce(fsdp_params, unsharded_grads, *args, **kwargs)
 
         @functools.wraps(post_backward)
         def accumulate(group: Any, *args: Any, **kwargs: Any) -> Any:
             result = post_backward(group, *args, **kwargs)
             if not group.reduce_grads:
-                tell(_accumulated(group.fsdp_params))
+                report(_accumulated(group.fsdp_params))
             return result
 
         self._patches.put(groups, "foreach_reduce", reduce)

@@ -90,7 +90,7 @@ class MegatronOptimizer(OptimizerAdapter):
         place = self._places.get(id(parameter))
         if gradient is None or place is None or (place.leaf is not None and place.start is None):
             return gradient
-        # A rank of a layer-wise optimizer has the whole reduced gradient also of what others update.
+        # With a layer-wise optimizer, a rank has the whole reduced gradient also of parameters that other ranks update.
         if place.leaf is None:
             return nothing() if self._reduces_parts else gradient
         return part_of(gradient, place.start, place.stop)
@@ -188,7 +188,7 @@ def _moments_of(optimizer: Any, key: Any) -> Any:
     unscaled = getattr(optimizer, "get_unscaled_state", None)
     if not state or unscaled is None:
         return state
-    # TransformerEngine's FusedAdam multiplies moments of few bits by a scale.
+    # TransformerEngine's FusedAdam scales moments in low precision.
     return {name: unscaled(key, name) for name in MOMENTS if name in state}
 
 

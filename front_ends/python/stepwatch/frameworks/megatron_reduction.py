@@ -25,7 +25,7 @@ class MegatronReduction(Reduction):
 
     def __init__(self, seen: Callable[..., None], guard: Callable[[str, Callable[[], None]], None]) -> None:
         super().__init__(seen, guard)
-        self._ready: set[int] = set()  # ids of parameters told of before the hook behind Megatron's comes
+        self._ready: set[int] = set()  # ids of parameters reported before the hook behind Megatron's runs
         self._reduced: set[int] = set()  # ids of the groups of buckets whose reduction has begun in this step
         self._handles: list[Any] = []
 
@@ -57,7 +57,7 @@ class MegatronReduction(Reduction):
                 reduction = owner()
                 if reduction is not None:
                     reduction._ready.add(id(parameter))
-                    reduction._tell(reduction._added(parameter))
+                    reduction._report(reduction._added(parameter))
                 return ready(group, parameter, *args, **kwargs)
 
             self._patches.put(bucket_group, "register_grad_ready", register_grad_ready)
@@ -78,7 +78,7 @@ class MegatronReduction(Reduction):
         for parameter in self._parameters:
             if not parameter.requires_grad or not hasattr(parameter, "main_grad"):
                 continue
-            # The node that Megatron has hooked as well; hooks are called in the order in which they came.
+            # Hooks the same node as Megatron; hooks run in the order of registration.
             with torch.enable_grad():
                 node = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
             self._handles.append(node.register_hook(_behind(owner, weakref.ref(parameter))))
@@ -92,21 +92,21 @@ class MegatronReduction(Reduction):
         if id(parameter) in self._ready:
             self._ready.discard(id(parameter))
         else:
-            self._tell(self._added(parameter))
+            self._report(self._added(parameter))
 
     def _before_reduction_of(self, group: Any) -> None:
-        # In the first step of all Megatron calls this twice, and does nothing the second time.
+        # In the very first step Megatron calls this twice; the second call has no effect.
         if id(group) in self._reduced:
             return
         self._reduced.add(id(group))
 
-        def tell() -> None:
+        def report() -> None:
             for bucket in group.buckets:
                 for parameter in bucket.params_list:
                     for _, gradient in self._added(parameter):
                         self._seen(id(parameter), gradient, True)
 
-        self._guard("reading gradients that Megatron reduces", tell)
+        self._guard("reading gradients that Megatron reduces", report)
 
     def begin_step(self) -> None:
         """Release the data of the previous step."""

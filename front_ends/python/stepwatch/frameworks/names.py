@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 _COMPILED = "_orig_mod"
-# The attributes under which FSDP1, activation checkpointing and torch.compile keep the module that they wrap.
+# The attributes under which FSDP1, activation checkpointing and torch.compile store the wrapped module.
 _PUT_IN = frozenset({"_fsdp_wrapped_module", "_checkpoint_wrapped_module", _COMPILED})
 
 

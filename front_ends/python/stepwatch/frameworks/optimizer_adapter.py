@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from stepwatch.frameworks.reduction import Reduction
 
-# Attributes under which optimizers hold the ones that they lead.
+# Attributes under which optimizers hold inner optimizers.
 _INSIDE = ("optimizer", "optim", "optimizers", "chained_optimizers", "base_optimizer")
-# Optimizers inside of each other that are looked through.
+# Limit of nested optimizers.
 _DEPTH_MAX = 8
-# Lists and dictionaries inside of each other that are looked into, and how long one may be: others hold tensors.
+# Limits of nested lists and dictionaries, and of their length: longer ones hold tensors.
 _CONTAINERS_MAX = 4
 _ELEMENTS_MAX = 64
 
@@ -239,5 +239,5 @@ def _names(slots: Any) -> list[str]:
 def _attribute(value: Any, name: str) -> Any:
     try:
         return getattr(value, name, None)
-    except Exception:  # a property of somebody's class
+    except Exception:  # a property of a foreign class may raise
         return None

@@ -43,7 +43,7 @@ def no_moments() -> dict[str, Any]:
 
 def group_of(parameters: Sequence[Any], inner: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a group of an optimizer with the model's parameters; its other entries stay live."""
-    return ChainMap({"params": parameters}, inner)  # type: ignore[arg-type]  # it is read only
+    return ChainMap({"params": parameters}, inner)  # type: ignore[arg-type]  # only read
 
 
 def part_of(tensor: Any, start: int, stop: int) -> Any:

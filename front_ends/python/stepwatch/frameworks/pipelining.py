@@ -11,7 +11,7 @@ from typing import Any
 from stepwatch.hooks.patches import Patches
 
 _STAGE = "torch.distributed.pipelining.stage"
-# Each runs a stage once to learn shapes; the last one in torch before 2.12.
+# Each runs a stage once to infer shapes; the last one exists in torch before 2.12.
 _INFERENCES = ("_forward_metadata_inference", "_backward_metadata_inference", "_shape_inference")
 
 
@@ -51,7 +51,7 @@ class Pipelining:
                 if callable(vars(kind).get(name)):
                     self._patches.put(kind, name, self._pausing(vars(kind)[name]))
         if callable(vars(stage).get("stage_backward_weight")):
-            self._patches.put(stage, "stage_backward_weight", self._telling(stage.stage_backward_weight))
+            self._patches.put(stage, "stage_backward_weight", self._reporting(stage.stage_backward_weight))
 
     def _pausing(self, original: Callable[..., Any]) -> Callable[..., Any]:
         owner = weakref.ref(self)
@@ -69,7 +69,7 @@ class Pipelining:
 
         return inference
 
-    def _telling(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _reporting(self, original: Callable[..., Any]) -> Callable[..., Any]:
         owner = weakref.ref(self)
 
         @functools.wraps(original)
@@ -80,12 +80,12 @@ class Pipelining:
             pipelining = owner()
             if pipelining is not None:
                 changed = [weight for weight, state in zip(weights, before) if _state_of(weight) != state]
-                pipelining._guard("reading gradients of a pipeline", lambda: pipelining._tell(changed))
+                pipelining._guard("reading gradients of a pipeline", lambda: pipelining._report(changed))
             return result
 
         return backward_weight
 
-    def _tell(self, weights: list[Any]) -> None:
+    def _report(self, weights: list[Any]) -> None:
         for weight in weights:
             self._accumulated(id(weight))
 

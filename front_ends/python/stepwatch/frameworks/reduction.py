@@ -40,9 +40,10 @@ class Reduction:
         Runs a function and keeps its exceptions from the training loop: guard(what, function).
     """
 
-    # For whom a torch, or a package, without the known places is named in a warning.
+    # The framework named in a warning if this version of it, or of torch, lacks the known functions.
     framework = ""
-    # Which rows of such parameters are of this rank's part, as half a sentence; "" if the optimizer says it.
+    # Half a sentence that names the kinds of rows covering only this rank's part; "" if the optimizer adapter supplies
+    # it.
     shares = ""
 
     def __init__(self, seen: Callable[..., None], guard: Callable[[str, Callable[[], None]], None]) -> None:
@@ -95,23 +96,23 @@ class Reduction:
         self._patches.remove()
         self._parameters = ()
 
-    def _tell(self, gradients: Iterable[tuple[Any, Any]]) -> None:
-        def tell() -> None:
+    def _report(self, gradients: Iterable[tuple[Any, Any]]) -> None:
+        def report() -> None:
             for parameter, gradient in gradients:
                 self._seen(id(parameter), gradient)
 
-        self._guard(f"reading gradients that {self.framework} reduces", tell)
+        self._guard(f"reading gradients that {self.framework} reduces", report)
 
-    def _teller(self) -> Callable[[Iterable[tuple[Any, Any]]], None]:
+    def _reporter(self) -> Callable[[Iterable[tuple[Any, Any]]], None]:
         """Return a function that reports gradients as long as this object exists.
 
         A function inside a framework must not keep an unclosed monitor or its model alive.
         """
         owner = weakref.ref(self)
 
-        def tell(gradients: Iterable[tuple[Any, Any]]) -> None:
+        def report(gradients: Iterable[tuple[Any, Any]]) -> None:
             reduction = owner()
             if reduction is not None:
-                reduction._tell(gradients)
+                reduction._report(gradients)
 
-        return tell
+        return report

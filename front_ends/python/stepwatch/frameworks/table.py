@@ -30,7 +30,7 @@ class Row(NamedTuple):
     adapter: str
 
 
-# The first row that fits a class, or the nearest of its bases, counts.
+# The first row that matches a class, or the nearest of its bases, applies.
 OPTIMIZERS = (
     Row("accelerate", "AcceleratedOptimizer", "optimizer_proxies:OptimizerProxy"),
     Row("accelerate", "DeepSpeedOptimizerWrapper", "optimizer_proxies:OptimizerProxy"),
@@ -49,14 +49,14 @@ OPTIMIZERS = (
     Row("torch.optim", "Optimizer", "torch_optimizer:TorchOptimizer"),
 )
 
-# Classes of modules whose parameters' hooks do not see gradients before they are reduced.
+# Classes of modules whose gradients are reduced before parameter hooks see them.
 REDUCTIONS = (
     Row("torch.distributed", "FullyShardedDataParallel", "fsdp1:Fsdp1Reduction"),
     Row("torch.distributed", "FSDPModule", "fsdp2:Fsdp2Reduction"),
     Row("megatron.core", "DistributedDataParallel", "megatron_reduction:MegatronReduction"),
 )
 
-# Modules whose parameters have reduced gradients when the backward pass is over, whoever updates them.
+# Modules whose parameters have reduced gradients after the backward pass, with any optimizer.
 _REDUCERS = (
     Row("torch.nn.parallel", "DistributedDataParallel", ""),
     Row("torch.distributed", "FullyShardedDataParallel", ""),

@@ -31,5 +31,5 @@ class _Dequantised:
 
 def _plain(moment: Any) -> Any:
     local = getattr(moment, "_local_tensor", moment)  # of a DTensor
-    # Every tensor has `dequantize`; it is for those that hold codes.
+    # Every tensor has `dequantize`, but only tensors with codes need it.
     return local.dequantize() if hasattr(local, "codes") else moment

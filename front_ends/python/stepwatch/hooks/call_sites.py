@@ -8,9 +8,9 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 
-# A search of a pattern that backtracks is bounded by the text that it sees; the innermost frames stand first.
+# Limits the text, and so the time, of a backtracking pattern; the innermost frames come first.
 _TEXT_MAX = 1000
-# Distinct stacks kept of one name.
+# Limit of distinct stacks per name.
 _STACKS_MAX = 100
 
 _OWN = os.path.dirname(os.path.dirname(__file__)) + os.sep

@@ -50,11 +50,11 @@ class CompiledCall:
     def __init__(self, module: Any, before: Callable[..., None], after: Callable[..., None]) -> None:
         self._module = module
         self._original = original = vars(module)[_CALL]
-        from stepwatch.hooks.eager_hooks import is_traced  # which needs torch
+        from stepwatch.hooks.eager_hooks import is_traced  # needs torch
 
         @functools.wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
-            if is_traced():  # compiled once more, with what is around it
+            if is_traced():  # compiled again, as part of the surrounding code
                 return original(*args, **kwargs)
             before(module, args, kwargs)
             try:

@@ -27,8 +27,8 @@ def eager(function: Callable[..., Any]) -> Callable[..., Any]:
     if disable is None:
         return function
     untraced = disable(function)
-    # The compiler takes what the first one returns for True. The second tells that it would look into whatever runs
-    # next in this thread, also where it has given up on the caller. Versions of torch that lack one take the long way.
+    # The compiler evaluates the first function as True. The second reports whether it intercepts the next frame of this
+    # thread, also after it has given up on the caller. Versions of torch without one of them use the slow path.
     is_traced = getattr(sys.modules.get("torch.compiler"), "is_dynamo_compiling", None)
     callback = getattr(sys.modules.get("torch._C._dynamo.eval_frame"), "get_eval_frame_callback", None)
     if is_traced is None or callback is None:

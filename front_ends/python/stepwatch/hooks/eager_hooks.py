@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from stepwatch.hooks.own_hook import OwnHook
 
-# Torch knows these functions when it compiles; the first since 2.3, the second before.
+# Torch's compiler recognises these functions; the first since 2.3, the second before.
 is_compiling = getattr(torch.compiler, "is_compiling", None) or getattr(torch._utils, "is_compiling", lambda: False)
 _symbolic_trace = sys.modules.get("torch.fx._symbolic_trace")
 

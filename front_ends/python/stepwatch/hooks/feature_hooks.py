@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import torch
     from stepwatch import _core
 
-# Features of one step; more are skipped, where steps never end.
+# Limit of features of one step; further ones are skipped, for programs whose steps never end.
 _PENDING_MAX = 100_000
 
 # (kind, module, micro-step, call) of a feature, and its columns as a tensor on the module's device.
@@ -36,7 +36,7 @@ class FeatureHooks:
     def __init__(self, session: _core.Session, guard: Callable[[str, Callable[[], None]], None]) -> None:
         self._session = session
         self._guard = guard
-        self._hung: list[tuple[Any, _FeatureHook, Any]] = []  # module, hook and what takes it off
+        self._hung: list[tuple[Any, _FeatureHook, Any]] = []  # module, hook and handle
         self._pending: list[_Pending] = []
 
     def install(self, modules: Sequence[torch.nn.Module], wanted: Sequence[tuple[str, int]], batch_first: bool) -> None:
@@ -116,12 +116,12 @@ class _FeatureHook(OwnHook):
         self.number = number
         self.compute = compute
         self._features = features
-        from stepwatch.hooks.eager_hooks import is_traced, is_transformed  # which need torch
+        from stepwatch.hooks.eager_hooks import is_traced, is_transformed  # need torch
 
         self._is_traced, self._is_transformed = is_traced, is_transformed
 
     def __call__(self, *given: Any, **_: Any) -> None:
-        # As hook(module, args, output), or with keyword arguments in between, by whoever has registered it anew.
+        # Called as hook(module, args, output), or with keyword arguments in between if other code registered it again.
         if len(given) in (3, 4) and not self._is_traced() and not self._is_transformed():
             self._features.observe(self, given[0], given[1], given[-1])
 

@@ -12,10 +12,10 @@ from typing import Any
 class Reading(enum.Enum):
     """The time at which the tensors of a step are read."""
 
-    IN_DOUBT = enum.auto()  # when `step` is called of which nobody knows yet whether an optimizer inside will update
-    AT_BEGIN = enum.auto()  # when `step` is called, or has computed the gradients by a closure
-    AT_UPDATE = enum.auto()  # when the update itself begins, whatever was done to the gradients before
-    AT_END = enum.auto()  # when all is over; weights may be updated
+    IN_DOUBT = enum.auto()  # when `step` is called and it is unknown whether an inner optimizer will update
+    AT_BEGIN = enum.auto()  # when `step` is called, or its closure has computed the gradients
+    AT_UPDATE = enum.auto()  # when the update itself begins, after any changes to the gradients
+    AT_END = enum.auto()  # after `step`; weights may be updated
 
 
 @dataclass(frozen=True)
@@ -69,15 +69,15 @@ class FollowedStep:
         self._is_running = False
         self._is_quiet = False
         self._is_read = False
-        self._is_in_doubt = False  # read, but for what an optimizer inside may be given
+        self._is_in_doubt = False  # read, except for gradients that an inner optimizer may receive
         self._waits_for_closure = False
         self._is_left_out = False
         self._has_stepped_inside = False  # in this step
         self._ever_stepped_inside = False
         self._has_waited = False
-        self.takes_inside = False  # the step of the only optimizer inside is a step of this one, wherever it is called
-        self._is_of_inside = False  # an optimizer inside steps, and `step` of this one has not been called
-        self._kept: Exception | None = None  # what the trainer gets out of the next step
+        self.takes_inside = False  # a step of the only inner optimizer is a step of this one, from any caller
+        self._is_of_inside = False  # an inner optimizer steps without a call of this one's `step`
+        self._kept: Exception | None = None  # raised to the trainer by the next step
 
     def _safely(self, work: Callable[..., Any], *args: Any) -> Any:
         """Run our part of a call from other code; None if it fails."""
@@ -101,7 +101,7 @@ class FollowedStep:
         if self._is_quiet:
             return args, kwargs
         closure = args[0] if args else kwargs.get("closure")
-        if callable(closure):  # some optimizers take other things there
+        if callable(closure):  # some optimizers accept other arguments there
             closure = self._reading_after(closure)
             return ((closure, *args[1:]), kwargs) if args else (args, {**kwargs, "closure": closure})
         if not self._reads_inside or (self._has_waited and not self._ever_stepped_inside):
@@ -137,7 +137,7 @@ class FollowedStep:
             self._safely(self._end)
 
     def _begin_inside(self) -> None:
-        # Two-step methods, such as sharpness-aware minimisation, lead an optimizer by methods of their own.
+        # Two-step methods, such as sharpness-aware minimisation, call an inner optimizer from their own methods.
         self._is_of_inside = True
         self._begin((), {})
 
@@ -168,7 +168,7 @@ class FollowedStep:
 
     def skip(self) -> None:
         """Count a step that was skipped from outside, with the gradients that caused the skip."""
-        if self._is_running:  # he is called in the midst of it, by a wrapper
+        if self._is_running:  # called during the step, by a wrapper
             if not self._has_stepped_inside:
                 self._is_left_out = True
                 if not self._is_quiet:
@@ -179,7 +179,7 @@ class FollowedStep:
             return
         try:
             self._calls.before(Reading.AT_BEGIN)
-        except Exception as error:  # the trainer expects it of `step`, not of whoever has left that out
+        except Exception as error:  # the trainer expects it from `step`, not from the code that skipped it
             self._kept = error
         self._calls.after(False)
 

@@ -26,13 +26,13 @@ class ScalerSteps:
         self.after = after
         self._patches = [_patch_of(scaler) for scaler in _scaler_classes()]
         for patch in self._patches:
-            patch.told.add(self)
+            patch.monitors.add(self)
             weakref.finalize(self, patch.take_off_unused).atexit = False
 
     def remove(self) -> None:
         """Restore `step` of the classes after the last monitor, unless other code has replaced ours."""
         for patch in self._patches:
-            patch.told.discard(self)
+            patch.monitors.discard(self)
             patch.take_off_unused()
         self._patches = []
 
@@ -43,11 +43,11 @@ class _Patch:
     def __init__(self, scaler: Any) -> None:
         self.scaler = scaler
         self.original = original = scaler.__dict__["step"]
-        self.told: weakref.WeakSet[ScalerSteps] = weakref.WeakSet()
+        self.monitors: weakref.WeakSet[ScalerSteps] = weakref.WeakSet()
 
         @functools.wraps(original)
         def step(scaler_object: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-            monitors = list(self.told)
+            monitors = list(self.monitors)
             for monitor in monitors:
                 monitor.before(optimizer)
             result = original(scaler_object, optimizer, *args, **kwargs)
@@ -61,14 +61,14 @@ class _Patch:
 
     def take_off_unused(self) -> None:
         """Restore `step` of the class if no monitor is registered and no other code has replaced ours."""
-        if not list(self.told) and self.scaler.__dict__.get("step") is self.step:
+        if not list(self.monitors) and self.scaler.__dict__.get("step") is self.step:
             self.scaler.step = self.original
 
 
 def _patch_of(scaler: type) -> _Patch:
     """Return the installed patch, or install one."""
     step = scaler.__dict__["step"]
-    # The mark alone proves nothing: functools.wraps copies it to the wrappers of others.
+    # The mark alone is not a proof: functools.wraps copies it to other wrappers.
     patch = getattr(step, "_stepwatch_patch", None)
     return patch if patch is not None and patch.step is step else _Patch(scaler)
 

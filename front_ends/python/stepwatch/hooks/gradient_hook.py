@@ -42,7 +42,7 @@ class GradientHook:
         self._place = _INCOMING if is_incoming else _ACCUMULATED
         hooks = getattr(parameter, self._place)
         if hooks is None or is_swapped:
-            # As torch does it, which refuses a parameter that is frozen at the moment.
+            # Registers like torch, which rejects a parameter that is frozen at the moment.
             hooks = OrderedDict()
             setattr(parameter, self._place, hooks)
         hooks[id(hook)] = hook
@@ -65,7 +65,7 @@ class GradientHook:
         return True
 
     def _move(self, key: int) -> None:
-        # Torch reads the order in which keys were put in, which `move_to_end` leaves as it is.
+        # Torch uses the insertion order of keys, which `move_to_end` does not change.
         if not self._is_incoming:
             if next(iter(self._hooks)) != key:
                 for other in [other for other in self._hooks if other != key]:
@@ -77,5 +77,5 @@ class GradientHook:
         """Remove the hook."""
         self._hooks.pop(id(self._hook), None)
         if self._is_incoming and not self._hooks and self._parameter._backward_hooks is self._hooks:
-            # Otherwise torch would call into Python for it in every backward pass, for nothing.
+            # Otherwise torch would call into Python for it in every backward pass, without effect.
             self._parameter._backward_hooks = None

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     import torch
     from stepwatch import _core
 
-# Steps without collecting after which hooks come off until the next collected step: putting them on and off costs about
-# as much as leaving them on for two steps.
+# Steps without collection after which hooks are removed until the next collected step: removing and installing them
+# costs about as much as keeping them for two steps.
 _IDLE_STEPS = 2
-# Collected steps in a row after which modules are looked at that were compiled meanwhile.
+# Consecutive collected steps after which the set looks for newly compiled modules.
 _COMPILED_STEPS = 2
 
 _BEFORE, _AFTER = operator.attrgetter("_forward_pre_hooks"), operator.attrgetter("_forward_hooks")
@@ -64,8 +64,8 @@ class HookSet:
         self._pipelining = Pipelining(session.pause, self._accumulated, guard)
         self._sharded_wanted: dict[int, int] = {}  # id of a parameter -> its index
         self._gradients_by_id: dict[int, int] = {}  # likewise
-        self._said_unseen: set[str] = set()
-        self._said_unhookable = False
+        self._warned_unseen: set[str] = set()
+        self._warned_unhookable = False
 
     def set_model(self, index: ModelIndex) -> None:
         """Remove all hooks, and install later ones on another model.
@@ -114,7 +114,7 @@ class HookSet:
             self._find_lost()
 
     def _find_lost(self) -> None:
-        # Somebody has cleared the hooks of a module, or has made it anew in its place.
+        # Other code has cleared the hooks of a module or replaced the module.
         for index, handles in list(self._module_hooks.items()):
             module = [self._index.modules[index]]
             hang = zip((_BEFORE, _AFTER), handles)
@@ -123,7 +123,7 @@ class HookSet:
                 self._is_stale = True
 
     def _find_compiled(self) -> None:
-        # Compiled since the hooks were hung: they were traced at the first call and do nothing.
+        # Compiled after the hooks were installed: they were traced at the first call and have no effect.
         for index, handles in list(self._module_hooks.items()):
             if is_compiled(self._index.modules[index]) and not any(isinstance(each, CompiledCall) for each in handles):
                 self._take_off(self._module_hooks.pop(index))
@@ -161,7 +161,7 @@ class HookSet:
             self._guard("taking off a hook", lambda: handle.remove())  # noqa: B023
 
     def _hang_on_module(self, index: int) -> None:
-        from stepwatch.hooks.eager_hooks import EagerHook  # which needs torch
+        from stepwatch.hooks.eager_hooks import EagerHook  # needs torch
 
         module = self._index.modules[index]
         handles = self._module_hooks[index] = []
@@ -171,19 +171,19 @@ class HookSet:
             return
         try:
             handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
-            # Called where the module raises as well: what is kept of the call would keep its graph alive.
+            # Called also if the module raises: data of the call would otherwise keep its graph alive.
             handles.append(module.register_forward_hook(after, with_kwargs=True, always_call=True))
         except RuntimeError as error:  # a scripted module
-            if not self._said_unhookable:
+            if not self._warned_unhookable:
                 chunk, name, kind, _, _ = self._index.module_rows[index]
                 self._session.warn(
                     f"the module {chunk}:{name} ({kind}) does not accept hooks ({error}): it and modules like it have "
                     "no rows of activations; the modules around it and its parameters have their rows"
                 )
-            self._said_unhookable = True
+            self._warned_unhookable = True
 
     def _hang_on_gradient(self, index: int, parameter: torch.nn.Parameter, is_swapped: bool = False) -> None:
-        if hasattr(parameter, "materialize"):  # of a lazy module: it takes hooks after its first call
+        if hasattr(parameter, "materialize"):  # of a lazy module: accepts hooks only after its first call
             self._is_stale = True
         elif parameter.is_leaf:
             is_incoming = self._session.reads_incoming(index)
@@ -228,12 +228,12 @@ class HookSet:
                 self._reductions[kind] = kind(self._before_reduction, self._guard)
             own = [self._index.parameters[index] for index in sorted(wanted) if self._index.sharded[index] is kind]
             if not self._reductions[kind].watch(own):
-                self._say_unseen(kind.framework, len(own))
+                self._warn_unseen(kind.framework, len(own))
 
-    def _say_unseen(self, framework: str, count: int) -> None:
-        if framework in self._said_unseen:
+    def _warn_unseen(self, framework: str, count: int) -> None:
+        if framework in self._warned_unseen:
             return
-        self._said_unseen.add(framework)
+        self._warned_unseen.add(framework)
         self._session.warn(
             f"unsupported version of {framework}: the gradients of {count} sharded parameters cannot be read before "
             "their reduction; wg_distribution has no rows of grad_unreduced for them; grad_reduced has this rank's "

@@ -23,7 +23,7 @@ class HookedStep(FollowedStep):
 
     def __init__(self, optimizer: Any, calls: StepCalls, reads_inside: bool = False) -> None:
         super().__init__(optimizer, calls, reads_inside)
-        self._depth = 0  # of steps of the same optimizer inside of its step: a class that calls that of its base
+        self._depth = 0  # nested steps of the same optimizer: a class whose step calls that of its base
         self._handles = [
             optimizer.register_step_pre_hook(eager(self._before)),
             optimizer.register_step_post_hook(eager(self._after)),

@@ -12,13 +12,13 @@ from typing import Any
 
 import torch
 
-# Scores of attention held at once: 16 MiB in float32, however long the sequence is.
+# Limit of attention scores held at once: 16 MiB in float32 for any length of sequence.
 _SCORES_MAX = 1 << 22
 
-# Steps for a singular value. That of a square Gaussian matrix, a hard case because its spectrum ends densely, is then
-# right to 1e-5 for 4096 rows.
+# Steps per singular value. For a square Gaussian matrix, a hard case because its spectrum ends densely, the result is
+# then right to 1e-5 for 4096 rows.
 _STEPS_MAX = 64
-# Relative length below which what is left after orthogonalisation in float32 has no direction.
+# Relative length below which a remainder of orthogonalisation in float32 has no meaningful direction.
 _NOISE = 1e-5
 
 
@@ -154,7 +154,7 @@ def _largest_singular_value(matrix: torch.Tensor, frobenius: torch.Tensor) -> to
 def _new_direction(vector: torch.Tensor, basis: torch.Tensor) -> torch.Tensor:
     """Return the unit part of `vector` orthogonal to the basis; zero if that part is rounding noise."""
     noise = torch.linalg.vector_norm(vector) * _NOISE
-    for _ in range(2):  # once leaves behind what was rounded
+    for _ in range(2):  # a second pass removes the rounding error of the first
         vector = torch.addmv(vector, basis.t(), basis @ vector, alpha=-1)
     length = torch.linalg.vector_norm(vector)
     return torch.where(length > noise, vector / length, torch.zeros_like(vector))
@@ -170,8 +170,8 @@ def _start(size: int, device: torch.device) -> torch.Tensor:
 
 
 def _largest_eigenvalue(gram: torch.Tensor) -> torch.Tensor:
-    # Squared twenty times, a small positive matrix has taken a million power iterations; no library call that would
-    # wait for the device to report convergence.
+    # Squaring twenty times equals a million power iterations for a small positive matrix, without a library call that
+    # would wait for the device to report convergence.
     power = gram
     for _ in range(20):
         power = power / torch.linalg.vector_norm(power)
@@ -200,7 +200,7 @@ def router_weight(weight: torch.Tensor) -> torch.Tensor:
             columns = columns.t()
         experts = columns.shape[1]
         directions = torch.nn.functional.normalize(columns, dim=0)
-        # The product has every pair twice and each row with itself: keep each pair once.
+        # The product has every pair twice, and each row with itself: keep each pair once.
         everyone = directions.sum(dim=1).square().sum()
         itself = directions.square().sum()
         return ((everyone - itself) / (experts * (experts - 1))).reshape(1)

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from stepwatch import _core
 
 _MOMENTS = {"exp_avg", "exp_avg_sq"}
-_OF_MOMENTS = (*sorted(_MOMENTS), "other")  # the last: mg_direction
+_OF_MOMENTS = (*sorted(_MOMENTS), "other")  # the last is for mg_direction
 _GRADIENTS = ("grad_unreduced", "grad_reduced")
 _WEIGHTS = ("param_origin", "param_updated")
-# Before its first update an optimizer has no state yet.
+# An optimizer has no state before its first update.
 _STEPS = 2
-# Steps that the program ends, in which no optimizer does anything.
+# Steps ended by the program without any optimizer update.
 _STEPS_WITHOUT_UPDATE = 8
 
 
@@ -38,7 +38,7 @@ class MissingRows:
         self._is_reduced = True
         self._steps = 0
         self._steps_without_update = 0
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     def set_model(self, index: ModelIndex, adapters: Sequence[OptimizerAdapter], is_reduced: bool) -> None:
         """Replace the watched model and optimizers.
@@ -71,14 +71,14 @@ class MissingRows:
         if not self._session.collecting:
             return
         if not self._adapters:
-            self._tell_no_update(
+            self._warn_no_update(
                 "no optimizer is watched, and these rows are read around its update; pass one to "
                 "watch(model, optimizer) or attach(model, optimizer)"
             )
         elif not has_stepped:
             self._steps_without_update += 1
             if self._steps_without_update == _STEPS_WITHOUT_UPDATE:
-                self._tell_no_update(
+                self._warn_no_update(
                     f"they are read around a step of {_class_of(self._adapters[0])}, and none was seen"
                 )
         if self._steps == _STEPS or not has_updated:
@@ -87,10 +87,10 @@ class MissingRows:
         if self._steps == _STEPS:
             self._look()
 
-    def _tell_no_update(self, why: str) -> None:
-        if "optimizer" in self._told:
+    def _warn_no_update(self, why: str) -> None:
+        if "optimizer" in self._warned:
             return
-        self._told.add("optimizer")
+        self._warned.add("optimizer")
         kinds = [kind for kind, *_ in self._session.yield_of_kinds() if kind != "grad_unreduced"]
         if kinds:
             self._session.warn(f"{', '.join(kinds)} have no rows: {why}")
@@ -126,15 +126,15 @@ class MissingRows:
             why = "it is unknown whether its gradients are reduced when its step begins"
         else:
             why = "the gradients are not where torch keeps them"
-        self._tell(kind, missing, seen, why)
+        self._warn(kind, missing, seen, why)
 
     def _look_at_weights(self, kind: str, lists: Any) -> None:
         seen, empty, silent = lists
-        # The optimizer of one that is frozen may not step any more.
+        # The optimizer of a frozen parameter may have stopped stepping.
         silent = [number for number in silent if self._index.parameters[number].requires_grad]
-        self._tell(kind, silent, seen, "the weights are not in the parameters")
+        self._warn(kind, silent, seen, "the weights are not in the parameters")
         if not seen and not silent and all(self._has_part(number) for number in empty):
-            self._tell(kind, empty, seen, "the parameters have no element in this process")
+            self._warn(kind, empty, seen, "the parameters have no element in this process")
 
     def _look_at_moments(self, kinds: dict[str, Any], with_gradient: set[int]) -> None:
         wanted = [kinds[kind] for kind in _OF_MOMENTS if kind in kinds]
@@ -143,16 +143,16 @@ class MissingRows:
             return
         seen = {number for lists in wanted for number in (*lists[0], *lists[1])}
         silent = {number for lists in wanted for number in lists[2]} - seen
-        # What has none yet beside others with moments has just had its first update.
+        # A parameter without moments beside others with moments has just had its first update.
         missing = [
             number
             for number in sorted(silent if not seen and not with_gradient else silent & with_gradient)
             if self._has_part(number) and not _MOMENTS & set(self._state_of(number))
         ]
         adapter = self._adapter_of(missing[0]) if missing else None
-        if adapter is None or "exp_avg" in self._told:
+        if adapter is None or "exp_avg" in self._warned:
             return
-        self._told.add("exp_avg")
+        self._warned.add("exp_avg")
         self._session.warn(
             f"{_class_of(adapter)} keeps no exp_avg and exp_avg_sq for {len(missing)} parameters (Adam and AdamW "
             "do): mv_distribution and mg_direction have no rows for them, ur_distribution has no images; "
@@ -164,9 +164,9 @@ class MissingRows:
         for kind, other in (("exp_avg", "exp_avg_sq"), ("exp_avg_sq", "exp_avg")):
             silent = kinds[kind][2] if kind in kinds else ()
             missing = [number for number in silent if _MOMENTS & set(self._state_of(number)) == {other}]
-            if not missing or kind in self._told:
+            if not missing or kind in self._warned:
                 continue
-            self._told.add(kind)
+            self._warned.add(kind)
             adapter = self._adapter_of(missing[0])
             self._session.warn(
                 f"{_class_of(adapter)} keeps {other} and no {kind} for {len(missing)} parameters: the latter has no "
@@ -180,9 +180,9 @@ class MissingRows:
         if called and not unseen:
             self._look_at_direct_calls(uncalled)
             return
-        if not unseen or "actv" in self._told:
+        if not unseen or "actv" in self._warned:
             return
-        self._told.add("actv")
+        self._warned.add("actv")
         if called:
             name = self._index.module_rows[unseen[0]][1]
             self._session.warn(
@@ -211,19 +211,19 @@ class MissingRows:
                 or any(_has_gradient(own) for own in modules[number].parameters(recurse=False))
             )
         ]
-        if not missing or "forward" in self._told:
+        if not missing or "forward" in self._warned:
             return
-        self._told.add("forward")
+        self._warned.add("forward")
         name = self._index.module_rows[missing[0]][1] or type(modules[missing[0]]).__name__
         self._session.warn(
             f"xy_distribution has no rows for {len(missing)} modules that take part ({name} is one): torch never "
             "calls them, their forward or other methods are called directly; call the module itself"
         )
 
-    def _tell(self, kind: str, missing: Sequence[int], seen: Sequence[int], why: str) -> None:
-        if not missing or kind in self._told:
+    def _warn(self, kind: str, missing: Sequence[int], seen: Sequence[int], why: str) -> None:
+        if not missing or kind in self._warned:
             return
-        self._told.add(kind)
+        self._warned.add(kind)
         adapter = self._adapter_of(missing[0])
         name = self._index.parameter_rows[missing[0]][1]
         self._session.warn(

@@ -27,7 +27,7 @@ class ModelChanges:
 
     def __init__(self, session: _core.Session) -> None:
         self._session = session
-        self._trained: dict[int, Any] = {}  # by id, which holds as long as the parameter
+        self._trained: dict[int, Any] = {}  # by id, which is valid while the parameter exists
         self._is_stale = False
         self._modules: list[Any] = []
         self._children: list[Any] = []

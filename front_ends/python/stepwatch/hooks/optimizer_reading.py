@@ -33,10 +33,10 @@ class OptimizerReading:
         self._number = number
         self._adapter = adapter
         self._is_reduced = is_reduced or adapter.is_understood
-        # Until a step has been seen to leave gradients as they were: they are read behind it.
+        # Until one step is known to leave gradients unchanged, they are read after the step.
         self._is_in_doubt = not is_reduced and adapter.is_understood and adapter.may_reduce_itself
         self._before: dict[int, Any] = {}
-        self._at_begin: dict[int, Any] | None = None  # the same, where nothing but the weights has been read yet
+        self._at_begin: dict[int, Any] | None = None  # the same, if only the weights have been read so far
         self._gone: set[int] = set()
 
     def before_update(self, reading: Reading, gone: set[int]) -> None:
@@ -61,11 +61,11 @@ class OptimizerReading:
         continues = at_begin is not None and reading is not Reading.AT_BEGIN
         is_reduced = self._is_reduced
         if not is_reduced and reading is Reading.AT_UPDATE:
-            # What the optimizer inside is given is what it updates by, and nothing reduces that any more.
+            # The inner optimizer updates by the gradients that it receives, and no later reduction changes them.
             is_reduced, reduced = True, _GradientsOf(adapter.groups())
         moments = adapter.moments()
         gradients = _gradients_of(adapter.groups()) if self._is_in_doubt or continues else {}
-        if reading is Reading.AT_END:  # what was there before the update is gone, but gradients that nobody has touched
+        if reading is Reading.AT_END:  # the state before the update is lost, except for unchanged gradients
             moments = weights = _NOTHING
             is_reduced = is_reduced and gradients == at_begin
             gradients = at_begin or gradients

@@ -27,10 +27,10 @@ class ReplacedStep(FollowedStep):
     def __init__(self, optimizer: Any, calls: StepCalls, reads_inside: bool = False) -> None:
         super().__init__(optimizer, calls, reads_inside)
         self._active = True
-        # What torch compiles calls these as they are.
+        # Code compiled by torch calls these without tracing them.
         self._begins, self._ends = eager(self._begin), eager(self._end)
         try:
-            self._own_step = vars(optimizer).get("step")  # set on the object itself, by an LR scheduler for instance
+            self._own_step = vars(optimizer).get("step")  # set on the object itself, for instance by an LR scheduler
             self._original = optimizer.step
             if self._own_step is None:
                 self._original = _step_of_class(optimizer, self._original)
@@ -43,13 +43,13 @@ class ReplacedStep(FollowedStep):
 
     def _put_on(self, original: Any) -> None:
         def step(owner: Any, *args: Any, **kwargs: Any) -> Any:
-            if owner is not self.optimizer:  # of a copy of the optimizer, which takes along what is set on it
+            if owner is not self.optimizer:  # a copy of the optimizer, whose instance attributes were copied too
                 return getattr(original, "__func__", original)(owner, *args, **kwargs)
             return self._run(args, kwargs)
 
         functools.update_wrapper(step, getattr(original, "__func__", original))
         step._stepwatch_owner = self  # type: ignore[attr-defined]
-        # A bound method, as LR schedulers expect that wrap it in their turn.
+        # A bound method, as expected by LR schedulers, which wrap it in turn.
         self._patched = types.MethodType(step, self.optimizer)
         self.optimizer.step = self._patched
 
@@ -71,7 +71,7 @@ class ReplacedStep(FollowedStep):
             else:
                 self.optimizer.step = self._own_step
             return
-        # Another monitor has come since: it goes on without this one.
+        # Another monitor has wrapped the step later: it continues without this one.
         while outer is not None:
             inner = _owner_of(outer._own_step)
             if inner is self:
@@ -89,6 +89,6 @@ def _step_of_class(optimizer: Any, step: Any) -> Any:
 
 
 def _owner_of(step: Any) -> ReplacedStep | None:
-    # The mark alone proves nothing: functools.wraps copies it to the wrappers of others.
+    # The mark alone is not a proof: functools.wraps copies it to other wrappers.
     owner = getattr(step, "_stepwatch_owner", None)
     return owner if owner is not None and owner._patched is step else None

@@ -55,7 +55,7 @@ class _StackHook(OwnHook):
     """Records the stack of the current call."""
 
     def __init__(self, stacks: dict[str, list[tuple[CodeType, int]]], name: str) -> None:
-        from stepwatch.hooks.eager_hooks import is_compiling  # which needs torch
+        from stepwatch.hooks.eager_hooks import is_compiling  # needs torch
 
         self._stacks = stacks
         self._name = name
@@ -67,7 +67,7 @@ class _StackHook(OwnHook):
 
 
 def _frames_from(depth: int) -> list[tuple[CodeType, int]]:
-    # The code and not the frame, which would keep the tensors of its variables alive.
+    # Keeps the code and not the frame, which would keep the tensors of its variables alive.
     frame = sys._getframe(depth + 1)
     stack = []
     while frame is not None:

@@ -16,7 +16,7 @@ from stepwatch.hooks.grad_scaler import ScalerSteps
 from stepwatch.hooks.hooked_step import HookedStep, StepsInside, takes_step_hooks
 from stepwatch.hooks.replaced_step import ReplacedStep
 
-BY_HAND = "end_step"  # in the place of an optimizer
+BY_HAND = "end_step"  # stands for an optimizer
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class _Followed:
     adapter: OptimizerAdapter
     step: FollowedStep
     inside: StepsInside | None
-    member: int  # of the rule
+    member: int  # its number in the rule
     is_of_model: bool  # it had parameters of the model when it was added
     number: int = 0
 
@@ -149,14 +149,15 @@ class StepClock:
         )
         parts = [part for part in adapter.parts if part is not optimizer and takes_step_hooks(part)]
         kind = HookedStep if takes_step_hooks(optimizer) else ReplacedStep
-        # A step of somebody's own may do more before the update: zero gradients, compute them, clip or reduce them.
+        # A custom step may do more before the update: zero gradients, compute them, clip or reduce them.
         reads_inside = bool(parts) and (adapter.may_reduce_itself or not adapter.is_understood)
         step = kind(optimizer, calls, reads_inside)
         step.takes_inside = len(parts) == 1
         begins = step.on_inside if reads_inside else step.note_inside
         inside = StepsInside(parts, begins, step.on_end_inside) if parts else None
         followed = _Followed(adapter, step, inside, self._rule.add(), bool(own & parameters))
-        # One whose parameters are gone, or are all updated by new ones, is not kept alive for steps that are over.
+        # An optimizer without parameters in the model, or whose parameters are all updated by new ones, is not kept
+        # alive for past steps.
         new = [each.adapter for each in self._followed if each.step.count == 0]
         own = own.union(*map(_parameters_of, new))
         old = [each for each in self._followed if _is_over(each, own, parameters)]
@@ -187,7 +188,7 @@ class StepClock:
         return ends
 
     def _after_backward(self, end: Callable[[], None]) -> None:
-        # Optimizers that step in the backward pass: what the pass still reaches belongs to this step.
+        # Optimizers that step in the backward pass: later parts of the pass belong to the same step.
         if len(self._followed) > 1 and _is_in_backward():
             _queue_callback(end)
         else:

@@ -14,11 +14,10 @@ if TYPE_CHECKING:
     from stepwatch.frameworks.optimizer_adapter import OptimizerAdapter
 
 _BINS = 30
-# After one update every ratio is 1 or -1, which rounding in float32 puts a little inside or outside.
+# After one update every ratio is 1 or -1, which float32 rounding moves slightly in or out of range.
 _ROUNDING = 1e-5
 _LEAST, _MOST = -1 - _ROUNDING, 1 + _ROUNDING
-# Elements that are counted at once. It bounds the memory that counting needs, and a float32, in which histc counts,
-# holds every number up to here.
+# Elements counted at once. This bounds the memory of counting, and histc counts in float32, which is exact up to here.
 _CHUNK = 1 << 24
 
 
@@ -37,7 +36,7 @@ class UpdateRatios:
 
     def __init__(self, session: _core.Session) -> None:
         self._session = session
-        self._wanted: dict[int, tuple[int, torch.nn.Parameter]] = {}  # by id, which holds as long as the parameter
+        self._wanted: dict[int, tuple[int, torch.nn.Parameter]] = {}  # by id, which is valid while the parameter exists
         self._pending: dict[int, torch.Tensor] = {}
 
     def install(self, parameters: Iterable[tuple[int, torch.nn.Parameter]]) -> None:
@@ -66,7 +65,7 @@ class UpdateRatios:
                 number, _ = self._wanted.get(id(parameter), (None, None))
                 if number is None or number in self._pending:
                     continue
-                # A subscript would add an entry: optimizers keep a defaultdict.
+                # A subscript would add an entry: optimizers use a defaultdict.
                 counts = spread_of(state.get(parameter) or {}, group)
                 if counts is not None:
                     self._pending[number] = counts
@@ -141,7 +140,7 @@ def _wide(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _histogram(tensor: torch.Tensor) -> torch.Tensor:
-    # Skips NaN and what lies beyond the ends.
+    # Skips NaN and values beyond the ends.
     return tensor.histc(_BINS, _LEAST, _MOST).long()
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from stepwatch.reporting.reporter import Reporter
 
-# Frames of each exception of a chain that are kept, the innermost ones.
+# Limit of frames kept of each exception of a chain, innermost first.
 _FRAMES_MAX = 60
 
 
@@ -47,19 +47,19 @@ class ExceptionHooks:
             self._before = self._before_of_threads = None
 
     def _on_exception(self, kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
-        tell_end(self._reporters, kind, value, trace)
+        report_end(self._reporters, kind, value, trace)
         self._before(kind, value, trace)
 
     def _on_exception_of_thread(self, args: Any) -> None:
         try:
             if args.exc_type is not SystemExit:
-                _tell(self._reporters(), args.exc_type, args.exc_value, args.exc_traceback, ends_run=False)
+                _report(self._reporters(), args.exc_type, args.exc_value, args.exc_traceback, ends_run=False)
         except Exception:
             pass
         self._before_of_threads(args)
 
 
-def tell_end(
+def report_end(
     reporters: Callable[[], Iterable[Reporter]],
     kind: type[BaseException],
     value: BaseException | None,
@@ -79,12 +79,12 @@ def tell_end(
             for reporter in reporters():
                 reporter.ends_by_signal()
         elif not issubclass(kind, (SystemExit, GeneratorExit)):
-            _tell(reporters(), kind, value, trace, ends_run=True)
+            _report(reporters(), kind, value, trace, ends_run=True)
     except Exception:
         pass
 
 
-def _tell(
+def _report(
     reporters: Iterable[Reporter],
     kind: type[BaseException],
     value: BaseException | None,

@@ -14,7 +14,7 @@ from stepwatch.reporting.reporter import Reporter
 
 _CALLBACKS = "transformers.trainer_callback"
 _TRAINERS = "transformers.trainer"
-# What its logs call otherwise than a beat does.
+# Names in its logs that differ from those of a beat.
 _NAMES = {"learning_rate": "lr", "num_input_tokens_seen": "tokens"}
 
 
@@ -54,7 +54,7 @@ def watch(patches: Patches, reporter_of: Callable[[Any], Reporter | None]) -> No
 
     _before(patches, handler, "on_log", lambda self, args, state, control, logs, *_: logged(self, logs))
     _before(patches, handler, "on_prediction_step", lambda self, *_: predicting(self))
-    # An evaluation that raises, or is left, is over with the next step at the latest.
+    # An evaluation that raises or is aborted ends with the next step at the latest.
     for name in ("on_evaluate", "on_predict", "on_step_begin"):
         _before(patches, handler, name, lambda self, *_: evaluated(self))
 

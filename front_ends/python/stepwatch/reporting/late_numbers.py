@@ -12,7 +12,7 @@ from stepwatch.page_pool import PagePool, is_written
 if TYPE_CHECKING:
     import torch
 
-# Reports under way at one time; one more than that drops the oldest.
+# Limit of pending reports; one more drops the oldest.
 _REPORTS_MAX = 64
 _CELLS_MIN = 8
 
@@ -21,7 +21,7 @@ _CELLS_MIN = 8
 class _Report:
     names: list[str]
     step: int
-    page: torch.Tensor  # in host memory; a mark stands where no number is written yet
+    page: torch.Tensor  # in host memory; a mark fills cells that are not written yet
     source: torch.Tensor  # kept until it is copied
 
 

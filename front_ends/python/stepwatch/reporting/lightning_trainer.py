@@ -16,7 +16,7 @@ _PACKAGES = ("lightning.pytorch", "pytorch_lightning")
 _CONNECTOR = ".trainer.connectors.logger_connector.logger_connector"
 _TRAINER = ".trainer.trainer"
 _EVALUATION = ".loops.evaluation_loop"
-# Under which names programs log the loss of training, the likeliest first.
+# Common names of the logged training loss, the likeliest first.
 _LOSSES = ("loss", "train_loss", "train/loss", "training_loss", "train_loss_step", "train/loss_step", "loss_step")
 
 

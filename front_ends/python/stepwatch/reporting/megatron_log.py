@@ -14,7 +14,7 @@ from stepwatch.reporting.quietly import quietly
 from stepwatch.reporting.reporter import Reporter
 
 _MODULES = ("megatron.training.training", "megatron.training")
-# Parameters of training_log, by their names in a beat; its versions differ in their order.
+# Parameters of training_log and their names in a beat; the parameter order differs between versions.
 _NAMES = {"learning_rate": "lr", "loss_scale": "loss_scale", "grad_norm": "grad_norm", "params_norm": "params_norm"}
 
 
@@ -30,7 +30,7 @@ def watch(patches: Patches, reporter_of: Callable[[Any], Reporter | None]) -> No
     """
     for name in _MODULES:
         module = sys.modules.get(name)
-        # They do not say whose they are, as the log does not.
+        # These functions, like the log, do not identify their optimizer.
         for function, phase in (("evaluate", "eval"), ("save_checkpoint", "checkpoint")):
             in_phase(patches, module, function, phase, lambda *_, **__: reporter_of(None))
         original = None if module is None else vars(module).get("training_log")
@@ -48,7 +48,7 @@ def _listening(
 ) -> Callable[..., Any]:
     @quietly
     def listen(*args: Any, **kwargs: Any) -> None:
-        reporter = reporter_of(None)  # the log does not say whose it is
+        reporter = reporter_of(None)  # the log does not identify its optimizer
         if reporter is None:
             return
         given = signature.bind(*args, **kwargs).arguments

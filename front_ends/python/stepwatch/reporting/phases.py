@@ -45,7 +45,7 @@ def in_phase(patches: Patches, owner: Any, name: str, phase: str, reporter_of_ca
     patches.put(owner, name, call)
 
 
-# What raises here ends here: a framework's work is not to fail by us.
+# Exceptions end here: the monitor must not break the framework.
 def _entered(
     phase: str, reporter_of_call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Reporter | None, Any]:

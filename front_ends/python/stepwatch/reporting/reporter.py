@@ -37,11 +37,11 @@ class Reporter(KeptInModels):
         self._session = session
         self._learning_rate = learning_rate
         self._process = os.getpid()
-        self._told: set[str] = set()
-        self._call = eager(Reporter._report)  # no method of ours: the session is to go with its last holder
+        self._warned: set[str] = set()
+        self._call = eager(Reporter._report)  # not a bound method: the session must be freed with its last holder
 
     def _of_copies(self) -> dict[str, Any]:
-        return {"_session": ClosedSession(), "_learning_rate": lambda: None, "_told": set(), "late": LateNumbers()}
+        return {"_session": ClosedSession(), "_learning_rate": lambda: None, "_warned": set(), "late": LateNumbers()}
 
     @property
     def last_step(self) -> int:
@@ -67,7 +67,7 @@ class Reporter(KeptInModels):
             self.harvest()
             self._take(numbers, step)
         except Exception as error:
-            self.tell_once("report", f"stepwatch.report failed; these numbers are lost ({error!r})")
+            self.warn_once("report", f"stepwatch.report failed; these numbers are lost ({error!r})")
 
     def _take(self, numbers: dict[str, Any], step: int | None) -> None:
         at_step = self._session.step if step is None else int(step)
@@ -85,7 +85,7 @@ class Reporter(KeptInModels):
                 else:
                     known.append((name, float(value if tensor is None else tensor.item())))
             except (TypeError, ValueError, OverflowError, RuntimeError) as error:
-                self._tell_value(name, value, error)
+                self._warn_value(name, value, error)
         if numbers.get("lr") is None:
             rate = self._learning_rate()
             if rate is not None:
@@ -94,8 +94,8 @@ class Reporter(KeptInModels):
         if tensors:
             self.late.send(names, tensors, at_step)
 
-    def _tell_value(self, name: str, value: Any, error: Exception) -> None:
-        self.tell_once(
+    def _warn_value(self, name: str, value: Any, error: Exception) -> None:
+        self.warn_once(
             "value " + name,
             f"stepwatch.report: {name} is not a number ({type(value).__name__}: {error}); accepted: numbers and "
             "tensors of one element; it is left out",
@@ -109,15 +109,15 @@ class Reporter(KeptInModels):
             for step, numbers in self.late.take():
                 self._session.report(numbers, step)
         except Exception as error:
-            self.tell_once("late", f"numbers that were reported from a device are lost ({error!r})")
+            self.warn_once("late", f"numbers that were reported from a device are lost ({error!r})")
         if self.late.dropped:
-            self.tell_once("dropped", "numbers that were reported from a device did not come in time and are lost")
+            self.warn_once("dropped", "numbers that were reported from a device did not come in time and are lost")
 
     def enter(self, phase: str, expires: float | timedelta | None) -> tuple[int, int] | None:
         """Begin a phase; return the argument for `leave`, or None if the phase is unknown."""
         seconds = expires.total_seconds() if isinstance(expires, timedelta) else float(expires or 0)
         if phase not in PHASES or not seconds >= 0:
-            self.tell_once(
+            self.warn_once(
                 "phase " + str(phase),
                 f"stepwatch.phase({phase!r}, expires={expires!r}): accepted phases: {', '.join(PHASES)}; accepted "
                 "expires: seconds, at least 0; the phase is unchanged",
@@ -142,10 +142,10 @@ class Reporter(KeptInModels):
         """Report that the process ends because it was interrupted."""
         self._session.report_end(True)
 
-    def tell_once(self, key: str, text: str) -> None:
+    def warn_once(self, key: str, text: str) -> None:
         """Log a text for the user, once for each key."""
-        if key not in self._told:
-            self._told.add(key)
+        if key not in self._warned:
+            self._warned.add(key)
             self._session.warn(text)
 
 

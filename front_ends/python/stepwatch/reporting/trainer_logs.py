@@ -9,7 +9,7 @@ from stepwatch.hooks.patches import Patches
 from stepwatch.reporting import hf_trainer, lightning_trainer, megatron_log
 from stepwatch.reporting.reporter import Reporter
 
-# Each replaces something of its framework if the job has imported it.
+# Each replaces functions of its framework if the job has imported it.
 _FRAMEWORKS: tuple[Callable[[Patches, Callable[[Any], Reporter | None]], None], ...] = (
     hf_trainer.watch,
     lightning_trainer.watch,

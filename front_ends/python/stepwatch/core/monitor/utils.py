@@ -57,7 +57,7 @@ MVResult = namedtuple("MVResult", ("exp_avg", "exp_avg_sq", "update", "ratio"))
 
 _COLLECT_TIMES_FOREVER = 100_000_000
 
-# Where in the text it stands, which whoever hands over a dict has not written.
+# The position in the config text, which is unknown to a caller who passes a dict.
 _PLACE = re.compile(r"^line \d+, column \d+, ")
 
 

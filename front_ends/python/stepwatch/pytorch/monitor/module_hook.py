@@ -27,9 +27,9 @@ __all__ = [
     "start_step",
 ]
 
-# Values of `format`, and where their rows go.
+# Values of `format`, and the destination of their rows.
 FORMAT_MAPPING = dict(_core.OUTPUT_FORMATS)
-# Kept for imports only: each monitor is told its own, by set_monitor(start_iteration=...).
+# Kept for imports only: each monitor gets its own value by set_monitor(start_iteration=...).
 start_step = 0
 
 param_is_not_tensor_parallel_duplicate = is_not_tensor_parallel_duplicate
@@ -95,7 +95,7 @@ class GradContext(_Resettable):
     actv: dict[str, Any] = field(default_factory=dict)
 
 
-# How the values of several calls become one.
+# Functions that reduce the values of several calls to one.
 _JOINED = {
     "min": min,
     "max": max,

@@ -8,7 +8,7 @@ import torch
 
 __all__ = ["NAN_TENSOR_ON_DEVICE", "device", "get_nan_tensor", "get_param_struct"]
 
-# `get_nan_tensor` makes its tensor on this device, and keeps it here. The monitor needs neither.
+# `get_nan_tensor` makes its tensor on this device, and stores it here. The monitor uses neither.
 device: str = "cpu"
 NAN_TENSOR_ON_DEVICE: torch.Tensor | None = None
 

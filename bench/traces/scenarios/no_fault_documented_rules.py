@@ -1,4 +1,4 @@
-"""Healthy runs that turn on one sentence of the trace format each."""
+"""Healthy runs that depend on single rules of the trace format."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 from simulator.draw import Draw
 from simulator.job import Job
 
-from .guises import guise, new_job, paced, several
 from .numbers import reporting
+from .registry import new_job, paced, scenario, several
 
 
-@guise("healthy", 1, 1)
+@scenario("healthy", 1, 1)
 def steps_in_a_pause(draw: Draw) -> Job:
-    """Steps go on in a pause for a while and then stand still: beats do not end it, so it protects."""
+    """Steps continue in a pause for a while and then stop: beats do not end the pause, so it still protects."""
     job = several(draw, beat_seconds=2.0).start().train(100)
     job.event("pause", expires_seconds=1800)
     job.train(seconds=60)
@@ -22,7 +22,7 @@ def steps_in_a_pause(draw: Draw) -> Job:
     return job.train(80).end()
 
 
-@guise("healthy", 1, 1)
+@scenario("healthy", 1, 1)
 def pause_is_renewed(draw: Draw) -> Job:
     """A pause is renewed twice before it expires."""
     job = several(draw, beat_seconds=5.0).start().train(100)
@@ -33,18 +33,18 @@ def pause_is_renewed(draw: Draw) -> Job:
     return job.train(80).end()
 
 
-@guise("healthy", 1, 1)
+@scenario("healthy", 1, 1)
 def each_host_tells_its_start(draw: Draw) -> Job:
-    """A start comes from each host, some seconds apart."""
+    """Each host sends a start, some seconds apart."""
     job = new_job(draw, world=16, host_ranks=8, beat_seconds=5.0)
     job.event("start", world=16, host="h1")
     job.event("start", after=3.0, world=16, host="h2")
     return job.init(40).train(seconds=300).end()
 
 
-@guise("healthy", 2, 2)
+@scenario("healthy", 2, 2)
 def hosts_count_apart(draw: Draw) -> Job:
-    """Two hosts whose counts of kills differ and never rise; samples of memory pressure alone come between."""
+    """Two hosts whose kill counts differ and never rise; samples of memory pressure alone come between."""
     job = several(draw)
     first, second = draw.whole(1, 5), draw.whole(6, 90)
     by_rank = draw.chance(0.5)
@@ -66,17 +66,17 @@ def hosts_count_apart(draw: Draw) -> Job:
     return job.start().train(150).end()
 
 
-@guise("healthy", 1, 1)
+@scenario("healthy", 1, 1)
 def every_rank_saves(draw: Draw) -> Job:
-    """Each rank tells its part of a checkpoint; the parts are seconds apart, the checkpoints minutes."""
+    """Each rank reports its part of a checkpoint; the parts are seconds apart, the checkpoints minutes."""
     job = paced(draw, checkpoint_every=60, checkpoint_seconds=6.0, step_seconds=1.2)
-    job.all_tell = True
+    job.all_report = True
     return job.start().train(60 * 6 + 5).end()
 
 
-@guise("healthy", 1, 1)
+@scenario("healthy", 1, 1)
 def small_and_large_checkpoints(draw: Draw) -> Job:
-    """Some checkpoints follow each other quickly, others after a long stretch: a habit with two intervals."""
+    """Some checkpoints follow each other quickly, others after a long time: two usual intervals."""
     job = paced(draw, checkpoint_seconds=0.0, step_seconds=1.0).start()
     for _ in range(8):
         for steps in (20, 90, 20):
@@ -85,18 +85,18 @@ def small_and_large_checkpoints(draw: Draw) -> Job:
     return job.end()
 
 
-@guise("healthy", 1, 1)
+@scenario("healthy", 1, 1)
 def a_number_of_their_own_is_nan(draw: Draw) -> Job:
-    """A reported number that nobody knows is NaN until it is first measured."""
+    """A custom reported number is NaN until it is first measured."""
     job = reporting(draw)
     job.measures.extra["eval_accuracy"] = lambda step, rank: "nan" if step < 80 else 0.71
     job.measures.extra["grad_noise"] = lambda step, rank: "inf" if step % 7 == 0 else 3.0
     return job.start().train(200).end()
 
 
-@guise("healthy", 1, 1)
+@scenario("healthy", 1, 1)
 def a_signal_to_save(draw: Draw) -> Job:
-    """Each rank is told by a signal to write a checkpoint, and trains on."""
+    """A signal requests a checkpoint from each rank, and training continues."""
     job = several(draw).start().train(100)
     for rank in range(job.world):
         job.event("signal", rank, after=0.01 * rank, number=10)
@@ -105,17 +105,17 @@ def a_signal_to_save(draw: Draw) -> Job:
     return job.train(100).end()
 
 
-@guise("healthy", 1, 1)
+@scenario("healthy", 1, 1)
 def all_wait_a_minute(draw: Draw) -> Job:
-    """Once, all ranks wait a minute for a file system, and go on."""
+    """Once, all ranks wait a minute for a file system, and continue."""
     job = several(draw, beat_seconds=draw.one_of((1.0, 5.0)), modules=False).start().train(150)
     job.hang(draw.between(40, 80))
     return job.train(100).end()
 
 
-@guise("healthy", 2, 2)
+@scenario("healthy", 2, 2)
 def one_rank_is_not_heard(draw: Draw) -> Job:
-    """For a minute no beat of one rank arrives, while all the others' steps go on: they could not without it."""
+    """For a minute no beat of one rank arrives, while all others' steps continue: they could not without it."""
     job = several(draw, beat_seconds=2.0).start().train(150)
     quiet = draw.whole(0, job.world - 1)
     job.silent.add(quiet)
@@ -124,9 +124,9 @@ def one_rank_is_not_heard(draw: Draw) -> Job:
     return job.train(100).end()
 
 
-@guise("healthy", 1, 1)
+@scenario("healthy", 1, 1)
 def nobody_is_heard(draw: Draw) -> Job:
-    """For a minute and a half the observer hears nothing at all; steps have gone on meanwhile."""
+    """For a minute and a half the observer receives no beats; steps have continued meanwhile."""
     job = several(draw, beat_seconds=2.0).start().train(150)
     everybody = set(range(job.world))
     job.silent |= everybody
@@ -135,9 +135,9 @@ def nobody_is_heard(draw: Draw) -> Job:
     return job.train(100).end()
 
 
-@guise("healthy", 1, 1)
+@scenario("healthy", 1, 1)
 def loss_is_next_to_nothing(draw: Draw) -> Job:
-    """A model that knows its data by heart: the loss is thousandths, with noise as large as itself."""
+    """A model that has memorised its data: the loss is thousandths, with noise as large as itself."""
     job = reporting(draw).start()
     curve = job.shape.learning
     curve.loss_first, curve.loss_last, curve.halving_steps, curve.loss_noise = 8.0, 0.004, 0.4, 0.01
@@ -150,18 +150,18 @@ def loss_is_next_to_nothing(draw: Draw) -> Job:
     return job.train(400).end()
 
 
-@guise("healthy", 1, 1)
+@scenario("healthy", 1, 1)
 def started_anew_under_its_name(draw: Draw) -> Job:
-    """The run ends well and is started again, from its first step, under the same name."""
+    """The run ends normally and starts again from its first step under the same name."""
     job = several(draw).start().train(150).end()
     job.wait(600)
     job.begin_anew()
     return job.train(150).end()
 
 
-@guise("healthy", 1, 1)
+@scenario("healthy", 1, 1)
 def numbers_seldom(draw: Draw) -> Job:
-    """Only each tenth or twentieth step's beats have numbers."""
+    """Only beats of each tenth or twentieth step contain numbers."""
     job = reporting(draw)
     job.measures.only_every = draw.one_of((10, 20))
     return job.start().train(400).end()

@@ -9,13 +9,13 @@ from simulator.job import Job
 from simulator.trace import Trace
 
 from .deaths import peers_follow, raise_on
-from .guises import guise, new_job, paced, several
 from .hardware import Gpus, Hosts
 from .numbers import constant, from_step, reporting
+from .registry import new_job, paced, scenario, several
 from .speed import OWN_TIME
 
 
-@guise("together", 2, 2)
+@scenario("together", 2, 2)
 def nan_and_a_kill(draw: Draw) -> Job:
     """NaN, and half a minute later a rank is killed: two causes."""
     job = reporting(draw).start().train(120)
@@ -27,7 +27,7 @@ def nan_and_a_kill(draw: Draw) -> Job:
     return job.gone(culprit).hang(30)
 
 
-@guise("together", 1, 2)
+@scenario("together", 1, 2)
 def straggler_and_gpu(draw: Draw) -> Job:
     """One rank is slow; minutes later another's GPU fails."""
     job = paced(draw, step_seconds=1.5, **OWN_TIME)
@@ -42,9 +42,9 @@ def straggler_and_gpu(draw: Draw) -> Job:
     return job.hang(60, silent=[broken])
 
 
-@guise("together", 1, 1)
+@scenario("together", 1, 1)
 def two_runs_two_faults(draw: Draw) -> Trace:
-    """Two runs in one file: a stopped rank here, NaN there, in the same second."""
+    """Two runs in one file: a stopped rank in one, NaN in the other, in the same second."""
     first = new_job(draw, world=4, beat_seconds=2.0, step_seconds=1.0).start().train(100)
     second = Job(draw, first.shape.but(run="other-run", loss_from="first"), at=2.5).start()
     second.train(seconds=first.now - second.now)
@@ -57,9 +57,9 @@ def two_runs_two_faults(draw: Draw) -> Trace:
     return Trace(first, second)
 
 
-@guise("together", 2, 2)
+@scenario("together", 2, 2)
 def watchdog_after_a_hang(draw: Draw) -> Job:
-    """A rank hangs; after minutes the communication library of all others gives up with exceptions: one cause."""
+    """A rank hangs; after minutes the communication library of all others raises exceptions: one cause."""
     job = several(draw, beat_seconds=2.0, step_seconds=1.0).start().train(100)
     culprit = draw.whole(0, job.world - 1)
     job.expect("stuck", [culprit])
@@ -72,7 +72,7 @@ def watchdog_after_a_hang(draw: Draw) -> Job:
     return job.end("error")
 
 
-@guise("together", 1, 1)
+@scenario("together", 1, 1)
 def killed_for_memory_and_stuck(draw: Draw) -> Job:
     """The kernel kills a rank, its peers wait, fail after a minute, and the run ends with an error: one cause."""
     job = several(draw, beat_seconds=2.0)
@@ -88,9 +88,9 @@ def killed_for_memory_and_stuck(draw: Draw) -> Job:
     return job.end("error")
 
 
-@guise("together", 1, 1)
+@scenario("together", 1, 1)
 def gpu_takes_all_with_it(draw: Draw) -> Job:
-    """A fatal code, its process gone, exceptions on all others, end, processes gone: one cause."""
+    """A fatal code, its process exits, exceptions on all others, end, all processes exit: one cause."""
     job = several(draw)
     gpus = Gpus(job, 10.0)
     job.start().train(100)
@@ -104,7 +104,7 @@ def gpu_takes_all_with_it(draw: Draw) -> Job:
     return job.end("error")
 
 
-@guise("together", 1, 1)
+@scenario("together", 1, 1)
 def slow_then_stopped(draw: Draw) -> Job:
     """All slow down for ten minutes; then one rank stops."""
     job = new_job(draw, beat_seconds=2.0, step_seconds=1.5, world=8).start().train(200)
@@ -116,9 +116,9 @@ def slow_then_stopped(draw: Draw) -> Job:
     return job.hang(300, silent=[culprit])
 
 
-@guise("together", 1, 1)
+@scenario("together", 1, 1)
 def norm_then_loss_then_nan(draw: Draw) -> Job:
-    """The norm explodes, the loss jumps, and both end in NaN: one cause, which may become another class."""
+    """The norm explodes, the loss jumps, and both end in NaN: one cause, whose kind may change."""
     job = reporting(draw).start().train(150)
     job.expect("grad_explosion", also=["loss_spike", "divergence"])
     job.measures.bends["grad_norm"] = from_step(job, lambda after, rank, value: value * 30 * 3 ** min(after, 20))

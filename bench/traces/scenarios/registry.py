@@ -1,4 +1,4 @@
-"""The list of guises: which scenario functions there are, and how many traces of each a set has."""
+"""The registry of scenarios, with the number of traces of each in a set."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ from simulator.job import Job
 from simulator.shape import Shape, drawn_shape
 from simulator.trace import EPOCH, Trace
 
-Scenario = Callable[[Draw], Union[Job, Trace]]
+Script = Callable[[Draw], Union[Job, Trace]]
 
 
 @dataclass(frozen=True)
-class Guise:
-    """One scenario, and how many traces of it each set has."""
+class Scenario:
+    """A scenario, and its number of traces in each set."""
 
     name: str
-    tell: Scenario
+    script: Script
     tune: int
     held_out: int
 
 
-GUISES: dict[str, Guise] = {}
+SCENARIOS: dict[str, Scenario] = {}
 
 
-def guise(group: str, tune: int = 1, held_out: int = 1) -> Callable[[Scenario], Scenario]:
-    """Put a scenario on the list, under its function's name."""
+def scenario(group: str, tune: int = 1, held_out: int = 1) -> Callable[[Script], Script]:
+    """Register a scenario under its function's name."""
 
-    def add(tell: Scenario) -> Scenario:
-        name = f"{group}/{tell.__name__}"
-        assert name not in GUISES, name
-        GUISES[name] = Guise(name, tell, tune, held_out)
-        return tell
+    def add(script: Script) -> Script:
+        name = f"{group}/{script.__name__}"
+        assert name not in SCENARIOS, name
+        SCENARIOS[name] = Scenario(name, script, tune, held_out)
+        return script
 
     return add
 
 
-def trace_of(entry: Guise, number: int, held_out: bool, seed: int) -> Trace:
-    """Return one trace; the same arguments give the same lines."""
+def trace_of(entry: Scenario, number: int, held_out: bool, seed: int) -> Trace:
+    """Return one trace; equal arguments give equal lines."""
     draw = Draw(f"{seed}/{'held_out' if held_out else 'tune'}/{entry.name}/{number}", held_out)
-    told = entry.tell(draw)
-    trace = told if isinstance(told, Trace) else Trace(told)
-    trace.guise = entry.name
+    made = entry.script(draw)
+    trace = made if isinstance(made, Trace) else Trace(made)
+    trace.scenario = entry.name
     trace.rank_inside = draw.chance(0.3)
     trace.whole_seconds = draw.chance(0.08)
     trace.epoch = round(EPOCH + draw.between(0, 1e7), 3) if draw.chance(0.6) else 0.0
@@ -54,7 +54,7 @@ def new_job(draw: Draw, at: float = 0.0, step: int = 0, world: int = 0, **change
     """Return a job of a drawn shape, with some attributes set."""
     shape = drawn_shape(draw, world=world or None).but(**changes)
     if shape.world > 16 and shape.beat_seconds is not None:
-        # Files of many ranks would grow beyond what a look at them bears.
+        # Limits the size of files with many ranks.
         shape.beat_seconds = max(shape.beat_seconds, 10.0)
     return Job(draw, shape, at, step)
 
@@ -66,22 +66,22 @@ def several(draw: Draw, **changes: object) -> Job:
 
 
 def paced(draw: Draw, **changes: object) -> Job:
-    """Return a job for a quarter of an hour or more: few ranks, or sparse beats."""
+    """Return a job for at least a quarter of an hour: few ranks, or infrequent beats."""
     world = draw.one_of(draw.either((4, 8, 8, 32), (3, 6, 12, 48)))
     beats = draw.one_of((10.0, 20.0) if world > 12 else (None, 5.0, 10.0))
     return new_job(draw, world=world, **{"beat_seconds": beats, "idle_seconds": None, **changes})
 
 
 def every_step(draw: Draw) -> dict[str, object]:
-    """Return changes to a shape that make it beat at each step or each second, so that no step's numbers are missed."""
+    """Return changes to a shape that make it beat each step or second, so that every step is reported."""
     return {"beat_seconds": None, "idle_seconds": draw.one_of((None, 2.0)), "step_seconds": draw.spread(0.4, 3.0)}
 
 
 def with_reports(shape: Shape, *names: str) -> frozenset[str]:
-    """Return what the shape reports, and these names."""
+    """Return the shape's reported names, and these names."""
     return shape.reports | frozenset(names)
 
 
 def warm_up(draw: Draw, low: int = 80, high: int = 220) -> int:
-    """Return after how many steps a fault begins."""
+    """Return the number of steps before a fault."""
     return draw.whole(low, high)

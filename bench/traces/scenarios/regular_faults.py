@@ -1,4 +1,4 @@
-"""Faults as one writes them down who knows the trace format and no detector: regular and plain."""
+"""Faults derived from the trace format alone, without knowledge of a detector: regular and simple."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from simulator.draw import Draw
 from simulator.job import Job
 
 from .deaths import OWN_ERRORS, raise_on
-from .guises import guise, new_job, paced, several, warm_up
 from .hardware import Hosts, uuid_of
 from .losses import disagreeing
+from .no_fault_regular import beating
+from .noise_free import exact
 from .numbers import constant, from_step, reporting
-from .plain_runs import exact
+from .registry import new_job, paced, scenario, several, warm_up
 from .speed import OWN_TIME
-from .to_the_letter_calm import beating
 
 
-@guise("letter", 3, 3)
+@scenario("letter", 3, 3)
 def stopped_among_coarse_beats(draw: Draw) -> Job:
-    """Ranks beat each five or ten seconds; one of them does not any more, and no step ends."""
+    """Ranks send beats each five or ten seconds; one of them stops, and no step ends."""
     job = new_job(draw, world=draw.one_of((2, 4, 8)), beat_seconds=draw.one_of((5.0, 10.0)), step_seconds=1.0)
     job.start().train(seconds=300)
     culprit = draw.whole(0, job.world - 1)
@@ -27,7 +27,7 @@ def stopped_among_coarse_beats(draw: Draw) -> Job:
     return job.hang(200, silent=[culprit])
 
 
-@guise("letter", 2, 2)
+@scenario("letter", 2, 2)
 def stopped_twice(draw: Draw) -> Job:
     """A rank is stopped for a minute and continued; minutes later it is stopped again: two incidents."""
     job = beating(draw).start().train(120)
@@ -40,7 +40,7 @@ def stopped_twice(draw: Draw) -> Job:
     return job.hang(200, silent=[culprit])
 
 
-@guise("letter", 2, 2)
+@scenario("letter", 2, 2)
 def stopped_after_few_steps(draw: Draw) -> Job:
     """A rank stops some beats after a resume or a restart."""
     job = beating(draw).start().train(seconds=120)
@@ -56,9 +56,9 @@ def stopped_after_few_steps(draw: Draw) -> Job:
     return job.hang(200, silent=[culprit])
 
 
-@guise("letter", 1, 1)
+@scenario("letter", 1, 1)
 def a_paused_run_never_goes_on(draw: Draw) -> Job:
-    """Beats say that the run is paused, and go on to say so after the pause has expired."""
+    """Beats report a pause, also after the pause has expired."""
     job = beating(draw).start().train(100)
     job.event("pause", expires_seconds=120)
     job.phase = "paused"
@@ -66,9 +66,9 @@ def a_paused_run_never_goes_on(draw: Draw) -> Job:
     return job.hang(700)
 
 
-@guise("letter", 1, 1)
+@scenario("letter", 1, 1)
 def a_reported_norm_differs(draw: Draw) -> Job:
-    """The norm of the weights, under a name of its own, was the same on all ranks; one rank's is another."""
+    """The norm of the weights, under a custom name, is equal on all ranks; then one rank's differs."""
     job = several(draw, beat_seconds=None).start()
     job.measures.extra["param_norm"] = lambda step, rank: round(120 + 0.01 * step, 4)
     job.train(warm_up(draw))
@@ -80,9 +80,9 @@ def a_reported_norm_differs(draw: Draw) -> Job:
     return job.train(100)
 
 
-@guise("letter", 1, 1)
+@scenario("letter", 1, 1)
 def a_constant_norm_explodes(draw: Draw) -> Job:
-    """A norm that is always 1 is 300."""
+    """A norm of constantly 1 becomes 300."""
     job = exact(draw).start()
     job.measures.bends["grad_norm"] = constant(1.0)
     job.train(draw.whole(40, 100))
@@ -91,7 +91,7 @@ def a_constant_norm_explodes(draw: Draw) -> Job:
     return job.train(30)
 
 
-@guise("letter", 1, 1)
+@scenario("letter", 1, 1)
 def a_code_soon_after_the_start(draw: Draw) -> Job:
     """A run of some seconds: a fatal code is the first line of a GPU."""
     job = exact(draw, world=4, step_seconds=0.25, init_seconds=2.0).start().train(draw.whole(40, 90))
@@ -101,9 +101,9 @@ def a_code_soon_after_the_start(draw: Draw) -> Job:
     return job.hang(60, silent=[culprit])
 
 
-@guise("letter", 1, 1)
+@scenario("letter", 1, 1)
 def lost_and_nan_in_one_second(draw: Draw) -> Job:
-    """A rank is killed, and a beat that was on its way says that the loss is NaN: two causes."""
+    """A rank is killed, and a delayed beat reports a NaN loss: two causes."""
     job = exact(draw, world=4, step_seconds=0.5).start().train(100)
     culprit = draw.whole(1, 3)
     job.expect("process_lost", [culprit])
@@ -123,9 +123,9 @@ OOM_WORDS = (
 )
 
 
-@guise("letter", 3, 3)
+@scenario("letter", 3, 3)
 def words_for_no_memory(draw: Draw) -> Job:
-    """There are many ways to say that there is no memory."""
+    """Different messages that all mean out of memory."""
     job = several(draw).start().train(warm_up(draw, 20))
     culprit = draw.whole(0, job.world - 1)
     job.expect("out_of_memory", [culprit])
@@ -134,9 +134,9 @@ def words_for_no_memory(draw: Draw) -> Job:
     return job.end("error")
 
 
-@guise("letter", 1, 1)
+@scenario("letter", 1, 1)
 def caught_and_raised_again(draw: Draw) -> Job:
-    """A rank raises, the loop goes on; minutes later it raises again: two incidents."""
+    """A rank raises, the loop continues; minutes later it raises again: two incidents."""
     job = several(draw, beat_seconds=2.0).start().train(100)
     culprit = draw.whole(0, job.world - 1)
     for _ in range(2):
@@ -147,7 +147,7 @@ def caught_and_raised_again(draw: Draw) -> Job:
     return job.end()
 
 
-@guise("letter", 2, 2)
+@scenario("letter", 2, 2)
 def a_third_slower(draw: Draw) -> Job:
     """One rank takes a third longer than its peers."""
     job = paced(draw, step_seconds=draw.spread(0.5, 2), **OWN_TIME).start().train(warm_up(draw, 120))
@@ -157,7 +157,7 @@ def a_third_slower(draw: Draw) -> Job:
     return job.train(seconds=900)
 
 
-@guise("letter", 2, 2)
+@scenario("letter", 2, 2)
 def a_third_less(draw: Draw) -> Job:
     """All ranks take half as long again, in steps of a fraction of a second."""
     job = exact(draw, step_seconds=draw.one_of((0.1, 0.25)), world=2).start().train(draw.whole(150, 300))
@@ -166,7 +166,7 @@ def a_third_less(draw: Draw) -> Job:
     return job.train(seconds=150)
 
 
-@guise("letter", 1, 1)
+@scenario("letter", 1, 1)
 def stuck_in_a_long_evaluation(draw: Draw) -> Job:
     """Evaluations of a minute; one falls silent after some beats."""
     job = beating(draw, eval_every=60, eval_seconds=60.0).start().train(60 * 3 + 59)
@@ -175,9 +175,9 @@ def stuck_in_a_long_evaluation(draw: Draw) -> Job:
     return job.hang(900, silent=range(job.world))
 
 
-@guise("letter", 1, 1)
+@scenario("letter", 1, 1)
 def two_ranks_disagree_on_a_rate(draw: Draw) -> Job:
-    """Of four ranks one has another learning rate, seen by beats each second."""
+    """One of four ranks has another learning rate, with beats each second."""
     job = disagreeing(draw, 4)
     job.shape.reports |= {"lr"}
     job.shape.beat_seconds = 1.0
@@ -188,9 +188,9 @@ def two_ranks_disagree_on_a_rate(draw: Draw) -> Job:
     return job.train(100)
 
 
-@guise("letter", 1, 1)
+@scenario("letter", 1, 1)
 def killed_by_a_cgroup(draw: Draw) -> Job:
-    """The count of kills rises in the sample of the rank's host; the rank goes a second later, the run ends."""
+    """The count of kills rises in the sample of the rank's host; the rank exits a second later, the run ends."""
     job = several(draw, beat_seconds=2.0)
     host = Hosts(job, psi=50.0, name="h1")
     job.start().train(100)
@@ -202,7 +202,7 @@ def killed_by_a_cgroup(draw: Draw) -> Job:
     return job.end("error")
 
 
-@guise("letter", 1, 1)
+@scenario("letter", 1, 1)
 def scale_stays_where_it_is(draw: Draw) -> Job:
     """All beats carry the same loss scale; the norm is NaN from a step on."""
     job = reporting(draw)
@@ -213,9 +213,9 @@ def scale_stays_where_it_is(draw: Draw) -> Job:
     return job.train(30)
 
 
-@guise("letter", 1, 1)
+@scenario("letter", 1, 1)
 def stopped_in_whole_seconds(draw: Draw) -> Job:
-    """The observer writes whole seconds; a rank is stopped while steps take parts of one."""
+    """The observer writes whole seconds; a rank is stopped while steps are shorter than one."""
     job = beating(draw, beat_seconds=1.0, step_seconds=draw.one_of((0.3, 0.43))).start().train(200)
     culprit = draw.whole(0, job.world - 1)
     job.expect("stuck", [culprit], promised=10)

@@ -1,4 +1,4 @@
-"""Faults under an observer whose clock is set while they happen, and whose beats come late, twice or out of order."""
+"""Faults with an unreliable observer, whose clock is set meanwhile, or whose beats come late, twice or out of order."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from simulator.draw import Draw
 from simulator.trace import Trace
 
 from .deaths import OWN_ERRORS, peers_follow, raise_on
-from .guises import guise, new_job, paced, several
 from .losses import disagreeing, spike
 from .numbers import constant, from_step, reporting
+from .registry import new_job, paced, scenario, several
 from .speed import OWN_TIME, due, saving
 
 
-@guise("seen_badly", 1, 1)
+@scenario("seen_badly", 1, 1)
 def stopped_rank(draw: Draw) -> Trace:
     """A rank is stopped; beats of all of them come twice and out of order."""
     job = several(draw, beat_seconds=2.0, step_seconds=1.0).start().train(120)
@@ -24,7 +24,7 @@ def stopped_rank(draw: Draw) -> Trace:
     return Trace(job).disturbed(draw, doubled=0.2, shuffled=draw.between(0.5, 1.5))
 
 
-@guise("seen_badly", 1, 1)
+@scenario("seen_badly", 1, 1)
 def killed(draw: Draw) -> Trace:
     """The clock is set a moment before a rank is killed, and again after it."""
     job = several(draw, beat_seconds=2.0).start().train(100)
@@ -36,9 +36,9 @@ def killed(draw: Draw) -> Trace:
     return Trace(job).clock_step(label.onset - 0.7, seconds).clock_step(label.onset + 10.0, -seconds)
 
 
-@guise("seen_badly", 1, 2)
+@scenario("seen_badly", 1, 2)
 def nan(draw: Draw) -> Trace:
-    """NaN, of which each beat comes twice or late."""
+    """NaN, with beats that come twice or late."""
     job = reporting(draw).start().train(120)
     job.expect("loss_nonfinite")
     job.measures.bends["loss"] = from_step(job, constant(math.nan))
@@ -46,9 +46,9 @@ def nan(draw: Draw) -> Trace:
     return Trace(job).disturbed(draw, late=0.1, doubled=0.3, shuffled=1.0)
 
 
-@guise("seen_badly", 0, 1)
+@scenario("seen_badly", 0, 1)
 def straggler(draw: Draw) -> Trace:
-    """A slow rank among beats that are off by seconds."""
+    """A slow rank among beats that are out of order by seconds."""
     job = paced(draw, step_seconds=1.5, **OWN_TIME).start().train(100)
     culprit = draw.whole(0, job.world - 1)
     job.expect("straggler", [culprit], tolerance=12)
@@ -57,7 +57,7 @@ def straggler(draw: Draw) -> Trace:
     return Trace(job).disturbed(draw, late=0.03, shuffled=2.0)
 
 
-@guise("seen_badly", 1, 1)
+@scenario("seen_badly", 1, 1)
 def slowdown(draw: Draw) -> Trace:
     """The clock is set by a day while a run is slow."""
     job = paced(draw, step_seconds=1.5).start().train(150)
@@ -67,7 +67,7 @@ def slowdown(draw: Draw) -> Trace:
     return Trace(job).clock_step(label.onset + 40.0, draw.one_of((86400.0, -3600.0)))
 
 
-@guise("seen_badly", 0, 1)
+@scenario("seen_badly", 0, 1)
 def overdue(draw: Draw) -> Trace:
     """The clock falls back by hours while a checkpoint is overdue."""
     job = saving(draw).start()
@@ -78,7 +78,7 @@ def overdue(draw: Draw) -> Trace:
     return Trace(job).clock_step(label.onset + 5.0, -7200.0)
 
 
-@guise("seen_badly", 1, 1)
+@scenario("seen_badly", 1, 1)
 def loss_jumps(draw: Draw) -> Trace:
     """A spike whose beats come twice and out of order."""
     job = reporting(draw).start().train(150)
@@ -87,9 +87,9 @@ def loss_jumps(draw: Draw) -> Trace:
     return Trace(job).disturbed(draw, doubled=0.3, shuffled=1.0)
 
 
-@guise("seen_badly", 1, 1)
+@scenario("seen_badly", 1, 1)
 def disagreement(draw: Draw) -> Trace:
-    """Ranks disagree, while beats of each come late now and then."""
+    """Ranks disagree, while some beats of each come late."""
     job = disagreeing(draw).start().train(120)
     culprit = draw.whole(0, job.world - 1)
     job.expect("rank_disagreement", [culprit])
@@ -98,9 +98,9 @@ def disagreement(draw: Draw) -> Trace:
     return Trace(job).disturbed(draw, late=0.05, shuffled=0.5)
 
 
-@guise("seen_badly", 0, 1)
+@scenario("seen_badly", 0, 1)
 def failure(draw: Draw) -> Trace:
-    """An exception, its peers' and the end, with beats of all ranks arriving in between."""
+    """An exception, those of its peers and the end, with beats of all ranks arriving in between."""
     job = new_job(draw, world=8, beat_seconds=1.0).start().train(80)
     culprit = draw.whole(0, job.world - 1)
     job.expect("exception", [culprit])
@@ -111,9 +111,9 @@ def failure(draw: Draw) -> Trace:
     return Trace(job).disturbed(draw, doubled=0.3, shuffled=2.0)
 
 
-@guise("seen_badly", 0, 1)
+@scenario("seen_badly", 0, 1)
 def explosion(draw: Draw) -> Trace:
-    """A norm that explodes, seen by beats out of order under a clock that is set."""
+    """An exploding norm, with beats out of order under a clock that is set."""
     job = reporting(draw).start().train(120)
     label = job.expect("grad_explosion", tolerance=4)
     job.measures.bends["grad_norm"] = from_step(job, lambda after, rank, value: value * 200)

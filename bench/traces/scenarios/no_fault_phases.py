@@ -1,25 +1,25 @@
-"""Healthy runs whose steps stand still for a reason: evaluations, checkpoints, pauses, compilation, preemption."""
+"""Healthy runs whose steps stop for a reason: evaluations, checkpoints, pauses, compilation, preemption."""
 
 from __future__ import annotations
 
 from simulator.draw import Draw
 from simulator.job import Job
 
-from .guises import guise, new_job, paced, several
+from .registry import new_job, paced, scenario, several
 from .speed import OWN_TIME
 
 BEATS = {"beat_seconds": 2.0}
 
 
-@guise("healthy", 3, 3)
+@scenario("healthy", 3, 3)
 def plain(draw: Draw) -> Job:
-    """Nothing happens."""
+    """A run without events."""
     return new_job(draw).start().train(draw.whole(150, 400)).end()
 
 
-@guise("healthy", 3, 3)
+@scenario("healthy", 3, 3)
 def long_evaluations(draw: Draw) -> Job:
-    """Evaluations of minutes, each some of them longer than the one before; their loss is another one."""
+    """Evaluations of minutes, some of them longer than the previous one; they report a different loss."""
     job = paced(draw, eval_seconds=draw.between(60, draw.either(240, 400)), eval_every=draw.whole(40, 90)).start()
     job.train(job.shape.eval_every * 2 + 5)
     job.shape.eval_seconds *= 1.4
@@ -28,17 +28,17 @@ def long_evaluations(draw: Draw) -> Job:
     return job.train(job.shape.eval_every * 2).end()
 
 
-@guise("healthy", 2, 2)
+@scenario("healthy", 2, 2)
 def first_evaluation_is_long(draw: Draw) -> Job:
-    """The first evaluation takes many minutes; nothing could be learnt about its length."""
+    """The first evaluation takes many minutes, so no usual length is known."""
     job = several(draw, **{**BEATS, "beat_seconds": draw.one_of((None, 5.0))}).start().train(120)
     job.evaluate(draw.between(300, draw.either(900, 1500)))
     return job.train(100).end()
 
 
-@guise("healthy", 3, 3)
+@scenario("healthy", 3, 3)
 def checkpoints_grow(draw: Draw) -> Job:
-    """Each checkpoint takes longer than the one before, from seconds to minutes."""
+    """Each checkpoint takes longer than the previous one, from seconds to minutes."""
     job = paced(draw, checkpoint_every=60).start()
     for part in range(7):
         job.shape.checkpoint_seconds = 15 * draw.between(1.3, 1.6) ** part
@@ -46,9 +46,9 @@ def checkpoints_grow(draw: Draw) -> Job:
     return job.train(10).end()
 
 
-@guise("healthy", 1, 1)
+@scenario("healthy", 1, 1)
 def checkpoint_on_a_slow_disk(draw: Draw) -> Job:
-    """One checkpoint of many takes four times as long."""
+    """One of many checkpoints takes four times as long."""
     job = paced(draw, checkpoint_every=50, checkpoint_seconds=draw.between(20, 60)).start().train(50 * 5 + 49)
     job.shape.checkpoint_seconds *= 4
     job.train(1)
@@ -56,9 +56,9 @@ def checkpoint_on_a_slow_disk(draw: Draw) -> Job:
     return job.train(120).end()
 
 
-@guise("healthy", 2, 2)
+@scenario("healthy", 2, 2)
 def checkpoints_by_steps(draw: Draw) -> Job:
-    """Checkpoints come at steps; sequence length doubles, evaluations and a pause come between: their time varies."""
+    """Checkpoints come at steps; their interval varies by longer sequences, evaluations and a pause."""
     job = paced(draw, checkpoint_every=60, checkpoint_seconds=4.0, step_seconds=1.2, **OWN_TIME).start().train(60 * 5)
     job.pace = lambda step: 2.0
     job.measures.tokens = lambda step: job.shape.tokens * 2
@@ -71,9 +71,9 @@ def checkpoints_by_steps(draw: Draw) -> Job:
     return job.train(120).end()
 
 
-@guise("healthy", 2, 2)
+@scenario("healthy", 2, 2)
 def pauses(draw: Draw) -> Job:
-    """Pauses that end by resume, with and without beats; a beat ends none of them."""
+    """Pauses that end by resume, with and without beats; a beat does not end them."""
     job = several(draw, **BEATS).start().train(100)
     for seconds in (200, 600):
         job.event("pause", expires_seconds=seconds * 3)
@@ -87,25 +87,25 @@ def pauses(draw: Draw) -> Job:
     return job.end()
 
 
-@guise("healthy", 1, 1)
+@scenario("healthy", 1, 1)
 def pause_expires_in_training(draw: Draw) -> Job:
-    """A pause is not resumed; training goes on by itself before it expires, and through the expiry."""
+    """A pause is not resumed; training continues by itself before and after its expiry."""
     job = several(draw, **BEATS).start().train(100)
     job.event("pause", expires_seconds=300)
     job.hang(200)
     return job.train(seconds=300).end()
 
 
-@guise("healthy", 1, 1)
+@scenario("healthy", 1, 1)
 def phase_paused(draw: Draw) -> Job:
-    """The job itself says that it is paused, without an event."""
+    """The beats of the job report a pause, without an event."""
     job = several(draw, **BEATS).start().train(100)
     job.enter("paused", draw.between(60, 110))
     job.back_to_train()
     return job.train(80).end()
 
 
-@guise("healthy", 1, 1)
+@scenario("healthy", 1, 1)
 def ends_in_a_pause(draw: Draw) -> Job:
     """The run is paused for two hours, and the file ends there."""
     job = several(draw, **BEATS).start().train(100)
@@ -115,9 +115,9 @@ def ends_in_a_pause(draw: Draw) -> Job:
     return job
 
 
-@guise("healthy", 3, 3)
+@scenario("healthy", 3, 3)
 def preempted(draw: Draw) -> Job:
-    """The run ends by a signal, its processes go, and it restarts after minutes from its checkpoint."""
+    """The run ends by a signal, its processes exit, and it restarts after minutes from its checkpoint."""
     job = several(draw, checkpoint_every=40).start().train(110)
     for _ in range(draw.whole(1, 3)):
         if draw.chance(0.6):
@@ -129,18 +129,18 @@ def preempted(draw: Draw) -> Job:
     return job.end()
 
 
-@guise("healthy", 1, 1)
+@scenario("healthy", 1, 1)
 def preempted_for_good(draw: Draw) -> Job:
-    """The run ends by a signal, and nothing follows."""
+    """The run ends by a signal, and no line follows."""
     job = several(draw).start().train(100)
     job.event("signal", 0, number=15)
     job.wait(0.5)
     return job.end("signal")
 
 
-@guise("healthy", 1, 1)
+@scenario("healthy", 1, 1)
 def restarted_without_an_end(draw: Draw) -> Job:
-    """Somebody restarts the whole run in mid-training; steps fall to the checkpoint's, beats of before come late."""
+    """A user restarts the whole run during training; steps fall to the checkpoint's, earlier beats come late."""
     job = several(draw, checkpoint_every=50, beat_seconds=2.0).start().train(130)
     last = [line for _, line in job.lines if "beat" in line][-2:]
     job.restart(5.0)
@@ -148,7 +148,7 @@ def restarted_without_an_end(draw: Draw) -> Job:
     return job.train(150).end()
 
 
-@guise("healthy", 2, 2)
+@scenario("healthy", 2, 2)
 def compiles(draw: Draw) -> Job:
     """Minutes of compilation at the first step, and again when shapes change."""
     first, later = draw.between(60, draw.either(300, 500)), draw.between(20, 80)
@@ -157,16 +157,16 @@ def compiles(draw: Draw) -> Job:
     return job.train(200).end()
 
 
-@guise("healthy", 1, 1)
+@scenario("healthy", 1, 1)
 def long_init(draw: Draw) -> Job:
     """Loading takes twenty minutes before the first step."""
     job = several(draw, beat_seconds=10.0)
     return job.start(draw.between(900, 1500)).train(seconds=200).end()
 
 
-@guise("healthy", 1, 1)
+@scenario("healthy", 1, 1)
 def late_joiners(draw: Draw) -> Job:
-    """Some ranks begin to beat minutes after the others."""
+    """Some ranks send their first beat minutes after the others."""
     job = several(draw, beat_seconds=5.0)
     job.event("start", world=job.world, host="h1")
     late = set(draw.sample(range(job.world), job.world // 3))
@@ -178,7 +178,7 @@ def late_joiners(draw: Draw) -> Job:
     return job.train(seconds=400).end()
 
 
-@guise("healthy", 1, 1)
+@scenario("healthy", 1, 1)
 def elastic(draw: Draw) -> Job:
     """The world shrinks at one restart and grows at the next."""
     job = new_job(draw, world=8, checkpoint_every=40, beat_seconds=2.0).start().train(100)
@@ -189,7 +189,7 @@ def elastic(draw: Draw) -> Job:
     return job.end()
 
 
-@guise("healthy", 2, 2)
+@scenario("healthy", 2, 2)
 def a_day(draw: Draw) -> Job:
     """A simulated day, beats once a minute."""
     job = new_job(
@@ -205,23 +205,23 @@ def a_day(draw: Draw) -> Job:
     return job.start().train(seconds=86400).end()
 
 
-@guise("healthy", 1, 1)
+@scenario("healthy", 1, 1)
 def a_day_by_steps(draw: Draw) -> Job:
-    """A simulated day of one rank with slow steps, a beat at each."""
+    """A simulated day of one rank with slow steps and a beat at each."""
     job = new_job(draw, world=1, beat_seconds=None, idle_seconds=None, step_seconds=25.0, jitter=0.03)
     return job.start().train(seconds=86400).end()
 
 
-@guise("healthy", 1, 1)
+@scenario("healthy", 1, 1)
 def many_ranks(draw: Draw) -> Job:
     """256 ranks, sparse beats."""
     job = new_job(draw, world=draw.either(256, 200), beat_seconds=20.0, step_seconds=draw.between(2, 6))
     return job.start(30.0).train(seconds=600).end()
 
 
-@guise("healthy", 1, 1)
+@scenario("healthy", 1, 1)
 def ends_without_waiting(draw: Draw) -> Job:
-    """The run ends well; some beats of its last step arrive after the end."""
+    """The run ends normally; some beats of its last step arrive after the end."""
     job = several(draw, beat_seconds=2.0).start().train(120)
     last = [line for _, line in job.lines if "beat" in line][-3:]
     job.end()
@@ -229,9 +229,9 @@ def ends_without_waiting(draw: Draw) -> Job:
     return job
 
 
-@guise("healthy", 1, 1)
+@scenario("healthy", 1, 1)
 def goes_on_from_a_checkpoint(draw: Draw) -> Job:
-    """A run that begins at step 120,000, with steps of a job that ran before."""
+    """A run that begins at step 120,000, continued from an earlier job."""
     step = draw.whole(100_000, 900_000)
     job = Job(draw, several(draw).shape, step=step)
     return job.start().train(200).end()

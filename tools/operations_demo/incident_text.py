@@ -1,4 +1,4 @@
-"""Incidents in words: who, since when, and the evidence in a line or two."""
+"""Texts about incidents: ranks, start, and the evidence in a line or two."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def seconds(value: float | None) -> str:
 
 
 def number(value: object) -> str:
-    """Return a number of the evidence, which may be NaN as a string, in four digits."""
+    """Return a number of the evidence in four digits; NaN may be a string."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
@@ -63,7 +63,7 @@ def _stuck(evidence: Evidence) -> list[str]:
 
 
 def innermost_frame(stacks: str) -> str:
-    """Return where the main thread is: it comes first, with its innermost frame below its name."""
+    """Return the position of the main thread: it comes first, with its innermost frame below its name."""
     lines = stacks.splitlines()
     if len(lines) < 2 or not lines[0].startswith("thread "):
         return ""
