@@ -17,8 +17,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace stepwatch::kernels::HWY_NAMESPACE {
 
-// The sixteen lanes of the two sums. Between the loops they lie in memory, in the order of the format's vectors: what
-// is a member and a vector at once g++ keeps in memory in the loops as well.
+// The sixteen lanes of the two sums. Between the loops they lie in memory, in the order of the format's vectors: g++
+// keeps a vector that is a member in memory during the loops as well.
 template <class Format>
 class Sums {
  public:

@@ -2,12 +2,12 @@
 
 #include <cuda_runtime_api.h>
 
-#include "kernels/cuda/no_device.h"
+#include "kernels/cuda/driver_status.h"
 
 namespace stepwatch::kernels::cuda {
 namespace {
 
-// 0, which stands for none, where the runtime does not know.
+// 0, as for a missing driver, if the query fails.
 int Ask(cudaError_t (*question)(int*)) {
   int version = 0;
   if (question(&version) == cudaSuccess) return version;
