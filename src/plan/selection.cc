@@ -22,7 +22,7 @@ bool WantsMore(const config::Config& config) {
   return config.recording_l2_features || config.cc_distribution.enable || config.stack_info || config.print_struct;
 }
 
-// A module that somebody who wrote `text` may have meant: the first one below it, otherwise the deepest one above it.
+// The module that the author of `text` probably meant: the first one below it, otherwise the deepest one above it.
 std::string_view RelatedModule(const TargetKey& key, const std::vector<SiteName>& modules) {
   std::string_view above;
   for (const SiteName& module : modules) {

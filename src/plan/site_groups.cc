@@ -105,7 +105,7 @@ void SiteGroups::NoteUnwatchable(const std::vector<size_t>& matching, const Site
       groups_[i].unwatchable.push_back(name.display);
 }
 
-// Of a group that decides about no site, although it matches names.
+// Explains why a group that matches names decides about no site.
 std::string SiteGroups::WhyIdle(const Group& group) {
   if (group.names == 0)
     return "\"exclude\" leaves out all " + std::to_string(group.left_out) + " names that it matches";
