@@ -191,7 +191,7 @@ class CudaDriver : public Driver {
     return true;
   }
 
-  Capturing AskCapturing(Stream stream) noexcept override {
+  Capturing CaptureStateOf(Stream stream) noexcept override {
     const OnDevice guard(device_);
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     // An error means that the legacy stream cannot be used because another stream captures.

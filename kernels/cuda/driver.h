@@ -51,7 +51,7 @@ class Driver {
   // monitor.
   virtual bool Elapsed(size_t begin, size_t end, uint64_t* ns) noexcept = 0;
 
-  virtual Capturing AskCapturing(Stream stream) noexcept = 0;
+  virtual Capturing CaptureStateOf(Stream stream) noexcept = 0;
   // A private stream of the lowest priority.
   virtual Stream side_stream() noexcept = 0;
   // Keeps the memory when the driver is destroyed, because captured graphs hold its addresses.

@@ -110,7 +110,7 @@ void Engine::EnqueueRun(DeviceItem* items, size_t count, const MeasureOptions& o
 // graph orders its launches.
 bool Engine::CapturedOrRefused(DeviceItem* items, size_t count, const MeasureOptions& options, Stream stream,
                                const Pair* pair) noexcept {
-  const Capturing capturing = driver_->AskCapturing(stream);
+  const Capturing capturing = driver_->CaptureStateOf(stream);
   for (size_t i = 0; i < count; ++i) items[i].captured = capturing == Capturing::kYes;
   if (capturing == Capturing::kNo) return false;
   if (capturing == Capturing::kYes && graphs_ != nullptr) {
@@ -126,7 +126,7 @@ bool Engine::CapturedOrRefused(DeviceItem* items, size_t count, const MeasureOpt
 }
 
 bool Engine::IsCapturing(void* stream) noexcept {
-  return driver_->AskCapturing(stream) == Capturing::kYes;
+  return driver_->CaptureStateOf(stream) == Capturing::kYes;
 }
 
 size_t Engine::graph_slots() const noexcept {

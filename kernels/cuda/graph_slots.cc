@@ -168,14 +168,14 @@ void GraphSlots::CaptureAgreement(const Pair& pair, Stream stream, DeviceItem* i
 }
 
 StatusCode GraphSlots::EndStep(Stream stream, uint64_t* ended) noexcept {
-  if (driver_->AskCapturing(stream) != Capturing::kNo) return StatusCode::kUnsupported;
+  if (driver_->CaptureStateOf(stream) != Capturing::kNo) return StatusCode::kUnsupported;
   if (!driver_->Advance(step_, static_cast<uint64_t*>(done_.device), stream)) return StatusCode::kUnavailable;
   *ended = steps_ended_++;
   return StatusCode::kOk;
 }
 
 StatusCode GraphSlots::Switch(bool on, Stream stream) noexcept {
-  if (driver_->AskCapturing(stream) != Capturing::kNo) return StatusCode::kUnsupported;
+  if (driver_->CaptureStateOf(stream) != Capturing::kNo) return StatusCode::kUnsupported;
   const uint32_t* word = static_cast<const uint32_t*>(words_.host) + (on ? 0 : 1);
   return driver_->Upload(off_, word, sizeof *word, stream) ? StatusCode::kOk : StatusCode::kUnavailable;
 }

@@ -114,8 +114,8 @@ int ConfinedFiles::WalkTo(const std::string& relative, int flags, mode_t mode) {
   // O_PATH would open the link itself, and O_DIRECTORY would report ENOTDIR.
   struct stat about = {};
   if (files_.StatAt(here(), name, &about) == 0 && S_ISLNK(about.st_mode)) {
-    const bool wants_new = (flags & O_CREAT) != 0 && (flags & O_EXCL) != 0;
-    return Fail(wants_new ? EEXIST : ELOOP);
+    const bool must_be_new = (flags & O_CREAT) != 0 && (flags & O_EXCL) != 0;
+    return Fail(must_be_new ? EEXIST : ELOOP);
   }
   return files_.OpenAt(here(), name, flags, mode);
 }

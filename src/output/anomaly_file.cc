@@ -22,7 +22,7 @@ constexpr off_t kEmptyBytesMax = 4;
 
 }  // namespace
 
-void AnomalyFile::Want() {
+void AnomalyFile::EnsureExists() {
   if (kept_previous_ || unsaved_) return;
   unsaved_ = true;
 }

@@ -30,7 +30,7 @@ class AnomalyFile {
       : directory_(std::move(directory)), files_(files), bytes_max_(bytes_max) {}
 
   // The file shall exist, if only as an empty object.
-  void Want();
+  void EnsureExists();
   // False: the file is full and the entry is left out.
   bool Add(const std::string& entry);
   // What was added shall be in the file soon.

@@ -84,7 +84,8 @@ StatusCode Engine::Refuse(const kernels::DeviceItem& item) noexcept {
 }
 
 // All items are on the device of the first.
-void Engine::AskDevice(kernels::DeviceItem* items, size_t count, const kernels::MeasureOptions& options) noexcept {
+void Engine::EnqueueOnDevice(kernels::DeviceItem* items, size_t count,
+                             const kernels::MeasureOptions& options) noexcept {
   kernels::DeviceEngine* engine = devices_.Get(items[0].tensor.device);
   if (engine != nullptr) return engine->Enqueue(items, count, options);
   for (size_t i = 0; i < count; ++i) items[i].code = StatusCode::kUnsupported;
@@ -102,7 +103,7 @@ StatusCode Engine::Enqueue(const RecordLayout& layout, const kernels::MeasureOpt
   kernels::DeviceItem item;
   item.tensor = tensor;
   item.account = AccountOf(layout, record->site);
-  AskDevice(&item, 1, options);
+  EnqueueOnDevice(&item, 1, options);
   return TakeTicket(layout, item, tensor, record);
 }
 
@@ -117,7 +118,7 @@ size_t Engine::EnqueueBatch(const RecordLayout& layout, const kernels::MeasureOp
   } else {
     for (size_t i = 0; i < taken; ++i)
       room->device_[i] = {tensors[i], 0, StatusCode::kOk, false, AccountOf(layout, at[i].site)};
-    AskDevice(room->device_.data(), taken, options);
+    EnqueueOnDevice(room->device_.data(), taken, options);
   }
   return taken;
 }
@@ -132,7 +133,7 @@ StatusCode Engine::EnqueueAgreement(const RecordLayout& layout, const kernels::M
                                     const TensorView& gradient, const TensorView& momentum, Record* record) noexcept {
   if (!Known(gradient) || !Known(momentum)) return StatusCode::kUnsupported;
   if (!records::Fits(layout, record->site)) return StatusCode::kInternal;
-  if (!OnCpu(gradient) || !OnCpu(momentum)) return AskAgreement(layout, gradient, momentum, record);
+  if (!OnCpu(gradient) || !OnCpu(momentum)) return EnqueueAgreementOnDevice(layout, gradient, momentum, record);
   double agreement = 0;
   const StatusCode code = kernels::SignAgreement(gradient, momentum, &agreement).code();
   if (code != StatusCode::kOk) return Refuse(gradient, code);
@@ -140,8 +141,8 @@ StatusCode Engine::EnqueueAgreement(const RecordLayout& layout, const kernels::M
   return StatusCode::kOk;
 }
 
-StatusCode Engine::AskAgreement(const RecordLayout& layout, const TensorView& gradient, const TensorView& momentum,
-                                Record* record) noexcept {
+StatusCode Engine::EnqueueAgreementOnDevice(const RecordLayout& layout, const TensorView& gradient,
+                                            const TensorView& momentum, Record* record) noexcept {
   if (!SameDevice(gradient, momentum)) return Refuse(gradient, StatusCode::kUnsupported);
   kernels::DeviceEngine* engine = devices_.Get(gradient.device);
   if (engine == nullptr) return StatusCode::kUnsupported;

@@ -112,13 +112,13 @@ class Engine {
   std::vector<std::string> TakeDiagnostics() { return devices_.TakeDiagnostics(); }
 
  private:
-  void AskDevice(kernels::DeviceItem* items, size_t count, const kernels::MeasureOptions& options) noexcept;
+  void EnqueueOnDevice(kernels::DeviceItem* items, size_t count, const kernels::MeasureOptions& options) noexcept;
   StatusCode TakeMeasured(const RecordLayout& layout, const kernels::BatchItem& item, const TensorView& tensor,
                           Record* record) noexcept;
   StatusCode TakeTicket(const RecordLayout& layout, const kernels::DeviceItem& item, const TensorView& tensor,
                         Record* record) noexcept;
-  StatusCode AskAgreement(const RecordLayout& layout, const TensorView& gradient, const TensorView& momentum,
-                          Record* record) noexcept;
+  StatusCode EnqueueAgreementOnDevice(const RecordLayout& layout, const TensorView& gradient,
+                                      const TensorView& momentum, Record* record) noexcept;
   StatusCode Refuse(const TensorView& tensor, StatusCode code) noexcept;
   StatusCode Refuse(const kernels::DeviceItem& item) noexcept;
 
