@@ -62,7 +62,7 @@ class Sums {
     return hn::AllTrue(Doubles(), hn::Lt(all, hn::Set(Doubles(), std::numeric_limits<double>::infinity())));
   }
 
-  // `data`: sixteen elements, or what Format::Write made of them.
+  // `data`: sixteen elements, or the output of Format::Write for them.
   template <class T>
   static HWY_INLINE void AddSixteen(const T* HWY_RESTRICT data, Registers* registers) {
     using Source = std::conditional_t<Format::kThroughSingles, Float32, Format>;

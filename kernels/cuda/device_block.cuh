@@ -120,7 +120,7 @@ class DeviceBlock {
     }
     __syncthreads();
     NonFinite found;
-    if (threadIdx.x == 0) {  // the other threads could read stale values
+    if (threadIdx.x == 0) {  // the other threads could read after the reset
       found = {shared_.counts[0], shared_.counts[1]};
       shared_.counts[0] = shared_.counts[1] = 0;
     }

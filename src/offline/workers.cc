@@ -51,9 +51,9 @@ void Report(TaskPool* pool, const std::string& stage, uint64_t total, const OnPr
     (void)pool->changed.WaitUntil(&pool->mutex, std::chrono::steady_clock::now() + kBetweenReports);
     if (!on_progress) continue;
     lock.Unlock();
-    const bool wanted = on_progress({stage, std::min(pool->state.done(), total), total});
+    const bool is_needed = on_progress({stage, std::min(pool->state.done(), total), total});
     lock.Lock();
-    if (!wanted && !pool->state.stopped()) Fail(pool, Status(StatusCode::kUnavailable, "stopped on request"));
+    if (!is_needed && !pool->state.stopped()) Fail(pool, Status(StatusCode::kUnavailable, "stopped on request"));
   }
 }
 

@@ -36,9 +36,9 @@ class ReadMeter {
   // Call after each row; kUnavailable if the result is not needed any more.
   Status Row(uint64_t bytes_read) { return ++rows_ % 1024 == 0 ? End(bytes_read) : Status(); }
   Status End(uint64_t bytes_read) {
-    const bool wanted = state_.Advance(bytes_read - reported_);
+    const bool is_needed = state_.Advance(bytes_read - reported_);
     reported_ = bytes_read;
-    return wanted ? Status() : Status(StatusCode::kUnavailable, "stopped");
+    return is_needed ? Status() : Status(StatusCode::kUnavailable, "stopped");
   }
 
  private:

@@ -192,7 +192,7 @@ Result<std::vector<FoundHistory>> FindHistories(const std::string& path, const H
   std::vector<FoundHistory> all;
   size_t bytes_left = question.bytes_max;
   // With an owner, files of other users count as absent.
-  const auto is_nobodys = [&](const Status& status) { return question.owner && status.code() == StatusCode::kInvalid; };
+  const auto is_foreign = [&](const Status& status) { return question.owner && status.code() == StatusCode::kInvalid; };
   const bool is_directory = base::IsDirectory(path, files);
   const std::string own = is_directory ? base::JoinPath(path, kHistory) : path;
   const Result<base::UniqueFd> own_fd = base::OpenFound(own, O_RDONLY, question.owner, files);
@@ -202,7 +202,7 @@ Result<std::vector<FoundHistory>> FindHistories(const std::string& path, const H
     all.push_back(std::move(found).value());
     return all;
   }
-  if (own_fd.status().code() != StatusCode::kNotFound && !(is_directory && is_nobodys(own_fd.status())))
+  if (own_fd.status().code() != StatusCode::kNotFound && !(is_directory && is_foreign(own_fd.status())))
     return own_fd.status();
   const Status none(StatusCode::kNotFound, "no " + std::string(kHistory) + " at " + path +
                                                ", nor in a directory there; accepted: a history, the directory of a "
@@ -211,7 +211,7 @@ Result<std::vector<FoundHistory>> FindHistories(const std::string& path, const H
   if (!names.ok()) return base::Exists(path, files) ? names.status() : none;
   for (const std::string& file : HistoriesIn(path, names.value(), files)) {
     const Result<base::UniqueFd> fd = base::OpenFound(file, O_RDONLY, question.owner, files);
-    if (!fd.ok() && is_nobodys(fd.status())) continue;
+    if (!fd.ok() && is_foreign(fd.status())) continue;
     Result<FoundHistory> found = fd.ok() ? ReadHistoryFile(file, fd.value().get(), question, files, &bytes_left)
                                          : Result<FoundHistory>(fd.status());
     if (!found.ok()) found = FoundHistory{base::DirectoryOf(file), {{}, {found.status().message()}}, found.status()};
