@@ -19,7 +19,7 @@ struct IoThread::Shared {
   Condition changed;
   std::deque<std::function<void()>> queue STEPWATCH_GUARDED_BY(mutex);
   bool stopping STEPWATCH_GUARDED_BY(mutex) = false;
-  bool finished STEPWATCH_GUARDED_BY(mutex) = false;  // the thread accesses no shared state any more
+  bool finished STEPWATCH_GUARDED_BY(mutex) = false;  // the thread accesses no other objects any more
 };
 
 IoThread::IoThread(const char* name) : name_(name), shared_(std::make_shared<Shared>()) {}
